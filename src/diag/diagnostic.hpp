@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making diagnostics: codes, source texts and spans. Rendering is Error::render and Error::to_json (render.cpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codetta/error.hpp"
+
+namespace codetta::diag {
+
+enum class Code : uint16_t {
+#define CODETTA_CODE(number, name, family, title) name = number,
+#include "diag/codes.def"
+#undef CODETTA_CODE
+};
+
+struct CodeInfo {
+  Code code;
+  std::string_view name;   // "tensor_rank"
+  ErrorFamily family;
+  std::string_view title;  // "tensor has too many dimensions"
+};
+// All codes in file order.
+const std::vector<CodeInfo>& all_codes();
+const CodeInfo* find_code(uint16_t number);  // nullptr when unknown
+std::string code_text(uint16_t number);      // "E0207"
+
+// A half-open byte range in a SourceText. begin == end marks a point; the default is "nowhere".
+struct Span {
+  uint32_t begin = UINT32_MAX;
+  uint32_t end = UINT32_MAX;
+  [[nodiscard]] bool known() const { return begin != UINT32_MAX; }
+  bool operator==(const Span&) const = default;
+};
+
+// A text that diagnostics can point into: user source or a printed graph. Immutable, shared by everything parsed from it.
+class SourceText {
+ public:
+  SourceText(std::string name, std::string text);
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::string_view text() const { return text_; }
+  // Line, column (code points) and the line's text, cut to at most 160 code points around the span with "..." marks;
+  // spans over several lines are cut at the first line's end. O(log lines).
+  [[nodiscard]] SourceLocation locate(Span span) const;
+
+ private:
+  std::string name_;
+  std::string text_;
+  std::vector<uint32_t> line_starts_;
+};
+using SourceRef = std::shared_ptr<const SourceText>;
+
+// Builder: return diag::error(Code::x, "headline").at(source, span, "label").reason("...").note(...).help("...");
+class ErrorBuilder {
+ public:
+  ErrorBuilder(Code code, std::string headline);
+  ErrorBuilder& at(const SourceRef& source, Span span, std::string label = {});
+  ErrorBuilder& at(SourceLocation where, std::string label = {});
+  ErrorBuilder& in_file(std::string path);  // file without a line
+  ErrorBuilder& reason(std::string text);
+  ErrorBuilder& note(std::string text);
+  ErrorBuilder& note(std::string text, const SourceRef& source, Span span);
+  ErrorBuilder& help(std::string text);
+  [[nodiscard]] Diagnostic diagnostic() const { return diagnostic_; }
+  operator Error() const { return Error(diagnostic_); }  // NOLINT(google-explicit-constructor)
+  template <class T>
+  operator Result<T>() const {  // NOLINT(google-explicit-constructor)
+    return Result<T>(Error(diagnostic_));
+  }
+
+ private:
+  Diagnostic diagnostic_;
+};
+inline ErrorBuilder error(Code code, std::string headline) { return {code, std::move(headline)}; }
+
+// "did you mean": the candidate nearest to `word` by Damerau-Levenshtein distance (at most a third of its length), or "".
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace codetta::diag
