@@ -36,7 +36,8 @@ struct SourceLocation {
   uint32_t line = 0;      // 1-based; 0 = no position
   uint32_t column = 0;    // 1-based, counted in code points
   uint32_t length = 0;    // code points to underline, at least 1 when line != 0
-  std::string line_text;  // the line itself, without its end
+  std::string line_text;  // the line itself, without its end; long lines are cut, "..." standing for three code points
+  uint32_t text_column = 1;  // the column at which line_text begins (above 1 when its front was cut)
 
   bool operator==(const SourceLocation&) const = default;
 };

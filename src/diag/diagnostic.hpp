@@ -77,7 +77,8 @@ class ErrorBuilder {
 };
 inline ErrorBuilder error(Code code, std::string headline) { return {code, std::move(headline)}; }
 
-// "did you mean": the candidate nearest to `word` by Damerau-Levenshtein distance (at most a third of its length), or "".
+// "did you mean": the candidate nearest to `word` by Damerau-Levenshtein distance over lower case (at most a third of the
+// longer one's length), the first of several, or "". Words above 64 bytes have no neighbours.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace codetta::diag

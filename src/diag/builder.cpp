@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// ErrorBuilder.
+#include "diag/diagnostic.hpp"
+
+namespace codetta::diag {
+
+ErrorBuilder::ErrorBuilder(Code code, std::string headline) {
+  diagnostic_.code = static_cast<uint16_t>(code);
+  diagnostic_.headline = std::move(headline);
+}
+
+ErrorBuilder& ErrorBuilder::at(const SourceRef& source, Span span, std::string label) {
+  return at(source ? source->locate(span) : SourceLocation{}, std::move(label));
+}
+
+ErrorBuilder& ErrorBuilder::at(SourceLocation where, std::string label) {
+  diagnostic_.where = std::move(where);
+  diagnostic_.label = std::move(label);
+  return *this;
+}
+
+ErrorBuilder& ErrorBuilder::in_file(std::string path) {
+  diagnostic_.where = {};
+  diagnostic_.where.file = std::move(path);
+  return *this;
+}
+
+ErrorBuilder& ErrorBuilder::reason(std::string text) {
+  diagnostic_.reason = std::move(text);
+  return *this;
+}
+
+ErrorBuilder& ErrorBuilder::note(std::string text) {
+  diagnostic_.notes.push_back({std::move(text), {}});
+  return *this;
+}
+
+ErrorBuilder& ErrorBuilder::note(std::string text, const SourceRef& source, Span span) {
+  diagnostic_.notes.push_back({std::move(text), source ? source->locate(span) : SourceLocation{}});
+  return *this;
+}
+
+ErrorBuilder& ErrorBuilder::help(std::string text) {
+  diagnostic_.help = std::move(text);
+  return *this;
+}
+
+}  // namespace codetta::diag
