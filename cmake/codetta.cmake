@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+# The three functions that every CMakeLists.txt of this tree is made of: codetta_room, codetta_test, codetta_embed.
+include(${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake)
+if(CODETTA_BUILD_TESTS)
+  include(GoogleTest)
+endif()
+
+# Every target compiles with these; they are private, so nothing of them reaches a user of the library.
+add_library(codetta_options INTERFACE)
+target_compile_features(codetta_options INTERFACE cxx_std_20)
+target_compile_options(codetta_options INTERFACE -Wall -Wextra -Wconversion -Wshadow
+                                                 $<$<BOOL:${CODETTA_WERROR}>:-Werror>)
+set(CODETTA_ROOT ${CMAKE_CURRENT_SOURCE_DIR})
+set(CODETTA_INCLUDE_DIRS ${CODETTA_ROOT}/include ${CODETTA_ROOT}/src ${CODETTA_ROOT})
+
+# Leaves out listed files that are not there, loudly.
+function(codetta_existing_sources variable)
+  set(existing)
+  foreach(source IN LISTS ${variable})
+    if(IS_ABSOLUTE ${source} OR EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+      list(APPEND existing ${source})
+    else()
+      message(WARNING "${CMAKE_CURRENT_SOURCE_DIR}/${source} is listed but missing")
+    endif()
+  endforeach()
+  set(${variable} ${existing} PARENT_SCOPE)
+endfunction()
+
+# codetta_room(<name> SOURCES <cpp>... DEPENDS <room>...)
+# A static, position independent library codetta_<name>; a room without sources is its headers only.
+function(codetta_room name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "codetta_room(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  codetta_existing_sources(arg_SOURCES)
+  list(TRANSFORM arg_DEPENDS PREPEND codetta_)
+  set(target codetta_${name})
+  if(NOT arg_SOURCES)
+    add_library(${target} INTERFACE)
+    target_include_directories(${target} INTERFACE ${CODETTA_INCLUDE_DIRS})
+    target_link_libraries(${target} INTERFACE ${arg_DEPENDS})
+    return()
+  endif()
+  add_library(${target} STATIC ${arg_SOURCES})
+  target_include_directories(${target} PUBLIC ${CODETTA_INCLUDE_DIRS})
+  target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE codetta_options codetta_header_packages)
+  # Contraction is a decision of device/ and of emitted code; everywhere else the text says what is computed.
+  target_compile_options(${target} PRIVATE -ffp-contract=off)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                                             VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
+  set_property(GLOBAL APPEND PROPERTY CODETTA_ROOMS_WITH_CODE ${target})
+endfunction()
+
+# codetta_test(<name> SOURCES <cpp>... DEPENDS <room>... [LINKS <target>...] [TIMEOUT <s>] [FULL] [PER_CASE])
+# One GoogleTest program. Its CTest labels are the folders under tests/ (unit/ir: "unit" and "ir"). CTest runs the program
+# as one test, or with PER_CASE every case as its own. FULL: runs only when CODETTA_TEST_FULL is on, label "full".
+# DEPENDS codetta links the library as users see it. Tests see CODETTA_TEST_FULL (0 or 1) and CODETTA_SOURCE_DIR.
+function(codetta_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL;PER_CASE" "TIMEOUT" "SOURCES;DEPENDS;LINKS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "codetta_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  list(TRANSFORM arg_DEPENDS PREPEND codetta_)
+  list(TRANSFORM arg_DEPENDS REPLACE "^codetta_codetta$" "codetta::codetta")
+  codetta_existing_sources(arg_SOURCES)
+  if(NOT arg_SOURCES)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${CODETTA_INCLUDE_DIRS} ${CODETTA_ROOT}/tests)
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} ${arg_LINKS} GTest::gtest_main codetta_options
+                                        codetta_header_packages ${CMAKE_DL_LIBS})
+  target_compile_options(${name} PRIVATE -ffp-contract=off)
+  target_compile_definitions(${name} PRIVATE CODETTA_TEST_FULL=$<BOOL:${CODETTA_TEST_FULL}>
+                                             CODETTA_SOURCE_DIR="${CODETTA_ROOT}")
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CODETTA_ROOT}/tests OUTPUT_VARIABLE labels)
+  string(REPLACE "/" ";" labels "${labels}")
+  if(arg_FULL)
+    list(APPEND labels full)
+    if(NOT CODETTA_TEST_FULL)
+      return()
+    endif()
+  endif()
+  if(arg_PER_CASE)
+    gtest_discover_tests(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 120)
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT})
+  endif()
+endfunction()
+
+# codetta_embed(<out.cpp> SYMBOL <name> ROOT <dir> FILES <file>...)
+# Generates <out.cpp> in the build tree: a table of device::EmbeddedFile (device/embedded.hpp) behind
+# `std::span<const EmbeddedFile> codetta::device::<name>()`. Virtual paths are relative to ROOT.
+function(codetta_embed out)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SYMBOL;ROOT" "FILES")
+  set(absolute)
+  foreach(file IN LISTS arg_FILES)
+    cmake_path(ABSOLUTE_PATH file NORMALIZE)
+    list(APPEND absolute ${file})
+  endforeach()
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DSYMBOL=${arg_SYMBOL} -DROOT=${arg_ROOT} "-DFILES=${absolute}" -P
+            ${CODETTA_ROOT}/cmake/embed.cmake
+    DEPENDS ${absolute} ${CODETTA_ROOT}/cmake/embed.cmake
+    COMMENT "Embedding device sources into ${out}"
+    VERBATIM)
+endfunction()
