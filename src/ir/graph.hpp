@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph: the one typed IR, for epilogues bound to tensors and for programs. Tagged 32-bit ids over flat stores; types and
+// attributes are interned; finished graphs are immutable and canonically numbered (inputs in declared order, then depth-first
+// from the outputs in operand order), so equal math gives equal graphs whatever compiler built Codetta.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "diag/diagnostic.hpp"
+#include "ir/attr.hpp"
+#include "types/op.hpp"
+
+namespace codetta::ir {
+
+using types::Op;
+using NodeId = base::Id<struct NodeTag>;
+using TypeId = base::Id<struct TypeTag>;
+using AttrId = base::Id<struct AttrTag>;
+
+// dtype as stored or computed. weak: a literal, or a value made of literals only; it yields to the types it meets.
+struct TensorType {
+  DType dtype = DType::f32;
+  bool weak = false;
+  std::vector<Dim> shape;  // rank 0: scalar
+  bool operator==(const TensorType&) const = default;
+};
+std::string to_string(const TensorType& type);  // "f32[m, n]"
+
+struct Node {
+  Op op = Op::input;
+  TypeId type;
+  uint32_t first_operand = 0;  // into the operand pool
+  uint32_t operand_count = 0;
+  AttrId attr;
+};
+static_assert(sizeof(Node) <= 24);
+
+struct GraphInput {
+  std::string name;
+  NodeId node;
+  bool is_scalar = false;  // a host value rather than a tensor
+};
+struct GraphOutput {
+  std::string name;
+  NodeId node;
+  DType dtype = DType::f32;  // of the tensor it is stored to; one rounding there
+};
+
+class GraphBuilder;
+
+class Graph {
+ public:
+  [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id.index()]; }
+  [[nodiscard]] std::span<const NodeId> operands(NodeId id) const;
+  [[nodiscard]] const TensorType& type(NodeId id) const;
+  [[nodiscard]] const Attr& attr(NodeId id) const;
+  template <class A>
+  [[nodiscard]] const A& attr_as(NodeId id) const {
+    return *std::get_if<A>(&attr(id));
+  }
+  [[nodiscard]] const std::vector<GraphInput>& inputs() const { return inputs_; }
+  [[nodiscard]] const std::vector<GraphOutput>& outputs() const { return outputs_; }
+  [[nodiscard]] size_t size() const { return nodes_.size(); }
+  // Outside equality and hash:
+  [[nodiscard]] diag::Span span(NodeId id) const;
+  [[nodiscard]] const std::string& name_hint(NodeId id) const;
+  [[nodiscard]] const diag::SourceRef& source() const { return source_; }
+
+  bool operator==(const Graph& other) const;  // structure, types, attributes, names of inputs and outputs
+  [[nodiscard]] uint64_t hash() const;
+
+ private:
+  friend class GraphBuilder;
+  std::vector<Node> nodes_;
+  std::vector<NodeId> operand_pool_;
+  std::vector<TensorType> types_;
+  std::vector<Attr> attrs_;
+  std::vector<GraphInput> inputs_;
+  std::vector<GraphOutput> outputs_;
+  std::vector<diag::Span> spans_;
+  std::vector<std::string> names_;
+  diag::SourceRef source_;
+};
+
+// Builds a graph node by node; every add() infers the type from ops.def's rule and reports shape and dtype errors at once
+// (E02xx, located by the span given, else by the printed graph). Not thread safe.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(diag::SourceRef source = nullptr);
+  NodeId add_input(std::string name, TensorType type, bool is_scalar = false, diag::Span span = {});
+  Result<NodeId> add(Op op, std::span<const NodeId> operands, Attr attr = {}, diag::Span span = {}, std::string name = {});
+  NodeId add_literal(LiteralAttr literal, diag::Span span = {});
+  // Re-types a literal or weak value; used when a weak value meets a typed one.
+  void add_output(std::string name, NodeId node, DType dtype);
+  [[nodiscard]] const TensorType& type(NodeId id) const;
+  [[nodiscard]] const Node& node(NodeId id) const;
+  // Drops nodes that no output needs (inputs stay), renumbers canonically. The builder is empty afterwards.
+  Result<Graph> finish() &&;
+
+ private:
+  Graph graph_;
+  std::vector<uint64_t> hashes_;
+};
+
+// Values computed on demand.
+struct Uses {
+  std::vector<std::vector<NodeId>> users;  // by node; a user appears once per operand slot
+};
+Uses uses(const Graph& graph);
+
+// Checks every invariant of a graph (ops.def arity and rule, operand order, attributes, types). Errors: E09xx with a caret in
+// the printed graph: a graph that fails is our bug unless it was parsed from text.
+Result<void> verify(const Graph& graph);
+
+// Text form, one node a line: `%3:f32[m, n] = relu %2`. parse(print(g)) == g.
+std::string print(const Graph& graph);
+Result<Graph> parse_graph(const diag::SourceRef& text);
+
+}  // namespace codetta::ir

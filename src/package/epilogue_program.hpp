@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// EpilogueProgram: what every back end lowers from and what the tape interpreter runs. Plain serializable data, no IR.
+//
+// It describes the work at one element of the *root space* [batches, rows, cols]: the accumulator's space [batch, M, N], or,
+// when the epilogue splits the accumulator's columns in `split.ways` parts, [batch, M, N / ways]. Instructions are SSA in
+// execution order, grouped in phases: phase p may use the results of reductions computed in phases before p. Later phases
+// recompute what they need, so each phase is a straight line on its own (ValueIds are local to their phase).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codetta/tensor.hpp"
+#include "types/dim.hpp"
+#include "types/op.hpp"
+
+namespace codetta::package {
+
+using types::Dim;
+using types::Op;
+
+// How the address of an operand depends on the root coordinates. Strides are run-time values everywhere.
+enum class Access : uint8_t {
+  Full,     // row and column (and batch, with whatever stride)
+  Row,      // column only: one value per column, shared by all rows
+  Column,   // row only: one value per row, shared by all columns
+  Scalar,   // neither (a batch stride may be there)
+  Indexed,  // by `terms`: per-head reshapes, split operands with small chunks
+};
+
+enum class Axis : uint8_t { Batch, Row, Col };
+
+// index = ((axis / div) % mod), mod == 0 meaning no modulus; its stride is `scale` * (stride of tensor dim `dim`).
+struct IndexTerm {
+  Axis axis = Axis::Row;
+  int64_t div = 1, mod = 0;
+  uint8_t dim = 0;
+  Dim scale = Dim::constant(1);
+  bool operator==(const IndexTerm&) const = default;
+};
+
+// A tensor argument as the epilogue reads or writes it. One argument may appear as several operands (different views).
+struct Operand {
+  uint32_t argument = 0;  // index into arguments
+  DType dtype = DType::f32;
+  Access access = Access::Full;
+  bool unit_stride = true;  // consecutive columns are consecutive in memory (Full and Row); a guard of the package
+  std::vector<IndexTerm> terms;                    // at most cpu::max_terms; for the affine accesses div = 1, mod = 0
+  std::vector<std::pair<uint8_t, Dim>> offsets;    // constant start: sum of count * stride(dim)
+  bool is_store = false;
+  bool operator==(const Operand&) const = default;
+};
+
+struct Argument {
+  std::string name;       // as in the user's text; appears only in manifests and messages
+  DType dtype = DType::f32;
+  bool is_scalar = false;  // host value, passed by value in its compute dtype
+  bool is_output = false;
+  std::vector<Dim> shape;  // of the bound tensor; sizes used by checks
+  bool operator==(const Argument&) const = default;
+};
+
+// One instruction of a phase; its index is its value id. `type` is the compute dtype (never f16, bf16 or fp8).
+struct Inst {
+  enum class Kind : uint8_t {
+    Op,           // `op` applied to `in`
+    Accumulator,  // `index` = part; type is the accumulator's dtype
+    Load,         // `index` = operand; widened to `type` (or integer kept)
+    Scalar,       // `index` = argument that is a scalar
+    Literal,      // `bits` = value in `type` (f32 bits in the low half, f64 bits, or the integer two's complement)
+    Result,       // `index` = reduction of an earlier phase; access follows from its axis
+    RowIndex, ColIndex, BatchIndex,  // root coordinates, i64
+    RoundTo,      // value rounded to dtype `aux` and widened again (cast to a narrow float; rounding = "as_unfused")
+  };
+  Kind kind = Kind::Op;
+  Op op = Op::input;
+  DType type = DType::f32;
+  DType aux = DType::f32;   // Op::cast: target dtype before widening; RoundTo: the narrow dtype
+  uint32_t in[4] = {0, 0, 0, 0};  // dropout: x, p, seed, linear element index (i64) in the accumulator's space
+  uint8_t arity = 0;
+  uint32_t index = 0;
+  uint64_t bits = 0;
+  bool operator==(const Inst&) const = default;
+};
+
+// Stores whose operand is not Full write each element once: Column by the tiles with tile_col 0, Row by those with tile_row 0
+// (of the batch item; of batch item 0 where the batch stride is 0), Scalar by tile (0, 0).
+struct Store {
+  uint32_t operand = 0;  // is_store
+  uint32_t value = 0;    // value id in its phase; converted to the operand's dtype with one rounding
+  bool operator==(const Store&) const = default;
+};
+
+enum class ReduceKind : uint8_t { Sum, Max, Min, LogSumExp };
+enum class ReduceAxis : uint8_t { Row, Column, All };  // Row: over the columns of each row, one result per (batch, row)
+
+struct Reduction {
+  ReduceKind kind = ReduceKind::Sum;
+  ReduceAxis axis = ReduceAxis::Row;
+  bool mean = false;       // divide the final sum by the number of elements reduced
+  DType type = DType::f32;  // compute dtype of value and result
+  uint32_t phase = 0;
+  uint32_t value = 0;      // value id in that phase
+  bool operator==(const Reduction&) const = default;
+};
+
+// What a phase must have before it can run at a tile.
+enum class Scope : uint8_t {
+  Tile,      // nothing: runs as soon as the accumulators of a tile are finished
+  RowPanel,  // row reductions of these rows
+  Whole,     // column or all reductions
+};
+
+// A phase with reads_accumulator == false runs after all tiles of the earlier phases, whatever its scope, and needs no
+// accumulators kept: this is how finished reductions reach their outputs.
+struct Phase {
+  Scope scope = Scope::Tile;
+  bool reads_accumulator = true;
+  std::vector<Inst> insts;
+  std::vector<Store> stores;
+  bool operator==(const Phase&) const = default;
+};
+
+struct Split {
+  int32_t ways = 1;
+  Dim chunk = Dim::constant(0);  // columns per chunk: part j of root column c is (c / chunk) * chunk * ways + j * chunk + c % chunk
+  bool interleaved() const { return ways > 1 && chunk == Dim::constant(1); }
+  bool operator==(const Split&) const = default;
+};
+
+struct EpilogueProgram {
+  DType accumulator = DType::f32;
+  Split split;
+  std::vector<Argument> arguments;   // epilogue parameters after accum, then outputs, in the order of the text
+  std::vector<Operand> operands;
+  std::vector<Reduction> reductions;
+  std::vector<Phase> phases;         // at least one
+  bool operator==(const EpilogueProgram&) const = default;
+
+  // Flat, versioned, canonical bytes: equal programs give equal bytes. decode() checks everything (untrusted input).
+  [[nodiscard]] std::string encode() const;
+  static Result<EpilogueProgram> decode(std::string_view bytes);
+  // For people: one line a value, as in explain and comments of emitted code.
+  [[nodiscard]] std::string to_string() const;
+};
+
+}  // namespace codetta::package
