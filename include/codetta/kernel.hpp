@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding, compiling and running kernels. Everything here is thread safe unless stated; kernels are immutable and shared.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codetta/gemm.hpp"
+#include "codetta/target.hpp"
+#include "codetta/threads.hpp"
+
+namespace codetta {
+
+namespace driver {  // implementation, not for users
+struct ContextState;
+struct KernelState;
+struct ExecutionState;
+struct PackedState;
+}  // namespace driver
+
+// Options of a Context; each has an environment twin, read once by Context::from_environment(), and wins over it.
+struct ContextOptions {
+  std::string cache_dir{};          // "" = $XDG_CACHE_HOME/codetta or ~/.cache/codetta         CODETTA_CACHE_DIR
+  bool cache_enabled = true;
+  bool cache_read_only = false;     //                                                           CODETTA_CACHE_RO
+  int64_t cache_bytes = int64_t{1} << 30;  // size cap
+  bool no_jit = false;              // any compile is an error (E0503)                           CODETTA_NO_JIT
+  bool no_compiler = false;         // behave as if no host compiler were there: interpret tapes
+  std::string compiler{};           // "" = c++, g++, clang++ found in PATH; else a name or an absolute path
+  int threads = 0;                  // 0 = as many as this process may use
+  ThreadPool* pool = nullptr;       // the caller's pool; must outlive the context
+  Allocator* allocator = nullptr;   // the caller's; must outlive the context
+  std::string debug{};              // "dump:plan,time:passes,explain:fusion"                    CODETTA_DEBUG
+  std::function<void(std::string_view)> log{};  // one line at a time; called from any thread
+};
+
+// Owns cache, compiler, threads and options. Cheap to copy (shared).
+class CODETTA_API Context {
+ public:
+  static Result<Context> make(const ContextOptions& options);
+  static Context& process_default();  // made on first use from the environment; the only process-wide object
+  [[nodiscard]] const ContextOptions& options() const;
+  [[nodiscard]] ThreadPool& pool() const;
+  [[nodiscard]] driver::ContextState& state() const { return *state_; }
+
+ private:
+  explicit Context(std::shared_ptr<driver::ContextState> state) : state_(std::move(state)) {}
+  std::shared_ptr<driver::ContextState> state_;
+};
+
+// Work order of a device; the CPU has one stream per thread and runs at once.
+struct Stream {
+  void* handle = nullptr;
+};
+
+// One term of the cost model, in microseconds unless the name says otherwise.
+struct CostTerm {
+  std::string name;
+  double value = 0;
+  std::string note;
+};
+
+struct KernelMetadata {
+  std::string name;     // "cpu_packed_6x64_avx512"
+  std::string family;   // "packed", "in_place", "convert", "fused"
+  Target target;
+  std::vector<std::pair<std::string, int64_t>> config;  // mr, nr, kc, mc, nc, ...
+  std::vector<CostTerm> terms;
+  double estimated_us = 0;
+  int64_t workspace_bytes = 0;
+  bool tuned = false;   // ranked by a measurement that was kept
+  double measured_us = 0;
+};
+
+// Why a kernel is not in the list.
+struct Rejection {
+  uint16_t code = 0;    // E04xx
+  std::string kernel;   // family or full name
+  std::string text;     // one sentence with the limiting numbers
+};
+
+// A prepared run: compiled, loaded, sized; owns or borrows its workspace; belongs to one stream (thread) at a time.
+class CODETTA_API Execution {
+ public:
+  // Enqueues; allocates nothing, compiles nothing. On the CPU it returns when the results are there.
+  // Errors: none after a successful prepare.
+  void run(Stream stream = {});
+  [[nodiscard]] int64_t workspace_size() const;       // bytes
+  static constexpr int64_t workspace_alignment = 64;  // bytes
+  // Uses the caller's memory instead of its own (at least workspace_size() bytes, aligned). Errors: E0604, E0605, E0611.
+  Result<void> set_workspace(void* memory, int64_t bytes);
+  [[nodiscard]] bool interpreted() const;             // no compiler was there: the epilogue's tape is interpreted
+
+ private:
+  friend struct driver::ExecutionState;
+  std::shared_ptr<driver::ExecutionState> state_;
+};
+
+// What emit() can show of a kernel.
+enum class Stage : uint8_t { Ast, Graph, Plan, Memory, Source, Host, Asm, Manifest };
+
+class CODETTA_API Kernel {
+ public:
+  [[nodiscard]] const KernelMetadata& metadata() const;
+  // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ in pointers and sizes from those
+  // that found the kernel; a guard that fails is E0610. Errors also: E05xx (compiler), E06xx (views).
+  [[nodiscard]] Result<Execution> prepare(const GemmArguments& arguments) const;
+  // prepare (remembered for equal arguments per thread) + run.
+  Result<void> run(const GemmArguments& arguments, Stream stream = {}) const;
+  // Packs B ([K, N] or [batch, K, N]) for this kernel; the view may be freed afterwards. Errors: E0410 (family reads B in place).
+  [[nodiscard]] Result<PackedTensor> pack(const TensorView& B) const;
+  [[nodiscard]] Result<std::string> emit(Stage stage) const;
+  [[nodiscard]] Result<std::string> source_path() const;  // a file holding the emitted source, in the cache folder
+
+ private:
+  friend struct driver::KernelState;
+  std::shared_ptr<const driver::KernelState> state_;
+};
+
+// Ranked candidates, best first; never empty without rejections that say why.
+class CODETTA_API KernelList {
+ public:
+  [[nodiscard]] size_t size() const { return kernels_.size(); }
+  [[nodiscard]] bool empty() const { return kernels_.empty(); }
+  const Kernel& operator[](size_t i) const { return kernels_[i]; }
+  [[nodiscard]] auto begin() const { return kernels_.begin(); }
+  [[nodiscard]] auto end() const { return kernels_.end(); }
+  [[nodiscard]] const std::vector<Rejection>& rejections() const { return rejections_; }
+
+  std::vector<Kernel> kernels_;        // in rank order
+  std::vector<Rejection> rejections_;  // in family order
+};
+
+struct DiscoveryOptions {
+  std::function<bool(const KernelMetadata&)> filter{};  // keeps those for which it is true; others become rejections
+  size_t max_candidates = 32;
+};
+
+// All families x configurations that can do it, ranked by the cost model (and by kept tuning results), deterministic.
+// Errors: those of the epilogue's text, of binding, of the views. An argument problem is never an empty list.
+CODETTA_API Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& target,
+                                            const DiscoveryOptions& options = {}, Context& context = Context::process_default());
+
+#if CODETTA_HAS_EXCEPTIONS
+// find_kernels that throws codetta::Exception.
+inline KernelList get_kernels(const GemmArguments& arguments, const Target& target = Target::host(),
+                              const DiscoveryOptions& options = {}) {
+  return find_kernels(arguments, target, options).value();
+}
+#endif
+
+struct TuneProgress {
+  size_t done = 0, total = 0;
+  std::string kernel;      // measured last
+  double microseconds = 0;  // its median; 0 while compiling
+  std::string best;
+  double best_microseconds = 0;
+};
+struct TuneOptions {
+  double budget_seconds = 30;
+  size_t max_candidates = 16;
+  std::function<bool(const TuneProgress&)> progress{};  // false stops; results so far are kept
+};
+struct TuneResult {
+  std::string kernel;
+  double microseconds = 0;  // median; 0 when it failed
+  double spread = 0;        // (p75 - p25) / median
+  std::string failure;      // why it cannot win; empty when it may
+};
+struct TuneReport {
+  std::vector<TuneResult> results;  // best first
+  bool complete = false;            // false when stopped or out of budget
+  double seconds = 0;
+};
+// Times the fused candidates on the given arguments, checks each against the oracle's bound, keeps the results on disk (keyed by
+// problem, CPU and compiler); later find_kernels rank by them. Outputs are written. Never runs unasked.
+CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options = {},
+                                    Context& context = Context::process_default());
+
+// Comparison of results with the float64 oracle and its derived error bound.
+struct OutputCheck {
+  std::string name;
+  int64_t checked = 0, wrong = 0;
+  int64_t ambiguous = 0;     // a discontinuity lies inside the bound: either branch is accepted
+  double max_error = 0;      // absolute
+  double max_error_ratio = 0;  // error / bound
+  std::vector<int64_t> worst_index;
+  double worst_value = 0, worst_expected = 0, worst_bound = 0;
+};
+struct VerifyReport {
+  enum class Verdict : uint8_t { Pass, Fail, Mistrusted };
+  Verdict verdict = Verdict::Fail;
+  std::vector<OutputCheck> outputs;
+  bool sampled = false;      // whole random rows and columns only
+  int64_t rows_checked = 0, columns_checked = 0;
+  std::string text;          // for people
+};
+// Checks the outputs that a run with these arguments left in memory. Inputs must be unchanged since; for in-place epilogues pass
+// the former contents of each overwritten operand in `before` (name -> view).
+CODETTA_API Result<VerifyReport> verify(const GemmArguments& arguments,
+                                        const std::vector<std::pair<std::string, TensorView>>& before = {},
+                                        uint64_t seed = 1);
+
+// A printed account of how the epilogue is understood, the chosen kernel, its cost terms, and every rejection.
+CODETTA_API Result<std::string> explain(const GemmArguments& arguments, const Target& target, bool json = false,
+                                        Context& context = Context::process_default());
+
+class CODETTA_API PackedTensor {
+ public:
+  [[nodiscard]] const std::string& layout() const;  // "packed f32 nr=64 kc=512"
+  [[nodiscard]] int64_t byte_size() const;
+  [[nodiscard]] std::string serialize() const;       // header with layout, digest, family and ISA, then the panels
+  static Result<PackedTensor> deserialize(std::string_view bytes);  // untrusted bytes; E0612
+  [[nodiscard]] const driver::PackedState& state() const { return *state_; }
+
+ private:
+  friend struct driver::PackedState;
+  std::shared_ptr<const driver::PackedState> state_;
+};
+
+}  // namespace codetta

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel families and configurations as data, the cost model, and ranking. Never compiles, never measures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codetta/target.hpp"
+#include "package/cpu_gemm.hpp"
+#include "package/epilogue_program.hpp"
+#include "plan/lower.hpp"
+
+namespace codetta::plan {
+
+// The GEMM as the families see it. Strides in elements.
+struct GemmShape {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  DType a = DType::f32, b = DType::f32, accumulator = DType::f32;
+  int64_t a_batch_stride = 0, a_row_stride = 0, a_k_stride = 1;
+  int64_t b_batch_stride = 0, b_k_stride = 0, b_col_stride = 1;
+  bool b_packed = false;  // a PackedTensor is given
+};
+
+// What the cost model knows of the machine. Frequencies in GHz, sizes in bytes, rates in bytes per nanosecond per core.
+struct MachineFacts {
+  CpuIsa isa = CpuIsa::generic;
+  int cores = 1;
+  double ghz = 3.0;
+  double fma_vectors_per_clock = 2;  // full-width FMAs a clock
+  int64_t l1 = 32768, l2 = 1 << 20, l3 = 32 << 20;
+  double l2_rate = 100, l3_rate = 50, memory_rate = 20;
+};
+
+struct CostTerm {
+  std::string name;
+  double microseconds = 0;
+  std::string note;  // "24 FMA x 2048 steps at 1 a clock"
+};
+
+struct Candidate {
+  package::CpuGemmConfig config;
+  std::string name;  // "cpu_packed_6x64_avx512"
+  std::vector<CostTerm> terms;
+  double microseconds = 0;  // their sum
+};
+
+struct Discovery {
+  std::vector<Candidate> candidates;  // best first; ties broken by name
+  std::vector<Rejection> rejections;  // in family order
+};
+
+// Every family answers: candidates or a reason. Deterministic.
+Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target, const MachineFacts& machine);
+
+}  // namespace codetta::plan

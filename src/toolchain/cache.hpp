@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The disk cache of DESIGN.md section 9: immutable entries, one file each, of two kinds. A damaged entry is a miss that heals
+// itself; an I/O error is a miss; no cache failure fails a compile.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/digest.hpp"
+#include "base/files.hpp"
+#include "base/result.hpp"
+
+namespace codetta::toolchain {
+
+enum class EntryKind : uint8_t { Binary = 1, Package = 2, Tuning = 3, Memo = 4 };
+
+// Everything that decides an entry, as text: it is stored in the entry and compared on lookup; its XXH3-128 names the file.
+class CacheKey {
+ public:
+  CacheKey(EntryKind kind, std::string_view what);
+  CacheKey& add(std::string_view name, std::string_view value);  // length-prefixed
+  [[nodiscard]] EntryKind kind() const { return kind_; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] std::string digest_hex() const;  // 32 hex digits
+
+ private:
+  EntryKind kind_;
+  std::string text_;
+};
+
+struct CacheEntry {
+  std::string metadata;  // small, free form
+  std::string payload;
+};
+
+struct CacheOptions {
+  std::string directory;       // made with mode 0700 if absent; refused if not owned by this user or writable by others
+  bool read_only = false;
+  int64_t capacity_bytes = int64_t{1} << 30;
+  const base::SystemCalls* calls = nullptr;  // tests: failing system calls
+};
+
+struct CacheStatistics {
+  int64_t hits = 0, misses = 0, damaged = 0, io_errors = 0, stored = 0, evicted = 0;
+  int64_t entries = 0, bytes = 0;
+};
+
+// Thread safe; several processes may share a folder.
+class Cache {
+ public:
+  // Never fails: a folder that cannot be used gives a cache that always misses, and warning() says why.
+  static std::shared_ptr<Cache> open(const CacheOptions& options);
+  static std::shared_ptr<Cache> disabled(std::string reason);
+  [[nodiscard]] bool enabled() const;
+  [[nodiscard]] const std::string& warning() const;
+  [[nodiscard]] const std::string& directory() const;
+
+  std::optional<CacheEntry> lookup(const CacheKey& key);
+  void store(const CacheKey& key, const CacheEntry& entry);
+  // Single flight, in this process and across processes (advisory lock with timeout): lookup, else make and store. `make` runs
+  // at most once at a time per key; its own result is used whatever the publication outcome.
+  Result<CacheEntry> get_or_make(const CacheKey& key, const std::function<Result<CacheEntry>()>& make, bool* was_hit = nullptr);
+
+  [[nodiscard]] CacheStatistics statistics();
+  void evict();        // down to the capacity, least recently used first; sweeps orphaned temporaries
+  void clear();
+  // Path of an entry's file, for messages.
+  [[nodiscard]] std::string path_of(const CacheKey& key) const;
+
+ private:
+  struct State;
+  explicit Cache(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+
+ public:
+  ~Cache();
+};
+
+}  // namespace codetta::toolchain

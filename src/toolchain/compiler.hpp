@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host C++ compiler: finding it, identifying it by content, and driving it on self-contained sources.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/digest.hpp"
+#include "base/result.hpp"
+
+namespace codetta::toolchain {
+
+enum class CompilerKind : uint8_t { Gcc, Clang };
+
+// A found compiler. Immutable; compile() may be called from several threads.
+struct HostCompiler {
+  std::string path;      // absolute
+  CompilerKind kind = CompilerKind::Gcc;
+  int major = 0;
+  std::string version;   // first line of --version
+  std::string identity;  // content digest of the driver and of cc1plus (GCC) or the driver's real binary (Clang)
+};
+
+struct FindOptions {
+  std::string wanted;    // "", a name, or an absolute path
+  std::string path;      // PATH to search (the library reads no environment)
+  std::string memo_dir;  // where the identity is memoised by path, size, mtime, inode; "" = not
+};
+// Errors: E0501 none found (says what was looked for and where), E0502 too old or not working.
+Result<HostCompiler> find_host_compiler(const FindOptions& options);
+
+struct CompileJob {
+  std::string source;              // complete; no includes
+  std::vector<std::string> flags;  // target and optimization flags; -shared -fPIC -x c++ are added here
+  std::string label;               // for messages: the kernel's name
+};
+struct CompileOutput {
+  std::string object;  // bytes of the shared object
+  std::string log;     // what the compiler said
+  double seconds = 0;
+};
+struct CompileOptions {
+  double timeout_seconds = 60;
+  std::string work_dir;   // private folder for temporaries; "" = a memfd or the system's temporary folder
+  std::string keep_dir;   // where the source of a failed compile is kept; the error names the file
+};
+// Compiles one source. Errors: E0504 the compiler rejected it (its message parsed, mapped, with the path of the kept source),
+// E0505 timeout, E0506 it crashed or could not be started, E0507 no room or no permission for temporaries.
+Result<CompileOutput> compile(const HostCompiler& compiler, const CompileJob& job, const CompileOptions& options);
+// Several sources in up to `parallel` processes; results in job order. `cancelled` is polled.
+std::vector<Result<CompileOutput>> compile_all(const HostCompiler& compiler, const std::vector<CompileJob>& jobs, const CompileOptions& options,
+                                               int parallel, bool (*cancelled)(void*) = nullptr, void* context = nullptr);
+// Assembly text of a source (for emit --what=asm).
+Result<std::string> assembly(const HostCompiler& compiler, const CompileJob& job, const CompileOptions& options);
+
+}  // namespace codetta::toolchain
