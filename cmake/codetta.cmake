@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The three functions that every CMakeLists.txt of this tree is made of: codetta_room, codetta_test, codetta_embed.
+# The functions that the CMakeLists.txt files of this tree are made of.
 include(${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake)
 if(CODETTA_BUILD_TESTS)
   include(GoogleTest)
@@ -89,8 +89,29 @@ function(codetta_test name)
     gtest_discover_tests(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 120)
   else()
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT})
+    # tools/run_tests counts the single cases from this report.
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+                                            ENVIRONMENT "GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/gtest/${name}.xml")
   endif()
+endfunction()
+
+# codetta_script_test(<name> <command>...): a test that is a script; exit status 77 means skipped.
+function(codetta_script_test name)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CODETTA_ROOT})
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CODETTA_ROOT}/tests OUTPUT_VARIABLE labels)
+  string(REPLACE "/" ";" labels "${labels}")
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300 SKIP_RETURN_CODE 77)
+endfunction()
+
+# codetta_fuzz(<name> SOURCES <cpp>... DEPENDS <room>...): a libFuzzer program; the name starts with fuzz_.
+function(codetta_fuzz name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
+  list(TRANSFORM arg_DEPENDS PREPEND codetta_)
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${CODETTA_INCLUDE_DIRS})
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} codetta_options codetta_header_packages ${CMAKE_DL_LIBS})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
 endfunction()
 
 # codetta_embed(<out.cpp> SYMBOL <name> ROOT <dir> FILES <file>...)

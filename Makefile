@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of a working day. Each installs what it needs on Debian 12 (tools/bootstrap) and builds below build/.
+BUILD := build/release
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 20
+SOURCES = git ls-files -- '*.cpp' '*.hpp' '*.h' ':!:tests/golden/*/*'
+
+.PHONY: build demo test test-full bench-cpu fuzz format clean
+
+build:
+	@tools/bootstrap build
+	@cmake --preset release -DCODETTA_BUILD_TESTS=OFF >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: build
+	@tools/demo $(BUILD)
+
+test:
+	@tools/bootstrap test
+	@cmake --preset release -DCODETTA_BUILD_TESTS=ON -DCODETTA_TEST_FULL=OFF >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target all codetta_headers_alone
+	@tools/run_tests $(BUILD)
+
+test-full:
+	@tools/bootstrap test
+	@cmake --preset release -DCODETTA_BUILD_TESTS=ON -DCODETTA_TEST_FULL=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target all codetta_headers_alone
+	@tools/run_tests $(BUILD)
+
+bench-cpu:
+	@tools/bootstrap bench
+	@cmake --preset release -DCODETTA_BUILD_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@bench/run_cpu $(BUILD)
+
+fuzz:
+	@tools/bootstrap fuzz
+	@cmake --preset fuzz >/dev/null
+	@cmake --build build/fuzz -j $(JOBS)
+	@tools/run_fuzz build/fuzz $(FUZZ_SECONDS)
+
+format:
+	@tools/bootstrap test
+	@$(SOURCES) | xargs clang-format-14 -i
+
+clean:
+	rm -rf build
