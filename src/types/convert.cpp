@@ -22,7 +22,7 @@ using UnsignedOf =
 template <DType D>
 using CarrierOf =
     std::conditional_t<is_float(D), double,
-                       std::conditional_t<traits(D).kind == DTypeKind::signed_integer, int64_t, uint64_t>>;
+                       std::conditional_t<dtype_traits(D).kind == DTypeKind::signed_integer, int64_t, uint64_t>>;
 
 template <DType D>
 UnsignedOf<bits(D)> load_pattern(const void* p) {

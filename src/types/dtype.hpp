@@ -46,22 +46,22 @@ inline constexpr std::array<DTypeTraits, dtype_count> dtype_table{{
 
 // Whether a byte (from a file, say) names an element type; everything below needs a valid one.
 constexpr bool is_valid(DType d) { return static_cast<int>(d) < dtype_count; }
-constexpr const DTypeTraits& traits(DType d) { return dtype_table[static_cast<size_t>(d)]; }
+constexpr const DTypeTraits& dtype_traits(DType d) { return dtype_table[static_cast<size_t>(d)]; }
 
-constexpr int bits(DType d) { return traits(d).bits; }
-constexpr int64_t byte_size(DType d) { return traits(d).bits / 8; }
+constexpr int bits(DType d) { return dtype_traits(d).bits; }
+constexpr int64_t byte_size(DType d) { return dtype_traits(d).bits / 8; }
 constexpr bool is_bool(DType d) { return d == DType::boolean; }
-constexpr bool is_float(DType d) { return traits(d).kind == DTypeKind::floating; }
+constexpr bool is_float(DType d) { return dtype_traits(d).kind == DTypeKind::floating; }
 // bool is no integer: arithmetic on it is decided by each op.
 constexpr bool is_integer(DType d) {
-  return traits(d).kind == DTypeKind::signed_integer || traits(d).kind == DTypeKind::unsigned_integer;
+  return dtype_traits(d).kind == DTypeKind::signed_integer || dtype_traits(d).kind == DTypeKind::unsigned_integer;
 }
-constexpr bool is_unsigned(DType d) { return traits(d).kind == DTypeKind::unsigned_integer; }
-constexpr bool is_signed(DType d) { return traits(d).kind == DTypeKind::signed_integer || is_float(d); }
+constexpr bool is_unsigned(DType d) { return dtype_traits(d).kind == DTypeKind::unsigned_integer; }
+constexpr bool is_signed(DType d) { return dtype_traits(d).kind == DTypeKind::signed_integer || is_float(d); }
 constexpr bool is_fp8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
-constexpr int mantissa_bits(DType d) { return traits(d).mantissa_bits; }
-constexpr int exponent_bits(DType d) { return traits(d).exponent_bits; }
-constexpr int exponent_bias(DType d) { return is_float(d) ? (1 << (traits(d).exponent_bits - 1)) - 1 : 0; }
+constexpr int mantissa_bits(DType d) { return dtype_traits(d).mantissa_bits; }
+constexpr int exponent_bits(DType d) { return dtype_traits(d).exponent_bits; }
+constexpr int exponent_bias(DType d) { return is_float(d) ? (1 << (dtype_traits(d).exponent_bits - 1)) - 1 : 0; }
 
 namespace detail {
 constexpr double power_of_two(int exponent) {
@@ -73,18 +73,18 @@ constexpr double power_of_two(int exponent) {
 }  // namespace detail
 
 // The largest finite value; of i64 and u64 the next power of two, which is what double can say (max_int is exact).
-constexpr double max_finite(DType d) { return traits(d).max_finite; }
+constexpr double max_finite(DType d) { return dtype_traits(d).max_finite; }
 // The least value: -max_finite of floats, the exact minimum of integers.
 constexpr double min_finite(DType d) {
   if (is_float(d)) return -max_finite(d);
-  return traits(d).kind == DTypeKind::signed_integer ? -detail::power_of_two(bits(d) - 1) : 0.0;
+  return dtype_traits(d).kind == DTypeKind::signed_integer ? -detail::power_of_two(bits(d) - 1) : 0.0;
 }
 constexpr int64_t min_int(DType d) {
-  return traits(d).kind == DTypeKind::signed_integer ? std::numeric_limits<int64_t>::min() >> (64 - bits(d)) : 0;
+  return dtype_traits(d).kind == DTypeKind::signed_integer ? std::numeric_limits<int64_t>::min() >> (64 - bits(d)) : 0;
 }
 constexpr uint64_t max_int(DType d) {
   if (is_bool(d)) return 1;
-  const int value_bits = traits(d).kind == DTypeKind::signed_integer ? bits(d) - 1 : bits(d);
+  const int value_bits = dtype_traits(d).kind == DTypeKind::signed_integer ? bits(d) - 1 : bits(d);
   return std::numeric_limits<uint64_t>::max() >> (64 - value_bits);
 }
 // Smallest positive normal and subnormal values of a float type.

@@ -24,9 +24,9 @@ constexpr double decode_float(uint64_t pattern) {
     const uint64_t sign = (pattern >> (man + exp)) << 63;
     const uint64_t e = (pattern >> man) & exp_mask;
     uint64_t m = pattern & man_mask;
-    if (e == exp_mask && (traits(D).infinities || m == man_mask)) {
+    if (e == exp_mask && (dtype_traits(D).infinities || m == man_mask)) {
       uint64_t out = sign | 0x7ff0000000000000;
-      if (m != 0) out |= 0x0008000000000000 | (traits(D).infinities ? m << (52 - man) : 0);
+      if (m != 0) out |= 0x0008000000000000 | (dtype_traits(D).infinities ? m << (52 - man) : 0);
       return std::bit_cast<double>(out);
     }
     int exponent = static_cast<int>(e);
@@ -53,12 +53,12 @@ constexpr uint64_t encode_float(double value) {
   } else {
     constexpr int man = mantissa_bits(D), exp = exponent_bits(D), bias = exponent_bias(D);
     constexpr uint64_t exp_ones = ((uint64_t{1} << exp) - 1) << man;
-    constexpr uint64_t largest = traits(D).infinities ? exp_ones - 1 : exp_ones + (uint64_t{1} << man) - 2;
+    constexpr uint64_t largest = dtype_traits(D).infinities ? exp_ones - 1 : exp_ones + (uint64_t{1} << man) - 2;
     constexpr uint64_t overflow = is_fp8(D) ? largest : exp_ones;
     const uint64_t sign = (d >> 63) << (man + exp);
     if (magnitude > infinity) {
       constexpr uint64_t payload = (uint64_t{1} << man) - 1;
-      if (!traits(D).infinities) return sign | exp_ones | payload;
+      if (!dtype_traits(D).infinities) return sign | exp_ones | payload;
       return sign | exp_ones | (uint64_t{1} << (man - 1)) | ((d >> (52 - man)) & payload);
     }
     if (magnitude == infinity) return sign | overflow;
