@@ -4,14 +4,67 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "codetta/epilogue.hpp"
 #include "codetta/tensor.hpp"
+#include "codetta/trace.hpp"
 
 namespace codetta {
+
+// What an epilogue parameter or output is bound to: a tensor, or a host number. Floating numbers are f32 (f64 when the accumulator
+// is f64); integers are i32 where they fit, else i64; so a plain 3.0 never widens the computation.
+class ArgumentValue {
+ public:
+  ArgumentValue(const TensorView& tensor) : value_(tensor) {}                     // NOLINT(google-explicit-constructor)
+  ArgumentValue(const Tensor& tensor) : value_(tensor.view()) {}                  // NOLINT(google-explicit-constructor)
+  ArgumentValue(double number) : value_(number) {}                                // NOLINT(google-explicit-constructor)
+  ArgumentValue(float number) : value_(static_cast<double>(number)) {}            // NOLINT(google-explicit-constructor)
+  ArgumentValue(int number) : value_(static_cast<int64_t>(number)) {}             // NOLINT(google-explicit-constructor)
+  ArgumentValue(int64_t number) : value_(number) {}                               // NOLINT(google-explicit-constructor)
+  ArgumentValue(bool flag) : value_(flag) {}                                      // NOLINT(google-explicit-constructor)
+  [[nodiscard]] const TensorView* tensor() const { return std::get_if<TensorView>(&value_); }
+  [[nodiscard]] const std::variant<bool, int64_t, double, TensorView>& value() const { return value_; }
+
+ private:
+  std::variant<bool, int64_t, double, TensorView> value_;
+};
+struct NamedArgument {
+  std::string name;
+  ArgumentValue value;
+};
+
+// An epilogue with everything its parameters and outputs are bound to, by name. Copies share the epilogue; views stay views.
+class EpilogueArguments {
+ public:
+  EpilogueArguments() = default;  // D = accum
+  EpilogueArguments(Epilogue epilogue, std::vector<NamedArgument> arguments)
+      : epilogue_(std::move(epilogue)), arguments_(std::move(arguments)) {}
+  // From text. Errors: those of Epilogue::parse.
+  static Result<EpilogueArguments> make(std::string source, std::vector<NamedArgument> arguments) {
+    auto epilogue = Epilogue::parse(std::move(source));
+    if (!epilogue) return std::move(epilogue).error();
+    return EpilogueArguments(*std::move(epilogue), std::move(arguments));
+  }
+#if CODETTA_HAS_EXCEPTIONS
+  EpilogueArguments(const char* source, std::vector<NamedArgument> arguments)
+      : EpilogueArguments(make(source, std::move(arguments)).value()) {}
+  EpilogueArguments(std::string source, std::vector<NamedArgument> arguments)
+      : EpilogueArguments(make(std::move(source), std::move(arguments)).value()) {}
+  template <class Traced, class = std::enable_if_t<std::is_invocable_v<Traced, EpilogueTracer&>>>
+  EpilogueArguments(Traced&& lambda, std::vector<NamedArgument> arguments)
+      : EpilogueArguments(Epilogue::trace(std::forward<Traced>(lambda)).value(), std::move(arguments)) {}
+#endif
+  [[nodiscard]] const std::optional<Epilogue>& epilogue() const { return epilogue_; }
+  [[nodiscard]] const std::vector<NamedArgument>& arguments() const { return arguments_; }
+
+ private:
+  std::optional<Epilogue> epilogue_;
+  std::vector<NamedArgument> arguments_;
+};
 
 // How results are rounded.
 enum class Rounding : uint8_t {
