@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything: GEMMs with any epilogue, fused.
+#pragma once
+
+#include "codetta/epilogue.hpp"  // IWYU pragma: export
+#include "codetta/error.hpp"     // IWYU pragma: export
+#include "codetta/gemm.hpp"      // IWYU pragma: export
+#include "codetta/io.hpp"        // IWYU pragma: export
+#include "codetta/kernel.hpp"    // IWYU pragma: export
+#include "codetta/program.hpp"   // IWYU pragma: export
+#include "codetta/target.hpp"    // IWYU pragma: export
+#include "codetta/tensor.hpp"    // IWYU pragma: export
+#include "codetta/threads.hpp"   // IWYU pragma: export
+#include "codetta/version.hpp"   // IWYU pragma: export
