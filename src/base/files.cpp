@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading and writing of files.
+#include "base/files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+
+#include "base/retry.hpp"
+
+namespace codetta::base {
+
+namespace {
+
+constexpr size_t read_chunk = size_t{1} << 16;
+// Linux moves at most 0x7ffff000 bytes a call; macOS refuses more than INT_MAX.
+constexpr size_t max_transfer = size_t{1} << 30;
+
+Expected<FileDescriptor> open_at(int folder, const std::string& path, int flags, unsigned mode,
+                                 const SystemCalls& calls) {
+  // A name with a zero byte would open the file of a shorter name.
+  if (path.find('\0') != std::string::npos) return SystemError{EINVAL, "open", path};
+  const int fd = retry_interrupted(
+      [&] { return calls.openat(folder, path.c_str(), flags | O_CLOEXEC, static_cast<mode_t>(mode)); });
+  if (fd < 0) return last_error("open", path);
+  return FileDescriptor(fd);
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+}
+
+Expected<std::string> read_whole(int fd, const std::string& path, bool regular_only, size_t max_bytes,
+                                 const SystemCalls& calls) {
+  struct stat info {};
+  if (calls.fstat(fd, &info) != 0) return last_error("fstat", path);
+  if (S_ISDIR(info.st_mode)) return SystemError{EISDIR, "read", path};
+  const bool regular = S_ISREG(info.st_mode);
+  if (regular_only && !regular) return SystemError{EINVAL, "check for a regular file", path};
+  const size_t known = regular && info.st_size > 0 ? static_cast<size_t>(info.st_size) : 0;
+  if (known > max_bytes) return SystemError{EFBIG, "read", path};
+
+  // One byte more than announced: a growing file, and files of /proc that claim to be empty, are seen.
+  std::string bytes(std::min(known == 0 ? read_chunk : known, max_bytes) + 1, '\0');
+  size_t used = 0;
+  while (true) {
+    if (used == bytes.size()) bytes.resize(std::min(2 * used, max_bytes) + 1);
+    const ssize_t got = retry_interrupted(
+        [&] { return calls.read(fd, bytes.data() + used, std::min(bytes.size() - used, max_transfer)); });
+    if (got < 0) return last_error("read", path);
+    if (got == 0) break;
+    used += static_cast<size_t>(got);
+    if (used > max_bytes) return SystemError{EFBIG, "read", path};
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
+Expected<void> write_bytes(int fd, std::string_view bytes, const std::string& path, const SystemCalls& calls) {
+  while (!bytes.empty()) {
+    const ssize_t put =
+        retry_interrupted([&] { return calls.write(fd, bytes.data(), std::min(bytes.size(), max_transfer)); });
+    if (put < 0) return last_error("write", path);
+    if (put == 0) return SystemError{EIO, "write", path};
+    bytes.remove_prefix(static_cast<size_t>(put));
+  }
+  return {};
+}
+
+// Unique among threads and processes by O_EXCL; the numbers only make a second try rare.
+std::string temporary_name(const std::string& name, int attempt) {
+  const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
+  return fmt::format("{}{}-{:x}-{:x}-{}", temporary_prefix, name.substr(0, 64), static_cast<unsigned>(::getpid()),
+                     static_cast<uint64_t>(ticks), attempt);
+}
+
+Expected<void> fill_temporary(int fd, std::string_view bytes, const std::string& name, const WriteOptions& options,
+                              const SystemCalls& calls) {
+  if (auto written = write_bytes(fd, bytes, name, calls); !written) return written;
+  if (options.sync && retry_interrupted([&] { return calls.fsync(fd); }) != 0) return last_error("fsync", name);
+  return {};
+}
+
+Expected<bool> publish(int folder, const std::string& temporary, const std::string& name, Publish how,
+                       const SystemCalls& calls) {
+  if (how == Publish::KeepExisting) {
+    if (calls.linkat(folder, temporary.c_str(), folder, name.c_str()) == 0) {
+      calls.unlinkat(folder, temporary.c_str(), 0);
+      return true;
+    }
+    if (errno == EEXIST) {
+      calls.unlinkat(folder, temporary.c_str(), 0);
+      return false;
+    }
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK) return last_error("link", name);
+  }
+  if (calls.renameat(folder, temporary.c_str(), folder, name.c_str()) != 0) return last_error("rename", name);
+  return true;
+}
+
+}  // namespace
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Expected<std::string> read_file(const std::string& path, size_t max_bytes, const SystemCalls& calls) {
+  auto file = open_at(AT_FDCWD, path, O_RDONLY, 0, calls);
+  if (!file) return file.error();
+  return read_whole(file->get(), path, false, max_bytes, calls);
+}
+
+Expected<std::string> read_file_at(const FileDescriptor& folder, const std::string& name, size_t max_bytes,
+                                   const SystemCalls& calls) {
+  auto file = open_file_at(folder, name, O_RDONLY, 0, calls);
+  if (!file) return file.error();
+  return read_whole(file->get(), name, true, max_bytes, calls);
+}
+
+Expected<std::string> read_descriptor(const FileDescriptor& file, size_t max_bytes, const SystemCalls& calls) {
+  return read_whole(file.get(), {}, false, max_bytes, calls);
+}
+
+Expected<FileDescriptor> open_file_at(const FileDescriptor& folder, const std::string& name, int flags, unsigned mode,
+                                      const SystemCalls& calls) {
+  if (!is_plain_name(name)) return SystemError{EINVAL, "open", name};
+  return open_at(folder.get(), name, flags | O_NOFOLLOW | O_NONBLOCK, mode, calls);
+}
+
+Expected<void> write_all(const FileDescriptor& file, std::string_view bytes, const SystemCalls& calls) {
+  return write_bytes(file.get(), bytes, {}, calls);
+}
+
+Expected<bool> write_file_atomically_at(const FileDescriptor& folder, const std::string& name, std::string_view bytes,
+                                        const WriteOptions& options, const SystemCalls& calls) {
+  if (!is_plain_name(name)) return SystemError{EINVAL, "open", name};
+  std::string temporary;
+  FileDescriptor file;
+  for (int attempt = 0; !file.valid(); ++attempt) {
+    temporary = temporary_name(name, attempt);
+    auto opened = open_at(folder.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, options.mode, calls);
+    if (opened) {
+      file = std::move(*opened);
+    } else if (opened.error().errno_value != EEXIST || attempt == 100) {
+      return SystemError{opened.error().errno_value, "create a file beside", name};
+    }
+  }
+  auto filled = fill_temporary(file.get(), bytes, name, options, calls);
+  // close() is the last to report a failed write on network file systems.
+  if (calls.close(file.release()) != 0 && errno != EINTR && filled) filled = last_error("close", name);
+  if (!filled) {
+    calls.unlinkat(folder.get(), temporary.c_str(), 0);
+    return filled.error();
+  }
+  auto published = publish(folder.get(), temporary, name, options.publish, calls);
+  if (!published) calls.unlinkat(folder.get(), temporary.c_str(), 0);
+  return published;
+}
+
+Expected<bool> write_file_atomically(const std::string& path, std::string_view bytes, const WriteOptions& options,
+                                     const SystemCalls& calls) {
+  struct stat info {};
+  std::string target = path;
+  if (calls.fstatat(AT_FDCWD, path.c_str(), &info, 0) == 0) {
+    if (S_ISDIR(info.st_mode)) return SystemError{EISDIR, "write", path};
+    if (!S_ISREG(info.st_mode)) {
+      auto file = open_at(AT_FDCWD, path, O_WRONLY, 0, calls);
+      if (!file) return file.error();
+      if (auto written = write_bytes(file->get(), bytes, path, calls); !written) return written.error();
+      return true;
+    }
+    if (::access(path.c_str(), W_OK) != 0) return last_error("write", path);
+    // The file behind a link is replaced, not the link.
+    if (char* resolved = ::realpath(path.c_str(), nullptr); resolved != nullptr) {
+      target = resolved;
+      ::free(resolved);
+    }
+  }
+  const size_t slash = target.rfind('/');
+  const std::string folder_path = slash == std::string::npos ? "." : target.substr(0, std::max<size_t>(slash, 1));
+  const std::string name = slash == std::string::npos ? target : target.substr(slash + 1);
+  auto folder = open_directory(folder_path, calls);
+  if (!folder) return folder.error();
+  auto written = write_file_atomically_at(*folder, name, bytes, options, calls);
+  if (!written) return SystemError{written.error().errno_value, written.error().call, path};
+  return written;
+}
+
+Expected<FileDescriptor> make_sealed_file(const std::string& debug_name, std::string_view bytes,
+                                          const SystemCalls& calls) {
+#if defined(__linux__)
+  FileDescriptor file(calls.memfd_create(debug_name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file.valid()) return last_error("memfd_create", debug_name);
+  if (auto written = write_bytes(file.get(), bytes, debug_name, calls); !written) return written.error();
+  if (calls.add_seals(file.get(), F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
+    return last_error("seal", debug_name);
+  }
+  return file;
+#else
+  (void)bytes;
+  (void)calls;
+  return SystemError{ENOSYS, "memfd_create", debug_name};
+#endif
+}
+
+}  // namespace codetta::base

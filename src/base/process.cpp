@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// posix_spawn (a vfork underneath, so that a large caller doesn't pay for its page tables), then one poll loop.
+#include "base/process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+#include "base/files.hpp"
+#include "base/retry.hpp"
+#include "base/text.hpp"
+
+namespace codetta::base {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr Milliseconds grace{100};
+constexpr Milliseconds cancel_tick{20};
+constexpr Milliseconds blind_tick{2};  // where the system can't make the child's end pollable
+
+// Above 2, so that moving it to 0, 1 or 2 of the child always makes a copy, which is not close-on-exec.
+FileDescriptor above_standard(FileDescriptor fd) {
+  if (fd.get() > 2 || !fd.valid()) return fd;
+  return FileDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
+}
+
+struct Pipe {
+  FileDescriptor read_end;
+  FileDescriptor write_end;
+};
+
+Expected<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+#if defined(__linux__)
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return last_error("pipe", {});
+#else
+  if (::pipe(ends.data()) != 0) return last_error("pipe", {});
+  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+#endif
+  Pipe pipe{above_standard(FileDescriptor(ends[0])), above_standard(FileDescriptor(ends[1]))};
+  if (!pipe.read_end.valid() || !pipe.write_end.valid()) return last_error("pipe", {});
+  if (::fcntl(pipe.read_end.get(), F_SETFL, O_NONBLOCK) != 0) return last_error("pipe", {});
+  return pipe;
+}
+
+// The input as an unnamed file: no pipe to feed, so no SIGPIPE and no deadlock with a child that doesn't read.
+Expected<FileDescriptor> make_input(const std::string& input) {
+  FileDescriptor file;
+  if (input.empty()) {
+    file = FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) return last_error("open", "/dev/null");
+  } else {
+#if defined(__linux__)
+    file = FileDescriptor(SystemCalls::real().memfd_create("codetta-stdin", 1U /* MFD_CLOEXEC */));
+    if (!file.valid()) return last_error("memfd_create", {});
+#else
+    std::string name = "/tmp/codetta-XXXXXX";
+    file = FileDescriptor(::mkstemp(name.data()));
+    if (!file.valid()) return last_error("mkstemp", name);
+    ::unlink(name.c_str());
+    ::fcntl(file.get(), F_SETFD, FD_CLOEXEC);
+#endif
+    if (auto written = write_all(file, input); !written) return written.error();
+    if (::lseek(file.get(), 0, SEEK_SET) != 0) return last_error("lseek", {});
+  }
+  file = above_standard(std::move(file));
+  if (!file.valid()) return last_error("dup", {});
+  return file;
+}
+
+struct SpawnSettings {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  SpawnSettings() {
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawnattr_init(&attributes);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+  ~SpawnSettings() {
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& texts, const std::string* first) {
+  std::vector<char*> out;
+  out.reserve(texts.size() + 2);
+  // The exec family promises not to write through these.
+  if (first != nullptr) out.push_back(const_cast<char*>(first->c_str()));
+  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+Expected<pid_t> spawn(const ProcessRequest& request, int input, int output, int errors) {
+  SpawnSettings settings;
+  int failed = ::posix_spawn_file_actions_adddup2(&settings.actions, input, 0);
+  if (failed == 0) failed = ::posix_spawn_file_actions_adddup2(&settings.actions, output, 1);
+  if (failed == 0) failed = ::posix_spawn_file_actions_adddup2(&settings.actions, errors, 2);
+  if (failed == 0 && !request.working_directory.empty()) {
+    failed = ::posix_spawn_file_actions_addchdir_np(&settings.actions, request.working_directory.c_str());
+  }
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 34)
+  if (failed == 0) failed = ::posix_spawn_file_actions_addclosefrom_np(&settings.actions, 3);
+#endif
+#endif
+  sigset_t all{};
+  sigset_t none{};
+  sigfillset(&all);
+  sigemptyset(&none);
+  ::posix_spawnattr_setsigdefault(&settings.attributes, &all);
+  ::posix_spawnattr_setsigmask(&settings.attributes, &none);
+  ::posix_spawnattr_setpgroup(&settings.attributes, 0);
+  ::posix_spawnattr_setflags(&settings.attributes,
+                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+
+  const std::vector<char*> arguments = pointers(request.arguments, &request.program);
+  const std::vector<char*> environment = pointers(request.environment, nullptr);
+  pid_t pid = 0;
+  if (failed == 0) {
+    failed = ::posix_spawn(&pid, request.program.c_str(), &settings.actions, &settings.attributes, arguments.data(),
+                           environment.data());
+  }
+  if (failed != 0) return SystemError{failed, "start", request.program};
+  return pid;
+}
+
+// Reads what is there now, at most what a full pipe can hold, lest a fast writer keep the caller from looking at the
+// clock. False at the end of the stream.
+bool drain(int fd, size_t limit, std::string& text, bool& cut) {
+  std::array<char, 16384> chunk;
+  for (int i = 0; i < 64; ++i) {
+    const ssize_t got = retry_interrupted([&] { return ::read(fd, chunk.data(), chunk.size()); });
+    if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    if (got == 0) return false;
+    const size_t kept = std::min(static_cast<size_t>(got), limit - std::min(limit, text.size()));
+    text.append(chunk.data(), kept);
+    cut = cut || kept < static_cast<size_t>(got);
+  }
+  return true;
+}
+
+// A running child. The destructor leaves no process behind, whatever path led there.
+class Child {
+ public:
+  explicit Child(pid_t pid) : pid_(pid) {
+#if defined(SYS_pidfd_open)
+    watch_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+#endif
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (!reaped_) (void)reap();
+  }
+
+  [[nodiscard]] int watch() const { return watch_.get(); }  // readable when the child has ended, -1 where unsupported
+  void signal_group(int number) const { ::kill(-pid_, number); }
+
+  // Leaves the child unreaped, so that its group id can't pass to others before reap().
+  [[nodiscard]] bool ended() const {
+    siginfo_t info{};
+    const int got =
+        retry_interrupted([&] { return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT); });
+    return got != 0 || info.si_pid == pid_;
+  }
+
+  Expected<int> reap() {
+    signal_group(SIGKILL);
+    reaped_ = true;
+    int status = 0;
+    if (retry_interrupted([&] { return ::waitpid(pid_, &status, 0); }) != pid_) return last_error("wait", {});
+    return status;
+  }
+
+ private:
+  pid_t pid_;
+  FileDescriptor watch_;
+  bool reaped_ = false;
+};
+
+}  // namespace
+
+std::string ProcessResult::summary() const {
+  switch (end) {
+    case ProcessEnd::Exited:
+      return fmt::format("exit status {}", exit_code);
+    case ProcessEnd::Signaled:
+      return fmt::format("signal {} ({})", signal, ::strsignal(signal));
+    case ProcessEnd::TimedOut:
+      return fmt::format("timed out after {:.1f} s", seconds);
+    case ProcessEnd::Cancelled:
+      return "cancelled";
+  }
+  return {};
+}
+
+Expected<ProcessResult> run_process(const ProcessRequest& request) {
+  const auto has_zero = [](const std::string& text) { return text.find('\0') != std::string::npos; };
+  if (has_zero(request.program) || has_zero(request.working_directory) ||
+      std::any_of(request.arguments.begin(), request.arguments.end(), has_zero) ||
+      std::any_of(request.environment.begin(), request.environment.end(), has_zero)) {
+    return SystemError{EINVAL, "start", request.program};
+  }
+  if (struct stat info{}; !request.working_directory.empty()) {
+    const std::string& folder = request.working_directory;
+    if (::stat(folder.c_str(), &info) != 0) return last_error("chdir", folder);
+    if (!S_ISDIR(info.st_mode)) return SystemError{ENOTDIR, "chdir", folder};
+  }
+  const auto begin = Clock::now();
+  auto input = make_input(request.input);
+  if (!input) return input.error();
+  auto output = make_pipe();
+  if (!output) return output.error();
+  auto errors = make_pipe();
+  if (!errors) return errors.error();
+  auto pid = spawn(request, input->get(), output->write_end.get(), errors->write_end.get());
+  if (!pid) return pid.error();
+  Child child(*pid);
+  output->write_end = FileDescriptor();
+  errors->write_end = FileDescriptor();
+
+  ProcessResult result;
+  std::optional<Clock::time_point> kill_at;
+  std::array<pollfd, 3> watched{
+      {{output->read_end.get(), POLLIN, 0}, {errors->read_end.get(), POLLIN, 0}, {child.watch(), POLLIN, 0}}};
+  const auto read_all = [&] {
+    if (!drain(output->read_end.get(), request.max_output_bytes, result.output, result.output_cut)) watched[0].fd = -1;
+    if (!drain(errors->read_end.get(), request.max_output_bytes, result.errors, result.errors_cut)) watched[1].fd = -1;
+  };
+  while (!child.ended()) {
+    const auto now = Clock::now();
+    if (!kill_at) {
+      const bool cancelled = request.cancel != nullptr && request.cancel->load(std::memory_order_relaxed);
+      const bool late = request.timeout.count() > 0 && now - begin >= request.timeout;
+      if (cancelled || late) {
+        result.end = cancelled ? ProcessEnd::Cancelled : ProcessEnd::TimedOut;
+        child.signal_group(SIGTERM);
+        child.signal_group(SIGCONT);  // a stopped child couldn't act on it
+        kill_at = now + grace;
+      }
+    } else if (now >= *kill_at) {
+      child.signal_group(SIGKILL);
+      kill_at = now + grace;
+    }
+    Milliseconds wait{60'000};
+    if (kill_at) {
+      wait = std::min(wait, std::chrono::ceil<Milliseconds>(*kill_at - now));
+    } else if (request.timeout.count() > 0) {
+      wait = std::min(wait, std::chrono::ceil<Milliseconds>(begin + request.timeout - now));
+    }
+    if (request.cancel != nullptr) wait = std::min(wait, cancel_tick);
+    if (child.watch() < 0) wait = std::min(wait, blind_tick);
+    const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(wait.count(), 0)));
+    if (ready > 0) read_all();
+  }
+  // What is in the pipes now is all that counts; a left-over grandchild may hold them open, and dies with the group.
+  child.signal_group(SIGKILL);
+  read_all();
+  auto status = child.reap();
+  if (!status) return status.error();
+  if (result.end == ProcessEnd::Exited) {
+    if (WIFSIGNALED(*status)) {
+      result.end = ProcessEnd::Signaled;
+      result.signal = WTERMSIG(*status);
+    } else {
+      result.exit_code = WEXITSTATUS(*status);
+    }
+  }
+  result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return result;
+}
+
+std::optional<std::string> find_executable(std::string_view name, std::string_view path_list) {
+  const auto executable = [](const std::string& path) {
+    struct stat info {};
+    return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+           ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
+  };
+  if (name.empty() || name.find('\0') != std::string_view::npos) return std::nullopt;
+  if (name.find('/') != std::string_view::npos) {
+    std::string path(name);
+    if (!executable(path)) return std::nullopt;
+    return path;
+  }
+  for (const std::string_view folder : split(path_list, ':')) {
+    if (!folder.starts_with('/')) continue;
+    std::string path = std::string(folder) + (folder.ends_with('/') ? "" : "/") + std::string(name);
+    if (executable(path)) return path;
+  }
+  return std::nullopt;
+}
+
+}  // namespace codetta::base

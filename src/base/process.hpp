@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running other programs: no shell, own process group, bounded output, timeout.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/expected.hpp"
+
+namespace codetta::base {
+
+struct ProcessRequest {
+  std::string program;                        // path, not searched for (see find_executable)
+  std::vector<std::string> arguments;         // without the program itself, which becomes argv[0]
+  std::vector<std::string> environment;       // "NAME=value"; the child sees these and nothing else
+  std::string working_directory;              // empty: the caller's
+  std::string input;                          // what it reads from stdin
+  size_t max_output_bytes = size_t{4} << 20;  // of stdout and of stderr each; the rest is read and dropped
+  std::chrono::milliseconds timeout{0};       // 0: none
+  const std::atomic<bool>* cancel = nullptr;  // when it becomes true the run ends within about 20 ms
+};
+
+enum class ProcessEnd : uint8_t { Exited, Signaled, TimedOut, Cancelled };
+
+struct ProcessResult {
+  ProcessEnd end = ProcessEnd::Exited;
+  int exit_code = 0;  // when Exited
+  int signal = 0;     // when Signaled
+  std::string output;
+  std::string errors;
+  bool output_cut = false;  // more than max_output_bytes came
+  bool errors_cut = false;
+  double seconds = 0.0;
+
+  [[nodiscard]] bool success() const { return end == ProcessEnd::Exited && exit_code == 0; }
+  // "exit status 1", "signal 11 (Segmentation fault)", "timed out after 2.0 s", "cancelled"
+  [[nodiscard]] std::string summary() const;
+};
+
+// Runs the program to its end. An error means that it was not started (ENOENT, EACCES, ENOEXEC, E2BIG, EAGAIN, a bad
+// working directory, ...) or could not be awaited. Whatever it leaves running in its process group is killed when it
+// ends; timeout and cancel terminate the group and kill it 100 ms later. The child is in a group of its own, so Ctrl-C
+// at the terminal reaches the caller only; it inherits no descriptor but 0, 1, 2 and starts with default signal
+// handling. Thread-safe; the caller's signal handlers and masks stay as they are.
+Expected<ProcessResult> run_process(const ProcessRequest& request);
+
+// The first executable regular file `name` in the colon separated folders; relative and empty entries are skipped. A
+// name with a '/' is only checked. nullopt when there is none.
+std::optional<std::string> find_executable(std::string_view name, std::string_view path_list);
+
+}  // namespace codetta::base
