@@ -10,6 +10,10 @@ add_library(codetta_options INTERFACE)
 target_compile_features(codetta_options INTERFACE cxx_std_20)
 target_compile_options(codetta_options INTERFACE -Wall -Wextra -Wconversion -Wshadow
                                                  $<$<BOOL:${CODETTA_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # std::string operations warn without cause: https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105651
+  target_compile_options(codetta_options INTERFACE -Wno-restrict)
+endif()
 set(CODETTA_ROOT ${CMAKE_CURRENT_SOURCE_DIR})
 set(CODETTA_INCLUDE_DIRS ${CODETTA_ROOT}/include ${CODETTA_ROOT}/src ${CODETTA_ROOT})
 

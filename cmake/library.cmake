@@ -19,3 +19,21 @@ endif()
 
 file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/codetta/*.h*)
 target_sources(codetta PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${public_headers})
+
+if(NOT CODETTA_INSTALL)
+  return()
+endif()
+include(CMakePackageConfigHelpers)
+set(codetta_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/codetta)
+install(
+  TARGETS codetta
+  EXPORT codetta-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(EXPORT codetta-targets NAMESPACE codetta:: DESTINATION ${codetta_cmake_dir} COMPONENT development)
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/codetta-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/codetta-config.cmake ${PROJECT_BINARY_DIR}/codetta-config-version.cmake
+        DESTINATION ${codetta_cmake_dir} COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shared by the scripts of this folder: run a command or fail with its output.
+cmake_minimum_required(VERSION 3.25)
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status STREQUAL 0)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}\nended with ${status}:\n${output}")
+  endif()
+  set(run_output "${output}" PARENT_SCOPE)
+endfunction()
+
+set(configure_arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
+                        -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+# The example uses the whole pipeline, so it takes part as soon as the driver has it.
+set(consumers tests/package/consumer)
+file(GLOB driver_sources ${SOURCE}/src/driver/*.cpp)
+foreach(driver_source IN LISTS driver_sources)
+  file(STRINGS ${driver_source} found REGEX "find_kernels\\(")
+  if(found AND NOT "examples/hello" IN_LIST consumers)
+    list(APPEND consumers examples/hello)
+  endif()
+endforeach()

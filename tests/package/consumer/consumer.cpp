@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uses the library through Result only; the exit status says whether it behaved.
+#include <codetta/error.hpp>
+#include <codetta/tensor.hpp>
+#include <codetta/version.hpp>
+#include <cstdio>
+#include <cstring>
+
+int main() {
+  static_assert(CODETTA_HAS_EXCEPTIONS == 0);
+  if (std::strcmp(codetta::version(), "0.1.0") != 0) return 1;
+
+  float memory[6] = {};
+  const codetta::Result<codetta::TensorView> good = codetta::TensorView::make(memory, codetta::f32, {2, 3});
+  if (!good || good->element_count() != 6) return 2;
+
+  const codetta::Result<codetta::TensorView> bad = codetta::TensorView::make(memory, codetta::f32, {2, -3});
+  if (bad || bad.error().code() != 602 || bad.error().family() != codetta::ErrorFamily::Program) return 3;
+  std::printf("%s", bad.error().render().c_str());
+  return 0;
+}

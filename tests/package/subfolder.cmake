@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# Builds the consumers with the sources of Codetta as a subfolder. That compiles the library again: with a compiler cache, or in
+# the full suites, to the end; otherwise up to the consumer's own object file and the plan of the link.
+include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
+foreach(consumer IN LISTS consumers)
+  cmake_path(GET consumer FILENAME name)
+  set(build ${WORK}/subfolder_${name})
+  file(REMOVE_RECURSE ${build})
+  run(${CMAKE_COMMAND} -S ${SOURCE}/${consumer} -B ${build} ${configure_arguments} -DCODETTA_SOURCE=${SOURCE}
+      -DCODETTA_WERROR=${WERROR})
+  if(LAUNCHER OR FULL)
+    run(${CMAKE_COMMAND} --build ${build} --target ${name})
+    run(${build}/${name})
+    message(STATUS "${name}: ${run_output}")
+  else()
+    run(${CMAKE_COMMAND} --build ${build} --target CMakeFiles/${name}.dir/${name}.cpp.o)
+    run(${CMAKE_COMMAND} --build ${build} --target ${name} -- -n)
+    if(NOT run_output MATCHES "libcodetta")
+      message(FATAL_ERROR "building ${name} does not build libcodetta:\n${run_output}")
+    endif()
+  endif()
+endforeach()
