@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device sources carried inside the library: what emit/ prints includes or copies them, the cache keys on their digests.
+// Device sources carried inside the library: emitted text includes or copies them, cache keys hold their digests.
 #pragma once
 
 #include <array>

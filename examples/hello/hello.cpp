@@ -9,10 +9,11 @@ int main() {
   codetta::TensorView A(a.data(), codetta::f32, {64, 32}), B(b.data(), codetta::f32, {32, 48});
   codetta::TensorView C(bias.data(), codetta::f32, {48}), D(d.data(), codetta::f32, {64, 48});
 
-  auto epilogue = codetta::EpilogueArguments("def scaled_relu(accum, alpha, bias):\n"
-                                             "    D = relu(alpha * accum + bias)\n"
-                                             "    return D\n",
-                                             {{"alpha", 3.0f}, {"bias", C}, {"D", D}});
+  auto epilogue = codetta::EpilogueArguments(
+      "def scaled_relu(accum, alpha, bias):\n"
+      "    D = relu(alpha * accum + bias)\n"
+      "    return D\n",
+      {{"alpha", 3.0f}, {"bias", C}, {"D", D}});
   auto arguments = codetta::GemmArguments{.A = A, .B = B, .out = D, .epilogue = epilogue};
   auto kernels = codetta::get_kernels(arguments);
   kernels[0].run(arguments).value();
