@@ -41,7 +41,7 @@ fuzz:
 
 format:
 	@tools/bootstrap test
-	@$(SOURCES) | xargs clang-format-14 -i
+	@$(SOURCES) | xargs -r clang-format-14 -i
 
 clean:
 	rm -rf build
