@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds the consumers with the sources of Codetta as a subfolder. That compiles the library again: with a compiler cache, or in
-# the full suites, to the end; otherwise up to the consumer's own object file and the plan of the link.
+# Builds the consumers with the sources of Codetta as a subfolder. That compiles the library again: to the end where a compiler
+# cache answers (release builds, whose objects do not hold the folder of the build) or in the full suites; otherwise up to the
+# consumer's own object file and the plan of the link.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 foreach(consumer IN LISTS consumers)
   cmake_path(GET consumer FILENAME name)
@@ -8,7 +9,7 @@ foreach(consumer IN LISTS consumers)
   file(REMOVE_RECURSE ${build})
   run(${CMAKE_COMMAND} -S ${SOURCE}/${consumer} -B ${build} ${configure_arguments} -DCODETTA_SOURCE=${SOURCE}
       -DCODETTA_WERROR=${WERROR})
-  if(LAUNCHER OR FULL)
+  if(FULL OR (LAUNCHER AND BUILD_TYPE STREQUAL "Release"))
     run(${CMAKE_COMMAND} --build ${build} --target ${name})
     run(${build}/${name})
     message(STATUS "${name}: ${run_output}")
