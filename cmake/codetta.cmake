@@ -107,6 +107,41 @@ function(codetta_script_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300 SKIP_RETURN_CODE 77)
 endfunction()
 
+# codetta_aarch64_test(<name> SOURCES <cpp>... [OPTIONS <option>...])
+# A program with a main() of its own (there is no GoogleTest for AArch64 on the build machine), cross-compiled and run by
+# qemu-user; exit status 77 means skipped. Where compiler or emulator are missing, the test is listed as disabled.
+function(codetta_aarch64_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;OPTIONS")
+  find_program(CODETTA_AARCH64_CXX aarch64-linux-gnu-g++ DOC "Cross compiler for the NEON tests")
+  find_program(CODETTA_AARCH64_RUN NAMES qemu-aarch64 qemu-aarch64-static DOC "Emulator for the NEON tests")
+  set(program ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  codetta_script_test(${name} ${CODETTA_AARCH64_RUN} ${program})
+  set_property(TEST ${name} APPEND PROPERTY LABELS aarch64)
+  if(NOT CODETTA_AARCH64_CXX OR NOT CODETTA_AARCH64_RUN)
+    set_tests_properties(${name} PROPERTIES DISABLED ON)
+    return()
+  endif()
+  list(TRANSFORM CODETTA_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE includes)
+  set(objects)
+  foreach(source IN LISTS arg_SOURCES)
+    cmake_path(ABSOLUTE_PATH source NORMALIZE OUTPUT_VARIABLE absolute)
+    string(MAKE_C_IDENTIFIER ${source} object)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.dir/${object}.o)
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/${name}.dir
+      COMMAND ${CODETTA_AARCH64_CXX} -std=c++20 -O2 -Wall -Wextra -ffp-contract=off ${arg_OPTIONS} ${includes} -MD -MF
+              ${object}.d -c ${absolute} -o ${object}
+      DEPENDS ${absolute}
+      DEPFILE ${object}.d
+      VERBATIM)
+    list(APPEND objects ${object})
+  endforeach()
+  add_custom_command(OUTPUT ${program} COMMAND ${CODETTA_AARCH64_CXX} -static ${objects} -o ${program} -pthread
+                     DEPENDS ${objects} VERBATIM)
+  add_custom_target(build_${name} ALL DEPENDS ${program})
+endfunction()
+
 # codetta_fuzz(<name> SOURCES <cpp>... DEPENDS <room>...): a libFuzzer program; the name starts with fuzz_.
 function(codetta_fuzz name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
