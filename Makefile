@@ -18,13 +18,13 @@ demo: build
 test:
 	@tools/bootstrap test
 	@cmake --preset release -DCODETTA_BUILD_TESTS=ON -DCODETTA_TEST_FULL=OFF >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target all codetta_headers_alone
+	@cmake --build $(BUILD) -j $(JOBS)
 	@tools/run_tests $(BUILD)
 
 test-full:
 	@tools/bootstrap test
 	@cmake --preset release -DCODETTA_BUILD_TESTS=ON -DCODETTA_TEST_FULL=ON >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target all codetta_headers_alone
+	@cmake --build $(BUILD) -j $(JOBS)
 	@tools/run_tests $(BUILD)
 
 bench-cpu:
