@@ -325,6 +325,20 @@ class ReferenceTest(unittest.TestCase):
         self.assertEqual(list(r.run_epilogue(two, accum, {})), ["D", "accum"])
         self.same(r.accumulate(integer([[127, 127]], "i8"), integer([[127], [127]], "i8")), [[32258]], "i32")
 
+    def test_digits(self):
+        folder = check_examples.EXAMPLES.parent / "digits"
+        shipped = {n: dtypes.read_npy(folder / f"{n}.npy", "f32") for n in ("w1", "b1", "w2", "b2")}
+        for name, (array, dtype) in dtypes.read_safetensors(folder / "digits.safetensors").items():
+            self.assertEqual(dtype, "f32")
+            np.testing.assert_array_equal(array, shipped[name])
+        x = f32(dtypes.read_npy(folder / "held_out_images.npy", "f32"))
+        labels = dtypes.read_npy(folder / "held_out_labels.npy", "u8")
+        self.assertEqual((x.shape, labels.shape), ((360, 64), (360,)))
+        for text, w, b in (("hidden.py", "w1", "b1"), ("scores.py", "w2", "b2")):
+            accum = r.accumulate(x, f32(shipped[w]))
+            x = r.run_epilogue((folder / text).read_text(), accum, {"bias": f32(shipped[b])})["D"]
+        self.assertGreaterEqual(np.mean(x.array.argmax(axis=1) == labels), 0.97)
+
     def test_examples(self):
         count = 0
         for case in check_examples.cases():
