@@ -495,7 +495,7 @@ def _axes(x, dim, axis):
     rank = x.array.ndim
     if dim is not None:
         dims = [dim] if isinstance(dim, builtins.int) else list(dim)
-        if any(not -rank <= d < rank for d in dims) or len({d % rank for d in dims}) != len(dims):
+        if any(not -rank <= d < rank for d in dims) or len({d % rank for d in dims}) != len(dims) or not dims:
             raise LanguageError(f"dim={dim} does not name distinct dims of a value of rank {rank}")
         return tuple(d % rank for d in dims)
     if axis not in (None, "all", "row", "column"):
@@ -526,11 +526,8 @@ def _reduce(name, x, dim, axis):
     if name in ("mean", "logsumexp") and not is_float(dtype):
         dtype = "f32"
     array = _as(x, dtype)
-    if array.ndim < 2:
-        array = array.reshape((1,) * (2 - array.ndim) + array.shape)
-        x = Value(array, dtype)
-        if dim is not None:
-            raise LanguageError("dim= counts the dims of [M, N]; give this operand two dims or use axis=")
+    if array.ndim < (2 if axis == "column" else 1):
+        raise LanguageError(f"{axis or 'this'} reduction needs a value with more dims than {array.ndim}")
     axes = _axes(x, dim, axis)
     start = _identity_of(name, dtype)
     with np.errstate(all="ignore"):

@@ -235,9 +235,13 @@ class ReferenceTest(unittest.TestCase):
         self.assertEqual(r.sum(batched, axis="row").shape, (2, 3, 1))
         self.assertEqual(r.sum(batched, axis="column").shape, (2, 1, 4))
         self.assertEqual(r.sum(batched, dim=0).shape, (1, 3, 4))
-        for bad in (dict(dim=2), dict(dim=-3), dict(axis="rows"), dict(dim=0, axis="row"), dict(dim=(1, -1))):
+        for bad in (dict(dim=2), dict(dim=-3), dict(axis="rows"), dict(dim=0, axis="row"), dict(dim=(1, -1)), dict(dim=())):
             with self.assertRaises(r.LanguageError):
                 r.sum(f32(x), **bad)
+        self.same(r.sum(f32([1.0, 2.0]), axis="row"), [3.0])
+        for bad in (lambda: r.sum(f32([1.0]), axis="column"), lambda: r.sum(f32(1.0))):
+            with self.assertRaises(r.LanguageError):
+                bad()
 
     def test_reductions_of_nothing_and_special_values(self):
         empty = f32(np.zeros((2, 0)))
