@@ -45,7 +45,10 @@ TEST(ErrorCodes, AreSortedAndInTheRangeOfTheirFamily) {
 TEST(ErrorCodes, EachHasAPage) {
   for (const CodeInfo& info : all_codes()) {
     const fs::path page = root / "docs" / "errors" / (number_text(info) + ".md");
-    ASSERT_TRUE(fs::is_regular_file(page)) << "missing " << page;
+    if (!fs::is_regular_file(page)) {
+      ADD_FAILURE() << "missing " << page;
+      continue;
+    }
     const std::string text = read(page);
     EXPECT_EQ(text.substr(0, text.find('\n')), "# " + number_text(info) + ": " + std::string(info.title)) << page;
     // When it happens, an example, how to fix it: a title alone helps nobody.

@@ -204,7 +204,7 @@ TEST(Process, IsInItsOwnGroupWithDefaultSignals) {
   // Builtins only: around the start of a command the shell blocks signals itself.
   const ProcessResult result =
       run(shell("while read -r line; do case $line in SigBlk*|SigIgn*) echo \"$line\";; esac; done </proc/$$/status; "
-                "ps -o pgid= -p $$; echo $$"));
+                "read -r pid name state parent group rest </proc/$$/stat; echo $group; echo $$"));
   ::sigaction(SIGPIPE, &old, nullptr);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   const auto lines = split(result.output, '\n');
