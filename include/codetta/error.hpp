@@ -91,7 +91,8 @@ class Exception : public std::runtime_error {
 };
 #endif
 
-// A value or an Error. `*r` and `r->` need has_value(); value() throws Exception instead (absent under -fno-exceptions).
+// A value or an Error. `*r` and `r->` need has_value(); value() throws Exception instead (absent under
+// -fno-exceptions).
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -20,7 +20,7 @@ enum class Code : uint16_t {
 
 struct CodeInfo {
   Code code;
-  std::string_view name;   // "tensor_rank"
+  std::string_view name;  // "tensor_rank"
   ErrorFamily family;
   std::string_view title;  // "tensor has too many dimensions"
 };
@@ -37,7 +37,8 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-// A text that diagnostics can point into: user source or a printed graph. Immutable, shared by everything parsed from it.
+// A text that diagnostics can point into: user source or a printed graph. Immutable, shared by everything parsed from
+// it.
 class SourceText {
  public:
   SourceText(std::string name, std::string text);
@@ -77,8 +78,8 @@ class ErrorBuilder {
 };
 inline ErrorBuilder error(Code code, std::string headline) { return {code, std::move(headline)}; }
 
-// "did you mean": the candidate nearest to `word` by Damerau-Levenshtein distance over lower case (at most a third of the
-// longer one's length), the first of several, or "". Words above 64 bytes have no neighbours.
+// "did you mean": the candidate nearest to `word` by Damerau-Levenshtein distance over lower case (at most a third of
+// the longer one's length), the first of several, or "". Words above 64 bytes have no neighbours.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace codetta::diag
