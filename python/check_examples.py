@@ -9,7 +9,8 @@
 Every example carries one machine-readable comment line, of blank-separated items:
   # bind: C=tensor[M,N]:T alpha=scalar:0.5 D=out[M,N]:T types=f32,bf16 N=64
   NAME=tensor[SHAPE]:DTYPE[:DATA]  a tensor operand; a size is a number, M, N, K or batch, or SYMBOL/NUMBER
-  NAME=scalar:NUMBER               a host scalar: f32 when written with a point, else i64
+  NAME=scalar:NUMBER               a host scalar, typed as the C++ interface does: with a point f32 (f64 where the
+                                   accumulator is), else i32, or i64 where it needs that
   NAME=out[SHAPE]:DTYPE            an output; D is also the GEMM's `out`
   types=...                        element types of A and B (u8 means A u8 with B i8); default f32
   M= N= K= batch=                  fixes a size; with batch= the product is batched
@@ -17,6 +18,7 @@ DTYPE T is A's type; acc is the accumulator's. DATA is normal (the default), pos
 Files in failing/ also have `# expect: HEADLINE`, the first words of the message that they must provoke.
 """
 import argparse
+import ast
 import json
 import pathlib
 import re
@@ -54,13 +56,23 @@ class Example:
             elif value.startswith("scalar:"):
                 number = value.removeprefix("scalar:")
                 real = re.search(r"[.eE]", number)
-                self.scalars[name] = (float(number), "f32") if real else (int(number), "i64")
+                self.scalars[name] = float(number) if real else int(number)
             elif name == "types":
                 self.types = value.split(",")
             elif name in ("M", "N", "K", "batch"):
                 self.fixed[name] = int(value)
             else:
                 raise ValueError(f"{path}: '{item}' is not understood")
+        self._check_names()
+
+    def _check_names(self):
+        """CPython allows what Codetta rejects: a name of the language must not be defined again."""
+        for node in ast.walk(ast.parse(self.text)):
+            name = getattr(node, "name", None) or getattr(node, "arg", None) if not isinstance(node, ast.keyword) else None
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                name = node.id
+            if name in reference.__all__:
+                raise ValueError(f"{self.path}: '{name}' is a name of the language")
 
 
 def shape_of(text, sizes):
@@ -90,6 +102,12 @@ def accumulator_of(dtype):
     return "i32" if dtype in INTS else ("f64" if dtype == "f64" else "f32")
 
 
+def scalar_dtype(value, operand_dtype):
+    if isinstance(value, float):
+        return "f64" if operand_dtype == "f64" else "f32"
+    return "i32" if -(2**31) <= value < 2**31 else "i64"
+
+
 class Case:
     """An example with data: operands, exact outputs and the bound of what a kernel may deviate."""
 
@@ -109,6 +127,7 @@ class Case:
             self.operands[name] = (random_data(rng, shape_of(text, self.sizes), kind, data), kind)
         self.outputs = {name: (shape_of(text, self.sizes), named.get(kind, kind))
                         for name, (text, kind) in example.outputs.items()}
+        self.scalars = {name: (value, scalar_dtype(value, dtype)) for name, value in example.scalars.items()}
         self.rng = rng
 
     def run(self, error=None):
@@ -118,7 +137,7 @@ class Case:
         if error is not None and is_float(accum.dtype):
             accum = reference.Value(accum.array + error, accum.dtype)
         operands = {n: reference.Value(*v) for n, v in self.operands.items() if n not in "AB"}
-        operands.update({n: reference.bind(v, t) for n, (v, t) in self.example.scalars.items()})
+        operands.update({n: reference.bind(v, t) for n, (v, t) in self.scalars.items()})
         return reference.run_epilogue(self.example.text, accum, operands)
 
     def solve(self):
@@ -199,7 +218,7 @@ class Case:
             "sizes": self.sizes, "accumulator": accumulator_of(self.dtype),
             "operands": {n: {"file": f"{n}.npy", "dtype": t, "shape": list(np.shape(a))}
                          for n, (a, t) in self.operands.items()},
-            "scalars": {n: {"value": v, "dtype": t} for n, (v, t) in self.example.scalars.items()},
+            "scalars": {n: {"value": v, "dtype": t} for n, (v, t) in self.scalars.items()},
             "outputs": {n: {"expected": f"{n}.expected.npy", "bound": f"{n}.bound.npy", "dtype": t, "shape": list(s)}
                         for n, (s, t) in self.outputs.items()},
         }

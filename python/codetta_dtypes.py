@@ -115,7 +115,8 @@ def decode(data, dtype, shape):
         return array.astype(np.float64) if is_float(dtype) else array
     if dtype == "bf16":
         bits = np.frombuffer(data, np.uint16).astype(np.uint32) << 16
-        return bits.view(np.float32).astype(np.float64).reshape(shape)
+        with np.errstate(invalid="ignore"):  # signaling NaNs
+            return bits.view(np.float32).astype(np.float64).reshape(shape)
     mantissa, min_exponent, _, _ = FLOATS[dtype]
     code = np.frombuffer(data, np.uint8).astype(np.int64)
     field, fraction = (code & 0x7F) >> mantissa, code & ((1 << mantissa) - 1)
