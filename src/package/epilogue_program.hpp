@@ -31,7 +31,8 @@ enum class Access : uint8_t {
 
 enum class Axis : uint8_t { Batch, Row, Col };
 
-// index = ((axis / div) % mod), mod == 0 meaning no modulus; its stride is `scale` * (stride of tensor dim `dim`).
+// index = ((axis / div) % mod), mod == 0 meaning no modulus; its stride is `scale` * (stride of tensor dim `dim`), dims counted
+// from the last (0 = last), so that a [N] and a [1, N] tensor are the same operand.
 struct IndexTerm {
   Axis axis = Axis::Row;
   int64_t div = 1, mod = 0;
@@ -70,6 +71,7 @@ struct Inst {
     Scalar,       // `index` = argument that is a scalar
     Literal,      // `bits` = value in `type` (f32 bits in the low half, f64 bits, or the integer two's complement)
     Result,       // `index` = reduction of an earlier phase; access follows from its axis
+    Extent,       // i64; `index` = 0 batches, 1 rows, 2 columns of the root space
     RowIndex, ColIndex, BatchIndex,  // root coordinates, i64
     RoundTo,      // value rounded to dtype `aux` and widened again (cast to a narrow float; rounding = "as_unfused")
   };
@@ -98,7 +100,8 @@ enum class ReduceAxis : uint8_t { Row, Column, All };  // Row: over the columns 
 struct Reduction {
   ReduceKind kind = ReduceKind::Sum;
   ReduceAxis axis = ReduceAxis::Row;
-  bool mean = false;       // divide the final sum by the number of elements reduced
+  bool mean = false;       // divide the final sum by the number of root elements reduced times `parts`
+  int32_t parts = 1;       // values of one root element that were combined before reducing (parts of a split)
   DType type = DType::f32;  // compute dtype of value and result
   uint32_t phase = 0;
   uint32_t value = 0;      // value id in that phase

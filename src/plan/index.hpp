@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Index expressions over the root coordinates (batch, row, column) of an epilogue: sums of coef * ((axis / div) % mod).
+// They say where in a value's own index space a root element lies; permutes, reshapes, splits and joins transform them.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "package/epilogue_program.hpp"
+
+namespace codetta::plan {
+
+struct IndexTerm {
+  int64_t coef = 1;
+  package::Axis axis = package::Axis::Row;
+  int64_t div = 1;
+  int64_t mod = 0;     // 0: none
+  int64_t extent = 0;  // how many values (axis / div) % mod takes: 0 .. extent - 1; 0 = symbolic, unknown
+  auto operator<=>(const IndexTerm&) const = default;
+};
+
+struct Index {
+  std::vector<IndexTerm> terms;  // canonical: sorted, no zero coefficients, no terms that are always 0, mergeable ones merged
+  int64_t constant = 0;
+  bool operator==(const Index&) const = default;
+  bool operator<(const Index& o) const;
+
+  static Index axis(package::Axis axis, int64_t extent);  // extent 0 = symbolic
+  static Index of(int64_t value) { return {{}, value}; }
+  [[nodiscard]] bool uses(package::Axis axis) const;
+  [[nodiscard]] std::optional<int64_t> maximum() const;  // largest value; none when symbolic
+};
+
+Index operator+(const Index& a, const Index& b);
+Index scaled(const Index& a, int64_t factor);
+// Exact quotient and remainder for every root element, or nothing when they can't be written in this form.
+struct Division {
+  Index quotient, remainder;
+};
+std::optional<Division> divide(const Index& a, int64_t divisor);
+
+// The index in each dim of a value.
+using Location = std::vector<Index>;
+// Row-major position in `shape`, and back. `delinearize` fails where a division does.
+Index linearize(const Location& location, const std::vector<int64_t>& shape);
+std::optional<Location> delinearize(const Index& index, const std::vector<int64_t>& shape);
+
+}  // namespace codetta::plan

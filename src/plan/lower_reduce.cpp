@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions: which root axes they cover, and composite ones in terms of sum, max, min and logsumexp.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plan/lowering.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using package::Axis;
+using package::ReduceAxis;
+using package::ReduceKind;
+using types::Op;
+
+namespace {
+
+struct AxesUsed {
+  bool batch = false, row = false, col = false;
+  void add(const Index& index) {
+    batch |= index.uses(Axis::Batch);
+    row |= index.uses(Axis::Row);
+    col |= index.uses(Axis::Col);
+  }
+};
+
+ReduceKind kind_of(Op op) {
+  switch (op) {
+    case Op::reduce_max:
+    case Op::reduce_amax:
+      return ReduceKind::Max;
+    case Op::reduce_min:
+      return ReduceKind::Min;
+    case Op::reduce_logsumexp:
+      return ReduceKind::LogSumExp;
+    default:
+      return ReduceKind::Sum;
+  }
+}
+
+}  // namespace
+
+Result<void> Lowering::lower_reduction(NodeId node) {
+  const Op op = graph_.node(node).op;
+  const NodeId operand = graph_.operands(node)[0];
+  const auto& dims = graph_.attr_as<ir::ReduceAttr>(node).dims;
+  const DType type = register_type(node);
+  const auto is_reduced = [&](size_t d) { return std::find(dims.begin(), dims.end(), static_cast<int32_t>(d)) != dims.end(); };
+
+  // Element-wise part of composite reductions.
+  std::vector<Instance> instances = instances_[operand.index()];
+  for (Instance& instance : instances) {
+    instance.value = recorder_.convert(instance.value, type);
+    if (op == Op::reduce_amax) instance.value = recorder_.op(Op::abs, type, {instance.value}, type);
+    if (op == Op::reduce_sum_of_squares) instance.value = recorder_.op(Op::mul, type, {instance.value, instance.value}, type);
+  }
+
+  AxesUsed reduced, kept;
+  for (const Instance& instance : instances) {
+    for (size_t d = 0; d < instance.at.size(); ++d) (is_reduced(d) ? reduced : kept).add(instance.at[d]);
+  }
+  const bool one_batch = batches_ == 1;
+  std::optional<ReduceAxis> axis;
+  if (reduced.row && reduced.col && !kept.row && !kept.col && (reduced.batch || one_batch)) axis = ReduceAxis::All;
+  if (reduced.col && !reduced.row && !kept.col && !reduced.batch) axis = ReduceAxis::Row;
+  if (reduced.row && !reduced.col && !kept.row && !reduced.batch) axis = ReduceAxis::Column;
+  const bool nothing = !reduced.row && !reduced.col && !reduced.batch && instances.size() == 1;
+  if (!axis && !nothing) {
+    return reject(diag::Code::reduction_axes, node, "this reduction is over neither rows, columns nor everything")
+        .reason(fmt::format("it reduces {}{}{} of the accumulator", reduced.batch ? "batch items, " : "", reduced.row ? "rows, " : "",
+                            reduced.col ? "some columns" : "no columns"))
+        .help("reduce over dim -1 (each row), dim -2 (each column) or all dims");
+  }
+
+  const auto place = [&](const Instance& instance) {
+    Location at = instance.at;
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (is_reduced(d)) at[d] = Index{};
+    }
+    return at;
+  };
+  if (nothing) {  // over dims of size 1: the value itself (its magnitude, its square)
+    instances_[node.index()].push_back({place(instances[0]), instances[0].value});
+    return {};
+  }
+
+  package::Reduction reduction;
+  reduction.kind = kind_of(op);
+  reduction.axis = *axis;
+  reduction.mean = op == Op::reduce_mean;
+  reduction.type = type;
+  // Parts of a split that fall in one result are combined before they are reduced.
+  std::vector<Instance> groups;
+  std::vector<int32_t> parts;
+  for (const Instance& instance : instances) {
+    Location at = place(instance);
+    size_t g = 0;
+    while (g < groups.size() && groups[g].at != at) ++g;
+    if (g == groups.size()) {
+      groups.push_back({std::move(at), instance.value});
+      parts.push_back(1);
+      continue;
+    }
+    ++parts[g];
+    ValueRef& sum = groups[g].value;
+    switch (reduction.kind) {
+      case ReduceKind::Sum:
+        sum = recorder_.op(Op::add, type, {sum, instance.value}, type);
+        break;
+      case ReduceKind::Max:
+        sum = recorder_.op(Op::maximum, type, {sum, instance.value}, type);
+        break;
+      case ReduceKind::Min:
+        sum = recorder_.op(Op::minimum, type, {sum, instance.value}, type);
+        break;
+      case ReduceKind::LogSumExp: {  // max + log(1 + exp(min - max)); equal infinities stay
+        const ValueRef high = recorder_.op(Op::maximum, type, {sum, instance.value}, type);
+        const ValueRef low = recorder_.op(Op::minimum, type, {sum, instance.value}, type);
+        const ValueRef gap = recorder_.op(Op::sub, type, {low, high}, type);
+        const ValueRef more = recorder_.op(Op::log1p, type, {recorder_.op(Op::exp, type, {gap}, type)}, type);
+        const ValueRef both = recorder_.op(Op::add, type, {high, more}, type);
+        const ValueRef equal = recorder_.op(Op::eq, DType::boolean, {low, high}, type);
+        const bool wide = type == DType::f64;
+        const ValueRef ln2 = recorder_.literal(type, wide ? 0x3FE62E42FEFA39EFull : 0x3F317218ull);
+        const ValueRef twice = recorder_.op(Op::add, type, {high, ln2}, type);
+        sum = recorder_.op(Op::where, type, {equal, twice, both}, type);
+        break;
+      }
+    }
+  }
+  for (size_t g = 0; g < groups.size(); ++g) {
+    reduction.parts = parts[g];
+    ValueRef value = recorder_.reduce(reduction, groups[g].value);
+    if (op == Op::reduce_amax) value = recorder_.op(Op::maximum, type, {value, recorder_.literal(type, 0)}, type);  // 0 over nothing
+    instances_[node.index()].push_back({groups[g].at, value});
+  }
+  return {};
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise values: instances of what depends on the accumulator, demand-driven evaluation of what does not.
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "plan/lowering.hpp"
+#include "types/convert.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using types::Op;
+using types::OpRule;
+
+Result<void> Lowering::lower_dependent(NodeId node) {
+  const types::OpInfo& info = types::op_info(graph_.node(node).op);
+  if (info.rule == OpRule::layout) return lower_layout(node);
+  if (info.rule == OpRule::reduce) return lower_reduction(node);
+  return lower_elementwise(node);
+}
+
+Result<void> Lowering::lower_elementwise(NodeId node) {
+  CODETTA_CHECK_OK(combine(node));
+  if (instances_[node.index()].empty()) {
+    return reject(diag::Code::position_conflict, node, "the accumulator is needed at two positions at once")
+        .reason("the operands of this expression hold different elements of the accumulator, such as x and its transpose")
+        .help("store one of them and combine in a second step");
+  }
+  return {};
+}
+
+namespace {
+// Which dims of `at` are already fixed by an operand: a default Index in a dim of size != 1 means "not yet".
+bool merge(Location& at, const Location& operand, const std::vector<Dim>& operand_shape, std::vector<bool>& known) {
+  const size_t skip = at.size() - operand.size();
+  for (size_t i = 0; i < operand.size(); ++i) {
+    if (operand_shape[i] == Dim::constant(1)) continue;
+    if (known[skip + i] && !(at[skip + i] == operand[i])) return false;
+    at[skip + i] = operand[i];
+    known[skip + i] = true;
+  }
+  return true;
+}
+}  // namespace
+
+// All consistent choices of one instance per dependent operand, in operand order.
+Result<void> Lowering::combine(NodeId node) {
+  const auto operands = graph_.operands(node);
+  const auto& shape = graph_.type(node).shape;
+  struct Choice {
+    Location at;
+    std::vector<bool> known;
+    std::vector<std::optional<ValueRef>> values;
+  };
+  std::vector<Choice> choices{
+      {Location(shape.size()), std::vector<bool>(shape.size()), std::vector<std::optional<ValueRef>>(operands.size())}};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!dependent(operands[i])) continue;
+    std::vector<Choice> next;
+    for (const Choice& choice : choices) {
+      for (const Instance& instance : instances_[operands[i].index()]) {
+        Choice extended = choice;
+        if (!merge(extended.at, instance.at, graph_.type(operands[i]).shape, extended.known)) continue;
+        extended.values[i] = instance.value;
+        next.push_back(std::move(extended));
+      }
+    }
+    choices = std::move(next);
+  }
+  for (Choice& choice : choices) {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (choice.known[d] || shape[d] == Dim::constant(1)) continue;
+      const size_t from_end = shape.size() - 1 - d;
+      const auto& accumulator = graph_.type(matmul_).shape;
+      const bool same = from_end < accumulator.size() && shape[d] == accumulator[accumulator.size() - 1 - from_end];
+      if (!same || (ways_ > 1 && from_end == 0)) {
+        return reject(diag::Code::position_conflict, node, "this value does not lie in the accumulator's space")
+            .reason(fmt::format("dim {} of {} has no accumulator element", d, ir::to_string(graph_.type(node))))
+            .help("broadcast reduced values only against values of the accumulator's shape");
+      }
+      choice.at[d] = root(from_end);
+    }
+    std::vector<ValueRef> values(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (choice.values[i]) {
+        values[i] = *choice.values[i];
+      } else {
+        CODETTA_TRY(values[i], value_at(operands[i], broadcast_location(choice.at, graph_.type(operands[i]).shape)));
+      }
+    }
+    CODETTA_TRY(const ValueRef value, emit_op(node, values, choice.at));
+    instances_[node.index()].push_back({std::move(choice.at), value});
+  }
+  return {};
+}
+
+ValueRef Lowering::literal_value(NodeId node) {
+  const auto& literal = graph_.attr_as<ir::LiteralAttr>(node);
+  const DType type = register_type(node);
+  const bool is_float = literal.kind == ir::LiteralAttr::Kind::Float;
+  if (type == DType::f32) {
+    const float value = is_float ? static_cast<float>(literal.f) : static_cast<float>(literal.i);
+    return recorder_.literal(type, std::bit_cast<uint32_t>(value));
+  }
+  if (type == DType::f64) {
+    return recorder_.literal(type, std::bit_cast<uint64_t>(is_float ? literal.f : static_cast<double>(literal.i)));
+  }
+  return recorder_.literal(type, static_cast<uint64_t>(literal.i));
+}
+
+// A value that does not depend on the accumulator, at a place in its own index space. Iterative: operand trees can be deep.
+Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
+  struct Frame {
+    NodeId node;
+    Location at;
+    std::vector<ValueRef> values;
+  };
+  std::vector<Frame> stack;
+  stack.push_back({start, start_at, {}});
+  std::map<std::pair<uint32_t, Location>, ValueRef> done;
+  ValueRef last = 0;
+  while (!stack.empty()) {
+    Frame& frame = stack.back();
+    const auto key = std::make_pair(frame.node.index(), frame.at);
+    const auto known = done.find(key);
+    const auto operands = graph_.operands(frame.node);
+    const Op op = graph_.node(frame.node).op;
+    if (known != done.end()) {
+      last = known->second;
+    } else if (op == Op::literal) {
+      last = literal_value(frame.node);
+    } else if (op == Op::input) {
+      size_t input = 0;
+      while (graph_.inputs()[input].node != frame.node) ++input;
+      const uint32_t argument = argument_of_input_[input];
+      const ir::TensorType& type = graph_.type(frame.node);
+      if (argument == UINT32_MAX) {  // the product's own A or B is read by the epilogue
+        return reject(diag::Code::operand_is_factor, frame.node, "a factor of the product is read by its epilogue under the same name")
+            .help("bind the tensor to an epilogue parameter of its own");
+      }
+      Inst inst;
+      inst.type = inst.aux = register_type(frame.node);
+      if (graph_.inputs()[input].is_scalar) {
+        inst.kind = Inst::Kind::Scalar;
+        inst.index = argument;
+      } else {
+        inst.kind = Inst::Kind::Load;
+        CODETTA_TRY(inst.index, make_operand(argument, type.dtype, frame.at, type.shape, false, frame.node));
+      }
+      last = recorder_.add(inst);
+    } else if (types::op_info(op).rule == OpRule::index) {
+      const size_t from_end = op == Op::col_index ? 1 : op == Op::row_index ? 2 : 3;
+      last = recorder_.index_value(frame.at.size() >= from_end ? frame.at[frame.at.size() - from_end] : Index{});
+    } else if (types::op_info(op).is_reduction()) {
+      return reject(diag::Code::operand_reduction, frame.node, "a reduction of an operand alone cannot be fused")
+          .reason("it does not depend on accum, so no tile of the product holds what it needs")
+          .help("reduce the operand beforehand and bind the result");
+    } else if (op == Op::join) {
+      const auto& join = graph_.attr_as<ir::JoinAttr>(frame.node);
+      const auto d = static_cast<size_t>(join.dim);
+      const auto ways = static_cast<int64_t>(operands.size());
+      if (frame.values.empty()) {
+        const auto division = divide(frame.at[d], join.interleave ? ways : graph_.type(operands[0]).shape[d].as_constant().value_or(0));
+        const Index which = division ? (join.interleave ? division->remainder : division->quotient) : Index::axis(package::Axis::Row, 0);
+        if (!which.terms.empty() || which.constant >= ways) {
+          return reject(diag::Code::operand_join, frame.node, "which part of this join is needed depends on the element")
+              .help("bind the joined tensor as one operand, or join values of the accumulator instead");
+        }
+        Location at = frame.at;
+        at[d] = join.interleave ? division->quotient : division->remainder;
+        stack.push_back({operands[static_cast<size_t>(which.constant)], std::move(at), {}});
+        continue;
+      }
+      last = recorder_.convert(frame.values[0], register_type(frame.node));
+    } else if (frame.values.size() < operands.size()) {
+      const size_t i = frame.values.size();
+      CODETTA_TRY(Location at, operand_location(frame.node, i, frame.at));
+      stack.push_back({operands[i], std::move(at), {}});
+      continue;
+    } else if (types::op_info(op).rule == OpRule::layout) {
+      last = frame.values[0];
+    } else {
+      CODETTA_TRY(last, emit_op(frame.node, frame.values, frame.at));
+    }
+    done.emplace(key, last);
+    stack.pop_back();
+    if (!stack.empty()) stack.back().values.push_back(last);
+  }
+  return last;
+}
+
+Result<ValueRef> Lowering::emit_op(NodeId node, const std::vector<ValueRef>& operands, const Location& at) {
+  const Op op = graph_.node(node).op;
+  const OpRule rule = types::op_info(op).rule;
+  const DType type = register_type(node);
+  Inst inst;
+  inst.kind = Inst::Kind::Op;
+  inst.op = op;
+  inst.type = inst.aux = type;
+  inst.arity = static_cast<uint8_t>(operands.size());
+  if (rule == OpRule::cast) {
+    inst.aux = graph_.attr_as<ir::CastAttr>(node).dtype;
+    if (inst.aux == type && recorder_.type(operands[0]) == type) return operands[0];
+    inst.in[0] = operands[0];
+    return recorder_.add(inst);
+  }
+  DType compute = type;
+  if (rule == OpRule::compare) {
+    compute = recorder_.type(operands[0]);
+    for (ValueRef value : operands) compute = types::join(compute, recorder_.type(value)).value_or(compute);
+    inst.aux = compute;  // what is compared; the result is bool
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool keeps = (rule == OpRule::select && i == 0) || rule == OpRule::logical;
+    const bool seed = op == Op::dropout && i == 2;
+    inst.in[i] = keeps ? operands[i] : recorder_.convert(operands[i], seed ? DType::i64 : compute);
+  }
+  if (op == Op::dropout) {  // the position of the element in the value's own shape, row-major
+    const auto& shape = graph_.type(node).shape;
+    ValueRef position = recorder_.integer(0);
+    for (size_t d = 0; d < shape.size(); ++d) {
+      ValueRef extent = recorder_.integer(shape[d].as_constant().value_or(0));
+      if (!shape[d].is_constant()) {
+        Inst e;
+        e.kind = Inst::Kind::Extent;
+        e.type = e.aux = DType::i64;
+        e.index = static_cast<uint32_t>(2 - (shape.size() - 1 - d));
+        extent = recorder_.add(e);
+      }
+      if (d != 0) position = recorder_.op(Op::mul, DType::i64, {position, extent}, DType::i64);
+      const ValueRef index = recorder_.index_value(at[d]);
+      position = d == 0 ? index : recorder_.op(Op::add, DType::i64, {position, index}, DType::i64);
+    }
+    inst.in[3] = position;
+    inst.arity = 4;
+  }
+  return recorder_.add(inst);
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of lower_epilogue: the walk over the graph (lower*.cpp) and the recording of instructions (recorder.cpp).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "plan/index.hpp"
+#include "plan/lower.hpp"
+
+namespace codetta::plan {
+
+using package::Inst;
+using types::Dim;
+using ValueRef = uint32_t;  // index of an instruction in the recorder
+
+// Collects instructions once each (equal ones are shared), knows in which phase each can run at the earliest, and finally
+// cuts them into phases.
+class Recorder {
+ public:
+  ValueRef add(const Inst& inst);
+  ValueRef op(types::Op op, DType type, std::initializer_list<ValueRef> in, DType aux);
+  ValueRef literal(DType type, uint64_t bits);
+  ValueRef integer(int64_t value) { return literal(DType::i64, static_cast<uint64_t>(value)); }
+  ValueRef convert(ValueRef value, DType type);  // no instruction when it is of that type
+  ValueRef index_value(const Index& index);      // i64
+  [[nodiscard]] DType type(ValueRef value) const { return insts_[value].type; }
+
+  void store(uint32_t operand, ValueRef value);
+  // Returns the value of the finished reduction, readable from the phase after its own.
+  ValueRef reduce(package::Reduction reduction, ValueRef value);
+
+  void finish(package::EpilogueProgram& program) const;
+
+ private:
+  struct Sink {
+    bool is_store = true;
+    uint32_t index = 0;  // operand, or reduction
+    ValueRef value = 0;
+  };
+  std::vector<Inst> insts_;
+  std::vector<uint32_t> level_;  // earliest phase
+  std::map<std::tuple<int, int, int, int, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint64_t>, ValueRef> known_;
+  std::vector<Sink> sinks_;
+  std::vector<package::Reduction> reductions_;
+};
+
+// A value of the accumulator at one place per root element: without a split one instance, after one as many as there are parts.
+struct Instance {
+  Location at;
+  ValueRef value = 0;
+};
+
+class Lowering {
+ public:
+  Lowering(const ir::Graph& graph, ir::NodeId matmul, const std::vector<ArgumentLayout>& layouts)
+      : graph_(graph), matmul_(matmul), layouts_(layouts) {}
+  Result<Lowered> run();
+
+ private:
+  // lower.cpp
+  Result<void> find_roots();
+  Result<void> add_arguments();
+  Result<void> store_outputs();
+  Result<uint32_t> make_operand(uint32_t argument, DType dtype, const Location& at, const std::vector<Dim>& shape, bool is_store, ir::NodeId node);
+  Result<Location> plain_location(ir::NodeId node) const;
+  [[nodiscard]] Index root(size_t from_end) const;
+  // lower_values.cpp
+  Result<void> lower_dependent(ir::NodeId node);
+  Result<void> lower_elementwise(ir::NodeId node);
+  Result<void> combine(ir::NodeId node);
+  Result<ValueRef> value_at(ir::NodeId node, const Location& at);
+  Result<ValueRef> emit_op(ir::NodeId node, const std::vector<ValueRef>& operands, const Location& at);
+  Result<Location> operand_location(ir::NodeId node, size_t operand, const Location& at);
+  [[nodiscard]] ValueRef literal_value(ir::NodeId node);
+  // lower_layout.cpp
+  Result<void> find_split();
+  Result<void> lower_layout(ir::NodeId node);
+  Result<std::vector<int64_t>> sizes(ir::NodeId node) const;
+  // lower_reduce.cpp
+  Result<void> lower_reduction(ir::NodeId node);
+
+  [[nodiscard]] bool dependent(ir::NodeId node) const { return dependent_[node.index()]; }
+  [[nodiscard]] DType register_type(ir::NodeId node) const;
+  [[nodiscard]] diag::ErrorBuilder reject(diag::Code code, ir::NodeId node, std::string headline) const;
+
+  const ir::Graph& graph_;
+  ir::NodeId matmul_;
+  const std::vector<ArgumentLayout>& layouts_;
+  Lowered result_;
+  Recorder recorder_;
+  std::vector<bool> dependent_;
+  std::vector<std::vector<Instance>> instances_;  // by node
+  std::vector<uint32_t> argument_of_input_;       // graph input -> program argument
+  int64_t batches_ = 0, rows_ = 0, cols_ = 0;     // root extents; 0 = symbolic
+  int64_t chunk_ = 0;
+  int32_t ways_ = 1;
+};
+
+// Aligned to the right: the location of an operand of shape `from` inside a value of shape `shape` located at `at`.
+Location broadcast_location(const Location& at, const std::vector<Dim>& operand_shape);
+
+}  // namespace codetta::plan

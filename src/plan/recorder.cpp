@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording instructions and cutting them into phases.
+#include <algorithm>
+
+#include "plan/lowering.hpp"
+
+namespace codetta::plan {
+
+using package::Axis;
+using package::Phase;
+using package::ReduceAxis;
+using package::Scope;
+using types::Op;
+
+ValueRef Recorder::add(const Inst& inst) {
+  const auto key = std::make_tuple(static_cast<int>(inst.kind), static_cast<int>(inst.op), static_cast<int>(inst.type), static_cast<int>(inst.aux),
+                                   inst.in[0], inst.in[1], inst.in[2], inst.in[3], inst.index, inst.bits);
+  const auto found = known_.find(key);
+  if (found != known_.end()) return found->second;
+  uint32_t level = inst.kind == Inst::Kind::Result ? reductions_[inst.index].phase + 1 : 0;
+  for (uint32_t i = 0; i < inst.arity; ++i) level = std::max(level, level_[inst.in[i]]);
+  const auto value = static_cast<ValueRef>(insts_.size());
+  insts_.push_back(inst);
+  level_.push_back(level);
+  known_.emplace(key, value);
+  return value;
+}
+
+ValueRef Recorder::op(Op op, DType type, std::initializer_list<ValueRef> in, DType aux) {
+  Inst inst;
+  inst.kind = Inst::Kind::Op;
+  inst.op = op;
+  inst.type = type;
+  inst.aux = aux;
+  for (ValueRef value : in) inst.in[inst.arity++] = value;
+  return add(inst);
+}
+
+ValueRef Recorder::literal(DType type, uint64_t bits) {
+  Inst inst;
+  inst.kind = Inst::Kind::Literal;
+  inst.type = inst.aux = type;
+  inst.bits = bits;
+  return add(inst);
+}
+
+ValueRef Recorder::convert(ValueRef value, DType type) {
+  if (insts_[value].type == type) return value;
+  return op(Op::cast, type, {value}, type);
+}
+
+ValueRef Recorder::index_value(const Index& index) {
+  const auto binary = [&](Op which, ValueRef a, ValueRef b) { return op(which, DType::i64, {a, b}, DType::i64); };
+  std::optional<ValueRef> sum;
+  for (const IndexTerm& term : index.terms) {
+    Inst axis;
+    axis.kind = term.axis == Axis::Batch ? Inst::Kind::BatchIndex : term.axis == Axis::Row ? Inst::Kind::RowIndex : Inst::Kind::ColIndex;
+    axis.type = axis.aux = DType::i64;
+    ValueRef value = add(axis);
+    if (term.div != 1) value = binary(Op::floordiv, value, integer(term.div));
+    if (term.mod != 0) value = binary(Op::mod, value, integer(term.mod));
+    if (term.coef != 1) value = binary(Op::mul, value, integer(term.coef));
+    sum = sum ? binary(Op::add, *sum, value) : value;
+  }
+  if (!sum) return integer(index.constant);
+  return index.constant == 0 ? *sum : binary(Op::add, *sum, integer(index.constant));
+}
+
+void Recorder::store(uint32_t operand, ValueRef value) { sinks_.push_back({true, operand, value}); }
+
+ValueRef Recorder::reduce(package::Reduction reduction, ValueRef value) {
+  reduction.phase = level_[value];
+  uint32_t index = 0;
+  for (; index < reductions_.size(); ++index) {  // the same reduction of the same value is made once
+    const auto& r = reductions_[index];
+    const bool same_value = std::any_of(sinks_.begin(), sinks_.end(),
+                                        [&](const Sink& s) { return !s.is_store && s.index == index && s.value == value; });
+    if (same_value && r.kind == reduction.kind && r.axis == reduction.axis && r.mean == reduction.mean && r.parts == reduction.parts) break;
+  }
+  if (index == reductions_.size()) {
+    reductions_.push_back(reduction);
+    sinks_.push_back({false, index, value});
+  }
+  Inst inst;
+  inst.kind = Inst::Kind::Result;
+  inst.type = inst.aux = reduction.type;
+  inst.index = index;
+  return add(inst);
+}
+
+void Recorder::finish(package::EpilogueProgram& program) const {
+  program.reductions = reductions_;
+  uint32_t phases = 0;
+  for (const Sink& sink : sinks_) phases = std::max(phases, level_[sink.value] + 1);
+  bool whole = false;  // once the whole problem was needed, later phases start after it
+  for (uint32_t p = 0; p < phases; ++p) {
+    std::vector<bool> needed(insts_.size());
+    for (const Sink& sink : sinks_) {
+      if (level_[sink.value] == p) needed[sink.value] = true;
+    }
+    for (size_t v = insts_.size(); v-- > 0;) {
+      if (!needed[v]) continue;
+      for (uint32_t i = 0; i < insts_[v].arity; ++i) needed[insts_[v].in[i]] = true;
+    }
+    Phase phase;
+    phase.reads_accumulator = false;
+    std::vector<uint32_t> local(insts_.size());
+    for (size_t v = 0; v < insts_.size(); ++v) {
+      if (!needed[v]) continue;
+      Inst inst = insts_[v];
+      for (uint32_t i = 0; i < inst.arity; ++i) inst.in[i] = local[inst.in[i]];
+      phase.reads_accumulator |= inst.kind == Inst::Kind::Accumulator;
+      if (inst.kind == Inst::Kind::Result) whole |= reductions_[inst.index].axis != ReduceAxis::Row;
+      local[v] = static_cast<uint32_t>(phase.insts.size());
+      phase.insts.push_back(inst);
+    }
+    phase.scope = p == 0 ? Scope::Tile : whole ? Scope::Whole : Scope::RowPanel;
+    for (const Sink& sink : sinks_) {
+      if (level_[sink.value] != p) continue;
+      if (sink.is_store) {
+        phase.stores.push_back({sink.index, local[sink.value]});
+      } else {
+        program.reductions[sink.index].phase = p;
+        program.reductions[sink.index].value = local[sink.value];
+      }
+    }
+    program.phases.push_back(std::move(phase));
+  }
+}
+
+}  // namespace codetta::plan
