@@ -5,6 +5,7 @@
   check_examples.py --write DIR   also writes one folder a case: case.json, operands as .npy and operands.safetensors,
                                   and for each output NAME.expected.npy and NAME.bound.npy (both f64):
                                   a result is right where |result - expected| <= bound (NaN only where expected is NaN)
+  check_examples.py --judge DIR   judges the results that a program has put as NAME.npy beside NAME.expected.npy
 
 Every example carries one machine-readable comment line, of blank-separated items:
   # bind: C=tensor[M,N]:T alpha=scalar:0.5 D=out[M,N]:T types=f32,bf16 N=64
@@ -28,7 +29,7 @@ import zlib
 import numpy as np
 
 import codetta_reference as reference
-from codetta_dtypes import DTYPES, FLOATS, INTS, is_float, round_float, write_npy, write_safetensors
+from codetta_dtypes import DTYPES, FLOATS, INTS, is_float, read_npy, round_float, write_npy, write_safetensors
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples" / "epilogues"
 SIZES = [{"M": 33, "N": 48, "K": 40}, {"M": 1, "N": 17, "K": 64}, {"M": 64, "N": 1, "K": 3}]
@@ -240,11 +241,47 @@ def cases():
                     yield case
 
 
+def judge(folder):
+    """Compares the results in a folder of written cases: (outputs judged, messages about those that are wrong)."""
+    count, wrong = 0, []
+    for description in sorted(folder.glob("*/case.json")):
+        case = json.loads(description.read_text())
+        for name, output in case["outputs"].items():
+            where = f"{description.parent.name}: {name}"
+            path = description.parent / f"{name}.npy"
+            if name in case["operands"] or not path.exists():
+                wrong.append(f"{where} is missing")
+                continue
+            count += 1
+            try:
+                result = np.asarray(read_npy(path, output["dtype"]), np.float64)
+            except (ValueError, IndexError, KeyError) as error:
+                wrong.append(f"{where}: {error}")
+                continue
+            expected, bound = (read_npy(description.parent / output[x], "f64") for x in ("expected", "bound"))
+            if result.shape != expected.shape:
+                wrong.append(f"{where} has shape {list(result.shape)}, not {list(expected.shape)}")
+                continue
+            with np.errstate(invalid="ignore"):
+                right = (np.abs(result - expected) <= bound) | (result == expected) | (np.isnan(result) & np.isnan(expected))
+            if not right.all():
+                at = tuple(int(i) for i in np.argwhere(~right)[0])
+                wrong.append(f"{where}: {np.count_nonzero(~right)} of {right.size} differ, first at {list(at)}: "
+                             f"{result[at]}, expected {expected[at]} within {bound[at]:.3g}")
+    return count, wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description="Runs the example epilogues under CPython.")
     parser.add_argument("--write", type=pathlib.Path, metavar="DIR", help="write the cases for the C++ side")
     parser.add_argument("--only", default="", help="examples whose name contains this text")
+    parser.add_argument("--judge", type=pathlib.Path, metavar="DIR", help="judge results among written cases")
     arguments = parser.parse_args()
+    if arguments.judge:
+        judged, wrong = judge(arguments.judge)
+        print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
+        print(f"{judged} outputs judged, {len(wrong)} wrong")
+        return 1 if wrong or not judged else 0
     count, examples, failed = 0, set(), 0
     for case in cases():
         if arguments.only not in case.example.name:

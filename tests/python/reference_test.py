@@ -4,6 +4,7 @@ import math
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 
 try:
@@ -353,6 +354,25 @@ class ReferenceTest(unittest.TestCase):
         two = "def g(x): y = x * 2; return y\ndef f(accum): D = g(accum); return D, accum\n"
         self.assertEqual(list(r.run_epilogue(two, accum, {})), ["D", "accum"])
         self.same(r.accumulate(integer([[127, 127]], "i8"), integer([[127], [127]], "i8")), [[32258]], "i32")
+
+    def test_judging_written_cases(self):
+        example = check_examples.Example(check_examples.EXAMPLES / "requantize_int8.py")
+        case = check_examples.Case(example, "i8", {"M": 5, "N": 4, "K": 3})
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            case.write(folder, case.solve())
+            self.assertEqual(check_examples.judge(folder), (0, [f"{case.name}: D is missing"]))
+            right = r.store(case.run()["D"], "i8")
+            result = folder / case.name / "D.npy"
+            dtypes.write_npy(result, right, "i8")
+            self.assertEqual(check_examples.judge(folder), (1, []))
+            right[2, 1] ^= 2
+            dtypes.write_npy(result, right, "i8")
+            self.assertIn("1 of 20 differ, first at [2, 1]", check_examples.judge(folder)[1][0])
+            dtypes.write_npy(result, right[:3], "i8")
+            self.assertIn("shape [3, 4]", check_examples.judge(folder)[1][0])
+            dtypes.write_npy(result, right, "i16")
+            self.assertIn("is not a row-major i8", check_examples.judge(folder)[1][0])
 
     def test_digits(self):
         folder = check_examples.EXAMPLES.parent / "digits"
