@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Detection of instruction sets, cores and caches, and the tables of targets.def.
+#include "types/machine.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "types/dtype.hpp"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#define CODETTA_X86 1
+#else
+#define CODETTA_X86 0
+#endif
+
+namespace codetta::types {
+namespace {
+
+constexpr IsaInfo isa_table[] = {
+#define CODETTA_ISA(name, architecture, vector_bytes, vector_registers, has) \
+  {CpuIsa::name, #name, CpuArchitecture::architecture, vector_bytes, vector_registers, has},
+#define CODETTA_ACCUMULATION(name, accumulator, roundings, extra, flushes, doc)
+#include "types/targets.def"
+#undef CODETTA_ISA
+#undef CODETTA_ACCUMULATION
+};
+constexpr size_t isa_count = std::size(isa_table);
+
+enum class Model : uint8_t {
+#define CODETTA_ISA(name, architecture, vector_bytes, vector_registers, has)
+#define CODETTA_ACCUMULATION(name, accumulator, roundings, extra, flushes, doc) name,
+#include "types/targets.def"
+#undef CODETTA_ISA
+#undef CODETTA_ACCUMULATION
+};
+constexpr AccumulationModel model_table[] = {
+#define CODETTA_ISA(name, architecture, vector_bytes, vector_registers, has)
+#define CODETTA_ACCUMULATION(name, accumulator, roundings, extra, flushes, doc) \
+  {#name,                                                                       \
+   DType::accumulator,                                                          \
+   roundings,                                                                   \
+   extra,                                                                       \
+   flushes,                                                                     \
+   doc,                                                                         \
+   unit_roundoff(DType::accumulator),                                           \
+   (flushes) ? min_normal(DType::f32) : 0.0},
+#include "types/targets.def"
+#undef CODETTA_ISA
+#undef CODETTA_ACCUMULATION
+};
+
+using IsaSet = std::array<bool, isa_count>;
+
+#if CODETTA_X86
+struct Cpuid {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+Cpuid cpuid(unsigned leaf, unsigned subleaf) {
+  Cpuid r;
+  if (__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx) == 0) return {};
+  return r;
+}
+constexpr bool bit(unsigned word, int position) { return ((word >> position) & 1u) != 0; }
+
+// Which register states the operating system saves (XCR0).
+unsigned saved_states() {
+  unsigned low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+// AMX state is 8 KiB a thread, so Linux hands it out on request only (Documentation/arch/x86/xstate.rst).
+bool request_amx() {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr long arch_req_xcomp_perm = 0x1023, xfeature_tile_data = 18;
+  return syscall(SYS_arch_prctl, arch_req_xcomp_perm, xfeature_tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+// Bits: Intel SDM volume 2, CPUID; volume 1, 13.3 (XCR0).
+IsaSet detect() {
+  IsaSet has{};
+  const auto set = [&has](CpuIsa isa, bool value) { return has[static_cast<size_t>(isa)] = value; };
+  set(CpuIsa::generic, true);
+  const Cpuid one = cpuid(1, 0), seven = cpuid(7, 0), seven1 = cpuid(7, 1);
+  if (!bit(one.ecx, 27)) return has;  // OSXSAVE
+  const unsigned states = saved_states();
+  const bool ymm = (states & 0x06) == 0x06, zmm = (states & 0xe6) == 0xe6, tiles = (states & 0x60000) == 0x60000;
+  const bool avx2 =
+      set(CpuIsa::avx2, ymm && bit(one.ecx, 28) && bit(one.ecx, 12) && bit(one.ecx, 29) && bit(seven.ebx, 5));
+  const bool avx512 = set(CpuIsa::avx512, avx2 && zmm && bit(seven.ebx, 16) && bit(seven.ebx, 17) &&
+                                              bit(seven.ebx, 28) && bit(seven.ebx, 30) && bit(seven.ebx, 31));
+  const bool vnni = set(CpuIsa::avx512_vnni, avx512 && bit(seven.ecx, 11));
+  const bool bf16 = set(CpuIsa::avx512_bf16, vnni && seven.eax >= 1 && bit(seven1.eax, 5));
+  set(CpuIsa::amx, bf16 && tiles && bit(seven.edx, 22) && bit(seven.edx, 24) && bit(seven.edx, 25) && request_amx());
+  return has;
+}
+
+std::string processor_name() {
+  char text[49] = {};
+  for (unsigned i = 0; i < 3; ++i) {
+    const Cpuid r = cpuid(0x80000002u + i, 0);
+    std::memcpy(text + 16 * i, &r, 16);
+  }
+  std::string name(text);
+  name.erase(name.find_last_not_of(' ') + 1);
+  name.erase(0, name.find_first_not_of(' '));
+  return name.empty() ? "x86" : name;
+}
+#else
+IsaSet detect() {
+  IsaSet has{};
+  has[static_cast<size_t>(CpuIsa::generic)] = true;
+#if defined(__aarch64__)
+  has[static_cast<size_t>(CpuIsa::neon)] = true;  // part of the AArch64 baseline
+#endif
+  return has;
+}
+std::string processor_name() {
+#if defined(__aarch64__)
+  return "AArch64";
+#else
+  return "this architecture";
+#endif
+}
+#endif
+
+// Detection traps in virtual machines and the AMX request is a system call; both answers stay the same.
+const IsaSet& supported() {
+  static const IsaSet set = detect();
+  return set;
+}
+
+std::string read_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// "48K" or "32768K" of the data or unified cache of that level; 0 when not told.
+int64_t cache_from_sys(int level) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string type = read_line(folder + "type");
+    if (type.empty()) return 0;
+    if (type == "Instruction" || read_line(folder + "level") != std::to_string(level)) continue;
+    const std::string size = read_line(folder + "size");
+    char* end = nullptr;
+    const int64_t value = std::strtoll(size.c_str(), &end, 10);
+    return *end == 'K' ? value << 10 : *end == 'M' ? value << 20 : value;
+  }
+  return 0;
+}
+
+// Virtual machines report 0 and, at times, nonsense: what lies outside of [low, high] is not believed.
+int64_t cache_size(int level, int name, int64_t low, int64_t high, int64_t otherwise) {
+  for (const int64_t size : {name >= 0 ? static_cast<int64_t>(sysconf(name)) : 0, cache_from_sys(level)}) {
+    if (size >= low && size <= high) return size;
+  }
+  return otherwise;
+}
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  // More processors than cpu_set_t holds.
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+}  // namespace
+
+std::span<const IsaInfo> all_isas() { return isa_table; }
+
+const IsaInfo& isa_info(CpuIsa isa) {
+  const auto i = static_cast<size_t>(isa);
+  return isa_table[i < isa_count ? i : 0];
+}
+
+bool isa_includes(CpuIsa isa, CpuIsa lower) {
+  if (lower == CpuIsa::generic || lower == isa) return true;
+  return isa_info(isa).architecture == CpuArchitecture::x86 && isa_info(lower).architecture == CpuArchitecture::x86 &&
+         lower < isa;
+}
+
+const AccumulationModel& accumulation_model(CpuIsa isa, DType operand) {
+  const auto model = [](Model m) -> const AccumulationModel& { return model_table[static_cast<size_t>(m)]; };
+  if (!is_float(operand)) return model(Model::exact_i32);
+  if (isa == CpuIsa::generic) return model(operand == DType::f64 ? Model::mul_add_f64 : Model::mul_add_f32);
+  if (operand == DType::f64) return model(Model::fma_f64);
+  if (operand == DType::bf16 && isa == CpuIsa::amx) return model(Model::amx_bf16);
+  if (operand == DType::bf16 && isa == CpuIsa::avx512_bf16) return model(Model::dot2_bf16);
+  return model(Model::fma_f32);
+}
+
+CpuFacts read_cpu_facts() {
+  CpuFacts facts;
+  facts.name = processor_name();
+  for (size_t i = 0; i < isa_count; ++i) {
+    if (supported()[i]) facts.isas.push_back(static_cast<CpuIsa>(i));
+  }
+  facts.best = facts.isas.back();
+  facts.cores = available_cores();
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+  constexpr int l1 = _SC_LEVEL1_DCACHE_SIZE, l2 = _SC_LEVEL2_CACHE_SIZE, l3 = _SC_LEVEL3_CACHE_SIZE;
+#else
+  constexpr int l1 = -1, l2 = -1, l3 = -1;
+#endif
+  facts.l1d = cache_size(1, l1, 4 << 10, 1 << 20, facts.l1d);
+  facts.l2 = cache_size(2, l2, 64 << 10, 256 << 20, facts.l2);
+  facts.l3 = cache_size(3, l3, 256 << 10, int64_t{4} << 30, facts.l3);
+  return facts;
+}
+
+}  // namespace codetta::types
+
+namespace codetta {
+
+std::string_view isa_name(CpuIsa isa) { return types::isa_info(isa).name; }
+
+bool cpu_supports(CpuIsa isa) {
+  const auto i = static_cast<size_t>(isa);
+  return i < types::isa_count && types::supported()[i];
+}
+
+}  // namespace codetta

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Broadcasting and the overlap test. Two strided views meet where a linear equation with bounded unknowns has a
+// solution:
+//   sum of stride * index over both views = distance, each index in [0, size), plus the byte inside of each element.
+// This is subset sum in general; for the views that occur (boxes in a matrix) the bounds leave one or two values each.
+#include "types/view.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace codetta::types {
+namespace {
+
+// coefficient * x with x in [0, most]; coefficient > 0, most > 0.
+struct Unknown {
+  __int128 coefficient = 0;
+  __int128 most = 0;
+};
+
+class Equation {
+ public:
+  void add(__int128 coefficient, __int128 most) {
+    if (coefficient != 0 && most > 0) unknowns_.push_back({coefficient, most});
+  }
+
+  // Is there a solution of sum = target? True also when the search gives up.
+  bool solvable(__int128 target) {
+    std::sort(unknowns_.begin(), unknowns_.end(),
+              [](const Unknown& a, const Unknown& b) { return a.coefficient > b.coefficient; });
+    std::vector<Unknown> merged;
+    for (const Unknown& u : unknowns_) {
+      if (!merged.empty() && merged.back().coefficient == u.coefficient) {
+        merged.back().most += u.most;
+      } else {
+        merged.push_back(u);
+      }
+    }
+    unknowns_ = std::move(merged);
+    const size_t n = unknowns_.size();
+    reach_.assign(n + 1, 0);
+    divisor_.assign(n + 1, 0);
+    dense_.assign(n + 1, true);
+    for (size_t i = n; i-- > 0;) {
+      const Unknown& u = unknowns_[i];
+      reach_[i] = reach_[i + 1] + u.coefficient * u.most;
+      divisor_[i] = gcd(divisor_[i + 1], u.coefficient);
+      // The rest reaches every multiple of its divisor up to reach, so no gap when this step is no longer than that.
+      dense_[i] = dense_[i + 1] && (i + 1 == n || u.coefficient <= reach_[i + 1] + divisor_[i + 1]) &&
+                  (i + 1 == n || u.coefficient % divisor_[i + 1] == 0);
+    }
+    budget_ = 100000;
+    return search(0, target);
+  }
+
+ private:
+  static __int128 gcd(__int128 a, __int128 b) {
+    while (b != 0) a = std::exchange(b, a % b);
+    return a;
+  }
+
+  bool search(size_t i, __int128 target) {
+    if (target < 0 || target > reach_[i]) return false;
+    if (i == unknowns_.size() || target == 0) return target == 0;
+    if (target % divisor_[i] != 0) return false;
+    if (dense_[i] || --budget_ < 0) return true;
+    const Unknown& u = unknowns_[i];
+    const __int128 missing = target - reach_[i + 1];
+    const __int128 first = missing > 0 ? (missing + u.coefficient - 1) / u.coefficient : 0;
+    const __int128 last = std::min(u.most, target / u.coefficient);
+    for (__int128 x = last; x >= first; --x) {
+      if (search(i + 1, target - x * u.coefficient)) return true;
+    }
+    return false;
+  }
+
+  std::vector<Unknown> unknowns_;
+  std::vector<__int128> reach_;    // the largest sum of the unknowns from i on
+  std::vector<__int128> divisor_;  // their common divisor
+  std::vector<bool> dense_;        // they reach every multiple of it in [0, reach]
+  int budget_ = 0;
+};
+
+int64_t size_from_last(const Dims& shape, int i) { return i < shape.rank() ? shape[shape.rank() - 1 - i] : 1; }
+
+__int128 absolute(__int128 v) { return v < 0 ? -v : v; }
+
+}  // namespace
+
+std::optional<Dims> broadcast(const Dims& a, const Dims& b, int* conflict) {
+  const int rank = std::max(a.rank(), b.rank());
+  Dims result;
+  for (int i = 0; i < rank; ++i) result.push_back(1);
+  for (int i = 0; i < rank; ++i) {
+    const int64_t x = size_from_last(a, i), y = size_from_last(b, i);
+    if (x != y && x != 1 && y != 1) {
+      if (conflict != nullptr) *conflict = i;
+      return std::nullopt;
+    }
+    result[rank - 1 - i] = x == 1 ? y : x;
+  }
+  return result;
+}
+
+bool broadcasts_to(const Dims& from, const Dims& to) {
+  const auto result = broadcast(from, to);
+  return result && *result == to;
+}
+
+Dims broadcast_strides(const Dims& shape, const Dims& strides, const Dims& to) {
+  Dims result;
+  const int added = to.rank() - shape.rank();
+  for (int i = 0; i < to.rank(); ++i) {
+    result.push_back(i < added || shape[i - added] == 1 ? 0 : strides[i - added]);
+  }
+  return result;
+}
+
+bool identical_view(const TensorView& a, const TensorView& b) {
+  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
+  if (a.empty()) return true;
+  if (a.data() != b.data()) return false;
+  for (int i = 0; i < a.rank(); ++i) {
+    if (a.size(i) > 1 && a.stride(i) != b.stride(i)) return false;
+  }
+  return true;
+}
+
+bool overlaps(const TensorView& a, const TensorView& b) {
+  const auto [a_begin, a_end] = a.byte_range();
+  const auto [b_begin, b_end] = b.byte_range();
+  if (a_begin == a_end || b_begin == b_end || a_end <= b_begin || b_end <= a_begin) return false;
+  // Count a from its lowest byte upward and b from its highest downward; all steps are then positive.
+  Equation equation;
+  for (const TensorView* view : {&a, &b}) {
+    const __int128 size = dtype_size(view->dtype());
+    for (int i = 0; i < view->rank(); ++i) equation.add(absolute(view->stride(i)) * size, view->size(i) - 1);
+    equation.add(1, size - 1);
+  }
+  return equation.solvable(b_end - a_begin - 1);
+}
+
+bool overlaps_itself(const TensorView& view) {
+  if (view.empty()) return false;
+  std::vector<std::pair<__int128, int64_t>> steps;  // stride, size
+  for (int i = 0; i < view.rank(); ++i) {
+    if (view.size(i) > 1) steps.emplace_back(absolute(view.stride(i)), view.size(i));
+  }
+  std::sort(steps.begin(), steps.end());
+  // Enough: every step goes beyond all that the smaller ones reach together.
+  __int128 reach = 0;
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+}  // namespace codetta::types
