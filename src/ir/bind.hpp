@@ -2,6 +2,7 @@
 // Binding: an untyped function plus what its parameters are gives a typed Graph. Shape and dtype errors come from here.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct BoundArgument {
   DType dtype = DType::f32;  // of the tensor, or of the scalar (float -> f32, double -> f64, ints -> i64, bool)
   Dims shape;
 };
+
+// What A times B accumulates in unless asked otherwise: f32 for floats up to f32, f64 if one is f64, i32 for 8-bit integers, i64 for
+// wider ones. Nullopt where no GEMM multiplies the two (bool, a float with an integer).
+std::optional<DType> default_accumulator(DType a, DType b);
 
 // The problem that the epilogue follows. Rank 3 accumulators ([batch, M, N]) when batched, else [M, N].
 struct GemmFacts {

@@ -91,22 +91,46 @@ class Graph {
 
 // Builds a graph node by node; every add() infers the type from ops.def's rule and reports shape and dtype errors at once
 // (E02xx, located by the span given, else by the printed graph). Not thread safe.
+//
+// Weak values (literals, and what is made of literals only) are i64 or f64 until they meet a typed operand; there a literal is
+// added anew with the type that the op computes in, any other weak value is cast to it. So in a finished graph every operand of an
+// op that joins types is typed, or all are weak. A literal node means its value converted to the node's dtype.
+//
+// Attributes are normalized: dims count from 0; a ReduceAttr of Row, Column or All becomes Dims (the last, the last but one, all);
+// a -1 of a reshape is inferred. row_index, col_index and batch_index take a ReshapeAttr with the shape that they count in, such as
+// [m, 1], [1, n], [batch, 1, 1]. matmul keeps the accumulator of its MatmulAttr.
 class GraphBuilder {
  public:
   explicit GraphBuilder(diag::SourceRef source = nullptr);
+  GraphBuilder(GraphBuilder&&) noexcept;
+  GraphBuilder& operator=(GraphBuilder&&) noexcept;
+  ~GraphBuilder();
+
   NodeId add_input(std::string name, TensorType type, bool is_scalar = false, diag::Span span = {});
+  // Equal nodes (op, operands, attribute) are one node; the first one's span and name stay.
   Result<NodeId> add(Op op, std::span<const NodeId> operands, Attr attr = {}, diag::Span span = {}, std::string name = {});
-  NodeId add_literal(LiteralAttr literal, diag::Span span = {});
-  // Re-types a literal or weak value; used when a weak value meets a typed one.
+  NodeId add_literal(LiteralAttr literal, diag::Span span = {});               // weak
+  NodeId add_literal(LiteralAttr literal, DType dtype, diag::Span span = {});  // typed
+  // A node with the type as given, unchecked: what the parser and passes that keep types use; verify() the graph afterwards.
+  NodeId add_unchecked(Op op, std::span<const NodeId> operands, Attr attr, TensorType type, diag::Span span = {},
+                       std::string name = {});
   void add_output(std::string name, NodeId node, DType dtype);
   [[nodiscard]] const TensorType& type(NodeId id) const;
   [[nodiscard]] const Node& node(NodeId id) const;
+  [[nodiscard]] std::span<const NodeId> operands(NodeId id) const { return graph_.operands(id); }
+  [[nodiscard]] const Attr& attr(NodeId id) const { return graph_.attr(id); }
+  [[nodiscard]] size_t size() const { return graph_.size(); }
   // Drops nodes that no output needs (inputs stay), renumbers canonically. The builder is empty afterwards.
+  // Errors: E0241 when there is no output.
   Result<Graph> finish() &&;
 
  private:
+  struct Tables;  // hash tables of nodes, types and attributes
+  NodeId intern(Op op, std::span<const NodeId> operands, Attr attr, TensorType type, diag::Span span, std::string name);
+  NodeId coerce(NodeId operand, DType dtype);
+  NodeId fold_weak(Op op, std::span<const NodeId> operands, diag::Span span);
   Graph graph_;
-  std::vector<uint64_t> hashes_;
+  std::unique_ptr<Tables> tables_;
 };
 
 // Values computed on demand.

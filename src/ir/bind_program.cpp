@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// bind_program: a program's values typed by its declared parameters.
+#include <fmt/format.h>
+
+#include "ir/bind.hpp"
+#include "ir/bind_values.hpp"
+
+namespace codetta::ir {
+
+Result<Graph> bind_program(const ProgramFunction& function) {
+  GraphBuilder builder(function.source);
+  ValueBinder binder(function, builder, {});
+  for (size_t i = 0; i < function.parameters.size(); ++i) {
+    const Parameter& parameter = function.parameters[i];
+    if (!parameter.type) {
+      return diag::error(diag::Code::parameter_type, fmt::format("parameter {} has no type", parameter.name))
+          .at(function.source, parameter.span)
+          .reason("shapes and dtypes of a program follow from its parameters")
+          .help(fmt::format("write {}: f32[\"m\", 64], with the sizes that it has", parameter.name));
+    }
+    TensorType type{parameter.type->dtype, false, parameter.type->shape};
+    for (const Dim& dim : type.shape) {
+      if (dim.fault() == types::DimFault::none && dim.as_constant().value_or(0) >= 0) continue;
+      return diag::error(diag::Code::parameter_type,
+                         fmt::format("parameter {} has the size {}", parameter.name, dim.to_string()))
+          .at(function.source, parameter.type->span)
+          .reason("sizes are 0 or more")
+          .help("write a size that a tensor can have");
+    }
+    if (type.shape.size() > static_cast<size_t>(max_rank)) {
+      return diag::error(diag::Code::parameter_type,
+                         fmt::format("parameter {} has {} dims", parameter.name, type.shape.size()))
+          .at(function.source, parameter.type->span)
+          .reason(fmt::format("a tensor has at most {}", max_rank))
+          .help("use fewer dims");
+    }
+    binder.set(ValueId(i), builder.add_input(parameter.name, std::move(type), false, parameter.span));
+  }
+  CODETTA_CHECK_OK(binder.run());
+  for (const Output& output : function.outputs) {
+    CODETTA_TRY(const NodeId node, binder.node(output.value));
+    const TensorType& type = builder.type(node);
+    if (type.weak) {
+      return diag::error(diag::Code::output_constant, fmt::format("output '{}' is a constant", output.name))
+          .at(function.source, output.span)
+          .reason("it depends on no parameter")
+          .help("compute it from a parameter");
+    }
+    builder.add_output(output.name, node, type.dtype);
+  }
+  return std::move(builder).finish();
+}
+
+}  // namespace codetta::ir

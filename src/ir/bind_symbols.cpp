@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// bind_symbols: the value of every symbol from the shapes of actual tensors.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "ir/bind.hpp"
+#include "ir/bind_arguments.hpp"
+
+namespace codetta::ir {
+namespace {
+
+using diag::Code;
+
+struct Place {
+  int64_t value = 0;
+  std::string where;  // "dim 0 of x"
+};
+
+Error conflict(const Graph& graph, const GraphInput& input, std::string headline, std::string reason,
+               std::string help) {
+  return diag::error(Code::symbol_conflict, std::move(headline))
+      .at(graph.source(), graph.span(input.node))
+      .reason(std::move(reason))
+      .help(std::move(help));
+}
+
+const BoundArgument* find(const std::vector<BoundArgument>& arguments, const std::string& name) {
+  for (const BoundArgument& argument : arguments) {
+    if (argument.name == name) return &argument;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundArgument>& arguments) {
+  SymbolBindings bindings;
+  std::map<std::string, Place, std::less<>> places;
+  // Dims that are one symbol bind it; the others are checked when all symbols are known.
+  for (const GraphInput& input : graph.inputs()) {
+    const TensorType& type = graph.type(input.node);
+    const BoundArgument* bound = find(arguments, input.name);
+    if (bound == nullptr) {
+      return diag::error(Code::argument_missing, fmt::format("argument {} is not provided", input.name))
+          .at(graph.source(), graph.span(input.node))
+          .reason(fmt::format("it is declared as {}", to_string(type)))
+          .help(fmt::format("bind {} to a tensor", input.name));
+    }
+    const int rank = bound->is_scalar ? 0 : bound->shape.rank();
+    if (bound->dtype != type.dtype) {
+      return conflict(graph, input,
+                      fmt::format("{} is {} but is declared as {}", input.name, describe(*bound), to_string(type)),
+                      fmt::format("dtypes {} and {} differ", dtype_name(bound->dtype), dtype_name(type.dtype)),
+                      "convert the tensor, or declare its dtype");
+    }
+    if (static_cast<size_t>(rank) != type.shape.size()) {
+      return conflict(graph, input,
+                      fmt::format("{} has {} dims but is declared with {}", input.name, rank, type.shape.size()),
+                      fmt::format("it is {}, declared {}", describe(*bound), to_string(type)),
+                      "reshape the tensor, or declare its shape");
+    }
+    for (int i = 0; i < rank; ++i) {
+      const Dim& dim = type.shape[static_cast<size_t>(i)];
+      const int64_t size = bound->shape[i];
+      const std::string where = fmt::format("dim {} of {}", i, input.name);
+      const std::optional<int64_t> constant = dim.as_constant();
+      if (size < 0 || (constant && *constant != size)) {
+        return conflict(graph, input, fmt::format("{} is {} but is declared as {}", where, size, dim.to_string()),
+                        fmt::format("{} is {}, declared {}", input.name, describe(*bound), to_string(type)),
+                        "pass a tensor of the declared shape");
+      }
+      const std::optional<std::string_view> symbol = dim.as_symbol();
+      if (!symbol) continue;
+      const auto [known, fresh] = places.try_emplace(std::string(*symbol), Place{size, where});
+      if (fresh) bindings.values.emplace_back(*symbol, size);
+      if (!fresh && known->second.value != size) {
+        return conflict(
+            graph, input,
+            fmt::format("{} is {} in {} but {} in {}", *symbol, known->second.value, known->second.where, size, where),
+            "a symbol has one value in all places", "pass tensors whose shapes agree");
+      }
+    }
+  }
+  const auto value_of = [&](std::string_view name) -> std::optional<int64_t> {
+    const auto found = places.find(name);
+    if (found == places.end()) return std::nullopt;
+    return found->second.value;
+  };
+  for (const GraphInput& input : graph.inputs()) {
+    const std::vector<Dim>& shape = graph.type(input.node).shape;
+    const BoundArgument& bound = *find(arguments, input.name);
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i].is_constant() || shape[i].as_symbol()) continue;
+      types::DimFault why = types::DimFault::none;
+      const std::optional<int64_t> wanted = shape[i].evaluate(value_of, &why);
+      const int64_t size = bound.shape[static_cast<int>(i)];
+      if (wanted && *wanted == size) continue;
+      std::string reason = fmt::format("dim {} of {} is declared as {}", i, input.name, shape[i].to_string());
+      for (const std::string& symbol : shape[i].symbols()) {
+        const auto found = places.find(symbol);
+        reason += found == places.end()
+                      ? fmt::format("; no dim is {} alone", symbol)
+                      : fmt::format("; {} is {} ({})", symbol, found->second.value, found->second.where);
+      }
+      return conflict(graph, input,
+                      wanted ? fmt::format("dim {} of {} is {} but should be {}", i, input.name, size, *wanted)
+                             : fmt::format("dim {} of {} cannot be checked: {}", i, input.name, types::to_string(why)),
+                      std::move(reason),
+                      wanted ? "pass tensors whose shapes agree" : "declare a dim that is the symbol alone");
+    }
+  }
+  return bindings;
+}
+
+}  // namespace codetta::ir

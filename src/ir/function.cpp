@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Equivalence of untyped functions, by numbering their values structurally.
+#include "ir/function.hpp"
+
+#include "ir/hashing.hpp"
+
+namespace codetta::ir {
+namespace {
+
+// Equal numbers mean equal values: same op, attribute and operand numbers. One numbering serves both functions.
+class Numbering {
+ public:
+  std::vector<uint32_t> number(const Function& function) {
+    std::vector<uint32_t> numbers;
+    numbers.reserve(function.values.size());
+    for (const Value& value : function.values) {
+      Key key{value.op, without_accumulator(value.op, value.attr), {}};
+      for (const ValueId operand : value.operands) key.operands.push_back(numbers[operand.index()]);
+      numbers.push_back(intern(std::move(key)));
+    }
+    return numbers;
+  }
+
+ private:
+  struct Key {
+    Op op;
+    Attr attr;
+    std::vector<uint32_t> operands;
+    bool operator==(const Key&) const = default;
+  };
+  // matmul's accumulator is chosen at binding, so it is no part of the function.
+  static Attr without_accumulator(Op op, const Attr& attr) { return op == Op::matmul ? Attr(MatmulAttr{}) : attr; }
+  uint32_t intern(Key key) {
+    uint64_t hash = mix(static_cast<uint64_t>(key.op), hash_of(key.attr));
+    for (const uint32_t operand : key.operands) hash = mix(hash, operand);
+    const uint32_t fresh = static_cast<uint32_t>(keys_.size());
+    const uint32_t found = index_.find_or_insert(hash, fresh, [&](uint32_t i) { return keys_[i] == key; });
+    if (found == fresh) keys_.push_back(std::move(key));
+    return found;
+  }
+  std::vector<Key> keys_;
+  HashIndex index_;
+};
+
+bool same_parameter(const Parameter& a, const Parameter& b) {
+  if (a.name != b.name || a.type.has_value() != b.type.has_value()) return false;
+  return !a.type || (a.type->dtype == b.type->dtype && a.type->shape == b.type->shape);
+}
+
+}  // namespace
+
+bool equivalent(const Function& a, const Function& b) {
+  if (a.name != b.name || a.parameters.size() != b.parameters.size() || a.outputs.size() != b.outputs.size())
+    return false;
+  for (size_t i = 0; i < a.parameters.size(); ++i) {
+    if (!same_parameter(a.parameters[i], b.parameters[i])) return false;
+  }
+  Numbering numbering;
+  const std::vector<uint32_t> in_a = numbering.number(a), in_b = numbering.number(b);
+  for (size_t i = 0; i < a.outputs.size(); ++i) {
+    const Output &x = a.outputs[i], &y = b.outputs[i];
+    if (x.name != y.name || in_a[x.value.index()] != in_b[y.value.index()]) return false;
+  }
+  return true;
+}
+
+}  // namespace codetta::ir

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// An untyped function as text of the language: one assignment a value, literals in place.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/text.hpp"
+#include "ir/function.hpp"
+#include "ir/print.hpp"
+
+namespace codetta::ir {
+namespace {
+
+// Numbers as Python reads them; a literal that is negative needs parentheses before ** only, and gets them everywhere.
+std::string number_text(const LiteralAttr& literal) {
+  if (literal.kind == LiteralAttr::Kind::Bool) return literal.i != 0 ? "True" : "False";
+  std::string text = literal.kind == LiteralAttr::Kind::Int ? std::to_string(literal.i) : base::format_real(literal.f);
+  if (literal.kind == LiteralAttr::Kind::Float && std::isinf(literal.f)) text = literal.f < 0 ? "-inf" : "inf";
+  if (literal.kind == LiteralAttr::Kind::Float && std::isnan(literal.f)) text = "nan";
+  return text[0] == '-' ? "(" + text + ")" : text;
+}
+
+std::string tuple_text(const std::vector<int32_t>& numbers) {
+  return fmt::format("({}{})", fmt::join(numbers, ", "), numbers.size() == 1 ? "," : "");
+}
+
+// Sizes inside brackets or parentheses; symbols as strings.
+std::string sizes_text(const std::vector<Dim>& sizes, bool strings) {
+  std::vector<std::string> parts;
+  for (const Dim& size : sizes)
+    parts.push_back(strings && !size.is_constant() ? fmt::format("\"{}\"", size.to_string()) : size.to_string());
+  return base::join(parts, ", ");
+}
+
+bool is_symbol(std::string_view spelling) { return !spelling.empty() && !base::is_identifier(spelling); }
+
+class FunctionPrinter {
+ public:
+  explicit FunctionPrinter(const Function& function) : function_(function), names_(function.values.size()) {}
+
+  std::string run() {
+    reserve_names();
+    std::vector<std::string> parameters;
+    for (const Parameter& parameter : function_.parameters) {
+      std::string text = parameter.name;
+      if (parameter.type)
+        text += fmt::format(": {}[{}]", dtype_name(parameter.type->dtype), sizes_text(parameter.type->shape, true));
+      parameters.push_back(std::move(text));
+    }
+    out_ = fmt::format("def {}({}):\n", function_.name.empty() ? "epilogue" : function_.name,
+                       base::join(parameters, ", "));
+    for (size_t i = function_.parameters.size(); i < function_.values.size(); ++i) assign(ValueId(i));
+    std::vector<std::string> returned;
+    for (const Output& output : function_.outputs) {
+      if (names_[output.value.index()] != output.name)
+        out_ += fmt::format("    {} = {}\n", output.name, reference(output.value));
+      returned.push_back(output.name);
+    }
+    out_ += fmt::format("    return {}\n", base::join(returned, ", "));
+    return std::move(out_);
+  }
+
+ private:
+  // Outputs get their names first, then variables keep theirs where they are free.
+  void reserve_names() {
+    for (const types::OpInfo& info : types::all_ops()) taken_.emplace(info.spelling);
+    taken_.insert({"inf", "nan"});
+    for (size_t i = 0; i < function_.parameters.size(); ++i) {
+      names_[i] = function_.parameters[i].name;
+      taken_.insert(names_[i]);
+    }
+    for (const Output& output : function_.outputs) {
+      taken_.insert(output.name);
+      std::string& name = names_[output.value.index()];
+      if (name.empty() && function_[output.value].op != Op::literal) name = output.name;
+    }
+  }
+  std::string fresh_name(const std::string& wanted) {
+    if (base::is_identifier(wanted) && taken_.insert(wanted).second) return wanted;
+    for (;;) {
+      std::string name = fmt::format("t{}", next_++);
+      if (taken_.insert(name).second) return name;
+    }
+  }
+  const std::string& name_of(ValueId id) {
+    std::string& name = names_[id.index()];
+    if (name.empty()) name = fresh_name(function_[id].name);
+    return name;
+  }
+  std::string reference(ValueId id) {
+    if (const auto* literal = std::get_if<LiteralAttr>(&function_[id].attr)) return number_text(*literal);
+    return name_of(id);
+  }
+  std::string argument_list(const Value& value) {
+    std::vector<std::string> arguments;
+    for (const ValueId operand : value.operands) arguments.push_back(reference(operand));
+    return base::join(arguments, ", ");
+  }
+
+  std::string expression(const Value& value) {
+    const types::OpInfo& info = types::op_info(value.op);
+    if (is_symbol(info.spelling)) {
+      if (value.operands.size() == 1) return fmt::format("{}{}", info.spelling, reference(value.operands[0]));
+      return fmt::format("{} {} {}", reference(value.operands[0]), info.spelling, reference(value.operands[1]));
+    }
+    std::string arguments = argument_list(value);
+    if (value.op == Op::gelu_tanh || value.op == Op::dgelu_tanh) arguments += ", approximate=\"tanh\"";
+    if (const auto* cast = std::get_if<CastAttr>(&value.attr))
+      arguments += fmt::format(", {}", dtype_name(cast->dtype));
+    if (const auto* reduce = std::get_if<ReduceAttr>(&value.attr)) {
+      if (reduce->axis == ReduceAxis::Row) arguments += ", axis=\"row\"";
+      if (reduce->axis == ReduceAxis::Column) arguments += ", axis=\"column\"";
+      if (reduce->axis == ReduceAxis::Dims) {
+        arguments += reduce->dims.size() == 1 ? fmt::format(", dim={}", reduce->dims[0])
+                                              : fmt::format(", dim={}", tuple_text(reduce->dims));
+      }
+    }
+    if (const auto* permute = std::get_if<PermuteAttr>(&value.attr)) arguments += ", " + tuple_text(permute->order);
+    if (const auto* reshape = std::get_if<ReshapeAttr>(&value.attr)) {
+      arguments += fmt::format(", ({}{})", sizes_text(reshape->shape, true), reshape->shape.size() == 1 ? "," : "");
+    }
+    if (const auto* join = std::get_if<JoinAttr>(&value.attr)) {
+      arguments += fmt::format(", dim={}{}", join->dim, join->interleave ? ", interleave=True" : "");
+    }
+    return fmt::format("{}({})", info.spelling, arguments);
+  }
+
+  void assign(ValueId id) {
+    const Value& value = function_[id];
+    if (value.op == Op::literal) return;
+    if (value.op == Op::split) return assign_split(id);
+    out_ += fmt::format("    {} = {}\n", name_of(id), expression(value));
+  }
+
+  // All parts of one split are assigned together, where the first of them stands.
+  void assign_split(ValueId id) {
+    const SplitAttr& split = *std::get_if<SplitAttr>(&function_[id].attr);
+    const ValueId operand = function_[id].operands[0];
+    const auto key = [](ValueId x, const SplitAttr& s) { return std::tuple(x.index(), s.ways, s.dim); };
+    if (parts_.empty()) {
+      for (size_t i = 0; i < function_.values.size(); ++i) {
+        const auto* part = std::get_if<SplitAttr>(&function_.values[i].attr);
+        if (part != nullptr) parts_[key(function_.values[i].operands[0], *part)].emplace_back(i);
+      }
+    }
+    std::vector<ValueId>& parts = parts_[key(operand, split)];
+    if (parts.empty()) return;  // written already
+    std::vector<std::string> targets(static_cast<size_t>(split.ways));
+    std::string copies;
+    for (const ValueId part : parts) {
+      std::string& target = targets[static_cast<size_t>(std::get_if<SplitAttr>(&function_[part].attr)->part)];
+      if (target.empty()) {
+        target = name_of(part);
+      } else {  // the same part once more
+        copies += fmt::format("    {} = {}\n", name_of(part), target);
+      }
+    }
+    for (std::string& target : targets) {
+      if (target.empty()) target = fresh_name("");
+    }
+    out_ += fmt::format("    {} = split({}, {}, dim={})\n", base::join(targets, ", "), reference(operand), split.ways,
+                        split.dim) +
+            copies;
+    parts.clear();
+  }
+
+  const Function& function_;
+  std::vector<std::string> names_;
+  std::set<std::string, std::less<>> taken_;
+  std::map<std::tuple<uint32_t, int32_t, int32_t>, std::vector<ValueId>> parts_;
+  uint32_t next_ = 0;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print(const Function& function) { return FunctionPrinter(function).run(); }
+
+}  // namespace codetta::ir

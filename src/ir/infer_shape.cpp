@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of results: broadcasting, reductions, layout ops, matmul. Sizes are symbolic; what can't be proven is refused.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/infer.hpp"
+
+namespace codetta::ir {
+namespace {
+
+using diag::Code;
+
+bool is_one(const Dim& dim) { return dim == Dim::constant(1); }
+
+// "64 columns", "1 row".
+std::string count_of(const Dim& size, size_t rank, size_t from_end) {
+  return fmt::format("{} {}", size.to_string(), dim_noun(rank, from_end, is_one(size)));
+}
+
+// Of two operands that don't fit, the one to blame: the one with fewer dims, else the second.
+std::pair<size_t, size_t> blame(std::span<const OperandFacts> operands, size_t first, size_t second) {
+  const bool first_smaller = operands[first].type->shape.size() < operands[second].type->shape.size();
+  return first_smaller ? std::pair(first, second) : std::pair(second, first);
+}
+
+MaybeComplaint bad_attr(std::string headline, std::string reason, std::string help, int operand = 0) {
+  return Complaint{Code::layout_mismatch, std::move(headline), std::move(reason), std::move(help), operand};
+}
+
+// A dim index that may count from the end; nullopt when it is out of range.
+std::optional<int32_t> normalized(int32_t dim, size_t rank) {
+  const auto size = static_cast<int32_t>(rank);
+  if (dim < -size || dim >= size) return std::nullopt;
+  return dim < 0 ? dim + size : dim;
+}
+
+std::string type_note(const OperandNames& names, const TensorType& type, size_t operand = 0) {
+  return fmt::format("{} is {}", names(operand), to_string(type));
+}
+
+MaybeComplaint no_such_dim(std::string_view who, int32_t dim, const TensorType& type, const OperandNames& names,
+                           Code code) {
+  const size_t rank = type.shape.size();
+  return Complaint{code,
+                   fmt::format("{} along dim {}, but {} has {} dim{}", who, dim, names(0), rank, rank == 1 ? "" : "s"),
+                   type_note(names, type),
+                   rank == 0 ? std::string("a scalar has no dims")
+                             : fmt::format("use a dim from {} to {}", -static_cast<int64_t>(rank), rank - 1),
+                   0};
+}
+
+Dim product(const std::vector<Dim>& shape) {
+  Dim count = Dim::constant(1);
+  for (const Dim& dim : shape) count = count * dim;
+  return count;
+}
+
+}  // namespace
+
+std::string dim_noun(size_t rank, size_t from_end, bool singular) {
+  if (from_end == 0) return singular ? "column" : "columns";
+  if (from_end == 1) return singular ? "row" : "rows";
+  if (from_end == 2 && rank <= 3) return singular ? "batch item" : "batch items";
+  return fmt::format("{} in dim {}", singular ? "element" : "elements", rank - 1 - from_end);
+}
+
+MaybeComplaint broadcast(std::span<const OperandFacts> operands, const OperandNames& names, std::vector<Dim>& out) {
+  size_t rank = 0;
+  for (const OperandFacts& operand : operands) rank = std::max(rank, operand.type->shape.size());
+  out.assign(rank, Dim::constant(1));
+  for (size_t from_end = 0; from_end < rank; ++from_end) {
+    Dim& size = out[rank - 1 - from_end];
+    size_t decided_by = operands.size();
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const std::vector<Dim>& shape = operands[i].type->shape;
+      if (from_end >= shape.size()) continue;
+      const Dim& dim = shape[shape.size() - 1 - from_end];
+      if (is_one(dim) || dim == size) continue;
+      if (decided_by == operands.size()) {
+        size = dim;
+        decided_by = i;
+        continue;
+      }
+      const auto [bad, other] = blame(operands, decided_by, i);
+      const auto size_of = [&](size_t operand) {
+        const std::vector<Dim>& s = operands[operand].type->shape;
+        return s[s.size() - 1 - from_end];
+      };
+      const Dim bad_size = size_of(bad), other_size = size_of(other);
+      return Complaint{
+          Code::shape_mismatch,
+          fmt::format("{} has {} but {} has {}", names(bad), count_of(bad_size, rank, from_end), names(other),
+                      other_size.to_string()),
+          fmt::format("{} and {} do not broadcast: from the right, sizes must be equal or 1",
+                      types::to_string(operands[bad].type->shape), types::to_string(operands[other].type->shape)),
+          fmt::format("make both {} {}, or one of them 1", other_size.to_string(), dim_noun(rank, from_end)),
+          static_cast<int>(bad)};
+    }
+  }
+  return std::nullopt;
+}
+
+MaybeComplaint reduce_shape(const TensorType& operand, ReduceAttr& attr, const OperandNames& names,
+                            std::vector<Dim>& out) {
+  const size_t rank = operand.shape.size();
+  const auto last = static_cast<int32_t>(rank) - 1;
+  if (attr.axis == ReduceAxis::Dims) {
+    for (int32_t& dim : attr.dims) {
+      const std::optional<int32_t> fixed = normalized(dim, rank);
+      if (!fixed) return no_such_dim("reduction", dim, operand, names, Code::reduction_axis);
+      dim = *fixed;
+    }
+    std::sort(attr.dims.begin(), attr.dims.end());
+    const auto twice = std::adjacent_find(attr.dims.begin(), attr.dims.end());
+    if (twice != attr.dims.end()) {
+      return Complaint{Code::reduction_axis, fmt::format("reduction names dim {} twice", *twice),
+                       type_note(names, operand), "name each dim once", -1};
+    }
+    if (attr.dims.empty()) {
+      return Complaint{Code::reduction_axis, "reduction names no dim", type_note(names, operand),
+                       "name at least one dim, or leave dim= out", -1};
+    }
+  } else {
+    const size_t needed = attr.axis == ReduceAxis::Column ? 2 : 1;
+    if (rank < needed) {
+      const char* what = attr.axis == ReduceAxis::Row ? "row" : attr.axis == ReduceAxis::Column ? "column" : "all";
+      return Complaint{Code::reduction_axis,
+                       rank == 0 ? fmt::format("{} is a scalar and cannot be reduced", names(0))
+                                 : fmt::format("{} reduction of {}, which has no rows", what, names(0)),
+                       type_note(names, operand),
+                       rank == 0 ? "use the scalar itself" : "bind it with two dims, such as [1, n]", 0};
+    }
+    attr.dims.clear();
+    if (attr.axis == ReduceAxis::Row) attr.dims = {last};
+    if (attr.axis == ReduceAxis::Column) attr.dims = {last - 1};
+    if (attr.axis == ReduceAxis::All) {
+      for (int32_t dim = 0; dim <= last; ++dim) attr.dims.push_back(dim);
+    }
+    attr.axis = ReduceAxis::Dims;
+  }
+  out = operand.shape;
+  for (const int32_t dim : attr.dims) out[static_cast<size_t>(dim)] = Dim::constant(1);
+  return std::nullopt;
+}
+
+MaybeComplaint permute_shape(const TensorType& operand, PermuteAttr& attr, const OperandNames& names,
+                             std::vector<Dim>& out) {
+  const size_t rank = operand.shape.size();
+  std::vector<bool> seen(rank, false);
+  bool valid = attr.order.size() == rank;
+  for (size_t i = 0; valid && i < rank; ++i) {
+    const std::optional<int32_t> dim = normalized(attr.order[i], rank);
+    valid = dim.has_value() && !seen[static_cast<size_t>(*dim)];
+    if (!valid) break;
+    seen[static_cast<size_t>(*dim)] = true;
+    attr.order[i] = *dim;
+  }
+  if (!valid) {
+    return bad_attr(
+        fmt::format("({}) is not an order of the {} dims of {}", fmt::join(attr.order, ", "), rank, names(0)),
+        type_note(names, operand), fmt::format("name each dim from 0 to {} once", rank == 0 ? 0 : rank - 1));
+  }
+  out.clear();
+  for (const int32_t dim : attr.order) out.push_back(operand.shape[static_cast<size_t>(dim)]);
+  return std::nullopt;
+}
+
+MaybeComplaint reshape_shape(const TensorType& operand, ReshapeAttr& attr, const OperandNames& names,
+                             std::vector<Dim>& out) {
+  if (attr.shape.size() > static_cast<size_t>(max_rank)) {
+    return bad_attr(fmt::format("reshape to {} dims", attr.shape.size()),
+                    fmt::format("a tensor has at most {} dims", max_rank), "use fewer dims");
+  }
+  const Dim have = product(operand.shape);
+  Dim known = Dim::constant(1);
+  Dim* inferred = nullptr;
+  for (Dim& dim : attr.shape) {
+    if (dim == Dim::constant(-1)) {
+      if (inferred != nullptr) {
+        return bad_attr(fmt::format("reshape to {} leaves two sizes open", types::to_string(attr.shape)),
+                        type_note(names, operand), "write -1 once at most");
+      }
+      inferred = &dim;
+      continue;
+    }
+    const std::optional<int64_t> size = dim.as_constant();
+    if (size && *size < 0) {
+      return bad_attr(fmt::format("reshape to {} has the negative size {}", types::to_string(attr.shape), *size),
+                      type_note(names, operand), "sizes are 0 or more; one may be -1 to be inferred");
+    }
+    known = known * dim;
+  }
+  const std::string wanted = types::to_string(attr.shape);
+  if (inferred != nullptr) {
+    const std::optional<Dim> rest = known == Dim::constant(0) ? std::nullopt : exact_quotient(have, known);
+    if (!rest) {
+      return bad_attr(
+          fmt::format("cannot reshape {} to {}", types::to_string(operand.shape), wanted),
+          fmt::format("{} has {} elements, which {} does not divide", names(0), have.to_string(), known.to_string()),
+          "choose sizes whose product divides the number of elements");
+    }
+    *inferred = *rest;
+  } else if (!(known == have)) {
+    return bad_attr(fmt::format("cannot reshape {} to {}", types::to_string(operand.shape), wanted),
+                    fmt::format("{} has {} elements, the new shape {}", names(0), have.to_string(), known.to_string()),
+                    "keep the number of elements; one size may be -1");
+  }
+  out = attr.shape;
+  return std::nullopt;
+}
+
+MaybeComplaint split_shape(const TensorType& operand, SplitAttr& attr, const OperandNames& names,
+                           std::vector<Dim>& out) {
+  const std::optional<int32_t> dim = normalized(attr.dim, operand.shape.size());
+  if (!dim) return no_such_dim("split", attr.dim, operand, names, Code::layout_mismatch);
+  if (attr.ways < 1 || attr.part < 0 || attr.part >= attr.ways) {
+    return bad_attr(fmt::format("part {} of a split in {}", attr.part, attr.ways), type_note(names, operand),
+                    "split in at least one part");
+  }
+  attr.dim = *dim;
+  const Dim size = operand.shape[static_cast<size_t>(*dim)];
+  const Dim ways = Dim::constant(attr.ways);
+  const std::optional<int64_t> constant = size.as_constant();
+  if (constant && *constant % attr.ways != 0) {
+    return bad_attr(
+        fmt::format("cannot split {} {} in {} equal parts", *constant,
+                    dim_noun(operand.shape.size(), operand.shape.size() - 1 - static_cast<size_t>(*dim)), attr.ways),
+        fmt::format("{}; {} is not divisible by {}", type_note(names, operand), *constant, attr.ways),
+        fmt::format("pad to {}, or split in another number of parts", (*constant / attr.ways + 1) * attr.ways));
+  }
+  out = operand.shape;
+  out[static_cast<size_t>(*dim)] = floordiv(size, ways);
+  return std::nullopt;
+}
+
+MaybeComplaint join_shape(std::span<const OperandFacts> operands, JoinAttr& attr, const OperandNames& names,
+                          std::vector<Dim>& out) {
+  const TensorType& first = *operands[0].type;
+  const std::optional<int32_t> dim = normalized(attr.dim, first.shape.size());
+  if (!dim) return no_such_dim("join", attr.dim, first, names, Code::layout_mismatch);
+  attr.dim = *dim;
+  const auto along = static_cast<size_t>(*dim);
+  out = first.shape;
+  for (size_t i = 1; i < operands.size(); ++i) {
+    const std::vector<Dim>& shape = operands[i].type->shape;
+    bool fits = shape.size() == out.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d)
+      fits = (d == along && !attr.interleave) || shape[d] == first.shape[d];
+    if (!fits) {
+      return bad_attr(fmt::format("cannot join {} with {}", types::to_string(first.shape), types::to_string(shape)),
+                      fmt::format("{}, {}", type_note(names, first), type_note(names, *operands[i].type, i)),
+                      attr.interleave ? "interleaved parts have equal shapes"
+                                      : fmt::format("parts have equal sizes in all dims but dim {}", *dim),
+                      static_cast<int>(i));
+    }
+    out[along] = out[along] + shape[along];
+  }
+  return std::nullopt;
+}
+
+MaybeComplaint matmul_shape(std::span<const OperandFacts> operands, const OperandNames& names, std::vector<Dim>& out) {
+  for (size_t i = 0; i < 2; ++i) {
+    if (operands[i].type->shape.size() >= 2) continue;
+    return Complaint{
+        Code::matmul_shape,
+        fmt::format("{} has {} dims; a matrix product needs two", names(i), operands[i].type->shape.size()),
+        type_note(names, *operands[i].type, i),
+        i == 0 ? "reshape a row vector to [1, k]" : "reshape a column vector to [k, 1]", static_cast<int>(i)};
+  }
+  const std::vector<Dim>& a = operands[0].type->shape;
+  const std::vector<Dim>& b = operands[1].type->shape;
+  const Dim &inner_a = a[a.size() - 1], &inner_b = b[b.size() - 2];
+  if (!(inner_a == inner_b)) {
+    return Complaint{Code::matmul_shape,
+                     fmt::format("{} has {} columns but {} has {} rows", names(0), inner_a.to_string(), names(1),
+                                 inner_b.to_string()),
+                     fmt::format("{} @ {}: the inner sizes must be equal", to_string(*operands[0].type),
+                                 to_string(*operands[1].type)),
+                     "transpose one side with permute, or use equal sizes", 1};
+  }
+  const size_t rank = std::max(a.size(), b.size());
+  out.assign(rank, Dim::constant(1));
+  for (size_t from_end = 2; from_end < rank; ++from_end) {
+    const Dim one = Dim::constant(1);
+    const Dim& x = from_end < a.size() ? a[a.size() - 1 - from_end] : one;
+    const Dim& y = from_end < b.size() ? b[b.size() - 1 - from_end] : one;
+    if (!(x == y) && !is_one(x) && !is_one(y)) {
+      return Complaint{
+          Code::matmul_shape,
+          fmt::format("{} has {} batch items but {} has {}", names(0), x.to_string(), names(1), y.to_string()),
+          fmt::format("{} @ {}: batch sizes must be equal or 1", to_string(*operands[0].type),
+                      to_string(*operands[1].type)),
+          "use equal batch sizes, or 1 to share one matrix", 1};
+    }
+    out[rank - 1 - from_end] = is_one(x) ? y : x;
+  }
+  out[rank - 2] = a[a.size() - 2];
+  out[rank - 1] = b[b.size() - 1];
+  return std::nullopt;
+}
+
+}  // namespace codetta::ir
