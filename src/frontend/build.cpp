@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// FunctionBuilder, and the checks of a finished function.
+#include "frontend/build.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace codetta::frontend {
+
+using diag::Code;
+using diag::Span;
+using ir::LiteralAttr;
+using types::Op;
+
+ValueId FunctionBuilder::parameter(std::string name, Span span, std::optional<ir::TypeAnnotation> type) {
+  ir::Value value;
+  value.op = Op::input;
+  value.attr = ir::InputAttr{static_cast<uint32_t>(function_.parameters.size())};
+  value.span = span;
+  value.name = name;
+  ranks_.push_back(type ? static_cast<int>(type->shape.size()) : -1);
+  function_.parameters.push_back({std::move(name), span, std::move(type)});
+  function_.values.push_back(std::move(value));
+  return ValueId(function_.values.size() - 1);
+}
+
+ValueId FunctionBuilder::literal(LiteralAttr attr, Span span) { return op(Op::literal, {}, attr, span); }
+
+ValueId FunctionBuilder::unary(Op op_kind, ValueId x, Span span) {
+  if (op_kind == Op::input) return x;
+  if (op_kind == Op::neg) {
+    if (const auto* literal_attr = std::get_if<LiteralAttr>(&function_[x].attr)) {
+      LiteralAttr negated = *literal_attr;
+      if (negated.kind == LiteralAttr::Kind::Float) {
+        negated.f = -negated.f;
+        return literal(negated, span);
+      }
+      if (negated.kind == LiteralAttr::Kind::Int && negated.i != std::numeric_limits<int64_t>::min()) {
+        negated.i = -negated.i;
+        return literal(negated, span);
+      }
+    }
+  }
+  return op(op_kind, {x}, {}, span);
+}
+
+ValueId FunctionBuilder::op(Op op_kind, std::vector<ValueId> operands, ir::Attr attr, Span span) {
+  ranks_.push_back(result_rank(op_kind, operands, attr));
+  ir::Value value;
+  value.op = op_kind;
+  value.operands = std::move(operands);
+  value.attr = std::move(attr);
+  value.span = span;
+  function_.values.push_back(std::move(value));
+  return ValueId(function_.values.size() - 1);
+}
+
+int FunctionBuilder::result_rank(Op op_kind, const std::vector<ValueId>& operands, const ir::Attr& attr) const {
+  if (op_kind == Op::literal) return 0;
+  if (const auto* permuted = std::get_if<ir::PermuteAttr>(&attr)) return static_cast<int>(permuted->order.size());
+  if (const auto* reshaped = std::get_if<ir::ReshapeAttr>(&attr)) return static_cast<int>(reshaped->shape.size());
+  int result = operands.empty() ? -1 : 0;
+  for (const ValueId operand : operands) {
+    const int operand_rank = rank(operand);
+    if (operand_rank < 0) return -1;
+    result = std::max(result, operand_rank);
+  }
+  return result;
+}
+
+namespace {
+
+void keep_reachable(ir::Function& function) {
+  std::vector<char> needed(function.values.size(), 0);
+  for (size_t i = 0; i < function.parameters.size(); ++i) needed[i] = 1;
+  for (const ir::Output& output : function.outputs) needed[output.value.index()] = 1;
+  for (size_t i = function.values.size(); i-- > 0;) {  // operands come before users
+    if (needed[i] == 0) continue;
+    for (const ValueId operand : function.values[i].operands) needed[operand.index()] = 1;
+  }
+  std::vector<ValueId> renumbered(function.values.size());
+  size_t count = 0;
+  for (size_t i = 0; i < function.values.size(); ++i) {
+    if (needed[i] == 0) continue;
+    renumbered[i] = ValueId(count);
+    if (count != i) function.values[count] = std::move(function.values[i]);
+    for (ValueId& operand : function.values[count].operands) operand = renumbered[operand.index()];
+    ++count;
+  }
+  function.values.resize(count);
+  for (ir::Output& output : function.outputs) output.value = renumbered[output.value.index()];
+}
+
+}  // namespace
+
+void finish_function(ir::Function& function, Report& report) {
+  std::vector<char> used(function.values.size(), 0);    // by an operation or as an output, needed or not
+  std::vector<char> varies(function.values.size(), 0);  // depends on a parameter or an index
+  for (size_t i = 0; i < function.values.size(); ++i) {
+    const ir::Value& value = function.values[i];
+    const bool source = value.op == Op::input || types::op_info(value.op).rule == types::OpRule::index;
+    varies[i] = source ? 1 : 0;
+    for (const ValueId operand : value.operands) {
+      used[operand.index()] = 1;
+      if (varies[operand.index()] != 0) varies[i] = 1;
+    }
+  }
+  for (const ir::Output& output : function.outputs) {
+    used[output.value.index()] = 1;
+    if (varies[output.value.index()] != 0) continue;
+    report.error(Code::output_constant, output.span, fmt::format("output '{}' is a constant", output.name))
+        .reason("it depends on no parameter")
+        .help("compute it from accum, or fill the tensor before the call");
+  }
+  const std::vector<char> used_somewhere(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(function.parameters.size()));
+  keep_reachable(function);
+  std::vector<char> needed(function.parameters.size(), 0);
+  const auto mark = [&](ValueId id) {
+    if (id.index() < needed.size()) needed[id.index()] = 1;
+  };
+  for (const ir::Value& value : function.values) std::for_each(value.operands.begin(), value.operands.end(), mark);
+  for (const ir::Output& output : function.outputs) mark(output.value);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (needed[i] != 0) continue;
+    const ir::Parameter& parameter = function.parameters[i];
+    report.error(Code::operand_unused, parameter.span, fmt::format("operand '{}' is not used", parameter.name))
+        .reason(used_somewhere[i] != 0 ? "no output depends on it: what is computed from it is not returned"
+                                       : "no output depends on it")
+        .help(parameter.name == "accum" ? "compute an output from accum" : "use it, or remove the parameter");
+  }
+}
+
+}  // namespace codetta::frontend

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions and statements.
+#include "frontend/lower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/lower_impl.hpp"
+#include "frontend/parser.hpp"
+
+namespace codetta::frontend {
+
+using ast::Expr;
+using ast::ExprId;
+using ast::ExprKind;
+using diag::Code;
+using diag::Span;
+using types::Op;
+
+Lowerer::Lowerer(const ast::Module& module, Report& report, bool program)
+    : module_(module), report_(report), program_(program) {
+  builder_.function().source = module.source;
+}
+
+// False, with a report, when a name of the language or of a function is hidden.
+bool Lowerer::check_name(Span name, std::string_view what) {
+  const std::string_view word = text(name);
+  const bool reserved = is_reserved(word);
+  if (!reserved && (what == "function" || !functions_.contains(word))) return true;
+  const bool function = find_function(word) != nullptr || !reserved;
+  auto& error = report_.error(Code::name_shadows, name,
+                              fmt::format("{} '{}' hides {} '{}'", what, word,
+                                          function                   ? "the function"
+                                          : dtype_from_name(word) ? "the element type"
+                                                                     : "the constant",
+                                          word));
+  error.reason(reserved ? "it is a name of the language" : "a function of this text has that name");
+  error.help(fmt::format("rename it, for example to {}_{}", word, what == "function" ? "epilogue" : "value"));
+  return false;
+}
+
+void Lowerer::collect_functions() {
+  for (const ast::Function& function : module_.functions) {
+    const std::string_view word = text(function.name);
+    if (const auto [at, fresh] = functions_.emplace(word, &function); !fresh) {
+      report_.error(Code::function_defined_twice, function.name, fmt::format("function '{}' is defined twice", word))
+          .note("first defined here", module_.source, at->second->name)
+          .help("rename one of them");
+    }
+    check_name(function.name, "function");
+  }
+  for (const ast::Function& function : module_.functions) {
+    for (uint32_t i = 0; i < function.parameter_count; ++i) {
+      check_name(module_.parameters[function.first_parameter + i].name, "parameter");
+    }
+  }
+}
+
+const ast::Function* Lowerer::find_entry(std::string_view name) {
+  if (module_.functions.empty()) return nullptr;
+  if (name.empty()) return &module_.functions.back();
+  if (const auto found = functions_.find(name); found != functions_.end()) return found->second;
+  std::vector<std::string> names;
+  std::string list;
+  for (const ast::Function& function : module_.functions) {
+    names.emplace_back(text(function.name));
+    if (names.size() <= 8) list += (list.empty() ? "" : ", ") + names.back();
+  }
+  const std::string near = diag::nearest(name, names);
+  report_.error(Code::entry_unknown, module_.functions.back().name, fmt::format("the text has no function '{}'", name))
+      .reason(fmt::format("it has {}{}", list, names.size() > 8 ? ", ..." : ""))
+      .help(near.empty() ? "name one of them, or leave the name out for the last one"
+                         : fmt::format("did you mean '{}'?", near));
+  return nullptr;
+}
+
+bool Lowerer::declare(Scope& scope, Span name, ValueId value, bool parameter) {
+  const std::string_view word = text(name);
+  if (const auto found = scope.definitions.find(word); found != scope.definitions.end()) {
+    if (scope.is_parameter[word] && !parameter) {
+      report_.error(Code::name_shadows, name, fmt::format("parameter '{}' is assigned", word))
+          .reason("every name is defined once, and this one is bound by the caller")
+          .note("the parameter", module_.source, found->second)
+          .help(fmt::format("choose another name, for example {}_new", word));
+    } else {
+      report_.error(Code::name_defined_twice, name, fmt::format("Variable '{}' cannot be defined twice.", word))
+          .reason("every name is defined once")
+          .note("first defined here", module_.source, found->second)
+          .help("choose another name");
+    }
+    return false;
+  }
+  scope.definitions.emplace(word, name);
+  scope.is_parameter.emplace(word, parameter);
+  scope.values.insert_or_assign(word, value);
+  return true;
+}
+
+void Lowerer::define(Scope& scope, Span name, ValueId value) {
+  const std::string_view word = text(name);
+  if (word == "_") return;  // a result that is not wanted
+  if (!scope.definitions.contains(word) && !check_name(name, "variable")) {
+    scope.values.insert_or_assign(word, ValueId());
+    return;
+  }
+  if (!declare(scope, name, value, false) || !value.valid()) return;
+  ir::Value& named = builder_.function().values[value.index()];
+  if (named.name.empty()) named.name = word;
+}
+
+void Lowerer::entry_parameters(const ast::Function& function) {
+  const auto parameter = [&](uint32_t i) { return module_.parameters[function.first_parameter + i]; };
+  if (program_) return;
+  uint32_t accum = 0;
+  while (accum < function.parameter_count && text(parameter(accum).name) != "accum") ++accum;
+  if (accum == 0 && function.parameter_count > 0) return;
+  const bool absent = accum == function.parameter_count;
+  auto& error = report_.error(Code::accum_missing, absent ? function.name : parameter(accum).name,
+                              "accum must be an input to the epilogue function");
+  if (absent) {
+    error.reason(fmt::format("none of the {} parameters of '{}' is named accum", function.parameter_count,
+                             text(function.name)))
+        .help(fmt::format("write def {}(accum{})", text(function.name), function.parameter_count > 0 ? ", ..." : ""));
+  } else {
+    error.reason(fmt::format("it must be the first parameter, here it is number {}", accum + 1))
+        .help("move accum to the front; operands are bound by name, so callers stay the same");
+  }
+}
+
+std::optional<ir::Function> Lowerer::lower(std::string_view function_name) {
+  collect_functions();
+  const ast::Function* entry = find_entry(function_name);
+  if (entry == nullptr) return std::nullopt;
+  entry_parameters(*entry);
+  Scope scope;
+  scope.function = entry;
+  ir::Function& function = builder_.function();
+  function.name = text(entry->name);
+  for (uint32_t i = 0; i < entry->parameter_count; ++i) {
+    const ast::Parameter& parameter = module_.parameters[entry->first_parameter + i];
+    std::optional<ir::TypeAnnotation> type;
+    if (program_) type = parameter_type(parameter);
+    declare(scope, parameter.name, builder_.parameter(std::string(text(parameter.name)), parameter.name, type), true);
+  }
+  active_.push_back(entry);
+  run(scope, true);
+  if (!report_.empty()) return std::nullopt;
+  finish_function(function, report_);
+  const auto is_matmul = [](const ir::Value& value) { return value.op == Op::matmul; };
+  if (program_ && report_.empty() && std::none_of(function.values.begin(), function.values.end(), is_matmul)) {
+    report_.error(Code::matmul_missing, entry->name, "the program has no matrix product")
+        .reason("a program is made of matrix products and what follows them")
+        .help("write a @ b, or an epilogue whose first parameter is accum");
+  }
+  if (!report_.empty()) return std::nullopt;
+  return std::move(function);
+}
+
+// The statements of a function; what it returns, for a helper.
+Lowerer::Values Lowerer::run(Scope& scope, bool entry) {
+  const ast::Function& function = *scope.function;
+  for (uint32_t i = 0; i < function.statement_count && !stopped_; ++i) {
+    const ast::Statement& statement = module_.statements[function.first_statement + i];
+    if (statement.kind == ast::StatementKind::Assign) {
+      assign(scope, statement);
+      continue;
+    }
+    if (i + 1 < function.statement_count) {
+      const ast::Statement& next = module_.statements[function.first_statement + i + 1];
+      report_.error(Code::after_return, next.span, "statement after return")
+          .reason("nothing behind return is computed")
+          .help("move it before return, or remove it");
+    }
+    if (!entry) return helper_return(scope, statement);
+    entry_return(scope, statement);
+    return {};
+  }
+  if (!stopped_) {
+    report_.error(Code::return_missing, function.name, fmt::format("function '{}' returns nothing", text(function.name)))
+        .reason("what is returned are the outputs")
+        .help("end it with return and the names of its outputs: return D");
+  }
+  return {ValueId()};
+}
+
+void Lowerer::assign(Scope& scope, const ast::Statement& statement) {
+  const auto target = [&](uint32_t i) { return module_.targets[statement.first_target + i]; };
+  const Expr& value = module_[statement.value];
+  if (statement.target_count == 1) {
+    define(scope, target(0), evaluate_one(scope, statement.value));
+    return;
+  }
+  Values values;
+  if (value.kind == ExprKind::Tuple) {
+    for (uint32_t i = 0; i < value.count; ++i) values.push_back(evaluate_one(scope, module_.elements[value.first + i]));
+  } else {
+    values = evaluate(scope, statement.value);
+    if (values.size() == 1 && !values[0].valid()) values.resize(statement.target_count);
+  }
+  if (values.size() != statement.target_count) {
+    report_
+        .error(Code::tuple_assignment, value.span,
+               fmt::format("{} names are assigned, the value has {} part{}", statement.target_count, values.size(),
+                           values.size() == 1 ? "" : "s"))
+        .reason("every name on the left takes one part")
+        .help(fmt::format("write {} names", values.size() == 1 ? std::string("one name, or split(x, n), for as many")
+                                                               : std::to_string(values.size())));
+    values.assign(statement.target_count, ValueId());
+  }
+  for (uint32_t i = 0; i < statement.target_count; ++i) define(scope, target(i), values[i]);
+}
+
+Lowerer::Values Lowerer::helper_return(Scope& scope, const ast::Statement& statement) {
+  if (!statement.value.valid()) {
+    report_.error(Code::return_missing, statement.span, "return without a value")
+        .reason("a call needs a result")
+        .help("return a value");
+    return {ValueId()};
+  }
+  const Expr& value = module_[statement.value];
+  if (value.kind != ExprKind::Tuple) return evaluate(scope, statement.value);
+  Values values;
+  for (uint32_t i = 0; i < value.count; ++i) values.push_back(evaluate_one(scope, module_.elements[value.first + i]));
+  if (values.empty()) values.emplace_back();
+  return values;
+}
+
+void Lowerer::bad_return(const Expr& value) {
+  if (value.kind == ExprKind::Invalid) return;
+  const bool constant = value.kind == ExprKind::Bool || value.kind == ExprKind::Int || value.kind == ExprKind::Float ||
+                        value.kind == ExprKind::None || value.kind == ExprKind::String;
+  const bool list = value.kind == ExprKind::Tuple;
+  report_
+      .error(Code::return_expression, value.span,
+             constant ? "Return value cannot be a constant"
+             : list   ? "Return value cannot be a list"
+                      : "Return value cannot be an expression")
+      .reason("outputs are bound by name")
+      .help(list ? "return the names: return D, F" : "name it first: D = ...; return D");
+}
+
+void Lowerer::entry_return(Scope& scope, const ast::Statement& statement) {
+  if (!statement.value.valid()) {
+    report_.error(Code::return_missing, statement.span, "return without a value")
+        .reason("what is returned are the outputs")
+        .help("return the names of the outputs: return D");
+    return;
+  }
+  const Expr& value = module_[statement.value];
+  if (value.kind == ExprKind::Name) {
+    add_output(scope, value);
+    return;
+  }
+  const bool list = value.kind == ExprKind::Tuple && (value.integer != 0 || value.count == 0);
+  if (value.kind != ExprKind::Tuple || list) {
+    bad_return(value);
+    return;
+  }
+  for (uint32_t i = 0; i < value.count; ++i) {
+    const Expr& element = module_[module_.elements[value.first + i]];
+    if (element.kind == ExprKind::Name) {
+      add_output(scope, element);
+    } else {
+      bad_return(element);
+    }
+  }
+}
+
+void Lowerer::add_output(Scope& scope, const Expr& expr) {
+  const std::string_view word = text(expr.span);
+  const ValueId id = name(scope, expr);
+  ir::Function& function = builder_.function();
+  for (const ir::Output& output : function.outputs) {
+    if (output.name != word) continue;
+    report_.error(Code::output_duplicate, expr.span, fmt::format("output '{}' is returned twice", word))
+        .note("first here", module_.source, output.span)
+        .help("return it once");
+    return;
+  }
+  if (scope.is_parameter.contains(word) && scope.is_parameter[word] && (program_ || word != "accum")) {
+    report_.error(Code::output_is_operand, expr.span, fmt::format("operand '{}' is returned", word))
+        .reason("outputs and operands are bound by name, and one name can not be both")
+        .help(fmt::format("give the output a name of its own: {0}_out = {0}; return {0}_out", word));
+    return;
+  }
+  if (id.valid()) function.outputs.push_back({std::string(word), id, expr.span});
+}
+
+namespace {
+
+std::optional<ir::Function> lower_text(Report& report, std::string_view function_name, bool program) {
+  bool complete = true;
+  const ast::Module module = parse_module(report, complete);
+  if (!complete || report.full()) return std::nullopt;
+  return Lowerer(module, report, program).lower(function_name);
+}
+
+}  // namespace
+
+Result<ir::EpilogueFunction> parse_epilogue(const diag::SourceRef& source, std::string_view function_name) {
+  Report report(source);
+  auto function = lower_text(report, function_name, false);
+  if (!function) return report.finish();
+  return ir::EpilogueFunction{std::move(*function)};
+}
+
+Result<ir::ProgramFunction> parse_program(const diag::SourceRef& source, std::string_view function_name) {
+  Report report(source);
+  auto function = lower_text(report, function_name, true);
+  if (!function) return report.finish();
+  return ir::ProgramFunction{std::move(*function)};
+}
+
+bool looks_like_program(const diag::SourceRef& source, std::string_view function_name) {
+  Report report(source);
+  bool complete = true;
+  const ast::Module module = parse_module(report, complete);
+  const ast::Function* entry = nullptr;
+  for (const ast::Function& function : module.functions) {
+    if (function_name.empty() || module.text(function.name) == function_name) entry = &function;
+  }
+  if (entry == nullptr || entry->parameter_count == 0) return false;
+  const ast::Parameter& first = module.parameters[entry->first_parameter];
+  return module.text(first.name) != "accum" && first.annotation.valid();
+}
+
+}  // namespace codetta::frontend

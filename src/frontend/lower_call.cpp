@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls: which argument belongs to which parameter, and what the ones that are no tensors say.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/lower_impl.hpp"
+
+namespace codetta::frontend {
+
+using ast::Expr;
+using ast::ExprId;
+using ast::ExprKind;
+using diag::Code;
+using diag::Span;
+
+namespace {
+
+bool is_value(ParameterKind kind) {
+  return kind == ParameterKind::Value || kind == ParameterKind::Bound || kind == ParameterKind::Rest;
+}
+
+std::string count_text(size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+// Finds the callee and matches arguments; the children of the frame are the arguments that are values.
+void Lowerer::prepare_call(Frame& frame) {
+  const Expr& expr = module_[frame.id];
+  const std::string_view callee = module_.name_of(expr.a);
+  const Span span = module_[expr.a].span;
+  frame.call = std::make_unique<PendingCall>();
+  PendingCall& call = *frame.call;
+  call.failed = true;
+  if (const auto found = functions_.find(callee); found != functions_.end()) {
+    call.helper = found->second;
+    call.failed = !match_helper(call, expr);
+  } else if (const FunctionInfo* info = find_function(callee); info == nullptr) {
+    auto& error = report_.error(Code::function_unknown, span, fmt::format("function '{}' is not known", callee));
+    const std::string near = nearest_function(callee);
+    if (!near.empty()) {
+      error.help(fmt::format("did you mean {}?", signature(*find_function(near))));
+    } else {
+      error.reason("it is neither a function of the language nor defined in this text")
+          .help("define it in the same text, or see docs/language.md for the functions");
+    }
+  } else if (info->lowering == Lowering::Unavailable) {
+    report_.error(Code::not_in_version, span, fmt::format("function '{}' is not in this version", callee))
+        .reason("it is planned for programs")
+        .help(fmt::format("write {}", info->doc));
+  } else if (info->program_only() && !program_) {
+    report_.error(Code::program_only, span, fmt::format("function '{}' belongs to programs", callee))
+        .reason(info->lowering == Lowering::Matmul ? "an epilogue follows one product, whose result is accum"
+                                                   : "the number of dimensions is not known in an epilogue")
+        .help(info->lowering == Lowering::Matmul ? "use accum, or write a program with typed parameters"
+                                                 : "write permute(x, indices=(1, 0))");
+  } else {
+    call.builtin = info;
+    call.failed = !match_builtin(call, expr);
+  }
+  if (call.failed) {  // arguments that stand alone are still looked at, for their own mistakes
+    call.operand_slots.clear();
+    frame.children.clear();
+    for (uint32_t i = 0; i < expr.count; ++i) {
+      const ast::Argument& argument = module_.arguments[expr.first + i];
+      const ExprKind kind = module_[argument.value].kind;
+      const bool looks_like_value = kind == ExprKind::Unary || kind == ExprKind::Binary || kind == ExprKind::Call;
+      if (looks_like_value && !argument.keyword.known()) frame.children.push_back(argument.value);
+    }
+    return;
+  }
+  for (const size_t slot : call.operand_slots) frame.children.push_back(call.argument_exprs[slot]);
+}
+
+void Lowerer::unknown_keyword(Span keyword, const std::vector<std::string>& names, std::string_view callee) {
+  const std::string word(text(keyword));
+  std::string list;
+  for (const std::string& each : names) list += (list.empty() ? "" : ", ") + each;
+  auto& error = report_.error(Code::keyword_unknown, keyword, fmt::format("{} has no argument '{}'", callee, word));
+  error.reason(names.empty() ? std::string("it takes no arguments") : fmt::format("its arguments are {}", list));
+  std::string near = diag::nearest(word, names);
+  static constexpr std::pair<std::string_view, std::string_view> other_words[] = {
+      {"input", "x"}, {"self", "x"}, {"a_min", "min"}, {"a_max", "max"}, {"axes", "indices"},
+      {"dims", "indices"}, {"shape", "new_shape"}, {"other", "y"}, {"exponent", "y"}, {"axis", "dim"},
+      {"dtype_", "dtype"}, {"slope", "negative_slope"}, {"chunks", "n"}};
+  for (const auto& [other, ours] : other_words) {
+    if (near.empty() && word == other && std::find(names.begin(), names.end(), ours) != names.end()) near = ours;
+  }
+  if (word == "keepdim" || word == "keepdims") {
+    error.help("leave it out: reduced dimensions always stay, with size 1");
+  } else if (word == "inplace" || word == "out") {
+    error.help("leave it out: every function gives a new value");
+  } else if (!near.empty()) {
+    error.help(fmt::format("did you mean '{}'?", near));
+  } else {
+    error.help("remove the argument");
+  }
+}
+
+bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
+  const FunctionInfo& info = *call.builtin;
+  const auto parameters = info.all_parameters();
+  const Span callee = module_[expr.a].span;
+  size_t positional = 0;
+  while (positional < expr.count && !module_.arguments[expr.first + positional].keyword.known()) ++positional;
+  // The slots: values of a variadic function first, then the named parameters.
+  const size_t rest = info.variadic() ? std::max<size_t>(positional, 1) : 0;
+  const size_t named = info.variadic() ? parameters.size() - 1 : parameters.size();
+  const size_t slots = rest + named;
+  const auto parameter_of = [&](size_t slot) -> const FunctionParameter& {
+    return slot < rest ? parameters[0] : parameters[slot - rest + (info.variadic() ? 1 : 0)];
+  };
+  if (!info.variadic() && positional > parameters.size()) {
+    const Span extra = module_[module_.arguments[expr.first + parameters.size()].value].span;
+    report_
+        .error(Code::argument_count, extra,
+               fmt::format("{} takes {}, {} are given", info.name, count_text(parameters.size(), "argument"), positional))
+        .reason(fmt::format("it is {}", signature(info)))
+        .help(info.lowering == Lowering::Reduce ? "write maximum(x, y) or minimum(x, y) for the larger or smaller of two"
+                                                : "remove the argument");
+    return false;
+  }
+  call.arguments.assign(slots, {});
+  call.argument_exprs.assign(slots, ExprId());
+  bool good = true;
+  for (size_t i = 0; i < expr.count; ++i) {
+    const ast::Argument& argument = module_.arguments[expr.first + i];
+    size_t slot = i;
+    if (argument.keyword.known()) {
+      const std::string_view word = text(argument.keyword);
+      slot = rest;
+      while (slot < slots && parameter_of(slot).name != word) ++slot;
+      if (slot == slots) {
+        std::vector<std::string> names;
+        for (size_t s = rest; s < slots; ++s) names.emplace_back(parameter_of(s).name);
+        unknown_keyword(argument.keyword, names, info.name);
+        good = false;
+        continue;
+      }
+      if (call.argument_exprs[slot].valid()) {
+        report_.error(Code::keyword_duplicate, argument.keyword, fmt::format("argument '{}' is given twice", word))
+            .note("given here, too", module_.source, module_[call.argument_exprs[slot]].span)
+            .help("remove one of them");
+        good = false;
+        continue;
+      }
+    }
+    call.argument_exprs[slot] = argument.value;
+  }
+  for (size_t slot = 0; slot < slots; ++slot) {
+    const FunctionParameter& parameter = parameter_of(slot);
+    const ExprId id = call.argument_exprs[slot];
+    if (!id.valid()) {
+      if (!parameter.required || !good) continue;
+      report_.error(Code::argument_count, callee, fmt::format("{} lacks its argument '{}'", info.name, parameter.name))
+          .reason(fmt::format("it is {}", signature(info)))
+          .help(fmt::format("add '{}'", parameter.name));
+      good = false;
+    } else if (parameter.kind == ParameterKind::Bound && module_[id].kind == ExprKind::None) {
+      call.arguments[slot].kind = CallArgument::Kind::None;
+    } else if (is_value(parameter.kind)) {
+      call.operand_slots.push_back(slot);
+    } else if (auto converted = convert(info, parameter, id)) {
+      call.arguments[slot] = std::move(*converted);
+    } else {
+      good = false;
+    }
+  }
+  return good;
+}
+
+bool Lowerer::match_helper(PendingCall& call, const Expr& expr) {
+  const ast::Function& function = *call.helper;
+  const std::string_view callee = text(function.name);
+  const Span span = module_[expr.a].span;
+  if (std::find(active_.begin(), active_.end(), &function) != active_.end()) {
+    auto& error = report_.error(Code::recursion, span, fmt::format("'{}' calls itself", callee));
+    error.reason(active_.back() == &function ? "calls are inlined, and this one would never end"
+                                             : "calls are inlined, and this chain of calls would never end");
+    error.help("write the steps one by one");
+    return false;
+  }
+  if (active_.size() > max_inlining) {
+    report_.error(Code::too_deep, span, "calls are nested too deeply")
+        .reason(fmt::format("at most {} calls inside of each other are inlined", max_inlining))
+        .help("merge functions");
+    return false;
+  }
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < function.parameter_count; ++i) {
+    names.emplace_back(text(module_.parameters[function.first_parameter + i].name));
+  }
+  call.argument_exprs.assign(names.size(), ExprId());
+  size_t positional = 0;
+  bool good = true;
+  for (size_t i = 0; i < expr.count; ++i) {
+    const ast::Argument& argument = module_.arguments[expr.first + i];
+    size_t slot = positional;
+    if (argument.keyword.known()) {
+      slot = static_cast<size_t>(std::find(names.begin(), names.end(), text(argument.keyword)) - names.begin());
+      if (slot == names.size()) {
+        unknown_keyword(argument.keyword, names, callee);
+        good = false;
+        continue;
+      }
+    } else if (++positional > names.size()) {
+      report_
+          .error(Code::argument_count, module_[argument.value].span,
+                 fmt::format("{} takes {}, more are given", callee, count_text(names.size(), "argument")))
+          .note("defined here", module_.source, function.name)
+          .help("remove the argument");
+      return false;
+    }
+    if (call.argument_exprs[slot].valid()) {
+      report_.error(Code::keyword_duplicate, argument.keyword, fmt::format("argument '{}' is given twice", names[slot]))
+          .note("given here, too", module_.source, module_[call.argument_exprs[slot]].span)
+          .help("remove one of them");
+      good = false;
+      continue;
+    }
+    call.argument_exprs[slot] = argument.value;
+  }
+  for (size_t slot = 0; slot < names.size() && good; ++slot) {
+    if (!call.argument_exprs[slot].valid()) {
+      report_.error(Code::argument_count, span, fmt::format("{} lacks its argument '{}'", callee, names[slot]))
+          .note("defined here", module_.source, function.name)
+          .help(fmt::format("add '{}'", names[slot]));
+      return false;
+    }
+    call.operand_slots.push_back(slot);
+  }
+  return good;
+}
+
+void Lowerer::bad_argument(const FunctionInfo& info, const FunctionParameter& parameter, ExprId id,
+                           std::string expected, std::string help) {
+  if (module_[id].kind == ExprKind::Invalid) return;
+  report_
+      .error(Code::argument_kind, module_[id].span,
+             fmt::format("argument '{}' of {} is {}", parameter.name, info.name, expected))
+      .reason(fmt::format("it is {}, and known when the text is read", signature(info)))
+      .help(std::move(help));
+}
+
+std::optional<int64_t> Lowerer::integer_argument(ExprId id) const {
+  const Expr& expr = module_[id];
+  const bool negative = expr.kind == ExprKind::Unary && expr.op == types::Op::neg;
+  const Expr& number = negative ? module_[expr.a] : expr;
+  if (number.kind != ExprKind::Int || number.integer > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+  const auto value = static_cast<int64_t>(number.integer);
+  return negative ? -value : value;
+}
+
+std::optional<ir::Dim> Lowerer::size_argument(ExprId id) {
+  if (const auto constant = integer_argument(id)) return ir::Dim::constant(*constant);
+  const Expr& expr = module_[id];
+  if (expr.kind != ExprKind::String) return std::nullopt;
+  types::DimSyntaxError problem;
+  if (auto dim = types::parse_dim(module_.strings[expr.first], &problem)) return dim;
+  return std::nullopt;
+}
+
+std::optional<CallArgument> Lowerer::convert(const FunctionInfo& info, const FunctionParameter& parameter, ExprId id) {
+  const Expr& expr = module_[id];
+  CallArgument out;
+  const bool tuple = expr.kind == ExprKind::Tuple;
+  const auto element = [&](uint32_t i) { return tuple ? module_.elements[expr.first + i] : id; };
+  const uint32_t count = tuple ? expr.count : 1;
+  switch (parameter.kind) {
+    case ParameterKind::Value:
+    case ParameterKind::Bound:
+    case ParameterKind::Rest:
+      break;
+    case ParameterKind::Text:
+    case ParameterKind::Axis:
+      if (expr.kind == ExprKind::None && parameter.kind == ParameterKind::Axis) return out;
+      if (expr.kind == ExprKind::String) {
+        out.kind = CallArgument::Kind::Text;
+        out.text = module_.strings[expr.first];
+        return out;
+      }
+      bad_argument(info, parameter, id, "a string",
+                   parameter.kind == ParameterKind::Axis ? "write axis=\"row\", axis=\"column\" or axis=\"all\", or dim=-1"
+                                                         : fmt::format("write {}=\"tanh\"", parameter.name));
+      return std::nullopt;
+    case ParameterKind::Dims:
+      if (expr.kind == ExprKind::None) return out;
+      [[fallthrough]];
+    case ParameterKind::Integer:
+    case ParameterKind::Integers:
+      out.kind = CallArgument::Kind::Integers;
+      for (uint32_t i = 0; i < count; ++i) {
+        const auto number = integer_argument(element(i));
+        if (number && (!tuple || parameter.kind != ParameterKind::Integer)) {
+          out.integers.push_back(*number);
+          continue;
+        }
+        const bool single = parameter.kind == ParameterKind::Integer;
+        std::string help = single ? fmt::format("write {}=2", parameter.name) : fmt::format("write {}=(0, 1)", parameter.name);
+        if (info.lowering == Lowering::Reduce) {
+          help = (info.name == "max" || info.name == "min") && module_[element(i)].kind != ExprKind::Float
+                     ? fmt::format("write {}(x, dim=-1); the {} of two values is {}imum(x, y)", info.name,
+                                   info.name == "max" ? "larger" : "smaller", info.name)
+                     : fmt::format("write {}(x, dim=-1) or {}(x, axis=\"row\")", info.name, info.name);
+        }
+        bad_argument(info, parameter, element(i), single ? "an integer" : "an integer or a tuple of integers", std::move(help));
+        return std::nullopt;
+      }
+      return out;
+    case ParameterKind::Shape:
+      out.kind = CallArgument::Kind::Shape;
+      for (uint32_t i = 0; i < count; ++i) {
+        auto size = size_argument(element(i));
+        if (!size) {
+          bad_argument(info, parameter, element(i), "a tuple of integers and dimensions",
+                       "write new_shape=(-1, 64); symbolic dimensions are strings: (\"batch\", 64)");
+          return std::nullopt;
+        }
+        out.shape.push_back(std::move(*size));
+      }
+      return out;
+    case ParameterKind::Flag:
+      if (expr.kind == ExprKind::Bool) {
+        out.kind = CallArgument::Kind::Flag;
+        out.flag = expr.integer != 0;
+        return out;
+      }
+      bad_argument(info, parameter, id, "True or False", fmt::format("write {}=True", parameter.name));
+      return std::nullopt;
+    case ParameterKind::DType:
+      if (expr.kind == ExprKind::Name || expr.kind == ExprKind::String) {
+        const auto found = dtype(expr.kind == ExprKind::Name ? text(expr.span) : module_.strings[expr.first], expr.span);
+        if (!found) return std::nullopt;
+        out.kind = CallArgument::Kind::DType;
+        out.dtype = *found;
+        return out;
+      }
+      bad_argument(info, parameter, id, "an element type", "write cast(x, bf16)");
+      return std::nullopt;
+  }
+  return out;
+}
+
+Lowerer::Values Lowerer::call(Frame& frame, const std::vector<ValueId>& operands) {
+  PendingCall& call = *frame.call;
+  const Expr& expr = module_[frame.id];
+  if (call.failed) return {ValueId()};
+  if (call.helper != nullptr) return call_helper(call, expr, operands);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i].valid()) return {ValueId()};
+    CallArgument& argument = call.arguments[call.operand_slots[i]];
+    argument.kind = CallArgument::Kind::Value;
+    argument.value = operands[i];
+  }
+  auto outcome = emit_call(builder_, *call.builtin, call.arguments, expr.span);
+  if (auto* values = std::get_if<Values>(&outcome)) return std::move(*values);
+  const auto& problem = std::get<CallProblem>(outcome);
+  const ExprId id = problem.argument < call.argument_exprs.size() ? call.argument_exprs[problem.argument] : ExprId();
+  report_.error(Code::argument_kind, id.valid() ? module_[id].span : expr.span, problem.headline)
+      .reason(problem.reason)
+      .help(problem.help);
+  return {ValueId()};
+}
+
+Lowerer::Values Lowerer::call_helper(PendingCall& call, const Expr& expr, const std::vector<ValueId>& operands) {
+  Scope scope;
+  scope.function = call.helper;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Span parameter = module_.parameters[call.helper->first_parameter + call.operand_slots[i]].name;
+    declare(scope, parameter, operands[i], true);
+  }
+  active_.push_back(call.helper);
+  Values values = run(scope, false);
+  active_.pop_back();
+  (void)expr;
+  return values;
+}
+
+}  // namespace codetta::frontend

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk from the syntax tree to values: statements (lower.cpp), expressions (lower_expressions.cpp), arguments of
+// calls (lower_call.cpp) and types (lower_types.cpp).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "frontend/ast.hpp"
+#include "frontend/build.hpp"
+
+namespace codetta::frontend {
+
+// Calls inside of calls that are inlined.
+inline constexpr size_t max_inlining = 100;
+
+class Lowerer {
+ public:
+  Lowerer(const ast::Module& module, Report& report, bool program);
+
+  // Nullopt, with a report, when something is wrong.
+  std::optional<ir::Function> lower(std::string_view function_name);
+
+ private:
+  // An invalid id stands for something that was reported: what uses it stays silent.
+  using Values = std::vector<ValueId>;
+
+  struct Scope {
+    const ast::Function* function = nullptr;
+    std::unordered_map<std::string_view, ValueId> values;
+    std::unordered_map<std::string_view, diag::Span> definitions;
+    std::unordered_map<std::string_view, bool> is_parameter;
+  };
+  struct Frame;
+  struct PendingCall;
+
+  // statements
+  [[nodiscard]] std::string_view text(diag::Span span) const { return module_.text(span); }
+  void collect_functions();
+  const ast::Function* find_entry(std::string_view name);
+  bool check_name(diag::Span name, std::string_view what);
+  void entry_parameters(const ast::Function& function);
+  bool declare(Scope& scope, diag::Span name, ValueId value, bool parameter);
+  Values run(Scope& scope, bool entry);
+  void assign(Scope& scope, const ast::Statement& statement);
+  void define(Scope& scope, diag::Span name, ValueId value);
+  Values helper_return(Scope& scope, const ast::Statement& statement);
+  void entry_return(Scope& scope, const ast::Statement& statement);
+  void add_output(Scope& scope, const ast::Expr& name);
+  void bad_return(const ast::Expr& value);
+
+  // expressions
+  Values evaluate(Scope& scope, ast::ExprId root);
+  ValueId evaluate_one(Scope& scope, ast::ExprId root);
+  ValueId one_of(const Values& values, const ast::Expr& expr);
+  Values leaf(Scope& scope, const ast::Expr& expr);
+  ValueId name(Scope& scope, const ast::Expr& expr);
+  void undefined(const Scope& scope, const ast::Expr& expr);
+  Values finish_frame(Frame& frame, const std::vector<ValueId>& operands);
+  ValueId integer(const ast::Expr& expr, bool negated, diag::Span span);
+
+  // calls
+  void prepare_call(Frame& frame);
+  bool match_builtin(PendingCall& call, const ast::Expr& expr);
+  bool match_helper(PendingCall& call, const ast::Expr& expr);
+  void unknown_keyword(diag::Span keyword, const std::vector<std::string>& names, std::string_view callee);
+  std::optional<CallArgument> convert(const FunctionInfo& info, const FunctionParameter& parameter, ast::ExprId id);
+  std::optional<int64_t> integer_argument(ast::ExprId id) const;
+  std::optional<ir::Dim> size_argument(ast::ExprId id);
+  void bad_argument(const FunctionInfo& info, const FunctionParameter& parameter, ast::ExprId id, std::string expected,
+                    std::string help);
+  Values call(Frame& frame, const std::vector<ValueId>& operands);
+  Values call_helper(PendingCall& call, const ast::Expr& expr, const std::vector<ValueId>& operands);
+
+  // types
+  std::optional<DType> dtype(std::string_view name, diag::Span span);
+  std::optional<ir::TypeAnnotation> parameter_type(const ast::Parameter& parameter);
+
+  const ast::Module& module_;
+  Report& report_;
+  bool program_;
+  FunctionBuilder builder_{ir::Function{}};
+  std::unordered_map<std::string_view, const ast::Function*> functions_;
+  std::vector<const ast::Function*> active_;  // being inlined
+  bool stopped_ = false;
+};
+
+struct Lowerer::PendingCall {
+  const FunctionInfo* builtin = nullptr;
+  const ast::Function* helper = nullptr;
+  bool failed = false;
+  std::vector<CallArgument> arguments;    // builtin
+  std::vector<ast::ExprId> argument_exprs;  // by parameter; invalid for defaults
+  std::vector<size_t> operand_slots;      // child i is argument operand_slots[i]
+};
+
+// An expression on the way: its children are evaluated one after the other.
+struct Lowerer::Frame {
+  ast::ExprId id;
+  std::vector<ast::ExprId> children;
+  size_t next = 0;
+  size_t first_operand = 0;
+  std::unique_ptr<PendingCall> call;
+};
+
+}  // namespace codetta::frontend

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types and the types of a program's parameters.
+#include <fmt/format.h>
+
+#include "frontend/lower_impl.hpp"
+
+namespace codetta::frontend {
+
+using ast::Expr;
+using ast::ExprId;
+using ast::ExprKind;
+using diag::Code;
+using diag::Span;
+
+std::optional<DType> Lowerer::dtype(std::string_view name, Span span) {
+  if (const auto found = dtype_from_name(name)) return found;
+  std::vector<std::string> names;
+  for (int i = 0; i < dtype_count; ++i) names.emplace_back(dtype_name(static_cast<DType>(i)));
+  std::string near(dtype_alias(name));
+  if (near.empty()) near = diag::nearest(name, names);
+  std::string list;
+  for (const std::string& each : names) list += (list.empty() ? "" : " ") + each;
+  report_.error(Code::dtype_unknown, span, fmt::format("element type '{}' is not known", name.substr(0, 64)))
+      .reason(fmt::format("the element types are {}", list))
+      .help(near.empty() ? "write one of them" : fmt::format("did you mean {}?", near));
+  return std::nullopt;
+}
+
+// bf16["batch", 4096], f32[4096], f32 (a scalar).
+std::optional<ir::TypeAnnotation> Lowerer::parameter_type(const ast::Parameter& parameter) {
+  const auto problem = [&](Span span, std::string headline, std::string reason) {
+    report_.error(Code::parameter_type, span, std::move(headline))
+        .reason(std::move(reason))
+        .help(fmt::format("write {}: f32[\"batch\", 4096]; names in quotes are symbolic sizes", text(parameter.name)));
+    return std::nullopt;
+  };
+  if (!parameter.annotation.valid()) {
+    return problem(parameter.name, fmt::format("parameter '{}' has no type", text(parameter.name)),
+                   "a program is typed when its text is read");
+  }
+  const Expr& annotation = module_[parameter.annotation];
+  const bool shaped = annotation.kind == ExprKind::Subscript;
+  const Expr& element = shaped ? module_[annotation.a] : annotation;
+  if (element.kind != ExprKind::Name) {
+    return problem(annotation.span, "the type is not an element type with sizes", "that is all a type says");
+  }
+  const auto found = dtype(text(element.span), element.span);
+  if (!found) return std::nullopt;
+  ir::TypeAnnotation type;
+  type.dtype = *found;
+  type.span = annotation.span;
+  if (!shaped) return type;
+  const Expr& sizes = module_[annotation.b];
+  const bool tuple = sizes.kind == ExprKind::Tuple;
+  const uint32_t count = tuple ? sizes.count : sizes.kind == ExprKind::Invalid ? 0 : 1;
+  if (count > static_cast<uint32_t>(max_rank)) {
+    return problem(annotation.span, fmt::format("the type has {} dimensions", count),
+                   fmt::format("tensors have at most {}", max_rank));
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    const ExprId id = tuple ? module_.elements[sizes.first + i] : annotation.b;
+    const auto size = size_argument(id);
+    if (!size) {
+      return problem(module_[id].span, "the size is neither an integer nor a string",
+                     "strings name sizes that are known when the program runs");
+    }
+    if (const auto constant = size->as_constant(); constant && *constant < 0) {
+      return problem(module_[id].span, fmt::format("size {} is negative", *constant), "sizes are 0 or more");
+    }
+    type.shape.push_back(*size);
+  }
+  return type;
+}
+
+}  // namespace codetta::frontend

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statements, functions and error recovery.
+#include "frontend/parser.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/parser_impl.hpp"
+
+namespace codetta::frontend {
+
+using ast::ExprId;
+using ast::ExprKind;
+using diag::Code;
+using diag::Span;
+
+bool is_keyword(std::string_view word) {
+  static constexpr std::string_view keywords[] = {
+      "False",  "None",   "True",    "and",    "as",   "assert", "async",  "await",    "break",
+      "class",  "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+      "from",   "global", "if",      "import", "in",   "is",     "lambda", "nonlocal", "not",
+      "or",     "pass",   "raise",   "return", "try",  "while",  "with",   "yield"};
+  return std::find(std::begin(keywords), std::end(keywords), word) != std::end(keywords);
+}
+
+void Parser::advance() {
+  end_ = token_.span.known() ? token_.span.end : 0;
+  if (stopped_) return;
+  token_ = lexer_.next();
+  if (lexer_.failed() || report_.full()) {
+    panic_ = true;
+    complete_ = false;
+  }
+}
+
+bool Parser::accept(std::string_view spelling) {
+  if (!at(spelling)) return false;
+  advance();
+  return true;
+}
+
+bool Parser::expect(std::string_view spelling, std::string_view where) {
+  if (accept(spelling)) return true;
+  syntax_error(where.empty() ? fmt::format("'{}'", spelling) : fmt::format("'{}' {}", spelling, where));
+  return false;
+}
+
+std::string Parser::describe_token() const {
+  switch (token_.kind) {
+    case TokenKind::End:
+      return "the end of the text";
+    case TokenKind::Newline:
+      return "the end of the line";
+    case TokenKind::Indent:
+      return "deeper indentation";
+    case TokenKind::Dedent:
+      return "the end of the block";
+    default: {
+      const std::string_view text = lexer_.text(token_.span);
+      return text.size() > 40 ? fmt::format("'{}...'", text.substr(0, 40)) : fmt::format("'{}'", text);
+    }
+  }
+}
+
+// Nothing of the text is read from here on.
+void Parser::stop() {
+  panic_ = true;
+  complete_ = false;
+  token_ = Token{};
+  token_.span = {end_, end_};
+  stopped_ = true;
+}
+
+void Parser::syntax_error(std::string expected) {
+  if (panic_) return;
+  panic_ = true;
+  complete_ = false;
+  if (lexer_.failed() || stopped_) return;
+  const std::string found = describe_token();
+  const Span span = token_.span;
+  // Where a bracket was forgotten everything behind it is nonsense; the lexer then reports the bracket.
+  if (lexer_.bracket_depth() > 0) {
+    while (lexer_.bracket_depth() > 0 && token_.kind != TokenKind::End) advance();
+    if (lexer_.failed()) return;
+  }
+  report_.error(Code::syntax, span, fmt::format("unexpected {}", found))
+      .reason(fmt::format("expected {}", expected))
+      .help("correct the line; the language is a subset of Python, see docs/language.md");
+}
+
+// To the begin of the next logical line.
+void Parser::skip_line() {
+  while (token_.kind != TokenKind::Newline && token_.kind != TokenKind::End) token_ = lexer_.next();
+  if (token_.kind == TokenKind::Newline) token_ = lexer_.next();
+  panic_ = lexer_.failed() || stopped_ || report_.full();
+}
+
+// An indented block, if one begins here.
+void Parser::skip_block() {
+  if (token_.kind != TokenKind::Indent) return;
+  size_t depth = 0;
+  do {
+    if (token_.kind == TokenKind::Indent) ++depth;
+    if (token_.kind == TokenKind::Dedent) --depth;
+    token_ = lexer_.next();
+  } while (depth > 0 && token_.kind != TokenKind::End);
+}
+
+void Parser::skip_brackets() {
+  const size_t outside = lexer_.bracket_depth() - 1;
+  while (lexer_.bracket_depth() > outside && token_.kind != TokenKind::End) advance();
+  if (!panic_) advance();
+}
+
+void Parser::skip_to_closing() {
+  const size_t inside = lexer_.bracket_depth();
+  while (token_.kind != TokenKind::End && lexer_.bracket_depth() >= inside && inside > 0) advance();
+}
+
+ast::Module Parser::parse() {
+  token_ = lexer_.next();
+  if (lexer_.failed()) complete_ = false;
+  while (token_.kind != TokenKind::End) {
+    panic_ = false;
+    top_level();
+  }
+  if (module_.functions.empty() && report_.empty()) {
+    report_.error(Code::text_empty, Span{0, 0}, "the text holds no function")
+        .reason("an epilogue is a function of accum")
+        .help("write def epilogue(accum): D = relu(accum); return D");
+  }
+  return std::move(module_);
+}
+
+void Parser::top_level() {
+  if (token_.kind == TokenKind::Newline || token_.kind == TokenKind::Dedent) {
+    token_ = lexer_.next();
+    return;
+  }
+  if (token_.kind == TokenKind::Indent) {
+    token_ = lexer_.next();
+    report_.error(Code::indentation, token_.span, "unexpected indentation")
+        .reason("no block was opened by the line above")
+        .help("align the line with the one above");
+    complete_ = false;
+    while (token_.kind != TokenKind::Dedent && token_.kind != TokenKind::End) token_ = lexer_.next();
+    return;
+  }
+  if (at_word("def")) {
+    definition();
+    return;
+  }
+  if (at("@")) {
+    report_.error(Code::decorator, token_.span, "decorators are not part of the language")
+        .reason("nothing runs when the text is read")
+        .help("remove the decorator");
+    skip_line();
+    return;
+  }
+  if (rejected_statement(false)) return;
+  if (token_.kind == TokenKind::String) {  // a docstring
+    skip_line();
+    return;
+  }
+  report_.error(Code::statement_unsupported, token_.span, "statement outside of a function")
+      .reason("a text is a list of functions")
+      .help("write def epilogue(accum, ...): and put the statements in its body");
+  complete_ = false;
+  skip_line();
+  skip_block();
+}
+
+void Parser::definition() {
+  ast::Function function;
+  advance();
+  function.name = token_.span;
+  if (!at_name()) {
+    syntax_error("the function's name");
+  } else {
+    advance();
+  }
+  function.first_parameter = static_cast<uint32_t>(module_.parameters.size());
+  function.first_statement = static_cast<uint32_t>(module_.statements.size());
+  if (!panic_ && parameters(function)) {
+    if (accept("->")) annotation();
+    if (!panic_) expect(":", "before the function's body");
+  }
+  if (panic_) {
+    skip_line();
+    skip_block();
+    return;
+  }
+  function.parameter_count = static_cast<uint32_t>(module_.parameters.size()) - function.first_parameter;
+  body();
+  function.statement_count = static_cast<uint32_t>(module_.statements.size()) - function.first_statement;
+  module_.functions.push_back(function);
+}
+
+bool Parser::parameters(ast::Function& function) {
+  if (!expect("(", "after the function's name")) return false;
+  while (!panic_ && !at(")")) {
+    parameter(function);
+    if (panic_ || at(")")) break;
+    if (!at(",")) {
+      syntax_error("')' or ','");
+      break;
+    }
+    advance();
+  }
+  if (panic_) return false;
+  advance();
+  return true;
+}
+
+void Parser::parameter(ast::Function& /*function*/) {
+  const bool star = at("*") || at("**");
+  if (star || at("/")) {
+    const Span begin = token_.span;
+    advance();
+    if (star && at_name()) advance();
+    report_.error(Code::parameter_form, {begin.begin, end_}, "this form of a parameter is not part of the language")
+        .reason("every operand is bound by its name")
+        .help("list the parameters one by one");
+    if (star && accept(":")) annotation();
+    return;
+  }
+  if (!at_name()) {
+    syntax_error("a parameter's name");
+    return;
+  }
+  ast::Parameter parameter;
+  parameter.name = token_.span;
+  advance();
+  if (accept(":")) parameter.annotation = annotation();
+  if (!panic_ && at("=")) {
+    const uint32_t begin = parameter.name.begin;
+    advance();
+    annotation();
+    if (panic_) return;
+    report_
+        .error(Code::parameter_form, span_from(begin), fmt::format("parameter '{}' has a default value",
+                                                                   module_.text(parameter.name)))
+        .reason("every operand is bound when the epilogue is used")
+        .help("remove the default; write a constant in the body, or pass the value");
+  }
+  module_.parameters.push_back(parameter);
+}
+
+void Parser::body() {
+  if (token_.kind != TokenKind::Newline) {
+    statement_line();
+    return;
+  }
+  advance();
+  if (panic_) return;
+  if (token_.kind != TokenKind::Indent) {
+    report_.error(Code::indentation, token_.span, "expected an indented block")
+        .reason("the line above ends with ':'")
+        .help("indent the function's body");
+    complete_ = false;
+    return;
+  }
+  token_ = lexer_.next();
+  while (token_.kind != TokenKind::Dedent && token_.kind != TokenKind::End) {
+    panic_ = false;
+    if (token_.kind == TokenKind::Newline) {
+      token_ = lexer_.next();
+    } else if (token_.kind == TokenKind::Indent) {
+      token_ = lexer_.next();
+      report_.error(Code::indentation, token_.span, "unexpected indentation")
+          .reason("no block was opened by the line above")
+          .help("align the line with the one above");
+      complete_ = false;
+      while (token_.kind != TokenKind::Dedent && token_.kind != TokenKind::End) token_ = lexer_.next();
+      if (token_.kind == TokenKind::Dedent) token_ = lexer_.next();
+    } else if (!rejected_statement(true)) {
+      statement_line();
+    }
+  }
+  if (token_.kind == TokenKind::Dedent) token_ = lexer_.next();
+}
+
+void Parser::statement_line() {
+  for (;;) {
+    if (rejected_statement(true)) return;
+    simple_statement();
+    if (panic_) break;
+    if (accept(";")) {
+      if (token_.kind == TokenKind::Newline || token_.kind == TokenKind::End) break;
+      continue;
+    }
+    if (token_.kind != TokenKind::Newline && token_.kind != TokenKind::End) syntax_error("the end of the line or ';'");
+    break;
+  }
+  skip_line();
+}
+
+void Parser::simple_statement() {
+  const uint32_t begin = token_.span.begin;
+  if (at_word("pass")) {
+    advance();
+    return;
+  }
+  if (at_word("return")) {
+    ast::Statement statement;
+    statement.kind = ast::StatementKind::Return;
+    statement.span = token_.span;
+    advance();
+    if (token_.kind != TokenKind::Newline && token_.kind != TokenKind::End && !at(";")) {
+      statement.value = expression_list();
+    }
+    if (panic_) return;
+    module_.statements.push_back(statement);
+    return;
+  }
+  const ExprId value = expression_list();
+  if (panic_) return;
+  if (at("=") || at(":")) {
+    assignment(value, begin);
+    return;
+  }
+  const std::string_view op = token_.kind == TokenKind::Punct ? lexer_.text(token_.span) : std::string_view();
+  if (op.size() > 1 && op.back() == '=' && op != "==") {  // comparisons were taken as expressions
+    const Span span = token_.span;
+    const std::string target(module_.text(module_[value].span).substr(0, 40));
+    advance();
+    expression_list();
+    report_.error(Code::augmented_assignment, span, fmt::format("'{}' is not part of the language", op))
+        .reason("every name is defined once")
+        .help(fmt::format("define a new name: {0}2 = {0} {1} ...", target, op.substr(0, op.size() - 1)));
+    return;
+  }
+  const ExprKind kind = module_[value].kind;
+  if (kind == ExprKind::String || kind == ExprKind::Invalid) return;  // strings document
+  report_.error(Code::expression_unused, module_[value].span, "the value of this expression is not used")
+      .reason("functions have no side effects")
+      .help("assign it to a name, or remove it");
+}
+
+// Behind the first target. a = b = value is a = value; b = a.
+void Parser::assignment(ExprId target, uint32_t begin) {
+  ast::Statement statement;
+  statement.first_target = static_cast<uint32_t>(module_.targets.size());
+  if (!add_targets(target)) {
+    panic_ = true;
+    return;
+  }
+  statement.target_count = static_cast<uint32_t>(module_.targets.size()) - statement.first_target;
+  if (accept(":")) {
+    statement.annotation = annotation();
+    if (panic_) return;
+    if (!at("=")) {
+      syntax_error("'=' and a value after the annotation");
+      return;
+    }
+  }
+  if (!expect("=", "")) return;
+  std::vector<ExprId> parts{expression_list()};
+  while (!panic_ && accept("=")) parts.push_back(expression_list());
+  if (panic_) return;
+  statement.value = parts.back();
+  statement.span = span_from(begin);
+  module_.statements.push_back(statement);
+  for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    if (module_[parts[i]].kind != ExprKind::Name || statement.target_count != 1) {
+      report_.error(Code::tuple_assignment, module_[parts[i]].span, "only single names can be assigned in a chain")
+          .reason("a = b = value gives one value two names")
+          .help("write one assignment a line");
+      return;
+    }
+    ast::Expr alias;
+    alias.kind = ExprKind::Name;
+    alias.span = module_.targets[statement.first_target];
+    ast::Statement next;
+    next.span = statement.span;
+    next.first_target = static_cast<uint32_t>(module_.targets.size());
+    next.target_count = 1;
+    module_.targets.push_back(module_[parts[i]].span);
+    next.value = add(alias);
+    module_.statements.push_back(next);
+  }
+}
+
+bool Parser::add_targets(ExprId target) {
+  const ast::Expr& expr = module_[target];
+  const uint32_t count = expr.kind == ExprKind::Tuple ? expr.count : 1;
+  for (uint32_t i = 0; i < count; ++i) {
+    const ast::Expr& name = expr.kind == ExprKind::Tuple ? module_[module_.elements[expr.first + i]] : expr;
+    if (name.kind != ExprKind::Name) {
+      if (name.kind != ExprKind::Invalid) {
+        report_.error(Code::syntax, name.span, "only names can be assigned")
+            .reason("the left side of = lists one or more names")
+            .help("write name = value");
+      }
+      complete_ = false;
+      return false;
+    }
+    module_.targets.push_back(name.span);
+  }
+  return count > 0;
+}
+
+ast::Module parse_module(Report& report, bool& complete) {
+  Parser parser(report);
+  ast::Module module = parser.parse();
+  complete = parser.complete();
+  return module;
+}
+
+Result<ast::Module> parse_text(diag::SourceRef source) {
+  Report report(std::move(source));
+  bool complete = true;
+  ast::Module module = parse_module(report, complete);
+  if (!report.empty()) return report.finish();
+  return module;
+}
+
+}  // namespace codetta::frontend
