@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register-block kernels, written once over a Product policy (P) that each instruction-set file provides. Everything
+// lives in the namespace CODETTA_MICRO_ISA: the same template compiled with other flags must be another entity.
+//
+// A policy has: types A, Acc, Vec, BVec, AVec; constants lanes, group, b_step (bytes of one B vector), and
+//   zero(), load_c(p), load_c_partial(p, n), store_c(p, v), store_c_partial(p, v, n), load_b(p), load_b_partial(p, n),
+//   broadcast(p), broadcast_tail(p, n) (n < group valid elements, the rest zero), madd(acc, a, b).
+#pragma once
+
+#include "device/cpu/micro/micro.hpp"
+
+#ifndef CODETTA_MICRO_ISA
+#error "define CODETTA_MICRO_ISA before including kernels.inl"
+#endif
+#define CODETTA_INLINE inline __attribute__((always_inline))
+
+namespace codetta::cpu::CODETTA_MICRO_ISA {
+
+template <int... I>
+struct Seq {};
+#if defined(__clang__)
+template <class T, T... I>
+using SeqOf = Seq<I...>;
+template <int N>
+using Range = __make_integer_seq<SeqOf, int, N>;
+#else
+template <int N>
+using Range = Seq<__integer_pack(N)...>;
+#endif
+
+CODETTA_INLINE const char* at(const void* p, i64 bytes) { return static_cast<const char*>(p) + bytes; }
+CODETTA_INLINE char* at(void* p, i64 bytes) { return static_cast<char*>(p) + bytes; }
+
+template <class... T>
+CODETTA_INLINE void hide(T*&... p) {
+  (([](T*& q) __attribute__((always_inline)) { asm("" : "+r"(q)); }(p)), ...);
+}
+
+// One accumulator per (row, vector), indexed by constants only so that it stays in registers.
+template <class P, int R, int V, bool Partial>
+struct Block {
+  using Vec = typename P::Vec;
+  Vec acc[R * V];
+
+  template <int v>
+  CODETTA_INLINE static typename P::BVec load_b(const char* b, [[maybe_unused]] i64 lanes) {
+    if constexpr (Partial && v == V - 1) {
+      return P::load_b_partial(b + v * P::b_step, lanes);
+    } else {
+      return P::load_b(b + v * P::b_step);
+    }
+  }
+  template <int r, int... v>
+  CODETTA_INLINE void row(typename P::AVec a, const typename P::BVec* b, Seq<v...>) {
+    ((acc[r * V + v] = P::madd(acc[r * V + v], a, b[v])), ...);
+  }
+  template <int... r, int... v>
+  CODETTA_INLINE void step(const char* a0, const char* a1, const char* a2, const char* a3, i64 lda, i64 offset, const char* b,
+                           i64 lanes, Seq<r...>, Seq<v...>) {
+    const typename P::BVec bv[V] = {load_b<v>(b, lanes)...};
+    // Four row pointers with scaled lda keep the address registers few even for 16 rows.
+    (row<r>(P::broadcast((r < 4 ? a0 : r < 8 ? a1 : r < 12 ? a2 : a3) + (r & 3) * lda + offset), bv, Seq<v...>{}), ...);
+  }
+  template <int... r, int... v>
+  CODETTA_INLINE void tail(const char* a, i64 lda, const char* b, i64 count, i64 lanes, Seq<r...>, Seq<v...>) {
+    const typename P::BVec bv[V] = {load_b<v>(b, lanes)...};
+    (row<r>(P::broadcast_tail(a + r * lda, count), bv, Seq<v...>{}), ...);
+  }
+  template <int i>
+  CODETTA_INLINE void load_one(const char* c, i64 ldc, i64 lanes) {
+    constexpr int r = i / V, v = i % V;
+    constexpr i64 offset = v * P::lanes * static_cast<i64>(sizeof(typename P::Acc));
+    if constexpr (Partial && v == V - 1) {
+      acc[i] = P::load_c_partial(c + r * ldc + offset, lanes);
+    } else {
+      acc[i] = P::load_c(c + r * ldc + offset);
+    }
+  }
+  template <int i>
+  CODETTA_INLINE void store_one(char* c, i64 ldc, i64 lanes) const {
+    constexpr int r = i / V, v = i % V;
+    constexpr i64 offset = v * P::lanes * static_cast<i64>(sizeof(typename P::Acc));
+    if constexpr (Partial && v == V - 1) {
+      P::store_c_partial(c + r * ldc + offset, acc[i], lanes);
+    } else {
+      P::store_c(c + r * ldc + offset, acc[i]);
+    }
+  }
+  template <int... i>
+  CODETTA_INLINE void zero(Seq<i...>) {
+    ((acc[i] = P::zero()), ...);
+  }
+  template <int... i>
+  CODETTA_INLINE void load(const char* c, i64 ldc, i64 lanes, Seq<i...>) {
+    (load_one<i>(c, ldc, lanes), ...);
+  }
+  template <int... i>
+  CODETTA_INLINE void store(char* c, i64 ldc, i64 lanes, Seq<i...>) const {
+    (store_one<i>(c, ldc, lanes), ...);
+  }
+};
+
+template <class P, int R, int V, bool Partial>
+void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, void* c, i64 ldc, i64 k, i64 lanes,
+                  const void* init) {
+  constexpr Range<R> rows{};
+  constexpr Range<V> vectors{};
+  constexpr Range<R * V> all{};
+  constexpr i64 a_step = P::group * static_cast<i64>(sizeof(typename P::A));
+  Block<P, R, V, Partial> block;
+  if (init == nullptr) {
+    block.zero(all);
+  } else {
+    block.load(at(init, 0), init == c ? ldc : 0, lanes, all);
+  }
+  const char* a0 = at(a_start, 0);
+  const char* b = at(b_start, 0);
+  i64 steps = k / P::group;
+  {
+    const char* a1 = a0 + 4 * lda;
+    const char* a2 = a0 + 8 * lda;
+    const char* a3 = a0 + 12 * lda;
+    for (; steps >= 4; steps -= 4) {
+      // Opaque to the compiler: it would otherwise keep one induction pointer per row and step, and spill them.
+      hide(a0, b);
+      if constexpr (R > 4) hide(a1);
+      if constexpr (R > 8) hide(a2);
+      if constexpr (R > 12) hide(a3);
+      block.step(a0, a1, a2, a3, lda, 0 * a_step, b, lanes, rows, vectors);
+      b += ldb;
+      hide(b);
+      block.step(a0, a1, a2, a3, lda, 1 * a_step, b, lanes, rows, vectors);
+      b += ldb;
+      hide(b);
+      block.step(a0, a1, a2, a3, lda, 2 * a_step, b, lanes, rows, vectors);
+      b += ldb;
+      hide(b);
+      block.step(a0, a1, a2, a3, lda, 3 * a_step, b, lanes, rows, vectors);
+      b += ldb;
+      a0 += 4 * a_step;
+      if constexpr (R > 4) a1 += 4 * a_step;
+      if constexpr (R > 8) a2 += 4 * a_step;
+      if constexpr (R > 12) a3 += 4 * a_step;
+    }
+    for (; steps > 0; --steps) {
+      hide(a0, b);
+      block.step(a0, a1, a2, a3, lda, 0, b, lanes, rows, vectors);
+      a0 += a_step;
+      if constexpr (R > 4) a1 += a_step;
+      if constexpr (R > 8) a2 += a_step;
+      if constexpr (R > 12) a3 += a_step;
+      b += ldb;
+    }
+  }
+  if constexpr (P::group > 1) {
+    if (k % P::group != 0) block.tail(a0, lda, b, k % P::group, lanes, rows, vectors);
+  }
+  block.store(at(c, 0), ldc, lanes, all);
+}
+
+template <class P, int V, bool Partial, class Rows>
+struct BlockTable;
+template <class P, int V, bool Partial, int... r>
+struct BlockTable<P, V, Partial, Seq<r...>> {
+  static constexpr Kernel table[] = {&block_kernel<P, r + 1, V, Partial>...};
+};
+
+// Adds the blocks of V vectors and 1..R rows to a set.
+template <class P, int V, int R, bool InPlace>
+constexpr void add_blocks(KernelSet& set) {
+  set.lanes = P::lanes;
+  set.group = P::group;
+  set.max_rows[V - 1] = R;
+  set.full[V - 1] = BlockTable<P, V, false, Range<R>>::table;
+  if constexpr (InPlace) set.partial[V - 1] = BlockTable<P, V, true, Range<R>>::table;
+}
+
+// Dot-product kernels: vectors along k, two accumulators per (row, column) against the latency of the multiply-add.
+template <class P, int R, int C>
+void dot_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, void* c, i64 ldc, i64 k, i64,
+                const void* init) {
+  using Acc = typename P::Acc;
+  using Vec = typename P::Vec;
+  constexpr i64 a_step = P::lanes * static_cast<i64>(sizeof(Acc));
+  constexpr int unroll = R * C <= 8 ? 2 : 1;
+  const char* a = at(a_start, 0);
+  const char* b = at(b_start, 0);
+  Vec acc[unroll * R * C];
+  const auto each = [&]<int... i>(Seq<i...>, auto&& f) __attribute__((always_inline)) { (f.template operator()<i>(), ...); };
+  each(Range<unroll * R * C>{}, [&]<int i>() __attribute__((always_inline)) { acc[i] = P::zero(); });
+  const auto madd = [&]<int u>(i64 count) __attribute__((always_inline)) {
+    Vec av[R];
+    each(Range<R>{}, [&]<int r>() __attribute__((always_inline)) {
+      av[r] = count < 0 ? P::load_c(a + r * lda + u * a_step) : P::load_c_partial(a + r * lda + u * a_step, count);
+    });
+    each(Range<C>{}, [&]<int j>() __attribute__((always_inline)) {
+      const Vec bv = count < 0 ? P::load_b(b + j * ldb + u * P::b_step) : P::load_b_partial(b + j * ldb + u * P::b_step, count);
+      each(Range<R>{}, [&]<int r>() __attribute__((always_inline)) {
+        acc[u * R * C + r * C + j] = P::madd(acc[u * R * C + r * C + j], av[r], bv);
+      });
+    });
+  };
+  for (; k >= unroll * P::lanes; k -= unroll * P::lanes) {
+    each(Range<unroll>{}, [&]<int u>() __attribute__((always_inline)) { madd.template operator()<u>(-1); });
+    a += unroll * a_step;
+    b += unroll * P::b_step;
+  }
+  for (; k >= P::lanes; k -= P::lanes) {
+    madd.template operator()<0>(-1);
+    a += a_step;
+    b += P::b_step;
+  }
+  if (k > 0) madd.template operator()<0>(k);
+  each(Range<R * C>{}, [&]<int i>() __attribute__((always_inline)) {
+    Vec sum = acc[i];
+    if constexpr (unroll == 2) sum = P::add(sum, acc[R * C + i]);
+    Acc lanes_sum[P::lanes];
+    P::store_c(lanes_sum, sum);
+    for (int width = P::lanes / 2; width > 0; width /= 2) {
+      for (int l = 0; l < width; ++l) lanes_sum[l] = P::add_scalar(lanes_sum[l], lanes_sum[l + width]);
+    }
+    Acc* out = reinterpret_cast<Acc*>(at(c, (i / C) * ldc)) + i % C;
+    *out = init == nullptr ? lanes_sum[0] : P::add_scalar(*out, lanes_sum[0]);
+  });
+}
+
+template <class P, int C, class Cells>
+struct DotTable;
+template <class P, int C, int... i>
+struct DotTable<P, C, Seq<i...>> {
+  static constexpr Kernel table[] = {&dot_kernel<P, i / C + 1, i % C + 1>...};
+};
+template <class P, int R, int C>
+constexpr DotSet dot_set() {
+  return {R, C, DotTable<P, C, Range<R * C>>::table};
+}
+
+}  // namespace codetta::cpu::CODETTA_MICRO_ISA

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/layout.hpp"
+
+#include <algorithm>
+
+namespace codetta::runtime::cpu {
+namespace {
+
+using abi::Product;
+using abi::Source;
+
+bool byte_integer(DType d) { return d == DType::i8 || d == DType::u8; }
+bool narrow_integer(DType d) { return byte_integer(d) || d == DType::i16 || d == DType::boolean; }
+
+const abi::KernelSet& packed_set(const abi::MicroTable& t, Product p) { return t.packed[static_cast<int>(p)]; }
+
+Product choose_product(const abi::MicroTable& table, const CpuGemmConfig& c) {
+  if (c.accumulator == DType::f64) return Product::f64;
+  if (c.accumulator == DType::f32) {
+    const bool bf16 = c.a_dtype == DType::bf16 && c.b_dtype == DType::bf16;
+    return c.family != CpuFamily::Convert && bf16 && packed_set(table, Product::bf16).lanes != 0 ? Product::bf16
+                                                                                                 : Product::f32;
+  }
+  if (c.family != CpuFamily::Convert && byte_integer(c.a_dtype) && byte_integer(c.b_dtype)) {
+    const bool sa = c.a_dtype == DType::i8, sb = c.b_dtype == DType::i8;
+    const Product p = sb ? (sa ? Product::s8s8 : Product::u8s8) : (sa ? Product::s8u8 : Product::u8u8);
+    if (packed_set(table, p).lanes != 0) return p;
+  }
+  return narrow_integer(c.a_dtype) && narrow_integer(c.b_dtype) ? Product::int16 : Product::int32;
+}
+
+int64_t operand_size(Product p) {
+  switch (p) {
+    case Product::f64:
+      return 8;
+    case Product::f32:
+    case Product::int32:
+      return 4;
+    case Product::int16:
+    case Product::bf16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+// The dtype of A as the kernels of a product read it.
+bool reads_as_stored(Product p, DType a) {
+  switch (p) {
+    case Product::f64:
+      return a == DType::f64;
+    case Product::f32:
+      return a == DType::f32;
+    case Product::int32:
+      return a == DType::i32 || a == DType::u32;
+    case Product::int16:
+      return a == DType::i16;
+    default:
+      return true;  // bf16 and byte products are only chosen for such operands
+  }
+}
+
+// The in-place source of B, or -1.
+int in_place_source(const CpuGemmConfig& c) {
+  switch (c.accumulator) {
+    case DType::f64:
+      return c.b_dtype == DType::f64 ? static_cast<int>(Source::f64) : -1;
+    case DType::f32:
+      return c.b_dtype == DType::f32    ? static_cast<int>(Source::f32)
+             : c.b_dtype == DType::bf16 ? static_cast<int>(Source::bf16)
+             : c.b_dtype == DType::f16  ? static_cast<int>(Source::f16)
+                                        : -1;
+    default:
+      return c.b_dtype == DType::i32 || c.b_dtype == DType::u32 ? static_cast<int>(Source::int32)
+             : c.b_dtype == DType::i8                            ? static_cast<int>(Source::int8)
+             : c.b_dtype == DType::u8                            ? static_cast<int>(Source::uint8)
+                                                                 : -1;
+  }
+}
+
+// The widest block not wider than asked for, else the narrowest there is.
+int64_t choose_vectors(const abi::KernelSet& set, int64_t nr) {
+  for (int64_t v = std::min<int64_t>(std::max<int64_t>(nr / set.lanes, 1), abi::max_vectors); v > 0; --v) {
+    if (set.max_rows[v - 1] > 0) return v;
+  }
+  for (int64_t v = 1; v <= abi::max_vectors; ++v) {
+    if (set.max_rows[v - 1] > 0) return v;
+  }
+  return 1;
+}
+
+void resolve_in_place(Layout& l, const CpuGemmConfig& c, const GemmProblem& p) {
+  const int source = in_place_source(c);
+  if (c.family != CpuFamily::InPlace || source < 0 || p.packed_b != nullptr) return;
+  // Along a dimension of size 1 any stride is as good as 1.
+  if (p.b_k == 1 || (p.k <= 1 && p.b_col != 1)) {
+    l.form = Form::Dots;
+  } else if (p.b_col == 1 || p.n <= 1) {
+    l.form = Form::Rows;
+  } else {
+    return;
+  }
+  l.product = c.accumulator == DType::f64 ? Product::f64 : c.accumulator == DType::f32 ? Product::f32 : Product::int32;
+  l.set = &l.table->in_place[source];
+  l.dot = &l.table->dot[source];
+  l.b_size = dtype_bytes(c.b_dtype);
+}
+
+}  // namespace
+
+int64_t dtype_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+    case DType::i8:
+    case DType::u8:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+      return 1;
+    case DType::i16:
+    case DType::u16:
+    case DType::f16:
+    case DType::bf16:
+      return 2;
+    case DType::i32:
+    case DType::u32:
+    case DType::f32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
+  Layout l;
+  l.table = abi::micro_table(c.isa);
+  if (l.table == nullptr) l.table = abi::micro_table(CpuIsa::generic);
+  l.a_dtype = c.a_dtype;
+  l.b_dtype = c.b_dtype;
+  l.acc_size = c.accumulator == DType::f64 ? 8 : 4;
+  l.batch = p.batch;
+  l.m = p.m;
+  l.n = p.n;
+  l.k = p.k;
+  l.ways = std::max(1, p.split.ways);
+  l.chunk = l.ways == 1 ? 0 : p.split.chunk;
+  l.root_cols = l.n / l.ways;
+
+  resolve_in_place(l, c, p);
+  if (l.form == Form::Panels) {
+    l.product = choose_product(*l.table, c);
+    l.set = &packed_set(*l.table, l.product);
+    l.b_size = operand_size(l.product);
+    l.compensated = !l.set->padded && (l.product == Product::s8s8 || l.product == Product::u8u8);
+  }
+  l.a_size = operand_size(l.product);
+  l.vectors = choose_vectors(*l.set, c.nr);
+  l.nr = l.vectors * l.set->lanes;
+  l.mr = std::clamp<int64_t>(c.mr, 1, l.set->max_rows[l.vectors - 1]);
+  if (l.set->padded) l.mr = l.set->max_rows[l.vectors - 1];
+
+  l.tile_rows = std::max<int64_t>(1, std::min<int64_t>(c.tile_rows, l.m));
+  if (l.form == Form::Panels) l.tile_rows = round_up(l.tile_rows, l.mr);
+  l.tile_cols = round_up(std::max<int64_t>(1, std::min<int64_t>(c.tile_cols, l.root_cols)), l.nr);
+  l.tiles_r = ceil_div(l.m, l.tile_rows);
+  l.tiles_c = ceil_div(l.root_cols, l.tile_cols);
+  const int64_t unit = l.set->k_unit > 0 ? l.set->k_unit : l.set->group;
+  l.kc = round_up(std::max<int64_t>(c.kc, 1), std::max<int64_t>(unit, 4));
+  // Dot products pay for their horizontal sums once per block of k.
+  if (l.form == Form::Dots) l.kc = std::max<int64_t>(l.kc, 4096);
+  l.slices = std::max(1, c.k_split);
+  l.slice_k = round_up(std::max<int64_t>(1, ceil_div(l.k, l.slices)), std::max<int64_t>(unit, 16));
+  l.slices = std::max<int64_t>(1, ceil_div(l.k, l.slice_k));
+
+  l.natural_columns = l.form == Form::Rows && l.ways > 1 && l.chunk == 1;
+  const int64_t per_line = line / l.acc_size;
+  l.part_ld = round_up(l.tile_cols, per_line);
+  l.acc_ld = l.part_ld * l.ways;
+  if (l.acc_ld * l.acc_size % 4096 == 0) l.acc_ld += per_line;  // rows a page apart would share one cache set
+  l.acc_col_stride = l.natural_columns ? l.ways : 1;
+  l.acc_part_stride = l.natural_columns ? 1 : l.part_ld;
+  l.tile_bytes = round_up(l.tile_rows, l.set->padded ? l.mr : 1) * l.acc_ld * l.acc_size + line;
+  l.tile_bytes = round_up(l.tile_bytes, line);
+
+  const int64_t k_span = round_up(std::max<int64_t>(l.k, 1), unit);
+  l.a_direct = !c.pack_a && !l.set->padded && (p.a_k == 1 || l.k <= 1) && reads_as_stored(l.product, c.a_dtype);
+  l.group_tiles = std::clamp<int64_t>(c.mc / l.tile_rows, 1, std::max<int64_t>(1, l.tiles_r));
+  if (!l.a_direct) {
+    const auto row_bytes = [&](int64_t span) {
+      const int64_t bytes = round_up(span * l.a_size, line);
+      return bytes % 4096 == 0 ? bytes + line : bytes;
+    };
+    // At most 8 MiB of packed A a thread: first fewer rows, then one block of k at a time.
+    constexpr int64_t limit = int64_t{8} << 20;
+    while (l.group_tiles > 1 && l.group_tiles * l.tile_rows * row_bytes(k_span) > limit) --l.group_tiles;
+    l.a_pack_whole_k = l.tile_rows * row_bytes(k_span) <= limit;
+    if (!l.a_pack_whole_k) l.group_tiles = 1;
+    l.a_pack_ld = row_bytes(l.a_pack_whole_k ? k_span : std::min(l.kc, k_span));
+    l.a_pack_bytes = round_up(round_up(l.group_tiles * l.tile_rows, l.mr) * l.a_pack_ld, line);
+  }
+  if (l.form == Form::Panels) {
+    l.panels = ceil_div(l.root_cols, l.nr);
+    l.k_padded = round_up(l.k, unit);
+    l.compensation_offset = round_up(l.k_padded * l.nr * l.b_size, line);
+    l.panel_bytes = l.compensation_offset + (l.compensated ? round_up(l.nr * 4, line) : 0);
+    l.packed_bytes = l.panels * l.ways * l.panel_bytes;
+  }
+  return l;
+}
+
+}  // namespace codetta::runtime::cpu

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that the engine derives from a configuration and a problem before it runs: form, blocking, grid, sizes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/cpu/micro/table.hpp"
+#include "runtime/cpu/gemm.hpp"
+
+namespace codetta::runtime::cpu {
+
+// How the tiles are computed.
+enum class Form : uint8_t {
+  Panels,  // B in packed panels of nr columns
+  Rows,    // rows of B read in place (its columns are contiguous)
+  Dots,    // columns of B read in place (contiguous along k)
+};
+
+inline constexpr int64_t line = 64;  // bytes
+inline int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+inline int64_t ceil_div(int64_t v, int64_t by) { return (v + by - 1) / by; }
+
+struct Layout {
+  const abi::MicroTable* table = nullptr;
+  const abi::KernelSet* set = nullptr;  // Panels, Rows
+  const abi::DotSet* dot = nullptr;     // Dots
+  Form form = Form::Panels;
+  abi::Product product = abi::Product::f32;
+  DType a_dtype = DType::f32, b_dtype = DType::f32;
+  int64_t a_size = 4, b_size = 4;  // bytes of one element as the kernels read it
+  int64_t acc_size = 4;
+  bool a_direct = true;  // A is read where it lies
+  bool compensated = false;  // panels carry a row of initial accumulators
+
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  int64_t ways = 1, chunk = 0;
+  int64_t root_cols = 0;
+  int64_t nr = 64, mr = 6;
+  int64_t vectors = 4;                    // nr / lanes
+  int64_t tile_rows = 48, tile_cols = 64;  // root columns
+  int64_t tiles_r = 0, tiles_c = 0;
+  int64_t kc = 512;
+  int64_t slices = 1, slice_k = 0;
+  int64_t group_tiles = 1;  // tile rows that share one packing of A and one pass over B
+  bool natural_columns = false;  // Rows with chunk == 1: tiles keep the order of the product's columns
+
+  int64_t part_ld = 64, acc_ld = 64;  // elements
+  int64_t acc_col_stride = 1, acc_part_stride = 64;
+  int64_t tile_bytes = 0;
+
+  // Packed A: row-major, `a_pack_ld` bytes a row, for a group of tile rows and all of k (or one kc block: a_pack_blocks).
+  int64_t a_pack_ld = 0, a_pack_bytes = 0;
+  bool a_pack_whole_k = true;
+
+  // Packed B: panel q of part j at (q * ways + j) * panel_bytes.
+  int64_t panels = 0;        // root panels
+  int64_t k_padded = 0;
+  int64_t panel_bytes = 0;   // including the compensation row
+  int64_t compensation_offset = 0;
+  int64_t packed_bytes = 0;  // of one batch item
+};
+
+Layout resolve(const CpuGemmConfig& config, const GemmProblem& problem);
+int64_t dtype_bytes(DType dtype);
+
+// Consecutive root columns that are equally spaced columns of the product.
+struct ColumnRun {
+  int64_t root, column, count, step;
+};
+// Calls f(ColumnRun) for the root columns [begin, end) of part j.
+template <class F>
+void for_column_runs(const Layout& l, int64_t begin, int64_t end, int64_t part, F&& f) {
+  if (l.ways == 1) {
+    f(ColumnRun{begin, begin, end - begin, 1});
+  } else if (l.chunk == 1) {
+    f(ColumnRun{begin, begin * l.ways + part, end - begin, l.ways});
+  } else {
+    while (begin < end) {
+      const int64_t inside = begin % l.chunk;
+      const int64_t count = end - begin < l.chunk - inside ? end - begin : l.chunk - inside;
+      f(ColumnRun{begin, begin / l.chunk * (l.chunk * l.ways) + part * l.chunk + inside, count, 1});
+      begin += count;
+    }
+  }
+}
+
+}  // namespace codetta::runtime::cpu

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed weights: header, packing ahead of time, checks.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "runtime/cpu/pack.hpp"
+
+namespace codetta::runtime::cpu {
+namespace {
+
+constexpr uint64_t packed_magic = 0x4b435041'54544443;  // "CDTTAPCK"
+constexpr uint32_t packed_version = 1;
+
+PackedHeader header_for(const CpuGemmConfig& config, const GemmProblem& p, const Layout& l, int64_t batches) {
+  PackedHeader h;
+  h.magic = packed_magic;
+  h.version = packed_version;
+  h.product = static_cast<uint8_t>(l.product);
+  h.dtype = static_cast<uint8_t>(config.b_dtype);
+  h.family = static_cast<uint8_t>(config.family);
+  h.isa = static_cast<uint8_t>(config.isa);
+  h.nr = static_cast<int32_t>(l.nr);
+  h.ways = static_cast<int32_t>(l.ways);
+  h.chunk = l.chunk;
+  h.batches = batches;
+  h.k = p.k;
+  h.n = p.n;
+  h.payload_bytes = static_cast<uint64_t>(l.packed_bytes * batches);
+  return h;
+}
+
+int64_t batches_of(const GemmProblem& p) { return p.b_batch == 0 ? 1 : p.batch; }
+
+Layout resolve_unpacked(const CpuGemmConfig& config, GemmProblem p) {
+  p.packed_b = nullptr;
+  return resolve(config, p);
+}
+
+}  // namespace
+
+size_t packed_size(const CpuGemmConfig& config, const GemmProblem& problem) {
+  const Layout l = resolve_unpacked(config, problem);
+  if (l.form != Form::Panels) return 0;
+  return sizeof(PackedHeader) + static_cast<size_t>(l.packed_bytes * batches_of(problem));
+}
+
+void pack_b(const CpuGemmConfig& config, const GemmProblem& problem, ThreadPool* pool, void* out) {
+  struct Shared {
+    Layout l;
+    const GemmProblem& p;
+    std::byte* payload;
+    int64_t units;
+    std::atomic<int64_t> next{0};
+  } shared{resolve_unpacked(config, problem), problem, static_cast<std::byte*>(out) + sizeof(PackedHeader), 0};
+  const Layout& l = shared.l;
+  const int64_t per_item = l.panels * l.ways;
+  const int64_t batches = batches_of(problem);
+  shared.units = per_item * batches;
+  const auto work = [](void* context, int) {
+    auto& s = *static_cast<Shared*>(context);
+    const int64_t panels = s.l.panels * s.l.ways;
+    for (int64_t u = s.next.fetch_add(1, std::memory_order_relaxed); u < s.units;
+         u = s.next.fetch_add(1, std::memory_order_relaxed)) {
+      const auto* b = static_cast<const std::byte*>(s.p.b) + u / panels * s.p.b_batch * dtype_bytes(s.l.b_dtype);
+      const int64_t panel = u % panels;
+      // Padding between the panel and its compensation row is written too: the bytes of a packed B are repeatable.
+      std::memset(s.payload + u * s.l.panel_bytes + (s.l.panel_bytes - line), 0, static_cast<size_t>(line));
+      pack_panel(s.l, s.p, b, panel / s.l.ways, panel % s.l.ways, s.payload + u * s.l.panel_bytes);
+    }
+  };
+  if (pool == nullptr || per_item * batches * l.panel_bytes < 65536) {
+    work(&shared, 0);
+  } else {
+    pool->run(pool->size(), work, &shared);
+  }
+  PackedHeader h = header_for(config, problem, l, batches);
+  h.digest = XXH3_64bits(shared.payload, h.payload_bytes);
+  std::memcpy(out, &h, sizeof h);
+}
+
+bool packed_matches(const void* packed, size_t bytes, const CpuGemmConfig& config, const GemmProblem& problem) {
+  if (packed == nullptr || bytes < sizeof(PackedHeader)) return false;
+  PackedHeader have;
+  std::memcpy(&have, packed, sizeof have);
+  const Layout l = resolve_unpacked(config, problem);
+  if (l.form != Form::Panels || (have.batches != 1 && have.batches != problem.batch)) return false;
+  PackedHeader want = header_for(config, problem, l, have.batches);
+  want.digest = have.digest;
+  want.family = have.family;  // the layout decides, not who asked for it
+  want.isa = have.isa;
+  return have == want && bytes >= sizeof(PackedHeader) + have.payload_bytes;
+}
+
+bool packed_intact(const void* packed, size_t bytes) {
+  if (packed == nullptr || bytes < sizeof(PackedHeader)) return false;
+  PackedHeader h;
+  std::memcpy(&h, packed, sizeof h);
+  if (h.magic != packed_magic || h.version != packed_version || h.payload_bytes > bytes - sizeof(PackedHeader)) return false;
+  return XXH3_64bits(static_cast<const std::byte*>(packed) + sizeof(PackedHeader), h.payload_bytes) == h.digest;
+}
+
+}  // namespace codetta::runtime::cpu

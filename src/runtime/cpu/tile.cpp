@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/tile.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/cpu/pack.hpp"
+
+namespace codetta::runtime::cpu {
+namespace {
+
+// A of the tile's rows for k [k0, k1).
+const std::byte* a_block(const Layout& l, const GemmProblem& p, const TileJob& job, int64_t k0, int64_t k1) {
+  if (job.a_buffer == nullptr) return job.a + (k0 - job.k_begin) * l.a_size;
+  pack_rows(l, p, job.a, job.row, job.rows, k0, k1 - k0, job.a_buffer);
+  return job.a_buffer;
+}
+
+void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct, int64_t direct_ld) {
+  const abi::Kernel* kernels = l.set->full[l.vectors - 1];
+  const int64_t group = l.set->group;
+  const int64_t ldb = l.nr * group * l.b_size;
+  const int64_t acc_ld = l.acc_ld * l.acc_size;
+  const int64_t panel_width = l.nr * l.acc_size;
+  const int64_t first_panel = job.col / l.nr;
+  const int64_t panels = ceil_div(job.cols, l.nr);
+  int64_t k0 = job.k_begin;
+  do {
+    const int64_t k1 = std::min(k0 + l.kc, job.k_end);
+    const std::byte* a = a_block(l, p, job, k0, k1);
+    for (int64_t part = 0; part < l.ways; ++part) {
+      for (int64_t q = 0; q < panels; ++q) {
+        const std::byte* panel = job.b + ((first_panel + q) * l.ways + part) * l.panel_bytes;
+        const std::byte* b = panel + k0 / group * ldb;
+        const bool whole = direct != nullptr && !l.set->padded && job.cols - q * l.nr >= l.nr;
+        std::byte* c = whole ? direct + q * panel_width : acc + part * l.part_ld * l.acc_size + q * panel_width;
+        const int64_t ldc = whole ? direct_ld : acc_ld;
+        for (int64_t r = 0; r < job.rows; r += l.mr) {
+          std::byte* cr = c + r * ldc;
+          const void* init = cr;
+          if (k0 == job.k_begin) {
+            init = l.compensated && job.first_slice ? panel + l.compensation_offset : nullptr;
+          }
+          kernels[std::min(l.mr, job.rows - r) - 1](a + r * job.lda, job.lda, b, ldb, cr, ldc, k1 - k0, 0, init);
+        }
+      }
+    }
+    k0 = k1;
+  } while (k0 < job.k_end);
+  // Only the ragged panel went through the scratch; padded kernels always do, they write rows that are not there.
+  const int64_t done = direct == nullptr ? job.cols : l.set->padded ? 0 : job.cols / l.nr * l.nr;
+  for (int64_t r = 0; done < job.cols && r < job.rows; ++r) {
+    std::memcpy(direct + r * direct_ld + done * l.acc_size, acc + r * acc_ld + done * l.acc_size,
+                static_cast<size_t>((job.cols - done) * l.acc_size));
+  }
+}
+
+// Rows of B in place: [k0, k1) x `cols` columns from `b`, into `c`.
+void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const std::byte* b, int64_t ldb, int64_t cols,
+                int64_t k, bool first, std::byte* c, int64_t ldc) {
+  const int64_t lanes = l.set->lanes;
+  for (int64_t col = 0; col < cols;) {
+    int64_t vectors = std::min(l.vectors, ceil_div(cols - col, lanes));
+    while (l.set->max_rows[vectors - 1] == 0) --vectors;
+    const int64_t valid = cols - col - (vectors - 1) * lanes;  // in the last vector, if it is the ragged one
+    const bool partial = valid < lanes;
+    const abi::Kernel* kernels = partial ? l.set->partial[vectors - 1] : l.set->full[vectors - 1];
+    const int64_t most = vectors == l.vectors ? l.mr : l.set->max_rows[vectors - 1];
+    const int64_t step = ceil_div(job.rows, ceil_div(job.rows, most));  // equal blocks: no ragged last one
+    for (int64_t r = 0; r < job.rows; r += step) {
+      std::byte* cr = c + r * ldc + col * l.acc_size;
+      kernels[std::min(step, job.rows - r) - 1](a + r * job.lda, job.lda, b + col * l.b_size, ldb, cr, ldc, k, valid,
+                                                first ? nullptr : cr);
+    }
+    col += vectors * lanes;
+  }
+}
+
+void dots_block(const Layout& l, const TileJob& job, const std::byte* a, const std::byte* b, int64_t ldb, int64_t cols,
+                int64_t k, bool first, std::byte* c, int64_t ldc) {
+  const int64_t rows_step = l.dot->max_rows, cols_step = l.dot->max_cols;
+  for (int64_t col = 0; col < cols; col += cols_step) {
+    const int64_t nc = std::min(cols_step, cols - col);
+    for (int64_t r = 0; r < job.rows; r += rows_step) {
+      const int64_t nrows = std::min(rows_step, job.rows - r);
+      std::byte* cr = c + r * ldc + col * l.acc_size;
+      l.dot->table[(nrows - 1) * cols_step + nc - 1](a + r * job.lda, job.lda, b + col * ldb, ldb, cr, ldc, k, 0,
+                                                     first ? nullptr : cr);
+    }
+  }
+}
+
+void in_place_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct,
+                   int64_t direct_ld) {
+  const bool rows = l.form == Form::Rows;
+  const int64_t ldb = (rows ? p.b_k : p.b_col) * l.b_size;
+  const int64_t ldc = direct != nullptr ? direct_ld : l.acc_ld * l.acc_size;
+  const auto block = rows ? &rows_block : &dots_block;
+  int64_t k0 = job.k_begin;
+  do {
+    const int64_t k1 = std::min(k0 + l.kc, job.k_end);
+    const bool first = k0 == job.k_begin;
+    const std::byte* a = a_block(l, p, job, k0, k1);
+    const auto run = [&](int64_t column, int64_t step, int64_t count, std::byte* c) {
+      const std::byte* b = job.b + (k0 * (rows ? p.b_k : 1) + column * (rows ? 1 : p.b_col)) * l.b_size;
+      block(l, job, a, b, ldb * (rows ? 1 : step), count, k1 - k0, first, c, ldc);
+    };
+    if (l.natural_columns) {
+      run(job.col * l.ways, 1, job.cols * l.ways, acc);
+    } else {
+      for (int64_t part = 0; part < l.ways; ++part) {
+        for_column_runs(l, job.col, job.col + job.cols, part, [&](const ColumnRun& r) {
+          std::byte* c = direct != nullptr ? direct : acc + part * l.part_ld * l.acc_size;
+          run(r.column, r.step, r.count, c + (r.root - job.col) * l.acc_size);
+        });
+      }
+    }
+    k0 = k1;
+  } while (k0 < job.k_end);
+}
+
+}  // namespace
+
+void compute_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct,
+                  int64_t direct_ld) {
+  if (l.form == Form::Panels) {
+    panel_tile(l, p, job, acc, direct, direct_ld);
+  } else {
+    in_place_tile(l, p, job, acc, direct, direct_ld);
+  }
+}
+
+}  // namespace codetta::runtime::cpu
