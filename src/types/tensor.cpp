@@ -143,7 +143,9 @@ class OperatorNewAllocator final : public Allocator {
 
 }  // namespace
 
-std::string_view dtype_name(DType dtype) { return types::is_valid(dtype) ? types::dtype_traits(dtype).name : "invalid"; }
+std::string_view dtype_name(DType dtype) {
+  return types::is_valid(dtype) ? types::dtype_traits(dtype).name : "invalid";
+}
 
 std::optional<DType> dtype_from_name(std::string_view name) {
   for (int i = 0; i < dtype_count; ++i) {
