@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "codetta/target.hpp"
 #include "codetta/tensor.hpp"
@@ -16,6 +16,12 @@ enum class CpuFamily : uint8_t {
   Convert,  // operands converted while packing to the accumulator dtype: every dtype pair and layout; the floor that always exists
   Fused,    // whole kernel compiled with the epilogue in registers; a candidate that tuning may pick
 };
+
+std::string_view name_of(CpuFamily family);  // "packed", "in_place", "convert", "fused"
+
+// Bounds of every configuration, so that what is read from a file cannot make the engine ask for absurd scratch.
+inline constexpr int32_t max_block_rows = 64, max_block_cols = 1024, max_tile_rows = 4096, max_tile_cols = 1 << 14;
+inline constexpr int32_t max_cache_block = 1 << 20, max_k_split = 256;
 
 // One configuration. Sizes count elements. The engine trusts it: plan/ has checked it against the family's limits.
 struct CpuGemmConfig {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ enum class Access : uint8_t {
 
 enum class Axis : uint8_t { Batch, Row, Col };
 
+inline constexpr size_t max_index_terms = 8;   // of an operand; device/cpu/abi.h has as many strides
+inline constexpr int32_t max_split_ways = 64;  // parts that the columns may be split in
+
 // index = ((axis / div) % mod), mod == 0 meaning no modulus; its stride is `scale` * (stride of tensor dim `dim`), dims counted
 // from the last (0 = last), so that a [N] and a [1, N] tensor are the same operand.
 struct IndexTerm {
@@ -47,7 +51,7 @@ struct Operand {
   DType dtype = DType::f32;
   Access access = Access::Full;
   bool unit_stride = true;  // consecutive columns are consecutive in memory (Full and Row); a guard of the package
-  std::vector<IndexTerm> terms;                    // at most cpu::max_terms; for the affine accesses div = 1, mod = 0
+  std::vector<IndexTerm> terms;                    // at most max_index_terms; for the affine accesses div = 1, mod = 0
   std::vector<std::pair<uint8_t, Dim>> offsets;    // constant start: sum of count * stride(dim)
   bool is_store = false;
   bool operator==(const Operand&) const = default;
@@ -73,13 +77,14 @@ struct Inst {
     Result,       // `index` = reduction of an earlier phase; access follows from its axis
     Extent,       // i64; `index` = 0 batches, 1 rows, 2 columns of the root space
     RowIndex, ColIndex, BatchIndex,  // root coordinates, i64
-    RoundTo,      // value rounded to dtype `aux` and widened again (cast to a narrow float; rounding = "as_unfused")
   };
   Kind kind = Kind::Op;
   Op op = Op::input;
   DType type = DType::f32;
-  DType aux = DType::f32;   // Op::cast: target dtype before widening; RoundTo: the narrow dtype
-  uint32_t in[4] = {0, 0, 0, 0};  // dropout: x, p, seed, linear element index (i64) in the accumulator's space
+  // Op::cast: convert to aux, then widen to `type` (so a narrow aux rounds). Comparisons: what is compared, the dtype of both
+  // operands. Everything else: `type`, which the operands have, too (where's condition is bool; dropout: below).
+  DType aux = DType::f32;
+  uint32_t in[4] = {0, 0, 0, 0};  // dropout: x, p (rounded to f32, in `type`), seed (i64), row-major index of the element (i64)
   uint8_t arity = 0;
   uint32_t index = 0;
   uint64_t bits = 0;
@@ -147,5 +152,16 @@ struct EpilogueProgram {
   // For people: one line a value, as in explain and comments of emitted code.
   [[nodiscard]] std::string to_string() const;
 };
+
+// What is wrong with a program, if anything: ids, arities, types, order of phases. Every consumer may rely on what it checks.
+std::optional<std::string> find_defect(const EpilogueProgram& program);
+// The lines of to_string() for one instruction ("v3:f32 = relu v2"), store ("store D[full, unit] = v3") and reduction
+// ("reduce row sum v2 -> r0").
+std::string line_of(const EpilogueProgram& program, const Phase& phase, size_t inst);
+std::string line_of(const EpilogueProgram& program, const Store& store);
+std::string line_of(const EpilogueProgram& program, size_t reduction);
+std::string_view name_of(ReduceKind kind);  // "sum", "max", "min", "logsumexp"
+std::string_view name_of(ReduceAxis axis);  // "row", "column", "all"
+std::string_view name_of(Access access);    // "full", "row", "column", "scalar", "indexed"
 
 }  // namespace codetta::package

@@ -54,7 +54,7 @@ struct Kernel {
   CpuGemmConfig config;
   EpilogueProgram epilogue;
   std::string source;       // complete emitted source; empty for an epilogue that the engine stores itself (plain D = accum)
-  std::vector<std::string> flags;
+  std::vector<std::string> gcc_flags, clang_flags;  // for the source, by compiler
   std::string symbol;       // entry point in the binary
   std::string binary;       // shared object bytes; empty: the tape is interpreted
   bool operator==(const Kernel&) const = default;

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes an EpilogueProgram consistent. decode() rests on it, and so may everything that reads a program.
+#include <fmt/format.h>
+
+#include "package/epilogue_program.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::package {
+namespace {
+
+using types::OpRule;
+using MaybeText = std::optional<std::string>;
+
+MaybeText defect_of_argument(const Argument& argument) {
+  if (!types::is_valid(argument.dtype)) return "an argument has no dtype";
+  if (argument.is_scalar && (argument.is_output || !argument.shape.empty())) return "a scalar argument is an output or has dims";
+  if (argument.shape.size() > static_cast<size_t>(max_rank)) return "an argument has too many dims";
+  for (const Dim& dim : argument.shape) {
+    if (dim.fault() != types::DimFault::none) return "an argument's size has no value";
+  }
+  return std::nullopt;
+}
+
+MaybeText defect_of_terms(const Operand& operand) {
+  if (operand.terms.size() > max_index_terms) return fmt::format("an operand has {} index terms", operand.terms.size());
+  bool affine = true, row = false, col = false;
+  for (const IndexTerm& term : operand.terms) {
+    if (term.div < 1 || term.mod < 0 || term.dim >= max_rank) return "an index term is out of range";
+    if (term.scale.fault() != types::DimFault::none) return "an index term has no scale";
+    affine = affine && term.div == 1 && term.mod == 0;
+    row = row || term.axis == Axis::Row;
+    col = col || term.axis == Axis::Col;
+  }
+  const Access affine_access = row && col ? Access::Full : col ? Access::Row : row ? Access::Column : Access::Scalar;
+  if (operand.access != (affine ? affine_access : Access::Indexed)) return "an operand's access contradicts its index terms";
+  if (operand.unit_stride && operand.access != Access::Full && operand.access != Access::Row) return "an operand without columns has unit stride";
+  for (const auto& [dim, start] : operand.offsets) {
+    if (dim >= max_rank || start.fault() != types::DimFault::none) return "an operand's offset is out of range";
+  }
+  return std::nullopt;
+}
+
+MaybeText defect_of_operand(const EpilogueProgram& program, const Operand& operand) {
+  if (operand.argument >= program.arguments.size()) return fmt::format("an operand reads argument {} of {}", operand.argument, program.arguments.size());
+  const Argument& argument = program.arguments[operand.argument];
+  if (argument.is_scalar) return "an operand is a scalar argument";
+  if (argument.dtype != operand.dtype) return "an operand has another dtype than its argument";
+  if (operand.is_store != argument.is_output) return "an output is loaded or an input stored";
+  return defect_of_terms(operand);
+}
+
+MaybeText defect_of_reduction(const EpilogueProgram& program, const Reduction& reduction) {
+  if (reduction.phase >= program.phases.size()) return "a reduction belongs to no phase";
+  const auto& insts = program.phases[reduction.phase].insts;
+  if (reduction.value >= insts.size() || insts[reduction.value].type != reduction.type) return "a reduction has no value of its type";
+  if (types::is_bool(reduction.type)) return "a reduction of booleans";
+  if (reduction.parts < 1) return "a reduction has no parts";
+  const bool real = reduction.mean || reduction.kind == ReduceKind::LogSumExp;
+  if (real && !types::is_float(reduction.type)) return "a mean or logsumexp of integers";
+  if (reduction.mean && reduction.kind != ReduceKind::Sum) return "a mean that is no sum";
+  return std::nullopt;
+}
+
+bool canonical_literal(const Inst& inst) {
+  const auto value = static_cast<int64_t>(inst.bits);
+  switch (inst.type) {
+    case DType::f64:
+    case DType::i64:
+    case DType::u64:
+      return true;
+    case DType::f32:
+      return inst.bits <= UINT32_MAX;
+    default:
+      if (types::is_bool(inst.type) || types::is_unsigned(inst.type)) return inst.bits <= types::max_int(inst.type);
+      return value >= types::min_int(inst.type) && value <= static_cast<int64_t>(types::max_int(inst.type));
+  }
+}
+
+// Operands of an op that exist and come before it; their types.
+MaybeText defect_of_op(const Phase& phase, const Inst& inst) {
+  const types::OpInfo& info = types::op_info(inst.op);
+  const uint8_t arity = inst.op == Op::dropout ? 4 : static_cast<uint8_t>(info.arity < 0 ? 0 : info.arity);
+  if (inst.arity != arity) return fmt::format("{} has {} operands", info.name, inst.arity);
+  const auto in = [&](size_t i) { return phase.insts[inst.in[i]].type; };
+  const bool plain = inst.aux == inst.type;
+  bool fits = true;
+  switch (info.rule) {
+    case OpRule::arith:
+    case OpRule::real:
+      fits = plain && !types::is_bool(inst.type) && (info.rule == OpRule::arith || types::is_float(inst.type));
+      for (size_t i = 0; i < arity; ++i) fits = fits && in(i) == (inst.op == Op::dropout && i >= 2 ? DType::i64 : inst.type);
+      break;
+    case OpRule::compare:
+      fits = types::is_bool(inst.type) && in(0) == inst.aux && in(1) == inst.aux;
+      break;
+    case OpRule::logical:
+      fits = plain && types::is_bool(inst.type);
+      for (size_t i = 0; i < arity; ++i) fits = fits && types::is_bool(in(i));
+      break;
+    case OpRule::select:
+      fits = plain && types::is_bool(in(0)) && in(1) == inst.type && in(2) == inst.type;
+      break;
+    case OpRule::cast:
+      fits = types::compute_dtype(inst.aux) == inst.type;
+      break;
+    default:
+      return fmt::format("{} is no instruction", info.name);
+  }
+  if (!fits) return fmt::format("{} has operands or a result of the wrong type", info.name);
+  return std::nullopt;
+}
+
+MaybeText defect_of_inst(const EpilogueProgram& program, uint32_t p, size_t at) {
+  const Phase& phase = program.phases[p];
+  const Inst& inst = phase.insts[at];
+  if (!types::is_valid(inst.type) || !types::is_valid(inst.aux) || types::compute_dtype(inst.type) != inst.type) return "a value has no compute dtype";
+  if (inst.arity > 4) return "an instruction has too many operands";
+  for (size_t i = 0; i < 4; ++i) {
+    if (i < inst.arity ? inst.in[i] >= at : inst.in[i] != 0) return fmt::format("v{} uses a value that does not come before it", at);
+  }
+  if (inst.kind == Inst::Kind::Op) {
+    if (inst.index != 0 || inst.bits != 0) return "an op has a stray field";
+    return defect_of_op(phase, inst);
+  }
+  if (inst.op != Op::input || inst.arity != 0 || inst.aux != inst.type) return "a value has a stray field";
+  if (inst.kind != Inst::Kind::Literal && inst.bits != 0) return "a value has stray bits";
+  const auto out_of_range = [&](const char* what) { return fmt::format("v{} reads {} {}, which is not there", at, what, inst.index); };
+  switch (inst.kind) {
+    case Inst::Kind::Accumulator:
+      if (inst.index >= static_cast<uint32_t>(program.split.ways)) return out_of_range("part");
+      if (inst.type != program.accumulator) return "the accumulator has another dtype";
+      break;
+    case Inst::Kind::Load:
+      if (inst.index >= program.operands.size() || program.operands[inst.index].is_store) return out_of_range("operand");
+      if (inst.type != types::compute_dtype(program.operands[inst.index].dtype)) return "a load has the wrong type";
+      break;
+    case Inst::Kind::Scalar:
+      if (inst.index >= program.arguments.size() || !program.arguments[inst.index].is_scalar) return out_of_range("scalar");
+      if (inst.type != types::compute_dtype(program.arguments[inst.index].dtype)) return "a scalar has the wrong type";
+      break;
+    case Inst::Kind::Literal:
+      if (inst.index != 0 || !canonical_literal(inst)) return "a literal does not fit its type";
+      break;
+    case Inst::Kind::Result: {
+      if (inst.index >= program.reductions.size()) return out_of_range("reduction");
+      const Reduction& reduction = program.reductions[inst.index];
+      if (reduction.phase >= p) return fmt::format("phase {} reads a reduction of phase {}", p, reduction.phase);
+      if (reduction.type != inst.type) return "a reduction's result has another type";
+      if (reduction.axis != ReduceAxis::Row && phase.scope != Scope::Whole) return "a phase reads what is not finished at its scope";
+      break;
+    }
+    case Inst::Kind::Extent:
+      if (inst.index > 2 || inst.type != DType::i64) return out_of_range("extent");
+      break;
+    default:
+      if (inst.index != 0 || inst.type != DType::i64) return "an index has the wrong type";
+  }
+  return std::nullopt;
+}
+
+MaybeText defect_of_phase(const EpilogueProgram& program, uint32_t p) {
+  const Phase& phase = program.phases[p];
+  if ((p == 0) != (phase.scope == Scope::Tile)) return fmt::format("phase {} has the wrong scope", p);
+  if (p > 0 && program.phases[p - 1].scope > phase.scope) return "phases are out of order";
+  bool reads = false;
+  for (size_t i = 0; i < phase.insts.size(); ++i) {
+    if (MaybeText defect = defect_of_inst(program, p, i)) return defect;
+    reads = reads || phase.insts[i].kind == Inst::Kind::Accumulator;
+  }
+  if (reads != phase.reads_accumulator) return fmt::format("phase {} is wrong about reading the accumulator", p);
+  for (const Store& store : phase.stores) {
+    if (store.operand >= program.operands.size() || !program.operands[store.operand].is_store) return "a store writes to no output";
+    if (store.value >= phase.insts.size()) return "a store has no value";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> find_defect(const EpilogueProgram& program) {
+  const DType accumulator = program.accumulator;
+  if (accumulator != DType::f32 && accumulator != DType::f64 && accumulator != DType::i32 && accumulator != DType::i64) {
+    return "the accumulator has no accumulator dtype";
+  }
+  if (program.split.ways < 1 || program.split.ways > max_split_ways) return fmt::format("the columns are split in {} parts", program.split.ways);
+  const auto chunk = program.split.chunk.as_constant();
+  if (program.split.chunk.fault() != types::DimFault::none) return "a split's chunk has no value";
+  if (program.split.ways == 1 ? chunk != 0 : chunk && *chunk < 1) return "a split has the wrong chunk";
+  if (program.phases.empty()) return "there is no phase";
+  for (const Argument& argument : program.arguments) {
+    if (MaybeText defect = defect_of_argument(argument)) return defect;
+  }
+  for (const Operand& operand : program.operands) {
+    if (MaybeText defect = defect_of_operand(program, operand)) return defect;
+  }
+  for (const Reduction& reduction : program.reductions) {
+    if (MaybeText defect = defect_of_reduction(program, reduction)) return defect;
+  }
+  for (uint32_t p = 0; p < program.phases.size(); ++p) {
+    if (MaybeText defect = defect_of_phase(program, p)) return defect;
+  }
+  return std::nullopt;
+}
+
+}  // namespace codetta::package

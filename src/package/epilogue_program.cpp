@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// The byte form of an EpilogueProgram.
+#include "package/epilogue_program.hpp"
+
+#include <fmt/format.h>
+
+#include "diag/diagnostic.hpp"
+#include "package/bytes.hpp"
+#include "package/serialize.hpp"
+
+namespace codetta::package {
+namespace {
+
+constexpr uint64_t program_format = 1;
+constexpr uint64_t max_items = 1 << 24;  // of any list; the bytes that are left bound it, too
+
+void write(ByteWriter& out, const Inst& inst) {
+  out.choice(inst.kind);
+  out.choice(inst.op);
+  out.choice(inst.type);
+  out.choice(inst.aux);
+  out.number(inst.arity);
+  for (uint8_t i = 0; i < inst.arity; ++i) out.number(inst.in[i]);
+  out.number(inst.index);
+  out.number(inst.bits);
+}
+
+Inst read_inst(ByteReader& in) {
+  Inst inst;
+  inst.kind = in.choice<Inst::Kind>(static_cast<uint64_t>(Inst::Kind::BatchIndex) + 1, "instruction");
+  inst.op = in.choice<Op>(types::all_ops().size(), "op");
+  inst.type = in.dtype();
+  inst.aux = in.dtype();
+  inst.arity = static_cast<uint8_t>(in.number_up_to(4, "arity"));
+  for (uint8_t i = 0; i < inst.arity; ++i) inst.in[i] = in.index("operand");
+  inst.index = in.index("index");
+  inst.bits = in.number();
+  return inst;
+}
+
+void write(ByteWriter& out, const Operand& operand) {
+  out.number(operand.argument);
+  out.choice(operand.dtype);
+  out.choice(operand.access);
+  out.flag(operand.unit_stride);
+  out.flag(operand.is_store);
+  out.number(operand.terms.size());
+  for (const IndexTerm& term : operand.terms) {
+    out.choice(term.axis);
+    out.integer(term.div);
+    out.integer(term.mod);
+    out.number(term.dim);
+    out.dim(term.scale);
+  }
+  out.number(operand.offsets.size());
+  for (const auto& [dim, start] : operand.offsets) {
+    out.number(dim);
+    out.dim(start);
+  }
+}
+
+Operand read_operand(ByteReader& in) {
+  Operand operand;
+  operand.argument = in.index("argument");
+  operand.dtype = in.dtype();
+  operand.access = in.choice<Access>(5, "access");
+  operand.unit_stride = in.flag();
+  operand.is_store = in.flag();
+  operand.terms.resize(in.count(max_index_terms, "number of index terms"));
+  for (IndexTerm& term : operand.terms) {
+    term.axis = in.choice<Axis>(3, "axis");
+    term.div = in.integer();
+    term.mod = in.integer();
+    term.dim = static_cast<uint8_t>(in.number_up_to(max_rank, "dim"));
+    term.scale = in.dim();
+  }
+  operand.offsets.resize(in.count(max_rank, "number of offsets"));
+  for (auto& [dim, start] : operand.offsets) {
+    dim = static_cast<uint8_t>(in.number_up_to(max_rank, "dim"));
+    start = in.dim();
+  }
+  return operand;
+}
+
+}  // namespace
+
+void write(ByteWriter& out, const std::vector<Dim>& shape) {
+  out.number(shape.size());
+  for (const Dim& dim : shape) out.dim(dim);
+}
+
+std::vector<Dim> read_shape(ByteReader& in) {
+  std::vector<Dim> shape(in.count(max_rank, "rank"));
+  for (Dim& dim : shape) dim = in.dim();
+  return shape;
+}
+
+void write(ByteWriter& out, const EpilogueProgram& program) {
+  out.number(program_format);
+  out.choice(program.accumulator);
+  out.integer(program.split.ways);
+  out.dim(program.split.chunk);
+  out.number(program.arguments.size());
+  for (const Argument& argument : program.arguments) {
+    out.text(argument.name);
+    out.choice(argument.dtype);
+    out.flag(argument.is_scalar);
+    out.flag(argument.is_output);
+    write(out, argument.shape);
+  }
+  out.number(program.operands.size());
+  for (const Operand& operand : program.operands) write(out, operand);
+  out.number(program.reductions.size());
+  for (const Reduction& reduction : program.reductions) {
+    out.choice(reduction.kind);
+    out.choice(reduction.axis);
+    out.flag(reduction.mean);
+    out.integer(reduction.parts);
+    out.choice(reduction.type);
+    out.number(reduction.phase);
+    out.number(reduction.value);
+  }
+  out.number(program.phases.size());
+  for (const Phase& phase : program.phases) {
+    out.choice(phase.scope);
+    out.flag(phase.reads_accumulator);
+    out.number(phase.insts.size());
+    for (const Inst& inst : phase.insts) write(out, inst);
+    out.number(phase.stores.size());
+    for (const Store& store : phase.stores) {
+      out.number(store.operand);
+      out.number(store.value);
+    }
+  }
+}
+
+// Elements are read one by one and not sized ahead: a count says little about how much follows it.
+EpilogueProgram read_program(ByteReader& in) {
+  EpilogueProgram program;
+  if (const uint64_t format = in.number(); in.ok() && format != program_format) {
+    in.damage(fmt::format("the program has format {}, this library reads {}", format, program_format));
+  }
+  program.accumulator = in.dtype();
+  program.split.ways = in.small(1, max_split_ways, "parts of a split");
+  program.split.chunk = in.dim();
+  for (size_t n = in.count(max_items, "number of arguments"); n > 0 && in.ok(); --n) {
+    Argument argument;
+    argument.name = in.text(max_name_bytes, "length of a name");
+    argument.dtype = in.dtype();
+    argument.is_scalar = in.flag();
+    argument.is_output = in.flag();
+    argument.shape = read_shape(in);
+    program.arguments.push_back(std::move(argument));
+  }
+  for (size_t n = in.count(max_items, "number of operands"); n > 0 && in.ok(); --n) program.operands.push_back(read_operand(in));
+  for (size_t n = in.count(max_items, "number of reductions"); n > 0 && in.ok(); --n) {
+    Reduction reduction;
+    reduction.kind = in.choice<ReduceKind>(4, "reduction");
+    reduction.axis = in.choice<ReduceAxis>(3, "reduction axis");
+    reduction.mean = in.flag();
+    reduction.parts = in.small(1, INT32_MAX, "parts of a reduction");
+    reduction.type = in.dtype();
+    reduction.phase = in.index("phase");
+    reduction.value = in.index("value");
+    program.reductions.push_back(reduction);
+  }
+  for (size_t n = in.count(max_items, "number of phases"); n > 0 && in.ok(); --n) {
+    Phase phase;
+    phase.scope = in.choice<Scope>(3, "scope");
+    phase.reads_accumulator = in.flag();
+    for (size_t i = in.count(max_items, "number of instructions"); i > 0 && in.ok(); --i) phase.insts.push_back(read_inst(in));
+    for (size_t i = in.count(max_items, "number of stores"); i > 0 && in.ok(); --i) {
+      Store store;
+      store.operand = in.index("operand");
+      store.value = in.index("value");
+      phase.stores.push_back(store);
+    }
+    program.phases.push_back(std::move(phase));
+  }
+  if (!in.ok()) return {};
+  if (const auto defect = find_defect(program)) in.damage(*defect);
+  return program;
+}
+
+Error damaged(std::string_view reason) {
+  return diag::error(diag::Code::package_damaged, "package is damaged")
+      .reason(std::string(reason))
+      .help("build the package again; entries of the cache are replaced without further ado");
+}
+
+std::string EpilogueProgram::encode() const {
+  ByteWriter out;
+  write(out, *this);
+  return std::move(out).take();
+}
+
+Result<EpilogueProgram> EpilogueProgram::decode(std::string_view bytes) {
+  ByteReader in(bytes);
+  EpilogueProgram program = read_program(in);
+  if (in.ok() && in.left() != 0) in.damage(fmt::format("{} bytes follow the program", in.left()));
+  if (!in.ok()) return damaged(in.reason());
+  return program;
+}
+
+}  // namespace codetta::package
