@@ -44,7 +44,7 @@ class CODETTA_API Context {
   static Context& process_default();  // made on first use from the environment; the only process-wide object
   [[nodiscard]] const ContextOptions& options() const;
   [[nodiscard]] ThreadPool& pool() const;
-  [[nodiscard]] driver::ContextState& state() const { return *state_; }
+  [[nodiscard]] const std::shared_ptr<driver::ContextState>& shared_state() const { return state_; }
 
  private:
   explicit Context(std::shared_ptr<driver::ContextState> state) : state_(std::move(state)) {}
@@ -108,7 +108,7 @@ class CODETTA_API Kernel {
   // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ in pointers and sizes from those
   // that found the kernel; a guard that fails is E0610. Errors also: E05xx (compiler), E06xx (views).
   [[nodiscard]] Result<Execution> prepare(const GemmArguments& arguments) const;
-  // prepare (remembered for equal arguments per thread) + run.
+  // prepare + run. In a loop, prepare once and run the Execution.
   Result<void> run(const GemmArguments& arguments, Stream stream = {}) const;
   // Packs B ([K, N] or [batch, K, N]) for this kernel; the view may be freed afterwards. Errors: E0410 (family reads B in place).
   [[nodiscard]] Result<PackedTensor> pack(const TensorView& B) const;

@@ -14,8 +14,12 @@
 namespace codetta::runtime {
 
 namespace cpu {
-class Module;     // a loaded shared object (cpu/module.hpp)
-struct PackedB;   // packed weights (cpu/gemm.hpp)
+class Module;  // a loaded shared object (cpu/module.hpp)
+
+// Packed weights: what cpu::pack_b wrote (header and panels), 64-byte aligned.
+struct PackedB {
+  Tensor bytes;  // u8
+};
 }  // namespace cpu
 
 // How one kernel of the package runs: compiled (module kept alive), interpreted (no module), or stored by the engine itself

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// From arguments by name to a package's buffers by index.
+#include <fmt/format.h>
+
+#include "driver/kernel_state.hpp"
+#include "runtime/cpu/gemm.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::driver {
+
+Result<runtime::Bindings> make_bindings(const package::Package& package, const Problem& problem) {
+  runtime::Bindings bindings;
+  bindings.tensors.resize(package.buffers.size());
+  bindings.scalars.resize(package.buffers.size());
+  bindings.packed_b.resize(package.kernels.size());
+  for (size_t i = 0; i < package.buffers.size(); ++i) {
+    const package::Buffer& buffer = package.buffers[i];
+    if (buffer.role == package::Buffer::Role::Temporary || buffer.role == package::Buffer::Role::Constant) continue;
+    if (i < 2) {  // the product's factors come first
+      bindings.tensors[i] = i == 0 ? problem.a : problem.b;
+      continue;
+    }
+    if (buffer.is_scalar) {
+      const auto scalar = problem.scalars.find(buffer.name);
+      if (scalar != problem.scalars.end()) {
+        bindings.scalars[i] = scalar_value(scalar->second, buffer.dtype);
+        continue;
+      }
+    } else {
+      const auto tensor = problem.tensors.find(buffer.name);
+      if (tensor != problem.tensors.end()) {
+        bindings.tensors[i] = tensor->second;
+        continue;
+      }
+    }
+    return diag::error(diag::Code::argument_missing,
+                       fmt::format("Argument {} is not provided in the kwargs of the EpilogueArguments constructor", buffer.name))
+        .reason(buffer.is_scalar ? "the kernel was found with a number" : "the kernel was found with a tensor")
+        .help(fmt::format("bind {} to {}", buffer.name, buffer.is_scalar ? "a number" : "a tensor"));
+  }
+  return bindings;
+}
+
+KernelMetadata describe(const plan::Candidate& candidate, const Target& target) {
+  static constexpr const char* family_names[] = {"packed", "in_place", "convert", "fused"};
+  const package::CpuGemmConfig& config = candidate.config;
+  KernelMetadata metadata;
+  metadata.name = candidate.name;
+  metadata.family = family_names[static_cast<size_t>(config.family)];
+  metadata.target = target;
+  metadata.config = {{"mr", config.mr},           {"nr", config.nr}, {"tile_rows", config.tile_rows}, {"tile_cols", config.tile_cols},
+                     {"kc", config.kc},           {"mc", config.mc}, {"nc", config.nc},               {"k_split", config.k_split},
+                     {"pack_a", config.pack_a ? 1 : 0}};
+  for (const plan::CostTerm& term : candidate.terms) metadata.terms.push_back({term.name, term.microseconds, term.note});
+  metadata.estimated_us = candidate.microseconds;
+  return metadata;
+}
+
+std::string packed_layout(const void* packed) {
+  const auto& header = *static_cast<const runtime::cpu::PackedHeader*>(packed);
+  return fmt::format("packed {} k={} n={} nr={} {}", dtype_name(static_cast<DType>(header.dtype)), header.k, header.n, header.nr,
+                     isa_name(static_cast<CpuIsa>(header.isa)));
+}
+
+Rejection describe(const plan::Rejection& rejection) { return {rejection.code, rejection.kernel, rejection.text}; }
+
+}  // namespace codetta::driver

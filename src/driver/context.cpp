@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts: cache, compiler and threads, and the loading of binaries.
+#include "driver/context.hpp"
+
+#include "diag/diagnostic.hpp"
+#include "driver/environment.hpp"
+#include "driver/machine.hpp"
+#include "emit/emit.hpp"
+#include "runtime/cpu/module.hpp"
+
+namespace codetta {
+
+Result<Context> Context::make(const ContextOptions& wanted) {
+  const driver::Environment environment = driver::read_environment();
+  auto state = std::make_shared<driver::ContextState>();
+  state->options = driver::with_environment(wanted);
+  ContextOptions& options = state->options;
+  CODETTA_TRY(state->debug, driver::parse_debug(options.debug));
+  state->path = environment.path;
+  if (options.cache_dir.empty()) options.cache_dir = environment.default_cache_dir;
+  if (!options.cache_enabled) {
+    state->cache = toolchain::Cache::disabled("");
+  } else if (options.cache_dir.empty()) {
+    state->cache = toolchain::Cache::disabled("no cache folder: neither CODETTA_CACHE_DIR, XDG_CACHE_HOME nor HOME is set");
+  } else {
+    state->cache = toolchain::Cache::open({.directory = options.cache_dir, .read_only = options.cache_read_only, .capacity_bytes = options.cache_bytes});
+  }
+  if (!state->cache->warning().empty()) state->log_once("cache", state->cache->warning());
+  state->pool = options.pool;
+  if (state->pool == nullptr) {
+    state->own_pool = make_thread_pool(options.threads);
+    state->pool = state->own_pool.get();
+  }
+  state->allocator = options.allocator != nullptr ? options.allocator : &default_allocator();
+  return Context(std::move(state));
+}
+
+Context& Context::process_default() {
+  // Leaked on purpose: threads may still run kernels while static objects are destroyed.
+  static Context* context = [] {
+    auto made = make({});
+    if (!made) {  // only the debug switches can be wrong; a context without them serves
+      ContextOptions options;
+      options.debug = "explain:";
+      auto state = std::make_shared<driver::ContextState>();
+      made = make(options);
+    }
+    return new Context(*std::move(made));
+  }();
+  return *context;
+}
+
+const ContextOptions& Context::options() const { return state_->options; }
+ThreadPool& Context::pool() const { return *state_->pool; }
+
+namespace driver {
+
+void ContextState::log(std::string_view line) const {
+  if (options.log) options.log(line);
+}
+
+void ContextState::log_once(const std::string& key, std::string_view line) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!logged_.emplace(key, true).second) return;
+  }
+  log(line);
+}
+
+const Result<toolchain::HostCompiler>& ContextState::compiler() {
+  const std::lock_guard lock(mutex_);
+  if (!compiler_) {
+    toolchain::FindOptions find;
+    find.wanted = options.compiler;
+    find.path = path;
+    if (cache->enabled() && !options.cache_read_only) find.memo_dir = cache->directory();
+    compiler_ = toolchain::find_host_compiler(find);
+  }
+  return *compiler_;
+}
+
+const plan::MachineFacts& ContextState::machine(CpuIsa isa) {
+  const std::lock_guard lock(mutex_);
+  auto found = machines_.find(isa);
+  if (found == machines_.end()) found = machines_.emplace(isa, machine_facts(isa, pool->size())).first;
+  return found->second;
+}
+
+namespace {
+
+const std::vector<std::string>& flags_for(const package::Kernel& kernel, const toolchain::HostCompiler& host) {
+  return host.kind == toolchain::CompilerKind::Clang ? kernel.clang_flags : kernel.gcc_flags;
+}
+
+// The source with the digest of its cache entry in the place that the loader compares.
+std::string with_digest(std::string source, const std::string& digest) {
+  const size_t at = source.find(emit::entry_digest_placeholder);
+  if (at != std::string::npos) source.replace(at, emit::entry_digest_placeholder.size(), digest);
+  return source;
+}
+
+}  // namespace
+
+toolchain::CacheKey ContextState::binary_key(const package::Kernel& kernel, CpuIsa isa, const toolchain::HostCompiler& host) const {
+  toolchain::CacheKey key(toolchain::EntryKind::Binary, "cpu epilogue");
+  key.add("source", kernel.source);
+  for (const std::string& flag : flags_for(kernel, host)) key.add("flag", flag);
+  key.add("target", isa_name(isa));
+  key.add("abi", std::to_string(codetta::cpu::abi_version));
+  key.add("compiler", host.identity);
+  return key;
+}
+
+namespace {
+
+Result<LoadedKernel> loaded(const std::string& object, const package::Kernel& kernel, const std::string& digest) {
+  LoadedKernel result;
+  CODETTA_TRY(result.entry.module, runtime::cpu::Module::load(object, std::string(emit::entry_digest_symbol), digest));
+  void* symbol = result.entry.module->symbol(kernel.symbol);
+  if (symbol == nullptr) {
+    return diag::error(diag::Code::module_symbol, "the compiled object lacks its entry point")
+        .reason("no symbol " + kernel.symbol + " in " + kernel.name)
+        .help("clear the cache with `codetta cache clear` and report this");
+  }
+  result.entry.function = reinterpret_cast<codetta::cpu::EpilogueFunction>(symbol);
+  return result;
+}
+
+}  // namespace
+
+Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa isa) {
+  if (kernel.source.empty()) return LoadedKernel{};  // the engine stores the accumulators itself
+  LoadedKernel interpreted;
+  interpreted.interpreted = true;
+  if (options.no_compiler) return interpreted;
+  const auto& host = compiler();
+  if (!host) {
+    if (!options.compiler.empty()) return host.error();  // the user asked for this one
+    log_once("no compiler", "no host C++ compiler: epilogues are interpreted, slower; install g++ or clang++ (" + host.error().message() + ")");
+    return interpreted;
+  }
+  const toolchain::CacheKey key = binary_key(kernel, isa, *host);
+  const std::string digest = key.digest_hex();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = loaded_.find(digest);
+    if (found != loaded_.end()) return found->second;
+  }
+  const auto make = [&]() -> Result<LoadedKernel> {
+    double seconds = 0;
+    const auto compile = [&]() -> Result<toolchain::CacheEntry> {
+      if (options.no_jit) {
+        return diag::error(diag::Code::jit_disabled, "compiling at run time is switched off")
+            .reason(kernel.name + " is not in the cache " + cache->directory())
+            .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
+      }
+      toolchain::CompileJob job{with_digest(kernel.source, digest), flags_for(kernel, *host), kernel.name};
+      toolchain::CompileOptions how;
+      if (cache->enabled()) how.keep_dir = cache->directory();
+      CODETTA_TRY(toolchain::CompileOutput output, toolchain::compile(*host, job, how));
+      seconds = output.seconds;
+      return toolchain::CacheEntry{kernel.name, std::move(output.object)};
+    };
+    bool hit = false;
+    CODETTA_TRY(toolchain::CacheEntry entry, cache->get_or_make(key, compile, &hit));
+    auto result = loaded(entry.payload, kernel, digest);
+    if (!result && hit) {  // a healthy entry that does not load here: make our own
+      CODETTA_TRY(entry, compile());
+      result = loaded(entry.payload, kernel, digest);
+      hit = false;
+    }
+    if (!result) return std::move(result).error();
+    result->from_cache = hit;
+    result->compile_seconds = seconds;
+    if (debug.time_passes) log(kernel.name + (hit ? " from cache" : " compiled in " + std::to_string(seconds * 1e3) + " ms"));
+    const std::lock_guard lock(mutex_);
+    loaded_.emplace(digest, *result);
+    return result;
+  };
+  return loading_.run(digest, make).value;
+}
+
+}  // namespace driver
+}  // namespace codetta

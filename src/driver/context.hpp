@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state behind codetta::Context: cache, compiler, threads, machine facts, loaded modules.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/digest.hpp"
+#include "base/single_flight.hpp"
+#include "codetta/kernel.hpp"
+#include "package/package.hpp"
+#include "plan/candidates.hpp"
+#include "runtime/execution.hpp"
+#include "toolchain/cache.hpp"
+#include "toolchain/compiler.hpp"
+
+namespace codetta::driver {
+
+// A compiled epilogue: the loaded module with its function, or none when it is interpreted or stored by the engine.
+struct LoadedKernel {
+  runtime::KernelEntry entry;
+  bool interpreted = false;
+  bool from_cache = false;
+  double compile_seconds = 0;
+};
+
+// What debug=... asks for (DESIGN.md section 10); parsed once.
+struct DebugSwitches {
+  bool dump_graph = false, dump_plan = false, dump_source = false;
+  bool time_passes = false;
+  bool explain_fusion = false;
+};
+
+struct ContextState {
+  ContextOptions options;
+  DebugSwitches debug;
+  std::string path;  // PATH for finding the compiler
+  std::shared_ptr<toolchain::Cache> cache;
+  std::unique_ptr<ThreadPool> own_pool;
+  ThreadPool* pool = nullptr;
+  Allocator* allocator = nullptr;
+
+  // Found at first need and kept; an Error is kept too.
+  const Result<toolchain::HostCompiler>& compiler();
+  // Facts of this machine for an ISA level; measured once per process (frequency) and read from the system (caches).
+  const plan::MachineFacts& machine(CpuIsa isa);
+  // Compiles (or finds in memory or on disk) the binary of a package's kernel and loads it. Single flight per source.
+  // Errors: E0503 (no_jit), E0504..E0509.
+  Result<LoadedKernel> load(const package::Kernel& kernel, CpuIsa isa);
+  // Key text of the binary entry: complete source, embedded-header digest (part of the source), flags, target, compiler identity.
+  [[nodiscard]] toolchain::CacheKey binary_key(const package::Kernel& kernel, CpuIsa isa, const toolchain::HostCompiler& compiler) const;
+  void log(std::string_view line) const;
+  // Logs once per context and key.
+  void log_once(const std::string& key, std::string_view line);
+
+ private:
+  friend class codetta::Context;
+  std::mutex mutex_;
+  std::optional<Result<toolchain::HostCompiler>> compiler_;
+  std::map<CpuIsa, plan::MachineFacts> machines_;
+  std::map<std::string, LoadedKernel> loaded_;  // by binary key digest
+  std::map<std::string, bool> logged_;
+  base::SingleFlight<std::string, Result<LoadedKernel>> loading_;
+};
+
+}  // namespace codetta::driver

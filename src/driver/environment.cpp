@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Environment variables and the debug switches.
+#include "driver/environment.hpp"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "base/options.hpp"
+#include "diag/diagnostic.hpp"
+
+namespace codetta::driver {
+namespace {
+
+constexpr std::array<base::OptionRow, 3> debug_table{{
+    {"dump", base::OptionKind::List, "", "graph|plan|source", "log a stage of each compile"},
+    {"time", base::OptionKind::List, "", "passes", "log how long each pass and compile took"},
+    {"explain", base::OptionKind::List, "", "fusion", "log how each epilogue is fused"},
+}};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once, when a context is made
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+bool is_set(const char* name) {
+  const std::string value = variable(name);
+  return !value.empty() && value != "0";
+}
+
+}  // namespace
+
+Environment read_environment() {
+  Environment environment;
+  environment.path = variable("PATH");
+  if (environment.path.empty()) environment.path = "/usr/local/bin:/usr/bin:/bin";
+  std::string base = variable("XDG_CACHE_HOME");
+  if (base.empty() || base[0] != '/') {
+    std::string home = variable("HOME");
+    if (home.empty()) {  // services and containers run without it
+      std::array<char, 4096> buffer{};
+      passwd entry{};
+      passwd* found = nullptr;
+      if (getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) home = entry.pw_dir;
+    }
+    base = home.empty() ? std::string() : home + "/.cache";
+  }
+  if (!base.empty()) environment.default_cache_dir = base + "/codetta";
+  return environment;
+}
+
+ContextOptions with_environment(ContextOptions options) {
+  if (options.cache_dir.empty()) options.cache_dir = variable("CODETTA_CACHE_DIR");
+  if (!options.cache_read_only) options.cache_read_only = is_set("CODETTA_CACHE_RO");
+  if (!options.no_jit) options.no_jit = is_set("CODETTA_NO_JIT");
+  if (options.debug.empty()) options.debug = variable("CODETTA_DEBUG");
+  return options;
+}
+
+Result<DebugSwitches> parse_debug(const std::string& text) {
+  base::Options parsed(debug_table);
+  if (auto ok = parsed.parse(text); !ok) {
+    const auto& problem = ok.error();
+    return diag::error(diag::Code::debug_unknown, problem.text)
+        .reason("in the debug switches \"" + text + "\"")
+        .help(problem.nearest.empty() ? "known are dump:graph, dump:plan, dump:source, time:passes and explain:fusion"
+                                      : "did you mean '" + problem.nearest + "'?");
+  }
+  DebugSwitches switches;
+  switches.dump_graph = parsed.has("dump", "graph");
+  switches.dump_plan = parsed.has("dump", "plan");
+  switches.dump_source = parsed.has("dump", "source");
+  switches.time_passes = parsed.has("time", "passes");
+  switches.explain_fusion = parsed.has("explain", "fusion");
+  return switches;
+}
+
+std::string debug_help() { return base::Options(debug_table).help(); }
+
+}  // namespace codetta::driver

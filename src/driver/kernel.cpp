@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel, Execution and PackedTensor.
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/files.hpp"
+#include "codetta/version.hpp"
+#include "driver/kernel_state.hpp"
+#include "emit/package.hpp"
+#include "runtime/cpu/gemm.hpp"
+
+namespace codetta {
+namespace driver {
+
+Result<package::PackageRef> KernelState::package() const {
+  const std::lock_guard lock(mutex_);
+  if (!package_) {
+    plan::Plan plan = found->plan;
+    plan.kernels[0].chosen = candidate;
+    CODETTA_TRY(package::Package made, emit::emit_package(plan, {.strict = found->strict, .name = metadata.name, .build_id = version()}));
+    package_ = std::make_shared<const package::Package>(std::move(made));
+    if (found->context->debug.dump_source) found->context->log(package_->kernels[0].source);
+  }
+  return package_;
+}
+
+namespace {
+
+// The arguments must lead to the same program as those that found the kernel; sizes and pointers may differ.
+Result<void> check_same_program(const FoundState& found, const Problem& problem) {
+  const auto& wanted = found.plan.kernels[0].lowered.program;
+  CODETTA_TRY(const plan::Lowered lowered, plan::lower_epilogue(problem.graph, found.plan.kernels[0].region.matmul, problem.layouts));
+  const bool same_types = problem.facts.a == found.problem.facts.a && problem.facts.b == found.problem.facts.b;
+  if (same_types && lowered.program == wanted) return {};
+  return diag::error(diag::Code::kernel_mismatch, "these arguments need another kernel")
+      .reason(same_types ? "the epilogue, an operand's dtype, broadcast form or layout differs from what the kernel was found with"
+                         : fmt::format("the kernel is for {} x {}, the arguments are {} x {}", dtype_name(found.problem.facts.a),
+                                       dtype_name(found.problem.facts.b), dtype_name(problem.facts.a), dtype_name(problem.facts.b)))
+      .help("call find_kernels again with these arguments");
+}
+
+Result<runtime::cpu::GemmProblem> packing_problem(const package::Kernel& kernel, const TensorView& b) {
+  if (b.rank() != 2 && b.rank() != 3) {
+    return diag::error(diag::Code::gemm_size, fmt::format("B must have 2 or 3 dimensions, not {}", b.rank()))
+        .reason("B is " + b.describe())
+        .help("pass [K, N], or [batch, K, N]");
+  }
+  if (b.dtype() != kernel.config.b_dtype) {
+    return diag::error(diag::Code::kernel_mismatch, "B has another dtype than the kernel's")
+        .reason(fmt::format("the kernel takes {}, B is {}", dtype_name(kernel.config.b_dtype), b.describe()))
+        .help("find a kernel for this dtype");
+  }
+  runtime::cpu::GemmProblem problem;
+  const int rank = b.rank();
+  problem.batch = rank == 3 ? b.size(0) : 1;
+  problem.k = b.size(rank - 2);
+  problem.n = b.size(rank - 1);
+  problem.b = b.data();
+  problem.b_batch = rank == 3 && b.size(0) != 1 ? b.stride(0) : 0;
+  problem.b_k = b.stride(rank - 2);
+  problem.b_col = b.stride(rank - 1);
+  problem.split.ways = kernel.epilogue.split.ways;
+  problem.split.chunk = kernel.epilogue.split.chunk.as_constant().value_or(0);
+  return problem;
+}
+
+}  // namespace
+}  // namespace driver
+
+const KernelMetadata& Kernel::metadata() const { return state_->metadata; }
+
+Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
+  const driver::FoundState& found = *state_->found;
+  CODETTA_CHECK_OK(device_supports(found.target));
+  CODETTA_TRY(driver::Problem problem, driver::make_problem(arguments));
+  CODETTA_CHECK_OK(driver::check_same_program(found, problem));
+  CODETTA_TRY(package::PackageRef package, state_->package());
+  std::vector<runtime::KernelEntry> entries;
+  for (const package::Kernel& kernel : package->kernels) {
+    CODETTA_TRY(driver::LoadedKernel loaded, found.context->load(kernel, found.target.isa));
+    entries.push_back(std::move(loaded.entry));
+  }
+  CODETTA_TRY(runtime::Bindings bindings, driver::make_bindings(*package, problem));
+  if (arguments.packed_B != nullptr) bindings.packed_b[0] = arguments.packed_B->state().packed;
+  runtime::ExecutionOptions options;
+  options.pool = found.context->pool;
+  options.allocator = found.context->allocator;
+  CODETTA_TRY(runtime::Execution execution, runtime::Execution::make(package, std::move(entries), std::move(bindings), options));
+  return driver::ExecutionState::make(std::move(execution), state_);
+}
+
+Result<void> Kernel::run(const GemmArguments& arguments, Stream stream) const {
+  CODETTA_TRY(Execution execution, prepare(arguments));
+  execution.run(stream);
+  return {};
+}
+
+Result<PackedTensor> Kernel::pack(const TensorView& B) const {
+  CODETTA_TRY(const package::PackageRef package, state_->package());
+  const package::Kernel& kernel = package->kernels[0];
+  CODETTA_TRY(const runtime::cpu::GemmProblem problem, driver::packing_problem(kernel, B));
+  const size_t size = runtime::cpu::packed_size(kernel.config, problem);
+  if (size == 0) {
+    return diag::error(diag::Code::not_packable, "this kernel reads B where it lies")
+        .reason(state_->metadata.name + " has no packed form of B")
+        .help("pack with a kernel of the packed family; metadata().family says which it is");
+  }
+  const driver::FoundState& found = *state_->found;
+  auto packed = std::make_shared<runtime::cpu::PackedB>();
+  CODETTA_TRY(packed->bytes, Tensor::make(DType::u8, {static_cast<int64_t>(size)}, *found.context->allocator));
+  runtime::cpu::pack_b(kernel.config, problem, found.context->pool, packed->bytes.data());
+  auto state = std::make_shared<driver::PackedState>();
+  state->packed = std::move(packed);
+  state->layout = driver::packed_layout(state->packed->bytes.data());
+  return driver::PackedState::make(std::move(state));
+}
+
+void Execution::run(Stream) { state_->execution.run(); }
+int64_t Execution::workspace_size() const { return state_->execution.workspace_size(); }
+Result<void> Execution::set_workspace(void* memory, int64_t bytes) { return state_->execution.set_workspace(memory, bytes); }
+bool Execution::interpreted() const { return state_->execution.interpreted(); }
+
+const std::string& PackedTensor::layout() const { return state_->layout; }
+int64_t PackedTensor::byte_size() const { return static_cast<int64_t>(state_->packed->bytes.byte_size()); }
+
+std::string PackedTensor::serialize() const {
+  const Tensor& bytes = state_->packed->bytes;
+  return {static_cast<const char*>(bytes.data()), bytes.byte_size()};
+}
+
+namespace {
+Error damaged(std::string reason) {
+  return diag::error(diag::Code::packed_damaged, "packed weights are damaged")
+      .reason(std::move(reason))
+      .help("pack the weights again with Kernel::pack");
+}
+}  // namespace
+
+Result<PackedTensor> PackedTensor::deserialize(std::string_view bytes) {
+  if (bytes.size() < sizeof(runtime::cpu::PackedHeader)) return damaged(fmt::format("{} bytes are too few for a header", bytes.size()));
+  auto packed = std::make_shared<runtime::cpu::PackedB>();
+  CODETTA_TRY(packed->bytes, Tensor::make(DType::u8, {static_cast<int64_t>(bytes.size())}));
+  std::memcpy(packed->bytes.data(), bytes.data(), bytes.size());
+  if (!runtime::cpu::packed_intact(packed->bytes.data(), bytes.size())) return damaged("size, header or digest do not agree");
+  auto state = std::make_shared<driver::PackedState>();
+  state->layout = driver::packed_layout(packed->bytes.data());
+  state->packed = std::move(packed);
+  return driver::PackedState::make(std::move(state));
+}
+
+}  // namespace codetta

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts of this machine for the cost model.
+#include "driver/machine.hpp"
+
+#include "types/machine.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace codetta::driver {
+namespace {
+
+// Cores that split each 512-bit operation in two halves: AMD family 19h (Zen 4) issues one 512-bit FMA a clock, not two.
+bool halves_512_bit() {
+#if defined(__x86_64__)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != signature_AMD_ebx) return false;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
+  const unsigned base = (eax >> 8) & 0xF;
+  const unsigned family = base == 0xF ? base + ((eax >> 20) & 0xFF) : base;
+  return family == 0x19;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+plan::MachineFacts machine_facts(CpuIsa isa, int cores) {
+  const types::CpuFacts facts = types::read_cpu_facts();
+  plan::MachineFacts machine;
+  machine.isa = isa;
+  machine.cores = cores;
+  machine.l1 = facts.l1d;
+  machine.l2 = facts.l2;
+  machine.l3 = facts.l3;
+  machine.fma_vectors_per_clock = isa == CpuIsa::generic ? 1 : 2;
+  if (types::isa_info(isa).vector_bytes == 64 && halves_512_bit()) machine.fma_vectors_per_clock = 1;
+  return machine;
+}
+
+}  // namespace codetta::driver

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments of a GEMM checked and bound.
+#include "driver/problem.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "driver/epilogue_access.hpp"
+#include "opt/pipeline.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::driver {
+namespace {
+
+Result<void> check_factor(const char* name, const TensorView& view) {
+  if (view.rank() == 2 || view.rank() == 3) return {};
+  return diag::error(diag::Code::gemm_size, fmt::format("{} must have 2 or 3 dimensions, not {}", name, view.rank()))
+      .reason(fmt::format("{} is {}", name, view.describe()))
+      .help("pass [rows, columns], or [batch, rows, columns]");
+}
+
+Result<void> check_shapes(const TensorView& a, const TensorView& b) {
+  CODETTA_CHECK_OK(check_factor("A", a));
+  CODETTA_CHECK_OK(check_factor("B", b));
+  const int64_t ka = a.size(a.rank() - 1), kb = b.size(b.rank() - 2);
+  if (ka != kb) {
+    return diag::error(diag::Code::matmul_shape, fmt::format("A has {} columns but B has {} rows", ka, kb))
+        .reason(fmt::format("A is {}, B is {}", a.describe(), b.describe()))
+        .help("A must be [M, K] and B [K, N]; pass B.transposed() if B lies as [N, K]");
+  }
+  if (a.rank() == 3 && b.rank() == 3 && a.size(0) != b.size(0) && a.size(0) != 1 && b.size(0) != 1) {
+    return diag::error(diag::Code::matmul_shape, fmt::format("A has {} batch items but B has {}", a.size(0), b.size(0)))
+        .reason(fmt::format("A is {}, B is {}", a.describe(), b.describe()))
+        .help("give both the same batch size, or pass one matrix of rank 2 for all batch items");
+  }
+  return {};
+}
+
+int64_t batch_stride(const TensorView& view) { return view.rank() == 3 && view.size(0) != 1 ? view.stride(0) : 0; }
+
+plan::GemmShape shape_of(const TensorView& a, const TensorView& b, const ir::GemmFacts& facts) {
+  plan::GemmShape shape;
+  shape.batch = facts.batch;
+  shape.m = facts.m;
+  shape.n = facts.n;
+  shape.k = facts.k;
+  shape.a = facts.a;
+  shape.b = facts.b;
+  shape.accumulator = facts.accumulator;
+  shape.a_batch_stride = batch_stride(a);
+  shape.a_row_stride = a.stride(a.rank() - 2);
+  shape.a_k_stride = a.stride(a.rank() - 1);
+  shape.b_batch_stride = batch_stride(b);
+  shape.b_k_stride = b.stride(b.rank() - 2);
+  shape.b_col_stride = b.stride(b.rank() - 1);
+  return shape;
+}
+
+bool unit_stride(const TensorView& view) {
+  const int rank = view.rank();
+  return rank == 0 || view.size(rank - 1) <= 1 || view.stride(rank - 1) == 1;
+}
+
+Result<std::shared_ptr<const ir::EpilogueFunction>> epilogue_function(const EpilogueArguments& arguments) {
+  if (arguments.epilogue()) return epilogue_of(*arguments.epilogue());
+  static const Result<Epilogue> identity = Epilogue::parse("def identity(accum):\n    D = accum\n    return D\n", "<identity>");
+  if (!identity) return identity.error();
+  return epilogue_of(*identity);
+}
+
+}  // namespace
+
+DType scalar_dtype(const ArgumentValue& value, DType accumulator) {
+  if (std::holds_alternative<bool>(value.value())) return DType::boolean;
+  if (const auto* integer = std::get_if<int64_t>(&value.value())) {
+    return *integer >= INT32_MIN && *integer <= INT32_MAX ? DType::i32 : DType::i64;
+  }
+  return accumulator == DType::f64 ? DType::f64 : DType::f32;
+}
+
+codetta::cpu::ScalarValue scalar_value(const ArgumentValue& value, DType dtype) {
+  codetta::cpu::ScalarValue result{};
+  if (const auto* flag = std::get_if<bool>(&value.value())) {
+    result.u = *flag ? 1 : 0;
+  } else if (const auto* integer = std::get_if<int64_t>(&value.value())) {
+    result.i = *integer;
+  } else if (const auto* number = std::get_if<double>(&value.value())) {
+    if (dtype == DType::f64) {
+      result.d = *number;
+    } else {
+      result.f = static_cast<float>(*number);
+    }
+  }
+  return result;
+}
+
+Result<Problem> make_problem(const GemmArguments& arguments) {
+  Problem problem;
+  CODETTA_CHECK_OK(check_shapes(arguments.A, arguments.B));
+  problem.a = arguments.A;
+  problem.b = arguments.B;
+  CODETTA_TRY(problem.function, epilogue_function(arguments.epilogue));
+
+  ir::GemmFacts& facts = problem.facts;
+  facts.a = arguments.A.dtype();
+  facts.b = arguments.B.dtype();
+  facts.accumulator = arguments.accumulator.value_or(ir::default_accumulator(facts.a, facts.b));
+  facts.batched = arguments.A.rank() == 3 || arguments.B.rank() == 3;
+  const int64_t batch_a = arguments.A.rank() == 3 ? arguments.A.size(0) : 1;
+  const int64_t batch_b = arguments.B.rank() == 3 ? arguments.B.size(0) : 1;
+  facts.batch = batch_a == 1 ? batch_b : batch_a;
+  facts.m = arguments.A.size(arguments.A.rank() - 2);
+  facts.k = arguments.A.size(arguments.A.rank() - 1);
+  facts.n = arguments.B.size(arguments.B.rank() - 1);
+  facts.round_as_unfused = arguments.rounding == Rounding::AsUnfused;
+
+  std::vector<ir::BoundArgument> bound;
+  const auto add = [&](const std::string& name, const ArgumentValue& value) {
+    ir::BoundArgument argument;
+    argument.name = name;
+    if (const TensorView* tensor = value.tensor()) {
+      argument.dtype = tensor->dtype();
+      argument.shape = tensor->shape();
+      problem.tensors.emplace(name, *tensor);
+    } else {
+      argument.is_scalar = true;
+      argument.dtype = scalar_dtype(value, facts.accumulator);
+      problem.scalars.emplace(name, value);
+    }
+    bound.push_back(std::move(argument));
+  };
+  for (const NamedArgument& argument : arguments.epilogue.arguments()) add(argument.name, argument.value);
+  if (arguments.out) {
+    facts.has_out = true;
+    facts.out = arguments.out->dtype();
+    facts.out_shape = arguments.out->shape();
+    const auto d = problem.tensors.find("D");
+    if (d == problem.tensors.end()) {
+      problem.tensors.emplace("D", *arguments.out);
+    } else if (!(d->second == *arguments.out)) {
+      return diag::error(diag::Code::output_d, "out and the bound D are different tensors")
+          .reason(fmt::format("out is {} and D is {}; where D is returned both name one view", arguments.out->describe(), d->second.describe()))
+          .help("bind D only once: leave out `out`, or leave out D");
+    }
+  }
+  CODETTA_TRY(problem.bound, ir::bind_epilogue(*problem.function, bound, facts));
+  CODETTA_TRY(problem.graph, opt::optimize(problem.bound));
+  problem.shape = shape_of(problem.a, problem.b, facts);
+  problem.shape.b_packed = arguments.packed_B != nullptr;
+
+  const auto layout = [&](const std::string& name) {
+    const auto tensor = problem.tensors.find(name);
+    problem.layouts.push_back({tensor == problem.tensors.end() || unit_stride(tensor->second)});
+  };
+  for (size_t i = 2; i < problem.graph.inputs().size(); ++i) layout(problem.graph.inputs()[i].name);
+  for (const ir::GraphOutput& output : problem.graph.outputs()) layout(output.name);
+  return problem;
+}
+
+}  // namespace codetta::driver

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Execution: steps resolved to engine calls once, then run.
+#include "runtime/execution.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/checked.hpp"
+#include "diag/diagnostic.hpp"
+#include "runtime/checks.hpp"
+#include "runtime/cpu/gemm.hpp"
+#include "runtime/cpu/module.hpp"
+#include "runtime/cpu/tape.hpp"
+#include "runtime/launch.hpp"
+
+namespace codetta::runtime {
+
+using package::Buffer;
+using package::Package;
+
+struct Execution::State {
+  package::PackageRef package;
+  std::vector<KernelEntry> kernels;
+  Bindings bindings;
+  ExecutionOptions options;
+  Symbols symbols;
+  std::vector<Launch> launches;
+  std::vector<std::optional<int64_t>> temporary_offset;  // by buffer
+  int64_t temporary_bytes = 0;
+  int64_t engine_bytes = 0;
+  Tensor own_workspace;
+  std::byte* workspace = nullptr;
+
+  [[nodiscard]] int64_t bytes() const { return temporary_bytes + engine_bytes; }
+  Result<void> prepare();
+  Result<void> add_temporary(const package::Allocate& step);
+  void place(std::byte* memory);
+};
+
+namespace {
+
+Error overflow(const std::string& what) {
+  return diag::error(diag::Code::tensor_overflow, fmt::format("the size of {} overflows", what))
+      .reason("the product of its sizes exceeds 2^63 bytes")
+      .help("use smaller sizes");
+}
+
+}  // namespace
+
+Result<void> Execution::State::add_temporary(const package::Allocate& step) {
+  const Buffer& buffer = package->buffers[step.buffer];
+  const auto offset = step.offset.evaluate(symbols);
+  Dims shape;
+  for (const types::Dim& dim : buffer.shape) {
+    const auto size = dim.evaluate(symbols);
+    if (!size) return overflow("temporary " + buffer.name);
+    shape.push_back(*size);
+  }
+  int64_t bytes = dtype_size(buffer.dtype);
+  for (int i = 0; i < shape.rank(); ++i) {
+    const auto product = base::checked_mul(bytes, shape[i]);
+    if (!product) return overflow("temporary " + buffer.name);
+    bytes = *product;
+  }
+  const auto end = offset ? base::checked_add(*offset, bytes) : std::nullopt;
+  if (!end) return overflow("temporary " + buffer.name);
+  temporary_offset[step.buffer] = *offset;
+  temporary_bytes = std::max(temporary_bytes, base::round_up(*end, int64_t{64}));
+  // The address is filled in by place(); a non-null stand-in keeps the view valid until then.
+  alignas(64) static std::byte nowhere[64];
+  CODETTA_TRY(bindings.tensors[step.buffer], TensorView::make(static_cast<void*>(nowhere), buffer.dtype, shape));
+  return {};
+}
+
+Result<void> Execution::State::prepare() {
+  temporary_offset.resize(package->buffers.size());
+  for (const package::Step& step : package->steps) {
+    if (const auto* define = std::get_if<package::DefineSymbol>(&step)) {
+      CODETTA_CHECK_OK(define_symbol(*package, *define, bindings.tensors[define->buffer], symbols));
+    } else if (const auto* check = std::get_if<package::Check>(&step)) {
+      if (options.checked) CODETTA_CHECK_OK(check_guard(*package, check->guard, bindings.tensors, symbols));
+    } else if (const auto* allocate = std::get_if<package::Allocate>(&step)) {
+      CODETTA_CHECK_OK(add_temporary(*allocate));
+    } else if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) {
+      CODETTA_TRY(Launch made, Launch::make(*package, *launch, bindings, kernels[launch->kernel], symbols, options.pool->size()));
+      engine_bytes = std::max(engine_bytes, static_cast<int64_t>(made.workspace_bytes));
+      launches.push_back(std::move(made));
+    }
+    // Free needs nothing: offsets were planned. Comment and Return are for the other consumers of steps.
+  }
+  return {};
+}
+
+// Points temporaries into `memory` and lets every launch recompute the addresses that depend on them.
+void Execution::State::place(std::byte* memory) {
+  workspace = memory;
+  for (size_t i = 0; i < temporary_offset.size(); ++i) {
+    if (!temporary_offset[i]) continue;
+    TensorView& view = bindings.tensors[i];
+    auto moved = TensorView::make(static_cast<void*>(memory + *temporary_offset[i]), view.dtype(), view.shape());
+    if (moved) view = *moved;
+  }
+  for (Launch& launch : launches) launch.resolve(bindings);
+}
+
+Execution::Execution(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Execution::Execution(Execution&&) noexcept = default;
+Execution& Execution::operator=(Execution&&) noexcept = default;
+Execution::~Execution() = default;
+
+Result<Execution> Execution::make(package::PackageRef package, std::vector<KernelEntry> kernels, Bindings bindings,
+                                  const ExecutionOptions& options) {
+  auto state = std::make_unique<State>();
+  state->package = std::move(package);
+  state->kernels = std::move(kernels);
+  state->bindings = std::move(bindings);
+  state->options = options;
+  CODETTA_CHECK_OK(state->prepare());
+  if (state->bytes() != 0) {
+    CODETTA_TRY(state->own_workspace, Tensor::make(DType::u8, {state->bytes()}, *options.allocator));
+  }
+  state->place(static_cast<std::byte*>(state->own_workspace.data()));
+  return Execution(std::move(state));
+}
+
+void Execution::run() {
+  State& state = *state_;
+  std::byte* scratch = state.workspace == nullptr ? nullptr : state.workspace + state.temporary_bytes;
+  for (Launch& launch : state.launches) launch.run(state.options.pool, scratch);
+}
+
+int64_t Execution::workspace_size() const { return state_->bytes(); }
+
+Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
+  if (memory == nullptr && state_->bytes() != 0) {
+    return diag::error(diag::Code::tensor_null, "the workspace is null")
+        .reason(fmt::format("{} bytes are needed", state_->bytes()))
+        .help("pass memory of workspace_size() bytes");
+  }
+  if (reinterpret_cast<uintptr_t>(memory) % 64 != 0) {
+    return diag::error(diag::Code::tensor_misaligned, "the workspace is not aligned to 64 bytes")
+        .reason(fmt::format("its address is {} modulo 64", reinterpret_cast<uintptr_t>(memory) % 64))
+        .help("allocate it with an alignment of Execution::workspace_alignment");
+  }
+  if (bytes < state_->bytes()) {
+    return diag::error(diag::Code::workspace_small, "the workspace is too small")
+        .reason(fmt::format("{} bytes are given, {} are needed", bytes, state_->bytes()))
+        .help("pass at least workspace_size() bytes");
+  }
+  state_->own_workspace = Tensor();
+  state_->place(static_cast<std::byte*>(memory));
+  return {};
+}
+
+bool Execution::interpreted() const {
+  return std::any_of(state_->launches.begin(), state_->launches.end(), [](const Launch& launch) { return launch.interpreted(); });
+}
+
+}  // namespace codetta::runtime
