@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions between element types: widen_<dtype> after a load, narrow_<dtype> before a store (one rounding), and
+// ct_cast's truncating forms. They agree bit for bit with src/types/convert.hpp (NaN payloads apart).
+#pragma once
+
+#include "device/cpu/vec.h"
+
+namespace codetta::cpu {
+
+//% widen_bool
+CODETTA_FN boolv widen_bool(u8v raw) { return widen_mask(raw != u8v{}); }
+
+//% narrow_bool
+CODETTA_FN u8v narrow_bool(boolv x) { return __builtin_convertvector(x & 1, u8v); }
+
+//% to_bool
+// Nonzero and NaN are true.
+template <class V>
+CODETTA_FN boolv to_bool(V x) {
+  return widen_mask(x != V{});
+}
+
+//% bool_to
+template <class V>
+CODETTA_FN V bool_to(boolv x) {
+  return __builtin_convertvector(x & 1, V);
+}
+
+//% convert_to
+// Between integers: wraps. To floats: one rounding.
+template <class To, class V>
+CODETTA_FN To convert_to(V x) {
+  return __builtin_convertvector(x, To);
+}
+
+//% widen_bf16
+CODETTA_FN f32v widen_bf16(u16v raw) { return (f32v)(__builtin_convertvector(raw, u32v) << 16); }
+
+//% narrow_bf16
+// To nearest even on the bits; a NaN keeps its sign and becomes quiet.
+CODETTA_FN u16v narrow_bf16(f32v x) {
+  const u32v b = (u32v)x;
+  const u32v r = (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
+  return __builtin_convertvector(x == x ? r : ((b >> 16) | 0x40u), u16v);
+}
+
+//% widen_small
+// A float with `man` fraction bits and exponent bias `bias`; codes from `special` on are inf (fraction 0) or NaN.
+template <int man, int bias, u32 special, int width>
+CODETTA_FN f32v widen_small(u32v code) {
+  const u32v sign = (code >> (width - 1)) << 31;
+  const u32v m = code & ((1u << (width - 1)) - 1);
+  const f32v tiny = __builtin_convertvector((i32v)m, f32v) * (1.0f / (f32)(1u << (bias - 1)) / (f32)(1u << man));
+  const u32v normal = (m << (23 - man)) + ((127u - bias) << 23);
+  u32v b = m < (1u << man) ? (u32v)tiny : normal;
+  b = m >= special ? (m << (23 - man)) | 0x7f800000u : b;
+  return (f32v)(b | sign);
+}
+
+//% narrow_small
+// To nearest even. Magnitudes that round beyond `largest` give `overflow`; NaN gives `nan`.
+template <int man, int bias, u32 largest, u32 overflow, u32 nan, int width>
+CODETTA_FN u32v narrow_small(f32v x) {
+  const u32v b = (u32v)x & 0x7fffffffu;
+  const u32v sign = ((u32v)x >> 31) << (width - 1);
+  const u32v normal = ((b + ((1u << (22 - man)) - 1) + ((b >> (23 - man)) & 1u)) >> (23 - man)) - ((127u - bias) << man);
+  const f32 magic = (f32)(1u << 23) * (1.0f / (f32)(1u << (bias - 1)) / (f32)(1u << man));
+  const u32v tiny = (u32v)((f32v)b + magic) - (u32v)splat<f32v>(magic);
+  u32v r = b < ((128u - bias) << 23) ? tiny : normal;
+  r = r > largest ? splat<u32v>(overflow) : r;
+  r = b > 0x7f800000u ? splat<u32v>(nan) : r;
+  return r | sign;
+}
+
+//% widen_f16
+CODETTA_FN f32v widen_f16(u16v raw) {
+#if defined(__F16C__) && CODETTA_LANES >= 4
+  f32v x;
+  asm("vcvtph2ps %1, %0" : "=v"(x) : "v"(raw));
+  return x;
+#else
+  return widen_small<10, 15, 0x7c00, 16>(__builtin_convertvector(raw, u32v));
+#endif
+}
+
+//% narrow_f16
+CODETTA_FN u16v narrow_f16(f32v x) {
+#if defined(__F16C__) && CODETTA_LANES >= 8
+  u16v r;
+  asm("vcvtps2ph $0, %1, %0" : "=v"(r) : "v"(x));
+  return r;
+#else
+  return __builtin_convertvector((narrow_small<10, 15, 0x7bff, 0x7c00, 0x7e00, 16>(x)), u16v);
+#endif
+}
+
+//% widen_f8e4m3
+CODETTA_FN f32v widen_f8e4m3(u8v raw) { return widen_small<3, 7, 0x7f, 8>(__builtin_convertvector(raw, u32v)); }
+
+//% narrow_f8e4m3
+CODETTA_FN u8v narrow_f8e4m3(f32v x) {
+  return __builtin_convertvector((narrow_small<3, 7, 0x7e, 0x7e, 0x7f, 8>(x)), u8v);
+}
+
+//% widen_f8e5m2
+CODETTA_FN f32v widen_f8e5m2(u8v raw) { return widen_small<2, 15, 0x7c, 8>(__builtin_convertvector(raw, u32v)); }
+
+//% narrow_f8e5m2
+CODETTA_FN u8v narrow_f8e5m2(f32v x) {
+  return __builtin_convertvector((narrow_small<2, 15, 0x7b, 0x7b, 0x7e, 8>(x)), u8v);
+}
+
+//% to_odd
+// f64 to f32 rounded to odd: a further rounding to a format of at most 22 bits is then the only one.
+CODETTA_FN f32v to_odd(f64v x) {
+  const f32v near = __builtin_convertvector(x, f32v);
+  const f64v back = __builtin_convertvector(near, f64v);
+  const f64v ax = (f64v)((u64v)x & (~u64v{} >> 1)), ab = (f64v)((u64v)back & (~u64v{} >> 1));
+  const u32v b = (u32v)near;
+  const boolv inexact = widen_mask(ax != ab) & ~widen_mask(x != x);
+  const boolv up = widen_mask(ab > ax);
+  const u32v down = b - (u32v)(up & 1);  // towards zero; from inf to the largest finite
+  return (f32v)(inexact ? (down | 1u) : b);
+}
+
+//% exact_or_odd
+// Integers of 32 (To = f32) or 64 bits (To = f64) as floats such that one rounding to at most 22 bits may follow: the
+// bits that the float cannot hold go into the last one that it can.
+template <class To, class V>
+CODETTA_FN To exact_or_odd(V x) {
+  constexpr int dropped = sizeof(element<V>) == 4 ? 8 : 11;
+  constexpr element<V> mask = ((element<V>)1 << dropped) - 1;
+  const V lost = (V)((x & mask) != V{}) & (mask + 1);
+  const V top = x >> (sizeof(element<V>) * 8 - 1 - dropped);  // 0 or -1: it fits
+  const auto small = (top == V{}) | (top == ~V{});
+  return __builtin_convertvector(small ? x : ((x & ~mask) | lost), To);
+}
+
+//% nearest_even
+// Rounds to integral values; |x| >= 2^23 (f32), 2^52 (f64), inf and NaN are returned as they are.
+CODETTA_FN f32v nearest_even(f32v x) {
+  const u32v sign = (u32v)x & 0x80000000u;
+  const f32v a = (f32v)((u32v)x & 0x7fffffffu);
+  const f32v r = (a + 0x1p23f) - 0x1p23f;
+  return (f32v)((u32v)(a < splat<f32v>(0x1p23f) ? r : a) | sign);
+}
+CODETTA_FN f64v nearest_even(f64v x) {
+  const u64v sign = (u64v)x & ~(~u64v{} >> 1);
+  const f64v a = (f64v)((u64v)x & (~u64v{} >> 1));
+  const f64v r = (a + 0x1p52) - 0x1p52;
+  return (f64v)((u64v)(a < splat<f64v>(0x1p52) ? r : a) | sign);
+}
+
+//% truncate_to
+// Float to integer: towards zero, saturating, NaN gives 0. The bounds are exact in both float types.
+template <class To, class V>
+CODETTA_FN To truncate_to(V x) {
+  using E = element<To>;
+  constexpr bool is_signed = (E)-1 < (E)0;
+  constexpr int bits = (int)sizeof(E) * 8 - (is_signed ? 1 : 0);
+  constexpr element<V> above = (element<V>)((u64)1 << (bits - 1)) * 2;  // the first value that is too large
+  constexpr element<V> below = is_signed ? -above : 0;
+  constexpr E top = (E)(((((u64)1 << (bits - 1)) - 1) << 1) + 1);
+  const boolv high = widen_mask(x >= splat<V>(above));
+  const boolv in = widen_mask(x > splat<V>(below)) & ~high;
+  const boolv low = widen_mask(x <= splat<V>(below));
+  const V safe = select(in, x, V{});
+  To r;
+  if constexpr (sizeof(E) < 4) r = __builtin_convertvector(__builtin_convertvector(safe, i32v), To);
+  else r = __builtin_convertvector(safe, To);
+  r = select(high, splat<To>(top), r);
+  if constexpr (is_signed) r = select(low, splat<To>((E)(-top - 1)), r);
+  return r;
+}
+
+//% round_to
+// Float to integer as an implicit store does it: to nearest even, saturating, NaN gives 0.
+template <class To, class V>
+CODETTA_FN To round_to(V x) {
+  return truncate_to<To>(nearest_even(x));
+}
+
+//% .
+}  // namespace codetta::cpu

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// TileFragment: what an emitted epilogue sees of one rectangle of finished accumulators (Tile in abi.h).
+//
+// The Fragment concept, which every target implements. A Fragment stands at a position of the root space and holds
+// `lanes` consecutive columns of one row, of which the first n are valid. Emitted code never assumes more: it is
+// written in nests (uniform values once, per-row values at each row, the rest at each position), and a target whose
+// threads hold several rows walks the positions it holds. A Fragment f offers
+//   position      f.batch_index(), f.row_index() (uniform in the position), f.col_index() (one per lane), f.valid_here()
+//   accum         f.accum<V>(part), f.accum_strided<V>(part): the accumulators here; the latter where columns of one
+//                 part need not be adjacent
+//   refs          f.ref<E>(k): operand k (affine: terms batch, row, column); an indexed one is its data pointer
+//   loads         of raw elements, widened by the caller: load_full, load_full_strided; load_row, load_row_strided (one
+//                 value per column); load_column (one per row) and load_scalar, both in every lane; load_indexed (per-row
+//                 base plus a column function)
+//   results       result_row, result_column, result_all: final values of a reduction of an earlier phase
+//   stores        put_full, put_full_strided, put_row, put_row_strided, put_one (column and scalar class), put_indexed
+//   once-only     owns_row(ref), owns_column(ref), owns_scalar(ref): whether this tile writes a row-, column- or
+//                 scalar-class store
+//   reductions    reduce_row(k, reducer) and reduce_all(k, reducer) write the tile's partial; reduce_column folds into
+//                 the tile's own row of partials, which begins with its first row. Only valid lanes enter.
+// No element outside the tile's valid extent is touched (accumulators excepted, see Tile).
+#pragma once
+
+#include "device/cpu/convert.h"
+#include "device/cpu/math.h"
+#include "device/cpu/reduce.h"
+
+namespace codetta::cpu {
+
+//% Ref
+// An operand seen from the tile's first element; held in registers, so that stores cannot change it.
+template <class E>
+struct Ref {
+  E* p;
+  i64 row_stride, col_stride, batch_stride;
+};
+
+//% deinterleave
+// Every second element from x[odd] of the 2 * lanes elements in x and y.
+CODETTA_FN f32v deinterleave(f32v x, f32v y, i64 odd) {
+#if defined(__AVX512F__)
+  const i32v index = iota<i32v>() * 2 + splat<i32v>((i32)odd);
+  f32v r = x;
+  asm("vpermt2ps %2, %1, %0" : "+v"(r) : "v"(index), "v"(y));
+  return r;
+#else
+  f32v r;
+  for (int i = 0; i < lanes / 2; ++i) r[i] = x[2 * i + odd];
+  for (int i = 0; i < lanes / 2; ++i) r[lanes / 2 + i] = y[2 * i + odd];
+  return r;
+#endif
+}
+
+//% TileFragment +end_TileFragment
+struct TileFragment {
+  EpilogueArgs args;
+  Tile tile;
+  i64 r, c, n;  // row and first column in the tile, valid lanes
+
+  CODETTA_MEMBER TileFragment(const EpilogueArgs& a, const Tile& t) : args(a), tile(t), r(0), c(0), n(lanes) {}
+  CODETTA_MEMBER void at_column(i64 column) {
+    c = column;
+    n = tile.cols - column < lanes ? tile.cols - column : lanes;
+  }
+//% batch_index
+  CODETTA_MEMBER i64v batch_index() const { return splat<i64v>(tile.batch); }
+//% row_index
+  CODETTA_MEMBER i64v row_index() const { return splat<i64v>(tile.row + r); }
+//% col_index
+  CODETTA_MEMBER i64v col_index() const { return iota<i64v>() + (tile.col + c); }
+//% valid_here
+  CODETTA_MEMBER boolv valid_here() const { return valid_lanes(n); }
+//% accum
+  template <class V>
+  CODETTA_MEMBER V accum(i64 part) const {
+    return load_all<V>((const element<V>*)tile.acc + (r * tile.acc_ld + c + part * tile.acc_part_stride));
+  }
+//% accum_strided
+  template <class V>
+  CODETTA_MEMBER V accum_strided(i64 part) const {
+    const i64 step = tile.acc_col_stride;
+    const element<V>* row = (const element<V>*)tile.acc + r * tile.acc_ld;
+    const element<V>* p = row + c * step + part * tile.acc_part_stride;
+    if (step == 1) return load_all<V>(p);
+    if constexpr (sizeof(V) == sizeof(f32v)) {
+      if (step == 2 && tile.acc_part_stride == 1 && n == lanes) {
+        const f32v x = load_all<f32v>(row + 2 * c), y = load_all<f32v>(row + 2 * c + lanes);
+        return (V)deinterleave(x, y, part);
+      }
+    }
+    return gather<V>(p, step, n);
+  }
+//% ref
+  template <class E>
+  CODETTA_MEMBER Ref<E> ref(int k) const {
+    const Operand& o = args.operands[k];
+    E* p = (E*)o.data + (tile.batch * o.stride[0] + tile.row * o.stride[1] + tile.col * o.stride[2]);
+    return {p, o.stride[1], o.stride[2], o.stride[0]};
+  }
+//% load_full
+  template <class V, class E>
+  CODETTA_MEMBER V load_full(const Ref<E>& o) const {
+    return load<V>(o.p + (r * o.row_stride + c), n);
+  }
+//% load_full_strided
+  template <class V, class E>
+  CODETTA_MEMBER V load_full_strided(const Ref<E>& o) const {
+    return gather<V>(o.p + (r * o.row_stride + c * o.col_stride), o.col_stride, n);
+  }
+//% load_row
+  template <class V, class E>
+  CODETTA_MEMBER V load_row(const Ref<E>& o) const {
+    return load<V>(o.p + c, n);
+  }
+//% load_row_strided
+  template <class V, class E>
+  CODETTA_MEMBER V load_row_strided(const Ref<E>& o) const {
+    return gather<V>(o.p + c * o.col_stride, o.col_stride, n);
+  }
+//% load_column
+  template <class V, class E>
+  CODETTA_MEMBER V load_column(const Ref<E>& o) const {
+    return splat<V>(o.p[r * o.row_stride]);
+  }
+//% load_scalar
+  template <class V, class E>
+  CODETTA_MEMBER V load_scalar(const Ref<E>& o) const {
+    return splat<V>(*o.p);
+  }
+//% load_indexed
+  // `row` already includes the batch and row terms; column_offset(col) is linear with step `unit` inside blocks of
+  // `block` columns.
+  template <class V, i64 block, class E, class F>
+  CODETTA_MEMBER V load_indexed(const E* row, i64 unit, F column_offset) const {
+    const i64 col = tile.col + c;
+    if (col % block + n <= block) {
+      const E* p = row + column_offset(col);
+      return unit == 1 ? load<V>(p, n) : gather<V>(p, unit, n);
+    }
+    E part[lanes] = {};
+    for (i64 i = 0; i < n; ++i) part[i] = row[column_offset(col + i)];
+    return load_all<V>(part);
+  }
+//% result_row
+  template <class V>
+  CODETTA_MEMBER V result_row(int k) const {
+    return splat<V>(((const element<V>*)args.results[k])[tile.batch * args.rows + tile.row + r]);
+  }
+//% result_column
+  template <class V>
+  CODETTA_MEMBER V result_column(int k) const {
+    return load<V>((const element<V>*)args.results[k] + (tile.batch * args.cols + tile.col + c), n);
+  }
+//% result_all
+  template <class V>
+  CODETTA_MEMBER V result_all(int k) const {
+    return splat<V>(*(const element<V>*)args.results[k]);
+  }
+//% put_full
+  template <class V, class E>
+  CODETTA_MEMBER void put_full(const Ref<E>& o, V v) const {
+    store(o.p + (r * o.row_stride + c), v, n);
+  }
+//% put_full_strided
+  template <class V, class E>
+  CODETTA_MEMBER void put_full_strided(const Ref<E>& o, V v) const {
+    scatter(o.p + (r * o.row_stride + c * o.col_stride), o.col_stride, v, n);
+  }
+//% put_row
+  template <class V, class E>
+  CODETTA_MEMBER void put_row(const Ref<E>& o, V v) const {
+    store(o.p + c, v, n);
+  }
+//% put_row_strided
+  template <class V, class E>
+  CODETTA_MEMBER void put_row_strided(const Ref<E>& o, V v) const {
+    scatter(o.p + c * o.col_stride, o.col_stride, v, n);
+  }
+//% put_one
+  template <class V, class E>
+  CODETTA_MEMBER void put_one(const Ref<E>& o, V v) const {
+    o.p[r * o.row_stride] = v[0];
+  }
+//% put_indexed
+  template <class V, i64 block, class E, class F>
+  CODETTA_MEMBER void put_indexed(E* row, i64 unit, F column_offset, V v) const {
+    const i64 col = tile.col + c;
+    if (col % block + n <= block) {
+      E* p = row + column_offset(col);
+      return unit == 1 ? store(p, v, n) : scatter(p, unit, v, n);
+    }
+    for (i64 i = 0; i < n; ++i) row[column_offset(col + i)] = v[i];
+  }
+//% owns_row
+  template <class E>
+  CODETTA_MEMBER bool owns_row(const Ref<E>& o) const {
+    return tile.tile_row == 0 && (tile.batch == 0 || o.batch_stride != 0);
+  }
+//% owns_column
+  template <class E>
+  CODETTA_MEMBER bool owns_column(const Ref<E>& o) const {
+    return tile.tile_col == 0 && (tile.batch == 0 || o.batch_stride != 0);
+  }
+//% owns_scalar
+  template <class E>
+  CODETTA_MEMBER bool owns_scalar(const Ref<E>& o) const {
+    return tile.tile_row == 0 && tile.tile_col == 0 && (tile.batch == 0 || o.batch_stride != 0);
+  }
+//% reduce_row
+  template <template <class> class R, class V>
+  CODETTA_MEMBER void reduce_row(int k, const R<V>& q) const {
+    q.put((element<V>*)args.partials[k] +
+          R<V>::width * ((tile.batch * args.tile_cols + tile.tile_col) * args.rows + tile.row + r));
+  }
+//% reduce_all
+  template <template <class> class R, class V>
+  CODETTA_MEMBER void reduce_all(int k, const R<V>& q) const {
+    q.put((element<V>*)args.partials[k] +
+          R<V>::width * ((tile.batch * args.tile_rows + tile.tile_row) * args.tile_cols + tile.tile_col));
+  }
+//% column_partials
+  template <class V, int width>
+  CODETTA_MEMBER element<V>* column_partials(int k) const {
+    return (element<V>*)args.partials[k] +
+           width * ((tile.batch * args.tile_rows + tile.tile_row) * args.cols + tile.col);
+  }
+//% reduce_column
+  template <class R, class V>
+  CODETTA_MEMBER void reduce_column(element<V>* partials, V v, boolv valid) const {
+    R q;
+    if (r != 0) q.take(partials + R::width * c, n);
+    q.add(v, valid);
+    q.give(partials + R::width * c, n);
+  }
+//% end_TileFragment
+};
+
+//% .
+}  // namespace codetta::cpu

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What differs between targets when an EpilogueProgram is printed: names of types and of conversions.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "emit/parts.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::emit {
+
+// One row per DType.
+struct TypeNames {
+  std::string_view value;    // what an instruction of this compute dtype holds: "f32v"; empty for storage-only dtypes
+  std::string_view raw;      // the vector a load gives: "u16v"
+  std::string_view element;  // of the tensor in memory: "u16"
+};
+
+struct Dialect {
+  std::string_view name;
+  const TypeNames* types;  // by DType
+  [[nodiscard]] const TypeNames& type(DType d) const { return types[static_cast<size_t>(d)]; }
+};
+const Dialect& cpu_dialect();
+
+Domain domain_of(DType compute);
+
+// Prints conversions and records the device functions they call. All texts are expressions.
+class Conversions {
+ public:
+  Conversions(const Dialect& dialect, std::set<PartLibrary::Request>& needs) : dialect_(dialect), needs_(needs) {}
+
+  std::string call(std::string_view function, DType domain, std::string_view arguments);
+  std::string templated(std::string_view function, DType to, std::string_view arguments);
+  // Between compute dtypes. Float to integer rounds to nearest even unless `truncate`.
+  std::string convert(std::string text, DType from, DType to, bool truncate);
+  // From a loaded raw vector of `stored` to the compute dtype `to`.
+  std::string widen(std::string text, DType stored, DType to);
+  // To the raw vector of `stored`, with one rounding.
+  std::string narrow(std::string text, DType from, DType stored);
+  // `text` of compute dtype `from` as if stored in `through` and loaded again, then as `to`.
+  std::string round_trip(std::string text, DType from, DType through, DType to, bool truncate);
+
+ private:
+  const Dialect& dialect_;
+  std::set<PartLibrary::Request>& needs_;
+};
+
+}  // namespace codetta::emit

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an EpilogueProgram to source text of one target.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "codetta/target.hpp"
+#include "package/cpu_gemm.hpp"
+#include "package/epilogue_program.hpp"
+
+namespace codetta::emit {
+
+// A self-contained translation unit: no includes, generator-made identifiers only, the same bytes for the same input.
+struct EmittedSource {
+  std::string text;
+  std::vector<std::string> gcc_flags;    // language, target and optimization; not -shared, -fPIC, output or input
+  std::vector<std::string> clang_flags;  // the same for Clang
+  std::string entry;                     // the extern "C" function to look up
+};
+
+// Every emitted library exports `extern "C" const char codetta_entry_digest[33]`, which holds the placeholder until the
+// cache puts the digest of the entry in its place (same length, so that nothing else moves).
+inline constexpr std::string_view entry_digest_symbol = "codetta_entry_digest";
+inline constexpr std::string_view entry_digest_placeholder = "codetta-entry-digest-placeholder";
+
+struct CpuEmitOptions {
+  CpuIsa isa = CpuIsa::generic;
+  bool strict = false;   // no contraction of a * b + c
+  bool comments = true;  // the program's line beside each value
+};
+
+// extern "C" void codetta_epilogue(const EpilogueArgs*, const Tile*) of device/cpu/abi.h.
+// Errors: E0901 if the program contradicts itself (decode() accepts no such program).
+Result<EmittedSource> emit_cpu_epilogue(const package::EpilogueProgram& program, const CpuEmitOptions& options);
+
+}  // namespace codetta::emit

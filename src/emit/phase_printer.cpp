@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// The c_like printer: one SSA value a line.
+#include "emit/phase_printer.hpp"
+
+#include <array>
+#include <bit>
+#include <numeric>
+
+#include "base/code_writer.hpp"
+#include "types/op.hpp"
+
+namespace codetta::emit {
+
+using base::CodeWriter;
+using package::Access;
+using package::Axis;
+using package::Inst;
+
+namespace {
+
+template <class... Pieces>
+std::string text(const Pieces&... pieces) {
+  return CodeWriter::text_of(pieces...);
+}
+
+std::string joined(const std::vector<std::string>& pieces, std::string_view between) {
+  std::string out;
+  for (const std::string& piece : pieces) {
+    if (!out.empty()) out += between;
+    out += piece;
+  }
+  return out;
+}
+
+std::string integer_literal(uint64_t bits, DType type) {
+  if (types::is_unsigned(type)) return text(bits, "ull");
+  const auto value = static_cast<int64_t>(bits);
+  if (value == std::numeric_limits<int64_t>::min()) return "(-9223372036854775807ll - 1)";
+  return text(value, "ll");
+}
+
+class PhasePrinter {
+ public:
+  PhasePrinter(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect, bool comments,
+               const AccumulatorText& accumulator, std::set<PartLibrary::Request>& needs, const Nests& nests)
+      : program_(program), phase_(program.phases[phase]), dialect_(dialect), comments_(comments), accumulator_(accumulator),
+        needs_(needs), nests_(nests), convert_(dialect, needs) {}
+
+  PhaseText print();
+
+ private:
+  // Values.
+  [[nodiscard]] const Inst& inst(uint32_t id) const { return phase_.insts[id]; }
+  std::string value_line(uint32_t id);
+  std::string value_text(uint32_t id);
+  std::string op_text(const Inst& in);
+  std::string argument(const Inst& in, int i, DType type);
+  std::string literal_text(const Inst& in);
+  std::string scalar_text(const Inst& in);
+  std::string load_text(const Inst& in);
+  std::string result_text(const Inst& in);
+  [[nodiscard]] std::string comment(uint32_t id) const;
+
+  // Operands.
+  std::string method(std::string_view name) {
+    needs_.emplace(name, Domain::Common);
+    return text("f.", name);
+  }
+  void print_operands(PhaseText& out);
+  void print_indexed(uint32_t operand, PhaseText& out);
+  [[nodiscard]] std::string index_of(const package::IndexTerm& term, std::string_view coordinate) const;
+  [[nodiscard]] std::string stride_name(uint32_t operand, size_t term) const { return text("o", operand, "_stride", term); }
+  [[nodiscard]] std::string row_pointer(uint32_t operand) const;
+  static int64_t block_of(const package::Operand& operand);
+  std::string unit_of(uint32_t operand) const;
+  std::string store_line(const package::Store& store);
+
+  // Reductions.
+  std::string reducer(const package::Reduction& reduction);
+  void print_reductions(PhaseText& out);
+
+  [[nodiscard]] std::string_view vector_of(DType type) const { return dialect_.type(type).value; }
+
+  const package::EpilogueProgram& program_;
+  const package::Phase& phase_;
+  const Dialect& dialect_;
+  bool comments_;
+  const AccumulatorText& accumulator_;
+  std::set<PartLibrary::Request>& needs_;
+  const Nests& nests_;
+  Conversions convert_;
+};
+
+std::string PhasePrinter::comment(uint32_t id) const {
+  if (!comments_) return {};
+  const Inst& in = inst(id);
+  std::string what;
+  switch (in.kind) {
+    case Inst::Kind::Op: what = types::op_info(in.op).name; break;
+    case Inst::Kind::Accumulator: what = text("accum ", in.index); break;
+    case Inst::Kind::Load:
+      what = text("load o", in.index, " ", types::dtype_traits(program_.operands[in.index].dtype).name);
+      break;
+    case Inst::Kind::Scalar: what = text("scalar a", in.index); break;
+    case Inst::Kind::Literal: what = "literal"; break;
+    case Inst::Kind::Result: what = text("result r", in.index); break;
+    case Inst::Kind::Extent: what = text("extent ", in.index); break;
+    case Inst::Kind::RowIndex: what = "row_index"; break;
+    case Inst::Kind::ColIndex: what = "col_index"; break;
+    case Inst::Kind::BatchIndex: what = "batch_index"; break;
+  }
+  if (in.kind == Inst::Kind::Op && in.op == types::Op::cast) what += text(" ", types::dtype_traits(in.aux).name);
+  if (in.kind == Inst::Kind::Op) {
+    for (int i = 0; i < in.arity; ++i) what += text(" v", in.in[i]);
+  }
+  return text("  // v", id, ": ", types::dtype_traits(in.type).name, " = ", what);
+}
+
+std::string PhasePrinter::value_line(uint32_t id) {
+  return text("const ", vector_of(inst(id).type), " v", id, " = ", value_text(id), ";", comment(id));
+}
+
+std::string PhasePrinter::value_text(uint32_t id) {
+  const Inst& in = inst(id);
+  switch (in.kind) {
+    case Inst::Kind::Op: return op_text(in);
+    case Inst::Kind::Accumulator: return convert_.convert(accumulator_(in.index), program_.accumulator, in.type, false);
+    case Inst::Kind::Load: return load_text(in);
+    case Inst::Kind::Scalar: return scalar_text(in);
+    case Inst::Kind::Literal: return literal_text(in);
+    case Inst::Kind::Result: return result_text(in);
+    case Inst::Kind::Extent: {
+      const std::string_view extent = in.index == 0 ? "batches" : in.index == 1 ? "rows" : "cols";
+      return convert_.convert(text("splat<i64v>(f.args.", extent, ")"), DType::i64, in.type, false);
+    }
+    case Inst::Kind::RowIndex: return convert_.convert(method("row_index") + "()", DType::i64, in.type, false);
+    case Inst::Kind::ColIndex: return convert_.convert(method("col_index") + "()", DType::i64, in.type, false);
+    case Inst::Kind::BatchIndex: return convert_.convert(method("batch_index") + "()", DType::i64, in.type, false);
+  }
+  return {};
+}
+
+std::string PhasePrinter::argument(const Inst& in, int i, DType type) {
+  return convert_.convert(text("v", in.in[i]), inst(in.in[i]).type, type, false);
+}
+
+// Operands mostly have the type that the op computes in (Inst::aux); dropout's and where's do not.
+std::string PhasePrinter::op_text(const Inst& in) {
+  using types::Op;
+  using types::OpRule;
+  const types::OpInfo& info = types::op_info(in.op);
+  const std::string function = text("ct_", info.name);
+  std::vector<std::string> arguments;
+  DType domain = in.type;
+  if (in.op == Op::cast) return convert_.round_trip(text("v", in.in[0]), inst(in.in[0]).type, in.aux, in.type, true);
+  if (in.op == Op::dropout) {
+    arguments = {argument(in, 0, in.type), argument(in, 1, DType::f32), argument(in, 2, DType::u64), argument(in, 3, DType::u64)};
+  } else if (info.rule == OpRule::compare) {
+    domain = types::is_bool(in.aux) ? DType::i32 : in.aux;  // true is above false; as lanes it is -1
+    arguments = {argument(in, 0, domain), argument(in, 1, domain)};
+  } else if (info.rule == OpRule::logical) {
+    for (int i = 0; i < in.arity; ++i) arguments.push_back(argument(in, i, DType::boolean));
+  } else {
+    const int first = in.op == Op::where ? 1 : 0;
+    if (first == 1) arguments.push_back(argument(in, 0, DType::boolean));
+    for (int i = first; i < in.arity; ++i) arguments.push_back(argument(in, i, in.type));
+  }
+  return convert_.call(function, domain, joined(arguments, ", "));
+}
+
+std::string PhasePrinter::literal_text(const Inst& in) {
+  const std::string_view v = vector_of(in.type);
+  if (in.type == DType::f32) {
+    return text("splat<", v, ">(", base::float_literal(std::bit_cast<float>(static_cast<uint32_t>(in.bits))), ")");
+  }
+  if (in.type == DType::f64) return text("splat<", v, ">(", base::double_literal(std::bit_cast<double>(in.bits)), ")");
+  if (types::is_bool(in.type)) return text("splat<", v, ">(", in.bits != 0 ? "-1" : "0", ")");
+  return text("splat<", v, ">(", integer_literal(in.bits, in.type), ")");
+}
+
+std::string PhasePrinter::scalar_text(const Inst& in) {
+  uint32_t slot = 0;
+  for (uint32_t i = 0; i < in.index; ++i) slot += program_.arguments[i].is_scalar ? 1 : 0;
+  const DType held = types::compute_dtype(program_.arguments[in.index].dtype);
+  const std::string_view field = held == DType::f32 ? "f" : held == DType::f64 ? "d" : types::is_unsigned(held) || types::is_bool(held) ? "u" : "i";
+  std::string s = text("f.args.scalars[", slot, "].", field);
+  if (types::is_bool(held)) s = text("-(i32)(", s, " != 0)");
+  return convert_.convert(text("splat<", vector_of(held), ">(", s, ")"), held, in.type, false);
+}
+
+std::string PhasePrinter::load_text(const Inst& in) {
+  const package::Operand& o = program_.operands[in.index];
+  const std::string_view raw = dialect_.type(o.dtype).raw;
+  std::string loaded;
+  std::string_view name;
+  switch (o.access) {
+    case Access::Full: name = o.unit_stride ? "load_full" : "load_full_strided"; break;
+    case Access::Row: name = o.unit_stride ? "load_row" : "load_row_strided"; break;
+    case Access::Column: name = "load_column"; break;
+    case Access::Scalar: name = "load_scalar"; break;
+    case Access::Indexed:
+      if ((variation_of(o) & by_column) == 0) {
+        loaded = text("splat<", raw, ">(*(", row_pointer(in.index), "))");
+      } else {
+        loaded = text(method("load_indexed"), "<", raw, ", ", block_of(o), "ll>(", row_pointer(in.index), ", ", unit_of(in.index), ", o",
+                      in.index, "_column)");
+      }
+  }
+  if (loaded.empty()) loaded = text(method(name), "<", raw, ">(o", in.index, ")");
+  return convert_.widen(std::move(loaded), o.dtype, in.type);
+}
+
+std::string PhasePrinter::result_text(const Inst& in) {
+  const package::Reduction& r = program_.reductions[in.index];
+  const std::string_view name = r.axis == package::ReduceAxis::Row      ? "result_row"
+                                : r.axis == package::ReduceAxis::Column ? "result_column"
+                                                                        : "result_all";
+  return convert_.convert(text(method(name), "<", vector_of(r.type), ">(", in.index, ")"), r.type, in.type, false);
+}
+
+std::string PhasePrinter::index_of(const package::IndexTerm& term, std::string_view coordinate) const {
+  std::string index(coordinate);
+  if (term.div != 1) index = text("(", index, " / ", term.div, ")");
+  if (term.mod != 0) index = text("(", index, " % ", term.mod, ")");
+  return index;
+}
+
+// The element at column 0 of the current row.
+std::string PhasePrinter::row_pointer(uint32_t operand) const {
+  std::string pointer = text("o", operand);
+  const package::Operand& o = program_.operands[operand];
+  for (size_t t = 0; t < o.terms.size(); ++t) {
+    if (o.terms[t].axis == Axis::Col) continue;
+    const std::string_view coordinate = o.terms[t].axis == Axis::Row ? "(f.tile.row + f.r)" : "f.tile.batch";
+    pointer += text(" + ", stride_name(operand, t), " * ", index_of(o.terms[t], coordinate));
+  }
+  return pointer;
+}
+
+// Column offsets are linear inside blocks of this many columns.
+int64_t PhasePrinter::block_of(const package::Operand& operand) {
+  int64_t block = 0;
+  for (const package::IndexTerm& term : operand.terms) {
+    if (term.axis != Axis::Col) continue;
+    if (term.div != 1) block = std::gcd(block, term.div);
+    else if (term.mod != 0) block = std::gcd(block, term.mod);
+  }
+  return block == 0 ? int64_t{1} << 62 : block;
+}
+
+std::string PhasePrinter::unit_of(uint32_t operand) const {
+  std::vector<std::string> strides;
+  const package::Operand& o = program_.operands[operand];
+  for (size_t t = 0; t < o.terms.size(); ++t) {
+    if (o.terms[t].axis == Axis::Col && o.terms[t].div == 1) strides.push_back(stride_name(operand, t));
+  }
+  return strides.empty() ? "0" : joined(strides, " + ");
+}
+
+void PhasePrinter::print_indexed(uint32_t operand, PhaseText& out) {
+  const package::Operand& o = program_.operands[operand];
+  const std::string_view element = dialect_.type(o.dtype).element;
+  out.setup.push_back(text(element, "* const o", operand, " = (", element, "*)f.args.operands[", operand, "].data;"));
+  std::vector<std::string> terms;
+  for (size_t t = 0; t < o.terms.size(); ++t) {
+    out.setup.push_back(text("const i64 ", stride_name(operand, t), " = f.args.operands[", operand, "].stride[", t, "];"));
+    if (o.terms[t].axis == Axis::Col) terms.push_back(text(stride_name(operand, t), " * ", index_of(o.terms[t], "col")));
+  }
+  if (terms.empty()) terms.emplace_back("col * 0");
+  out.setup.push_back(text("const auto o", operand, "_column = [=](i64 col) { return ", joined(terms, " + "), "; };"));
+}
+
+void PhasePrinter::print_operands(PhaseText& out) {
+  std::set<uint32_t> used;
+  for (const auto* list : {&nests_.uniform_values, &nests_.row_values, &nests_.full_values, &nests_.column_values}) {
+    for (const uint32_t id : *list) {
+      if (inst(id).kind == Inst::Kind::Load) used.insert(inst(id).index);
+    }
+  }
+  for (const package::Store& store : phase_.stores) used.insert(store.operand);
+  for (const uint32_t k : used) {
+    const package::Operand& o = program_.operands[k];
+    if (o.access == Access::Indexed) {
+      print_indexed(k, out);
+    } else {
+      const std::string_view element = dialect_.type(o.dtype).element;
+      needs_.emplace("ref", Domain::Common);
+      out.setup.push_back(text("const Ref<", element, "> o", k, " = f.ref<", element, ">(", k, ");"));
+    }
+  }
+}
+
+std::string PhasePrinter::store_line(const package::Store& store) {
+  const package::Operand& o = program_.operands[store.operand];
+  const std::string value = convert_.narrow(text("v", store.value), inst(store.value).type, o.dtype);
+  const std::string operand = text("o", store.operand);
+  switch (o.access) {
+    case Access::Full: return text(method(o.unit_stride ? "put_full" : "put_full_strided"), "(", operand, ", ", value, ");");
+    case Access::Row: return text(method(o.unit_stride ? "put_row" : "put_row_strided"), "(", operand, ", ", value, ");");
+    case Access::Column: return text("if (", method("owns_column"), "(", operand, ")) ", method("put_one"), "(", operand, ", ", value, ");");
+    case Access::Scalar: return text("if (", method("owns_scalar"), "(", operand, ")) ", method("put_one"), "(", operand, ", ", value, ");");
+    case Access::Indexed: break;
+  }
+  return text(method("put_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), "ll>(", row_pointer(store.operand), ", ",
+              unit_of(store.operand), ", ", operand, "_column, ", value, ");");
+}
+
+std::string PhasePrinter::reducer(const package::Reduction& reduction) {
+  static constexpr std::array<std::string_view, 4> names{"Sum", "Max", "Min", "LogSumExp"};
+  const std::string_view name = names[static_cast<size_t>(reduction.kind)];
+  needs_.emplace(name, domain_of(reduction.type));
+  return text(name, "<", vector_of(reduction.type), ">");
+}
+
+void PhasePrinter::print_reductions(PhaseText& out) {
+  if (nests_.reductions.empty()) return;
+  out.full.push_back(text("const boolv valid = ", method("valid_here"), "();"));
+  for (const uint32_t k : nests_.reductions) {
+    const package::Reduction& r = program_.reductions[k];
+    const std::string type = reducer(r);
+    const std::string value = convert_.convert(text("v", r.value), inst(r.value).type, r.type, false);
+    if (r.axis == package::ReduceAxis::Column) {
+      out.setup.push_back(text("auto* const p", k, " = ", method("column_partials"), "<", vector_of(r.type), ", ", type, "::width>(", k, ");"));
+      out.full.push_back(text(method("reduce_column"), "<", type, ">(p", k, ", ", value, ", valid);"));
+    } else {
+      const bool row = r.axis == package::ReduceAxis::Row;
+      (row ? out.row : out.setup).push_back(text(type, " q", k, ";"));
+      out.full.push_back(text("q", k, ".add(", value, ", valid);"));
+      (row ? out.row_end : out.end).push_back(text(method(row ? "reduce_row" : "reduce_all"), "(", k, ", q", k, ");"));
+    }
+  }
+}
+
+PhaseText PhasePrinter::print() {
+  PhaseText out;
+  print_operands(out);
+  for (const uint32_t id : nests_.uniform_values) out.setup.push_back(value_line(id));
+  for (const uint32_t i : nests_.scalar_stores) out.setup.push_back(store_line(phase_.stores[i]));
+  for (const uint32_t id : nests_.row_values) out.row.push_back(value_line(id));
+  for (const uint32_t i : nests_.column_stores) out.row.push_back(store_line(phase_.stores[i]));
+  for (const uint32_t id : nests_.full_values) out.full.push_back(value_line(id));
+  print_reductions(out);
+  for (const uint32_t i : nests_.full_stores) out.full.push_back(store_line(phase_.stores[i]));
+  for (const uint32_t id : nests_.column_values) out.column.push_back(value_line(id));
+  std::vector<std::string> guards;
+  for (const uint32_t i : nests_.row_stores) {
+    const package::Store& store = phase_.stores[i];
+    const std::string guard = text(method("owns_row"), "(o", store.operand, ")");
+    guards.push_back(guard);
+    out.column.push_back(text("if (", guard, ") ", store_line(store)));
+  }
+  out.column_guard = joined(guards, " || ");
+  out.has_full_work = nests_.has_full_work();
+  return out;
+}
+
+}  // namespace
+
+Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect, bool comments,
+                              const AccumulatorText& accumulator, std::set<PartLibrary::Request>& needs) {
+  CODETTA_TRY(const Nests nests, make_nests(program, phase));
+  return PhasePrinter(program, phase, dialect, comments, accumulator, needs, nests).print();
+}
+
+bool has_wide_values(const package::EpilogueProgram& program) {
+  const auto wide = [](DType d) { return types::bits(d) == 64; };
+  if (wide(program.accumulator)) return true;
+  for (const package::Operand& o : program.operands) {
+    if (wide(o.dtype)) return true;
+  }
+  for (const package::Reduction& r : program.reductions) {
+    if (wide(r.type)) return true;
+  }
+  for (const package::Phase& phase : program.phases) {
+    for (const Inst& in : phase.insts) {
+      if (wide(in.type) || (in.op == types::Op::cast && wide(in.aux))) return true;
+      if (in.kind == Inst::Kind::Op && in.op == types::Op::dropout) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace codetta::emit
