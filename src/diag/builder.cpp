@@ -40,6 +40,11 @@ ErrorBuilder& ErrorBuilder::note(std::string text, const SourceRef& source, Span
   return *this;
 }
 
+ErrorBuilder& ErrorBuilder::note(std::string text, SourceLocation where) {
+  diagnostic_.notes.push_back({std::move(text), std::move(where)});
+  return *this;
+}
+
 ErrorBuilder& ErrorBuilder::help(std::string text) {
   diagnostic_.help = std::move(text);
   return *this;

@@ -65,6 +65,7 @@ class ErrorBuilder {
   ErrorBuilder& reason(std::string text);
   ErrorBuilder& note(std::string text);
   ErrorBuilder& note(std::string text, const SourceRef& source, Span span);
+  ErrorBuilder& note(std::string text, SourceLocation where);
   ErrorBuilder& help(std::string text);
   [[nodiscard]] Diagnostic diagnostic() const { return diagnostic_; }
   operator Error() const { return Error(diagnostic_); }  // NOLINT(google-explicit-constructor)

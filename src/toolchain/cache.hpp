@@ -60,6 +60,8 @@ class Cache {
 
   std::optional<CacheEntry> lookup(const CacheKey& key);
   void store(const CacheKey& key, const CacheEntry& entry);
+  // Removes the entry, if any, and stores this one: for tuning records, the only ones whose content may change.
+  void replace(const CacheKey& key, const CacheEntry& entry);
   // Single flight, in this process and across processes (advisory lock with timeout): lookup, else make and store. `make` runs
   // at most once at a time per key; its own result is used whatever the publication outcome.
   Result<CacheEntry> get_or_make(const CacheKey& key, const std::function<Result<CacheEntry>()>& make, bool* was_hit = nullptr);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a C++ compiler says, taken apart.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace codetta::toolchain {
+
+struct CompilerMessage {
+  std::string file;  // "<stdin>" for the source itself; "" when the message has no place
+  uint32_t line = 0;
+  uint32_t column = 0;
+  bool is_error = false;  // an error or a fatal error; else a warning or a note
+  std::string text;
+};
+// Lines of the forms file:line:column: severity: text, file:line: severity: text and program: severity: text. Other
+// lines (quoted source, "In function ...") are left out.
+std::vector<CompilerMessage> parse_compiler_messages(std::string_view log);
+
+// The compiler itself died (its own message, or a killed pass).
+bool says_crashed(std::string_view log);
+// Temporary files could not be written.
+bool says_no_room(std::string_view log);
+
+}  // namespace codetta::toolchain

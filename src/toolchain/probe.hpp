@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private to find.cpp: asking a compiler what it is, and remembering the answer by the stat data of its files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "toolchain/compiler.hpp"
+
+namespace codetta::toolchain {
+
+// Facts of a file that change when its content does.
+struct FileStamp {
+  std::string path;
+  int64_t size = 0;
+  int64_t modified_ns = 0;
+  uint64_t inode = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+std::optional<FileStamp> stamp_of(const std::string& path);  // follows links; nullopt when it isn't a regular file
+
+// What probing learns: the compiler, the architecture it compiles for, and the files that its identity was taken from.
+struct Probe {
+  HostCompiler compiler;
+  std::string architecture;  // "x86_64", "aarch64", "" = another one
+  std::vector<FileStamp> files;
+};
+
+// Runs the compiler (three or four short processes). On failure `why_not` says what is wrong with it.
+std::optional<Probe> probe(const std::string& path, const std::string& search_path, std::string& why_not);
+
+// The memo of an earlier probe; nullopt when there is none, it is damaged, or any of its files has changed.
+std::optional<Probe> recall_probe(const std::string& memo_dir, const std::string& path);
+// Failing to is no failure.
+void remember_probe(const std::string& memo_dir, const Probe& probe);
+
+// The scrubbed environment of every child: the folders it may find tools in, English messages, where temporaries go.
+std::vector<std::string> child_environment(const std::string& search_path, const std::string& temporary_dir);
+
+}  // namespace codetta::toolchain
