@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine against a naive reference: every product, layout, tail, form and level that this machine can run.
+#include "tests/unit/runtime_cpu/harness.hpp"
+
+namespace codetta::runtime::cpu::test {
+namespace {
+
+struct Types {
+  DType a, b, acc;
+};
+constexpr Types plain_types[] = {{DType::f32, DType::f32, DType::f32},   {DType::f64, DType::f64, DType::f64},
+                                 {DType::bf16, DType::bf16, DType::f32}, {DType::f16, DType::f16, DType::f32},
+                                 {DType::u8, DType::i8, DType::i32},     {DType::i8, DType::i8, DType::i32},
+                                 {DType::u8, DType::u8, DType::i32},     {DType::i8, DType::u8, DType::i32}};
+
+CpuGemmConfig config_for(CpuFamily family, CpuIsa isa, const Types& t) {
+  CpuGemmConfig c;
+  c.family = family;
+  c.isa = isa;
+  c.a_dtype = t.a;
+  c.b_dtype = t.b;
+  c.accumulator = t.acc;
+  return c;
+}
+
+class Levels : public testing::TestWithParam<CpuIsa> {};
+INSTANTIATE_TEST_SUITE_P(Isa, Levels, testing::ValuesIn(usable_isas()),
+                         [](const auto& level) { return std::string(isa_name(level.param)); });
+
+TEST_P(Levels, EveryTypeAndOrderWithTails) {
+  uint32_t seed = 1;
+  for (const Types& t : plain_types) {
+    for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace, CpuFamily::Convert}) {
+      for (Order a : all_orders) {
+        for (Order b : all_orders) {
+          Case c;
+          c.config = config_for(family, GetParam(), t);
+          c.config.kc = 16;
+          c.config.tile_rows = 12;
+          c.config.mc = 24;
+          c.m = 29;
+          c.n = 83;
+          c.k = 37;
+          c.a_order = a;
+          c.b_order = b;
+          check(c, ++seed);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Levels, SampledSizesOneTo65) {
+  std::mt19937 gen(static_cast<uint32_t>(GetParam()) + 17);
+  const auto size = [&] { return static_cast<int64_t>(1 + gen() % 65); };
+  const int count = CODETTA_TEST_FULL ? 4000 : 500;
+  for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+    Case c;
+    const Types t = plain_types[gen() % std::size(plain_types)];
+    constexpr CpuFamily families[] = {CpuFamily::Packed, CpuFamily::InPlace, CpuFamily::Convert};
+    c.config = config_for(families[gen() % 3], GetParam(), t);
+    constexpr int blocks[][2] = {{6, 64}, {14, 32}, {8, 48}, {16, 16}, {6, 16}, {4, 8}, {5, 32}, {12, 32}};
+    const auto& block = blocks[gen() % std::size(blocks)];
+    c.config.mr = block[0];
+    c.config.nr = block[1];
+    c.config.tile_rows = static_cast<int>(1 + gen() % 60);
+    c.config.tile_cols = static_cast<int>(1 + gen() % 3) * block[1];
+    c.config.kc = static_cast<int>(1 + gen() % 70);
+    c.config.mc = static_cast<int>(1 + gen() % 100);
+    c.config.k_split = gen() % 4 == 0 ? static_cast<int>(2 + gen() % 3) : 1;
+    c.config.pack_a = gen() % 3 == 0;
+    c.m = size();
+    c.n = size();
+    c.k = gen() % 8 == 0 ? 0 : size();
+    c.batch = gen() % 3 == 0 ? 3 : 1;
+    c.same_b = gen() % 2 == 0;
+    c.a_order = all_orders[gen() % 6];
+    c.b_order = all_orders[gen() % 6];
+    c.packed = gen() % 2 == 0;
+    if (gen() % 4 == 0) {
+      c.split.ways = static_cast<int>(2 + gen() % 2);
+      const int64_t groups = 1 + static_cast<int64_t>(gen() % 3);
+      c.split.chunk = 1 + static_cast<int64_t>(gen() % 20);
+      c.n = groups * c.split.chunk * c.split.ways;
+    }
+    check(c, static_cast<uint32_t>(gen()));
+  }
+}
+
+TEST_P(Levels, EveryRowAndColumnTailOfTheBlock) {
+  for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace}) {
+    for (const Types& t : {plain_types[0], plain_types[2], plain_types[4]}) {
+      for (int64_t m = 1; m <= 17; ++m) {
+        for (int64_t n : {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 47, 48, 49, 63, 64, 65}) {
+          Case c;
+          c.config = config_for(family, GetParam(), t);
+          c.config.mr = 16;
+          c.config.nr = n <= 16 ? 16 : n <= 32 ? 32 : n <= 48 ? 48 : 64;
+          c.m = m;
+          c.n = n;
+          c.k = 9;
+          check(c, static_cast<uint32_t>(m * 100 + n));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Levels, BytesOfTheWholeRangeAreExact) {
+  for (const Types& t : {plain_types[4], plain_types[5], plain_types[6], plain_types[7]}) {
+    for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace, CpuFamily::Convert}) {
+      for (int64_t k : {1, 3, 4, 63, 64, 300}) {
+        for (int k_split : {1, 3}) {
+          Case c;
+          c.config = config_for(family, GetParam(), t);
+          c.config.kc = 64;
+          c.config.k_split = k_split;
+          c.m = 21;
+          c.n = 70;
+          c.k = k;
+          c.full_bytes = true;
+          check(c, static_cast<uint32_t>(k));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Levels, ConvertTakesEveryPairOfTypes) {
+  constexpr DType types[] = {DType::boolean, DType::i8,  DType::i16,    DType::i32,    DType::i64, DType::u8,   DType::u16, DType::u32,
+                             DType::u64,     DType::f16, DType::f8e4m3, DType::f8e5m2, DType::f32, DType::bf16, DType::f64};
+  uint32_t seed = 5;
+  for (DType a : types) {
+    for (DType b : types) {
+      const bool ints = static_cast<int>(a) <= static_cast<int>(DType::u64) && static_cast<int>(b) <= static_cast<int>(DType::u64);
+      const DType acc = a == DType::f64 || b == DType::f64 ? DType::f64 : ints ? DType::i32 : DType::f32;
+      for (Order order : {Order::RowMajor, Order::ColumnMajor, Order::Spread}) {
+        Case c;
+        c.config = config_for(CpuFamily::Convert, GetParam(), {a, b, acc});
+        c.m = 11;
+        c.n = 35;
+        c.k = 19;
+        c.a_order = c.b_order = order;
+        check(c, ++seed);
+      }
+    }
+  }
+}
+
+TEST_P(Levels, RandomNormalStaysWithinTheErrorBound) {
+  for (const Types& t : {plain_types[0], plain_types[1], plain_types[2], plain_types[3]}) {
+    Case c;
+    c.config = config_for(CpuFamily::Packed, GetParam(), t);
+    c.config.kc = 128;
+    c.m = 50;
+    c.n = 130;
+    c.k = 700;
+    Problem p(c, 3);
+    std::mt19937 gen(9);
+    std::normal_distribution<double> normal;
+    for (Matrix* matrix : {&p.a, &p.b}) {
+      for (int64_t i = 0; i < matrix->rows; ++i) {
+        for (int64_t j = 0; j < matrix->cols; ++j) store_f64(matrix->at(0, i, j), matrix->dtype, normal(gen));
+      }
+    }
+    CopyOut out(c);
+    EpilogueCall epilogue;
+    epilogue.interpret = &CopyOut::call;
+    epilogue.context = &out;
+    epilogue.phases = one_phase;
+    const Buffer workspace(workspace_size(c.config, p.problem, epilogue, 1));
+    run(c.config, p.problem, epilogue, nullptr, workspace.data());
+    const std::vector<double> want = p.expected();
+    const double unit = t.acc == DType::f64 ? 0x1p-53 : 0x1p-24;
+    for (int64_t i = 0; i < c.m; ++i) {
+      for (int64_t j = 0; j < c.n; ++j) {
+        double magnitude = 0;
+        for (int64_t k = 0; k < c.k; ++k) magnitude += std::abs(p.a.get(0, i, k) * p.b.get(0, k, j));
+        const double bound = static_cast<double>(c.k) * unit * magnitude * (t.acc == DType::f64 ? 2 : 1);
+        ASSERT_NEAR(out.values[static_cast<size_t>(i * c.n + j)], want[static_cast<size_t>(i * c.n + j)], bound) << i << "," << j;
+      }
+    }
+  }
+}
+
+TEST_P(Levels, GemvOfBothOrders) {
+  for (const Types& t : {plain_types[0], plain_types[1], plain_types[2], plain_types[3], plain_types[5]}) {
+    for (Order order : {Order::RowMajor, Order::ColumnMajor, Order::Padded, Order::ColumnPadded}) {
+      for (int64_t other : {1, 5, 64, 300}) {
+        Case c;
+        c.config = config_for(CpuFamily::InPlace, GetParam(), t);
+        c.config.kc = 8;
+        c.config.tile_rows = 1;
+        c.config.tile_cols = 128;
+        c.m = 1;
+        c.n = other;
+        c.k = 77;
+        c.b_order = order;
+        check(c, 3);
+        std::swap(c.m, c.n);
+        c.config.tile_rows = 48;
+        check(c, 4);
+      }
+    }
+  }
+}
+
+TEST_P(Levels, EmptyDimensions) {
+  for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace}) {
+    for (int which = 0; which < 4; ++which) {
+      Case c;
+      c.config = config_for(family, GetParam(), plain_types[0]);
+      c.m = which == 0 ? 0 : 5;
+      c.n = which == 1 ? 0 : 7;
+      c.k = which == 2 ? 0 : 3;
+      c.batch = which == 3 ? 0 : 2;
+      check(c);
+      c.packed = true;
+      check(c);
+    }
+  }
+}
+
+std::vector<float> result_of(const Case& c, const Problem& p, int threads) {
+  std::vector<float> out(static_cast<size_t>(c.batch * c.m * c.n), -1.0f);
+  const auto pool = make_thread_pool(threads);
+  const Buffer workspace(workspace_size(c.config, p.problem, threads));
+  run(c.config, p.problem, StoreTile{out.data(), c.m * c.n, c.n}, threads == 1 ? nullptr : pool.get(), workspace.data());
+  return out;
+}
+
+TEST(Threads, GiveTheSameBits) {
+  for (int form = 0; form < 5; ++form) {
+    Case c;
+    c.config = config_for(form == 3 ? CpuFamily::InPlace : CpuFamily::Packed, usable_isas().back(), plain_types[0]);
+    c.config.kc = 64;
+    c.config.k_split = form == 1 ? 4 : 1;
+    c.batch = form == 2 ? 5 : 1;
+    c.m = form == 3 ? 13 : 150;
+    c.n = 333;
+    c.k = 517;
+    c.packed = form == 4;
+    Problem p(c, 1);
+    std::mt19937 gen(9);
+    std::normal_distribution<float> normal;
+    for (Matrix* m : {&p.a, &p.b}) {
+      auto* v = static_cast<float*>(m->storage->data());
+      for (size_t i = 0; i < m->storage->bytes() / 4; ++i) v[i] = normal(gen);
+    }
+    if (p.packed) pack_b(c.config, p.problem, nullptr, p.packed->data());
+    if (p.packed == nullptr && c.packed) FAIL();
+    const std::vector<float> one = result_of(c, p, 1);
+    for (int threads = 2; threads <= 4; ++threads) {
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        const std::vector<float> many = result_of(c, p, threads);
+        ASSERT_EQ(std::memcmp(one.data(), many.data(), one.size() * 4), 0) << "form " << form << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(Threads, AllFormsAreRightWithFour) {
+  for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace, CpuFamily::Convert}) {
+    for (int64_t batch : {1, 40}) {
+      for (int k_split : {1, 3}) {
+        Case c;
+        c.config = config_for(family, usable_isas().back(), plain_types[0]);
+        c.config.k_split = k_split;
+        c.batch = batch;
+        c.m = 70;
+        c.n = 90;
+        c.k = 50;
+        c.threads = 4;
+        check(c, 2);
+      }
+    }
+  }
+}
+
+TEST(Blocking, LargePackedOperandsGoThroughChunks) {
+  // B above the limit on packed bytes (by batch and by columns), A above its own.
+  Case c;
+  c.config = config_for(CpuFamily::Packed, usable_isas().back(), plain_types[0]);
+  c.m = 3;
+  c.n = 200;
+  c.k = 50000;
+  check(c);
+  c.n = 70;
+  c.k = 45000;
+  c.m = 50;
+  c.a_order = Order::ColumnMajor;
+  check(c);
+  c = Case{};
+  c.config = config_for(CpuFamily::Packed, usable_isas().back(), plain_types[0]);
+  c.batch = 5;
+  c.m = 2;
+  c.n = 300;
+  c.k = 10000;
+  check(c);
+}
+
+TEST(Split, EveryFormOnBothPaths) {
+  for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace}) {
+    for (Order b : {Order::RowMajor, Order::ColumnMajor}) {
+      for (int ways : {2, 3, 4}) {
+        for (int64_t chunk : {1, 5, 32, 64, 100, 150}) {
+          for (int64_t groups : {1, 2, 3}) {
+            Case c;
+            c.config = config_for(family, usable_isas().back(), plain_types[0]);
+            c.m = 10;
+            c.n = groups * chunk * ways;
+            c.k = 20;
+            c.b_order = b;
+            c.split = {ways, chunk};
+            check(c, 1);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace codetta::runtime::cpu::test
