@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Capacity, leftovers, statistics: whatever looks at all entries.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "base/text.hpp"
+#include "toolchain/cache_state.hpp"
+#include "toolchain/entry_format.hpp"
+
+namespace codetta::toolchain {
+
+namespace {
+
+constexpr int64_t orphan_age_seconds = 3600;
+constexpr size_t max_log_bytes = 4096 * sizeof(int64_t);
+constexpr const char* log_name = "usage.log";
+constexpr const char* scan_lock_name = "scan";
+
+struct Found {
+  int64_t modified = 0;  // ns
+  int64_t size = 0;
+  uint8_t folder = 0;
+  std::string name;
+};
+
+constexpr std::string_view hex_digits = "0123456789abcdef";
+
+std::string folder_name(size_t index) { return {hex_digits[index / 16], hex_digits[index % 16]}; }
+
+bool is_entry_name(std::string_view name) {
+  return name.size() > 33 && name[32] == '.' &&
+         name.substr(0, 32).find_first_not_of(hex_digits) == std::string_view::npos;
+}
+
+int64_t modified_ns(const struct stat& info) {
+#if defined(__APPLE__)
+  const struct timespec& modified = info.st_mtimespec;
+#else
+  const struct timespec& modified = info.st_mtim;
+#endif
+  return int64_t{modified.tv_sec} * 1'000'000'000 + modified.tv_nsec;
+}
+
+// Calls visit(folder descriptor, index, name, stat) for every file two levels down. What can't be looked at is passed
+// over.
+template <class Visit>
+void for_each_file(const base::FileDescriptor& root, const base::SystemCalls& calls, Visit&& visit) {
+  for (size_t i = 0; i < 256; ++i) {
+    const auto folder = base::open_file_at(root, folder_name(i), O_RDONLY | O_DIRECTORY, 0, calls);
+    if (!folder) continue;
+    const auto entries = base::list_directory_at(*folder, calls);
+    if (!entries) continue;
+    for (const base::DirectoryEntry& entry : *entries) {
+      struct stat info {};
+      if (calls.fstatat(folder->get(), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      visit(*folder, i, entry.name, info);
+    }
+  }
+}
+
+// Lock files of makers that were killed: nobody holds them.
+void sweep_locks(const base::FileDescriptor& root, const base::SystemCalls& calls) {
+  const auto folder = base::open_file_at(root, "locks", O_RDONLY | O_DIRECTORY, 0, calls);
+  if (!folder) return;
+  const auto entries = base::list_directory_at(*folder, calls);
+  if (!entries) return;
+  for (const base::DirectoryEntry& entry : *entries) {
+    if (entry.kind != base::EntryKind::File || entry.name == scan_lock_name) continue;
+    const auto file = base::open_file_at(*folder, entry.name, O_RDWR, 0, calls);
+    if (file && calls.flock(file->get(), LOCK_EX | LOCK_NB) == 0) {
+      (void)base::remove_file_at(*folder, entry.name, calls);
+    }
+  }
+}
+
+// Starts the log anew with what a scan has found.
+void restart_log(const base::FileDescriptor& root, int64_t total, const base::SystemCalls& calls) {
+  std::string bytes(sizeof total, '\0');
+  std::memcpy(bytes.data(), &total, sizeof total);
+  base::WriteOptions options;
+  options.mode = 0600;
+  options.sync = false;
+  (void)base::write_file_atomically_at(root, log_name, bytes, options, calls);
+}
+
+}  // namespace
+
+bool is_orphan(const std::string& temporary_name, int64_t age_seconds) {
+  if (age_seconds > orphan_age_seconds) return true;
+  // .tmp-<name>-<process id>-<ticks>-<attempt>
+  const auto parts = base::split(temporary_name, '-');
+  if (parts.size() < 4) return false;
+  const std::string_view text = parts[parts.size() - 3];
+  unsigned process = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), process, 16);
+  if (failed != std::errc{} || end != text.data() + text.size() || process == 0) return false;
+  // A number that runs elsewhere (a container, another host) looks gone too: its writer then fails to publish, no more.
+  return ::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+}
+
+void Cache::State::sweep_leftovers(const base::FileDescriptor& folder, const std::string& folder_name_text) {
+  {
+    const std::lock_guard lock(mutex);
+    if (!swept.insert(folder_name_text).second) return;
+  }
+  const auto entries = base::list_directory_at(folder, *calls);
+  if (!entries) return;
+  for (const base::DirectoryEntry& entry : *entries) {
+    if (!entry.name.starts_with(base::temporary_prefix)) continue;
+    struct stat info {};
+    if (calls->fstatat(folder.get(), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (is_orphan(entry.name, ::time(nullptr) - info.st_mtime)) (void)base::remove_file_at(folder, entry.name, *calls);
+  }
+}
+
+bool Cache::State::account(int64_t bytes) {
+  const auto log = base::open_file_at(root, log_name, O_RDWR | O_APPEND | O_CREAT, 0600, *calls);
+  if (!log) return true;
+  std::string record(sizeof bytes, '\0');
+  std::memcpy(record.data(), &bytes, sizeof bytes);
+  if (!base::write_all(*log, record, *calls)) return true;
+  const auto all = base::read_file_at(root, log_name, max_log_bytes, *calls);
+  // A log of one record was made just now: what was there before is unknown.
+  if (!all || all->size() % sizeof bytes != 0 || all->size() <= sizeof bytes) return true;
+  int64_t total = 0;
+  for (size_t at = 0; at < all->size(); at += sizeof bytes) {
+    int64_t one = 0;
+    std::memcpy(&one, all->data() + at, sizeof one);
+    if (one < 0 || __builtin_add_overflow(total, one, &total)) return true;
+  }
+  return total > options.capacity_bytes;
+}
+
+bool Cache::State::scan_and_evict() {
+  base::FileDescriptor lock;
+  if (auto locks = base::make_private_directory_at(root, "locks", *calls)) {
+    if (auto file = base::open_file_at(*locks, scan_lock_name, O_RDWR | O_CREAT, 0600, *calls)) {
+      if (calls->flock(file->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+      lock = std::move(*file);
+    }
+  }
+  std::vector<Found> entries;
+  int64_t total = 0;
+  const int64_t now = ::time(nullptr);
+  for_each_file(root, *calls, [&](const auto& folder, size_t index, const std::string& name, const struct stat& info) {
+    if (name.starts_with(base::temporary_prefix)) {
+      if (is_orphan(name, now - info.st_mtime)) (void)base::remove_file_at(folder, name, *calls);
+    } else if (is_entry_name(name)) {
+      entries.push_back({modified_ns(info), info.st_size, static_cast<uint8_t>(index), name});
+      total += info.st_size;
+    }
+  });
+  sweep_locks(root, *calls);
+  if (total > options.capacity_bytes) {
+    const int64_t wanted = options.capacity_bytes - options.capacity_bytes / 10;  // so that not every store comes here
+    std::sort(entries.begin(), entries.end(), [](const Found& a, const Found& b) {
+      return a.modified != b.modified ? a.modified < b.modified : a.name < b.name;
+    });
+    for (const Found& entry : entries) {
+      if (total <= wanted) break;
+      const auto folder = base::open_file_at(root, folder_name(entry.folder), O_RDONLY | O_DIRECTORY, 0, *calls);
+      if (!folder || !base::remove_file_at(*folder, entry.name, *calls)) continue;
+      total -= entry.size;
+      ++evicted;
+    }
+  }
+  restart_log(root, total, *calls);
+  return true;
+}
+
+void Cache::evict() {
+  if (enabled() && !state_->options.read_only) (void)state_->scan_and_evict();
+}
+
+void Cache::clear() {
+  if (!enabled() || state_->options.read_only) return;
+  for_each_file(state_->root, *state_->calls,
+                [&](const auto& folder, size_t, const std::string& name, const struct stat& info) {
+                  const bool ours = is_entry_name(name) || (name.starts_with(base::temporary_prefix) &&
+                                                            is_orphan(name, ::time(nullptr) - info.st_mtime));
+                  if (ours) (void)base::remove_file_at(folder, name, *state_->calls);
+                });
+  sweep_locks(state_->root, *state_->calls);
+  restart_log(state_->root, 0, *state_->calls);
+}
+
+CacheStatistics Cache::statistics() {
+  const State& state = *state_;
+  CacheStatistics result;
+  result.hits = state.hits;
+  result.misses = state.misses;
+  result.damaged = state.damaged;
+  result.io_errors = state.io_errors;
+  result.stored = state.stored;
+  result.evicted = state.evicted;
+  if (enabled()) {
+    for_each_file(state.root, *state.calls, [&](const auto&, size_t, const std::string& name, const struct stat& info) {
+      if (!is_entry_name(name)) return;
+      ++result.entries;
+      result.bytes += info.st_size;
+    });
+  }
+  return result;
+}
+
+}  // namespace codetta::toolchain
