@@ -118,7 +118,7 @@ Result<LoadedKernel> loaded(const std::string& object, const package::Kernel& ke
   CODETTA_TRY(result.entry.module, runtime::cpu::Module::load(object, std::string(emit::entry_digest_symbol), digest));
   void* symbol = result.entry.module->symbol(kernel.symbol);
   if (symbol == nullptr) {
-    return diag::error(diag::Code::module_symbol, "the compiled object lacks its entry point")
+    return diag::error(diag::Code::module_digest, "the compiled object lacks its entry point")
         .reason("no symbol " + kernel.symbol + " in " + kernel.name)
         .help("clear the cache with `codetta cache clear` and report this");
   }

@@ -12,7 +12,7 @@ namespace codetta {
 Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& target, const DiscoveryOptions& options, Context& context) {
   auto found = std::make_shared<driver::FoundState>();
   if (target.backend != Backend::cpu) {
-    return diag::error(diag::Code::backend_missing, fmt::format("no kernels for target {} in this version", target.to_string()))
+    return diag::error(diag::Code::target_without_families, fmt::format("no kernels for target {} in this version", target.to_string()))
         .reason("only CPU targets have kernel families")
         .help("use cpu, or cpu:<isa>");
   }

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "driver/epilogue_access.hpp"
 #include "opt/pipeline.hpp"
 #include "types/dtype.hpp"
 
@@ -63,10 +62,10 @@ bool unit_stride(const TensorView& view) {
 }
 
 Result<std::shared_ptr<const ir::EpilogueFunction>> epilogue_function(const EpilogueArguments& arguments) {
-  if (arguments.epilogue()) return epilogue_of(*arguments.epilogue());
+  if (arguments.epilogue()) return arguments.epilogue()->function();
   static const Result<Epilogue> identity = Epilogue::parse("def identity(accum):\n    D = accum\n    return D\n", "<identity>");
   if (!identity) return identity.error();
-  return epilogue_of(*identity);
+  return identity->function();
 }
 
 }  // namespace
@@ -105,7 +104,8 @@ Result<Problem> make_problem(const GemmArguments& arguments) {
   ir::GemmFacts& facts = problem.facts;
   facts.a = arguments.A.dtype();
   facts.b = arguments.B.dtype();
-  facts.accumulator = arguments.accumulator.value_or(ir::default_accumulator(facts.a, facts.b));
+  const std::optional<DType> natural = ir::default_accumulator(facts.a, facts.b);
+  facts.accumulator = arguments.accumulator ? *arguments.accumulator : natural.value_or(DType::f32);
   facts.batched = arguments.A.rank() == 3 || arguments.B.rank() == 3;
   const int64_t batch_a = arguments.A.rank() == 3 ? arguments.A.size(0) : 1;
   const int64_t batch_b = arguments.B.rank() == 3 ? arguments.B.size(0) : 1;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What emit() shows of a kernel, stage by stage.
+#include <fmt/format.h>
+
+#include "base/files.hpp"
+#include "driver/kernel_state.hpp"
+#include "emit/package.hpp"
+#include "frontend/parser.hpp"
+
+namespace codetta {
+namespace {
+
+Result<std::string> assembly_of(const driver::KernelState& state, const package::Kernel& kernel) {
+  if (kernel.source.empty()) return std::string("; the kernel stores the accumulators itself: nothing is compiled\n");
+  const auto& compiler = state.found->context->compiler();
+  if (!compiler) return compiler.error();
+  const auto& flags = compiler->kind == toolchain::CompilerKind::Clang ? kernel.clang_flags : kernel.gcc_flags;
+  return toolchain::assembly(*compiler, {kernel.source, flags, kernel.name}, {});
+}
+
+}  // namespace
+
+Result<std::string> Kernel::emit(Stage stage) const {
+  const driver::FoundState& found = *state_->found;
+  switch (stage) {
+    case Stage::Ast:
+{
+      CODETTA_TRY(const frontend::ast::Module module, frontend::parse_text(found.problem.function->source));
+      return frontend::ast::print_ast(module);
+    }
+    case Stage::Graph:
+      return ir::print(found.problem.graph);
+    case Stage::Plan:
+      return plan::to_string(found.plan);
+    case Stage::Memory:
+      return fmt::format("temporaries: {} bytes (lower bound {})\n", found.plan.memory.bytes, found.plan.memory.lower_bound);
+    case Stage::Source: {
+      CODETTA_TRY(const package::PackageRef package, state_->package());
+      const std::string& source = package->kernels[0].source;
+      return source.empty() ? std::string("// the kernel stores the accumulators itself: nothing is compiled\n") : source;
+    }
+    case Stage::Asm: {
+      CODETTA_TRY(const package::PackageRef package, state_->package());
+      return assembly_of(*state_, package->kernels[0]);
+    }
+    case Stage::Manifest: {
+      CODETTA_TRY(const package::PackageRef package, state_->package());
+      return package->manifest_json();
+    }
+    case Stage::Host:
+      break;
+  }
+  return diag::error(diag::Code::stage_missing, "a CPU kernel has no host code of its own")
+      .reason("it runs in this process; ahead-of-time libraries are not in this version")
+      .help("ask for ast, graph, plan, memory, source, asm or manifest");
+}
+
+Result<std::string> Kernel::source_path() const {
+  CODETTA_TRY(const package::PackageRef package, state_->package());
+  driver::ContextState& context = *state_->found->context;
+  const package::Kernel& kernel = package->kernels[0];
+  if (!context.cache->enabled()) {
+    return diag::error(diag::Code::cache_unavailable, "the emitted source has no place to lie: the cache is off")
+        .reason(context.cache->warning())
+        .help("set CODETTA_CACHE_DIR to a folder that you own");
+  }
+  const std::string path = context.cache->directory() + "/" + kernel.name + ".cpp";
+  const std::string text = kernel.source.empty() ? std::string("// the kernel stores the accumulators itself\n") : kernel.source;
+  if (auto written = base::write_file_atomically(path, text); !written) {
+    return diag::error(diag::Code::cache_unavailable, "the emitted source cannot be written")
+        .in_file(path)
+        .reason(written.error().message())
+        .help("check the cache folder with `codetta doctor`");
+  }
+  return path;
+}
+
+}  // namespace codetta

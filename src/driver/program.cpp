@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs: text to graph, graph to package, package to executions.
+#include "codetta/program.hpp"
+
+#include <fmt/format.h>
+
+#include "codetta/version.hpp"
+#include "driver/kernel_state.hpp"
+#include "emit/package.hpp"
+#include "frontend/lower.hpp"
+#include "frontend/parser.hpp"
+#include "opt/pipeline.hpp"
+
+namespace codetta {
+namespace driver {
+
+struct ProgramState {
+  ir::ProgramFunction function;
+  ir::Graph graph;
+};
+
+struct CompiledProgramState {
+  std::shared_ptr<const ProgramState> program;
+  std::shared_ptr<ContextState> context;
+  plan::Plan plan;
+  package::PackageRef package;
+  std::vector<runtime::KernelEntry> entries;
+};
+
+namespace {
+
+std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>& arguments) {
+  std::vector<ir::BoundArgument> bound;
+  for (const NamedArgument& argument : arguments) {
+    ir::BoundArgument b;
+    b.name = argument.name;
+    if (const TensorView* tensor = argument.value.tensor()) {
+      b.dtype = tensor->dtype();
+      b.shape = tensor->shape();
+    } else {
+      b.is_scalar = true;
+      b.dtype = scalar_dtype(argument.value, DType::f32);
+    }
+    bound.push_back(std::move(b));
+  }
+  return bound;
+}
+
+Result<runtime::Bindings> bind(const package::Package& package, const std::vector<NamedArgument>& arguments) {
+  runtime::Bindings bindings;
+  bindings.tensors.resize(package.buffers.size());
+  bindings.scalars.resize(package.buffers.size());
+  bindings.packed_b.resize(package.kernels.size());
+  for (size_t i = 0; i < package.buffers.size(); ++i) {
+    const package::Buffer& buffer = package.buffers[i];
+    if (buffer.role != package::Buffer::Role::Argument && buffer.role != package::Buffer::Role::Output) continue;
+    const NamedArgument* found = nullptr;
+    for (const NamedArgument& argument : arguments) {
+      if (argument.name == buffer.name) found = &argument;
+    }
+    if (found == nullptr) {
+      return diag::error(diag::Code::argument_missing, fmt::format("argument {} of the program is not provided", buffer.name))
+          .help(fmt::format("bind {} to a tensor", buffer.name));
+    }
+    if (const TensorView* tensor = found->value.tensor()) {
+      if (tensor->dtype() != buffer.dtype) {
+        return diag::error(diag::Code::symbol_conflict, fmt::format("{} is {} but the program declares {}", buffer.name, dtype_name(tensor->dtype()),
+                                                                    dtype_name(buffer.dtype)))
+            .reason("programs are compiled for their declared element types")
+            .help("convert the tensor, or change the declaration");
+      }
+      bindings.tensors[i] = *tensor;
+    } else {
+      bindings.scalars[i] = scalar_value(found->value, buffer.dtype);
+    }
+  }
+  return bindings;
+}
+
+ProgramParameter parameter(const std::string& name, const ir::TensorType& type) { return {name, ir::to_string(type)}; }
+
+Result<std::string> emit_program(const ProgramState& program, Stage stage) {
+  if (stage == Stage::Ast) {
+    CODETTA_TRY(const frontend::ast::Module module, frontend::parse_text(program.function.source));
+    return frontend::ast::print_ast(module);
+  }
+  if (stage == Stage::Graph) return ir::print(program.graph);
+  return diag::error(diag::Code::stage_missing, "this stage needs a compiled program")
+      .reason("only ast and graph exist before compilation")
+      .help("compile the program for a target first");
+}
+
+}  // namespace
+}  // namespace driver
+
+Result<Program> Program::parse(std::string text, std::string name) {
+  auto state = std::make_shared<driver::ProgramState>();
+  const auto source = std::make_shared<const diag::SourceText>(std::move(name), std::move(text));
+  CODETTA_TRY(state->function, frontend::parse_program(source));
+  CODETTA_TRY(state->graph, ir::bind_program(state->function));
+  return Program(std::move(state));
+}
+
+std::vector<ProgramParameter> Program::parameters() const {
+  std::vector<ProgramParameter> result;
+  for (const ir::GraphInput& input : state_->graph.inputs()) result.push_back(driver::parameter(input.name, state_->graph.type(input.node)));
+  return result;
+}
+
+std::vector<ProgramParameter> Program::outputs() const {
+  std::vector<ProgramParameter> result;
+  for (const ir::GraphOutput& output : state_->graph.outputs()) {
+    ir::TensorType type = state_->graph.type(output.node);
+    type.dtype = output.dtype;
+    result.push_back(driver::parameter(output.name, type));
+  }
+  return result;
+}
+
+Result<std::string> Program::emit(Stage stage) const { return driver::emit_program(*state_, stage); }
+
+struct Program::Access {
+  static const std::shared_ptr<const driver::ProgramState>& state(const Program& program) { return program.state_; }
+};
+struct CompiledProgram::Access {
+  static CompiledProgram make(std::shared_ptr<const driver::CompiledProgramState> state) { return CompiledProgram(std::move(state)); }
+};
+
+Result<CompiledProgram> compile(const Program& program, const Target& target, const std::vector<std::pair<std::string, int64_t>>& size_hints,
+                                Context& context) {
+  if (target.backend != Backend::cpu) {
+    return diag::error(diag::Code::target_without_families, fmt::format("no kernels for target {} in this version", target.to_string()))
+        .reason("only CPU targets have kernel families")
+        .help("use cpu, or cpu:<isa>");
+  }
+  auto state = std::make_shared<driver::CompiledProgramState>();
+  state->program = Program::Access::state(program);
+  state->context = context.shared_state();
+  CODETTA_TRY(const ir::Graph graph, opt::optimize(state->program->graph));
+  CODETTA_TRY(state->plan, plan::plan_program(graph, target, state->context->machine(target.isa), size_hints));
+  CODETTA_TRY(package::Package package,
+              emit::emit_package(state->plan, {.name = state->program->function.name, .build_id = version()}));
+  if (device_supports(target)) {
+    for (const package::Kernel& kernel : package.kernels) {
+      CODETTA_TRY(driver::LoadedKernel loaded, state->context->load(kernel, target.isa));
+      state->entries.push_back(std::move(loaded.entry));
+    }
+  }
+  state->package = std::make_shared<const package::Package>(std::move(package));
+  return CompiledProgram::Access::make(std::move(state));
+}
+
+Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arguments) const {
+  CODETTA_CHECK_OK(device_supports(state_->plan.target));
+  CODETTA_CHECK_OK(ir::bind_symbols(state_->program->graph, driver::bound_arguments(arguments)));
+  CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state_->package, arguments));
+  runtime::ExecutionOptions options;
+  options.pool = state_->context->pool;
+  options.allocator = state_->context->allocator;
+  CODETTA_TRY(runtime::Execution execution, runtime::Execution::make(state_->package, state_->entries, std::move(bindings), options));
+  return driver::ExecutionState::make(std::move(execution), state_);
+}
+
+Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, Stream stream) const {
+  CODETTA_TRY(Execution execution, prepare(arguments));
+  execution.run(stream);
+  return {};
+}
+
+Result<std::string> CompiledProgram::emit(Stage stage) const {
+  switch (stage) {
+    case Stage::Ast:
+    case Stage::Graph:
+      return driver::emit_program(*state_->program, stage);
+    case Stage::Plan:
+      return plan::to_string(state_->plan);
+    case Stage::Memory:
+      return fmt::format("temporaries: {} bytes (lower bound {})\n", state_->plan.memory.bytes, state_->plan.memory.lower_bound);
+    case Stage::Source: {
+      std::string text;
+      for (const package::Kernel& kernel : state_->package->kernels) text += fmt::format("// ---- {} ----\n{}\n", kernel.name, kernel.source);
+      return text;
+    }
+    case Stage::Manifest:
+      return state_->package->manifest_json();
+    case Stage::Host:
+    case Stage::Asm:
+      break;
+  }
+  return diag::error(diag::Code::stage_missing, "this stage is not there for a CPU program")
+      .reason("its steps run in this process")
+      .help("ask for ast, graph, plan, memory, source or manifest");
+}
+
+}  // namespace codetta

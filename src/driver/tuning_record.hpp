@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tuning results on disk: one cache entry per problem, CPU and compiler.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driver/kernel_state.hpp"
+
+namespace codetta::driver {
+
+struct TuningRecord {
+  std::vector<std::pair<std::string, double>> medians;  // kernel name -> microseconds
+  [[nodiscard]] const double* find(const std::string& kernel) const;
+};
+
+// Empty when nothing (or nothing readable) was kept.
+TuningRecord load_tuning(ContextState& context, const FoundState& found);
+void save_tuning(ContextState& context, const FoundState& found, const TuningRecord& record);
+
+// "name<TAB>microseconds" lines; unreadable lines end the parse (the entry's checksum already passed).
+std::string encode_tuning(const TuningRecord& record);
+TuningRecord decode_tuning(std::string_view text);
+
+}  // namespace codetta::driver
