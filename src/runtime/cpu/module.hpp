@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "base/system_calls.hpp"
 #include "device/cpu/abi.h"
 
 namespace codetta::runtime::cpu {
@@ -17,7 +18,8 @@ class Module {
  public:
   // `digest_symbol` names an exported char array that must equal `digest`. Errors: E0508 (cannot be loaded, with the reason of the
   // loader), E0509 (digest differs, symbol missing).
-  static Result<std::shared_ptr<const Module>> load(std::string_view bytes, const std::string& digest_symbol, const std::string& digest);
+  static Result<std::shared_ptr<const Module>> load(std::string_view bytes, const std::string& digest_symbol, const std::string& digest,
+                                                    const base::SystemCalls& calls = base::SystemCalls::real());
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
