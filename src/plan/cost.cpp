@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model. Each term is a time of its own; streaming B counts only where it takes longer than computing, because both
+// happen at once. Constants without a unit in their name are clocks or bytes per nanosecond.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/families.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+
+using types::Op;
+
+double vector_clocks(Op op, DType type) {
+  const bool integer = !types::is_float(type) && !types::is_bool(type);
+  const auto base = [&]() -> double {
+    switch (op) {
+      case Op::div:
+      case Op::sqrt:
+      case Op::rsqrt:
+      case Op::reciprocal:
+      case Op::leaky_relu:
+        return 5;
+      case Op::floordiv:
+      case Op::mod:
+        return integer ? 40 : 8;  // integers divide one lane at a time
+      case Op::sign:
+      case Op::clamp:
+      case Op::drelu:
+      case Op::cast:
+      case Op::hardswish:
+      case Op::hardsigmoid:
+        return 2;
+      case Op::exp:
+      case Op::exp2:
+      case Op::log:
+      case Op::log2:
+        return 7;
+      case Op::expm1:
+      case Op::log1p:
+      case Op::sin:
+      case Op::cos:
+      case Op::erf:
+      case Op::tanh:
+      case Op::sigmoid:
+      case Op::silu:
+      case Op::elu:
+        return 10;
+      case Op::gelu_tanh:
+      case Op::gelu_erf:
+      case Op::dsigmoid:
+      case Op::dtanh:
+      case Op::dsilu:
+        return 12;
+      case Op::pow:
+        return integer ? 8 : 20;
+      case Op::softplus:
+      case Op::mish:
+      case Op::dgelu_erf:
+      case Op::dgelu_tanh:
+        return 20;
+      case Op::dropout:
+        return 60;  // ten rounds of Philox in integer arithmetic
+      default:
+        return 1;
+    }
+  };
+  return base() * (types::bits(type) == 64 ? 2 : 1);
+}
+
+namespace {
+
+constexpr double block_efficiency = 0.985;  // of measured register blocks against the FMA peak
+constexpr double fma_latency = 4, loads_per_clock = 2;
+constexpr double tile_us = 0.05, launch_us = 0.15, fan_out_us = 3, slice_us = 0.5;
+constexpr double pack_rate = 12, transpose_rate = 5;  // bytes per nanosecond, read and written
+constexpr double least_parallel_work = 0.15e6;         // multiplications below which the pool is left alone
+
+double level_rate(const MachineFacts& machine, double bytes) {
+  if (bytes <= static_cast<double>(machine.l2) / 2) return machine.l2_rate;
+  return bytes <= static_cast<double>(machine.l3) ? machine.l3_rate : machine.memory_rate;
+}
+
+double bytes_of(DType dtype, double elements) { return static_cast<double>(types::byte_size(dtype)) * elements; }
+double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+// Clocks of one k step of a block of r rows and v vectors: multiply-adds, loads, or the latency of too few accumulators.
+double step_clocks(const FamilyProblem& p, double r, double v) {
+  if (p.set->padded) return 16 * ceil_div(r, 16) * v / (p.set->k_unit / p.set->group);  // tile registers: 16 clocks a tile product
+  return std::max({r * v / p.machine.fma_vectors_per_clock, (r + v) / loads_per_clock, fma_latency});
+}
+
+struct Model {
+  const FamilyProblem& p;
+  const CpuGemmConfig& c;
+  double batch, m, n, k, root_cols, tiles, threads, balance;
+
+  Model(const FamilyProblem& problem, const CpuGemmConfig& config) : p(problem), c(config) {
+    const GemmShape& s = p.shape;
+    batch = static_cast<double>(s.batch);
+    m = static_cast<double>(s.m);
+    n = static_cast<double>(s.n);
+    k = static_cast<double>(s.k);
+    root_cols = n / p.epilogue.split.ways;
+    tiles = batch * ceil_div(m, c.tile_rows) * ceil_div(root_cols, c.tile_cols) * c.k_split;
+    const bool parallel = p.machine.cores > 1 && tiles > 1 && batch * m * n * k > least_parallel_work;
+    threads = parallel ? std::min<double>(p.machine.cores, tiles) : 1;
+    balance = tiles > 0 ? ceil_div(tiles, threads) * threads / tiles : 1;  // > 1: some threads wait for the last tiles
+  }
+  [[nodiscard]] double clocks_to_us(double clocks) const { return clocks / (p.machine.ghz * 1000); }
+
+  [[nodiscard]] double steps_k() const { return ceil_div(k, p.set->group); }
+  [[nodiscard]] double compute_us(std::string& note) const {
+    const double v = static_cast<double>(c.nr) / p.set->lanes;
+    const double panels = ceil_div(n, c.nr);
+    const double blocks = std::floor(m / c.mr), tail = m - blocks * c.mr;
+    double per_step = blocks * step_clocks(p, c.mr, v);
+    if (tail > 0) per_step += step_clocks(p, p.set->padded ? c.mr : tail, v);
+    double clocks = batch * panels * steps_k() * per_step;
+    if (p.dots) {  // vectors along k and a horizontal sum for each element
+      const double step = std::max(0.5, 5.0 / 8);
+      clocks = batch * m * n * (ceil_div(k, p.set->lanes) * step + 4);
+    }
+    note = fmt::format("{} vector steps of {} x {} at {} a clock", static_cast<int64_t>(batch * panels * steps_k() * ceil_div(std::max(m, 1.0), c.mr)), c.mr,
+                       c.nr, p.machine.fma_vectors_per_clock);
+    return clocks_to_us(clocks) / block_efficiency;
+  }
+  // B flows through the cores once per group of rows.
+  [[nodiscard]] double stream_b_us(std::string& note) const {
+    const bool one_b = p.shape.b_batch_stride == 0;
+    const double matrix = c.family == CpuFamily::Convert ? bytes_of(p.shape.accumulator, k * n) : bytes_of(p.shape.b, k * n);
+    const double passes = c.family == CpuFamily::InPlace ? ceil_div(m, c.tile_rows) : ceil_div(m, std::max(c.mc, c.tile_rows));
+    const double total = matrix * batch * std::max(1.0, passes);
+    const double rate = level_rate(p.machine, one_b ? matrix : matrix * batch);
+    note = fmt::format("{} bytes of B, {} times, at {} bytes/ns", static_cast<int64_t>(matrix * batch), static_cast<int64_t>(std::max(1.0, passes)), rate);
+    return total / rate / 1000;
+  }
+  [[nodiscard]] double pack_b_us(std::string& note) const {
+    if (c.family == CpuFamily::InPlace || p.shape.b_packed) return 0;
+    const double items = p.shape.b_batch_stride == 0 ? 1 : batch;
+    const double in = bytes_of(p.shape.b, k * n * items);
+    const double out = c.family == CpuFamily::Convert ? bytes_of(p.shape.accumulator, k * n * items) : in;
+    const double rate = p.shape.b_col_stride == 1 ? pack_rate : transpose_rate;
+    note = fmt::format("{} bytes at {} bytes/ns, in every run", static_cast<int64_t>(in), rate);
+    return (in + out) / rate / 1000 + launch_us;
+  }
+  [[nodiscard]] double pack_a_us(std::string& note) const {
+    const bool rows = p.shape.a_k_stride == 1 || k <= 1;
+    const bool widens = types::byte_size(p.shape.a) != types::byte_size(p.shape.accumulator) && (c.family == CpuFamily::Convert || c.family == CpuFamily::InPlace);
+    if (rows && !c.pack_a && !widens && !p.set->padded) return 0;
+    const double in = bytes_of(p.shape.a, m * k * batch);
+    const double out = widens ? bytes_of(p.shape.accumulator, m * k * batch) : in;
+    const double rate = rows ? 2 * pack_rate : transpose_rate;
+    note = fmt::format("{} bytes at {} bytes/ns", static_cast<int64_t>(in), rate);
+    return (in + out) / rate / 1000;
+  }
+  // Rows of A a multiple of a page apart share cache sets: the broadcasts miss L1.
+  [[nodiscard]] double alias_us(std::string& note) const {
+    if (c.pack_a || p.set->padded || p.shape.a_row_stride * types::byte_size(p.shape.a) % 4096 != 0 || m <= 8) return 0;
+    const double lines = m * ceil_div(bytes_of(p.shape.a, k), 64) * batch * ceil_div(n, c.nr);
+    note = fmt::format("rows of A are {} bytes apart", p.shape.a_row_stride * types::byte_size(p.shape.a));
+    return clocks_to_us(lines * 1.5);
+  }
+  [[nodiscard]] double epilogue_us(std::string& note) const {
+    double clocks = 0, bytes = 0, all_clocks = 0;
+    const double elements = batch * m * root_cols;
+    for (const package::Phase& phase : p.epilogue.phases) {
+      double vector = phase.reads_accumulator ? 2.0 * p.epilogue.split.ways : 0;  // accumulators pass through L1
+      for (const package::Inst& inst : phase.insts) {
+        if (inst.kind == package::Inst::Kind::Op) vector += vector_clocks(inst.op, inst.type);
+        if (inst.kind == package::Inst::Kind::Load) vector += access_clocks(p.epilogue.operands[inst.index], bytes, elements);
+      }
+      for (const package::Store& store : phase.stores) vector += access_clocks(p.epilogue.operands[store.operand], bytes, elements);
+      clocks += vector;
+    }
+    clocks += 2.0 * static_cast<double>(p.epilogue.reductions.size());
+    const double lanes = std::max(1.0, static_cast<double>(p.set->lanes));
+    all_clocks = clocks * elements / lanes;
+    const double rate = level_rate(p.machine, bytes);
+    note = fmt::format("{:.0f} clocks a vector of {} elements, {} bytes at {} bytes/ns", clocks, lanes, static_cast<int64_t>(bytes), rate);
+    return clocks_to_us(all_clocks) + bytes / rate / 1000;
+  }
+  static double access_clocks(const package::Operand& operand, double& bytes, double elements) {
+    const bool full = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
+    if (full) bytes += bytes_of(operand.dtype, elements) * (operand.is_store ? 2 : 1);  // a store reads the line first
+    if (operand.access == package::Access::Indexed || (full && !operand.unit_stride)) return 16;  // element by element
+    if (operand.access == package::Access::Column || operand.access == package::Access::Scalar) return operand.is_store ? 0 : 0.2;
+    return types::byte_size(operand.dtype) < 4 ? 2 : 1;
+  }
+  // Phases that come back to accumulators make the engine keep them.
+  [[nodiscard]] double kept_us(std::string& note) const {
+    double bytes = 0, moved = 0;
+    for (size_t i = 1; i < p.epilogue.phases.size(); ++i) {
+      const package::Phase& phase = p.epilogue.phases[i];
+      if (!phase.reads_accumulator) continue;
+      const double rows = phase.scope == package::Scope::Whole ? m * batch : std::min<double>(c.tile_rows, m);
+      bytes = std::max(bytes, bytes_of(p.shape.accumulator, rows * n));
+      moved += 2 * bytes_of(p.shape.accumulator, m * n * batch);
+    }
+    if (moved == 0) return 0;
+    note = fmt::format("{} bytes of accumulators are kept for later phases", static_cast<int64_t>(bytes));
+    return moved / level_rate(p.machine, bytes) / 1000;
+  }
+  [[nodiscard]] double overhead_us(std::string& note) const {
+    note = fmt::format("{} tiles of {} x {} on {} thread{}", static_cast<int64_t>(tiles), c.tile_rows, c.tile_cols, threads, threads == 1 ? "" : "s");
+    double us = launch_us + tiles * tile_us / threads;
+    if (c.family == CpuFamily::InPlace && !p.dots) us += clocks_to_us(batch * ceil_div(n, c.nr) * ceil_div(m, c.mr) * 4);
+    if (threads > 1) us += fan_out_us;
+    if (c.k_split > 1) us += slice_us * c.k_split + bytes_of(p.shape.accumulator, 2 * m * n * batch * c.k_split) / p.machine.l3_rate / threads / 1000;
+    return us;
+  }
+};
+
+}  // namespace
+
+std::vector<CostTerm> cost_terms(const FamilyProblem& problem, const CpuGemmConfig& config) {
+  const Model model(problem, config);
+  std::vector<CostTerm> terms;
+  const auto add = [&](std::string name, double us, std::string note) {
+    if (us > 0) terms.push_back({std::move(name), us, std::move(note)});
+  };
+  std::string note;
+  const double compute = model.compute_us(note) * model.balance / model.threads;
+  add("compute", compute, note);
+  // Two cores read memory about 1.9 times as fast as one, more cores hardly faster.
+  const double readers = std::min(model.threads, 2.0);
+  const double stream = model.stream_b_us(note) / readers;
+  add("B beyond compute", stream - compute, note);
+  add("pack B", model.pack_b_us(note) / readers, note);
+  add("pack A", model.pack_a_us(note) / model.threads, note);
+  add("A aliasing", model.alias_us(note) / model.threads, note);
+  add("epilogue", model.epilogue_us(note) * model.balance / model.threads, note);
+  add("kept accumulators", model.kept_us(note) / model.threads, note);
+  add("tiles and threads", model.overhead_us(note), note);
+  return terms;
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What discovery is made of: the CPU families as data, their configurations for a problem, and the cost of one configuration.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/cpu/micro/table.hpp"
+#include "plan/candidates.hpp"
+
+namespace codetta::plan {
+
+using package::CpuFamily;
+using package::CpuGemmConfig;
+
+// The limits of a family; what is not limited has the largest value.
+struct CpuFamilyInfo {
+  CpuFamily family;
+  std::string_view name;      // as in kernel names
+  int64_t skinny_rows;        // takes any problem of at most so many rows ...
+  int64_t skinny_cols;        // ... or columns,
+  int64_t small_work;         // ... or of at most so many multiplications in one batch item
+  int64_t transposed_a_bytes; // of A that it brings into rows when A is not stored so
+  bool reads_packed_b;
+  bool result_values;         // reductions may be used as values of the same epilogue
+  bool emitted;               // the emitter makes kernels of this family
+};
+std::span<const CpuFamilyInfo> cpu_families();
+
+// The problem as one family meets it.
+struct FamilyProblem {
+  const package::EpilogueProgram& epilogue;
+  const GemmShape& shape;
+  const MachineFacts& machine;
+  const CpuFamilyInfo& family;
+  const codetta::cpu::MicroTable* table = nullptr;  // of machine.isa
+  const codetta::cpu::KernelSet* set = nullptr;     // register blocks that the family uses, once it is accepted
+  codetta::cpu::Product product = codetta::cpu::Product::f32;
+  bool dots = false;  // InPlace: columns of B are contiguous
+};
+
+// Why the family does not take the problem; otherwise fills set, product and dots.
+std::optional<Rejection> refuse(FamilyProblem& problem);
+std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem);
+std::string kernel_name(const FamilyProblem& problem, const CpuGemmConfig& config);
+
+// Vector clocks of one operation over a vector of f32; the table behind the epilogue's term.
+double vector_clocks(types::Op op, DType type);
+std::vector<CostTerm> cost_terms(const FamilyProblem& problem, const CpuGemmConfig& config);
+
+}  // namespace codetta::plan

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU families: what each takes, and which configurations it offers for a problem. Block and cache sizes follow the
+// measurements in docs of the micro-kernels: B panels that stay in L2, a tile of accumulators that stays in L1.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/families.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+namespace {
+
+using codetta::cpu::KernelSet;
+using codetta::cpu::Product;
+using codetta::cpu::Source;
+
+constexpr int64_t no_limit = INT64_MAX;
+
+// In family order, which is the order of rejections.
+constexpr CpuFamilyInfo families[] = {
+    {CpuFamily::Packed, "packed", no_limit, no_limit, no_limit, no_limit, true, true, true},
+    {CpuFamily::InPlace, "in_place", 48, 24, int64_t{192} * 192 * 192, int64_t{1} << 20, false, true, true},
+    {CpuFamily::Convert, "convert", no_limit, no_limit, no_limit, no_limit, true, true, true},
+    {CpuFamily::Fused, "fused", no_limit, no_limit, no_limit, no_limit, true, false, false},
+};
+
+bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
+bool is_narrow_integer(DType d) { return is_byte(d) || d == DType::i16 || d == DType::boolean; }
+
+// The product that multiplies the operands as they are stored.
+std::optional<Product> native_product(const GemmShape& shape) {
+  const DType a = shape.a, b = shape.b;
+  if (shape.accumulator == DType::f64) return a == DType::f64 && b == DType::f64 ? std::optional(Product::f64) : std::nullopt;
+  if (shape.accumulator == DType::f32) {
+    if (a == DType::f32 && b == DType::f32) return Product::f32;
+    if (a == DType::bf16 && b == DType::bf16) return Product::bf16;
+    return std::nullopt;
+  }
+  if (is_byte(a) && is_byte(b)) return b == DType::i8 ? (a == DType::i8 ? Product::s8s8 : Product::u8s8) : (a == DType::i8 ? Product::s8u8 : Product::u8u8);
+  if (a == DType::i16 && b == DType::i16) return Product::int16;
+  if ((a == DType::i32 || a == DType::u32) && (b == DType::i32 || b == DType::u32)) return Product::int32;
+  return std::nullopt;
+}
+
+Product converted_product(const GemmShape& shape) {
+  if (shape.accumulator == DType::f64) return Product::f64;
+  if (shape.accumulator == DType::f32) return Product::f32;
+  return is_narrow_integer(shape.a) && is_narrow_integer(shape.b) ? Product::int16 : Product::int32;
+}
+
+// What in-place kernels read B as.
+std::optional<Source> in_place_source(const GemmShape& shape) {
+  if (shape.accumulator == DType::f64) return shape.b == DType::f64 ? std::optional(Source::f64) : std::nullopt;
+  if (shape.accumulator == DType::f32) {
+    if (shape.b == DType::f32) return Source::f32;
+    if (shape.b == DType::bf16) return Source::bf16;
+    if (shape.b == DType::f16) return Source::f16;
+    return std::nullopt;
+  }
+  if (shape.b == DType::i32 || shape.b == DType::u32) return Source::int32;
+  if (shape.b == DType::i8) return Source::int8;
+  if (shape.b == DType::u8) return Source::uint8;
+  return std::nullopt;
+}
+
+std::string_view product_name(Product product) {
+  constexpr std::string_view names[] = {"f32", "f64", "i32", "i16 pair", "bf16 pair", "u8 x i8", "i8 x i8", "u8 x u8", "i8 x u8"};
+  return names[static_cast<size_t>(product)];
+}
+
+Rejection rejection(const FamilyProblem& problem, diag::Code code, std::string text) {
+  return {static_cast<uint16_t>(code), fmt::format("cpu_{}", problem.family.name), std::move(text), {}};
+}
+
+std::optional<Rejection> refuse_dtypes(FamilyProblem& p) {
+  const GemmShape& shape = p.shape;
+  const auto pair = fmt::format("{} x {}", dtype_name(shape.a), dtype_name(shape.b));
+  if (p.family.family == CpuFamily::InPlace) {
+    const auto source = in_place_source(shape);
+    if (!source) {
+      return rejection(p, diag::Code::family_dtypes, fmt::format("B is {}, which is read in place only by way of packing when it accumulates in {}",
+                                                                 dtype_name(shape.b), dtype_name(shape.accumulator)));
+    }
+    p.product = shape.accumulator == DType::f64 ? Product::f64 : shape.accumulator == DType::f32 ? Product::f32 : Product::int32;
+    p.set = &p.table->in_place[static_cast<size_t>(*source)];
+    return std::nullopt;
+  }
+  std::optional<Product> product = p.family.family == CpuFamily::Convert ? converted_product(shape) : native_product(shape);
+  if (!product) {
+    return rejection(p, diag::Code::family_dtypes,
+                     fmt::format("no instruction multiplies {} into {} without conversion; the convert family does", pair, dtype_name(shape.accumulator)));
+  }
+  p.product = *product;
+  p.set = &p.table->packed[static_cast<size_t>(*product)];
+  if (p.set->lanes == 0) {
+    return rejection(p, diag::Code::isa_lacks,
+                     fmt::format("{} has no {} dot product, which {} needs; the convert family widens the operands", isa_name(p.machine.isa),
+                                 product_name(*product), pair));
+  }
+  return std::nullopt;
+}
+
+std::optional<Rejection> refuse_size(const FamilyProblem& p) {
+  const GemmShape& s = p.shape;
+  const double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  if (s.m <= p.family.skinny_rows || s.n <= p.family.skinny_cols || work <= static_cast<double>(p.family.small_work)) return std::nullopt;
+  return rejection(p, diag::Code::family_size,
+                   fmt::format("{} x {} x {} has more than {} rows, {} columns and {} multiplications, so that packing B pays", s.m, s.n, s.k,
+                               p.family.skinny_rows, p.family.skinny_cols, p.family.small_work));
+}
+
+std::optional<Rejection> refuse_layout(FamilyProblem& p) {
+  const GemmShape& s = p.shape;
+  const int64_t a_bytes = s.m * s.k * types::byte_size(s.a);
+  const bool a_rows = s.a_k_stride == 1 || s.k <= 1;
+  if (!a_rows && a_bytes > p.family.transposed_a_bytes) {
+    return rejection(p, diag::Code::family_layout,
+                     fmt::format("consecutive k of A are {} elements apart, and its {} bytes are more than the {} that are transposed on the way",
+                                 s.a_k_stride, a_bytes, p.family.transposed_a_bytes));
+  }
+  if (p.family.family != CpuFamily::InPlace) return std::nullopt;
+  p.dots = s.b_k_stride == 1 || (s.k <= 1 && s.b_col_stride != 1);
+  if (!p.dots && s.b_col_stride != 1 && s.n > 1) {
+    return rejection(p, diag::Code::family_layout, fmt::format("B has strides {} along k and {} along columns; one of them must be 1 to read it in place",
+                                                               s.b_k_stride, s.b_col_stride));
+  }
+  return std::nullopt;
+}
+
+std::optional<Rejection> refuse_epilogue(const FamilyProblem& p) {
+  if (p.family.result_values) return std::nullopt;
+  for (const package::Phase& phase : p.epilogue.phases) {
+    if (phase.scope != package::Scope::Tile && phase.reads_accumulator) {
+      return rejection(p, diag::Code::family_reductions,
+                       fmt::format("the epilogue uses {} reduction{} as values, but accumulators in registers are gone by then",
+                                   p.epilogue.reductions.size(), p.epilogue.reductions.size() == 1 ? "" : "s"));
+    }
+  }
+  if (p.epilogue.split.interleaved()) {
+    return rejection(p, diag::Code::family_split,
+                     fmt::format("the {} parts of the split alternate by column, so partners lie in one register", p.epilogue.split.ways));
+  }
+  return std::nullopt;
+}
+
+int32_t round_to(int64_t value, int64_t multiple) { return static_cast<int32_t>((value + multiple - 1) / multiple * multiple); }
+
+// K in equal blocks of at most about `most`, so that no ragged block remains.
+int32_t k_block(int64_t k, int64_t most, int64_t unit) {
+  if (k <= most + most / 2) return round_to(std::max<int64_t>(k, 1), unit);
+  const int64_t blocks = (k + most - 1) / most;
+  return round_to((k + blocks - 1) / blocks, unit);
+}
+
+int32_t default_kc(Product product) {
+  switch (product) {
+    case Product::f64:
+      return 256;
+    case Product::bf16:
+    case Product::int16:
+      return 1024;
+    case Product::u8s8:
+    case Product::s8s8:
+    case Product::u8u8:
+    case Product::s8u8:
+      return 2048;
+    default:
+      return 512;
+  }
+}
+
+// Slices of K that give idle cores work when there are fewer tiles than cores.
+int32_t slices(const GemmShape& shape, int64_t tiles, int cores) {
+  constexpr int64_t least = 512;
+  if (tiles >= cores || shape.k < 2 * least) return 1;
+  return static_cast<int32_t>(std::min<int64_t>({cores / std::max<int64_t>(tiles, 1), shape.k / least, package::max_k_split}));
+}
+
+}  // namespace
+
+std::span<const CpuFamilyInfo> cpu_families() { return families; }
+
+std::optional<Rejection> refuse(FamilyProblem& problem) {
+  if (!problem.family.reads_packed_b && problem.shape.b_packed) {
+    return rejection(problem, diag::Code::packed_unused, "a packed B is given, and this family reads B where it lies");
+  }
+  if (auto no = refuse_dtypes(problem)) return no;
+  if (auto no = refuse_size(problem)) return no;
+  if (auto no = refuse_layout(problem)) return no;
+  if (auto no = refuse_epilogue(problem)) return no;
+  if (!problem.family.emitted) {
+    return rejection(problem, diag::Code::family_not_emitted, "whole kernels with the epilogue in registers are not emitted in this version");
+  }
+  return std::nullopt;
+}
+
+std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
+  const GemmShape& shape = problem.shape;
+  const KernelSet& set = *problem.set;
+  const int64_t root_cols = std::max<int64_t>(1, shape.n / problem.epilogue.split.ways);
+  CpuGemmConfig base;
+  base.family = problem.family.family;
+  base.isa = problem.machine.isa;
+  base.a_dtype = shape.a;
+  base.b_dtype = shape.b;
+  base.accumulator = shape.accumulator;
+  base.kc = k_block(shape.k, default_kc(problem.product), set.k_unit > 0 ? set.k_unit : std::max(set.group, 4));
+  base.nc = 4096;
+  base.pack_a = shape.a_k_stride != 1 && shape.k > 1;
+  std::vector<CpuGemmConfig> result;
+  for (int v = codetta::cpu::max_vectors; v > 0; --v) {
+    const int rows = set.max_rows[v - 1];
+    if (rows == 0) continue;
+    const int64_t cols = int64_t{v} * set.lanes;
+    for (const int64_t tile_rows : {48, 96}) {
+      CpuGemmConfig config = base;
+      config.nr = static_cast<int32_t>(cols);
+      // Equal blocks of rows instead of a ragged last one.
+      const int64_t blocks = (std::max<int64_t>(shape.m, 1) + rows - 1) / rows;
+      config.mr = set.padded ? rows : static_cast<int32_t>(std::min<int64_t>(rows, (std::max<int64_t>(shape.m, 1) + blocks - 1) / blocks));
+      const int64_t per_tile = std::max<int64_t>(1, tile_rows / config.mr);
+      config.tile_rows = static_cast<int32_t>(std::min(per_tile, (std::max<int64_t>(shape.m, 1) + config.mr - 1) / config.mr) * config.mr);
+      config.tile_cols = round_to(std::min<int64_t>(root_cols, 64), cols);
+      config.mc = static_cast<int32_t>(std::max<int64_t>(1, 192 / config.tile_rows) * config.tile_rows);
+      const int64_t tiles = shape.batch * ((shape.m + config.tile_rows - 1) / config.tile_rows) * ((root_cols + config.tile_cols - 1) / config.tile_cols);
+      const auto add = [&](const CpuGemmConfig& c) {
+        if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
+      };
+      add(config);
+      if (const int32_t k_split = slices(shape, tiles, problem.machine.cores); k_split > 1) {
+        CpuGemmConfig cut = config;
+        cut.k_split = k_split;
+        add(cut);
+      }
+      // Rows of A that are a multiple of a page apart fall in the same cache sets.
+      const bool aliases = shape.a_row_stride * types::byte_size(shape.a) % 4096 == 0 && shape.m > 24;
+      if (aliases && !config.pack_a && config.family != CpuFamily::InPlace) {
+        CpuGemmConfig packed = config;
+        packed.pack_a = true;
+        add(packed);
+      }
+    }
+  }
+  return result;
+}
+
+std::string kernel_name(const FamilyProblem& problem, const CpuGemmConfig& config) {
+  std::string name = fmt::format("cpu_{}_{}x{}", problem.family.name, config.mr, config.nr);
+  if (config.tile_rows > 48) name += fmt::format("_t{}", config.tile_rows);
+  if (config.k_split > 1) name += fmt::format("_k{}", config.k_split);
+  if (config.pack_a && problem.shape.a_k_stride == 1) name += "_pa";
+  return fmt::format("{}_{}", name, isa_name(config.isa));
+}
+
+}  // namespace codetta::plan
