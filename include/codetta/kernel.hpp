@@ -183,26 +183,26 @@ CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target
 // Comparison of results with the float64 oracle and its derived error bound.
 struct OutputCheck {
   std::string name;
-  int64_t checked = 0, wrong = 0;
-  int64_t ambiguous = 0;     // a discontinuity lies inside the bound: either branch is accepted
-  double max_error = 0;      // absolute
+  int64_t checked = 0, total = 0;  // elements
+  int64_t wrong = 0;
+  int64_t ambiguous = 0;       // a discontinuity lies inside the bound: either branch is accepted
+  double max_error = 0;        // absolute
   double max_error_ratio = 0;  // error / bound
-  std::vector<int64_t> worst_index;
-  double worst_value = 0, worst_expected = 0, worst_bound = 0;
+  std::string worst;           // "[3, 17]: 1.5, expected 1.25 within 0.0001"; empty when nothing was compared
+  std::string note;            // "64 of 4096 rows", or why the output was left out
 };
 struct VerifyReport {
   enum class Verdict : uint8_t { Pass, Fail, Mistrusted };
   Verdict verdict = Verdict::Fail;
   std::vector<OutputCheck> outputs;
-  bool sampled = false;      // whole random rows and columns only
-  int64_t rows_checked = 0, columns_checked = 0;
   std::string text;          // for people
 };
 // Checks the outputs that a run with these arguments left in memory. Inputs must be unchanged since; for in-place epilogues pass
-// the former contents of each overwritten operand in `before` (name -> view).
+// the former contents of each overwritten operand in `before` (name -> view). The target says how products are accumulated. A problem
+// too large for the oracle is checked on whole random rows and columns, chosen by the seed.
 CODETTA_API Result<VerifyReport> verify(const GemmArguments& arguments,
                                         const std::vector<std::pair<std::string, TensorView>>& before = {},
-                                        uint64_t seed = 1);
+                                        const Target& target = Target::host(), uint64_t seed = 1);
 
 // A printed account of how the epilogue is understood, the chosen kernel, its cost terms, and every rejection.
 CODETTA_API Result<std::string> explain(const GemmArguments& arguments, const Target& target, bool json = false,

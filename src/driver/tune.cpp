@@ -135,7 +135,7 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
     contender.execution = *std::move(execution);
     restore();
     contender.execution->run();
-    const auto checked = verify(arguments, before, i + 1);
+    const auto checked = verify(arguments, before, target, i + 1);
     if (!checked || checked->verdict != VerifyReport::Verdict::Pass) {
       contender.result.failure = checked ? "wrong result: " + checked->text : checked.error().message();
       contender.execution.reset();

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Codetta finds on this machine, and its cache.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codetta/kernel.hpp"
+
+namespace codetta {
+
+// One thing that was looked for.
+struct Finding {
+  std::string what;    // "host compiler"
+  bool ok = false;
+  std::string detail;  // what was found, or what was looked for and where
+  std::string help;    // what to do when it is not ok; empty else
+};
+// Processor and ISA levels, threads, compiler, cache. Never fails; may start the compiler once to ask for its version.
+CODETTA_API std::vector<Finding> diagnose(Context& context = Context::process_default());
+
+struct CacheReport {
+  std::string directory;
+  bool enabled = false;
+  std::string warning;  // why not, if not
+  int64_t entries = 0, bytes = 0, capacity_bytes = 0;
+  int64_t hits = 0, misses = 0, damaged = 0, io_errors = 0, stored = 0, evicted = 0;  // of this process
+};
+CODETTA_API CacheReport cache_report(Context& context = Context::process_default());
+// Removes every entry. Errors: E0511 when the cache is off.
+CODETTA_API Result<void> cache_clear(Context& context = Context::process_default());
+// Removes the least recently used entries above the capacity, and orphaned temporaries. Errors: E0511.
+CODETTA_API Result<void> cache_evict(Context& context = Context::process_default());
+
+}  // namespace codetta

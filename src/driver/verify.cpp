@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify: what a run left in memory against the oracle.
+#include <fmt/format.h>
+
+#include "driver/problem.hpp"
+#include "oracle/oracle.hpp"
+
+namespace codetta {
+namespace {
+
+types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype) {
+  if (const auto* flag = std::get_if<bool>(&value.value())) return types::Scalar::from_i64(*flag ? 1 : 0, dtype);
+  if (const auto* integer = std::get_if<int64_t>(&value.value())) return types::Scalar::from_i64(*integer, dtype);
+  return types::Scalar::from_f64(std::get<double>(value.value()), dtype);
+}
+
+std::string describe(const OutputCheck& output) {
+  std::string text = fmt::format("{}: {} of {} elements checked, {} wrong", output.name, output.checked, output.total, output.wrong);
+  if (output.ambiguous != 0) text += fmt::format(", {} ambiguous", output.ambiguous);
+  text += fmt::format(", largest error {:.3g} ({:.3g} of its bound)", output.max_error, output.max_error_ratio);
+  if (!output.note.empty()) text += "; " + output.note;
+  if (output.wrong != 0) text += "; worst " + output.worst;
+  return text;
+}
+
+}  // namespace
+
+Result<VerifyReport> verify(const GemmArguments& arguments, const std::vector<std::pair<std::string, TensorView>>& before, const Target& target,
+                            uint64_t seed) {
+  CODETTA_TRY(const driver::Problem problem, driver::make_problem(arguments));
+  std::vector<oracle::OracleInput> inputs;
+  for (size_t i = 0; i < problem.bound.inputs().size(); ++i) {
+    const ir::GraphInput& input = problem.bound.inputs()[i];
+    if (i < 2) {
+      inputs.emplace_back(i == 0 ? problem.a : problem.b);
+    } else if (input.is_scalar) {
+      inputs.emplace_back(scalar_for_oracle(problem.scalars.at(input.name), problem.bound.type(input.node).dtype));
+    } else {
+      TensorView view = problem.tensors.at(input.name);
+      for (const auto& [name, former] : before) {
+        if (name == input.name) view = former;
+      }
+      inputs.emplace_back(view);
+    }
+  }
+  oracle::OracleOptions options;
+  options.isa = target.backend == Backend::cpu ? target.isa : CpuIsa::generic;
+  options.contraction = !arguments.strict;
+  options.seed = seed;
+  CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(problem.bound, inputs, options));
+  std::vector<TensorView> actual;
+  for (const ir::GraphOutput& output : problem.bound.outputs()) actual.push_back(problem.tensors.at(output.name));
+  CODETTA_TRY(const oracle::CheckReport checked, oracle::check(actual, expected));
+
+  VerifyReport report;
+  report.verdict = checked.verdict == oracle::Verdict::Pass   ? VerifyReport::Verdict::Pass
+                   : checked.verdict == oracle::Verdict::Fail ? VerifyReport::Verdict::Fail
+                                                              : VerifyReport::Verdict::Mistrusted;
+  for (const oracle::OutputReport& output : checked.outputs) {
+    OutputCheck check;
+    check.name = output.name;
+    check.checked = output.elements;
+    check.total = output.total;
+    check.wrong = output.wrong;
+    check.ambiguous = output.ambiguous;
+    check.max_error = output.max_error;
+    check.max_error_ratio = output.max_ratio;
+    check.worst = output.worst_text;
+    check.note = output.note;
+    report.text += describe(check) + "\n";
+    report.outputs.push_back(std::move(check));
+  }
+  report.text += std::string(oracle::to_string(checked.verdict)) + "\n";
+  return report;
+}
+
+}  // namespace codetta
