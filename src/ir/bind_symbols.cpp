@@ -6,6 +6,7 @@
 
 #include "ir/bind.hpp"
 #include "ir/bind_arguments.hpp"
+#include "ir/infer.hpp"
 
 namespace codetta::ir {
 namespace {
@@ -56,7 +57,8 @@ Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundA
     }
     if (static_cast<size_t>(rank) != type.shape.size()) {
       return conflict(graph, input,
-                      fmt::format("{} has {} dims but is declared with {}", input.name, rank, type.shape.size()),
+                      fmt::format("{} has {} but is declared with {}", input.name,
+                                  count_dims(static_cast<size_t>(rank)), type.shape.size()),
                       fmt::format("it is {}, declared {}", describe(*bound), to_string(type)),
                       "reshape the tensor, or declare its shape");
     }

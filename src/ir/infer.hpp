@@ -62,6 +62,7 @@ MaybeComplaint matmul_shape(std::span<const OperandFacts> operands, const Operan
 // i64, wider ones in i64. The default is default_accumulator (bind.hpp).
 MaybeComplaint check_accumulator(DType a, DType b, DType accumulator);
 
+std::string count_dims(size_t rank);  // "1 dim", "2 dims"
 // "columns", "rows" or "batch items" of a dim counted from the last; "elements in dim 1" where a value has more than
 // three dims.
 std::string dim_noun(size_t rank, size_t from_end, bool singular = false);

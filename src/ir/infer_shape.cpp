@@ -42,8 +42,7 @@ std::string type_note(const OperandNames& names, const TensorType& type, size_t 
 MaybeComplaint no_such_dim(std::string_view who, int32_t dim, const TensorType& type, const OperandNames& names,
                            Code code) {
   const size_t rank = type.shape.size();
-  return Complaint{code,
-                   fmt::format("{} along dim {}, but {} has {} dim{}", who, dim, names(0), rank, rank == 1 ? "" : "s"),
+  return Complaint{code, fmt::format("{} along dim {}, but {} has {}", who, dim, names(0), count_dims(rank)),
                    type_note(names, type),
                    rank == 0 ? std::string("a scalar has no dims")
                              : fmt::format("use a dim from {} to {}", -static_cast<int64_t>(rank), rank - 1),
@@ -57,6 +56,8 @@ Dim product(const std::vector<Dim>& shape) {
 }
 
 }  // namespace
+
+std::string count_dims(size_t rank) { return rank == 1 ? "1 dim" : fmt::format("{} dims", rank); }
 
 std::string dim_noun(size_t rank, size_t from_end, bool singular) {
   if (from_end == 0) return singular ? "column" : "columns";
@@ -157,9 +158,9 @@ MaybeComplaint permute_shape(const TensorType& operand, PermuteAttr& attr, const
     attr.order[i] = *dim;
   }
   if (!valid) {
-    return bad_attr(
-        fmt::format("({}) is not an order of the {} dims of {}", fmt::join(attr.order, ", "), rank, names(0)),
-        type_note(names, operand), fmt::format("name each dim from 0 to {} once", rank == 0 ? 0 : rank - 1));
+    return bad_attr(fmt::format("({}) is not an order of the dims of {}", fmt::join(attr.order, ", "), names(0)),
+                    type_note(names, operand),
+                    fmt::format("name each dim from 0 to {} once", rank == 0 ? 0 : rank - 1));
   }
   out.clear();
   for (const int32_t dim : attr.order) out.push_back(operand.shape[static_cast<size_t>(dim)]);
@@ -264,7 +265,7 @@ MaybeComplaint matmul_shape(std::span<const OperandFacts> operands, const Operan
     if (operands[i].type->shape.size() >= 2) continue;
     return Complaint{
         Code::matmul_shape,
-        fmt::format("{} has {} dims; a matrix product needs two", names(i), operands[i].type->shape.size()),
+        fmt::format("{} has {}; a matrix product needs two", names(i), count_dims(operands[i].type->shape.size())),
         type_note(names, *operands[i].type, i),
         i == 0 ? "reshape a row vector to [1, k]" : "reshape a column vector to [k, 1]", static_cast<int>(i)};
   }

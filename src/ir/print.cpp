@@ -57,7 +57,9 @@ struct Printer {
       const Node& node = graph.node(id);
       std::string text = fmt::format("%{}:{} = ", i, to_string(graph.type(id)));
       if (node.op == Op::input) {
-        text += "input" + input_text(graph.inputs()[graph.attr_as<InputAttr>(id).parameter]);
+        const auto* input = std::get_if<InputAttr>(&graph.attr(id));  // the verifier prints what is broken, too
+        const bool declared = input != nullptr && input->parameter < graph.inputs().size();
+        text += "input" + (declared ? input_text(graph.inputs()[input->parameter]) : " ?");
       } else {
         text += node_text(node.op, graph.operands(id), graph.attr(id));
       }

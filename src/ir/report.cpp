@@ -45,7 +45,7 @@ Error located(const Graph& graph, const Complaint& complaint, Op op, std::span<c
   const PrintedGraph printed =
       print_with_lines(graph, fmt::format("%{}:? = {}", graph.size(), node_text(op, operands, attr)));
   diag::Span place = printed.lines.back();
-  if (at_operand) place = narrow(printed.text, place, fmt::format("{}", operand.index()));
+  if (at_operand) place = narrow(printed.text, place, fmt::format("%{}", operand.index()));
   return error.at(printed.text, place, label);
 }
 
