@@ -279,6 +279,7 @@ void Lowerer::add_output(Scope& scope, const Expr& expr) {
     return;
   }
   if (scope.is_parameter.contains(word) && scope.is_parameter[word] && (program_ || word != "accum")) {
+    if (!report_.empty()) return;  // most likely a consequence: the parameter was assigned
     report_.error(Code::output_is_operand, expr.span, fmt::format("operand '{}' is returned", word))
         .reason("outputs and operands are bound by name, and one name can not be both")
         .help(fmt::format("give the output a name of its own: {0}_out = {0}; return {0}_out", word));

@@ -49,13 +49,13 @@ bool Parser::expect(std::string_view spelling, std::string_view where) {
 std::string Parser::describe_token() const {
   switch (token_.kind) {
     case TokenKind::End:
-      return "the end of the text";
+      return "end of the text";
     case TokenKind::Newline:
-      return "the end of the line";
+      return "end of the line";
     case TokenKind::Indent:
       return "deeper indentation";
     case TokenKind::Dedent:
-      return "the end of the block";
+      return "end of the block";
     default: {
       const std::string_view text = lexer_.text(token_.span);
       return text.size() > 40 ? fmt::format("'{}...'", text.substr(0, 40)) : fmt::format("'{}'", text);
@@ -125,6 +125,7 @@ ast::Module Parser::parse() {
     panic_ = false;
     top_level();
   }
+  if (lexer_.failed() || stopped_) complete_ = false;
   if (module_.functions.empty() && report_.empty()) {
     report_.error(Code::text_empty, Span{0, 0}, "the text holds no function")
         .reason("an epilogue is a function of accum")
@@ -258,7 +259,7 @@ void Parser::body() {
     report_.error(Code::indentation, token_.span, "expected an indented block")
         .reason("the line above ends with ':'")
         .help("indent the function's body");
-    complete_ = false;
+    stop();
     return;
   }
   token_ = lexer_.next();

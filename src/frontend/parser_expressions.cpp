@@ -119,7 +119,7 @@ ExprId Parser::expression() {
     return invalid(begin);
   }
   if (at(":=")) {
-    report_.error(Code::operator_unsupported, token_.span, "operator := is not part of the language")
+    report_.error(Code::operator_unsupported, token_.span, "operator ':=' is not part of the language")
         .reason("names are defined by statements")
         .help("assign on a line of its own");
     advance();
@@ -159,7 +159,11 @@ ExprId Parser::binary(int lowest) {
     const OperatorClass kind = not_in ? OperatorClass::Unsupported : found->kind;
     const int precedence = not_in ? comparison_precedence : found->precedence;
     advance();
-    if (kind == OperatorClass::Unsupported && (not_in ? at_word("in") : at_word("not"))) advance();  // not in, is not
+    std::string written(spelling);
+    if (kind == OperatorClass::Unsupported && (not_in ? at_word("in") : at_word("not"))) {
+      written = not_in ? "not in" : "is not";
+      advance();
+    }
     const ExprId right = binary(precedence + 1);
     if (panic_) break;
     Expr expr;
@@ -177,11 +181,11 @@ ExprId Parser::binary(int lowest) {
     } else if (kind == OperatorClass::Unsupported) {
       report_
           .error(Code::operator_unsupported, operator_span,
-                 fmt::format("operator {} is not part of the language", spelling))
+                 fmt::format("operator '{}' is not part of the language", written))
           .reason("the operators are + - * / // % ** @ & | ^ ~ and comparisons")
           .help(spelling == "<<"   ? "write x * 2 ** n"
                 : spelling == ">>" ? "write x // 2 ** n"
-                : spelling == "is" ? "write =="
+                : spelling == "is" ? "compare with == or !="
                                    : "compare with == and |");
     } else {
       expr.kind = ExprKind::Binary;
@@ -321,9 +325,17 @@ ExprId Parser::attribute(ExprId object, uint32_t begin) {
     syntax_error("a name");
     return object;
   }
-  const std::string member(lexer_.text(token_.span));
-  const Span span{begin, token_.span.end};
+  std::string member(lexer_.text(token_.span));
   advance();
+  while (!panic_ && accept(".")) {  // torch.nn.functional.relu is one mistake
+    if (token_.kind != TokenKind::Name) {
+      syntax_error("a name");
+      return object;
+    }
+    member = lexer_.text(token_.span);
+    advance();
+  }
+  const Span span = span_from(begin);
   if (in_annotation_) {
     Expr expr;
     expr.kind = ExprKind::Annotation;

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing an epilogue in C++: expressions over the accumulator and named operands, with the functions of the language.
+//   auto epilogue = codetta::Epilogue::trace([](codetta::EpilogueTracer& e) {
+//     auto F = e.accum() * e.input("alpha") + e.input("C") * 2.0;
+//     e.output("D", relu(F));
+//     e.output("F", F);
+//   });
+// gives the same epilogue as the text
+//   def epilogue(accum, alpha, C):
+//       F = accum * alpha + C * 2.0
+//       D = relu(F)
+//       return D, F
+// Nothing here fails: mistakes (an expression of another tracer, an unknown option, a name that can not be used) are
+// kept, and Epilogue::trace returns them.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "codetta/error.hpp"
+#include "codetta/tensor.hpp"
+
+namespace codetta {
+
+namespace detail {
+struct ExprNode;
+struct TraceState;
+using NodeRef = std::shared_ptr<const ExprNode>;
+struct TraceAccess;
+}  // namespace detail
+
+// A value of the epilogue, immutable; copies share. Numbers convert: bool, integers (64-bit) and floats stay what they
+// are, as literals in text do. A default-made Expr holds nothing, and using it is E0156. Not tied to a thread.
+class CODETTA_API Expr {
+ public:
+  Expr() = default;
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Expr(T value) : Expr(literal(value)) {}  // NOLINT(google-explicit-constructor)
+
+ private:
+  friend struct detail::TraceAccess;
+  explicit Expr(detail::NodeRef node) : node_(std::move(node)) {}
+  template <class T>
+  static Expr literal(T value) {
+    if constexpr (std::same_as<T, bool>) {
+      return from_bool(value);
+    } else if constexpr (std::floating_point<T>) {
+      return from_real(static_cast<double>(value));
+    } else if constexpr (std::signed_integral<T>) {
+      return from_int(static_cast<int64_t>(value));
+    } else {
+      return from_unsigned(static_cast<uint64_t>(value));
+    }
+  }
+  static Expr from_bool(bool value);
+  static Expr from_int(int64_t value);
+  static Expr from_unsigned(uint64_t value);  // E0109 above 2^63 - 1
+  static Expr from_real(double value);
+
+  detail::NodeRef node_;
+};
+
+// What a function is traced with; lives as long as the call of Epilogue::trace.
+class CODETTA_API EpilogueTracer {
+ public:
+  EpilogueTracer();
+  [[nodiscard]] Expr accum() const;
+  // An operand; what is bound to it decides whether it is a tensor or a scalar. The same name gives the same operand.
+  // The epilogue's parameters are in the order in which its outputs first use them: C++ leaves open which of two calls
+  // in one expression comes first.
+  [[nodiscard]] Expr input(std::string name) const;
+  [[nodiscard]] Expr literal(Expr number) const { return number; }
+  // Outputs are in the order of these calls.
+  void output(std::string name, const Expr& value);
+
+ private:
+  friend struct detail::TraceAccess;
+  std::shared_ptr<detail::TraceState> state_;
+};
+
+// Operators as in text. / is the real quotient; floordiv and % round toward minus infinity.
+CODETTA_API Expr operator+(const Expr& x, const Expr& y);
+CODETTA_API Expr operator-(const Expr& x, const Expr& y);
+CODETTA_API Expr operator*(const Expr& x, const Expr& y);
+CODETTA_API Expr operator/(const Expr& x, const Expr& y);
+CODETTA_API Expr operator%(const Expr& x, const Expr& y);
+CODETTA_API Expr floordiv(const Expr& x, const Expr& y);
+CODETTA_API Expr operator+(const Expr& x);
+CODETTA_API Expr operator-(const Expr& x);
+CODETTA_API Expr operator==(const Expr& x, const Expr& y);
+CODETTA_API Expr operator!=(const Expr& x, const Expr& y);
+CODETTA_API Expr operator<(const Expr& x, const Expr& y);
+CODETTA_API Expr operator<=(const Expr& x, const Expr& y);
+CODETTA_API Expr operator>(const Expr& x, const Expr& y);
+CODETTA_API Expr operator>=(const Expr& x, const Expr& y);
+// On booleans.
+CODETTA_API Expr operator&(const Expr& x, const Expr& y);
+CODETTA_API Expr operator|(const Expr& x, const Expr& y);
+CODETTA_API Expr operator^(const Expr& x, const Expr& y);
+CODETTA_API Expr operator~(const Expr& x);
+
+// Functions as in text, with the same defaults; docs/language.md says what each computes.
+CODETTA_API Expr row_index();
+CODETTA_API Expr col_index();
+CODETTA_API Expr batch_index();
+CODETTA_API Expr identity(const Expr& x);
+CODETTA_API Expr multiply_add(const Expr& x, const Expr& y, const Expr& z);
+CODETTA_API Expr pow(const Expr& x, const Expr& y);
+CODETTA_API Expr reciprocal(const Expr& x);
+CODETTA_API Expr sqrt(const Expr& x);
+CODETTA_API Expr rsqrt(const Expr& x);
+CODETTA_API Expr abs(const Expr& x);
+CODETTA_API Expr sign(const Expr& x);
+CODETTA_API Expr floor(const Expr& x);
+CODETTA_API Expr ceil(const Expr& x);
+CODETTA_API Expr round(const Expr& x);
+CODETTA_API Expr trunc(const Expr& x);
+CODETTA_API Expr where(const Expr& condition, const Expr& x, const Expr& y);
+CODETTA_API Expr minimum(const Expr& x, const Expr& y);
+CODETTA_API Expr maximum(const Expr& x, const Expr& y);
+// A bound may be no_bound, not both.
+struct NoBound {};
+inline constexpr NoBound no_bound{};
+CODETTA_API Expr clamp(const Expr& x, const Expr& min, const Expr& max);
+CODETTA_API Expr clamp(const Expr& x, const Expr& min, NoBound max);
+CODETTA_API Expr clamp(const Expr& x, NoBound min, const Expr& max);
+CODETTA_API Expr hardtanh(const Expr& x, const Expr& min_val = -1.0, const Expr& max_val = 1.0);
+CODETTA_API Expr relu6(const Expr& x);
+CODETTA_API Expr exp(const Expr& x);
+CODETTA_API Expr exp2(const Expr& x);
+CODETTA_API Expr expm1(const Expr& x);
+CODETTA_API Expr log(const Expr& x);
+CODETTA_API Expr log2(const Expr& x);
+CODETTA_API Expr log1p(const Expr& x);
+CODETTA_API Expr sin(const Expr& x);
+CODETTA_API Expr cos(const Expr& x);
+CODETTA_API Expr tanh(const Expr& x);
+CODETTA_API Expr erf(const Expr& x);
+CODETTA_API Expr relu(const Expr& x);
+CODETTA_API Expr sigmoid(const Expr& x);
+CODETTA_API Expr silu(const Expr& x);
+CODETTA_API Expr gelu(const Expr& x, std::string_view approximate = "none");  // "none" or "tanh"
+CODETTA_API Expr softplus(const Expr& x, const Expr& beta = 1.0, const Expr& threshold = 20.0);
+CODETTA_API Expr elu(const Expr& x, const Expr& alpha = 1.0);
+CODETTA_API Expr leaky_relu(const Expr& x, const Expr& negative_slope = 0.01);
+CODETTA_API Expr hardswish(const Expr& x);
+CODETTA_API Expr hardsigmoid(const Expr& x);
+CODETTA_API Expr mish(const Expr& x);
+CODETTA_API Expr drelu(const Expr& x);
+CODETTA_API Expr dsigmoid(const Expr& x);
+CODETTA_API Expr dtanh(const Expr& x);
+CODETTA_API Expr dsilu(const Expr& x);
+CODETTA_API Expr dgelu(const Expr& x, std::string_view approximate = "none");
+CODETTA_API Expr cast(const Expr& x, DType dtype);
+CODETTA_API Expr dropout(const Expr& x, const Expr& p, const Expr& seed);
+
+// What a reduction runs over. Axis::Row: within each row (over N); Axis::Column: over M. Dimensions are counted from 0, or
+// from -1 for the last. Reduced dimensions stay with size 1.
+enum class Axis : uint8_t { Row, Column, All };
+class ReduceOver {
+ public:
+  ReduceOver(Axis axis) : axis_(axis) {}                        // NOLINT(google-explicit-constructor)
+  ReduceOver(int dim) : dims_{dim}, by_dims_(true) {}           // NOLINT(google-explicit-constructor)
+  ReduceOver(std::initializer_list<int> dims) : dims_(dims), by_dims_(true) {}
+  ReduceOver(std::vector<int> dims) : dims_(std::move(dims)), by_dims_(true) {}  // NOLINT(google-explicit-constructor)
+
+ private:
+  friend struct detail::TraceAccess;
+  Axis axis_ = Axis::All;
+  std::vector<int> dims_;
+  bool by_dims_ = false;
+};
+CODETTA_API Expr sum(const Expr& x, const ReduceOver& over = Axis::All);
+CODETTA_API Expr max(const Expr& x, const ReduceOver& over = Axis::All);
+CODETTA_API Expr min(const Expr& x, const ReduceOver& over = Axis::All);
+CODETTA_API Expr mean(const Expr& x, const ReduceOver& over = Axis::All);
+CODETTA_API Expr amax(const Expr& x, const ReduceOver& over = Axis::All);
+CODETTA_API Expr sum_of_squares(const Expr& x, const ReduceOver& over = Axis::All);
+CODETTA_API Expr logsumexp(const Expr& x, const ReduceOver& over = Axis::All);
+
+CODETTA_API Expr permute(const Expr& x, const std::vector<int>& indices);
+CODETTA_API Expr reshape(const Expr& x, const std::vector<int64_t>& new_shape);  // one size may be -1
+// n equal parts along dim; n is 2 to 1024, else the result has one part that carries the error.
+CODETTA_API std::vector<Expr> split(const Expr& x, int n, int dim = -1);
+CODETTA_API Expr join(const std::vector<Expr>& parts, int dim = -1, bool interleave = false);
+
+}  // namespace codetta
