@@ -38,7 +38,7 @@ union ScalarValue {
 // Everything that is the same for all tiles of one run.
 struct EpilogueArgs {
   const Operand* operands;          // in EpilogueProgram::operands order
-  const ScalarValue* scalars;       // in EpilogueProgram::scalars order
+  const ScalarValue* scalars;       // by EpilogueProgram argument; tensors have unused entries
   void* const* partials;            // per reduction: its partial buffer, see Tile::tile_row / tile_col
   const void* const* results;       // per reduction: its final values (valid from the phase after its own), contiguous:
                                     //   row: [batch][rows]; column: [batch][cols]; all: [1]; compute dtype of the reduction

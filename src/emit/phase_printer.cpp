@@ -179,11 +179,9 @@ std::string PhasePrinter::literal_text(const Inst& in) {
 }
 
 std::string PhasePrinter::scalar_text(const Inst& in) {
-  uint32_t slot = 0;
-  for (uint32_t i = 0; i < in.index; ++i) slot += program_.arguments[i].is_scalar ? 1 : 0;
   const DType held = types::compute_dtype(program_.arguments[in.index].dtype);
   const std::string_view field = held == DType::f32 ? "f" : held == DType::f64 ? "d" : types::is_unsigned(held) || types::is_bool(held) ? "u" : "i";
-  std::string s = text("f.args.scalars[", slot, "].", field);
+  std::string s = text("f.args.scalars[", in.index, "].", field);
   if (types::is_bool(held)) s = text("-(i32)(", s, " != 0)");
   return convert_.convert(text("splat<", vector_of(held), ">(", s, ")"), held, in.type, false);
 }

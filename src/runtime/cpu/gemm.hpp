@@ -64,8 +64,9 @@ struct Reduction {
   ReductionKind kind = ReductionKind::Sum;
   ReductionAxis axis = ReductionAxis::Row;
   DType dtype = DType::f32;  // compute dtype: any integer, f32 or f64 (LogSumExp: f32 or f64)
-  bool mean = false;         // Sum only: divide by the number of reduced elements
+  bool mean = false;         // Sum only: divide by the number of reduced elements times `parts`
   int32_t phase = 0;         // the phase that writes its partials (space Tiles)
+  int32_t parts = 1;         // values that the epilogue has combined into each reduced one (parts of a split)
 };
 
 // An epilogue: either an emitted function or an interpreter with its context.

@@ -27,13 +27,13 @@ Series series_of(const Reduction& r, const ReductionGrid& g, int64_t i) {
 int64_t reduced_elements(const Reduction& r, const ReductionGrid& g) {
   switch (r.axis) {
     case ReductionAxis::Row:
-      return g.cols;
+      return g.cols * r.parts;
     case ReductionAxis::Column:
-      return g.rows;
+      return g.rows * r.parts;
     case ReductionAxis::All:
       break;
   }
-  return g.batches * g.rows * g.cols;
+  return g.batches * g.rows * g.cols * r.parts;
 }
 
 template <class T>
@@ -75,8 +75,9 @@ template <class T>
 T log_sum_exp(const T* p, const Series& s) {
   double max = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < s.count; ++i) {
-    const double v = static_cast<double>(p[2 * (s.first + i * s.stride)]);
-    if (std::isnan(v)) return static_cast<T>(v);
+    const T* pair = p + 2 * (s.first + i * s.stride);
+    const double v = static_cast<double>(pair[0]);
+    if (std::isnan(v) || std::isnan(pair[1])) return std::numeric_limits<T>::quiet_NaN();
     if (v > max) max = v;
   }
   if (std::isinf(max)) return static_cast<T>(max);  // all -inf (or no elements), or a +inf
