@@ -74,7 +74,7 @@ CODETTA_FN u32v narrow_small(f32v x) {
 
 //% widen_f16
 CODETTA_FN f32v widen_f16(u16v raw) {
-#if defined(__F16C__) && CODETTA_LANES >= 4
+#if defined(__F16C__) && CODETTA_LANES >= 8
   f32v x;
   asm("vcvtph2ps %1, %0" : "=v"(x) : "v"(raw));
   return x;

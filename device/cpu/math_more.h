@@ -116,10 +116,10 @@ CODETTA_FN V ct_dropout(V x, f32v p, u64v seed, u64v index) {
   return select(widen_mask(u >= p), keep, V{});
 }
 
-//% round_magnitude
+//% round_magnitude signed_like
 // |x| rounded to an integral value, ties to even; large values are integral already.
 CODETTA_FN f32v round_magnitude(f32v x) {
-  const f32v a = magnitude(x);
+  const f32v a = (f32v)((u32v)x & 0x7fffffffu);
   return a < splat<f32v>(0x1p23f) ? (a + 0x1p23f) - 0x1p23f : a;
 }
 CODETTA_FN f64v round_magnitude(f64v x) {
@@ -135,13 +135,13 @@ CODETTA_FN V signed_like(V magnitude_of, V x) {
 }
 
 //% ct_round
-template <class V, class When<is_float<V>>::type = 0>
+template <class V, typename When<is_float<V>>::type = 0>
 CODETTA_FN V ct_round(V x) {
   return signed_like(round_magnitude(x), x);
 }
 
 //% ct_trunc
-template <class V, class When<is_float<V>>::type = 0>
+template <class V, typename When<is_float<V>>::type = 0>
 CODETTA_FN V ct_trunc(V x) {
   const V a = (V)((unsigned_of<V>)x & (~unsigned_of<V>{} >> 1));
   const V r = round_magnitude(x);
@@ -149,21 +149,21 @@ CODETTA_FN V ct_trunc(V x) {
 }
 
 //% ct_floor
-template <class V, class When<is_float<V>>::type = 0>
+template <class V, typename When<is_float<V>>::type = 0>
 CODETTA_FN V ct_floor(V x) {
   const V r = ct_round(x);
   return r > x ? r - splat<V>(1) : r;
 }
 
 //% ct_ceil
-template <class V, class When<is_float<V>>::type = 0>
+template <class V, typename When<is_float<V>>::type = 0>
 CODETTA_FN V ct_ceil(V x) {
   const V r = ct_round(x);
   return r < x ? signed_like(r + splat<V>(1), x) : r;
 }
 
 //% ct_floordiv
-template <class V, class When<is_float<V>>::type = 0>
+template <class V, typename When<is_float<V>>::type = 0>
 CODETTA_FN V ct_floordiv(V x, V y) {
   return ct_floor(x / y);
 }
@@ -200,7 +200,7 @@ __attribute__((noinline, unused)) static f64 exact_remainder(f64 x, f64 y) {
 
 //% ct_mod
 // Python's: fmod, moved by y where the signs differ; a zero has the sign of y.
-template <class V, class When<is_float<V>>::type = 0>
+template <class V, typename When<is_float<V>>::type = 0>
 CODETTA_FN V ct_mod(V x, V y) {
   V r;
   for (int i = 0; i < lanes; ++i) r[i] = (element<V>)exact_remainder(x[i], y[i]);

@@ -36,7 +36,7 @@ CODETTA_FN element<V> fold_lanes(V v) {
   return fold_array<Op, lanes, element<V>>(a);
 }
 
-//% identity_low
+//% lowest
 // The least value: -inf, or the minimum of an integer.
 template <class V>
 CODETTA_FN V lowest() {
@@ -44,7 +44,7 @@ CODETTA_FN V lowest() {
   else if constexpr ((element<V>)-1 < (element<V>)0) return (V)~(~unsigned_of<V>{} >> 1);
   else return V{};
 }
-//% identity_high
+//% highest
 template <class V>
 CODETTA_FN V highest() {
   if constexpr (is_float<V>) return splat<V>(__builtin_inff());
@@ -52,7 +52,7 @@ CODETTA_FN V highest() {
   else return ~V{};
 }
 
-//% Sum
+//% SumOp
 struct SumOp {
   template <class H>
   CODETTA_FN H of(H x, H y) {
@@ -64,6 +64,7 @@ struct SumOp {
     }
   }
 };
+//% Sum
 template <class V>
 struct Sum {
   static constexpr int width = 1;
@@ -74,7 +75,7 @@ struct Sum {
   CODETTA_MEMBER void give(element<V>* p, i64 n) const { store(p, s, n); }
 };
 
-//% Max
+//% MaxOp
 struct MaxOp {
   template <class H>
   CODETTA_FN H of(H x, H y) {
@@ -82,6 +83,7 @@ struct MaxOp {
     return x != x ? x : m;
   }
 };
+//% Max
 template <class V>
 struct Max {
   static constexpr int width = 1;
@@ -92,7 +94,7 @@ struct Max {
   CODETTA_MEMBER void give(element<V>* p, i64 n) const { store(p, m, n); }
 };
 
-//% Min
+//% MinOp
 struct MinOp {
   template <class H>
   CODETTA_FN H of(H x, H y) {
@@ -100,6 +102,7 @@ struct MinOp {
     return x != x ? x : m;
   }
 };
+//% Min
 template <class V>
 struct Min {
   static constexpr int width = 1;

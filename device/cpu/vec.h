@@ -66,7 +66,7 @@ CODETTA_FN V select(boolv m, V x, V y) {
   return __builtin_convertvector(m, __typeof__(x == y)) ? x : y;
 }
 
-//% unsigned_of
+//% unsigned_of UnsignedElement
 template <int bytes>
 struct UnsignedBySize;
 template <>
@@ -131,42 +131,45 @@ __attribute__((noinline, unused)) static void copy_elements(E* to, i64 to_stride
 }
 
 //% load
-// The first n elements at p; the other lanes are 0 (AVX-512) or unspecified.
+// The first n elements at p; the other lanes are 0 or unspecified. (No register constraint takes 8-byte vectors in Clang.)
 template <class V, class E>
 CODETTA_FN V load(const E* p, i64 n) {
 #if defined(__AVX512BW__)
-  const u16 k = (u16)((1u << n) - 1);
-  typedef V M __attribute__((aligned(1), may_alias));
-  V v;
-  if constexpr (sizeof(E) == 1) asm("vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const M*)p), "Yk"(k));
-  if constexpr (sizeof(E) == 2) asm("vmovdqu16 %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const M*)p), "Yk"(k));
-  if constexpr (sizeof(E) == 4) asm("vmovups %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const M*)p), "Yk"(k));
-  if constexpr (sizeof(E) == 8) asm("vmovupd %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const M*)p), "Yk"(k));
-  return v;
-#else
+  if constexpr (sizeof(V) >= 16) {
+    const u16 k = (u16)((1u << n) - 1);
+    typedef V M __attribute__((aligned(1), may_alias));
+    V v;
+    if constexpr (sizeof(E) == 1) asm("vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const M*)p), "Yk"(k));
+    if constexpr (sizeof(E) == 2) asm("vmovdqu16 %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const M*)p), "Yk"(k));
+    if constexpr (sizeof(E) == 4) asm("vmovups %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const M*)p), "Yk"(k));
+    if constexpr (sizeof(E) == 8) asm("vmovupd %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const M*)p), "Yk"(k));
+    return v;
+  }
+#endif
   if (__builtin_expect(n == lanes, 1)) return load_all<V>(p);
   E part[lanes] = {};
   copy_elements(part, 1, p, 1, n);
   return load_all<V>(part);
-#endif
 }
 
 //% store
 template <class E, class V>
 CODETTA_FN void store(E* p, V v, i64 n) {
 #if defined(__AVX512BW__)
-  const u16 k = (u16)((1u << n) - 1);
-  typedef V M __attribute__((aligned(1), may_alias));
-  if constexpr (sizeof(E) == 1) asm("vmovdqu8 %1, %0%{%2%}" : "+m"(*(M*)p) : "v"(v), "Yk"(k));
-  if constexpr (sizeof(E) == 2) asm("vmovdqu16 %1, %0%{%2%}" : "+m"(*(M*)p) : "v"(v), "Yk"(k));
-  if constexpr (sizeof(E) == 4) asm("vmovups %1, %0%{%2%}" : "+m"(*(M*)p) : "v"(v), "Yk"(k));
-  if constexpr (sizeof(E) == 8) asm("vmovupd %1, %0%{%2%}" : "+m"(*(M*)p) : "v"(v), "Yk"(k));
-#else
+  if constexpr (sizeof(V) >= 16) {
+    const u16 k = (u16)((1u << n) - 1);
+    typedef V M __attribute__((aligned(1), may_alias));
+    if constexpr (sizeof(E) == 1) asm("vmovdqu8 %1, %0%{%2%}" : "+m"(*(M*)p) : "v"(v), "Yk"(k));
+    if constexpr (sizeof(E) == 2) asm("vmovdqu16 %1, %0%{%2%}" : "+m"(*(M*)p) : "v"(v), "Yk"(k));
+    if constexpr (sizeof(E) == 4) asm("vmovups %1, %0%{%2%}" : "+m"(*(M*)p) : "v"(v), "Yk"(k));
+    if constexpr (sizeof(E) == 8) asm("vmovupd %1, %0%{%2%}" : "+m"(*(M*)p) : "v"(v), "Yk"(k));
+    return;
+  }
+#endif
   if (__builtin_expect(n == lanes, 1)) return store_all(p, v);
   E part[lanes];
   store_all(part, v);
   copy_elements(p, 1, part, 1, n);
-#endif
 }
 
 //% gather
