@@ -50,12 +50,12 @@ Arguments code_arguments(const HostCompiler& compiler, const Arguments& flags) {
                 "-fno-rtti",
                 "-fno-stack-protector",
                 "-fno-lto",
-                "-fno-asynchronous-unwind-tables",
-                "-fno-diagnostics-show-caret"};
+                "-fno-asynchronous-unwind-tables"};
   if (compiler.kind == CompilerKind::Gcc) {
-    all.insert(all.end(), {"-pipe", "-fno-gnu-unique", "-Wno-psabi", "-fdiagnostics-color=never"});
+    all.insert(all.end(),
+               {"-pipe", "-fno-gnu-unique", "-Wno-psabi", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret"});
   } else {
-    all.insert(all.end(), {"-Wno-psabi", "-fno-color-diagnostics"});
+    all.insert(all.end(), {"-Wno-psabi", "-fno-color-diagnostics", "-fno-caret-diagnostics"});
   }
   all.insert(all.end(), flags.begin(), flags.end());
   return all;
@@ -125,6 +125,7 @@ Result<CompileOutput> compile_cancellable(const HostCompiler& compiler, const Co
   if (link_apart) {
     arguments.insert(arguments.end(), {"-c", "-o", unlinked, "-x", "c++", "-"});
     link.insert(link.end(), {"-o", object, unlinked});
+    if (!compiler.runtime.empty()) link.push_back(compiler.runtime);
   } else {
     arguments.insert(arguments.end(), link.begin(), link.end());
     arguments.insert(arguments.end(), {"-o", object, "-x", "c++", "-"});

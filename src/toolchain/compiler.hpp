@@ -22,6 +22,7 @@ struct HostCompiler {
   std::string version;   // first line of --version
   std::string identity;  // content digest of the driver and of cc1plus (GCC) or the driver's real binary (Clang)
   std::string linker;    // absolute; called directly after Clang, whose driver costs 20 ms more when it links; "" = by the driver
+  std::string runtime;   // the compiler's own static library, for that linker; "" = none
   std::string search_path;  // where the compiler may look for its own tools (absolute folders of FindOptions::path)
 };
 

@@ -13,7 +13,7 @@ namespace codetta::toolchain {
 
 namespace {
 
-constexpr std::string_view heading = "codetta compiler memo 1";
+constexpr std::string_view heading = "codetta compiler memo 2";
 constexpr size_t max_memo_bytes = size_t{1} << 16;
 
 std::string memo_name(const std::string& path) { return "compiler-" + base::digest_of(path).hex() + ".memo"; }
@@ -34,7 +34,7 @@ std::optional<Probe> parse(std::string_view text, const std::string& path) {
   const std::string_view content = text.substr(0, last + 1);
   if (text.substr(last + 1) != "check " + base::digest_of(content).hex() + "\n") return std::nullopt;
   const auto lines = base::split(content.substr(0, content.size() - 1), '\n');
-  if (lines.size() < 8 || lines[0] != heading || lines[1] != path) return std::nullopt;
+  if (lines.size() < 9 || lines[0] != heading || lines[1] != path) return std::nullopt;
 
   Probe probe;
   HostCompiler& compiler = probe.compiler;
@@ -45,9 +45,10 @@ std::optional<Probe> parse(std::string_view text, const std::string& path) {
   compiler.kind = kind == 0 ? CompilerKind::Gcc : CompilerKind::Clang;
   probe.architecture = lines[3];
   compiler.linker = lines[4];
-  compiler.version = lines[5];
-  compiler.identity = lines[6];
-  for (size_t i = 7; i < lines.size(); ++i) {
+  compiler.runtime = lines[5];
+  compiler.version = lines[6];
+  compiler.identity = lines[7];
+  for (size_t i = 8; i < lines.size(); ++i) {
     std::string_view line = lines[i];
     FileStamp stamp;
     if (!take_number(line, stamp.size) || !take_number(line, stamp.modified_ns) || !take_number(line, stamp.inode)) {
@@ -72,16 +73,20 @@ std::optional<Probe> recall_probe(const std::string& memo_dir, const std::string
   for (const FileStamp& known : probe->files) {
     if (stamp_of(known.path) != known) return std::nullopt;
   }
-  if (!probe->compiler.linker.empty() && !stamp_of(probe->compiler.linker)) return std::nullopt;
+  for (const std::string* tool : {&probe->compiler.linker, &probe->compiler.runtime}) {
+    if (!tool->empty() && !stamp_of(*tool)) return std::nullopt;
+  }
   return probe;
 }
 
 void remember_probe(const std::string& memo_dir, const Probe& probe) {
   const HostCompiler& compiler = probe.compiler;
-  if (memo_dir.empty() || !one_line(compiler.path) || !one_line(compiler.linker)) return;
-  std::string text =
-      fmt::format("{}\n{}\n{} {} \n{}\n{}\n{}\n{}\n", heading, compiler.path, static_cast<int>(compiler.kind),
-                  compiler.major, probe.architecture, compiler.linker, compiler.version, compiler.identity);
+  if (memo_dir.empty() || !one_line(compiler.path) || !one_line(compiler.linker) || !one_line(compiler.runtime)) {
+    return;
+  }
+  std::string text = fmt::format("{}\n{}\n{} {} \n{}\n{}\n{}\n{}\n{}\n", heading, compiler.path,
+                                 static_cast<int>(compiler.kind), compiler.major, probe.architecture, compiler.linker,
+                                 compiler.runtime, compiler.version, compiler.identity);
   for (const FileStamp& file : probe.files) {
     if (!one_line(file.path)) return;
     text += fmt::format("{} {} {} {}\n", file.size, file.modified_ns, file.inode, file.path);

@@ -133,7 +133,14 @@ std::optional<Probe> probe(const std::string& path, const std::string& search_pa
   }
   if (worker != path && !add_content(hasher, found, worker, why_not)) return std::nullopt;
 #if defined(__linux__)
-  if (!is_gcc) compiler.linker = program_of(path, "ld", search_path);
+  if (!is_gcc) {
+    compiler.linker = program_of(path, "ld", search_path);
+    std::string ignored;
+    if (const auto runtime = ask(path, {"-print-libgcc-file-name"}, search_path, ignored)) {
+      const std::string library = first_line(runtime->output);
+      if (stamp_of(library)) compiler.runtime = library;
+    }
+  }
 #endif
   compiler.identity = hasher.digest().hex();
   return found;

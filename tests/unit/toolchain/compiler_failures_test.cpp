@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compilers that hang, crash or lie, and machines without room; all of them small scripts or bad folders.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "compilers.hpp"
+
+namespace codetta::toolchain {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+class CompilerFailures : public CompilerTest {
+ protected:
+  CompilerFailures() { options.work_dir = folder(); }
+
+  [[nodiscard]] HostCompiler fake(const std::string& body) const {
+    HostCompiler compiler;
+    compiler.path = script("fake", body);
+    compiler.major = 12;
+    compiler.version = "fake 12";
+    compiler.search_path = system_path;
+    return compiler;
+  }
+  [[nodiscard]] Result<CompileOutput> run(const std::string& body) const {
+    return compile(fake(body), {"int x;", {"-O2"}, "epilogue_0"}, options);
+  }
+  CompileOptions options;
+};
+
+TEST_F(CompilerFailures, AHangEndsWithAllThatItStarted) {
+  options.timeout_seconds = 0.2;
+  const auto begin = Clock::now();
+  const auto output = run("sleep 300 &\necho $! > " + path("pid") + "\nwait\n");
+  ASSERT_FALSE(output);
+  EXPECT_LT(seconds_since(begin), 10.0);
+  EXPECT_EQ(output.error().message(), "error[E0505]: the compiler did not finish 'epilogue_0' in time");
+  const pid_t grandchild = std::stoi(*base::read_file(path("pid"), 100));
+  // Gone, or a zombie that its new parent has not collected yet.
+  const auto status = base::read_file("/proc/" + std::to_string(grandchild) + "/stat", 4096);
+  EXPECT_TRUE(!status || status->find(") Z") != std::string::npos);
+}
+
+TEST_F(CompilerFailures, ACrashNamesTheSignal) {
+  const auto output = run("kill -SEGV $$\n");
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().message(), "error[E0506]: the compiler crashed on 'epilogue_0'");
+  EXPECT_NE(output.error().render().find("signal 11"), std::string::npos);
+  // Reported by the driver for a pass that died.
+  const auto pass = run("echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2\nexit 1\n");
+  ASSERT_FALSE(pass);
+  EXPECT_EQ(pass.error().code(), 506);
+}
+
+TEST_F(CompilerFailures, CannotBeStarted) {
+  HostCompiler compiler = fake("exit 0\n");
+  ASSERT_TRUE(base::remove_file(compiler.path));
+  const auto output = compile(compiler, {"int x;", {}, "epilogue_0"}, options);
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().message(), "error[E0506]: the compiler could not be started for 'epilogue_0'");
+  EXPECT_NE(output.error().render().find("No such file"), std::string::npos);
+}
+
+TEST_F(CompilerFailures, SuccessWithoutAnObject) {
+  const auto output = run("exit 0\n");
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().message(), "error[E0506]: the compiler made no object of 'epilogue_0'");
+  const auto empty = run("while [ \"$1\" != -o ]; do shift; done; : > \"$2\"\n");
+  ASSERT_FALSE(empty);
+  EXPECT_EQ(empty.error().code(), 506);
+}
+
+TEST_F(CompilerFailures, FailureWithoutAnyMessage) {
+  const auto output = run("echo 'license expired'\nexit 7\n");
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().code(), 504);
+  EXPECT_NE(output.error().render().find("exit status 7: license expired"), std::string::npos);
+}
+
+TEST_F(CompilerFailures, NoRoomForTemporaries) {
+  options.work_dir = path("absent");
+  const auto missing = run("exit 0\n");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().message(),
+            "error[E0507]: no folder for the temporary files of the compile of 'epilogue_0'");
+  EXPECT_NE(missing.error().render().find(path("absent")), std::string::npos);
+
+  options.work_dir = folder();
+  const auto full = run("echo '/usr/bin/ld: final link failed: No space left on device' >&2\nexit 1\n");
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().message(), "error[E0507]: the compiler could not write the files of 'epilogue_0'");
+
+  if (::geteuid() != 0) {  // root may write everywhere
+    ASSERT_EQ(::chmod(folder().c_str(), 0500), 0);
+    EXPECT_EQ(run("exit 0\n").error().code(), 507);
+    ASSERT_EQ(::chmod(folder().c_str(), 0700), 0);
+  }
+}
+
+TEST_F(CompilerFailures, TheChildSeesAScrubbedEnvironmentAndAnArgumentArray) {
+  ASSERT_EQ(::setenv("LD_PRELOAD_OF_A_TEST", "x", 1), 0);
+  const HostCompiler compiler =
+      fake("env > " + path("env") + "\nfor a in \"$@\"; do echo \"$a\"; done > " + path("args") + "\n");
+  const std::string evil = "-DX=$(touch " + path("evil") + ");'\"`";
+  EXPECT_FALSE(compile(compiler, {"int x;", {evil}, "'; touch x"}, options));
+  const std::string environment = *base::read_file(path("env"), 1 << 20);
+  EXPECT_EQ(environment.find("LD_PRELOAD_OF_A_TEST"), std::string::npos);
+  EXPECT_NE(environment.find("LC_ALL=C\n"), std::string::npos);
+  EXPECT_NE(environment.find("PATH=" + system_path + "\n"), std::string::npos);
+  EXPECT_NE(environment.find("TMPDIR=" + folder()), std::string::npos);
+  EXPECT_NE(base::read_file(path("args"), 1 << 20)->find(evil + "\n"), std::string::npos);
+  EXPECT_FALSE(base::read_file(path("evil"), 1));
+}
+
+TEST_F(CompilerFailures, CancellingEndsRunningJobsAndStartsNoOthers) {
+  const HostCompiler compiler = fake("echo x >> " + path("started") + "\nsleep 300\n");
+  const std::vector<CompileJob> jobs(6, CompileJob{"int x;", {}, "epilogue_0"});
+  const auto begin = Clock::now();
+  struct Asked {
+    std::thread::id caller = std::this_thread::get_id();
+    bool elsewhere = false;
+    Clock::time_point begin = Clock::now();
+  } asked;
+  const auto results = compile_all(
+      compiler, jobs, options, 2,
+      [](void* context) {
+        auto* state = static_cast<Asked*>(context);
+        state->elsewhere = state->elsewhere || std::this_thread::get_id() != state->caller;
+        return seconds_since(state->begin) > 0.3;
+      },
+      &asked);
+  EXPECT_LT(seconds_since(begin), 10.0);
+  EXPECT_FALSE(asked.elsewhere);
+  ASSERT_EQ(results.size(), 6U);
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().message(), "error[E0510]: the compile of 'epilogue_0' was cancelled");
+  }
+  EXPECT_LE(base::read_file(path("started"), 100)->size(), 4U);
+}
+
+TEST_F(CompilerFailures, SignalMaskOfTheCallerStays) {
+  sigset_t before{};
+  sigset_t after{};
+  ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &before), 0);
+  (void)compile_all(fake("exit 1\n"), std::vector<CompileJob>(2), options, 2);
+  ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &after), 0);
+  for (int signal = 1; signal < 32; ++signal) EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal));
+}
+
+}  // namespace
+}  // namespace codetta::toolchain
