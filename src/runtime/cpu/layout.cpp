@@ -3,31 +3,15 @@
 
 #include <algorithm>
 
+#include "device/cpu/micro/blocks.hpp"
+
 namespace codetta::runtime::cpu {
 namespace {
 
 using abi::Product;
 using abi::Source;
 
-bool byte_integer(DType d) { return d == DType::i8 || d == DType::u8; }
-bool narrow_integer(DType d) { return byte_integer(d) || d == DType::i16 || d == DType::boolean; }
-
 const abi::KernelSet& packed_set(const abi::MicroTable& t, Product p) { return t.packed[static_cast<int>(p)]; }
-
-Product choose_product(const abi::MicroTable& table, const CpuGemmConfig& c) {
-  if (c.accumulator == DType::f64) return Product::f64;
-  if (c.accumulator == DType::f32) {
-    const bool bf16 = c.a_dtype == DType::bf16 && c.b_dtype == DType::bf16;
-    return c.family != CpuFamily::Convert && bf16 && packed_set(table, Product::bf16).lanes != 0 ? Product::bf16
-                                                                                                 : Product::f32;
-  }
-  if (c.family != CpuFamily::Convert && byte_integer(c.a_dtype) && byte_integer(c.b_dtype)) {
-    const bool sa = c.a_dtype == DType::i8, sb = c.b_dtype == DType::i8;
-    const Product p = sb ? (sa ? Product::s8s8 : Product::u8s8) : (sa ? Product::s8u8 : Product::u8u8);
-    if (packed_set(table, p).lanes != 0) return p;
-  }
-  return narrow_integer(c.a_dtype) && narrow_integer(c.b_dtype) ? Product::int16 : Product::int32;
-}
 
 int64_t operand_size(Product p) {
   switch (p) {
@@ -60,24 +44,6 @@ bool reads_as_stored(Product p, DType a) {
   }
 }
 
-// The in-place source of B, or -1.
-int in_place_source(const CpuGemmConfig& c) {
-  switch (c.accumulator) {
-    case DType::f64:
-      return c.b_dtype == DType::f64 ? static_cast<int>(Source::f64) : -1;
-    case DType::f32:
-      return c.b_dtype == DType::f32    ? static_cast<int>(Source::f32)
-             : c.b_dtype == DType::bf16 ? static_cast<int>(Source::bf16)
-             : c.b_dtype == DType::f16  ? static_cast<int>(Source::f16)
-                                        : -1;
-    default:
-      return c.b_dtype == DType::i32 || c.b_dtype == DType::u32 ? static_cast<int>(Source::int32)
-             : c.b_dtype == DType::i8                            ? static_cast<int>(Source::int8)
-             : c.b_dtype == DType::u8                            ? static_cast<int>(Source::uint8)
-                                                                 : -1;
-  }
-}
-
 // The widest block not wider than asked for, else the narrowest there is.
 int64_t choose_vectors(const abi::KernelSet& set, int64_t nr) {
   for (int64_t v = std::min<int64_t>(std::max<int64_t>(nr / set.lanes, 1), abi::max_vectors); v > 0; --v) {
@@ -90,8 +56,10 @@ int64_t choose_vectors(const abi::KernelSet& set, int64_t nr) {
 }
 
 void resolve_in_place(Layout& l, const CpuGemmConfig& c, const GemmProblem& p) {
-  const int source = in_place_source(c);
-  if (c.family != CpuFamily::InPlace || source < 0 || p.packed_b != nullptr) return;
+  Source found{};
+  if (c.family != CpuFamily::InPlace || p.packed_b != nullptr) return;
+  if (!abi::in_place_source(c.b_dtype, c.accumulator, found)) return;
+  const auto source = static_cast<int>(found);
   // Along a dimension of size 1 any stride is as good as 1.
   if (p.b_k == 1 || (p.k <= 1 && p.b_col != 1)) {
     l.form = Form::Dots;
@@ -132,8 +100,8 @@ int64_t dtype_bytes(DType dtype) {
 
 Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   Layout l;
-  l.table = abi::micro_table(c.isa);
-  if (l.table == nullptr) l.table = abi::micro_table(CpuIsa::generic);
+  const CpuIsa isa = abi::micro_table(c.isa) != nullptr ? c.isa : CpuIsa::generic;
+  l.table = abi::micro_table(isa);
   l.a_dtype = c.a_dtype;
   l.b_dtype = c.b_dtype;
   l.acc_size = c.accumulator == DType::f64 ? 8 : 4;
@@ -147,7 +115,7 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
 
   resolve_in_place(l, c, p);
   if (l.form == Form::Panels) {
-    l.product = choose_product(*l.table, c);
+    l.product = abi::product_for(isa, c.a_dtype, c.b_dtype, c.accumulator, c.family == CpuFamily::Convert);
     l.set = &packed_set(*l.table, l.product);
     l.b_size = operand_size(l.product);
     l.compensated = !l.set->padded && (l.product == Product::s8s8 || l.product == Product::u8u8);

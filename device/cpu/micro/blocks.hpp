@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The micro-kernels as data, for ranking without linking the engine: which register blocks exist, and what a pair of
+// operand dtypes runs on. tests/unit/runtime_cpu/blocks_test.cpp compares it with the tables themselves.
+#pragma once
+
+#include <span>
+
+#include "codetta/target.hpp"
+#include "codetta/tensor.hpp"
+#include "device/cpu/micro/micro.hpp"
+
+namespace codetta::cpu {
+
+// Rows x columns of accumulators in registers: CpuGemmConfig::mr (at most) and nr.
+struct RegisterBlock {
+  int mr, nr;
+};
+
+// Which kernels a level adds over the one below it; the level that an ISA takes a product from is product_level().
+constexpr CpuIsa product_level(CpuIsa isa, Product p) {
+  const bool bytes = p >= Product::u8s8;
+  if (p == Product::bf16) return isa == CpuIsa::amx || isa == CpuIsa::avx512_bf16 ? isa : CpuIsa::generic;
+  if (bytes) {
+    if (isa == CpuIsa::avx512_bf16) return CpuIsa::avx512_vnni;
+    return isa == CpuIsa::amx || isa == CpuIsa::avx512_vnni ? isa : CpuIsa::generic;
+  }
+  return isa > CpuIsa::avx512 ? CpuIsa::avx512 : isa;
+}
+// bf16 and the 8-bit products exist at some levels only; the others everywhere.
+constexpr bool has_product(CpuIsa isa, Product p) {
+  return p < Product::bf16 || product_level(isa, p) != CpuIsa::generic;
+}
+
+// What the Packed (convert == false) or Convert family computes a product of these dtypes with.
+constexpr Product product_for(CpuIsa isa, DType a, DType b, DType accumulator, bool convert) {
+  const auto byte = [](DType d) { return d == DType::i8 || d == DType::u8; };
+  const auto narrow = [&](DType d) { return byte(d) || d == DType::i16 || d == DType::boolean; };
+  if (accumulator == DType::f64) return Product::f64;
+  if (accumulator == DType::f32) {
+    const bool native = !convert && a == DType::bf16 && b == DType::bf16 && has_product(isa, Product::bf16);
+    return native ? Product::bf16 : Product::f32;
+  }
+  if (!convert && byte(a) && byte(b)) {
+    const Product p = b == DType::i8 ? (a == DType::i8 ? Product::s8s8 : Product::u8s8)
+                                     : (a == DType::i8 ? Product::s8u8 : Product::u8u8);
+    if (has_product(isa, p)) return p;
+  }
+  return narrow(a) && narrow(b) ? Product::int16 : Product::int32;
+}
+
+// Whether InPlace can read B of this dtype where it lies (contiguous along columns or along k; A of any dtype and strides is
+// converted and copied row by row unless it is of the accumulator dtype with contiguous k). Fills `source`.
+constexpr bool in_place_source(DType b, DType accumulator, Source& source) {
+  switch (accumulator) {
+    case DType::f64:
+      source = Source::f64;
+      return b == DType::f64;
+    case DType::f32:
+      source = b == DType::bf16 ? Source::bf16 : b == DType::f16 ? Source::f16 : Source::f32;
+      return b == DType::f32 || b == DType::bf16 || b == DType::f16;
+    default:
+      source = b == DType::i8 ? Source::int8 : b == DType::u8 ? Source::uint8 : Source::int32;
+      return b == DType::i8 || b == DType::u8 || b == DType::i32 || b == DType::u32;
+  }
+}
+
+namespace blocks {
+inline constexpr RegisterBlock avx512_f32[] = {{6, 64}, {8, 48}, {14, 32}, {16, 16}};
+inline constexpr RegisterBlock avx512_f64[] = {{6, 32}, {8, 24}, {12, 16}, {12, 8}};
+inline constexpr RegisterBlock avx512_int32[] = {{4, 64}, {6, 32}, {6, 16}};
+inline constexpr RegisterBlock avx512_int16[] = {{5, 64}, {8, 32}};
+inline constexpr RegisterBlock avx512_dot[] = {{6, 64}, {12, 32}};  // bf16 and bytes
+inline constexpr RegisterBlock avx512_widened[] = {{6, 64}, {6, 32}, {6, 16}};
+inline constexpr RegisterBlock amx[] = {{32, 32}};
+inline constexpr RegisterBlock avx2_f32[] = {{6, 16}, {8, 8}};
+inline constexpr RegisterBlock avx2_f64[] = {{6, 8}, {8, 4}};
+inline constexpr RegisterBlock avx2_int32[] = {{4, 16}, {6, 8}};
+inline constexpr RegisterBlock avx2_int16[] = {{5, 16}, {6, 8}};
+inline constexpr RegisterBlock avx2_widened[] = {{6, 16}, {6, 8}};
+inline constexpr RegisterBlock neon_f32[] = {{6, 16}, {8, 4}};
+inline constexpr RegisterBlock neon_f64[] = {{6, 8}, {8, 2}};
+inline constexpr RegisterBlock generic_f32[] = {{4, 8}, {4, 4}};
+inline constexpr RegisterBlock generic_f64[] = {{4, 4}, {4, 2}};
+}  // namespace blocks
+
+// Register blocks of a product in packed panels (Packed, Convert), widest first. Empty: the level lacks the product.
+constexpr std::span<const RegisterBlock> packed_blocks(CpuIsa isa, Product p) {
+  if (!has_product(isa, p)) return {};
+  switch (product_level(isa, p)) {
+    case CpuIsa::amx:
+      return blocks::amx;
+    case CpuIsa::avx512_vnni:
+    case CpuIsa::avx512_bf16:
+      return blocks::avx512_dot;
+    case CpuIsa::avx512:
+      return p == Product::f32     ? std::span<const RegisterBlock>(blocks::avx512_f32)
+             : p == Product::f64   ? blocks::avx512_f64
+             : p == Product::int16 ? std::span<const RegisterBlock>(blocks::avx512_int16)
+                                   : blocks::avx512_int32;
+    case CpuIsa::avx2:
+      return p == Product::f32     ? std::span<const RegisterBlock>(blocks::avx2_f32)
+             : p == Product::f64   ? blocks::avx2_f64
+             : p == Product::int16 ? std::span<const RegisterBlock>(blocks::avx2_int16)
+                                   : blocks::avx2_int32;
+    case CpuIsa::neon:
+      return p == Product::f64 ? std::span<const RegisterBlock>(blocks::neon_f64) : blocks::neon_f32;
+    default:
+      return p == Product::f64 ? std::span<const RegisterBlock>(blocks::generic_f64) : blocks::generic_f32;
+  }
+}
+
+// Register blocks of InPlace when the columns of B are contiguous. Along k, dot-product blocks are chosen by the engine and
+// mr, nr are ignored.
+constexpr std::span<const RegisterBlock> in_place_blocks(CpuIsa isa, Source s) {
+  if (s == Source::f32) return packed_blocks(isa, Product::f32);
+  if (s == Source::f64) return packed_blocks(isa, Product::f64);
+  if (s == Source::bf16 || s == Source::f16) {
+    if (isa >= CpuIsa::avx512) return blocks::avx512_widened;
+    if (isa == CpuIsa::avx2) return blocks::avx2_widened;
+    return packed_blocks(isa, Product::f32);
+  }
+  return packed_blocks(isa, Product::int32);
+}
+
+// Elements of k that one cache block holds so that a panel of it stays in the second-level cache (measured on Zen 4 and 5:
+// 128 KiB).
+constexpr int recommended_kc(Product p) {
+  switch (p) {
+    case Product::f64:
+      return 256;
+    case Product::f32:
+    case Product::int32:
+      return 512;
+    case Product::int16:
+    case Product::bf16:
+      return 1024;
+    default:
+      return 2048;
+  }
+}
+
+}  // namespace codetta::cpu
