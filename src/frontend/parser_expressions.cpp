@@ -456,6 +456,10 @@ ExprId Parser::atom() {
   }
   if (at("...")) {
     advance();
+    if (in_annotation_) {
+      expr.kind = ExprKind::Annotation;
+      return add(expr);
+    }
     report_.error(Code::value_kind, span_from(begin), "'...' is not a value")
         .reason("a value is a tensor or a number")
         .help("write the expression");

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ tracer gives what the text gives, for every function of the language.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "codetta/epilogue.hpp"
+#include "frontend/functions.hpp"
+#include "ir/function.hpp"
+
+namespace {
+
+using namespace codetta;
+
+using Body = Expr (*)(const Expr& x, const Expr& y, const Expr& z);
+struct Pair {
+  const char* text;
+  Body body;
+};
+
+// Every function and operator: `text` over x, y, z and the same in C++.
+const Pair pairs[] = {
+    {"x + y", [](auto& x, auto& y, auto&) { return x + y; }},
+    {"x - y", [](auto& x, auto& y, auto&) { return x - y; }},
+    {"x * y", [](auto& x, auto& y, auto&) { return x * y; }},
+    {"x / y", [](auto& x, auto& y, auto&) { return x / y; }},
+    {"x // y", [](auto& x, auto& y, auto&) { return floordiv(x, y); }},
+    {"x % y", [](auto& x, auto& y, auto&) { return x % y; }},
+    {"x ** y", [](auto& x, auto& y, auto&) { return pow(x, y); }},
+    {"-x", [](auto& x, auto&, auto&) { return -x; }},
+    {"+x * 2", [](auto& x, auto&, auto&) { return +x * 2; }},
+    {"x * -2.5", [](auto& x, auto&, auto&) { return x * -2.5; }},
+    {"x * -2.5", [](auto& x, auto&, auto&) { return x * -Expr(2.5); }},
+    {"2 - x", [](auto& x, auto&, auto&) { return 2 - x; }},
+    {"x == y", [](auto& x, auto& y, auto&) { return x == y; }},
+    {"x != y", [](auto& x, auto& y, auto&) { return x != y; }},
+    {"x < y", [](auto& x, auto& y, auto&) { return x < y; }},
+    {"x <= y", [](auto& x, auto& y, auto&) { return x <= y; }},
+    {"x > y", [](auto& x, auto& y, auto&) { return x > y; }},
+    {"x >= y", [](auto& x, auto& y, auto&) { return x >= y; }},
+    {"(x > 0) & (y > 0.0)", [](auto& x, auto& y, auto&) { return (x > 0) & (y > 0.0); }},
+    {"(x > 0) | True", [](auto& x, auto&, auto&) { return (x > 0) | true; }},
+    {"(x > 0) ^ (y > 0)", [](auto& x, auto& y, auto&) { return (x > 0) ^ (y > 0); }},
+    {"~(x > 0)", [](auto& x, auto&, auto&) { return ~(x > 0); }},
+    {"x + row_index()", [](auto& x, auto&, auto&) { return x + row_index(); }},
+    {"x + col_index()", [](auto& x, auto&, auto&) { return x + col_index(); }},
+    {"x + batch_index()", [](auto& x, auto&, auto&) { return x + batch_index(); }},
+    {"identity(x) + 1", [](auto& x, auto&, auto&) { return identity(x) + 1; }},
+    {"multiply_add(x, y, z)", [](auto& x, auto& y, auto& z) { return multiply_add(x, y, z); }},
+    {"pow(x, 3)", [](auto& x, auto&, auto&) { return pow(x, 3); }},
+    {"reciprocal(x)", [](auto& x, auto&, auto&) { return reciprocal(x); }},
+    {"sqrt(x)", [](auto& x, auto&, auto&) { return sqrt(x); }},
+    {"rsqrt(x)", [](auto& x, auto&, auto&) { return rsqrt(x); }},
+    {"abs(x)", [](auto& x, auto&, auto&) { return abs(x); }},
+    {"sign(x)", [](auto& x, auto&, auto&) { return sign(x); }},
+    {"floor(x)", [](auto& x, auto&, auto&) { return floor(x); }},
+    {"ceil(x)", [](auto& x, auto&, auto&) { return ceil(x); }},
+    {"round(x)", [](auto& x, auto&, auto&) { return round(x); }},
+    {"trunc(x)", [](auto& x, auto&, auto&) { return trunc(x); }},
+    {"where(x > 0, y, z)", [](auto& x, auto& y, auto& z) { return where(x > 0, y, z); }},
+    {"minimum(x, y)", [](auto& x, auto& y, auto&) { return minimum(x, y); }},
+    {"maximum(x, 0.0)", [](auto& x, auto&, auto&) { return maximum(x, 0.0); }},
+    {"clamp(x, 0.0, y)", [](auto& x, auto& y, auto&) { return clamp(x, 0.0, y); }},
+    {"clamp(x, min=0)", [](auto& x, auto&, auto&) { return clamp(x, 0, no_bound); }},
+    {"clamp(x, max=y)", [](auto& x, auto& y, auto&) { return clamp(x, no_bound, y); }},
+    {"hardtanh(x)", [](auto& x, auto&, auto&) { return hardtanh(x); }},
+    {"hardtanh(x, -2.0, y)", [](auto& x, auto& y, auto&) { return hardtanh(x, -2.0, y); }},
+    {"relu6(x)", [](auto& x, auto&, auto&) { return relu6(x); }},
+    {"exp(x)", [](auto& x, auto&, auto&) { return exp(x); }},
+    {"exp2(x)", [](auto& x, auto&, auto&) { return exp2(x); }},
+    {"expm1(x)", [](auto& x, auto&, auto&) { return expm1(x); }},
+    {"log(x)", [](auto& x, auto&, auto&) { return log(x); }},
+    {"log2(x)", [](auto& x, auto&, auto&) { return log2(x); }},
+    {"log1p(x)", [](auto& x, auto&, auto&) { return log1p(x); }},
+    {"sin(x)", [](auto& x, auto&, auto&) { return sin(x); }},
+    {"cos(x)", [](auto& x, auto&, auto&) { return cos(x); }},
+    {"tanh(x)", [](auto& x, auto&, auto&) { return tanh(x); }},
+    {"erf(x)", [](auto& x, auto&, auto&) { return erf(x); }},
+    {"relu(x)", [](auto& x, auto&, auto&) { return relu(x); }},
+    {"sigmoid(x)", [](auto& x, auto&, auto&) { return sigmoid(x); }},
+    {"silu(x)", [](auto& x, auto&, auto&) { return silu(x); }},
+    {"gelu(x)", [](auto& x, auto&, auto&) { return gelu(x); }},
+    {"gelu(x, approximate='tanh')", [](auto& x, auto&, auto&) { return gelu(x, "tanh"); }},
+    {"softplus(x)", [](auto& x, auto&, auto&) { return softplus(x); }},
+    {"softplus(x, 2.0, y)", [](auto& x, auto& y, auto&) { return softplus(x, 2.0, y); }},
+    {"elu(x)", [](auto& x, auto&, auto&) { return elu(x); }},
+    {"leaky_relu(x)", [](auto& x, auto&, auto&) { return leaky_relu(x); }},
+    {"hardswish(x)", [](auto& x, auto&, auto&) { return hardswish(x); }},
+    {"hardsigmoid(x)", [](auto& x, auto&, auto&) { return hardsigmoid(x); }},
+    {"mish(x)", [](auto& x, auto&, auto&) { return mish(x); }},
+    {"drelu(x)", [](auto& x, auto&, auto&) { return drelu(x); }},
+    {"dsigmoid(x)", [](auto& x, auto&, auto&) { return dsigmoid(x); }},
+    {"dtanh(x)", [](auto& x, auto&, auto&) { return dtanh(x); }},
+    {"dsilu(x)", [](auto& x, auto&, auto&) { return dsilu(x); }},
+    {"dgelu(x)", [](auto& x, auto&, auto&) { return dgelu(x); }},
+    {"dgelu(x, 'tanh')", [](auto& x, auto&, auto&) { return dgelu(x, "tanh"); }},
+    {"cast(x, i8)", [](auto& x, auto&, auto&) { return cast(x, i8); }},
+    {"dropout(x, 0.5, y)", [](auto& x, auto& y, auto&) { return dropout(x, 0.5, y); }},
+    {"sum(x)", [](auto& x, auto&, auto&) { return sum(x); }},
+    {"sum(x, axis='row')", [](auto& x, auto&, auto&) { return sum(x, Axis::Row); }},
+    {"max(x, axis='column')", [](auto& x, auto&, auto&) { return max(x, Axis::Column); }},
+    {"min(x, dim=-1)", [](auto& x, auto&, auto&) { return min(x, -1); }},
+    {"mean(x, dim=(0, 1))", [](auto& x, auto&, auto&) { return mean(x, {0, 1}); }},
+    {"amax(x, axis='all')", [](auto& x, auto&, auto&) { return amax(x); }},
+    {"sum_of_squares(x)", [](auto& x, auto&, auto&) { return sum_of_squares(x); }},
+    {"logsumexp(x, -1)", [](auto& x, auto&, auto&) { return logsumexp(x, std::vector<int>{-1}); }},
+    {"permute(x, (1, 0))", [](auto& x, auto&, auto&) { return permute(x, {1, 0}); }},
+    {"reshape(x, (-1, 4))", [](auto& x, auto&, auto&) { return reshape(x, {-1, 4}); }},
+    {"join(x, y, z, dim=0)", [](auto& x, auto& y, auto& z) { return join({x, y, z}, 0); }},
+    {"join(x, y, interleave=True)", [](auto& x, auto& y, auto&) { return join({x, y}, -1, true); }},
+};
+
+Epilogue parsed(const std::string& text) {
+  auto epilogue = Epilogue::parse(text);
+  if (!epilogue) {
+    ADD_FAILURE() << text << "\n" << epilogue.error().render();
+    std::abort();
+  }
+  return *epilogue;
+}
+
+TEST(Trace, EveryFunctionIsTheTexts) {
+  std::set<types::Op> reached;
+  for (const Pair& pair : pairs) {
+    const auto text = parsed("def epilogue(accum, y, z):\n    x = accum\n    D = " + std::string(pair.text) +
+                             "\n    E = x * y * z\n    return E, D\n");
+    const auto traced = Epilogue::trace([&](EpilogueTracer& e) {
+      const Expr x = e.accum(), y = e.input("y"), z = e.input("z");
+      e.output("E", x * y * z);
+      e.output("D", pair.body(x, y, z));
+    });
+    ASSERT_TRUE(traced) << pair.text << "\n" << traced.error().render();
+    EXPECT_TRUE(ir::equivalent(*text.function(), *traced->function())) << text.to_string() << traced->to_string();
+    for (const ir::Value& value : traced->function()->values) reached.insert(value.op);
+  }
+  reached.insert(types::Op::split);   // below
+  reached.insert(types::Op::matmul);  // programs only
+  for (const types::OpInfo& info : types::all_ops()) EXPECT_TRUE(reached.contains(info.op)) << info.name;
+}
+
+TEST(Trace, ReluAuxStore) {
+  const auto traced = Epilogue::trace([](EpilogueTracer& e) {
+    auto F = e.accum() * e.input("alpha") + e.input("C") * 2.0;
+    e.output("D", relu(F));
+    e.output("F", F);
+  });
+  ASSERT_TRUE(traced) << traced.error().render();
+  const auto text = parsed("def epilogue(accum, alpha, C):\n    F = (accum * alpha) + (C * 2.0)\n    D = relu(F)\n    return D, F\n");
+  EXPECT_TRUE(ir::equivalent(*text.function(), *traced->function()));
+  EXPECT_EQ(traced->parameters(), (std::vector<std::string>{"accum", "alpha", "C"}));
+  EXPECT_EQ(traced->outputs(), (std::vector<std::string>{"D", "F"}));
+  EXPECT_EQ(traced->name(), "epilogue");
+  // Later messages can point into the printed function.
+  EXPECT_EQ(traced->function()->source->text(), traced->to_string());
+  EXPECT_TRUE(traced->function()->values.back().span.known());
+}
+
+TEST(Trace, ParametersAreInTheOrderOfUse) {
+  const auto traced = Epilogue::trace([](EpilogueTracer& e) {
+    const Expr C = e.input("C");
+    const Expr alpha = e.input("alpha");
+    e.output("D", e.accum() * alpha + C + e.input("alpha"));
+  });
+  ASSERT_TRUE(traced);
+  EXPECT_EQ(traced->parameters(), (std::vector<std::string>{"accum", "alpha", "C"}));
+}
+
+TEST(Trace, SplitsAndJoins) {
+  const auto traced = Epilogue::trace([](EpilogueTracer& e) {
+    const auto parts = split(e.accum(), 2);
+    e.output("D", silu(parts[0]) * parts[1]);
+  });
+  ASSERT_TRUE(traced) << traced.error().render();
+  const auto text = parsed("def epilogue(accum):\n    a, b = split(accum, 2)\n    D = silu(a) * b\n    return D\n");
+  EXPECT_TRUE(ir::equivalent(*text.function(), *traced->function()));
+}
+
+TEST(Trace, SharesWhatIsShared) {
+  const auto traced = Epilogue::trace([](EpilogueTracer& e) {
+    Expr x = e.accum();
+    for (int i = 0; i < 60; ++i) x = x * x;  // a tree would have 2^60 nodes
+    e.output("D", x);
+  });
+  ASSERT_TRUE(traced);
+  EXPECT_EQ(traced->function()->values.size(), 61u);
+}
+
+TEST(Trace, DeepExpressionsNeedNoStack) {
+  const auto traced = Epilogue::trace([](EpilogueTracer& e) {
+    Expr x = e.accum();
+    for (int i = 0; i < 100000; ++i) x = x + e.accum();
+    e.output("D", x);
+  });
+  ASSERT_TRUE(traced) << traced.error().render().substr(0, 1000);
+  EXPECT_EQ(traced->function()->values.size(), 100001u);
+}
+
+TEST(Trace, NumbersKeepTheirKind) {
+  const auto traced = Epilogue::trace([](EpilogueTracer& e) {
+    e.output("D", e.accum() * 2u + 3.5f + e.literal(true) + 7LL);
+  });
+  ASSERT_TRUE(traced);
+  EXPECT_TRUE(ir::equivalent(*parsed("def epilogue(accum):\n    D = accum * 2 + 3.5 + True + 7\n    return D\n").function(),
+                             *traced->function()));
+}
+
+TEST(Trace, OutputsMayBeAccumAndAliases) {
+  const auto traced = Epilogue::trace([](EpilogueTracer& e) {
+    const Expr F = relu(e.accum());
+    e.output("D", F);
+    e.output("F", F);
+    e.output("accum", e.accum());
+    e.output("copy", e.accum());
+  });
+  ASSERT_TRUE(traced) << traced.error().render();
+  EXPECT_EQ(traced->outputs(), (std::vector<std::string>{"D", "F", "accum", "copy"}));
+  EXPECT_EQ(traced->function()->outputs[0].value, traced->function()->outputs[1].value);
+  EXPECT_EQ(traced->function()->outputs[2].value, traced->function()->outputs[3].value);
+}
+
+TEST(Epilogue, PrintsTextThatParsesBack) {
+  const auto epilogue = parsed("def f(accum, C): D = where(C > 0, gelu(accum, 'tanh'), -inf); return D");
+  const auto again = parsed(epilogue.to_string());
+  EXPECT_TRUE(ir::equivalent(*epilogue.function(), *again.function())) << epilogue.to_string();
+}
+
+}  // namespace
