@@ -86,7 +86,6 @@ Problem::Problem(const package::EpilogueProgram& program, const ProblemSize& siz
   for (const package::Argument& argument : program.arguments) {
     const Scalar s = convert(random_scalar(random_, argument.dtype), types::compute_dtype(argument.dtype));
     scalar_values_.push_back(s);
-    if (!argument.is_scalar) continue;
     cpu::ScalarValue value{};
     if (s.dtype() == DType::f32) value.f = static_cast<float>(s.as_f64());
     else if (s.dtype() == DType::f64) value.d = s.as_f64();
