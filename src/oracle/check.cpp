@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// check(): actual outputs against expectations.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/cell.hpp"
+#include "oracle/oracle.hpp"
+
+namespace codetta::oracle {
+namespace {
+
+std::vector<int64_t> squeezed(std::span<const int64_t> shape) {
+  std::vector<int64_t> result;
+  for (const int64_t s : shape) {
+    if (s != 1) result.push_back(s);
+  }
+  return result;
+}
+
+// Byte position of the element with row-major index `index` of a view.
+const unsigned char* element(const TensorView& view, int64_t index) {
+  int64_t offset = 0;
+  for (int d = view.rank() - 1; d >= 0; --d) {
+    offset += index % view.size(d) * view.stride(d);
+    index /= view.size(d);
+  }
+  return static_cast<const unsigned char*>(view.data()) + offset * types::byte_size(view.dtype());
+}
+
+struct Outcome {
+  bool right = false;
+  double error = 0;  // nan and inf count as infinite when wrong
+  double actual = 0;
+};
+
+Outcome judge_float(const ExpectedElement& e, double actual, const CheckOptions& options) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  Outcome o{false, 0, actual};
+  if (actual != actual) return {e.may_be_nan, e.may_be_nan ? 0 : inf, actual};
+  if (e.low != e.low) return {false, inf, actual};
+  o.right = actual >= e.low && actual <= e.high;
+  if (o.right && options.signed_zeros && e.low == 0 && e.high == 0 && std::signbit(e.low) == std::signbit(e.high) && !e.ambiguous) {
+    o.right = std::signbit(actual) == std::signbit(e.low);
+  }
+  o.error = actual == e.value ? 0 : std::abs(actual - e.value);
+  return o;
+}
+
+Outcome judge_int(const ExpectedElement& e, int64_t payload, DType dtype) {
+  const Wide x = widened(payload, dtype), low = widened(e.exact_low, dtype), high = widened(e.exact_high, dtype);
+  Outcome o{x >= low && x <= high, 0, static_cast<double>(x)};
+  if (!o.right) o.error = static_cast<double>(x < low ? low - x : x - high);
+  return o;
+}
+
+std::string place(int64_t index, const std::vector<int64_t>& shape) {
+  std::string text;
+  for (size_t d = shape.size(); d-- > 0;) {
+    const int64_t size = std::max<int64_t>(shape[d], 1);
+    text = fmt::format("{}{}{}", index % size, text.empty() ? "" : ", ", text);
+    index /= size;
+  }
+  return "[" + text + "]";
+}
+
+std::string expectation(const ExpectedElement& e, DType dtype) {
+  if (!types::is_float(dtype)) {
+    const auto text = [&](int64_t x) { return dtype == DType::u64 ? fmt::format("{}", static_cast<uint64_t>(x)) : fmt::format("{}", x); };
+    return e.exact_low == e.exact_high ? text(e.exact_low) : fmt::format("{} to {}", text(e.exact_low), text(e.exact_high));
+  }
+  if (e.low != e.low) return "nan";
+  if (e.low == e.high) return fmt::format("{}", e.low);
+  return fmt::format("{} to {}{}", e.low, e.high, e.may_be_nan ? " or nan" : "");
+}
+
+OutputReport check_output(const TensorView& view, const ExpectedOutput& expected, const CheckOptions& options) {
+  OutputReport report;
+  report.name = expected.name;
+  report.note = expected.note;
+  report.total = view.element_count();
+  report.elements = static_cast<int64_t>(expected.elements.size());
+  const bool integral = !types::is_float(expected.dtype);
+  double worst_error = -1, worst_ratio = -1;
+  Outcome shown;
+  size_t shown_at = 0;
+  for (size_t i = 0; i < expected.elements.size(); ++i) {
+    const ExpectedElement& e = expected.elements[i];
+    const int64_t index = expected.whole ? static_cast<int64_t>(i) : expected.at[i];
+    const unsigned char* p = element(view, index);
+    const Outcome o = integral ? judge_int(e, types::load_i64(p, expected.dtype), expected.dtype)
+                               : judge_float(e, types::load_f64(p, expected.dtype), options);
+    report.ambiguous += e.ambiguous ? 1 : 0;
+    report.zeros += e.low == 0 && e.high == 0 ? 1 : 0;
+    if (std::isfinite(o.error)) report.max_error = std::max(report.max_error, o.error);
+    // The half interval after storing says how much of what is admissible was used.
+    const double bound = e.high / 2 - e.low / 2;
+    const double ratio = !integral && std::isfinite(bound) && bound > 0 && std::isfinite(o.error) ? std::abs(o.actual - (e.high / 2 + e.low / 2)) / bound : 0;
+    report.max_ratio = std::max(report.max_ratio, ratio);
+    if (!o.right) {
+      ++report.wrong;
+      if (o.error <= worst_error) continue;
+      worst_error = o.error;
+    } else {
+      if (report.wrong > 0 || ratio <= worst_ratio) continue;
+      worst_ratio = ratio;
+    }
+    report.worst = index;
+    shown = o;
+    shown_at = i;
+  }
+  if (report.worst >= 0) {
+    report.worst_text = fmt::format("{}: {}, expected {}", place(report.worst, expected.shape), shown.actual,
+                                    expectation(expected.elements[shown_at], expected.dtype));
+  }
+  const auto count = static_cast<double>(report.elements);
+  if (report.wrong > 0) {
+    report.verdict = Verdict::Fail;
+  } else if (static_cast<double>(report.ambiguous) > options.max_ambiguous * count ||
+             (report.elements >= 64 && static_cast<double>(report.zeros) > options.max_zeros * count)) {
+    report.verdict = Verdict::Mistrusted;
+  }
+  return report;
+}
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Pass: return "pass";
+    case Verdict::Fail: return "fail";
+    case Verdict::Mistrusted: break;
+  }
+  return "mistrusted";
+}
+
+Result<CheckReport> check(std::span<const TensorView> actual, const OracleResult& expected, const CheckOptions& options) {
+  if (actual.size() != expected.outputs.size()) {
+    return diag::error(diag::Code::output_shape, fmt::format("{} outputs are given for {} expectations", actual.size(), expected.outputs.size()))
+        .reason("each expected output is compared with one tensor")
+        .help("pass the outputs in the order of the return statement");
+  }
+  CheckReport report;
+  bool any = false;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const ExpectedOutput& output = expected.outputs[i];
+    const TensorView& view = actual[i];
+    if (view.dtype() != output.dtype) {
+      return diag::error(diag::Code::output_binding, fmt::format("{} is {} but {} is expected", output.name, dtype_name(view.dtype()), dtype_name(output.dtype)))
+          .reason("expectations are those of values after they are stored")
+          .help(fmt::format("pass a tensor of {}", dtype_name(output.dtype)));
+    }
+    if (squeezed({view.shape().begin(), view.shape().end()}) != squeezed(output.shape)) {
+      return diag::error(diag::Code::output_shape, fmt::format("{} is {} but {} is expected", output.name, view.describe(), to_string(Dims(output.shape))))
+          .reason("shapes may differ in dims of size 1 only")
+          .help("pass the tensor that the kernel wrote");
+    }
+    report.outputs.push_back(check_output(view, output, options));
+    any = any || !output.left_out();
+    report.verdict = report.verdict == Verdict::Fail || report.outputs.back().verdict == Verdict::Fail ? Verdict::Fail
+                     : report.outputs.back().verdict == Verdict::Mistrusted                            ? Verdict::Mistrusted
+                                                                                                       : report.verdict;
+  }
+  if (!any && !expected.outputs.empty() && report.verdict == Verdict::Pass) report.verdict = Verdict::Mistrusted;
+  return report;
+}
+
+}  // namespace codetta::oracle

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values that are moved: permute, reshape, split, join.
+#pragma once
+
+#include "oracle/evaluator_elementwise.hpp"
+
+namespace codetta::oracle {
+
+// Gathers by a list of source positions.
+template <class T>
+void gather(const Block<T>& in, const std::vector<size_t>& from, const std::vector<size_t>& to, Block<T>& out) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (in.real()) {
+      out.reals[to[i]] = in.reals[from[i]];
+    } else {
+      out.ints[to[i]] = in.ints[from[i]];
+    }
+  }
+}
+
+template <class T>
+void Evaluator<T>::layout(ir::NodeId id, Block<T>& out) {
+  const Op op = graph_.node(id).op;
+  const std::span<const ir::NodeId> operands = graph_.operands(id);
+  const Sizes space = out.axes.locals();
+  const Sizes strides = [&] {
+    Sizes s(space.size());
+    int64_t step = 1;
+    for (size_t d = space.size(); d-- > 0; step *= space[d]) s[d] = step;
+    return s;
+  }();
+  for (size_t k = 0; k < operands.size(); ++k) {
+    Block<T> room;
+    const Block<T>& in = as(operands[k], out.dtype, room);
+    if (op == Op::reshape) {
+      out.reals = in.reals;
+      out.ints = in.ints;
+      return;
+    }
+    // Where each operand element goes: a base, and a stride by operand dim; an offset of elements that are not taken is -1.
+    const Sizes sizes = in.axes.locals();
+    Sizes step(sizes.size(), 0);
+    int64_t base = 0, first = 0, count = -1;
+    size_t along = 0;
+    if (op == Op::permute) {
+      const auto& order = graph_.attr_as<ir::PermuteAttr>(id).order;
+      for (size_t i = 0; i < order.size(); ++i) step[static_cast<size_t>(order[i])] = strides[i];
+    } else {
+      step = strides;
+      if (op == Op::split) {
+        const auto& attr = graph_.attr_as<ir::SplitAttr>(id);
+        along = static_cast<size_t>(attr.dim);
+        count = sizes[along] / attr.ways;
+        first = count * attr.part;
+        base = -first * strides[along];
+      } else {
+        const auto& attr = graph_.attr_as<ir::JoinAttr>(id);
+        along = static_cast<size_t>(attr.dim);
+        const auto part = static_cast<int64_t>(k), parts = static_cast<int64_t>(operands.size());
+        base = (attr.interleave ? part : part * sizes[along]) * strides[along];
+        if (attr.interleave) step[along] *= parts;
+      }
+    }
+    std::vector<size_t> from, to;
+    int64_t i = 0;
+    for_each_row(sizes, [&](int64_t, const Sizes& at) {
+      int64_t row = base;
+      for (size_t d = 0; d + 1 < sizes.size(); ++d) row += at[d] * step[d];
+      const int64_t inner = sizes.empty() ? 1 : sizes.back();
+      for (int64_t j = 0; j < inner; ++j, ++i) {
+        const int64_t place = along + 1 == sizes.size() ? j : sizes.empty() ? 0 : at[along];
+        if (count >= 0 && (place < first || place >= first + count)) continue;
+        from.push_back(static_cast<size_t>(i));
+        to.push_back(static_cast<size_t>(row + (sizes.empty() ? 0 : j * step.back())));
+      }
+    });
+    gather(in, from, to, out);
+  }
+}
+
+}  // namespace codetta::oracle

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a sum rounds nowhere, in whatever order: all terms are multiples of one power of two, and the sum of their magnitudes
+// stays below 2^precision of it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/cell.hpp"
+
+namespace codetta::oracle {
+
+// The exponent of the lowest set bit of x != 0, finite.
+template <class T>
+int lowest_bit(T x) {
+  int exponent = 0;
+  T m = std::frexp(std::abs(x), &exponent);  // in [1/2, 1)
+  int bits = 0;
+  for (int step = 32; step > 0; step /= 2) {  // the least b with m * 2^b integral, for b < 64
+    const T scaled = std::ldexp(m, bits + step - 1);
+    if (scaled != std::trunc(scaled)) bits += step;
+  }
+  const T scaled = std::ldexp(m, bits);
+  if (scaled != std::trunc(scaled)) return exponent - 128;  // more than 64 bits: exact for nobody
+  return exponent - bits;
+}
+
+// Of a sum: magnitudes, and the lowest bit of any term.
+struct Quantum {
+  int lowest = 100000;
+  template <class T>
+  void take(T x) {
+    if (x != 0 && std::isfinite(x)) lowest = std::min(lowest, lowest_bit(x));
+  }
+};
+
+inline int precision(DType d) { return types::mantissa_bits(d) + 1; }
+
+template <class T>
+bool exact_sum(T magnitudes, int lowest, DType d) {
+  if (magnitudes == 0) return true;
+  if (!std::isfinite(magnitudes) || lowest > 5000) return false;
+  const int least = d == DType::f32 ? -149 : -1074;
+  return lowest >= least && magnitudes <= std::ldexp(T(1), lowest + precision(d)) && magnitudes <= T(types::max_finite(d));
+}
+
+// n u / (1 - n u): the relative error of n roundings (Higham, "Accuracy and Stability of Numerical Algorithms", 3.1).
+template <class T>
+T gamma(T roundings, T unit) {
+  const T x = roundings * unit;
+  return x < T(0.5) ? x / (1 - x) : std::numeric_limits<T>::infinity();
+}
+
+}  // namespace codetta::oracle

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The truth about a graph: what every output element may be, as an interval that contains each result which a kernel that follows
+// docs/semantics.md can give. The interval comes from the arithmetic (roundings, the length of products, the stated accuracy of
+// functions), never from tuning; where nothing rounds it is one value, and results must match it bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "oracle/ulp.hpp"
+#include "types/convert.hpp"
+#include "types/machine.hpp"
+
+namespace codetta::oracle {
+
+// By graph input. A scalar of another dtype is converted as a host scalar is.
+using OracleInput = std::variant<TensorView, types::Scalar>;
+
+struct OracleOptions {
+  CpuIsa isa = CpuIsa::generic;  // the accumulation model of matrix products (types/targets.def)
+  std::optional<types::AccumulationModel> accumulation;  // of floats, instead: for targets that are no CPU
+  std::span<const UlpRow> ulp = cpu_ulp_table();
+  bool contraction = true;  // x * y + z may be one rounding
+  uint64_t seed = 1;        // of sampling
+  // Multiply-adds, and elements of values (weighed 16), up to which everything is evaluated; beyond, whole rows and columns are
+  // sampled.
+  int64_t max_work = int64_t{1} << 29;
+  int64_t sampled_rows = 96;  // of each axis that is sampled, at least 64; the first and the last 16 are always among them
+};
+
+// One element of an output, as stored. Integers and bool: exact_low..exact_high (payloads of types::Scalar); floats: low..high.
+struct ExpectedElement {
+  double value = 0;  // the expectation before it is stored: the middle of its interval
+  double bound = 0;  // half of the interval, before it is stored
+  double low = 0, high = 0;
+  int64_t exact_low = 0, exact_high = 0;
+  bool may_be_nan = false;  // low and high hold for what is not NaN; both NaN: must be NaN
+  bool ambiguous = false;   // a comparison, a rounding or a pole lies inside the bound: both sides are within low..high
+};
+
+struct ExpectedOutput {
+  std::string name;
+  DType dtype = DType::f32;  // as stored
+  std::vector<int64_t> shape;
+  std::vector<int64_t> at;  // row-major indices of the elements; empty when `whole`
+  bool whole = true;
+  std::vector<ExpectedElement> elements;  // none when left out
+  std::string note;                       // what was sampled, or why it was left out: "64 of 4096 rows (dim 0)"
+  [[nodiscard]] bool left_out() const { return !whole && elements.empty(); }
+};
+
+struct OracleResult {
+  std::vector<ExpectedOutput> outputs;  // in the graph's order
+};
+
+// `inputs` by graph input. Errors: E0208 (count), E0221 (shape or dtype does not fit), E0606 (the problem is too large for memory).
+Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options = {});
+
+struct CheckOptions {
+  double max_ambiguous = 0.01;  // a larger part of the elements: mistrusted
+  double max_zeros = 0.9;       // a larger part of the expected elements is 0 (64 elements at least): mistrusted
+  bool signed_zeros = false;    // an expectation of one zero asks for its sign, too
+};
+
+enum class Verdict : uint8_t { Pass, Fail, Mistrusted };
+std::string_view to_string(Verdict verdict);  // "pass", ...
+
+struct OutputReport {
+  std::string name;
+  int64_t elements = 0, total = 0;  // checked, and what the output has
+  int64_t wrong = 0, ambiguous = 0, zeros = 0;
+  double max_error = 0;  // |actual - value|, over finite elements
+  double max_ratio = 0;  // error / bound, over elements with a bound
+  int64_t worst = -1;    // row-major index of a wrong element, the worst; else of the largest ratio
+  std::string worst_text;  // "[3, 17]: 1.5, expected 1.25 within 0.0001"
+  std::string note;
+  Verdict verdict = Verdict::Pass;
+};
+
+struct CheckReport {
+  std::vector<OutputReport> outputs;
+  Verdict verdict = Verdict::Pass;  // the worst; Mistrusted too when every output was left out
+};
+
+// `actual` by output; shapes may differ from the expected ones in dims of size 1. Errors: E0212 (shape), E0213 (dtype).
+Result<CheckReport> check(std::span<const TensorView> actual, const OracleResult& expected, const CheckOptions& options = {});
+
+}  // namespace codetta::oracle

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph with its inputs and concrete sizes, and which dims of which values run over the same index, so that a part of the
+// problem can be evaluated alone.
+#pragma once
+
+#include <array>
+#include <map>
+
+#include "oracle/block.hpp"
+#include "oracle/oracle.hpp"
+
+namespace codetta::oracle {
+
+using AxisClass = uint32_t;
+
+struct Problem {
+  const ir::Graph* graph = nullptr;
+  std::span<const OracleInput> inputs;
+  OracleOptions options;
+  std::vector<Sizes> sizes;                   // by node
+  std::vector<std::vector<AxisClass>> axes;   // by node and dim; equal classes run over the same index
+  std::array<Accuracy, types::all_ops().size()> f32_accuracy{}, f64_accuracy{};
+  bool wide = false;  // computes in f64 somewhere
+
+  [[nodiscard]] const Sizes& size(ir::NodeId id) const { return sizes[id.index()]; }
+};
+
+// Errors: as evaluate().
+Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options);
+
+// The classes that can't be sampled for an output: something that it needs mixes their indices.
+std::vector<bool> mixed_classes(const Problem& problem, ir::NodeId root);
+
+using Picks = std::map<AxisClass, IndexList>;
+Axes axes_of(const Problem& problem, ir::NodeId node, const Picks& picks);
+// Multiply-adds, plus 64 for an element of a value, of evaluating `roots` under `picks`.
+double work_of(const Problem& problem, std::span<const ir::NodeId> roots, const Picks& picks);
+
+// One pass: the roots' values. Receives each as a row-major range of cells after the conversion to the stored dtype.
+struct PassOutput {
+  size_t output = 0;  // of the graph
+  Axes axes;
+  std::vector<ExpectedElement> elements;
+};
+template <class T>
+Result<std::vector<PassOutput>> run_pass(const Problem& problem, std::span<const size_t> outputs, const Picks& picks);
+extern template Result<std::vector<PassOutput>> run_pass<double>(const Problem&, std::span<const size_t>, const Picks&);
+extern template Result<std::vector<PassOutput>> run_pass<long double>(const Problem&, std::span<const size_t>, const Picks&);
+
+}  // namespace codetta::oracle

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise operations over intervals of reals: the value and its error side by side. +, -, *, / and sqrt are correctly rounded
+// to the compute dtype; the other functions deviate as the accuracy table says.
+#pragma once
+
+#include "oracle/cell.hpp"
+#include "oracle/functions.hpp"
+#include "oracle/ulp.hpp"
+
+namespace codetta::oracle {
+
+// What an element-wise node computes in.
+struct RealContext {
+  DType dtype = DType::f32;
+  Accuracy accuracy;
+  bool contraction = true;
+};
+
+// Ends in T, from exact arguments, after one rounding to the compute dtype.
+template <class T>
+Real<T> rounded(T lo, T hi, unsigned flags, const RealContext& c) {
+  if (lo != lo && hi != hi) return Real<T>::point(lo);
+  if (lo != lo || hi != hi) return Real<T>::anything(flags);
+  return {nearest(lo, c.dtype), nearest(hi, c.dtype), static_cast<uint8_t>(flags)};
+}
+
+// y = f(x) within the accuracy of f. At infinite x the value is the limit.
+template <class T>
+Real<T> inexact(T lo, T hi, bool lo_at_infinity, bool hi_at_infinity, unsigned flags, const RealContext& c) {
+  if (lo != lo && hi != hi) return Real<T>::point(lo);
+  if (lo != lo || hi != hi) return Real<T>::anything(flags);
+  const auto error = [&](T y) {
+    return T(c.accuracy.ulp) * spacing(y, c.dtype) + T(c.accuracy.abs) + 16 * unit_of<T> * std::abs(y);
+  };
+  if (!lo_at_infinity && std::isfinite(lo)) lo -= error(lo);
+  if (!hi_at_infinity && std::isfinite(hi)) hi += error(hi);
+  return {nearest(lo, c.dtype), nearest(hi, c.dtype), static_cast<uint8_t>(flags)};
+}
+
+template <class T>
+Real<T> add(const Real<T>& a, const Real<T>& b, const RealContext& c) {
+  const unsigned flags = a.flags | b.flags;
+  T lo = a.lo + b.lo, hi = a.hi + b.hi;
+  if (std::isfinite(lo) && sum_error(a.lo, b.lo, lo) != 0) lo = downward(lo);
+  if (std::isfinite(hi) && sum_error(a.hi, b.hi, hi) != 0) hi = upward(hi);
+  return rounded(lo, hi, flags, c);
+}
+template <class T>
+Real<T> negated(const Real<T>& a) {
+  return {-a.hi, -a.lo, a.flags};
+}
+
+// a * b in T, outwards where T rounds.
+template <class T>
+Real<T> exact_product(const Real<T>& a, const Real<T>& b) {
+  const unsigned flags = a.flags | b.flags;
+  const auto low = [](T x, T y) {
+    const T p = x * y;
+    return std::isfinite(p) && std::fma(x, y, -p) != 0 ? downward(p) : p;
+  };
+  const auto high = [](T x, T y) {
+    const T p = x * y;
+    return std::isfinite(p) && std::fma(x, y, -p) != 0 ? upward(p) : p;
+  };
+  if (a.is_nan()) return a;
+  if (b.is_nan()) return b;
+  if (a.lo == a.hi && b.lo == b.hi) {
+    const T lo = low(a.lo, b.lo), hi = high(a.lo, b.lo);
+    return {lo, hi, static_cast<uint8_t>(flags | (lo != lo ? may_be_nan : 0))};
+  }
+  T lo = std::numeric_limits<T>::infinity(), hi = -lo;
+  for (const T x : {a.lo, a.hi}) {
+    for (const T y : {b.lo, b.hi}) {
+      const T p = low(x, y);
+      if (p != p) return Real<T>::anything(flags);
+      lo = std::min(lo, p);
+      hi = std::max(hi, high(x, y));
+    }
+  }
+  return {lo, hi, static_cast<uint8_t>(flags)};
+}
+// A product may stay unrounded when it is contracted with the sum that takes it.
+template <class T>
+Real<T> mul(const Real<T>& a, const Real<T>& b, const RealContext& c) {
+  const Real<T> p = exact_product(a, b);
+  const Real<T> r = rounded(p.lo, p.hi, p.flags, c);
+  if (!c.contraction || r.is_nan() || r.lo == p.lo || std::isinf(r.lo) || std::isinf(r.hi)) return r;
+  return {std::min(p.lo, r.lo), std::max(p.hi, r.hi), r.flags};
+}
+template <class T>
+Real<T> multiply_add(const Real<T>& x, const Real<T>& y, const Real<T>& z, const RealContext& c) {
+  const Real<T> p = exact_product(x, y);
+  if (p.is_nan() || z.is_nan()) return p.is_nan() ? p : z;
+  const Real<T> r = rounded(p.lo, p.hi, p.flags, c);
+  return hull(add(p, z, c), add(r, z, c), 0);
+}
+
+template <class T>
+Real<T> div(const Real<T>& a, const Real<T>& b, const RealContext& c) {
+  const unsigned flags = a.flags | b.flags;
+  if (a.is_nan()) return a;
+  if (b.is_nan()) return b;
+  const bool zero_inside = b.lo <= 0 && b.hi >= 0;
+  const bool known_zero = b.lo == b.hi && std::signbit(b.lo) == std::signbit(b.hi);
+  if (zero_inside && !(known_zero && ((a.lo > 0) || (a.hi < 0) || (a.lo == 0 && a.hi == 0)))) return Real<T>::anything(flags);
+  T lo = std::numeric_limits<T>::infinity(), hi = -lo;
+  for (const T x : {a.lo, a.hi}) {
+    for (const T y : {b.lo, b.hi}) {
+      const T q = x / y;
+      if (q != q) return a.lo == a.hi && b.lo == b.hi ? Real<T>::point(q) : Real<T>::anything(flags);
+      const bool exact = !std::isfinite(q) || std::isinf(y) || std::fma(q, y, -x) == 0;
+      lo = std::min(lo, exact ? q : downward(q));
+      hi = std::max(hi, exact ? q : upward(q));
+    }
+  }
+  if (a.lo == a.hi && known_zero) return {lo, lo, static_cast<uint8_t>(flags)};
+  return rounded(lo, hi, flags, c);
+}
+
+template <class T>
+Real<T> step(T lo, T hi, unsigned flags) {  // results of a discontinuous function at both ends
+  return {lo, hi, static_cast<uint8_t>(flags | (lo != hi ? ambiguous : 0))};
+}
+template <class T>
+T to_nearest_integer(T x) {
+  if (!(std::abs(x) < T(0x1p63))) return x;
+  const T f = std::floor(x), rest = x - f;
+  const T up = rest > T(0.5) || (rest == T(0.5) && std::fmod(f, T(2)) != 0) ? f + 1 : f;
+  return std::copysign(up, x);
+}
+
+template <class T>
+Real<T> floordiv(const Real<T>& a, const Real<T>& b, const RealContext& c) {
+  if (a.is_nan()) return a;
+  if (b.is_nan()) return b;
+  if (std::isinf(a.lo) || std::isinf(a.hi)) return Real<T>::anything(a.flags | b.flags);  // Python says NaN, the quotient inf
+  const Real<T> q = div(a, b, c);
+  if (q.is_nan() || !(std::isfinite(q.lo) && std::isfinite(q.hi))) return q;
+  // The exact quotient, too: the rounded one may reach an integer that it doesn't.
+  T lo = std::min(q.lo, downward(std::min(std::min(a.lo / b.lo, a.lo / b.hi), std::min(a.hi / b.lo, a.hi / b.hi))));
+  if (a.lo == a.hi && b.lo == b.hi && std::fmod(a.lo, b.lo) == 0) lo = q.lo;
+  return step(std::floor(lo), std::floor(q.hi), q.flags);
+}
+// x - floor(x / y) * y.
+template <class T>
+Real<T> mod(const Real<T>& a, const Real<T>& b, const RealContext& c) {
+  const unsigned flags = a.flags | b.flags;
+  if (a.is_nan()) return a;
+  if (b.is_nan()) return b;
+  if (b.lo == 0 && b.hi == 0) return Real<T>::point(std::numeric_limits<T>::quiet_NaN());
+  const Real<T> q = floordiv(a, b, c);
+  if (q.is_nan() || !std::isfinite(q.lo) || !std::isfinite(q.hi) || std::isinf(b.lo) || std::isinf(b.hi)) return Real<T>::anything(flags);
+  if (a.lo == a.hi && b.lo == b.hi && q.lo == q.hi) {
+    // fmod is exact, so is the other form where its product is.
+    T r = std::fmod(a.lo, b.lo);
+    if (r != 0 && (r < 0) != (b.lo < 0)) r += b.lo;
+    const T other = nearest(a.lo - nearest(q.lo * b.lo, c.dtype), c.dtype);
+    r = nearest(r, c.dtype);
+    return {std::min(r, other), std::max(r, other), static_cast<uint8_t>(flags)};
+  }
+  Real<T> r = add(a, negated(mul(q, b, c)), c);
+  const T most = std::max(std::abs(b.lo), std::abs(b.hi));
+  if (q.lo != q.hi) r = {b.hi < 0 ? -most : std::min(T(0), -spacing(most, c.dtype)), b.lo > 0 ? most : spacing(most, c.dtype), 0};
+  r.flags = static_cast<uint8_t>(flags | (q.flags & ambiguous));
+  return r;
+}
+
+template <class T>
+Real<T> pow(const Real<T>& x, const Real<T>& y, const RealContext& c) {
+  const unsigned flags = x.flags | y.flags;
+  const bool point = x.lo == x.hi && y.lo == y.hi;
+  if (!point && (x.is_nan() || y.is_nan())) return Real<T>::anything(flags);
+  if (point || (x.is_nan() && y.is_nan())) {
+    const T p = std::pow(x.lo, y.lo);
+    const bool limit = std::isinf(x.lo) || std::isinf(y.lo) || p == 0 || x.lo == 1 || y.lo == 0;
+    return inexact(p, p, limit, limit, p != p ? 0u : flags, c);
+  }
+  const bool integer = y.lo == y.hi && std::floor(y.lo) == y.lo;
+  if (x.lo <= 0 && !integer) return Real<T>::anything(flags);
+  if (x.lo <= 0 && x.hi >= 0 && y.lo < 0) return Real<T>::anything(flags);
+  T lo = std::numeric_limits<T>::infinity(), hi = -lo;
+  for (const T a : {x.lo, x.hi}) {
+    for (const T b : {y.lo, y.hi}) {
+      const T p = std::pow(a, b);
+      if (p != p) return Real<T>::anything(flags);
+      lo = std::min(lo, p);
+      hi = std::max(hi, p);
+    }
+  }
+  if (x.lo < 0 && x.hi > 0 && y.lo > 0) lo = std::min(lo, T(0));
+  return inexact(lo, hi, false, false, flags, c);
+}
+
+// NaN wins; an interval that may be NaN says so.
+template <class T, class Pick>
+Real<T> bound_by(const Real<T>& a, const Real<T>& b, Pick&& pick) {
+  if (a.is_nan()) return a;
+  if (b.is_nan()) return b;
+  Real<T> r{pick(a.lo, b.lo), pick(a.hi, b.hi), static_cast<uint8_t>(a.flags | b.flags)};
+  // Of zeros of opposite sign either may come.
+  if (r.lo == 0 && r.hi == 0 && a.lo == b.lo && std::signbit(a.lo) != std::signbit(b.lo)) r.lo = -T(0), r.hi = T(0);
+  return r;
+}
+template <class T>
+Real<T> minimum(const Real<T>& a, const Real<T>& b) {
+  return bound_by(a, b, [](T x, T y) { return x < y ? x : y; });
+}
+template <class T>
+Real<T> maximum(const Real<T>& a, const Real<T>& b) {
+  return bound_by(a, b, [](T x, T y) { return x > y ? x : y; });
+}
+template <class T>
+Real<T> absolute(const Real<T>& x) {
+  if (x.lo < 0 && x.hi > 0) return {0, std::max(-x.lo, x.hi), x.flags};
+  const T a = std::abs(x.lo), b = std::abs(x.hi);
+  return {std::min(a, b), std::max(a, b), x.flags};
+}
+
+// A function of one operand from the table, monotone between its turning points.
+template <class T>
+Real<T> real_unary(Op op, const Real<T>& x, const RealContext& c) {
+  if (x.is_nan()) return x;
+  const auto f = [op](T v) { return real_function<T>(op, v); };
+  if (x.lo == x.hi) {
+    // Of a zero of unknown sign, only the reciprocals tell.
+    if (!std::signbit(x.hi) && std::signbit(x.lo) && (op == Op::reciprocal || op == Op::rsqrt)) return Real<T>::anything(x.flags);
+    const T y = f(x.lo);
+    const bool limit = std::isinf(x.lo) || y != y || std::isinf(y);
+    if (op == Op::sqrt || op == Op::reciprocal) {
+      const bool exact = limit || (op == Op::sqrt ? std::fma(y, y, -x.lo) : std::fma(y, x.lo, T(-1))) == 0;
+      return rounded(exact ? y : downward(y), exact ? y : upward(y), y != y ? 0u : x.flags, c);
+    }
+    if (limit || (x.lo == 0 && y == 0)) return y != y ? Real<T>::point(y) : Real<T>{nearest(y, c.dtype), nearest(y, c.dtype), x.flags};
+    return inexact(y, y, false, false, x.flags, c);
+  }
+  if (op == Op::sin || op == Op::cos) {
+    if (std::isinf(x.lo) || std::isinf(x.hi)) return Real<T>::anything(x.flags);
+    const T middle = f(x.middle()), radius = x.radius() * (1 + 8 * unit_of<T>) + std::abs(x.middle()) * unit_of<T>;  // slope <= 1
+    return inexact(std::max(middle - radius, T(-1)), std::min(middle + radius, T(1)), false, false, x.flags, c);
+  }
+  if (op == Op::reciprocal && x.lo <= 0 && x.hi >= 0) return Real<T>::anything(x.flags);
+  T lo = f(x.lo), hi = f(x.hi);
+  const bool lo_infinite = std::isinf(x.lo), hi_infinite = std::isinf(x.hi);
+  if (lo > hi) std::swap(lo, hi);
+  const Turns turns = turning_points(op);
+  for (int i = 0; i < turns.count; ++i) {
+    const T at = T(turns.at[i]);
+    if (!(x.lo < at && at < x.hi)) continue;
+    const T y = f(at);
+    lo = std::min(lo, y);
+    hi = std::max(hi, y);
+  }
+  if (op == Op::sqrt || op == Op::reciprocal) return rounded(downward(lo), upward(hi), x.flags, c);
+  return inexact(lo, hi, lo_infinite && hi_infinite, lo_infinite && hi_infinite, x.flags, c);
+}
+
+// x where x > limit, else other(x): both sides where the limit is inside; then ambiguous unless the function is continuous there.
+template <class T>
+Real<T> where_above(bool may_be_above, bool may_be_below, const Real<T>& above, const Real<T>& below, bool continuous) {
+  if (!may_be_below) return above;
+  if (!may_be_above) return below;
+  return hull(above, below, continuous ? 0u : unsigned{ambiguous});
+}
+template <class T>
+Real<T> elu(const Real<T>& x, const Real<T>& alpha, const RealContext& c) {
+  if (x.is_nan()) return x;
+  if (x.lo > 0) return x;
+  const Real<T> low{x.lo, std::min(x.hi, T(0)), x.flags};
+  const Real<T> e{std::expm1(low.lo), std::expm1(low.hi), x.flags};
+  const Real<T> p = exact_product(e, alpha);
+  const Real<T> below = inexact(p.lo, p.hi, false, false, p.flags, c);
+  return where_above(x.hi > 0, true, Real<T>{std::max(x.lo, T(0)), x.hi, x.flags}, low.lo == 0 && low.hi == 0 ? p : below, true);
+}
+template <class T>
+Real<T> leaky_relu(const Real<T>& x, const Real<T>& slope, const RealContext& c) {
+  if (x.is_nan() || x.lo > 0) return x;
+  const Real<T> below = mul(Real<T>{x.lo, std::min(x.hi, T(0)), x.flags}, slope, c);
+  return where_above(x.hi > 0, true, Real<T>{std::max(x.lo, T(0)), x.hi, x.flags}, below, true);
+}
+template <class T>
+Real<T> softplus(const Real<T>& x, const Real<T>& beta, const Real<T>& threshold, const RealContext& c) {
+  if (x.is_nan()) return x;
+  const Real<T> z = mul(x, beta, c);
+  if (z.is_nan() || threshold.is_nan() || beta.lo != beta.hi || beta.lo == 0) return Real<T>::anything(x.flags | beta.flags);
+  const auto f = [&](T v) { return softplus1(v * beta.lo) / beta.lo; };
+  const T a = f(x.lo), b = f(x.hi);
+  // The product beta x is rounded, where it is large that moves the result by as much.
+  Real<T> smooth = inexact(std::min(a, b), std::max(a, b), false, false, x.flags, c);
+  return where_above(z.hi > threshold.lo, z.lo <= threshold.hi || (x.flags & may_be_nan) != 0, x, smooth, false);
+}
+
+}  // namespace codetta::oracle

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stated accuracy of functions, by op.
+#pragma once
+
+#include <span>
+
+#include "types/op.hpp"
+
+namespace codetta::oracle {
+
+// A result differs from the true one by at most ulp * (spacing of the format there) + abs, at exact arguments.
+struct UlpRow {
+  types::Op op;
+  double f32_ulp, f32_abs;
+  double f64_ulp, f64_abs;
+};
+// device/cpu/ulp.def. Ops that are not listed are correctly rounded.
+std::span<const UlpRow> cpu_ulp_table();
+
+struct Accuracy {
+  double ulp = 0.5, abs = 0;
+};
+
+}  // namespace codetta::oracle
