@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/guards.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace codetta::plan {
+
+using package::Buffer;
+using package::EpilogueProgram;
+using package::Operand;
+
+void define_symbols(const std::vector<Buffer>& buffers, std::vector<package::Step>& steps) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].is_scalar || (buffers[i].role != Buffer::Role::Argument && buffers[i].role != Buffer::Role::Output)) continue;
+    for (size_t d = 0; d < buffers[i].shape.size(); ++d) {
+      const auto symbol = buffers[i].shape[d].as_symbol();
+      if (symbol) steps.emplace_back(package::DefineSymbol{std::string(*symbol), static_cast<uint32_t>(i), static_cast<int32_t>(d)});
+    }
+  }
+}
+
+namespace {
+
+bool covers_elements(const Operand& operand) {
+  bool row = false, col = false;
+  for (const package::IndexTerm& term : operand.terms) {
+    row = row || term.axis == package::Axis::Row;
+    col = col || term.axis == package::Axis::Col;
+  }
+  return row && col;
+}
+
+// Do they touch the same element for the same root element? Two identical views have equal sizes, so where the load's dim is 1
+// the store's is, too, and terms there add nothing.
+bool same_element(const EpilogueProgram& program, const Operand& load, const Operand& store) {
+  const auto& shape = program.arguments[load.argument].shape;
+  const auto is_one = [&](uint8_t dim) { return dim >= shape.size() || shape[shape.size() - 1 - dim] == types::Dim::constant(1); };
+  auto terms = store.terms;
+  std::erase_if(terms, [&](const package::IndexTerm& term) { return is_one(term.dim); });
+  return terms == load.terms && load.offsets == store.offsets && load.dtype == store.dtype;
+}
+
+// May `input` and `output` (arguments of one program) be the identical view? Every load of the input must hit an element that the
+// same root element stores, in that phase or before.
+bool in_place(const EpilogueProgram& program, uint32_t input, uint32_t output) {
+  std::vector<const Operand*> stores;
+  size_t first_store = program.phases.size();
+  for (size_t p = 0; p < program.phases.size(); ++p) {
+    for (const package::Store& store : program.phases[p].stores) {
+      const Operand& operand = program.operands[store.operand];
+      if (operand.argument != output) continue;
+      if (!covers_elements(operand)) return false;  // written by some tiles, read by all
+      stores.push_back(&operand);
+      first_store = std::min(first_store, p);
+    }
+  }
+  for (size_t p = 0; p < program.phases.size(); ++p) {
+    for (const package::Inst& inst : program.phases[p].insts) {
+      if (inst.kind != package::Inst::Kind::Load || program.operands[inst.index].argument != input) continue;
+      const Operand& load = program.operands[inst.index];
+      const bool same = std::any_of(stores.begin(), stores.end(), [&](const Operand* store) { return same_element(program, load, *store); });
+      if (!same || p > first_store) return false;
+    }
+  }
+  return true;
+}
+
+// Made in place: GCC 12 warns of uninitialized members when a variant of variants is moved.
+template <class G>
+void check(std::vector<package::Step>& steps, G guard) {
+  package::Check& step = *std::get_if<package::Check>(&steps.emplace_back(std::in_place_type<package::Check>));
+  step.guard.emplace<G>(guard);
+}
+
+}  // namespace
+
+void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>& kernels, std::vector<package::Step>& steps) {
+  const auto is_bound = [&](uint32_t b) {
+    return !buffers[b].is_scalar && (buffers[b].role == Buffer::Role::Argument || buffers[b].role == Buffer::Role::Output);
+  };
+  std::set<uint32_t> unit;
+  for (const KernelUse& kernel : kernels) {
+    for (const Operand& operand : kernel.epilogue->operands) {
+      const uint32_t buffer = (*kernel.arguments)[operand.argument];
+      if (operand.unit_stride && is_bound(buffer)) unit.insert(buffer);
+    }
+  }
+  for (uint32_t buffer : unit) check(steps, package::UnitStrideGuard{buffer});
+
+  for (uint32_t output = 0; output < buffers.size(); ++output) {
+    if (buffers[output].role != Buffer::Role::Output) continue;
+    for (uint32_t other = 0; other < buffers.size(); ++other) {
+      const bool later_output = buffers[other].role == Buffer::Role::Output && other > output;
+      if (!is_bound(other) || (buffers[other].role == Buffer::Role::Output && !later_output)) continue;
+      bool ok = buffers[other].role == Buffer::Role::Argument;
+      for (const KernelUse& kernel : kernels) {
+        if (!ok) break;
+        const auto& arguments = *kernel.arguments;
+        const auto position = [&](uint32_t buffer) { return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin()); };
+        const uint32_t in = position(other), out = position(output);
+        const bool reads = in < arguments.size(), writes = out < arguments.size();
+        if (kernel.a == other || kernel.b == other) ok = false;
+        if (reads != writes && (reads || kernels.size() > 1)) ok = false;  // read by one kernel, written by another
+        if (reads && writes) ok = ok && in_place(*kernel.epilogue, in, out);
+      }
+      check(steps, package::NoOverlapGuard{output, other, ok});
+    }
+  }
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run must check before the first kernel, as steps; shared by plan_gemm and plan_program.
+#pragma once
+
+#include <vector>
+
+#include "package/package.hpp"
+
+namespace codetta::plan {
+
+// One kernel as its guards see it: buffers of A, B and of the program's arguments.
+struct KernelUse {
+  uint32_t a = 0, b = 0;
+  const package::EpilogueProgram* epilogue = nullptr;
+  const std::vector<uint32_t>* arguments = nullptr;
+};
+
+// DefineSymbol for every tensor dim that is a symbol: the first defines it, the others are checked against it.
+void define_symbols(const std::vector<package::Buffer>& buffers, std::vector<package::Step>& steps);
+// Unit strides, and no overlap of outputs with anything but what may be updated in place. Temporaries need neither.
+void add_guards(const std::vector<package::Buffer>& buffers, const std::vector<KernelUse>& kernels, std::vector<package::Step>& steps);
+
+}  // namespace codetta::plan

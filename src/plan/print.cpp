@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan for people and for tools. Both say the same.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "plan/plan.hpp"
+
+namespace codetta::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using package::Buffer;
+
+std::string text_of(const Buffer& buffer) {
+  constexpr std::string_view roles[] = {"argument", "output", "temporary", "constant"};
+  std::string text = fmt::format("{} {}: {}", roles[static_cast<size_t>(buffer.role)], buffer.name, dtype_name(buffer.dtype));
+  return text + (buffer.is_scalar ? " scalar" : types::to_string(buffer.shape));
+}
+
+struct StepText {
+  const Plan& plan;
+  std::string name(uint32_t buffer) const { return plan.buffers[buffer].name; }
+
+  std::string operator()(const package::DefineSymbol& step) const {
+    return fmt::format("define {} = size of {} in dim {}", step.symbol, name(step.buffer), step.dim);
+  }
+  std::string operator()(const package::Check& step) const {
+    if (const auto* equal = std::get_if<package::EqualGuard>(&step.guard)) {
+      return fmt::format("check {} == {}: {}", equal->left.to_string(), equal->right.to_string(), equal->why);
+    }
+    if (const auto* unit = std::get_if<package::UnitStrideGuard>(&step.guard)) {
+      return fmt::format("check {} has stride 1 in its last dim", name(unit->buffer));
+    }
+    const auto& overlap = *std::get_if<package::NoOverlapGuard>(&step.guard);
+    return fmt::format("check {} does not overlap {}{}", name(overlap.output), name(overlap.other), overlap.in_place_ok ? ", or is the same view" : "");
+  }
+  std::string operator()(const package::Allocate& step) const {
+    return fmt::format("allocate {} at {}", name(step.buffer), step.offset.to_string());
+  }
+  std::string operator()(const package::Free& step) const { return "free " + name(step.buffer); }
+  std::string operator()(const package::LaunchKernel& step) const {
+    const PlannedKernel& kernel = plan.kernels[step.kernel];
+    std::vector<std::string> arguments;
+    for (uint32_t argument : step.arguments) arguments.push_back(name(argument));
+    const bool known = kernel.chosen < kernel.discovery.candidates.size();
+    return fmt::format("launch {} on {}{} @ {}{} ({} x {} x {}, batch {}) with [{}]",
+                       known ? kernel.discovery.candidates[kernel.chosen].name : fmt::format("kernel {}", step.kernel), name(step.a),
+                       step.a_transposed ? " transposed" : "", name(step.b), step.b_transposed ? " transposed" : "", step.m.to_string(), step.n.to_string(),
+                       step.k.to_string(), step.batch.to_string(), fmt::join(arguments, ", "));
+  }
+  std::string operator()(const package::Comment& step) const { return "# " + step.text; }
+  std::string operator()(const package::Return&) const { return "return"; }
+};
+
+Json json_of(const Candidate& candidate) {
+  Json terms = Json::array();
+  for (const CostTerm& term : candidate.terms) terms.push_back({{"name", term.name}, {"us", term.microseconds}, {"note", term.note}});
+  return {{"name", candidate.name}, {"us", candidate.microseconds}, {"terms", std::move(terms)}};
+}
+
+}  // namespace
+
+std::string to_string(const Plan& plan) {
+  std::string text = fmt::format("target {}\n", plan.target.to_string());
+  for (const Buffer& buffer : plan.buffers) text += text_of(buffer) + "\n";
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const PlannedKernel& kernel = plan.kernels[i];
+    text += fmt::format("kernel {}:\n", i);
+    const auto& candidates = kernel.discovery.candidates;
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      text += fmt::format("  {} {} {:.2f} us\n", c == kernel.chosen ? "*" : "-", candidates[c].name, candidates[c].microseconds);
+      if (c != kernel.chosen) continue;
+      for (const CostTerm& term : candidates[c].terms) text += fmt::format("      {:.2f} us {}: {}\n", term.microseconds, term.name, term.note);
+    }
+    for (const Rejection& rejection : kernel.discovery.rejections) {
+      text += fmt::format("  x {}{}{}: {}\n", rejection.kernel, rejection.kernel.empty() ? "" : " ", diag::code_text(rejection.code), rejection.text);
+    }
+    std::string program = kernel.lowered.program.to_string();
+    for (size_t at = 0; at < program.size();) {
+      const size_t end = program.find('\n', at);
+      text += "  " + program.substr(at, end - at + 1);
+      at = end + 1;
+    }
+  }
+  text += "steps:\n";
+  for (const package::Step& step : plan.steps) text += "  " + std::visit(StepText{plan}, step) + "\n";
+  if (!plan.memory.lifetimes.empty()) {
+    text += fmt::format("memory: {} bytes for temporaries, at least {} are needed\n", plan.memory.bytes, plan.memory.lower_bound);
+    for (const Lifetime& lifetime : plan.memory.lifetimes) {
+      text += fmt::format("  {}: {} bytes at {}, steps {} to {}\n", plan.buffers[lifetime.buffer].name, lifetime.bytes, lifetime.offset, lifetime.first, lifetime.last);
+    }
+  }
+  return text;
+}
+
+std::string to_json(const Plan& plan) {
+  Json json{{"target", plan.target.to_string()}};
+  json["buffers"] = Json::array();
+  for (const Buffer& buffer : plan.buffers) json["buffers"].push_back(text_of(buffer));
+  json["kernels"] = Json::array();
+  for (const PlannedKernel& kernel : plan.kernels) {
+    Json candidates = Json::array(), rejections = Json::array();
+    for (const Candidate& candidate : kernel.discovery.candidates) candidates.push_back(json_of(candidate));
+    for (const Rejection& rejection : kernel.discovery.rejections) {
+      rejections.push_back({{"code", diag::code_text(rejection.code)}, {"kernel", rejection.kernel}, {"text", rejection.text}});
+    }
+    json["kernels"].push_back({{"chosen", kernel.chosen},
+                               {"candidates", std::move(candidates)},
+                               {"rejections", std::move(rejections)},
+                               {"epilogue", kernel.lowered.program.to_string()}});
+  }
+  json["steps"] = Json::array();
+  for (const package::Step& step : plan.steps) json["steps"].push_back(std::visit(StepText{plan}, step));
+  json["memory"] = {{"bytes", plan.memory.bytes}, {"lower_bound", plan.memory.lower_bound}};
+  json["memory"]["lifetimes"] = Json::array();
+  for (const Lifetime& lifetime : plan.memory.lifetimes) {
+    json["memory"]["lifetimes"].push_back({{"buffer", plan.buffers[lifetime.buffer].name},
+                                           {"bytes", lifetime.bytes},
+                                           {"offset", lifetime.offset},
+                                           {"first", lifetime.first},
+                                           {"last", lifetime.last}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace codetta::plan
