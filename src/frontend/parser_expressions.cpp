@@ -111,7 +111,8 @@ ExprId Parser::expression() {
       return value;
     }
     advance();
-    expression();
+    if (enter(token_.span)) expression();
+    --depth_;
     if (panic_) return value;
     report_.error(Code::conditional_expression, word, "conditional expressions are not part of the language")
         .reason("a condition is a tensor: both sides are computed for every element")
@@ -123,7 +124,8 @@ ExprId Parser::expression() {
         .reason("names are defined by statements")
         .help("assign on a line of its own");
     advance();
-    expression();
+    if (enter(token_.span)) expression();
+    --depth_;
     return invalid(begin);
   }
   return value;
