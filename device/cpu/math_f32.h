@@ -191,10 +191,17 @@ CODETTA_FN f32v ct_erf(f32v x) {
 }
 
 //% ct_sigmoid
-CODETTA_FN f32v ct_sigmoid(f32v x) { return 1.0f / (1.0f + ct_exp(-x)); }
+// By exp(-|x|), so that nothing overflows where the result is small.
+CODETTA_FN f32v ct_sigmoid(f32v x) {
+  const f32v e = ct_exp(-magnitude(x));
+  return (x < f32v{} ? e : splat<f32v>(1.0f)) / (1.0f + e);
+}
 
 //% ct_silu
-CODETTA_FN f32v ct_silu(f32v x) { return x / (1.0f + ct_exp(-x)); }
+CODETTA_FN f32v ct_silu(f32v x) {
+  const f32v e = ct_exp(-magnitude(x));
+  return (x < f32v{} ? x * e : x) / (1.0f + e);
+}
 
 //% ct_gelu_tanh
 // x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); -2 u log2(e) = x (c0 + c1 x^2).
@@ -240,12 +247,13 @@ CODETTA_FN f32v ct_dgelu_erf(f32v x) {
 }
 
 //% ct_dgelu_tanh
-// s + x s (1 - s) 2 u', s = sigmoid(2 u); beyond |x| = 12 the second term is 0.
+// s + x s (1 - s) 2 u', s = sigmoid(2 u) = 1 / (1 + e), s (1 - s) = e s^2; beyond |x| = 10 nothing is left of it.
 CODETTA_FN f32v ct_dgelu_tanh(f32v x) {
-  const f32v c = at_least(at_most(x, 12.0f), -12.0f);
+  const f32v c = at_least(at_most(x, 10.0f), -10.0f);
   const f32v c2 = c * c;
-  const f32v s = 1.0f / (1.0f + exp2_of(c * (-0x1.26aec2p+1f + -0x1.a5a7dp-4f * c2)));
-  return s + c * (s * (1.0f - s)) * (0x1.988454p+0f + 0x1.b6676cp-3f * c2);
+  const f32v e = exp2_of(c * (-0x1.26aec2p+1f + -0x1.a5a7dp-4f * c2));
+  const f32v s = 1.0f / (1.0f + e);
+  return s + c * (e * s * s) * (0x1.988454p+0f + 0x1.b6676cp-3f * c2);
 }
 
 //% by_f64

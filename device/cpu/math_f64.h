@@ -123,8 +123,8 @@ struct LogReducedF64 {
 CODETTA_FN LogReducedF64 log_reduced(f64h x) {
   const i64h small = x < all(0x1p-1022);
   const u64h b = (u64h)(small ? x * 0x1p54 : x);
-  const i64h biased = (i64h)((b - 0x3fe6a09e667f3bcdull) + (1024ull << 52)) >> 52 & 2047;
-  const i64h k = biased - 1024;
+  const i64h biased = (i64h)((b - 0x3fe6a09e667f3bcdull) + (1023ull << 52)) >> 52 & 2047;
+  const i64h k = biased - 1023;
   const f64h n = ((f64h)(k + (i64h)all(0x1.8p52)) - 0x1.8p52) - (small ? all(54.0) : f64h{});
   const f64h f = (f64h)(b - ((u64h)k << 52)) - 1.0;
   const f64h s = f / (2.0 + f);
@@ -254,10 +254,17 @@ CODETTA_FN f64h ct_erf(f64h x) {
 }
 
 //% ct_sigmoid
-CODETTA_FN f64h ct_sigmoid(f64h x) { return 1.0 / (1.0 + ct_exp(-x)); }
+// By exp(-|x|), so that nothing overflows where the result is small.
+CODETTA_FN f64h ct_sigmoid(f64h x) {
+  const f64h e = ct_exp(-magnitude(x));
+  return (x < f64h{} ? e : all(1.0)) / (1.0 + e);
+}
 
 //% ct_silu
-CODETTA_FN f64h ct_silu(f64h x) { return x / (1.0 + ct_exp(-x)); }
+CODETTA_FN f64h ct_silu(f64h x) {
+  const f64h e = ct_exp(-magnitude(x));
+  return (x < f64h{} ? x * e : x) / (1.0 + e);
+}
 
 //% ct_gelu_tanh
 CODETTA_FN f64h ct_gelu_tanh(f64h x) {

@@ -22,10 +22,11 @@ CODETTA_FN V ct_rsqrt(V x) {
 }
 
 //% ct_softplus
+// log1p(exp(b)) = max(b, 0) + log1p(exp(-|b|)), which does not overflow.
 template <class V>
 CODETTA_FN V ct_softplus(V x, V beta, V threshold) {
   const V b = beta * x;
-  return b > threshold ? x : ct_log1p(ct_exp(b)) / beta;
+  return b > threshold ? x : (at_least(b, 0) + ct_log1p(ct_exp(-magnitude(b)))) / beta;
 }
 
 //% ct_elu
@@ -50,7 +51,7 @@ CODETTA_FN V hard_step(V x) {
 //% ct_hardswish
 template <class V>
 CODETTA_FN V ct_hardswish(V x) {
-  return x * hard_step(x) / splat<V>(6);
+  return x * (hard_step(x) / splat<V>(6));
 }
 
 //% ct_hardsigmoid

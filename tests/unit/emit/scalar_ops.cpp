@@ -4,83 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "real_ops.hpp"
 #include "types/op.hpp"
 
 namespace codetta::emit {
 
 using package::ReduceKind;
-using types::Op;
 using types::Scalar;
 
 namespace {
-
-constexpr double pi = 3.14159265358979323846;
-double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double python_mod(double x, double y) {
-  double r = std::fmod(x, y);
-  if (r != 0 && (r < 0) != (y < 0)) r += y;
-  return r == 0 ? std::copysign(0.0, y) : r;
-}
-double clamp(double x, double low, double high) {
-  const double m = std::isnan(x) || std::isnan(low) ? NAN : std::max(x, low);
-  return std::isnan(m) || std::isnan(high) ? NAN : std::min(m, high);
-}
-
-double real_op(Op op, double x, double y, double z) {
-  const double u = std::sqrt(2 / pi) * (x + 0.044715 * x * x * x), du = std::sqrt(2 / pi) * (1 + 3 * 0.044715 * x * x);
-  switch (op) {
-    case Op::add: return x + y;
-    case Op::sub: return x - y;
-    case Op::mul: return x * y;
-    case Op::div: return x / y;
-    case Op::pow: return std::pow(x, y);
-    case Op::floordiv: return std::floor(x / y);
-    case Op::mod: return python_mod(x, y);
-    case Op::neg: return -x;
-    case Op::multiply_add: return x * y + z;
-    case Op::minimum: return std::isnan(x) || std::isnan(y) ? NAN : std::min(x, y);
-    case Op::maximum: return std::isnan(x) || std::isnan(y) ? NAN : std::max(x, y);
-    case Op::clamp: return clamp(x, y, z);
-    case Op::abs: return std::fabs(x);
-    case Op::sign: return std::isnan(x) ? x : (x > 0) - (x < 0);
-    case Op::floor: return std::floor(x);
-    case Op::ceil: return std::ceil(x);
-    case Op::round: return std::nearbyint(x);
-    case Op::trunc: return std::trunc(x);
-    case Op::exp: return std::exp(x);
-    case Op::exp2: return std::exp2(x);
-    case Op::expm1: return std::expm1(x);
-    case Op::log: return std::log(x);
-    case Op::log2: return std::log2(x);
-    case Op::log1p: return std::log1p(x);
-    case Op::sqrt: return std::sqrt(x);
-    case Op::rsqrt: return 1 / std::sqrt(x);
-    case Op::reciprocal: return 1 / x;
-    case Op::sin: return std::sin(x);
-    case Op::cos: return std::cos(x);
-    case Op::tanh: return std::tanh(x);
-    case Op::erf: return std::erf(x);
-    case Op::relu: return std::isnan(x) ? x : x > 0 ? x : 0.0;
-    case Op::sigmoid: return sigmoid(x);
-    case Op::silu: return x * sigmoid(x);
-    case Op::gelu_erf: return x * normal_cdf(x);
-    case Op::gelu_tanh: return 0.5 * x * (1 + std::tanh(u));
-    case Op::softplus: return y * x > z ? x : std::log1p(std::exp(y * x)) / y;
-    case Op::elu: return x > 0 ? x : y * std::expm1(x);
-    case Op::leaky_relu: return x > 0 ? x : y * x;
-    case Op::hardswish: return x * clamp(x + 3, 0, 6) / 6;
-    case Op::hardsigmoid: return clamp(x + 3, 0, 6) / 6;
-    case Op::mish: return x * std::tanh(std::log1p(std::exp(x)));
-    case Op::drelu: return x > 0 ? 1 : 0;
-    case Op::dsigmoid: return sigmoid(x) * sigmoid(-x);
-    case Op::dtanh: return 1 / (std::cosh(x) * std::cosh(x));
-    case Op::dsilu: return sigmoid(x) * (1 + x * sigmoid(-x));
-    case Op::dgelu_erf: return normal_cdf(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
-    case Op::dgelu_tanh: return sigmoid(2 * u) + x * sigmoid(2 * u) * sigmoid(-2 * u) * 2 * du;
-    default: return std::numeric_limits<double>::quiet_NaN();
-  }
-}
 
 __extension__ typedef __int128 Wide;
 
@@ -164,7 +96,7 @@ Scalar scalar_op(Op op, DType type, const std::vector<Scalar>& in) {
   }
   if (types::is_float(type)) {
     const auto at = [&](size_t i) { return i < in.size() ? in[i].as_f64() : 0.0; };
-    return Scalar::from_f64(real_op(op, at(0), at(1), at(2)), type);
+    return Scalar::from_f64(real_op<double>(op, at(0), at(1), at(2)), type);
   }
   const auto at = [&](size_t i) { return i < in.size() ? wide_of(in[i]) : Wide(0); };
   return convert(Scalar::from_i64(static_cast<int64_t>(integer_op(op, at(0), at(1), at(2)))), type);
@@ -206,8 +138,8 @@ void ScalarReducer::add_partial(const Scalar& first, const Scalar& second) {
   const double x = first.as_f64();
   switch (kind_) {
     case ReduceKind::Sum: sum_ += x; break;
-    case ReduceKind::Max: top_ = real_op(Op::maximum, top_, x, 0); break;
-    case ReduceKind::Min: top_ = real_op(Op::minimum, top_, x, 0); break;
+    case ReduceKind::Max: top_ = real_op<double>(Op::maximum, top_, x, 0); break;
+    case ReduceKind::Min: top_ = real_op<double>(Op::minimum, top_, x, 0); break;
     case ReduceKind::LogSumExp: {
       const double s = second.as_f64(), top = std::max(top_, x);
       sum_ = (top_ == top ? sum_ : sum_ * std::exp(top_ - top)) + (x == top ? s : s * std::exp(x - top));
