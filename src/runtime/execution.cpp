@@ -3,17 +3,13 @@
 #include "runtime/execution.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
 #include "runtime/checks.hpp"
-#include "runtime/cpu/gemm.hpp"
 #include "runtime/cpu/module.hpp"
-#include "runtime/cpu/tape.hpp"
 #include "runtime/launch.hpp"
 
 namespace codetta::runtime {
@@ -36,11 +32,15 @@ struct Execution::State {
 
   [[nodiscard]] int64_t bytes() const { return temporary_bytes + engine_bytes; }
   Result<void> prepare();
+  Result<void> bind_constants();
   Result<void> add_temporary(const package::Allocate& step);
   void place(std::byte* memory);
 };
 
 namespace {
+
+// Temporaries seem to lie here until place(): never read, but distinct, aligned and not null.
+std::byte* unplaced(int64_t offset) { return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(offset) + 4096); }
 
 Error overflow(const std::string& what) {
   return diag::error(diag::Code::tensor_overflow, fmt::format("the size of {} overflows", what))
@@ -66,17 +66,37 @@ Result<void> Execution::State::add_temporary(const package::Allocate& step) {
     bytes = *product;
   }
   const auto end = offset ? base::checked_add(*offset, bytes) : std::nullopt;
-  if (!end) return overflow("temporary " + buffer.name);
+  const auto rounded = end ? base::checked_round_up(*end, 64) : std::nullopt;
+  if (!rounded || *offset < 0 || *rounded > INT64_MAX - 8192) return overflow("temporary " + buffer.name);
   temporary_offset[step.buffer] = *offset;
-  temporary_bytes = std::max(temporary_bytes, base::round_up(*end, int64_t{64}));
-  // The address is filled in by place(); a non-null stand-in keeps the view valid until then.
-  alignas(64) static std::byte nowhere[64];
-  CODETTA_TRY(bindings.tensors[step.buffer], TensorView::make(static_cast<void*>(nowhere), buffer.dtype, shape));
+  temporary_bytes = std::max(temporary_bytes, *rounded);
+  CODETTA_TRY(bindings.tensors[step.buffer], TensorView::make(static_cast<void*>(unplaced(*offset)), buffer.dtype, shape));
+  return {};
+}
+
+Result<void> Execution::State::bind_constants() {
+  for (size_t i = 0; i < package->buffers.size(); ++i) {
+    const Buffer& buffer = package->buffers[i];
+    if (buffer.role != Buffer::Role::Constant || buffer.is_scalar) continue;
+    Dims shape;
+    for (const types::Dim& dim : buffer.shape) shape.push_back(dim.as_constant().value_or(-1));
+    CODETTA_TRY(const TensorView view, TensorView::make(static_cast<const void*>(buffer.constant.data()), buffer.dtype, shape));
+    if (static_cast<uint64_t>(view.element_count() * dtype_size(buffer.dtype)) != buffer.constant.size()) {
+      return diag::error(diag::Code::package_damaged, "package is damaged")
+          .reason(fmt::format("constant {} is {} and has {} bytes", buffer.name, view.describe(), buffer.constant.size()))
+          .help("build the package again");
+    }
+    bindings.tensors[i] = view;
+  }
   return {};
 }
 
 Result<void> Execution::State::prepare() {
   temporary_offset.resize(package->buffers.size());
+  bindings.tensors.resize(package->buffers.size());
+  bindings.scalars.resize(package->buffers.size());
+  kernels.resize(package->kernels.size());
+  CODETTA_CHECK_OK(bind_constants());
   for (const package::Step& step : package->steps) {
     if (const auto* define = std::get_if<package::DefineSymbol>(&step)) {
       CODETTA_CHECK_OK(define_symbol(*package, *define, bindings.tensors[define->buffer], symbols));
@@ -122,6 +142,7 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Kerne
   if (state->bytes() != 0) {
     CODETTA_TRY(state->own_workspace, Tensor::make(DType::u8, {state->bytes()}, *options.allocator));
   }
+  state->kernels.clear();  // launches hold what they need of it
   state->place(static_cast<std::byte*>(state->own_workspace.data()));
   return Execution(std::move(state));
 }
@@ -143,7 +164,7 @@ Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   if (reinterpret_cast<uintptr_t>(memory) % 64 != 0) {
     return diag::error(diag::Code::tensor_misaligned, "the workspace is not aligned to 64 bytes")
         .reason(fmt::format("its address is {} modulo 64", reinterpret_cast<uintptr_t>(memory) % 64))
-        .help("allocate it with an alignment of Execution::workspace_alignment");
+        .help("allocate it with an alignment of 64");
   }
   if (bytes < state_->bytes()) {
     return diag::error(diag::Code::workspace_small, "the workspace is too small")

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "runtime/cpu/workspace.hpp"
 
 namespace codetta::runtime {
 
@@ -21,18 +22,91 @@ int64_t stride_from_end(const TensorView& view, int from_end) {
   return dim < 0 || view.size(dim) == 1 ? 0 : view.stride(dim);
 }
 
-codetta::cpu::Operand resolve_operand(const package::Operand& operand, const TensorView& view) {
+Result<int64_t> value_of(const types::Dim& dim, const Symbols& symbols, std::string_view what) {
+  types::DimFault why = types::DimFault::none;
+  if (const auto value = dim.evaluate(symbols, &why)) return *value;
+  return diag::error(diag::Code::guard_failed, fmt::format("{} has no value", what))
+      .reason(fmt::format("{}: {}", dim.to_string(), types::to_string(why)))
+      .help("bind tensors whose sizes define every symbol");
+}
+
+// Offsets and scales are expressions over the package's symbols; addresses follow from their values and the bound view.
+Result<OperandPlan> plan_operand(const package::Operand& operand, const Symbols& symbols) {
+  OperandPlan plan;
+  for (const auto& [dim, count] : operand.offsets) {
+    CODETTA_TRY(const int64_t value, value_of(count, symbols, "an offset"));
+    plan.offsets.emplace_back(dim, value);
+  }
+  for (const package::IndexTerm& term : operand.terms) {
+    CODETTA_TRY(const int64_t value, value_of(term.scale, symbols, "an index"));
+    plan.scales.push_back(value);
+  }
+  return plan;
+}
+
+codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan, const TensorView& view) {
   codetta::cpu::Operand result{};
   int64_t offset = 0;
-  for (const auto& [dim, count] : operand.offsets) offset += count.as_constant().value_or(0) * stride_from_end(view, dim);
+  for (const auto& [dim, count] : plan.offsets) offset += count * stride_from_end(view, dim);
   result.data = static_cast<std::byte*>(view.data()) + offset * dtype_size(operand.dtype);
   for (size_t i = 0; i < operand.terms.size(); ++i) {
     const package::IndexTerm& term = operand.terms[i];
-    const int64_t stride = term.scale.as_constant().value_or(0) * stride_from_end(view, term.dim);
     const size_t slot = operand.access == Access::Indexed ? i : static_cast<size_t>(term.axis);
-    result.stride[slot] += stride;
+    result.stride[slot] += plan.scales[i] * stride_from_end(view, term.dim);
   }
   return result;
+}
+
+// The bound view must be what the package declares; sizes align at the last dim, and a dim that either lacks counts as 1.
+Result<void> check_view(const package::Buffer& buffer, const TensorView& view, const Symbols& symbols) {
+  const auto misfit = [&](const std::string& reason) {
+    return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+        .reason(reason)
+        .help("bind a tensor of the declared dtype and shape, or find a kernel for this one");
+  };
+  if (view.dtype() != buffer.dtype) return misfit(fmt::format("it is {}, the kernel takes {}", view.describe(), dtype_name(buffer.dtype)));
+  const int declared = static_cast<int>(buffer.shape.size());
+  for (int i = 0; i < std::max(declared, view.rank()); ++i) {  // counted from the last
+    int64_t wanted = 1;
+    if (i < declared) {
+      CODETTA_TRY(wanted, value_of(buffer.shape[static_cast<size_t>(declared - 1 - i)], symbols, "a size of " + buffer.name));
+    }
+    const int64_t size = i < view.rank() ? view.size(view.rank() - 1 - i) : 1;
+    if (size != wanted) return misfit(fmt::format("it is {}; the kernel takes {} in dim {} from the last", view.describe(), wanted, i));
+  }
+  if (view.data() == nullptr && !view.empty()) return misfit("its data is null");
+  return {};
+}
+
+// A factor of the product: [batch or 1, rows, columns] before a transposition.
+Result<void> check_factor(const package::Buffer& buffer, const TensorView& view, bool transposed, int64_t batch, int64_t rows, int64_t cols) {
+  if (view.rank() < 2) {
+    return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+        .reason(fmt::format("it is {}; a factor has two or three dims", view.describe()))
+        .help("bind a matrix");
+  }
+  const int64_t have_rows = view.size(view.rank() - (transposed ? 1 : 2)), have_cols = view.size(view.rank() - (transposed ? 2 : 1));
+  const int64_t have_batch = view.rank() > 2 ? view.size(view.rank() - 3) : 1;
+  if (have_rows == rows && have_cols == cols && (have_batch == batch || have_batch == 1)) return {};
+  return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+      .reason(fmt::format("it is {}{}; the product takes [{}, {}] in a batch of {}", view.describe(), transposed ? " transposed" : "", rows, cols, batch))
+      .help("bind matrices whose sizes agree");
+}
+
+// Whether the epilogue does nothing but store the accumulators, unchanged, row by row: the engine writes the result itself.
+bool only_stores(const package::EpilogueProgram& program) {
+  if (program.split.ways != 1 || !program.reductions.empty() || program.phases.size() != 1) return false;
+  const package::Phase& phase = program.phases[0];
+  if (phase.insts.size() != 1 || phase.insts[0].kind != package::Inst::Kind::Accumulator || phase.stores.size() != 1) return false;
+  const package::Operand& operand = program.operands[phase.stores[0].operand];
+  if (!operand.unit_stride || operand.dtype != program.accumulator || !operand.offsets.empty()) return false;
+  bool seen[3] = {};
+  for (const package::IndexTerm& term : operand.terms) {
+    const int dim = term.axis == Axis::Col ? 0 : term.axis == Axis::Row ? 1 : 2;
+    if (operand.access == Access::Indexed || term.dim != dim || !(term.scale == types::Dim::constant(1)) || seen[dim]) return false;
+    seen[dim] = true;
+  }
+  return true;
 }
 
 cpu::Scope scope_of(package::Scope scope) {
@@ -85,40 +159,69 @@ static_assert(static_cast<int>(cpu::ReductionAxis::All) == static_cast<int>(pack
 Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step, const Bindings& bindings,
                             const KernelEntry& entry, const Symbols& symbols, int threads) {
   const package::Kernel& kernel = package.kernels[step.kernel];
+  const package::EpilogueProgram& program = kernel.epilogue;
   Launch launch;
   launch.step_ = &step;
-  launch.program_ = &kernel.epilogue;
+  launch.program_ = &program;
   launch.config_ = kernel.config;
-  cpu::GemmProblem& problem = launch.problem_;
-  problem.batch = step.batch.evaluate(symbols).value_or(0);
-  problem.m = step.m.evaluate(symbols).value_or(0);
-  problem.n = step.n.evaluate(symbols).value_or(0);
-  problem.k = step.k.evaluate(symbols).value_or(0);
-  problem.split.ways = kernel.epilogue.split.ways;
-  problem.split.chunk = kernel.epilogue.split.chunk.evaluate(symbols).value_or(0);
-  for (size_t i = 0; i < kernel.epilogue.phases.size(); ++i) {
-    const package::Phase& phase = kernel.epilogue.phases[i];
-    launch.phases_.push_back({scope_of(phase.scope), space_of(kernel.epilogue, i), phase.reads_accumulator});
+  if (program.phases.size() > cpu::max_phases || program.reductions.size() > cpu::max_reductions) {
+    return diag::error(diag::Code::guard_failed, fmt::format("the epilogue of {} is too large", kernel.name))
+        .reason(fmt::format("it has {} phases and {} reductions; {} and {} can run", program.phases.size(), program.reductions.size(),
+                            cpu::max_phases, cpu::max_reductions))
+        .help("split the epilogue in several kernels");
   }
-  for (const package::Reduction& reduction : kernel.epilogue.reductions) launch.reductions_.push_back(reduction_of(reduction));
+  cpu::GemmProblem& problem = launch.problem_;
+  CODETTA_TRY(problem.batch, value_of(step.batch, symbols, "the batch"));
+  CODETTA_TRY(problem.m, value_of(step.m, symbols, "M"));
+  CODETTA_TRY(problem.n, value_of(step.n, symbols, "N"));
+  CODETTA_TRY(problem.k, value_of(step.k, symbols, "K"));
+  problem.split.ways = program.split.ways;
+  CODETTA_TRY(problem.split.chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
+  const int64_t root_cols = problem.n / problem.split.ways;
+  if (problem.split.ways > 1 && (problem.n % problem.split.ways != 0 || problem.split.chunk < 1 || root_cols % problem.split.chunk != 0)) {
+    return diag::error(diag::Code::guard_failed, fmt::format("{} columns cannot be split", problem.n))
+        .reason(fmt::format("the kernel takes {} parts in chunks of {}", problem.split.ways, problem.split.chunk))
+        .help("use a number of columns that is a multiple of both");
+  }
+  const std::shared_ptr<const cpu::PackedB> packed = step.kernel < bindings.packed_b.size() ? bindings.packed_b[step.kernel] : nullptr;
+  CODETTA_CHECK_OK(check_view(package.buffers[step.a], bindings.tensors[step.a], symbols));
+  CODETTA_CHECK_OK(check_factor(package.buffers[step.a], bindings.tensors[step.a], step.a_transposed, problem.batch, problem.m, problem.k));
+  launch.reads_b_ = packed == nullptr || bindings.tensors[step.b].data() != nullptr;
+  if (launch.reads_b_) {
+    CODETTA_CHECK_OK(check_view(package.buffers[step.b], bindings.tensors[step.b], symbols));
+    CODETTA_CHECK_OK(check_factor(package.buffers[step.b], bindings.tensors[step.b], step.b_transposed, problem.batch, problem.k, problem.n));
+  }
+  for (size_t i = 0; i < program.arguments.size(); ++i) {
+    const package::Buffer& buffer = package.buffers[step.arguments[i]];
+    if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[step.arguments[i]], symbols));
+  }
 
-  launch.plain_ = kernel.source.empty();
+  for (size_t i = 0; i < program.phases.size(); ++i) {
+    const package::Phase& phase = program.phases[i];
+    launch.phases_.push_back({scope_of(phase.scope), space_of(program, i), phase.reads_accumulator});
+  }
+  for (const package::Reduction& reduction : program.reductions) launch.reductions_.push_back(reduction_of(reduction));
+  for (const package::Operand& operand : program.operands) {
+    CODETTA_TRY(OperandPlan plan, plan_operand(operand, symbols));
+    launch.plans_.push_back(std::move(plan));
+  }
+
+  launch.plain_ = entry.function == nullptr && only_stores(program);
   launch.module_ = entry.module;
-  if (!launch.plain_) {
-    launch.call_.function = entry.function;
-    if (entry.function == nullptr) {
-      launch.tape_ = std::make_unique<cpu::Tape>(kernel.epilogue);
-      launch.call_.interpret = &cpu::Tape::run_tile;
-      launch.call_.context = launch.tape_.get();
-    }
+  launch.call_.function = entry.function;
+  if (!launch.plain_ && entry.function == nullptr) {
+    launch.tape_ = std::make_unique<cpu::Tape>(program);
+    launch.call_.interpret = &cpu::Tape::run_tile;
+    launch.call_.context = launch.tape_.get();
   }
   launch.resolve(bindings);
-  if (const auto& packed = bindings.packed_b[step.kernel]) {
+  if (packed != nullptr) {
     if (!cpu::packed_matches(packed->bytes.data(), packed->bytes.byte_size(), launch.config_, problem)) {
       return diag::error(diag::Code::guard_failed, "the packed weights do not fit this kernel and these sizes")
           .reason(fmt::format("the kernel {} multiplies [{}, {}] by [{}, {}]", kernel.name, problem.m, problem.k, problem.k, problem.n))
           .help("pack B with Kernel::pack of the same kernel, for the same K and N");
     }
+    launch.packed_ = packed;
     problem.packed_b = packed->bytes.data();
   }
   launch.workspace_bytes = launch.plain_ ? cpu::workspace_size(launch.config_, problem, threads)
@@ -129,22 +232,26 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
 void Launch::resolve(const Bindings& bindings) {
   const TensorView &a = bindings.tensors[step_->a], &b = bindings.tensors[step_->b];
   problem_.a = a.data();
-  problem_.b = b.data();
   problem_.a_batch = stride_from_end(a, 2);
-  problem_.b_batch = stride_from_end(b, 2);
   problem_.a_row = a.stride(a.rank() - (step_->a_transposed ? 1 : 2));
   problem_.a_k = a.stride(a.rank() - (step_->a_transposed ? 2 : 1));
-  problem_.b_k = b.stride(b.rank() - (step_->b_transposed ? 1 : 2));
-  problem_.b_col = b.stride(b.rank() - (step_->b_transposed ? 2 : 1));
+  if (reads_b_) {
+    problem_.b = b.data();
+    problem_.b_batch = stride_from_end(b, 2);
+    problem_.b_k = b.stride(b.rank() - (step_->b_transposed ? 1 : 2));
+    problem_.b_col = b.stride(b.rank() - (step_->b_transposed ? 2 : 1));
+  }
 
   const auto view_of = [&](uint32_t argument) -> const TensorView& { return bindings.tensors[step_->arguments[argument]]; };
   if (plain_) {
-    const TensorView& out = view_of(program_->operands[0].argument);
+    const TensorView& out = view_of(program_->operands[program_->phases[0].stores[0].operand].argument);
     store_ = {out.data(), stride_from_end(out, 2), stride_from_end(out, 1)};
     return;
   }
   operands_.clear();
-  for (const package::Operand& operand : program_->operands) operands_.push_back(resolve_operand(operand, view_of(operand.argument)));
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    operands_.push_back(resolve_operand(program_->operands[i], plans_[i], view_of(program_->operands[i].argument)));
+  }
   scalars_.clear();
   for (size_t i = 0; i < program_->arguments.size(); ++i) {
     scalars_.push_back(program_->arguments[i].is_scalar ? bindings.scalars[step_->arguments[i]] : codetta::cpu::ScalarValue{});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -14,9 +15,15 @@
 
 namespace codetta::runtime {
 
+// The symbolic parts of an operand, evaluated.
+struct OperandPlan {
+  std::vector<std::pair<uint8_t, int64_t>> offsets;  // dim from the last, count
+  std::vector<int64_t> scales;                       // by term
+};
+
 class Launch {
  public:
-  // Errors: E0610 when packed weights don't fit the kernel and sizes.
+  // Errors: E0610 when a bound tensor does not fit its declaration or the product's sizes, or packed weights the kernel.
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step, const Bindings& bindings,
                              const KernelEntry& entry, const Symbols& symbols, int threads);
   // Recomputes every address from the bindings' views.
@@ -33,6 +40,8 @@ class Launch {
   size_t workspace_bytes = 0;
 
  private:
+  Launch() = default;
+
   const package::LaunchKernel* step_ = nullptr;
   const package::EpilogueProgram* program_ = nullptr;
   package::CpuGemmConfig config_;
@@ -42,6 +51,9 @@ class Launch {
   cpu::EpilogueCall call_;
   std::unique_ptr<cpu::Tape> tape_;
   std::shared_ptr<const cpu::Module> module_;
+  std::shared_ptr<const cpu::PackedB> packed_;
+  bool reads_b_ = true;  // false: B is bound as packed weights only
+  std::vector<OperandPlan> plans_;
   // Stable addresses: call_ points into these.
   std::vector<codetta::cpu::Operand> operands_;
   std::vector<codetta::cpu::ScalarValue> scalars_;
