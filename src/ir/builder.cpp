@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "ir/graph.hpp"
 #include "ir/hashing.hpp"
@@ -17,25 +18,35 @@ namespace {
 
 using types::OpRule;
 
-// The attribute that an op of the table must have, as an index of Attr.
+// Where a kind of attribute stands in Attr.
+template <class A, size_t Index = 0>
+constexpr size_t index_of() {
+  if constexpr (std::is_same_v<std::variant_alternative_t<Index, Attr>, A>) {
+    return Index;
+  } else {
+    return index_of<A, Index + 1>();
+  }
+}
+
+// The attribute that an op of the table must have.
 size_t attr_index(Op op) {
   switch (types::op_info(op).rule) {
     case OpRule::special:
-      return op == Op::input ? Attr(InputAttr{}).index() : Attr(LiteralAttr{}).index();
+      return op == Op::input ? index_of<InputAttr>() : index_of<LiteralAttr>();
     case OpRule::index:
-      return Attr(ReshapeAttr{}).index();
+      return index_of<ReshapeAttr>();
     case OpRule::cast:
-      return Attr(CastAttr{}).index();
+      return index_of<CastAttr>();
     case OpRule::reduce:
-      return Attr(ReduceAttr{}).index();
+      return index_of<ReduceAttr>();
     case OpRule::matmul:
-      return Attr(MatmulAttr{}).index();
+      return index_of<MatmulAttr>();
     case OpRule::layout:
-      if (op == Op::permute) return Attr(PermuteAttr{}).index();
-      if (op == Op::reshape) return Attr(ReshapeAttr{}).index();
-      return op == Op::split ? Attr(SplitAttr{}).index() : Attr(JoinAttr{}).index();
+      if (op == Op::permute) return index_of<PermuteAttr>();
+      if (op == Op::reshape) return index_of<ReshapeAttr>();
+      return op == Op::split ? index_of<SplitAttr>() : index_of<JoinAttr>();
     default:
-      return 0;
+      return index_of<std::monostate>();
   }
 }
 

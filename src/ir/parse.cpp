@@ -204,7 +204,7 @@ class Parser {
     return fail("expected true or false", "write true or false");
   }
 
-  Result<Attr> literal() {
+  Result<LiteralAttr> literal() {
     blanks();
     const size_t begin = at_;
     using Kind = LiteralAttr::Kind;
@@ -212,7 +212,7 @@ class Parser {
            (is_name_char(text_[at_]) || std::string_view("+-.:").find(text_[at_]) != std::string_view::npos))
       ++at_;
     const std::string_view number = text_.substr(begin, at_ - begin);
-    if (number == "true" || number == "false") return Attr(LiteralAttr{Kind::Bool, number == "true", 0});
+    if (number == "true" || number == "false") return LiteralAttr{Kind::Bool, number == "true", 0};
     if (number.starts_with("nan:0x") && number.size() == 22) {
       uint64_t bits = 0;
       bool hex = true;
@@ -222,11 +222,11 @@ class Parser {
         bits = bits << 4 | static_cast<uint64_t>(digit & 15);
       }
       const auto value = std::bit_cast<double>(bits);
-      if (hex && value != value) return Attr(LiteralAttr{Kind::Float, 0, value});
+      if (hex && value != value) return LiteralAttr{Kind::Float, 0, value};
     } else if (const std::optional<int64_t> i = base::parse_int64(number)) {
-      return Attr(LiteralAttr{Kind::Int, *i, 0});
+      return LiteralAttr{Kind::Int, *i, 0};
     } else if (const std::optional<double> f = base::parse_double(number); f && *f == *f) {
-      return Attr(LiteralAttr{Kind::Float, 0, *f});
+      return LiteralAttr{Kind::Float, 0, *f};
     }
     return fail_at(begin, std::max(at_, begin + 1), "literal cannot be read",
                    "such as 2, 0.5, 1e-3, -inf, true, nan:0x7ff8000000000000");
@@ -234,7 +234,10 @@ class Parser {
 
   Result<Attr> attribute(Op op) {
     const types::OpRule rule = types::op_info(op).rule;
-    if (op == Op::literal) return literal();
+    if (op == Op::literal) {
+      CODETTA_TRY(const LiteralAttr value, literal());
+      return Attr(value);
+    }
     if (rule != types::OpRule::index && rule != types::OpRule::cast && rule != types::OpRule::reduce &&
         rule != types::OpRule::layout && rule != types::OpRule::matmul) {
       return Attr();
