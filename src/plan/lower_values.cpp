@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise values: instances of what depends on the accumulator, demand-driven evaluation of what does not.
+#include <algorithm>
 #include <bit>
 
 #include <fmt/format.h>
@@ -21,9 +22,56 @@ Result<void> Lowering::lower_dependent(NodeId node) {
   return lower_elementwise(node);
 }
 
+namespace {
+
+// Two dims may not move along with one another: x[1, n] against its transpose has elements off the diagonal, too.
+bool independent(const Location& at) {
+  std::vector<IndexTerm> terms;
+  for (const Index& index : at) {
+    for (const IndexTerm& term : index.terms) {
+      for (const IndexTerm& other : terms) {
+        if (other.axis != term.axis) continue;
+        if (term.extent == 0 || other.extent == 0) return false;
+        const bool apart = term.div >= other.div * other.extent || other.div >= term.div * term.extent;
+        if (!apart) return false;
+      }
+      terms.push_back(term);
+    }
+  }
+  return true;
+}
+
+// Elements that the instances hold together; none when a size is symbolic.
+std::optional<int64_t> count_elements(const std::vector<Instance>& instances) {
+  int64_t count = 0;
+  for (const Instance& instance : instances) {
+    int64_t product = 1;
+    for (const Index& index : instance.at) {
+      for (const IndexTerm& term : index.terms) {
+        if (term.extent == 0) return std::nullopt;
+        product *= term.extent;
+      }
+    }
+    count += product;
+  }
+  return count;
+}
+
+}  // namespace
+
 Result<void> Lowering::lower_elementwise(NodeId node) {
   CODETTA_CHECK_OK(combine(node));
-  if (instances_[node.index()].empty()) {
+  const auto& instances = instances_[node.index()];
+  int64_t size = 1;
+  bool known = true;
+  for (const Dim& dim : graph_.type(node).shape) {
+    known = known && dim.is_constant();
+    size *= dim.as_constant().value_or(1);
+  }
+  const auto count = count_elements(instances);
+  const bool misses = known && size != 0 && count && *count != size;
+  const bool tied = std::any_of(instances.begin(), instances.end(), [](const Instance& instance) { return !independent(instance.at); });
+  if (instances.empty() || misses || tied) {
     return reject(diag::Code::position_conflict, node, "the accumulator is needed at two positions at once")
         .reason("the operands of this expression hold different elements of the accumulator, such as x and its transpose")
         .help("store one of them and combine in a second step");
