@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/cpu/gemm.hpp"
@@ -80,41 +81,42 @@ double peak(Instruction which) {
 }
 #endif
 
-std::vector<std::byte> random_bytes(DType d, int64_t count) {
+struct AlignedBuffer {
+  explicit AlignedBuffer(size_t bytes) : data(std::aligned_alloc(64, (bytes + 127) / 64 * 64)) { std::memset(data, 0, bytes); }
+  ~AlignedBuffer() { std::free(data); }
+  AlignedBuffer(AlignedBuffer&& o) noexcept : data(std::exchange(o.data, nullptr)) {}
+  AlignedBuffer(const AlignedBuffer&) = delete;
+  AlignedBuffer& operator=(const AlignedBuffer&) = delete;
+  void* data;
+};
+
+AlignedBuffer random_bytes(DType d, int64_t count) {
   std::mt19937 gen(7);
   std::normal_distribution<float> normal;
-  std::vector<std::byte> out(static_cast<size_t>(count * dtype_size(d)) + 64);
+  AlignedBuffer out(static_cast<size_t>(count * dtype_size(d)));
   for (int64_t i = 0; i < count; ++i) {
     const float v = normal(gen);
     switch (d) {
       case DType::f32:
-        reinterpret_cast<float*>(out.data())[i] = v;
+        reinterpret_cast<float*>(out.data)[i] = v;
         break;
       case DType::f64:
-        reinterpret_cast<double*>(out.data())[i] = v;
+        reinterpret_cast<double*>(out.data)[i] = v;
         break;
       case DType::bf16:
       case DType::f16: {
         uint32_t bits;
         std::memcpy(&bits, &v, 4);
-        reinterpret_cast<uint16_t*>(out.data())[i] =
+        reinterpret_cast<uint16_t*>(out.data)[i] =
             d == DType::bf16 ? static_cast<uint16_t>(bits >> 16) : static_cast<uint16_t>(0x3000 + (gen() & 0x87ff));
         break;
       }
       default:
-        reinterpret_cast<uint8_t*>(out.data())[i] = static_cast<uint8_t>(gen());
+        reinterpret_cast<uint8_t*>(out.data)[i] = static_cast<uint8_t>(gen());
     }
   }
   return out;
 }
-
-struct AlignedBuffer {
-  explicit AlignedBuffer(size_t bytes) : data(std::aligned_alloc(64, (bytes + 127) / 64 * 64)) { std::memset(data, 0, bytes); }
-  ~AlignedBuffer() { std::free(data); }
-  AlignedBuffer(const AlignedBuffer&) = delete;
-  AlignedBuffer& operator=(const AlignedBuffer&) = delete;
-  void* data;
-};
 
 struct Row {
   const char* name;
@@ -137,10 +139,10 @@ void measure(const Row& row) {
   p.m = row.m;
   p.n = row.n;
   p.k = row.k;
-  p.a = a.data();
+  p.a = a.data;
   p.a_batch = row.batch > 1 ? row.m * row.k : 0;
   p.a_row = row.k;
-  p.b = b.data();
+  p.b = b.data;
   p.b_batch = row.batch > 1 ? row.n * row.k : 0;
   p.b_k = row.b_columns ? 1 : row.n;
   p.b_col = row.b_columns ? row.k : 1;
@@ -156,7 +158,7 @@ void measure(const Row& row) {
   AlignedBuffer workspace(workspace_size(c, p, row.threads));
   int turn = 0;
   const double t = best([&] {
-    if (row.rotate > 1) p.b = b.data() + (turn++ % row.rotate) * b_elements * dtype_size(c.b_dtype);
+    if (row.rotate > 1) p.b = static_cast<const std::byte*>(b.data) + (turn++ % row.rotate) * b_elements * dtype_size(c.b_dtype);
     run(c, p, store, row.threads > 1 ? pool.get() : nullptr, workspace.data);
   });
   const double ops = 2.0 * static_cast<double>(row.batch) * static_cast<double>(row.m * row.n) * static_cast<double>(row.k);
@@ -229,7 +231,7 @@ int main(int argc, char** argv) {
     return make(CpuFamily::Packed, DType::u8, DType::i8, DType::i32, mr, nr, tr, tc, kc, pack_a);
   };
   const auto in_place = [](DType d, int nr, int tr, int tc, int kc) {
-    return make(CpuFamily::InPlace, d, d, DType::f32, 16, nr, tr, tc, kc);
+    return make(CpuFamily::InPlace, d, d, DType::f32, 16, nr, tr, tc, kc, tr > 1 && tr < 48);
   };
   const std::vector<Row> rows{
       {"f32 2048^3", f32(6, 64, 48, 64, 512), 2048, 2048, 2048},
@@ -256,10 +258,7 @@ int main(int argc, char** argv) {
       {"M=1 f32 4096^2 columns", in_place(DType::f32, 64, 1, 4096, 4096), 1, 4096, 4096, 1, false, true, 1, 3},
       {"M=1 bf16 4096^2 rows kc8", in_place(DType::bf16, 64, 1, 4096, 8), 1, 4096, 4096, 1, false, false, 1, 4},
       {"M=1 bf16 4096^2 columns", in_place(DType::bf16, 64, 1, 4096, 4096), 1, 4096, 4096, 1, false, true, 1, 4},
-      {"M=16 f32 4096^2 rows kc16", in_place(DType::f32, 64, 16, 1024, 16), 16, 4096, 4096, 1, false, false, 1, 3},
-      {"M=16 f32 4096^2 rows kc32", in_place(DType::f32, 64, 16, 1024, 32), 16, 4096, 4096, 1, false, false, 1, 3},
-      {"M=16 f32 4096^2 rows kc64", in_place(DType::f32, 64, 16, 512, 64), 16, 4096, 4096, 1, false, false, 1, 3},
-      {"M=16 f32 4096^2 rows kc64 nr16", in_place(DType::f32, 16, 16, 1024, 64), 16, 4096, 4096, 1, false, false, 1, 3},
+      {"M=16 f32 4096^2 rows nr16 kc128 1024", in_place(DType::f32, 16, 16, 1024, 128), 16, 4096, 4096, 1, false, false, 1, 3},
       {"M=16 f32 4096^2 columns", in_place(DType::f32, 64, 16, 64, 4096), 16, 4096, 4096, 1, false, true, 1, 3},
       {"M=16 bf16 4096^2 rows kc16", in_place(DType::bf16, 64, 16, 1024, 16), 16, 4096, 4096, 1, false, false, 1, 4},
       {"10000 x 16^3 f32", in_place(DType::f32, 64, 64, 64, 512), 16, 16, 16, 10000, false},

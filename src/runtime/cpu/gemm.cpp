@@ -7,6 +7,7 @@
 
 #include "runtime/cpu/pack.hpp"
 #include "runtime/cpu/tile.hpp"
+#include "runtime/cpu/tiny.hpp"
 #include "runtime/cpu/workspace.hpp"
 
 namespace codetta::runtime::cpu {
@@ -32,6 +33,7 @@ class Run {
       const bool given = i < epilogue_->results.size() && epilogue_->results[i] != nullptr;
       results_[i] = given ? epilogue_->results[i] : memory_ + map_.results[i];
       const_results_[i] = results_[i];
+      finished_[i] = false;
     }
     args_ = {epilogue_->operands, epilogue_->scalars, partials_, const_results_, l.batch,
              l.m,                 l.root_cols,        l.tiles_r, l.tiles_c};
@@ -78,6 +80,7 @@ class Run {
 
   // ---- accumulators ----
   void compute() {
+    if (compute_tiny()) return;
     if (l_.form != Form::Panels || p_.packed_b != nullptr) {
       compute_chunk(0, l_.batch, 0, l_.tiles_c);
       return;
@@ -90,6 +93,34 @@ class Run {
         compute_chunk(b, batches, t, tiles);
       }
     }
+  }
+
+  // Batches of small items: their kernel calls from a list, with nothing else between them but the epilogue.
+  bool compute_tiny() {
+    if (l_.batch < 2 || map_.retain != Retain::None) return false;
+    const int64_t ldc = (epilogue_ == nullptr ? store_->row_stride : l_.acc_ld) * l_.acc_size;
+    TinyList list;
+    if (!list_tiny(l_, p_, ldc, list)) return false;
+    const int64_t a_step = p_.a_batch * l_.a_size, b_step = p_.b_batch * l_.b_size;
+    const int64_t block = std::clamp<int64_t>(l_.batch / (8 * map_.threads), 1, 4096);
+    const int phases = first_after_tile_phases();
+    for_units(ceil_div(l_.batch, block), [&](int64_t u, int thread) {
+      const int64_t end = std::min(l_.batch, (u + 1) * block);
+      const auto* a = static_cast<const std::byte*>(p_.a);
+      const auto* b = static_cast<const std::byte*>(p_.b);
+      if (epilogue_ == nullptr) {
+        auto* c = static_cast<std::byte*>(store_->data);
+        const int64_t c_step = store_->batch_stride * l_.acc_size;
+        for (int64_t i = u * block; i < end; ++i) list.run(a + i * a_step, b + i * b_step, c + i * c_step);
+        return;
+      }
+      std::byte* acc = thread_memory(thread);
+      for (int64_t i = u * block; i < end; ++i) {
+        list.run(a + i * a_step, b + i * b_step, acc);
+        for (int ph = 0; ph < phases; ++ph) call(ph, i, 0, 0, acc);
+      }
+    });
+    return true;
   }
 
   void pack_chunk(int64_t batch, int64_t batches, int64_t tile, int64_t tiles) {
@@ -374,10 +405,10 @@ class Run {
   std::byte* memory_;
   WorkspaceMap map_;
   abi::EpilogueArgs args_{};
-  void* partials_[max_reductions] = {};
-  void* results_[max_reductions] = {};
-  const void* const_results_[max_reductions] = {};
-  bool finished_[max_reductions] = {};
+  void* partials_[max_reductions];  // these: as many as there are reductions
+  void* results_[max_reductions];
+  const void* const_results_[max_reductions];
+  bool finished_[max_reductions];
 };
 
 }  // namespace

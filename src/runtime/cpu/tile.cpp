@@ -55,22 +55,10 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
   }
 }
 
-constexpr int64_t stage_bytes = 16384;  // half of a first-level cache
-
-// Copies a block of B that several row blocks will read out of its page-strided rows, and asks for the columns after it.
-void stage_block(std::byte* stage, const std::byte* b, int64_t ldb, int64_t width, int64_t next, int64_t k) {
-  for (int64_t i = 0; i < k; ++i) {
-    const std::byte* row = b + i * ldb;
-    for (int64_t ahead = 0; ahead < next; ahead += line) __builtin_prefetch(row + width + ahead, 0, 3);
-    std::memcpy(stage + i * width, row, static_cast<size_t>(width));
-  }
-}
-
 // Rows of B in place: k rows x `cols` columns from `b`, into `c`.
 void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const std::byte* b, int64_t ldb, int64_t cols,
                 int64_t k, bool first, std::byte* c, int64_t ldc) {
   const int64_t lanes = l.set->lanes;
-  alignas(64) std::byte stage[stage_bytes];
   for (int64_t col = 0; col < cols;) {
     int64_t vectors = std::min(l.vectors, ceil_div(cols - col, lanes));
     while (l.set->max_rows[vectors - 1] == 0) --vectors;
@@ -79,27 +67,11 @@ void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const s
     const abi::Kernel* kernels = partial ? l.set->partial[vectors - 1] : l.set->full[vectors - 1];
     const int64_t most = vectors == l.vectors ? l.mr : l.set->max_rows[vectors - 1];
     const int64_t step = ceil_div(job.rows, ceil_div(job.rows, most));  // equal blocks: no ragged last one
-    const int64_t width = std::min(vectors * lanes, cols - col) * l.b_size;
-    const int64_t rest = (cols - col) * l.b_size - width;
-    const bool staged = job.rows > step && ldb >= 1024 && k > 1;
-    const int64_t k_step = staged ? std::min(k, stage_bytes / width) : k;
-    int64_t k0 = 0;
-    do {
-      const int64_t kb = std::min(k_step, k - k0);
-      const std::byte* block = b + col * l.b_size + k0 * ldb;
-      int64_t block_ld = ldb;
-      if (staged) {
-        stage_block(stage, block, ldb, width, std::min(rest, width), kb);
-        block = stage;
-        block_ld = width;
-      }
-      for (int64_t r = 0; r < job.rows; r += step) {
-        std::byte* cr = c + r * ldc + col * l.acc_size;
-        kernels[std::min(step, job.rows - r) - 1](a + r * job.lda + k0 * l.a_size, job.lda, block, block_ld, cr, ldc, kb, valid,
-                                                  first && k0 == 0 ? nullptr : cr);
-      }
-      k0 += kb;
-    } while (k0 < k);
+    for (int64_t r = 0; r < job.rows; r += step) {
+      std::byte* cr = c + r * ldc + col * l.acc_size;
+      kernels[std::min(step, job.rows - r) - 1](a + r * job.lda, job.lda, b + col * l.b_size, ldb, cr, ldc, k, valid,
+                                                first ? nullptr : cr);
+    }
     col += vectors * lanes;
   }
 }

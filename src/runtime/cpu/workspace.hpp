@@ -15,7 +15,7 @@ inline constexpr int max_reductions = 64;
 
 // Phases [begin, end) that run in one sweep over the rows.
 struct Segment {
-  int begin = 0, end = 0;
+  int begin, end;
 };
 
 // Offsets in bytes; every part is a multiple of 64 bytes.
@@ -23,7 +23,7 @@ struct WorkspaceMap {
   int threads = 1;
   Retain retain = Retain::None;
   int segments = 0;
-  Segment segment[max_phases] = {};
+  Segment segment[max_phases];  // the first `segments` are set
   ReductionGrid grid{};
 
   size_t thread_area = 0;    // per thread: tile or row panel, then packed A
@@ -31,8 +31,8 @@ struct WorkspaceMap {
   size_t b_area = 0;         // packed B of one chunk (unpacked B only)
   int64_t chunk_batches = 0, chunk_tiles = 0;  // a chunk: batch items, or tile columns of one item
   size_t accumulators = 0;   // Whole: [slice][batch][tile row][tile column]
-  size_t partials[max_reductions] = {};
-  size_t results[max_reductions] = {};
+  size_t partials[max_reductions];  // as many as there are reductions
+  size_t results[max_reductions];
   size_t total = 0;
 };
 
