@@ -162,7 +162,10 @@ std::optional<CacheEntry> Cache::State::find(const CacheKey& key) {
   return CacheEntry{std::string(entry->metadata), std::string(entry->payload)};
 }
 
-void Cache::store(const CacheKey& key, const CacheEntry& entry) {
+void Cache::store(const CacheKey& key, const CacheEntry& entry) { publish(key, entry, base::Publish::KeepExisting); }
+void Cache::replace(const CacheKey& key, const CacheEntry& entry) { publish(key, entry, base::Publish::Replace); }
+
+void Cache::publish(const CacheKey& key, const CacheEntry& entry, base::Publish how) {
   State& state = *state_;
   if (!enabled() || state.options.read_only) return;
   const std::string bytes = encode_entry(key, entry);
@@ -173,7 +176,7 @@ void Cache::store(const CacheKey& key, const CacheEntry& entry) {
   if (!folder) return state.io_error(folder.error());
   state.sweep_leftovers(*folder, name.substr(0, 2));
   base::WriteOptions options;
-  options.publish = base::Publish::KeepExisting;
+  options.publish = how;
   options.mode = 0600;
   const auto published = base::write_file_atomically_at(*folder, name, bytes, options, *state.calls);
   if (!published) return state.io_error(published.error());

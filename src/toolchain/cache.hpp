@@ -75,6 +75,7 @@ class Cache {
  private:
   struct State;
   explicit Cache(std::unique_ptr<State> state);
+  void publish(const CacheKey& key, const CacheEntry& entry, base::Publish how);
   std::unique_ptr<State> state_;
 
  public:

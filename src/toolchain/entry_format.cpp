@@ -48,9 +48,8 @@ std::string encode_entry(const CacheKey& key, const CacheEntry& entry) {
   bytes += key.text();
   bytes += entry.metadata;
   bytes += entry.payload;
-  const base::Digest128 checksum = base::digest_of(bytes);
-  put(bytes, checksum.high);
-  put(bytes, checksum.low);
+  bytes.append(entry_checksum_bytes, '\0');
+  (void)repair_checksum(bytes);
   return bytes;
 }
 
@@ -78,6 +77,15 @@ std::optional<EntryView> decode_entry(std::string_view bytes) {
   stored.low = take<uint64_t>(tail);
   if (stored != base::digest_of(checked)) return std::nullopt;
   return entry;
+}
+
+bool repair_checksum(std::string& bytes) {
+  if (bytes.size() < entry_checksum_bytes) return false;
+  bytes.resize(bytes.size() - entry_checksum_bytes);
+  const base::Digest128 checksum = base::digest_of(bytes);
+  put(bytes, checksum.high);
+  put(bytes, checksum.low);
+  return true;
 }
 
 }  // namespace codetta::toolchain

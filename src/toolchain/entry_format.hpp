@@ -30,4 +30,7 @@ struct EntryView {
 // nullopt for anything but what encode_entry gives. Takes arbitrary bytes; allocates nothing.
 std::optional<EntryView> decode_entry(std::string_view bytes);
 
+// Writes the checksum that the other bytes have into the last 16; false when there are fewer. For tests and fuzzing.
+bool repair_checksum(std::string& bytes);
+
 }  // namespace codetta::toolchain

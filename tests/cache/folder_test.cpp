@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hostile folders and files: nothing is followed, nothing of others is believed; the cache is refused or misses.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cache_fixture.hpp"
+
+namespace codetta::toolchain {
+namespace {
+
+class CacheFolder : public CacheTest {
+ protected:
+  void expect_refused(const std::string& reason) const {
+    const auto cache = open();
+    EXPECT_FALSE(cache->enabled());
+    EXPECT_NE(cache->warning().find(reason), std::string::npos) << cache->warning();
+    EXPECT_NE(cache->warning().find(directory()), std::string::npos);
+    expect_works_without(*cache);
+  }
+  static void expect_works_without(Cache& cache) {
+    const auto made = cache.get_or_make(key_of(9), [] { return Result<CacheEntry>(entry_of(9)); });
+    ASSERT_TRUE(made);
+    EXPECT_TRUE(same(*made, entry_of(9)));
+  }
+};
+
+TEST_F(CacheFolder, WritableByOthers) {
+  for (const unsigned mode : {0770U, 0707U, 0777U, 01777U, 0720U}) {
+    (void)base::remove_tree(directory());
+    ASSERT_EQ(::mkdir(directory().c_str(), 0700), 0);
+    ASSERT_EQ(::chmod(directory().c_str(), mode), 0);
+    expect_refused("group or others may write");
+  }
+}
+
+TEST_F(CacheFolder, OfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  ASSERT_EQ(::mkdir(directory().c_str(), 0700), 0);
+  ASSERT_EQ(::chown(directory().c_str(), 12345, 12345), 0);
+  expect_refused("belongs to another user");
+  EXPECT_FALSE(open(1 << 30, true)->enabled());
+}
+
+TEST_F(CacheFolder, Links) {
+  ASSERT_EQ(::mkdir(path("real").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink(path("real").c_str(), directory().c_str()), 0);
+  expect_refused("");
+  EXPECT_TRUE(base::list_directory(path("real"))->empty());
+  CacheOptions options;
+  options.directory = directory() + "/";
+  EXPECT_FALSE(Cache::open(options)->enabled());
+}
+
+TEST_F(CacheFolder, NotAFolderOrNotPossible) {
+  ASSERT_TRUE(base::write_file_atomically(directory(), "a file"));
+  expect_refused("Not a directory");
+  for (const std::string& bad : {std::string(), std::string("/proc/none/cache"), std::string("a\0b", 3)}) {
+    CacheOptions options;
+    options.directory = bad;
+    const auto cache = Cache::open(options);
+    EXPECT_FALSE(cache->enabled()) << bad;
+    EXPECT_NE(cache->warning(), "");
+    expect_works_without(*cache);
+  }
+}
+
+class CacheFile : public CacheTest {
+ protected:
+  CacheFile() : cache_(open()), file_(cache_->path_of(key_of(1))) {
+    cache_->store(key_of(1), entry_of(1));
+    good_ = *base::read_file(file_, 1 << 20);
+    EXPECT_EQ(::unlink(file_.c_str()), 0);
+  }
+  // What stands in the entry's place is a miss, is taken away, and the entry comes back.
+  void expect_replaced() {
+    EXPECT_FALSE(cache_->lookup(key_of(1)));
+    ASSERT_TRUE(cache_->get_or_make(key_of(1), [] { return Result<CacheEntry>(entry_of(1)); }));
+    const auto found = cache_->lookup(key_of(1));
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(same(*found, entry_of(1)));
+    EXPECT_EQ(cache_->warning(), "");
+  }
+  std::shared_ptr<Cache> cache_;
+  std::string file_;
+  std::string good_;
+};
+
+TEST_F(CacheFile, ALinkIsNotFollowed) {
+  ASSERT_TRUE(base::write_file_atomically(path("elsewhere"), good_, {base::Publish::Replace, 0600, false}));
+  ASSERT_EQ(::symlink(path("elsewhere").c_str(), file_.c_str()), 0);
+  expect_replaced();
+  EXPECT_EQ(*base::read_file(path("elsewhere"), 1 << 20), good_);
+}
+
+TEST_F(CacheFile, ASecondNameIsNotBelieved) {
+  ASSERT_TRUE(base::write_file_atomically(path("elsewhere"), good_, {base::Publish::Replace, 0600, false}));
+  ASSERT_EQ(::link(path("elsewhere").c_str(), file_.c_str()), 0);
+  expect_replaced();
+  EXPECT_EQ(*base::read_file(path("elsewhere"), 1 << 20), good_);
+}
+
+TEST_F(CacheFile, APublicationThatStoppedHalfwayIsBelieved) {
+  const std::string folder = file_.substr(0, file_.rfind('/'));
+  ASSERT_TRUE(base::write_file_atomically(folder + "/.tmp-left", good_, {base::Publish::Replace, 0600, false}));
+  ASSERT_EQ(::link((folder + "/.tmp-left").c_str(), file_.c_str()), 0);
+  const auto found = cache_->lookup(key_of(1));
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(same(*found, entry_of(1)));
+}
+
+TEST_F(CacheFile, APipeDoesNotHang) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  expect_replaced();
+}
+
+TEST_F(CacheFile, OfAnotherUserOrWritableByOthers) {
+  ASSERT_TRUE(base::write_file_atomically(file_, good_, {base::Publish::Replace, 0600, false}));
+  ASSERT_EQ(::chmod(file_.c_str(), 0622), 0);
+  expect_replaced();
+  if (::geteuid() != 0) return;  // only root can give a file away
+  ASSERT_EQ(::chown(file_.c_str(), 12345, 12345), 0);
+  expect_replaced();
+}
+
+TEST_F(CacheFile, AFolderInItsPlaceIsAMiss) {
+  ASSERT_EQ(::mkdir(file_.c_str(), 0700), 0);
+  EXPECT_FALSE(cache_->lookup(key_of(1)));
+  EXPECT_TRUE(cache_->get_or_make(key_of(1), [] { return Result<CacheEntry>(entry_of(1)); }));
+}
+
+TEST_F(CacheFile, ALinkedSubfolderIsNotEntered) {
+  const std::string folder = file_.substr(0, file_.rfind('/'));
+  ASSERT_TRUE(base::remove_tree(folder));
+  ASSERT_EQ(::mkdir(path("planted").c_str(), 0700), 0);
+  ASSERT_TRUE(base::write_file_atomically(path("planted/" + file_.substr(file_.rfind('/') + 1)), good_,
+                                          {base::Publish::Replace, 0600, false}));
+  ASSERT_EQ(::symlink(path("planted").c_str(), folder.c_str()), 0);
+  EXPECT_FALSE(cache_->lookup(key_of(1)));
+  cache_->store(key_of(1), entry_of(2));
+  cache_->clear();
+  EXPECT_EQ(base::list_directory(path("planted"))->size(), 1U);
+  EXPECT_NE(cache_->warning(), "");
+}
+
+}  // namespace
+}  // namespace codetta::toolchain
