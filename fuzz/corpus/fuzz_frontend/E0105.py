@@ -1,0 +1,4 @@
+def f(accum):
+    "doc
+    D = relu(accum)
+    return D

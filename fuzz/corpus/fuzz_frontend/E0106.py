@@ -1,0 +1,3 @@
+def f(accum, C):
+    D = relu(accum + C
+    return D

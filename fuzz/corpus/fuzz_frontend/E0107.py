@@ -1,0 +1,4 @@
+def f(accum):
+    D = relu(accum)
+      E = D
+    return D

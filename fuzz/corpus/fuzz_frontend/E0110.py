@@ -1,0 +1,3 @@
+def f(accum):
+    D = accum * 2x
+    return D

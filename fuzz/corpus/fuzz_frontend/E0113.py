@@ -1,0 +1,6 @@
+def f(accum, C):
+    if C > 0:
+        D = accum
+    else:
+        D = C
+    return D

@@ -1,0 +1,3 @@
+def f(accum, C):
+    D = where(0 < accum < C, accum, C)
+    return D

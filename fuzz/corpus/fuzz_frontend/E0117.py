@@ -1,0 +1,4 @@
+def f(accum, C):
+    D = relu(accum)
+    D += C
+    return D

@@ -1,0 +1,3 @@
+def f(accum, C):
+    D = torch.relu(accum + C)
+    return D

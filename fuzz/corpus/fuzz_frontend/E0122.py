@@ -1,0 +1,3 @@
+def f(accum):
+    D = relu(lambda x: x)
+    return D

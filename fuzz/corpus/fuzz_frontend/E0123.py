@@ -1,0 +1,4 @@
+@cutlass.jit
+def f(accum):
+    D = relu(accum)
+    return D

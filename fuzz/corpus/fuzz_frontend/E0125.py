@@ -1,0 +1,3 @@
+def f(alpha, C):
+    D = alpha * C
+    return D

@@ -1,0 +1,2 @@
+def f(accum, C):
+    D = accum + C

@@ -1,0 +1,4 @@
+def f(accum, C):
+    D = accum + C
+    return D
+    F = relu(D)

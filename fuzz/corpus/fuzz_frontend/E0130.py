@@ -1,0 +1,3 @@
+def f(accum):
+    D = accum * x
+    return D

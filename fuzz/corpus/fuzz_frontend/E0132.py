@@ -1,0 +1,3 @@
+def f(accum, C):
+    C = accum + C
+    return C

@@ -1,0 +1,3 @@
+def f(accum, alpha, C):
+    D = accum + C
+    return D

@@ -1,0 +1,3 @@
+def f(accum):
+    D = rleu(accum)
+    return D

@@ -1,0 +1,3 @@
+def f(accum):
+    D = f(accum)
+    return D

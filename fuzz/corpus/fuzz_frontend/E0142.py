@@ -1,0 +1,3 @@
+def f(accum):
+    D = cast(accum, float32)
+    return D

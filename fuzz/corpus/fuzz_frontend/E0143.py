@@ -1,0 +1,4 @@
+def f(accum):
+    a, b = split(accum, 3)
+    D = a + b
+    return D

@@ -1,0 +1,3 @@
+def f(accum):
+    D = softmax(accum)
+    return D

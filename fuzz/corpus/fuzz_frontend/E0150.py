@@ -1,0 +1,4 @@
+def f(accum, C):
+    relu(accum)
+    D = accum + C
+    return D

@@ -1,0 +1,3 @@
+def f(accum, C):
+    D = accum @ C
+    return D

@@ -1,0 +1,3 @@
+def f(accum, C):
+    D = accum << 2 + C
+    return D
