@@ -7,11 +7,22 @@
 
 namespace codetta::cpu {
 
+//% convert_to
+// Between integers: wraps. To floats: one rounding. Four bytes to one go by two, which compilers do well.
+template <class To, class V>
+CODETTA_FN To convert_to(V x) {
+  if constexpr (sizeof(To) == lanes && sizeof(V) == 4 * lanes && !is_float<V>) {
+    return __builtin_convertvector(__builtin_convertvector(x, u16v), To);
+  } else {
+    return __builtin_convertvector(x, To);
+  }
+}
+
 //% widen_bool
 CODETTA_FN boolv widen_bool(u8v raw) { return widen_mask(raw != u8v{}); }
 
 //% narrow_bool
-CODETTA_FN u8v narrow_bool(boolv x) { return __builtin_convertvector(x & 1, u8v); }
+CODETTA_FN u8v narrow_bool(boolv x) { return convert_to<u8v>(x & 1); }
 
 //% to_bool
 // Nonzero and NaN are true.
@@ -24,13 +35,6 @@ CODETTA_FN boolv to_bool(V x) {
 template <class V>
 CODETTA_FN V bool_to(boolv x) {
   return __builtin_convertvector(x & 1, V);
-}
-
-//% convert_to
-// Between integers: wraps. To floats: one rounding.
-template <class To, class V>
-CODETTA_FN To convert_to(V x) {
-  return __builtin_convertvector(x, To);
 }
 
 //% widen_bf16
@@ -99,7 +103,7 @@ CODETTA_FN f32v widen_f8e4m3(u8v raw) { return widen_small<3, 7, 0x7f, 8>(__buil
 
 //% narrow_f8e4m3
 CODETTA_FN u8v narrow_f8e4m3(f32v x) {
-  return __builtin_convertvector((narrow_small<3, 7, 0x7e, 0x7e, 0x7f, 8>(x)), u8v);
+  return convert_to<u8v>(narrow_small<3, 7, 0x7e, 0x7e, 0x7f, 8>(x));
 }
 
 //% widen_f8e5m2
@@ -107,7 +111,7 @@ CODETTA_FN f32v widen_f8e5m2(u8v raw) { return widen_small<2, 15, 0x7c, 8>(__bui
 
 //% narrow_f8e5m2
 CODETTA_FN u8v narrow_f8e5m2(f32v x) {
-  return __builtin_convertvector((narrow_small<2, 15, 0x7b, 0x7b, 0x7e, 8>(x)), u8v);
+  return convert_to<u8v>(narrow_small<2, 15, 0x7b, 0x7b, 0x7e, 8>(x));
 }
 
 //% to_odd
@@ -151,33 +155,51 @@ CODETTA_FN f64v nearest_even(f64v x) {
   return (f64v)((u64v)(a < splat<f64v>(0x1p52) ? r : a) | sign);
 }
 
+//% clamped_to
+// x clamped to the values of an 8- or 16-bit integer; NaN gives 0.
+template <class To, class V>
+CODETTA_FN V clamped_to(V x) {
+  constexpr bool is_signed = (element<To>)-1 < (element<To>)0;
+  constexpr int top = (1 << (sizeof(element<To>) * 8 - (is_signed ? 1 : 0))) - 1;
+  const V high = splat<V>(top), low = splat<V>(is_signed ? -top - 1 : 0);
+  V y = high < x ? high : x;
+  y = low > y ? low : y;
+  return x == x ? y : V{};
+}
+
 //% truncate_to
 // Float to integer: towards zero, saturating, NaN gives 0. The bounds are exact in both float types.
 template <class To, class V>
 CODETTA_FN To truncate_to(V x) {
   using E = element<To>;
-  constexpr bool is_signed = (E)-1 < (E)0;
-  constexpr int bits = (int)sizeof(E) * 8 - (is_signed ? 1 : 0);
-  constexpr element<V> above = (element<V>)((u64)1 << (bits - 1)) * 2;  // the first value that is too large
-  constexpr element<V> below = is_signed ? -above : 0;
-  constexpr E top = (E)(((((u64)1 << (bits - 1)) - 1) << 1) + 1);
-  const boolv high = widen_mask(x >= splat<V>(above));
-  const boolv in = widen_mask(x > splat<V>(below)) & ~high;
-  const boolv low = widen_mask(x <= splat<V>(below));
-  const V safe = select(in, x, V{});
-  To r;
-  if constexpr (sizeof(E) < 4) r = __builtin_convertvector(__builtin_convertvector(safe, i32v), To);
-  else r = __builtin_convertvector(safe, To);
-  r = select(high, splat<To>(top), r);
-  if constexpr (is_signed) r = select(low, splat<To>((E)(-top - 1)), r);
-  return r;
+  if constexpr (sizeof(E) < 4) {
+    return convert_to<To>(__builtin_convertvector(clamped_to<To>(x), i32v));
+  } else {
+    constexpr bool is_signed = (E)-1 < (E)0;
+    constexpr int bits = (int)sizeof(E) * 8 - (is_signed ? 1 : 0);
+    constexpr element<V> above = (element<V>)((u64)1 << (bits - 1)) * 2;  // the first value that is too large
+    constexpr element<V> below = is_signed ? -above : 0;
+    constexpr E top = (E)(((((u64)1 << (bits - 1)) - 1) << 1) + 1);
+    const boolv high = widen_mask(x >= splat<V>(above));
+    const boolv in = widen_mask(x > splat<V>(below)) & ~high;
+    const boolv low = widen_mask(x <= splat<V>(below));
+    To r = __builtin_convertvector(select(in, x, V{}), To);
+    r = select(high, splat<To>(top), r);
+    if constexpr (is_signed) r = select(low, splat<To>((E)(-top - 1)), r);
+    return r;
+  }
 }
 
 //% round_to
 // Float to integer as an implicit store does it: to nearest even, saturating, NaN gives 0.
 template <class To, class V>
 CODETTA_FN To round_to(V x) {
-  return truncate_to<To>(nearest_even(x));
+  if constexpr (sizeof(element<To>) < 4 && sizeof(element<V>) == 4) {
+    const V magic = splat<V>(0x1.8p23f);
+    return convert_to<To>((i32v)(clamped_to<To>(x) + magic) - (i32v)magic);
+  } else {
+    return truncate_to<To>(nearest_even(x));
+  }
 }
 
 //% .

@@ -10,30 +10,20 @@ namespace codetta::cpu {
 
 //% fold_lanes
 // Pairwise: lane i with lane i + n / 2, until one is left. Op works on vectors of any length.
-template <int n, class E>
-struct Lanes {
-  typedef E type __attribute__((vector_size(n * sizeof(E))));
-};
-template <class Op, int n, class E>
-CODETTA_FN E fold_array(const E* a) {
-  if constexpr (n == 1) {
-    return a[0];
+template <class Op, class H>
+CODETTA_FN element<H> fold_lanes(H v) {
+  constexpr int n = sizeof(H) / sizeof(element<H>);
+  if constexpr (n == 16) {
+    return fold_lanes<Op>(Op::of(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                                 __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)));
+  } else if constexpr (n == 8) {
+    return fold_lanes<Op>(Op::of(__builtin_shufflevector(v, v, 0, 1, 2, 3), __builtin_shufflevector(v, v, 4, 5, 6, 7)));
+  } else if constexpr (n == 4) {
+    v = Op::of(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
+    return Op::of(v, __builtin_shufflevector(v, v, 1, 0, 3, 2))[0];
   } else {
-    using H = typename Lanes<n / 2, E>::type;
-    H x, y;
-    __builtin_memcpy(&x, a, sizeof x);
-    __builtin_memcpy(&y, a + n / 2, sizeof y);
-    x = Op::of(x, y);
-    E half[n / 2];
-    __builtin_memcpy(half, &x, sizeof x);
-    return fold_array<Op, n / 2, E>(half);
+    return Op::of(v, __builtin_shufflevector(v, v, 1, 0))[0];
   }
-}
-template <class Op, class V>
-CODETTA_FN element<V> fold_lanes(V v) {
-  element<V> a[lanes];
-  __builtin_memcpy(a, &v, sizeof v);
-  return fold_array<Op, lanes, element<V>>(a);
 }
 
 //% lowest
