@@ -7,12 +7,32 @@
 
 namespace codetta::cpu {
 
+//% extend
+// 8- or 16-bit integers to 32 bits in one instruction where compilers take several.
+template <class To, class V>
+CODETTA_FN To extend(V x) {
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) >= 16) {
+    constexpr bool is_signed = (element<V>)-1 < (element<V>)0;
+    To r;
+    if constexpr (sizeof(V) == 2 * lanes && !is_signed) asm("vpmovzxwd %1, %0" : "=v"(r) : "v"(x));
+    if constexpr (sizeof(V) == 2 * lanes && is_signed) asm("vpmovsxwd %1, %0" : "=v"(r) : "v"(x));
+    if constexpr (sizeof(V) == lanes && !is_signed) asm("vpmovzxbd %1, %0" : "=v"(r) : "v"(x));
+    if constexpr (sizeof(V) == lanes && is_signed) asm("vpmovsxbd %1, %0" : "=v"(r) : "v"(x));
+    return r;
+  }
+#endif
+  return __builtin_convertvector(x, To);
+}
+
 //% convert_to
 // Between integers: wraps. To floats: one rounding. Four bytes to one go by two, which compilers do well.
 template <class To, class V>
 CODETTA_FN To convert_to(V x) {
   if constexpr (sizeof(To) == lanes && sizeof(V) == 4 * lanes && !is_float<V>) {
     return __builtin_convertvector(__builtin_convertvector(x, u16v), To);
+  } else if constexpr (sizeof(V) < 4 * lanes && sizeof(To) == 4 * lanes) {
+    return __builtin_convertvector(extend<i32v>(x), To);
   } else {
     return __builtin_convertvector(x, To);
   }
@@ -38,7 +58,7 @@ CODETTA_FN V bool_to(boolv x) {
 }
 
 //% widen_bf16
-CODETTA_FN f32v widen_bf16(u16v raw) { return (f32v)(__builtin_convertvector(raw, u32v) << 16); }
+CODETTA_FN f32v widen_bf16(u16v raw) { return (f32v)(extend<u32v>(raw) << 16); }
 
 //% narrow_bf16
 // To nearest even on the bits; a NaN keeps its sign and becomes quiet.
@@ -83,7 +103,7 @@ CODETTA_FN f32v widen_f16(u16v raw) {
   asm("vcvtph2ps %1, %0" : "=v"(x) : "v"(raw));
   return x;
 #else
-  return widen_small<10, 15, 0x7c00, 16>(__builtin_convertvector(raw, u32v));
+  return widen_small<10, 15, 0x7c00, 16>(extend<u32v>(raw));
 #endif
 }
 
@@ -99,7 +119,7 @@ CODETTA_FN u16v narrow_f16(f32v x) {
 }
 
 //% widen_f8e4m3
-CODETTA_FN f32v widen_f8e4m3(u8v raw) { return widen_small<3, 7, 0x7f, 8>(__builtin_convertvector(raw, u32v)); }
+CODETTA_FN f32v widen_f8e4m3(u8v raw) { return widen_small<3, 7, 0x7f, 8>(extend<u32v>(raw)); }
 
 //% narrow_f8e4m3
 CODETTA_FN u8v narrow_f8e4m3(f32v x) {
@@ -107,7 +127,7 @@ CODETTA_FN u8v narrow_f8e4m3(f32v x) {
 }
 
 //% widen_f8e5m2
-CODETTA_FN f32v widen_f8e5m2(u8v raw) { return widen_small<2, 15, 0x7c, 8>(__builtin_convertvector(raw, u32v)); }
+CODETTA_FN f32v widen_f8e5m2(u8v raw) { return widen_small<2, 15, 0x7c, 8>(extend<u32v>(raw)); }
 
 //% narrow_f8e5m2
 CODETTA_FN u8v narrow_f8e5m2(f32v x) {

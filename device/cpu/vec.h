@@ -192,9 +192,8 @@ CODETTA_FN void scatter(E* p, i64 stride, V v, i64 n) {
 //% iota
 template <class V>
 CODETTA_FN V iota() {
-  V v;
-  for (int i = 0; i < lanes; ++i) v[i] = (u8)i;
-  return v;
+  static const i32 numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return __builtin_convertvector(load_all<i32v>(numbers), V);
 }
 
 //% valid_lanes
