@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opt/passes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "opt/rules.hpp"
+
+namespace codetta::opt {
+namespace {
+
+Result<ir::Graph> run_rules(const ir::Graph& graph, std::span<const Rule> rules, std::vector<Fired>& fired) {
+  std::vector<uint32_t> counts;
+  CODETTA_TRY(ir::Graph result, rewrite(graph, rules, counts));
+  for (size_t i = 0; i < rules.size(); ++i) fired.push_back({rules[i].name, rules[i].equation, counts[i]});
+  return result;
+}
+
+constexpr bool needs_are_met() {
+  unsigned established = 0;
+  for (const Pass& pass : all_passes) {
+    if ((pass.needs & ~established) != 0) return false;
+    established |= pass.establishes;
+  }
+  return true;
+}
+static_assert(needs_are_met(), "a pass comes before one that it needs");
+
+Result<void> check_name(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Pass& pass : all_passes) {
+    if (pass.name == name) return {};
+    names.emplace_back(pass.name);
+  }
+  const std::string near = diag::nearest(name, names);
+  return diag::error(diag::Code::internal, fmt::format("there is no pass {}", name))
+      .reason(fmt::format("the passes are {}", fmt::join(names, ", ")))
+      .help(near.empty() ? "name one of them" : fmt::format("did you mean {}?", near));
+}
+
+}  // namespace
+
+Result<ir::Graph> fold_constants(const ir::Graph& graph, std::vector<Fired>& fired) { return run_rules(graph, fold_rules(), fired); }
+Result<ir::Graph> simplify_algebra(const ir::Graph& graph, std::vector<Fired>& fired) { return run_rules(graph, algebra_rules(), fired); }
+Result<ir::Graph> eliminate_layout(const ir::Graph& graph, std::vector<Fired>& fired) {
+  std::vector<Rule> rules(layout_rules().begin(), layout_rules().end());
+  // Pairs that have met are algebra's to cancel, here at once, so that one move enables the next.
+  for (const Rule& rule : algebra_rules()) {
+    if (rule.name.starts_with("permute") || rule.name.starts_with("reshape")) rules.push_back(rule);
+  }
+  return run_rules(graph, rules, fired);
+}
+
+Result<ir::Graph> eliminate_dead_code(const ir::Graph& graph, std::vector<Fired>& fired) { return run_rules(graph, {}, fired); }
+
+Result<ir::Graph> eliminate_common_subexpressions(const ir::Graph& graph, std::vector<Fired>& fired) {
+  // The builder finds equal nodes; here only the order of commutative operands is added.
+  ir::GraphBuilder builder(graph.source());
+  std::vector<NodeId> now(graph.size());
+  std::map<std::tuple<Op, NodeId, NodeId, ir::TypeId>, NodeId> commuted;
+  uint32_t count = 0;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    now[input.node.index()] = builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+  }
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    const NodeId id(i);
+    const ir::Node& node = graph.node(id);
+    if (node.op == Op::input) continue;
+    std::vector<NodeId> operands;
+    for (const NodeId operand : graph.operands(id)) operands.push_back(now[operand.index()]);
+    if (types::op_info(node.op).commutative()) {
+      const auto [first, second] = std::minmax(operands[0], operands[1]);
+      const auto [found, fresh] = commuted.try_emplace({node.op, first, second, node.type}, NodeId());
+      if (fresh) found->second = builder.add_unchecked(node.op, operands, graph.attr(id), graph.type(id), graph.span(id), graph.name_hint(id));
+      if (!fresh) ++count;
+      now[i] = found->second;
+      continue;
+    }
+    const size_t before = builder.size();
+    now[i] = builder.add_unchecked(node.op, operands, graph.attr(id), graph.type(id), graph.span(id), graph.name_hint(id));
+    if (builder.size() == before) ++count;
+  }
+  for (const ir::GraphOutput& output : graph.outputs()) builder.add_output(output.name, now[output.node.index()], output.dtype);
+  fired.push_back({"common_subexpression", "f(x, y) = f(x, y); f(y, x) where f is commutative", count});
+  return std::move(builder).finish();
+}
+
+Result<Optimized> optimize(const ir::Graph& graph, const RunOptions& options) {
+  if (!options.stop_after.empty()) CODETTA_CHECK_OK(check_name(options.stop_after));
+  for (const std::string& name : options.skip) CODETTA_CHECK_OK(check_name(name));
+  Optimized result{graph, {}};
+  for (const Pass& pass : all_passes) {
+    PassRecord& record = result.passes.emplace_back();
+    record.name = pass.name;
+    record.nodes_before = record.nodes_after = result.graph.size();
+    record.skipped = std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end();
+    if (!record.skipped) {
+      const auto start = std::chrono::steady_clock::now();
+      CODETTA_TRY(ir::Graph next, pass.run(result.graph, record.fired));
+      record.microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+      std::erase_if(record.fired, [](const Fired& f) { return f.count == 0; });
+      if (options.verify) {
+        const Result<void> valid = ir::verify(next);
+        if (!valid) {
+          return diag::error(diag::Code::internal, fmt::format("pass {} broke the graph", pass.name))
+              .reason(valid.error().message())
+              .help(fmt::format("report it, and skip the pass {} meanwhile", pass.name));
+        }
+      }
+      record.changed = !(next == result.graph);
+      record.nodes_after = next.size();
+      result.graph = std::move(next);
+    }
+    if (options.dump) record.dump = record.changed ? ir::print(result.graph) : "(unchanged)";
+    if (pass.name == options.stop_after) break;
+  }
+  return result;
+}
+
+}  // namespace codetta::opt

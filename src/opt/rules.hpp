@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of rules. All are exact in the arithmetic of docs/semantics.md: NaN, infinities and the sign of zero included.
+#pragma once
+
+#include "opt/rewrite.hpp"
+
+namespace codetta::opt {
+
+std::span<const Rule> algebra_rules();
+std::span<const Rule> layout_rules();
+std::span<const Rule> fold_rules();
+
+}  // namespace codetta::opt

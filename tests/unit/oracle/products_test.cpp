@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products, reductions, layout, sampling and the verdict.
+#include <cmath>
+#include <limits>
+
+#include "support.hpp"
+
+namespace codetta::oracle::test {
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+// relu(A @ B + row) as a kernel would compute it, one fused multiply-add a product, from the last k to the first.
+void run_kernel(Data& a, Data& b, Data& row, Data& out) {
+  const auto m = static_cast<size_t>(a.shape[0]), k = static_cast<size_t>(a.shape[1]), n = static_cast<size_t>(b.shape[1]);
+  std::vector<float> fa, fb;
+  for (size_t i = 0; i < a.count(); ++i) fa.push_back(static_cast<float>(a.get(i)));
+  for (size_t i = 0; i < b.count(); ++i) fb.push_back(static_cast<float>(b.get(i)));
+  for (size_t i = 0; i < m; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (size_t p = k; p-- > 0;) sum = std::fma(fa[i * k + p], fb[p * n + j], sum);
+      out.set(i * n + j, static_cast<double>(std::max(sum + static_cast<float>(row.get(j)), 0.0f)));
+    }
+  }
+}
+
+struct Gemm {
+  Data a, b, row, out;
+  Gemm(DType dtype, int64_t m, int64_t n, int64_t k) : a(dtype, {m, k}), b(dtype, {k, n}), row(DType::f32, {n}), out(dtype, {m, n}) {
+    a.fill_normal(1);
+    b.fill_normal(2);
+    row.fill_normal(3);
+  }
+  OracleResult expected(const OracleOptions& options = {}) {
+    Maker maker({&a, &b, &row});
+    const ir::NodeId product = maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32});
+    maker.output(maker.add(Op::relu, {maker.add(Op::add, {product, maker.input(2)})}), out.dtype);
+    return maker.evaluate(options);
+  }
+  CheckReport check(const OracleResult& result) {
+    const TensorView views[] = {out.view()};
+    Result<CheckReport> report = oracle::check(views, result);
+    EXPECT_TRUE(report) << report.error().render();
+    return *report;
+  }
+};
+
+TEST(Products, RightResultsPassAndWrongOnesFail) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    Gemm gemm(dtype, 37, 29, 83);
+    run_kernel(gemm.a, gemm.b, gemm.row, gemm.out);
+    const OracleResult expected = gemm.expected();
+    CheckReport report = gemm.check(expected);
+    EXPECT_EQ(report.verdict, Verdict::Pass) << report.outputs[0].worst_text;
+    EXPECT_EQ(report.outputs[0].elements, 37 * 29);
+    EXPECT_LE(report.outputs[0].max_ratio, 1);
+    size_t at = 500;
+    while (gemm.out.get(at) == 0) ++at;
+    gemm.out.set(at, gemm.out.get(at) * 1.02);
+    report = gemm.check(expected);
+    EXPECT_EQ(report.verdict, Verdict::Fail);
+    EXPECT_EQ(report.outputs[0].wrong, 1);
+    EXPECT_EQ(report.outputs[0].worst, static_cast<int64_t>(at));
+    EXPECT_NE(report.outputs[0].worst_text.find("expected"), std::string::npos);
+    gemm.out.set(at, std::nan(""));
+    EXPECT_EQ(gemm.check(expected).verdict, Verdict::Fail);
+  }
+}
+
+TEST(Products, SmallIntegersAreBitExact) {
+  Gemm gemm(DType::f32, 20, 20, 64);
+  gemm.a.fill_integers(4, -8, 8);
+  gemm.b.fill_integers(5, -8, 8);
+  for (size_t i = 0; i < gemm.a.count(); ++i) gemm.a.set(i, gemm.a.get(i) / 16);
+  gemm.row.fill_integers(6, -8, 8);
+  const OracleResult expected = gemm.expected();
+  for (const ExpectedElement& e : expected.outputs[0].elements) ASSERT_EQ(e.low, e.high);
+  run_kernel(gemm.a, gemm.b, gemm.row, gemm.out);
+  EXPECT_EQ(gemm.check(expected).verdict, Verdict::Pass);
+  size_t at = 0;
+  while (gemm.out.get(at) == 0) ++at;
+  gemm.out.set(at, std::nextafter(static_cast<float>(gemm.out.get(at)), 1e9f));
+  EXPECT_EQ(gemm.check(expected).verdict, Verdict::Fail);
+}
+
+TEST(Products, BoundGrowsWithRoundingsAndFlushing) {
+  Data a(DType::bf16, {1, 4}, {0x1p-130, 1, 1, 1}), b(DType::bf16, {4, 1}, {1, 1.0 / 3, 2.0 / 3, 0.1});
+  const auto width = [&](CpuIsa isa) {
+    Maker maker({&a, &b});
+    maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
+    OracleOptions options;
+    options.isa = isa;
+    const ExpectedElement e = maker.evaluate(options).outputs[0].elements[0];
+    return e.high - e.low;
+  };
+  EXPECT_GT(width(CpuIsa::generic), width(CpuIsa::avx2));
+  EXPECT_GT(width(CpuIsa::amx), width(CpuIsa::avx2));
+}
+
+TEST(Products, IntegerProductsWrap) {
+  Data a(DType::u8, {1, 3}, {255, 255, 255}), b(DType::i8, {3, 1}, {-128, -128, 127});
+  Maker maker({&a, &b});
+  maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::i32}), DType::i32);
+  EXPECT_EQ(maker.evaluate().outputs[0].elements[0].exact_low, 255 * (-128 - 128 + 127));
+}
+
+TEST(Products, InfinitiesAndEmptySums) {
+  Data a(DType::f32, {2, 2}, {inf, 1, inf, 1}), b(DType::f32, {2, 1}, {1, 2});
+  Maker maker({&a, &b});
+  maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
+  EXPECT_EQ(maker.evaluate().outputs[0].elements[0].low, inf);
+  b.set(0, 0);
+  Maker second({&a, &b});
+  second.output(second.add(Op::matmul, {second.input(0), second.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
+  const OracleResult result = second.evaluate();
+  EXPECT_NE(result.outputs[0].elements[0].low, result.outputs[0].elements[0].low);
+  Data none(DType::f32, {2, 0}), of(DType::f32, {0, 3});
+  Maker third({&none, &of});
+  third.output(third.add(Op::matmul, {third.input(0), third.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
+  const OracleResult zeros = third.evaluate();
+  ASSERT_EQ(zeros.outputs[0].elements.size(), 6u);
+  for (const ExpectedElement& e : zeros.outputs[0].elements) EXPECT_EQ(e.low, e.high);
+}
+
+TEST(Products, F64HasItsOwnBound) {
+  Data a(DType::f64, {3, 200}), b(DType::f64, {200, 3});
+  a.fill_normal(1);
+  b.fill_normal(2);
+  Maker maker({&a, &b});
+  maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f64}), DType::f64);
+  const OracleResult result = maker.evaluate();
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t j = 0; j < 3; ++j) {
+      double sum = 0;
+      for (size_t p = 0; p < 200; ++p) sum += a.get(i * 200 + p) * b.get(p * 3 + j);
+      const ExpectedElement& e = result.outputs[0].elements[i * 3 + j];
+      EXPECT_TRUE(holds(e, sum));
+      EXPECT_LT(e.high - e.low, 2e-11);
+      EXPECT_FALSE(holds(e, sum + 2e-11));
+    }
+  }
+}
+
+TEST(Reductions, SumsHoldEveryOrder) {
+  Data x(DType::f32, {5, 1000});
+  x.fill_normal(9);
+  for (const Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_sum_of_squares, Op::reduce_logsumexp, Op::reduce_max, Op::reduce_amax}) {
+    const auto e = apply(op, {&x}, DType::f32, ir::ReduceAttr{ir::ReduceAxis::Row, {}});
+    ASSERT_EQ(e.size(), 5u);
+    for (size_t row = 0; row < 5; ++row) {
+      for (const bool backward : {false, true}) {
+        float sum = 0, most = -INFINITY;
+        for (size_t i = 0; i < 1000; ++i) most = std::max(most, static_cast<float>(op == Op::reduce_amax ? std::abs(x.get(row * 1000 + i)) : x.get(row * 1000 + i)));
+        for (size_t i = 0; i < 1000; ++i) {
+          const auto v = static_cast<float>(x.get(row * 1000 + (backward ? 999 - i : i)));
+          sum += op == Op::reduce_sum_of_squares ? v * v : op == Op::reduce_logsumexp ? std::exp(v - most) : v;
+        }
+        const float value = op == Op::reduce_mean        ? sum / 1000
+                            : op == Op::reduce_logsumexp ? most + std::log(sum)
+                            : op == Op::reduce_max || op == Op::reduce_amax ? most
+                                                                            : sum;
+        EXPECT_TRUE(holds(e[row], static_cast<double>(value))) << types::op_info(op).name;
+        EXPECT_LT(e[row].high - e[row].low, 0.3) << types::op_info(op).name;
+        EXPECT_FALSE(holds(e[row], static_cast<double>(value) + 0.6));
+      }
+    }
+  }
+}
+
+TEST(Reductions, OverNothing) {
+  Data x(DType::f32, {2, 0});
+  const auto of = [&](Op op) { return apply(op, {&x}, DType::f32, ir::ReduceAttr{ir::ReduceAxis::Row, {}})[0]; };
+  EXPECT_EQ(of(Op::reduce_sum).low, 0);
+  EXPECT_EQ(of(Op::reduce_max).high, -inf);
+  EXPECT_EQ(of(Op::reduce_min).low, inf);
+  EXPECT_EQ(of(Op::reduce_amax).high, 0);
+  EXPECT_TRUE(std::isnan(of(Op::reduce_mean).low));
+  EXPECT_EQ(of(Op::reduce_logsumexp).high, -inf);
+  Data i(DType::i16, {2, 0});
+  const auto integer = [&](Op op) { return apply(op, {&i}, DType::i16, ir::ReduceAttr{ir::ReduceAxis::Row, {}})[0].exact_low; };
+  EXPECT_EQ(integer(Op::reduce_max), -32768);
+  EXPECT_EQ(integer(Op::reduce_min), 32767);
+  EXPECT_EQ(integer(Op::reduce_sum), 0);
+}
+
+TEST(Layout, MovesValues) {
+  Data x(DType::i32, {2, 3, 4});
+  for (size_t i = 0; i < 24; ++i) x.set(i, static_cast<double>(i));
+  const auto permuted = apply(Op::permute, {&x}, DType::i32, ir::PermuteAttr{{2, 0, 1}});
+  for (size_t a = 0; a < 4; ++a) {
+    for (size_t b = 0; b < 2; ++b) {
+      for (size_t c = 0; c < 3; ++c) EXPECT_EQ(permuted[(a * 2 + b) * 3 + c].exact_low, static_cast<int64_t>((b * 3 + c) * 4 + a));
+    }
+  }
+  const auto part = apply(Op::split, {&x}, DType::i32, ir::SplitAttr{2, 1, 2});
+  ASSERT_EQ(part.size(), 12u);
+  EXPECT_EQ(part[0].exact_low, 2);
+  EXPECT_EQ(part[3].exact_low, 7);
+  Data y(DType::i32, {2, 3, 4});
+  for (size_t i = 0; i < 24; ++i) y.set(i, 100 + static_cast<double>(i));
+  const auto blocks = apply(Op::join, {&x, &y}, DType::i32, ir::JoinAttr{1, false});
+  EXPECT_EQ(blocks[12].exact_low, 100);
+  const auto woven = apply(Op::join, {&x, &y}, DType::i32, ir::JoinAttr{2, true});
+  EXPECT_EQ(woven[1].exact_low, 100);
+  EXPECT_EQ(woven[2].exact_low, 1);
+}
+
+TEST(Sampling, WholeRowsAndColumnsWithTheTails) {
+  Gemm gemm(DType::f32, 200, 180, 70);
+  run_kernel(gemm.a, gemm.b, gemm.row, gemm.out);
+  const OracleResult full = gemm.expected();
+  OracleOptions options;
+  options.max_work = 1 << 23;
+  const OracleResult sampled = gemm.expected(options);
+  const ExpectedOutput& output = sampled.outputs[0];
+  EXPECT_FALSE(output.whole);
+  EXPECT_EQ(output.note, "96 of 180 columns, 96 of 200 rows");
+  EXPECT_EQ(output.at.size(), output.elements.size());
+  EXPECT_EQ(output.at.size(), 96u * 200 + 96 * 180 - 96 * 96);
+  std::vector<int> seen(200 * 180);
+  for (size_t i = 0; i < output.at.size(); ++i) {
+    const auto at = static_cast<size_t>(output.at[i]);
+    ++seen[at];
+    ASSERT_EQ(output.elements[i].low, full.outputs[0].elements[at].low);
+    ASSERT_EQ(output.elements[i].high, full.outputs[0].elements[at].high);
+  }
+  for (size_t i = 0; i < 180; ++i) {
+    EXPECT_EQ(seen[i], 1);
+    EXPECT_EQ(seen[199 * 180 + i], 1);
+  }
+  EXPECT_EQ(gemm.check(sampled).verdict, Verdict::Pass);
+  gemm.out.set(199 * 180 + 179, 1e6);
+  EXPECT_EQ(gemm.check(sampled).verdict, Verdict::Fail);
+}
+
+TEST(Sampling, ReductionsAreExactOrLeftOut) {
+  Data a(DType::f32, {300, 64}), b(DType::f32, {64, 256});
+  a.fill_normal(1);
+  b.fill_normal(2);
+  const auto make = [&](const OracleOptions& options) {
+    Maker maker({&a, &b});
+    const ir::NodeId product = maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32});
+    maker.output(maker.add(Op::reduce_sum, {product}, ir::ReduceAttr{ir::ReduceAxis::Row, {}}), DType::f32);
+    maker.output(maker.add(Op::reduce_sum, {product}, ir::ReduceAttr{ir::ReduceAxis::Column, {}}), DType::f32);
+    maker.output(maker.add(Op::reduce_sum, {product}, ir::ReduceAttr{ir::ReduceAxis::All, {}}), DType::f32);
+    maker.output(maker.add(Op::dropout, {product, maker.number(0.5), maker.integer(7)}), DType::f32);
+    return maker.evaluate(options);
+  };
+  const OracleResult full = make({});
+  OracleOptions options;
+  options.max_work = 1 << 23;
+  const OracleResult sampled = make(options);
+  for (size_t o = 0; o < 4; ++o) {
+    const ExpectedOutput& output = sampled.outputs[o];
+    if (o == 2) {
+      EXPECT_TRUE(output.left_out());
+      EXPECT_NE(output.note.find("left out"), std::string::npos);
+      continue;
+    }
+    ASSERT_GE(output.elements.size(), 64u);
+    for (size_t i = 0; i < output.at.size(); ++i) {
+      const ExpectedElement& whole = full.outputs[o].elements[static_cast<size_t>(output.at[i])];
+      ASSERT_EQ(output.elements[i].low, whole.low) << o;
+      ASSERT_EQ(output.elements[i].high, whole.high) << o;
+    }
+  }
+  EXPECT_EQ(sampled.outputs[0].note, "96 of 300 rows");
+  EXPECT_EQ(sampled.outputs[1].note, "96 of 256 columns");
+}
+
+TEST(Verdict, MostlyAmbiguousOrZeroIsNotTrusted) {
+  Data x(DType::f32, {100}, std::vector<double>(100, 2.0)), out(DType::f32, {100});
+  Maker maker({&x});
+  maker.output(maker.add(Op::floor, {maker.add(Op::log, {maker.add(Op::exp, {maker.input(0)})})}), DType::f32);
+  const OracleResult unsure = maker.evaluate();
+  for (size_t i = 0; i < 100; ++i) out.set(i, 2);
+  const TensorView views[] = {out.view()};
+  Result<CheckReport> report = check(views, unsure);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->verdict, Verdict::Mistrusted);
+  EXPECT_EQ(report->outputs[0].ambiguous, 100);
+  out.set(3, 3);
+  EXPECT_EQ(check(views, unsure)->verdict, Verdict::Fail);
+
+  Data negative(DType::f32, {100}, std::vector<double>(100, -1.0)), zeros(DType::f32, {100});
+  Maker second({&negative});
+  second.output(second.add(Op::relu, {second.input(0)}), DType::f32);
+  const OracleResult empty = second.evaluate();
+  const TensorView zero_views[] = {zeros.view()};
+  EXPECT_EQ(check(zero_views, empty)->verdict, Verdict::Mistrusted);
+  CheckOptions expected_zeros;
+  expected_zeros.max_zeros = 1;
+  EXPECT_EQ(check(zero_views, empty, expected_zeros)->verdict, Verdict::Pass);
+  for (size_t i = 0; i < 100; ++i) zeros.set(i, -0.0);
+  EXPECT_EQ(check(zero_views, empty, expected_zeros)->verdict, Verdict::Pass);
+  expected_zeros.signed_zeros = true;
+  EXPECT_EQ(check(zero_views, empty, expected_zeros)->verdict, Verdict::Fail);
+}
+
+TEST(Verdict, WrongTensorsAreErrors) {
+  Data x(DType::f32, {4}), wrong_type(DType::f16, {4}), wrong_shape(DType::f32, {5}), row(DType::f32, {1, 4});
+  Maker maker({&x});
+  maker.output(maker.add(Op::neg, {maker.input(0)}), DType::f32);
+  const OracleResult result = maker.evaluate();
+  const auto code = [&](Data& d) {
+    const TensorView views[] = {d.view()};
+    Result<CheckReport> report = check(views, result);
+    return report ? std::string() : report.error().message();
+  };
+  EXPECT_EQ(code(wrong_type), "error[E0213]: y0 is f16 but f32 is expected");
+  EXPECT_EQ(code(wrong_shape), "error[E0212]: y0 is f32[5] but [4] is expected");
+  EXPECT_EQ(code(row), "");
+  EXPECT_FALSE(check({}, result));
+}
+
+}  // namespace
+}  // namespace codetta::oracle::test
