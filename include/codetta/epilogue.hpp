@@ -21,13 +21,13 @@ struct EpilogueFunction;
 // A checked epilogue whose operands are not bound yet. Immutable; copies share. Any thread.
 class CODETTA_API Epilogue {
  public:
-  // The text of one or more functions in the language of docs/language.md; `function` names the entry, by default the last
-  // one. `name` is what messages call the text, such as its file. Errors: E0101 to E0156.
+  // The text of one or more functions in the language of docs/language.md; `function` names the entry, by default the
+  // last one. `name` is what messages call the text, such as its file. Errors: E0101 to E0156.
   static Result<Epilogue> parse(std::string text, std::string name = "<epilogue>", std::string_view function = {});
 
   // The epilogue that `define(EpilogueTracer&)` describes. Errors: as parse, and E0148, E0149, E0156.
   template <class F>
-    requires std::invocable<F&, EpilogueTracer&>
+  requires std::invocable<F&, EpilogueTracer&>
   static Result<Epilogue> trace(F&& define) {
     EpilogueTracer tracer;
     define(tracer);

@@ -41,8 +41,7 @@ class CODETTA_API Expr {
  public:
   Expr() = default;
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Expr(T value) : Expr(literal(value)) {}  // NOLINT(google-explicit-constructor)
+  requires std::is_arithmetic_v<T> Expr(T value) : Expr(literal(value)) {}  // NOLINT(google-explicit-constructor)
 
  private:
   friend struct detail::TraceAccess;
@@ -161,13 +160,13 @@ CODETTA_API Expr dgelu(const Expr& x, std::string_view approximate = "none");
 CODETTA_API Expr cast(const Expr& x, DType dtype);
 CODETTA_API Expr dropout(const Expr& x, const Expr& p, const Expr& seed);
 
-// What a reduction runs over. Axis::Row: within each row (over N); Axis::Column: over M. Dimensions are counted from 0, or
-// from -1 for the last. Reduced dimensions stay with size 1.
+// What a reduction runs over. Axis::Row: within each row (over N); Axis::Column: over M. Dimensions are counted from 0,
+// or from -1 for the last. Reduced dimensions stay with size 1.
 enum class Axis : uint8_t { Row, Column, All };
 class ReduceOver {
  public:
-  ReduceOver(Axis axis) : axis_(axis) {}                        // NOLINT(google-explicit-constructor)
-  ReduceOver(int dim) : dims_{dim}, by_dims_(true) {}           // NOLINT(google-explicit-constructor)
+  ReduceOver(Axis axis) : axis_(axis) {}               // NOLINT(google-explicit-constructor)
+  ReduceOver(int dim) : dims_{dim}, by_dims_(true) {}  // NOLINT(google-explicit-constructor)
   ReduceOver(std::initializer_list<int> dims) : dims_(dims), by_dims_(true) {}
   ReduceOver(std::vector<int> dims) : dims_(std::move(dims)), by_dims_(true) {}  // NOLINT(google-explicit-constructor)
 

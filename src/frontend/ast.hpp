@@ -15,11 +15,11 @@ namespace codetta::frontend::ast {
 using ExprId = base::Id<struct ExprTag>;
 
 enum class ExprKind : uint8_t {
-  Invalid,     // something that was reported; whatever uses it stays silent
-  Name,        // the span's text
-  Bool,        // integer
-  Int,         // integer, up to 2^63 (which only a minus makes valid)
-  Float,       // real
+  Invalid,  // something that was reported; whatever uses it stays silent
+  Name,     // the span's text
+  Bool,     // integer
+  Int,      // integer, up to 2^63 (which only a minus makes valid)
+  Float,    // real
   None,
   String,      // text
   Unary,       // op, a; Op::input stands for unary plus
@@ -52,8 +52,8 @@ struct Statement {
   diag::Span span;
   uint32_t first_target = 0;  // Assign: names in Module::targets
   uint32_t target_count = 0;
-  ExprId annotation;          // Assign: may be invalid
-  ExprId value;               // Return: invalid when nothing is returned
+  ExprId annotation;  // Assign: may be invalid
+  ExprId value;       // Return: invalid when nothing is returned
 };
 
 struct Parameter {

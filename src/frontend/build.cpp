@@ -114,7 +114,8 @@ void finish_function(ir::Function& function, Report& report) {
         .reason("it depends on no parameter")
         .help("compute it from accum, or fill the tensor before the call");
   }
-  const std::vector<char> used_somewhere(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(function.parameters.size()));
+  const std::vector<char> used_somewhere(used.begin(),
+                                         used.begin() + static_cast<std::ptrdiff_t>(function.parameters.size()));
   keep_reachable(function);
   std::vector<char> needed(function.parameters.size(), 0);
   const auto mark = [&](ValueId id) {

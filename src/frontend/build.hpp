@@ -67,7 +67,6 @@ std::variant<std::vector<ValueId>, CallProblem> emit_call(FunctionBuilder& build
                                                           const std::vector<CallArgument>& arguments, diag::Span span);
 
 // Drops what no output needs, and checks: every parameter is used, no output is a constant.
-// `used_in_text`: parameters named somewhere, which makes the reason of the error sharper.
 void finish_function(ir::Function& function, Report& report);
 
 }  // namespace codetta::frontend

@@ -22,7 +22,8 @@ constexpr int64_t max_parts = 1024;
 bool fits_dim(int64_t dim) { return dim >= -max_rank && dim < max_rank; }
 
 CallProblem dim_problem(size_t argument, int64_t dim) {
-  return {argument, fmt::format("{} is not a dimension", dim), fmt::format("tensors have at most {} dimensions", max_rank),
+  return {argument, fmt::format("{} is not a dimension", dim),
+          fmt::format("tensors have at most {} dimensions", max_rank),
           "count from 0, or from -1 for the last dimension"};
 }
 
@@ -36,12 +37,13 @@ Outcome emit_operands(FunctionBuilder& builder, const FunctionInfo& info, const 
   return std::vector{builder.op(info.op, std::move(operands), {}, span)};
 }
 
-Outcome emit_approximate(FunctionBuilder& builder, const FunctionInfo& info,
-                         const std::vector<CallArgument>& arguments, Span span) {
+Outcome emit_approximate(FunctionBuilder& builder, const FunctionInfo& info, const std::vector<CallArgument>& arguments,
+                         Span span) {
   const std::string_view form = arguments[1].kind == Kind::Text ? std::string_view(arguments[1].text) : "none";
   if (form != "none" && form != "tanh") {
     return CallProblem{1, fmt::format("approximate=\"{}\" is not known", form.substr(0, 40)),
-                       "the forms are \"none\" (exact, by erf) and \"tanh\"", "write approximate=\"tanh\" or leave it out"};
+                       "the forms are \"none\" (exact, by erf) and \"tanh\"",
+                       "write approximate=\"tanh\" or leave it out"};
   }
   const Op op = form == "none" ? info.op : static_cast<Op>(static_cast<uint8_t>(info.op) + 1);
   return std::vector{builder.op(op, {arguments[0].value}, {}, span)};
@@ -136,7 +138,8 @@ Outcome emit_reshape(FunctionBuilder& builder, const std::vector<CallArgument>& 
     const std::optional<int64_t> constant = size.as_constant();
     if (!constant || *constant >= 0) continue;
     if (*constant < -1 || inferred) {
-      return CallProblem{1, *constant < -1 ? fmt::format("{} is not a size", *constant) : "new_shape has two sizes of -1",
+      return CallProblem{1,
+                         *constant < -1 ? fmt::format("{} is not a size", *constant) : "new_shape has two sizes of -1",
                          "one size may be -1: it is found from the others", "write the sizes out"};
     }
     inferred = true;
@@ -147,8 +150,8 @@ Outcome emit_reshape(FunctionBuilder& builder, const std::vector<CallArgument>& 
 Outcome emit_split(FunctionBuilder& builder, const FunctionInfo& info, const std::vector<CallArgument>& arguments,
                    Span span) {
   const int64_t ways = arguments[1].integers[0];
-  const int64_t dim = arguments[2].kind == Kind::Integers ? arguments[2].integers[0]
-                                                          : static_cast<int64_t>(info.parameters[2].number);
+  const int64_t dim =
+      arguments[2].kind == Kind::Integers ? arguments[2].integers[0] : static_cast<int64_t>(info.parameters[2].number);
   if (ways < 2 || ways > max_parts) {
     return CallProblem{1, fmt::format("a tensor can not be split into {} parts", ways),
                        fmt::format("the number of parts is 2 to {}", max_parts), "write split(x, 2)"};
@@ -170,13 +173,13 @@ Outcome emit_join(FunctionBuilder& builder, const FunctionInfo& info, const std:
       dim_argument.kind == Kind::Integers ? dim_argument.integers[0] : static_cast<int64_t>(info.parameters[1].number);
   if (!fits_dim(dim)) return dim_problem(values, dim);
   if (values > static_cast<size_t>(max_parts)) {
-    return CallProblem{0, fmt::format("{} parts are too many to join", values), fmt::format("at most {} are", max_parts),
-                       "join groups of parts first"};
+    return CallProblem{0, fmt::format("{} parts are too many to join", values),
+                       fmt::format("at most {} are", max_parts), "join groups of parts first"};
   }
   std::vector<ValueId> operands;
   for (size_t i = 0; i < values; ++i) operands.push_back(arguments[i].value);
-  return std::vector{
-      builder.op(Op::join, std::move(operands), ir::JoinAttr{static_cast<int32_t>(dim), arguments[values + 1].flag}, span)};
+  return std::vector{builder.op(Op::join, std::move(operands),
+                                ir::JoinAttr{static_cast<int32_t>(dim), arguments[values + 1].flag}, span)};
 }
 
 Outcome emit_transpose(FunctionBuilder& builder, const std::vector<CallArgument>& arguments, Span span) {

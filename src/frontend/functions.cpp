@@ -52,16 +52,46 @@ struct Alias {
   std::string_view ours;
 };
 constexpr Alias aliases[] = {
-    {"float", "f32"},          {"float32", "f32"},         {"fp32", "f32"},          {"single", "f32"},
-    {"tf32", "f32"},           {"float64", "f64"},         {"fp64", "f64"},          {"double", "f64"},
-    {"float16", "f16"},        {"fp16", "f16"},            {"half", "f16"},          {"bfloat16", "bf16"},
-    {"bfloat", "bf16"},        {"int8", "i8"},             {"s8", "i8"},             {"int16", "i16"},
-    {"short", "i16"},          {"s16", "i16"},             {"int32", "i32"},         {"int", "i32"},
-    {"s32", "i32"},            {"int64", "i64"},           {"long", "i64"},          {"s64", "i64"},
-    {"uint8", "u8"},           {"byte", "u8"},             {"uint16", "u16"},        {"uint32", "u32"},
-    {"uint64", "u64"},         {"bool_", "bool"},          {"boolean", "bool"},      {"e4m3", "f8e4m3"},
-    {"float8_e4m3", "f8e4m3"}, {"float8_e4m3fn", "f8e4m3"}, {"fp8_e4m3", "f8e4m3"},  {"fp8", "f8e4m3"},
-    {"f8", "f8e4m3"},          {"e5m2", "f8e5m2"},         {"float8_e5m2", "f8e5m2"}, {"fp8_e5m2", "f8e5m2"},
+    {"float", "f32"},
+    {"float32", "f32"},
+    {"fp32", "f32"},
+    {"single", "f32"},
+    {"tf32", "f32"},
+    {"float64", "f64"},
+    {"fp64", "f64"},
+    {"double", "f64"},
+    {"float16", "f16"},
+    {"fp16", "f16"},
+    {"half", "f16"},
+    {"bfloat16", "bf16"},
+    {"bfloat", "bf16"},
+    {"int8", "i8"},
+    {"s8", "i8"},
+    {"int16", "i16"},
+    {"short", "i16"},
+    {"s16", "i16"},
+    {"int32", "i32"},
+    {"int", "i32"},
+    {"s32", "i32"},
+    {"int64", "i64"},
+    {"long", "i64"},
+    {"s64", "i64"},
+    {"uint8", "u8"},
+    {"byte", "u8"},
+    {"uint16", "u16"},
+    {"uint32", "u32"},
+    {"uint64", "u64"},
+    {"bool_", "bool"},
+    {"boolean", "bool"},
+    {"e4m3", "f8e4m3"},
+    {"float8_e4m3", "f8e4m3"},
+    {"float8_e4m3fn", "f8e4m3"},
+    {"fp8_e4m3", "f8e4m3"},
+    {"fp8", "f8e4m3"},
+    {"f8", "f8e4m3"},
+    {"e5m2", "f8e5m2"},
+    {"float8_e5m2", "f8e5m2"},
+    {"fp8_e5m2", "f8e5m2"},
 };
 
 }  // namespace
@@ -76,12 +106,15 @@ const FunctionInfo* find_function(std::string_view name) {
 
 std::string nearest_function(std::string_view name) {
   static constexpr Alias other_names[] = {
-      {"swish", "silu"},     {"logistic", "sigmoid"}, {"power", "pow"},      {"absolute", "abs"},  {"fabs", "abs"},
-      {"fmax", "maximum"},   {"fmin", "minimum"},     {"clip", "clamp"},     {"ln", "log"},        {"inv", "reciprocal"},
-      {"recip", "reciprocal"}, {"fma", "multiply_add"}, {"select", "where"}, {"cat", "join"},      {"stack", "join"},
-      {"chunk", "split"},    {"average", "mean"},     {"astype", "cast"},    {"convert", "cast"},  {"absmax", "amax"},
-      {"sumsq", "sum_of_squares"}, {"norm", "sum_of_squares"}, {"mm", "matmul"}, {"dot", "matmul"},
-      {"bmm", "matmul"},     {"view", "reshape"},     {"leakyrelu", "leaky_relu"}};
+      {"swish", "silu"},          {"logistic", "sigmoid"}, {"power", "pow"},
+      {"absolute", "abs"},        {"fabs", "abs"},         {"fmax", "maximum"},
+      {"fmin", "minimum"},        {"clip", "clamp"},       {"ln", "log"},
+      {"inv", "reciprocal"},      {"recip", "reciprocal"}, {"fma", "multiply_add"},
+      {"select", "where"},        {"cat", "join"},         {"stack", "join"},
+      {"chunk", "split"},         {"average", "mean"},     {"astype", "cast"},
+      {"convert", "cast"},        {"absmax", "amax"},      {"sumsq", "sum_of_squares"},
+      {"norm", "sum_of_squares"}, {"mm", "matmul"},        {"dot", "matmul"},
+      {"bmm", "matmul"},          {"view", "reshape"},     {"leakyrelu", "leaky_relu"}};
   for (const Alias& alias : other_names) {
     if (alias.other == name) return std::string(alias.ours);
   }

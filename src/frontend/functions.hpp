@@ -60,17 +60,19 @@ struct FunctionInfo {
   std::string_view doc;
   std::array<FunctionParameter, max_parameters> parameters{};
   size_t parameter_count = 0;
-  [[nodiscard]] std::span<const FunctionParameter> all_parameters() const { return {parameters.data(), parameter_count}; }
+  [[nodiscard]] std::span<const FunctionParameter> all_parameters() const {
+    return {parameters.data(), parameter_count};
+  }
   [[nodiscard]] bool variadic() const { return parameter_count > 0 && parameters[0].kind == ParameterKind::Rest; }
   // Only programs may call it.
   [[nodiscard]] bool program_only() const { return lowering == Lowering::Matmul || lowering == Lowering::Transpose; }
 };
 
 std::span<const FunctionInfo> all_functions();
-const FunctionInfo* find_function(std::string_view name);   // nullptr when unknown
-std::string nearest_function(std::string_view name);        // "" when none is near
-std::string signature(const FunctionInfo& info);            // gelu(x, approximate="none")
-std::string_view documentation(const FunctionInfo& info);   // one line
+const FunctionInfo* find_function(std::string_view name);  // nullptr when unknown
+std::string nearest_function(std::string_view name);       // "" when none is near
+std::string signature(const FunctionInfo& info);           // gelu(x, approximate="none")
+std::string_view documentation(const FunctionInfo& info);  // one line
 // The dtype that a spelling of another framework means ("float32": "f32"); "" when unknown.
 std::string_view dtype_alias(std::string_view name);
 // inf and nan are the only words that stand for numbers; with functions and dtypes they are the reserved names.

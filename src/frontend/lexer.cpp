@@ -133,8 +133,9 @@ bool Lexer::begin_line(Token& token) {
     indents_.back() = {column, alternate};  // a text inside a program is often indented as a whole
   }
   const auto inconsistent = [&] {
-    report_.error(Code::tabs_mixed, Span{static_cast<uint32_t>(position_), static_cast<uint32_t>(position_)},
-                  "inconsistent use of tabs and blanks in indentation")
+    report_
+        .error(Code::tabs_mixed, Span{static_cast<uint32_t>(position_), static_cast<uint32_t>(position_)},
+               "inconsistent use of tabs and blanks in indentation")
         .reason("whether this line is deeper than the one above depends on the width of a tab")
         .help("indent with blanks only");
     token = fail();
@@ -159,8 +160,9 @@ bool Lexer::begin_line(Token& token) {
     ++pending_dedents_;
   }
   if (column != indents_.back().column) {
-    report_.error(Code::indentation, Span{static_cast<uint32_t>(position_), static_cast<uint32_t>(position_)},
-                  "the indentation matches no line above")
+    report_
+        .error(Code::indentation, Span{static_cast<uint32_t>(position_), static_cast<uint32_t>(position_)},
+               "the indentation matches no line above")
         .reason(fmt::format("this line begins at column {}, the enclosing one at column {}", column + 1,
                             indents_.back().column + 1))
         .help("align the line with the block it belongs to");
@@ -256,8 +258,9 @@ Token Lexer::name() {
   }
   if (position_ < text_.size() && !is_ascii(text_[position_])) return bad_character();
   if (position_ - begin > max_name) {
-    report_.error(Code::name_too_long, span_from(begin),
-                  fmt::format("a name of {} characters is too long", position_ - begin))
+    report_
+        .error(Code::name_too_long, span_from(begin),
+               fmt::format("a name of {} characters is too long", position_ - begin))
         .reason(fmt::format("names have at most {} characters", max_name))
         .help("shorten the name");
     return fail();
@@ -277,22 +280,22 @@ Token Lexer::bad_character() {
     error.reason("outside strings and comments the text is ASCII: names are letters, digits and _");
   }
   const uint32_t c = step.code_point;
-  error.help(c == 0x2212   ? "write - for minus"
-             : c == 0xd7   ? "write * for the product"
-             : c == 0xf7   ? "write / for the quotient"
-             : c == 0xa0   ? "write an ordinary blank"
-             : c == '!'    ? "write ~ for not, != for unequal"
-             : control     ? "remove it"
-             : c >= 0x80   ? "use an ASCII name"
-                           : "remove it");
+  error.help(c == 0x2212 ? "write - for minus"
+             : c == 0xd7 ? "write * for the product"
+             : c == 0xf7 ? "write / for the quotient"
+             : c == 0xa0 ? "write an ordinary blank"
+             : c == '!'  ? "write ~ for not, != for unequal"
+             : control   ? "remove it"
+             : c >= 0x80 ? "use an ASCII name"
+                         : "remove it");
   return fail();
 }
 
 Token Lexer::punctuation() {
   static constexpr std::string_view spellings[] = {
-      "**=", "//=", ">>=", "<<=", "...", "**", "//", ">>", "<<", "<=", ">=", "==", "!=", "->", "+=", "-=", "*=",
-      "/=",  "%=",  "&=",  "|=",  "^=",  "@=", ":=", "+",  "-",  "*",  "/",  "%",  "@",  "&",  "|",  "^",  "~",
-      "<",   ">",   "(",   ")",   "[",   "]",  "{",  "}",  ",",  ":",  ".",  ";",  "="};
+      "**=", "//=", ">>=", "<<=", "...", "**", "//", ">>", "<<", "<=", ">=", "==", "!=", "->", "+=", "-=",
+      "*=",  "/=",  "%=",  "&=",  "|=",  "^=", "@=", ":=", "+",  "-",  "*",  "/",  "%",  "@",  "&",  "|",
+      "^",   "~",   "<",   ">",   "(",   ")",  "[",  "]",  "{",  "}",  ",",  ":",  ".",  ";",  "="};
   const std::string_view rest = text_.substr(position_, 3);
   const auto* found = std::find_if(std::begin(spellings), std::end(spellings),
                                    [&](std::string_view spelling) { return rest.starts_with(spelling); });

@@ -25,11 +25,11 @@ struct Token {
   TokenKind kind = TokenKind::End;
   bool first_on_line = false;  // nothing but blanks lies between the line's begin and the token
   diag::Span span;
-  uint32_t op = 0;         // Punct: punct(spelling)
-  uint64_t integer = 0;    // Int: up to 2^63, which only a minus makes valid
-  double real = 0;         // Float
-  uint32_t string = 0;     // String: index for Lexer::string_value
-  char prefix = 0;         // String: 'b' or 'f' where the literal has such a prefix
+  uint32_t op = 0;       // Punct: punct(spelling)
+  uint64_t integer = 0;  // Int: up to 2^63, which only a minus makes valid
+  double real = 0;       // Float
+  uint32_t string = 0;   // String: index for Lexer::string_value
+  char prefix = 0;       // String: 'b' or 'f' where the literal has such a prefix
   [[nodiscard]] bool is(std::string_view text) const { return kind == TokenKind::Punct && op == punct(text); }
 };
 
@@ -37,7 +37,7 @@ class Lexer {
  public:
   static constexpr size_t max_text = size_t{16} << 20;
   static constexpr size_t max_name = 255;
-  static constexpr size_t max_indents = 100;  // as CPython
+  static constexpr size_t max_indents = 100;   // as CPython
   static constexpr size_t max_brackets = 200;  // as CPython
 
   explicit Lexer(Report& report);

@@ -31,9 +31,9 @@ bool Lowerer::check_name(Span name, std::string_view what) {
   const bool function = find_function(word) != nullptr || !reserved;
   auto& error = report_.error(Code::name_shadows, name,
                               fmt::format("{} '{}' hides {} '{}'", what, word,
-                                          function                   ? "the function"
+                                          function                ? "the function"
                                           : dtype_from_name(word) ? "the element type"
-                                                                     : "the constant",
+                                                                  : "the constant",
                                           word));
   error.reason(reserved ? "it is a name of the language" : "a function of this text has that name");
   error.help(fmt::format("rename it, for example to {}_{}", word, what == "function" ? "epilogue" : "value"));
@@ -119,8 +119,9 @@ void Lowerer::entry_parameters(const ast::Function& function) {
   auto& error = report_.error(Code::accum_missing, absent ? function.name : parameter(accum).name,
                               "accum must be an input to the epilogue function");
   if (absent) {
-    error.reason(fmt::format("none of the {} parameters of '{}' is named accum", function.parameter_count,
-                             text(function.name)))
+    error
+        .reason(fmt::format("none of the {} parameters of '{}' is named accum", function.parameter_count,
+                            text(function.name)))
         .help(fmt::format("write def {}(accum{})", text(function.name), function.parameter_count > 0 ? ", ..." : ""));
   } else {
     error.reason(fmt::format("it must be the first parameter, here it is number {}", accum + 1))
@@ -177,7 +178,8 @@ Lowerer::Values Lowerer::run(Scope& scope, bool entry) {
     return {};
   }
   if (!stopped_) {
-    report_.error(Code::return_missing, function.name, fmt::format("function '{}' returns nothing", text(function.name)))
+    report_
+        .error(Code::return_missing, function.name, fmt::format("function '{}' returns nothing", text(function.name)))
         .reason("what is returned are the outputs")
         .help("end it with return and the names of its outputs: return D");
   }

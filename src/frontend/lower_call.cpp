@@ -82,9 +82,10 @@ void Lowerer::unknown_keyword(Span keyword, const std::vector<std::string>& name
   error.reason(names.empty() ? std::string("it takes no arguments") : fmt::format("its arguments are {}", list));
   std::string near = diag::nearest(word, names);
   static constexpr std::pair<std::string_view, std::string_view> other_words[] = {
-      {"input", "x"}, {"self", "x"}, {"a_min", "min"}, {"a_max", "max"}, {"axes", "indices"},
-      {"dims", "indices"}, {"shape", "new_shape"}, {"other", "y"}, {"exponent", "y"}, {"axis", "dim"},
-      {"dtype_", "dtype"}, {"slope", "negative_slope"}, {"chunks", "n"}};
+      {"input", "x"},      {"self", "x"},       {"a_min", "min"},       {"a_max", "max"},
+      {"axes", "indices"}, {"dims", "indices"}, {"shape", "new_shape"}, {"other", "y"},
+      {"exponent", "y"},   {"axis", "dim"},     {"dtype_", "dtype"},    {"slope", "negative_slope"},
+      {"chunks", "n"}};
   for (const auto& [other, ours] : other_words) {
     if (near.empty() && word == other && std::find(names.begin(), names.end(), ours) != names.end()) near = ours;
   }
@@ -115,11 +116,13 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
   if (!info.variadic() && positional > parameters.size()) {
     const Span extra = module_[module_.arguments[expr.first + parameters.size()].value].span;
     report_
-        .error(Code::argument_count, extra,
-               fmt::format("{} takes {}, {} are given", info.name, count_text(parameters.size(), "argument"), positional))
+        .error(
+            Code::argument_count, extra,
+            fmt::format("{} takes {}, {} are given", info.name, count_text(parameters.size(), "argument"), positional))
         .reason(fmt::format("it is {}", signature(info)))
-        .help(info.lowering == Lowering::Reduce ? "write maximum(x, y) or minimum(x, y) for the larger or smaller of two"
-                                                : "remove the argument");
+        .help(info.lowering == Lowering::Reduce
+                  ? "write maximum(x, y) or minimum(x, y) for the larger or smaller of two"
+                  : "remove the argument");
     return false;
   }
   call.arguments.assign(slots, {});
@@ -282,8 +285,9 @@ std::optional<CallArgument> Lowerer::convert(const FunctionInfo& info, const Fun
         return out;
       }
       bad_argument(info, parameter, id, "a string",
-                   parameter.kind == ParameterKind::Axis ? "write axis=\"row\", axis=\"column\" or axis=\"all\", or dim=-1"
-                                                         : fmt::format("write {}=\"tanh\"", parameter.name));
+                   parameter.kind == ParameterKind::Axis
+                       ? "write axis=\"row\", axis=\"column\" or axis=\"all\", or dim=-1"
+                       : fmt::format("write {}=\"tanh\"", parameter.name));
       return std::nullopt;
     case ParameterKind::Dims:
       if (expr.kind == ExprKind::None) return out;
@@ -298,14 +302,16 @@ std::optional<CallArgument> Lowerer::convert(const FunctionInfo& info, const Fun
           continue;
         }
         const bool single = parameter.kind == ParameterKind::Integer;
-        std::string help = single ? fmt::format("write {}=2", parameter.name) : fmt::format("write {}=(0, 1)", parameter.name);
+        std::string help =
+            single ? fmt::format("write {}=2", parameter.name) : fmt::format("write {}=(0, 1)", parameter.name);
         if (info.lowering == Lowering::Reduce) {
           help = (info.name == "max" || info.name == "min") && module_[element(i)].kind != ExprKind::Float
                      ? fmt::format("write {}(x, dim=-1); the {} of two values is {}imum(x, y)", info.name,
                                    info.name == "max" ? "larger" : "smaller", info.name)
                      : fmt::format("write {}(x, dim=-1) or {}(x, axis=\"row\")", info.name, info.name);
         }
-        bad_argument(info, parameter, element(i), single ? "an integer" : "an integer or a tuple of integers", std::move(help));
+        bad_argument(info, parameter, element(i), single ? "an integer" : "an integer or a tuple of integers",
+                     std::move(help));
         return std::nullopt;
       }
       return out;
@@ -331,7 +337,8 @@ std::optional<CallArgument> Lowerer::convert(const FunctionInfo& info, const Fun
       return std::nullopt;
     case ParameterKind::DType:
       if (expr.kind == ExprKind::Name || expr.kind == ExprKind::String) {
-        const auto found = dtype(expr.kind == ExprKind::Name ? text(expr.span) : module_.strings[expr.first], expr.span);
+        const auto found =
+            dtype(expr.kind == ExprKind::Name ? text(expr.span) : module_.strings[expr.first], expr.span);
         if (!found) return std::nullopt;
         out.kind = CallArgument::Kind::DType;
         out.dtype = *found;

@@ -79,7 +79,8 @@ ValueId Lowerer::name(Scope& scope, const Expr& expr) {
   const std::string_view word = text(expr.span);
   if (const auto found = scope.values.find(word); found != scope.values.end()) return found->second;
   if (word == "inf" || word == "nan") {
-    const double number = word == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+    const double number =
+        word == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
     return builder_.real(number, expr.span);
   }
   if (find_function(word) != nullptr || functions_.contains(word)) {
@@ -136,7 +137,8 @@ Lowerer::Values Lowerer::leaf(Scope& scope, const Expr& expr) {
 
 ValueId Lowerer::one_of(const Values& values, const Expr& expr) {
   if (values.size() == 1) return values[0];
-  report_.error(Code::tuple_assignment, expr.span, fmt::format("this call has {} results, one is needed", values.size()))
+  report_
+      .error(Code::tuple_assignment, expr.span, fmt::format("this call has {} results, one is needed", values.size()))
       .reason("several results can only be assigned to as many names")
       .help("write a, b = ... on a line of its own");
   return {};
@@ -202,7 +204,8 @@ Lowerer::Values Lowerer::evaluate(Scope& scope, ExprId root) {
 Lowerer::Values Lowerer::finish_frame(Frame& frame, const std::vector<ValueId>& operands) {
   const Expr& expr = module_[frame.id];
   if (expr.kind == ExprKind::Call) {
-    return call(frame, std::vector<ValueId>(operands.begin() + static_cast<std::ptrdiff_t>(frame.first_operand), operands.end()));
+    return call(frame, std::vector<ValueId>(operands.begin() + static_cast<std::ptrdiff_t>(frame.first_operand),
+                                            operands.end()));
   }
   if (frame.children.empty()) return {integer(module_[expr.a], true, expr.span)};
   const ValueId a = operands[frame.first_operand];

@@ -93,9 +93,9 @@ struct Lowerer::PendingCall {
   const FunctionInfo* builtin = nullptr;
   const ast::Function* helper = nullptr;
   bool failed = false;
-  std::vector<CallArgument> arguments;    // builtin
+  std::vector<CallArgument> arguments;      // builtin
   std::vector<ast::ExprId> argument_exprs;  // by parameter; invalid for defaults
-  std::vector<size_t> operand_slots;      // child i is argument operand_slots[i]
+  std::vector<size_t> operand_slots;        // child i is argument operand_slots[i]
 };
 
 // An expression on the way: its children are evaluated one after the other.

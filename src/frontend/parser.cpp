@@ -17,10 +17,10 @@ using diag::Span;
 
 bool is_keyword(std::string_view word) {
   static constexpr std::string_view keywords[] = {
-      "False",  "None",   "True",    "and",    "as",   "assert", "async",  "await",    "break",
-      "class",  "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
-      "from",   "global", "if",      "import", "in",   "is",     "lambda", "nonlocal", "not",
-      "or",     "pass",   "raise",   "return", "try",  "while",  "with",   "yield"};
+      "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+      "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+      "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+      "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
   return std::find(std::begin(keywords), std::end(keywords), word) != std::end(keywords);
 }
 
@@ -240,8 +240,8 @@ void Parser::parameter(ast::Function& /*function*/) {
     annotation();
     if (panic_) return;
     report_
-        .error(Code::parameter_form, span_from(begin), fmt::format("parameter '{}' has a default value",
-                                                                   module_.text(parameter.name)))
+        .error(Code::parameter_form, span_from(begin),
+               fmt::format("parameter '{}' has a default value", module_.text(parameter.name)))
         .reason("every operand is bound when the epilogue is used")
         .help("remove the default; write a constant in the body, or pass the value");
   }

@@ -28,17 +28,17 @@ struct BinaryOperator {
   Op op;
 };
 constexpr BinaryOperator binary_operators[] = {
-    {"or", 1, OperatorClass::Word, Op::input},         {"and", 2, OperatorClass::Word, Op::input},
-    {"==", 4, OperatorClass::Comparison, Op::eq},      {"!=", 4, OperatorClass::Comparison, Op::ne},
-    {"<", 4, OperatorClass::Comparison, Op::lt},       {"<=", 4, OperatorClass::Comparison, Op::le},
-    {">", 4, OperatorClass::Comparison, Op::gt},       {">=", 4, OperatorClass::Comparison, Op::ge},
-    {"in", 4, OperatorClass::Unsupported, Op::input},  {"is", 4, OperatorClass::Unsupported, Op::input},
-    {"|", 5, OperatorClass::Plain, Op::logical_or},    {"^", 6, OperatorClass::Plain, Op::logical_xor},
-    {"&", 7, OperatorClass::Plain, Op::logical_and},   {"<<", 8, OperatorClass::Unsupported, Op::input},
-    {">>", 8, OperatorClass::Unsupported, Op::input},  {"+", 9, OperatorClass::Plain, Op::add},
-    {"-", 9, OperatorClass::Plain, Op::sub},           {"*", 10, OperatorClass::Plain, Op::mul},
-    {"/", 10, OperatorClass::Plain, Op::div},          {"//", 10, OperatorClass::Plain, Op::floordiv},
-    {"%", 10, OperatorClass::Plain, Op::mod},          {"@", 10, OperatorClass::Plain, Op::matmul},
+    {"or", 1, OperatorClass::Word, Op::input},        {"and", 2, OperatorClass::Word, Op::input},
+    {"==", 4, OperatorClass::Comparison, Op::eq},     {"!=", 4, OperatorClass::Comparison, Op::ne},
+    {"<", 4, OperatorClass::Comparison, Op::lt},      {"<=", 4, OperatorClass::Comparison, Op::le},
+    {">", 4, OperatorClass::Comparison, Op::gt},      {">=", 4, OperatorClass::Comparison, Op::ge},
+    {"in", 4, OperatorClass::Unsupported, Op::input}, {"is", 4, OperatorClass::Unsupported, Op::input},
+    {"|", 5, OperatorClass::Plain, Op::logical_or},   {"^", 6, OperatorClass::Plain, Op::logical_xor},
+    {"&", 7, OperatorClass::Plain, Op::logical_and},  {"<<", 8, OperatorClass::Unsupported, Op::input},
+    {">>", 8, OperatorClass::Unsupported, Op::input}, {"+", 9, OperatorClass::Plain, Op::add},
+    {"-", 9, OperatorClass::Plain, Op::sub},          {"*", 10, OperatorClass::Plain, Op::mul},
+    {"/", 10, OperatorClass::Plain, Op::div},         {"//", 10, OperatorClass::Plain, Op::floordiv},
+    {"%", 10, OperatorClass::Plain, Op::mod},         {"@", 10, OperatorClass::Plain, Op::matmul},
 };
 constexpr int not_precedence = 3;
 constexpr int comparison_precedence = 4;
@@ -347,9 +347,9 @@ ExprId Parser::attribute(ExprId object, uint32_t begin) {
   }
   if (module_[object].kind == ExprKind::Invalid) return invalid(begin);
   const bool method = at("(");
-  auto& error = report_.error(Code::attribute_access, span,
-                              method ? "methods and module prefixes are not part of the language"
-                                     : "attributes are not part of the language");
+  auto& error = report_.error(
+      Code::attribute_access, span,
+      method ? "methods and module prefixes are not part of the language" : "attributes are not part of the language");
   error.reason("functions are called by their bare name, and values have no members");
   const bool simple = module_[object].kind == ExprKind::Name;
   const std::string name = simple ? std::string(module_.name_of(object)) : std::string("x");

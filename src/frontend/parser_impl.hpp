@@ -29,9 +29,7 @@ class Parser {
   [[nodiscard]] bool at_word(std::string_view word) const {
     return token_.kind == TokenKind::Name && lexer_.text(token_.span) == word;
   }
-  [[nodiscard]] bool at_name() const {
-    return token_.kind == TokenKind::Name && !is_keyword(lexer_.text(token_.span));
-  }
+  [[nodiscard]] bool at_name() const { return token_.kind == TokenKind::Name && !is_keyword(lexer_.text(token_.span)); }
   bool accept(std::string_view spelling);
   bool expect(std::string_view spelling, std::string_view where);
   [[nodiscard]] std::string describe_token() const;
@@ -87,7 +85,7 @@ class Parser {
   uint32_t end_ = 0;  // of the last token taken
   size_t depth_ = 0;
   bool stopped_ = false;  // at a limit: nothing more is read
-  bool panic_ = false;  // a syntax error was reported, the rest of the line means nothing
+  bool panic_ = false;    // a syntax error was reported, the rest of the line means nothing
   bool complete_ = true;
   bool in_annotation_ = false;
 };

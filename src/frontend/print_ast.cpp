@@ -69,16 +69,17 @@ void print_expr(const Module& module, ExprId root, std::string& out) {
       items.emplace_back(fmt::format("({}", module.name_of(expr.a)));
       for (uint32_t i = 0; i < expr.count; ++i) {
         const Argument& argument = module.arguments[expr.first + i];
-        items.emplace_back(argument.keyword.known() ? fmt::format(" {}=", module.text(argument.keyword)) : std::string(" "));
+        items.emplace_back(argument.keyword.known() ? fmt::format(" {}=", module.text(argument.keyword))
+                                                    : std::string(" "));
         items.emplace_back(argument.value);
       }
       items.emplace_back(std::string(")"));
     } else if (const auto parts = children(module, expr); !parts.empty() || expr.kind == ExprKind::Tuple) {
       const bool op = expr.kind == ExprKind::Unary || expr.kind == ExprKind::Binary;
-      items.emplace_back(op                                  ? "(" + operator_text(expr)
-                         : expr.kind == ExprKind::Tuple      ? std::string("(tuple")
+      items.emplace_back(op                                 ? "(" + operator_text(expr)
+                         : expr.kind == ExprKind::Tuple     ? std::string("(tuple")
                          : expr.kind == ExprKind::Subscript ? std::string("(subscript")
-                                                             : std::string("(annotation"));
+                                                            : std::string("(annotation"));
       for (const ExprId part : parts) {
         items.emplace_back(std::string(" "));
         items.emplace_back(part);
@@ -112,7 +113,8 @@ void print_expr_json(const Module& module, ExprId root, std::string& out) {
     Pending items;
     std::string head = fmt::format(R"({{"kind":"{}",{})", kind_name(expr.kind), span_json(expr.span));
     if (expr.kind == ExprKind::Call) {
-      items.emplace_back(head + fmt::format(R"(,"callee":"{}","arguments":[)", base::escape_json(module.name_of(expr.a))));
+      items.emplace_back(head +
+                         fmt::format(R"(,"callee":"{}","arguments":[)", base::escape_json(module.name_of(expr.a))));
       for (uint32_t i = 0; i < expr.count; ++i) {
         const Argument& argument = module.arguments[expr.first + i];
         std::string open = i == 0 ? "{" : ",{";
@@ -188,7 +190,8 @@ std::string print_ast_json(const Module& module) {
                        span_json(function.name));
     for (uint32_t i = 0; i < function.parameter_count; ++i) {
       const Parameter& parameter = module.parameters[function.first_parameter + i];
-      out += fmt::format(R"({}{{"name":"{}",{})", i == 0 ? "" : ",", module.text(parameter.name), span_json(parameter.name));
+      out += fmt::format(R"({}{{"name":"{}",{})", i == 0 ? "" : ",", module.text(parameter.name),
+                         span_json(parameter.name));
       if (parameter.annotation.valid()) {
         out += R"(,"annotation":)";
         print_expr_json(module, parameter.annotation, out);
@@ -199,7 +202,8 @@ std::string print_ast_json(const Module& module) {
     for (uint32_t i = 0; i < function.statement_count; ++i) {
       const Statement& statement = module.statements[function.first_statement + i];
       const bool assign = statement.kind == StatementKind::Assign;
-      out += fmt::format(R"({}{{"kind":"{}",{})", i == 0 ? "" : ",", assign ? "assign" : "return", span_json(statement.span));
+      out += fmt::format(R"({}{{"kind":"{}",{})", i == 0 ? "" : ",", assign ? "assign" : "return",
+                         span_json(statement.span));
       if (assign) {
         out += R"(,"targets":[)";
         for (uint32_t t = 0; t < statement.target_count; ++t) {

@@ -146,10 +146,12 @@ Expr minimum(const Expr& x, const Expr& y) { return call_values("minimum", {x, y
 Expr maximum(const Expr& x, const Expr& y) { return call_values("maximum", {x, y}); }
 Expr clamp(const Expr& x, const Expr& min, const Expr& max) { return call_values("clamp", {x, min, max}); }
 Expr clamp(const Expr& x, const Expr& min, NoBound /*max*/) {
-  return detail::call("clamp", {TraceAccess::node(x), TraceAccess::node(min)}, {value_argument(), value_argument(), {}});
+  return detail::call("clamp", {TraceAccess::node(x), TraceAccess::node(min)},
+                      {value_argument(), value_argument(), {}});
 }
 Expr clamp(const Expr& x, NoBound /*min*/, const Expr& max) {
-  return detail::call("clamp", {TraceAccess::node(x), TraceAccess::node(max)}, {value_argument(), {}, value_argument()});
+  return detail::call("clamp", {TraceAccess::node(x), TraceAccess::node(max)},
+                      {value_argument(), {}, value_argument()});
 }
 Expr hardtanh(const Expr& x, const Expr& min_val, const Expr& max_val) {
   return call_values("hardtanh", {x, min_val, max_val});

@@ -21,10 +21,10 @@ struct ExprNode {
   ~ExprNode();  // a loop: expressions are deep
 
   Kind kind = Kind::Broken;
-  std::shared_ptr<const TraceState> owner;  // Accum, Input
-  std::string name;                         // Input
-  ir::LiteralAttr literal;                  // Literal
-  types::Op op = types::Op::input;          // Operator
+  std::shared_ptr<const TraceState> owner;           // Accum, Input
+  std::string name;                                  // Input
+  ir::LiteralAttr literal;                           // Literal
+  types::Op op = types::Op::input;                   // Operator
   const frontend::FunctionInfo* function = nullptr;  // Call
   std::vector<frontend::CallArgument> arguments;     // Call; those of kind Value are the operands in order
   size_t part = 0;                                   // Part: which result of the call operands[0]

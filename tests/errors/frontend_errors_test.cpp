@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exact message of every mistake that a text can hold. The cases are in tests/errors/frontend/E0NNN.txt: a text behind
+// The exact message of every mistake that a text can hold. The cases are in tests/errors/frontend/E0NNN.txt: a text
+// behind
 // "=== epilogue" (with a name: the entry that is asked for) or "=== program", its message behind "=== message". With
 // CODETTA_UPDATE_GOLDEN set in the environment the files are rewritten, to be reviewed as any change.
 #include <gtest/gtest.h>
@@ -67,13 +68,15 @@ std::string render(const std::string& head, const std::string& text) {
 class MessagesOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(MessagesOf, AreExact) {
-  const fs::path path = fs::path(CODETTA_SOURCE_DIR) / "tests" / "errors" / "frontend" / (std::string(GetParam()) + ".txt");
+  const fs::path path =
+      fs::path(CODETTA_SOURCE_DIR) / "tests" / "errors" / "frontend" / (std::string(GetParam()) + ".txt");
   std::vector<Case> cases = read_cases(path);
   ASSERT_FALSE(cases.empty()) << path;
   const bool update = std::getenv("CODETTA_UPDATE_GOLDEN") != nullptr;
   for (Case& one : cases) {
     const std::string message = render(one.head, one.text);
-    EXPECT_NE(message.find("error[" + std::string(GetParam()) + "]: "), std::string::npos) << one.text << "\n" << message;
+    EXPECT_NE(message.find("error[" + std::string(GetParam()) + "]: "), std::string::npos) << one.text << "\n"
+                                                                                           << message;
     if (!update) {
       EXPECT_EQ(message, one.message) << one.text;
     }
@@ -84,16 +87,16 @@ TEST_P(MessagesOf, AreExact) {
   for (const Case& one : cases) file << "=== " << one.head << '\n' << one.text << "\n=== message\n" << one.message;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Frontend, MessagesOf,
-    testing::Values("E0101", "E0104", "E0105", "E0106", "E0107", "E0108", "E0109", "E0110", "E0112", "E0113", "E0114",
-                    "E0115", "E0116", "E0117", "E0118", "E0119", "E0120", "E0121", "E0122", "E0123", "E0124", "E0125",
-                    "E0126", "E0127", "E0128", "E0129", "E0130", "E0131", "E0132", "E0133", "E0134", "E0135", "E0136",
-                    "E0137", "E0138", "E0139"),
-    [](const auto& param_info) { return std::string(param_info.param); });
+INSTANTIATE_TEST_SUITE_P(Frontend, MessagesOf,
+                         testing::Values("E0101", "E0104", "E0105", "E0106", "E0107", "E0108", "E0109", "E0110",
+                                         "E0112", "E0113", "E0114", "E0115", "E0116", "E0117", "E0118", "E0119",
+                                         "E0120", "E0121", "E0122", "E0123", "E0124", "E0125", "E0126", "E0127",
+                                         "E0128", "E0129", "E0130", "E0131", "E0132", "E0133", "E0134", "E0135",
+                                         "E0136", "E0137", "E0138", "E0139"),
+                         [](const auto& param_info) { return std::string(param_info.param); });
 INSTANTIATE_TEST_SUITE_P(FrontendMore, MessagesOf,
-                         testing::Values("E0140", "E0141", "E0142", "E0143", "E0144", "E0145", "E0147", "E0150", "E0151",
-                                         "E0152", "E0153", "E0154", "E0155"),
+                         testing::Values("E0140", "E0141", "E0142", "E0143", "E0144", "E0145", "E0147", "E0150",
+                                         "E0151", "E0152", "E0153", "E0154", "E0155"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
 // Kept word for word: users of the CUTLASS Python interfaces look for them.
@@ -111,11 +114,12 @@ TEST(Frontend, KeepsHeadlinesThatUsersKnow) {
 }
 
 TEST(Frontend, ReportsSeveralMistakesByPosition) {
-  const auto epilogue = frontend::parse_epilogue(source_of("def f(accum, unused):\n"
-                                                           "    a = rleu(accum) + x.T\n"
-                                                           "    b = gelu(a, fast=True) * nothing\n"
-                                                           "    D = a + b + missing + \"text\"\n"
-                                                           "    return D, F\n"));
+  const auto epilogue =
+      frontend::parse_epilogue(source_of("def f(accum, unused):\n"
+                                         "    a = rleu(accum) + x.T\n"
+                                         "    b = gelu(a, fast=True) * nothing\n"
+                                         "    D = a + b + missing + \"text\"\n"
+                                         "    return D, F\n"));
   ASSERT_FALSE(epilogue);
   std::vector<std::string> found;
   for (const auto& each : epilogue.error().diagnostics()) {
@@ -135,7 +139,7 @@ TEST(Frontend, ReportsAtMostTwenty) {
 // Hostile texts: an answer within a second, and no deep recursion.
 struct Hostile {
   const char* name;
-  uint16_t code;
+  diag::Code code;
   std::string text;
 };
 
@@ -149,6 +153,7 @@ std::string repeated(std::string_view part, size_t count) {
 std::string body(const std::string& expression) { return "def f(accum):\n    D = " + expression + "\n    return D\n"; }
 
 TEST(Frontend, AnswersHostileTextsFast) {
+  using diag::Code;
   const size_t n = 100000;
   std::string doubling = "def g0(x):\n    return x * x\n";
   std::string chain = doubling;
@@ -159,32 +164,35 @@ TEST(Frontend, AnswersHostileTextsFast) {
     chain += head + call + "\n";
   }
   const std::vector<Hostile> texts = {
-      {"parentheses", 111, body(repeated("(", n) + "accum" + repeated(")", n))},
-      {"brackets", 111, body(repeated("[", n) + "accum" + repeated("]", n))},
-      {"minus", 111, body(repeated("-", n) + "accum")},
-      {"not", 115, body(repeated("not ", n) + "accum")},
-      {"power", 111, body(repeated("accum ** ", n) + "accum")},
-      {"calls", 111, body(repeated("relu(", n) + "accum" + repeated(")", n))},
-      {"lambda", 122, body(repeated("lambda x: ", n) + "accum")},
-      {"conditional", 111, body(repeated("accum if accum else ", n) + "accum")},
-      {"attributes", 118, body("accum" + repeated(".T", n))},
-      {"subscripts", 119, body("accum" + repeated("[0]", n))},
-      {"indentation", 111, "def f(accum):\n" + [] {
-         std::string lines;
-         for (size_t i = 1; i < 3000; ++i) lines += std::string(i, ' ') + "if x:\n";
-         return lines;
-       }()},
-      {"long name", 146, "def f(accum):\n    " + std::string(1000000, 'D') + " = accum\n    return D\n"},
-      {"long parameter", 146, "def f(accum, " + std::string(1000000, 'C') + "): return accum\n"},
-      {"long number", 109, body("accum * 1" + std::string(1000000, '0'))},
-      {"long digits", 110, body("accum * " + std::string(1000000, '9') + "x")},
-      {"long string", 105, body("\"" + std::string(1000000, 'x'))},
-      {"doubling calls", 102, doubling + body("g39(accum)")},
-      {"nested calls", 111, chain + body("g199(accum)")},
-      {"17 MB", 102, body("accum") + std::string(size_t{17} << 20, '#')},
-      {"many expressions", 102, body(repeated("accum+", 1500000) + "accum")},
-      {"invalid UTF-8", 103, "def f(accum):\n    D = relu(accum)  # caf\xe9\n    return D\n"},
-      {"NUL", 104, body(std::string("accum \0 C", 9))},
+      {"parentheses", Code::too_deep, body(repeated("(", n) + "accum" + repeated(")", n))},
+      {"brackets", Code::too_deep, body(repeated("[", n) + "accum" + repeated("]", n))},
+      {"minus", Code::too_deep, body(repeated("-", n) + "accum")},
+      {"not", Code::boolean_operator, body(repeated("not ", n) + "accum")},
+      {"power", Code::too_deep, body(repeated("accum ** ", n) + "accum")},
+      {"calls", Code::too_deep, body(repeated("relu(", n) + "accum" + repeated(")", n))},
+      {"lambda", Code::lambda_or_comprehension, body(repeated("lambda x: ", n) + "accum")},
+      {"conditional", Code::too_deep, body(repeated("accum if accum else ", n) + "accum")},
+      {"attributes", Code::attribute_access, body("accum" + repeated(".T", n))},
+      {"subscripts", Code::subscript, body("accum" + repeated("[0]", n))},
+      {"indentation", Code::too_deep,
+       "def f(accum):\n" +
+           [] {
+             std::string lines;
+             for (size_t i = 1; i < 3000; ++i) lines += std::string(i, ' ') + "if x:\n";
+             return lines;
+           }()},
+      {"long name", Code::name_too_long,
+       "def f(accum):\n    " + std::string(1000000, 'D') + " = accum\n    return D\n"},
+      {"long parameter", Code::name_too_long, "def f(accum, " + std::string(1000000, 'C') + "): return accum\n"},
+      {"long number", Code::number_overflow, body("accum * 1" + std::string(1000000, '0'))},
+      {"long digits", Code::number_malformed, body("accum * " + std::string(1000000, '9') + "x")},
+      {"long string", Code::string_unterminated, body("\"" + std::string(1000000, 'x'))},
+      {"doubling calls", Code::text_too_large, doubling + body("g39(accum)")},
+      {"nested calls", Code::too_deep, chain + body("g199(accum)")},
+      {"17 MB", Code::text_too_large, body("accum") + std::string(size_t{17} << 20, '#')},
+      {"many expressions", Code::text_too_large, body(repeated("accum+", 1500000) + "accum")},
+      {"invalid UTF-8", Code::text_encoding, "def f(accum):\n    D = relu(accum)  # caf\xe9\n    return D\n"},
+      {"NUL", Code::text_character, body(std::string("accum \0 C", 9))},
   };
   for (const Hostile& hostile : texts) {
     const auto begin = std::chrono::steady_clock::now();
@@ -193,7 +201,7 @@ TEST(Frontend, AnswersHostileTextsFast) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     ASSERT_FALSE(epilogue) << hostile.name;
     bool there = false;
-    for (const auto& each : epilogue.error().diagnostics()) there |= each.code == hostile.code;
+    for (const auto& each : epilogue.error().diagnostics()) there |= each.code == static_cast<uint16_t>(hostile.code);
     EXPECT_TRUE(there) << hostile.name << "\n" << message.substr(0, 2000);
     EXPECT_LT(seconds.count(), 10.0) << hostile.name;  // a second on an idle machine; never quadratic
     EXPECT_LT(message.size(), 20000u) << hostile.name;

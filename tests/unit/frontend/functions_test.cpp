@@ -95,16 +95,16 @@ TEST(Functions, EveryOpWithASpellingIsReachableFromText) {
     reached.insert(ops.begin(), ops.end());
   }
   for (const char* name : {"gelu", "dgelu"}) {
-    const auto ops = ops_of("def f(accum): D = " + std::string(name) + "(accum, approximate=\"tanh\"); return D", false);
+    const auto ops =
+        ops_of("def f(accum): D = " + std::string(name) + "(accum, approximate=\"tanh\"); return D", false);
     reached.insert(ops.begin(), ops.end());
   }
   for (const types::OpInfo& info : types::all_ops()) {
     const std::string spelling(info.spelling);
     if (spelling.empty() || std::isalpha(static_cast<unsigned char>(spelling[0])) != 0) continue;
     const std::string expression = info.arity == 1 ? spelling + "accum" : "accum " + spelling + " accum";
-    const auto ops = info.op == types::Op::matmul
-                         ? ops_of("def f(accum: f32[4, 4]): D = accum @ accum; return D", true)
-                         : ops_of("def f(accum): D = " + expression + "; return D", false);
+    const auto ops = info.op == types::Op::matmul ? ops_of("def f(accum: f32[4, 4]): D = accum @ accum; return D", true)
+                                                  : ops_of("def f(accum): D = " + expression + "; return D", false);
     EXPECT_TRUE(ops.contains(info.op)) << spelling;
     reached.insert(ops.begin(), ops.end());
   }

@@ -125,7 +125,8 @@ TEST(Lexer, ReadsNumbers) {
   }
   EXPECT_EQ(lex("1" + std::string(400, '0') + "e-1").code, 109);
   EXPECT_EQ(lex("0.01e320").code, 109);
-  for (const char* text : {"1__0", "1_", "0x", "0xg", "0b2", "0o8", "012", "1e", "1e+", "1._5", "1.5_", "2j", "2.5J", "3x", "0_"}) {
+  for (const char* text :
+       {"1__0", "1_", "0x", "0xg", "0b2", "0o8", "012", "1e", "1e+", "1._5", "1.5_", "2j", "2.5J", "3x", "0_"}) {
     EXPECT_EQ(lex(text).code, 110) << text;
   }
 }
@@ -141,7 +142,8 @@ TEST(Lexer, ReadsStrings) {
   EXPECT_EQ(lex("Rf'x'").tokens[0].prefix, 'f');
   EXPECT_EQ(lex("'\xc3\xa9'").strings[0], "\xc3\xa9");
   for (const char* text : {"'a", "\"a\nb\"", "'''a''", "'\\'", "'a\\"}) EXPECT_EQ(lex(text).code, 105) << text;
-  for (const char* text : {R"('\x4')", R"('\u12')", R"('\ud800')", R"('\U00110000')"}) EXPECT_EQ(lex(text).code, 112) << text;
+  for (const char* text : {R"('\x4')", R"('\u12')", R"('\ud800')", R"('\U00110000')"})
+    EXPECT_EQ(lex(text).code, 112) << text;
 }
 
 TEST(Lexer, ReadsPunctuationGreedily) {
@@ -157,7 +159,10 @@ TEST(Lexer, ReadsPunctuationGreedily) {
 }
 
 TEST(Lexer, SkipsAByteOrderMark) {
-  EXPECT_EQ(lex("\xef\xbb\xbf" "a").text, "a NL .");
+  EXPECT_EQ(lex("\xef\xbb\xbf"
+                "a")
+                .text,
+            "a NL .");
   EXPECT_EQ(lex("a\xef\xbb\xbf").code, 104);
 }
 

@@ -36,16 +36,21 @@ ir::EpilogueFunction expression(const std::string& text) {
   return epilogue("def f(accum, C, s):\n    D = " + text + "\n    E = accum + C + s\n    return D, E\n");
 }
 
-const ir::Value& result(const ir::Function& function, size_t output = 0) { return function[function.outputs[output].value]; }
-const LiteralAttr& literal(const ir::Function& function, ir::ValueId id) { return std::get<LiteralAttr>(function[id].attr); }
+const ir::Value& result(const ir::Function& function, size_t output = 0) {
+  return function[function.outputs[output].value];
+}
+const LiteralAttr& literal(const ir::Function& function, ir::ValueId id) {
+  return std::get<LiteralAttr>(function[id].attr);
+}
 
 bool same(const std::string& a, const std::string& b) { return ir::equivalent(expression(a), expression(b)); }
 
 TEST(Lower, ReluAuxStore) {
-  const auto f = epilogue("def relu_aux_store(accum, alpha, C):\n"
-                          "    F = (accum * alpha) + (C * 2.0)\n"
-                          "    D = relu(F)\n"
-                          "    return D, F\n");
+  const auto f = epilogue(
+      "def relu_aux_store(accum, alpha, C):\n"
+      "    F = (accum * alpha) + (C * 2.0)\n"
+      "    D = relu(F)\n"
+      "    return D, F\n");
   EXPECT_EQ(f.name, "relu_aux_store");
   ASSERT_EQ(f.parameters.size(), 3u);
   EXPECT_TRUE(f.is_epilogue());
@@ -61,7 +66,9 @@ TEST(Lower, ReluAuxStore) {
 TEST(Lower, OneLineIsTheSame) {
   const auto a = epilogue("def f(accum, aux):\n    D = accum / aux\n    return D\n");
   const auto b = epilogue("def f(accum, aux): D = accum / aux; return D");
-  const auto c = epilogue("\n\n      def f(accum: f32, aux: 'any') -> None:\n\n        '''Doc''';  D = ( # c\n accum /\n aux)\n        return (D,)");
+  const auto c = epilogue(
+      "\n\n      def f(accum: f32, aux: 'any') -> None:\n\n        '''Doc''';  D = ( # c\n accum /\n aux)\n        "
+      "return (D,)");
   EXPECT_TRUE(ir::equivalent(a, b));
   EXPECT_TRUE(ir::equivalent(a, c));
 }
@@ -140,7 +147,8 @@ TEST(Lower, Layout) {
 }
 
 TEST(Lower, SplitNeedsTuples) {
-  const auto f = epilogue("def swiglu(accum):\n    gate, up = split(accum, 2, dim=-1)\n    D = silu(gate) * up\n    return D\n");
+  const auto f =
+      epilogue("def swiglu(accum):\n    gate, up = split(accum, 2, dim=-1)\n    D = silu(gate) * up\n    return D\n");
   const auto& up = f[result(f).operands[1]];
   EXPECT_EQ(std::get<ir::SplitAttr>(up.attr), (ir::SplitAttr{2, 1, -1}));
   EXPECT_EQ(up.name, "up");
@@ -149,10 +157,12 @@ TEST(Lower, SplitNeedsTuples) {
 }
 
 TEST(Lower, InlinesFunctions) {
-  const auto a = epilogue("def swish(x, beta):\n    y = x * beta\n    return x * sigmoid(y)\n"
-                          "def pair(x):\n    hi = x + 1.0\n    lo = x - 1.0\n    return hi, lo\n"
-                          "def f(accum, C):\n    hi, lo = pair(swish(beta=C, x=accum))\n    D = hi * lo\n    return D\n");
-  const auto b = epilogue("def f(accum, C):\n    x = accum * sigmoid(accum * C)\n    D = (x + 1.0) * (x - 1.0)\n    return D\n");
+  const auto a = epilogue(
+      "def swish(x, beta):\n    y = x * beta\n    return x * sigmoid(y)\n"
+      "def pair(x):\n    hi = x + 1.0\n    lo = x - 1.0\n    return hi, lo\n"
+      "def f(accum, C):\n    hi, lo = pair(swish(beta=C, x=accum))\n    D = hi * lo\n    return D\n");
+  const auto b =
+      epilogue("def f(accum, C):\n    x = accum * sigmoid(accum * C)\n    D = (x + 1.0) * (x - 1.0)\n    return D\n");
   EXPECT_TRUE(ir::equivalent(a, b));
 }
 
@@ -216,7 +226,8 @@ TEST(Lower, Programs) {
 }
 
 TEST(Lower, BatchedTranspose) {
-  const auto f = frontend::parse_program(source_of("def f(x: f32[2, 3, 4], w: f32[5, 4]): D = x @ transpose(w); E = transpose(D); return E"));
+  const auto f = frontend::parse_program(
+      source_of("def f(x: f32[2, 3, 4], w: f32[5, 4]): D = x @ transpose(w); E = transpose(D); return E"));
   ASSERT_TRUE(f) << f.error().render();
   EXPECT_EQ(std::get<ir::PermuteAttr>(result(*f).attr).order, (std::vector<int32_t>{0, 2, 1}));
 }

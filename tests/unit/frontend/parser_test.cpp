@@ -77,7 +77,8 @@ def one(accum): return accum
 }
 
 TEST(Parser, PrintsJson) {
-  const auto module = parse("def f(accum, C: f32):\n    D = relu(accum, k='a\"b') + -1.5\n    a, b = D, True\n    return D, a\n");
+  const auto module =
+      parse("def f(accum, C: f32):\n    D = relu(accum, k='a\"b') + -1.5\n    a, b = D, True\n    return D, a\n");
   ASSERT_TRUE(module);
   const auto json = nlohmann::json::parse(print_ast_json(*module));
   const auto& function = json["functions"][0];
@@ -114,14 +115,17 @@ TEST(Parser, LongChainsAreLoops) {
 
 TEST(Parser, TwoHundredBracketsAreRead) {
   const auto nested = [](size_t depth) {
-    return parse("def f(accum):\n    D = " + std::string(depth, '(') + "accum" + std::string(depth, ')') + "\n").has_value();
+    return parse("def f(accum):\n    D = " + std::string(depth, '(') + "accum" + std::string(depth, ')') + "\n")
+        .has_value();
   };
   EXPECT_TRUE(nested(200));
   EXPECT_FALSE(nested(201));
 }
 
 TEST(Parser, GoesOnBehindASkippedBlock) {
-  const auto module = parse("def f(accum):\n    if accum:\n        x = (1 +\n             2)\n    elif y:\n        pass\n    else: z = 1\n    D = a.b\n    return D\n");
+  const auto module = parse(
+      "def f(accum):\n    if accum:\n        x = (1 +\n             2)\n    elif y:\n        pass\n    else: z = 1\n   "
+      " D = a.b\n    return D\n");
   ASSERT_FALSE(module);
   ASSERT_EQ(module.error().diagnostics().size(), 2u);
   EXPECT_EQ(module.error().diagnostics()[0].code, 113);

@@ -145,7 +145,8 @@ TEST(Trace, ReluAuxStore) {
     e.output("F", F);
   });
   ASSERT_TRUE(traced) << traced.error().render();
-  const auto text = parsed("def epilogue(accum, alpha, C):\n    F = (accum * alpha) + (C * 2.0)\n    D = relu(F)\n    return D, F\n");
+  const auto text =
+      parsed("def epilogue(accum, alpha, C):\n    F = (accum * alpha) + (C * 2.0)\n    D = relu(F)\n    return D, F\n");
   EXPECT_TRUE(ir::equivalent(*text.function(), *traced->function()));
   EXPECT_EQ(traced->parameters(), (std::vector<std::string>{"accum", "alpha", "C"}));
   EXPECT_EQ(traced->outputs(), (std::vector<std::string>{"D", "F"}));
@@ -196,12 +197,12 @@ TEST(Trace, DeepExpressionsNeedNoStack) {
 }
 
 TEST(Trace, NumbersKeepTheirKind) {
-  const auto traced = Epilogue::trace([](EpilogueTracer& e) {
-    e.output("D", e.accum() * 2u + 3.5f + e.literal(true) + 7LL);
-  });
+  const auto traced =
+      Epilogue::trace([](EpilogueTracer& e) { e.output("D", e.accum() * 2u + 3.5f + e.literal(true) + 7LL); });
   ASSERT_TRUE(traced);
-  EXPECT_TRUE(ir::equivalent(*parsed("def epilogue(accum):\n    D = accum * 2 + 3.5 + True + 7\n    return D\n").function(),
-                             *traced->function()));
+  EXPECT_TRUE(
+      ir::equivalent(*parsed("def epilogue(accum):\n    D = accum * 2 + 3.5 + True + 7\n    return D\n").function(),
+                     *traced->function()));
 }
 
 TEST(Trace, OutputsMayBeAccumAndAliases) {
