@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header of a .npy file: a Python dictionary of literals, of which exactly the form that the format prescribes is read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace codetta::runtime::io {
+
+struct NpyHeader {
+  std::string descr;
+  bool structured = false;  // descr is no string
+  bool fortran_order = false;
+  std::vector<int64_t> shape;
+  std::optional<std::string> codetta_dtype;
+};
+
+// Nullopt: *problem says what is wrong and at which byte of `text`.
+std::optional<NpyHeader> parse_npy_header(std::string_view text, std::string* problem);
+
+}  // namespace codetta::runtime::io
