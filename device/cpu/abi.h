@@ -69,4 +69,18 @@ struct Tile {
 // Called from several threads at once with different tiles. Never fails.
 using EpilogueFunction = void (*)(const EpilogueArgs*, const Tile*);
 
+// One task of a fully fused kernel (device/cpu/fused.h): a rectangle of the result, multiplied and finished in registers.
+struct FusedArgs {
+  const EpilogueArgs* args;
+  Tile tile;           // root coordinates and extent of the rectangle; the accumulator fields are unused. col is a multiple of nr
+  const void* a;       // element (first row, k = 0); consecutive k are adjacent
+  i64 a_row_stride;    // elements
+  const void* b;       // packed panel of the first nr columns: [k / group][nr][group], the last group padded with zeros
+  i64 b_panel_stride;  // elements from one panel to the next
+  i64 k;
+};
+
+// extern "C" void codetta_fused(const FusedArgs*). Called from several threads at once with different tasks. Never fails.
+using FusedFunction = void (*)(const FusedArgs*);
+
 }  // namespace codetta::cpu
