@@ -131,6 +131,10 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
   for (size_t i = 0; i < expr.count; ++i) {
     const ast::Argument& argument = module_.arguments[expr.first + i];
     size_t slot = i;
+    if (!argument.keyword.known() && i >= positional) {  // behind a keyword: the parser reported it
+      good = false;
+      continue;
+    }
     if (argument.keyword.known()) {
       const std::string_view word = text(argument.keyword);
       slot = rest;
@@ -201,6 +205,10 @@ bool Lowerer::match_helper(PendingCall& call, const Expr& expr) {
   for (size_t i = 0; i < expr.count; ++i) {
     const ast::Argument& argument = module_.arguments[expr.first + i];
     size_t slot = positional;
+    if (!argument.keyword.known() && i != positional) {  // behind a keyword: the parser reported it
+      good = false;
+      continue;
+    }
     if (argument.keyword.known()) {
       slot = static_cast<size_t>(std::find(names.begin(), names.end(), text(argument.keyword)) - names.begin());
       if (slot == names.size()) {

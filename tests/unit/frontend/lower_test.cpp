@@ -122,6 +122,17 @@ TEST(Lower, DefaultsAndKeywords) {
   EXPECT_TRUE(same("cast(accum, bf16)", "cast(dtype='bf16', x=accum)"));
 }
 
+// Found by the fuzzer: what the parser reported must not reach the matching of arguments.
+TEST(Lower, PositionalArgumentsBehindKeywordsAreReportedOnce) {
+  for (const char* call : {"gelu(accum, approximate='tanh', -1)", "clamp(x=accum, 1, 2, 3)", "g(y=accum, accum)",
+                           "join(accum, dim=0, accum, accum)", "relu(x=accum, accum, accum)"}) {
+    const auto f = frontend::parse_epilogue(
+        source_of("def g(x, y): return x + y\ndef f(accum): D = " + std::string(call) + "; return D"));
+    ASSERT_FALSE(f) << call;
+    for (const auto& each : f.error().diagnostics()) EXPECT_EQ(each.code, 112) << call << "\n" << f.error().render();
+  }
+}
+
 TEST(Lower, Reductions) {
   const auto attr = [](const std::string& text) { return std::get<ir::ReduceAttr>(result(expression(text)).attr); };
   EXPECT_EQ(attr("sum(accum)").axis, ir::ReduceAxis::All);
