@@ -5,6 +5,7 @@
 #include "codetta/diagnose.hpp"  // IWYU pragma: export
 #include "codetta/epilogue.hpp"  // IWYU pragma: export
 #include "codetta/error.hpp"     // IWYU pragma: export
+#include "codetta/fill.hpp"      // IWYU pragma: export
 #include "codetta/gemm.hpp"      // IWYU pragma: export
 #include "codetta/io.hpp"        // IWYU pragma: export
 #include "codetta/kernel.hpp"    // IWYU pragma: export

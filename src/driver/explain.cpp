@@ -26,7 +26,11 @@ void add_indented(std::string& out, std::string_view text) {
 }
 
 std::string as_text(const driver::FoundState& found, const KernelList& kernels) {
-  std::string out = shape_line(found.problem.shape, found.target) + "\n\nepilogue, fused into every candidate:\n";
+  std::string out = shape_line(found.problem.shape, found.target) + "\n";
+  for (const opt::PassRecord& pass : found.problem.passes) {
+    for (const opt::Fired& fired : pass.fired) out += fmt::format("{}: {} ({} times)\n", pass.name, fired.equation, fired.count);
+  }
+  out += "\nepilogue, fused into every candidate:\n";
   const auto& program = found.plan.kernels[0].lowered.program;
   add_indented(out, program.to_string());
   if (emit::is_plain_store(program)) out += "  (stored by the kernels themselves: nothing to compile)\n";

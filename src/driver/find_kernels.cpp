@@ -22,6 +22,12 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
   CODETTA_TRY(found->problem, driver::make_problem(arguments));
   const driver::Problem& problem = found->problem;
   const driver::DebugSwitches& debug = found->context->debug;
+  for (const opt::PassRecord& pass : problem.passes) {
+    if (debug.time_passes) found->context->log(fmt::format("{}: {:.1f} us{}", pass.name, pass.microseconds, pass.changed ? "" : " (unchanged)"));
+    for (const opt::Fired& fired : pass.fired) {
+      if (debug.explain_fusion) found->context->log(fmt::format("{}: {} ({} times)", pass.name, fired.equation, fired.count));
+    }
+  }
   if (debug.dump_graph) found->context->log(ir::print(problem.graph));
   CODETTA_TRY(found->plan, plan::plan_gemm(problem.graph, problem.shape, problem.layouts, target, found->context->machine(target.isa)));
   if (debug.dump_plan) found->context->log(plan::to_string(found->plan));

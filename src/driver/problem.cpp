@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "opt/pipeline.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::driver {
@@ -145,7 +144,9 @@ Result<Problem> make_problem(const GemmArguments& arguments) {
     }
   }
   CODETTA_TRY(problem.bound, ir::bind_epilogue(*problem.function, bound, facts));
-  CODETTA_TRY(problem.graph, opt::optimize(problem.bound));
+  CODETTA_TRY(opt::Optimized optimized, opt::optimize(problem.bound));
+  problem.graph = std::move(optimized.graph);
+  problem.passes = std::move(optimized.passes);
   problem.shape = shape_of(problem.a, problem.b, facts);
   problem.shape.b_packed = arguments.packed_B != nullptr;
 

@@ -9,6 +9,7 @@
 
 #include "codetta/kernel.hpp"
 #include "ir/bind.hpp"
+#include "opt/passes.hpp"
 #include "plan/candidates.hpp"
 #include "plan/lower.hpp"
 #include "runtime/execution.hpp"
@@ -20,6 +21,7 @@ struct Problem {
   ir::GemmFacts facts;
   ir::Graph bound;      // as bound: what the oracle evaluates
   ir::Graph graph;      // optimized: what is planned
+  std::vector<opt::PassRecord> passes;  // how it came about
   plan::GemmShape shape;
   TensorView a, b;      // as rank-3 views where batched
   std::map<std::string, TensorView> tensors;   // epilogue tensors and outputs by name

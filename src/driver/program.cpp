@@ -9,7 +9,7 @@
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
 #include "frontend/parser.hpp"
-#include "opt/pipeline.hpp"
+#include "opt/passes.hpp"
 
 namespace codetta {
 namespace driver {
@@ -136,8 +136,8 @@ Result<CompiledProgram> compile(const Program& program, const Target& target, co
   auto state = std::make_shared<driver::CompiledProgramState>();
   state->program = Program::Access::state(program);
   state->context = context.shared_state();
-  CODETTA_TRY(const ir::Graph graph, opt::optimize(state->program->graph));
-  CODETTA_TRY(state->plan, plan::plan_program(graph, target, state->context->machine(target.isa), size_hints));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state->program->graph));
+  CODETTA_TRY(state->plan, plan::plan_program(optimized.graph, target, state->context->machine(target.isa), size_hints));
   CODETTA_TRY(package::Package package,
               emit::emit_package(state->plan, {.name = state->program->function.name, .build_id = version()}));
   if (device_supports(target)) {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Test data.
+#pragma once
+
+#include <cstdint>
+
+#include "codetta/tensor.hpp"
+
+namespace codetta {
+
+enum class Distribution : uint8_t {
+  Normal,    // mean 0, deviation 1; integers: uniform in [-1000, 1000] within their range
+  Positive,  // |normal| + 0.1
+  Small,     // uniform in [0.005, 0.05]
+};
+// Fills every element of the view, rounded once to its dtype. Equal seeds give equal values on every machine.
+CODETTA_API void fill_random(const TensorView& view, uint64_t seed, Distribution distribution = Distribution::Normal);
+// Fills the view's elements with a pattern that no result should hold: NaN for floats, 0xA5 bytes for the rest.
+CODETTA_API void fill_poison(const TensorView& view);
+
+}  // namespace codetta

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm, verify and bench: running one GEMM with its epilogue.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/session.hpp"
+#include "cli/verbs.hpp"
+
+namespace codetta::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double operations(const GemmArguments& a) {
+  const int64_t batch = a.A.rank() == 3 ? a.A.size(0) : a.B.rank() == 3 ? a.B.size(0) : 1;
+  return 2.0 * static_cast<double>(batch) * static_cast<double>(a.A.size(a.A.rank() - 2)) * static_cast<double>(a.B.size(a.B.rank() - 1)) *
+         static_cast<double>(a.A.size(a.A.rank() - 1));
+}
+
+struct Timing {
+  double median = 0, low = 0, high = 0;  // seconds; quartiles
+  size_t samples = 0;
+};
+
+Timing measure(Execution& execution) {
+  execution.run();
+  const auto start = Clock::now();
+  execution.run();
+  const double once = std::max(seconds_since(start), 1e-8);
+  const auto repeats = static_cast<int>(std::clamp(2e-4 / once, 1.0, 10000.0));
+  const auto samples = static_cast<size_t>(std::clamp(1.0 / (once * repeats), 5.0, 101.0));
+  std::vector<double> times;
+  for (size_t s = 0; s < samples; ++s) {
+    const auto begin = Clock::now();
+    for (int r = 0; r < repeats; ++r) execution.run();
+    times.push_back(seconds_since(begin) / repeats);
+  }
+  std::sort(times.begin(), times.end());
+  return {times[times.size() / 2], times[times.size() / 4], times[times.size() * 3 / 4], times.size()};
+}
+
+nlohmann::json check_json(const VerifyReport& report) {
+  nlohmann::json outputs = nlohmann::json::array();
+  for (const OutputCheck& o : report.outputs) {
+    outputs.push_back({{"name", o.name},
+                       {"checked", o.checked},
+                       {"total", o.total},
+                       {"wrong", o.wrong},
+                       {"ambiguous", o.ambiguous},
+                       {"max_error", o.max_error},
+                       {"max_error_ratio", o.max_error_ratio},
+                       {"note", o.note}});
+  }
+  static constexpr const char* verdicts[] = {"pass", "fail", "mistrusted"};
+  return {{"verdict", verdicts[static_cast<size_t>(report.verdict)]}, {"outputs", outputs}};
+}
+
+Result<void> write_outputs(const GemmProblem& problem) {
+  for (const auto& [name, file] : problem.output_files) {
+    for (const NamedArgument& argument : problem.arguments.epilogue.arguments()) {
+      if (argument.name != name || argument.value.tensor() == nullptr) continue;
+      if (auto written = write_npy(file, *argument.value.tensor()); !written) return std::move(written).error();
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags& flags) {
+  auto session = Session::make(common, options);
+  if (!session) return report(session.error(), common.json);
+  auto kernel = session->choose(options.kernel);
+  if (!kernel) return report(kernel.error(), common.json);
+  GemmArguments arguments = session->problem.arguments;
+  std::optional<PackedTensor> packed;
+  if (flags.pack) {
+    auto made = kernel->pack(arguments.B);
+    if (!made) return report(made.error(), common.json);
+    packed = *std::move(made);
+    arguments.packed_B = &*packed;
+  }
+  const auto start = Clock::now();
+  auto execution = kernel->prepare(arguments);
+  if (!execution) return report(execution.error(), common.json);
+  const double prepare_seconds = seconds_since(start);
+  execution->run();
+
+  nlohmann::json json;
+  const KernelMetadata& metadata = kernel->metadata();
+  json["kernel"] = metadata.name;
+  json["target"] = metadata.target.to_string();
+  json["prepare_ms"] = prepare_seconds * 1e3;
+  json["interpreted"] = execution->interpreted();
+  json["workspace_bytes"] = execution->workspace_size();
+  if (!common.json) {
+    std::printf("kernel    %s (%s)\n", metadata.name.c_str(), execution->interpreted() ? "epilogue interpreted" : metadata.family.c_str());
+    std::printf("prepare   %.1f ms, workspace %lld bytes\n", prepare_seconds * 1e3, static_cast<long long>(execution->workspace_size()));
+    if (auto path = kernel->source_path()) std::printf("source    %s\n", path->c_str());
+  }
+  int status = exit_ok;
+  if (flags.check) {
+    auto checked = verify(session->problem.arguments, {}, session->target, options.seed);
+    if (!checked) return report(checked.error(), common.json);
+    json["check"] = check_json(*checked);
+    if (!common.json) std::printf("check     %s", checked->text.c_str());
+    if (checked->verdict != VerifyReport::Verdict::Pass) status = exit_program;
+  }
+  if (flags.bench) {
+    const Timing timing = measure(*execution);
+    const double gflops = operations(arguments) / timing.median * 1e-9;
+    json["bench"] = {{"median_us", timing.median * 1e6}, {"p25_us", timing.low * 1e6}, {"p75_us", timing.high * 1e6}, {"gflops", gflops}, {"samples", timing.samples}};
+    if (!common.json) {
+      std::printf("bench     median %.2f us (quartiles %.2f to %.2f, %zu samples), %.1f GFLOP/s\n", timing.median * 1e6, timing.low * 1e6,
+                  timing.high * 1e6, timing.samples, gflops);
+    }
+  }
+  if (auto written = write_outputs(session->problem); !written) return report(written.error(), common.json);
+  if (!common.json) {
+    for (const auto& [name, file] : session->problem.output_files) std::printf("wrote     %s to %s\n", name.c_str(), file.c_str());
+  } else {
+    std::printf("%s\n", json.dump().c_str());
+  }
+  return status;
+}
+
+int bench(const CommonOptions& common, const GemmOptions& options, size_t candidates) {
+  auto session = Session::make(common, options);
+  if (!session) return report(session.error(), common.json);
+  nlohmann::json rows = nlohmann::json::array();
+  if (!common.json) std::printf("%-44s %12s %12s %10s\n", "kernel", "median us", "estimate us", "GFLOP/s");
+  for (size_t i = 0; i < std::min(candidates, session->kernels.size()); ++i) {
+    const Kernel& kernel = session->kernels[i];
+    auto execution = kernel.prepare(session->problem.arguments);
+    if (!execution) return report(execution.error(), common.json);
+    const Timing timing = measure(*execution);
+    const KernelMetadata& metadata = kernel.metadata();
+    const double gflops = operations(session->problem.arguments) / timing.median * 1e-9;
+    rows.push_back({{"kernel", metadata.name}, {"median_us", timing.median * 1e6}, {"estimated_us", metadata.estimated_us}, {"gflops", gflops}});
+    if (!common.json) std::printf("%-44s %12.2f %12.2f %10.1f\n", metadata.name.c_str(), timing.median * 1e6, metadata.estimated_us, gflops);
+  }
+  if (common.json) std::printf("%s\n", rows.dump().c_str());
+  return exit_ok;
+}
+
+}  // namespace codetta::cli

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// explain, kernels, emit, compile: looking at decisions and code without running.
+#include <array>
+#include <cstdio>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/session.hpp"
+#include "cli/verbs.hpp"
+
+namespace codetta::cli {
+namespace {
+
+struct StageName {
+  const char* name;
+  Stage stage;
+};
+constexpr std::array<StageName, 8> stages{{{"ast", Stage::Ast},
+                                           {"graph", Stage::Graph},
+                                           {"plan", Stage::Plan},
+                                           {"memory", Stage::Memory},
+                                           {"source", Stage::Source},
+                                           {"host", Stage::Host},
+                                           {"asm", Stage::Asm},
+                                           {"manifest", Stage::Manifest}}};
+
+Result<std::vector<StageName>> stages_of(const std::string& what) {
+  std::vector<StageName> result;
+  std::istringstream words(what);
+  for (std::string word; std::getline(words, word, ',');) {
+    bool known = false;
+    for (const StageName& stage : stages) {
+      if (word == stage.name) {
+        result.push_back(stage);
+        known = true;
+      }
+    }
+    if (!known) return usage_error("stage '" + word + "' is not known", "given to --what", "known are ast, graph, plan, memory, source, asm and manifest");
+  }
+  if (result.empty()) return usage_error("--what names no stage", "", "known are ast, graph, plan, memory, source, asm and manifest");
+  return result;
+}
+
+template <class Emit>
+int print_stages(const CommonOptions& common, const std::string& what, Emit&& emit_stage) {
+  auto wanted = stages_of(what);
+  if (!wanted) return report(wanted.error(), common.json);
+  nlohmann::json json = nlohmann::json::object();
+  for (const StageName& stage : *wanted) {
+    auto text = emit_stage(stage.stage);
+    if (!text) return report(text.error(), common.json);
+    if (common.json) {
+      json[stage.name] = *text;
+      continue;
+    }
+    if (wanted->size() > 1) std::printf("==== %s ====\n", stage.name);
+    std::fwrite(text->data(), 1, text->size(), stdout);
+    if (!text->empty() && text->back() != '\n') std::printf("\n");
+  }
+  if (common.json) std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  return exit_ok;
+}
+
+}  // namespace
+
+int explain(const CommonOptions& common, const GemmOptions& options) {
+  auto session = Session::make(common, options);
+  if (!session) return report(session.error(), common.json);
+  auto text = codetta::explain(session->problem.arguments, session->target, common.json, session->context);
+  if (!text) return report(text.error(), common.json);
+  std::fwrite(text->data(), 1, text->size(), stdout);
+  return exit_ok;
+}
+
+int kernels(const CommonOptions& common, const GemmOptions& options) {
+  auto session = Session::make(common, options);
+  if (!session) return report(session.error(), common.json);
+  nlohmann::json json{{"kernels", nlohmann::json::array()}, {"rejections", nlohmann::json::array()}};
+  for (const Kernel& kernel : session->kernels) {
+    const KernelMetadata& m = kernel.metadata();
+    json["kernels"].push_back({{"name", m.name}, {"family", m.family}, {"estimated_us", m.estimated_us}, {"tuned", m.tuned}, {"measured_us", m.measured_us}});
+    if (!common.json) std::printf("%-44s %-10s %12.2f us %s\n", m.name.c_str(), m.family.c_str(), m.tuned ? m.measured_us : m.estimated_us, m.tuned ? "measured" : "estimated");
+  }
+  for (const Rejection& r : session->kernels.rejections()) {
+    json["rejections"].push_back({{"code", r.code}, {"kernel", r.kernel}, {"text", r.text}});
+    if (!common.json) std::printf("%-44s rejected   E%04u: %s\n", r.kernel.c_str(), r.code, r.text.c_str());
+  }
+  if (common.json) std::printf("%s\n", json.dump().c_str());
+  return exit_ok;
+}
+
+int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what, const std::string& program) {
+  if (!program.empty()) {
+    auto source = read_source(program);
+    if (!source) return report(source.error(), common.json);
+    auto parsed = Program::parse(source->text, source->name);
+    if (!parsed) return report(parsed.error(), common.json);
+    auto target = target_of(common);
+    if (!target) return report(target.error(), common.json);
+    auto context = context_of(common);
+    if (!context) return report(context.error(), common.json);
+    return print_stages(common, what, [&](Stage stage) -> Result<std::string> {
+      if (stage == Stage::Ast || stage == Stage::Graph) return parsed->emit(stage);
+      auto compiled = codetta::compile(*parsed, *target, {}, *context);
+      if (!compiled) return std::move(compiled).error();
+      return compiled->emit(stage);
+    });
+  }
+  auto session = Session::make(common, options);
+  if (!session) return report(session.error(), common.json);
+  auto kernel = session->choose(options.kernel);
+  if (!kernel) return report(kernel.error(), common.json);
+  return print_stages(common, what, [&](Stage stage) { return kernel->emit(stage); });
+}
+
+int compile(const CommonOptions& common, const GemmOptions& options) {
+  auto session = Session::make(common, options);
+  if (!session) return report(session.error(), common.json);
+  auto kernel = session->choose(options.kernel);
+  if (!kernel) return report(kernel.error(), common.json);
+  auto execution = kernel->prepare(session->problem.arguments);
+  if (!execution) return report(execution.error(), common.json);
+  const CacheReport cache = cache_report(session->context);
+  if (common.json) {
+    std::printf("%s\n", nlohmann::json{{"kernel", kernel->metadata().name}, {"interpreted", execution->interpreted()}, {"cache", cache.directory}, {"hit", cache.hits > 0}}.dump().c_str());
+  } else {
+    std::printf("%s %s; cache %s\n", kernel->metadata().name.c_str(), execution->interpreted() ? "is interpreted: no compiler" : cache.stored > 0 ? "compiled" : "was compiled already",
+                cache.enabled ? cache.directory.c_str() : "off");
+  }
+  return exit_ok;
+}
+
+}  // namespace codetta::cli

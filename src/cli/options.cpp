@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// From options to a target, a context, a text.
+#include "cli/options.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace codetta::cli {
+
+Error usage_error(std::string headline, std::string reason, std::string help) {
+  Diagnostic diagnostic;
+  diagnostic.code = 701;
+  diagnostic.headline = std::move(headline);
+  diagnostic.reason = std::move(reason);
+  diagnostic.help = std::move(help);
+  return Error(std::move(diagnostic));
+}
+
+int report(const Error& error, bool json) {
+  const std::string text = json ? error.to_json() + "\n" : error.render();
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  switch (error.family()) {
+    case ErrorFamily::Program:
+      return exit_program;
+    case ErrorFamily::Usage:
+      return exit_usage;
+    case ErrorFamily::Environment:
+      return exit_environment;
+    case ErrorFamily::Internal:
+      break;
+  }
+  return exit_internal;
+}
+
+Result<Target> target_of(const CommonOptions& options) {
+  if (options.target.empty()) return Target::host();
+  return Target::parse(options.target);
+}
+
+Result<Context> context_of(const CommonOptions& options) {
+  ContextOptions context;
+  context.cache_dir = options.cache_dir;
+  context.cache_enabled = !options.no_cache;
+  context.no_jit = options.no_jit;
+  context.no_compiler = options.no_compiler;
+  context.compiler = options.compiler;
+  context.debug = options.debug;
+  context.threads = options.threads;
+  context.log = [](std::string_view line) { std::fprintf(stderr, "codetta: %.*s\n", static_cast<int>(line.size()), line.data()); };
+  return Context::make(context);
+}
+
+Result<Source> read_source(const std::string& file_or_text) {
+  if (file_or_text.find("def ") != std::string::npos) return Source{"<command line>", file_or_text};
+  std::ifstream file(file_or_text, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || file.bad()) {
+    return usage_error("cannot read " + file_or_text, "it is no readable file, and no text with a def",
+                       "pass the path of an epilogue, or its text: \"def f(accum): D = relu(accum); return D\"");
+  }
+  return Source{file_or_text, text.str()};
+}
+
+}  // namespace codetta::cli

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verbs have in common: options as given, the problem they describe, and printing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codetta/codetta.hpp"
+
+namespace codetta::cli {
+
+// Exit status of a process.
+inline constexpr int exit_ok = 0, exit_program = 1, exit_usage = 2, exit_environment = 3, exit_internal = 70;
+
+struct CommonOptions {
+  bool json = false;
+  std::string target;     // "" = this machine
+  std::string cache_dir;
+  bool no_cache = false;
+  bool no_jit = false;
+  bool no_compiler = false;
+  std::string compiler;
+  std::string debug;
+  int threads = 0;
+};
+
+// A GEMM as the command line describes it.
+struct GemmOptions {
+  int64_t m = -1, n = -1, k = -1, batch = 0;
+  std::string dtype = "f32", b_dtype, accumulator, out_dtype;
+  std::string a_file, b_file;
+  std::vector<std::string> tensors;  // NAME=FILE.npy, or NAME=[M,N]:f32 for random data
+  std::vector<std::string> scalars;  // NAME=NUMBER
+  std::vector<std::string> outputs;  // NAME=FILE.npy, or NAME=[M,N]:f32
+  std::string epilogue;              // a file or a text
+  std::string function;
+  std::string kernel;                // name, or part of it
+  bool transpose_a = false, transpose_b = false;
+  bool strict = false, as_unfused = false;
+  uint64_t seed = 1;
+};
+
+// The problem with its data. Views in `arguments` point into `owned`.
+struct GemmProblem {
+  GemmArguments arguments;
+  std::vector<Tensor> owned;
+  std::vector<std::pair<std::string, std::string>> output_files;  // output name -> file to write
+};
+
+Result<GemmProblem> build_problem(const GemmOptions& options);
+Result<Target> target_of(const CommonOptions& options);
+Result<Context> context_of(const CommonOptions& options);
+// Text of a file, or the text itself when it is no file but a def.
+struct Source {
+  std::string name, text;
+};
+Result<Source> read_source(const std::string& file_or_text);
+
+// Diagnostics on stderr (text or JSON); returns the exit status of the error's family.
+int report(const Error& error, bool json);
+Error usage_error(std::string headline, std::string reason, std::string help);
+
+}  // namespace codetta::cli

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// The problem of a command line: data from files or random, bound by name. What the options leave open comes from the
+// epilogue's own line "# bind: C=tensor[M,N]:T alpha=scalar:0.5 D=out[M,N]:T", when it has one.
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <sstream>
+
+#include "cli/options.hpp"
+
+namespace codetta::cli {
+namespace {
+
+struct Form {  // [M,N/2]:bf16:tiny
+  std::string shape, dtype, data;
+};
+struct BindLine {
+  std::map<std::string, Form> tensors, outputs;
+  std::map<std::string, std::string> scalars;
+  std::map<std::string, int64_t> sizes;
+};
+struct Sizes {
+  int64_t batch = 0, m = 0, n = 0, k = 0;
+};
+
+std::optional<int64_t> parse_int(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "[M,N]:f32" (the dtype may be missing).
+std::optional<Form> parse_form(std::string_view text) {
+  if (text.empty() || text[0] != '[') return std::nullopt;
+  const size_t close = text.find(']');
+  if (close == std::string_view::npos) return std::nullopt;
+  Form form;
+  form.shape = text.substr(1, close - 1);
+  std::string_view rest = text.substr(close + 1);
+  if (rest.empty()) return form;
+  if (rest[0] != ':') return std::nullopt;
+  rest.remove_prefix(1);
+  const size_t colon = rest.find(':');
+  form.dtype = rest.substr(0, colon);
+  if (colon != std::string_view::npos) form.data = rest.substr(colon + 1);
+  return form;
+}
+
+BindLine parse_bind_line(const std::string& text) {
+  BindLine bind;
+  const size_t at = text.find("# bind: ");
+  if (at == std::string::npos) return bind;
+  std::istringstream items(text.substr(at + 8, text.find('\n', at) - at - 8));
+  for (std::string item; items >> item;) {
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string name = item.substr(0, equals), value = item.substr(equals + 1);
+    if (value.starts_with("scalar:")) {
+      bind.scalars[name] = value.substr(7);
+    } else if (value.starts_with("tensor[")) {
+      if (auto form = parse_form(std::string_view(value).substr(6))) bind.tensors[name] = *form;
+    } else if (value.starts_with("out[")) {
+      if (auto form = parse_form(std::string_view(value).substr(3))) bind.outputs[name] = *form;
+    } else if (auto size = parse_int(value)) {
+      bind.sizes[name] = *size;
+    }
+  }
+  return bind;
+}
+
+Result<DType> parse_dtype(const std::string& name) {
+  if (const auto dtype = dtype_from_name(name)) return *dtype;
+  std::string known;
+  for (int i = 0; i < dtype_count; ++i) known += (i == 0 ? "" : " ") + std::string(dtype_name(static_cast<DType>(i)));
+  return usage_error("element type '" + name + "' is not known", "", "known are " + known);
+}
+
+Result<Dims> parse_shape(const std::string& text, const Sizes& sizes) {
+  Dims shape;
+  std::istringstream terms(text);
+  for (std::string term; std::getline(terms, term, ',');) {
+    std::erase(term, ' ');
+    const size_t slash = term.find('/');
+    const std::string symbol = term.substr(0, slash);
+    std::optional<int64_t> size = symbol == "M" ? sizes.m : symbol == "N" ? sizes.n : symbol == "K" ? sizes.k : symbol == "batch" ? sizes.batch : parse_int(symbol);
+    const std::optional<int64_t> divisor = slash == std::string::npos ? 1 : parse_int(term.substr(slash + 1));
+    if (!size || !divisor || *divisor <= 0) {
+      return usage_error("'" + term + "' is not a size", "in the shape [" + text + "]", "use numbers and M, N, K, batch, such as [M,N/2]");
+    }
+    shape.push_back(*size / *divisor);
+  }
+  return shape;
+}
+
+Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text) {
+  if (text == "true" || text == "True") return ArgumentValue(true);
+  if (text == "false" || text == "False") return ArgumentValue(false);
+  if (const auto integer = parse_int(text)) return ArgumentValue(*integer);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return usage_error("'" + text + "' is not a number", "given for the scalar " + name, "pass a number such as " + name + "=0.5, or true, false");
+  }
+  return ArgumentValue(value);
+}
+
+Result<std::map<std::string, std::string>> named(const std::vector<std::string>& items, const char* option) {
+  std::map<std::string, std::string> result;
+  for (const std::string& item : items) {
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return usage_error("'" + item + "' is not NAME=VALUE", std::string("given to ") + option, std::string("write ") + option + " C=C.npy");
+    }
+    if (!result.emplace(item.substr(0, equals), item.substr(equals + 1)).second) {
+      return usage_error(item.substr(0, equals) + " is given twice", std::string("by ") + option, "give each name once");
+    }
+  }
+  return result;
+}
+
+class Builder {
+ public:
+  explicit Builder(const GemmOptions& options) : options_(options) {}
+
+  Result<GemmProblem> build() {
+    if (auto ok = read(); !ok) return std::move(ok).error();
+    if (auto ok = factors(); !ok) return std::move(ok).error();
+    if (auto ok = arguments(); !ok) return std::move(ok).error();
+    return std::move(problem_);
+  }
+
+ private:
+  // `text` names the error's option; CODETTA's own TRY macro is internal, so results are unwrapped by hand here.
+  template <class T>
+  bool take(Result<T> result, T& value) {
+    if (result) {
+      value = *std::move(result);
+      return true;
+    }
+    error_ = std::move(result).error();
+    return false;
+  }
+
+  Result<void> read() {
+    Source source;
+    if (!options_.epilogue.empty()) {
+      if (!take(read_source(options_.epilogue), source)) return *error_;
+      auto epilogue = Epilogue::parse(source.text, source.name, options_.function);
+      if (!epilogue) return std::move(epilogue).error();
+      epilogue_ = *std::move(epilogue);
+      bind_ = parse_bind_line(source.text);
+    }
+    if (!take(parse_dtype(options_.dtype), a_dtype_)) return *error_;
+    b_dtype_ = a_dtype_ == u8 ? i8 : a_dtype_;
+    if (!options_.b_dtype.empty() && !take(parse_dtype(options_.b_dtype), b_dtype_)) return *error_;
+    if (!options_.accumulator.empty()) {
+      DType accumulator{};
+      if (!take(parse_dtype(options_.accumulator), accumulator)) return *error_;
+      problem_.arguments.accumulator = accumulator;
+    }
+    problem_.arguments.strict = options_.strict;
+    problem_.arguments.rounding = options_.as_unfused ? Rounding::AsUnfused : Rounding::Fused;
+    return {};
+  }
+
+  Result<TensorView> own(Tensor tensor) {
+    problem_.owned.push_back(std::move(tensor));
+    return problem_.owned.back().view();
+  }
+  Result<TensorView> random(DType dtype, const Dims& shape, const std::string& data) {
+    auto tensor = Tensor::make(dtype, shape);
+    if (!tensor) return std::move(tensor).error();
+    const Distribution distribution = data == "positive" ? Distribution::Positive : data == "tiny" ? Distribution::Small : Distribution::Normal;
+    fill_random(tensor->view(), options_.seed * 1000 + problem_.owned.size(), distribution);
+    return own(*std::move(tensor));
+  }
+  Result<TensorView> factor(const char* name, const std::string& file, DType dtype, int64_t rows, int64_t columns, bool transposed) {
+    if (!file.empty()) {
+      auto tensor = read_npy(file);
+      if (!tensor) return std::move(tensor).error();
+      auto view = own(*std::move(tensor));
+      return transposed && view->rank() >= 2 ? view->transposed() : *view;
+    }
+    if (rows < 0 || columns < 0) {
+      return usage_error(std::string("the size of ") + name + " is not known", "neither a file nor all of --m, --n, --k are given",
+                         "pass --m, --n and --k, or --a A.npy and --b B.npy");
+    }
+    Dims shape;
+    if (options_.batch > 0) shape.push_back(options_.batch);
+    shape.push_back(transposed ? columns : rows);
+    shape.push_back(transposed ? rows : columns);
+    auto view = random(dtype, shape, "");
+    if (!view) return std::move(view).error();
+    return transposed ? view->transposed() : *view;
+  }
+
+  Result<void> factors() {
+    const auto size_or_bound = [&](int64_t given, const char* name) {
+      const auto bound = bind_.sizes.find(name);
+      return given >= 0 ? given : bound != bind_.sizes.end() ? bound->second : int64_t{-1};
+    };
+    int64_t m = size_or_bound(options_.m, "M"), n = size_or_bound(options_.n, "N"), k = size_or_bound(options_.k, "K");
+    problem_.owned.reserve(64);
+    auto a = factor("A", options_.a_file, a_dtype_, m, k, options_.transpose_a);
+    if (!a) return std::move(a).error();
+    problem_.arguments.A = *a;
+    if (k < 0 && a->rank() >= 2) k = a->size(a->rank() - 1);
+    auto b = factor("B", options_.b_file, b_dtype_, k, n, options_.transpose_b);
+    if (!b) return std::move(b).error();
+    problem_.arguments.B = *b;
+    if (a->rank() < 2 || b->rank() < 2) return {};  // find_kernels says what is wrong
+    sizes_ = {a->rank() == 3 ? a->size(0) : b->rank() == 3 ? b->size(0) : 1, a->size(a->rank() - 2), b->size(b->rank() - 1), a->size(a->rank() - 1)};
+    batched_ = a->rank() == 3 || b->rank() == 3;
+    return {};
+  }
+
+  Result<DType> dtype_named(const std::string& name) {
+    const bool integers = a_dtype_ != boolean && static_cast<int>(a_dtype_) <= static_cast<int>(u64);
+    if (name == "T" || name.empty()) return a_dtype_;
+    if (name == "acc") return problem_.arguments.accumulator.value_or(integers ? i32 : a_dtype_ == f64 ? f64 : f32);
+    return parse_dtype(name);
+  }
+  Result<TensorView> tensor_of(const Form& form) {
+    auto shape = parse_shape(form.shape, sizes_);
+    if (!shape) return std::move(shape).error();
+    auto dtype = dtype_named(form.dtype);
+    if (!dtype) return std::move(dtype).error();
+    return random(*dtype, *shape, form.data);
+  }
+
+  Result<void> arguments() {
+    std::map<std::string, std::string> tensors, scalars, outputs;
+    if (!take(named(options_.tensors, "--tensor"), tensors)) return *error_;
+    if (!take(named(options_.scalars, "--scalar"), scalars)) return *error_;
+    if (!take(named(options_.outputs, "--out"), outputs)) return *error_;
+    std::vector<NamedArgument> bound;
+    for (const auto& [name, text] : tensors) {
+      if (auto form = parse_form(text)) {
+        auto view = tensor_of(*form);
+        if (!view) return std::move(view).error();
+        bound.push_back({name, *view});
+        continue;
+      }
+      auto tensor = read_npy(text);
+      if (!tensor) return std::move(tensor).error();
+      bound.push_back({name, *own(*std::move(tensor))});
+    }
+    for (const auto& [name, text] : scalars) {
+      auto value = parse_scalar(name, text);
+      if (!value) return std::move(value).error();
+      bound.push_back({name, *value});
+    }
+    const auto is_bound = [&](const std::string& name) {
+      return std::any_of(bound.begin(), bound.end(), [&](const NamedArgument& b) { return b.name == name; });
+    };
+    if (epilogue_) {
+      for (const std::string& name : epilogue_->parameters()) {
+        if (name == "accum" || is_bound(name)) continue;
+        if (const auto scalar = bind_.scalars.find(name); scalar != bind_.scalars.end()) {
+          auto value = parse_scalar(name, scalar->second);
+          if (!value) return std::move(value).error();
+          bound.push_back({name, *value});
+        } else if (const auto form = bind_.tensors.find(name); form != bind_.tensors.end()) {
+          auto view = tensor_of(form->second);
+          if (!view) return std::move(view).error();
+          bound.push_back({name, *view});
+        }  // else: binding names the missing argument with its position
+      }
+    }
+    std::vector<std::string> names = epilogue_ ? epilogue_->outputs() : std::vector<std::string>{"D"};
+    for (const auto& [name, text] : outputs) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);  // reported as unexpected
+    }
+    for (const std::string& name : names) {
+      if (is_bound(name)) continue;
+      auto view = output(name, outputs);
+      if (!view) return std::move(view).error();
+      bound.push_back({name, *view});
+    }
+    problem_.arguments.epilogue = epilogue_ ? EpilogueArguments(*epilogue_, std::move(bound)) : plain(std::move(bound));
+    return {};
+  }
+
+  static EpilogueArguments plain(std::vector<NamedArgument> bound) {
+    auto made = EpilogueArguments::make("def identity(accum):\n    D = accum\n    return D\n", std::move(bound));
+    return made ? *std::move(made) : EpilogueArguments();
+  }
+
+  // NAME=FILE, NAME=[M,N]:f32, or NAME=FILE@[M,N]:f32; what is missing comes from the bind line, else [M, N] in the type of A.
+  Result<TensorView> output(const std::string& name, const std::map<std::string, std::string>& given) {
+    Form form;
+    if (const auto bound = bind_.outputs.find(name); bound != bind_.outputs.end()) form = bound->second;
+    if (const auto at = given.find(name); at != given.end()) {
+      std::string file = at->second;
+      const size_t mark = file.find("@[");
+      std::optional<Form> wanted = parse_form(mark == std::string::npos ? std::string_view(file) : std::string_view(file).substr(mark + 1));
+      if (wanted) form = *wanted;
+      if (!wanted || mark != std::string::npos) problem_.output_files.emplace_back(name, file.substr(0, mark));
+    }
+    if (!options_.out_dtype.empty() && name == "D") form.dtype = options_.out_dtype;
+    if (form.shape.empty() && form.dtype.empty()) form.dtype = "out";
+    DType dtype{};
+    const bool integers = static_cast<int>(a_dtype_) <= static_cast<int>(u64);
+    if (!take(form.dtype == "out" ? Result<DType>(integers ? i32 : a_dtype_) : dtype_named(form.dtype), dtype)) return *error_;
+    Dims shape;
+    const bool default_shape = form.shape.empty() && bind_.outputs.count(name) == 0;
+    if (!take(parse_shape(default_shape ? (batched_ ? "batch,M,N" : "M,N") : form.shape, sizes_), shape)) return *error_;
+    auto tensor = Tensor::make(dtype, shape);
+    if (!tensor) return std::move(tensor).error();
+    fill_poison(tensor->view());
+    return own(*std::move(tensor));
+  }
+
+  const GemmOptions& options_;
+  GemmProblem problem_;
+  std::optional<Epilogue> epilogue_;
+  BindLine bind_;
+  DType a_dtype_ = f32, b_dtype_ = f32;
+  Sizes sizes_;
+  bool batched_ = false;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<GemmProblem> build_problem(const GemmOptions& options) { return Builder(options).build(); }
+
+}  // namespace codetta::cli

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// tune: progress on a terminal, plain lines elsewhere; Ctrl-C keeps what was measured.
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/session.hpp"
+#include "cli/verbs.hpp"
+
+namespace codetta::cli {
+namespace {
+
+std::atomic<bool> interrupted{false};  // written by the signal handler
+
+extern "C" void on_interrupt(int) { interrupted.store(true, std::memory_order_relaxed); }
+
+struct InterruptGuard {
+  struct sigaction former {};
+  InterruptGuard() {
+    struct sigaction action {};
+    action.sa_handler = on_interrupt;
+    sigaction(SIGINT, &action, &former);
+  }
+  ~InterruptGuard() { sigaction(SIGINT, &former, nullptr); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+};
+
+}  // namespace
+
+int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates) {
+  auto session = Session::make(common, options);
+  if (!session) return report(session.error(), common.json);
+  const InterruptGuard guard;
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  auto last = std::chrono::steady_clock::now() - std::chrono::hours(1);
+  TuneOptions tuning;
+  tuning.budget_seconds = budget_seconds;
+  tuning.max_candidates = candidates;
+  tuning.progress = [&](const TuneProgress& p) {
+    const auto now = std::chrono::steady_clock::now();
+    if (terminal) {
+      std::fprintf(stderr, "\r\033[K%zu of %zu  best %s %.1f us  %s", p.done, p.total, p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds, p.kernel.c_str());
+    } else if (now - last > std::chrono::seconds(5)) {
+      std::fprintf(stderr, "tune: %zu of %zu, best %s %.1f us\n", p.done, p.total, p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds);
+      last = now;
+    }
+    return !interrupted.load(std::memory_order_relaxed);
+  };
+  auto result = codetta::tune(session->problem.arguments, session->target, tuning, session->context);
+  if (terminal) std::fprintf(stderr, "\r\033[K");
+  if (!result) return report(result.error(), common.json);
+  nlohmann::json json{{"complete", result->complete}, {"seconds", result->seconds}, {"results", nlohmann::json::array()}};
+  for (const TuneResult& r : result->results) {
+    json["results"].push_back({{"kernel", r.kernel}, {"median_us", r.microseconds}, {"spread", r.spread}, {"failure", r.failure}});
+    if (common.json) continue;
+    if (r.failure.empty()) {
+      std::printf("%-44s %12.2f us  spread %4.1f %%\n", r.kernel.c_str(), r.microseconds, r.spread * 100);
+    } else {
+      std::printf("%-44s out: %s\n", r.kernel.c_str(), r.failure.c_str());
+    }
+  }
+  if (common.json) {
+    std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  } else if (!result->complete) {
+    std::printf("stopped after %.1f s; what was measured is kept\n", result->seconds);
+  } else {
+    std::printf("%zu candidates in %.1f s; kept in %s\n", result->results.size(), result->seconds, cache_report(session->context).directory.c_str());
+  }
+  return interrupted.load() ? 128 + SIGINT : exit_ok;
+}
+
+}  // namespace codetta::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs. Each returns the exit status; results go to stdout, diagnostics to stderr.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options.hpp"
+
+namespace codetta::cli {
+
+struct RunFlags {
+  bool check = false;
+  bool bench = false;
+  bool pack = false;  // pack B once, before the timed runs
+};
+int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags& flags);
+int bench(const CommonOptions& common, const GemmOptions& options, size_t candidates);
+int explain(const CommonOptions& common, const GemmOptions& options);
+int kernels(const CommonOptions& common, const GemmOptions& options);
+int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what, const std::string& program);
+int compile(const CommonOptions& common, const GemmOptions& options);
+int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates);
+int doctor(const CommonOptions& common);
+int cache(const CommonOptions& common, const std::string& action);
+
+struct ProgramOptions {
+  std::string file;
+  std::vector<std::string> tensors, outputs;  // NAME=FILE.npy
+};
+int run_program(const CommonOptions& common, const ProgramOptions& options);
+
+}  // namespace codetta::cli
