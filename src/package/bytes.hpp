@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The byte form that packages and epilogue programs share: LEB128 integers, length-prefixed strings. Reading treats the bytes as
-// untrusted: the first problem is kept, every later read gives zero, and no count exceeds the bytes that are left.
+// The byte form that packages and epilogue programs share: LEB128 integers, length-prefixed strings. Reading treats the
+// bytes as untrusted: the first problem is kept, every later read gives zero, and no count exceeds the bytes that are
+// left.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,10 @@ namespace codetta::package {
 
 enum class CpuFamily : uint8_t {
   Packed,   // B packed in panels (once by kernel.pack, or per run), A streamed or packed; any shape
-  InPlace,  // A and B read where they lie: tiny shapes (<= 64), skinny M or N, GEMV; no packing, no scratch beyond the tile
-  Convert,  // operands converted while packing to the accumulator dtype: every dtype pair and layout; the floor that always exists
+  InPlace,  // A and B read where they lie: tiny shapes (<= 64), skinny M or N, GEMV; no packing, no scratch beyond the
+            // tile
+  Convert,  // operands converted while packing to the accumulator dtype: every dtype pair and layout; the floor that
+            // always exists
   Fused,    // whole kernel compiled with the epilogue in registers; a candidate that tuning may pick
 };
 
@@ -27,14 +29,15 @@ inline constexpr int32_t max_cache_block = 1 << 20, max_k_split = 256;
 struct CpuGemmConfig {
   CpuFamily family = CpuFamily::Packed;
   CpuIsa isa = CpuIsa::generic;
-  DType a_dtype = DType::f32;      // as stored
+  DType a_dtype = DType::f32;  // as stored
   DType b_dtype = DType::f32;
   DType accumulator = DType::f32;  // f32, f64 or i32
   int32_t mr = 6, nr = 64;         // register block: rows x columns
-  int32_t tile_rows = 48;          // rows of the L1 accumulator tile handed to the epilogue (multiple of mr, or any for InPlace)
-  int32_t tile_cols = 64;          // columns of that tile (multiple of nr)
+  int32_t tile_rows =
+      48;  // rows of the L1 accumulator tile handed to the epilogue (multiple of mr, or any for InPlace)
+  int32_t tile_cols = 64;                 // columns of that tile (multiple of nr)
   int32_t kc = 512, mc = 192, nc = 4096;  // cache blocking
-  int32_t k_split = 1;             // > 1: K is cut in this many fixed slices computed in parallel, summed in slice order
+  int32_t k_split = 1;  // > 1: K is cut in this many fixed slices computed in parallel, summed in slice order
   bool pack_a = false;
 
   bool operator==(const CpuGemmConfig&) const = default;

@@ -13,7 +13,8 @@ using MaybeText = std::optional<std::string>;
 
 MaybeText defect_of_argument(const Argument& argument) {
   if (!types::is_valid(argument.dtype)) return "an argument has no dtype";
-  if (argument.is_scalar && (argument.is_output || !argument.shape.empty())) return "a scalar argument is an output or has dims";
+  if (argument.is_scalar && (argument.is_output || !argument.shape.empty()))
+    return "a scalar argument is an output or has dims";
   if (argument.shape.size() > static_cast<size_t>(max_rank)) return "an argument has too many dims";
   for (const Dim& dim : argument.shape) {
     if (dim.fault() != types::DimFault::none) return "an argument's size has no value";
@@ -32,8 +33,10 @@ MaybeText defect_of_terms(const Operand& operand) {
     col = col || term.axis == Axis::Col;
   }
   const Access affine_access = row && col ? Access::Full : col ? Access::Row : row ? Access::Column : Access::Scalar;
-  if (operand.access != (affine ? affine_access : Access::Indexed)) return "an operand's access contradicts its index terms";
-  if (operand.unit_stride && operand.access != Access::Full && operand.access != Access::Row) return "an operand without columns has unit stride";
+  if (operand.access != (affine ? affine_access : Access::Indexed))
+    return "an operand's access contradicts its index terms";
+  if (operand.unit_stride && operand.access != Access::Full && operand.access != Access::Row)
+    return "an operand without columns has unit stride";
   for (const auto& [dim, start] : operand.offsets) {
     if (dim >= max_rank || start.fault() != types::DimFault::none) return "an operand's offset is out of range";
   }
@@ -41,7 +44,8 @@ MaybeText defect_of_terms(const Operand& operand) {
 }
 
 MaybeText defect_of_operand(const EpilogueProgram& program, const Operand& operand) {
-  if (operand.argument >= program.arguments.size()) return fmt::format("an operand reads argument {} of {}", operand.argument, program.arguments.size());
+  if (operand.argument >= program.arguments.size())
+    return fmt::format("an operand reads argument {} of {}", operand.argument, program.arguments.size());
   const Argument& argument = program.arguments[operand.argument];
   if (argument.is_scalar) return "an operand is a scalar argument";
   if (argument.dtype != operand.dtype) return "an operand has another dtype than its argument";
@@ -52,7 +56,8 @@ MaybeText defect_of_operand(const EpilogueProgram& program, const Operand& opera
 MaybeText defect_of_reduction(const EpilogueProgram& program, const Reduction& reduction) {
   if (reduction.phase >= program.phases.size()) return "a reduction belongs to no phase";
   const auto& insts = program.phases[reduction.phase].insts;
-  if (reduction.value >= insts.size() || insts[reduction.value].type != reduction.type) return "a reduction has no value of its type";
+  if (reduction.value >= insts.size() || insts[reduction.value].type != reduction.type)
+    return "a reduction has no value of its type";
   if (types::is_bool(reduction.type)) return "a reduction of booleans";
   if (reduction.parts < 1) return "a reduction has no parts";
   const bool real = reduction.mean || reduction.kind == ReduceKind::LogSumExp;
@@ -88,7 +93,8 @@ MaybeText defect_of_op(const Phase& phase, const Inst& inst) {
     case OpRule::arith:
     case OpRule::real:
       fits = plain && !types::is_bool(inst.type) && (info.rule == OpRule::arith || types::is_float(inst.type));
-      for (size_t i = 0; i < arity; ++i) fits = fits && in(i) == (inst.op == Op::dropout && i >= 2 ? DType::i64 : inst.type);
+      for (size_t i = 0; i < arity; ++i)
+        fits = fits && in(i) == (inst.op == Op::dropout && i >= 2 ? DType::i64 : inst.type);
       break;
     case OpRule::compare:
       fits = types::is_bool(inst.type) && in(0) == inst.aux && in(1) == inst.aux;
@@ -113,10 +119,12 @@ MaybeText defect_of_op(const Phase& phase, const Inst& inst) {
 MaybeText defect_of_inst(const EpilogueProgram& program, uint32_t p, size_t at) {
   const Phase& phase = program.phases[p];
   const Inst& inst = phase.insts[at];
-  if (!types::is_valid(inst.type) || !types::is_valid(inst.aux) || types::compute_dtype(inst.type) != inst.type) return "a value has no compute dtype";
+  if (!types::is_valid(inst.type) || !types::is_valid(inst.aux) || types::compute_dtype(inst.type) != inst.type)
+    return "a value has no compute dtype";
   if (inst.arity > 4) return "an instruction has too many operands";
   for (size_t i = 0; i < 4; ++i) {
-    if (i < inst.arity ? inst.in[i] >= at : inst.in[i] != 0) return fmt::format("v{} uses a value that does not come before it", at);
+    if (i < inst.arity ? inst.in[i] >= at : inst.in[i] != 0)
+      return fmt::format("v{} uses a value that does not come before it", at);
   }
   if (inst.kind == Inst::Kind::Op) {
     if (inst.index != 0 || inst.bits != 0) return "an op has a stray field";
@@ -124,18 +132,22 @@ MaybeText defect_of_inst(const EpilogueProgram& program, uint32_t p, size_t at) 
   }
   if (inst.op != Op::input || inst.arity != 0 || inst.aux != inst.type) return "a value has a stray field";
   if (inst.kind != Inst::Kind::Literal && inst.bits != 0) return "a value has stray bits";
-  const auto out_of_range = [&](const char* what) { return fmt::format("v{} reads {} {}, which is not there", at, what, inst.index); };
+  const auto out_of_range = [&](const char* what) {
+    return fmt::format("v{} reads {} {}, which is not there", at, what, inst.index);
+  };
   switch (inst.kind) {
     case Inst::Kind::Accumulator:
       if (inst.index >= static_cast<uint32_t>(program.split.ways)) return out_of_range("part");
       if (inst.type != program.accumulator) return "the accumulator has another dtype";
       break;
     case Inst::Kind::Load:
-      if (inst.index >= program.operands.size() || program.operands[inst.index].is_store) return out_of_range("operand");
+      if (inst.index >= program.operands.size() || program.operands[inst.index].is_store)
+        return out_of_range("operand");
       if (inst.type != types::compute_dtype(program.operands[inst.index].dtype)) return "a load has the wrong type";
       break;
     case Inst::Kind::Scalar:
-      if (inst.index >= program.arguments.size() || !program.arguments[inst.index].is_scalar) return out_of_range("scalar");
+      if (inst.index >= program.arguments.size() || !program.arguments[inst.index].is_scalar)
+        return out_of_range("scalar");
       if (inst.type != types::compute_dtype(program.arguments[inst.index].dtype)) return "a scalar has the wrong type";
       break;
     case Inst::Kind::Literal:
@@ -146,7 +158,8 @@ MaybeText defect_of_inst(const EpilogueProgram& program, uint32_t p, size_t at) 
       const Reduction& reduction = program.reductions[inst.index];
       if (reduction.phase >= p) return fmt::format("phase {} reads a reduction of phase {}", p, reduction.phase);
       if (reduction.type != inst.type) return "a reduction's result has another type";
-      if (reduction.axis != ReduceAxis::Row && phase.scope != Scope::Whole) return "a phase reads what is not finished at its scope";
+      if (reduction.axis != ReduceAxis::Row && phase.scope != Scope::Whole)
+        return "a phase reads what is not finished at its scope";
       break;
     }
     case Inst::Kind::Extent:
@@ -169,7 +182,8 @@ MaybeText defect_of_phase(const EpilogueProgram& program, uint32_t p) {
   }
   if (reads != phase.reads_accumulator) return fmt::format("phase {} is wrong about reading the accumulator", p);
   for (const Store& store : phase.stores) {
-    if (store.operand >= program.operands.size() || !program.operands[store.operand].is_store) return "a store writes to no output";
+    if (store.operand >= program.operands.size() || !program.operands[store.operand].is_store)
+      return "a store writes to no output";
     if (store.value >= phase.insts.size()) return "a store has no value";
   }
   return std::nullopt;
@@ -179,10 +193,12 @@ MaybeText defect_of_phase(const EpilogueProgram& program, uint32_t p) {
 
 std::optional<std::string> find_defect(const EpilogueProgram& program) {
   const DType accumulator = program.accumulator;
-  if (accumulator != DType::f32 && accumulator != DType::f64 && accumulator != DType::i32 && accumulator != DType::i64) {
+  if (accumulator != DType::f32 && accumulator != DType::f64 && accumulator != DType::i32 &&
+      accumulator != DType::i64) {
     return "the accumulator has no accumulator dtype";
   }
-  if (program.split.ways < 1 || program.split.ways > max_split_ways) return fmt::format("the columns are split in {} parts", program.split.ways);
+  if (program.split.ways < 1 || program.split.ways > max_split_ways)
+    return fmt::format("the columns are split in {} parts", program.split.ways);
   const auto chunk = program.split.chunk.as_constant();
   if (program.split.chunk.fault() != types::DimFault::none) return "a split's chunk has no value";
   if (program.split.ways == 1 ? chunk != 0 : chunk && *chunk < 1) return "a split has the wrong chunk";

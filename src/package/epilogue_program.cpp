@@ -152,7 +152,8 @@ EpilogueProgram read_program(ByteReader& in) {
     argument.shape = read_shape(in);
     program.arguments.push_back(std::move(argument));
   }
-  for (size_t n = in.count(max_items, "number of operands"); n > 0 && in.ok(); --n) program.operands.push_back(read_operand(in));
+  for (size_t n = in.count(max_items, "number of operands"); n > 0 && in.ok(); --n)
+    program.operands.push_back(read_operand(in));
   for (size_t n = in.count(max_items, "number of reductions"); n > 0 && in.ok(); --n) {
     Reduction reduction;
     reduction.kind = in.choice<ReduceKind>(4, "reduction");
@@ -168,7 +169,8 @@ EpilogueProgram read_program(ByteReader& in) {
     Phase phase;
     phase.scope = in.choice<Scope>(3, "scope");
     phase.reads_accumulator = in.flag();
-    for (size_t i = in.count(max_items, "number of instructions"); i > 0 && in.ok(); --i) phase.insts.push_back(read_inst(in));
+    for (size_t i = in.count(max_items, "number of instructions"); i > 0 && in.ok(); --i)
+      phase.insts.push_back(read_inst(in));
     for (size_t i = in.count(max_items, "number of stores"); i > 0 && in.ok(); --i) {
       Store store;
       store.operand = in.index("operand");

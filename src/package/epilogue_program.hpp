@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // EpilogueProgram: what every back end lowers from and what the tape interpreter runs. Plain serializable data, no IR.
 //
-// It describes the work at one element of the *root space* [batches, rows, cols]: the accumulator's space [batch, M, N], or,
-// when the epilogue splits the accumulator's columns in `split.ways` parts, [batch, M, N / ways]. Instructions are SSA in
-// execution order, grouped in phases: phase p may use the results of reductions computed in phases before p. Later phases
-// recompute what they need, so each phase is a straight line on its own (ValueIds are local to their phase).
+// It describes the work at one element of the *root space* [batches, rows, cols]: the accumulator's space [batch, M,
+// N], or, when the epilogue splits the accumulator's columns in `split.ways` parts, [batch, M, N / ways]. Instructions
+// are SSA in execution order, grouped in phases: phase p may use the results of reductions computed in phases before p.
+// Later phases recompute what they need, so each phase is a straight line on its own (ValueIds are local to their
+// phase).
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ enum class Axis : uint8_t { Batch, Row, Col };
 inline constexpr size_t max_index_terms = 8;   // of an operand; device/cpu/abi.h has as many strides
 inline constexpr int32_t max_split_ways = 64;  // parts that the columns may be split in
 
-// index = ((axis / div) % mod), mod == 0 meaning no modulus; its stride is `scale` * (stride of tensor dim `dim`), dims counted
-// from the last (0 = last), so that a [N] and a [1, N] tensor are the same operand.
+// index = ((axis / div) % mod), mod == 0 meaning no modulus; its stride is `scale` * (stride of tensor dim `dim`), dims
+// counted from the last (0 = last), so that a [N] and a [1, N] tensor are the same operand.
 struct IndexTerm {
   Axis axis = Axis::Row;
   int64_t div = 1, mod = 0;
@@ -50,15 +51,15 @@ struct Operand {
   uint32_t argument = 0;  // index into arguments
   DType dtype = DType::f32;
   Access access = Access::Full;
-  bool unit_stride = true;  // consecutive columns are consecutive in memory (Full and Row); a guard of the package
-  std::vector<IndexTerm> terms;                    // at most max_index_terms; for the affine accesses div = 1, mod = 0
-  std::vector<std::pair<uint8_t, Dim>> offsets;    // constant start: sum of count * stride(dim)
+  bool unit_stride = true;       // consecutive columns are consecutive in memory (Full and Row); a guard of the package
+  std::vector<IndexTerm> terms;  // at most max_index_terms; for the affine accesses div = 1, mod = 0
+  std::vector<std::pair<uint8_t, Dim>> offsets;  // constant start: sum of count * stride(dim)
   bool is_store = false;
   bool operator==(const Operand&) const = default;
 };
 
 struct Argument {
-  std::string name;       // as in the user's text; appears only in manifests and messages
+  std::string name;  // as in the user's text; appears only in manifests and messages
   DType dtype = DType::f32;
   bool is_scalar = false;  // host value, passed by value in its compute dtype
   bool is_output = false;
@@ -76,23 +77,27 @@ struct Inst {
     Literal,      // `bits` = value in `type` (f32 bits in the low half, f64 bits, or the integer two's complement)
     Result,       // `index` = reduction of an earlier phase; access follows from its axis
     Extent,       // i64; `index` = 0 batches, 1 rows, 2 columns of the root space
-    RowIndex, ColIndex, BatchIndex,  // root coordinates, i64
+    RowIndex,
+    ColIndex,
+    BatchIndex,  // root coordinates, i64
   };
   Kind kind = Kind::Op;
   Op op = Op::input;
   DType type = DType::f32;
-  // Op::cast: convert to aux, then widen to `type` (so a narrow aux rounds). Comparisons: what is compared, the dtype of both
-  // operands. Everything else: `type`, which the operands have, too (where's condition is bool; dropout: below).
+  // Op::cast: convert to aux, then widen to `type` (so a narrow aux rounds). Comparisons: what is compared, the dtype
+  // of both operands. Everything else: `type`, which the operands have, too (where's condition is bool; dropout:
+  // below).
   DType aux = DType::f32;
-  uint32_t in[4] = {0, 0, 0, 0};  // dropout: x, p (rounded to f32, in `type`), seed (i64), row-major index of the element (i64)
+  uint32_t in[4] = {0, 0, 0,
+                    0};  // dropout: x, p (rounded to f32, in `type`), seed (i64), row-major index of the element (i64)
   uint8_t arity = 0;
   uint32_t index = 0;
   uint64_t bits = 0;
   bool operator==(const Inst&) const = default;
 };
 
-// Stores whose operand is not Full write each element once: Column by the tiles with tile_col 0, Row by those with tile_row 0
-// (of the batch item; of batch item 0 where the batch stride is 0), Scalar by tile (0, 0).
+// Stores whose operand is not Full write each element once: Column by the tiles with tile_col 0, Row by those with
+// tile_row 0 (of the batch item; of batch item 0 where the batch stride is 0), Scalar by tile (0, 0).
 struct Store {
   uint32_t operand = 0;  // is_store
   uint32_t value = 0;    // value id in its phase; converted to the operand's dtype with one rounding
@@ -105,11 +110,11 @@ enum class ReduceAxis : uint8_t { Row, Column, All };  // Row: over the columns 
 struct Reduction {
   ReduceKind kind = ReduceKind::Sum;
   ReduceAxis axis = ReduceAxis::Row;
-  bool mean = false;       // divide the final sum by the number of root elements reduced times `parts`
-  int32_t parts = 1;       // values of one root element that were combined before reducing (parts of a split)
+  bool mean = false;        // divide the final sum by the number of root elements reduced times `parts`
+  int32_t parts = 1;        // values of one root element that were combined before reducing (parts of a split)
   DType type = DType::f32;  // compute dtype of value and result
   uint32_t phase = 0;
-  uint32_t value = 0;      // value id in that phase
+  uint32_t value = 0;  // value id in that phase
   bool operator==(const Reduction&) const = default;
 };
 
@@ -132,7 +137,8 @@ struct Phase {
 
 struct Split {
   int32_t ways = 1;
-  Dim chunk = Dim::constant(0);  // columns per chunk: part j of root column c is (c / chunk) * chunk * ways + j * chunk + c % chunk
+  Dim chunk = Dim::constant(
+      0);  // columns per chunk: part j of root column c is (c / chunk) * chunk * ways + j * chunk + c % chunk
   bool interleaved() const { return ways > 1 && chunk == Dim::constant(1); }
   bool operator==(const Split&) const = default;
 };
@@ -140,10 +146,10 @@ struct Split {
 struct EpilogueProgram {
   DType accumulator = DType::f32;
   Split split;
-  std::vector<Argument> arguments;   // epilogue parameters after accum, then outputs, in the order of the text
+  std::vector<Argument> arguments;  // epilogue parameters after accum, then outputs, in the order of the text
   std::vector<Operand> operands;
   std::vector<Reduction> reductions;
-  std::vector<Phase> phases;         // at least one
+  std::vector<Phase> phases;  // at least one
   bool operator==(const EpilogueProgram&) const = default;
 
   // Flat, versioned, canonical bytes: equal programs give equal bytes. decode() checks everything (untrusted input).
@@ -153,7 +159,8 @@ struct EpilogueProgram {
   [[nodiscard]] std::string to_string() const;
 };
 
-// What is wrong with a program, if anything: ids, arities, types, order of phases. Every consumer may rely on what it checks.
+// What is wrong with a program, if anything: ids, arities, types, order of phases. Every consumer may rely on what it
+// checks.
 std::optional<std::string> find_defect(const EpilogueProgram& program);
 // The lines of to_string() for one instruction ("v3:f32 = relu v2"), store ("store D[full, unit] = v3") and reduction
 // ("reduce row sum v2 -> r0").

@@ -24,17 +24,21 @@ std::string text_of(const IndexTerm& term) {
   std::string text(name_of(term.axis));
   if (term.div != 1) text += fmt::format(" // {}", term.div);
   if (term.mod != 0) text += fmt::format(" % {}", term.mod);
-  if (!(term.scale == Dim::constant(1))) text = fmt::format("{} * ({})", term.scale.to_string(), text);
+  if (!(term.scale == Dim::constant(1))) {
+    if (term.div != 1 || term.mod != 0) text = "(" + text + ")";
+    text = fmt::format("{} * {}", term.scale.to_string(), text);
+  }
   return text + fmt::format(" in dim {}", -1 - static_cast<int>(term.dim));
 }
 
 std::string text_of(const EpilogueProgram& program, const Operand& operand) {
   std::string text = fmt::format("{}[{}", program.arguments[operand.argument].name, name_of(operand.access));
   if (operand.unit_stride) text += ", unit";
-  if (operand.access == Access::Indexed) {
-    for (const IndexTerm& term : operand.terms) text += ", " + text_of(term);
+  for (const IndexTerm& term : operand.terms) {
+    if (operand.access == Access::Indexed || !(term.scale == Dim::constant(1))) text += ", " + text_of(term);
   }
-  for (const auto& [dim, start] : operand.offsets) text += fmt::format(", {} in dim {}", start.to_string(), -1 - static_cast<int>(dim));
+  for (const auto& [dim, start] : operand.offsets)
+    text += fmt::format(", {} in dim {}", start.to_string(), -1 - static_cast<int>(dim));
   return text + "]";
 }
 
@@ -53,7 +57,8 @@ std::string text_of_shape(const Argument& argument) {
   if (argument.is_scalar) return fmt::format("{} scalar", dtype_name(argument.dtype));
   std::vector<std::string> sizes;
   for (const Dim& dim : argument.shape) sizes.push_back(dim.to_string());
-  return fmt::format("{}[{}]{}", dtype_name(argument.dtype), fmt::join(sizes, ", "), argument.is_output ? " output" : "");
+  return fmt::format("{}[{}]{}", dtype_name(argument.dtype), fmt::join(sizes, ", "),
+                     argument.is_output ? " output" : "");
 }
 
 }  // namespace
@@ -110,8 +115,8 @@ std::string line_of(const EpilogueProgram& program, const Store& store) {
 
 std::string line_of(const EpilogueProgram& program, size_t index) {
   const Reduction& reduction = program.reductions[index];
-  std::string line = fmt::format("reduce {} {} v{} -> r{}", name_of(reduction.axis), reduction.mean ? "mean" : name_of(reduction.kind),
-                                 reduction.value, index);
+  std::string line = fmt::format("reduce {} {} v{} -> r{}", name_of(reduction.axis),
+                                 reduction.mean ? "mean" : name_of(reduction.kind), reduction.value, index);
   if (reduction.parts > 1) line += fmt::format(" ({} values each)", reduction.parts);
   return line;
 }
@@ -119,7 +124,8 @@ std::string line_of(const EpilogueProgram& program, size_t index) {
 std::string EpilogueProgram::to_string() const {
   std::string text = fmt::format("accumulator {}\n", dtype_name(accumulator));
   if (split.ways > 1) text += fmt::format("split columns in {} by chunks of {}\n", split.ways, split.chunk.to_string());
-  for (const Argument& argument : arguments) text += fmt::format("argument {}: {}\n", argument.name, text_of_shape(argument));
+  for (const Argument& argument : arguments)
+    text += fmt::format("argument {}: {}\n", argument.name, text_of_shape(argument));
   for (size_t p = 0; p < phases.size(); ++p) {
     const Phase& phase = phases[p];
     text += fmt::format("phase {}: {}{}\n", p, name_of(phase.scope), phase.reads_accumulator ? "" : ", no accumulator");

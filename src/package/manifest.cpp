@@ -25,7 +25,8 @@ Json json_of(const Dim& dim) { return json_of(std::vector<Dim>{dim})[0]; }
 
 Json json_of(const Buffer& buffer) {
   constexpr const char* roles[] = {"argument", "output", "temporary", "constant"};
-  Json json{{"name", buffer.name}, {"role", roles[static_cast<size_t>(buffer.role)]}, {"dtype", dtype_name(buffer.dtype)}};
+  Json json{
+      {"name", buffer.name}, {"role", roles[static_cast<size_t>(buffer.role)]}, {"dtype", dtype_name(buffer.dtype)}};
   if (buffer.is_scalar) {
     json["scalar"] = true;
   } else {
@@ -53,21 +54,32 @@ Json json_of(const CpuGemmConfig& config) {
 }
 
 Json json_of(const Kernel& kernel) {
-  return {{"name", kernel.name},   {"config", json_of(kernel.config)},         {"epilogue", kernel.epilogue.to_string()},
-          {"symbol", kernel.symbol}, {"source_bytes", kernel.source.size()}, {"binary_bytes", kernel.binary.size()},
-          {"gcc_flags", kernel.gcc_flags}, {"clang_flags", kernel.clang_flags}};
+  return {{"name", kernel.name},
+          {"config", json_of(kernel.config)},
+          {"epilogue", kernel.epilogue.to_string()},
+          {"symbol", kernel.symbol},
+          {"source_bytes", kernel.source.size()},
+          {"binary_bytes", kernel.binary.size()},
+          {"gcc_flags", kernel.gcc_flags},
+          {"clang_flags", kernel.clang_flags}};
 }
 
 struct StepJson {
   const Package& package;
-  Json buffer(uint32_t index) const { return index < package.buffers.size() ? Json(package.buffers[index].name) : Json(index); }
+  Json buffer(uint32_t index) const {
+    return index < package.buffers.size() ? Json(package.buffers[index].name) : Json(index);
+  }
 
   Json operator()(const DefineSymbol& step) const {
     return {{"step", "define_symbol"}, {"symbol", step.symbol}, {"buffer", buffer(step.buffer)}, {"dim", step.dim}};
   }
   Json operator()(const Check& step) const {
     if (const auto* equal = std::get_if<EqualGuard>(&step.guard)) {
-      return {{"step", "check"}, {"guard", "equal"}, {"left", json_of(equal->left)}, {"right", json_of(equal->right)}, {"why", equal->why}};
+      return {{"step", "check"},
+              {"guard", "equal"},
+              {"left", json_of(equal->left)},
+              {"right", json_of(equal->right)},
+              {"why", equal->why}};
     }
     if (const auto* unit = std::get_if<UnitStrideGuard>(&step.guard)) {
       return {{"step", "check"}, {"guard", "unit_stride"}, {"buffer", buffer(unit->buffer)}};
@@ -79,22 +91,25 @@ struct StepJson {
             {"other", buffer(overlap.other)},
             {"in_place_ok", overlap.in_place_ok}};
   }
-  Json operator()(const Allocate& step) const { return {{"step", "allocate"}, {"buffer", buffer(step.buffer)}, {"offset", json_of(step.offset)}}; }
+  Json operator()(const Allocate& step) const {
+    return {{"step", "allocate"}, {"buffer", buffer(step.buffer)}, {"offset", json_of(step.offset)}};
+  }
   Json operator()(const Free& step) const { return {{"step", "free"}, {"buffer", buffer(step.buffer)}}; }
   Json operator()(const LaunchKernel& step) const {
     Json arguments = Json::array();
     for (uint32_t argument : step.arguments) arguments.push_back(buffer(argument));
-    return {{"step", "launch_kernel"},
-            {"kernel", step.kernel < package.kernels.size() ? Json(package.kernels[step.kernel].name) : Json(step.kernel)},
-            {"a", buffer(step.a)},
-            {"b", buffer(step.b)},
-            {"a_transposed", step.a_transposed},
-            {"b_transposed", step.b_transposed},
-            {"batch", json_of(step.batch)},
-            {"m", json_of(step.m)},
-            {"n", json_of(step.n)},
-            {"k", json_of(step.k)},
-            {"arguments", std::move(arguments)}};
+    return {
+        {"step", "launch_kernel"},
+        {"kernel", step.kernel < package.kernels.size() ? Json(package.kernels[step.kernel].name) : Json(step.kernel)},
+        {"a", buffer(step.a)},
+        {"b", buffer(step.b)},
+        {"a_transposed", step.a_transposed},
+        {"b_transposed", step.b_transposed},
+        {"batch", json_of(step.batch)},
+        {"m", json_of(step.m)},
+        {"n", json_of(step.n)},
+        {"k", json_of(step.k)},
+        {"arguments", std::move(arguments)}};
   }
   Json operator()(const Comment& step) const { return {{"step", "comment"}, {"text", step.text}}; }
   Json operator()(const Return&) const { return {{"step", "return"}}; }

@@ -59,7 +59,9 @@ void write(ByteWriter& out, const CpuGemmConfig& config) {
   out.choice(config.family);
   out.choice(config.isa);
   for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
-  for (int32_t size : {config.mr, config.nr, config.tile_rows, config.tile_cols, config.kc, config.mc, config.nc, config.k_split}) out.integer(size);
+  for (int32_t size :
+       {config.mr, config.nr, config.tile_rows, config.tile_cols, config.kc, config.mc, config.nc, config.k_split})
+    out.integer(size);
   out.flag(config.pack_a);
 }
 
@@ -81,7 +83,8 @@ CpuGemmConfig read_config(ByteReader& in) {
   config.k_split = in.small(1, max_k_split, "k_split");
   config.pack_a = in.flag();
   const DType acc = config.accumulator;
-  if (in.ok() && acc != DType::f32 && acc != DType::f64 && acc != DType::i32) in.damage("a kernel accumulates in no accumulator dtype");
+  if (in.ok() && acc != DType::f32 && acc != DType::f64 && acc != DType::i32)
+    in.damage("a kernel accumulates in no accumulator dtype");
   return config;
 }
 
@@ -105,11 +108,13 @@ Kernel read_kernel(ByteReader& in) {
   kernel.epilogue = read_program(in);
   kernel.source = in.text(max_blob, "length of a source");
   for (auto* flags : {&kernel.gcc_flags, &kernel.clang_flags}) {
-    for (size_t n = in.count(4096, "number of flags"); n > 0 && in.ok(); --n) flags->push_back(in.text(max_name_bytes, "length of a flag"));
+    for (size_t n = in.count(4096, "number of flags"); n > 0 && in.ok(); --n)
+      flags->push_back(in.text(max_name_bytes, "length of a flag"));
   }
   kernel.symbol = in.text(max_name_bytes, "length of a symbol");
   kernel.binary = in.text(max_blob, "length of a binary");
-  if (in.ok() && kernel.config.accumulator != kernel.epilogue.accumulator) in.damage("a kernel and its epilogue accumulate in different types");
+  if (in.ok() && kernel.config.accumulator != kernel.epilogue.accumulator)
+    in.damage("a kernel and its epilogue accumulate in different types");
   return kernel;
 }
 
@@ -187,7 +192,8 @@ Step read_step(ByteReader& in) {
       step.a_transposed = in.flag();
       step.b_transposed = in.flag();
       for (Dim* dim : {&step.batch, &step.m, &step.n, &step.k}) *dim = in.dim();
-      for (size_t n = in.count(max_items, "number of arguments"); n > 0 && in.ok(); --n) step.arguments.push_back(in.index("buffer"));
+      for (size_t n = in.count(max_items, "number of arguments"); n > 0 && in.ok(); --n)
+        step.arguments.push_back(in.index("buffer"));
       return step;
     }
     case 5:
@@ -206,11 +212,16 @@ struct StepDefect {
   }
   bool operator()(const Check& step) const {
     if (const auto* unit = std::get_if<UnitStrideGuard>(&step.guard)) return !buffer(unit->buffer);
-    if (const auto* overlap = std::get_if<NoOverlapGuard>(&step.guard)) return !buffer(overlap->output) || !buffer(overlap->other);
+    if (const auto* overlap = std::get_if<NoOverlapGuard>(&step.guard))
+      return !buffer(overlap->output) || !buffer(overlap->other);
     return false;
   }
-  bool operator()(const Allocate& step) const { return !buffer(step.buffer) || package.buffers[step.buffer].role != Buffer::Role::Temporary; }
-  bool operator()(const Free& step) const { return !buffer(step.buffer) || package.buffers[step.buffer].role != Buffer::Role::Temporary; }
+  bool operator()(const Allocate& step) const {
+    return !buffer(step.buffer) || package.buffers[step.buffer].role != Buffer::Role::Temporary;
+  }
+  bool operator()(const Free& step) const {
+    return !buffer(step.buffer) || package.buffers[step.buffer].role != Buffer::Role::Temporary;
+  }
   bool operator()(const LaunchKernel& step) const {
     if (step.kernel >= package.kernels.size() || !buffer(step.a) || !buffer(step.b)) return true;
     const Kernel& kernel = package.kernels[step.kernel];
@@ -274,12 +285,15 @@ Result<Package> Package::decode(std::string_view bytes) {
   package.target.isa = in.choice<CpuIsa>(7, "instruction set");
   package.target.arch = in.text(max_name_bytes, "length of a name");
   package.build_id = in.text(max_name_bytes, "length of a name");
-  for (size_t n = in.count(max_items, "number of buffers"); n > 0 && in.ok(); --n) package.buffers.push_back(read_buffer(in));
-  for (size_t n = in.count(max_items, "number of kernels"); n > 0 && in.ok(); --n) package.kernels.push_back(read_kernel(in));
+  for (size_t n = in.count(max_items, "number of buffers"); n > 0 && in.ok(); --n)
+    package.buffers.push_back(read_buffer(in));
+  for (size_t n = in.count(max_items, "number of kernels"); n > 0 && in.ok(); --n)
+    package.kernels.push_back(read_kernel(in));
   for (size_t n = in.count(max_items, "number of steps"); n > 0 && in.ok(); --n) package.steps.push_back(read_step(in));
   if (in.ok() && in.left() != 0) in.damage(fmt::format("{} bytes follow the package", in.left()));
   for (size_t i = 0; i < package.steps.size() && in.ok(); ++i) {
-    if (std::visit(StepDefect{package}, package.steps[i])) in.damage(fmt::format("step {} does not fit the buffers and kernels", i));
+    if (std::visit(StepDefect{package}, package.steps[i]))
+      in.damage(fmt::format("step {} does not fit the buffers and kernels", i));
   }
   if (!in.ok()) return damaged(in.reason());
   return package;

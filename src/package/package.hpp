@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Package: everything that execution needs and nothing of the IR. The compiler fills it, the executor reads it; the cache and
-// ahead-of-time builds store it. Immutable once made; shared between threads.
+// Package: everything that execution needs and nothing of the IR. The compiler fills it, the executor reads it; the
+// cache and ahead-of-time builds store it. Immutable once made; shared between threads.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct Buffer {
   bool operator==(const Buffer&) const = default;
 };
 
-// Facts that the code relies on; checked at every run before anything is written. A failing guard is E0610 with the offending value.
+// Facts that the code relies on; checked at every run before anything is written. A failing guard is E0610 with the
+// offending value.
 struct EqualGuard {  // left == right
   Dim left, right;
   std::string why;
@@ -41,7 +42,8 @@ struct UnitStrideGuard {  // the buffer's last dim has stride 1 (or size <= 1)
   uint32_t buffer = 0;
   bool operator==(const UnitStrideGuard&) const = default;
 };
-struct NoOverlapGuard {  // the output shares no byte with the other buffer, unless they are the identical view and in_place_ok
+struct NoOverlapGuard {  // the output shares no byte with the other buffer, unless they are the identical view and
+                         // in_place_ok
   uint32_t output = 0, other = 0;
   bool in_place_ok = false;  // other is read only at the element written
   bool operator==(const NoOverlapGuard&) const = default;
@@ -50,18 +52,19 @@ using Guard = std::variant<EqualGuard, UnitStrideGuard, NoOverlapGuard>;
 
 // One kernel: a GEMM configuration, its epilogue as tape and as source, and the compiled binary if there is one.
 struct Kernel {
-  std::string name;         // codetta_<ops>_<8 hex>, stable
+  std::string name;  // codetta_<ops>_<8 hex>, stable
   CpuGemmConfig config;
   EpilogueProgram epilogue;
-  std::string source;       // complete emitted source; empty for an epilogue that the engine stores itself (plain D = accum)
+  std::string source;  // complete emitted source; empty for an epilogue that the engine stores itself (plain D = accum)
   std::vector<std::string> gcc_flags, clang_flags;  // for the source, by compiler
-  std::string symbol;       // entry point in the binary
-  std::string binary;       // shared object bytes; empty: the tape is interpreted
+  std::string symbol;                               // entry point in the binary
+  std::string binary;                               // shared object bytes; empty: the tape is interpreted
   bool operator==(const Kernel&) const = default;
 };
 
 // Host steps: a closed set, executed in order; every consumer handles every kind.
-struct DefineSymbol {  // symbol = size of dim `dim` of buffer `buffer`; checked against later definitions of the same symbol
+struct DefineSymbol {  // symbol = size of dim `dim` of buffer `buffer`; checked against later definitions of the same
+                       // symbol
   std::string symbol;
   uint32_t buffer = 0;
   int32_t dim = 0;
@@ -82,10 +85,10 @@ struct Free {
 };
 struct LaunchKernel {
   uint32_t kernel = 0;
-  uint32_t a = 0, b = 0;                 // buffers
+  uint32_t a = 0, b = 0;  // buffers
   bool a_transposed = false, b_transposed = false;
   Dim batch = Dim::constant(1), m = Dim::constant(0), n = Dim::constant(0), k = Dim::constant(0);
-  std::vector<uint32_t> arguments;       // buffer of each EpilogueProgram argument
+  std::vector<uint32_t> arguments;  // buffer of each EpilogueProgram argument
   bool operator==(const LaunchKernel&) const = default;
 };
 struct Comment {
@@ -103,10 +106,11 @@ struct Package {
   std::vector<Buffer> buffers;  // arguments in declared order, then outputs, then temporaries and constants
   std::vector<Kernel> kernels;
   std::vector<Step> steps;
-  std::string build_id;         // of the libcodetta that made it
+  std::string build_id;  // of the libcodetta that made it
   bool operator==(const Package&) const = default;
 
-  // Versioned file form; decode() treats the bytes as untrusted: sizes are checked before anything is allocated (E0520).
+  // Versioned file form; decode() treats the bytes as untrusted: sizes are checked before anything is allocated
+  // (E0520).
   [[nodiscard]] std::string encode() const;
   static Result<Package> decode(std::string_view bytes);
   // JSON for people and tools: buffers, kernels, steps; without binaries.

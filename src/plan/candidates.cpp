@@ -10,23 +10,28 @@
 
 namespace codetta::plan {
 
-Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target, const MachineFacts& machine) {
+Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target,
+                   const MachineFacts& machine) {
   Discovery discovery;
   const auto refuse_all = [&](diag::Code code, std::string text) {
     discovery.rejections.push_back({static_cast<uint16_t>(code), {}, std::move(text), {}});
     return std::move(discovery);
   };
   if (target.backend != Backend::cpu) {
-    return refuse_all(diag::Code::target_without_families, fmt::format("{} has no kernel families in this version; cpu has", target.to_string()));
+    return refuse_all(diag::Code::target_without_families,
+                      fmt::format("{} has no kernel families in this version; cpu has", target.to_string()));
   }
   if (shape.accumulator != DType::f32 && shape.accumulator != DType::f64 && shape.accumulator != DType::i32) {
-    return refuse_all(diag::Code::accumulator_unsupported, fmt::format("{} x {} accumulates in {}; CPU kernels accumulate in f32, f64 or i32",
-                                                                      dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
+    return refuse_all(diag::Code::accumulator_unsupported,
+                      fmt::format("{} x {} accumulates in {}; CPU kernels accumulate in f32, f64 or i32",
+                                  dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
   }
   MachineFacts facts = machine;
   facts.isa = target.isa;
   const codetta::cpu::MicroTable* table = codetta::cpu::micro_table(target.isa);
-  if (table == nullptr) table = codetta::cpu::micro_table(CpuIsa::generic);  // another architecture: its blocks are those of the generic kernels
+  if (table == nullptr)
+    table = codetta::cpu::micro_table(
+        CpuIsa::generic);  // another architecture: its blocks are those of the generic kernels
   for (const CpuFamilyInfo& family : cpu_families()) {
     FamilyProblem problem{epilogue, shape, facts, family, table};
     if (auto no = refuse(problem)) {
@@ -39,9 +44,12 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
       discovery.candidates.push_back(std::move(candidate));
     }
   }
-  std::stable_sort(discovery.candidates.begin(), discovery.candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return a.microseconds != b.microseconds ? a.microseconds < b.microseconds : a.name < b.name;
-  });
+  std::stable_sort(discovery.candidates.begin(), discovery.candidates.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     if (a.microseconds != b.microseconds) return a.microseconds < b.microseconds;
+                     if (a.config.family != b.config.family) return a.config.family < b.config.family;
+                     return a.name < b.name;
+                   });
   return discovery;
 }
 

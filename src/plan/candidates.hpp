@@ -45,11 +45,12 @@ struct Candidate {
 };
 
 struct Discovery {
-  std::vector<Candidate> candidates;  // best first; ties broken by name
+  std::vector<Candidate> candidates;  // best first; ties broken by family, then name
   std::vector<Rejection> rejections;  // in family order
 };
 
 // Every family answers: candidates or a reason. Deterministic.
-Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target, const MachineFacts& machine);
+Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target,
+                   const MachineFacts& machine);
 
 }  // namespace codetta::plan

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model. Each term is a time of its own; streaming B counts only where it takes longer than computing, because both
-// happen at once. Constants without a unit in their name are clocks or bytes per nanosecond.
+// The cost model. Each term is a time of its own; streaming B counts only where it takes longer than computing, because
+// both happen at once. Constants without a unit in their name are clocks or bytes per nanosecond.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ constexpr double block_efficiency = 0.985;  // of measured register blocks again
 constexpr double fma_latency = 4, loads_per_clock = 2;
 constexpr double tile_us = 0.05, launch_us = 0.15, fan_out_us = 3, slice_us = 0.5;
 constexpr double pack_rate = 12, transpose_rate = 5;  // bytes per nanosecond, read and written
-constexpr double least_parallel_work = 0.15e6;         // multiplications below which the pool is left alone
+constexpr double least_parallel_work = 0.15e6;        // multiplications below which the pool is left alone
 
 double level_rate(const MachineFacts& machine, double bytes) {
   if (bytes <= static_cast<double>(machine.l2) / 2) return machine.l2_rate;
@@ -86,9 +86,11 @@ double level_rate(const MachineFacts& machine, double bytes) {
 double bytes_of(DType dtype, double elements) { return static_cast<double>(types::byte_size(dtype)) * elements; }
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
-// Clocks of one k step of a block of r rows and v vectors: multiply-adds, loads, or the latency of too few accumulators.
+// Clocks of one k step of a block of r rows and v vectors: multiply-adds, loads, or the latency of too few
+// accumulators.
 double step_clocks(const FamilyProblem& p, double r, double v) {
-  if (p.set->padded) return 16 * ceil_div(r, 16) * v / (p.set->k_unit / p.set->group);  // tile registers: 16 clocks a tile product
+  if (p.set->padded)
+    return 16 * ceil_div(r, 16) * v / (p.set->k_unit / p.set->group);  // tile registers: 16 clocks a tile product
   return std::max({r * v / p.machine.fma_vectors_per_clock, (r + v) / loads_per_clock, fma_latency});
 }
 
@@ -123,18 +125,22 @@ struct Model {
       const double step = std::max(0.5, 5.0 / 8);
       clocks = batch * m * n * (ceil_div(k, p.set->lanes) * step + 4);
     }
-    note = fmt::format("{} vector steps of {} x {} at {} a clock", static_cast<int64_t>(batch * panels * steps_k() * ceil_div(std::max(m, 1.0), c.mr)), c.mr,
-                       c.nr, p.machine.fma_vectors_per_clock);
+    note = fmt::format("{} vector steps of {} x {} at {} a clock",
+                       static_cast<int64_t>(batch * panels * steps_k() * ceil_div(std::max(m, 1.0), c.mr)), c.mr, c.nr,
+                       p.machine.fma_vectors_per_clock);
     return clocks_to_us(clocks) / block_efficiency;
   }
   // B flows through the cores once per group of rows.
   [[nodiscard]] double stream_b_us(std::string& note) const {
     const bool one_b = p.shape.b_batch_stride == 0;
-    const double matrix = c.family == CpuFamily::Convert ? bytes_of(p.shape.accumulator, k * n) : bytes_of(p.shape.b, k * n);
-    const double passes = c.family == CpuFamily::InPlace ? ceil_div(m, c.tile_rows) : ceil_div(m, std::max(c.mc, c.tile_rows));
+    const double matrix =
+        c.family == CpuFamily::Convert ? bytes_of(p.shape.accumulator, k * n) : bytes_of(p.shape.b, k * n);
+    const double passes =
+        c.family == CpuFamily::InPlace ? ceil_div(m, c.tile_rows) : ceil_div(m, std::max(c.mc, c.tile_rows));
     const double total = matrix * batch * std::max(1.0, passes);
     const double rate = level_rate(p.machine, one_b ? matrix : matrix * batch);
-    note = fmt::format("{} bytes of B, {} times, at {} bytes/ns", static_cast<int64_t>(matrix * batch), static_cast<int64_t>(std::max(1.0, passes)), rate);
+    note = fmt::format("{} bytes of B, {} times, at {} bytes/ns", static_cast<int64_t>(matrix * batch),
+                       static_cast<int64_t>(std::max(1.0, passes)), rate);
     return total / rate / 1000;
   }
   [[nodiscard]] double pack_b_us(std::string& note) const {
@@ -148,7 +154,8 @@ struct Model {
   }
   [[nodiscard]] double pack_a_us(std::string& note) const {
     const bool rows = p.shape.a_k_stride == 1 || k <= 1;
-    const bool widens = types::byte_size(p.shape.a) != types::byte_size(p.shape.accumulator) && (c.family == CpuFamily::Convert || c.family == CpuFamily::InPlace);
+    const bool widens = types::byte_size(p.shape.a) != types::byte_size(p.shape.accumulator) &&
+                        (c.family == CpuFamily::Convert || c.family == CpuFamily::InPlace);
     if (rows && !c.pack_a && !widens && !p.set->padded) return 0;
     const double in = bytes_of(p.shape.a, m * k * batch);
     const double out = widens ? bytes_of(p.shape.accumulator, m * k * batch) : in;
@@ -170,23 +177,27 @@ struct Model {
       double vector = phase.reads_accumulator ? 2.0 * p.epilogue.split.ways : 0;  // accumulators pass through L1
       for (const package::Inst& inst : phase.insts) {
         if (inst.kind == package::Inst::Kind::Op) vector += vector_clocks(inst.op, inst.type);
-        if (inst.kind == package::Inst::Kind::Load) vector += access_clocks(p.epilogue.operands[inst.index], bytes, elements);
+        if (inst.kind == package::Inst::Kind::Load)
+          vector += access_clocks(p.epilogue.operands[inst.index], bytes, elements);
       }
-      for (const package::Store& store : phase.stores) vector += access_clocks(p.epilogue.operands[store.operand], bytes, elements);
+      for (const package::Store& store : phase.stores)
+        vector += access_clocks(p.epilogue.operands[store.operand], bytes, elements);
       clocks += vector;
     }
     clocks += 2.0 * static_cast<double>(p.epilogue.reductions.size());
     const double lanes = std::max(1.0, static_cast<double>(p.set->lanes));
     all_clocks = clocks * elements / lanes;
     const double rate = level_rate(p.machine, bytes);
-    note = fmt::format("{:.0f} clocks a vector of {} elements, {} bytes at {} bytes/ns", clocks, lanes, static_cast<int64_t>(bytes), rate);
+    note = fmt::format("{:.0f} clocks a vector of {} elements, {} bytes at {} bytes/ns", clocks, lanes,
+                       static_cast<int64_t>(bytes), rate);
     return clocks_to_us(all_clocks) + bytes / rate / 1000;
   }
   static double access_clocks(const package::Operand& operand, double& bytes, double elements) {
     const bool full = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
     if (full) bytes += bytes_of(operand.dtype, elements) * (operand.is_store ? 2 : 1);  // a store reads the line first
     if (operand.access == package::Access::Indexed || (full && !operand.unit_stride)) return 16;  // element by element
-    if (operand.access == package::Access::Column || operand.access == package::Access::Scalar) return operand.is_store ? 0 : 0.2;
+    if (operand.access == package::Access::Column || operand.access == package::Access::Scalar)
+      return operand.is_store ? 0 : 0.2;
     return types::byte_size(operand.dtype) < 4 ? 2 : 1;
   }
   // Phases that come back to accumulators make the engine keep them.
@@ -204,11 +215,15 @@ struct Model {
     return moved / level_rate(p.machine, bytes) / 1000;
   }
   [[nodiscard]] double overhead_us(std::string& note) const {
-    note = fmt::format("{} tiles of {} x {} on {} thread{}", static_cast<int64_t>(tiles), c.tile_rows, c.tile_cols, threads, threads == 1 ? "" : "s");
+    note = fmt::format("{} tiles of {} x {} on {} thread{}", static_cast<int64_t>(tiles), c.tile_rows, c.tile_cols,
+                       threads, threads == 1 ? "" : "s");
     double us = launch_us + tiles * tile_us / threads;
-    if (c.family == CpuFamily::InPlace && !p.dots) us += clocks_to_us(batch * ceil_div(n, c.nr) * ceil_div(m, c.mr) * 4);
+    if (c.family == CpuFamily::InPlace && !p.dots)
+      us += clocks_to_us(batch * ceil_div(n, c.nr) * ceil_div(m, c.mr) * 4);
     if (threads > 1) us += fan_out_us;
-    if (c.k_split > 1) us += slice_us * c.k_split + bytes_of(p.shape.accumulator, 2 * m * n * batch * c.k_split) / p.machine.l3_rate / threads / 1000;
+    if (c.k_split > 1)
+      us += slice_us * c.k_split +
+            bytes_of(p.shape.accumulator, 2 * m * n * batch * c.k_split) / p.machine.l3_rate / threads / 1000;
     return us;
   }
 };

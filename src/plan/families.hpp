@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What discovery is made of: the CPU families as data, their configurations for a problem, and the cost of one configuration.
+// What discovery is made of: the CPU families as data, their configurations for a problem, and the cost of one
+// configuration.
 #pragma once
 
 #include <optional>
@@ -19,14 +20,14 @@ using package::CpuGemmConfig;
 // The limits of a family; what is not limited has the largest value.
 struct CpuFamilyInfo {
   CpuFamily family;
-  std::string_view name;      // as in kernel names
-  int64_t skinny_rows;        // takes any problem of at most so many rows ...
-  int64_t skinny_cols;        // ... or columns,
-  int64_t small_work;         // ... or of at most so many multiplications in one batch item
-  int64_t transposed_a_bytes; // of A that it brings into rows when A is not stored so
+  std::string_view name;       // as in kernel names
+  int64_t skinny_rows;         // takes any problem of at most so many rows ...
+  int64_t skinny_cols;         // ... or columns,
+  int64_t small_work;          // ... or of at most so many multiplications in one batch item
+  int64_t transposed_a_bytes;  // of A that it brings into rows when A is not stored so
   bool reads_packed_b;
-  bool result_values;         // reductions may be used as values of the same epilogue
-  bool emitted;               // the emitter makes kernels of this family
+  bool result_values;  // reductions may be used as values of the same epilogue
+  bool emitted;        // the emitter makes kernels of this family
 };
 std::span<const CpuFamilyInfo> cpu_families();
 

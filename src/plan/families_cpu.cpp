@@ -31,13 +31,16 @@ bool is_narrow_integer(DType d) { return is_byte(d) || d == DType::i16 || d == D
 // The product that multiplies the operands as they are stored.
 std::optional<Product> native_product(const GemmShape& shape) {
   const DType a = shape.a, b = shape.b;
-  if (shape.accumulator == DType::f64) return a == DType::f64 && b == DType::f64 ? std::optional(Product::f64) : std::nullopt;
+  if (shape.accumulator == DType::f64)
+    return a == DType::f64 && b == DType::f64 ? std::optional(Product::f64) : std::nullopt;
   if (shape.accumulator == DType::f32) {
     if (a == DType::f32 && b == DType::f32) return Product::f32;
     if (a == DType::bf16 && b == DType::bf16) return Product::bf16;
     return std::nullopt;
   }
-  if (is_byte(a) && is_byte(b)) return b == DType::i8 ? (a == DType::i8 ? Product::s8s8 : Product::u8s8) : (a == DType::i8 ? Product::s8u8 : Product::u8u8);
+  if (is_byte(a) && is_byte(b))
+    return b == DType::i8 ? (a == DType::i8 ? Product::s8s8 : Product::u8s8)
+                          : (a == DType::i8 ? Product::s8u8 : Product::u8u8);
   if (a == DType::i16 && b == DType::i16) return Product::int16;
   if ((a == DType::i32 || a == DType::u32) && (b == DType::i32 || b == DType::u32)) return Product::int32;
   return std::nullopt;
@@ -65,7 +68,8 @@ std::optional<Source> in_place_source(const GemmShape& shape) {
 }
 
 std::string_view product_name(Product product) {
-  constexpr std::string_view names[] = {"f32", "f64", "i32", "i16 pair", "bf16 pair", "u8 x i8", "i8 x i8", "u8 x u8", "i8 x u8"};
+  constexpr std::string_view names[] = {"f32",     "f64",     "i32",     "i16 pair", "bf16 pair",
+                                        "u8 x i8", "i8 x i8", "u8 x u8", "i8 x u8"};
   return names[static_cast<size_t>(product)];
 }
 
@@ -79,24 +83,29 @@ std::optional<Rejection> refuse_dtypes(FamilyProblem& p) {
   if (p.family.family == CpuFamily::InPlace) {
     const auto source = in_place_source(shape);
     if (!source) {
-      return rejection(p, diag::Code::family_dtypes, fmt::format("B is {}, which is read in place only by way of packing when it accumulates in {}",
-                                                                 dtype_name(shape.b), dtype_name(shape.accumulator)));
+      return rejection(p, diag::Code::family_dtypes,
+                       fmt::format("B is {}, which is read in place only by way of packing when it accumulates in {}",
+                                   dtype_name(shape.b), dtype_name(shape.accumulator)));
     }
-    p.product = shape.accumulator == DType::f64 ? Product::f64 : shape.accumulator == DType::f32 ? Product::f32 : Product::int32;
+    p.product = shape.accumulator == DType::f64   ? Product::f64
+                : shape.accumulator == DType::f32 ? Product::f32
+                                                  : Product::int32;
     p.set = &p.table->in_place[static_cast<size_t>(*source)];
     return std::nullopt;
   }
-  std::optional<Product> product = p.family.family == CpuFamily::Convert ? converted_product(shape) : native_product(shape);
+  std::optional<Product> product =
+      p.family.family == CpuFamily::Convert ? converted_product(shape) : native_product(shape);
   if (!product) {
     return rejection(p, diag::Code::family_dtypes,
-                     fmt::format("no instruction multiplies {} into {} without conversion; the convert family does", pair, dtype_name(shape.accumulator)));
+                     fmt::format("no instruction multiplies {} into {} without conversion; the convert family does",
+                                 pair, dtype_name(shape.accumulator)));
   }
   p.product = *product;
   p.set = &p.table->packed[static_cast<size_t>(*product)];
   if (p.set->lanes == 0) {
     return rejection(p, diag::Code::isa_lacks,
-                     fmt::format("{} has no {} dot product, which {} needs; the convert family widens the operands", isa_name(p.machine.isa),
-                                 product_name(*product), pair));
+                     fmt::format("{} has no {} dot product, which {} needs; the convert family widens the operands",
+                                 isa_name(p.machine.isa), product_name(*product), pair));
   }
   return std::nullopt;
 }
@@ -104,10 +113,12 @@ std::optional<Rejection> refuse_dtypes(FamilyProblem& p) {
 std::optional<Rejection> refuse_size(const FamilyProblem& p) {
   const GemmShape& s = p.shape;
   const double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
-  if (s.m <= p.family.skinny_rows || s.n <= p.family.skinny_cols || work <= static_cast<double>(p.family.small_work)) return std::nullopt;
-  return rejection(p, diag::Code::family_size,
-                   fmt::format("{} x {} x {} has more than {} rows, {} columns and {} multiplications, so that packing B pays", s.m, s.n, s.k,
-                               p.family.skinny_rows, p.family.skinny_cols, p.family.small_work));
+  if (s.m <= p.family.skinny_rows || s.n <= p.family.skinny_cols || work <= static_cast<double>(p.family.small_work))
+    return std::nullopt;
+  return rejection(
+      p, diag::Code::family_size,
+      fmt::format("{} x {} x {} has more than {} rows, {} columns and {} multiplications, so that packing B pays", s.m,
+                  s.n, s.k, p.family.skinny_rows, p.family.skinny_cols, p.family.small_work));
 }
 
 std::optional<Rejection> refuse_layout(FamilyProblem& p) {
@@ -116,14 +127,17 @@ std::optional<Rejection> refuse_layout(FamilyProblem& p) {
   const bool a_rows = s.a_k_stride == 1 || s.k <= 1;
   if (!a_rows && a_bytes > p.family.transposed_a_bytes) {
     return rejection(p, diag::Code::family_layout,
-                     fmt::format("consecutive k of A are {} elements apart, and its {} bytes are more than the {} that are transposed on the way",
+                     fmt::format("consecutive k of A are {} elements apart, and its {} bytes are more than the {} that "
+                                 "are transposed on the way",
                                  s.a_k_stride, a_bytes, p.family.transposed_a_bytes));
   }
   if (p.family.family != CpuFamily::InPlace) return std::nullopt;
   p.dots = s.b_k_stride == 1 || (s.k <= 1 && s.b_col_stride != 1);
   if (!p.dots && s.b_col_stride != 1 && s.n > 1) {
-    return rejection(p, diag::Code::family_layout, fmt::format("B has strides {} along k and {} along columns; one of them must be 1 to read it in place",
-                                                               s.b_k_stride, s.b_col_stride));
+    return rejection(
+        p, diag::Code::family_layout,
+        fmt::format("B has strides {} along k and {} along columns; one of them must be 1 to read it in place",
+                    s.b_k_stride, s.b_col_stride));
   }
   return std::nullopt;
 }
@@ -132,19 +146,23 @@ std::optional<Rejection> refuse_epilogue(const FamilyProblem& p) {
   if (p.family.result_values) return std::nullopt;
   for (const package::Phase& phase : p.epilogue.phases) {
     if (phase.scope != package::Scope::Tile && phase.reads_accumulator) {
-      return rejection(p, diag::Code::family_reductions,
-                       fmt::format("the epilogue uses {} reduction{} as values, but accumulators in registers are gone by then",
-                                   p.epilogue.reductions.size(), p.epilogue.reductions.size() == 1 ? "" : "s"));
+      return rejection(
+          p, diag::Code::family_reductions,
+          fmt::format("the epilogue uses {} reduction{} as values, but accumulators in registers are gone by then",
+                      p.epilogue.reductions.size(), p.epilogue.reductions.size() == 1 ? "" : "s"));
     }
   }
   if (p.epilogue.split.interleaved()) {
     return rejection(p, diag::Code::family_split,
-                     fmt::format("the {} parts of the split alternate by column, so partners lie in one register", p.epilogue.split.ways));
+                     fmt::format("the {} parts of the split alternate by column, so partners lie in one register",
+                                 p.epilogue.split.ways));
   }
   return std::nullopt;
 }
 
-int32_t round_to(int64_t value, int64_t multiple) { return static_cast<int32_t>((value + multiple - 1) / multiple * multiple); }
+int32_t round_to(int64_t value, int64_t multiple) {
+  return static_cast<int32_t>((value + multiple - 1) / multiple * multiple);
+}
 
 // K in equal blocks of at most about `most`, so that no ragged block remains.
 int32_t k_block(int64_t k, int64_t most, int64_t unit) {
@@ -174,7 +192,8 @@ int32_t default_kc(Product product) {
 int32_t slices(const GemmShape& shape, int64_t tiles, int cores) {
   constexpr int64_t least = 512;
   if (tiles >= cores || shape.k < 2 * least) return 1;
-  return static_cast<int32_t>(std::min<int64_t>({cores / std::max<int64_t>(tiles, 1), shape.k / least, package::max_k_split}));
+  return static_cast<int32_t>(
+      std::min<int64_t>({cores / std::max<int64_t>(tiles, 1), shape.k / least, package::max_k_split}));
 }
 
 }  // namespace
@@ -190,7 +209,8 @@ std::optional<Rejection> refuse(FamilyProblem& problem) {
   if (auto no = refuse_layout(problem)) return no;
   if (auto no = refuse_epilogue(problem)) return no;
   if (!problem.family.emitted) {
-    return rejection(problem, diag::Code::family_not_emitted, "whole kernels with the epilogue in registers are not emitted in this version");
+    return rejection(problem, diag::Code::family_not_emitted,
+                     "whole kernels with the epilogue in registers are not emitted in this version");
   }
   return std::nullopt;
 }
@@ -218,12 +238,17 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
       config.nr = static_cast<int32_t>(cols);
       // Equal blocks of rows instead of a ragged last one.
       const int64_t blocks = (std::max<int64_t>(shape.m, 1) + rows - 1) / rows;
-      config.mr = set.padded ? rows : static_cast<int32_t>(std::min<int64_t>(rows, (std::max<int64_t>(shape.m, 1) + blocks - 1) / blocks));
+      config.mr =
+          set.padded
+              ? rows
+              : static_cast<int32_t>(std::min<int64_t>(rows, (std::max<int64_t>(shape.m, 1) + blocks - 1) / blocks));
       const int64_t per_tile = std::max<int64_t>(1, tile_rows / config.mr);
-      config.tile_rows = static_cast<int32_t>(std::min(per_tile, (std::max<int64_t>(shape.m, 1) + config.mr - 1) / config.mr) * config.mr);
+      config.tile_rows = static_cast<int32_t>(
+          std::min(per_tile, (std::max<int64_t>(shape.m, 1) + config.mr - 1) / config.mr) * config.mr);
       config.tile_cols = round_to(std::min<int64_t>(root_cols, 64), cols);
       config.mc = static_cast<int32_t>(std::max<int64_t>(1, 192 / config.tile_rows) * config.tile_rows);
-      const int64_t tiles = shape.batch * ((shape.m + config.tile_rows - 1) / config.tile_rows) * ((root_cols + config.tile_cols - 1) / config.tile_cols);
+      const int64_t tiles = shape.batch * ((shape.m + config.tile_rows - 1) / config.tile_rows) *
+                            ((root_cols + config.tile_cols - 1) / config.tile_cols);
       const auto add = [&](const CpuGemmConfig& c) {
         if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
       };

@@ -12,10 +12,13 @@ using package::Operand;
 
 void define_symbols(const std::vector<Buffer>& buffers, std::vector<package::Step>& steps) {
   for (size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].is_scalar || (buffers[i].role != Buffer::Role::Argument && buffers[i].role != Buffer::Role::Output)) continue;
+    if (buffers[i].is_scalar || (buffers[i].role != Buffer::Role::Argument && buffers[i].role != Buffer::Role::Output))
+      continue;
     for (size_t d = 0; d < buffers[i].shape.size(); ++d) {
       const auto symbol = buffers[i].shape[d].as_symbol();
-      if (symbol) steps.emplace_back(package::DefineSymbol{std::string(*symbol), static_cast<uint32_t>(i), static_cast<int32_t>(d)});
+      if (symbol)
+        steps.emplace_back(
+            package::DefineSymbol{std::string(*symbol), static_cast<uint32_t>(i), static_cast<int32_t>(d)});
     }
   }
 }
@@ -31,18 +34,20 @@ bool covers_elements(const Operand& operand) {
   return row && col;
 }
 
-// Do they touch the same element for the same root element? Two identical views have equal sizes, so where the load's dim is 1
-// the store's is, too, and terms there add nothing.
+// Do they touch the same element for the same root element? Two identical views have equal sizes, so where the load's
+// dim is 1 the store's is, too, and terms there add nothing.
 bool same_element(const EpilogueProgram& program, const Operand& load, const Operand& store) {
   const auto& shape = program.arguments[load.argument].shape;
-  const auto is_one = [&](uint8_t dim) { return dim >= shape.size() || shape[shape.size() - 1 - dim] == types::Dim::constant(1); };
+  const auto is_one = [&](uint8_t dim) {
+    return dim < shape.size() && shape[shape.size() - 1 - dim] == types::Dim::constant(1);
+  };
   auto terms = store.terms;
   std::erase_if(terms, [&](const package::IndexTerm& term) { return is_one(term.dim); });
   return terms == load.terms && load.offsets == store.offsets && load.dtype == store.dtype;
 }
 
-// May `input` and `output` (arguments of one program) be the identical view? Every load of the input must hit an element that the
-// same root element stores, in that phase or before.
+// May `input` and `output` (arguments of one program) be the identical view? Every load of the input must hit an
+// element that the same root element stores, in that phase or before.
 bool in_place(const EpilogueProgram& program, uint32_t input, uint32_t output) {
   std::vector<const Operand*> stores;
   size_t first_store = program.phases.size();
@@ -59,7 +64,8 @@ bool in_place(const EpilogueProgram& program, uint32_t input, uint32_t output) {
     for (const package::Inst& inst : program.phases[p].insts) {
       if (inst.kind != package::Inst::Kind::Load || program.operands[inst.index].argument != input) continue;
       const Operand& load = program.operands[inst.index];
-      const bool same = std::any_of(stores.begin(), stores.end(), [&](const Operand* store) { return same_element(program, load, *store); });
+      const bool same = std::any_of(stores.begin(), stores.end(),
+                                    [&](const Operand* store) { return same_element(program, load, *store); });
       if (!same || p > first_store) return false;
     }
   }
@@ -75,9 +81,11 @@ void check(std::vector<package::Step>& steps, G guard) {
 
 }  // namespace
 
-void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>& kernels, std::vector<package::Step>& steps) {
+void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>& kernels,
+                std::vector<package::Step>& steps) {
   const auto is_bound = [&](uint32_t b) {
-    return !buffers[b].is_scalar && (buffers[b].role == Buffer::Role::Argument || buffers[b].role == Buffer::Role::Output);
+    return !buffers[b].is_scalar &&
+           (buffers[b].role == Buffer::Role::Argument || buffers[b].role == Buffer::Role::Output);
   };
   std::set<uint32_t> unit;
   for (const KernelUse& kernel : kernels) {
@@ -97,7 +105,9 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
       for (const KernelUse& kernel : kernels) {
         if (!ok) break;
         const auto& arguments = *kernel.arguments;
-        const auto position = [&](uint32_t buffer) { return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin()); };
+        const auto position = [&](uint32_t buffer) {
+          return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin());
+        };
         const uint32_t in = position(other), out = position(output);
         const bool reads = in < arguments.size(), writes = out < arguments.size();
         if (kernel.a == other || kernel.b == other) ok = false;

@@ -18,6 +18,7 @@ struct KernelUse {
 // DefineSymbol for every tensor dim that is a symbol: the first defines it, the others are checked against it.
 void define_symbols(const std::vector<package::Buffer>& buffers, std::vector<package::Step>& steps);
 // Unit strides, and no overlap of outputs with anything but what may be updated in place. Temporaries need neither.
-void add_guards(const std::vector<package::Buffer>& buffers, const std::vector<KernelUse>& kernels, std::vector<package::Step>& steps);
+void add_guards(const std::vector<package::Buffer>& buffers, const std::vector<KernelUse>& kernels,
+                std::vector<package::Step>& steps);
 
 }  // namespace codetta::plan

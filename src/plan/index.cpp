@@ -30,7 +30,8 @@ void normalize(Index& index) {
       for (size_t j = 0; j < terms.size() && !changed; ++j) {
         if (i == j) continue;
         IndexTerm merged;
-        const bool same = i < j && terms[i].axis == terms[j].axis && terms[i].div == terms[j].div && terms[i].mod == terms[j].mod;
+        const bool same =
+            i < j && terms[i].axis == terms[j].axis && terms[i].div == terms[j].div && terms[i].mod == terms[j].mod;
         if (same) {
           merged = terms[i];
           merged.coef += terms[j].coef;
@@ -47,7 +48,8 @@ void normalize(Index& index) {
   std::sort(terms.begin(), terms.end());
 }
 
-// (x / d) % m divided by g: quotient (x / (d * g)) % (m / g), remainder (x / d) % g; exact when g divides m (or there is no m).
+// (x / d) % m divided by g: quotient (x / (d * g)) % (m / g), remainder (x / d) % g; exact when g divides m (or there
+// is no m).
 bool divide_term(const IndexTerm& term, int64_t g, IndexTerm& quotient, IndexTerm& remainder) {
   if (term.mod != 0 && term.mod % g != 0) return false;
   if (term.extent == 0) return false;

@@ -22,7 +22,8 @@ struct IndexTerm {
 };
 
 struct Index {
-  std::vector<IndexTerm> terms;  // canonical: sorted, no zero coefficients, no terms that are always 0, mergeable ones merged
+  std::vector<IndexTerm>
+      terms;  // canonical: sorted, no zero coefficients, no terms that are always 0, mergeable ones merged
   int64_t constant = 0;
   bool operator==(const Index&) const = default;
   bool operator<(const Index& o) const;

@@ -43,7 +43,9 @@ Index Lowering::root(size_t from_end) const {
 Result<void> Lowering::find_roots() {
   const auto& shape = graph_.type(matmul_).shape;
   const size_t rank = shape.size();
-  const auto size = [&](size_t from_end) { return from_end < rank ? shape[rank - 1 - from_end].as_constant().value_or(0) : int64_t{1}; };
+  const auto size = [&](size_t from_end) {
+    return from_end < rank ? shape[rank - 1 - from_end].as_constant().value_or(0) : int64_t{1};
+  };
   batches_ = size(2);
   rows_ = size(1);
   cols_ = size(0);
@@ -96,8 +98,8 @@ Result<void> Lowering::add_arguments() {
   return {};
 }
 
-Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Location& at, const std::vector<Dim>& shape, bool is_store,
-                                        NodeId node) {
+Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Location& at,
+                                        const std::vector<Dim>& shape, bool is_store, NodeId node) {
   package::Operand operand;
   operand.argument = argument;
   operand.dtype = dtype;
@@ -120,7 +122,11 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
     }
     if (at[d].constant != 0) operand.offsets.emplace_back(from_end, Dim::constant(at[d].constant));
   }
-  operand.access = !affine ? Access::Indexed : row && col ? Access::Full : col ? Access::Row : row ? Access::Column : Access::Scalar;
+  operand.access = !affine      ? Access::Indexed
+                   : row && col ? Access::Full
+                   : col        ? Access::Row
+                   : row        ? Access::Column
+                                : Access::Scalar;
   operand.unit_stride = affine && col && column_terms == 1 && unit;
   if (operand.terms.size() > static_cast<size_t>(codetta::cpu::max_terms)) {
     return reject(diag::Code::index_terms, node, "the layout of this value needs too many index terms")
@@ -143,10 +149,12 @@ Result<Location> Lowering::plain_location(NodeId node) const {
   for (size_t i = 0; i < shape.size(); ++i) {
     const size_t from_end = shape.size() - 1 - i;
     if (shape[i] == Dim::constant(1)) continue;
-    const bool same = from_end < accumulator.size() && shape[i] == accumulator[accumulator.size() - 1 - from_end] && (ways_ == 1 || from_end != 0);
+    const bool same = from_end < accumulator.size() && shape[i] == accumulator[accumulator.size() - 1 - from_end] &&
+                      (ways_ == 1 || from_end != 0);
     if (!same) {
       return reject(diag::Code::position_conflict, node, "this output does not lie in the accumulator's space")
-          .reason(fmt::format("it is {} and the accumulator is {}", ir::to_string(graph_.type(node)), ir::to_string(graph_.type(matmul_))))
+          .reason(fmt::format("it is {} and the accumulator is {}", ir::to_string(graph_.type(node)),
+                              ir::to_string(graph_.type(matmul_))))
           .help("compute it outside of the epilogue: it does not depend on accum");
     }
     at[i] = root(from_end);

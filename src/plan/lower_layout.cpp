@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout ops: they move no data, they only change where a root element lies.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "plan/lowering.hpp"
@@ -102,12 +104,16 @@ Result<void> Lowering::find_split() {
         CODETTA_TRY(const std::vector<int64_t> part, sizes(node));
         const auto d = static_cast<size_t>(split.dim);
         const Index& index = source[d];
-        const bool columns = index.constant == 0 && index.terms.size() == 1 && index.terms[0].coef == 1 && index.terms[0].axis == Axis::Col;
-        const int64_t chunk = columns ? part[d] * index.terms[0].div : 0;
+        const bool columns = index.constant == 0 && index.terms.size() == 1 && index.terms[0].coef == 1 &&
+                             index.terms[0].axis == Axis::Col;
+        // Without columns any chunk will do.
+        const int64_t chunk = columns ? std::max<int64_t>(1, part[d] * index.terms[0].div) : 0;
         if (!columns || (ways_ != 1 && (ways_ != split.ways || chunk_ != chunk))) {
           return reject(diag::Code::split_unsupported, node, "this split cannot be fused")
-              .reason(columns ? fmt::format("the epilogue already splits columns in {} parts by chunks of {}", ways_, chunk_)
-                              : "only columns of the accumulator (dim -1, or a part of it after a reshape) can be split")
+              .reason(
+                  columns
+                      ? fmt::format("the epilogue already splits columns in {} parts by chunks of {}", ways_, chunk_)
+                      : "only columns of the accumulator (dim -1, or a part of it after a reshape) can be split")
               .help("split along columns, in one way per epilogue");
         }
         ways_ = split.ways;
@@ -147,7 +153,8 @@ Result<void> Lowering::lower_layout(NodeId node) {
         parts.push_back({std::move(at), value});
       }
       for (Instance instance : parts) {
-        instance.at[d] = join.interleave ? scaled(instance.at[d], static_cast<int64_t>(operands.size())) + Index::of(static_cast<int64_t>(part))
+        instance.at[d] = join.interleave ? scaled(instance.at[d], static_cast<int64_t>(operands.size())) +
+                                               Index::of(static_cast<int64_t>(part))
                                          : instance.at[d] + Index::of(offset);
         instance.value = recorder_.convert(instance.value, register_type(node));
         result.push_back(std::move(instance));
@@ -156,7 +163,9 @@ Result<void> Lowering::lower_layout(NodeId node) {
     }
     return {};
   }
-  for (const Instance& instance : instances_[operands[0].index()]) {
+  const auto& sources = instances_[operands[0].index()];
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Instance& instance = sources[i];
     Instance moved = instance;
     if (op == Op::permute) {
       moved.at = permuted(instance.at, graph_.attr_as<ir::PermuteAttr>(node).order);
@@ -174,6 +183,11 @@ Result<void> Lowering::lower_layout(NodeId node) {
       const auto& split = graph_.attr_as<ir::SplitAttr>(node);
       CODETTA_TRY(const std::vector<int64_t> size, sizes(node));
       const auto d = static_cast<size_t>(split.dim);
+      if (size[d] == 0) {  // no element to find a part for
+        moved.at[d] = root(0);
+        if (i == static_cast<size_t>(split.part) % sources.size()) result.push_back(std::move(moved));
+        continue;
+      }
       const auto maximum = moved.at[d].maximum();
       const int64_t minimum = moved.at[d].constant;
       const int64_t begin = split.part * size[d];
@@ -185,7 +199,8 @@ Result<void> Lowering::lower_layout(NodeId node) {
       if (*maximum < begin || minimum >= begin + size[d]) continue;
       if (minimum < begin || *maximum >= begin + size[d]) {
         return reject(diag::Code::split_unsupported, node, "this split cuts through the parts of another")
-            .reason(fmt::format("indices {} to {} against a part of {} to {}", minimum, *maximum, begin, begin + size[d] - 1))
+            .reason(fmt::format("indices {} to {} against a part of {} to {}", minimum, *maximum, begin,
+                                begin + size[d] - 1))
             .help("split along columns, in one way per epilogue");
       }
       moved.at[d].constant -= begin;

@@ -47,14 +47,17 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   const NodeId operand = graph_.operands(node)[0];
   const auto& dims = graph_.attr_as<ir::ReduceAttr>(node).dims;
   const DType type = register_type(node);
-  const auto is_reduced = [&](size_t d) { return std::find(dims.begin(), dims.end(), static_cast<int32_t>(d)) != dims.end(); };
+  const auto is_reduced = [&](size_t d) {
+    return std::find(dims.begin(), dims.end(), static_cast<int32_t>(d)) != dims.end();
+  };
 
   // Element-wise part of composite reductions.
   std::vector<Instance> instances = instances_[operand.index()];
   for (Instance& instance : instances) {
     instance.value = recorder_.convert(instance.value, type);
     if (op == Op::reduce_amax) instance.value = recorder_.op(Op::abs, type, {instance.value}, type);
-    if (op == Op::reduce_sum_of_squares) instance.value = recorder_.op(Op::mul, type, {instance.value, instance.value}, type);
+    if (op == Op::reduce_sum_of_squares)
+      instance.value = recorder_.op(Op::mul, type, {instance.value, instance.value}, type);
   }
 
   AxesUsed reduced, kept;
@@ -69,8 +72,8 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   const bool nothing = !reduced.row && !reduced.col && !reduced.batch && instances.size() == 1;
   if (!axis && !nothing) {
     return reject(diag::Code::reduction_axes, node, "this reduction is over neither rows, columns nor everything")
-        .reason(fmt::format("it reduces {}{}{} of the accumulator", reduced.batch ? "batch items, " : "", reduced.row ? "rows, " : "",
-                            reduced.col ? "some columns" : "no columns"))
+        .reason(fmt::format("it reduces {}{}{} of the accumulator", reduced.batch ? "batch items, " : "",
+                            reduced.row ? "rows, " : "", reduced.col ? "some columns" : "no columns"))
         .help("reduce over dim -1 (each row), dim -2 (each column) or all dims");
   }
 
@@ -133,7 +136,8 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   for (size_t g = 0; g < groups.size(); ++g) {
     reduction.parts = parts[g];
     ValueRef value = recorder_.reduce(reduction, groups[g].value);
-    if (op == Op::reduce_amax) value = recorder_.op(Op::maximum, type, {value, recorder_.literal(type, 0)}, type);  // 0 over nothing
+    if (op == Op::reduce_amax)
+      value = recorder_.op(Op::maximum, type, {value, recorder_.literal(type, 0)}, type);  // 0 over nothing
     instances_[node.index()].push_back({groups[g].at, value});
   }
   return {};

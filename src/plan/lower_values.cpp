@@ -70,10 +70,12 @@ Result<void> Lowering::lower_elementwise(NodeId node) {
   }
   const auto count = count_elements(instances);
   const bool misses = known && size != 0 && count && *count != size;
-  const bool tied = std::any_of(instances.begin(), instances.end(), [](const Instance& instance) { return !independent(instance.at); });
+  const bool tied = std::any_of(instances.begin(), instances.end(),
+                                [](const Instance& instance) { return !independent(instance.at); });
   if (instances.empty() || misses || tied) {
     return reject(diag::Code::position_conflict, node, "the accumulator is needed at two positions at once")
-        .reason("the operands of this expression hold different elements of the accumulator, such as x and its transpose")
+        .reason(
+            "the operands of this expression hold different elements of the accumulator, such as x and its transpose")
         .help("store one of them and combine in a second step");
   }
   return {};
@@ -158,7 +160,8 @@ ValueRef Lowering::literal_value(NodeId node) {
   return recorder_.literal(type, static_cast<uint64_t>(literal.i));
 }
 
-// A value that does not depend on the accumulator, at a place in its own index space. Iterative: operand trees can be deep.
+// A value that does not depend on the accumulator, at a place in its own index space. Iterative: operand trees can be
+// deep.
 Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
   struct Frame {
     NodeId node;
@@ -167,15 +170,14 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
   };
   std::vector<Frame> stack;
   stack.push_back({start, start_at, {}});
-  std::map<std::pair<uint32_t, Location>, ValueRef> done;
   ValueRef last = 0;
   while (!stack.empty()) {
     Frame& frame = stack.back();
     const auto key = std::make_pair(frame.node.index(), frame.at);
-    const auto known = done.find(key);
+    const auto known = known_.find(key);
     const auto operands = graph_.operands(frame.node);
     const Op op = graph_.node(frame.node).op;
-    if (known != done.end()) {
+    if (known != known_.end()) {
       last = known->second;
     } else if (op == Op::literal) {
       last = literal_value(frame.node);
@@ -185,7 +187,8 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
       const uint32_t argument = argument_of_input_[input];
       const ir::TensorType& type = graph_.type(frame.node);
       if (argument == UINT32_MAX) {  // the product's own A or B is read by the epilogue
-        return reject(diag::Code::operand_is_factor, frame.node, "a factor of the product is read by its epilogue under the same name")
+        return reject(diag::Code::operand_is_factor, frame.node,
+                      "a factor of the product is read by its epilogue under the same name")
             .help("bind the tensor to an epilogue parameter of its own");
       }
       Inst inst;
@@ -210,10 +213,13 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
       const auto d = static_cast<size_t>(join.dim);
       const auto ways = static_cast<int64_t>(operands.size());
       if (frame.values.empty()) {
-        const auto division = divide(frame.at[d], join.interleave ? ways : graph_.type(operands[0]).shape[d].as_constant().value_or(0));
-        const Index which = division ? (join.interleave ? division->remainder : division->quotient) : Index::axis(package::Axis::Row, 0);
+        const auto division =
+            divide(frame.at[d], join.interleave ? ways : graph_.type(operands[0]).shape[d].as_constant().value_or(0));
+        const Index which = division ? (join.interleave ? division->remainder : division->quotient)
+                                     : Index::axis(package::Axis::Row, 0);
         if (!which.terms.empty() || which.constant >= ways) {
-          return reject(diag::Code::operand_join, frame.node, "which part of this join is needed depends on the element")
+          return reject(diag::Code::operand_join, frame.node,
+                        "which part of this join is needed depends on the element")
               .help("bind the joined tensor as one operand, or join values of the accumulator instead");
         }
         Location at = frame.at;
@@ -232,7 +238,7 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
     } else {
       CODETTA_TRY(last, emit_op(frame.node, frame.values, frame.at));
     }
-    done.emplace(key, last);
+    known_.emplace(key, last);
     stack.pop_back();
     if (!stack.empty()) stack.back().values.push_back(last);
   }
@@ -262,8 +268,11 @@ Result<ValueRef> Lowering::emit_op(NodeId node, const std::vector<ValueRef>& ope
   }
   for (size_t i = 0; i < operands.size(); ++i) {
     const bool keeps = (rule == OpRule::select && i == 0) || rule == OpRule::logical;
+    ValueRef operand = operands[i];
+    if (op == Op::dropout && i == 1)
+      operand = recorder_.convert(operand, DType::f32);  // p is compared in f32 whatever x is
     const bool seed = op == Op::dropout && i == 2;
-    inst.in[i] = keeps ? operands[i] : recorder_.convert(operands[i], seed ? DType::i64 : compute);
+    inst.in[i] = keeps ? operand : recorder_.convert(operand, seed ? DType::i64 : compute);
   }
   if (op == Op::dropout) {  // the position of the element in the value's own shape, row-major
     const auto& shape = graph_.type(node).shape;

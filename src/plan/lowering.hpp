@@ -17,8 +17,8 @@ using package::Inst;
 using types::Dim;
 using ValueRef = uint32_t;  // index of an instruction in the recorder
 
-// Collects instructions once each (equal ones are shared), knows in which phase each can run at the earliest, and finally
-// cuts them into phases.
+// Collects instructions once each (equal ones are shared), knows in which phase each can run at the earliest, and
+// finally cuts them into phases.
 class Recorder {
  public:
   ValueRef add(const Inst& inst);
@@ -48,7 +48,8 @@ class Recorder {
   std::vector<package::Reduction> reductions_;
 };
 
-// A value of the accumulator at one place per root element: without a split one instance, after one as many as there are parts.
+// A value of the accumulator at one place per root element: without a split one instance, after one as many as there
+// are parts.
 struct Instance {
   Location at;
   ValueRef value = 0;
@@ -65,7 +66,8 @@ class Lowering {
   Result<void> find_roots();
   Result<void> add_arguments();
   Result<void> store_outputs();
-  Result<uint32_t> make_operand(uint32_t argument, DType dtype, const Location& at, const std::vector<Dim>& shape, bool is_store, ir::NodeId node);
+  Result<uint32_t> make_operand(uint32_t argument, DType dtype, const Location& at, const std::vector<Dim>& shape,
+                                bool is_store, ir::NodeId node);
   Result<Location> plain_location(ir::NodeId node) const;
   [[nodiscard]] Index root(size_t from_end) const;
   // lower_values.cpp
@@ -93,9 +95,10 @@ class Lowering {
   Lowered result_;
   Recorder recorder_;
   std::vector<bool> dependent_;
-  std::vector<std::vector<Instance>> instances_;  // by node
-  std::vector<uint32_t> argument_of_input_;       // graph input -> program argument
-  int64_t batches_ = 0, rows_ = 0, cols_ = 0;     // root extents; 0 = symbolic
+  std::vector<std::vector<Instance>> instances_;             // by node
+  std::vector<uint32_t> argument_of_input_;                  // graph input -> program argument
+  std::map<std::pair<uint32_t, Location>, ValueRef> known_;  // of value_at
+  int64_t batches_ = 0, rows_ = 0, cols_ = 0;                // root extents; 0 = symbolic
   int64_t chunk_ = 0;
   int32_t ways_ = 1;
 };

@@ -22,7 +22,8 @@ int64_t place(std::vector<Lifetime>& lifetimes, const std::vector<size_t>& order
     Lifetime& lifetime = lifetimes[i];
     std::vector<std::pair<int64_t, int64_t>> taken;  // [begin, end) of what lives at the same time
     for (const size_t j : placed) {
-      if (meet(lifetime, lifetimes[j])) taken.emplace_back(lifetimes[j].offset, lifetimes[j].offset + aligned(lifetimes[j].bytes));
+      if (meet(lifetime, lifetimes[j]))
+        taken.emplace_back(lifetimes[j].offset, lifetimes[j].offset + aligned(lifetimes[j].bytes));
     }
     std::sort(taken.begin(), taken.end());
     const int64_t need = aligned(lifetime.bytes);
@@ -86,22 +87,27 @@ MemoryPlan plan_memory(std::vector<Lifetime> lifetimes) {
 
 Result<void> check_memory(const MemoryPlan& plan) {
   const auto internal = [](std::string reason) {
-    return diag::error(diag::Code::internal, "the memory plan is wrong").reason(std::move(reason)).help("please report this with the program");
+    return diag::error(diag::Code::internal, "the memory plan is wrong")
+        .reason(std::move(reason))
+        .help("please report this with the program");
   };
   for (size_t i = 0; i < plan.lifetimes.size(); ++i) {
     const Lifetime& a = plan.lifetimes[i];
     if (a.bytes < 0 || a.offset < 0 || a.first > a.last || a.offset % memory_alignment != 0) {
-      return internal(fmt::format("buffer {} has {} bytes at offset {} from step {} to {}", a.buffer, a.bytes, a.offset, a.first, a.last));
+      return internal(fmt::format("buffer {} has {} bytes at offset {} from step {} to {}", a.buffer, a.bytes, a.offset,
+                                  a.first, a.last));
     }
     if (a.bytes > plan.bytes || a.offset > plan.bytes - a.bytes) {
-      return internal(fmt::format("buffer {} ends at {}, beyond the workspace of {} bytes", a.buffer, a.offset + a.bytes, plan.bytes));
+      return internal(fmt::format("buffer {} ends at {}, beyond the workspace of {} bytes", a.buffer,
+                                  a.offset + a.bytes, plan.bytes));
     }
     for (size_t j = 0; j < i; ++j) {
       const Lifetime& b = plan.lifetimes[j];
       const bool same_time = !(a.last < b.first || b.last < a.first);
       const bool same_place = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
       if (same_time && same_place) {
-        return internal(fmt::format("buffers {} and {} share bytes from {} while both live", b.buffer, a.buffer, std::max(a.offset, b.offset)));
+        return internal(fmt::format("buffers {} and {} share bytes from {} while both live", b.buffer, a.buffer,
+                                    std::max(a.offset, b.offset)));
       }
     }
   }

@@ -9,11 +9,13 @@ namespace codetta::plan {
 
 using package::Buffer;
 
-Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std::vector<ArgumentLayout>& layouts, const Target& target,
-                       const MachineFacts& machine) {
+Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std::vector<ArgumentLayout>& layouts,
+                       const Target& target, const MachineFacts& machine) {
   const std::vector<ir::NodeId> products = ir::matmuls(graph);
   if (products.empty()) {
-    return diag::error(diag::Code::outside_product, "there is no matrix product").reason("a GEMM kernel computes A @ B and its epilogue").help("use `accum`, or `@` in a program");
+    return diag::error(diag::Code::outside_product, "there is no matrix product")
+        .reason("a GEMM kernel computes A @ B and its epilogue")
+        .help("use `accum`, or `@` in a program");
   }
   const ir::NodeId matmul = products[0];
   PlannedKernel kernel;
@@ -45,7 +47,8 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
           .reason(ir::to_string(graph.type(factor)) + " would have to be computed before the product")
           .help("compile it as a program");
     }
-    plan.buffers.push_back({name, Buffer::Role::Argument, graph.type(factor).dtype, false, graph.type(factor).shape, {}});
+    plan.buffers.push_back(
+        {name, Buffer::Role::Argument, graph.type(factor).dtype, false, graph.type(factor).shape, {}});
   }
   package::LaunchKernel launch;
   launch.a = 0;
@@ -58,8 +61,12 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
   if (result.size() > 2) launch.batch = result[0];
   for (const package::Argument& argument : kernel.lowered.program.arguments) {
     launch.arguments.push_back(static_cast<uint32_t>(plan.buffers.size()));
-    plan.buffers.push_back({argument.name, argument.is_output ? Buffer::Role::Output : Buffer::Role::Argument, argument.dtype, argument.is_scalar,
-                            argument.shape, {}});
+    plan.buffers.push_back({argument.name,
+                            argument.is_output ? Buffer::Role::Output : Buffer::Role::Argument,
+                            argument.dtype,
+                            argument.is_scalar,
+                            argument.shape,
+                            {}});
   }
   define_symbols(plan.buffers, plan.steps);
   add_guards(plan.buffers, {{0, 1, &kernel.lowered.program, &launch.arguments}}, plan.steps);

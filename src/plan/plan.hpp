@@ -22,9 +22,9 @@ struct Region {
 struct PlannedKernel {
   Region region;
   Lowered lowered;
-  GemmShape shape;        // constants where known, hints elsewhere
+  GemmShape shape;  // constants where known, hints elsewhere
   Discovery discovery;
-  size_t chosen = 0;      // index into discovery.candidates
+  size_t chosen = 0;  // index into discovery.candidates
 };
 
 // Sizes of temporaries and when they live: [first, last] step that uses them.
@@ -48,19 +48,19 @@ struct Plan {
   MemoryPlan memory;
 };
 
-// A graph of one GEMM with its epilogue. Buffers: A, B, then the epilogue's arguments in program order. The kernel's discovery may
-// be without candidates; its rejections then say why. `layouts` belong to the program's arguments.
+// A graph of one GEMM with its epilogue. Buffers: A, B, then the epilogue's arguments in program order. The kernel's
+// discovery may be without candidates; its rejections then say why. `layouts` belong to the program's arguments.
 // Errors: E0301..E0309 (the epilogue cannot be fused), E0310 (there is no product).
 Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std::vector<ArgumentLayout>& layouts,
                        const Target& target, const MachineFacts& machine);
-// A program of consecutive GEMMs: one kernel a matmul, element-wise work fused behind the last product that it depends on,
-// transposes of factors folded into the launch. Symbols without a hint are taken as 512 for ranking only.
-// Errors: E0310 work that belongs to no matmul, E0301..E0309, and the rejection of the last family where there is no kernel.
+// A program of consecutive GEMMs: one kernel a matmul, element-wise work fused behind the last product that it depends
+// on, transposes of factors folded into the launch. Symbols without a hint are taken as 512 for ranking only. Errors:
+// E0310 work that belongs to no matmul, E0301..E0309, and the rejection of the last family where there is no kernel.
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints);
 
-// Places lifetimes (all but offset given) by offset search: largest, longest or earliest first, each into the smallest gap that
-// fits; the best of the orders is kept. Offsets are multiples of memory_alignment.
+// Places lifetimes (all but offset given) by offset search: largest, longest or earliest first, each into the smallest
+// gap that fits; the best of the orders is kept. Offsets are multiples of memory_alignment.
 inline constexpr int64_t memory_alignment = 64;
 MemoryPlan plan_memory(std::vector<Lifetime> lifetimes);
 // The independent checker: no two live buffers overlap, every buffer fits. Errors: E0901.

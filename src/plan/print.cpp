@@ -14,7 +14,8 @@ using package::Buffer;
 
 std::string text_of(const Buffer& buffer) {
   constexpr std::string_view roles[] = {"argument", "output", "temporary", "constant"};
-  std::string text = fmt::format("{} {}: {}", roles[static_cast<size_t>(buffer.role)], buffer.name, dtype_name(buffer.dtype));
+  std::string text =
+      fmt::format("{} {}: {}", roles[static_cast<size_t>(buffer.role)], buffer.name, dtype_name(buffer.dtype));
   return text + (buffer.is_scalar ? " scalar" : types::to_string(buffer.shape));
 }
 
@@ -33,7 +34,8 @@ struct StepText {
       return fmt::format("check {} has stride 1 in its last dim", name(unit->buffer));
     }
     const auto& overlap = *std::get_if<package::NoOverlapGuard>(&step.guard);
-    return fmt::format("check {} does not overlap {}{}", name(overlap.output), name(overlap.other), overlap.in_place_ok ? ", or is the same view" : "");
+    return fmt::format("check {} does not overlap {}{}", name(overlap.output), name(overlap.other),
+                       overlap.in_place_ok ? ", or is the same view" : "");
   }
   std::string operator()(const package::Allocate& step) const {
     return fmt::format("allocate {} at {}", name(step.buffer), step.offset.to_string());
@@ -45,8 +47,9 @@ struct StepText {
     for (uint32_t argument : step.arguments) arguments.push_back(name(argument));
     const bool known = kernel.chosen < kernel.discovery.candidates.size();
     return fmt::format("launch {} on {}{} @ {}{} ({} x {} x {}, batch {}) with [{}]",
-                       known ? kernel.discovery.candidates[kernel.chosen].name : fmt::format("kernel {}", step.kernel), name(step.a),
-                       step.a_transposed ? " transposed" : "", name(step.b), step.b_transposed ? " transposed" : "", step.m.to_string(), step.n.to_string(),
+                       known ? kernel.discovery.candidates[kernel.chosen].name : fmt::format("kernel {}", step.kernel),
+                       name(step.a), step.a_transposed ? " transposed" : "", name(step.b),
+                       step.b_transposed ? " transposed" : "", step.m.to_string(), step.n.to_string(),
                        step.k.to_string(), step.batch.to_string(), fmt::join(arguments, ", "));
   }
   std::string operator()(const package::Comment& step) const { return "# " + step.text; }
@@ -55,7 +58,8 @@ struct StepText {
 
 Json json_of(const Candidate& candidate) {
   Json terms = Json::array();
-  for (const CostTerm& term : candidate.terms) terms.push_back({{"name", term.name}, {"us", term.microseconds}, {"note", term.note}});
+  for (const CostTerm& term : candidate.terms)
+    terms.push_back({{"name", term.name}, {"us", term.microseconds}, {"note", term.note}});
   return {{"name", candidate.name}, {"us", candidate.microseconds}, {"terms", std::move(terms)}};
 }
 
@@ -69,12 +73,15 @@ std::string to_string(const Plan& plan) {
     text += fmt::format("kernel {}:\n", i);
     const auto& candidates = kernel.discovery.candidates;
     for (size_t c = 0; c < candidates.size(); ++c) {
-      text += fmt::format("  {} {} {:.2f} us\n", c == kernel.chosen ? "*" : "-", candidates[c].name, candidates[c].microseconds);
+      text += fmt::format("  {} {} {:.2f} us\n", c == kernel.chosen ? "*" : "-", candidates[c].name,
+                          candidates[c].microseconds);
       if (c != kernel.chosen) continue;
-      for (const CostTerm& term : candidates[c].terms) text += fmt::format("      {:.2f} us {}: {}\n", term.microseconds, term.name, term.note);
+      for (const CostTerm& term : candidates[c].terms)
+        text += fmt::format("      {:.2f} us {}: {}\n", term.microseconds, term.name, term.note);
     }
     for (const Rejection& rejection : kernel.discovery.rejections) {
-      text += fmt::format("  x {}{}{}: {}\n", rejection.kernel, rejection.kernel.empty() ? "" : " ", diag::code_text(rejection.code), rejection.text);
+      text += fmt::format("  x {}{}{}: {}\n", rejection.kernel, rejection.kernel.empty() ? "" : " ",
+                          diag::code_text(rejection.code), rejection.text);
     }
     std::string program = kernel.lowered.program.to_string();
     for (size_t at = 0; at < program.size();) {
@@ -86,9 +93,11 @@ std::string to_string(const Plan& plan) {
   text += "steps:\n";
   for (const package::Step& step : plan.steps) text += "  " + std::visit(StepText{plan}, step) + "\n";
   if (!plan.memory.lifetimes.empty()) {
-    text += fmt::format("memory: {} bytes for temporaries, at least {} are needed\n", plan.memory.bytes, plan.memory.lower_bound);
+    text += fmt::format("memory: {} bytes for temporaries, at least {} are needed\n", plan.memory.bytes,
+                        plan.memory.lower_bound);
     for (const Lifetime& lifetime : plan.memory.lifetimes) {
-      text += fmt::format("  {}: {} bytes at {}, steps {} to {}\n", plan.buffers[lifetime.buffer].name, lifetime.bytes, lifetime.offset, lifetime.first, lifetime.last);
+      text += fmt::format("  {}: {} bytes at {}, steps {} to {}\n", plan.buffers[lifetime.buffer].name, lifetime.bytes,
+                          lifetime.offset, lifetime.first, lifetime.last);
     }
   }
   return text;
@@ -103,7 +112,8 @@ std::string to_json(const Plan& plan) {
     Json candidates = Json::array(), rejections = Json::array();
     for (const Candidate& candidate : kernel.discovery.candidates) candidates.push_back(json_of(candidate));
     for (const Rejection& rejection : kernel.discovery.rejections) {
-      rejections.push_back({{"code", diag::code_text(rejection.code)}, {"kernel", rejection.kernel}, {"text", rejection.text}});
+      rejections.push_back(
+          {{"code", diag::code_text(rejection.code)}, {"kernel", rejection.kernel}, {"text", rejection.text}});
     }
     json["kernels"].push_back({{"chosen", kernel.chosen},
                                {"candidates", std::move(candidates)},

@@ -26,7 +26,8 @@ Dim bytes_of(const Buffer& buffer) {
 
 class ProgramPlanner {
  public:
-  ProgramPlanner(const ir::Graph& graph, const Target& target, const MachineFacts& machine, const std::vector<std::pair<std::string, int64_t>>& hints)
+  ProgramPlanner(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
+                 const std::vector<std::pair<std::string, int64_t>>& hints)
       : graph_(graph), machine_(machine), hints_(hints) {
     plan_.target = target;
   }
@@ -54,7 +55,8 @@ class ProgramPlanner {
     }
     first_output_ = plan_.buffers.size();
     for (const ir::GraphOutput& output : graph_.outputs()) {
-      plan_.buffers.push_back({output.name, Buffer::Role::Output, output.dtype, false, graph_.type(output.node).shape, {}});
+      plan_.buffers.push_back(
+          {output.name, Buffer::Role::Output, output.dtype, false, graph_.type(output.node).shape, {}});
     }
   }
 
@@ -66,19 +68,25 @@ class ProgramPlanner {
       return buffer;
     }
     const auto buffer = static_cast<uint32_t>(plan_.buffers.size());
-    plan_.buffers.push_back({fmt::format("t{}", output.node.index()), Buffer::Role::Temporary, dtype, false, graph_.type(output.node).shape, {}});
+    plan_.buffers.push_back({fmt::format("t{}", output.node.index()),
+                             Buffer::Role::Temporary,
+                             dtype,
+                             false,
+                             graph_.type(output.node).shape,
+                             {}});
     buffer_of_.emplace(output.node, buffer);
     return buffer;
   }
 
   [[nodiscard]] int64_t hint(const Dim& dim) const {
     constexpr int64_t unknown = 512;
-    return dim.evaluate([&](std::string_view symbol) -> std::optional<int64_t> {
-                for (const auto& [name, value] : hints_) {
-                  if (name == symbol) return value;
-                }
-                return unknown;
-              })
+    return dim
+        .evaluate([&](std::string_view symbol) -> std::optional<int64_t> {
+          for (const auto& [name, value] : hints_) {
+            if (name == symbol) return value;
+          }
+          return unknown;
+        })
         .value_or(unknown);
   }
 
@@ -107,7 +115,8 @@ class ProgramPlanner {
     for (const RegionGraph::Output& output : region.outputs) stored.push_back(output_buffer(output));
     const size_t inputs = region.graph.inputs().size();
     for (uint32_t from : kernel.lowered.argument_input) {
-      launch.arguments.push_back(from >= inputs ? stored[from - inputs] : buffer_of_.at(kernel.region.inputs[from - 2]));
+      launch.arguments.push_back(from >= inputs ? stored[from - inputs]
+                                                : buffer_of_.at(kernel.region.inputs[from - 2]));
     }
 
     GemmShape& gemm = kernel.shape;
@@ -164,7 +173,8 @@ class ProgramPlanner {
       plan_.steps.emplace_back(launches_[r]);
       for (const auto& [buffer, span] : spans) {
         if (span.last != r) continue;
-        lifetimes.push_back({buffer, hint(bytes_of(plan_.buffers[buffer])), allocate_step[buffer], plan_.steps.size(), 0});
+        lifetimes.push_back(
+            {buffer, hint(bytes_of(plan_.buffers[buffer])), allocate_step[buffer], plan_.steps.size(), 0});
         plan_.steps.emplace_back(package::Free{buffer});
       }
     }
@@ -174,14 +184,19 @@ class ProgramPlanner {
 
   // Offsets are numbers where all sizes are; else expressions: lifetimes in a row, each in a slot of exactly its size.
   Result<void> place(std::vector<Lifetime> lifetimes, const std::map<uint32_t, size_t>& allocate_step) {
-    std::sort(lifetimes.begin(), lifetimes.end(), [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
-    const auto offset_of = [&](uint32_t buffer) -> Dim& { return std::get_if<package::Allocate>(&plan_.steps[allocate_step.at(buffer)])->offset; };
-    const bool symbolic = std::any_of(lifetimes.begin(), lifetimes.end(),
-                                      [&](const Lifetime& l) { return !bytes_of(plan_.buffers[l.buffer]).is_constant(); });
+    std::sort(lifetimes.begin(), lifetimes.end(),
+              [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
+    const auto offset_of = [&](uint32_t buffer) -> Dim& {
+      return std::get_if<package::Allocate>(&plan_.steps[allocate_step.at(buffer)])->offset;
+    };
+    const bool symbolic = std::any_of(lifetimes.begin(), lifetimes.end(), [&](const Lifetime& l) {
+      return !bytes_of(plan_.buffers[l.buffer]).is_constant();
+    });
     plan_.memory = plan_memory(lifetimes);
     if (!symbolic) {
       CODETTA_CHECK_OK(check_memory(plan_.memory));
-      for (const Lifetime& lifetime : plan_.memory.lifetimes) offset_of(lifetime.buffer) = Dim::constant(lifetime.offset);
+      for (const Lifetime& lifetime : plan_.memory.lifetimes)
+        offset_of(lifetime.buffer) = Dim::constant(lifetime.offset);
       return {};
     }
     struct Slot {
@@ -194,8 +209,10 @@ class ProgramPlanner {
     int64_t hinted_end = 0;
     for (Lifetime& lifetime : lifetimes) {
       const Dim unit = Dim::constant(memory_alignment);
-      const Dim size = floordiv(bytes_of(plan_.buffers[lifetime.buffer]) + Dim::constant(memory_alignment - 1), unit) * unit;
-      auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.free_after < lifetime.first && s.size == size; });
+      const Dim size =
+          floordiv(bytes_of(plan_.buffers[lifetime.buffer]) + Dim::constant(memory_alignment - 1), unit) * unit;
+      auto slot = std::find_if(slots.begin(), slots.end(),
+                               [&](const Slot& s) { return s.free_after < lifetime.first && s.size == size; });
       if (slot == slots.end()) {
         slot = slots.insert(slots.end(), {size, end, 0, hinted_end});
         end = end + size;

@@ -13,8 +13,9 @@ using package::Scope;
 using types::Op;
 
 ValueRef Recorder::add(const Inst& inst) {
-  const auto key = std::make_tuple(static_cast<int>(inst.kind), static_cast<int>(inst.op), static_cast<int>(inst.type), static_cast<int>(inst.aux),
-                                   inst.in[0], inst.in[1], inst.in[2], inst.in[3], inst.index, inst.bits);
+  const auto key = std::make_tuple(static_cast<int>(inst.kind), static_cast<int>(inst.op), static_cast<int>(inst.type),
+                                   static_cast<int>(inst.aux), inst.in[0], inst.in[1], inst.in[2], inst.in[3],
+                                   inst.index, inst.bits);
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   uint32_t level = inst.kind == Inst::Kind::Result ? reductions_[inst.index].phase + 1 : 0;
@@ -54,7 +55,9 @@ ValueRef Recorder::index_value(const Index& index) {
   std::optional<ValueRef> sum;
   for (const IndexTerm& term : index.terms) {
     Inst axis;
-    axis.kind = term.axis == Axis::Batch ? Inst::Kind::BatchIndex : term.axis == Axis::Row ? Inst::Kind::RowIndex : Inst::Kind::ColIndex;
+    axis.kind = term.axis == Axis::Batch ? Inst::Kind::BatchIndex
+                : term.axis == Axis::Row ? Inst::Kind::RowIndex
+                                         : Inst::Kind::ColIndex;
     axis.type = axis.aux = DType::i64;
     ValueRef value = add(axis);
     if (term.div != 1) value = binary(Op::floordiv, value, integer(term.div));
@@ -73,9 +76,12 @@ ValueRef Recorder::reduce(package::Reduction reduction, ValueRef value) {
   uint32_t index = 0;
   for (; index < reductions_.size(); ++index) {  // the same reduction of the same value is made once
     const auto& r = reductions_[index];
-    const bool same_value = std::any_of(sinks_.begin(), sinks_.end(),
-                                        [&](const Sink& s) { return !s.is_store && s.index == index && s.value == value; });
-    if (same_value && r.kind == reduction.kind && r.axis == reduction.axis && r.mean == reduction.mean && r.parts == reduction.parts) break;
+    const bool same_value = std::any_of(sinks_.begin(), sinks_.end(), [&](const Sink& s) {
+      return !s.is_store && s.index == index && s.value == value;
+    });
+    if (same_value && r.kind == reduction.kind && r.axis == reduction.axis && r.mean == reduction.mean &&
+        r.parts == reduction.parts)
+      break;
   }
   if (index == reductions_.size()) {
     reductions_.push_back(reduction);

@@ -87,7 +87,8 @@ Result<ProgramRegions> find_regions(const ir::Graph& graph) {
   }
   const auto leaves = [&](NodeId node) { add_once(result.regions[result.owner[node.index()]].outputs, node); };
   for (const ir::GraphOutput& output : graph.outputs()) {
-    if (result.owner[output.node.index()] == no_region) return outside(graph, output.node, fmt::format("output {} is computed without a product", output.name));
+    if (result.owner[output.node.index()] == no_region)
+      return outside(graph, output.node, fmt::format("output {} is computed without a product", output.name));
     leaves(output.node);
   }
   const auto crosses = [&](NodeId node) {
@@ -142,7 +143,8 @@ Result<RegionGraph> extract(const ir::Graph& graph, const ProgramRegions& region
   ir::GraphBuilder builder(graph.source());
   std::map<NodeId, NodeId> clone;
   const auto operands = graph.operands(region.matmul);
-  const NodeId factors[] = {builder.add_input("A", graph.type(operands[0])), builder.add_input("B", graph.type(operands[1]))};
+  const NodeId factors[] = {builder.add_input("A", graph.type(operands[0])),
+                            builder.add_input("B", graph.type(operands[1]))};
   for (NodeId node : region.inputs) {
     std::string name = graph.name_hint(node);
     bool is_scalar = false;
@@ -151,15 +153,18 @@ Result<RegionGraph> extract(const ir::Graph& graph, const ProgramRegions& region
       name = input.name;
       is_scalar = input.is_scalar;
     }
-    clone[node] = builder.add_input(name.empty() ? fmt::format("t{}", node.index()) : std::move(name), graph.type(node), is_scalar, graph.span(node));
+    clone[node] = builder.add_input(name.empty() ? fmt::format("t{}", node.index()) : std::move(name), graph.type(node),
+                                    is_scalar, graph.span(node));
   }
-  clone[region.matmul] = builder.add_unchecked(Op::matmul, factors, graph.attr(region.matmul), graph.type(region.matmul), graph.span(region.matmul),
-                                               graph.name_hint(region.matmul));
+  clone[region.matmul] =
+      builder.add_unchecked(Op::matmul, factors, graph.attr(region.matmul), graph.type(region.matmul),
+                            graph.span(region.matmul), graph.name_hint(region.matmul));
   const std::vector<bool> needed = ir::needed_by(graph, region.outputs);
   for (size_t i = 0; i < graph.size(); ++i) {
     const NodeId node(i);
     const uint32_t owner = regions.owner[i];
-    if (!needed[i] || clone.contains(node) || (owner != no_region && owner != r) || graph.node(node).op == Op::input) continue;
+    if (!needed[i] || clone.contains(node) || (owner != no_region && owner != r) || graph.node(node).op == Op::input)
+      continue;
     std::vector<NodeId> copied;
     bool complete = true;  // what only other regions need may rest on values that are not here
     for (NodeId operand : graph.operands(node)) {
@@ -167,7 +172,9 @@ Result<RegionGraph> extract(const ir::Graph& graph, const ProgramRegions& region
       complete = complete && found != clone.end();
       if (complete) copied.push_back(found->second);
     }
-    if (complete) clone[node] = builder.add_unchecked(graph.node(node).op, copied, graph.attr(node), graph.type(node), graph.span(node), graph.name_hint(node));
+    if (complete)
+      clone[node] = builder.add_unchecked(graph.node(node).op, copied, graph.attr(node), graph.type(node),
+                                          graph.span(node), graph.name_hint(node));
   }
   RegionGraph result;
   for (NodeId node : region.outputs) {

@@ -16,10 +16,10 @@ struct Factor {
 };
 
 struct ProgramRegions {
-  std::vector<Region> regions;                  // in execution order
+  std::vector<Region> regions;                     // in execution order
   std::vector<std::pair<Factor, Factor>> factors;  // by region
-  std::vector<uint32_t> owner;                  // by node: its region; no_region: depends on no product
-  std::vector<bool> crosses;                    // by node: another region reads it
+  std::vector<uint32_t> owner;                     // by node: its region; no_region: depends on no product
+  std::vector<bool> crosses;                       // by node: another region reads it
 };
 inline constexpr uint32_t no_region = UINT32_MAX;
 

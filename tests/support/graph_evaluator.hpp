@@ -19,7 +19,9 @@ struct Array {
   std::vector<Element> elements;
 };
 
-inline int64_t count_of(const Sizes& shape) { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
+inline int64_t count_of(const Sizes& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 // Row-major position -> index in each dim, and back with broadcasting (sizes of 1 ignore the index).
 inline Sizes unravel(int64_t at, const Sizes& shape) {
@@ -40,7 +42,8 @@ inline int64_t ravel(const Sizes& index, const Sizes& shape) {
 class GraphEvaluator {
  public:
   using Symbols = std::map<std::string, int64_t>;
-  GraphEvaluator(const ir::Graph& graph, Symbols symbols) : graph_(graph), symbols_(std::move(symbols)), values_(graph.size()) {}
+  GraphEvaluator(const ir::Graph& graph, Symbols symbols)
+      : graph_(graph), symbols_(std::move(symbols)), values_(graph.size()) {}
 
   [[nodiscard]] Sizes sizes(ir::NodeId node) const {
     Sizes result;
@@ -58,7 +61,8 @@ class GraphEvaluator {
       Array& out = values_[i];
       out.shape = sizes(node);
       out.elements.resize(static_cast<size_t>(count_of(out.shape)));
-      for (int64_t at = 0; at < count_of(out.shape); ++at) out.elements[static_cast<size_t>(at)] = element(node, unravel(at, out.shape));
+      for (int64_t at = 0; at < count_of(out.shape); ++at)
+        out.elements[static_cast<size_t>(at)] = element(node, unravel(at, out.shape));
     }
   }
 
@@ -106,7 +110,9 @@ class GraphEvaluator {
     for (size_t i = 0; i < operands.size(); ++i) {
       const bool kept = rule == OpRule::logical || (rule == OpRule::select && i == 0);
       const Element& value = at(operands[i], index);
-      x.push_back(kept ? value : test::convert(value, op == Op::dropout && i == 2 ? DType::i64 : types::compute_dtype(compute)));
+      x.push_back(kept
+                      ? value
+                      : test::convert(value, op == Op::dropout && i == 2 ? DType::i64 : types::compute_dtype(compute)));
     }
     if (op == Op::dropout) {
       x[1].f = static_cast<double>(static_cast<float>(x[1].f));
@@ -150,7 +156,8 @@ class GraphEvaluator {
       }
     }
     if (op == Op::reduce_mean) sum.f /= static_cast<double>(count);
-    if (op == Op::reduce_logsumexp) sum.f = std::isinf(high) ? (std::isnan(exponentials) ? exponentials : high) : high + std::log(exponentials);
+    if (op == Op::reduce_logsumexp)
+      sum.f = std::isinf(high) ? (std::isnan(exponentials) ? exponentials : high) : high + std::log(exponentials);
     return sum;
   }
 

@@ -13,8 +13,13 @@ namespace codetta::test {
 class ProgramEvaluator {
  public:
   // `accumulator`: [batch, M, N] or [M, N]. `inputs` by argument (outputs: ignored).
-  ProgramEvaluator(const package::EpilogueProgram& program, const Array& accumulator, const std::vector<Array>& inputs, GraphEvaluator::Symbols symbols)
-      : program_(program), accumulator_(accumulator), arguments_(inputs), symbols_(std::move(symbols)), written_(inputs.size()) {
+  ProgramEvaluator(const package::EpilogueProgram& program, const Array& accumulator, const std::vector<Array>& inputs,
+                   GraphEvaluator::Symbols symbols)
+      : program_(program),
+        accumulator_(accumulator),
+        arguments_(inputs),
+        symbols_(std::move(symbols)),
+        written_(inputs.size()) {
     const Sizes& shape = accumulator.shape;
     batches_ = shape.size() > 2 ? shape[0] : 1;
     rows_ = shape[shape.size() - 2];
@@ -33,7 +38,8 @@ class ProgramEvaluator {
     for (size_t p = 0; p < program_.phases.size(); ++p) run_phase(static_cast<uint32_t>(p));
     for (size_t i = 0; i < written_.size(); ++i) {
       for (int times : written_[i]) {
-        if (times != 1) complain(program_.arguments[i].name + " has an element that is written " + std::to_string(times) + " times");
+        if (times != 1)
+          complain(program_.arguments[i].name + " has an element that is written " + std::to_string(times) + " times");
       }
     }
     return problem_;
@@ -43,7 +49,9 @@ class ProgramEvaluator {
  private:
   struct Root {
     int64_t batch, row, col;
-    [[nodiscard]] int64_t on(package::Axis axis) const { return axis == package::Axis::Batch ? batch : axis == package::Axis::Row ? row : col; }
+    [[nodiscard]] int64_t on(package::Axis axis) const {
+      return axis == package::Axis::Batch ? batch : axis == package::Axis::Row ? row : col;
+    }
   };
 
   void complain(std::string text) {
@@ -83,7 +91,8 @@ class ProgramEvaluator {
       const int64_t chunk = *program_.split.chunk.as_constant();
       col = root.col / chunk * chunk * program_.split.ways + part * chunk + root.col % chunk;
     }
-    return accumulator_.elements[static_cast<size_t>((root.batch * rows_ + root.row) * (cols_ * program_.split.ways) + col)];
+    return accumulator_
+        .elements[static_cast<size_t>((root.batch * rows_ + root.row) * (cols_ * program_.split.ways) + col)];
   }
 
   size_t result_at(package::ReduceAxis axis, const Root& root) const {
@@ -100,21 +109,29 @@ class ProgramEvaluator {
         for (uint8_t i = 0; i < inst.arity; ++i) x.push_back(v[inst.in[i]]);
         return apply(inst.op, inst.type, x);
       }
-      case Kind::Accumulator: return accumulator(root, inst.index);
+      case Kind::Accumulator:
+        return accumulator(root, inst.index);
       case Kind::Load: {
         const package::Operand& operand = program_.operands[inst.index];
         return arguments_[operand.argument].elements[address(operand, root)];
       }
-      case Kind::Scalar: return arguments_[inst.index].elements[0];
+      case Kind::Scalar:
+        return arguments_[inst.index].elements[0];
       case Kind::Literal:
-        if (inst.type == DType::f32) return real_element(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(inst.bits))), inst.type);
+        if (inst.type == DType::f32)
+          return real_element(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(inst.bits))), inst.type);
         if (inst.type == DType::f64) return real_element(std::bit_cast<double>(inst.bits), inst.type);
         return integer_element(static_cast<int64_t>(inst.bits), inst.type);
-      case Kind::Result: return results_[inst.index][result_at(program_.reductions[inst.index].axis, root)];
-      case Kind::Extent: return integer_element(inst.index == 0 ? batches_ : inst.index == 1 ? rows_ : cols_, DType::i64);
-      case Kind::RowIndex: return integer_element(root.row, DType::i64);
-      case Kind::ColIndex: return integer_element(root.col, DType::i64);
-      case Kind::BatchIndex: return integer_element(root.batch, DType::i64);
+      case Kind::Result:
+        return results_[inst.index][result_at(program_.reductions[inst.index].axis, root)];
+      case Kind::Extent:
+        return integer_element(inst.index == 0 ? batches_ : inst.index == 1 ? rows_ : cols_, DType::i64);
+      case Kind::RowIndex:
+        return integer_element(root.row, DType::i64);
+      case Kind::ColIndex:
+        return integer_element(root.col, DType::i64);
+      case Kind::BatchIndex:
+        return integer_element(root.batch, DType::i64);
     }
     return {};
   }
@@ -124,7 +141,9 @@ class ProgramEvaluator {
     results_.resize(program_.reductions.size());
     std::vector<std::vector<std::vector<Element>>> gathered(program_.reductions.size());
     const auto space = [&](package::ReduceAxis axis) {
-      return static_cast<size_t>(axis == package::ReduceAxis::Row ? batches_ * rows_ : axis == package::ReduceAxis::Column ? batches_ * cols_ : 1);
+      return static_cast<size_t>(axis == package::ReduceAxis::Row      ? batches_ * rows_
+                                 : axis == package::ReduceAxis::Column ? batches_ * cols_
+                                                                       : 1);
     };
     for (size_t r = 0; r < gathered.size(); ++r) gathered[r].resize(space(program_.reductions[r].axis));
     for (int64_t n = 0; n < batches_ * rows_ * cols_; ++n) {
@@ -160,7 +179,9 @@ class ProgramEvaluator {
       return real_element(high + std::log(sum), reduction.type);
     }
     Element sum = elements[0];
-    const Op op = reduction.kind == ReduceKind::Sum ? Op::add : reduction.kind == ReduceKind::Max ? Op::maximum : Op::minimum;
+    const Op op = reduction.kind == ReduceKind::Sum   ? Op::add
+                  : reduction.kind == ReduceKind::Max ? Op::maximum
+                                                      : Op::minimum;
     for (size_t i = 1; i < elements.size(); ++i) sum = apply(op, reduction.type, {{sum, elements[i]}});
     if (reduction.mean) sum.f /= static_cast<double>(elements.size()) * reduction.parts;
     return sum;

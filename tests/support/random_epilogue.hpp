@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random epilogues that are rich in layout ops over the accumulator: splits, joins, per-head reshapes, permutes, and reductions of
-// what comes out. Most of them can be fused.
+// Random epilogues that are rich in layout ops over the accumulator: splits, joins, per-head reshapes, permutes, and
+// reductions of what comes out. Most of them can be fused.
 #pragma once
 
 #include <random>
@@ -22,7 +22,8 @@ class EpilogueMaker {
       a.insert(a.begin(), constant(batch));
       b.insert(b.begin(), constant(batch));
     }
-    const ir::NodeId factors[] = {builder_.add_input("A", {DType::f32, false, a}), builder_.add_input("B", {DType::f32, false, b})};
+    const ir::NodeId factors[] = {builder_.add_input("A", {DType::f32, false, a}),
+                                  builder_.add_input("B", {DType::f32, false, b})};
     const auto matmul = builder_.add(ir::Op::matmul, factors, ir::MatmulAttr{DType::f32});
     if (!matmul) return matmul.error();
     values_.push_back(*matmul);
@@ -43,7 +44,9 @@ class EpilogueMaker {
   void keep(const Result<ir::NodeId>& node) {
     if (node) values_.push_back(*node);
   }
-  void add(ir::Op op, std::vector<ir::NodeId> operands, ir::Attr attr = {}) { keep(builder_.add(op, operands, std::move(attr))); }
+  void add(ir::Op op, std::vector<ir::NodeId> operands, ir::Attr attr = {}) {
+    keep(builder_.add(op, operands, std::move(attr)));
+  }
 
   // An operand that broadcasts against `like`.
   ir::NodeId operand(ir::NodeId like) {
@@ -106,7 +109,8 @@ class EpilogueMaker {
         return add(ir::Op::permute, {x}, ir::PermuteAttr{std::move(order)});
       }
       case 7: {
-        const ir::Op ops[] = {ir::Op::reduce_sum, ir::Op::reduce_max, ir::Op::reduce_mean, ir::Op::reduce_amax, ir::Op::reduce_logsumexp, ir::Op::reduce_min};
+        const ir::Op ops[] = {ir::Op::reduce_sum,  ir::Op::reduce_max,       ir::Op::reduce_mean,
+                              ir::Op::reduce_amax, ir::Op::reduce_logsumexp, ir::Op::reduce_min};
         const ir::NodeId from[] = {x};
         const auto sum = builder_.add(ops[pick(6)], from, ir::ReduceAttr{static_cast<ir::ReduceAxis>(pick(3)), {}});
         if (!sum) return;
@@ -114,11 +118,13 @@ class EpilogueMaker {
         return add(ir::Op::sub, {x, *sum});
       }
       case 8: {
-        const ir::NodeId seed = builder_.add_literal({ir::LiteralAttr::Kind::Int, 7, 0}), p = builder_.add_literal({ir::LiteralAttr::Kind::Float, 0, 0.25});
+        const ir::NodeId seed = builder_.add_literal({ir::LiteralAttr::Kind::Int, 7, 0}),
+                         p = builder_.add_literal({ir::LiteralAttr::Kind::Float, 0, 0.25});
         return add(ir::Op::dropout, {x, p, seed});
       }
       default: {
-        const auto y = builder_.add(ir::Op::row_index, {}, ir::ReshapeAttr{{shape.size() > 1 ? shape[rank - 2] : constant(1), constant(1)}});
+        const auto y = builder_.add(ir::Op::row_index, {},
+                                    ir::ReshapeAttr{{shape.size() > 1 ? shape[rank - 2] : constant(1), constant(1)}});
         if (y) add(ir::Op::add, {x, *y});
       }
     }

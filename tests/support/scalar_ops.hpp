@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One element of every element-wise op, floats in double. Tests that compare two ways of computing the same math share it, so that
-// they differ only in what the test is about.
+// One element of every element-wise op, floats in double. Tests that compare two ways of computing the same math share
+// it, so that they differ only in what the test is about.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,9 @@ inline int64_t wrap(int64_t value, DType type) {
 }
 
 inline Element real_element(double value, DType type) { return {type, value, 0}; }
-inline Element integer_element(int64_t value, DType type) { return {type, 0, types::is_bool(type) ? value != 0 : wrap(value, type)}; }
+inline Element integer_element(int64_t value, DType type) {
+  return {type, 0, types::is_bool(type) ? value != 0 : wrap(value, type)};
+}
 
 // As cast does. f32 and f64 keep the double; narrower floats round.
 inline Element convert(const Element& x, DType type) {
@@ -57,58 +59,106 @@ inline double real_op(types::Op op, std::span<const double> x) {
   using types::Op;
   const double a = x[0], b = x.size() > 1 ? x[1] : 0, c = x.size() > 2 ? x[2] : 0;
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
-  const auto propagate = [](double v, double w, bool first) { return std::isnan(v) || std::isnan(w) ? v + w : first ? v : w; };
+  const auto propagate = [](double v, double w, bool first) {
+    return std::isnan(v) || std::isnan(w) ? v + w : first ? v : w;
+  };
   switch (op) {
-    case Op::add: return a + b;
-    case Op::sub: return a - b;
-    case Op::mul: return a * b;
-    case Op::div: return a / b;
-    case Op::pow: return std::pow(a, b);
-    case Op::floordiv: return std::floor(a / b);
-    case Op::mod: return a - std::floor(a / b) * b;
-    case Op::neg: return -a;
-    case Op::multiply_add: return a * b + c;
-    case Op::minimum: return propagate(a, b, a < b);
-    case Op::maximum: return propagate(a, b, a > b);
+    case Op::add:
+      return a + b;
+    case Op::sub:
+      return a - b;
+    case Op::mul:
+      return a * b;
+    case Op::div:
+      return a / b;
+    case Op::pow:
+      return std::pow(a, b);
+    case Op::floordiv:
+      return std::floor(a / b);
+    case Op::mod:
+      return a - std::floor(a / b) * b;
+    case Op::neg:
+      return -a;
+    case Op::multiply_add:
+      return a * b + c;
+    case Op::minimum:
+      return propagate(a, b, a < b);
+    case Op::maximum:
+      return propagate(a, b, a > b);
     case Op::clamp: {
       const double low = propagate(a, b, a > b);
       return propagate(low, c, low < c);
     }
-    case Op::abs: return std::fabs(a);
-    case Op::sign: return std::isnan(a) ? a : (a > 0) - (a < 0);
-    case Op::floor: return std::floor(a);
-    case Op::ceil: return std::ceil(a);
-    case Op::round: return round_even(a);
-    case Op::trunc: return std::trunc(a);
-    case Op::exp: return std::exp(a);
-    case Op::exp2: return std::exp2(a);
-    case Op::expm1: return std::expm1(a);
-    case Op::log: return std::log(a);
-    case Op::log2: return std::log2(a);
-    case Op::log1p: return std::log1p(a);
-    case Op::sqrt: return std::sqrt(a);
-    case Op::rsqrt: return 1 / std::sqrt(a);
-    case Op::reciprocal: return 1 / a;
-    case Op::sin: return std::sin(a);
-    case Op::cos: return std::cos(a);
-    case Op::tanh: return std::tanh(a);
-    case Op::erf: return std::erf(a);
-    case Op::relu: return propagate(a, 0.0, a > 0);
-    case Op::sigmoid: return sigmoid(a);
-    case Op::silu: return a * sigmoid(a);
-    case Op::gelu_erf: return a * (1 + std::erf(a / std::sqrt(2.0))) / 2;
-    case Op::gelu_tanh: return a * (1 + std::tanh(0.7978845608028654 * (a + 0.044715 * a * a * a))) / 2;
-    case Op::softplus: return b * a > c ? a : std::log1p(std::exp(b * a)) / b;
-    case Op::elu: return a > 0 ? a : b * std::expm1(a);
-    case Op::leaky_relu: return a > 0 ? a : b * a;
-    case Op::hardswish: return a * std::clamp(a + 3, 0.0, 6.0) / 6;
-    case Op::hardsigmoid: return std::clamp(a + 3, 0.0, 6.0) / 6;
-    case Op::mish: return a * std::tanh(std::log1p(std::exp(a)));
-    case Op::drelu: return a > 0 ? 1 : 0;
-    case Op::dsigmoid: return sigmoid(a) * (1 - sigmoid(a));
-    case Op::dtanh: return 1 - std::tanh(a) * std::tanh(a);
-    case Op::dsilu: return sigmoid(a) * (1 + a * (1 - sigmoid(a)));
-    default: return a * 0.5 + 0.25;  // the two derivatives of gelu: any function will do here
+    case Op::abs:
+      return std::fabs(a);
+    case Op::sign:
+      return std::isnan(a) ? a : (a > 0) - (a < 0);
+    case Op::floor:
+      return std::floor(a);
+    case Op::ceil:
+      return std::ceil(a);
+    case Op::round:
+      return round_even(a);
+    case Op::trunc:
+      return std::trunc(a);
+    case Op::exp:
+      return std::exp(a);
+    case Op::exp2:
+      return std::exp2(a);
+    case Op::expm1:
+      return std::expm1(a);
+    case Op::log:
+      return std::log(a);
+    case Op::log2:
+      return std::log2(a);
+    case Op::log1p:
+      return std::log1p(a);
+    case Op::sqrt:
+      return std::sqrt(a);
+    case Op::rsqrt:
+      return 1 / std::sqrt(a);
+    case Op::reciprocal:
+      return 1 / a;
+    case Op::sin:
+      return std::sin(a);
+    case Op::cos:
+      return std::cos(a);
+    case Op::tanh:
+      return std::tanh(a);
+    case Op::erf:
+      return std::erf(a);
+    case Op::relu:
+      return propagate(a, 0.0, a > 0);
+    case Op::sigmoid:
+      return sigmoid(a);
+    case Op::silu:
+      return a * sigmoid(a);
+    case Op::gelu_erf:
+      return a * (1 + std::erf(a / std::sqrt(2.0))) / 2;
+    case Op::gelu_tanh:
+      return a * (1 + std::tanh(0.7978845608028654 * (a + 0.044715 * a * a * a))) / 2;
+    case Op::softplus:
+      return b * a > c ? a : std::log1p(std::exp(b * a)) / b;
+    case Op::elu:
+      return a > 0 ? a : b * std::expm1(a);
+    case Op::leaky_relu:
+      return a > 0 ? a : b * a;
+    case Op::hardswish:
+      return a * std::clamp(a + 3, 0.0, 6.0) / 6;
+    case Op::hardsigmoid:
+      return std::clamp(a + 3, 0.0, 6.0) / 6;
+    case Op::mish:
+      return a * std::tanh(std::log1p(std::exp(a)));
+    case Op::drelu:
+      return a > 0 ? 1 : 0;
+    case Op::dsigmoid:
+      return sigmoid(a) * (1 - sigmoid(a));
+    case Op::dtanh:
+      return 1 - std::tanh(a) * std::tanh(a);
+    case Op::dsilu:
+      return sigmoid(a) * (1 + a * (1 - sigmoid(a)));
+    default:
+      return a * 0.5 + 0.25;  // the two derivatives of gelu: any function will do here
   }
 }
 
@@ -116,7 +166,9 @@ inline int64_t integer_op(types::Op op, std::span<const int64_t> x, DType type) 
   using types::Op;
   const int64_t a = x[0], b = x.size() > 1 ? x[1] : 0, c = x.size() > 2 ? x[2] : 0;
   const bool is_unsigned = types::is_unsigned(type);
-  const auto less = [&](int64_t v, int64_t w) { return is_unsigned ? static_cast<uint64_t>(v) < static_cast<uint64_t>(w) : v < w; };
+  const auto less = [&](int64_t v, int64_t w) {
+    return is_unsigned ? static_cast<uint64_t>(v) < static_cast<uint64_t>(w) : v < w;
+  };
   const auto u = [](int64_t v) { return static_cast<uint64_t>(v); };
   const auto floordiv = [&] {
     if (b == 0) return int64_t{0};
@@ -126,29 +178,43 @@ inline int64_t integer_op(types::Op op, std::span<const int64_t> x, DType type) 
     return q - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
   };
   switch (op) {
-    case Op::add: return static_cast<int64_t>(u(a) + u(b));
-    case Op::sub: return static_cast<int64_t>(u(a) - u(b));
-    case Op::mul: return static_cast<int64_t>(u(a) * u(b));
+    case Op::add:
+      return static_cast<int64_t>(u(a) + u(b));
+    case Op::sub:
+      return static_cast<int64_t>(u(a) - u(b));
+    case Op::mul:
+      return static_cast<int64_t>(u(a) * u(b));
     case Op::pow: {
       uint64_t power = 1;
       for (int64_t n = 0; n < std::min<int64_t>(b, 70); ++n) power *= u(a);
       return static_cast<int64_t>(power);
     }
-    case Op::floordiv: return floordiv();
-    case Op::mod: return b == 0 ? 0 : static_cast<int64_t>(u(a) - u(floordiv()) * u(b));
-    case Op::neg: return static_cast<int64_t>(0 - u(a));
-    case Op::multiply_add: return static_cast<int64_t>(u(a) * u(b) + u(c));
-    case Op::minimum: return less(a, b) ? a : b;
-    case Op::maximum: return less(a, b) ? b : a;
+    case Op::floordiv:
+      return floordiv();
+    case Op::mod:
+      return b == 0 ? 0 : static_cast<int64_t>(u(a) - u(floordiv()) * u(b));
+    case Op::neg:
+      return static_cast<int64_t>(0 - u(a));
+    case Op::multiply_add:
+      return static_cast<int64_t>(u(a) * u(b) + u(c));
+    case Op::minimum:
+      return less(a, b) ? a : b;
+    case Op::maximum:
+      return less(a, b) ? b : a;
     case Op::clamp: {
       const int64_t low = less(a, b) ? b : a;
       return less(low, c) ? low : c;
     }
-    case Op::abs: return !is_unsigned && a < 0 ? static_cast<int64_t>(0 - u(a)) : a;
-    case Op::sign: return a == 0 ? 0 : !is_unsigned && a < 0 ? -1 : 1;
-    case Op::relu: return !is_unsigned && a < 0 ? 0 : a;
-    case Op::drelu: return a != 0 && (is_unsigned || a > 0) ? 1 : 0;
-    default: return a;  // floor, ceil, round, trunc
+    case Op::abs:
+      return !is_unsigned && a < 0 ? static_cast<int64_t>(0 - u(a)) : a;
+    case Op::sign:
+      return a == 0 ? 0 : !is_unsigned && a < 0 ? -1 : 1;
+    case Op::relu:
+      return !is_unsigned && a < 0 ? 0 : a;
+    case Op::drelu:
+      return a != 0 && (is_unsigned || a > 0) ? 1 : 0;
+    default:
+      return a;  // floor, ceil, round, trunc
   }
 }
 
@@ -160,24 +226,37 @@ inline Element apply(types::Op op, DType type, std::span<const Element> x) {
   if (rule == types::OpRule::compare) {
     const auto test = [op](auto a, auto b) {
       switch (op) {
-        case Op::eq: return a == b;
-        case Op::ne: return a != b;
-        case Op::lt: return a < b;
-        case Op::le: return a <= b;
-        case Op::gt: return a > b;
-        default: return a >= b;
+        case Op::eq:
+          return a == b;
+        case Op::ne:
+          return a != b;
+        case Op::lt:
+          return a < b;
+        case Op::le:
+          return a <= b;
+        case Op::gt:
+          return a > b;
+        default:
+          return a >= b;
       }
     };
     const bool wide = types::is_unsigned(x[0].type);
-    return integer_element(is_float(x[0]) ? test(x[0].f, x[1].f) : wide ? test(static_cast<uint64_t>(x[0].i), static_cast<uint64_t>(x[1].i)) : test(x[0].i, x[1].i),
+    return integer_element(is_float(x[0]) ? test(x[0].f, x[1].f)
+                           : wide         ? test(static_cast<uint64_t>(x[0].i), static_cast<uint64_t>(x[1].i))
+                                          : test(x[0].i, x[1].i),
                            DType::boolean);
   }
   if (rule == types::OpRule::logical) {
     const bool a = x[0].i != 0, b = x.size() > 1 && x[1].i != 0;
-    return integer_element(op == Op::logical_and ? a && b : op == Op::logical_or ? a || b : op == Op::logical_xor ? a != b : !a, DType::boolean);
+    return integer_element(op == Op::logical_and   ? a && b
+                           : op == Op::logical_or  ? a || b
+                           : op == Op::logical_xor ? a != b
+                                                   : !a,
+                           DType::boolean);
   }
   if (op == Op::dropout) {  // any function of seed and position that both sides share
-    const uint64_t mixed = (static_cast<uint64_t>(x[2].i) ^ (static_cast<uint64_t>(x[3].i) * 0x9E3779B97F4A7C15u)) * 0xBF58476D1CE4E5B9u;
+    const uint64_t mixed =
+        (static_cast<uint64_t>(x[2].i) ^ (static_cast<uint64_t>(x[3].i) * 0x9E3779B97F4A7C15u)) * 0xBF58476D1CE4E5B9u;
     const double uniform = static_cast<double>(mixed >> 40) * 0x1p-24;
     return real_element(uniform >= x[1].f ? x[0].f / (1 - x[1].f) : 0.0, type);
   }

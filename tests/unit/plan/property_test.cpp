@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering against the graph itself: whatever is accepted computes the same, element by element, and writes each element once.
+// Lowering against the graph itself: whatever is accepted computes the same, element by element, and writes each
+// element once.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -21,7 +22,8 @@ Array random_array(const ir::TensorType& type, const test::GraphEvaluator::Symbo
   const DType dtype = types::compute_dtype(type.dtype);
   for (int64_t n = test::count_of(array.shape); n > 0; --n) {
     const auto bits = static_cast<int64_t>(random() % 17) - 8;
-    array.elements.push_back(types::is_float(dtype) ? test::real_element(static_cast<double>(bits) / 4, dtype) : test::integer_element(bits, dtype));
+    array.elements.push_back(types::is_float(dtype) ? test::real_element(static_cast<double>(bits) / 4, dtype)
+                                                    : test::integer_element(bits, dtype));
   }
   return array;
 }
@@ -55,7 +57,8 @@ bool lowers_right(const ir::Graph& graph, const test::GraphEvaluator::Symbols& s
 
   std::mt19937_64 random(seed);
   std::vector<Array> inputs;
-  for (const ir::GraphInput& input : graph.inputs()) inputs.push_back(random_array(graph.type(input.node), symbols, random));
+  for (const ir::GraphInput& input : graph.inputs())
+    inputs.push_back(random_array(graph.type(input.node), symbols, random));
   test::GraphEvaluator expected(graph, symbols);
   expected.run(inputs);
   std::vector<Array> arguments(program.arguments.size());
@@ -71,8 +74,9 @@ bool lowers_right(const ir::Graph& graph, const test::GraphEvaluator::Symbols& s
     EXPECT_EQ(want.shape, have.shape);
     for (size_t i = 0; i < want.elements.size() && i < have.elements.size(); ++i) {
       if (close(want.elements[i], have.elements[i])) continue;
-      ADD_FAILURE() << "output " << o << " element " << i << ": " << test::real(want.elements[i]) << " but " << test::real(have.elements[i]) << " seed " << seed
-                    << "\n" << program.to_string() << ir::print(graph);
+      ADD_FAILURE() << "output " << o << " element " << i << ": " << test::real(want.elements[i]) << " but "
+                    << test::real(have.elements[i]) << " seed " << seed << "\n"
+                    << program.to_string() << ir::print(graph);
       return true;
     }
   }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The byte form of programs: round trip, one form a program, and bytes that mean harm.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "unit/package/samples.hpp"
+
+namespace {
+
+using namespace codetta;
+using package::EpilogueProgram;
+using package::Inst;
+
+TEST(EpilogueProgram, RoundTripAndText) {
+  const EpilogueProgram program = test::sample_program();
+  ASSERT_EQ(package::find_defect(program).value_or(""), "");
+  const auto decoded = EpilogueProgram::decode(program.encode());
+  ASSERT_TRUE(decoded) << decoded.error().render();
+  EXPECT_EQ(*decoded, program);
+  EXPECT_EQ(program.to_string(), R"(accumulator f32
+split columns in 2 by chunks of 8
+argument alpha: f64 scalar
+argument C: bf16[m, n]
+argument D: f8e4m3[m, n] output
+argument norm: f32[m, 1] output
+phase 0: tile
+  v0:f32 = accumulator part 0
+  v1:f32 = accumulator part 1
+  v2:f32 = load C[full, unit]
+  v3:f32 = multiply_add v0 v1 v2
+  v4:f64 = scalar alpha
+  v5:f32 = cast v4 rounded to bf16
+  v6:f32 = mul v3 v5
+  v7:f32 = 1.0
+  v8:bool = gt v6 v7
+  v9:f32 = where v8 v6 v7
+  v10:i64 = row index
+  v11:i64 = -3
+  v12:i64 = add v10 v11
+  v13:f32 = dropout v9 v5 v11 v12
+  store D[indexed, row in dim -2, 16 * (col // 8) in dim -1, col % 8 in dim -1, 8 in dim -1] = v13
+  reduce row mean v9 -> r0 (2 values each)
+phase 1: row panel, no accumulator
+  v0:f32 = r0
+  v1:f32 = sqrt v0
+  store norm[column] = v1
+)");
+}
+
+TEST(EpilogueProgram, EveryPrefixIsDamaged) {
+  const std::string bytes = test::sample_program().encode();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const auto decoded = EpilogueProgram::decode(std::string_view(bytes).substr(0, size));
+    ASSERT_FALSE(decoded) << size;
+    EXPECT_EQ(decoded.error().message(), "error[E0520]: package is damaged");
+  }
+  EXPECT_FALSE(EpilogueProgram::decode(bytes + '\0'));
+}
+
+TEST(EpilogueProgram, WhatIsAcceptedIsSoundAndCanonical) {
+  const std::string bytes = test::sample_program().encode();
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 200000; ++i) {
+    std::string changed = bytes;
+    for (uint64_t n = 1 + random() % 3; n > 0; --n) changed[random() % changed.size()] = static_cast<char>(random());
+    if (random() % 4 == 0) changed.insert(random() % changed.size(), 1, static_cast<char>(random()));
+    const auto decoded = EpilogueProgram::decode(changed);
+    if (!decoded) continue;
+    ASSERT_FALSE(package::find_defect(*decoded));
+    ASSERT_EQ(decoded->encode(), changed);
+    ASSERT_FALSE(decoded->to_string().empty());
+  }
+}
+
+TEST(EpilogueProgram, HugeCountsAllocateNothing) {
+  std::string bytes = test::sample_program().encode();
+  bytes.resize(8);
+  for (const size_t at : {3, 4, 5, 6, 7}) {
+    std::string huge = bytes.substr(0, at) + "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01";
+    EXPECT_FALSE(EpilogueProgram::decode(huge));
+  }
+}
+
+// Each change makes the program contradict itself.
+TEST(EpilogueProgram, Defects) {
+  const auto defect = [](auto change) {
+    EpilogueProgram program = test::sample_program();
+    change(program);
+    EXPECT_FALSE(EpilogueProgram::decode(program.encode()));
+    return package::find_defect(program).value_or("accepted");
+  };
+  EXPECT_EQ(defect([](auto& p) { p.accumulator = DType::bf16; }), "the accumulator has no accumulator dtype");
+  EXPECT_EQ(defect([](auto& p) { p.split.ways = 65; }), "the columns are split in 65 parts");
+  EXPECT_EQ(defect([](auto& p) { p.split.chunk = types::Dim::constant(0); }), "a split has the wrong chunk");
+  EXPECT_EQ(defect([](auto& p) {
+              p.phases.clear();
+              p.reductions.clear();
+            }),
+            "there is no phase");
+  EXPECT_EQ(defect([](auto& p) { p.operands[0].argument = 9; }), "an operand reads argument 9 of 4");
+  EXPECT_EQ(defect([](auto& p) { p.operands[0].argument = 0; }), "an operand is a scalar argument");
+  EXPECT_EQ(defect([](auto& p) { p.operands[0].is_store = true; }), "an output is loaded or an input stored");
+  EXPECT_EQ(defect([](auto& p) { p.operands[0].access = package::Access::Row; }),
+            "an operand's access contradicts its index terms");
+  EXPECT_EQ(defect([](auto& p) { p.operands[0].terms[0].div = 0; }), "an index term is out of range");
+  EXPECT_EQ(defect([](auto& p) { p.operands[0].terms.resize(9); }), "an operand has 9 index terms");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].insts[3].in[2] = 3; }), "v3 uses a value that does not come before it");
+  EXPECT_EQ(defect([](auto& p) {
+              p.phases[0].insts[3].arity = 2;
+              p.phases[0].insts[3].in[2] = 0;
+            }),
+            "multiply_add has 2 operands");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].insts[6].in[1] = 4; }), "mul has operands or a result of the wrong type");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].insts[0].index = 2; }), "v0 reads part 2, which is not there");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].insts[2].index = 1; }), "v2 reads operand 1, which is not there");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].insts[4].index = 1; }), "v4 reads scalar 1, which is not there");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].insts[7].bits = uint64_t{1} << 40; }), "a literal does not fit its type");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].insts[3].op = types::Op::matmul; }), "matmul has 3 operands");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].insts[9].type = p.phases[0].insts[9].aux = DType::f16; }),
+            "a reduction has no value of its type");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].stores[0].operand = 0; }), "a store writes to no output");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].stores[0].value = 99; }), "a store has no value");
+  EXPECT_EQ(defect([](auto& p) { p.phases[0].scope = package::Scope::Whole; }), "phase 0 has the wrong scope");
+  EXPECT_EQ(defect([](auto& p) { p.phases[1].reads_accumulator = true; }),
+            "phase 1 is wrong about reading the accumulator");
+  EXPECT_EQ(defect([](auto& p) { p.reductions[0].axis = package::ReduceAxis::Column; }),
+            "a phase reads what is not finished at its scope");
+  EXPECT_EQ(defect([](auto& p) { p.reductions[0].phase = 7; }), "a reduction belongs to no phase");
+  EXPECT_EQ(defect([](auto& p) { p.reductions[0].kind = package::ReduceKind::Max; }), "a mean that is no sum");
+}
+
+}  // namespace

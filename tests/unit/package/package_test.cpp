@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file form of packages: round trip, damage, and references that lead nowhere.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/digest.hpp"
+#include "unit/package/samples.hpp"
+
+namespace {
+
+using namespace codetta;
+using package::Package;
+
+std::string reason_of(const Result<Package>& package) {
+  return package ? "accepted" : package.error().diagnostics()[0].reason;
+}
+
+TEST(Package, RoundTrip) {
+  const Package package = test::sample_package();
+  const std::string bytes = package.encode();
+  const auto decoded = Package::decode(bytes);
+  ASSERT_TRUE(decoded) << decoded.error().render();
+  EXPECT_EQ(*decoded, package);
+  EXPECT_EQ(decoded->encode(), bytes);
+}
+
+TEST(Package, EveryPrefixAndEveryFlippedBitIsDamaged) {
+  const std::string bytes = test::sample_package().encode();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const auto decoded = Package::decode(std::string_view(bytes).substr(0, size));
+    ASSERT_FALSE(decoded) << size;
+    EXPECT_EQ(decoded.error().message(), "error[E0520]: package is damaged");
+  }
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string changed = bytes;
+    changed[at] = static_cast<char>(changed[at] ^ (1 << (at % 8)));
+    ASSERT_FALSE(Package::decode(changed)) << at;
+  }
+}
+
+TEST(Package, AnotherFormatSaysSo) {
+  std::string bytes = test::sample_package().encode();
+  bytes[8] = 9;
+  EXPECT_EQ(reason_of(Package::decode(bytes)), "it has format 9, this library reads 1");
+  EXPECT_EQ(reason_of(Package::decode("hello")), "its 5 bytes do not begin as a package does");
+}
+
+TEST(Package, BytesBehindTheDigestAreStillChecked) {
+  const std::string bytes = test::sample_package().encode();
+  const std::string body = bytes.substr(0, bytes.size() - 32);
+  for (size_t at = 9; at < body.size(); ++at) {
+    for (const int value : {0, 1, 0x7F, 0xFF}) {
+      std::string changed = body;
+      changed[at] = static_cast<char>(value);
+      const auto decoded = Package::decode(changed + base::digest_of(changed).hex());
+      if (decoded) {
+        EXPECT_EQ(decoded->encode(), changed + base::digest_of(changed).hex());
+      }
+    }
+  }
+}
+
+TEST(Package, StepsThatDoNotFit) {
+  const auto refused = [](auto change) {
+    Package package = test::sample_package();
+    change(package);
+    const std::string reason = reason_of(Package::decode(package.encode()));
+    return reason.substr(0, reason.find(" (byte"));
+  };
+  using package::LaunchKernel;
+  const auto launch = [](Package& p) -> LaunchKernel& { return *std::get_if<LaunchKernel>(&p.steps[6]); };
+  EXPECT_EQ(refused([&](Package& p) { launch(p).kernel = 1; }), "step 6 does not fit the buffers and kernels");
+  EXPECT_EQ(refused([&](Package& p) { launch(p).a = 99; }), "step 6 does not fit the buffers and kernels");
+  EXPECT_EQ(refused([&](Package& p) { launch(p).b = 3; }), "step 6 does not fit the buffers and kernels");  // dtype
+  EXPECT_EQ(refused([&](Package& p) { launch(p).arguments.pop_back(); }),
+            "step 6 does not fit the buffers and kernels");
+  EXPECT_EQ(refused([&](Package& p) { launch(p).arguments[2] = 3; }),
+            "step 6 does not fit the buffers and kernels");  // an input as output
+  EXPECT_EQ(refused([&](Package& p) { launch(p).arguments[0] = 3; }),
+            "step 6 does not fit the buffers and kernels");  // a tensor as scalar
+  EXPECT_EQ(refused([](Package& p) { std::get_if<package::Allocate>(&p.steps[5])->buffer = 0; }),
+            "step 5 does not fit the buffers and kernels");
+  EXPECT_EQ(refused([](Package& p) { std::get_if<package::DefineSymbol>(&p.steps[0])->dim = 2; }),
+            "step 0 does not fit the buffers and kernels");
+  EXPECT_EQ(refused([](Package& p) { p.kernels[0].config.tile_cols = 1 << 20; }),
+            "tile_cols is 1048576, not 1 to 16384");
+  EXPECT_EQ(refused([](Package& p) { p.kernels[0].config.mr = 0; }), "mr is 0, not 1 to 64");
+  EXPECT_EQ(refused([](Package& p) { p.kernels[0].config.accumulator = DType::f64; }),
+            "a kernel and its epilogue accumulate in different types");
+}
+
+TEST(Package, ManifestIsJsonWithoutBinaries) {
+  Package package = test::sample_package();
+  package.name = "bad \xFF utf-8 \"quoted\"";
+  const auto json = nlohmann::json::parse(package.manifest_json(), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["format"], 1);
+  EXPECT_EQ(json["buffers"].size(), 8u);
+  EXPECT_EQ(json["buffers"][4]["shape"], nlohmann::json::array({"m", "n"}));
+  EXPECT_EQ(json["kernels"][0]["binary_bytes"], 5);
+  EXPECT_EQ(json["kernels"][0]["config"]["family"], "packed");
+  EXPECT_EQ(json["steps"][6]["arguments"], nlohmann::json::array({"alpha", "C", "D", "norm"}));
+  EXPECT_EQ(package.manifest_json(), package.manifest_json());
+}
+
+}  // namespace

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernels are found, in which order, and why the others are not.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "plan/families.hpp"
+#include "types/dtype.hpp"
+#include "types/machine.hpp"
+#include "unit/plan/bind_text.hpp"
+
+namespace {
+
+using namespace codetta;
+using package::CpuFamily;
+using plan::Discovery;
+using plan::GemmShape;
+
+package::EpilogueProgram plain(DType accumulator = DType::f32) {
+  package::EpilogueProgram program;
+  program.accumulator = accumulator;
+  program.arguments.push_back({"D", accumulator, false, true, {types::Dim::symbol("m"), types::Dim::symbol("n")}});
+  package::Operand store;
+  store.dtype = accumulator;
+  store.is_store = true;
+  store.terms = {{package::Axis::Row, 1, 0, 1, types::Dim::constant(1)},
+                 {package::Axis::Col, 1, 0, 0, types::Dim::constant(1)}};
+  program.operands.push_back(store);
+  package::Inst inst;
+  inst.kind = package::Inst::Kind::Accumulator;
+  inst.type = inst.aux = accumulator;
+  program.phases.push_back({package::Scope::Tile, true, {inst}, {{0, 0}}});
+  return program;
+}
+
+GemmShape shape_of(int64_t m, int64_t n, int64_t k, DType dtype = DType::f32, DType accumulator = DType::f32) {
+  GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  shape.a = shape.b = dtype;
+  shape.accumulator = accumulator;
+  shape.a_row_stride = k;
+  shape.b_k_stride = n;
+  return shape;
+}
+
+Target cpu(CpuIsa isa) { return {Backend::cpu, isa, ""}; }
+Discovery found(const GemmShape& shape, CpuIsa isa = CpuIsa::avx2, int cores = 1) {
+  plan::MachineFacts machine;
+  machine.cores = cores;
+  return plan::discover(plain(shape.accumulator), shape, cpu(isa), machine);
+}
+std::string why(const Discovery& discovery, const std::string& kernel) {
+  for (const plan::Rejection& rejection : discovery.rejections) {
+    if (rejection.kernel == kernel) return diag::code_text(rejection.code) + ": " + rejection.text;
+  }
+  return "";
+}
+
+TEST(Discovery, RanksByShape) {
+  for (const CpuIsa isa : {CpuIsa::avx2, CpuIsa::avx512}) {
+    for (const int64_t m : {1, 8, 16, 24}) {
+      EXPECT_EQ(found(shape_of(m, 4096, 4096), isa).candidates.at(0).config.family, CpuFamily::InPlace) << m;
+    }
+    for (const int64_t size : {16, 23, 32, 48, 64}) {
+      EXPECT_EQ(found(shape_of(size, size, size), isa).candidates.at(0).config.family, CpuFamily::InPlace) << size;
+    }
+    for (const int64_t size : {512, 1024, 2048}) {
+      EXPECT_NE(found(shape_of(size, size, size), isa).candidates.at(0).config.family, CpuFamily::InPlace) << size;
+    }
+    GemmShape packed = shape_of(16, 4096, 4096);
+    packed.b_packed = true;
+    EXPECT_EQ(found(packed, isa).candidates.at(0).config.family, CpuFamily::Packed);
+  }
+}
+
+TEST(Discovery, ConvertTakesEveryPairThatMultiplies) {
+  for (int a = 0; a < dtype_count; ++a) {
+    for (int b = 0; b < dtype_count; ++b) {
+      const auto accumulator = ir::default_accumulator(static_cast<DType>(a), static_cast<DType>(b));
+      if (!accumulator || *accumulator == DType::i64) continue;
+      GemmShape shape = shape_of(100, 100, 100);
+      shape.a = static_cast<DType>(a);
+      shape.b = static_cast<DType>(b);
+      shape.accumulator = *accumulator;
+      shape.a_k_stride = 7;  // and every layout
+      shape.a_row_stride = 1000;
+      shape.b_col_stride = 3;
+      for (const auto& isa : types::all_isas()) {
+        const Discovery discovery = found(shape, isa.isa);
+        const bool has = std::any_of(discovery.candidates.begin(), discovery.candidates.end(),
+                                     [](const plan::Candidate& c) { return c.config.family == CpuFamily::Convert; });
+        EXPECT_TRUE(has) << dtype_name(shape.a) << " " << dtype_name(shape.b) << " " << isa.name;
+      }
+    }
+  }
+}
+
+TEST(Discovery, ConfigurationsStayWithinBoundsAndNamesDiffer) {
+  for (const auto& isa : types::all_isas()) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i8}) {
+      for (const auto& [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
+                                    {0, 8, 8},
+                                    {8, 0, 8},
+                                    {8, 8, 0},
+                                    {37, 1000, 777},
+                                    {4096, 4096, 100000}}) {
+        const Discovery discovery = found(shape_of(m, n, k, dtype, *ir::default_accumulator(dtype, dtype)), isa.isa, 8);
+        ASSERT_FALSE(discovery.candidates.empty());
+        std::set<std::string> names;
+        for (const plan::Candidate& candidate : discovery.candidates) {
+          const package::CpuGemmConfig& c = candidate.config;
+          EXPECT_TRUE(names.insert(candidate.name).second) << candidate.name;
+          EXPECT_TRUE(c.mr >= 1 && c.mr <= package::max_block_rows && c.nr >= 1 && c.nr <= package::max_block_cols)
+              << candidate.name;
+          EXPECT_TRUE(c.tile_rows >= 1 && c.tile_rows % c.mr == 0 && c.tile_cols % c.nr == 0) << candidate.name;
+          EXPECT_TRUE(c.kc >= 1 && c.kc <= package::max_cache_block && c.mc >= c.tile_rows && c.k_split >= 1)
+              << candidate.name;
+          EXPECT_TRUE(std::isfinite(candidate.microseconds) && candidate.microseconds > 0) << candidate.name;
+          double sum = 0;
+          for (const plan::CostTerm& term : candidate.terms) {
+            EXPECT_GT(term.microseconds, 0) << term.name;
+            EXPECT_FALSE(term.note.empty()) << term.name;
+            sum += term.microseconds;
+          }
+          EXPECT_DOUBLE_EQ(sum, candidate.microseconds);
+        }
+        EXPECT_TRUE(std::is_sorted(
+            discovery.candidates.begin(), discovery.candidates.end(),
+            [](const plan::Candidate& x, const plan::Candidate& y) { return x.microseconds < y.microseconds; }));
+      }
+    }
+  }
+}
+
+TEST(Discovery, SplitsKWhereThereAreFewerTilesThanCores) {
+  const Discovery discovery = found(shape_of(8, 64, 65536), CpuIsa::avx2, 8);
+  EXPECT_GT(discovery.candidates.at(0).config.k_split, 1);
+  EXPECT_EQ(found(shape_of(8, 64, 65536), CpuIsa::avx2, 1).candidates.at(0).config.k_split, 1);
+}
+
+TEST(Rejections, SayWhyWithNumbers) {
+  EXPECT_EQ(
+      why(found(shape_of(512, 512, 512, DType::bf16)), "cpu_packed"),
+      "E0404: avx2 has no bf16 pair dot product, which bf16 x bf16 needs; the convert family widens the operands");
+  EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f16)), "cpu_packed"),
+            "E0405: no instruction multiplies f16 x f16 into f32 without conversion; the convert family does");
+  EXPECT_EQ(why(found(shape_of(16, 64, 64, DType::f8e4m3)), "cpu_in_place"),
+            "E0405: B is f8e4m3, which is read in place only by way of packing when it accumulates in f32");
+  EXPECT_EQ(
+      why(found(shape_of(512, 512, 512)), "cpu_in_place"),
+      "E0406: 512 x 512 x 512 has more than 48 rows, 24 columns and 7077888 multiplications, so that packing B pays");
+  GemmShape columns = shape_of(4096, 16, 4096);
+  columns.a_row_stride = 1;
+  columns.a_k_stride = 4096;
+  EXPECT_EQ(why(found(columns), "cpu_in_place"),
+            "E0407: consecutive k of A are 4096 elements apart, and its 67108864 bytes are more than the 1048576 that "
+            "are transposed on the way");
+  GemmShape strided = shape_of(4, 64, 64);
+  strided.b_col_stride = 2;
+  strided.b_k_stride = 128;
+  EXPECT_EQ(why(found(strided), "cpu_in_place"),
+            "E0407: B has strides 128 along k and 2 along columns; one of them must be 1 to read it in place");
+  GemmShape packed = shape_of(4, 64, 64);
+  packed.b_packed = true;
+  EXPECT_EQ(why(found(packed), "cpu_in_place"), "E0410: a packed B is given, and this family reads B where it lies");
+  EXPECT_EQ(why(found(shape_of(4, 64, 64)), "cpu_fused"),
+            "E0413: whole kernels with the epilogue in registers are not emitted in this version");
+  const Discovery wide = found(shape_of(4, 64, 64, DType::i32, DType::i64));
+  EXPECT_TRUE(wide.candidates.empty());
+  EXPECT_EQ(why(wide, ""), "E0411: i32 x i32 accumulates in i64; CPU kernels accumulate in f32, f64 or i32");
+  const Discovery cuda = plan::discover(plain(), shape_of(4, 64, 64), {Backend::cuda, CpuIsa::generic, "sm_90a"}, {});
+  EXPECT_EQ(why(cuda, ""), "E0412: cuda:sm_90a has no kernel families in this version; cpu has");
+}
+
+TEST(Rejections, OfTheFusedFamily) {
+  const auto program_of = [](const char* name, const std::vector<ir::BoundArgument>& arguments) {
+    const auto graph = test::bind_text(test::example(name), arguments, test::gemm_facts(8, 64, 16));
+    EXPECT_TRUE(graph);
+    return plan::lower_epilogue(*graph, test::product(*graph), {})->program;
+  };
+  const GemmShape shape = shape_of(8, 64, 16);
+  const auto norm = program_of("rms_norm", {test::tensor("weight", DType::f32, {64}), test::scalar("epsilon"),
+                                            test::tensor("D", DType::f32, {8, 64})});
+  EXPECT_EQ(why(plan::discover(norm, shape, cpu(CpuIsa::avx2), {}), "cpu_fused"),
+            "E0409: the epilogue uses 1 reduction as values, but accumulators in registers are gone by then");
+  const auto pairs = program_of("swiglu_interleaved", {test::tensor("D", DType::f32, {8, 32})});
+  EXPECT_EQ(why(plan::discover(pairs, shape, cpu(CpuIsa::avx2), {}), "cpu_fused"),
+            "E0408: the 2 parts of the split alternate by column, so partners lie in one register");
+}
+
+}  // namespace

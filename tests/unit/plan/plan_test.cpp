@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole plans: steps, guards, in-place updates, programs of several products.
+#include <gtest/gtest.h>
+
+#include "unit/plan/bind_text.hpp"
+
+namespace {
+
+using namespace codetta;
+using package::NoOverlapGuard;
+using plan::Plan;
+using test::gemm_facts;
+using test::scalar;
+using test::tensor;
+
+const Target target{Backend::cpu, CpuIsa::generic, ""};
+
+Result<Plan> gemm(const std::string& text, const std::vector<ir::BoundArgument>& arguments, int64_t m, int64_t n,
+                  int64_t k) {
+  const auto graph = test::bind_text(text, arguments, gemm_facts(m, n, k));
+  if (!graph) return graph.error();
+  plan::GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  shape.a_row_stride = k;
+  shape.b_k_stride = n;
+  return plan::plan_gemm(*graph, shape, {}, target, {});
+}
+
+Result<Plan> program(const std::string& text, const std::vector<std::pair<std::string, int64_t>>& hints = {}) {
+  const auto graph = test::bind_program_text(text);
+  if (!graph) return graph.error();
+  return plan::plan_program(*graph, target, {}, hints);
+}
+
+std::string steps_of(const Plan& plan) {
+  const std::string text = plan::to_string(plan);
+  const size_t begin = text.find("steps:\n") + 7;
+  return text.substr(begin, text.find("memory:") - begin);
+}
+
+// Whether the plan lets `other` be the identical view of `output`.
+bool in_place(const Result<Plan>& plan, const std::string& output, const std::string& other) {
+  EXPECT_TRUE(plan) << plan.error().render();
+  for (const package::Step& step : plan->steps) {
+    const auto* check = std::get_if<package::Check>(&step);
+    const auto* guard = check == nullptr ? nullptr : std::get_if<NoOverlapGuard>(&check->guard);
+    if (guard != nullptr && plan->buffers[guard->output].name == output && plan->buffers[guard->other].name == other)
+      return guard->in_place_ok;
+  }
+  ADD_FAILURE() << "no guard for " << output << " and " << other;
+  return false;
+}
+
+TEST(PlanGemm, Steps) {
+  const auto plan = gemm(test::example("relu_aux_store"),
+                         {scalar("alpha"), tensor("C", DType::f32, {64, 64}), tensor("D", DType::f32, {64, 64}),
+                          tensor("F", DType::f32, {64, 64})},
+                         64, 64, 64);
+  ASSERT_TRUE(plan) << plan.error().render();
+  ASSERT_FALSE(plan->kernels[0].discovery.candidates.empty());
+  EXPECT_EQ(
+      steps_of(*plan),
+      "  define m = size of A in dim 0\n  define k = size of A in dim 1\n  define k = size of B in dim 0\n  define n = "
+      "size of B in dim 1\n"
+      "  define m = size of C in dim 0\n  define n = size of C in dim 1\n  define m = size of D in dim 0\n  define n = "
+      "size of D in dim 1\n"
+      "  define m = size of F in dim 0\n  define n = size of F in dim 1\n"
+      "  check C has stride 1 in its last dim\n  check D has stride 1 in its last dim\n  check F has stride 1 in its "
+      "last dim\n"
+      "  check D does not overlap A\n  check D does not overlap B\n  check D does not overlap C, or is the same view\n"
+      "  check D does not overlap F\n  check F does not overlap A\n  check F does not overlap B\n"
+      "  check F does not overlap C, or is the same view\n"
+      "  launch " +
+          plan->kernels[0].discovery.candidates[0].name +
+          " on A @ B (m x n x k, batch 1) with [alpha, C, D, F]\n  return\n");
+}
+
+TEST(PlanGemm, InPlaceOnlyWhereEachElementIsReadBeforeItIsWritten) {
+  EXPECT_TRUE(
+      in_place(gemm(test::example("accumulate"),
+                    {tensor("C", DType::f32, {8, 64}), scalar("alpha"), tensor("D", DType::f32, {8, 64})}, 8, 64, 16),
+               "D", "C"));
+  // One row: C's dim of 1 is the output's, too.
+  EXPECT_TRUE(
+      in_place(gemm(test::example("accumulate"),
+                    {tensor("C", DType::f32, {1, 64}), scalar("alpha"), tensor("D", DType::f32, {1, 64})}, 1, 64, 16),
+               "D", "C"));
+  // Another dtype, a row for all, the transpose, a read after the write.
+  EXPECT_FALSE(
+      in_place(gemm(test::example("accumulate"),
+                    {tensor("C", DType::bf16, {8, 64}), scalar("alpha"), tensor("D", DType::f32, {8, 64})}, 8, 64, 16),
+               "D", "C"));
+  EXPECT_FALSE(
+      in_place(gemm(test::example("accumulate"),
+                    {tensor("C", DType::f32, {64}), scalar("alpha"), tensor("D", DType::f32, {8, 64})}, 8, 64, 16),
+               "D", "C"));
+  EXPECT_FALSE(in_place(gemm("def f(accum, C):\n    D = accum + permute(C, (1, 0))\n    return D\n",
+                             {tensor("C", DType::f32, {8, 8}), tensor("D", DType::f32, {8, 8})}, 8, 8, 16),
+                        "D", "C"));
+  const char* later = "def f(accum, C):\n    D = accum * 2.0\n    E = C - max(accum, axis=\"row\")\n    return D, E\n";
+  const auto plan = gemm(
+      later, {tensor("C", DType::f32, {8, 64}), tensor("D", DType::f32, {8, 64}), tensor("E", DType::f32, {8, 64})}, 8,
+      64, 16);
+  EXPECT_FALSE(in_place(plan, "D", "C"));
+  EXPECT_TRUE(in_place(plan, "E", "C"));
+  // A row that every row of tiles reads.
+  EXPECT_FALSE(in_place(
+      gemm("def f(accum, b):\n    D = accum + b\n    s = sum(accum, axis=\"column\") + b\n    return D, s\n",
+           {tensor("b", DType::f32, {1, 64}), tensor("D", DType::f32, {8, 64}), tensor("s", DType::f32, {1, 64})}, 8,
+           64, 16),
+      "s", "b"));
+}
+
+TEST(PlanGemm, WithoutAProduct) {
+  ir::GraphBuilder builder;
+  const ir::NodeId x[] = {builder.add_input("x", {DType::f32, false, {ir::Dim::constant(4)}})};
+  const auto y = builder.add(ir::Op::relu, x);
+  builder.add_output("y", *y, DType::f32);
+  const auto graph = std::move(builder).finish();
+  ASSERT_TRUE(graph);
+  EXPECT_EQ(plan::plan_gemm(*graph, {}, {}, target, {}).error().message(), "error[E0310]: there is no matrix product");
+}
+
+const char* mlp =
+    "def mlp(x: f32[\"batch\", 64], w1: f32[64, 128], b1: f32[128], w2: f32[32, 128]):\n"
+    "    h = relu(x @ w1 + b1)\n    y = h @ permute(w2, (1, 0)) + 1.0\n    return y\n";
+
+TEST(PlanProgram, TwoProductsAndATransposedFactor) {
+  const auto plan = program(mlp, {{"batch", 256}});
+  ASSERT_TRUE(plan) << plan.error().render();
+  ASSERT_EQ(plan->kernels.size(), 2u);
+  EXPECT_EQ(plan->kernels[1].shape.m, 256);
+  std::vector<const package::LaunchKernel*> launches;
+  int allocated = 0, freed = 0;
+  for (const package::Step& step : plan->steps) {
+    if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) launches.push_back(launch);
+    allocated += std::holds_alternative<package::Allocate>(step);
+    freed += std::holds_alternative<package::Free>(step);
+  }
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(allocated, 1);
+  EXPECT_EQ(freed, 1);
+  EXPECT_FALSE(launches[0]->b_transposed);
+  EXPECT_TRUE(launches[1]->b_transposed);
+  EXPECT_EQ(plan->buffers[launches[1]->b].name, "w2");
+  EXPECT_EQ(plan->buffers[launches[1]->a].role, package::Buffer::Role::Temporary);
+  EXPECT_EQ(launches[1]->n.to_string(), "32");
+  EXPECT_EQ(launches[1]->m.to_string(), "batch");
+  EXPECT_EQ(plan->memory.bytes, 256 * 128 * 4);
+  EXPECT_TRUE(plan::check_memory(plan->memory));
+  EXPECT_NE(plan::to_json(*plan).find("\"launch "), std::string::npos);
+}
+
+TEST(PlanProgram, ChainsReuseMemory) {
+  std::string text = "def f(x: f32[64, 64], w: f32[64, 64]):\n    a0 = relu(x @ w)\n";
+  for (int i = 1; i < 6; ++i) text += "    a" + std::to_string(i) + " = relu(a" + std::to_string(i - 1) + " @ w)\n";
+  const auto plan = program(text + "    return a5\n");
+  ASSERT_TRUE(plan) << plan.error().render();
+  EXPECT_EQ(plan->kernels.size(), 6u);
+  EXPECT_EQ(plan->memory.bytes, 2 * 64 * 64 * 4);  // one is read while the next is written
+  EXPECT_EQ(plan->memory.lower_bound, plan->memory.bytes);
+}
+
+TEST(PlanProgram, ResidualReadsAFactorAgain) {
+  const auto plan = program(
+      "def f(x: bf16[64, 64], w: bf16[64, 64], v: bf16[64, 64]):\n    h = cast(relu(x @ w), bf16)\n    y = h @ v + h + "
+      "x\n    return y, h\n");
+  ASSERT_TRUE(plan) << plan.error().render();
+  EXPECT_EQ(plan->kernels.size(), 2u);
+  EXPECT_TRUE(plan->memory.lifetimes.empty());  // h is an output of its own dtype, and is read from there
+}
+
+TEST(PlanProgram, WorkWithoutAProduct) {
+  const auto factor = program("def f(x: f32[8, 8], w: f32[8, 8]):\n    y = relu(x) @ w\n    return y\n");
+  ASSERT_FALSE(factor);
+  EXPECT_EQ(factor.error().message(), "error[E0310]: a factor of a product is computed without a product");
+  EXPECT_EQ(factor.error().diagnostics()[0].where.line, 2u);
+  const auto output = program("def f(x: f32[8, 8], w: f32[8, 8]):\n    y = x @ w\n    z = relu(x)\n    return y, z\n");
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().message(), "error[E0310]: output z is computed without a product");
+}
+
+TEST(PlanProgram, NoKernelForWideIntegers) {
+  const auto plan = program("def f(x: i64[8, 8], w: i64[8, 8]):\n    y = x @ w\n    return y\n");
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message(), "error[E0411]: no kernel computes this product");
+}
+
+}  // namespace
