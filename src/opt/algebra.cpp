@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identities of arithmetic, logic, conversions, and of layout ops that meet. Not here, because they aren't exact: x * 0 (NaN,
-// infinities, -0), x + 0.0 (-0.0 becomes +0.0), x - x, -(x - y) (zeros), ~(x < y) on floats (NaN), reassociation.
+// Identities of arithmetic, logic, conversions, and of layout ops that meet. Not here, because they aren't exact: x * 0
+// (NaN, infinities, -0), x + 0.0 (-0.0 becomes +0.0), x - x, -(x - y) (zeros), ~(x < y) on floats (NaN), reassociation.
 #include <array>
 
 #include "opt/rules.hpp"
@@ -20,9 +20,11 @@ bool holds(DType wide, DType narrow) {
   if (types::is_float(wide) && types::is_float(narrow)) {
     // fp8 infinities would come back saturated.
     if (types::is_fp8(wide) || narrow == DType::f8e5m2) return false;
-    return types::mantissa_bits(wide) >= types::mantissa_bits(narrow) && types::exponent_bits(wide) >= types::exponent_bits(narrow);
+    return types::mantissa_bits(wide) >= types::mantissa_bits(narrow) &&
+           types::exponent_bits(wide) >= types::exponent_bits(narrow);
   }
-  if (types::is_float(wide)) return types::mantissa_bits(wide) + 1 >= types::bits(narrow) && types::max_finite(wide) > types::max_finite(narrow);
+  if (types::is_float(wide))
+    return types::mantissa_bits(wide) + 1 >= types::bits(narrow) && types::max_finite(wide) > types::max_finite(narrow);
   if (types::is_float(narrow)) return false;
   if (types::is_signed(wide) == types::is_signed(narrow)) return types::bits(wide) >= types::bits(narrow);
   return types::is_signed(wide) && types::bits(wide) > types::bits(narrow);
@@ -38,7 +40,9 @@ Rewrite div_one(C n, X x) {
   const bool divides = n.op == Op::div || (n.op == Op::floordiv && integral(n));
   return divides && x.is_number(n.operands[1], 1) ? x.as(n.operands[0], n.type) : Rewrite{};
 }
-Rewrite pow_one(C n, X x) { return n.op == Op::pow && x.is_number(n.operands[1], 1) ? x.as(n.operands[0], n.type) : Rewrite{}; }
+Rewrite pow_one(C n, X x) {
+  return n.op == Op::pow && x.is_number(n.operands[1], 1) ? x.as(n.operands[0], n.type) : Rewrite{};
+}
 Rewrite sub_zero(C n, X x) {
   if (n.op != Op::sub) return {};
   const bool zero = integral(n) ? x.is_number(n.operands[1], 0) : x.is_float(n.operands[1], 0.0);
@@ -60,7 +64,8 @@ Rewrite neg_neg(C n, X x) {
   return match ? x.as(x.operand(n.operands[0]), n.type) : Rewrite{};
 }
 Rewrite not_not(C n, X x) {
-  return n.op == Op::logical_not && x.op(n.operands[0]) == Op::logical_not ? x.as(x.operand(n.operands[0]), n.type) : Rewrite{};
+  return n.op == Op::logical_not && x.op(n.operands[0]) == Op::logical_not ? x.as(x.operand(n.operands[0]), n.type)
+                                                                           : Rewrite{};
 }
 Rewrite add_neg(C n, X x) {
   if (n.op != Op::add) return {};
@@ -122,7 +127,9 @@ Rewrite where_known(C n, X x) {
   if (x.is_bool(n.operands[0], false)) return x.as(n.operands[2], n.type);
   return {};
 }
-Rewrite where_same(C n, X x) { return n.op == Op::where && n.operands[1] == n.operands[2] ? x.as(n.operands[1], n.type) : Rewrite{}; }
+Rewrite where_same(C n, X x) {
+  return n.op == Op::where && n.operands[1] == n.operands[2] ? x.as(n.operands[1], n.type) : Rewrite{};
+}
 Rewrite where_not(C n, X x) {
   if (n.op != Op::where || x.op(n.operands[0]) != Op::logical_not) return {};
   return Candidate{Op::where, {x.operand(n.operands[0]), n.operands[2], n.operands[1]}, {}, n.type};
@@ -145,13 +152,16 @@ Rewrite not_ordered(C n, X x) {
   return Candidate{opposite, {x.operand(y, 0), x.operand(y, 1)}, {}, n.type};
 }
 Rewrite cast_same(C n, X x) {
-  return n.op == Op::cast && x.type(n.operands[0]).dtype == n.type.dtype && !x.type(n.operands[0]).weak ? x.as(n.operands[0], n.type) : Rewrite{};
+  return n.op == Op::cast && x.type(n.operands[0]).dtype == n.type.dtype && !x.type(n.operands[0]).weak
+             ? x.as(n.operands[0], n.type)
+             : Rewrite{};
 }
 // Through a type that holds all values.
 Rewrite cast_there_and_back(C n, X x) {
   if (n.op != Op::cast || x.op(n.operands[0]) != Op::cast) return {};
   const NodeId origin = x.operand(n.operands[0]);
-  const bool match = x.type(origin).dtype == n.type.dtype && !x.type(origin).weak && holds(x.type(n.operands[0]).dtype, n.type.dtype);
+  const bool match =
+      x.type(origin).dtype == n.type.dtype && !x.type(origin).weak && holds(x.type(n.operands[0]).dtype, n.type.dtype);
   return match ? x.as(origin, n.type) : Rewrite{};
 }
 
@@ -167,7 +177,8 @@ Rewrite permute_permute(C n, X x) {
   if (n.op != Op::permute || x.op(n.operands[0]) != Op::permute) return {};
   const auto& inner = x.attr<ir::PermuteAttr>(n.operands[0]).order;
   ir::PermuteAttr both;
-  for (const int32_t i : std::get_if<ir::PermuteAttr>(&n.attr)->order) both.order.push_back(inner[static_cast<size_t>(i)]);
+  for (const int32_t i : std::get_if<ir::PermuteAttr>(&n.attr)->order)
+    both.order.push_back(inner[static_cast<size_t>(i)]);
   return Candidate{Op::permute, {x.operand(n.operands[0])}, std::move(both), n.type};
 }
 Rewrite reshape_identity(C n, X x) {
@@ -196,7 +207,8 @@ Rewrite join_split(C n, X x) {
   for (size_t i = 0; i < n.operands.size(); ++i) {
     if (x.op(n.operands[i]) != Op::split || x.operand(n.operands[i]) != origin) return {};
     const auto& split = x.attr<ir::SplitAttr>(n.operands[i]);
-    const bool fits = split.dim == join.dim && static_cast<size_t>(split.ways) == n.operands.size() && split.part == static_cast<int32_t>(i);
+    const bool fits = split.dim == join.dim && static_cast<size_t>(split.ways) == n.operands.size() &&
+                      split.part == static_cast<int32_t>(i);
     if (!fits) return {};
   }
   return x.as(origin, n.type);

@@ -23,7 +23,8 @@ Spread spread_of(const std::vector<Dim>& operand, const std::vector<Dim>& result
   }
   if (!columns_missing && !rows_missing && !lead_missing) return Spread::Full;
   if (lead && lead_missing) return Spread::Other;
-  if (lead) return rows && columns ? Spread::Other : columns ? Spread::ItemRows : rows ? Spread::ItemColumns : Spread::Items;
+  if (lead)
+    return rows && columns ? Spread::Other : columns ? Spread::ItemRows : rows ? Spread::ItemColumns : Spread::Items;
   if (rows && columns) return Spread::Other;
   return columns ? Spread::Row : rows ? Spread::Column : Spread::Scalar;
 }
@@ -42,7 +43,8 @@ ReductionAxis axis_of(const std::vector<int32_t>& dims, size_t rank) {
 }  // namespace
 
 std::string_view to_string(Spread spread) {
-  constexpr std::string_view names[] = {"full", "row", "column", "scalar", "items", "row of each item", "column of each item", "other"};
+  constexpr std::string_view names[] = {
+      "full", "row", "column", "scalar", "items", "row of each item", "column of each item", "other"};
   return names[static_cast<size_t>(spread)];
 }
 std::string_view to_string(ReductionAxis axis) {
@@ -58,9 +60,11 @@ Classification classify(const ir::Graph& graph) {
     auto& row = result.operands.emplace_back();
     result.reductions.push_back(ReductionAxis::None);
     if (info.elementwise()) {
-      for (const NodeId operand : graph.operands(id)) row.push_back(spread_of(graph.type(operand).shape, graph.type(id).shape));
+      for (const NodeId operand : graph.operands(id))
+        row.push_back(spread_of(graph.type(operand).shape, graph.type(id).shape));
     } else if (info.is_reduction()) {
-      result.reductions.back() = axis_of(graph.attr_as<ir::ReduceAttr>(id).dims, graph.type(graph.operands(id)[0]).shape.size());
+      result.reductions.back() =
+          axis_of(graph.attr_as<ir::ReduceAttr>(id).dims, graph.type(graph.operands(id)[0]).shape.size());
     }
   }
   return result;

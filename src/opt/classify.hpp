@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How each operand of an element-wise node spreads over its result, and along what a reduction runs: what explain prints.
+// How each operand of an element-wise node spreads over its result, and along what a reduction runs: what explain
+// prints.
 #pragma once
 
 #include <string_view>
@@ -16,8 +17,8 @@ std::string_view to_string(Spread spread);
 std::string_view to_string(ReductionAxis axis);
 
 struct Classification {
-  std::vector<std::vector<Spread>> operands;   // by node and operand; empty unless element-wise
-  std::vector<ReductionAxis> reductions;       // by node
+  std::vector<std::vector<Spread>> operands;  // by node and operand; empty unless element-wise
+  std::vector<ReductionAxis> reductions;      // by node
 };
 Classification classify(const ir::Graph& graph);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations over literals, where every kernel gives the same bits: IEEE arithmetic in the compute dtype, integers, comparisons,
-// conversions. Functions such as exp stay for the run time, whose accuracy is the target's.
+// Operations over literals, where every kernel gives the same bits: IEEE arithmetic in the compute dtype, integers,
+// comparisons, conversions. Functions such as exp stay for the run time, whose accuracy is the target's.
 #include <cmath>
 
 #include "opt/rules.hpp"
@@ -14,7 +14,9 @@ using types::Scalar;
 using Kind = ir::LiteralAttr::Kind;
 
 Scalar scalar_of(const ir::LiteralAttr& l, DType dtype) {
-  const Scalar s = l.kind == Kind::Float ? Scalar::from_f64(l.f) : l.kind == Kind::Bool ? Scalar::from_bool(l.i != 0) : Scalar::from_i64(l.i);
+  const Scalar s = l.kind == Kind::Float  ? Scalar::from_f64(l.f)
+                   : l.kind == Kind::Bool ? Scalar::from_bool(l.i != 0)
+                                          : Scalar::from_i64(l.i);
   return types::convert(s, dtype);
 }
 ir::LiteralAttr literal_of(const Scalar& s) {
@@ -26,54 +28,88 @@ ir::LiteralAttr literal_of(const Scalar& s) {
 template <class T>
 std::optional<T> float_op(Op op, const T* v) {
   switch (op) {
-    case Op::add: return v[0] + v[1];
-    case Op::sub: return v[0] - v[1];
-    case Op::mul: return v[0] * v[1];
-    case Op::div: return v[0] / v[1];
-    case Op::neg: return -v[0];
-    case Op::abs: return std::abs(v[0]);
-    case Op::sqrt: return std::sqrt(v[0]);
-    case Op::minimum: return v[0] != v[0] ? v[0] : v[1] != v[1] ? v[1] : v[0] < v[1] ? v[0] : v[1];
-    case Op::maximum: return v[0] != v[0] ? v[0] : v[1] != v[1] ? v[1] : v[0] > v[1] ? v[0] : v[1];
-    case Op::floor: return std::floor(v[0]);
-    case Op::ceil: return std::ceil(v[0]);
-    case Op::trunc: return std::trunc(v[0]);
-    case Op::relu: return v[0] != v[0] || v[0] > 0 ? v[0] : T(0);
-    default: return std::nullopt;
+    case Op::add:
+      return v[0] + v[1];
+    case Op::sub:
+      return v[0] - v[1];
+    case Op::mul:
+      return v[0] * v[1];
+    case Op::div:
+      return v[0] / v[1];
+    case Op::neg:
+      return -v[0];
+    case Op::abs:
+      return std::abs(v[0]);
+    case Op::sqrt:
+      return std::sqrt(v[0]);
+    case Op::minimum:
+      return v[0] != v[0] ? v[0] : v[1] != v[1] ? v[1] : v[0] < v[1] ? v[0] : v[1];
+    case Op::maximum:
+      return v[0] != v[0] ? v[0] : v[1] != v[1] ? v[1] : v[0] > v[1] ? v[0] : v[1];
+    case Op::floor:
+      return std::floor(v[0]);
+    case Op::ceil:
+      return std::ceil(v[0]);
+    case Op::trunc:
+      return std::trunc(v[0]);
+    case Op::relu:
+      return v[0] != v[0] || v[0] > 0 ? v[0] : T(0);
+    default:
+      return std::nullopt;
   }
 }
 
 // Modulo 2^64; storing wraps further. The operands are sign or zero extended.
 std::optional<uint64_t> int_op(Op op, const uint64_t* v, bool is_signed) {
-  const auto less = [&](uint64_t a, uint64_t b) { return is_signed ? static_cast<int64_t>(a) < static_cast<int64_t>(b) : a < b; };
+  const auto less = [&](uint64_t a, uint64_t b) {
+    return is_signed ? static_cast<int64_t>(a) < static_cast<int64_t>(b) : a < b;
+  };
   switch (op) {
-    case Op::add: return v[0] + v[1];
-    case Op::sub: return v[0] - v[1];
-    case Op::mul: return v[0] * v[1];
-    case Op::neg: return 0 - v[0];
-    case Op::multiply_add: return v[0] * v[1] + v[2];
-    case Op::minimum: return less(v[0], v[1]) ? v[0] : v[1];
-    case Op::maximum: return less(v[1], v[0]) ? v[0] : v[1];
-    case Op::abs: return less(v[0], 0) ? 0 - v[0] : v[0];
-    case Op::relu: return less(v[0], 0) ? 0 : v[0];
-    default: return std::nullopt;
+    case Op::add:
+      return v[0] + v[1];
+    case Op::sub:
+      return v[0] - v[1];
+    case Op::mul:
+      return v[0] * v[1];
+    case Op::neg:
+      return 0 - v[0];
+    case Op::multiply_add:
+      return v[0] * v[1] + v[2];
+    case Op::minimum:
+      return less(v[0], v[1]) ? v[0] : v[1];
+    case Op::maximum:
+      return less(v[1], v[0]) ? v[0] : v[1];
+    case Op::abs:
+      return less(v[0], 0) ? 0 - v[0] : v[0];
+    case Op::relu:
+      return less(v[0], 0) ? 0 : v[0];
+    default:
+      return std::nullopt;
   }
 }
 
 template <class T>
 bool comparison(Op op, T a, T b) {
   switch (op) {
-    case Op::eq: return a == b;
-    case Op::ne: return a != b;
-    case Op::lt: return a < b;
-    case Op::le: return a <= b;
-    case Op::gt: return a > b;
-    default: return a >= b;
+    case Op::eq:
+      return a == b;
+    case Op::ne:
+      return a != b;
+    case Op::lt:
+      return a < b;
+    case Op::le:
+      return a <= b;
+    case Op::gt:
+      return a > b;
+    default:
+      return a >= b;
   }
 }
 
 // The type that a comparison of typed literals works in.
-DType joined(const RuleContext& x, const Candidate& n) { return *types::join(x.type(n.operands[0]).dtype, x.type(n.operands[1]).dtype); }
+DType joined(const RuleContext& x, const Candidate& n) {
+  return *types::join(x.type(n.operands[0]).dtype, x.type(n.operands[1]).dtype);
+}
 
 std::optional<Scalar> arithmetic(const Candidate& n, RuleContext& x) {
   const DType d = n.type.dtype;
@@ -95,10 +131,11 @@ std::optional<Scalar> arithmetic(const Candidate& n, RuleContext& x) {
   return r ? std::optional(types::convert(Scalar::from_u64(*r), d)) : std::nullopt;
 }
 
-Rewrite fold(const Candidate& n, RuleContext& x, bool (*belongs)(const types::OpInfo&), std::optional<Scalar> (*value)(const Candidate&, RuleContext&)) {
+Rewrite fold(const Candidate& n, RuleContext& x, bool (*belongs)(const types::OpInfo&),
+             std::optional<Scalar> (*value)(const Candidate&, RuleContext&)) {
   if (n.operands.empty() || n.type.weak || !n.type.shape.empty() || !belongs(types::op_info(n.op))) return {};
   for (const NodeId operand : n.operands) {
-    if (x.literal(operand) == nullptr || x.type(operand).weak) return {};
+    if (x.literal(operand) == nullptr || (x.type(operand).weak && n.op != Op::cast)) return {};
   }
   const std::optional<Scalar> result = value(n, x);
   if (!result) return {};
@@ -106,7 +143,9 @@ Rewrite fold(const Candidate& n, RuleContext& x, bool (*belongs)(const types::Op
 }
 
 Rewrite fold_arithmetic(const Candidate& n, RuleContext& x) {
-  return fold(n, x, [](const types::OpInfo& i) { return i.rule == types::OpRule::arith || i.rule == types::OpRule::real; }, arithmetic);
+  return fold(
+      n, x, [](const types::OpInfo& i) { return i.rule == types::OpRule::arith || i.rule == types::OpRule::real; },
+      arithmetic);
 }
 Rewrite fold_cast(const Candidate& n, RuleContext& x) {
   return fold(
@@ -131,7 +170,10 @@ Rewrite fold_logical(const Candidate& n, RuleContext& x) {
       n, x, [](const types::OpInfo& i) { return i.rule == types::OpRule::logical; },
       [](const Candidate& c, RuleContext& r) -> std::optional<Scalar> {
         const bool a = r.is_bool(c.operands[0], true), b = c.operands.size() > 1 && r.is_bool(c.operands[1], true);
-        return Scalar::from_bool(c.op == Op::logical_not ? !a : c.op == Op::logical_and ? (a && b) : c.op == Op::logical_or ? (a || b) : a != b);
+        return Scalar::from_bool(c.op == Op::logical_not   ? !a
+                                 : c.op == Op::logical_and ? (a && b)
+                                 : c.op == Op::logical_or  ? (a || b)
+                                                           : a != b);
       });
 }
 

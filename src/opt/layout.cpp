@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout ops against element-wise ones: f(permute(x), permute(y)) = permute(f(x, y)), in the direction that leaves fewer of them.
-// dropout and the index functions depend on the position and stay where they are.
+// Layout ops against element-wise ones: f(permute(x), permute(y)) = permute(f(x, y)), in the direction that leaves
+// fewer of them. dropout and the index functions depend on the position and stay where they are.
 #include "opt/rules.hpp"
 #include "types/dtype.hpp"
 
@@ -18,8 +18,8 @@ bool is_scalar(RuleContext& x, NodeId id) {
   return x.type(id).shape.empty();
 }
 
-// permute(f(permute(x, p), ...), q): if moving q inwards meets permutes in at least half of the operands, it costs nothing, and
-// what it meets composes.
+// permute(f(permute(x, p), ...), q): if moving q inwards meets permutes in at least half of the operands, it costs
+// nothing, and what it meets composes.
 Rewrite permute_through(const Candidate& n, RuleContext& x) {
   if (n.op != Op::permute || !moves_freely(x.op(n.operands[0]))) return {};
   const NodeId f = n.operands[0];

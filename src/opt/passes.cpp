@@ -43,8 +43,12 @@ Result<void> check_name(std::string_view name) {
 
 }  // namespace
 
-Result<ir::Graph> fold_constants(const ir::Graph& graph, std::vector<Fired>& fired) { return run_rules(graph, fold_rules(), fired); }
-Result<ir::Graph> simplify_algebra(const ir::Graph& graph, std::vector<Fired>& fired) { return run_rules(graph, algebra_rules(), fired); }
+Result<ir::Graph> fold_constants(const ir::Graph& graph, std::vector<Fired>& fired) {
+  return run_rules(graph, fold_rules(), fired);
+}
+Result<ir::Graph> simplify_algebra(const ir::Graph& graph, std::vector<Fired>& fired) {
+  return run_rules(graph, algebra_rules(), fired);
+}
 Result<ir::Graph> eliminate_layout(const ir::Graph& graph, std::vector<Fired>& fired) {
   std::vector<Rule> rules(layout_rules().begin(), layout_rules().end());
   // Pairs that have met are algebra's to cancel, here at once, so that one move enables the next.
@@ -54,7 +58,9 @@ Result<ir::Graph> eliminate_layout(const ir::Graph& graph, std::vector<Fired>& f
   return run_rules(graph, rules, fired);
 }
 
-Result<ir::Graph> eliminate_dead_code(const ir::Graph& graph, std::vector<Fired>& fired) { return run_rules(graph, {}, fired); }
+Result<ir::Graph> eliminate_dead_code(const ir::Graph& graph, std::vector<Fired>& fired) {
+  return run_rules(graph, {}, fired);
+}
 
 Result<ir::Graph> eliminate_common_subexpressions(const ir::Graph& graph, std::vector<Fired>& fired) {
   // The builder finds equal nodes; here only the order of commutative operands is added.
@@ -63,7 +69,8 @@ Result<ir::Graph> eliminate_common_subexpressions(const ir::Graph& graph, std::v
   std::map<std::tuple<Op, NodeId, NodeId, ir::TypeId>, NodeId> commuted;
   uint32_t count = 0;
   for (const ir::GraphInput& input : graph.inputs()) {
-    now[input.node.index()] = builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+    now[input.node.index()] =
+        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
   }
   for (uint32_t i = 0; i < graph.size(); ++i) {
     const NodeId id(i);
@@ -74,16 +81,20 @@ Result<ir::Graph> eliminate_common_subexpressions(const ir::Graph& graph, std::v
     if (types::op_info(node.op).commutative()) {
       const auto [first, second] = std::minmax(operands[0], operands[1]);
       const auto [found, fresh] = commuted.try_emplace({node.op, first, second, node.type}, NodeId());
-      if (fresh) found->second = builder.add_unchecked(node.op, operands, graph.attr(id), graph.type(id), graph.span(id), graph.name_hint(id));
+      if (fresh)
+        found->second = builder.add_unchecked(node.op, operands, graph.attr(id), graph.type(id), graph.span(id),
+                                              graph.name_hint(id));
       if (!fresh) ++count;
       now[i] = found->second;
       continue;
     }
     const size_t before = builder.size();
-    now[i] = builder.add_unchecked(node.op, operands, graph.attr(id), graph.type(id), graph.span(id), graph.name_hint(id));
+    now[i] =
+        builder.add_unchecked(node.op, operands, graph.attr(id), graph.type(id), graph.span(id), graph.name_hint(id));
     if (builder.size() == before) ++count;
   }
-  for (const ir::GraphOutput& output : graph.outputs()) builder.add_output(output.name, now[output.node.index()], output.dtype);
+  for (const ir::GraphOutput& output : graph.outputs())
+    builder.add_output(output.name, now[output.node.index()], output.dtype);
   fired.push_back({"common_subexpression", "f(x, y) = f(x, y); f(y, x) where f is commutative", count});
   return std::move(builder).finish();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes, and the runner that verifies, times and dumps between them. A pass changes no result: integers stay bit for bit, and
-// floats keep the values that docs/semantics.md admits.
+// The passes, and the runner that verifies, times and dumps between them. A pass changes no result: integers stay bit
+// for bit, and floats keep the values that docs/semantics.md admits.
 #pragma once
 
 #include <span>
@@ -27,7 +27,13 @@ Result<ir::Graph> eliminate_common_subexpressions(const ir::Graph& graph, std::v
 Result<ir::Graph> eliminate_dead_code(const ir::Graph& graph, std::vector<Fired>& fired);
 
 // Properties that hold from the pass that establishes them on.
-enum Property : uint8_t { folded = 1, simplified = 2, layouts_met = 4, no_common_subexpressions = 8, no_dead_code = 16 };
+enum Property : uint8_t {
+  folded = 1,
+  simplified = 2,
+  layouts_met = 4,
+  no_common_subexpressions = 8,
+  no_dead_code = 16
+};
 
 struct Pass {
   std::string_view name;
@@ -43,8 +49,8 @@ inline constexpr Pass all_passes[] = {
 };
 
 struct RunOptions {
-  std::string stop_after;          // the last pass to run
-  std::vector<std::string> skip;   // passes to leave out; later ones then run without what they establish
+  std::string stop_after;         // the last pass to run
+  std::vector<std::string> skip;  // passes to leave out; later ones then run without what they establish
   bool dump = false;
   bool verify = true;
 };

@@ -41,7 +41,8 @@ Result<ir::Graph> rewrite(const ir::Graph& graph, std::span<const Rule> rules, s
   RuleContext context(builder);
   std::vector<NodeId> now(graph.size());
   for (const ir::GraphInput& input : graph.inputs()) {
-    now[input.node.index()] = builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+    now[input.node.index()] =
+        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
   }
   for (uint32_t i = 0; i < graph.size(); ++i) {
     const NodeId id(i);
@@ -65,10 +66,12 @@ Result<ir::Graph> rewrite(const ir::Graph& graph, std::span<const Rule> rules, s
       if (!changed) break;
     }
     if (!now[i].valid()) {
-      now[i] = builder.add_unchecked(candidate.op, candidate.operands, candidate.attr, candidate.type, graph.span(id), graph.name_hint(id));
+      now[i] = builder.add_unchecked(candidate.op, candidate.operands, candidate.attr, candidate.type, graph.span(id),
+                                     graph.name_hint(id));
     }
   }
-  for (const ir::GraphOutput& output : graph.outputs()) builder.add_output(output.name, now[output.node.index()], output.dtype);
+  for (const ir::GraphOutput& output : graph.outputs())
+    builder.add_output(output.name, now[output.node.index()], output.dtype);
   return std::move(builder).finish();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rebuilds a graph node by node, operands first, while rules replace nodes. Every rule is a row of a table, so that explain can say
-// which ones fired and tests can prove that each does.
+// Rebuilds a graph node by node, operands first, while rules replace nodes. Every rule is a row of a table, so that
+// explain can say which ones fired and tests can prove that each does.
 #pragma once
 
 #include <optional>
@@ -39,13 +39,18 @@ class RuleContext {
   [[nodiscard]] const A& attr(NodeId id) const {
     return *std::get_if<A>(&builder_.attr(id));
   }
-  [[nodiscard]] const ir::LiteralAttr* literal(NodeId id) const { return std::get_if<ir::LiteralAttr>(&builder_.attr(id)); }
-  // A literal of this value; floats by bits, so that 0.0 isn't -0.0. Integers compare as integers, and with floats exactly.
+  [[nodiscard]] const ir::LiteralAttr* literal(NodeId id) const {
+    return std::get_if<ir::LiteralAttr>(&builder_.attr(id));
+  }
+  // A literal of this value; floats by bits, so that 0.0 isn't -0.0. Integers compare as integers, and with floats
+  // exactly.
   [[nodiscard]] bool is_float(NodeId id, double value) const;
   [[nodiscard]] bool is_number(NodeId id, int64_t value) const;
   [[nodiscard]] bool is_bool(NodeId id, bool value) const;
   NodeId literal(const ir::LiteralAttr& value, DType dtype) { return builder_.add_literal(value, dtype); }
-  NodeId add(const Candidate& candidate) { return builder_.add_unchecked(candidate.op, candidate.operands, candidate.attr, candidate.type); }
+  NodeId add(const Candidate& candidate) {
+    return builder_.add_unchecked(candidate.op, candidate.operands, candidate.attr, candidate.type);
+  }
   // `node` in the place of a value of `type`: itself, or cast as an op would convert it; nothing when shapes differ.
   Rewrite as(NodeId node, const ir::TensorType& type);
 

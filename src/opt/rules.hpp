@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of rules. All are exact in the arithmetic of docs/semantics.md: NaN, infinities and the sign of zero included.
+// The tables of rules. All are exact in the arithmetic of docs/semantics.md: NaN, infinities and the sign of zero
+// included.
 #pragma once
 
 #include "opt/rewrite.hpp"

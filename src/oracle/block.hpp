@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of one node over the part of its index space that is evaluated: row-major cells, and along sampled dims the list of
-// indices that are there.
+// The values of one node over the part of its index space that is evaluated: row-major cells, and along sampled dims
+// the list of indices that are there.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,12 @@ struct Axes {
   Sizes full;                    // sizes of the whole value
   std::vector<IndexList> picks;  // by dim
   [[nodiscard]] size_t rank() const { return full.size(); }
-  [[nodiscard]] int64_t local(size_t dim) const { return picks[dim] ? static_cast<int64_t>(picks[dim]->size()) : full[dim]; }
-  [[nodiscard]] int64_t global(size_t dim, int64_t i) const { return picks[dim] ? (*picks[dim])[static_cast<size_t>(i)] : i; }
+  [[nodiscard]] int64_t local(size_t dim) const {
+    return picks[dim] ? static_cast<int64_t>(picks[dim]->size()) : full[dim];
+  }
+  [[nodiscard]] int64_t global(size_t dim, int64_t i) const {
+    return picks[dim] ? (*picks[dim])[static_cast<size_t>(i)] : i;
+  }
   [[nodiscard]] int64_t count() const {
     int64_t n = 1;
     for (size_t i = 0; i < rank(); ++i) n *= local(i);
@@ -42,7 +46,8 @@ struct Block {
   [[nodiscard]] bool real() const { return types::is_float(dtype); }
 };
 
-// Visits every element of a row-major space in order, one row of the last dim at a time: visit(position, coordinates of the row).
+// Visits every element of a row-major space in order, one row of the last dim at a time: visit(position, coordinates of
+// the row).
 template <class Visit>
 void for_each_row(const Sizes& sizes, Visit&& visit) {
   int64_t total = 1;
@@ -59,7 +64,8 @@ void for_each_row(const Sizes& sizes, Visit&& visit) {
   }
 }
 
-// Row-major strides; 0 along dims of size 1, so that they broadcast. `rank` >= sizes.size(): dims are aligned at the right.
+// Row-major strides; 0 along dims of size 1, so that they broadcast. `rank` >= sizes.size(): dims are aligned at the
+// right.
 inline Sizes broadcast_strides(const Sizes& sizes, size_t rank) {
   Sizes strides(rank, 0);
   int64_t step = 1;

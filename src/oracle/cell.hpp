@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of single elements: intervals that hold every admissible result. T is double, and long double for graphs with f64: on
-// x86 with 11 more bits than f64, on AArch64 Linux with 60 more. Where long double is no wider, bounds grow and stay valid,
-// because each operation that is inexact in T moves the ends outwards.
+// Values of single elements: intervals that hold every admissible result. T is double, and long double for graphs with
+// f64: on x86 with 11 more bits than f64, on AArch64 Linux with 60 more. Where long double is no wider, bounds grow and
+// stay valid, because each operation that is inexact in T moves the ends outwards.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,8 @@ enum CellFlag : uint8_t {
   ambiguous = 2,
 };
 
-// lo <= hi, also when infinite. Both NaN: certainly NaN. One point (equal ends) of known sign: the result is exactly that.
+// lo <= hi, also when infinite. Both NaN: certainly NaN. One point (equal ends) of known sign: the result is exactly
+// that.
 template <class T>
 struct Real {
   T lo = 0, hi = 0;
@@ -44,7 +45,9 @@ struct Int {
 };
 
 __extension__ using Wide = __int128;
-inline Wide widened(int64_t payload, DType d) { return d == DType::u64 ? Wide(static_cast<uint64_t>(payload)) : Wide(payload); }
+inline Wide widened(int64_t payload, DType d) {
+  return d == DType::u64 ? Wide(static_cast<uint64_t>(payload)) : Wide(payload);
+}
 inline Wide least(DType d) { return types::min_int(d); }
 inline Wide greatest(DType d) { return Wide(types::max_int(d)); }
 
@@ -75,18 +78,24 @@ constexpr T unit_of = std::numeric_limits<T>::epsilon() / 2;
 template <class T>
 T downward(T x) {
   if (std::isinf(x)) return x;
-  return x - (std::abs(x) * (2 * unit_of<T>) + std::numeric_limits<T>::denorm_min());
+  return x - (std::abs(x) * (2 * unit_of<T>)+std::numeric_limits<T>::denorm_min());
 }
 template <class T>
 T upward(T x) {
   if (std::isinf(x)) return x;
-  return x + (std::abs(x) * (2 * unit_of<T>) + std::numeric_limits<T>::denorm_min());
+  return x + (std::abs(x) * (2 * unit_of<T>)+std::numeric_limits<T>::denorm_min());
 }
 
 // To nearest even in a compute dtype (f32 or f64).
 template <class T>
 T nearest(T x, DType d) {
-  return d == DType::f32 ? T(static_cast<float>(x)) : T(static_cast<double>(x));
+  if (d == DType::f32) {
+    // volatile: GCC 12 at -O2 drops the conversion to float and back when it vectorizes a pair of them.
+    const volatile float rounded = static_cast<float>(x);
+    return T(rounded);
+  }
+  const volatile double rounded = static_cast<double>(x);
+  return T(rounded);
 }
 // As cast to any float dtype.
 template <class T>

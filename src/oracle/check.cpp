@@ -41,7 +41,8 @@ Outcome judge_float(const ExpectedElement& e, double actual, const CheckOptions&
   if (actual != actual) return {e.may_be_nan, e.may_be_nan ? 0 : inf, actual};
   if (e.low != e.low) return {false, inf, actual};
   o.right = actual >= e.low && actual <= e.high;
-  if (o.right && options.signed_zeros && e.low == 0 && e.high == 0 && std::signbit(e.low) == std::signbit(e.high) && !e.ambiguous) {
+  if (o.right && options.signed_zeros && e.low == 0 && e.high == 0 && std::signbit(e.low) == std::signbit(e.high) &&
+      !e.ambiguous) {
     o.right = std::signbit(actual) == std::signbit(e.low);
   }
   o.error = actual == e.value ? 0 : std::abs(actual - e.value);
@@ -67,8 +68,11 @@ std::string place(int64_t index, const std::vector<int64_t>& shape) {
 
 std::string expectation(const ExpectedElement& e, DType dtype) {
   if (!types::is_float(dtype)) {
-    const auto text = [&](int64_t x) { return dtype == DType::u64 ? fmt::format("{}", static_cast<uint64_t>(x)) : fmt::format("{}", x); };
-    return e.exact_low == e.exact_high ? text(e.exact_low) : fmt::format("{} to {}", text(e.exact_low), text(e.exact_high));
+    const auto text = [&](int64_t x) {
+      return dtype == DType::u64 ? fmt::format("{}", static_cast<uint64_t>(x)) : fmt::format("{}", x);
+    };
+    return e.exact_low == e.exact_high ? text(e.exact_low)
+                                       : fmt::format("{} to {}", text(e.exact_low), text(e.exact_high));
   }
   if (e.low != e.low) return "nan";
   if (e.low == e.high) return fmt::format("{}", e.low);
@@ -96,7 +100,9 @@ OutputReport check_output(const TensorView& view, const ExpectedOutput& expected
     if (std::isfinite(o.error)) report.max_error = std::max(report.max_error, o.error);
     // The half interval after storing says how much of what is admissible was used.
     const double bound = e.high / 2 - e.low / 2;
-    const double ratio = !integral && std::isfinite(bound) && bound > 0 && std::isfinite(o.error) ? std::abs(o.actual - (e.high / 2 + e.low / 2)) / bound : 0;
+    const double ratio = !integral && std::isfinite(bound) && bound > 0 && std::isfinite(o.error)
+                             ? std::abs(o.actual - (e.high / 2 + e.low / 2)) / bound
+                             : 0;
     report.max_ratio = std::max(report.max_ratio, ratio);
     if (!o.right) {
       ++report.wrong;
@@ -128,16 +134,21 @@ OutputReport check_output(const TensorView& view, const ExpectedOutput& expected
 
 std::string_view to_string(Verdict verdict) {
   switch (verdict) {
-    case Verdict::Pass: return "pass";
-    case Verdict::Fail: return "fail";
-    case Verdict::Mistrusted: break;
+    case Verdict::Pass:
+      return "pass";
+    case Verdict::Fail:
+      return "fail";
+    case Verdict::Mistrusted:
+      break;
   }
   return "mistrusted";
 }
 
-Result<CheckReport> check(std::span<const TensorView> actual, const OracleResult& expected, const CheckOptions& options) {
+Result<CheckReport> check(std::span<const TensorView> actual, const OracleResult& expected,
+                          const CheckOptions& options) {
   if (actual.size() != expected.outputs.size()) {
-    return diag::error(diag::Code::output_shape, fmt::format("{} outputs are given for {} expectations", actual.size(), expected.outputs.size()))
+    return diag::error(diag::Code::output_shape,
+                       fmt::format("{} outputs are given for {} expectations", actual.size(), expected.outputs.size()))
         .reason("each expected output is compared with one tensor")
         .help("pass the outputs in the order of the return statement");
   }
@@ -147,20 +158,22 @@ Result<CheckReport> check(std::span<const TensorView> actual, const OracleResult
     const ExpectedOutput& output = expected.outputs[i];
     const TensorView& view = actual[i];
     if (view.dtype() != output.dtype) {
-      return diag::error(diag::Code::output_binding, fmt::format("{} is {} but {} is expected", output.name, dtype_name(view.dtype()), dtype_name(output.dtype)))
+      return diag::error(diag::Code::output_binding, fmt::format("{} is {} but {} is expected", output.name,
+                                                                 dtype_name(view.dtype()), dtype_name(output.dtype)))
           .reason("expectations are those of values after they are stored")
           .help(fmt::format("pass a tensor of {}", dtype_name(output.dtype)));
     }
     if (squeezed({view.shape().begin(), view.shape().end()}) != squeezed(output.shape)) {
-      return diag::error(diag::Code::output_shape, fmt::format("{} is {} but {} is expected", output.name, view.describe(), to_string(Dims(output.shape))))
+      return diag::error(diag::Code::output_shape, fmt::format("{} is {} but {} is expected", output.name,
+                                                               view.describe(), to_string(Dims(output.shape))))
           .reason("shapes may differ in dims of size 1 only")
           .help("pass the tensor that the kernel wrote");
     }
     report.outputs.push_back(check_output(view, output, options));
     any = any || !output.left_out();
     report.verdict = report.verdict == Verdict::Fail || report.outputs.back().verdict == Verdict::Fail ? Verdict::Fail
-                     : report.outputs.back().verdict == Verdict::Mistrusted                            ? Verdict::Mistrusted
-                                                                                                       : report.verdict;
+                     : report.outputs.back().verdict == Verdict::Mistrusted ? Verdict::Mistrusted
+                                                                            : report.verdict;
   }
   if (!any && !expected.outputs.empty() && report.verdict == Verdict::Pass) report.verdict = Verdict::Mistrusted;
   return report;

@@ -6,8 +6,8 @@
 #include <new>
 #include <set>
 
-#include "oracle/ulp.hpp"
 #include "oracle/problem.hpp"
+#include "oracle/ulp.hpp"
 
 namespace codetta::oracle {
 namespace {
@@ -26,7 +26,8 @@ IndexList sample(int64_t size, int64_t count, uint64_t& random) {
   std::set<int64_t> picked;
   const int64_t edge = std::min<int64_t>(16, count / 4);
   for (int64_t i = 0; i < edge; ++i) picked.insert({i, size - 1 - i});
-  while (static_cast<int64_t>(picked.size()) < count) picked.insert(static_cast<int64_t>(next_random(random) % static_cast<uint64_t>(size)));
+  while (static_cast<int64_t>(picked.size()) < count)
+    picked.insert(static_cast<int64_t>(next_random(random) % static_cast<uint64_t>(size)));
   return std::make_shared<const std::vector<int64_t>>(picked.begin(), picked.end());
 }
 
@@ -38,8 +39,10 @@ struct Pass {
 
 class Sampler {
  public:
-  Sampler(const Problem& problem) : problem_(problem), random_(problem.options.seed), count_(std::max<int64_t>(64, problem.options.sampled_rows)) {
-    for (const ir::GraphOutput& output : problem.graph->outputs()) mixed_.push_back(mixed_classes(problem, output.node));
+  Sampler(const Problem& problem)
+      : problem_(problem), random_(problem.options.seed), count_(std::max<int64_t>(64, problem.options.sampled_rows)) {
+    for (const ir::GraphOutput& output : problem.graph->outputs())
+      mixed_.push_back(mixed_classes(problem, output.node));
   }
 
   // One pass for each axis along which some output can be sampled: its rows, columns or items.
@@ -58,7 +61,9 @@ class Sampler {
     for (Pass& pass : passes) shrink(pass);
     return passes;
   }
-  [[nodiscard]] bool affordable(const Pass& pass) const { return work(pass) <= 32 * static_cast<double>(problem_.options.max_work); }
+  [[nodiscard]] bool affordable(const Pass& pass) const {
+    return work(pass) <= 32 * static_cast<double>(problem_.options.max_work);
+  }
   [[nodiscard]] double work(const Pass& pass) const { return work_of(problem_, roots(pass.outputs), pass.picks); }
   [[nodiscard]] std::vector<NodeId> roots(const std::vector<size_t>& outputs) const {
     std::vector<NodeId> nodes;
@@ -67,15 +72,23 @@ class Sampler {
   }
 
  private:
-  [[nodiscard]] const std::vector<AxisClass>& axes_of_output(size_t o) const { return problem_.axes[problem_.graph->outputs()[o].node.index()]; }
-  [[nodiscard]] bool can_sample(size_t o, AxisClass axis) const { return !mixed_[o][axis] && size_of(o, axis) > count_; }
+  [[nodiscard]] const std::vector<AxisClass>& axes_of_output(size_t o) const {
+    return problem_.axes[problem_.graph->outputs()[o].node.index()];
+  }
+  [[nodiscard]] bool can_sample(size_t o, AxisClass axis) const {
+    return !mixed_[o][axis] && size_of(o, axis) > count_;
+  }
   [[nodiscard]] int64_t size_of(size_t o, AxisClass axis) const {
     const std::vector<AxisClass>& axes = axes_of_output(o);
     const auto found = std::find(axes.begin(), axes.end(), axis);
-    return found == axes.end() ? 0 : problem_.size(problem_.graph->outputs()[o].node)[static_cast<size_t>(found - axes.begin())];
+    return found == axes.end()
+               ? 0
+               : problem_.size(problem_.graph->outputs()[o].node)[static_cast<size_t>(found - axes.begin())];
   }
   static bool covered(const std::vector<Pass>& passes, size_t o) {
-    return std::any_of(passes.begin(), passes.end(), [o](const Pass& p) { return std::find(p.outputs.begin(), p.outputs.end(), o) != p.outputs.end(); });
+    return std::any_of(passes.begin(), passes.end(), [o](const Pass& p) {
+      return std::find(p.outputs.begin(), p.outputs.end(), o) != p.outputs.end();
+    });
   }
   void add(std::vector<Pass>& passes, AxisClass axis, size_t o) {
     for (Pass& pass : passes) {
@@ -126,7 +139,8 @@ void collect(const PassOutput& part, std::vector<Axes>& seen, ExpectedOutput& ou
     auto& dims = has.emplace_back();
     for (size_t d = 0; d < axes.rank(); ++d) {
       auto& flags = dims.emplace_back(axes.picks[d] ? static_cast<size_t>(axes.full[d]) : 0);
-      for (const int64_t i : axes.picks[d] ? *axes.picks[d] : std::vector<int64_t>{}) flags[static_cast<size_t>(i)] = true;
+      for (const int64_t i : axes.picks[d] ? *axes.picks[d] : std::vector<int64_t>{})
+        flags[static_cast<size_t>(i)] = true;
     }
   }
   const Axes& axes = part.axes;
@@ -164,7 +178,8 @@ std::span<const UlpRow> cpu_ulp_table() {
   return table;
 }
 
-Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options) {
+Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
+                              const OracleOptions& options) {
   CODETTA_TRY(const Problem problem, make_problem(graph, inputs, options));
   OracleResult result;
   std::vector<size_t> all;
@@ -202,7 +217,8 @@ Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInpu
       output.elements = std::move(parts[0].elements);
       output.whole = true;
     } else {
-      output.note = fmt::format("left out: it depends on every element, which takes {:.3g} steps, and {:.3g} are allowed", work, affordable);
+      output.note = fmt::format(
+          "left out: it depends on every element, which takes {:.3g} steps, and {:.3g} are allowed", work, affordable);
     }
   }
   return result;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluates the nodes that some outputs need, one after the other over flat arrays; a value is dropped after its last use.
+// Evaluates the nodes that some outputs need, one after the other over flat arrays; a value is dropped after its last
+// use.
 #pragma once
 
 #include <vector>
@@ -13,7 +14,8 @@ namespace codetta::oracle {
 template <class T>
 class Evaluator {
  public:
-  Evaluator(const Problem& problem, const Picks& picks) : problem_(problem), graph_(*problem.graph), picks_(picks), blocks_(graph_.size()) {}
+  Evaluator(const Problem& problem, const Picks& picks)
+      : problem_(problem), graph_(*problem.graph), picks_(picks), blocks_(graph_.size()) {}
 
   void run(std::span<const ir::NodeId> roots);
   [[nodiscard]] const Block<T>& block(ir::NodeId id) const { return blocks_[id.index()]; }
@@ -23,15 +25,15 @@ class Evaluator {
   void load_input(ir::NodeId id, Block<T>& out);
   void load_literal(ir::NodeId id, Block<T>& out);
   void count_index(ir::NodeId id, Block<T>& out);
-  void elementwise_real(ir::NodeId id, Block<T>& out);   // evaluator_elementwise.hpp
+  void elementwise_real(ir::NodeId id, Block<T>& out);  // evaluator_elementwise.hpp
   void elementwise_int(ir::NodeId id, Block<T>& out);
   void compare(ir::NodeId id, Block<T>& out);
   void select(ir::NodeId id, Block<T>& out);
   void cast(ir::NodeId id, Block<T>& out);
   void dropout(ir::NodeId id, Block<T>& out);
-  void layout(ir::NodeId id, Block<T>& out);             // evaluator_layout.hpp
-  void reduce(ir::NodeId id, Block<T>& out);             // evaluator_reduce.hpp
-  void matmul(ir::NodeId id, Block<T>& out);             // evaluator_matmul.hpp
+  void layout(ir::NodeId id, Block<T>& out);  // evaluator_layout.hpp
+  void reduce(ir::NodeId id, Block<T>& out);  // evaluator_reduce.hpp
+  void matmul(ir::NodeId id, Block<T>& out);  // evaluator_matmul.hpp
   void matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& out);
   void matmul_int(const Block<T>& a, const Block<T>& b, Block<T>& out);
 
@@ -39,7 +41,8 @@ class Evaluator {
   const Block<T>& as(ir::NodeId operand, DType dtype, Block<T>& room) const;
   [[nodiscard]] RealContext context(ir::Op op, DType dtype) const {
     const auto at = static_cast<size_t>(op);
-    return {dtype, dtype == DType::f32 ? problem_.f32_accuracy[at] : problem_.f64_accuracy[at], problem_.options.contraction};
+    return {dtype, dtype == DType::f32 ? problem_.f32_accuracy[at] : problem_.f64_accuracy[at],
+            problem_.options.contraction};
   }
 
   const Problem& problem_;
@@ -48,7 +51,8 @@ class Evaluator {
   std::vector<Block<T>> blocks_;
 };
 
-// Calls visit(i, offset) for each element i of a space of `sizes`, with the row-major offset of the operand that broadcasts to it.
+// Calls visit(i, offset) for each element i of a space of `sizes`, with the row-major offset of the operand that
+// broadcasts to it.
 template <size_t N, class Visit>
 void for_each_broadcast(const Sizes& sizes, const std::array<Sizes, N>& operands, Visit&& visit) {
   std::array<Sizes, N> strides;

@@ -37,7 +37,8 @@ void Evaluator<T>::layout(ir::NodeId id, Block<T>& out) {
       out.ints = in.ints;
       return;
     }
-    // Where each operand element goes: a base, and a stride by operand dim; an offset of elements that are not taken is -1.
+    // Where each operand element goes: a base, and a stride by operand dim; an offset of elements that are not taken is
+    // -1.
     const Sizes sizes = in.axes.locals();
     Sizes step(sizes.size(), 0);
     int64_t base = 0, first = 0, count = -1;

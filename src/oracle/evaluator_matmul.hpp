@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: sums of exact products, and how far a kernel's accumulation may be from them:
-//   gamma(r K + extra) sum |a| |b|, r roundings for each product (types/targets.def); 0 where nothing can round (exactness.hpp).
+//   gamma(r K + extra) sum |a| |b|, r roundings for each product (types/targets.def); 0 where nothing can round
+//   (exactness.hpp).
 #pragma once
 
 #include "oracle/evaluator_elementwise.hpp"
@@ -17,7 +18,8 @@ inline std::vector<BatchItem> batch_items(const Sizes& a, const Sizes& b, const 
   const Sizes batch = head(out);
   std::vector<BatchItem> items;
   for_each_broadcast<2>(batch, {head(a), head(b)}, [&](size_t, const auto& at) { items.push_back({at[0], at[1]}); });
-  const auto a_size = static_cast<size_t>(a[a.size() - 2] * a.back()), b_size = static_cast<size_t>(b[b.size() - 2] * b.back());
+  const auto a_size = static_cast<size_t>(a[a.size() - 2] * a.back()),
+             b_size = static_cast<size_t>(b[b.size() - 2] * b.back());
   for (BatchItem& item : items) item.a *= a_size, item.b *= b_size;
   return items;
 }
@@ -83,13 +85,15 @@ void multiply(const T* a, const T* b, T* c, size_t m, size_t n, size_t k) {
 template <class T>
 void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& out) {
   const Sizes sa = a.axes.locals(), sb = b.axes.locals(), so = out.axes.locals();
-  const auto m = static_cast<size_t>(so[so.size() - 2]), n = static_cast<size_t>(so.back()), k = static_cast<size_t>(sa.back());
+  const auto m = static_cast<size_t>(so[so.size() - 2]), n = static_cast<size_t>(so.back()),
+             k = static_cast<size_t>(sa.back());
   const DType d = out.dtype;
   // The operand with more bits decides which instruction multiplies.
   const DType operand = types::bits(a.dtype) >= types::bits(b.dtype) ? a.dtype : b.dtype;
   const DType deciding = d == DType::f64 ? DType::f64 : a.dtype == b.dtype ? operand : DType::f32;
-  const types::AccumulationModel model =
-      problem_.options.accumulation && d != DType::f64 ? *problem_.options.accumulation : types::accumulation_model(problem_.options.isa, deciding);
+  const types::AccumulationModel model = problem_.options.accumulation && d != DType::f64
+                                             ? *problem_.options.accumulation
+                                             : types::accumulation_model(problem_.options.isa, deciding);
   const Factor<T> fa = make_factor(a, m, k, k, 1), fb = make_factor(b, n, k, 1, n);
   const bool points = fa.points && fb.points;
   std::vector<T> abs_a(fa.middle.size()), abs_b(fb.middle.size());
@@ -151,7 +155,8 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
 template <class T>
 void Evaluator<T>::matmul_int(const Block<T>& a, const Block<T>& b, Block<T>& out) {
   const Sizes sa = a.axes.locals(), sb = b.axes.locals(), so = out.axes.locals();
-  const auto m = static_cast<size_t>(so[so.size() - 2]), n = static_cast<size_t>(so.back()), k = static_cast<size_t>(sa.back());
+  const auto m = static_cast<size_t>(so[so.size() - 2]), n = static_cast<size_t>(so.back()),
+             k = static_cast<size_t>(sa.back());
   const std::vector<BatchItem> items = batch_items(sa, sb, so);
   std::vector<uint64_t> row(n);
   std::vector<uint8_t> vague(n);
@@ -168,7 +173,8 @@ void Evaluator<T>::matmul_int(const Block<T>& a, const Block<T>& b, Block<T>& ou
         }
       }
       for (size_t j = 0; j < n; ++j) {
-        out.ints[(item * m + i) * n + j] = vague[j] != 0 ? any_int(out.dtype, 0) : Int::point(wrapped(row[j], out.dtype));
+        out.ints[(item * m + i) * n + j] =
+            vague[j] != 0 ? any_int(out.dtype, 0) : Int::point(wrapped(row[j], out.dtype));
       }
     }
   }

@@ -40,7 +40,8 @@ struct Sum {
     if (terms == 1) return {nearest(lo, d), nearest(hi, d), static_cast<uint8_t>(flags)};
     if (magnitudes > T(types::max_finite(d))) return Real<T>::anything(flags);  // a partial sum may overflow
     const T n = T(terms) * T(roundings);
-    const T error = magnitudes * (gamma<T>(n, T(types::unit_roundoff(d))) + gamma<T>(n + 2, unit_of<T>)) + n * T(types::min_subnormal(d));
+    const T error = magnitudes * (gamma<T>(n, T(types::unit_roundoff(d))) + gamma<T>(n + 2, unit_of<T>)) +
+                    n * T(types::min_subnormal(d));
     return {nearest(lo - error, d), nearest(hi + error, d), static_cast<uint8_t>(flags)};
   }
 };
@@ -66,8 +67,8 @@ Real<T> mean_of(const Real<T>& sum, int64_t n, const RealContext& c) {
   return hull(div(sum, count, strict), mul(sum, part, strict), 0);
 }
 
-// log(sum exp(x)): a kernel subtracts the maximum, perhaps of a part, and rescales; every term then has a few roundings, of
-// the exponent, too, where |x - max| exp(-|x - max|) < 1/2.
+// log(sum exp(x)): a kernel subtracts the maximum, perhaps of a part, and rescales; every term then has a few
+// roundings, of the exponent, too, where |x - max| exp(-|x - max|) < 1/2.
 template <class T>
 Real<T> logsumexp_of(T low_max, T high_max, T low_sum, T high_sum, int64_t n, unsigned flags, const RealContext& c) {
   constexpr T inf = std::numeric_limits<T>::infinity();
@@ -81,13 +82,16 @@ Real<T> logsumexp_of(T low_max, T high_max, T low_sum, T high_sum, int64_t n, un
   const T unit = T(types::unit_roundoff(c.dtype));
   const T most = std::max(std::abs(low_max == -inf ? hi : low_max), std::abs(high_max));
   const T error = gamma<T>(T(n) + 16, unit) + 4 * unit * (most + std::abs(hi) + std::abs(std::log(high_sum)) + 2);
-  return {nearest(lo - (lo == -inf ? T(0) : error), c.dtype), nearest(hi + error, c.dtype), static_cast<uint8_t>(flags)};
+  return {nearest(lo - (lo == -inf ? T(0) : error), c.dtype), nearest(hi + error, c.dtype),
+          static_cast<uint8_t>(flags)};
 }
 
 template <class T>
 void reduce_ints(Op op, const Block<T>& in, const Sizes& strides, Block<T>& out) {
   const DType d = out.dtype;
-  const auto apply = [&](Op arithmetic, std::initializer_list<Int> v) { return int_arithmetic(arithmetic, {v.begin(), v.size()}, d); };
+  const auto apply = [&](Op arithmetic, std::initializer_list<Int> v) {
+    return int_arithmetic(arithmetic, {v.begin(), v.size()}, d);
+  };
   Int start = Int::point(0);
   if (op == Op::reduce_max) start = Int::point(types::min_int(d));
   if (op == Op::reduce_min) start = Int::point(static_cast<int64_t>(types::max_int(d)));
@@ -127,7 +131,8 @@ void Evaluator<T>::reduce(ir::NodeId id, Block<T>& out) {
       int64_t base = 0;
       for (size_t k = 0; k + 1 < at.size(); ++k) base += at[k] * strides[k];
       const int64_t inner = space.empty() ? 1 : space.back();
-      for (int64_t j = 0; j < inner; ++j, ++i) f(static_cast<size_t>(base + (space.empty() ? 0 : j * strides.back())), in.reals[i]);
+      for (int64_t j = 0; j < inner; ++j, ++i)
+        f(static_cast<size_t>(base + (space.empty() ? 0 : j * strides.back())), in.reals[i]);
     });
   };
   if (op == Op::reduce_max || op == Op::reduce_min || op == Op::reduce_amax) {
@@ -167,8 +172,9 @@ void Evaluator<T>::reduce(ir::NodeId id, Block<T>& out) {
     if (std::isfinite(high_max[to])) sums[to].hi += std::exp(x.hi - high_max[to]);
   });
   for (size_t i = 0; i < sums.size(); ++i) {
-    out.reals[i] = sums[i].nan ? Real<T>::point(std::numeric_limits<T>::quiet_NaN())
-                               : logsumexp_of(low_max[i], high_max[i], sums[i].lo, sums[i].hi, sums[i].terms, sums[i].flags, c);
+    out.reals[i] = sums[i].nan
+                       ? Real<T>::point(std::numeric_limits<T>::quiet_NaN())
+                       : logsumexp_of(low_max[i], high_max[i], sums[i].lo, sums[i].hi, sums[i].terms, sums[i].flags, c);
   }
 }
 

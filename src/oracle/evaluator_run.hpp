@@ -22,7 +22,8 @@ void Evaluator<T>::load_input(ir::NodeId id, Block<T>& out) {
     } else if (out.real()) {
       out.reals[i] = Real<T>::point(T(types::load_f64(p, from)));
     } else {
-      out.ints[i] = Int::point(types::is_bool(from) ? int64_t{types::load_i64(p, from) != 0} : types::load_i64(p, from));
+      out.ints[i] =
+          Int::point(types::is_bool(from) ? int64_t{types::load_i64(p, from) != 0} : types::load_i64(p, from));
     }
   };
   if (const auto* scalar = std::get_if<types::Scalar>(&input)) {
@@ -85,17 +86,27 @@ void Evaluator<T>::evaluate(ir::NodeId id) {
   }
   if (count == 0) return;
   switch (info.rule) {
-    case types::OpRule::special: return info.op == Op::input ? load_input(id, out) : load_literal(id, out);
-    case types::OpRule::index: return count_index(id, out);
+    case types::OpRule::special:
+      return info.op == Op::input ? load_input(id, out) : load_literal(id, out);
+    case types::OpRule::index:
+      return count_index(id, out);
     case types::OpRule::arith:
-    case types::OpRule::logical: return out.real() ? elementwise_real(id, out) : elementwise_int(id, out);
-    case types::OpRule::real: return info.op == Op::dropout ? dropout(id, out) : elementwise_real(id, out);
-    case types::OpRule::compare: return compare(id, out);
-    case types::OpRule::select: return select(id, out);
-    case types::OpRule::cast: return cast(id, out);
-    case types::OpRule::reduce: return reduce(id, out);
-    case types::OpRule::layout: return layout(id, out);
-    case types::OpRule::matmul: return matmul(id, out);
+    case types::OpRule::logical:
+      return out.real() ? elementwise_real(id, out) : elementwise_int(id, out);
+    case types::OpRule::real:
+      return info.op == Op::dropout ? dropout(id, out) : elementwise_real(id, out);
+    case types::OpRule::compare:
+      return compare(id, out);
+    case types::OpRule::select:
+      return select(id, out);
+    case types::OpRule::cast:
+      return cast(id, out);
+    case types::OpRule::reduce:
+      return reduce(id, out);
+    case types::OpRule::layout:
+      return layout(id, out);
+    case types::OpRule::matmul:
+      return matmul(id, out);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a sum rounds nowhere, in whatever order: all terms are multiples of one power of two, and the sum of their magnitudes
-// stays below 2^precision of it.
+// When a sum rounds nowhere, in whatever order: all terms are multiples of one power of two, and the sum of their
+// magnitudes stays below 2^precision of it.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,8 @@ bool exact_sum(T magnitudes, int lowest, DType d) {
   if (magnitudes == 0) return true;
   if (!std::isfinite(magnitudes) || lowest > 5000) return false;
   const int least = d == DType::f32 ? -149 : -1074;
-  return lowest >= least && magnitudes <= std::ldexp(T(1), lowest + precision(d)) && magnitudes <= T(types::max_finite(d));
+  return lowest >= least && magnitudes <= std::ldexp(T(1), lowest + precision(d)) &&
+         magnitudes <= T(types::max_finite(d));
 }
 
 // n u / (1 - n u): the relative error of n roundings (Higham, "Accuracy and Stability of Numerical Algorithms", 3.1).

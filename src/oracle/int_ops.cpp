@@ -65,9 +65,12 @@ Int int_arithmetic(Op op, std::span<const Int> operands, DType d) {
   }
   const Range x = v[0], y = v[1], z = v[2];
   switch (op) {
-    case Op::add: return int_result(x.lo + y.lo, x.hi + y.hi, d, flags);
-    case Op::sub: return int_result(x.lo - y.hi, x.hi - y.lo, d, flags);
-    case Op::mul: return product(x, y, d, flags);
+    case Op::add:
+      return int_result(x.lo + y.lo, x.hi + y.hi, d, flags);
+    case Op::sub:
+      return int_result(x.lo - y.hi, x.hi - y.lo, d, flags);
+    case Op::mul:
+      return product(x, y, d, flags);
     case Op::multiply_add: {
       const Int p = product(x, y, d, flags);
       return int_result(widened(p.lo, d) + z.lo, widened(p.hi, d) + z.hi, d, flags | p.flags);
@@ -77,18 +80,27 @@ Int int_arithmetic(Op op, std::span<const Int> operands, DType d) {
       return {wrapping_power(static_cast<uint64_t>(x.lo), static_cast<uint64_t>(y.lo), d),
               wrapping_power(static_cast<uint64_t>(x.lo), static_cast<uint64_t>(y.lo), d), static_cast<uint8_t>(flags)};
     case Op::floordiv:
-    case Op::mod: return quotient(op, x, y, d, flags);
-    case Op::neg: return int_result(-x.hi, -x.lo, d, flags);
+    case Op::mod:
+      return quotient(op, x, y, d, flags);
+    case Op::neg:
+      return int_result(-x.hi, -x.lo, d, flags);
     case Op::abs:
       if (x.lo < 0 && x.hi > 0) return int_result(0, std::max(-x.lo, x.hi), d, flags);
       return x.hi > 0 ? int_result(x.lo, x.hi, d, flags) : int_result(-x.hi, -x.lo, d, flags);
-    case Op::sign: return monotone(x, d, flags, sign_of);
-    case Op::drelu: return monotone(x, d, flags, [](Wide a) { return Wide(a > 0 ? 1 : 0); });
-    case Op::relu: return monotone(x, d, flags, [](Wide a) { return std::max<Wide>(a, 0); });
-    case Op::minimum: return int_result(std::min(x.lo, y.lo), std::min(x.hi, y.hi), d, flags);
-    case Op::maximum: return int_result(std::max(x.lo, y.lo), std::max(x.hi, y.hi), d, flags);
-    case Op::clamp: return int_result(std::min(std::max(x.lo, y.lo), z.lo), std::min(std::max(x.hi, y.hi), z.hi), d, flags);
-    default: return operands[0];  // floor, ceil, round, trunc
+    case Op::sign:
+      return monotone(x, d, flags, sign_of);
+    case Op::drelu:
+      return monotone(x, d, flags, [](Wide a) { return Wide(a > 0 ? 1 : 0); });
+    case Op::relu:
+      return monotone(x, d, flags, [](Wide a) { return std::max<Wide>(a, 0); });
+    case Op::minimum:
+      return int_result(std::min(x.lo, y.lo), std::min(x.hi, y.hi), d, flags);
+    case Op::maximum:
+      return int_result(std::max(x.lo, y.lo), std::max(x.hi, y.hi), d, flags);
+    case Op::clamp:
+      return int_result(std::min(std::max(x.lo, y.lo), z.lo), std::min(std::max(x.hi, y.hi), z.hi), d, flags);
+    default:
+      return operands[0];  // floor, ceil, round, trunc
   }
 }
 
@@ -112,17 +124,21 @@ Outcomes compare_ints(const Int& a, const Int& b, DType d) {
 Int logical(Op op, const Int& a, const Int& b) {
   const auto flags = static_cast<uint8_t>(a.flags | b.flags);
   switch (op) {
-    case Op::logical_not: return {1 - a.hi, 1 - a.lo, a.flags};
-    case Op::logical_and: return {a.lo & b.lo, a.hi & b.hi, flags};
-    case Op::logical_or: return {a.lo | b.lo, a.hi | b.hi, flags};
-    default: break;
+    case Op::logical_not:
+      return {1 - a.hi, 1 - a.lo, a.flags};
+    case Op::logical_and:
+      return {a.lo & b.lo, a.hi & b.hi, flags};
+    case Op::logical_or:
+      return {a.lo | b.lo, a.hi | b.hi, flags};
+    default:
+      break;
   }
   if (a.is_point() && b.is_point()) return {a.lo ^ b.lo, a.lo ^ b.lo, flags};
   return {0, 1, static_cast<uint8_t>(flags | ambiguous)};
 }
 
 Int int_hull(const Int& a, const Int& b, DType d, unsigned flags) {
-  const bool low = widened(b.lo, d) < widened(a.lo, d), high = widened(b.hi, d) > widened(a.hi, d);
+  const bool low = widened(b.lo, d)<widened(a.lo, d), high = widened(b.hi, d)> widened(a.hi, d);
   return {low ? b.lo : a.lo, high ? b.hi : a.hi, static_cast<uint8_t>(a.flags | b.flags | flags)};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise operations over integers and booleans: exact and wrapping on points, intervals where a conversion of a float was
-// ambiguous.
+// Element-wise operations over integers and booleans: exact and wrapping on points, intervals where a conversion of a
+// float was ambiguous.
 #pragma once
 
 #include <span>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The truth about a graph: what every output element may be, as an interval that contains each result which a kernel that follows
-// docs/semantics.md can give. The interval comes from the arithmetic (roundings, the length of products, the stated accuracy of
-// functions), never from tuning; where nothing rounds it is one value, and results must match it bit for bit.
+// The truth about a graph: what every output element may be, as an interval that contains each result which a kernel
+// that follows docs/semantics.md can give. The interval comes from the arithmetic (roundings, the length of products,
+// the stated accuracy of functions), never from tuning; where nothing rounds it is one value, and results must match it
+// bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +28,15 @@ struct OracleOptions {
   std::span<const UlpRow> ulp = cpu_ulp_table();
   bool contraction = true;  // x * y + z may be one rounding
   uint64_t seed = 1;        // of sampling
-  // Multiply-adds, and elements of values (weighed 16), up to which everything is evaluated; beyond, whole rows and columns are
-  // sampled.
+  // Multiply-adds, and elements of values (weighed 16), up to which everything is evaluated; beyond, whole rows and
+  // columns are sampled.
   int64_t max_work = int64_t{1} << 29;
-  int64_t sampled_rows = 96;  // of each axis that is sampled, at least 64; the first and the last 16 are always among them
+  int64_t sampled_rows =
+      96;  // of each axis that is sampled, at least 64; the first and the last 16 are always among them
 };
 
-// One element of an output, as stored. Integers and bool: exact_low..exact_high (payloads of types::Scalar); floats: low..high.
+// One element of an output, as stored. Integers and bool: exact_low..exact_high (payloads of types::Scalar); floats:
+// low..high.
 struct ExpectedElement {
   double value = 0;  // the expectation before it is stored: the middle of its interval
   double bound = 0;  // half of the interval, before it is stored
@@ -58,8 +61,10 @@ struct OracleResult {
   std::vector<ExpectedOutput> outputs;  // in the graph's order
 };
 
-// `inputs` by graph input. Errors: E0208 (count), E0221 (shape or dtype does not fit), E0606 (the problem is too large for memory).
-Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options = {});
+// `inputs` by graph input. Errors: E0208 (count), E0221 (shape or dtype does not fit), E0606 (the problem is too large
+// for memory).
+Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
+                              const OracleOptions& options = {});
 
 struct CheckOptions {
   double max_ambiguous = 0.01;  // a larger part of the elements: mistrusted
@@ -74,9 +79,9 @@ struct OutputReport {
   std::string name;
   int64_t elements = 0, total = 0;  // checked, and what the output has
   int64_t wrong = 0, ambiguous = 0, zeros = 0;
-  double max_error = 0;  // |actual - value|, over finite elements
-  double max_ratio = 0;  // error / bound, over elements with a bound
-  int64_t worst = -1;    // row-major index of a wrong element, the worst; else of the largest ratio
+  double max_error = 0;    // |actual - value|, over finite elements
+  double max_ratio = 0;    // error / bound, over elements with a bound
+  int64_t worst = -1;      // row-major index of a wrong element, the worst; else of the largest ratio
   std::string worst_text;  // "[3, 17]: 1.5, expected 1.25 within 0.0001"
   std::string note;
   Verdict verdict = Verdict::Pass;
@@ -88,6 +93,7 @@ struct CheckReport {
 };
 
 // `actual` by output; shapes may differ from the expected ones in dims of size 1. Errors: E0212 (shape), E0213 (dtype).
-Result<CheckReport> check(std::span<const TensorView> actual, const OracleResult& expected, const CheckOptions& options = {});
+Result<CheckReport> check(std::span<const TensorView> actual, const OracleResult& expected,
+                          const CheckOptions& options = {});
 
 }  // namespace codetta::oracle

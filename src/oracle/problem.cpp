@@ -105,12 +105,14 @@ void mark_mixed(const Problem& problem, NodeId id, std::vector<bool>& mixed) {
     }
     if (operands[0] == operands[1]) mark(operands[1], problem.size(operands[1]).size() - 2);
   } else if (info.op == Op::split || info.op == Op::join) {
-    const int32_t dim = info.op == Op::split ? graph.attr_as<ir::SplitAttr>(id).dim : graph.attr_as<ir::JoinAttr>(id).dim;
+    const int32_t dim =
+        info.op == Op::split ? graph.attr_as<ir::SplitAttr>(id).dim : graph.attr_as<ir::JoinAttr>(id).dim;
     for (const NodeId operand : operands) mark(operand, static_cast<size_t>(dim));
     mark(id, static_cast<size_t>(dim));
   } else if (info.op == Op::reshape) {
     std::vector<bool> kept_in(problem.size(operands[0]).size()), kept_out(problem.size(id).size());
-    for (const auto& [from, to] : kept_dims(problem.size(operands[0]), problem.size(id))) kept_in[from] = kept_out[to] = true;
+    for (const auto& [from, to] : kept_dims(problem.size(operands[0]), problem.size(id)))
+      kept_in[from] = kept_out[to] = true;
     for (size_t d = 0; d < kept_in.size(); ++d) {
       if (!kept_in[d]) mark(operands[0], d);
     }
@@ -122,9 +124,11 @@ void mark_mixed(const Problem& problem, NodeId id, std::vector<bool>& mixed) {
 
 }  // namespace
 
-Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options) {
+Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput> inputs,
+                             const OracleOptions& options) {
   if (inputs.size() != graph.inputs().size()) {
-    return diag::error(diag::Code::argument_missing, fmt::format("{} inputs are given to a graph of {}", inputs.size(), graph.inputs().size()))
+    return diag::error(diag::Code::argument_missing,
+                       fmt::format("{} inputs are given to a graph of {}", inputs.size(), graph.inputs().size()))
         .reason("each input of the graph needs one value, in the graph's order")
         .help("pass the operands A and B first, then the others as the text names them");
   }
@@ -148,7 +152,8 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
       types::DimFault why{};
       const std::optional<int64_t> size = dim.evaluate(symbols.values, &why);
       if (!size || *size < 0 || (*size > 0 && count > INT64_MAX / 64 / *size)) {
-        return diag::error(diag::Code::symbol_conflict, fmt::format("size {} of a value cannot be evaluated", dim.to_string()))
+        return diag::error(diag::Code::symbol_conflict,
+                           fmt::format("size {} of a value cannot be evaluated", dim.to_string()))
             .at(graph.source(), graph.span(NodeId(n)))
             .reason(size ? fmt::format("it is {}, too large or negative", *size) : std::string(types::to_string(why)))
             .help("bind every symbol through the shape of an input");

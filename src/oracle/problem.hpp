@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph with its inputs and concrete sizes, and which dims of which values run over the same index, so that a part of the
-// problem can be evaluated alone.
+// A graph with its inputs and concrete sizes, and which dims of which values run over the same index, so that a part of
+// the problem can be evaluated alone.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ struct Problem {
   const ir::Graph* graph = nullptr;
   std::span<const OracleInput> inputs;
   OracleOptions options;
-  std::vector<Sizes> sizes;                   // by node
-  std::vector<std::vector<AxisClass>> axes;   // by node and dim; equal classes run over the same index
+  std::vector<Sizes> sizes;                  // by node
+  std::vector<std::vector<AxisClass>> axes;  // by node and dim; equal classes run over the same index
   std::array<Accuracy, types::all_ops().size()> f32_accuracy{}, f64_accuracy{};
   bool wide = false;  // computes in f64 somewhere
 
@@ -45,6 +45,7 @@ struct PassOutput {
 template <class T>
 Result<std::vector<PassOutput>> run_pass(const Problem& problem, std::span<const size_t> outputs, const Picks& picks);
 extern template Result<std::vector<PassOutput>> run_pass<double>(const Problem&, std::span<const size_t>, const Picks&);
-extern template Result<std::vector<PassOutput>> run_pass<long double>(const Problem&, std::span<const size_t>, const Picks&);
+extern template Result<std::vector<PassOutput>> run_pass<long double>(const Problem&, std::span<const size_t>,
+                                                                      const Picks&);
 
 }  // namespace codetta::oracle

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise operations over intervals of reals: the value and its error side by side. +, -, *, / and sqrt are correctly rounded
-// to the compute dtype; the other functions deviate as the accuracy table says.
+// Element-wise operations over intervals of reals: the value and its error side by side. +, -, *, / and sqrt are
+// correctly rounded to the compute dtype; the other functions deviate as the accuracy table says.
 #pragma once
 
 #include "oracle/cell.hpp"
@@ -101,8 +101,9 @@ Real<T> div(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   if (a.is_nan()) return a;
   if (b.is_nan()) return b;
   const bool zero_inside = b.lo <= 0 && b.hi >= 0;
-  const bool known_zero = b.lo == b.hi && std::signbit(b.lo) == std::signbit(b.hi);
-  if (zero_inside && !(known_zero && ((a.lo > 0) || (a.hi < 0) || (a.lo == 0 && a.hi == 0)))) return Real<T>::anything(flags);
+  const bool known_zero = b.lo == 0 && b.hi == 0 && std::signbit(b.lo) == std::signbit(b.hi);
+  if (zero_inside && !(known_zero && ((a.lo > 0) || (a.hi < 0) || (a.lo == 0 && a.hi == 0))))
+    return Real<T>::anything(flags);
   T lo = std::numeric_limits<T>::infinity(), hi = -lo;
   for (const T x : {a.lo, a.hi}) {
     for (const T y : {b.lo, b.hi}) {
@@ -133,7 +134,8 @@ template <class T>
 Real<T> floordiv(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   if (a.is_nan()) return a;
   if (b.is_nan()) return b;
-  if (std::isinf(a.lo) || std::isinf(a.hi)) return Real<T>::anything(a.flags | b.flags);  // Python says NaN, the quotient inf
+  if (std::isinf(a.lo) || std::isinf(a.hi))
+    return Real<T>::anything(a.flags | b.flags);  // Python says NaN, the quotient inf
   const Real<T> q = div(a, b, c);
   if (q.is_nan() || !(std::isfinite(q.lo) && std::isfinite(q.hi))) return q;
   // The exact quotient, too: the rounded one may reach an integer that it doesn't.
@@ -149,7 +151,8 @@ Real<T> mod(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   if (b.is_nan()) return b;
   if (b.lo == 0 && b.hi == 0) return Real<T>::point(std::numeric_limits<T>::quiet_NaN());
   const Real<T> q = floordiv(a, b, c);
-  if (q.is_nan() || !std::isfinite(q.lo) || !std::isfinite(q.hi) || std::isinf(b.lo) || std::isinf(b.hi)) return Real<T>::anything(flags);
+  if (q.is_nan() || !std::isfinite(q.lo) || !std::isfinite(q.hi) || std::isinf(b.lo) || std::isinf(b.hi))
+    return Real<T>::anything(flags);
   if (a.lo == a.hi && b.lo == b.hi && q.lo == q.hi) {
     // fmod is exact, so is the other form where its product is.
     T r = std::fmod(a.lo, b.lo);
@@ -160,7 +163,8 @@ Real<T> mod(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   }
   Real<T> r = add(a, negated(mul(q, b, c)), c);
   const T most = std::max(std::abs(b.lo), std::abs(b.hi));
-  if (q.lo != q.hi) r = {b.hi < 0 ? -most : std::min(T(0), -spacing(most, c.dtype)), b.lo > 0 ? most : spacing(most, c.dtype), 0};
+  if (q.lo != q.hi)
+    r = {b.hi < 0 ? -most : std::min(T(0), -spacing(most, c.dtype)), b.lo > 0 ? most : spacing(most, c.dtype), 0};
   r.flags = static_cast<uint8_t>(flags | (q.flags & ambiguous));
   return r;
 }
@@ -223,19 +227,22 @@ Real<T> real_unary(Op op, const Real<T>& x, const RealContext& c) {
   const auto f = [op](T v) { return real_function<T>(op, v); };
   if (x.lo == x.hi) {
     // Of a zero of unknown sign, only the reciprocals tell.
-    if (!std::signbit(x.hi) && std::signbit(x.lo) && (op == Op::reciprocal || op == Op::rsqrt)) return Real<T>::anything(x.flags);
+    if (!std::signbit(x.hi) && std::signbit(x.lo) && (op == Op::reciprocal || op == Op::rsqrt))
+      return Real<T>::anything(x.flags);
     const T y = f(x.lo);
     const bool limit = std::isinf(x.lo) || y != y || std::isinf(y);
     if (op == Op::sqrt || op == Op::reciprocal) {
       const bool exact = limit || (op == Op::sqrt ? std::fma(y, y, -x.lo) : std::fma(y, x.lo, T(-1))) == 0;
       return rounded(exact ? y : downward(y), exact ? y : upward(y), y != y ? 0u : x.flags, c);
     }
-    if (limit || (x.lo == 0 && y == 0)) return y != y ? Real<T>::point(y) : Real<T>{nearest(y, c.dtype), nearest(y, c.dtype), x.flags};
+    if (limit || (x.lo == 0 && y == 0))
+      return y != y ? Real<T>::point(y) : Real<T>{nearest(y, c.dtype), nearest(y, c.dtype), x.flags};
     return inexact(y, y, false, false, x.flags, c);
   }
   if (op == Op::sin || op == Op::cos) {
     if (std::isinf(x.lo) || std::isinf(x.hi)) return Real<T>::anything(x.flags);
-    const T middle = f(x.middle()), radius = x.radius() * (1 + 8 * unit_of<T>) + std::abs(x.middle()) * unit_of<T>;  // slope <= 1
+    const T middle = f(x.middle()),
+            radius = x.radius() * (1 + 8 * unit_of<T>)+std::abs(x.middle()) * unit_of<T>;  // slope <= 1
     return inexact(std::max(middle - radius, T(-1)), std::min(middle + radius, T(1)), false, false, x.flags, c);
   }
   if (op == Op::reciprocal && x.lo <= 0 && x.hi >= 0) return Real<T>::anything(x.flags);
@@ -254,7 +261,8 @@ Real<T> real_unary(Op op, const Real<T>& x, const RealContext& c) {
   return inexact(lo, hi, lo_infinite && hi_infinite, lo_infinite && hi_infinite, x.flags, c);
 }
 
-// x where x > limit, else other(x): both sides where the limit is inside; then ambiguous unless the function is continuous there.
+// x where x > limit, else other(x): both sides where the limit is inside; then ambiguous unless the function is
+// continuous there.
 template <class T>
 Real<T> where_above(bool may_be_above, bool may_be_below, const Real<T>& above, const Real<T>& below, bool continuous) {
   if (!may_be_below) return above;
@@ -269,7 +277,8 @@ Real<T> elu(const Real<T>& x, const Real<T>& alpha, const RealContext& c) {
   const Real<T> e{std::expm1(low.lo), std::expm1(low.hi), x.flags};
   const Real<T> p = exact_product(e, alpha);
   const Real<T> below = inexact(p.lo, p.hi, false, false, p.flags, c);
-  return where_above(x.hi > 0, true, Real<T>{std::max(x.lo, T(0)), x.hi, x.flags}, low.lo == 0 && low.hi == 0 ? p : below, true);
+  return where_above(x.hi > 0, true, Real<T>{std::max(x.lo, T(0)), x.hi, x.flags},
+                     low.lo == 0 && low.hi == 0 ? p : below, true);
 }
 template <class T>
 Real<T> leaky_relu(const Real<T>& x, const Real<T>& slope, const RealContext& c) {
@@ -281,7 +290,8 @@ template <class T>
 Real<T> softplus(const Real<T>& x, const Real<T>& beta, const Real<T>& threshold, const RealContext& c) {
   if (x.is_nan()) return x;
   const Real<T> z = mul(x, beta, c);
-  if (z.is_nan() || threshold.is_nan() || beta.lo != beta.hi || beta.lo == 0) return Real<T>::anything(x.flags | beta.flags);
+  if (z.is_nan() || threshold.is_nan() || beta.lo != beta.hi || beta.lo == 0)
+    return Real<T>::anything(x.flags | beta.flags);
   const auto f = [&](T v) { return softplus1(v * beta.lo) / beta.lo; };
   const T a = f(x.lo), b = f(x.hi);
   // The product beta x is rounded, where it is large that moves the result by as much.

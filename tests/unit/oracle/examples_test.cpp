@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The example epilogues on the NumPy reference's data: text, binding and oracle must agree with it. Takes the folder of cases.
+// The example epilogues on the NumPy reference's data: text, binding and oracle must agree with it. Takes the folder of
+// cases.
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -27,7 +28,8 @@ Data load_npy(const std::string& path, DType dtype, const std::vector<int64_t>& 
   const std::string bytes = read(path);
   Data data(dtype, shape);
   const size_t payload = data.bytes.size() - 8;
-  const size_t header = bytes.size() < 10 ? 0 : 10 + static_cast<unsigned char>(bytes[8]) + 256u * static_cast<unsigned char>(bytes[9]);
+  const size_t header =
+      bytes.size() < 10 ? 0 : 10 + static_cast<unsigned char>(bytes[8]) + 256u * static_cast<unsigned char>(bytes[9]);
   EXPECT_EQ(bytes.size(), header + payload) << path;
   if (bytes.size() == header + payload && payload > 0) std::memcpy(data.bytes.data(), bytes.data() + header, payload);
   return data;
@@ -50,7 +52,8 @@ void check_case(const std::string& folder, const Json& json) {
   for (const auto& [name, s] : json["scalars"].items()) {
     const bool real = s["value"].is_number_float();
     const DType dtype = real ? *dtype_from_name(s["dtype"].get<std::string>()) : DType::i64;
-    scalars[name] = real ? types::Scalar::from_f64(s["value"].get<double>(), dtype) : types::Scalar::from_i64(s["value"].get<int64_t>());
+    scalars[name] = real ? types::Scalar::from_f64(s["value"].get<double>(), dtype)
+                         : types::Scalar::from_i64(s["value"].get<int64_t>());
     arguments.push_back({name, true, *dtype_from_name(s["dtype"].get<std::string>()), {}});
   }
   ir::GemmFacts facts;
@@ -98,10 +101,12 @@ void check_case(const std::string& folder, const Json& json) {
       if (e.ambiguous) continue;
       // Worst-case bounds are wider than the reference's, which are measured, but not out of proportion.
       largest = std::max(largest, std::abs(expected.get(i)));
-      ASSERT_LE(e.high - e.low, 100 * bound.get(i) + 1e-3 * largest + 1e-2) << folder << " " << output.name << " at " << i;
+      ASSERT_LE(e.high - e.low, 100 * bound.get(i) + 1e-3 * largest + 1e-2)
+          << folder << " " << output.name << " at " << i;
       if (!types::is_float(output.dtype) || types::is_fp8(output.dtype)) continue;
       // The reference is exact before it stores.
-      ASSERT_LE(std::abs(expected.get(i) - e.value), e.bound * (1 + 1e-9) + std::abs(expected.get(i)) * 1e-7) << folder << " " << output.name << " at " << i;
+      ASSERT_LE(std::abs(expected.get(i) - e.value), e.bound * (1 + 1e-9) + std::abs(expected.get(i)) * 1e-7)
+          << folder << " " << output.name << " at " << i;
     }
     ASSERT_LE(unsure * 100, expected.count()) << folder;
   }

@@ -12,7 +12,8 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 
 // relu(A @ B + row) as a kernel would compute it, one fused multiply-add a product, from the last k to the first.
 void run_kernel(Data& a, Data& b, Data& row, Data& out) {
-  const auto m = static_cast<size_t>(a.shape[0]), k = static_cast<size_t>(a.shape[1]), n = static_cast<size_t>(b.shape[1]);
+  const auto m = static_cast<size_t>(a.shape[0]), k = static_cast<size_t>(a.shape[1]),
+             n = static_cast<size_t>(b.shape[1]);
   std::vector<float> fa, fb;
   for (size_t i = 0; i < a.count(); ++i) fa.push_back(static_cast<float>(a.get(i)));
   for (size_t i = 0; i < b.count(); ++i) fb.push_back(static_cast<float>(b.get(i)));
@@ -27,7 +28,8 @@ void run_kernel(Data& a, Data& b, Data& row, Data& out) {
 
 struct Gemm {
   Data a, b, row, out;
-  Gemm(DType dtype, int64_t m, int64_t n, int64_t k) : a(dtype, {m, k}), b(dtype, {k, n}), row(DType::f32, {n}), out(dtype, {m, n}) {
+  Gemm(DType dtype, int64_t m, int64_t n, int64_t k)
+      : a(dtype, {m, k}), b(dtype, {k, n}), row(DType::f32, {n}), out(dtype, {m, n}) {
     a.fill_normal(1);
     b.fill_normal(2);
     row.fill_normal(3);
@@ -145,19 +147,22 @@ TEST(Products, F64HasItsOwnBound) {
 TEST(Reductions, SumsHoldEveryOrder) {
   Data x(DType::f32, {5, 1000});
   x.fill_normal(9);
-  for (const Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_sum_of_squares, Op::reduce_logsumexp, Op::reduce_max, Op::reduce_amax}) {
+  for (const Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_sum_of_squares, Op::reduce_logsumexp, Op::reduce_max,
+                      Op::reduce_amax}) {
     const auto e = apply(op, {&x}, DType::f32, ir::ReduceAttr{ir::ReduceAxis::Row, {}});
     ASSERT_EQ(e.size(), 5u);
     for (size_t row = 0; row < 5; ++row) {
       for (const bool backward : {false, true}) {
         float sum = 0, most = -INFINITY;
-        for (size_t i = 0; i < 1000; ++i) most = std::max(most, static_cast<float>(op == Op::reduce_amax ? std::abs(x.get(row * 1000 + i)) : x.get(row * 1000 + i)));
+        for (size_t i = 0; i < 1000; ++i)
+          most = std::max(most, static_cast<float>(op == Op::reduce_amax ? std::abs(x.get(row * 1000 + i))
+                                                                         : x.get(row * 1000 + i)));
         for (size_t i = 0; i < 1000; ++i) {
           const auto v = static_cast<float>(x.get(row * 1000 + (backward ? 999 - i : i)));
           sum += op == Op::reduce_sum_of_squares ? v * v : op == Op::reduce_logsumexp ? std::exp(v - most) : v;
         }
-        const float value = op == Op::reduce_mean        ? sum / 1000
-                            : op == Op::reduce_logsumexp ? most + std::log(sum)
+        const float value = op == Op::reduce_mean                           ? sum / 1000
+                            : op == Op::reduce_logsumexp                    ? most + std::log(sum)
                             : op == Op::reduce_max || op == Op::reduce_amax ? most
                                                                             : sum;
         EXPECT_TRUE(holds(e[row], static_cast<double>(value))) << types::op_info(op).name;
@@ -178,7 +183,9 @@ TEST(Reductions, OverNothing) {
   EXPECT_TRUE(std::isnan(of(Op::reduce_mean).low));
   EXPECT_EQ(of(Op::reduce_logsumexp).high, -inf);
   Data i(DType::i16, {2, 0});
-  const auto integer = [&](Op op) { return apply(op, {&i}, DType::i16, ir::ReduceAttr{ir::ReduceAxis::Row, {}})[0].exact_low; };
+  const auto integer = [&](Op op) {
+    return apply(op, {&i}, DType::i16, ir::ReduceAttr{ir::ReduceAxis::Row, {}})[0].exact_low;
+  };
   EXPECT_EQ(integer(Op::reduce_max), -32768);
   EXPECT_EQ(integer(Op::reduce_min), 32767);
   EXPECT_EQ(integer(Op::reduce_sum), 0);
@@ -190,7 +197,8 @@ TEST(Layout, MovesValues) {
   const auto permuted = apply(Op::permute, {&x}, DType::i32, ir::PermuteAttr{{2, 0, 1}});
   for (size_t a = 0; a < 4; ++a) {
     for (size_t b = 0; b < 2; ++b) {
-      for (size_t c = 0; c < 3; ++c) EXPECT_EQ(permuted[(a * 2 + b) * 3 + c].exact_low, static_cast<int64_t>((b * 3 + c) * 4 + a));
+      for (size_t c = 0; c < 3; ++c)
+        EXPECT_EQ(permuted[(a * 2 + b) * 3 + c].exact_low, static_cast<int64_t>((b * 3 + c) * 4 + a));
     }
   }
   const auto part = apply(Op::split, {&x}, DType::i32, ir::SplitAttr{2, 1, 2});

@@ -39,7 +39,8 @@ struct Data {
   }
   void fill_integers(uint64_t seed, int low, int high) {
     std::mt19937_64 random(seed);
-    for (size_t i = 0; i < count(); ++i) set(i, low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1)));
+    for (size_t i = 0; i < count(); ++i)
+      set(i, low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1)));
   }
 };
 

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each rule fires on its own example and keeps the meaning; what looks like a rule but isn't exact stays; runner;
+// classification.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "compare.hpp"
+#include "opt/classify.hpp"
+#include "opt/passes.hpp"
+#include "opt/rules.hpp"
+
+namespace codetta::opt::test {
+namespace {
+
+// A graph over x: f32[4, 6], y: f32[4, 6], i: i32[4, 6], b: bool[4, 6], h: bf16[4, 6].
+struct Sketch {
+  ir::GraphBuilder builder;
+  NodeId x, y, i, b, h;
+  Sketch() {
+    const std::vector<ir::Dim> shape = oracle::test::dims({4, 6});
+    x = builder.add_input("x", {DType::f32, false, shape});
+    y = builder.add_input("y", {DType::f32, false, shape});
+    i = builder.add_input("i", {DType::i32, false, shape});
+    b = builder.add_input("b", {DType::boolean, false, shape});
+    h = builder.add_input("h", {DType::bf16, false, shape});
+  }
+  NodeId operator()(Op op, std::vector<NodeId> operands, ir::Attr attr = {}) {
+    Result<NodeId> node = builder.add(op, operands, std::move(attr));
+    EXPECT_TRUE(node) << node.error().render();
+    return *node;
+  }
+  NodeId real(double v) { return builder.add_literal({ir::LiteralAttr::Kind::Float, 0, v}); }
+  NodeId f32(double v) { return builder.add_literal({ir::LiteralAttr::Kind::Float, 0, v}, DType::f32); }
+  NodeId integer(int64_t v) { return builder.add_literal({ir::LiteralAttr::Kind::Int, v, 0}); }
+  NodeId boolean(bool v) { return builder.add_literal({ir::LiteralAttr::Kind::Bool, v ? 1 : 0, 0}); }
+  NodeId to(NodeId n, DType d) { return (*this)(Op::cast, {n}, ir::CastAttr{d}); }
+  NodeId permute(NodeId n) { return (*this)(Op::permute, {n}, ir::PermuteAttr{{1, 0}}); }
+  NodeId reshape(NodeId n, std::vector<int64_t> s) {
+    return (*this)(Op::reshape, {n}, ir::ReshapeAttr{oracle::test::dims(s)});
+  }
+  NodeId split(NodeId n, int part) { return (*this)(Op::split, {n}, ir::SplitAttr{2, part, 1}); }
+  ir::Graph finish(NodeId node) {
+    builder.add_output("D", node, builder.type(node).dtype);
+    Result<ir::Graph> graph = std::move(builder).finish();
+    EXPECT_TRUE(graph) << graph.error().render();
+    return *graph;
+  }
+};
+using Draw = std::function<NodeId(Sketch&)>;
+
+uint32_t times(const Optimized& optimized, std::string_view rule) {
+  uint32_t count = 0;
+  for (const PassRecord& record : optimized.passes) {
+    for (const Fired& f : record.fired) count += f.rule == rule ? f.count : 0;
+  }
+  return count;
+}
+
+// The outermost sign keeps the output from being an input.
+const std::multimap<std::string_view, Draw>& examples() {
+  static const std::multimap<std::string_view, Draw> rows = {
+      {"mul_one",
+       [](Sketch& s) {
+         return s(Op::sin, {s(Op::mul, {s.x, s.real(1)})});
+       }},
+      {"mul_one",
+       [](Sketch& s) {
+         return s(Op::mul, {s.real(1), s.h});
+       }},
+      {"mul_one",
+       [](Sketch& s) {
+         return s(Op::mul, {s.i, s.integer(1)});
+       }},
+      {"div_one",
+       [](Sketch& s) {
+         return s(Op::div, {s.i, s.real(1)});
+       }},
+      {"div_one",
+       [](Sketch& s) {
+         return s(Op::floordiv, {s.i, s.integer(1)});
+       }},
+      {"pow_one",
+       [](Sketch& s) {
+         return s(Op::pow, {s.i, s.integer(1)});
+       }},
+      {"sub_zero",
+       [](Sketch& s) {
+         return s(Op::div, {s.real(1), s(Op::sub, {s.x, s.real(0)})});
+       }},
+      {"add_zero",
+       [](Sketch& s) {
+         return s(Op::div, {s.real(1), s(Op::add, {s.real(-0.0), s.x})});
+       }},
+      {"add_zero",
+       [](Sketch& s) {
+         return s(Op::add, {s.i, s.integer(0)});
+       }},
+      {"neg_neg", [](Sketch& s) { return s(Op::neg, {s(Op::neg, {s.i})}); }},
+      {"not_not", [](Sketch& s) { return s(Op::logical_not, {s(Op::logical_not, {s.b})}); }},
+      {"add_neg",
+       [](Sketch& s) {
+         return s(Op::add, {s.x, s(Op::neg, {s.y})});
+       }},
+      {"sub_neg",
+       [](Sketch& s) {
+         return s(Op::sub, {s.i, s(Op::neg, {s.i})});
+       }},
+      {"mul_neg_neg",
+       [](Sketch& s) {
+         return s(Op::mul, {s(Op::neg, {s.x}), s(Op::neg, {s.y})});
+       }},
+      {"abs_neg", [](Sketch& s) { return s(Op::abs, {s(Op::neg, {s.x})}); }},
+      {"idempotent", [](Sketch& s) { return s(Op::relu, {s(Op::relu, {s.x})}); }},
+      {"idempotent", [](Sketch& s) { return s(Op::round, {s(Op::round, {s.x})}); }},
+      {"integer_rounding", [](Sketch& s) { return s(Op::floor, {s.i}); }},
+      {"equal_operands",
+       [](Sketch& s) {
+         return s(Op::maximum, {s.x, s.x});
+       }},
+      {"logical_neutral",
+       [](Sketch& s) {
+         return s(Op::logical_and, {s.b, s.boolean(true)});
+       }},
+      {"logical_neutral",
+       [](Sketch& s) {
+         return s(Op::logical_xor, {s.boolean(false), s.b});
+       }},
+      {"where_known",
+       [](Sketch& s) {
+         return s(Op::where, {s.boolean(false), s.x, s.y});
+       }},
+      {"where_same",
+       [](Sketch& s) {
+         return s(Op::where, {s.b, s.x, s.x});
+       }},
+      {"where_not",
+       [](Sketch& s) {
+         return s(Op::where, {s(Op::logical_not, {s.b}), s.x, s.y});
+       }},
+      {"not_equal",
+       [](Sketch& s) {
+         return s(Op::logical_not, {s(Op::eq, {s.x, s.y})});
+       }},
+      {"not_ordered",
+       [](Sketch& s) {
+         return s(Op::logical_not, {s(Op::lt, {s.i, s.integer(3)})});
+       }},
+      {"cast_same", [](Sketch& s) { return s.to(s.x, DType::f32); }},
+      {"cast_there_and_back", [](Sketch& s) { return s.to(s.to(s.h, DType::f32), DType::bf16); }},
+      {"permute_identity", [](Sketch& s) { return s.permute(s.permute(s.x)); }},
+      {"permute_permute", [](Sketch& s) { return s.permute(s.permute(s.x)); }},
+      {"reshape_identity",
+       [](Sketch& s) {
+         return s.reshape(s.x, {4, 6});
+       }},
+      {"reshape_reshape",
+       [](Sketch& s) {
+         return s.reshape(s.reshape(s.x, {2, 12}), {8, 3});
+       }},
+      {"split_join",
+       [](Sketch& s) {
+         return s.split(s(Op::join, {s.x, s.y}, ir::JoinAttr{1, false}), 1);
+       }},
+      {"join_split",
+       [](Sketch& s) {
+         return s(Op::join, {s.split(s.x, 0), s.split(s.x, 1)}, ir::JoinAttr{1, false});
+       }},
+      {"permute_through",
+       [](Sketch& s) {
+         return s.permute(s(Op::add, {s.permute(s.x), s.permute(s.y)}));
+       }},
+      {"permute_through",
+       [](Sketch& s) {
+         return s.permute(s(Op::where, {s.permute(s.b), s.permute(s.x), s.real(2)}));
+       }},
+      {"reshape_through",
+       [](Sketch& s) {
+         return s.reshape(s(Op::mul, {s.reshape(s.x, {24}), s.real(3)}), {4, 6});
+       }},
+      {"fold_arithmetic",
+       [](Sketch& s) {
+         return s(Op::mul, {s.x, s(Op::div, {s.f32(1), s.f32(3)})});
+       }},
+      {"fold_arithmetic",
+       [](Sketch& s) {
+         return s(Op::add, {s.i, s(Op::mul, {s.to(s.integer(1 << 30), DType::i32), s.to(s.integer(6), DType::i32)})});
+       }},
+      {"fold_cast",
+       [](Sketch& s) {
+         return s(Op::mul, {s.x, s.to(s.f32(2.7), DType::i8)});
+       }},
+      {"fold_comparison",
+       [](Sketch& s) {
+         return s(Op::where, {s(Op::lt, {s.f32(1), s.f32(2)}), s.x, s.y});
+       }},
+      {"fold_logical",
+       [](Sketch& s) {
+         return s(Op::where, {s(Op::logical_not, {s.boolean(true)}), s.x, s.y});
+       }},
+      {"common_subexpression",
+       [](Sketch& s) {
+         return s(Op::div, {s(Op::add, {s.x, s.y}), s(Op::add, {s.y, s.x})});
+       }},
+  };
+  return rows;
+}
+
+TEST(Rules, EachFiresAndKeepsTheMeaning) {
+  for (const auto& [rule, draw] : examples()) {
+    Sketch sketch;
+    const ir::Graph graph = sketch.finish(draw(sketch));
+    const Result<Optimized> optimized = optimize(graph);
+    ASSERT_TRUE(optimized) << rule << optimized.error().render();
+    EXPECT_GT(times(*optimized, rule), 0u) << rule << "\n" << ir::print(graph);
+    for (uint64_t seed = 0; seed < 20; ++seed) EXPECT_TRUE(same_meaning(graph, optimized->graph, seed)) << rule;
+    EXPECT_LE(optimized->graph.size(), graph.size()) << rule << "\n" << ir::print(graph) << ir::print(optimized->graph);
+  }
+}
+
+TEST(Rules, AllHaveAnExample) {
+  for (const auto table : {algebra_rules(), layout_rules(), fold_rules()}) {
+    for (const Rule& rule : table) EXPECT_TRUE(examples().contains(rule.name)) << rule.name;
+  }
+}
+
+TEST(Rules, InexactIdentitiesStay) {
+  const Draw rows[] = {
+      [](Sketch& s) {
+        return s(Op::mul, {s.x, s.real(0)});
+      },
+      [](Sketch& s) {
+        return s(Op::add, {s.x, s.real(0.0)});
+      },
+      [](Sketch& s) {
+        return s(Op::sub, {s.x, s.real(-0.0)});
+      },
+      [](Sketch& s) {
+        return s(Op::sub, {s.x, s.x});
+      },
+      [](Sketch& s) {
+        return s(Op::logical_not, {s(Op::lt, {s.x, s.y})});
+      },
+      [](Sketch& s) { return s.to(s.to(s.x, DType::bf16), DType::f32); },
+      [](Sketch& s) { return s.to(s.to(s.i, DType::f32), DType::i32); },
+      [](Sketch& s) { return s(Op::exp, {s.f32(1)}); },
+      [](Sketch& s) {
+        return s.permute(s(Op::dropout, {s.permute(s.x), s.real(0.5), s.integer(1)}));
+      },
+      [](Sketch& s) {
+        return s.permute(s(Op::add, {s.x, s.y}));
+      },
+      [](Sketch& s) {
+        return s(Op::join, {s.split(s.x, 1), s.split(s.x, 0)}, ir::JoinAttr{1, false});
+      },
+  };
+  for (const Draw& draw : rows) {
+    Sketch sketch;
+    const ir::Graph graph = sketch.finish(draw(sketch));
+    const Result<Optimized> optimized = optimize(graph);
+    ASSERT_TRUE(optimized);
+    EXPECT_TRUE(optimized->graph == graph) << ir::print(graph) << ir::print(optimized->graph);
+  }
+}
+
+TEST(Runner, StopsSkipsAndDumps) {
+  const auto graph = [] {
+    Sketch s;
+    return s.finish(s(Op::mul, {s(Op::mul, {s.x, s.real(1)}), s(Op::div, {s.f32(1), s.f32(4)})}));
+  }();
+  Result<Optimized> all = optimize(graph, {"", {}, true, true});
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->passes.size(), 5u);
+  EXPECT_TRUE(all->passes[0].changed);
+  EXPECT_NE(all->passes[0].dump.find("0.25"), std::string::npos);
+  EXPECT_EQ(all->passes[4].dump, "(unchanged)");
+  EXPECT_LT(all->passes[1].nodes_after, all->passes[1].nodes_before);
+  EXPECT_EQ(optimize(graph, {"fold_constants", {}, false, true})->passes.size(), 1u);
+  Result<Optimized> skipped = optimize(graph, {"", {"simplify_algebra"}, false, true});
+  ASSERT_TRUE(skipped);
+  EXPECT_TRUE(skipped->passes[1].skipped);
+  EXPECT_EQ(times(*skipped, "mul_one"), 0u);
+  Result<Optimized> unknown = optimize(graph, {"fold_constant", {}, false, true});
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().render().find("did you mean fold_constants?"), std::string::npos);
+}
+
+TEST(Classify, SpreadsAndAxes) {
+  ir::GraphBuilder builder;
+  const auto input = [&](const char* name, std::vector<int64_t> shape) {
+    return builder.add_input(name, {DType::f32, false, oracle::test::dims(shape)});
+  };
+  const NodeId full = input("full", {2, 4, 6});
+  std::vector<std::pair<NodeId, Spread>> rows = {{input("row", {6}), Spread::Row},
+                                                 {input("column", {4, 1}), Spread::Column},
+                                                 {input("scalar", {}), Spread::Scalar},
+                                                 {input("items", {2, 1, 1}), Spread::Items},
+                                                 {input("item_rows", {2, 1, 6}), Spread::ItemRows},
+                                                 {input("item_columns", {2, 4, 1}), Spread::ItemColumns},
+                                                 {input("matrix", {4, 6}), Spread::Other}};
+  NodeId sum = full;
+  for (auto& [node, spread] : rows) {
+    const NodeId operands[] = {sum, node};
+    sum = *builder.add(Op::add, operands);
+  }
+  const NodeId operand[] = {sum};
+  const NodeId by_row = *builder.add(Op::reduce_sum, operand, ir::ReduceAttr{ir::ReduceAxis::Row, {}});
+  const NodeId by_column = *builder.add(Op::reduce_sum, operand, ir::ReduceAttr{ir::ReduceAxis::Column, {}});
+  const NodeId all = *builder.add(Op::reduce_sum, operand, ir::ReduceAttr{ir::ReduceAxis::All, {}});
+  for (const NodeId output : {by_row, by_column, all})
+    builder.add_output("o" + std::to_string(output.index()), output, DType::f32);
+  const ir::Graph graph = *std::move(builder).finish();
+  const Classification classes = classify(graph);
+  std::vector<Spread> seen;
+  std::set<ReductionAxis> axes;
+  for (size_t i = 0; i < graph.size(); ++i) {
+    if (graph.nodes()[i].op == Op::add) {
+      EXPECT_EQ(classes.operands[i][0], Spread::Full);
+      seen.push_back(classes.operands[i][1]);
+    }
+    if (classes.reductions[i] != ReductionAxis::None) axes.insert(classes.reductions[i]);
+  }
+  ASSERT_EQ(seen.size(), rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(seen[i], rows[i].second) << to_string(seen[i]);
+  EXPECT_EQ(axes, (std::set<ReductionAxis>{ReductionAxis::Row, ReductionAxis::Column, ReductionAxis::All}));
+}
+
+}  // namespace
+}  // namespace codetta::opt::test
