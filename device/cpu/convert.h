@@ -87,7 +87,8 @@ template <int man, int bias, u32 largest, u32 overflow, u32 nan, int width>
 CODETTA_FN u32v narrow_small(f32v x) {
   const u32v b = (u32v)x & 0x7fffffffu;
   const u32v sign = ((u32v)x >> 31) << (width - 1);
-  const u32v normal = ((b + ((1u << (22 - man)) - 1) + ((b >> (23 - man)) & 1u)) >> (23 - man)) - ((127u - bias) << man);
+  const u32v normal =
+      ((b + ((1u << (22 - man)) - 1) + ((b >> (23 - man)) & 1u)) >> (23 - man)) - ((127u - bias) << man);
   const f32 magic = (f32)(1u << 23) * (1.0f / (f32)(1u << (bias - 1)) / (f32)(1u << man));
   const u32v tiny = (u32v)((f32v)b + magic) - (u32v)splat<f32v>(magic);
   u32v r = b < ((128u - bias) << 23) ? tiny : normal;
@@ -122,17 +123,13 @@ CODETTA_FN u16v narrow_f16(f32v x) {
 CODETTA_FN f32v widen_f8e4m3(u8v raw) { return widen_small<3, 7, 0x7f, 8>(extend<u32v>(raw)); }
 
 //% narrow_f8e4m3
-CODETTA_FN u8v narrow_f8e4m3(f32v x) {
-  return convert_to<u8v>(narrow_small<3, 7, 0x7e, 0x7e, 0x7f, 8>(x));
-}
+CODETTA_FN u8v narrow_f8e4m3(f32v x) { return convert_to<u8v>(narrow_small<3, 7, 0x7e, 0x7e, 0x7f, 8>(x)); }
 
 //% widen_f8e5m2
 CODETTA_FN f32v widen_f8e5m2(u8v raw) { return widen_small<2, 15, 0x7c, 8>(extend<u32v>(raw)); }
 
 //% narrow_f8e5m2
-CODETTA_FN u8v narrow_f8e5m2(f32v x) {
-  return convert_to<u8v>(narrow_small<2, 15, 0x7b, 0x7b, 0x7e, 8>(x));
-}
+CODETTA_FN u8v narrow_f8e5m2(f32v x) { return convert_to<u8v>(narrow_small<2, 15, 0x7b, 0x7b, 0x7e, 8>(x)); }
 
 //% to_odd
 // f64 to f32 rounded to odd: a further rounding to a format of at most 22 bits is then the only one.

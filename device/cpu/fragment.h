@@ -5,13 +5,14 @@
 // `lanes` consecutive columns of one row, of which the first n are valid. Emitted code never assumes more: it is
 // written in nests (uniform values once, per-row values at each row, the rest at each position), and a target whose
 // threads hold several rows walks the positions it holds. A Fragment f offers
-//   position      f.batch_index(), f.row_index() (uniform in the position), f.col_index() (one per lane), f.valid_here()
-//   accum         f.accum<V>(part), f.accum_strided<V>(part): the accumulators here; the latter where columns of one
+//   position      f.batch_index(), f.row_index() (uniform in the position), f.col_index() (one per lane),
+//   f.valid_here() accum         f.accum<V>(part), f.accum_strided<V>(part): the accumulators here; the latter where
+//   columns of one
 //                 part need not be adjacent
 //   refs          f.ref<E>(k): operand k (affine: terms batch, row, column); an indexed one is its data pointer
 //   loads         of raw elements, widened by the caller: load_full, load_full_strided; load_row, load_row_strided (one
-//                 value per column); load_column (one per row) and load_scalar, both in every lane; load_indexed (per-row
-//                 base plus a column function)
+//                 value per column); load_column (one per row) and load_scalar, both in every lane; load_indexed
+//                 (per-row base plus a column function)
 //   results       result_row, result_column, result_all: final values of a reduction of an earlier phase
 //   stores        put_full, put_full_strided, put_row, put_row_strided, put_one (column and scalar class), put_indexed
 //   once-only     owns_row(ref), owns_column(ref), owns_scalar(ref): whether this tile writes a row-, column- or
@@ -62,20 +63,20 @@ struct TileFragment {
     c = column;
     n = tile.cols - column < lanes ? tile.cols - column : lanes;
   }
-//% batch_index
+  //% batch_index
   CODETTA_MEMBER i64v batch_index() const { return splat<i64v>(tile.batch); }
-//% row_index
+  //% row_index
   CODETTA_MEMBER i64v row_index() const { return splat<i64v>(tile.row + r); }
-//% col_index
+  //% col_index
   CODETTA_MEMBER i64v col_index() const { return iota<i64v>() + (tile.col + c); }
-//% valid_here
+  //% valid_here
   CODETTA_MEMBER boolv valid_here() const { return valid_lanes(n); }
-//% accum
+  //% accum
   template <class V>
   CODETTA_MEMBER V accum(i64 part) const {
     return load_all<V>((const element<V>*)tile.acc + (r * tile.acc_ld + c + part * tile.acc_part_stride));
   }
-//% accum_strided
+  //% accum_strided
   template <class V>
   CODETTA_MEMBER V accum_strided(i64 part) const {
     const i64 step = tile.acc_col_stride;
@@ -90,44 +91,44 @@ struct TileFragment {
     }
     return gather<V>(p, step, n);
   }
-//% ref
+  //% ref
   template <class E>
   CODETTA_MEMBER Ref<E> ref(int k) const {
     const Operand& o = args.operands[k];
     E* p = (E*)o.data + (tile.batch * o.stride[0] + tile.row * o.stride[1] + tile.col * o.stride[2]);
     return {p, o.stride[1], o.stride[2], o.stride[0]};
   }
-//% load_full
+  //% load_full
   template <class V, class E>
   CODETTA_MEMBER V load_full(const Ref<E>& o) const {
     return load<V>(o.p + (r * o.row_stride + c), n);
   }
-//% load_full_strided
+  //% load_full_strided
   template <class V, class E>
   CODETTA_MEMBER V load_full_strided(const Ref<E>& o) const {
     return gather<V>(o.p + (r * o.row_stride + c * o.col_stride), o.col_stride, n);
   }
-//% load_row
+  //% load_row
   template <class V, class E>
   CODETTA_MEMBER V load_row(const Ref<E>& o) const {
     return load<V>(o.p + c, n);
   }
-//% load_row_strided
+  //% load_row_strided
   template <class V, class E>
   CODETTA_MEMBER V load_row_strided(const Ref<E>& o) const {
     return gather<V>(o.p + c * o.col_stride, o.col_stride, n);
   }
-//% load_column
+  //% load_column
   template <class V, class E>
   CODETTA_MEMBER V load_column(const Ref<E>& o) const {
     return splat<V>(o.p[r * o.row_stride]);
   }
-//% load_scalar
+  //% load_scalar
   template <class V, class E>
   CODETTA_MEMBER V load_scalar(const Ref<E>& o) const {
     return splat<V>(*o.p);
   }
-//% load_indexed
+  //% load_indexed
   // `row` already includes the batch and row terms; column_offset(col) is linear with step `unit` inside blocks of
   // `block` columns.
   template <class V, i64 block, class E, class F>
@@ -141,47 +142,47 @@ struct TileFragment {
     for (i64 i = 0; i < n; ++i) part[i] = row[column_offset(col + i)];
     return load_all<V>(part);
   }
-//% result_row
+  //% result_row
   template <class V>
   CODETTA_MEMBER V result_row(int k) const {
     return splat<V>(((const element<V>*)args.results[k])[tile.batch * args.rows + tile.row + r]);
   }
-//% result_column
+  //% result_column
   template <class V>
   CODETTA_MEMBER V result_column(int k) const {
     return load<V>((const element<V>*)args.results[k] + (tile.batch * args.cols + tile.col + c), n);
   }
-//% result_all
+  //% result_all
   template <class V>
   CODETTA_MEMBER V result_all(int k) const {
     return splat<V>(*(const element<V>*)args.results[k]);
   }
-//% put_full
+  //% put_full
   template <class V, class E>
   CODETTA_MEMBER void put_full(const Ref<E>& o, V v) const {
     store(o.p + (r * o.row_stride + c), v, n);
   }
-//% put_full_strided
+  //% put_full_strided
   template <class V, class E>
   CODETTA_MEMBER void put_full_strided(const Ref<E>& o, V v) const {
     scatter(o.p + (r * o.row_stride + c * o.col_stride), o.col_stride, v, n);
   }
-//% put_row
+  //% put_row
   template <class V, class E>
   CODETTA_MEMBER void put_row(const Ref<E>& o, V v) const {
     store(o.p + c, v, n);
   }
-//% put_row_strided
+  //% put_row_strided
   template <class V, class E>
   CODETTA_MEMBER void put_row_strided(const Ref<E>& o, V v) const {
     scatter(o.p + c * o.col_stride, o.col_stride, v, n);
   }
-//% put_one
+  //% put_one
   template <class V, class E>
   CODETTA_MEMBER void put_one(const Ref<E>& o, V v) const {
     o.p[r * o.row_stride] = v[0];
   }
-//% put_indexed
+  //% put_indexed
   template <class V, i64 block, class E, class F>
   CODETTA_MEMBER void put_indexed(E* row, i64 unit, F column_offset, V v) const {
     const i64 col = tile.col + c;
@@ -191,40 +192,40 @@ struct TileFragment {
     }
     for (i64 i = 0; i < n; ++i) row[column_offset(col + i)] = v[i];
   }
-//% owns_row
+  //% owns_row
   template <class E>
   CODETTA_MEMBER bool owns_row(const Ref<E>& o) const {
     return tile.tile_row == 0 && (tile.batch == 0 || o.batch_stride != 0);
   }
-//% owns_column
+  //% owns_column
   template <class E>
   CODETTA_MEMBER bool owns_column(const Ref<E>& o) const {
     return tile.tile_col == 0 && (tile.batch == 0 || o.batch_stride != 0);
   }
-//% owns_scalar
+  //% owns_scalar
   template <class E>
   CODETTA_MEMBER bool owns_scalar(const Ref<E>& o) const {
     return tile.tile_row == 0 && tile.tile_col == 0 && (tile.batch == 0 || o.batch_stride != 0);
   }
-//% reduce_row
+  //% reduce_row
   template <template <class> class R, class V>
   CODETTA_MEMBER void reduce_row(int k, const R<V>& q) const {
     q.put((element<V>*)args.partials[k] +
           R<V>::width * ((tile.batch * args.tile_cols + tile.tile_col) * args.rows + tile.row + r));
   }
-//% reduce_all
+  //% reduce_all
   template <template <class> class R, class V>
   CODETTA_MEMBER void reduce_all(int k, const R<V>& q) const {
     q.put((element<V>*)args.partials[k] +
           R<V>::width * ((tile.batch * args.tile_rows + tile.tile_row) * args.tile_cols + tile.tile_col));
   }
-//% column_partials
+  //% column_partials
   template <class V, int width>
   CODETTA_MEMBER element<V>* column_partials(int k) const {
     return (element<V>*)args.partials[k] +
            width * ((tile.batch * args.tile_rows + tile.tile_row) * args.cols + tile.col);
   }
-//% reduce_column
+  //% reduce_column
   template <class R, class V>
   CODETTA_MEMBER void reduce_column(element<V>* partials, V v, boolv valid) const {
     R q;
@@ -232,7 +233,7 @@ struct TileFragment {
     q.add(v, valid);
     q.give(partials + R::width * c, n);
   }
-//% end_TileFragment
+  //% end_TileFragment
 };
 
 //% .

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole kernel with the epilogue in registers: a block of rows x vectors of accumulators, one named variable each (nested
-// structs; an array with an unrolled loop would stay on the stack), multiplied over all of k from packed panels of B and
-// handed to the epilogue without touching memory. Row tails repeat the last row's A and are not finished; columns beyond
-// the tile are padding of the panel and are not finished either.
+// A whole kernel with the epilogue in registers: a block of rows x vectors of accumulators, one named variable each
+// (nested structs; an array with an unrolled loop would stay on the stack), multiplied over all of k from packed panels
+// of B and handed to the epilogue without touching memory. Row tails repeat the last row's A and are not finished;
+// columns beyond the tile are padding of the panel and are not finished either.
 #pragma once
 
 #include "device/cpu/fragment.h"
@@ -164,9 +164,10 @@ CODETTA_FN void run_fused(const FusedArgs& task, const F& finish_row) {
         block.step(a, k, M::group, BlockB<M, vectors>(b));
       }
       if (M::group > 1 && whole < task.k) block.step(a, whole, task.k - whole, BlockB<M, vectors>(b));
-      block.finish(r0, [&](i64 r, const BlockRow<M, vectors>& row) __attribute__((always_inline)) {
-        if (r < task.tile.rows) finish_row(r, c, row);
-      });
+      block.finish(
+          r0, [&](i64 r, const BlockRow<M, vectors>& row) __attribute__((always_inline)) {
+            if (r < task.tile.rows) finish_row(r, c, row);
+          });
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise ops that look the same in every compute type: arithmetic, comparisons, logic, bounds (docs/semantics.md).
-// Op::name of types/ops.def is ct_name here; V is one of the vectors of vec.h, booleans are boolv.
+// Element-wise ops that look the same in every compute type: arithmetic, comparisons, logic, bounds
+// (docs/semantics.md). Op::name of types/ops.def is ct_name here; V is one of the vectors of vec.h, booleans are boolv.
 #pragma once
 
 #include "device/cpu/vec.h"
@@ -11,36 +11,46 @@ namespace codetta::cpu {
 // Integers wrap: signed arithmetic is done on the unsigned type.
 template <class V>
 CODETTA_FN V ct_add(V x, V y) {
-  if constexpr (is_float<V>) return x + y;
-  else return (V)((unsigned_of<V>)x + (unsigned_of<V>)y);
+  if constexpr (is_float<V>)
+    return x + y;
+  else
+    return (V)((unsigned_of<V>)x + (unsigned_of<V>)y);
 }
 
 //% ct_sub
 template <class V>
 CODETTA_FN V ct_sub(V x, V y) {
-  if constexpr (is_float<V>) return x - y;
-  else return (V)((unsigned_of<V>)x - (unsigned_of<V>)y);
+  if constexpr (is_float<V>)
+    return x - y;
+  else
+    return (V)((unsigned_of<V>)x - (unsigned_of<V>)y);
 }
 
 //% ct_mul
 template <class V>
 CODETTA_FN V ct_mul(V x, V y) {
-  if constexpr (is_float<V>) return x * y;
-  else return (V)((unsigned_of<V>)x * (unsigned_of<V>)y);
+  if constexpr (is_float<V>)
+    return x * y;
+  else
+    return (V)((unsigned_of<V>)x * (unsigned_of<V>)y);
 }
 
 //% ct_multiply_add
 template <class V>
 CODETTA_FN V ct_multiply_add(V x, V y, V z) {
-  if constexpr (is_float<V>) return x * y + z;
-  else return (V)((unsigned_of<V>)x * (unsigned_of<V>)y + (unsigned_of<V>)z);
+  if constexpr (is_float<V>)
+    return x * y + z;
+  else
+    return (V)((unsigned_of<V>)x * (unsigned_of<V>)y + (unsigned_of<V>)z);
 }
 
 //% ct_neg
 template <class V>
 CODETTA_FN V ct_neg(V x) {
-  if constexpr (is_float<V>) return -x;
-  else return (V)(-(unsigned_of<V>)x);
+  if constexpr (is_float<V>)
+    return -x;
+  else
+    return (V)(-(unsigned_of<V>)x);
 }
 
 //% ct_div
@@ -108,16 +118,20 @@ CODETTA_FN V ct_where(boolv condition, V x, V y) {
 template <class V>
 CODETTA_FN V ct_minimum(V x, V y) {
   const V m = x < y ? x : y;  // y when unordered
-  if constexpr (is_float<V>) return x != x ? x : m;
-  else return m;
+  if constexpr (is_float<V>)
+    return x != x ? x : m;
+  else
+    return m;
 }
 
 //% ct_maximum
 template <class V>
 CODETTA_FN V ct_maximum(V x, V y) {
   const V m = x > y ? x : y;  // y when unordered
-  if constexpr (is_float<V>) return x != x ? x : m;
-  else return m;
+  if constexpr (is_float<V>)
+    return x != x ? x : m;
+  else
+    return m;
 }
 
 //% ct_clamp
@@ -131,8 +145,10 @@ CODETTA_FN V ct_clamp(V x, V low, V high) {
 template <class V>
 CODETTA_FN V ct_relu(V x) {
   const V m = x < V{} ? V{} : x;
-  if constexpr (is_float<V>) return m + V{};
-  else return m;
+  if constexpr (is_float<V>)
+    return m + V{};
+  else
+    return m;
 }
 
 //% ct_drelu
@@ -147,15 +163,19 @@ CODETTA_FN V ct_sign(V x) {
   const V one = splat<V>(1);
   const V up = x > V{} ? one : V{};
   const V s = x < V{} ? ct_neg(one) : up;
-  if constexpr (is_float<V>) return x != x ? x : s;
-  else return s;
+  if constexpr (is_float<V>)
+    return x != x ? x : s;
+  else
+    return s;
 }
 
 //% ct_abs
 template <class V>
 CODETTA_FN V ct_abs(V x) {
-  if constexpr (is_float<V>) return (V)((unsigned_of<V>)x & (~unsigned_of<V>{} >> 1));
-  else return x < V{} ? ct_neg(x) : x;
+  if constexpr (is_float<V>)
+    return (V)((unsigned_of<V>)x & (~unsigned_of<V>{} >> 1));
+  else
+    return x < V{} ? ct_neg(x) : x;
 }
 
 //% .

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of f64 vectors. f64h is the f64 vector that fills a register: f64v itself in programs that compute in 64 bits,
-// half of an f32v's lanes elsewhere (math_f32.h evaluates sin, cos, pow and others in it).
-// Accuracy: ulp.def. Coefficients are Chebyshev fits with 40 digits or more of the quotients named, rounded to f64.
+// Functions of f64 vectors. f64h is the f64 vector that fills a register: f64v itself in programs that compute in 64
+// bits, half of an f32v's lanes elsewhere (math_f32.h evaluates sin, cos, pow and others in it). Accuracy: ulp.def.
+// Coefficients are Chebyshev fits with 40 digits or more of the quotients named, rounded to f64.
 #pragma once
 
 #include "device/cpu/convert.h"
@@ -26,9 +26,7 @@ CODETTA_FN f64h all(f64 x) { return x - f64h{}; }
 CODETTA_FN f64h magnitude(f64h x) { return (f64h)((u64h)x & ~(1ull << 63)); }
 
 //% with_sign
-CODETTA_FN f64h with_sign(f64h x, f64h s) {
-  return (f64h)(((u64h)x & ~(1ull << 63)) | ((u64h)s & (1ull << 63)));
-}
+CODETTA_FN f64h with_sign(f64h x, f64h s) { return (f64h)(((u64h)x & ~(1ull << 63)) | ((u64h)s & (1ull << 63))); }
 
 //% at_most
 CODETTA_FN f64h at_most(f64h x, f64 bound) {
@@ -280,10 +278,9 @@ CODETTA_FN f64h ct_gelu_erf(f64h x) {
 
 //% ct_dgelu_erf
 CODETTA_FN f64h ct_dgelu_erf(f64h x) {
-  const f64h a = at_most(magnitude(x), 60.0);
-  const ErfcTail t = erfc_tail(a * 0x1.6a09e667f3bcdp-1);
+  const ErfcTail t = erfc_tail(magnitude(x) * 0x1.6a09e667f3bcdp-1);
   const f64h q = 0.5 * t.erfc;
-  return (x > f64h{} ? 1.0 - q : q) + with_sign(a, x) * (t.e * 0x1.9884533d43651p-2);
+  return (x > f64h{} ? 1.0 - q : q) + x * (t.e * 0x1.9884533d43651p-2);
 }
 
 //% ct_dgelu_tanh
@@ -293,21 +290,35 @@ CODETTA_FN f64h ct_dgelu_tanh(f64h x) {
   const f64h e = ct_exp(-2.0 * 0x1.9884533d43651p-1 * c * (1.0 + 0.044715 * c2));
   const f64h s = 1.0 / (1.0 + e);
   const f64h rest = e > all(0x1p500) ? f64h{} : e * s * s;
-  return s + c * rest * (2.0 * 0x1.9884533d43651p-1 * (1.0 + 3 * 0.044715 * c2));
+  return s + c * rest * (2.0 * 0x1.9884533d43651p-1 * (1.0 + 3 * 0.044715 * c2)) + (x - x);  // NaN at infinity
 }
 
 //% trig_reduced
-// Quadrant n and remainder r of x in multiples of pi / 2. Three parts of pi / 2 (33, 33 and 53 bits) while n is exact in
-// 20 bits; beyond, Payne and Hanek's method with the bits of 2 / pi that matter.
+// Quadrant n and remainder r of x in multiples of pi / 2. Three parts of pi / 2 (33, 33 and 53 bits) while n is exact
+// in 20 bits; beyond, Payne and Hanek's method with the bits of 2 / pi that matter.
 __attribute__((noinline, unused)) static f64 reduce_huge(f64 x, i64* quadrant) {
   // 64 zero bits, then 2 / pi.
-  static const u64 table[21] = {
-    0ull, 0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull,
-    0xfe5163abdebbc561ull, 0xb7246e3a424dd2e0ull, 0x06492eea09d1921cull, 0xfe1deb1cb129a73eull,
-    0xe88235f52ebb4484ull, 0xe99c7026b45f7e41ull, 0x3991d639835339f4ull, 0x9c845f8bbdf9283bull,
-    0x1ff897ffde05980full, 0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull, 0x4f463f669e5fea2dull,
-    0x7527bac7ebe5f17bull, 0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b6babull,
-    0xf0cfbc209af4361dull};
+  static const u64 table[21] = {0ull,
+                                0xa2f9836e4e441529ull,
+                                0xfc2757d1f534ddc0ull,
+                                0xdb6295993c439041ull,
+                                0xfe5163abdebbc561ull,
+                                0xb7246e3a424dd2e0ull,
+                                0x06492eea09d1921cull,
+                                0xfe1deb1cb129a73eull,
+                                0xe88235f52ebb4484ull,
+                                0xe99c7026b45f7e41ull,
+                                0x3991d639835339f4ull,
+                                0x9c845f8bbdf9283bull,
+                                0x1ff897ffde05980full,
+                                0xef2f118b5a0a6d1full,
+                                0x6d367ecf27cb09b7ull,
+                                0x4f463f669e5fea2dull,
+                                0x7527bac7ebe5f17bull,
+                                0x3d0739f78a5292eaull,
+                                0x6bfb5fb11f8d5d08ull,
+                                0x56033046fc7b6babull,
+                                0xf0cfbc209af4361dull};
   u64 b;
   __builtin_memcpy(&b, &x, sizeof b);
   const int e = (int)(b >> 52 & 2047) - 1075;
@@ -344,7 +355,8 @@ struct TrigReduced {
 CODETTA_FN TrigReduced trig_reduced(f64h x) {
   const f64h t = x * 0x1.45f306dc9c883p-1 + 0x1.8p52;
   const f64h n = t - 0x1.8p52;
-  TrigReduced out = {((x - n * 0x1.921fb54400000p+0) - n * 0x1.0b4611a600000p-34) - n * 0x1.3198a2e037073p-69, (i64h)t - (i64h)all(0x1.8p52)};
+  TrigReduced out = {((x - n * 0x1.921fb54400000p+0) - n * 0x1.0b4611a600000p-34) - n * 0x1.3198a2e037073p-69,
+                     (i64h)t - (i64h)all(0x1.8p52)};
   for (int i = 0; i < wide_lanes; ++i) {
     const f64 a = x[i] < 0 ? -x[i] : x[i];
     if (__builtin_expect(a >= 0x1p20 && a < __builtin_inf(), 0)) {

@@ -93,8 +93,8 @@ CODETTA_FN V ct_dsilu(V x) {
 }
 
 //% ct_dropout
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): counter (index low, index high,
-// 0, 0), key (seed low, seed high), output word 0. Kept where (word >> 8) 2^-24 >= p.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): counter (index low, index
+// high, 0, 0), key (seed low, seed high), output word 0. Kept where (word >> 8) 2^-24 >= p.
 CODETTA_FN u64v philox_word(u64v seed, u64v index) {
   const u64v low = splat<u64v>(0xffffffffull);
   u64v c0 = index & low, c1 = index >> 32, c2 = {}, c3 = {}, k0 = seed & low, k1 = seed >> 32;

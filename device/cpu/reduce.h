@@ -30,16 +30,22 @@ CODETTA_FN element<H> fold_lanes(H v) {
 // The least value: -inf, or the minimum of an integer.
 template <class V>
 CODETTA_FN V lowest() {
-  if constexpr (is_float<V>) return splat<V>(-__builtin_inff());
-  else if constexpr ((element<V>)-1 < (element<V>)0) return (V)~(~unsigned_of<V>{} >> 1);
-  else return V{};
+  if constexpr (is_float<V>)
+    return splat<V>(-__builtin_inff());
+  else if constexpr ((element<V>)-1 < (element<V>)0)
+    return (V) ~(~unsigned_of<V>{} >> 1);
+  else
+    return V{};
 }
 //% highest
 template <class V>
 CODETTA_FN V highest() {
-  if constexpr (is_float<V>) return splat<V>(__builtin_inff());
-  else if constexpr ((element<V>)-1 < (element<V>)0) return (V)(~unsigned_of<V>{} >> 1);
-  else return ~V{};
+  if constexpr (is_float<V>)
+    return splat<V>(__builtin_inff());
+  else if constexpr ((element<V>)-1 < (element<V>)0)
+    return (V)(~unsigned_of<V>{} >> 1);
+  else
+    return ~V{};
 }
 
 //% SumOp

@@ -126,12 +126,14 @@ CODETTA_FN void store_all(void* p, V v) {
 //% copy_elements
 // Element by element, never beyond count. Kept out of line: it serves tails only.
 template <class E>
-__attribute__((noinline, unused)) static void copy_elements(E* to, i64 to_stride, const E* from, i64 from_stride, i64 count) {
+__attribute__((noinline, unused)) static void copy_elements(E* to, i64 to_stride, const E* from, i64 from_stride,
+                                                            i64 count) {
   for (i64 i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
 }
 
 //% load
-// The first n elements at p; the other lanes are 0 or unspecified. (No register constraint takes 8-byte vectors in Clang.)
+// The first n elements at p; the other lanes are 0 or unspecified. (No register constraint takes 8-byte vectors in
+// Clang.)
 template <class V, class E>
 CODETTA_FN V load(const E* p, i64 n) {
 #if defined(__AVX512BW__)
@@ -198,9 +200,7 @@ CODETTA_FN V iota() {
 
 //% valid_lanes
 // True in the first n lanes.
-CODETTA_FN boolv valid_lanes(i64 n) {
-  return iota<i32v>() < splat<i32v>((i32)n);
-}
+CODETTA_FN boolv valid_lanes(i64 n) { return iota<i32v>() < splat<i32v>((i32)n); }
 
 //% .
 }  // namespace codetta::cpu

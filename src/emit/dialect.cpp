@@ -98,7 +98,8 @@ std::string Conversions::narrow(std::string text, DType from, DType stored) {
 }
 
 std::string Conversions::round_trip(std::string text, DType from, DType through, DType to, bool truncate) {
-  if (compute_dtype(through) == through) return convert(convert(std::move(text), from, through, truncate), through, to, false);
+  if (compute_dtype(through) == through)
+    return convert(convert(std::move(text), from, through, truncate), through, to, false);
   return widen(narrow(std::move(text), from, through), through, to);
 }
 

@@ -44,7 +44,9 @@ struct FusedSource : EmittedSource {
 // Why this form cannot be had: reductions, splits, several phases, 64-bit values, operand dtypes or an ISA without a
 // micro-kernel. Empty if it can.
 std::string fused_obstacle(const package::EpilogueProgram& program, CpuIsa isa, DType a, DType b);
-// extern "C" void codetta_fused(const FusedArgs*) of device/cpu/abi.h. Errors: E0901 where fused_obstacle() has something to say.
-Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DType a, DType b, const CpuEmitOptions& options);
+// extern "C" void codetta_fused(const FusedArgs*) of device/cpu/abi.h. Errors: E0901 where fused_obstacle() has
+// something to say.
+Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DType a, DType b,
+                                   const CpuEmitOptions& options);
 
 }  // namespace codetta::emit

@@ -32,8 +32,10 @@ Result<Variation> variation_of(const package::EpilogueProgram& program, const In
       if (axis == package::ReduceAxis::Row) return by_row;
       return axis == package::ReduceAxis::Column ? by_column : uniform;
     }
-    case Inst::Kind::RowIndex: return by_row;
-    case Inst::Kind::ColIndex: return by_column;
+    case Inst::Kind::RowIndex:
+      return by_row;
+    case Inst::Kind::ColIndex:
+      return by_column;
     case Inst::Kind::Scalar:
       if (inst.index >= program.arguments.size() || !program.arguments[inst.index].is_scalar) {
         return broken("a scalar names an argument that is no scalar");
@@ -41,8 +43,10 @@ Result<Variation> variation_of(const package::EpilogueProgram& program, const In
       return uniform;
     case Inst::Kind::Literal:
     case Inst::Kind::Extent:
-    case Inst::Kind::BatchIndex: return uniform;
-    case Inst::Kind::Op: break;
+    case Inst::Kind::BatchIndex:
+      return uniform;
+    case Inst::Kind::Op:
+      break;
   }
   if (inst.arity > 4) return broken("an instruction has more than 4 operands");
   Variation v = uniform;
@@ -71,11 +75,16 @@ void mark(const package::Phase& phase, uint32_t value, std::vector<bool>& needed
 
 Variation variation_of(const package::Operand& operand) {
   switch (operand.access) {
-    case Access::Full: return by_both;
-    case Access::Row: return by_column;
-    case Access::Column: return by_row;
-    case Access::Scalar: return uniform;
-    case Access::Indexed: break;
+    case Access::Full:
+      return by_both;
+    case Access::Row:
+      return by_column;
+    case Access::Column:
+      return by_row;
+    case Access::Scalar:
+      return uniform;
+    case Access::Indexed:
+      break;
   }
   Variation v = uniform;
   for (const package::IndexTerm& term : operand.terms) {
@@ -104,7 +113,10 @@ Result<Nests> make_nests(const package::EpilogueProgram& program, uint32_t phase
                  : holds == by_row    ? nests.column_stores
                  : holds == by_column ? nests.row_stores
                                       : nests.scalar_stores;
-    auto& needed = holds == by_both ? full : holds == by_row ? row_pass : holds == by_column ? column_pass : scalar_pass;
+    auto& needed = holds == by_both     ? full
+                   : holds == by_row    ? row_pass
+                   : holds == by_column ? column_pass
+                                        : scalar_pass;
     list.push_back(i);
     mark(phase, store.value, needed);
   }

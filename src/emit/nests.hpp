@@ -16,15 +16,16 @@ inline constexpr Variation uniform = 0, by_row = 1, by_column = 2, by_both = 3;
 
 Variation variation_of(const package::Operand& operand);
 
-// The work of one phase, split by the loops it needs. Indices are value ids (ascending), stores and reductions of the phase.
+// The work of one phase, split by the loops it needs. Indices are value ids (ascending), stores and reductions of the
+// phase.
 struct Nests {
-  std::vector<Variation> variation;           // per value
-  std::vector<uint32_t> uniform_values;       // computed once a tile
-  std::vector<uint32_t> row_values;           // once a row: what the column stores and the full work need
-  std::vector<uint32_t> full_values;          // at each position, for full stores and reductions
-  std::vector<uint32_t> column_values;        // at each column, once a tile: for row-class stores
+  std::vector<Variation> variation;      // per value
+  std::vector<uint32_t> uniform_values;  // computed once a tile
+  std::vector<uint32_t> row_values;      // once a row: what the column stores and the full work need
+  std::vector<uint32_t> full_values;     // at each position, for full stores and reductions
+  std::vector<uint32_t> column_values;   // at each column, once a tile: for row-class stores
   std::vector<uint32_t> scalar_stores, column_stores, row_stores, full_stores;  // indices into phase.stores
-  std::vector<uint32_t> reductions;           // indices into program.reductions, all of this phase
+  std::vector<uint32_t> reductions;  // indices into program.reductions, all of this phase
   [[nodiscard]] bool has_full_work() const { return !full_stores.empty() || !reductions.empty(); }
 };
 

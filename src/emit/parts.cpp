@@ -54,8 +54,9 @@ void PartLibrary::cut(const PartFile& file, std::string_view text) {
     const size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
     const std::string_view line = text.substr(at, end - at);
     ++line_number;
-    if (line.starts_with(marker)) {
-      const std::string_view head = line.substr(marker.size(), line.size() - marker.size() - 1);
+    const std::string_view unindented = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    if (unindented.starts_with(marker)) {
+      const std::string_view head = unindented.substr(marker.size(), unindented.size() - marker.size() - 1);
       inside = head != ".";
       if (inside) {
         Part part{file.path, text.substr(end, 0), line_number + 1, file.domain, {}};

@@ -43,8 +43,14 @@ class PhasePrinter {
  public:
   PhasePrinter(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect, bool comments,
                const AccumulatorText& accumulator, std::set<PartLibrary::Request>& needs, const Nests& nests)
-      : program_(program), phase_(program.phases[phase]), dialect_(dialect), comments_(comments), accumulator_(accumulator),
-        needs_(needs), nests_(nests), convert_(dialect, needs) {}
+      : program_(program),
+        phase_(program.phases[phase]),
+        dialect_(dialect),
+        comments_(comments),
+        accumulator_(accumulator),
+        needs_(needs),
+        nests_(nests),
+        convert_(dialect, needs) {}
 
   PhaseText print();
 
@@ -69,7 +75,9 @@ class PhasePrinter {
   void print_operands(PhaseText& out);
   void print_indexed(uint32_t operand, PhaseText& out);
   [[nodiscard]] std::string index_of(const package::IndexTerm& term, std::string_view coordinate) const;
-  [[nodiscard]] std::string stride_name(uint32_t operand, size_t term) const { return text("o", operand, "_stride", term); }
+  [[nodiscard]] std::string stride_name(uint32_t operand, size_t term) const {
+    return text("o", operand, "_stride", term);
+  }
   [[nodiscard]] std::string row_pointer(uint32_t operand) const;
   static int64_t block_of(const package::Operand& operand);
   std::string unit_of(uint32_t operand) const;
@@ -96,18 +104,36 @@ std::string PhasePrinter::comment(uint32_t id) const {
   const Inst& in = inst(id);
   std::string what;
   switch (in.kind) {
-    case Inst::Kind::Op: what = types::op_info(in.op).name; break;
-    case Inst::Kind::Accumulator: what = text("accum ", in.index); break;
+    case Inst::Kind::Op:
+      what = types::op_info(in.op).name;
+      break;
+    case Inst::Kind::Accumulator:
+      what = text("accum ", in.index);
+      break;
     case Inst::Kind::Load:
       what = text("load o", in.index, " ", types::dtype_traits(program_.operands[in.index].dtype).name);
       break;
-    case Inst::Kind::Scalar: what = text("scalar a", in.index); break;
-    case Inst::Kind::Literal: what = "literal"; break;
-    case Inst::Kind::Result: what = text("result r", in.index); break;
-    case Inst::Kind::Extent: what = text("extent ", in.index); break;
-    case Inst::Kind::RowIndex: what = "row_index"; break;
-    case Inst::Kind::ColIndex: what = "col_index"; break;
-    case Inst::Kind::BatchIndex: what = "batch_index"; break;
+    case Inst::Kind::Scalar:
+      what = text("scalar a", in.index);
+      break;
+    case Inst::Kind::Literal:
+      what = "literal";
+      break;
+    case Inst::Kind::Result:
+      what = text("result r", in.index);
+      break;
+    case Inst::Kind::Extent:
+      what = text("extent ", in.index);
+      break;
+    case Inst::Kind::RowIndex:
+      what = "row_index";
+      break;
+    case Inst::Kind::ColIndex:
+      what = "col_index";
+      break;
+    case Inst::Kind::BatchIndex:
+      what = "batch_index";
+      break;
   }
   if (in.kind == Inst::Kind::Op && in.op == types::Op::cast) what += text(" ", types::dtype_traits(in.aux).name);
   if (in.kind == Inst::Kind::Op) {
@@ -123,19 +149,28 @@ std::string PhasePrinter::value_line(uint32_t id) {
 std::string PhasePrinter::value_text(uint32_t id) {
   const Inst& in = inst(id);
   switch (in.kind) {
-    case Inst::Kind::Op: return op_text(in);
-    case Inst::Kind::Accumulator: return convert_.convert(accumulator_(in.index), program_.accumulator, in.type, false);
-    case Inst::Kind::Load: return load_text(in);
-    case Inst::Kind::Scalar: return scalar_text(in);
-    case Inst::Kind::Literal: return literal_text(in);
-    case Inst::Kind::Result: return result_text(in);
+    case Inst::Kind::Op:
+      return op_text(in);
+    case Inst::Kind::Accumulator:
+      return convert_.convert(accumulator_(in.index), program_.accumulator, in.type, false);
+    case Inst::Kind::Load:
+      return load_text(in);
+    case Inst::Kind::Scalar:
+      return scalar_text(in);
+    case Inst::Kind::Literal:
+      return literal_text(in);
+    case Inst::Kind::Result:
+      return result_text(in);
     case Inst::Kind::Extent: {
       const std::string_view extent = in.index == 0 ? "batches" : in.index == 1 ? "rows" : "cols";
       return convert_.convert(text("splat<i64v>(f.args.", extent, ")"), DType::i64, in.type, false);
     }
-    case Inst::Kind::RowIndex: return convert_.convert(method("row_index") + "()", DType::i64, in.type, false);
-    case Inst::Kind::ColIndex: return convert_.convert(method("col_index") + "()", DType::i64, in.type, false);
-    case Inst::Kind::BatchIndex: return convert_.convert(method("batch_index") + "()", DType::i64, in.type, false);
+    case Inst::Kind::RowIndex:
+      return convert_.convert(method("row_index") + "()", DType::i64, in.type, false);
+    case Inst::Kind::ColIndex:
+      return convert_.convert(method("col_index") + "()", DType::i64, in.type, false);
+    case Inst::Kind::BatchIndex:
+      return convert_.convert(method("batch_index") + "()", DType::i64, in.type, false);
   }
   return {};
 }
@@ -154,7 +189,8 @@ std::string PhasePrinter::op_text(const Inst& in) {
   DType domain = in.type;
   if (in.op == Op::cast) return convert_.round_trip(text("v", in.in[0]), inst(in.in[0]).type, in.aux, in.type, true);
   if (in.op == Op::dropout) {
-    arguments = {argument(in, 0, in.type), argument(in, 1, DType::f32), argument(in, 2, DType::u64), argument(in, 3, DType::u64)};
+    arguments = {argument(in, 0, in.type), argument(in, 1, DType::f32), argument(in, 2, DType::u64),
+                 argument(in, 3, DType::u64)};
   } else if (info.rule == OpRule::compare) {
     domain = types::is_bool(in.aux) ? DType::i32 : in.aux;  // true is above false; as lanes it is -1
     arguments = {argument(in, 0, domain), argument(in, 1, domain)};
@@ -180,7 +216,10 @@ std::string PhasePrinter::literal_text(const Inst& in) {
 
 std::string PhasePrinter::scalar_text(const Inst& in) {
   const DType held = types::compute_dtype(program_.arguments[in.index].dtype);
-  const std::string_view field = held == DType::f32 ? "f" : held == DType::f64 ? "d" : types::is_unsigned(held) || types::is_bool(held) ? "u" : "i";
+  const std::string_view field = held == DType::f32                                 ? "f"
+                                 : held == DType::f64                               ? "d"
+                                 : types::is_unsigned(held) || types::is_bool(held) ? "u"
+                                                                                    : "i";
   std::string s = text("f.args.scalars[", in.index, "].", field);
   if (types::is_bool(held)) s = text("-(i32)(", s, " != 0)");
   return convert_.convert(text("splat<", vector_of(held), ">(", s, ")"), held, in.type, false);
@@ -192,16 +231,24 @@ std::string PhasePrinter::load_text(const Inst& in) {
   std::string loaded;
   std::string_view name;
   switch (o.access) {
-    case Access::Full: name = o.unit_stride ? "load_full" : "load_full_strided"; break;
-    case Access::Row: name = o.unit_stride ? "load_row" : "load_row_strided"; break;
-    case Access::Column: name = "load_column"; break;
-    case Access::Scalar: name = "load_scalar"; break;
+    case Access::Full:
+      name = o.unit_stride ? "load_full" : "load_full_strided";
+      break;
+    case Access::Row:
+      name = o.unit_stride ? "load_row" : "load_row_strided";
+      break;
+    case Access::Column:
+      name = "load_column";
+      break;
+    case Access::Scalar:
+      name = "load_scalar";
+      break;
     case Access::Indexed:
       if ((variation_of(o) & by_column) == 0) {
         loaded = text("splat<", raw, ">(*(", row_pointer(in.index), "))");
       } else {
-        loaded = text(method("load_indexed"), "<", raw, ", ", block_of(o), "ll>(", row_pointer(in.index), ", ", unit_of(in.index), ", o",
-                      in.index, "_column)");
+        loaded = text(method("load_indexed"), "<", raw, ", ", block_of(o), "ll>(", row_pointer(in.index), ", ",
+                      unit_of(in.index), ", o", in.index, "_column)");
       }
   }
   if (loaded.empty()) loaded = text(method(name), "<", raw, ">(o", in.index, ")");
@@ -240,8 +287,10 @@ int64_t PhasePrinter::block_of(const package::Operand& operand) {
   int64_t block = 0;
   for (const package::IndexTerm& term : operand.terms) {
     if (term.axis != Axis::Col) continue;
-    if (term.div != 1) block = std::gcd(block, term.div);
-    else if (term.mod != 0) block = std::gcd(block, term.mod);
+    if (term.div != 1)
+      block = std::gcd(block, term.div);
+    else if (term.mod != 0)
+      block = std::gcd(block, term.mod);
   }
   return block == 0 ? int64_t{1} << 62 : block;
 }
@@ -261,8 +310,10 @@ void PhasePrinter::print_indexed(uint32_t operand, PhaseText& out) {
   out.setup.push_back(text(element, "* const o", operand, " = (", element, "*)f.args.operands[", operand, "].data;"));
   std::vector<std::string> terms;
   for (size_t t = 0; t < o.terms.size(); ++t) {
-    out.setup.push_back(text("const i64 ", stride_name(operand, t), " = f.args.operands[", operand, "].stride[", t, "];"));
-    if (o.terms[t].axis == Axis::Col) terms.push_back(text(stride_name(operand, t), " * ", index_of(o.terms[t], "col")));
+    out.setup.push_back(
+        text("const i64 ", stride_name(operand, t), " = f.args.operands[", operand, "].stride[", t, "];"));
+    if (o.terms[t].axis == Axis::Col)
+      terms.push_back(text(stride_name(operand, t), " * ", index_of(o.terms[t], "col")));
   }
   if (terms.empty()) terms.emplace_back("col * 0");
   out.setup.push_back(text("const auto o", operand, "_column = [=](i64 col) { return ", joined(terms, " + "), "; };"));
@@ -293,14 +344,21 @@ std::string PhasePrinter::store_line(const package::Store& store) {
   const std::string value = convert_.narrow(text("v", store.value), inst(store.value).type, o.dtype);
   const std::string operand = text("o", store.operand);
   switch (o.access) {
-    case Access::Full: return text(method(o.unit_stride ? "put_full" : "put_full_strided"), "(", operand, ", ", value, ");");
-    case Access::Row: return text(method(o.unit_stride ? "put_row" : "put_row_strided"), "(", operand, ", ", value, ");");
-    case Access::Column: return text("if (", method("owns_column"), "(", operand, ")) ", method("put_one"), "(", operand, ", ", value, ");");
-    case Access::Scalar: return text("if (", method("owns_scalar"), "(", operand, ")) ", method("put_one"), "(", operand, ", ", value, ");");
-    case Access::Indexed: break;
+    case Access::Full:
+      return text(method(o.unit_stride ? "put_full" : "put_full_strided"), "(", operand, ", ", value, ");");
+    case Access::Row:
+      return text(method(o.unit_stride ? "put_row" : "put_row_strided"), "(", operand, ", ", value, ");");
+    case Access::Column:
+      return text("if (", method("owns_column"), "(", operand, ")) ", method("put_one"), "(", operand, ", ", value,
+                  ");");
+    case Access::Scalar:
+      return text("if (", method("owns_scalar"), "(", operand, ")) ", method("put_one"), "(", operand, ", ", value,
+                  ");");
+    case Access::Indexed:
+      break;
   }
-  return text(method("put_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), "ll>(", row_pointer(store.operand), ", ",
-              unit_of(store.operand), ", ", operand, "_column, ", value, ");");
+  return text(method("put_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), "ll>(",
+              row_pointer(store.operand), ", ", unit_of(store.operand), ", ", operand, "_column, ", value, ");");
 }
 
 std::string PhasePrinter::reducer(const package::Reduction& reduction) {
@@ -318,7 +376,8 @@ void PhasePrinter::print_reductions(PhaseText& out) {
     const std::string type = reducer(r);
     const std::string value = convert_.convert(text("v", r.value), inst(r.value).type, r.type, false);
     if (r.axis == package::ReduceAxis::Column) {
-      out.setup.push_back(text("auto* const p", k, " = ", method("column_partials"), "<", vector_of(r.type), ", ", type, "::width>(", k, ");"));
+      out.setup.push_back(text("auto* const p", k, " = ", method("column_partials"), "<", vector_of(r.type), ", ", type,
+                               "::width>(", k, ");"));
       out.full.push_back(text(method("reduce_column"), "<", type, ">(p", k, ", ", value, ", valid);"));
     } else {
       const bool row = r.axis == package::ReduceAxis::Row;
@@ -354,8 +413,9 @@ PhaseText PhasePrinter::print() {
 
 }  // namespace
 
-Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect, bool comments,
-                              const AccumulatorText& accumulator, std::set<PartLibrary::Request>& needs) {
+Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect,
+                              bool comments, const AccumulatorText& accumulator,
+                              std::set<PartLibrary::Request>& needs) {
   CODETTA_TRY(const Nests nests, make_nests(program, phase));
   return PhasePrinter(program, phase, dialect, comments, accumulator, needs, nests).print();
 }

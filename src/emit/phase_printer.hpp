@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints one phase of an EpilogueProgram as lines of C++ against the Fragment concept (device/cpu/fragment.h), sorted into
-// the nests in which they run. Layouts (a tile function, a fused kernel) put the lines into loops.
+// Prints one phase of an EpilogueProgram as lines of C++ against the Fragment concept (device/cpu/fragment.h), sorted
+// into the nests in which they run. Layouts (a tile function, a fused kernel) put the lines into loops.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@
 namespace codetta::emit {
 
 struct PhaseText {
-  std::vector<std::string> setup;         // operand references and uniform values; scalar stores
-  std::vector<std::string> row;           // at each row, before the columns: per-row values, column stores, row reducers
-  std::vector<std::string> full;          // at each position
-  std::vector<std::string> row_end;       // after the columns of a row: row reductions
-  std::vector<std::string> end;           // after all rows: reductions of everything
-  std::vector<std::string> column;        // at each column once a tile, for row-class stores; empty if there are none
-  std::string column_guard;               // condition under which `column` runs
+  std::vector<std::string> setup;    // operand references and uniform values; scalar stores
+  std::vector<std::string> row;      // at each row, before the columns: per-row values, column stores, row reducers
+  std::vector<std::string> full;     // at each position
+  std::vector<std::string> row_end;  // after the columns of a row: row reductions
+  std::vector<std::string> end;      // after all rows: reductions of everything
+  std::vector<std::string> column;   // at each column once a tile, for row-class stores; empty if there are none
+  std::string column_guard;          // condition under which `column` runs
   bool has_full_work = false;
 };
 
@@ -29,8 +29,8 @@ struct PhaseText {
 using AccumulatorText = std::function<std::string(uint32_t part)>;
 
 // Adds what the text calls to `needs`. Errors: as make_nests.
-Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect, bool comments,
-                              const AccumulatorText& accumulator, std::set<PartLibrary::Request>& needs);
+Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect,
+                              bool comments, const AccumulatorText& accumulator, std::set<PartLibrary::Request>& needs);
 
 // Whether anything in the program is 8 bytes wide where it is computed with: then vectors have half the lanes.
 bool has_wide_values(const package::EpilogueProgram& program);

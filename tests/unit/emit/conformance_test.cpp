@@ -20,7 +20,8 @@ using types::Op;
 using Kind = package::Inst::Kind;
 
 const std::vector<ProblemSize>& sizes() {
-  static const std::vector<ProblemSize> all{{1, 1, 1, 4, 16}, {2, 5, 37, 3, 16}, {1, 7, 64, 4, 64}, {3, 4, 17, 8, 32}, {1, 3, 130, 2, 64}};
+  static const std::vector<ProblemSize> all{
+      {1, 1, 1, 4, 16}, {2, 5, 37, 3, 16}, {1, 7, 64, 4, 64}, {3, 4, 17, 8, 32}, {1, 3, 130, 2, 64}};
   return all;
 }
 
@@ -51,7 +52,8 @@ void check(const Case& c, const std::vector<ProblemSize>& problem_sizes = sizes(
         Problem problem(c.program, size, ++seed, c.indexed_strides);
         problem.run(function);
         const std::string report = problem.compare(c.tolerance, c.discontinuous);
-        EXPECT_EQ(report, "") << size.rows << " x " << size.cols << "\n" << source->text.substr(source->text.rfind("#line"));
+        EXPECT_EQ(report, "") << size.rows << " x " << size.cols << "\n"
+                              << source->text.substr(source->text.rfind("#line"));
         if (!report.empty()) return;
       }
     }
@@ -92,7 +94,9 @@ TEST(Conformance, EveryStoreConversion) {
   for (const DType from : {f32, f64, i32, i64, u8, boolean}) {
     ProgramMaker m;
     const uint32_t x = m.load(from, Access::Full);
-    const uint32_t scaled = from == f32 ? m.op(Op::mul, f32, {x, m.literal(100.0f)}) : from == f64 ? m.op(Op::mul, f64, {x, m.literal(1000.0)}) : x;
+    const uint32_t scaled = from == f32   ? m.op(Op::mul, f32, {x, m.literal(100.0f)})
+                            : from == f64 ? m.op(Op::mul, f64, {x, m.literal(1000.0)})
+                                          : x;
     for (int d = 0; d < dtype_count; ++d) {
       m.store(scaled, static_cast<DType>(d));
       m.store(m.cast(scaled, static_cast<DType>(d)), static_cast<DType>(d));
@@ -109,15 +113,20 @@ TEST(Conformance, ReductionsOfEveryKindAndAxis) {
     std::vector<uint32_t> reductions;
     for (const ReduceKind kind : {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::LogSumExp}) {
       if (kind == ReduceKind::LogSumExp && !types::is_float(type)) continue;
-      for (const ReduceAxis axis : {ReduceAxis::Row, ReduceAxis::Column, ReduceAxis::All}) reductions.push_back(m.reduce(kind, axis, x));
+      for (const ReduceAxis axis : {ReduceAxis::Row, ReduceAxis::Column, ReduceAxis::All})
+        reductions.push_back(m.reduce(kind, axis, x));
     }
     if (type != f32) m.store(m.accum(), f32);
     m.next_phase(Scope::Whole, false);
     for (const uint32_t k : reductions) {
       const ReduceAxis axis = m.program.reductions[k].axis;
-      m.store(m.result(k), type, axis == ReduceAxis::Row ? Access::Column : axis == ReduceAxis::Column ? Access::Row : Access::Scalar);
+      m.store(m.result(k), type,
+              axis == ReduceAxis::Row      ? Access::Column
+              : axis == ReduceAxis::Column ? Access::Row
+                                           : Access::Scalar);
     }
-    check({"reductions " + std::string(types::dtype_traits(type).name), m.program, 3e-6}, {{1, 5, 37, 3, 16}, {2, 9, 130, 4, 64}, {1, 1, 1, 1, 1}});
+    check({"reductions " + std::string(types::dtype_traits(type).name), m.program, 3e-6},
+          {{1, 5, 37, 3, 16}, {2, 9, 130, 4, 64}, {1, 1, 1, 1, 1}});
   }
 }
 
@@ -153,23 +162,33 @@ TEST(Conformance, IndexedOperandsByHead) {
   };
   const auto one = types::Dim::constant(1);
   // Heads outermost, unit stride inside a head; a table by position in the head; a table by head.
-  const uint32_t x = m.load_operand(indexed(f32, false, {{Axis::Row, 1, 0, 1, one}, {Axis::Col, head, 0, 2, one}, {Axis::Col, 1, head, 0, one}}));
+  const uint32_t x = m.load_operand(
+      indexed(f32, false, {{Axis::Row, 1, 0, 1, one}, {Axis::Col, head, 0, 2, one}, {Axis::Col, 1, head, 0, one}}));
   const uint32_t table = m.load_operand(indexed(bf16, false, {{Axis::Col, 1, head, 0, one}}));
   const uint32_t by_head = m.load_operand(indexed(f32, false, {{Axis::Col, head, 0, 0, one}}));
   const uint32_t by_row = m.load_operand(indexed(f32, false, {{Axis::Row, 2, 2, 0, one}, {Axis::Batch, 1, 0, 1, one}}));
   const uint32_t y = m.op(Op::multiply_add, f32, {x, table, m.op(Op::mul, f32, {by_head, by_row})});
   const uint32_t sum = m.op(Op::add, f32, {y, m.accum()});
-  const uint32_t out = indexed(f32, true, {{Axis::Row, 1, 0, 1, one}, {Axis::Col, head, 0, 2, one}, {Axis::Col, 1, head, 0, one}, {Axis::Batch, 1, 0, 3, one}});
+  const uint32_t out = indexed(f32, true,
+                               {{Axis::Row, 1, 0, 1, one},
+                                {Axis::Col, head, 0, 2, one},
+                                {Axis::Col, 1, head, 0, one},
+                                {Axis::Batch, 1, 0, 3, one}});
   m.phase().stores.push_back({out, sum});
   const int64_t rows = 9, heads = 6;
-  check({"heads", m.program, 4e-6, false, {{head + 2, rows * (head + 2), 1}, {3}, {2}, {5, 11}, {head, rows * head, 1, heads * rows * head}}},
+  check({"heads",
+         m.program,
+         4e-6,
+         false,
+         {{head + 2, rows * (head + 2), 1}, {3}, {2}, {5, 11}, {head, rows * head, 1, heads * rows * head}}},
         {{2, 9, 144, 4, 32}, {1, 3, 130, 2, 64}});
 }
 
 TEST(Conformance, IndicesExtentsAndDropout) {
   ProgramMaker m;
   const uint32_t r = m.index(Kind::RowIndex), c = m.index(Kind::ColIndex), b = m.index(Kind::BatchIndex);
-  const uint32_t linear = m.op(Op::multiply_add, i64, {m.op(Op::multiply_add, i64, {b, m.extent(1), r}), m.extent(2), c});
+  const uint32_t linear =
+      m.op(Op::multiply_add, i64, {m.op(Op::multiply_add, i64, {b, m.extent(1), r}), m.extent(2), c});
   m.store(linear, i64);
   m.store(m.op(Op::dropout, f32, {m.accum(), m.literal(0.25f), m.scalar(i64), linear}), f32);
   const uint32_t causal = m.op_aux(Op::le, boolean, i64, {c, r});
@@ -186,10 +205,13 @@ TEST(Conformance, EveryOpInEveryType) {
     m.store(m.accum(), f32);
     const auto positive = [&](uint32_t v) { return types::is_float(type) ? m.op(Op::abs, type, {v}) : v; };
     for (const types::OpInfo& info : types::all_ops()) {
-      if (!info.elementwise() || info.rule == types::OpRule::index || info.op == Op::cast || info.op == Op::dropout) continue;
+      if (!info.elementwise() || info.rule == types::OpRule::index || info.op == Op::cast || info.op == Op::dropout)
+        continue;
       if (info.rule == types::OpRule::real && !types::is_float(type)) continue;
       std::vector<uint32_t> in{x, y, z};
-      if (info.op == Op::log || info.op == Op::log2 || info.op == Op::log1p || info.op == Op::sqrt || info.op == Op::rsqrt) in[0] = positive(x);
+      if (info.op == Op::log || info.op == Op::log2 || info.op == Op::log1p || info.op == Op::sqrt ||
+          info.op == Op::rsqrt)
+        in[0] = positive(x);
       if (info.op == Op::pow) {
         in[0] = positive(x);
         if (!types::is_float(type)) in[1] = m.integer(type, 3);
@@ -207,7 +229,8 @@ TEST(Conformance, EveryOpInEveryType) {
         m.store(m.op(info.op, type, in), type);
       }
     }
-    check({"ops " + std::string(types::dtype_traits(type).name), m.program, type == f64 ? 1e-13 : 1e-6, true}, {{1, 5, 37, 3, 16}});
+    check({"ops " + std::string(types::dtype_traits(type).name), m.program, type == f64 ? 1e-13 : 1e-6, true},
+          {{1, 5, 37, 3, 16}});
   }
 }
 
@@ -223,7 +246,8 @@ TEST(Conformance, RowAndColumnAndScalarStoresAreWrittenOnce) {
 
 TEST(Conformance, StrictGivesTheSeparatelyRoundedResult) {
   ProgramMaker m;
-  m.store(m.op(Op::add, f32, {m.op(Op::mul, f32, {m.accum(), m.load(f32, Access::Full)}), m.load(f32, Access::Row)}), f32);
+  m.store(m.op(Op::add, f32, {m.op(Op::mul, f32, {m.accum(), m.load(f32, Access::Full)}), m.load(f32, Access::Row)}),
+          f32);
   check({"strict", m.program, 0, false, {}, true});
 }
 

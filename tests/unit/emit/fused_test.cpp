@@ -47,7 +47,8 @@ void check(Operands types_of, CpuIsa isa, const TestCompiler& compiler, int64_t 
   std::vector<std::vector<int64_t>> av(static_cast<size_t>(rows)), bv(static_cast<size_t>(k));
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < k; ++i) {
-      av[static_cast<size_t>(r)].push_back(static_cast<int64_t>(random() % 8) - (types::is_unsigned(types_of.a) ? 0 : 4));
+      av[static_cast<size_t>(r)].push_back(static_cast<int64_t>(random() % 8) -
+                                           (types::is_unsigned(types_of.a) ? 0 : 4));
       Scalar::from_i64(av[static_cast<size_t>(r)].back(), types_of.a).store(a.data() + (r * k + i) * a_size);
     }
   }
@@ -61,9 +62,11 @@ void check(Operands types_of, CpuIsa isa, const TestCompiler& compiler, int64_t 
   std::vector<float> scale, shift;
   for (int64_t c = 0; c < cols; ++c) scale.push_back(static_cast<float>(static_cast<int>(random() % 5) - 2));
   for (int64_t r = 0; r < rows; ++r) shift.push_back(static_cast<float>(random() % 100));
-  GuardedBytes d(static_cast<size_t>(rows * cols) * 4), f(static_cast<size_t>(rows * cols) * 4), column(static_cast<size_t>(rows) * 4);
-  const std::vector<cpu::Operand> operands{{scale.data(), {0, 0, 1}},   {shift.data(), {0, 1, 0}},   {d.data(), {0, cols, 1}},
-                                           {f.data(), {0, cols, 1}},    {shift.data(), {0, 1, 0}},   {column.data(), {0, 1, 0}}};
+  GuardedBytes d(static_cast<size_t>(rows * cols) * 4), f(static_cast<size_t>(rows * cols) * 4),
+      column(static_cast<size_t>(rows) * 4);
+  const std::vector<cpu::Operand> operands{{scale.data(), {0, 0, 1}}, {shift.data(), {0, 1, 0}},
+                                           {d.data(), {0, cols, 1}},  {f.data(), {0, cols, 1}},
+                                           {shift.data(), {0, 1, 0}}, {column.data(), {0, 1, 0}}};
   cpu::EpilogueArgs args{};
   args.operands = operands.data();
   args.batches = args.tile_rows = args.tile_cols = 1;
@@ -83,8 +86,10 @@ void check(Operands types_of, CpuIsa isa, const TestCompiler& compiler, int64_t 
     ASSERT_EQ(reinterpret_cast<const float*>(column.data())[r], shift[static_cast<size_t>(r)]);
     for (int64_t c = 0; c < cols; ++c) {
       int64_t sum = 0;
-      for (int64_t i = 0; i < k; ++i) sum += av[static_cast<size_t>(r)][static_cast<size_t>(i)] * bv[static_cast<size_t>(i)][static_cast<size_t>(c)];
-      const float expected = std::max(0.0f, static_cast<float>(sum) * scale[static_cast<size_t>(c)] + shift[static_cast<size_t>(r)]);
+      for (int64_t i = 0; i < k; ++i)
+        sum += av[static_cast<size_t>(r)][static_cast<size_t>(i)] * bv[static_cast<size_t>(i)][static_cast<size_t>(c)];
+      const float expected =
+          std::max(0.0f, static_cast<float>(sum) * scale[static_cast<size_t>(c)] + shift[static_cast<size_t>(r)]);
       ASSERT_EQ(reinterpret_cast<const float*>(d.data())[r * cols + c], expected) << r << ' ' << c;
       ASSERT_EQ(Scalar::load(f.data() + (r * cols + c) * 4, accumulator).as_i64(), sum) << r << ' ' << c;
     }
@@ -95,7 +100,10 @@ TEST(Fused, ProductsWithTails) {
   bool ran = false;
   for (const Operands operands : {Operands{f32, f32}, Operands{bf16, bf16}, Operands{u8, i8}}) {
     for (const CpuIsa isa : {CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512_vnni, CpuIsa::avx512_bf16}) {
-      if (!cpu_supports(isa) || !fused_obstacle(ProgramMaker(types::is_float(operands.a) ? f32 : i32).program, isa, operands.a, operands.b).empty()) continue;
+      if (!cpu_supports(isa) ||
+          !fused_obstacle(ProgramMaker(types::is_float(operands.a) ? f32 : i32).program, isa, operands.a, operands.b)
+               .empty())
+        continue;
       for (const TestCompiler& compiler : test_compilers()) {
         SCOPED_TRACE(std::string(isa_name(isa)) + " " + std::string(dtype_name(operands.a)) + " " + compiler.path);
         check(operands, isa, compiler, 13, 70, 37);
@@ -111,12 +119,14 @@ TEST(Fused, ProductsWithTails) {
 TEST(Fused, ObstaclesAreNamed) {
   ProgramMaker plain;
   plain.store(plain.accum(), f32);
-  EXPECT_EQ(fused_obstacle(plain.program, CpuIsa::generic, f32, f32), "no fused micro-kernel multiplies f32 by f32 on generic");
+  EXPECT_EQ(fused_obstacle(plain.program, CpuIsa::generic, f32, f32),
+            "no fused micro-kernel multiplies f32 by f32 on generic");
   EXPECT_EQ(fused_obstacle(plain.program, CpuIsa::avx2, u8, i8), "no fused micro-kernel multiplies u8 by i8 on avx2");
   EXPECT_EQ(fused_obstacle(plain.program, CpuIsa::avx512_vnni, u8, i8), "the fused form accumulates in i32");
   ProgramMaker reduced;
   reduced.reduce(package::ReduceKind::Sum, package::ReduceAxis::Row, reduced.accum());
-  EXPECT_EQ(fused_obstacle(reduced.program, CpuIsa::avx2, f32, f32), "the epilogue has 1 reductions and the fused form has none");
+  EXPECT_EQ(fused_obstacle(reduced.program, CpuIsa::avx2, f32, f32),
+            "the epilogue has 1 reductions and the fused form has none");
   EXPECT_FALSE(emit_cpu_fused(reduced.program, f32, f32, {CpuIsa::avx2}).has_value());
   ProgramMaker wide;
   wide.store(wide.cast(wide.accum(), f64), f64);

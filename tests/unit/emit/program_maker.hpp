@@ -72,7 +72,8 @@ class ProgramMaker {
     return k;
   }
   uint32_t reduce(package::ReduceKind kind, package::ReduceAxis axis, uint32_t value) {
-    program.reductions.push_back({kind, axis, false, 1, type_of(value), static_cast<uint32_t>(program.phases.size() - 1), value});
+    program.reductions.push_back(
+        {kind, axis, false, 1, type_of(value), static_cast<uint32_t>(program.phases.size() - 1), value});
     return static_cast<uint32_t>(program.reductions.size() - 1);
   }
   uint32_t operand(DType dtype, package::Access access, bool unit, bool is_store) {
@@ -87,8 +88,10 @@ class ProgramMaker {
     using package::Access;
     if (access != Access::Indexed) {
       o.terms.push_back({Axis::Batch, 1, 0, 2, types::Dim::constant(1)});
-      if (access == Access::Full || access == Access::Column) o.terms.push_back({Axis::Row, 1, 0, 1, types::Dim::constant(1)});
-      if (access == Access::Full || access == Access::Row) o.terms.push_back({Axis::Col, 1, 0, 0, types::Dim::constant(1)});
+      if (access == Access::Full || access == Access::Column)
+        o.terms.push_back({Axis::Row, 1, 0, 1, types::Dim::constant(1)});
+      if (access == Access::Full || access == Access::Row)
+        o.terms.push_back({Axis::Col, 1, 0, 0, types::Dim::constant(1)});
     }
     o.unit_stride = unit && (access == Access::Full || access == Access::Row);
     program.operands.push_back(o);

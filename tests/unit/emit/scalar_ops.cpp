@@ -21,26 +21,41 @@ Wide floor_div(Wide x, Wide y) { return y == 0 ? 0 : x / y - ((x % y != 0 && (x 
 // In 128 bits, wrapped to the type afterwards.
 Wide integer_op(Op op, Wide x, Wide y, Wide z) {
   switch (op) {
-    case Op::add: return x + y;
-    case Op::sub: return x - y;
-    case Op::mul: return x * y;
-    case Op::floordiv: return floor_div(x, y);
-    case Op::mod: return y == 0 ? 0 : x - floor_div(x, y) * y;
-    case Op::neg: return -x;
-    case Op::multiply_add: return x * y + z;
-    case Op::minimum: return std::min(x, y);
-    case Op::maximum: return std::max(x, y);
-    case Op::clamp: return std::min(std::max(x, y), z);
-    case Op::abs: return x < 0 ? -x : x;
-    case Op::sign: return (x > 0) - (x < 0);
-    case Op::relu: return x > 0 ? x : 0;
-    case Op::drelu: return x > 0;
+    case Op::add:
+      return x + y;
+    case Op::sub:
+      return x - y;
+    case Op::mul:
+      return x * y;
+    case Op::floordiv:
+      return floor_div(x, y);
+    case Op::mod:
+      return y == 0 ? 0 : x - floor_div(x, y) * y;
+    case Op::neg:
+      return -x;
+    case Op::multiply_add:
+      return x * y + z;
+    case Op::minimum:
+      return std::min(x, y);
+    case Op::maximum:
+      return std::max(x, y);
+    case Op::clamp:
+      return std::min(std::max(x, y), z);
+    case Op::abs:
+      return x < 0 ? -x : x;
+    case Op::sign:
+      return (x > 0) - (x < 0);
+    case Op::relu:
+      return x > 0 ? x : 0;
+    case Op::drelu:
+      return x > 0;
     case Op::pow: {
       uint64_t r = 1;
       for (auto i = static_cast<uint64_t>(y); i != 0; --i) r *= static_cast<uint64_t>(x);
       return static_cast<int64_t>(r);
     }
-    default: return x;  // floor, ceil, round, trunc
+    default:
+      return x;  // floor, ceil, round, trunc
   }
 }
 
@@ -49,12 +64,18 @@ Wide wide_of(const Scalar& s) { return types::is_unsigned(s.dtype()) ? Wide(s.as
 template <class T>
 bool compare(Op op, T x, T y) {
   switch (op) {
-    case Op::eq: return x == y;
-    case Op::ne: return x != y;
-    case Op::lt: return x < y;
-    case Op::le: return x <= y;
-    case Op::gt: return x > y;
-    default: return x >= y;
+    case Op::eq:
+      return x == y;
+    case Op::ne:
+      return x != y;
+    case Op::lt:
+      return x < y;
+    case Op::le:
+      return x <= y;
+    case Op::gt:
+      return x > y;
+    default:
+      return x >= y;
   }
 }
 
@@ -83,16 +104,22 @@ Scalar scalar_op(Op op, DType type, const std::vector<Scalar>& in) {
     return Scalar::from_bool(compare(op, wide_of(in[0]), wide_of(in[1])));
   }
   switch (op) {
-    case Op::logical_and: return Scalar::from_bool(in[0].as_bool() && in[1].as_bool());
-    case Op::logical_or: return Scalar::from_bool(in[0].as_bool() || in[1].as_bool());
-    case Op::logical_xor: return Scalar::from_bool(in[0].as_bool() != in[1].as_bool());
-    case Op::logical_not: return Scalar::from_bool(!in[0].as_bool());
-    case Op::where: return in[0].as_bool() ? in[1] : in[2];
+    case Op::logical_and:
+      return Scalar::from_bool(in[0].as_bool() && in[1].as_bool());
+    case Op::logical_or:
+      return Scalar::from_bool(in[0].as_bool() || in[1].as_bool());
+    case Op::logical_xor:
+      return Scalar::from_bool(in[0].as_bool() != in[1].as_bool());
+    case Op::logical_not:
+      return Scalar::from_bool(!in[0].as_bool());
+    case Op::where:
+      return in[0].as_bool() ? in[1] : in[2];
     case Op::dropout: {
       const double u = (philox_word(in[2].as_u64(), in[3].as_u64()) >> 8) * 0x1p-24, p = in[1].as_f64();
       return Scalar::from_f64(u >= p ? in[0].as_f64() / (1 - p) : 0.0, type);
     }
-    default: break;
+    default:
+      break;
   }
   if (types::is_float(type)) {
     const auto at = [&](size_t i) { return i < in.size() ? in[i].as_f64() : 0.0; };
@@ -103,7 +130,8 @@ Scalar scalar_op(Op op, DType type, const std::vector<Scalar>& in) {
 }
 
 Scalar store_as(const Scalar& value, DType dtype) {
-  if (types::is_float(value.dtype()) && types::is_integer(dtype)) return convert(Scalar::from_f64(std::nearbyint(value.as_f64())), dtype);
+  if (types::is_float(value.dtype()) && types::is_integer(dtype))
+    return convert(Scalar::from_f64(std::nearbyint(value.as_f64())), dtype);
   return convert(value, dtype);
 }
 
@@ -137,9 +165,15 @@ void ScalarReducer::add_partial(const Scalar& first, const Scalar& second) {
   }
   const double x = first.as_f64();
   switch (kind_) {
-    case ReduceKind::Sum: sum_ += x; break;
-    case ReduceKind::Max: top_ = real_op<double>(Op::maximum, top_, x, 0); break;
-    case ReduceKind::Min: top_ = real_op<double>(Op::minimum, top_, x, 0); break;
+    case ReduceKind::Sum:
+      sum_ += x;
+      break;
+    case ReduceKind::Max:
+      top_ = real_op<double>(Op::maximum, top_, x, 0);
+      break;
+    case ReduceKind::Min:
+      top_ = real_op<double>(Op::minimum, top_, x, 0);
+      break;
     case ReduceKind::LogSumExp: {
       const double s = second.as_f64(), top = std::max(top_, x);
       sum_ = (top_ == top ? sum_ : sum_ * std::exp(top_ - top)) + (x == top ? s : s * std::exp(x - top));

@@ -79,7 +79,8 @@ Problem::Problem(const package::EpilogueProgram& program, const ProblemSize& siz
     now.operand.data = now.memory->data();
     std::memset(now.memory->data(), static_cast<int>(poison), now.memory->size());
     if (!o.is_store) {
-      for (int64_t i = 0; i < now.elements; ++i) random_scalar(random_, o.dtype).store(now.memory->data() + static_cast<size_t>(i) * element);
+      for (int64_t i = 0; i < now.elements; ++i)
+        random_scalar(random_, o.dtype).store(now.memory->data() + static_cast<size_t>(i) * element);
     }
     operands_.push_back(now.operand);
   }
@@ -87,14 +88,18 @@ Problem::Problem(const package::EpilogueProgram& program, const ProblemSize& siz
     const Scalar s = convert(random_scalar(random_, argument.dtype), types::compute_dtype(argument.dtype));
     scalar_values_.push_back(s);
     cpu::ScalarValue value{};
-    if (s.dtype() == DType::f32) value.f = static_cast<float>(s.as_f64());
-    else if (s.dtype() == DType::f64) value.d = s.as_f64();
-    else value.u = s.as_u64();
+    if (s.dtype() == DType::f32)
+      value.f = static_cast<float>(s.as_f64());
+    else if (s.dtype() == DType::f64)
+      value.d = s.as_f64();
+    else
+      value.u = s.as_u64();
     scalars_.push_back(value);
   }
   const int64_t count = program.split.ways * size.batches * size.rows * size.cols;
   for (int64_t i = 0; i < count; ++i) acc_.push_back(random_scalar(random_, program.accumulator));
-  const int64_t tile_rows = (size.rows + size.tile_rows - 1) / size.tile_rows, tile_cols = (size.cols + size.tile_cols - 1) / size.tile_cols;
+  const int64_t tile_rows = (size.rows + size.tile_rows - 1) / size.tile_rows,
+                tile_cols = (size.cols + size.tile_cols - 1) / size.tile_cols;
   for (const package::Reduction& r : program.reductions) {
     const int64_t finals = r.axis == ReduceAxis::Row      ? size.batches * size.rows
                            : r.axis == ReduceAxis::Column ? size.batches * size.cols
@@ -131,8 +136,15 @@ Scalar Problem::accumulator(uint32_t part, int64_t b, int64_t r, int64_t c) cons
 void Problem::run(cpu::EpilogueFunction function) {
   const int64_t tile_rows = (size_.rows + size_.tile_rows - 1) / size_.tile_rows;
   const int64_t tile_cols = (size_.cols + size_.tile_cols - 1) / size_.tile_cols;
-  const cpu::EpilogueArgs args{operands_.data(),        scalars_.data(), partial_pointers_.data(), result_pointers_.data(), size_.batches,
-                               size_.rows, size_.cols, tile_rows,       tile_cols};
+  const cpu::EpilogueArgs args{operands_.data(),
+                               scalars_.data(),
+                               partial_pointers_.data(),
+                               result_pointers_.data(),
+                               size_.batches,
+                               size_.rows,
+                               size_.cols,
+                               tile_rows,
+                               tile_cols};
   const int64_t ways = program_.split.ways;
   const bool interleaved = program_.split.interleaved();
   const int64_t element = types::byte_size(program_.accumulator), line = 64 / element;
@@ -179,16 +191,20 @@ void Problem::finish_reductions(uint32_t phase) {
     const int64_t width = r.kind == ReduceKind::LogSumExp ? 2 : 1;
     const auto fold = [&](int64_t slot, int64_t partial) {
       const std::byte* p = partials_[k].data() + partial * width * types::byte_size(r.type);
-      totals.try_emplace(slot, r.kind, r.type).first->second.add_partial(Scalar::load(p, r.type), width == 2 ? Scalar::load(p + types::byte_size(r.type), r.type) : Scalar());
+      totals.try_emplace(slot, r.kind, r.type)
+          .first->second.add_partial(Scalar::load(p, r.type),
+                                     width == 2 ? Scalar::load(p + types::byte_size(r.type), r.type) : Scalar());
     };
     for (int64_t b = 0; b < size_.batches; ++b) {
       if (r.axis == ReduceAxis::Row) {
         for (int64_t tc = 0; tc < tile_cols; ++tc) {
-          for (int64_t row = 0; row < size_.rows; ++row) fold(b * size_.rows + row, (b * tile_cols + tc) * size_.rows + row);
+          for (int64_t row = 0; row < size_.rows; ++row)
+            fold(b * size_.rows + row, (b * tile_cols + tc) * size_.rows + row);
         }
       } else if (r.axis == ReduceAxis::Column) {
         for (int64_t tr = 0; tr < tile_rows; ++tr) {
-          for (int64_t col = 0; col < size_.cols; ++col) fold(b * size_.cols + col, (b * tile_rows + tr) * size_.cols + col);
+          for (int64_t col = 0; col < size_.cols; ++col)
+            fold(b * size_.cols + col, (b * tile_rows + tr) * size_.cols + col);
         }
       } else {
         for (int64_t t = 0; t < tile_rows * tile_cols; ++t) fold(0, b * tile_rows * tile_cols + t);
@@ -209,15 +225,21 @@ void Problem::evaluate(uint32_t phase, int64_t b, int64_t r, int64_t c, std::vec
   values.clear();
   for (const Inst& inst : program_.phases[phase].insts) {
     switch (inst.kind) {
-      case Inst::Kind::Op: values.push_back(evaluate_op(inst, values)); break;
-      case Inst::Kind::Accumulator: values.push_back(accumulator(inst.index, b, r, c)); break;
+      case Inst::Kind::Op:
+        values.push_back(evaluate_op(inst, values));
+        break;
+      case Inst::Kind::Accumulator:
+        values.push_back(accumulator(inst.index, b, r, c));
+        break;
       case Inst::Kind::Load: {
         const DType dtype = program_.operands[inst.index].dtype;
         const std::byte* p = bound_[inst.index].memory->data() + address(inst.index, b, r, c) * types::byte_size(dtype);
         values.push_back(convert(Scalar::load(p, dtype), inst.type));
         break;
       }
-      case Inst::Kind::Scalar: values.push_back(scalar_values_[inst.index]); break;
+      case Inst::Kind::Scalar:
+        values.push_back(scalar_values_[inst.index]);
+        break;
       case Inst::Kind::Literal: {
         std::byte bytes[8];
         std::memcpy(bytes, &inst.bits, 8);
@@ -226,14 +248,24 @@ void Problem::evaluate(uint32_t phase, int64_t b, int64_t r, int64_t c, std::vec
       }
       case Inst::Kind::Result: {
         const ReduceAxis axis = program_.reductions[inst.index].axis;
-        const int64_t slot = axis == ReduceAxis::Row ? b * size_.rows + r : axis == ReduceAxis::Column ? b * size_.cols + c : 0;
+        const int64_t slot = axis == ReduceAxis::Row      ? b * size_.rows + r
+                             : axis == ReduceAxis::Column ? b * size_.cols + c
+                                                          : 0;
         values.push_back(expected_results_[inst.index][static_cast<size_t>(slot)]);
         break;
       }
-      case Inst::Kind::Extent: values.push_back(Scalar::from_i64(inst.index == 0 ? size_.batches : inst.index == 1 ? size_.rows : size_.cols)); break;
-      case Inst::Kind::RowIndex: values.push_back(Scalar::from_i64(r)); break;
-      case Inst::Kind::ColIndex: values.push_back(Scalar::from_i64(c)); break;
-      case Inst::Kind::BatchIndex: values.push_back(Scalar::from_i64(b)); break;
+      case Inst::Kind::Extent:
+        values.push_back(Scalar::from_i64(inst.index == 0 ? size_.batches : inst.index == 1 ? size_.rows : size_.cols));
+        break;
+      case Inst::Kind::RowIndex:
+        values.push_back(Scalar::from_i64(r));
+        break;
+      case Inst::Kind::ColIndex:
+        values.push_back(Scalar::from_i64(c));
+        break;
+      case Inst::Kind::BatchIndex:
+        values.push_back(Scalar::from_i64(b));
+        break;
     }
   }
 }
@@ -251,7 +283,9 @@ void Problem::reference_reductions(uint32_t phase) {
       for (int64_t row = 0; row < size_.rows; ++row) {
         for (int64_t col = 0; col < size_.cols; ++col) {
           evaluate(phase, b, row, col, values);
-          const int64_t slot = r.axis == ReduceAxis::Row ? b * size_.rows + row : r.axis == ReduceAxis::Column ? b * size_.cols + col : 0;
+          const int64_t slot = r.axis == ReduceAxis::Row      ? b * size_.rows + row
+                               : r.axis == ReduceAxis::Column ? b * size_.cols + col
+                                                              : 0;
           totals[static_cast<size_t>(slot)].add(values[r.value]);
         }
       }
@@ -297,9 +331,12 @@ std::string Problem::compare(double tolerance, bool discontinuous) {
       const Scalar got = Scalar::load(p, o.dtype), want = store_as(it->second, o.dtype);
       if (close(got, it->second, want, tolerance)) continue;
       ++wrong;
-      if (wrong < 4) examples += fmt::format("operand {} element {}: got {}, expected {} ({})\n", k, i, types::to_string(got), types::to_string(want), types::to_string(it->second));
+      if (wrong < 4)
+        examples += fmt::format("operand {} element {}: got {}, expected {} ({})\n", k, i, types::to_string(got),
+                                types::to_string(want), types::to_string(it->second));
     }
-    if (wrong > (discontinuous ? checked / 50 : 0)) report += fmt::format("operand {}: {} of {} elements are wrong\n{}", k, wrong, checked, examples);
+    if (wrong > (discontinuous ? checked / 50 : 0))
+      report += fmt::format("operand {}: {} of {} elements are wrong\n{}", k, wrong, checked, examples);
   }
   return report;
 }

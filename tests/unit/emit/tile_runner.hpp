@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole problem in memory: operands behind guard pages, accumulators, the tiled run of an emitted epilogue, and the scalar
-// reference for it.
+// A whole problem in memory: operands behind guard pages, accumulators, the tiled run of an emitted epilogue, and the
+// scalar reference for it.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stated accuracy (device/cpu/ulp.def) against long double: every real function, f32 and f64, every ISA, with and without
-// contraction. f32 arguments step through all bit patterns (about 10^6 of them; with CODETTA_TEST_FULL 10^7).
+// Stated accuracy (device/cpu/ulp.def) against long double: every real function, f32 and f64, every ISA, with and
+// without contraction. f32 arguments step through all bit patterns (about 10^6 of them; with CODETTA_TEST_FULL 10^7).
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -9,10 +9,10 @@
 #include <map>
 #include <random>
 
+#include "device/cpu/abi.h"
 #include "loaded_source.hpp"
 #include "program_maker.hpp"
 #include "real_ops.hpp"
-#include "device/cpu/abi.h"
 
 namespace codetta::emit {
 namespace {
@@ -33,7 +33,8 @@ std::map<Op, Stated> stated_accuracy() {
 std::vector<Op> measured_ops(int arity) {
   std::vector<Op> ops;
   for (const types::OpInfo& info : types::all_ops()) {
-    if (info.elementwise() && info.rule == types::OpRule::real && info.arity == arity && info.op != Op::dropout) ops.push_back(info.op);
+    if (info.elementwise() && info.rule == types::OpRule::real && info.arity == arity && info.op != Op::dropout)
+      ops.push_back(info.op);
   }
   if (arity == 2) ops.push_back(Op::pow);
   return ops;
@@ -53,7 +54,8 @@ double error_in_ulps(T got, long double exact, double absolute) {
   constexpr int digits = std::numeric_limits<T>::digits;
   constexpr long double least = std::numeric_limits<T>::denorm_min();
   if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : INFINITY;
-  const long double largest = std::numeric_limits<T>::max(), half = std::ldexp(1.0L, std::numeric_limits<T>::max_exponent - digits - 1);
+  const long double largest = std::numeric_limits<T>::max(),
+                    half = std::ldexp(1.0L, std::numeric_limits<T>::max_exponent - digits - 1);
   if (std::isinf(got)) return std::fabs(exact) > largest - 8 * half && (exact > 0) == (got > 0) ? 0 : INFINITY;
   if (std::fabs(exact) >= largest + half) return std::fabs(got) >= static_cast<T>(largest - 8 * half) ? 0 : INFINITY;
   int exponent = 0;
@@ -66,7 +68,8 @@ double error_in_ulps(T got, long double exact, double absolute) {
 template <class T>
 class Measurement {
  public:
-  Measurement(DType type, int arity) : type_(type), arity_(arity), ops_(measured_ops(arity)), program_(program_of(ops_, type, arity)) {
+  Measurement(DType type, int arity)
+      : type_(type), arity_(arity), ops_(measured_ops(arity)), program_(program_of(ops_, type, arity)) {
     accumulators_.resize(count + 16);
   }
 
@@ -76,7 +79,8 @@ class Measurement {
     std::vector<std::vector<T>> results(ops_.size(), std::vector<T>(n));
     std::vector<float> accumulator_out(n);
     std::vector<cpu::Operand> operands;
-    for (int i = 0; i < arity_; ++i) operands.push_back({const_cast<T*>(arguments[static_cast<size_t>(i)].data()), {0, 0, 1}});
+    for (int i = 0; i < arity_; ++i)
+      operands.push_back({const_cast<T*>(arguments[static_cast<size_t>(i)].data()), {0, 0, 1}});
     for (auto& result : results) operands.push_back({result.data(), {0, 0, 1}});
     operands.push_back({accumulator_out.data(), {0, 0, 1}});
     cpu::EpilogueArgs args{};
@@ -93,7 +97,9 @@ class Measurement {
       if (truth.empty()) {
         for (const Op op : ops_) {
           for (size_t i = 0; i < n; ++i) {
-            const auto at = [&](size_t k) { return k < arguments.size() ? static_cast<long double>(arguments[k][i]) : 0.0L; };
+            const auto at = [&](size_t k) {
+              return k < arguments.size() ? static_cast<long double>(arguments[k][i]) : 0.0L;
+            };
             truth.push_back(real_op<long double>(op, at(0), at(1), at(2)));
           }
         }
@@ -102,7 +108,8 @@ class Measurement {
         const Stated& stated = stated_[ops_[o]];
         Worst& worst = worst_[ops_[o]];
         for (size_t i = 0; i < n; ++i) {
-          const double error = error_in_ulps(results[o][i], truth[o * n + i], type_ == f32 ? stated.f32_abs : stated.f64_abs);
+          const double error =
+              error_in_ulps(results[o][i], truth[o * n + i], type_ == f32 ? stated.f32_abs : stated.f64_abs);
           if (error <= worst.ulps) continue;
           worst = {error, {}, static_cast<double>(results[o][i]), static_cast<double>(truth[o * n + i])};
           for (const auto& argument : arguments) worst.at.push_back(static_cast<double>(argument[i]));
@@ -132,8 +139,10 @@ class Measurement {
       const Worst& worst = worst_[op];
       std::string at;
       for (const double x : worst.at) at += " " + std::to_string(x);
-      std::printf("%-12s %s %8.3f ulp of %g\n", std::string(types::op_info(op).name).c_str(), type_ == f32 ? "f32" : "f64", worst.ulps, bound);
-      EXPECT_LE(worst.ulps, bound) << types::op_info(op).name << at << " gives " << worst.got << ", exact " << worst.exact;
+      std::printf("%-12s %s %8.3f ulp of %g\n", std::string(types::op_info(op).name).c_str(),
+                  type_ == f32 ? "f32" : "f64", worst.ulps, bound);
+      EXPECT_LE(worst.ulps, bound) << types::op_info(op).name << at << " gives " << worst.got << ", exact "
+                                   << worst.exact;
     }
   }
 
@@ -176,7 +185,8 @@ TEST(Ulp, F32FunctionsOfOneArgument) {
   for (const double range : {0.01, 1.0, 5.0, 20.0, 120.0}) {
     for (int block = 0; block < 8; ++block) {
       x[0].clear();
-      for (size_t i = 0; i < measure.count; ++i) x[0].push_back(static_cast<float>(std::uniform_real_distribution<double>(-range, range)(random)));
+      for (size_t i = 0; i < measure.count; ++i)
+        x[0].push_back(static_cast<float>(std::uniform_real_distribution<double>(-range, range)(random)));
       measure.feed(x);
     }
   }
@@ -194,7 +204,8 @@ TEST(Ulp, F64FunctionsOfOneArgument) {
     for (int block = 0; block < blocks; ++block) {
       x[0].clear();
       while (x[0].size() < measure.count) {
-        const double value = range != 0 ? std::uniform_real_distribution<double>(-range, range)(random) : std::bit_cast<double>(random());
+        const double value = range != 0 ? std::uniform_real_distribution<double>(-range, range)(random)
+                                        : std::bit_cast<double>(random());
         if (std::isfinite(value)) x[0].push_back(value);
       }
       measure.feed(x);
@@ -215,7 +226,9 @@ void measure_more_arguments(DType type, int arity) {
       std::vector<std::vector<T>> x(static_cast<size_t>(arity));
       for (size_t i = 0; i < measure.count; ++i) {
         x[0].push_back(static_cast<T>(std::uniform_real_distribution<double>(-range, range)(random)));
-        for (size_t k = 1; k < x.size(); ++k) x[k].push_back(static_cast<T>(std::uniform_real_distribution<double>(k == 1 && arity == 3 ? 0.25 : -range, range)(random)));
+        for (size_t k = 1; k < x.size(); ++k)
+          x[k].push_back(static_cast<T>(
+              std::uniform_real_distribution<double>(k == 1 && arity == 3 ? 0.25 : -range, range)(random)));
       }
       measure.feed(x);
     }
