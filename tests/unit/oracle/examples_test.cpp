@@ -104,8 +104,9 @@ void check_case(const std::string& folder, const Json& json) {
       ASSERT_LE(e.high - e.low, 100 * bound.get(i) + 1e-3 * largest + 1e-2)
           << folder << " " << output.name << " at " << i;
       if (!types::is_float(output.dtype) || types::is_fp8(output.dtype)) continue;
-      // The reference is exact before it stores.
-      ASSERT_LE(std::abs(expected.get(i) - e.value), e.bound * (1 + 1e-9) + std::abs(expected.get(i)) * 1e-7)
+      // The reference rounds nothing before it stores; here, each operation rounds as a kernel's does.
+      ASSERT_LE(std::abs(expected.get(i) - e.value),
+                e.bound * (1 + 1e-9) + std::abs(expected.get(i)) * 1e-7 + bound.get(i) / 2)
           << folder << " " << output.name << " at " << i;
     }
     ASSERT_LE(unsure * 100, expected.count()) << folder;
