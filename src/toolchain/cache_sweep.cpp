@@ -122,13 +122,14 @@ void Cache::State::sweep_leftovers(const base::FileDescriptor& folder, const std
 }
 
 bool Cache::State::account(int64_t bytes) {
-  const auto log = base::open_file_at(root, log_name, O_RDWR | O_APPEND | O_CREAT, 0600, *calls);
+  // Only a scan makes the log: without one, what is in the folder is unknown.
+  const auto log = base::open_file_at(root, log_name, O_RDWR | O_APPEND, 0, *calls);
   if (!log) return true;
   std::string record(sizeof bytes, '\0');
   std::memcpy(record.data(), &bytes, sizeof bytes);
   if (!base::write_all(*log, record, *calls)) return true;
   const auto all = base::read_file_at(root, log_name, max_log_bytes, *calls);
-  // A log of one record was made just now: what was there before is unknown.
+  // A scan leaves one record; a log without it was damaged.
   if (!all || all->size() % sizeof bytes != 0 || all->size() <= sizeof bytes) return true;
   int64_t total = 0;
   for (size_t at = 0; at < all->size(); at += sizeof bytes) {
