@@ -13,6 +13,7 @@ build:
 	@cmake --build $(BUILD) -j $(JOBS)
 
 demo: build
+	@tools/bootstrap demo
 	@tools/demo $(BUILD)
 
 test:
