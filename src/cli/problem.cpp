@@ -187,7 +187,9 @@ class Builder {
                          "pass --m, --n and --k, or --a A.npy and --b B.npy");
     }
     Dims shape;
-    if (options_.batch > 0) shape.push_back(options_.batch);
+    const auto bound_batch = bind_.sizes.find("batch");
+    const int64_t batch = options_.batch > 0 ? options_.batch : bound_batch != bind_.sizes.end() ? bound_batch->second : 0;
+    if (batch > 0) shape.push_back(batch);
     shape.push_back(transposed ? columns : rows);
     shape.push_back(transposed ? rows : columns);
     auto view = random(dtype, shape, "");

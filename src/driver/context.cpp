@@ -122,7 +122,11 @@ Result<LoadedKernel> loaded(const std::string& object, const package::Kernel& ke
         .reason("no symbol " + kernel.symbol + " in " + kernel.name)
         .help("clear the cache with `codetta cache clear` and report this");
   }
-  result.entry.function = reinterpret_cast<codetta::cpu::EpilogueFunction>(symbol);
+  if (kernel.config.family == package::CpuFamily::Fused) {
+    result.entry.fused = reinterpret_cast<codetta::cpu::FusedFunction>(symbol);
+  } else {
+    result.entry.function = reinterpret_cast<codetta::cpu::EpilogueFunction>(symbol);
+  }
   return result;
 }
 

@@ -9,7 +9,7 @@
 #include "codetta/version.hpp"
 #include "driver/kernel_state.hpp"
 #include "emit/package.hpp"
-#include "runtime/cpu/gemm.hpp"
+#include "runtime/cpu/fused.hpp"
 
 namespace codetta {
 namespace driver {
@@ -101,7 +101,8 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   CODETTA_TRY(const package::PackageRef package, state_->package());
   const package::Kernel& kernel = package->kernels[0];
   CODETTA_TRY(const runtime::cpu::GemmProblem problem, driver::packing_problem(kernel, B));
-  const size_t size = runtime::cpu::packed_size(kernel.config, problem);
+  const package::CpuGemmConfig layout = kernel.config.family == package::CpuFamily::Fused ? runtime::cpu::fused_packing(kernel.config) : kernel.config;
+  const size_t size = runtime::cpu::packed_size(layout, problem);
   if (size == 0) {
     return diag::error(diag::Code::not_packable, "this kernel reads B where it lies")
         .reason(state_->metadata.name + " has no packed form of B")
@@ -110,7 +111,7 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   const driver::FoundState& found = *state_->found;
   auto packed = std::make_shared<runtime::cpu::PackedB>();
   CODETTA_TRY(packed->bytes, Tensor::make(DType::u8, {static_cast<int64_t>(size)}, *found.context->allocator));
-  runtime::cpu::pack_b(kernel.config, problem, found.context->pool, packed->bytes.data());
+  runtime::cpu::pack_b(layout, problem, found.context->pool, packed->bytes.data());
   auto state = std::make_shared<driver::PackedState>();
   state->packed = std::move(packed);
   state->layout = driver::packed_layout(state->packed->bytes.data());

@@ -7,6 +7,7 @@
 #include "diag/diagnostic.hpp"
 #include "emit/emit.hpp"
 #include "emit/phase_printer.hpp"
+#include "plan/fused.hpp"
 
 namespace codetta::emit {
 
@@ -148,20 +149,6 @@ std::string entry_head(std::string_view signature) {
   return CodeWriter::text_of("extern \"C\" __attribute__((visibility(\"default\"))) void ", signature);
 }
 
-// The micro-kernel of a pair of operand dtypes, as device/cpu/fused.h names it.
-struct FusedKernel {
-  std::string_view multiply;  // empty: there is none
-  int group = 1;
-  DType accumulator = DType::f32;
-};
-FusedKernel fused_kernel(CpuIsa isa, DType a, DType b) {
-  if (isa < CpuIsa::avx2) return {};
-  if (a == DType::f32 && b == DType::f32) return {"multiply_f32", 1, DType::f32};
-  if (a == DType::bf16 && b == DType::bf16) return {"multiply_bf16", 2, DType::f32};
-  if (a == DType::u8 && b == DType::i8 && isa >= CpuIsa::avx512_vnni) return {"multiply_u8s8", 4, DType::i32};
-  return {};
-}
-
 }  // namespace
 
 Result<EmittedSource> emit_cpu_epilogue(const package::EpilogueProgram& program, const CpuEmitOptions& options) {
@@ -184,38 +171,20 @@ Result<EmittedSource> emit_cpu_epilogue(const package::EpilogueProgram& program,
       body.line("if (tile->phase == ", p, ") return phase_", p, "(*args, *tile);");
     }
   }
-  return assemble(body, needs, facts_of(options.isa).vector_bytes / (has_wide_values(program) ? 8 : 4), options,
+  return assemble(body, needs, facts_of(options.isa).vector_bytes / (plan::has_wide_values(program) ? 8 : 4), options,
                   "codetta_epilogue");
-}
-
-std::string fused_obstacle(const package::EpilogueProgram& program, CpuIsa isa, DType a, DType b) {
-  const FusedKernel kernel = fused_kernel(isa, a, b);
-  if (kernel.multiply.empty()) {
-    return CodeWriter::text_of("no fused micro-kernel multiplies ", dtype_name(a), " by ", dtype_name(b), " on ",
-                               isa_name(isa));
-  }
-  if (program.accumulator != kernel.accumulator)
-    return CodeWriter::text_of("the fused form accumulates in ", dtype_name(kernel.accumulator));
-  if (program.phases.size() != 1)
-    return CodeWriter::text_of("the epilogue has ", program.phases.size(), " phases and the fused form runs one");
-  if (!program.reductions.empty())
-    return CodeWriter::text_of("the epilogue has ", program.reductions.size(),
-                               " reductions and the fused form has none");
-  if (program.split.ways != 1) return "the epilogue splits the accumulator's columns";
-  if (has_wide_values(program)) return "the epilogue computes with 64-bit values";
-  return {};
 }
 
 Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DType a, DType b,
                                    const CpuEmitOptions& options) {
   if (auto defect = defect_error(program)) return *std::move(defect);
-  if (std::string obstacle = fused_obstacle(program, options.isa, a, b); !obstacle.empty()) {
+  if (std::string obstacle = plan::fused_obstacle(program, options.isa, a, b); !obstacle.empty()) {
     return diag::error(diag::Code::internal, "this epilogue has no fully fused form")
         .reason(std::move(obstacle))
         .help("this is a bug in Codetta (fused_obstacle was not asked); please report it with the epilogue");
   }
-  const FusedKernel kernel = fused_kernel(options.isa, a, b);
-  const int lanes = facts_of(options.isa).vector_bytes / 4, rows = 6, vectors = options.isa == CpuIsa::avx2 ? 2 : 4;
+  const plan::FusedBlock kernel = *plan::fused_block(options.isa, a, b);
+  const int lanes = facts_of(options.isa).vector_bytes / 4, rows = kernel.mr, vectors = kernel.nr / lanes;
   Needs needs{{"core", Domain::Common},
               {"RegisterFragment", Domain::Common},
               {"run_fused", Domain::Common},
@@ -248,9 +217,7 @@ Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DTyp
   CODETTA_TRY(EmittedSource source, assemble(body, needs, lanes, options, "codetta_fused"));
   FusedSource out;
   static_cast<EmittedSource&>(out) = std::move(source);
-  out.mr = rows;
-  out.nr = vectors * lanes;
-  out.group = kernel.group;
+  out.block = kernel;
   if (kernel.multiply == "multiply_bf16" && options.isa >= CpuIsa::avx512_bf16) add_flag(out, "-mavx512bf16");
   if (kernel.multiply == "multiply_u8s8") add_flag(out, "-mavx512vnni");
   return out;

@@ -10,6 +10,7 @@
 #include "codetta/target.hpp"
 #include "package/cpu_gemm.hpp"
 #include "package/epilogue_program.hpp"
+#include "plan/fused.hpp"
 
 namespace codetta::emit {
 
@@ -38,13 +39,9 @@ Result<EmittedSource> emit_cpu_epilogue(const package::EpilogueProgram& program,
 
 // The fully fused form: multiplication and epilogue in one function that keeps the accumulators in registers.
 struct FusedSource : EmittedSource {
-  int mr = 0, nr = 0;  // rows and columns of the register block; B is packed in panels of nr columns
-  int group = 1;       // elements of k that lie together in a panel: [k / group][nr][group]
+  plan::FusedBlock block;
 };
-// Why this form cannot be had: reductions, splits, several phases, 64-bit values, operand dtypes or an ISA without a
-// micro-kernel. Empty if it can.
-std::string fused_obstacle(const package::EpilogueProgram& program, CpuIsa isa, DType a, DType b);
-// extern "C" void codetta_fused(const FusedArgs*) of device/cpu/abi.h. Errors: E0901 where fused_obstacle() has
+// extern "C" void codetta_fused(const FusedArgs*) of device/cpu/abi.h. Errors: E0901 where plan::fused_obstacle() has
 // something to say.
 Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DType a, DType b,
                                    const CpuEmitOptions& options);

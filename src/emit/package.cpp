@@ -49,7 +49,14 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
     package::Kernel kernel;
     kernel.config = planned.discovery.candidates[planned.chosen].config;
     kernel.epilogue = planned.lowered.program;
-    if (!is_plain_store(kernel.epilogue)) {
+    if (kernel.config.family == package::CpuFamily::Fused) {
+      CODETTA_TRY(FusedSource source, emit_cpu_fused(kernel.epilogue, kernel.config.a_dtype, kernel.config.b_dtype,
+                                                     {.isa = plan.target.isa, .strict = options.strict}));
+      kernel.source = std::move(source.text);
+      kernel.gcc_flags = std::move(source.gcc_flags);
+      kernel.clang_flags = std::move(source.clang_flags);
+      kernel.symbol = std::move(source.entry);
+    } else if (!is_plain_store(kernel.epilogue)) {
       CODETTA_TRY(EmittedSource source, emit_cpu_epilogue(kernel.epilogue, {.isa = kernel.config.isa, .strict = options.strict}));
       kernel.source = std::move(source.text);
       kernel.gcc_flags = std::move(source.gcc_flags);

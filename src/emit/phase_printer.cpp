@@ -420,22 +420,4 @@ Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t 
   return PhasePrinter(program, phase, dialect, comments, accumulator, needs, nests).print();
 }
 
-bool has_wide_values(const package::EpilogueProgram& program) {
-  const auto wide = [](DType d) { return types::bits(d) == 64; };
-  if (wide(program.accumulator)) return true;
-  for (const package::Operand& o : program.operands) {
-    if (wide(o.dtype)) return true;
-  }
-  for (const package::Reduction& r : program.reductions) {
-    if (wide(r.type)) return true;
-  }
-  for (const package::Phase& phase : program.phases) {
-    for (const Inst& in : phase.insts) {
-      if (wide(in.type) || (in.op == types::Op::cast && wide(in.aux))) return true;
-      if (in.kind == Inst::Kind::Op && in.op == types::Op::dropout) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace codetta::emit

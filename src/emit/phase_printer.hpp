@@ -32,7 +32,5 @@ using AccumulatorText = std::function<std::string(uint32_t part)>;
 Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect,
                               bool comments, const AccumulatorText& accumulator, std::set<PartLibrary::Request>& needs);
 
-// Whether anything in the program is 8 bytes wide where it is computed with: then vectors have half the lanes.
-bool has_wide_values(const package::EpilogueProgram& program);
 
 }  // namespace codetta::emit

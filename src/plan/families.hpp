@@ -27,7 +27,6 @@ struct CpuFamilyInfo {
   int64_t transposed_a_bytes;  // of A that it brings into rows when A is not stored so
   bool reads_packed_b;
   bool result_values;  // reductions may be used as values of the same epilogue
-  bool emitted;        // the emitter makes kernels of this family
 };
 std::span<const CpuFamilyInfo> cpu_families();
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "plan/families.hpp"
+#include "plan/fused.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -19,10 +20,10 @@ constexpr int64_t no_limit = INT64_MAX;
 
 // In family order, which is the order of rejections.
 constexpr CpuFamilyInfo families[] = {
-    {CpuFamily::Packed, "packed", no_limit, no_limit, no_limit, no_limit, true, true, true},
-    {CpuFamily::InPlace, "in_place", 48, 24, int64_t{192} * 192 * 192, int64_t{1} << 20, false, true, true},
-    {CpuFamily::Convert, "convert", no_limit, no_limit, no_limit, no_limit, true, true, true},
-    {CpuFamily::Fused, "fused", no_limit, no_limit, no_limit, no_limit, true, false, false},
+    {CpuFamily::Packed, "packed", no_limit, no_limit, no_limit, no_limit, true, true},
+    {CpuFamily::InPlace, "in_place", 48, 24, int64_t{192} * 192 * 192, int64_t{1} << 20, false, true},
+    {CpuFamily::Convert, "convert", no_limit, no_limit, no_limit, no_limit, true, true},
+    {CpuFamily::Fused, "fused", no_limit, no_limit, no_limit, no_limit, true, false},
 };
 
 bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
@@ -208,9 +209,12 @@ std::optional<Rejection> refuse(FamilyProblem& problem) {
   if (auto no = refuse_size(problem)) return no;
   if (auto no = refuse_layout(problem)) return no;
   if (auto no = refuse_epilogue(problem)) return no;
-  if (!problem.family.emitted) {
-    return rejection(problem, diag::Code::family_not_emitted,
-                     "whole kernels with the epilogue in registers are not emitted in this version");
+  if (problem.family.family == CpuFamily::Fused) {
+    const std::string obstacle = fused_obstacle(problem.epilogue, problem.machine.isa, problem.shape.a, problem.shape.b);
+    if (!obstacle.empty()) return rejection(problem, diag::Code::fused_form, obstacle);
+    if (problem.shape.a_k_stride != 1 && problem.shape.k > 1) {
+      return rejection(problem, diag::Code::family_layout, fmt::format("consecutive k of A are {} elements apart, and the fused form reads rows", problem.shape.a_k_stride));
+    }
   }
   return std::nullopt;
 }
@@ -229,6 +233,14 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
   base.nc = 4096;
   base.pack_a = shape.a_k_stride != 1 && shape.k > 1;
   std::vector<CpuGemmConfig> result;
+  if (base.family == CpuFamily::Fused) {
+    const FusedBlock block = *fused_block(problem.machine.isa, shape.a, shape.b);
+    base.isa = block.packed_isa;
+    base.mr = block.mr;
+    base.nr = base.tile_cols = block.nr;
+    base.tile_rows = base.mc = 32 * block.mr;
+    return {base};
+  }
   for (int v = codetta::cpu::max_vectors; v > 0; --v) {
     const int rows = set.max_rows[v - 1];
     if (rows == 0) continue;

@@ -27,6 +27,7 @@ struct PackedB {
 struct KernelEntry {
   std::shared_ptr<const cpu::Module> module;
   codetta::cpu::EpilogueFunction function = nullptr;
+  codetta::cpu::FusedFunction fused = nullptr;  // instead, for kernels of the fused family
 };
 
 // What the caller binds, by package buffer: tensors for tensor arguments and outputs, values for scalars.

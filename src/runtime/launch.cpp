@@ -206,23 +206,35 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     launch.plans_.push_back(std::move(plan));
   }
 
-  launch.plain_ = entry.function == nullptr && only_stores(program);
   launch.module_ = entry.module;
+  if (launch.config_.family == package::CpuFamily::Fused) {
+    launch.fused_ = entry.fused;
+    if (launch.fused_ == nullptr) {
+      launch.config_ = cpu::fused_packing(launch.config_);  // no compiler: the same panels with an interpreted epilogue
+    }
+  }
+  launch.plain_ = entry.function == nullptr && launch.fused_ == nullptr && only_stores(program);
   launch.call_.function = entry.function;
-  if (!launch.plain_ && entry.function == nullptr) {
+  if (!launch.plain_ && entry.function == nullptr && launch.fused_ == nullptr) {
     launch.tape_ = std::make_unique<cpu::Tape>(program);
     launch.call_.interpret = &cpu::Tape::run_tile;
     launch.call_.context = launch.tape_.get();
   }
   launch.resolve(bindings);
   if (packed != nullptr) {
-    if (!cpu::packed_matches(packed->bytes.data(), packed->bytes.byte_size(), launch.config_, problem)) {
+    const package::CpuGemmConfig layout = cpu::fused_packing(launch.config_);  // families with the same panels share them
+    const package::CpuGemmConfig& reads = launch.config_.family == package::CpuFamily::Fused ? layout : launch.config_;
+    if (!cpu::packed_matches(packed->bytes.data(), packed->bytes.byte_size(), reads, problem)) {
       return diag::error(diag::Code::guard_failed, "the packed weights do not fit this kernel and these sizes")
           .reason(fmt::format("the kernel {} multiplies [{}, {}] by [{}, {}]", kernel.name, problem.m, problem.k, problem.k, problem.n))
           .help("pack B with Kernel::pack of the same kernel, for the same K and N");
     }
     launch.packed_ = packed;
     problem.packed_b = packed->bytes.data();
+  }
+  if (launch.fused_ != nullptr) {
+    launch.workspace_bytes = cpu::fused_workspace_size(launch.config_, problem);
+    return launch;
   }
   launch.workspace_bytes = launch.plain_ ? cpu::workspace_size(launch.config_, problem, threads)
                                          : cpu::workspace_size(launch.config_, problem, launch.call_, threads);

@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "package/package.hpp"
 #include "runtime/checks.hpp"
+#include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/gemm.hpp"
 #include "runtime/cpu/tape.hpp"
 #include "runtime/execution.hpp"
@@ -29,7 +30,9 @@ class Launch {
   // Recomputes every address from the bindings' views.
   void resolve(const Bindings& bindings);
   void run(ThreadPool* pool, void* workspace) {
-    if (plain_) {
+    if (fused_ != nullptr) {
+      cpu::run_fused(config_, problem_, fused_, operands_.data(), scalars_.data(), pool, workspace);
+    } else if (plain_) {
       cpu::run(config_, problem_, store_, pool, workspace);
     } else {
       cpu::run(config_, problem_, call_, pool, workspace);
@@ -46,6 +49,7 @@ class Launch {
   const package::EpilogueProgram* program_ = nullptr;
   package::CpuGemmConfig config_;
   cpu::GemmProblem problem_;
+  codetta::cpu::FusedFunction fused_ = nullptr;  // whole kernel in registers
   bool plain_ = false;
   cpu::StoreTile store_;
   cpu::EpilogueCall call_;
