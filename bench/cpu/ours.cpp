@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/cpu/ours.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+namespace codetta::bench {
+namespace {
+
+struct Prepared {
+  std::vector<Execution> executions;
+  std::vector<PackedTensor> packed;
+  size_t turn = 0;
+};
+
+std::optional<Contender> prepare(const Kernel& kernel, const std::vector<GemmArguments>& turns, bool prepacked) {
+  auto state = std::make_shared<Prepared>();
+  state->packed.reserve(turns.size());
+  for (GemmArguments arguments : turns) {
+    if (prepacked) {
+      auto packed = kernel.pack(arguments.B);
+      if (!packed) return std::nullopt;
+      state->packed.push_back(*packed);
+      arguments.packed_B = &state->packed.back();
+    }
+    auto execution = kernel.prepare(arguments);
+    if (!execution) return std::nullopt;
+    state->executions.push_back(*std::move(execution));
+  }
+  return Contender{kernel.metadata().name, [state] {
+                     state->executions[state->turn].run();
+                     if (++state->turn == state->executions.size()) state->turn = 0;
+                   }};
+}
+
+bool verified(const Contender& contender, const std::vector<GemmArguments>& turns, std::string& text) {
+  for (const NamedArgument& argument : turns[0].epilogue.arguments()) {
+    const auto outputs = turns[0].epilogue.epilogue()->outputs();
+    if (argument.value.tensor() != nullptr && std::find(outputs.begin(), outputs.end(), argument.name) != outputs.end()) {
+      fill_poison(*argument.value.tensor());
+    }
+  }
+  for (size_t i = 0; i < turns.size(); ++i) contender.run();
+  const auto report = verify(turns[0]).value();
+  int64_t checked = 0, wrong = 0;
+  for (const OutputCheck& output : report.outputs) {
+    checked += output.checked;
+    wrong += output.wrong;
+  }
+  text = wrong == 0 ? std::to_string(checked) + " elements right" : contender.name + ": " + std::to_string(wrong) + " of " + std::to_string(checked) + " WRONG";
+  return report.verdict == VerifyReport::Verdict::Pass;
+}
+
+}  // namespace
+
+Context& context(int threads) {
+  static std::map<int, Context> contexts;
+  const auto found = contexts.find(threads);
+  if (found != contexts.end()) return found->second;
+  ContextOptions options = Context::process_default().options();
+  options.threads = threads;
+  return contexts.emplace(threads, Context::make(options).value()).first->second;
+}
+
+Ours ours(const std::vector<GemmArguments>& turns, bool prepacked, int threads, Clock clock) {
+  GemmArguments arguments = turns[0];
+  KernelList kernels = find_kernels(arguments, Target::host(), {}, context(threads)).value();
+  if (prepacked) {  // ranked anew, now that packing costs nothing
+    for (const Kernel& kernel : kernels) {
+      auto packed = kernel.pack(arguments.B);
+      if (!packed) continue;
+      const PackedTensor held = *std::move(packed);
+      arguments.packed_B = &held;
+      kernels = find_kernels(arguments, Target::host(), {}, context(threads)).value();
+      break;
+    }
+  }
+  std::vector<Contender> candidates;
+  for (const Kernel& kernel : kernels) {
+    if (candidates.size() == 12) break;
+    if (auto contender = prepare(kernel, turns, prepacked)) candidates.push_back(*std::move(contender));
+  }
+  Ours result;
+  if (candidates.empty()) {
+    result.check = "no kernel could be prepared";
+    return result;
+  }
+  result.ranked = candidates[0];
+  const size_t best = fastest(candidates, clock, 2);
+  if (best != 0) result.tuned = candidates[best];
+  result.right = verified(result.ranked, turns, result.check);
+  if (result.right && best != 0) result.right = verified(result.tuned, turns, result.check);
+  return result;
+}
+
+Tensor random_tensor(DType dtype, const Dims& shape, uint64_t seed, Distribution distribution) {
+  Tensor tensor = Tensor::make(dtype, shape).value();
+  fill_random(tensor, seed, distribution);
+  return tensor;
+}
+Tensor zeros(DType dtype, const Dims& shape) { return Tensor::make(dtype, shape).value(); }
+
+std::string example(const std::string& name) {
+  std::ifstream file(EPILOGUES_FOLDER "/" + name + ".py");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace codetta::bench
