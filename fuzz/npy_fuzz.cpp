@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const std::string written = io::npy_bytes(*tensor);
   const auto again = io::read_npy(io::Source::memory(written, "again.npy"), {});
-  if (!again || !(again->view().shape() == tensor->view().shape()) || again->view().dtype() != tensor->view().dtype()) std::abort();
+  if (!again || !(again->view().shape() == tensor->view().shape()) || again->view().dtype() != tensor->view().dtype())
+    std::abort();
   if (io::npy_bytes(*again) != written) std::abort();
   return 0;
 }

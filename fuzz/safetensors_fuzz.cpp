@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   size_t total = 0;
-  for (const auto& [name, tensor] : *tensors) total += static_cast<size_t>(tensor.view().element_count() * codetta::dtype_size(tensor.view().dtype()));
+  for (const auto& [name, tensor] : *tensors)
+    total += static_cast<size_t>(tensor.view().element_count() * codetta::dtype_size(tensor.view().dtype()));
   if (total > size) std::abort();
   return 0;
 }

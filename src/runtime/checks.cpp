@@ -18,9 +18,10 @@ struct GuardCheck {
   Result<void> operator()(const package::EqualGuard& guard) const {
     const auto left = guard.left.evaluate(symbols), right = guard.right.evaluate(symbols);
     if (left && right && *left == *right) return {};
-    return diag::error(diag::Code::guard_failed, fmt::format("{} must equal {}", guard.left.to_string(), guard.right.to_string()))
-        .reason(fmt::format("they are {} and {}; {}", left ? std::to_string(*left) : "out of range", right ? std::to_string(*right) : "out of range",
-                            guard.why))
+    return diag::error(diag::Code::guard_failed,
+                       fmt::format("{} must equal {}", guard.left.to_string(), guard.right.to_string()))
+        .reason(fmt::format("they are {} and {}; {}", left ? std::to_string(*left) : "out of range",
+                            right ? std::to_string(*right) : "out of range", guard.why))
         .help("find a kernel for these sizes");
   }
 
@@ -28,21 +29,25 @@ struct GuardCheck {
     const TensorView& view = tensors[guard.buffer];
     const int last = view.rank() - 1;
     if (view.rank() == 0 || view.size(last) <= 1 || view.stride(last) == 1) return {};
-    return diag::error(diag::Code::guard_failed, fmt::format("{} must be contiguous in its last dimension", package.buffers[guard.buffer].name))
+    return diag::error(diag::Code::guard_failed,
+                       fmt::format("{} must be contiguous in its last dimension", package.buffers[guard.buffer].name))
         .reason(fmt::format("its stride there is {}", view.stride(last)))
         .help("find a kernel with this view");
   }
 
   Result<void> operator()(const package::NoOverlapGuard& guard) const {
     // Temporaries were placed by the planner, which lets those share memory that do not live at the same time.
-    const auto planned = [&](uint32_t buffer) { return package.buffers[buffer].role == package::Buffer::Role::Temporary; };
+    const auto planned = [&](uint32_t buffer) {
+      return package.buffers[buffer].role == package::Buffer::Role::Temporary;
+    };
     if (planned(guard.output) || planned(guard.other)) return {};
     const TensorView &output = tensors[guard.output], &other = tensors[guard.other];
     if (!types::overlaps(output, other)) return {};
     if (guard.in_place_ok && types::identical_view(output, other)) return {};
     const std::string out = package.buffers[guard.output].name, in = package.buffers[guard.other].name;
     return diag::error(diag::Code::overlap, fmt::format("output {} overlaps {}", out, in))
-        .reason(guard.in_place_ok ? fmt::format("they share memory but are not the identical view: {} and {}", output.describe(), other.describe())
+        .reason(guard.in_place_ok ? fmt::format("they share memory but are not the identical view: {} and {}",
+                                                output.describe(), other.describe())
                                   : fmt::format("{} is still read after elements of {} are written", in, out))
         .help(guard.in_place_ok ? "bind exactly the same view to both for an update in place, or separate memory"
                                 : "give the output memory of its own");
@@ -51,20 +56,22 @@ struct GuardCheck {
 
 }  // namespace
 
-Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view, Symbols& symbols) {
+Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
+                           Symbols& symbols) {
   // Dims are counted from the front here; a view with fewer dims has size 1 in those that it lacks.
   const int missing = static_cast<int>(package.buffers[step.buffer].shape.size()) - view.rank();
   const int dim = step.dim - missing;
   const int64_t size = dim < 0 ? 1 : view.size(dim);
   const auto [at, fresh] = symbols.emplace(step.symbol, size);
   if (fresh || at->second == size) return {};
-  return diag::error(diag::Code::guard_failed, fmt::format("{} is {} here but {} elsewhere", step.symbol, size, at->second))
+  return diag::error(diag::Code::guard_failed,
+                     fmt::format("{} is {} here but {} elsewhere", step.symbol, size, at->second))
       .reason(fmt::format("dim {} of {} is {}", step.dim, package.buffers[step.buffer].name, view.describe()))
       .help("bind tensors whose sizes agree");
 }
 
-Result<void> check_guard(const package::Package& package, const package::Guard& guard, const std::vector<TensorView>& tensors,
-                         const Symbols& symbols) {
+Result<void> check_guard(const package::Package& package, const package::Guard& guard,
+                         const std::vector<TensorView>& tensors, const Symbols& symbols) {
   return std::visit(GuardCheck{package, tensors, symbols}, guard);
 }
 

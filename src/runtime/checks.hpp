@@ -14,9 +14,10 @@ namespace codetta::runtime {
 using Symbols = std::map<std::string, int64_t>;
 
 // Errors: E0610 when the symbol already has another value.
-Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view, Symbols& symbols);
+Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
+                           Symbols& symbols);
 // Errors: E0610 guard fails, E0613 forbidden overlap.
-Result<void> check_guard(const package::Package& package, const package::Guard& guard, const std::vector<TensorView>& tensors,
-                         const Symbols& symbols);
+Result<void> check_guard(const package::Package& package, const package::Guard& guard,
+                         const std::vector<TensorView>& tensors, const Symbols& symbols);
 
 }  // namespace codetta::runtime

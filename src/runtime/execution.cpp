@@ -70,7 +70,8 @@ Result<void> Execution::State::add_temporary(const package::Allocate& step) {
   if (!rounded || *offset < 0 || *rounded > INT64_MAX - 8192) return overflow("temporary " + buffer.name);
   temporary_offset[step.buffer] = *offset;
   temporary_bytes = std::max(temporary_bytes, *rounded);
-  CODETTA_TRY(bindings.tensors[step.buffer], TensorView::make(static_cast<void*>(unplaced(*offset)), buffer.dtype, shape));
+  CODETTA_TRY(bindings.tensors[step.buffer],
+              TensorView::make(static_cast<void*>(unplaced(*offset)), buffer.dtype, shape));
   return {};
 }
 
@@ -80,10 +81,12 @@ Result<void> Execution::State::bind_constants() {
     if (buffer.role != Buffer::Role::Constant || buffer.is_scalar) continue;
     Dims shape;
     for (const types::Dim& dim : buffer.shape) shape.push_back(dim.as_constant().value_or(-1));
-    CODETTA_TRY(const TensorView view, TensorView::make(static_cast<const void*>(buffer.constant.data()), buffer.dtype, shape));
+    CODETTA_TRY(const TensorView view,
+                TensorView::make(static_cast<const void*>(buffer.constant.data()), buffer.dtype, shape));
     if (static_cast<uint64_t>(view.element_count() * dtype_size(buffer.dtype)) != buffer.constant.size()) {
       return diag::error(diag::Code::package_damaged, "package is damaged")
-          .reason(fmt::format("constant {} is {} and has {} bytes", buffer.name, view.describe(), buffer.constant.size()))
+          .reason(
+              fmt::format("constant {} is {} and has {} bytes", buffer.name, view.describe(), buffer.constant.size()))
           .help("build the package again");
     }
     bindings.tensors[i] = view;
@@ -105,7 +108,8 @@ Result<void> Execution::State::prepare() {
     } else if (const auto* allocate = std::get_if<package::Allocate>(&step)) {
       CODETTA_CHECK_OK(add_temporary(*allocate));
     } else if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) {
-      CODETTA_TRY(Launch made, Launch::make(*package, *launch, bindings, kernels[launch->kernel], symbols, options.pool->size()));
+      CODETTA_TRY(Launch made,
+                  Launch::make(*package, *launch, bindings, kernels[launch->kernel], symbols, options.pool->size()));
       engine_bytes = std::max(engine_bytes, static_cast<int64_t>(made.workspace_bytes));
       launches.push_back(std::move(made));
     }
@@ -177,7 +181,8 @@ Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
 }
 
 bool Execution::interpreted() const {
-  return std::any_of(state_->launches.begin(), state_->launches.end(), [](const Launch& launch) { return launch.interpreted(); });
+  return std::any_of(state_->launches.begin(), state_->launches.end(),
+                     [](const Launch& launch) { return launch.interpreted(); });
 }
 
 }  // namespace codetta::runtime

@@ -22,8 +22,8 @@ struct PackedB {
 };
 }  // namespace cpu
 
-// How one kernel of the package runs: compiled (module kept alive), interpreted (no module), or stored by the engine itself
-// (plain D = accum).
+// How one kernel of the package runs: compiled (module kept alive), interpreted (no module), or stored by the engine
+// itself (plain D = accum).
 struct KernelEntry {
   std::shared_ptr<const cpu::Module> module;
   codetta::cpu::EpilogueFunction function = nullptr;
@@ -38,9 +38,9 @@ struct Bindings {
 };
 
 struct ExecutionOptions {
-  ThreadPool* pool = nullptr;       // required
-  Allocator* allocator = nullptr;   // required
-  bool checked = true;              // overlap and guard checks
+  ThreadPool* pool = nullptr;      // required
+  Allocator* allocator = nullptr;  // required
+  bool checked = true;             // overlap and guard checks
 };
 
 // Belongs to one thread at a time. Bound pointers must stay valid while it is used.

@@ -44,7 +44,8 @@ Result<OperandPlan> plan_operand(const package::Operand& operand, const Symbols&
   return plan;
 }
 
-codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan, const TensorView& view) {
+codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan,
+                                      const TensorView& view) {
   codetta::cpu::Operand result{};
   int64_t offset = 0;
   for (const auto& [dim, count] : plan.offsets) offset += count * stride_from_end(view, dim);
@@ -57,53 +58,63 @@ codetta::cpu::Operand resolve_operand(const package::Operand& operand, const Ope
   return result;
 }
 
-// The bound view must be what the package declares; sizes align at the last dim, and a dim that either lacks counts as 1.
+// The bound view must be what the package declares; sizes align at the last dim, and a dim that either lacks counts
+// as 1.
 Result<void> check_view(const package::Buffer& buffer, const TensorView& view, const Symbols& symbols) {
   const auto misfit = [&](const std::string& reason) {
     return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
         .reason(reason)
         .help("bind a tensor of the declared dtype and shape, or find a kernel for this one");
   };
-  if (view.dtype() != buffer.dtype) return misfit(fmt::format("it is {}, the kernel takes {}", view.describe(), dtype_name(buffer.dtype)));
+  if (view.dtype() != buffer.dtype)
+    return misfit(fmt::format("it is {}, the kernel takes {}", view.describe(), dtype_name(buffer.dtype)));
   const int declared = static_cast<int>(buffer.shape.size());
   for (int i = 0; i < std::max(declared, view.rank()); ++i) {  // counted from the last
     int64_t wanted = 1;
     if (i < declared) {
-      CODETTA_TRY(wanted, value_of(buffer.shape[static_cast<size_t>(declared - 1 - i)], symbols, "a size of " + buffer.name));
+      CODETTA_TRY(wanted,
+                  value_of(buffer.shape[static_cast<size_t>(declared - 1 - i)], symbols, "a size of " + buffer.name));
     }
     const int64_t size = i < view.rank() ? view.size(view.rank() - 1 - i) : 1;
-    if (size != wanted) return misfit(fmt::format("it is {}; the kernel takes {} in dim {} from the last", view.describe(), wanted, i));
+    if (size != wanted)
+      return misfit(fmt::format("it is {}; the kernel takes {} in dim {} from the last", view.describe(), wanted, i));
   }
   if (view.data() == nullptr && !view.empty()) return misfit("its data is null");
   return {};
 }
 
 // A factor of the product: [batch or 1, rows, columns] before a transposition.
-Result<void> check_factor(const package::Buffer& buffer, const TensorView& view, bool transposed, int64_t batch, int64_t rows, int64_t cols) {
+Result<void> check_factor(const package::Buffer& buffer, const TensorView& view, bool transposed, int64_t batch,
+                          int64_t rows, int64_t cols) {
   if (view.rank() < 2) {
     return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
         .reason(fmt::format("it is {}; a factor has two or three dims", view.describe()))
         .help("bind a matrix");
   }
-  const int64_t have_rows = view.size(view.rank() - (transposed ? 1 : 2)), have_cols = view.size(view.rank() - (transposed ? 2 : 1));
+  const int64_t have_rows = view.size(view.rank() - (transposed ? 1 : 2)),
+                have_cols = view.size(view.rank() - (transposed ? 2 : 1));
   const int64_t have_batch = view.rank() > 2 ? view.size(view.rank() - 3) : 1;
   if (have_rows == rows && have_cols == cols && (have_batch == batch || have_batch == 1)) return {};
   return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
-      .reason(fmt::format("it is {}{}; the product takes [{}, {}] in a batch of {}", view.describe(), transposed ? " transposed" : "", rows, cols, batch))
+      .reason(fmt::format("it is {}{}; the product takes [{}, {}] in a batch of {}", view.describe(),
+                          transposed ? " transposed" : "", rows, cols, batch))
       .help("bind matrices whose sizes agree");
 }
 
-// Whether the epilogue does nothing but store the accumulators, unchanged, row by row: the engine writes the result itself.
+// Whether the epilogue does nothing but store the accumulators, unchanged, row by row: the engine writes the result
+// itself.
 bool only_stores(const package::EpilogueProgram& program) {
   if (program.split.ways != 1 || !program.reductions.empty() || program.phases.size() != 1) return false;
   const package::Phase& phase = program.phases[0];
-  if (phase.insts.size() != 1 || phase.insts[0].kind != package::Inst::Kind::Accumulator || phase.stores.size() != 1) return false;
+  if (phase.insts.size() != 1 || phase.insts[0].kind != package::Inst::Kind::Accumulator || phase.stores.size() != 1)
+    return false;
   const package::Operand& operand = program.operands[phase.stores[0].operand];
   if (!operand.unit_stride || operand.dtype != program.accumulator || !operand.offsets.empty()) return false;
   bool seen[3] = {};
   for (const package::IndexTerm& term : operand.terms) {
     const int dim = term.axis == Axis::Col ? 0 : term.axis == Axis::Row ? 1 : 2;
-    if (operand.access == Access::Indexed || term.dim != dim || !(term.scale == types::Dim::constant(1)) || seen[dim]) return false;
+    if (operand.access == Access::Indexed || term.dim != dim || !(term.scale == types::Dim::constant(1)) || seen[dim])
+      return false;
     seen[dim] = true;
   }
   return true;
@@ -130,7 +141,8 @@ cpu::Space space_of(const package::EpilogueProgram& program, size_t index) {
   std::optional<cpu::Space> space;
   for (const package::Store& store : phase.stores) {
     const package::Operand& operand = program.operands[store.operand];
-    const bool batched = std::any_of(operand.terms.begin(), operand.terms.end(), [](const auto& t) { return t.axis == Axis::Batch; });
+    const bool batched =
+        std::any_of(operand.terms.begin(), operand.terms.end(), [](const auto& t) { return t.axis == Axis::Batch; });
     cpu::Space wanted = cpu::Space::Tiles;
     if (operand.access == Access::Column) wanted = cpu::Space::Rows;
     if (operand.access == Access::Row) wanted = cpu::Space::Columns;
@@ -156,8 +168,8 @@ static_assert(static_cast<int>(cpu::ReductionAxis::All) == static_cast<int>(pack
 
 }  // namespace
 
-Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step, const Bindings& bindings,
-                            const KernelEntry& entry, const Symbols& symbols, int threads) {
+Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step,
+                            const Bindings& bindings, const KernelEntry& entry, const Symbols& symbols, int threads) {
   const package::Kernel& kernel = package.kernels[step.kernel];
   const package::EpilogueProgram& program = kernel.epilogue;
   Launch launch;
@@ -166,8 +178,8 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   launch.config_ = kernel.config;
   if (program.phases.size() > cpu::max_phases || program.reductions.size() > cpu::max_reductions) {
     return diag::error(diag::Code::guard_failed, fmt::format("the epilogue of {} is too large", kernel.name))
-        .reason(fmt::format("it has {} phases and {} reductions; {} and {} can run", program.phases.size(), program.reductions.size(),
-                            cpu::max_phases, cpu::max_reductions))
+        .reason(fmt::format("it has {} phases and {} reductions; {} and {} can run", program.phases.size(),
+                            program.reductions.size(), cpu::max_phases, cpu::max_reductions))
         .help("split the epilogue in several kernels");
   }
   cpu::GemmProblem& problem = launch.problem_;
@@ -178,18 +190,22 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   problem.split.ways = program.split.ways;
   CODETTA_TRY(problem.split.chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
   const int64_t root_cols = problem.n / problem.split.ways;
-  if (problem.split.ways > 1 && (problem.n % problem.split.ways != 0 || problem.split.chunk < 1 || root_cols % problem.split.chunk != 0)) {
+  if (problem.split.ways > 1 &&
+      (problem.n % problem.split.ways != 0 || problem.split.chunk < 1 || root_cols % problem.split.chunk != 0)) {
     return diag::error(diag::Code::guard_failed, fmt::format("{} columns cannot be split", problem.n))
         .reason(fmt::format("the kernel takes {} parts in chunks of {}", problem.split.ways, problem.split.chunk))
         .help("use a number of columns that is a multiple of both");
   }
-  const std::shared_ptr<const cpu::PackedB> packed = step.kernel < bindings.packed_b.size() ? bindings.packed_b[step.kernel] : nullptr;
+  const std::shared_ptr<const cpu::PackedB> packed =
+      step.kernel < bindings.packed_b.size() ? bindings.packed_b[step.kernel] : nullptr;
   CODETTA_CHECK_OK(check_view(package.buffers[step.a], bindings.tensors[step.a], symbols));
-  CODETTA_CHECK_OK(check_factor(package.buffers[step.a], bindings.tensors[step.a], step.a_transposed, problem.batch, problem.m, problem.k));
+  CODETTA_CHECK_OK(check_factor(package.buffers[step.a], bindings.tensors[step.a], step.a_transposed, problem.batch,
+                                problem.m, problem.k));
   launch.reads_b_ = packed == nullptr || bindings.tensors[step.b].data() != nullptr;
   if (launch.reads_b_) {
     CODETTA_CHECK_OK(check_view(package.buffers[step.b], bindings.tensors[step.b], symbols));
-    CODETTA_CHECK_OK(check_factor(package.buffers[step.b], bindings.tensors[step.b], step.b_transposed, problem.batch, problem.k, problem.n));
+    CODETTA_CHECK_OK(check_factor(package.buffers[step.b], bindings.tensors[step.b], step.b_transposed, problem.batch,
+                                  problem.k, problem.n));
   }
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const package::Buffer& buffer = package.buffers[step.arguments[i]];
@@ -222,11 +238,13 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   }
   launch.resolve(bindings);
   if (packed != nullptr) {
-    const package::CpuGemmConfig layout = cpu::fused_packing(launch.config_);  // families with the same panels share them
+    const package::CpuGemmConfig layout =
+        cpu::fused_packing(launch.config_);  // families with the same panels share them
     const package::CpuGemmConfig& reads = launch.config_.family == package::CpuFamily::Fused ? layout : launch.config_;
     if (!cpu::packed_matches(packed->bytes.data(), packed->bytes.byte_size(), reads, problem)) {
       return diag::error(diag::Code::guard_failed, "the packed weights do not fit this kernel and these sizes")
-          .reason(fmt::format("the kernel {} multiplies [{}, {}] by [{}, {}]", kernel.name, problem.m, problem.k, problem.k, problem.n))
+          .reason(fmt::format("the kernel {} multiplies [{}, {}] by [{}, {}]", kernel.name, problem.m, problem.k,
+                              problem.k, problem.n))
           .help("pack B with Kernel::pack of the same kernel, for the same K and N");
     }
     launch.packed_ = packed;
@@ -254,7 +272,9 @@ void Launch::resolve(const Bindings& bindings) {
     problem_.b_col = b.stride(b.rank() - (step_->b_transposed ? 2 : 1));
   }
 
-  const auto view_of = [&](uint32_t argument) -> const TensorView& { return bindings.tensors[step_->arguments[argument]]; };
+  const auto view_of = [&](uint32_t argument) -> const TensorView& {
+    return bindings.tensors[step_->arguments[argument]];
+  };
   if (plain_) {
     const TensorView& out = view_of(program_->operands[program_->phases[0].stores[0].operand].argument);
     store_ = {out.data(), stride_from_end(out, 2), stride_from_end(out, 1)};
@@ -266,7 +286,8 @@ void Launch::resolve(const Bindings& bindings) {
   }
   scalars_.clear();
   for (size_t i = 0; i < program_->arguments.size(); ++i) {
-    scalars_.push_back(program_->arguments[i].is_scalar ? bindings.scalars[step_->arguments[i]] : codetta::cpu::ScalarValue{});
+    scalars_.push_back(program_->arguments[i].is_scalar ? bindings.scalars[step_->arguments[i]]
+                                                        : codetta::cpu::ScalarValue{});
   }
   call_.operands = operands_.data();
   call_.scalars = scalars_.data();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a phase over a tile: blocks of columns outside, rows inside, so that what varies by columns is computed once a block.
+// Running a phase over a tile: blocks of columns outside, rows inside, so that what varies by columns is computed once
+// a block.
 #include "runtime/cpu/tape.hpp"
 
 #include <algorithm>
@@ -33,7 +34,11 @@ namespace abi = codetta::cpu;
 class TileRun {
  public:
   TileRun(const tape::ProgramCode& code, const abi::EpilogueArgs& args, const abi::Tile& tile, std::byte* scratch)
-      : code_(code), phase_(code.phases[static_cast<size_t>(tile.phase)]), args_(args), tile_(tile), scratch_(scratch) {}
+      : code_(code),
+        phase_(code.phases[static_cast<size_t>(tile.phase)]),
+        args_(args),
+        tile_(tile),
+        scratch_(scratch) {}
 
   void run() {
     for (const Code& code : phase_.tile) spread(code);
@@ -55,8 +60,10 @@ class TileRun {
  private:
   void row() {
     for (const Code& code : phase_.inner) {
-      if (code.varies == tape::by_row) spread(code);
-      else compute(code, n_);
+      if (code.varies == tape::by_row)
+        spread(code);
+      else
+        compute(code, n_);
     }
     if (c_ == 0) {
       for (const auto& store : phase_.row_stores) {
@@ -84,7 +91,8 @@ class TileRun {
     switch (code.kind) {
       case Inst::Kind::Op: {
         if (code.kernel != nullptr) {
-          const std::byte* const in[4] = {scratch_ + code.in[0], scratch_ + code.in[1], scratch_ + code.in[2], scratch_ + code.in[3]};
+          const std::byte* const in[4] = {scratch_ + code.in[0], scratch_ + code.in[1], scratch_ + code.in[2],
+                                          scratch_ + code.in[3]};
           code.kernel(out, in, lanes);
         } else if (code.via == code.type) {
           tape::convert_cast(scratch_ + code.in[0], code.from, out, code.type, lanes);
@@ -95,23 +103,36 @@ class TileRun {
         break;
       }
       case Inst::Kind::Accumulator: {
-        const int64_t first = r_ * tile_.acc_ld + c_ * tile_.acc_col_stride + static_cast<int64_t>(code.index) * tile_.acc_part_stride;
-        tape::gather(out, static_cast<const std::byte*>(tile_.acc) + first * code_.accumulator_size, code_.accumulator_size,
-                     tile_.acc_col_stride, nullptr, lanes);
+        const int64_t first =
+            r_ * tile_.acc_ld + c_ * tile_.acc_col_stride + static_cast<int64_t>(code.index) * tile_.acc_part_stride;
+        tape::gather(out, static_cast<const std::byte*>(tile_.acc) + first * code_.accumulator_size,
+                     code_.accumulator_size, tile_.acc_col_stride, nullptr, lanes);
         break;
       }
-      case Inst::Kind::Load: load(code, lanes); break;
-      case Inst::Kind::Scalar: scalar(code); break;
-      case Inst::Kind::Literal: std::memcpy(out, &code.bits, static_cast<size_t>(types::byte_size(code.type))); break;
-      case Inst::Kind::Result: result(code, lanes); break;
+      case Inst::Kind::Load:
+        load(code, lanes);
+        break;
+      case Inst::Kind::Scalar:
+        scalar(code);
+        break;
+      case Inst::Kind::Literal:
+        std::memcpy(out, &code.bits, static_cast<size_t>(types::byte_size(code.type)));
+        break;
+      case Inst::Kind::Result:
+        result(code, lanes);
+        break;
       case Inst::Kind::Extent:
         *at<int64_t>(code.at) = code.index == 0 ? args_.batches : code.index == 1 ? args_.rows : args_.cols;
         break;
-      case Inst::Kind::RowIndex: *at<int64_t>(code.at) = tile_.row + r_; break;
+      case Inst::Kind::RowIndex:
+        *at<int64_t>(code.at) = tile_.row + r_;
+        break;
       case Inst::Kind::ColIndex:
         for (int64_t i = 0; i < lanes; ++i) at<int64_t>(code.at)[i] = tile_.col + c_ + i;
         break;
-      case Inst::Kind::BatchIndex: *at<int64_t>(code.at) = tile_.batch; break;
+      case Inst::Kind::BatchIndex:
+        *at<int64_t>(code.at) = tile_.batch;
+        break;
     }
   }
 
@@ -172,7 +193,9 @@ class TileRun {
     }
     return static_cast<std::byte*>(o.data) + offset * code.size;
   }
-  const int64_t* offsets(const tape::OperandCode& code) const { return code.offsets == tape::nowhere ? nullptr : at<int64_t>(code.offsets); }
+  const int64_t* offsets(const tape::OperandCode& code) const {
+    return code.offsets == tape::nowhere ? nullptr : at<int64_t>(code.offsets);
+  }
 
   void load(const Code& inst, int64_t lanes) const {
     const tape::OperandCode& code = code_.operands[inst.index];
@@ -183,7 +206,8 @@ class TileRun {
     if (raw) tape::convert_cast(to, code.dtype, out, inst.type, lanes);
   }
 
-  // Whether this tile writes a store whose operand has fewer coordinates than the root space (Store in epilogue_program.hpp).
+  // Whether this tile writes a store whose operand has fewer coordinates than the root space (Store in
+  // epilogue_program.hpp).
   bool owns(uint32_t operand) const {
     const tape::OperandCode& code = code_.operands[operand];
     if (code.varies == tape::by_both) return true;
@@ -208,7 +232,8 @@ class TileRun {
       tape::convert_store(from, store.from, scratch_ + code_.raw, code.dtype, lanes, scratch_ + code_.rounded);
       from = scratch_ + code_.raw;
     }
-    tape::scatter(from, element(store.operand), code.size, args_.operands[store.operand].stride[2], offsets(code), lanes);
+    tape::scatter(from, element(store.operand), code.size, args_.operands[store.operand].stride[2], offsets(code),
+                  lanes);
   }
 
   void reduce(const tape::ReduceCode& code) const {
@@ -228,7 +253,8 @@ class TileRun {
         first = c_ == 0 && r_ == 0;
         break;
     }
-    code.fold(static_cast<std::byte*>(args_.partials[code.reduction]) + index * code.bytes, scratch_ + code.at, n_, first);
+    code.fold(static_cast<std::byte*>(args_.partials[code.reduction]) + index * code.bytes, scratch_ + code.at, n_,
+              first);
   }
 
   const tape::ProgramCode& code_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interpreting an EpilogueProgram over the engine's tiles, for machines without a compiler. Same results as the emitted code
-// within the stated ulp of the elementary functions.
+// Interpreting an EpilogueProgram over the engine's tiles, for machines without a compiler. Same results as the emitted
+// code within the stated ulp of the elementary functions.
 #pragma once
 
 #include <memory>

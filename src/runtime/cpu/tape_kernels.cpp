@@ -23,28 +23,34 @@ void map1(std::byte* dst, const std::byte* const* s, int64_t lanes) {
 template <class T, auto f>
 void map2(std::byte* dst, const std::byte* const* s, int64_t lanes) {
   T* __restrict out = reinterpret_cast<T*>(dst);
-  const T *__restrict x = source<T>(s, 0), *__restrict y = source<T>(s, 1);
+  const T* __restrict x = source<T>(s, 0), * __restrict y = source<T>(s, 1);
   for (int64_t i = 0; i < lanes; ++i) out[i] = f(x[i], y[i]);
 }
 template <class T, auto f>
 void map3(std::byte* dst, const std::byte* const* s, int64_t lanes) {
   T* __restrict out = reinterpret_cast<T*>(dst);
-  const T *__restrict x = source<T>(s, 0), *__restrict y = source<T>(s, 1), *__restrict z = source<T>(s, 2);
+  const T* __restrict x = source<T>(s, 0), * __restrict y = source<T>(s, 1), * __restrict z = source<T>(s, 2);
   for (int64_t i = 0; i < lanes; ++i) out[i] = f(x[i], y[i], z[i]);
 }
 
 template <class T, Op op>
 void compare(std::byte* dst, const std::byte* const* s, int64_t lanes) {
   uint8_t* __restrict out = reinterpret_cast<uint8_t*>(dst);
-  const T *__restrict x = source<T>(s, 0), *__restrict y = source<T>(s, 1);
+  const T* __restrict x = source<T>(s, 0), * __restrict y = source<T>(s, 1);
   for (int64_t i = 0; i < lanes; ++i) {
     bool r;
-    if constexpr (op == Op::eq) r = x[i] == y[i];
-    else if constexpr (op == Op::ne) r = x[i] != y[i];
-    else if constexpr (op == Op::lt) r = x[i] < y[i];
-    else if constexpr (op == Op::le) r = x[i] <= y[i];
-    else if constexpr (op == Op::gt) r = x[i] > y[i];
-    else r = x[i] >= y[i];
+    if constexpr (op == Op::eq)
+      r = x[i] == y[i];
+    else if constexpr (op == Op::ne)
+      r = x[i] != y[i];
+    else if constexpr (op == Op::lt)
+      r = x[i] < y[i];
+    else if constexpr (op == Op::le)
+      r = x[i] <= y[i];
+    else if constexpr (op == Op::gt)
+      r = x[i] > y[i];
+    else
+      r = x[i] >= y[i];
     out[i] = r ? 1 : 0;
   }
 }
@@ -52,7 +58,7 @@ template <class T>
 void choose(std::byte* dst, const std::byte* const* s, int64_t lanes) {
   T* __restrict out = reinterpret_cast<T*>(dst);
   const uint8_t* __restrict c = source<uint8_t>(s, 0);
-  const T *__restrict x = source<T>(s, 1), *__restrict y = source<T>(s, 2);
+  const T* __restrict x = source<T>(s, 1), * __restrict y = source<T>(s, 2);
   for (int64_t i = 0; i < lanes; ++i) out[i] = c[i] != 0 ? x[i] : y[i];
 }
 template <class T>
@@ -67,14 +73,22 @@ void drop(std::byte* dst, const std::byte* const* s, int64_t lanes) {
 template <class T>
 Kernel any_kernel(Op op) {
   switch (op) {
-    case Op::eq: return compare<T, Op::eq>;
-    case Op::ne: return compare<T, Op::ne>;
-    case Op::lt: return compare<T, Op::lt>;
-    case Op::le: return compare<T, Op::le>;
-    case Op::gt: return compare<T, Op::gt>;
-    case Op::ge: return compare<T, Op::ge>;
-    case Op::where: return choose<T>;
-    default: return nullptr;
+    case Op::eq:
+      return compare<T, Op::eq>;
+    case Op::ne:
+      return compare<T, Op::ne>;
+    case Op::lt:
+      return compare<T, Op::lt>;
+    case Op::le:
+      return compare<T, Op::le>;
+    case Op::gt:
+      return compare<T, Op::gt>;
+    case Op::ge:
+      return compare<T, Op::ge>;
+    case Op::where:
+      return choose<T>;
+    default:
+      return nullptr;
   }
 }
 
@@ -84,18 +98,24 @@ Kernel bool_kernel(Op op) {
   constexpr auto one = [](uint8_t x, uint8_t y) { return static_cast<uint8_t>(x ^ y); };
   constexpr auto inverse = [](uint8_t x) { return static_cast<uint8_t>(x ^ 1); };
   switch (op) {
-    case Op::logical_and: return map2<uint8_t, both>;
-    case Op::logical_or: return map2<uint8_t, either>;
-    case Op::logical_xor: return map2<uint8_t, one>;
-    case Op::logical_not: return map1<uint8_t, inverse>;
-    default: return any_kernel<uint8_t>(op);
+    case Op::logical_and:
+      return map2<uint8_t, both>;
+    case Op::logical_or:
+      return map2<uint8_t, either>;
+    case Op::logical_xor:
+      return map2<uint8_t, one>;
+    case Op::logical_not:
+      return map1<uint8_t, inverse>;
+    default:
+      return any_kernel<uint8_t>(op);
   }
 }
 
 template <class T>
 Kernel number_kernel(Op op) {
 #define CODETTA_KERNEL(arity, name) \
-  case Op::name: return map##arity<T, name<T>>;
+  case Op::name:                    \
+    return map##arity<T, name<T>>;
   switch (op) {
     CODETTA_KERNEL(2, add)
     CODETTA_KERNEL(2, sub)
@@ -116,7 +136,8 @@ Kernel number_kernel(Op op) {
     CODETTA_KERNEL(1, trunc)
     CODETTA_KERNEL(1, relu)
     CODETTA_KERNEL(1, drelu)
-    default: return any_kernel<T>(op);
+    default:
+      return any_kernel<T>(op);
   }
 }
 
@@ -152,8 +173,10 @@ Kernel real_kernel(Op op) {
     CODETTA_KERNEL(1, dsilu)
     CODETTA_KERNEL(1, dgelu_erf)
     CODETTA_KERNEL(1, dgelu_tanh)
-    case Op::dropout: return drop<T>;
-    default: return number_kernel<T>(op);
+    case Op::dropout:
+      return drop<T>;
+    default:
+      return number_kernel<T>(op);
   }
 }
 #undef CODETTA_KERNEL
@@ -162,18 +185,30 @@ Kernel real_kernel(Op op) {
 
 Kernel op_kernel(Op op, DType dtype) {
   switch (dtype) {
-    case DType::boolean: return bool_kernel(op);
-    case DType::i8: return number_kernel<int8_t>(op);
-    case DType::i16: return number_kernel<int16_t>(op);
-    case DType::i32: return number_kernel<int32_t>(op);
-    case DType::i64: return number_kernel<int64_t>(op);
-    case DType::u8: return number_kernel<uint8_t>(op);
-    case DType::u16: return number_kernel<uint16_t>(op);
-    case DType::u32: return number_kernel<uint32_t>(op);
-    case DType::u64: return number_kernel<uint64_t>(op);
-    case DType::f32: return real_kernel<float>(op);
-    case DType::f64: return real_kernel<double>(op);
-    default: return nullptr;
+    case DType::boolean:
+      return bool_kernel(op);
+    case DType::i8:
+      return number_kernel<int8_t>(op);
+    case DType::i16:
+      return number_kernel<int16_t>(op);
+    case DType::i32:
+      return number_kernel<int32_t>(op);
+    case DType::i64:
+      return number_kernel<int64_t>(op);
+    case DType::u8:
+      return number_kernel<uint8_t>(op);
+    case DType::u16:
+      return number_kernel<uint16_t>(op);
+    case DType::u32:
+      return number_kernel<uint32_t>(op);
+    case DType::u64:
+      return number_kernel<uint64_t>(op);
+    case DType::f32:
+      return real_kernel<float>(op);
+    case DType::f64:
+      return real_kernel<double>(op);
+    default:
+      return nullptr;
   }
 }
 

@@ -24,8 +24,10 @@ Fold fold_across(package::ReduceKind kind, DType dtype);
 Fold fold_lanes(package::ReduceKind kind, DType dtype);
 
 // Element `i` from or to `memory` + (offsets != null ? offsets[i] : i * stride) elements of `size` bytes.
-void gather(std::byte* dst, const std::byte* memory, int64_t size, int64_t stride, const int64_t* offsets, int64_t lanes);
-void scatter(const std::byte* src, std::byte* memory, int64_t size, int64_t stride, const int64_t* offsets, int64_t lanes);
+void gather(std::byte* dst, const std::byte* memory, int64_t size, int64_t stride, const int64_t* offsets,
+            int64_t lanes);
+void scatter(const std::byte* src, std::byte* memory, int64_t size, int64_t stride, const int64_t* offsets,
+             int64_t lanes);
 // All lanes = lane 0.
 void splat(std::byte* values, int64_t size, int64_t lanes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of every element-wise op at one element (docs/semantics.md), for the tape interpreter. Elementary functions of
-// float go through double and are rounded once; sums and products are rounded in their own type.
+// The meaning of every element-wise op at one element (docs/semantics.md), for the tape interpreter. Elementary
+// functions of float go through double and are rounded once; sums and products are rounded in their own type.
 #pragma once
 
 #include <cmath>
@@ -32,23 +32,31 @@ uint64_t bits_of(T x) {
 
 template <class T>
 T add(T x, T y) {
-  if constexpr (Real<T>) return x + y;
-  else return wrap<T>(bits_of(x) + bits_of(y));
+  if constexpr (Real<T>)
+    return x + y;
+  else
+    return wrap<T>(bits_of(x) + bits_of(y));
 }
 template <class T>
 T sub(T x, T y) {
-  if constexpr (Real<T>) return x - y;
-  else return wrap<T>(bits_of(x) - bits_of(y));
+  if constexpr (Real<T>)
+    return x - y;
+  else
+    return wrap<T>(bits_of(x) - bits_of(y));
 }
 template <class T>
 T mul(T x, T y) {
-  if constexpr (Real<T>) return x * y;
-  else return wrap<T>(bits_of(x) * bits_of(y));
+  if constexpr (Real<T>)
+    return x * y;
+  else
+    return wrap<T>(bits_of(x) * bits_of(y));
 }
 template <class T>
 T neg(T x) {
-  if constexpr (Real<T>) return -x;
-  else return wrap<T>(0 - bits_of(x));
+  if constexpr (Real<T>)
+    return -x;
+  else
+    return wrap<T>(0 - bits_of(x));
 }
 template <class T>
 T multiply_add(T x, T y, T z) {
@@ -62,14 +70,18 @@ T div(T x, T y) {
 template <class T>
 T minimum(T x, T y) {
   const T m = x < y ? x : y;  // y when unordered
-  if constexpr (Real<T>) return x != x ? x : m;
-  else return m;
+  if constexpr (Real<T>)
+    return x != x ? x : m;
+  else
+    return m;
 }
 template <class T>
 T maximum(T x, T y) {
   const T m = x > y ? x : y;
-  if constexpr (Real<T>) return x != x ? x : m;
-  else return m;
+  if constexpr (Real<T>)
+    return x != x ? x : m;
+  else
+    return m;
 }
 template <class T>
 T clamp(T x, T low, T high) {
@@ -78,8 +90,10 @@ T clamp(T x, T low, T high) {
 template <class T>
 T relu(T x) {
   const T m = x < T{0} ? T{0} : x;
-  if constexpr (Real<T>) return m + T{0};  // -0 becomes +0
-  else return m;
+  if constexpr (Real<T>)
+    return m + T{0};  // -0 becomes +0
+  else
+    return m;
 }
 template <class T>
 T drelu(T x) {
@@ -87,9 +101,12 @@ T drelu(T x) {
 }
 template <class T>
 T abs(T x) {
-  if constexpr (Real<T>) return std::fabs(x);
-  else if constexpr (std::is_unsigned_v<T>) return x;
-  else return x < 0 ? neg(x) : x;
+  if constexpr (Real<T>)
+    return std::fabs(x);
+  else if constexpr (std::is_unsigned_v<T>)
+    return x;
+  else
+    return x < 0 ? neg(x) : x;
 }
 template <class T>
 T sign(T x) {
@@ -104,29 +121,33 @@ T sign(T x) {
 
 template <class T>
 T floor(T x) {
-  if constexpr (Real<T>) return std::floor(x);
-  else return x;
+  if constexpr (Real<T>)
+    return std::floor(x);
+  else
+    return x;
 }
 template <class T>
 T ceil(T x) {
-  if constexpr (Real<T>) return std::ceil(x);
-  else return x;
+  if constexpr (Real<T>)
+    return std::ceil(x);
+  else
+    return x;
 }
 template <class T>
 T trunc(T x) {
-  if constexpr (Real<T>) return std::trunc(x);
-  else return x;
+  if constexpr (Real<T>)
+    return std::trunc(x);
+  else
+    return x;
 }
-// To nearest, ties to even, whatever the FPU's rounding mode.
+// To nearest, ties to even: adding 2^23 (f32) or 2^52 pushes the fraction out.
 template <class T>
 T round(T x) {
   if constexpr (Real<T>) {
     constexpr T whole_from = T{1} / std::numeric_limits<T>::epsilon();
     const T a = std::fabs(x);
-    if (!(a < whole_from)) return x;
-    const T down = std::floor(a), rest = a - down;  // exact
-    const bool up = rest > T{0.5} || (rest == T{0.5} && std::floor(down * T{0.5}) * T{2} != down);
-    return std::copysign(up ? down + T{1} : down, x);
+    const T nearest = (a + whole_from) - whole_from;
+    return a < whole_from ? std::copysign(nearest, x) : x;  // NaN stays
   } else {
     return x;
   }
@@ -174,7 +195,9 @@ T pow(T x, T y) {
 
 // ---- real functions of double ----
 inline double sigmoid_of(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-inline double normal_cdf(double x) { return 0.5 * std::erfc(-x * 0.70710678118654752440); }  // no cancellation in the tail
+inline double normal_cdf(double x) {
+  return 0.5 * std::erfc(-x * 0.70710678118654752440);
+}  // no cancellation in the tail
 inline constexpr double sqrt_2_over_pi = 0.79788456080286535588, inv_sqrt_2_pi = 0.39894228040143267794;
 inline constexpr double gelu_cubic = 0.044715;  // Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016
 // s (1 - s) of s = sigmoid(x), without the difference of near values.
@@ -190,11 +213,11 @@ inline double dgelu_tanh_of(double x) {
   return s + x * slope * 2.0 * sqrt_2_over_pi * (1.0 + 3.0 * gelu_cubic * x * x);
 }
 
-#define CODETTA_REAL1(name, expression)               \
-  template <Real T>                                   \
-  T name(T argument) {                                \
-    const double x = static_cast<double>(argument);   \
-    return static_cast<T>(expression);                \
+#define CODETTA_REAL1(name, expression)             \
+  template <Real T>                                 \
+  T name(T argument) {                              \
+    const double x = static_cast<double>(argument); \
+    return static_cast<T>(expression);              \
   }
 CODETTA_REAL1(exp, std::exp(x))
 CODETTA_REAL1(exp2, std::exp2(x))
@@ -251,8 +274,8 @@ T hardswish(T x) {
   return x * clamp(x + T{3}, T{0}, T{6}) / T{6};
 }
 
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), output word 0 for the
-// counter (low, high, 0, 0) of `index` and the key (low, high) of `seed`.
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), output word 0 for
+// the counter (low, high, 0, 0) of `index` and the key (low, high) of `seed`.
 inline uint32_t philox_word(uint64_t seed, uint64_t index) {
   uint32_t c0 = static_cast<uint32_t>(index), c1 = static_cast<uint32_t>(index >> 32), c2 = 0, c3 = 0;
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
@@ -270,7 +293,8 @@ inline uint32_t philox_word(uint64_t seed, uint64_t index) {
 template <Real T>
 T dropout(T x, T p, int64_t seed, int64_t index) {
   const float drop = static_cast<float>(p);
-  const float u = static_cast<float>(philox_word(static_cast<uint64_t>(seed), static_cast<uint64_t>(index)) >> 8) * 0x1p-24f;
+  const float u =
+      static_cast<float>(philox_word(static_cast<uint64_t>(seed), static_cast<uint64_t>(index)) >> 8) * 0x1p-24f;
   return u >= drop ? x / static_cast<T>(1.0f - drop) : T{0};
 }
 

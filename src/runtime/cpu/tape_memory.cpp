@@ -64,6 +64,23 @@ void narrow_bf16(const std::byte* src, std::byte* dst, int64_t lanes) {
   }
 }
 
+// Truncates and saturates; NaN is 0. `most` is the largest float that an integer To holds.
+template <class To>
+void saturate(const std::byte* src, std::byte* dst, int64_t lanes) {
+  const float* __restrict in = reinterpret_cast<const float*>(src);
+  To* __restrict out = reinterpret_cast<To*>(dst);
+  constexpr float least = static_cast<float>(std::numeric_limits<To>::lowest());
+  constexpr float most = sizeof(To) < 4 ? static_cast<float>(std::numeric_limits<To>::max()) : 2147483520.0f;
+  for (int64_t i = 0; i < lanes; ++i) {
+    const float x = in[i];
+    float inside = x < least ? least : x;
+    inside = inside > most ? most : inside;
+    inside = x != x ? 0.0f : inside;
+    const auto whole = static_cast<int32_t>(inside);
+    out[i] = sizeof(To) == 4 && x > most ? std::numeric_limits<To>::max() : static_cast<To>(whole);
+  }
+}
+
 template <class T>
 void round_lanes(const std::byte* src, std::byte* dst, int64_t lanes) {
   const T* __restrict in = reinterpret_cast<const T*>(src);
@@ -81,9 +98,12 @@ T identity(package::ReduceKind kind) {
 }
 template <class T, package::ReduceKind kind>
 T combine(T x, T y) {
-  if constexpr (kind == package::ReduceKind::Sum) return add(x, y);
-  else if constexpr (kind == package::ReduceKind::Max) return maximum(x, y);
-  else return minimum(x, y);
+  if constexpr (kind == package::ReduceKind::Sum)
+    return add(x, y);
+  else if constexpr (kind == package::ReduceKind::Max)
+    return maximum(x, y);
+  else
+    return minimum(x, y);
 }
 
 template <class T, package::ReduceKind kind>
@@ -115,7 +135,8 @@ void by_lane(std::byte* partials, const std::byte* values, int64_t lanes, bool f
   }
 }
 
-// (max, sum of exp(x - max)). A NaN anywhere makes both NaN. Equal values count 1, so that infinities need no difference.
+// (max, sum of exp(x - max)). A NaN anywhere makes both NaN. Equal values count 1, so that infinities need no
+// difference.
 template <class T>
 struct Pair {
   T top = -std::numeric_limits<T>::infinity();
@@ -165,9 +186,12 @@ template <class T>
 Fold fold_of(package::ReduceKind kind, bool lanes) {
   using package::ReduceKind;
   switch (kind) {
-    case ReduceKind::Sum: return lanes ? by_lane<T, ReduceKind::Sum> : across<T, ReduceKind::Sum>;
-    case ReduceKind::Max: return lanes ? by_lane<T, ReduceKind::Max> : across<T, ReduceKind::Max>;
-    case ReduceKind::Min: return lanes ? by_lane<T, ReduceKind::Min> : across<T, ReduceKind::Min>;
+    case ReduceKind::Sum:
+      return lanes ? by_lane<T, ReduceKind::Sum> : across<T, ReduceKind::Sum>;
+    case ReduceKind::Max:
+      return lanes ? by_lane<T, ReduceKind::Max> : across<T, ReduceKind::Max>;
+    case ReduceKind::Min:
+      return lanes ? by_lane<T, ReduceKind::Min> : across<T, ReduceKind::Min>;
     case ReduceKind::LogSumExp:
       if constexpr (Real<T>) return lanes ? pair_by_lane<T> : pair_across<T>;
       break;
@@ -177,17 +201,28 @@ Fold fold_of(package::ReduceKind kind, bool lanes) {
 
 Fold fold_of(package::ReduceKind kind, DType dtype, bool lanes) {
   switch (dtype) {
-    case DType::i8: return fold_of<int8_t>(kind, lanes);
-    case DType::i16: return fold_of<int16_t>(kind, lanes);
-    case DType::i32: return fold_of<int32_t>(kind, lanes);
-    case DType::i64: return fold_of<int64_t>(kind, lanes);
-    case DType::u8: return fold_of<uint8_t>(kind, lanes);
-    case DType::u16: return fold_of<uint16_t>(kind, lanes);
-    case DType::u32: return fold_of<uint32_t>(kind, lanes);
-    case DType::u64: return fold_of<uint64_t>(kind, lanes);
-    case DType::f32: return fold_of<float>(kind, lanes);
-    case DType::f64: return fold_of<double>(kind, lanes);
-    default: return nullptr;
+    case DType::i8:
+      return fold_of<int8_t>(kind, lanes);
+    case DType::i16:
+      return fold_of<int16_t>(kind, lanes);
+    case DType::i32:
+      return fold_of<int32_t>(kind, lanes);
+    case DType::i64:
+      return fold_of<int64_t>(kind, lanes);
+    case DType::u8:
+      return fold_of<uint8_t>(kind, lanes);
+    case DType::u16:
+      return fold_of<uint16_t>(kind, lanes);
+    case DType::u32:
+      return fold_of<uint32_t>(kind, lanes);
+    case DType::u64:
+      return fold_of<uint64_t>(kind, lanes);
+    case DType::f32:
+      return fold_of<float>(kind, lanes);
+    case DType::f64:
+      return fold_of<double>(kind, lanes);
+    default:
+      return nullptr;
   }
 }
 
@@ -196,30 +231,47 @@ Fold fold_of(package::ReduceKind kind, DType dtype, bool lanes) {
 Fold fold_across(package::ReduceKind kind, DType dtype) { return fold_of(kind, dtype, false); }
 Fold fold_lanes(package::ReduceKind kind, DType dtype) { return fold_of(kind, dtype, true); }
 
-void gather(std::byte* dst, const std::byte* memory, int64_t size, int64_t stride, const int64_t* offsets, int64_t lanes) {
+void gather(std::byte* dst, const std::byte* memory, int64_t size, int64_t stride, const int64_t* offsets,
+            int64_t lanes) {
   switch (size) {
-    case 1: return gather_as<uint8_t>(dst, memory, stride, offsets, lanes);
-    case 2: return gather_as<uint16_t>(dst, memory, stride, offsets, lanes);
-    case 4: return gather_as<uint32_t>(dst, memory, stride, offsets, lanes);
-    default: return gather_as<uint64_t>(dst, memory, stride, offsets, lanes);
+    case 1:
+      return gather_as<uint8_t>(dst, memory, stride, offsets, lanes);
+    case 2:
+      return gather_as<uint16_t>(dst, memory, stride, offsets, lanes);
+    case 4:
+      return gather_as<uint32_t>(dst, memory, stride, offsets, lanes);
+    default:
+      return gather_as<uint64_t>(dst, memory, stride, offsets, lanes);
   }
 }
 
-void scatter(const std::byte* src, std::byte* memory, int64_t size, int64_t stride, const int64_t* offsets, int64_t lanes) {
+void scatter(const std::byte* src, std::byte* memory, int64_t size, int64_t stride, const int64_t* offsets,
+             int64_t lanes) {
   switch (size) {
-    case 1: return scatter_as<uint8_t>(src, memory, stride, offsets, lanes);
-    case 2: return scatter_as<uint16_t>(src, memory, stride, offsets, lanes);
-    case 4: return scatter_as<uint32_t>(src, memory, stride, offsets, lanes);
-    default: return scatter_as<uint64_t>(src, memory, stride, offsets, lanes);
+    case 1:
+      return scatter_as<uint8_t>(src, memory, stride, offsets, lanes);
+    case 2:
+      return scatter_as<uint16_t>(src, memory, stride, offsets, lanes);
+    case 4:
+      return scatter_as<uint32_t>(src, memory, stride, offsets, lanes);
+    default:
+      return scatter_as<uint64_t>(src, memory, stride, offsets, lanes);
   }
 }
 
 void splat(std::byte* values, int64_t size, int64_t lanes) {
   switch (size) {
-    case 1: std::fill_n(reinterpret_cast<uint8_t*>(values), lanes, *reinterpret_cast<uint8_t*>(values)); break;
-    case 2: std::fill_n(reinterpret_cast<uint16_t*>(values), lanes, *reinterpret_cast<uint16_t*>(values)); break;
-    case 4: std::fill_n(reinterpret_cast<uint32_t*>(values), lanes, *reinterpret_cast<uint32_t*>(values)); break;
-    default: std::fill_n(reinterpret_cast<uint64_t*>(values), lanes, *reinterpret_cast<uint64_t*>(values));
+    case 1:
+      std::fill_n(reinterpret_cast<uint8_t*>(values), lanes, *reinterpret_cast<uint8_t*>(values));
+      break;
+    case 2:
+      std::fill_n(reinterpret_cast<uint16_t*>(values), lanes, *reinterpret_cast<uint16_t*>(values));
+      break;
+    case 4:
+      std::fill_n(reinterpret_cast<uint32_t*>(values), lanes, *reinterpret_cast<uint32_t*>(values));
+      break;
+    default:
+      std::fill_n(reinterpret_cast<uint64_t*>(values), lanes, *reinterpret_cast<uint64_t*>(values));
   }
 }
 
@@ -233,13 +285,20 @@ void convert_cast(const std::byte* src, DType from, std::byte* dst, DType to, in
   if (from == DType::i32 && to == DType::f64) return plain_convert<int32_t, double>(src, dst, lanes);
   if (from == DType::i8 && to == DType::f32) return plain_convert<int8_t, float>(src, dst, lanes);
   if (from == DType::u8 && to == DType::f32) return plain_convert<uint8_t, float>(src, dst, lanes);
+  if (from == DType::f32 && to == DType::i8) return saturate<int8_t>(src, dst, lanes);
+  if (from == DType::f32 && to == DType::u8) return saturate<uint8_t>(src, dst, lanes);
+  if (from == DType::f32 && to == DType::i16) return saturate<int16_t>(src, dst, lanes);
+  if (from == DType::f32 && to == DType::u16) return saturate<uint16_t>(src, dst, lanes);
+  if (from == DType::f32 && to == DType::i32) return saturate<int32_t>(src, dst, lanes);
   types::convert(src, from, dst, to, lanes);
 }
 
 void convert_store(const std::byte* src, DType from, std::byte* dst, DType to, int64_t lanes, std::byte* scratch) {
   if (types::is_float(from) && types::is_integer(to)) {
-    if (from == DType::f32) round_lanes<float>(src, scratch, lanes);
-    else round_lanes<double>(src, scratch, lanes);
+    if (from == DType::f32)
+      round_lanes<float>(src, scratch, lanes);
+    else
+      round_lanes<double>(src, scratch, lanes);
     src = scratch;
   }
   convert_cast(src, from, dst, to, lanes);

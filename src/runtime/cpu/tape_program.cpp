@@ -34,16 +34,22 @@ OperandCode operand_code(const package::Operand& operand) {
 
 Varies varies_of(const ProgramCode& program, const Inst& inst, const std::vector<Varies>& earlier) {
   switch (inst.kind) {
-    case Inst::Kind::Accumulator: return by_both;
-    case Inst::Kind::Load: return program.operands[inst.index].varies;
+    case Inst::Kind::Accumulator:
+      return by_both;
+    case Inst::Kind::Load:
+      return program.operands[inst.index].varies;
     case Inst::Kind::Result: {
       const package::ReduceAxis axis = program.result_axis[inst.index];
       return axis == package::ReduceAxis::Row ? by_row : axis == package::ReduceAxis::Column ? by_column : nothing;
     }
-    case Inst::Kind::RowIndex: return by_row;
-    case Inst::Kind::ColIndex: return by_column;
-    case Inst::Kind::Op: break;
-    default: return nothing;
+    case Inst::Kind::RowIndex:
+      return by_row;
+    case Inst::Kind::ColIndex:
+      return by_column;
+    case Inst::Kind::Op:
+      break;
+    default:
+      return nothing;
   }
   Varies v = nothing;
   for (int i = 0; i < inst.arity; ++i) v = v | earlier[inst.in[i]];
@@ -167,10 +173,18 @@ class PhaseBuilder {
     for (const package::Store& store : phase_.stores) {
       const StoreCode code{store.operand, phase_.insts[store.value].type, place_[store.value]};
       switch (varies_[store.value] | program_.operands[store.operand].varies) {
-        case nothing: code_.tile_stores.push_back(code); break;
-        case by_column: code_.column_stores.push_back(code); break;
-        case by_row: code_.row_stores.push_back(code); break;
-        case by_both: code_.full_stores.push_back(code); break;
+        case nothing:
+          code_.tile_stores.push_back(code);
+          break;
+        case by_column:
+          code_.column_stores.push_back(code);
+          break;
+        case by_row:
+          code_.row_stores.push_back(code);
+          break;
+        case by_both:
+          code_.full_stores.push_back(code);
+          break;
       }
       note_indexed(store.operand);
     }
@@ -183,7 +197,8 @@ class PhaseBuilder {
   void note_indexed(uint32_t operand) {
     const OperandCode& code = program_.operands[operand];
     if (code.access != Access::Indexed || !code.has_column_terms) return;
-    if (std::find(code_.indexed.begin(), code_.indexed.end(), operand) == code_.indexed.end()) code_.indexed.push_back(operand);
+    if (std::find(code_.indexed.begin(), code_.indexed.end(), operand) == code_.indexed.end())
+      code_.indexed.push_back(operand);
   }
 
   void add_reductions() {
@@ -192,8 +207,8 @@ class PhaseBuilder {
       if (r.phase != index_) continue;
       const int64_t width = r.kind == package::ReduceKind::LogSumExp ? 2 : 1;
       const bool lanes = r.axis == package::ReduceAxis::Column;
-      code_.reductions.push_back({i, r.axis, width * types::byte_size(r.type), lanes ? fold_lanes(r.kind, r.type) : fold_across(r.kind, r.type),
-                                  place_[r.value]});
+      code_.reductions.push_back({i, r.axis, width * types::byte_size(r.type),
+                                  lanes ? fold_lanes(r.kind, r.type) : fold_across(r.kind, r.type), place_[r.value]});
     }
   }
 
@@ -229,7 +244,8 @@ ProgramCode::ProgramCode(const EpilogueProgram& program) {
     phases.push_back(PhaseBuilder(program, *this, p, places).build());
   }
 
-  // As many lanes as the stack has room for. A program that keeps thousands of values at once gets its scratch elsewhere.
+  // As many lanes as the stack has room for. A program that keeps thousands of values at once gets its scratch
+  // elsewhere.
   const int64_t per_lane = places.bytes_per_lane() + fixed.bytes_per_lane();
   while (lanes > 8 && lanes * per_lane > stack_bytes) lanes /= 2;
   scratch_bytes = lanes * per_lane;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An EpilogueProgram prepared for interpretation: every phase cut in nests (once per tile, per block of columns, per row, per
-// block of a row), values placed in scratch. A value lives in its own array of `lanes` elements.
+// An EpilogueProgram prepared for interpretation: every phase cut in nests (once per tile, per block of columns, per
+// row, per block of a row), values placed in scratch. A value lives in its own array of `lanes` elements.
 #pragma once
 
 #include <cstdint>

@@ -20,14 +20,19 @@ struct DTypeCode {
   DType dtype;
   uint8_t code, bits;
 };
-constexpr DTypeCode codes[] = {
-    {DType::boolean, dl_bool, 8}, {DType::i8, dl_int, 8},    {DType::i16, dl_int, 16},   {DType::i32, dl_int, 32},
-    {DType::i64, dl_int, 64},     {DType::u8, dl_uint, 8},   {DType::u16, dl_uint, 16},  {DType::u32, dl_uint, 32},
-    {DType::u64, dl_uint, 64},    {DType::f16, dl_float, 16}, {DType::f32, dl_float, 32}, {DType::f64, dl_float, 64},
-    {DType::bf16, dl_bfloat, 16}, {DType::f8e4m3, dl_float8_e4m3fn, 8}, {DType::f8e5m2, dl_float8_e5m2, 8}};
+constexpr DTypeCode codes[] = {{DType::boolean, dl_bool, 8},      {DType::i8, dl_int, 8},
+                               {DType::i16, dl_int, 16},          {DType::i32, dl_int, 32},
+                               {DType::i64, dl_int, 64},          {DType::u8, dl_uint, 8},
+                               {DType::u16, dl_uint, 16},         {DType::u32, dl_uint, 32},
+                               {DType::u64, dl_uint, 64},         {DType::f16, dl_float, 16},
+                               {DType::f32, dl_float, 32},        {DType::f64, dl_float, 64},
+                               {DType::bf16, dl_bfloat, 16},      {DType::f8e4m3, dl_float8_e4m3fn, 8},
+                               {DType::f8e5m2, dl_float8_e5m2, 8}};
 
 diag::ErrorBuilder unusable(const std::string& reason, std::string help) {
-  return diag::error(diag::Code::dlpack_unusable, "the DLPack tensor cannot be used").reason(reason).help(std::move(help));
+  return diag::error(diag::Code::dlpack_unusable, "the DLPack tensor cannot be used")
+      .reason(reason)
+      .help(std::move(help));
 }
 
 Result<TensorView> view_of(const DLTensor& tensor) {
@@ -35,22 +40,28 @@ Result<TensorView> view_of(const DLTensor& tensor) {
   if (device != dl_cpu && device != dl_cuda_host && device != dl_rocm_host) {
     return unusable(fmt::format("it lies on a device of type {}", device), "copy it to the CPU first");
   }
-  if (tensor.dtype.lanes != 1) return unusable(fmt::format("its elements are vectors of {} lanes", tensor.dtype.lanes), "export elements of one lane");
+  if (tensor.dtype.lanes != 1)
+    return unusable(fmt::format("its elements are vectors of {} lanes", tensor.dtype.lanes),
+                    "export elements of one lane");
   const DTypeCode* known = nullptr;
   for (const DTypeCode& c : codes) {
     if (c.code == tensor.dtype.code && c.bits == tensor.dtype.bits) known = &c;
   }
   if (known == nullptr) {
-    return unusable(fmt::format("its dtype has code {} and {} bits", tensor.dtype.code, tensor.dtype.bits), "convert it to a dtype that Codetta has");
+    return unusable(fmt::format("its dtype has code {} and {} bits", tensor.dtype.code, tensor.dtype.bits),
+                    "convert it to a dtype that Codetta has");
   }
-  if (tensor.ndim < 0 || tensor.ndim > max_rank) return unusable(fmt::format("it has {} dims; 0 to {} are possible", tensor.ndim, max_rank), "reshape it");
+  if (tensor.ndim < 0 || tensor.ndim > max_rank)
+    return unusable(fmt::format("it has {} dims; 0 to {} are possible", tensor.ndim, max_rank), "reshape it");
   if (tensor.ndim > 0 && tensor.shape == nullptr) return unusable("its shape is null", "export a tensor with a shape");
   const auto dims = static_cast<size_t>(tensor.ndim);
   const Dims shape{std::span<const int64_t>(tensor.shape, dims)};
-  const Dims strides = tensor.strides != nullptr || dims == 0 ? Dims{std::span<const int64_t>(tensor.strides, dims)} : row_major_strides(shape);
+  const Dims strides = tensor.strides != nullptr || dims == 0 ? Dims{std::span<const int64_t>(tensor.strides, dims)}
+                                                              : row_major_strides(shape);
   const uintptr_t address = reinterpret_cast<uintptr_t>(tensor.data);
   uintptr_t start = 0;
-  if (__builtin_add_overflow(address, tensor.byte_offset, &start)) return unusable("its byte offset overflows", "export it again");
+  if (__builtin_add_overflow(address, tensor.byte_offset, &start))
+    return unusable("its byte offset overflows", "export it again");
   // Without data an offset has nothing to count from.
   void* data = tensor.data == nullptr ? nullptr : static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
   auto view = TensorView::make(data, known->dtype, shape, strides);
@@ -69,8 +80,9 @@ struct Exported {
 Result<TensorView> from_dlpack(const DLManagedTensorVersioned* managed) {
   if (managed == nullptr) return unusable("the pointer is null", "pass the tensor of a capsule");
   if (managed->version.major != dl_major) {  // nothing behind the version can be relied on
-    return unusable(fmt::format("it has version {}.{}; {}.x is known", managed->version.major, managed->version.minor, dl_major),
-                    "export it with a library that speaks DLPack 1");
+    return unusable(
+        fmt::format("it has version {}.{}; {}.x is known", managed->version.major, managed->version.minor, dl_major),
+        "export it with a library that speaks DLPack 1");
   }
   return view_of(managed->dl_tensor);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The DLPack ABI, version 1 (https://dmlc.github.io/dlpack/latest/c_api.html), declared from its documentation: names, values
-// and layout are its.
+// The DLPack ABI, version 1 (https://dmlc.github.io/dlpack/latest/c_api.html), declared from its documentation: names,
+// values and layout are its.
 #pragma once
 
 #include <cstddef>
@@ -46,16 +46,26 @@ struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 };
 
-static_assert(sizeof(void*) != 8 || (sizeof(DLTensor) == 48 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20 &&
-                                     offsetof(DLTensor, shape) == 24 && offsetof(DLTensor, byte_offset) == 40));
+static_assert(sizeof(void*) != 8 ||
+              (sizeof(DLTensor) == 48 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20 &&
+               offsetof(DLTensor, shape) == 24 && offsetof(DLTensor, byte_offset) == 40));
 static_assert(sizeof(DLDataType) == 4 && sizeof(DLDevice) == 8);
 static_assert(sizeof(void*) != 8 || (sizeof(DLManagedTensor) == 64 && offsetof(DLManagedTensor, deleter) == 56));
-static_assert(sizeof(void*) != 8 || (sizeof(DLManagedTensorVersioned) == 80 && offsetof(DLManagedTensorVersioned, flags) == 24 &&
-                                     offsetof(DLManagedTensorVersioned, dl_tensor) == 32));
+static_assert(sizeof(void*) != 8 ||
+              (sizeof(DLManagedTensorVersioned) == 80 && offsetof(DLManagedTensorVersioned, flags) == 24 &&
+               offsetof(DLManagedTensorVersioned, dl_tensor) == 32));
 
 namespace codetta::runtime::io {
 
-enum DLCode : uint8_t { dl_int = 0, dl_uint = 1, dl_float = 2, dl_bfloat = 4, dl_bool = 6, dl_float8_e4m3fn = 10, dl_float8_e5m2 = 12 };
+enum DLCode : uint8_t {
+  dl_int = 0,
+  dl_uint = 1,
+  dl_float = 2,
+  dl_bfloat = 4,
+  dl_bool = 6,
+  dl_float8_e4m3fn = 10,
+  dl_float8_e5m2 = 12
+};
 inline constexpr int32_t dl_cpu = 1, dl_cuda_host = 3, dl_rocm_host = 11;
 inline constexpr uint32_t dl_major = 1, dl_minor = 1;
 

@@ -14,7 +14,8 @@ namespace codetta::runtime::io {
 namespace {
 
 constexpr std::string_view magic("\x93NUMPY", 6);
-constexpr uint64_t largest_header = 1 << 20;  // a header is some 128 bytes; this bounds what is allocated for a lying one
+constexpr uint64_t largest_header =
+    1 << 20;  // a header is some 128 bytes; this bounds what is allocated for a lying one
 
 // What "<f4" and so on say; the size for void and fp8 descriptors, whose dtype is said elsewhere.
 struct Descr {
@@ -32,25 +33,37 @@ std::optional<Descr> describe(std::string_view text) {
   descr.big_endian = order == '>' && descr.size > 1;
   const auto of = [&](DType one, DType two, DType four, DType eight) -> std::optional<DType> {
     switch (descr.size) {
-      case 1: return one;
-      case 2: return two;
-      case 4: return four;
-      case 8: return eight;
-      default: return std::nullopt;
+      case 1:
+        return one;
+      case 2:
+        return two;
+      case 4:
+        return four;
+      case 8:
+        return eight;
+      default:
+        return std::nullopt;
     }
   };
   switch (kind) {
     case 'b':
       if (descr.size == 1) descr.dtype = DType::boolean;
       break;
-    case 'i': descr.dtype = of(DType::i8, DType::i16, DType::i32, DType::i64); break;
-    case 'u': descr.dtype = of(DType::u8, DType::u16, DType::u32, DType::u64); break;
+    case 'i':
+      descr.dtype = of(DType::i8, DType::i16, DType::i32, DType::i64);
+      break;
+    case 'u':
+      descr.dtype = of(DType::u8, DType::u16, DType::u32, DType::u64);
+      break;
     case 'f':
       descr.opaque = descr.size == 1;
       if (descr.size != 1) descr.dtype = of(DType::f16, DType::f16, DType::f32, DType::f64);
       break;
-    case 'V': descr.opaque = descr.size <= 2; break;
-    default: return std::nullopt;
+    case 'V':
+      descr.opaque = descr.size <= 2;
+      break;
+    default:
+      return std::nullopt;
   }
   if (!descr.dtype && !descr.opaque) return std::nullopt;
   return descr;
@@ -59,7 +72,8 @@ std::optional<Descr> describe(std::string_view text) {
 Result<DType> dtype_of(const Source& source, const NpyHeader& header, std::optional<DType> as) {
   const auto descr = header.structured ? std::nullopt : describe(header.descr);
   if (!descr) {
-    return unsupported_dtype(source, header.structured ? "records" : fmt::format("elements of type '{}'", header.descr.substr(0, 40)))
+    return unsupported_dtype(
+               source, header.structured ? "records" : fmt::format("elements of type '{}'", header.descr.substr(0, 40)))
         .reason("Codetta reads bool, integers and floats of 1 to 8 bytes")
         .help("convert the array before saving it, for example with numpy.astype('float32')");
   }
@@ -72,12 +86,14 @@ Result<DType> dtype_of(const Source& source, const NpyHeader& header, std::optio
     const auto named = dtype_from_name(*header.codetta_dtype);
     if (!named || dtype_size(*named) != descr->size || (!descr->opaque && *named != descr->dtype)) {
       return malformed(source, "contradicts itself about its element type")
-          .reason(fmt::format("descr is '{}', codetta_dtype is '{}'", header.descr, header.codetta_dtype->substr(0, 40)));
+          .reason(
+              fmt::format("descr is '{}', codetta_dtype is '{}'", header.descr, header.codetta_dtype->substr(0, 40)));
     }
     if (!as) return *named;
   }
   if (as) {
-    if (dtype_size(*as) == descr->size && (descr->opaque || *as == descr->dtype || types::is_unsigned(*descr->dtype))) return *as;
+    if (dtype_size(*as) == descr->size && (descr->opaque || *as == descr->dtype || types::is_unsigned(*descr->dtype)))
+      return *as;
     return unsupported_dtype(source, fmt::format("elements of type '{}', not {}", header.descr, dtype_name(*as)))
         .reason(fmt::format("they have {} bytes; {} has {}", descr->size, dtype_name(*as), dtype_size(*as)))
         .help("only opaque or unsigned elements of the same size can be read as another type; leave it out and cast");
@@ -95,13 +111,15 @@ Result<DType> dtype_of(const Source& source, const NpyHeader& header, std::optio
 Result<Tensor> read_npy(const Source& source, std::optional<DType> as) {
   unsigned char start[12] = {};
   const uint64_t size = source.size();
-  if (size < 10) return malformed(source, "is no .npy file").reason(fmt::format("it has {} bytes, a header takes more", size));
+  if (size < 10)
+    return malformed(source, "is no .npy file").reason(fmt::format("it has {} bytes, a header takes more", size));
   CODETTA_CHECK_OK(source.read(0, start, size < 12 ? 10 : 12));
   if (std::memcmp(start, magic.data(), magic.size()) != 0) {
     return malformed(source, "is no .npy file").reason("it does not begin with \\x93NUMPY");
   }
   if (start[6] < 1 || start[6] > 3 || start[7] != 0) {
-    return malformed(source, "has an unknown version").reason(fmt::format("it says {}.{}; 1.0 to 3.0 are known", start[6], start[7]));
+    return malformed(source, "has an unknown version")
+        .reason(fmt::format("it says {}.{}; 1.0 to 3.0 are known", start[6], start[7]));
   }
   uint64_t length = start[8] | uint64_t{start[9]} << 8, begin = 10;
   if (start[6] > 1) {
@@ -109,7 +127,8 @@ Result<Tensor> read_npy(const Source& source, std::optional<DType> as) {
     begin = 12;
   }
   if (begin > size || length > size - begin || length > largest_header) {
-    return malformed(source, "has a lying header").reason(fmt::format("its header is said to have {} bytes; the file has {}", length, size));
+    return malformed(source, "has a lying header")
+        .reason(fmt::format("its header is said to have {} bytes; the file has {}", length, size));
   }
   std::string text(static_cast<size_t>(length), '\0');
   CODETTA_CHECK_OK(source.read(begin, text.data(), text.size()));
@@ -117,16 +136,20 @@ Result<Tensor> read_npy(const Source& source, std::optional<DType> as) {
   const auto header = parse_npy_header(text, &problem);
   if (!header) return malformed(source, "has a malformed header").reason(problem);
   if (header->shape.size() > static_cast<size_t>(max_rank)) {
-    return malformed(source, "has too many dimensions").reason(fmt::format("{}; at most {} are possible", header->shape.size(), max_rank));
+    return malformed(source, "has too many dimensions")
+        .reason(fmt::format("{}; at most {} are possible", header->shape.size(), max_rank));
   }
   CODETTA_TRY(const DType dtype, dtype_of(source, *header, as));
 
   const Dims shape{std::span<const int64_t>(header->shape)};
   const auto bytes = byte_count(shape, dtype);
   const uint64_t data = begin + length, there = size - data;
-  if (!bytes) return malformed(source, "has an impossible shape").reason(fmt::format("the size of {}{} overflows", dtype_name(dtype), to_string(shape)));
+  if (!bytes)
+    return malformed(source, "has an impossible shape")
+        .reason(fmt::format("the size of {}{} overflows", dtype_name(dtype), to_string(shape)));
   if (static_cast<uint64_t>(*bytes) != there) {
-    return malformed(source, there < static_cast<uint64_t>(*bytes) ? "is truncated or lies about its shape" : "has bytes after its data")
+    return malformed(source, there < static_cast<uint64_t>(*bytes) ? "is truncated or lies about its shape"
+                                                                   : "has bytes after its data")
         .reason(fmt::format("{}{} takes {} bytes; {} are there", dtype_name(dtype), to_string(shape), *bytes, there));
   }
   if (!header->fortran_order || shape.rank() < 2) return read_tensor(source, data, dtype, shape);
@@ -146,13 +169,18 @@ Result<Tensor> read_npy(const Source& source, std::optional<DType> as) {
 std::string npy_bytes(const TensorView& view) {
   const DType dtype = view.dtype();
   const bool named = dtype == DType::bf16 || types::is_fp8(dtype);
-  const char kind = named ? 'V' : types::is_bool(dtype) ? 'b' : types::is_float(dtype) ? 'f' : types::is_unsigned(dtype) ? 'u' : 'i';
+  const char kind = named                       ? 'V'
+                    : types::is_bool(dtype)     ? 'b'
+                    : types::is_float(dtype)    ? 'f'
+                    : types::is_unsigned(dtype) ? 'u'
+                                                : 'i';
   const int64_t size = dtype_size(dtype);
   std::string shape;
   for (int64_t dim : view.shape()) shape += fmt::format("{}, ", dim);
   if (view.rank() > 1) shape.resize(shape.size() - 2);
   if (view.rank() == 1) shape.pop_back();
-  std::string header = fmt::format("{{'descr': '{}{}{}', 'fortran_order': False, 'shape': ({})", size == 1 ? '|' : '<', kind, size, shape);
+  std::string header = fmt::format("{{'descr': '{}{}{}', 'fortran_order': False, 'shape': ({})", size == 1 ? '|' : '<',
+                                   kind, size, shape);
   header += named ? fmt::format(", 'codetta_dtype': '{}'}}", dtype_name(dtype)) : ", }";
   header.append((64 - (header.size() + 11) % 64) % 64, ' ');
   header.push_back('\n');

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of a .npy file: a Python dictionary of literals, of which exactly the form that the format prescribes is read.
+// The header of a .npy file: a Python dictionary of literals, of which exactly the form that the format prescribes is
+// read.
 #pragma once
 
 #include <cstdint>

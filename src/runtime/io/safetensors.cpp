@@ -24,10 +24,11 @@ struct DTypeName {
   DType dtype;
   std::string_view name;
 };
-constexpr DTypeName dtype_names[] = {
-    {DType::boolean, "BOOL"}, {DType::i8, "I8"},          {DType::i16, "I16"},        {DType::i32, "I32"}, {DType::i64, "I64"},
-    {DType::u8, "U8"},        {DType::u16, "U16"},        {DType::u32, "U32"},        {DType::u64, "U64"}, {DType::f8e4m3, "F8_E4M3"},
-    {DType::f8e5m2, "F8_E5M2"}, {DType::f16, "F16"},      {DType::bf16, "BF16"},      {DType::f32, "F32"}, {DType::f64, "F64"}};
+constexpr DTypeName dtype_names[] = {{DType::boolean, "BOOL"},   {DType::i8, "I8"},          {DType::i16, "I16"},
+                                     {DType::i32, "I32"},        {DType::i64, "I64"},        {DType::u8, "U8"},
+                                     {DType::u16, "U16"},        {DType::u32, "U32"},        {DType::u64, "U64"},
+                                     {DType::f8e4m3, "F8_E4M3"}, {DType::f8e5m2, "F8_E5M2"}, {DType::f16, "F16"},
+                                     {DType::bf16, "BF16"},      {DType::f32, "F32"},        {DType::f64, "F64"}};
 
 struct Entry {
   std::string name, dtype;
@@ -45,17 +46,22 @@ class HeaderEvents {
 
   bool start_object(size_t) {
     switch (state_) {
-      case State::Start: return enter(State::Names);
-      case State::MetadataValue: return enter(State::Metadata);
-      case State::TensorValue: return enter(State::Tensor);
-      default: return misplaced("an object");
+      case State::Start:
+        return enter(State::Names);
+      case State::MetadataValue:
+        return enter(State::Metadata);
+      case State::TensorValue:
+        return enter(State::Tensor);
+      default:
+        return misplaced("an object");
     }
   }
   bool end_object() {
     if (state_ == State::Names) return enter(State::End);
     if (state_ == State::Tensor) {
       const Entry& entry = entries.back();
-      if (!entry.seen[0] || !entry.seen[1] || !entry.seen[2]) return fail(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", shown(entry.name)));
+      if (!entry.seen[0] || !entry.seen[1] || !entry.seen[2])
+        return fail(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", shown(entry.name)));
     }
     return enter(State::Names);
   }
@@ -71,7 +77,8 @@ class HeaderEvents {
     static constexpr State values[] = {State::DTypeValue, State::ShapeValue, State::OffsetsValue};
     for (size_t i = 0; i < 3; ++i) {
       if (name != fields[i]) continue;
-      if (std::exchange(entries.back().seen[i], true)) return fail(fmt::format("tensor '{}' has {} twice", shown(entries.back().name), name));
+      if (std::exchange(entries.back().seen[i], true))
+        return fail(fmt::format("tensor '{}' has {} twice", shown(entries.back().name), name));
       return enter(values[i]);
     }
     return fail(fmt::format("tensor '{}' has the unknown key '{}'", shown(entries.back().name), shown(name)));
@@ -91,7 +98,9 @@ class HeaderEvents {
   bool number_unsigned(uint64_t value) {
     if (state_ != State::Shape && state_ != State::Offsets) return misplaced("a number");
     std::vector<uint64_t>& list = state_ == State::Shape ? entries.back().shape : entries.back().offsets;
-    if (list.size() == most_numbers) return fail(fmt::format("tensor '{}' has a list of more than {} numbers", shown(entries.back().name), most_numbers));
+    if (list.size() == most_numbers)
+      return fail(
+          fmt::format("tensor '{}' has a list of more than {} numbers", shown(entries.back().name), most_numbers));
     list.push_back(value);
     return true;
   }
@@ -106,7 +115,21 @@ class HeaderEvents {
   }
 
  private:
-  enum class State : uint8_t { Start, Names, MetadataValue, Metadata, MetadataText, TensorValue, Tensor, DTypeValue, ShapeValue, Shape, OffsetsValue, Offsets, End };
+  enum class State : uint8_t {
+    Start,
+    Names,
+    MetadataValue,
+    Metadata,
+    MetadataText,
+    TensorValue,
+    Tensor,
+    DTypeValue,
+    ShapeValue,
+    Shape,
+    OffsetsValue,
+    Offsets,
+    End
+  };
   static constexpr size_t most_numbers = 64;
 
   bool enter(State state) {
@@ -130,15 +153,20 @@ struct Placed {
 };
 
 Result<Placed> checked(const Source& source, const Entry& entry, uint64_t data_size) {
-  const auto* known = std::find_if(std::begin(dtype_names), std::end(dtype_names), [&](const DTypeName& n) { return n.name == entry.dtype; });
+  const auto* known = std::find_if(std::begin(dtype_names), std::end(dtype_names),
+                                   [&](const DTypeName& n) { return n.name == entry.dtype; });
   if (known == std::end(dtype_names)) {
-    return unsupported_dtype(source, fmt::format("'{}' with elements of type '{}'", shown(entry.name), shown(entry.dtype)))
+    return unsupported_dtype(source,
+                             fmt::format("'{}' with elements of type '{}'", shown(entry.name), shown(entry.dtype)))
         .reason("Codetta reads BOOL, I8 to I64, U8 to U64, F8_E4M3, F8_E5M2, F16, BF16, F32 and F64")
         .help("convert the tensor before saving it");
   }
-  const auto bad = [&](const std::string& reason) { return malformed(source, fmt::format("lies about tensor '{}'", shown(entry.name))).reason(reason); };
+  const auto bad = [&](const std::string& reason) {
+    return malformed(source, fmt::format("lies about tensor '{}'", shown(entry.name))).reason(reason);
+  };
   Placed tensor{known->dtype, {}, 0, 0};
-  if (entry.shape.size() > static_cast<size_t>(max_rank)) return bad(fmt::format("it has {} dims; at most {} are possible", entry.shape.size(), max_rank));
+  if (entry.shape.size() > static_cast<size_t>(max_rank))
+    return bad(fmt::format("it has {} dims; at most {} are possible", entry.shape.size(), max_rank));
   for (const uint64_t size : entry.shape) {
     if (size > static_cast<uint64_t>(INT64_MAX)) return bad("a size exceeds 2^63");
     tensor.shape.push_back(static_cast<int64_t>(size));
@@ -151,8 +179,9 @@ Result<Placed> checked(const Source& source, const Entry& entry, uint64_t data_s
   }
   const auto bytes = byte_count(tensor.shape, tensor.dtype);
   if (!bytes || static_cast<uint64_t>(*bytes) != tensor.end - tensor.begin) {
-    return bad(fmt::format("{}{} takes {} bytes, data_offsets give it {}", dtype_name(tensor.dtype), to_string(tensor.shape),
-                           bytes ? std::to_string(*bytes) : "more than 2^63", tensor.end - tensor.begin));
+    return bad(fmt::format("{}{} takes {} bytes, data_offsets give it {}", dtype_name(tensor.dtype),
+                           to_string(tensor.shape), bytes ? std::to_string(*bytes) : "more than 2^63",
+                           tensor.end - tensor.begin));
   }
   return tensor;
 }
@@ -162,18 +191,24 @@ Result<Placed> checked(const Source& source, const Entry& entry, uint64_t data_s
 Result<NamedTensors> read_safetensors(const Source& source) {
   unsigned char start[8] = {};
   const uint64_t size = source.size();
-  if (size < 8) return malformed(source, "is no .safetensors file").reason(fmt::format("it has {} bytes, a header takes more", size));
+  if (size < 8)
+    return malformed(source, "is no .safetensors file")
+        .reason(fmt::format("it has {} bytes, a header takes more", size));
   CODETTA_CHECK_OK(source.read(0, start, 8));
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | start[i];
   if (length > size - 8 || length > largest_header) {
-    return malformed(source, "has a lying header").reason(fmt::format("its header is said to have {} bytes; the file has {}, and {} are the limit", length, size, largest_header));
+    return malformed(source, "has a lying header")
+        .reason(fmt::format("its header is said to have {} bytes; the file has {}, and {} are the limit", length, size,
+                            largest_header));
   }
   std::string text(static_cast<size_t>(length), '\0');
   CODETTA_CHECK_OK(source.read(8, text.data(), text.size()));
   HeaderEvents events;
-  if (text.empty() || text[0] != '{') events.problem = "it does not begin with '{'";
-  else if (!nlohmann::json::sax_parse(text, &events) && events.problem.empty()) events.problem = "it is no JSON";
+  if (text.empty() || text[0] != '{')
+    events.problem = "it does not begin with '{'";
+  else if (!nlohmann::json::sax_parse(text, &events) && events.problem.empty())
+    events.problem = "it is no JSON";
   if (!events.problem.empty()) return malformed(source, "has a malformed header").reason(events.problem);
 
   const uint64_t data = 8 + length;
@@ -194,7 +229,9 @@ Result<NamedTensors> read_safetensors(const Source& source) {
     }
     at = end;
   }
-  if (at != size - data) return malformed(source, "has bytes after its data").reason(fmt::format("the tensors end at byte {} of {}", at, size - data));
+  if (at != size - data)
+    return malformed(source, "has bytes after its data")
+        .reason(fmt::format("the tensors end at byte {} of {}", at, size - data));
 
   NamedTensors result;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -205,20 +242,23 @@ Result<NamedTensors> read_safetensors(const Source& source) {
 }
 
 // The whole file.
-static Result<std::string> safetensors_bytes(const std::string& path, const std::vector<std::pair<std::string, TensorView>>& tensors) {
+static Result<std::string> safetensors_bytes(const std::string& path,
+                                             const std::vector<std::pair<std::string, TensorView>>& tensors) {
   std::string header = "{", data;
   std::unordered_set<std::string_view> names;
   for (const auto& [name, view] : tensors) {
     if (!names.insert(name).second) return unwritable(path, fmt::format("two tensors are called '{}'", shown(name)));
     if (name == metadata) return unwritable(path, "__metadata__ is no name for a tensor");
     if (!base::is_valid_utf8(name)) return unwritable(path, "the name of a tensor is not valid UTF-8");
-    const auto* known = std::find_if(std::begin(dtype_names), std::end(dtype_names), [&](const DTypeName& n) { return n.dtype == view.dtype(); });
+    const auto* known = std::find_if(std::begin(dtype_names), std::end(dtype_names),
+                                     [&](const DTypeName& n) { return n.dtype == view.dtype(); });
     const size_t begin = data.size();
     data += row_major_bytes(view);
     std::string shape;
     for (const int64_t dim : view.shape()) shape += fmt::format("{}{}", shape.empty() ? "" : ",", dim);
-    header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", names.size() > 1 ? "," : "",
-                          nlohmann::json(name).dump(), known->name, shape, begin, data.size());
+    header +=
+        fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", names.size() > 1 ? "," : "",
+                    nlohmann::json(name).dump(), known->name, shape, begin, data.size());
   }
   header += '}';
   header.append((8 - header.size() % 8) % 8, ' ');
@@ -236,7 +276,8 @@ Result<std::vector<std::pair<std::string, Tensor>>> read_safetensors(const std::
   return runtime::io::read_safetensors(source);
 }
 
-Result<void> write_safetensors(const std::string& path, const std::vector<std::pair<std::string, TensorView>>& tensors) {
+Result<void> write_safetensors(const std::string& path,
+                               const std::vector<std::pair<std::string, TensorView>>& tensors) {
   CODETTA_TRY(const std::string bytes, runtime::io::safetensors_bytes(path, tensors));
   const auto written = base::write_file_atomically(path, bytes);
   if (!written) return runtime::io::unwritable(path, written.error().message());

@@ -36,7 +36,8 @@ Result<Source> Source::open(const std::string& path) {
   Source source;
   source.name_ = path;
   if (path.find('\0') != std::string::npos) return unreadable("a path with a NUL byte", "no file has such a name");
-  source.file_ = base::FileDescriptor(base::retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  source.file_ = base::FileDescriptor(
+      base::retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
   if (!source.file_.valid()) return unreadable(path, base::last_error("open", path).message());
   struct stat info {};
   if (::fstat(source.file_.get(), &info) != 0) return unreadable(path, base::last_error("fstat", path).message());
@@ -72,9 +73,12 @@ Result<void> Source::read(uint64_t offset, void* out, size_t bytes) const {
   }
   while (bytes != 0) {
     const size_t part = std::min(bytes, largest_read);
-    const ssize_t got = base::retry_interrupted([&] { return ::pread(file_.get(), to, part, static_cast<off_t>(offset)); });
+    const ssize_t got =
+        base::retry_interrupted([&] { return ::pread(file_.get(), to, part, static_cast<off_t>(offset)); });
     if (got < 0) return unreadable(name_, base::last_error("read", name_).message());
-    if (got == 0) return malformed(*this, "ends before its data").reason(fmt::format("{} bytes are missing; it was cut while it was read", bytes));
+    if (got == 0)
+      return malformed(*this, "ends before its data")
+          .reason(fmt::format("{} bytes are missing; it was cut while it was read", bytes));
     to += got;
     offset += static_cast<uint64_t>(got);
     bytes -= static_cast<size_t>(got);
@@ -83,7 +87,8 @@ Result<void> Source::read(uint64_t offset, void* out, size_t bytes) const {
 }
 
 diag::ErrorBuilder malformed(const Source& source, std::string what) {
-  return diag::error(diag::Code::file_malformed, fmt::format("{} {}", source.name(), what)).help("write the file again; it is damaged or no tensor file");
+  return diag::error(diag::Code::file_malformed, fmt::format("{} {}", source.name(), what))
+      .help("write the file again; it is damaged or no tensor file");
 }
 
 diag::ErrorBuilder unsupported_dtype(const Source& source, const std::string& what) {

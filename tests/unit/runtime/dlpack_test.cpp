@@ -62,8 +62,10 @@ TEST(DLPack, ImportsOffsetsAndDefaultStrides) {
 
 TEST(DLPack, RefusesWhatItCannotUse) {
   const std::string headline = "the DLPack tensor cannot be used";
-  expect_error(from_dlpack(static_cast<const DLManagedTensor*>(nullptr)), diag::Code::dlpack_unusable, headline, "the pointer is null");
-  expect_error(from_dlpack(static_cast<const DLManagedTensorVersioned*>(nullptr)), diag::Code::dlpack_unusable, headline, "the pointer is null");
+  expect_error(from_dlpack(static_cast<const DLManagedTensor*>(nullptr)), diag::Code::dlpack_unusable, headline,
+               "the pointer is null");
+  expect_error(from_dlpack(static_cast<const DLManagedTensorVersioned*>(nullptr)), diag::Code::dlpack_unusable,
+               headline, "the pointer is null");
   Case c;
   c.versioned.version.major = 2;
   c.refused("it has version 2.0; 1.x is known");

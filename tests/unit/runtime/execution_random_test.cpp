@@ -37,7 +37,8 @@ TEST(RandomPrograms, AgreeWithDirectEvaluation) {
     EXPECT_TRUE(execution->interpreted());
     execution->run();
     const std::string difference = made.differences(wanted);
-    ASSERT_EQ(difference, "") << "seed " << seed << " sizes " << sizes.batch << " " << sizes.m << " " << sizes.n << " " << sizes.k;
+    ASSERT_EQ(difference, "") << "seed " << seed << " sizes " << sizes.batch << " " << sizes.m << " " << sizes.n << " "
+                              << sizes.k;
     execution->run();  // again: nothing is left over from the first
     ASSERT_EQ(made.differences(wanted), "") << "seed " << seed;
   }

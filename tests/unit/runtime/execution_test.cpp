@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executions of hand-made packages: guards (E0610), workspaces (E0604, E0605, E0611), overlap (E0613), symbols, in place, empty
-// sizes, temporaries, constants, what is interpreted.
+// Executions of hand-made packages: guards (E0610), workspaces (E0604, E0605, E0611), overlap (E0613), symbols, in
+// place, empty sizes, temporaries, constants, what is interpreted.
 #include "made_package.hpp"
 
 #include "diag/diagnostic.hpp"
@@ -30,16 +30,20 @@ EpilogueProgram add_program(const Sizes& s, bool with_c = true) {
   EpilogueProgram program;
   if (with_c) program.arguments.push_back(argument("C", DType::f32, {s.batch, s.m, s.n}, false));
   program.arguments.push_back(argument("D", DType::f32, {s.batch, s.m, s.n}, true));
-  for (uint32_t i = 0; i < program.arguments.size(); ++i) program.operands.push_back(affine(i, DType::f32, true, true, true, program.arguments[i].is_output));
+  for (uint32_t i = 0; i < program.arguments.size(); ++i)
+    program.operands.push_back(affine(i, DType::f32, true, true, true, program.arguments[i].is_output));
   PhaseMaker maker(program.phases.emplace_back());
   const uint32_t accum = maker.leaf(Inst::Kind::Accumulator, DType::f32);
-  if (with_c) maker.store(1, maker.op(Op::add, DType::f32, {accum, maker.leaf(Inst::Kind::Load, DType::f32, 0)}));
-  else maker.store(0, accum);
+  if (with_c)
+    maker.store(1, maker.op(Op::add, DType::f32, {accum, maker.leaf(Inst::Kind::Load, DType::f32, 0)}));
+  else
+    maker.store(0, accum);
   return program;
 }
 
 template <class T>
-void expect_error(const Result<T>& result, diag::Code code, const std::string& headline, const std::string& reason = {}) {
+void expect_error(const Result<T>& result, diag::Code code, const std::string& headline,
+                  const std::string& reason = {}) {
   ASSERT_FALSE(result.has_value()) << headline;
   const Diagnostic& d = result.error().diagnostics().front();
   EXPECT_EQ(d.code, static_cast<uint16_t>(code)) << result.error().render();
@@ -51,7 +55,9 @@ void expect_error(const Result<T>& result, diag::Code code, const std::string& h
   EXPECT_FALSE(d.help.empty());
 }
 
-void guard(Made& made, package::Guard check) { made.package.steps.insert(made.package.steps.begin(), package::Check{std::move(check)}); }
+void guard(Made& made, package::Guard check) {
+  made.package.steps.insert(made.package.steps.begin(), package::Check{std::move(check)});
+}
 
 TEST_F(ExecutionTest, PlainStoresNeedNoInterpreter) {
   const Sizes sizes{3, 20, 70, 5};
@@ -92,7 +98,8 @@ TEST_F(ExecutionTest, CompiledFunctionsAreCalled) {
   std::vector<KernelEntry> entries(1);
   entries[0].function = [](const codetta::cpu::EpilogueArgs* args, const codetta::cpu::Tile* tile) {
     for (int64_t r = 0; r < tile->rows; ++r) {
-      for (int64_t c = 0; c < tile->cols; ++c) static_cast<float*>(args->operands[1].data)[(tile->row + r) * args->operands[1].stride[1] + tile->col + c] = 42;
+      for (int64_t c = 0; c < tile->cols; ++c)
+        static_cast<float*>(args->operands[1].data)[(tile->row + r) * args->operands[1].stride[1] + tile->col + c] = 42;
     }
   };
   ExecutionOptions options;
@@ -130,39 +137,47 @@ TEST_F(ExecutionTest, RefusesOtherOverlap) {
   EXPECT_TRUE(made.prepare(*pool).has_value());  // side by side
   // Interleaved rows share no element.
   made.bindings.tensors[2] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 4, 8}, {0, 16, 1});
-  made.bindings.tensors[3] = *TensorView::make(static_cast<void*>(memory.data() + 8), DType::f32, {1, 4, 8}, {0, 16, 1});
+  made.bindings.tensors[3] =
+      *TensorView::make(static_cast<void*>(memory.data() + 8), DType::f32, {1, 4, 8}, {0, 16, 1});
   EXPECT_TRUE(made.prepare(*pool).has_value());
 
   made.bindings.tensors[3] = made.bindings.tensors[2];
   made.package.steps.erase(made.package.steps.begin());
   guard(made, package::NoOverlapGuard{3, 2, false});
-  expect_error(made.prepare(*pool), diag::Code::overlap, "output D overlaps C", "C is still read after elements of D are written");
+  expect_error(made.prepare(*pool), diag::Code::overlap, "output D overlaps C",
+               "C is still read after elements of D are written");
   ExecutionOptions unchecked;
   unchecked.pool = pool.get();
   unchecked.allocator = &default_allocator();
   unchecked.checked = false;
-  EXPECT_TRUE(Execution::make(std::make_shared<package::Package>(made.package), std::vector<KernelEntry>(1), made.bindings, unchecked).has_value());
+  EXPECT_TRUE(Execution::make(std::make_shared<package::Package>(made.package), std::vector<KernelEntry>(1),
+                              made.bindings, unchecked)
+                  .has_value());
 }
 
 TEST_F(ExecutionTest, ChecksGuardsAndSizes) {
   const Sizes sizes{1, 4, 8, 3};
   Made made(add_program(sizes), sizes, config, gen);
   guard(made, package::EqualGuard{types::Dim::constant(4), types::Dim::constant(5), "the kernel was made for it"});
-  expect_error(made.prepare(*pool), diag::Code::guard_failed, "4 must equal 5", "they are 4 and 5; the kernel was made for it");
+  expect_error(made.prepare(*pool), diag::Code::guard_failed, "4 must equal 5",
+               "they are 4 and 5; the kernel was made for it");
   made.package.steps.erase(made.package.steps.begin());
   guard(made, package::UnitStrideGuard{2});
   EXPECT_TRUE(made.prepare(*pool).has_value());
   std::vector<float> memory(200);
   const TensorView good = made.bindings.tensors[2];
   made.bindings.tensors[2] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 4, 8}, {0, 16, 2});
-  expect_error(made.prepare(*pool), diag::Code::guard_failed, "C must be contiguous in its last dimension", "its stride there is 2");
+  expect_error(made.prepare(*pool), diag::Code::guard_failed, "C must be contiguous in its last dimension",
+               "its stride there is 2");
   const auto misfit = [&](size_t buffer, const TensorView& view, const std::string& name, const std::string& reason) {
     const TensorView before = std::exchange(made.bindings.tensors[buffer], view);
     expect_error(made.prepare(*pool), diag::Code::guard_failed, name + " does not fit the kernel", reason);
     made.bindings.tensors[buffer] = before;
   };
   made.bindings.tensors[2] = good;
-  const auto view = [&](DType dtype, const Dims& shape) { return *TensorView::make(static_cast<void*>(memory.data()), dtype, shape); };
+  const auto view = [&](DType dtype, const Dims& shape) {
+    return *TensorView::make(static_cast<void*>(memory.data()), dtype, shape);
+  };
   misfit(2, view(DType::f32, {1, 4, 7}), "C", "it is f32[1, 4, 7]; the kernel takes 8 in dim 0 from the last");
   misfit(2, view(DType::f32, {2, 4, 8}), "C", "it is f32[2, 4, 8]; the kernel takes 1 in dim 2 from the last");
   misfit(2, view(DType::i32, {1, 4, 8}), "C", "it is i32[1, 4, 8], the kernel takes f32");
@@ -185,7 +200,8 @@ TEST_F(ExecutionTest, ResolvesSymbols) {
   launch.k = k;
   auto missing = made.prepare(*pool);
   expect_error(missing, diag::Code::guard_failed, "M has no value", "m: unbound symbol");
-  std::vector<package::Step> defined{package::DefineSymbol{"m", 0, 1}, package::DefineSymbol{"k", 0, 2}, package::DefineSymbol{"m", 2, 1}};
+  std::vector<package::Step> defined{package::DefineSymbol{"m", 0, 1}, package::DefineSymbol{"k", 0, 2},
+                                     package::DefineSymbol{"m", 2, 1}};
   made.package.steps.insert(made.package.steps.begin(), defined.begin(), defined.end());
   const auto wanted = made.expected();
   auto execution = made.prepare(*pool);
@@ -194,7 +210,8 @@ TEST_F(ExecutionTest, ResolvesSymbols) {
   EXPECT_EQ(made.differences(wanted), "");
   std::vector<float> memory(200);
   made.bindings.tensors[2] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 5, 8});
-  expect_error(made.prepare(*pool), diag::Code::guard_failed, "m is 5 here but 6 elsewhere", "dim 1 of C is f32[1, 5, 8]");
+  expect_error(made.prepare(*pool), diag::Code::guard_failed, "m is 5 here but 6 elsewhere",
+               "dim 1 of C is f32[1, 5, 8]");
 }
 
 TEST_F(ExecutionTest, TakesAWorkspace) {
@@ -207,9 +224,10 @@ TEST_F(ExecutionTest, TakesAWorkspace) {
   ASSERT_GT(size, 0);
   auto memory = Tensor::make(DType::u8, {size + 64});
   auto* start = static_cast<std::byte*>(memory->data());
-  expect_error(execution->set_workspace(nullptr, size), diag::Code::tensor_null, "the workspace is null", std::to_string(size) + " bytes are needed");
-  expect_error(execution->set_workspace(start + 4, size), diag::Code::tensor_misaligned, "the workspace is not aligned to 64 bytes",
-               "its address is 4 modulo 64");
+  expect_error(execution->set_workspace(nullptr, size), diag::Code::tensor_null, "the workspace is null",
+               std::to_string(size) + " bytes are needed");
+  expect_error(execution->set_workspace(start + 4, size), diag::Code::tensor_misaligned,
+               "the workspace is not aligned to 64 bytes", "its address is 4 modulo 64");
   expect_error(execution->set_workspace(start, size - 1), diag::Code::workspace_small, "the workspace is too small",
                std::to_string(size - 1) + " bytes are given, " + std::to_string(size) + " are needed");
   ASSERT_TRUE(execution->set_workspace(start, size).has_value());
@@ -253,7 +271,8 @@ TEST_F(ExecutionTest, EmptySizesRunAndReductionsGetTheirIdentity) {
     auto execution = made.prepare(*pool);
     ASSERT_TRUE(execution.has_value()) << execution.error().render();
     execution->run();
-    const TensorView &c = made.bindings.tensors[2], &d = made.bindings.tensors[3], &r = made.bindings.tensors[4], &s = made.bindings.tensors[5];
+    const TensorView &c = made.bindings.tensors[2], &d = made.bindings.tensors[3], &r = made.bindings.tensors[4],
+                     &s = made.bindings.tensors[5];
     if (sizes.k == 0) {
       EXPECT_EQ(std::memcmp(c.data(), d.data(), 4 * 32), 0);  // the accumulator is 0, the epilogue still runs
       EXPECT_EQ(*s.as<float>(), 0);
@@ -297,7 +316,8 @@ TEST_F(ExecutionTest, TemporariesAndConstants) {
   EXPECT_EQ(made.differences(wanted), "");
 
   made.package.buffers[4].constant.pop_back();
-  expect_error(made.prepare(*pool), diag::Code::package_damaged, "package is damaged", "constant twice is f32[4, 4] and has 63 bytes");
+  expect_error(made.prepare(*pool), diag::Code::package_damaged, "package is damaged",
+               "constant twice is f32[4, 4] and has 63 bytes");
   made.package.buffers[4].constant.assign(64, '\0');
   std::get<package::Allocate>(made.package.steps[0]).offset = c(INT64_MAX - 10);
   expect_error(made.prepare(*pool), diag::Code::tensor_overflow, "the size of temporary T overflows");
@@ -322,7 +342,8 @@ TEST_F(ExecutionTest, RealReductionsOverSeveralTiles) {
       reduction.parts = i >= 3 ? 2 : 1;
       program.reductions.push_back(reduction);
       const bool row = i % 3 == 0, col = i % 3 == 1, all = i % 3 == 2;
-      program.arguments.push_back(argument("R" + std::to_string(i), type, {all ? 1 : 2, row ? 30 : 1, col ? 150 : 1}, true));
+      program.arguments.push_back(
+          argument("R" + std::to_string(i), type, {all ? 1 : 2, row ? 30 : 1, col ? 150 : 1}, true));
       program.operands.push_back(affine(i, type, !all, row, col, true));
     }
     PhaseMaker maker(program.phases[1]);
@@ -337,7 +358,8 @@ TEST_F(ExecutionTest, RealReductionsOverSeveralTiles) {
       const auto got = array_of(made.bindings.tensors[i + 2]);
       for (size_t e = 0; e < got.elements.size(); ++e) {
         const double want = wanted[i].elements[e].f;
-        EXPECT_NEAR(got.elements[e].f, want, (std::fabs(want) + 1) * (type == DType::f32 ? 1e-6 : 1e-14)) << i << " " << e;
+        EXPECT_NEAR(got.elements[e].f, want, (std::fabs(want) + 1) * (type == DType::f32 ? 1e-6 : 1e-14))
+            << i << " " << e;
       }
     }
     // NaN in one element reaches its row, its column and the whole, and nothing else.
@@ -363,9 +385,11 @@ TEST_F(ExecutionTest, ManyLiveValues) {
     phase.stores.clear();
     PhaseMaker maker(phase);
     std::vector<uint32_t> values;
-    for (int i = 0; i < count; ++i) values.push_back(maker.op(Op::add, DType::f32, {0, maker.literal(DType::f32, i % 17)}));
+    for (int i = 0; i < count; ++i)
+      values.push_back(maker.op(Op::add, DType::f32, {0, maker.literal(DType::f32, i % 17)}));
     uint32_t sum = 1;
-    for (size_t i = values.size(); i-- > 0;) sum = maker.op(i % 2 == 0 ? Op::add : Op::sub, DType::f32, {sum, values[i]});
+    for (size_t i = values.size(); i-- > 0;)
+      sum = maker.op(i % 2 == 0 ? Op::add : Op::sub, DType::f32, {sum, values[i]});
     maker.store(1, sum);
     Made made(program, sizes, config, gen);
     const auto wanted = made.expected();

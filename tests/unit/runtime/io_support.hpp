@@ -16,8 +16,9 @@
 
 namespace codetta::runtime::test {
 
-inline constexpr DType all_dtypes[] = {DType::boolean, DType::i8,     DType::i16,    DType::i32, DType::i64,  DType::u8,  DType::u16, DType::u32,
-                                       DType::u64,     DType::f8e4m3, DType::f8e5m2, DType::f16, DType::bf16, DType::f32, DType::f64};
+inline constexpr DType all_dtypes[] = {DType::boolean, DType::i8,  DType::i16,  DType::i32, DType::i64,
+                                       DType::u8,      DType::u16, DType::u32,  DType::u64, DType::f8e4m3,
+                                       DType::f8e5m2,  DType::f16, DType::bf16, DType::f32, DType::f64};
 
 class IoTest : public testing::Test {
  protected:
@@ -31,7 +32,9 @@ class IoTest : public testing::Test {
     std::ofstream(path(name), std::ios::binary) << bytes;
     return path(name);
   }
-  [[nodiscard]] std::vector<base::DirectoryEntry> files() const { return *base::list_directory(folder_.front().path()); }
+  [[nodiscard]] std::vector<base::DirectoryEntry> files() const {
+    return *base::list_directory(folder_.front().path());
+  }
 
  private:
   std::vector<base::TemporaryDirectory> folder_;
@@ -42,17 +45,20 @@ inline Tensor random_tensor(DType dtype, const Dims& shape, unsigned seed) {
   EXPECT_TRUE(made.has_value());
   std::mt19937 gen(seed);
   auto* bytes = static_cast<uint8_t*>(made->data());
-  for (int64_t i = 0; i < made->view().element_count() * dtype_size(dtype); ++i) bytes[i] = static_cast<uint8_t>(dtype == DType::boolean ? gen() % 2 : gen());
+  for (int64_t i = 0; i < made->view().element_count() * dtype_size(dtype); ++i)
+    bytes[i] = static_cast<uint8_t>(dtype == DType::boolean ? gen() % 2 : gen());
   return *std::move(made);
 }
 inline bool same_bytes(const Tensor& a, const Tensor& b) {
   const TensorView &x = a, &y = b;
   return x.dtype() == y.dtype() && x.shape() == y.shape() &&
-         (x.empty() || std::memcmp(x.data(), y.data(), static_cast<size_t>(x.element_count() * dtype_size(x.dtype()))) == 0);
+         (x.empty() ||
+          std::memcmp(x.data(), y.data(), static_cast<size_t>(x.element_count() * dtype_size(x.dtype()))) == 0);
 }
 
 template <class T>
-void expect_error(const Result<T>& result, diag::Code code, const std::string& headline, const std::string& reason = {}) {
+void expect_error(const Result<T>& result, diag::Code code, const std::string& headline,
+                  const std::string& reason = {}) {
   ASSERT_FALSE(result.has_value()) << headline;
   const Diagnostic& d = result.error().diagnostics().front();
   EXPECT_EQ(d.code, static_cast<uint16_t>(code)) << result.error().render();

@@ -56,11 +56,15 @@ class PhaseMaker {
       return leaf(Inst::Kind::Literal, type, 0, bits);
     }
     uint64_t bits = 0;
-    if (type == DType::f64) std::memcpy(&bits, bytes, 8);
-    else bits = static_cast<uint64_t>(types::load_i64(bytes, type));
+    if (type == DType::f64)
+      std::memcpy(&bits, bytes, 8);
+    else
+      bits = static_cast<uint64_t>(types::load_i64(bytes, type));
     return leaf(Inst::Kind::Literal, type, 0, bits);
   }
-  uint32_t as(uint32_t value, DType type) { return this->type(value) == type ? value : op(Op::cast, type, {value}, type); }
+  uint32_t as(uint32_t value, DType type) {
+    return this->type(value) == type ? value : op(Op::cast, type, {value}, type);
+  }
   DType type(uint32_t value) const { return phase_.insts[value].type; }
   void store(uint32_t operand, uint32_t value) { phase_.stores.push_back({operand, value}); }
 
@@ -79,7 +83,10 @@ inline package::Operand affine(uint32_t argument, DType dtype, bool batch, bool 
   if (batch) operand.terms.push_back(term(package::Axis::Batch, 2));
   if (row) operand.terms.push_back(term(package::Axis::Row, 1));
   if (col) operand.terms.push_back(term(package::Axis::Col, 0));
-  operand.access = row && col ? package::Access::Full : col ? package::Access::Row : row ? package::Access::Column : package::Access::Scalar;
+  operand.access = row && col ? package::Access::Full
+                   : col      ? package::Access::Row
+                   : row      ? package::Access::Column
+                              : package::Access::Scalar;
   operand.unit_stride = col;
   return operand;
 }
@@ -135,8 +142,9 @@ inline codetta::test::Array array_of(const TensorView& view) {
   for (int64_t i = 0; i < view.element_count(); ++i) {
     const std::byte* p = element(view, codetta::test::unravel(i, array.shape));
     const DType type = types::compute_dtype(view.dtype());
-    array.elements.push_back(types::is_float(type) ? codetta::test::real_element(types::load_f64(p, view.dtype()), type)
-                                                   : codetta::test::integer_element(types::load_i64(p, view.dtype()), type));
+    array.elements.push_back(types::is_float(type)
+                                 ? codetta::test::real_element(types::load_f64(p, view.dtype()), type)
+                                 : codetta::test::integer_element(types::load_i64(p, view.dtype()), type));
   }
   return array;
 }
@@ -152,13 +160,24 @@ struct Made {
   Bindings bindings;
   Sizes sizes;
 
-  Made(EpilogueProgram program, const Sizes& s, package::CpuGemmConfig config, std::mt19937& gen, bool spread = false) : sizes(s) {
+  Made(EpilogueProgram program, const Sizes& s, package::CpuGemmConfig config, std::mt19937& gen, bool spread = false)
+      : sizes(s) {
     const auto constant = [](int64_t value) { return types::Dim::constant(value); };
     config.accumulator = program.accumulator;
     config.a_dtype = config.b_dtype = program.accumulator == DType::i32 ? DType::i8 : program.accumulator;
     package.name = "made";
-    package.buffers.push_back({"A", package::Buffer::Role::Argument, config.a_dtype, false, {constant(s.batch), constant(s.m), constant(s.k)}, {}});
-    package.buffers.push_back({"B", package::Buffer::Role::Argument, config.b_dtype, false, {constant(s.batch), constant(s.k), constant(s.n)}, {}});
+    package.buffers.push_back({"A",
+                               package::Buffer::Role::Argument,
+                               config.a_dtype,
+                               false,
+                               {constant(s.batch), constant(s.m), constant(s.k)},
+                               {}});
+    package.buffers.push_back({"B",
+                               package::Buffer::Role::Argument,
+                               config.b_dtype,
+                               false,
+                               {constant(s.batch), constant(s.k), constant(s.n)},
+                               {}});
     package::LaunchKernel launch;
     launch.b = 1;
     launch.batch = constant(s.batch);
@@ -167,8 +186,12 @@ struct Made {
     launch.k = constant(s.k);
     for (const package::Argument& argument : program.arguments) {
       launch.arguments.push_back(static_cast<uint32_t>(package.buffers.size()));
-      package.buffers.push_back({argument.name, argument.is_output ? package::Buffer::Role::Output : package::Buffer::Role::Argument, argument.dtype,
-                                 argument.is_scalar, argument.shape, {}});
+      package.buffers.push_back({argument.name,
+                                 argument.is_output ? package::Buffer::Role::Output : package::Buffer::Role::Argument,
+                                 argument.dtype,
+                                 argument.is_scalar,
+                                 argument.shape,
+                                 {}});
     }
     for (size_t i = 0; i < package.buffers.size(); ++i) {
       const package::Buffer& buffer = package.buffers[i];
@@ -176,14 +199,20 @@ struct Made {
       if (buffer.is_scalar) {
         memory.emplace_back();
         const int value = static_cast<int>(gen() % 4);
-        if (buffer.dtype == DType::f64) scalar.d = value;
-        else if (types::is_float(buffer.dtype)) scalar.f = static_cast<float>(value);
-        else scalar.i = buffer.dtype == DType::boolean ? value % 2 : value;
+        if (buffer.dtype == DType::f64)
+          scalar.d = value;
+        else if (types::is_float(buffer.dtype))
+          scalar.f = static_cast<float>(value);
+        else
+          scalar.i = buffer.dtype == DType::boolean ? value % 2 : value;
       } else {
         Dims shape;
         for (const types::Dim& dim : buffer.shape) shape.push_back(*dim.as_constant());
         const bool unit = i < 2 || needs_unit_stride(program, static_cast<uint32_t>(i - 2));
-        memory.push_back(bound(buffer.dtype, shape, !spread ? 0 : unit && i >= 2 ? static_cast<int>(gen() % 2) : static_cast<int>(gen() % 3)));
+        memory.push_back(bound(buffer.dtype, shape,
+                               !spread          ? 0
+                               : unit && i >= 2 ? static_cast<int>(gen() % 2)
+                                                : static_cast<int>(gen() % 3)));
         if (buffer.role == package::Buffer::Role::Argument) fill_small(memory.back().view, gen);
       }
       bindings.tensors.push_back(memory.back().view);
@@ -223,8 +252,9 @@ struct Made {
                types::load_f64(element(bindings.tensors[1], {b, k, c}), bindings.tensors[1].dtype());
       }
       const DType type = program().accumulator;
-      result.elements.push_back(types::is_float(type) ? codetta::test::real_element(sum, type)
-                                                      : codetta::test::integer_element(static_cast<int64_t>(sum), type));
+      result.elements.push_back(types::is_float(type)
+                                    ? codetta::test::real_element(sum, type)
+                                    : codetta::test::integer_element(static_cast<int64_t>(sum), type));
     }
     return result;
   }
@@ -238,9 +268,10 @@ struct Made {
       if (argument.is_scalar) {
         const codetta::cpu::ScalarValue& value = bindings.scalars[i + 2];
         const DType type = types::compute_dtype(argument.dtype);
-        inputs.push_back({{}, {type == DType::f32   ? codetta::test::real_element(static_cast<double>(value.f), type)
-                               : type == DType::f64 ? codetta::test::real_element(value.d, type)
-                                                    : codetta::test::integer_element(value.i, type)}});
+        inputs.push_back({{},
+                          {type == DType::f32   ? codetta::test::real_element(static_cast<double>(value.f), type)
+                           : type == DType::f64 ? codetta::test::real_element(value.d, type)
+                                                : codetta::test::integer_element(value.i, type)}});
       } else {
         inputs.push_back(array_of(bindings.tensors[i + 2]));
       }
@@ -262,12 +293,16 @@ struct Made {
       for (int64_t at = 0; at < view.element_count(); ++at) {
         const codetta::test::Element& want = wanted[i].elements[static_cast<size_t>(at)];
         std::byte bytes[8] = {};
-        if (types::is_float(want.type)) types::store_output(bytes, view.dtype(), want.f);
-        else types::convert(&want.i, DType::i64, bytes, view.dtype(), 1);
+        if (types::is_float(want.type))
+          types::store_output(bytes, view.dtype(), want.f);
+        else
+          types::convert(&want.i, DType::i64, bytes, view.dtype(), 1);
         const auto index = codetta::test::unravel(at, sizes_of(view));
-        const double got = types::load_f64(element(view, index), view.dtype()), right = types::load_f64(bytes, view.dtype());
+        const double got = types::load_f64(element(view, index), view.dtype()),
+                     right = types::load_f64(bytes, view.dtype());
         if (got == right || (std::isnan(got) && std::isnan(right))) continue;
-        return argument.name + "[" + std::to_string(at) + "] is " + std::to_string(got) + ", not " + std::to_string(right) + "\n" + program().to_string();
+        return argument.name + "[" + std::to_string(at) + "] is " + std::to_string(got) + ", not " +
+               std::to_string(right) + "\n" + program().to_string();
       }
     }
     return {};

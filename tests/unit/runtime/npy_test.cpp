@@ -18,7 +18,8 @@ std::string file_of(const std::string& header, const std::string& data, int vers
   for (int i = 0; i < (version == 1 ? 2 : 4); ++i) bytes += static_cast<char>(header.size() >> (8 * i));
   return bytes + header + data;
 }
-std::string header_of(const std::string& descr, const std::string& order, const std::string& shape, const std::string& more = "") {
+std::string header_of(const std::string& descr, const std::string& order, const std::string& shape,
+                      const std::string& more = "") {
   return "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", " + more + "}\n";
 }
 
@@ -42,7 +43,8 @@ TEST_F(Npy, RoundTripsEveryDtypeAndShape) {
 
 TEST_F(Npy, WritesStridedViewsRowMajor) {
   const Tensor tensor = random_tensor(DType::f32, {3, 5, 2}, 1);
-  const auto view = TensorView::make(static_cast<void*>(tensor.view().as<float>() + 29), DType::f32, Dims{5, 3, 2}, Dims{-2, -10, -1});
+  const auto view = TensorView::make(static_cast<void*>(tensor.view().as<float>() + 29), DType::f32, Dims{5, 3, 2},
+                                     Dims{-2, -10, -1});
   ASSERT_TRUE(view.has_value());
   ASSERT_TRUE(write_npy(path("a.npy"), *view).has_value());
   auto back = read_npy(path("a.npy"));
@@ -50,7 +52,9 @@ TEST_F(Npy, WritesStridedViewsRowMajor) {
   for (int i = 0; i < 5; ++i) {
     for (int j = 0; j < 3; ++j) {
       for (int k = 0; k < 2; ++k) {
-        EXPECT_EQ(std::memcmp(back->view().as<float>() + i * 6 + j * 2 + k, tensor.view().as<float>() + 29 - 2 * i - 10 * j - k, 4), 0);
+        EXPECT_EQ(std::memcmp(back->view().as<float>() + i * 6 + j * 2 + k,
+                              tensor.view().as<float>() + 29 - 2 * i - 10 * j - k, 4),
+                  0);
       }
     }
   }
@@ -73,13 +77,16 @@ TEST_F(Npy, ReadsFortranOrderAndAllVersions) {
 
 TEST_F(Npy, TakesTheHeaderFormsOfTheFormat) {
   const std::string two(2, 'a');
-  const std::string headers[] = {"{\"shape\": (2,), \"descr\": \"|u1\", 'fortran_order':False}", "{'descr':'|u1','fortran_order':True,'shape':(2,),}   \n",
-                                 "{'descr': '<u1', 'fortran_order': False, 'shape': (2 , 1 ), }", "{'descr': '>u1', 'fortran_order': False, 'shape': (1, 2)}"};
+  const std::string headers[] = {"{\"shape\": (2,), \"descr\": \"|u1\", 'fortran_order':False}",
+                                 "{'descr':'|u1','fortran_order':True,'shape':(2,),}   \n",
+                                 "{'descr': '<u1', 'fortran_order': False, 'shape': (2 , 1 ), }",
+                                 "{'descr': '>u1', 'fortran_order': False, 'shape': (1, 2)}"};
   for (const std::string& header : headers) {
     const auto t = read_npy(write("h.npy", file_of(header, two)));
     EXPECT_TRUE(t.has_value()) << header << t.error().render();
   }
-  const auto truth = read_npy(write("b.npy", file_of(header_of("|b1", "False", "(3,)"), std::string("\x00\x07\xff", 3))));
+  const auto truth =
+      read_npy(write("b.npy", file_of(header_of("|b1", "False", "(3,)"), std::string("\x00\x07\xff", 3))));
   ASSERT_TRUE(truth.has_value());
   EXPECT_EQ(std::memcmp(truth->data(), "\0\1\1", 3), 0);
 }
@@ -103,7 +110,8 @@ TEST_F(Npy, ReadsOpaqueTypesAsToldTo) {
 TEST_F(Npy, RefusesWhatItCannotRead) {
   expect_error(read_npy(path("none.npy")), diag::Code::file_unreadable, "cannot read " + path("none.npy"));
   ASSERT_EQ(mkdir(path("folder").c_str(), 0700), 0);
-  expect_error(read_npy(path("folder")), diag::Code::file_unreadable, "cannot read " + path("folder"), "it is a folder");
+  expect_error(read_npy(path("folder")), diag::Code::file_unreadable, "cannot read " + path("folder"),
+               "it is a folder");
   expect_error(read_npy(std::string("a\0b", 3)), diag::Code::file_unreadable, "cannot read a path with a NUL byte");
   for (const char* descr : {"<c8", "|O", "<U4", "|S3", "<M8", "<f16", "V", "<i3", "float32", ""}) {
     const std::string file = write("d.npy", file_of(header_of(descr, "False", "(2,)"), std::string(64, '\0')));
@@ -112,7 +120,8 @@ TEST_F(Npy, RefusesWhatItCannotRead) {
   const std::string big = write("big.npy", file_of(header_of(">f4", "False", "(1,)"), std::string(4, '\0')));
   expect_error(read_npy(big), diag::Code::file_dtype, big + " holds big-endian elements ('>f4')");
   const std::string records =
-      write("r.npy", file_of("{'descr': [('a', '<f4'), ('b', '<i4', (2, 3))], 'fortran_order': False, 'shape': (1,), }", std::string(28, '\0')));
+      write("r.npy", file_of("{'descr': [('a', '<f4'), ('b', '<i4', (2, 3))], 'fortran_order': False, 'shape': (1,), }",
+                             std::string(28, '\0')));
   expect_error(read_npy(records), diag::Code::file_dtype, records + " holds records");
 }
 
@@ -123,7 +132,8 @@ TEST_F(Npy, RefusesFilesThatLie) {
     expect_error(read_npy(file), diag::Code::file_malformed, file + " " + what, reason);
   };
   const std::string data(24, '\0');
-  expect(file_of(good, data.substr(1)), "is truncated or lies about its shape", "f32[2, 3] takes 24 bytes; 23 are there");
+  expect(file_of(good, data.substr(1)), "is truncated or lies about its shape",
+         "f32[2, 3] takes 24 bytes; 23 are there");
   expect(file_of(good, data + "x"), "has bytes after its data", "f32[2, 3] takes 24 bytes; 25 are there");
   expect("", "is no .npy file", "it has 0 bytes, a header takes more");
   expect("PK\x03\x04 a zip archive", "is no .npy file", "it does not begin with \\x93NUMPY");
@@ -132,20 +142,34 @@ TEST_F(Npy, RefusesFilesThatLie) {
   std::string huge = file_of(good, data, 2);
   huge[11] = '\x7f';
   expect(huge, "has a lying header");
-  expect(file_of(header_of("<f4", "False", "(4294967296, 4294967296)"), data), "has an impossible shape", "the size of f32[4294967296, 4294967296] overflows");
+  expect(file_of(header_of("<f4", "False", "(4294967296, 4294967296)"), data), "has an impossible shape",
+         "the size of f32[4294967296, 4294967296] overflows");
   expect(file_of(header_of("<f4", "False", "(9223372036854775807,)"), data), "has an impossible shape");
   expect(file_of(header_of("<f4", "False", "(4611686018427387904, 0)"), data), "has bytes after its data");
-  expect(file_of(header_of("<f4", "False", "(1, 1, 1, 1, 1, 1, 1, 1, 6)"), data), "has too many dimensions", "9; at most 8 are possible");
-  expect(file_of(header_of("<V2", "False", "(2,)", "'codetta_dtype': 'f8e4m3', "), data), "contradicts itself about its element type");
-  expect(file_of(header_of("<f4", "False", "(2,)", "'codetta_dtype': 'i32', "), data), "contradicts itself about its element type");
-  const std::string bad_headers[] = {
-      "", "{", "{}", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': 0, 'shape': (2, 3)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}",
-      "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}",
-      "{'descr': '<f4', 'fortran_order': False, 'shape': [6]}", "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551616,)}",
-      "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} + 1", "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'shape': (6,)}",
-      "{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (6,)}", "{'descr': __import__('os'), 'fortran_order': False, 'shape': (6,)}",
-      "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'x': 1}", "{'descr': '<f4, 'fortran_order': False, 'shape': (6,)}",
-      "{'descr': [[[[, 'fortran_order': False, 'shape': (6,)}", "{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}"};
+  expect(file_of(header_of("<f4", "False", "(1, 1, 1, 1, 1, 1, 1, 1, 6)"), data), "has too many dimensions",
+         "9; at most 8 are possible");
+  expect(file_of(header_of("<V2", "False", "(2,)", "'codetta_dtype': 'f8e4m3', "), data),
+         "contradicts itself about its element type");
+  expect(file_of(header_of("<f4", "False", "(2,)", "'codetta_dtype': 'i32', "), data),
+         "contradicts itself about its element type");
+  const std::string bad_headers[] = {"",
+                                     "{",
+                                     "{}",
+                                     "{'descr': '<f4'}",
+                                     "{'descr': '<f4', 'fortran_order': 0, 'shape': (2, 3)}",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3)}",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': [6]}",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551616,)}",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} + 1",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'shape': (6,)}",
+                                     "{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (6,)}",
+                                     "{'descr': __import__('os'), 'fortran_order': False, 'shape': (6,)}",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'x': 1}",
+                                     "{'descr': '<f4, 'fortran_order': False, 'shape': (6,)}",
+                                     "{'descr': [[[[, 'fortran_order': False, 'shape': (6,)}",
+                                     "{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}"};
   for (const std::string& header : bad_headers) expect(file_of(header, data), "has a malformed header");
 }
 
@@ -162,7 +186,8 @@ TEST_F(Npy, EveryCutIsRefused) {
 
 TEST_F(Npy, WritingFailsWhole) {
   const Tensor tensor = random_tensor(DType::f32, {4}, 1);
-  expect_error(write_npy(path("no/such/folder.npy"), tensor), diag::Code::file_unwritable, "cannot write " + path("no/such/folder.npy"));
+  expect_error(write_npy(path("no/such/folder.npy"), tensor), diag::Code::file_unwritable,
+               "cannot write " + path("no/such/folder.npy"));
   ASSERT_EQ(mkdir(path("d").c_str(), 0700), 0);
   expect_error(write_npy(path("d"), tensor), diag::Code::file_unwritable, "cannot write " + path("d"));
   EXPECT_EQ(files().size(), 1u);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random EpiloguePrograms whose results are exact on small integers: every access class, splits, several phases and reductions.
+// Random EpiloguePrograms whose results are exact on small integers: every access class, splits, several phases and
+// reductions.
 #pragma once
 
 #include "made_package.hpp"
@@ -43,8 +44,9 @@ class ProgramMaker {
   }
 
   DType any_dtype() {
-    static constexpr DType types[] = {DType::f32, DType::bf16, DType::f16, DType::f8e4m3, DType::f8e5m2, DType::f64, DType::i8, DType::i16,
-                                      DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::boolean};
+    static constexpr DType types[] = {DType::f32, DType::bf16, DType::f16, DType::f8e4m3, DType::f8e5m2,
+                                      DType::f64, DType::i8,   DType::i16, DType::i32,    DType::i64,
+                                      DType::u8,  DType::u16,  DType::u32, DType::boolean};
     return types[pick(14)];
   }
 
@@ -61,7 +63,8 @@ class ProgramMaker {
     const bool batch = pick(2) == 0, row = pick(3) != 0, col = pick(3) != 0;
     argument.shape = {dim(batch ? sizes_.batch : 1), dim(row ? sizes_.m : 1), dim(col ? cols_ : 1)};
     program_.arguments.push_back(argument);
-    package::Operand operand = affine(static_cast<uint32_t>(program_.arguments.size() - 1), argument.dtype, batch, row, col, false);
+    package::Operand operand =
+        affine(static_cast<uint32_t>(program_.arguments.size() - 1), argument.dtype, batch, row, col, false);
     if (col && pick(2) == 0) operand.unit_stride = false;
     if (col && cols_ % 2 == 0 && pick(4) == 0) {  // columns in another order: (c % 2) * (cols / 2) + c / 2
       operand.terms.pop_back();
@@ -91,24 +94,30 @@ class ProgramMaker {
   uint32_t bounded(PhaseMaker& maker, uint32_t value) {
     const DType type = maker.type(value);
     if (types::is_bool(type)) return value;
-    return maker.op(Op::clamp, type, {value, maker.literal(type, types::is_signed(type) ? -8 : 0), maker.literal(type, 8)});
+    return maker.op(Op::clamp, type,
+                    {value, maker.literal(type, types::is_signed(type) ? -8 : 0), maker.literal(type, 8)});
   }
 
   uint32_t random_op(PhaseMaker& maker, std::vector<uint32_t>& pool) {
     const auto any = [&] { return pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))]; };
     const uint32_t x = any(), y = any();
-    static constexpr DType numbers[] = {DType::f32, DType::f64, DType::i32, DType::i8, DType::u8, DType::i64, DType::u32, DType::i16};
+    static constexpr DType numbers[] = {DType::f32, DType::f64, DType::i32, DType::i8,
+                                        DType::u8,  DType::i64, DType::u32, DType::i16};
     const DType type = numbers[pick(8)];
     const uint32_t a = maker.as(x, type), b = maker.as(y, type);
     switch (pick(9)) {
-      case 0: return bounded(maker, maker.op(Op::add, type, {a, b}));
-      case 1: return bounded(maker, maker.op(Op::sub, type, {a, b}));
-      case 2: return bounded(maker, maker.op(Op::mul, type, {a, b}));
+      case 0:
+        return bounded(maker, maker.op(Op::add, type, {a, b}));
+      case 1:
+        return bounded(maker, maker.op(Op::sub, type, {a, b}));
+      case 2:
+        return bounded(maker, maker.op(Op::mul, type, {a, b}));
       case 3: {
         static constexpr Op unary[] = {Op::relu, Op::abs, Op::neg, Op::sign, Op::floor, Op::drelu};
         return bounded(maker, maker.op(unary[pick(6)], type, {a}));
       }
-      case 4: return maker.op(pick(2) == 0 ? Op::maximum : Op::minimum, type, {a, b});
+      case 4:
+        return maker.op(pick(2) == 0 ? Op::maximum : Op::minimum, type, {a, b});
       case 5: {
         static constexpr Op tests[] = {Op::lt, Op::le, Op::eq, Op::ne, Op::gt, Op::ge};
         return maker.op(Op::where, type, {maker.op(tests[pick(6)], DType::boolean, {a, b}, type), b, a});
@@ -117,7 +126,8 @@ class ProgramMaker {
         const DType narrow = any_dtype();
         return bounded(maker, maker.op(Op::cast, types::compute_dtype(narrow), {a}, narrow));
       }
-      case 7: return bounded(maker, maker.op(Op::multiply_add, type, {a, b, a}));
+      case 7:
+        return bounded(maker, maker.op(Op::multiply_add, type, {a, b, a}));
       default:
         return maker.op(Op::logical_xor, DType::boolean, {maker.as(x, DType::boolean), maker.as(y, DType::boolean)});
     }
@@ -129,25 +139,30 @@ class ProgramMaker {
     package::Phase& phase = program_.phases.back();
     phase.reads_accumulator = false;
     if (p > 0) {
-      phase.scope = pick(2) == 0 || program_.phases[p - 1].scope == package::Scope::Whole ? package::Scope::Whole : package::Scope::RowPanel;
+      phase.scope = pick(2) == 0 || program_.phases[p - 1].scope == package::Scope::Whole ? package::Scope::Whole
+                                                                                          : package::Scope::RowPanel;
       for (uint32_t i = 0; i < program_.reductions.size(); ++i) {
-        if (program_.reductions[i].axis == package::ReduceAxis::Row || phase.scope == package::Scope::Whole) usable.push_back(i);
+        if (program_.reductions[i].axis == package::ReduceAxis::Row || phase.scope == package::Scope::Whole)
+          usable.push_back(i);
       }
     }
     PhaseMaker maker(phase);
     std::vector<uint32_t> pool, parts;
     if (p == 0 || pick(3) != 0) {
       for (int32_t part = 0; part < program_.split.ways; ++part) {
-        parts.push_back(bounded(maker, maker.leaf(Inst::Kind::Accumulator, program_.accumulator, static_cast<uint32_t>(part))));
+        parts.push_back(
+            bounded(maker, maker.leaf(Inst::Kind::Accumulator, program_.accumulator, static_cast<uint32_t>(part))));
         pool.push_back(parts.back());
       }
     }
     for (uint32_t i = 0; i < program_.operands.size(); ++i) {
       const package::Operand& operand = program_.operands[i];
-      if (!operand.is_store && pick(4) != 0) pool.push_back(maker.leaf(Inst::Kind::Load, types::compute_dtype(operand.dtype), i));
+      if (!operand.is_store && pick(4) != 0)
+        pool.push_back(maker.leaf(Inst::Kind::Load, types::compute_dtype(operand.dtype), i));
     }
     for (uint32_t i = 0; i < program_.arguments.size(); ++i) {
-      if (program_.arguments[i].is_scalar) pool.push_back(maker.leaf(Inst::Kind::Scalar, program_.arguments[i].dtype, i));
+      if (program_.arguments[i].is_scalar)
+        pool.push_back(maker.leaf(Inst::Kind::Scalar, program_.arguments[i].dtype, i));
     }
     for (uint32_t i : usable) {
       const uint32_t value = maker.leaf(Inst::Kind::Result, program_.reductions[i].type, i);
@@ -164,9 +179,11 @@ class ProgramMaker {
 
   void store_result(PhaseMaker& maker, uint32_t reduction, uint32_t value) {
     const package::ReduceAxis axis = program_.reductions[reduction].axis;
-    const bool row = axis == package::ReduceAxis::Row, col = axis == package::ReduceAxis::Column, all = axis == package::ReduceAxis::All;
+    const bool row = axis == package::ReduceAxis::Row, col = axis == package::ReduceAxis::Column,
+               all = axis == package::ReduceAxis::All;
     const DType dtype = maker.type(value);
-    const uint32_t out = add_output(dtype, {dim(all ? 1 : sizes_.batch), dim(row ? sizes_.m : 1), dim(col ? cols_ : 1)});
+    const uint32_t out =
+        add_output(dtype, {dim(all ? 1 : sizes_.batch), dim(row ? sizes_.m : 1), dim(col ? cols_ : 1)});
     maker.store(add_operand(affine(out, dtype, !all, row, col, true)), value);
   }
 
@@ -186,7 +203,8 @@ class ProgramMaker {
           operand.terms.push_back({package::Axis::Col, 1, chunk_, 0, dim(1)});
         }
         if (part > 0) operand.offsets.emplace_back(0, dim(part * (cols_ == chunk_ ? cols_ : chunk_)));
-        maker.store(add_operand(std::move(operand)), pool[static_cast<size_t>((part + pick(2)) % static_cast<int>(pool.size()))]);
+        maker.store(add_operand(std::move(operand)),
+                    pool[static_cast<size_t>((part + pick(2)) % static_cast<int>(pool.size()))]);
       }
       return;
     }

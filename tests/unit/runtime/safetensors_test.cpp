@@ -23,7 +23,8 @@ TEST_F(Safetensors, RoundTripsEveryDtypeInFileOrder) {
   for (const DType dtype : all_dtypes) {
     for (const Dims& shape : shapes) tensors.push_back(random_tensor(dtype, shape, ++seed));
   }
-  for (size_t i = 0; i < tensors.size(); ++i) named.emplace_back("z" + std::to_string(97 - i) + " \"layer\\.\n\xc3\xa9", tensors[i]);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    named.emplace_back("z" + std::to_string(97 - i) + " \"layer\\.\n\xc3\xa9", tensors[i]);
   ASSERT_TRUE(write_safetensors(path("a.safetensors"), named).has_value());
   const auto back = read_safetensors(path("a.safetensors"));
   ASSERT_TRUE(back.has_value()) << back.error().render();
@@ -44,9 +45,11 @@ TEST_F(Safetensors, RoundTripsEveryDtypeInFileOrder) {
 }
 
 TEST_F(Safetensors, TakesWhatTheFormatAllows) {
-  const auto read = read_safetensors(write("m.safetensors", file_of(
-      R"({"__metadata__": {"format": "pt"}, "b": {"data_offsets": [1, 3], "shape": [2], "dtype": "BOOL"}, "a": {"dtype":"U8","shape":[],"data_offsets":[0,1]}}   )",
-      std::string("\x05\x02\x00", 3))));
+  const auto read = read_safetensors(write(
+      "m.safetensors",
+      file_of(
+          R"({"__metadata__": {"format": "pt"}, "b": {"data_offsets": [1, 3], "shape": [2], "dtype": "BOOL"}, "a": {"dtype":"U8","shape":[],"data_offsets":[0,1]}}   )",
+          std::string("\x05\x02\x00", 3))));
   ASSERT_TRUE(read.has_value()) << read.error().render();
   ASSERT_EQ(read->size(), 2u);
   EXPECT_EQ((*read)[0].first, "b");
@@ -59,7 +62,9 @@ TEST_F(Safetensors, RefusesFilesThatLie) {
     const std::string file = write("x.safetensors", bytes);
     expect_error(read_safetensors(file), diag::Code::file_malformed, file + " " + what, reason);
   };
-  const auto header = [&](const std::string& text, const std::string& reason = {}) { expect(file_of(text, "12345678"), "has a malformed header", reason); };
+  const auto header = [&](const std::string& text, const std::string& reason = {}) {
+    expect(file_of(text, "12345678"), "has a malformed header", reason);
+  };
   const std::string t = R"("dtype":"U8","shape":[8],"data_offsets":[0,8])";
   expect("", "is no .safetensors file", "it has 0 bytes, a header takes more");
   expect(std::string(8, '\xff'), "has a lying header");
@@ -74,8 +79,10 @@ TEST_F(Safetensors, RefusesFilesThatLie) {
   header(R"({"a":{"dtype":"U8","dtype":"U8","shape":[8],"data_offsets":[0,8]}})", "tensor 'a' has dtype twice");
   header(R"({"a":{"dtype":"U8","shape":[8]}})", "tensor 'a' lacks dtype, shape or data_offsets");
   header(R"({"a":{"dtype":"U8","shape":[-8],"data_offsets":[0,8]}})", "a size or offset is negative");
-  header(R"({"a":{"dtype":"U8","shape":[8.5],"data_offsets":[0,8]}})", "a size or offset is no integer or exceeds 64 bits");
-  header(R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,8]}})", "a size or offset is no integer or exceeds 64 bits");
+  header(R"({"a":{"dtype":"U8","shape":[8.5],"data_offsets":[0,8]}})",
+         "a size or offset is no integer or exceeds 64 bits");
+  header(R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,8]}})",
+         "a size or offset is no integer or exceeds 64 bits");
   header(R"({"a":{"dtype":"U8","shape":[true],"data_offsets":[0,8]}})", "a truth value stands where none belongs");
   header(R"({"a":{"dtype":"U8","shape":"8","data_offsets":[0,8]}})", "a string stands where none belongs");
   header("{\"a\":{" + t + ",\"more\":1}}", "tensor 'a' has the unknown key 'more'");
@@ -87,17 +94,25 @@ TEST_F(Safetensors, RefusesFilesThatLie) {
   const auto tensor = [&](const std::string& fields, const std::string& what, const std::string& reason = {}) {
     expect(file_of("{\"a\":{" + fields + "}}", "12345678"), what, reason);
   };
-  tensor(R"("dtype":"U8","shape":[7],"data_offsets":[0,8])", "lies about tensor 'a'", "u8[7] takes 7 bytes, data_offsets give it 8");
-  tensor(R"("dtype":"U8","shape":[9],"data_offsets":[0,9])", "lies about tensor 'a'", "its data_offsets are [0, 9] of 8 bytes");
+  tensor(R"("dtype":"U8","shape":[7],"data_offsets":[0,8])", "lies about tensor 'a'",
+         "u8[7] takes 7 bytes, data_offsets give it 8");
+  tensor(R"("dtype":"U8","shape":[9],"data_offsets":[0,9])", "lies about tensor 'a'",
+         "its data_offsets are [0, 9] of 8 bytes");
   tensor(R"("dtype":"U8","shape":[0],"data_offsets":[8,4])", "lies about tensor 'a'");
-  tensor(R"("dtype":"U8","shape":[8],"data_offsets":[0,8,8])", "lies about tensor 'a'", "data_offsets has 3 numbers, not 2");
-  tensor(R"("dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,8])", "lies about tensor 'a'", "a size exceeds 2^63");
+  tensor(R"("dtype":"U8","shape":[8],"data_offsets":[0,8,8])", "lies about tensor 'a'",
+         "data_offsets has 3 numbers, not 2");
+  tensor(R"("dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,8])", "lies about tensor 'a'",
+         "a size exceeds 2^63");
   tensor(R"("dtype":"F64","shape":[4294967296,4294967296],"data_offsets":[0,8])", "lies about tensor 'a'");
-  tensor(R"("dtype":"U8","shape":[1,1,1,1,1,1,1,1,8],"data_offsets":[0,8])", "lies about tensor 'a'", "it has 9 dims; at most 8 are possible");
-  tensor(R"("dtype":"U8","shape":[4],"data_offsets":[0,4])", "has bytes after its data", "the tensors end at byte 4 of 8");
+  tensor(R"("dtype":"U8","shape":[1,1,1,1,1,1,1,1,8],"data_offsets":[0,8])", "lies about tensor 'a'",
+         "it has 9 dims; at most 8 are possible");
+  tensor(R"("dtype":"U8","shape":[4],"data_offsets":[0,4])", "has bytes after its data",
+         "the tensors end at byte 4 of 8");
   tensor(R"("dtype":"U8","shape":[4],"data_offsets":[4,8])", "has a hole between its tensors");
-  tensor(R"("dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[1],"data_offsets":[7,8])", "has tensors that overlap");
-  const std::string odd = write("odd.safetensors", file_of(R"({"a":{"dtype":"F4","shape":[8],"data_offsets":[0,8]}})", "12345678"));
+  tensor(R"("dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[1],"data_offsets":[7,8])",
+         "has tensors that overlap");
+  const std::string odd =
+      write("odd.safetensors", file_of(R"({"a":{"dtype":"F4","shape":[8],"data_offsets":[0,8]}})", "12345678"));
   expect_error(read_safetensors(odd), diag::Code::file_dtype, odd + " holds 'a' with elements of type 'F4'");
   expect_error(read_safetensors(path("none")), diag::Code::file_unreadable, "cannot read " + path("none"));
 }
@@ -106,7 +121,8 @@ TEST_F(Safetensors, NestingAndLongNamesAreHarmless) {
   const std::string deep = write("deep.safetensors", file_of("{\"a\":" + std::string(1'000'000, '['), ""));
   EXPECT_EQ(read_safetensors(deep).error().code(), 621);
   const std::string name(1'000'000, 'n');
-  const auto long_name = read_safetensors(write("n.safetensors", file_of("{\"" + name + "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "x")));
+  const auto long_name = read_safetensors(write(
+      "n.safetensors", file_of("{\"" + name + "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "x")));
   ASSERT_TRUE(long_name.has_value());
   EXPECT_EQ(long_name->front().first, name);
 }
@@ -115,9 +131,12 @@ TEST_F(Safetensors, WritingRefusesBadNames) {
   const Tensor tensor = random_tensor(DType::f32, {4}, 1);
   const std::string file = path("w.safetensors");
   const std::string headline = "cannot write " + file;
-  expect_error(write_safetensors(file, {{"a", tensor}, {"a", tensor}}), diag::Code::file_unwritable, headline, "two tensors are called 'a'");
-  expect_error(write_safetensors(file, {{"__metadata__", tensor}}), diag::Code::file_unwritable, headline, "__metadata__ is no name for a tensor");
-  expect_error(write_safetensors(file, {{"\xff", tensor}}), diag::Code::file_unwritable, headline, "the name of a tensor is not valid UTF-8");
+  expect_error(write_safetensors(file, {{"a", tensor}, {"a", tensor}}), diag::Code::file_unwritable, headline,
+               "two tensors are called 'a'");
+  expect_error(write_safetensors(file, {{"__metadata__", tensor}}), diag::Code::file_unwritable, headline,
+               "__metadata__ is no name for a tensor");
+  expect_error(write_safetensors(file, {{"\xff", tensor}}), diag::Code::file_unwritable, headline,
+               "the name of a tensor is not valid UTF-8");
   EXPECT_TRUE(files().empty());
 }
 

@@ -2,6 +2,7 @@
 // Every op of the tape in every compute dtype against long double and 64-bit references, and its special values.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -44,53 +45,100 @@ long double truth(Op op, const std::vector<long double>& v) {
   const auto cdf = [](long double a) { return std::erfc(-a / std::sqrt(2.0L)) / 2; };
   const long double u = std::sqrt(2 / pi) * (x + 0.044715L * x * x * x), t = std::tanh(u);
   switch (op) {
-    case Op::add: return x + y;
-    case Op::sub: return x - y;
-    case Op::mul: return x * y;
-    case Op::div: return x / y;
-    case Op::pow: return std::pow(x, y);
-    case Op::neg: return -x;
-    case Op::multiply_add: return x * y + z;
-    case Op::minimum: return std::min(x, y);
-    case Op::maximum: return std::max(x, y);
-    case Op::clamp: return std::min(std::max(x, y), z);
-    case Op::abs: return std::fabs(x);
-    case Op::sign: return x > 0 ? 1 : x < 0 ? -1 : 0;
-    case Op::floor: return std::floor(x);
-    case Op::ceil: return std::ceil(x);
-    case Op::round: return std::nearbyint(x);
-    case Op::trunc: return std::trunc(x);
-    case Op::exp: return std::exp(x);
-    case Op::exp2: return std::exp2(x);
-    case Op::expm1: return std::expm1(x);
-    case Op::log: return std::log(x);
-    case Op::log2: return std::log2(x);
-    case Op::log1p: return std::log1p(x);
-    case Op::sqrt: return std::sqrt(x);
-    case Op::rsqrt: return 1 / std::sqrt(x);
-    case Op::reciprocal: return 1 / x;
-    case Op::sin: return std::sin(x);
-    case Op::cos: return std::cos(x);
-    case Op::tanh: return std::tanh(x);
-    case Op::erf: return std::erf(x);
-    case Op::relu: return x > 0 ? x : 0;
-    case Op::sigmoid: return sigmoid(x);
-    case Op::silu: return x * sigmoid(x);
-    case Op::gelu_erf: return x * cdf(x);
-    case Op::gelu_tanh: return x * sigmoid(2 * u);
-    case Op::softplus: return y * x > z ? x : std::log1p(std::exp(y * x)) / y;
-    case Op::elu: return x > 0 ? x : y * std::expm1(x);
-    case Op::leaky_relu: return x > 0 ? x : y * x;
-    case Op::hardswish: return x * std::min(std::max(x + 3, 0.0L), 6.0L) / 6;
-    case Op::hardsigmoid: return std::min(std::max(x + 3, 0.0L), 6.0L) / 6;
-    case Op::mish: return x * std::tanh(std::log1p(std::exp(x)));
-    case Op::drelu: return x > 0 ? 1 : 0;
-    case Op::dsigmoid: return sigmoid(x) * sigmoid(-x);
-    case Op::dtanh: return 4 * sigmoid(2 * x) * sigmoid(-2 * x);
-    case Op::dsilu: return sigmoid(x) * (1 + x * sigmoid(-x));
-    case Op::dgelu_erf: return cdf(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
-    case Op::dgelu_tanh: return (1 + t) / 2 + x / 2 * (1 - t * t) * std::sqrt(2 / pi) * (1 + 3 * 0.044715L * x * x);
-    default: return std::numeric_limits<long double>::quiet_NaN();
+    case Op::add:
+      return x + y;
+    case Op::sub:
+      return x - y;
+    case Op::mul:
+      return x * y;
+    case Op::div:
+      return x / y;
+    case Op::pow:
+      return std::pow(x, y);
+    case Op::neg:
+      return -x;
+    case Op::multiply_add:
+      return x * y + z;
+    case Op::minimum:
+      return std::min(x, y);
+    case Op::maximum:
+      return std::max(x, y);
+    case Op::clamp:
+      return std::min(std::max(x, y), z);
+    case Op::abs:
+      return std::fabs(x);
+    case Op::sign:
+      return x > 0 ? 1 : x < 0 ? -1 : 0;
+    case Op::floor:
+      return std::floor(x);
+    case Op::ceil:
+      return std::ceil(x);
+    case Op::round:
+      return std::nearbyint(x);
+    case Op::trunc:
+      return std::trunc(x);
+    case Op::exp:
+      return std::exp(x);
+    case Op::exp2:
+      return std::exp2(x);
+    case Op::expm1:
+      return std::expm1(x);
+    case Op::log:
+      return std::log(x);
+    case Op::log2:
+      return std::log2(x);
+    case Op::log1p:
+      return std::log1p(x);
+    case Op::sqrt:
+      return std::sqrt(x);
+    case Op::rsqrt:
+      return 1 / std::sqrt(x);
+    case Op::reciprocal:
+      return 1 / x;
+    case Op::sin:
+      return std::sin(x);
+    case Op::cos:
+      return std::cos(x);
+    case Op::tanh:
+      return std::tanh(x);
+    case Op::erf:
+      return std::erf(x);
+    case Op::relu:
+      return x > 0 ? x : 0;
+    case Op::sigmoid:
+      return sigmoid(x);
+    case Op::silu:
+      return x * sigmoid(x);
+    case Op::gelu_erf:
+      return x * cdf(x);
+    case Op::gelu_tanh:
+      return x * sigmoid(2 * u);
+    case Op::softplus:
+      return y * x > z ? x : std::log1p(std::exp(y * x)) / y;
+    case Op::elu:
+      return x > 0 ? x : y * std::expm1(x);
+    case Op::leaky_relu:
+      return x > 0 ? x : y * x;
+    case Op::hardswish:
+      return x * std::min(std::max(x + 3, 0.0L), 6.0L) / 6;
+    case Op::hardsigmoid:
+      return std::min(std::max(x + 3, 0.0L), 6.0L) / 6;
+    case Op::mish:
+      return x * std::tanh(std::log1p(std::exp(x)));
+    case Op::drelu:
+      return x > 0 ? 1 : 0;
+    case Op::dsigmoid:
+      return sigmoid(x) * sigmoid(-x);
+    case Op::dtanh:
+      return 4 * sigmoid(2 * x) * sigmoid(-2 * x);
+    case Op::dsilu:
+      return sigmoid(x) * (1 + x * sigmoid(-x));
+    case Op::dgelu_erf:
+      return cdf(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
+    case Op::dgelu_tanh:
+      return (1 + t) / 2 + x / 2 * (1 - t * t) * std::sqrt(2 / pi) * (1 + 3 * 0.044715L * x * x);
+    default:
+      return std::numeric_limits<long double>::quiet_NaN();
   }
 }
 
@@ -101,7 +149,8 @@ void check_real(DType dtype, T ulps) {
   for (const types::OpInfo& info : types::all_ops()) {
     if ((info.rule != OpRule::arith && info.rule != OpRule::real) || !info.elementwise()) continue;
     if (info.op == Op::dropout || info.op == Op::floordiv || info.op == Op::mod) continue;  // below
-    const bool positive = info.op == Op::log || info.op == Op::log2 || info.op == Op::log1p || info.op == Op::sqrt || info.op == Op::rsqrt || info.op == Op::pow;
+    const bool positive = info.op == Op::log || info.op == Op::log2 || info.op == Op::log1p || info.op == Op::sqrt ||
+                          info.op == Op::rsqrt || info.op == Op::pow;
     std::vector<std::vector<T>> in(static_cast<size_t>(info.arity), std::vector<T>(257));
     for (auto& lanes : in) {
       for (T& x : lanes) x = positive ? std::fabs(normal(gen)) : normal(gen);
@@ -118,15 +167,19 @@ void check_real(DType dtype, T ulps) {
       // Sums may cancel: their error is that of the terms.
       long double scale = std::fabs(want);
       if (info.op == Op::multiply_add) scale += std::fabs(v[0] * v[1]);
-      if (info.op == Op::hardswish || info.op == Op::hardsigmoid || info.op == Op::dsilu || info.op == Op::dgelu_erf || info.op == Op::dgelu_tanh) {
+      if (info.op == Op::hardswish || info.op == Op::hardsigmoid || info.op == Op::dsilu || info.op == Op::dgelu_erf ||
+          info.op == Op::dgelu_tanh) {
         scale += 1 + std::fabs(v[0]);
       }
       // In double, rounding of an exponent's argument shows, times the argument's magnitude.
       long double condition = 1;
       if (sizeof(T) == 8 && (info.op == Op::gelu_erf || info.op == Op::gelu_tanh)) condition += v[0] * v[0];
       if (sizeof(T) == 8 && info.op == Op::softplus) condition += std::fabs(v[0] * v[1]);
-      const long double allowed = condition * static_cast<long double>(ulps) * scale * std::numeric_limits<T>::epsilon() + std::numeric_limits<T>::denorm_min();
-      EXPECT_LE(std::fabs(static_cast<long double>(out[i]) - want), allowed) << info.name << " of " << in[0][i] << ": " << out[i];
+      const long double allowed =
+          condition * static_cast<long double>(ulps) * scale * std::numeric_limits<T>::epsilon() +
+          std::numeric_limits<T>::denorm_min();
+      EXPECT_LE(std::fabs(static_cast<long double>(out[i]) - want), allowed)
+          << info.name << " of " << in[0][i] << ": " << out[i];
     }
   }
 }
@@ -221,14 +274,14 @@ TEST(TapeOps, DivisionAndRemainderArePythons) {
   EXPECT_EQ(one<int8_t>(Op::mod, DType::i8, {-7, 0}), 0);
 }
 
-// Words of the published test vectors of Random123 (kat_vectors, philox4x32 10): counter and key zero, and counter and key with
-// every bit that this use can set.
+// Words of the published test vectors of Random123 (kat_vectors, philox4x32 10): counter and key zero, and counter and
+// key with every bit that this use can set.
 TEST(TapeOps, DropoutFollowsPhilox) {
   const auto kept = [](float p, int64_t seed, int64_t index) {
     const float x = 3, out_of_range = -1;
     float out = out_of_range;
-    const std::byte* in[] = {reinterpret_cast<const std::byte*>(&x), reinterpret_cast<const std::byte*>(&p), reinterpret_cast<const std::byte*>(&seed),
-                             reinterpret_cast<const std::byte*>(&index)};
+    const std::byte* in[] = {reinterpret_cast<const std::byte*>(&x), reinterpret_cast<const std::byte*>(&p),
+                             reinterpret_cast<const std::byte*>(&seed), reinterpret_cast<const std::byte*>(&index)};
     op_kernel(Op::dropout, DType::f32)(reinterpret_cast<std::byte*>(&out), in, 1);
     return out;
   };
@@ -258,17 +311,30 @@ TEST(TapeOps, FastConversionsAreExact) {
   std::vector<uint32_t> patterns;
   std::mt19937 gen(4);
   for (int i = 0; i < 200000; ++i) patterns.push_back(static_cast<uint32_t>(gen()));
-  for (uint32_t x : {0x7f800000u, 0xff800000u, 0x7f7fffffu, 0x7f7f8000u, 0x00008000u, 0x00018000u, 0x80000000u, 0x7fc00001u}) patterns.push_back(x);
-  const DType pairs[][2] = {{DType::f32, DType::bf16}, {DType::bf16, DType::f32}, {DType::f32, DType::f64}, {DType::f64, DType::f32}, {DType::i32, DType::f32},
-                            {DType::i32, DType::f64},  {DType::i8, DType::f32},   {DType::u8, DType::f32}};
+  for (const float limit : {127.0f, 128.0f, 255.0f, 256.0f, 32767.0f, 65535.0f, 2147483648.0f}) {
+    for (const float x :
+         {limit, -limit, limit - 0.5f, 0.5f - limit, limit + 1, -limit - 1, std::nextafter(limit, 0.0f), 0.5f, -0.5f}) {
+      patterns.push_back(std::bit_cast<uint32_t>(x));
+    }
+  }
+  for (uint32_t x :
+       {0x7f800000u, 0xff800000u, 0x7f7fffffu, 0x7f7f8000u, 0x00008000u, 0x00018000u, 0x80000000u, 0x7fc00001u})
+    patterns.push_back(x);
+  const DType pairs[][2] = {{DType::f32, DType::bf16}, {DType::bf16, DType::f32}, {DType::f32, DType::f64},
+                            {DType::f64, DType::f32},  {DType::i32, DType::f32},  {DType::i32, DType::f64},
+                            {DType::i8, DType::f32},   {DType::u8, DType::f32},   {DType::f32, DType::i8},
+                            {DType::f32, DType::u8},   {DType::f32, DType::i16},  {DType::f32, DType::u16},
+                            {DType::f32, DType::i32}};
   for (const auto& [from, to] : pairs) {
     const int64_t count = static_cast<int64_t>(patterns.size()) * 4 / dtype_size(from);
     std::vector<std::byte> fast(static_cast<size_t>(count) * 8), slow(fast.size());
     convert_cast(reinterpret_cast<const std::byte*>(patterns.data()), from, fast.data(), to, count);
     types::convert(patterns.data(), from, slow.data(), to, count);
     for (int64_t i = 0; i < count; ++i) {
-      const double a = types::load_f64(fast.data() + i * dtype_size(to), to), b = types::load_f64(slow.data() + i * dtype_size(to), to);
-      ASSERT_TRUE((std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b))) << dtype_name(from) << dtype_name(to) << i;
+      const double a = types::load_f64(fast.data() + i * dtype_size(to), to),
+                   b = types::load_f64(slow.data() + i * dtype_size(to), to);
+      ASSERT_TRUE((std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b)))
+          << dtype_name(from) << dtype_name(to) << i;
     }
   }
 }
@@ -280,8 +346,9 @@ TEST(TapeOps, EveryFormExists) {
       const auto dtype = static_cast<DType>(d);
       if (types::compute_dtype(dtype) != dtype) continue;
       const bool boolean = types::is_bool(dtype);
-      const bool expected = info.rule == OpRule::compare || info.rule == OpRule::select || (info.rule == OpRule::logical && boolean) ||
-                            (info.rule == OpRule::arith && !boolean) || (info.rule == OpRule::real && types::is_float(dtype));
+      const bool expected = info.rule == OpRule::compare || info.rule == OpRule::select ||
+                            (info.rule == OpRule::logical && boolean) || (info.rule == OpRule::arith && !boolean) ||
+                            (info.rule == OpRule::real && types::is_float(dtype));
       EXPECT_EQ(op_kernel(info.op, dtype) != nullptr, expected) << info.name << " " << dtype_name(dtype);
     }
   }
