@@ -40,9 +40,6 @@ std::string fused_obstacle(const package::EpilogueProgram& program, CpuIsa isa, 
   }
   if (program.split.ways != 1) return "the epilogue splits the accumulator's columns";
   if (has_wide_values(program)) return "the epilogue computes with 64-bit values";
-  for (const package::Operand& operand : program.operands) {
-    if (operand.is_store && operand.access != package::Access::Full) return "an output is stored once per row or column";
-  }
   return {};
 }
 

@@ -31,7 +31,7 @@ void check(Operands types_of, CpuIsa isa, const TestCompiler& compiler, int64_t 
   m.store(m.op(Op::relu, f32, {scaled}), f32);
   m.store(acc, accumulator);
   m.store(m.load(f32, Access::Column), f32, Access::Column);
-  ASSERT_EQ(fused_obstacle(m.program, isa, types_of.a, types_of.b), "");
+  ASSERT_EQ(plan::fused_obstacle(m.program, isa, types_of.a, types_of.b), "");
   const auto source = emit_cpu_fused(m.program, types_of.a, types_of.b, {isa, false, true});
   ASSERT_TRUE(source.has_value()) << source.error().render();
   const LoadedSource loaded(*source, compiler);
@@ -41,7 +41,7 @@ void check(Operands types_of, CpuIsa isa, const TestCompiler& compiler, int64_t 
 
   std::mt19937_64 random(7);
   const int64_t a_size = types::byte_size(types_of.a), b_size = types::byte_size(types_of.b);
-  const int64_t group = source->group, nr = source->nr, groups = (k + group - 1) / group, panels = (cols + nr - 1) / nr;
+  const int64_t group = source->block.group, nr = source->block.nr, groups = (k + group - 1) / group, panels = (cols + nr - 1) / nr;
   GuardedBytes a(static_cast<size_t>(rows * k * a_size));
   std::vector<std::byte> b(static_cast<size_t>(std::max<int64_t>(1, panels * groups * nr * group) * b_size));
   std::vector<std::vector<int64_t>> av(static_cast<size_t>(rows)), bv(static_cast<size_t>(k));
@@ -101,7 +101,7 @@ TEST(Fused, ProductsWithTails) {
   for (const Operands operands : {Operands{f32, f32}, Operands{bf16, bf16}, Operands{u8, i8}}) {
     for (const CpuIsa isa : {CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512_vnni, CpuIsa::avx512_bf16}) {
       if (!cpu_supports(isa) ||
-          !fused_obstacle(ProgramMaker(types::is_float(operands.a) ? f32 : i32).program, isa, operands.a, operands.b)
+          !plan::fused_obstacle(ProgramMaker(types::is_float(operands.a) ? f32 : i32).program, isa, operands.a, operands.b)
                .empty())
         continue;
       for (const TestCompiler& compiler : test_compilers()) {
@@ -119,18 +119,18 @@ TEST(Fused, ProductsWithTails) {
 TEST(Fused, ObstaclesAreNamed) {
   ProgramMaker plain;
   plain.store(plain.accum(), f32);
-  EXPECT_EQ(fused_obstacle(plain.program, CpuIsa::generic, f32, f32),
+  EXPECT_EQ(plan::fused_obstacle(plain.program, CpuIsa::generic, f32, f32),
             "no fused micro-kernel multiplies f32 by f32 on generic");
-  EXPECT_EQ(fused_obstacle(plain.program, CpuIsa::avx2, u8, i8), "no fused micro-kernel multiplies u8 by i8 on avx2");
-  EXPECT_EQ(fused_obstacle(plain.program, CpuIsa::avx512_vnni, u8, i8), "the fused form accumulates in i32");
+  EXPECT_EQ(plan::fused_obstacle(plain.program, CpuIsa::avx2, u8, i8), "no fused micro-kernel multiplies u8 by i8 on avx2");
+  EXPECT_EQ(plan::fused_obstacle(plain.program, CpuIsa::avx512_vnni, u8, i8), "the fused form accumulates in i32");
   ProgramMaker reduced;
   reduced.reduce(package::ReduceKind::Sum, package::ReduceAxis::Row, reduced.accum());
-  EXPECT_EQ(fused_obstacle(reduced.program, CpuIsa::avx2, f32, f32),
+  EXPECT_EQ(plan::fused_obstacle(reduced.program, CpuIsa::avx2, f32, f32),
             "the epilogue has 1 reductions and the fused form has none");
   EXPECT_FALSE(emit_cpu_fused(reduced.program, f32, f32, {CpuIsa::avx2}).has_value());
   ProgramMaker wide;
   wide.store(wide.cast(wide.accum(), f64), f64);
-  EXPECT_EQ(fused_obstacle(wide.program, CpuIsa::avx2, f32, f32), "the epilogue computes with 64-bit values");
+  EXPECT_EQ(plan::fused_obstacle(wide.program, CpuIsa::avx2, f32, f32), "the epilogue computes with 64-bit values");
 }
 
 }  // namespace
