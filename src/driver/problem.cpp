@@ -35,6 +35,13 @@ Result<void> check_shapes(const TensorView& a, const TensorView& b) {
   return {};
 }
 
+// The same matrix, or matrices, for every item of the batch: what the graph declares and the oracle reads.
+Result<TensorView> over_batch(const TensorView& view, int64_t batch) {
+  const int rank = view.rank();
+  const int64_t stride = rank == 3 && view.size(0) != 1 ? view.stride(0) : 0;
+  return TensorView::make(view.data(), view.dtype(), {batch, view.size(rank - 2), view.size(rank - 1)}, {stride, view.stride(rank - 2), view.stride(rank - 1)});
+}
+
 int64_t batch_stride(const TensorView& view) { return view.rank() == 3 && view.size(0) != 1 ? view.stride(0) : 0; }
 
 plan::GemmShape shape_of(const TensorView& a, const TensorView& b, const ir::GemmFacts& facts) {
@@ -109,6 +116,10 @@ Result<Problem> make_problem(const GemmArguments& arguments) {
   const int64_t batch_a = arguments.A.rank() == 3 ? arguments.A.size(0) : 1;
   const int64_t batch_b = arguments.B.rank() == 3 ? arguments.B.size(0) : 1;
   facts.batch = batch_a == 1 ? batch_b : batch_a;
+  if (facts.batched) {
+    CODETTA_TRY(problem.a, over_batch(arguments.A, facts.batch));
+    CODETTA_TRY(problem.b, over_batch(arguments.B, facts.batch));
+  }
   facts.m = arguments.A.size(arguments.A.rank() - 2);
   facts.k = arguments.A.size(arguments.A.rank() - 1);
   facts.n = arguments.B.size(arguments.B.rank() - 1);

@@ -17,7 +17,9 @@ Error broken(std::string headline) {
       .help("this is a bug in Codetta; please report it with the epilogue");
 }
 
-Result<Variation> variation_of(const package::EpilogueProgram& program, const Inst& inst,
+Result<std::vector<Variation>> variations_of(const package::EpilogueProgram& program, uint32_t phase_index);
+
+Result<Variation> variation_of(const package::EpilogueProgram& program, uint32_t phase, const Inst& inst,
                                const std::vector<Variation>& earlier) {
   switch (inst.kind) {
     case Inst::Kind::Accumulator:
@@ -28,9 +30,14 @@ Result<Variation> variation_of(const package::EpilogueProgram& program, const In
       return emit::variation_of(program.operands[inst.index]);
     case Inst::Kind::Result: {
       if (inst.index >= program.reductions.size()) return broken("a result names a reduction that is not there");
-      const package::ReduceAxis axis = program.reductions[inst.index].axis;
-      if (axis == package::ReduceAxis::Row) return by_row;
-      return axis == package::ReduceAxis::Column ? by_column : uniform;
+      const package::Reduction& reduction = program.reductions[inst.index];
+      if (reduction.axis == package::ReduceAxis::All) return uniform;
+      // The columns of a value that has one for all rows share a result, too.
+      const Variation kept = reduction.axis == package::ReduceAxis::Row ? by_row : by_column;
+      if (reduction.phase >= phase) return broken("a result of a reduction is used before it is there");
+      CODETTA_TRY(const std::vector<Variation> values, variations_of(program, reduction.phase));
+      if (reduction.value >= values.size()) return broken("a reduction names a value that is not there");
+      return static_cast<Variation>(values[reduction.value] & kept);
     }
     case Inst::Kind::RowIndex:
       return by_row;
@@ -55,6 +62,15 @@ Result<Variation> variation_of(const package::EpilogueProgram& program, const In
     v |= earlier[inst.in[i]];
   }
   return v;
+}
+
+Result<std::vector<Variation>> variations_of(const package::EpilogueProgram& program, uint32_t phase_index) {
+  std::vector<Variation> values;
+  for (const Inst& inst : program.phases[phase_index].insts) {
+    CODETTA_TRY(const Variation v, variation_of(program, phase_index, inst, values));
+    values.push_back(v);
+  }
+  return values;
 }
 
 // Values that `roots` depend on, marked by the nest that asks.
@@ -97,10 +113,7 @@ Variation variation_of(const package::Operand& operand) {
 Result<Nests> make_nests(const package::EpilogueProgram& program, uint32_t phase_index) {
   const package::Phase& phase = program.phases[phase_index];
   Nests nests;
-  for (const Inst& inst : phase.insts) {
-    CODETTA_TRY(const Variation v, variation_of(program, inst, nests.variation));
-    nests.variation.push_back(v);
-  }
+  CODETTA_TRY(nests.variation, variations_of(program, phase_index));
   const size_t count = phase.insts.size();
   std::vector<bool> full(count), row_pass(count), column_pass(count), scalar_pass(count);
   for (uint32_t i = 0; i < phase.stores.size(); ++i) {
