@@ -21,7 +21,7 @@ struct ExecutionState;
 struct PackedState;
 }  // namespace driver
 
-// Options of a Context; each has an environment twin, read once by Context::from_environment(), and wins over it.
+// Options of a Context. The named environment variables are their twins, read once by Context::make where an option is unset.
 struct ContextOptions {
   std::string cache_dir{};          // "" = $XDG_CACHE_HOME/codetta or ~/.cache/codetta         CODETTA_CACHE_DIR
   bool cache_enabled = true;
@@ -105,12 +105,12 @@ enum class Stage : uint8_t { Ast, Graph, Plan, Memory, Source, Host, Asm, Manife
 class CODETTA_API Kernel {
  public:
   [[nodiscard]] const KernelMetadata& metadata() const;
-  // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ in pointers and sizes from those
-  // that found the kernel; a guard that fails is E0610. Errors also: E05xx (compiler), E06xx (views).
+  // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ in pointers, numbers and strides from those
+  // that found the kernel; another program or shape is E0414, a guard that fails E0610. Errors also: E05xx (compiler), E06xx (views).
   [[nodiscard]] Result<Execution> prepare(const GemmArguments& arguments) const;
   // prepare + run. In a loop, prepare once and run the Execution.
   Result<void> run(const GemmArguments& arguments, Stream stream = {}) const;
-  // Packs B ([K, N] or [batch, K, N]) for this kernel; the view may be freed afterwards. Errors: E0410 (family reads B in place).
+  // Packs B ([K, N] or [batch, K, N]) for this kernel; the view may be freed afterwards. Errors: E0416 (family reads B in place).
   [[nodiscard]] Result<PackedTensor> pack(const TensorView& B) const;
   [[nodiscard]] Result<std::string> emit(Stage stage) const;
   [[nodiscard]] Result<std::string> source_path() const;  // a file holding the emitted source, in the cache folder

@@ -32,7 +32,7 @@ int cache(const CommonOptions& common, const std::string& action) {
     if (!done) return report(done.error(), common.json);
   }
   const CacheReport cache = cache_report(*context);
-  if (action == "path") {
+  if (action == "path" && !common.json) {
     std::printf("%s\n", cache.directory.c_str());
     return cache.enabled ? exit_ok : exit_environment;
   }

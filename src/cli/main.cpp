@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <numeric>
 
@@ -52,10 +53,11 @@ void add_common(CLI::App& app, CommonOptions& o) {
 }
 
 void add_gemm(CLI::App& app, GemmOptions& o) {
-  app.add_option("--m", o.m, "Rows of A and D")->check(CLI::NonNegativeNumber);
-  app.add_option("--n", o.n, "Columns of B and D")->check(CLI::NonNegativeNumber);
-  app.add_option("--k", o.k, "Columns of A, rows of B")->check(CLI::NonNegativeNumber);
-  app.add_option("--batch", o.batch, "Batch items (default: no batch dimension)")->check(CLI::NonNegativeNumber);
+  const CLI::Range sizes(int64_t{0}, INT64_MAX - 1);  // what does not fit is read as INT64_MAX
+  app.add_option("--m", o.m, "Rows of A and D")->check(sizes);
+  app.add_option("--n", o.n, "Columns of B and D")->check(sizes);
+  app.add_option("--k", o.k, "Columns of A, rows of B")->check(sizes);
+  app.add_option("--batch", o.batch, "Batch items (default: no batch dimension)")->check(sizes);
   app.add_option("--dtype", o.dtype, "Type of A and B: f32, bf16, f16, f64, i8, u8, ...")->capture_default_str();
   app.add_option("--b-dtype", o.b_dtype, "Type of B, if another (i8 for a u8 A)");
   app.add_option("--accumulator", o.accumulator, "f32, f64, i32 or i64");
@@ -110,7 +112,7 @@ int run(int argc, char** argv) {
   bench_verb->add_option("--candidates", bench_candidates, "How many to time")->capture_default_str();
   emit_verb->add_option("--what", what, "Stages, separated by commas")->capture_default_str();
   emit_verb->add_option("--program", program_file, "A program instead of an epilogue");
-  tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(CLI::PositiveNumber);
+  tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(CLI::Range(0.001, 1e9));
   tune_verb->add_option("--candidates", tune_candidates, "How many at most")->capture_default_str();
   run_verb->add_option("program", program.file, "File of the program")->required();
   run_verb->add_option("--tensor", program.tensors, "Parameter: NAME=FILE.npy")->allow_extra_args(false);
@@ -161,8 +163,12 @@ int run(int argc, char** argv) {
 }  // namespace codetta::cli
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of file sizes fails like any other, and cleans up
   try {
-    return codetta::cli::run(argc, argv);
+    const int status = codetta::cli::run(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    std::fprintf(stderr, "codetta: the results could not be written to standard output\nhelp: check that it is open and has room\n");
+    return status == codetta::cli::exit_ok ? codetta::cli::exit_environment : status;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "codetta: internal error: %s\nhelp: please report this with the command line\n", error.what());
     return codetta::cli::exit_internal;

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 namespace codetta::cli {
 
 Error usage_error(std::string headline, std::string reason, std::string help) {
@@ -47,7 +49,14 @@ Result<Context> context_of(const CommonOptions& options) {
   context.compiler = options.compiler;
   context.debug = options.debug;
   context.threads = options.threads;
-  context.log = [](std::string_view line) { std::fprintf(stderr, "codetta: %.*s\n", static_cast<int>(line.size()), line.data()); };
+  context.log = [json = options.json](std::string_view line) {
+    if (!json) {
+      std::fprintf(stderr, "codetta: %.*s\n", static_cast<int>(line.size()), line.data());
+      return;
+    }
+    const std::string text = nlohmann::json{{"log", line}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::fprintf(stderr, "%s\n", text.c_str());
+  };
   return Context::make(context);
 }
 

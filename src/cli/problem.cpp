@@ -285,7 +285,7 @@ class Builder {
   }
 
   static EpilogueArguments plain(std::vector<NamedArgument> bound) {
-    auto made = EpilogueArguments::make("def identity(accum):\n    D = accum\n    return D\n", std::move(bound));
+    auto made = EpilogueArguments::make("def plain_product(accum):\n    D = accum\n    return D\n", std::move(bound));
     return made ? *std::move(made) : EpilogueArguments();
   }
 

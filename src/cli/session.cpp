@@ -17,6 +17,17 @@ Result<Session> Session::make(const CommonOptions& common, const GemmOptions& op
 }
 
 Result<Kernel> Session::choose(const std::string& name) const {
+  if (kernels.empty()) {
+    Diagnostic diagnostic;
+    diagnostic.code = 701;
+    diagnostic.headline = "no kernel can do this";
+    diagnostic.help = "change the types, the sizes or the target; `codetta kernels` lists every rejection";
+    for (const Rejection& rejection : kernels.rejections()) {
+      if (diagnostic.reason.empty()) diagnostic.code = rejection.code;
+      diagnostic.reason += (diagnostic.reason.empty() ? "" : "; ") + (rejection.kernel.empty() ? "" : rejection.kernel + ": ") + rejection.text;
+    }
+    return Error(std::move(diagnostic));
+  }
   std::string names;
   for (const Kernel& kernel : kernels) {
     if (kernel.metadata().name.find(name) != std::string::npos) return kernel;

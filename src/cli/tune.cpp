@@ -44,8 +44,13 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
   tuning.max_candidates = candidates;
   tuning.progress = [&](const TuneProgress& p) {
     const auto now = std::chrono::steady_clock::now();
-    if (terminal) {
+    if (terminal && !common.json) {
       std::fprintf(stderr, "\r\033[K%zu of %zu  best %s %.1f us  %s", p.done, p.total, p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds, p.kernel.c_str());
+    } else if (common.json) {
+      if (now - last > std::chrono::seconds(5)) {
+        std::fprintf(stderr, "%s\n", nlohmann::json{{"done", p.done}, {"total", p.total}, {"best", p.best}, {"best_us", p.best_microseconds}}.dump().c_str());
+        last = now;
+      }
     } else if (now - last > std::chrono::seconds(5)) {
       std::fprintf(stderr, "tune: %zu of %zu, best %s %.1f us\n", p.done, p.total, p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds);
       last = now;
@@ -53,7 +58,7 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
     return !interrupted.load(std::memory_order_relaxed);
   };
   auto result = codetta::tune(session->problem.arguments, session->target, tuning, session->context);
-  if (terminal) std::fprintf(stderr, "\r\033[K");
+  if (terminal && !common.json) std::fprintf(stderr, "\r\033[K");
   if (!result) return report(result.error(), common.json);
   nlohmann::json json{{"complete", result->complete}, {"seconds", result->seconds}, {"results", nlohmann::json::array()}};
   for (const TuneResult& r : result->results) {

@@ -39,10 +39,9 @@ Context& Context::process_default() {
   // Leaked on purpose: threads may still run kernels while static objects are destroyed.
   static Context* context = [] {
     auto made = make({});
-    if (!made) {  // only the debug switches can be wrong; a context without them serves
+    if (!made) {  // only CODETTA_DEBUG can be wrong; a context with a harmless switch, which wins over it, serves
       ContextOptions options;
-      options.debug = "explain:";
-      auto state = std::make_shared<driver::ContextState>();
+      options.debug = "time:passes";  // goes to the log, and there is none
       made = make(options);
     }
     return new Context(*std::move(made));
@@ -171,6 +170,7 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
     if (!result && hit) {  // a healthy entry that does not load here: make our own
       CODETTA_TRY(entry, compile());
       result = loaded(entry.payload, kernel, digest);
+      if (result) cache->replace(key, entry);
       hit = false;
     }
     if (!result) return std::move(result).error();

@@ -69,9 +69,9 @@ bool unit_stride(const TensorView& view) {
 
 Result<std::shared_ptr<const ir::EpilogueFunction>> epilogue_function(const EpilogueArguments& arguments) {
   if (arguments.epilogue()) return arguments.epilogue()->function();
-  static const Result<Epilogue> identity = Epilogue::parse("def identity(accum):\n    D = accum\n    return D\n", "<identity>");
-  if (!identity) return identity.error();
-  return identity->function();
+  static const Result<Epilogue> plain = Epilogue::parse("def plain_product(accum):\n    D = accum\n    return D\n", "<plain product>");
+  if (!plain) return plain.error();
+  return plain->function();
 }
 
 }  // namespace

@@ -15,7 +15,9 @@ toolchain::CacheKey tuning_key(ContextState& context, const FoundState& found) {
   key.add("target", found.target.to_string());
   key.add("cpu", types::read_cpu_facts().name);
   key.add("threads", std::to_string(context.pool->size()));
-  key.add("compiler", context.compiler() ? context.compiler()->identity : "none");
+  // Interpreted epilogues cost other times than compiled ones.
+  key.add("compiler", !context.options.no_compiler && context.compiler() ? context.compiler()->identity : "none");
+  key.add("strict", found.strict ? "1" : "0");
   for (const int64_t size : {shape.batch, shape.m, shape.n, shape.k}) key.add("size", std::to_string(size));
   for (const int64_t stride : {shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride, shape.b_batch_stride, shape.b_k_stride, shape.b_col_stride}) {
     key.add("stride", std::to_string(stride));
