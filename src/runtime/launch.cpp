@@ -8,6 +8,7 @@
 
 #include "diag/diagnostic.hpp"
 #include "runtime/cpu/workspace.hpp"
+#include "runtime/empty.hpp"
 
 namespace codetta::runtime {
 
@@ -169,24 +170,31 @@ static_assert(static_cast<int>(cpu::ReductionAxis::All) == static_cast<int>(pack
 }  // namespace
 
 Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step,
-                            const Bindings& bindings, const KernelEntry& entry, const Symbols& symbols, int threads) {
+                            const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols,
+                            int threads) {
   const package::Kernel& kernel = package.kernels[step.kernel];
-  const package::EpilogueProgram& program = kernel.epilogue;
   Launch launch;
   launch.step_ = &step;
-  launch.program_ = &program;
   launch.config_ = kernel.config;
+  cpu::GemmProblem& problem = launch.problem_;
+  CODETTA_TRY(problem.batch, value_of(step.batch, symbols, "the batch"));
+  CODETTA_TRY(problem.m, value_of(step.m, symbols, "M"));
+  CODETTA_TRY(problem.n, value_of(step.n, symbols, "N"));
+  CODETTA_TRY(problem.k, value_of(step.k, symbols, "K"));
+  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) {
+    if (auto apart = stores_apart(kernel.epilogue)) {
+      launch.empty_program_ = std::make_unique<const package::EpilogueProgram>(*std::move(apart));
+    }
+  }
+  const package::EpilogueProgram& program = launch.empty_program_ ? *launch.empty_program_ : kernel.epilogue;
+  const KernelEntry entry = launch.empty_program_ ? KernelEntry{} : compiled;
+  launch.program_ = &program;
   if (program.phases.size() > cpu::max_phases || program.reductions.size() > cpu::max_reductions) {
     return diag::error(diag::Code::guard_failed, fmt::format("the epilogue of {} is too large", kernel.name))
         .reason(fmt::format("it has {} phases and {} reductions; {} and {} can run", program.phases.size(),
                             program.reductions.size(), cpu::max_phases, cpu::max_reductions))
         .help("split the epilogue in several kernels");
   }
-  cpu::GemmProblem& problem = launch.problem_;
-  CODETTA_TRY(problem.batch, value_of(step.batch, symbols, "the batch"));
-  CODETTA_TRY(problem.m, value_of(step.m, symbols, "M"));
-  CODETTA_TRY(problem.n, value_of(step.n, symbols, "N"));
-  CODETTA_TRY(problem.k, value_of(step.k, symbols, "K"));
   problem.split.ways = program.split.ways;
   CODETTA_TRY(problem.split.chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
   const int64_t root_cols = problem.n / problem.split.ways;

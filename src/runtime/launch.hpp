@@ -27,7 +27,7 @@ class Launch {
   // Errors: E0610 when a bound tensor does not fit its declaration or the product's sizes, or packed weights the
   // kernel.
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step,
-                             const Bindings& bindings, const KernelEntry& entry, const Symbols& symbols, int threads);
+                             const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols, int threads);
   // Recomputes every address from the bindings' views.
   void resolve(const Bindings& bindings);
   void run(ThreadPool* pool, void* workspace) {
@@ -39,7 +39,7 @@ class Launch {
       cpu::run(config_, problem_, call_, pool, workspace);
     }
   }
-  [[nodiscard]] bool interpreted() const { return tape_ != nullptr; }
+  [[nodiscard]] bool interpreted() const { return tape_ != nullptr && empty_program_ == nullptr; }
 
   size_t workspace_bytes = 0;
 
@@ -48,6 +48,7 @@ class Launch {
 
   const package::LaunchKernel* step_ = nullptr;
   const package::EpilogueProgram* program_ = nullptr;
+  std::unique_ptr<const package::EpilogueProgram> empty_program_;  // interpreted instead when no tile will run
   package::CpuGemmConfig config_;
   cpu::GemmProblem problem_;
   codetta::cpu::FusedFunction fused_ = nullptr;  // whole kernel in registers
