@@ -109,7 +109,8 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   bool unit = argument >= layouts_.size() || layouts_[argument].unit_stride;
   for (size_t d = 0; d < shape.size(); ++d) {
     const auto from_end = static_cast<uint8_t>(shape.size() - 1 - d);
-    if (shape[d] == Dim::constant(1)) continue;
+    // A store keeps the terms of a dim of size 1: its value varies, as far as the program can tell, with its row or column.
+    if (shape[d] == Dim::constant(1) && !is_store) continue;
     for (const IndexTerm& term : at[d].terms) {
       affine &= term.div == 1 && term.mod == 0;
       row |= term.axis == Axis::Row;
