@@ -109,8 +109,7 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   bool unit = argument >= layouts_.size() || layouts_[argument].unit_stride;
   for (size_t d = 0; d < shape.size(); ++d) {
     const auto from_end = static_cast<uint8_t>(shape.size() - 1 - d);
-    // A store keeps the terms of a dim of size 1: its value varies, as far as the program can tell, with its row or column.
-    if (shape[d] == Dim::constant(1) && !is_store) continue;
+    if (shape[d] == Dim::constant(1)) continue;
     for (const IndexTerm& term : at[d].terms) {
       affine &= term.div == 1 && term.mod == 0;
       row |= term.axis == Axis::Row;
@@ -123,6 +122,14 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
     }
     if (at[d].constant != 0) operand.offsets.emplace_back(from_end, Dim::constant(at[d].constant));
   }
+  // Of one row or column, a value still varies with it, as far as the program can tell: its store keeps the index, which is 0.
+  const auto& root = graph_.type(matmul_).shape;
+  const auto keep = [&](Axis axis, const Dim& extent, bool& there) {
+    if (!is_store || shape.empty() || there || extent != Dim::constant(1)) return;
+    there = true;
+    operand.terms.push_back({axis, 1, 0, static_cast<uint8_t>(shape.size() - 1), Dim::constant(1)});
+  };
+  keep(Axis::Row, root[root.size() - 2], row);
   operand.access = !affine      ? Access::Indexed
                    : row && col ? Access::Full
                    : col        ? Access::Row

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The codes of the driver, each provoked through the public interface.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "codetta/codetta.hpp"
+
+namespace codetta {
+namespace {
+
+class DriverErrors : public ::testing::Test {
+ protected:
+  Context context(ContextOptions options = {.cache_enabled = false, .threads = 1}) { return Context::make(options).value(); }
+
+  // D = tanh(A @ B) of the given dtype.
+  GemmArguments arguments(DType dtype, const char* text = "def f(accum):\n    D = tanh(accum)\n    return D\n") {
+    tensors_.clear();
+    const Dims shapes[] = {{m_, k_}, {k_, n_}, {m_, n_}};
+    for (const Dims& shape : shapes) tensors_.push_back(Tensor::make(dtype, shape).value());
+    fill_random(tensors_[0], 1);
+    fill_random(tensors_[1], 2);
+    GemmArguments result;
+    result.A = tensors_[0];
+    result.B = tensors_[1];
+    result.out = tensors_[2].view();
+    result.epilogue = EpilogueArguments::make(text, {}).value();
+    return result;
+  }
+  static void expect(const Error& error, uint16_t code, std::string_view headline) {
+    EXPECT_EQ(error.code(), code) << error.render();
+    EXPECT_NE(error.render().find(headline), std::string::npos) << error.render();
+    EXPECT_NE(error.render().find("help: "), std::string::npos) << error.render();
+  }
+
+  int64_t m_ = 100, n_ = 96, k_ = 64;
+  std::vector<Tensor> tensors_;
+};
+
+TEST_F(DriverErrors, E0414AnotherKernelIsNeeded) {
+  Context plain = context();
+  const auto kernels = find_kernels(arguments(DType::f32), Target::host(), {}, plain).value();
+  ASSERT_FALSE(kernels.empty());
+  const auto prepared = kernels[0].prepare(arguments(DType::bf16));
+  ASSERT_FALSE(prepared);
+  expect(prepared.error(), 414, "these arguments need another kernel");
+}
+
+TEST_F(DriverErrors, E0415StageIsNotThere) {
+  Context plain = context();
+  const auto kernels = find_kernels(arguments(DType::f32), Target::host(), {}, plain).value();
+  const auto host = kernels[0].emit(Stage::Host);
+  ASSERT_FALSE(host);
+  expect(host.error(), 415, "a CPU kernel has no host code of its own");
+}
+
+TEST_F(DriverErrors, E0416InPlaceKernelsPackNothing) {
+  Context plain = context();
+  const GemmArguments call = arguments(DType::f32);
+  DiscoveryOptions in_place;
+  in_place.filter = [](const KernelMetadata& kernel) { return kernel.family == "in_place"; };
+  const auto kernels = find_kernels(call, Target::host(), in_place, plain).value();
+  ASSERT_FALSE(kernels.empty());
+  const auto packed = kernels[0].pack(call.B);
+  ASSERT_FALSE(packed);
+  expect(packed.error(), 416, "this kernel reads B where it lies");
+}
+
+TEST_F(DriverErrors, E0417AndE0418AreRejections) {
+  Context plain = context();
+  const GemmArguments call = arguments(DType::f32);
+  const auto all = find_kernels(call, Target::host(), {}, plain).value();
+  ASSERT_GT(all.size(), 1U);
+  const auto none = find_kernels(call, Target::host(), {.filter = [](const KernelMetadata&) { return false; }}, plain).value();
+  EXPECT_TRUE(none.empty());
+  const auto refused = std::count_if(none.rejections().begin(), none.rejections().end(), [](const Rejection& r) { return r.code == 417; });
+  EXPECT_EQ(static_cast<size_t>(refused), all.size());
+  const auto one = find_kernels(call, Target::host(), {.max_candidates = 1}, plain).value();
+  ASSERT_EQ(one.size(), 1U);
+  const auto ranked = std::find_if(one.rejections().begin(), one.rejections().end(), [](const Rejection& r) { return r.code == 418; });
+  ASSERT_NE(ranked, one.rejections().end());
+  EXPECT_EQ(ranked->text, std::to_string(all.size() - 1) + " more candidates rank behind the 1 that were asked for");
+}
+
+TEST_F(DriverErrors, E0503CompilingIsSwitchedOff) {
+  Context strict = context({.cache_enabled = false, .no_jit = true, .threads = 1});
+  const GemmArguments call = arguments(DType::f32);
+  const auto kernels = find_kernels(call, Target::host(), {}, strict).value();
+  const auto prepared = kernels[0].prepare(call);
+  ASSERT_FALSE(prepared);
+  expect(prepared.error(), 503, "compiling at run time is switched off");
+}
+
+TEST_F(DriverErrors, E0511CacheIsOff) {
+  Context plain = context();
+  const auto cleared = cache_clear(plain);
+  ASSERT_FALSE(cleared);
+  expect(cleared.error(), 511, "there is no cache to work on");
+  const auto kernels = find_kernels(arguments(DType::f32), Target::host(), {}, plain).value();
+  const auto path = kernels[0].source_path();
+  ASSERT_FALSE(path);
+  expect(path.error(), 511, "the emitted source has no place to lie: the cache is off");
+}
+
+TEST_F(DriverErrors, E0612PackedBytesAreChecked) {
+  Context plain = context();
+  const GemmArguments call = arguments(DType::f32);
+  DiscoveryOptions packing;
+  packing.filter = [](const KernelMetadata& kernel) { return kernel.family == "packed"; };
+  const auto kernels = find_kernels(call, Target::host(), packing, plain).value();
+  ASSERT_FALSE(kernels.empty());
+  const std::string bytes = kernels[0].pack(call.B).value().serialize();
+  ASSERT_TRUE(PackedTensor::deserialize(bytes));
+  for (const size_t length : {size_t{0}, size_t{1}, size_t{63}, bytes.size() / 2, bytes.size() - 1}) {
+    const auto cut = PackedTensor::deserialize(bytes.substr(0, length));
+    ASSERT_FALSE(cut) << length;
+    expect(cut.error(), 612, "packed weights are damaged");
+  }
+  for (size_t at = 0; at < bytes.size(); at += 97) {
+    std::string changed = bytes;
+    changed[at] = static_cast<char>(changed[at] ^ 0x10);
+    EXPECT_FALSE(PackedTensor::deserialize(changed)) << at;
+  }
+}
+
+TEST_F(DriverErrors, E0702UnknownDebugSwitch) {
+  const auto made = Context::make({.cache_enabled = false, .debug = "dump:grph"});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), 702);
+  EXPECT_NE(made.error().render().find("did you mean"), std::string::npos) << made.error().render();
+}
+
+}  // namespace
+}  // namespace codetta
