@@ -207,10 +207,42 @@ CODETTA_FN To truncate_to(V x) {
   }
 }
 
+//% round_and_pack
+// f32 to an 8- or 16-bit integer. What is too low, and NaN, converts to the least i32 and saturates from there.
+#if defined(__AVX512BW__) && CODETTA_LANES == 16
+template <class To>
+CODETTA_FN To round_and_pack(f32v x) {
+  constexpr bool is_signed = (element<To>)-1 < (element<To>)0, is_byte = sizeof(element<To>) == 1;
+  const f32v top = splat<f32v>((1 << (sizeof(element<To>) * 8 - (is_signed ? 1 : 0))) - 1);
+  f32v y = x;
+  if constexpr (!is_signed) asm("vmaxps %1, %2, %0" : "=v"(y) : "v"(f32v{}), "v"(x));  // the second where x is NaN
+  asm("vminps %1, %2, %0" : "=v"(y) : "v"(y), "v"(top));
+  i32v n;
+  asm("vcvtps2dq %1, %0" : "=v"(n) : "v"(y));
+  To r;
+  if constexpr (is_signed) {
+    n = x == x ? n : i32v{};
+    if constexpr (is_byte) {
+      asm("vpmovsdb %1, %0" : "=v"(r) : "v"(n));
+    } else {
+      asm("vpmovsdw %1, %0" : "=v"(r) : "v"(n));
+    }
+  } else if constexpr (is_byte) {
+    asm("vpmovusdb %1, %0" : "=v"(r) : "v"(n));
+  } else {
+    asm("vpmovusdw %1, %0" : "=v"(r) : "v"(n));
+  }
+  return r;
+}
+#endif
+
 //% round_to
 // Float to integer as an implicit store does it: to nearest even, saturating, NaN gives 0.
 template <class To, class V>
 CODETTA_FN To round_to(V x) {
+#if defined(__AVX512BW__) && CODETTA_LANES == 16
+  if constexpr (sizeof(element<To>) < 4 && sizeof(element<V>) == 4) return round_and_pack<To>(x);
+#endif
   if constexpr (sizeof(element<To>) < 4 && sizeof(element<V>) == 4) {
     const V magic = splat<V>(0x1.8p23f);
     return convert_to<To>((i32v)(clamped_to<To>(x) + magic) - (i32v)magic);

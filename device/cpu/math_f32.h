@@ -17,16 +17,10 @@ CODETTA_FN f32v magnitude(f32v x) { return (f32v)((u32v)x & 0x7fffffffu); }
 CODETTA_FN f32v with_sign(f32v x, f32v s) { return (f32v)(((u32v)x & 0x7fffffffu) | ((u32v)s & 0x80000000u)); }
 
 //% at_most
-CODETTA_FN f32v at_most(f32v x, f32 bound) {
-  const f32v b = splat<f32v>(bound);
-  return b < x ? b : x;
-}
+CODETTA_FN f32v at_most(f32v x, f32 bound) { return lesser(splat<f32v>(bound), x); }
 
 //% at_least
-CODETTA_FN f32v at_least(f32v x, f32 bound) {
-  const f32v b = splat<f32v>(bound);
-  return b > x ? b : x;
-}
+CODETTA_FN f32v at_least(f32v x, f32 bound) { return greater(splat<f32v>(bound), x); }
 
 //% times_power_of_two
 // p * 2^n for p in [0.5, 4), n integral in [-152, 129]; one rounding where the result is denormal.
@@ -41,20 +35,32 @@ CODETTA_FN f32v times_power_of_two(f32v p, f32v n) {
 #endif
 }
 
+//% power_of_fraction
+// 2^(i/32 + r) for the i in the last five bits of `index` and |r| <= 1/64: a table in two registers, and
+// (2^r - 1) / r, order 1.
+#if defined(__AVX512BW__) && CODETTA_LANES == 16
+CODETTA_FN f32v power_of_fraction(f32v index, f32v r) {
+  alignas(64) static const f32 powers[32] = {
+      0x1p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f, 0x1.2387a6p+0f, 0x1.29e9ep+0f,
+      0x1.306fep+0f, 0x1.371a74p+0f, 0x1.3dea64p+0f, 0x1.44e086p+0f, 0x1.4bfdaep+0f, 0x1.5342b6p+0f, 0x1.5ab07ep+0f, 0x1.6247ecp+0f,
+      0x1.6a09e6p+0f, 0x1.71f75ep+0f, 0x1.7a1148p+0f, 0x1.82589ap+0f, 0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f,
+      0x1.ae89fap+0f, 0x1.b7f77p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f, 0x1.ea4afap+0f, 0x1.f50766p+0f,
+  };
+  asm("vpermi2ps %2, %1, %0" : "+v"(index) : "v"(load_all<f32v>(powers)), "v"(load_all<f32v>(powers + 16)));
+  return index + index * (r * (0x1.ebfbe4p-3f * r + 0x1.62e584p-1f));
+}
+#endif
+
 //% exp2_of
 // 2^t, relative error 2e-7 plus that of t. t may be anything; results beyond the range become 0, inf or NaN.
 CODETTA_FN f32v exp2_of(f32v t) {
-#if defined(__AVX512VL__)
-  // t - floor(t), which is 0 for infinities; scalef takes floor(t) itself. (2^r - 1) / r on [0, 1], order 5.
+#if defined(__AVX512BW__) && CODETTA_LANES == 16
+  // r = t - n with n the nearest multiple of 1/32, 0 for infinities; scalef takes floor(n).
   f32v r;
-  asm("vreduceps $1, %1, %0" : "=v"(r) : "v"(t));
-  f32v p = 0x1.b49554p-13f * r + 0x1.4cb7bp-10f;
-  p = p * r + 0x1.3c487cp-7f;
-  p = p * r + 0x1.c69f98p-5f;
-  p = p * r + 0x1.ebfc3ep-3f;
-  p = p * r + 0x1.62e43p-1f;
-  p = p * r + 1.0f;
-  asm("vscalefps %2, %1, %0" : "=v"(p) : "v"(p), "v"(t));
+  asm("vreduceps $0x50, %1, %0" : "=v"(r) : "v"(t));
+  const f32v shifted = t + 0x1.8p18f;
+  f32v p = power_of_fraction(shifted, r);
+  asm("vscalefps %2, %1, %0" : "=v"(p) : "v"(p), "v"(shifted - 0x1.8p18f));
   return p;
 #else
   // To nearest by adding 1.5 * 2^23. (2^r - 1) / r on [-0.5, 0.5], order 5.
@@ -68,6 +74,30 @@ CODETTA_FN f32v exp2_of(f32v t) {
   p = p * r + 0x1.62e43p-1f;
   p = p * r + 1.0f;
   return times_power_of_two(p, n);
+#endif
+}
+
+//% exp2_product
+// 2^(x w) for x w in [-127.4, 128.4], where contraction leaves the product unrounded. Below 2^-126 it may be 0, from
+// 2^127.5 on infinity: for what is added to 1, or is as good as 0 there. NaN stays.
+CODETTA_FN f32v exp2_product(f32v x, f32v w) {
+#if defined(__AVX512BW__) && CODETTA_LANES == 16
+  const f32v shifted = x * w + 0x1.8p18f;
+  const f32v n = shifted - 0x1.8p18f;
+  f32v p = power_of_fraction(shifted, x * w - n);
+  asm("vscalefps %2, %1, %0" : "=v"(p) : "v"(p), "v"(n));
+  return p;
+#else
+  // The low bits of `shifted` are n + 127, an exponent field. (2^r - 1) / r on [-0.5, 0.5], order 4.
+  const f32v shifted = x * w + 0x1.8000fep23f;
+  const f32v n = shifted - 0x1.8000fep23f;
+  const f32v r = x * w - n;
+  f32v p = 0x1.5bba14p-10f * r + 0x1.3cea88p-7f;
+  p = p * r + 0x1.c6b752p-5f;
+  p = p * r + 0x1.ebf9bcp-3f;
+  p = p * r + 0x1.62e42ap-1f;
+  p = p * r + 1.0f;
+  return p * (f32v)((u32v)shifted << 23);
 #endif
 }
 
@@ -188,24 +218,23 @@ CODETTA_FN f32v ct_erf(f32v x) {
   return a < splat<f32v>(1.0f) ? x * p : with_sign(1.0f - exp2_of(q), x);
 }
 
-//% ct_sigmoid
-// By exp(-|x|), so that nothing overflows where the result is small.
-CODETTA_FN f32v ct_sigmoid(f32v x) {
-  const f32v e = ct_exp(-magnitude(x));
-  return (x < f32v{} ? e : splat<f32v>(1.0f)) / (1.0f + e);
+//% exp_of_negative
+// exp(-x), 0 or infinity where 1 + exp(-x) does not care.
+CODETTA_FN f32v exp_of_negative(f32v x) {
+  return exp2_product(at_least(at_most(x, 88.0f), -88.9f), splat<f32v>(-0x1.715476p+0f));
 }
+
+//% ct_sigmoid
+CODETTA_FN f32v ct_sigmoid(f32v x) { return 1.0f / (1.0f + exp_of_negative(x)); }
 
 //% ct_silu
-CODETTA_FN f32v ct_silu(f32v x) {
-  const f32v e = ct_exp(-magnitude(x));
-  return (x < f32v{} ? x * e : x) / (1.0f + e);
-}
+CODETTA_FN f32v ct_silu(f32v x) { return x / (1.0f + exp_of_negative(x)); }
 
 //% ct_gelu_tanh
-// x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); -2 u log2(e) = x (c0 + c1 x^2).
+// x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); -2 u log2(e) = x (c0 + c1 x^2), bounded to [-127.2, 128.3].
 CODETTA_FN f32v ct_gelu_tanh(f32v x) {
-  const f32v t = x * (-0x1.26aec2p+1f + -0x1.a5a7dp-4f * (x * x));
-  return x / (1.0f + exp2_of(t));
+  const f32v c = at_least(at_most(x, 10.04f), -10.07f);
+  return x / (1.0f + exp2_product(c, -0x1.26aec2p+1f + -0x1.a5a7dp-4f * (c * c)));
 }
 
 //% normal_tail
@@ -230,10 +259,24 @@ CODETTA_FN NormalTail normal_tail(f32v a) {
 }
 
 //% ct_gelu_erf
-// x (1 - Q(x)) above 0, x Q(-x) below: no cancellation on either side.
+// x (1 - Q(x)) above 0, x Q(-x) below: no cancellation on either side. log2 Q(a) on [0, 6], order 8, weighted by what
+// it does to the result; it falls for all a >= 0, to -inf.
 CODETTA_FN f32v ct_gelu_erf(f32v x) {
-  const f32v q = normal_tail(magnitude(x)).q;
-  return x * (x > f32v{} ? 1.0f - q : q);
+  const f32v a = magnitude(x);
+  f32v t = -0x1.7d1556p-20f * a + 0x1.696a7p-16f;
+  t = t * a - 0x1.9302a4p-14f;
+  t = t * a - 0x1.85be9cp-12f;
+  t = t * a + 0x1.e510fcp-8f;
+  t = t * a - 0x1.b03daep-5f;
+  t = t * a - 0x1.d61e32p-2f;
+  t = t * a - 0x1.26b016p+0f;
+  t = t * a - 0x1.ffffep-1f;
+#if defined(__AVX512BW__) && CODETTA_LANES == 16
+  const f32v q = exp2_of(t);
+#else
+  const f32v q = exp2_product(at_least(t, -127.4f), splat<f32v>(1.0f));
+#endif
+  return x * ((i32v)x < 0 ? q : 1.0f - q);
 }
 
 //% ct_dgelu_erf
@@ -248,7 +291,7 @@ CODETTA_FN f32v ct_dgelu_erf(f32v x) {
 CODETTA_FN f32v ct_dgelu_tanh(f32v x) {
   const f32v c = at_least(at_most(x, 10.0f), -10.0f);
   const f32v c2 = c * c;
-  const f32v e = exp2_of(c * (-0x1.26aec2p+1f + -0x1.a5a7dp-4f * c2));
+  const f32v e = exp2_product(c, -0x1.26aec2p+1f + -0x1.a5a7dp-4f * c2);
   const f32v s = 1.0f / (1.0f + e);
   return s + c * (e * s * s) * (0x1.988454p+0f + 0x1.b6676cp-3f * c2) + (x - x);  // NaN at infinity
 }

@@ -133,11 +133,12 @@ __attribute__((noinline, unused)) static void copy_elements(E* to, i64 to_stride
 
 //% load
 // The first n elements at p; the other lanes are 0 or unspecified. (No register constraint takes 8-byte vectors in
-// Clang.)
+// Clang. Where all lanes are known to be valid there is no mask.)
 template <class V, class E>
 CODETTA_FN V load(const E* p, i64 n) {
 #if defined(__AVX512BW__)
   if constexpr (sizeof(V) >= 16) {
+    if (__builtin_constant_p(n == lanes) && n == lanes) return load_all<V>(p);
     const u16 k = (u16)((1u << n) - 1);
     typedef V M __attribute__((aligned(1), may_alias));
     V v;
@@ -159,6 +160,7 @@ template <class E, class V>
 CODETTA_FN void store(E* p, V v, i64 n) {
 #if defined(__AVX512BW__)
   if constexpr (sizeof(V) >= 16) {
+    if (__builtin_constant_p(n == lanes) && n == lanes) return store_all(p, v);
     const u16 k = (u16)((1u << n) - 1);
     typedef V M __attribute__((aligned(1), may_alias));
     if constexpr (sizeof(E) == 1) asm("vmovdqu8 %1, %0%{%2%}" : "+m"(*(M*)p) : "v"(v), "Yk"(k));

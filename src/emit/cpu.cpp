@@ -89,7 +89,15 @@ void print_tile_phase(CodeWriter& out, uint32_t index, const PhaseText& phase) {
     const auto rows = out.block("for (f.r = 0; f.r < f.tile.rows; ++f.r)");
     put_lines(out, phase.row);
     if (phase.has_full_work) {
-      const auto columns = out.block("for (i64 c = 0; c < f.tile.cols; c += lanes)");
+      // Whole vectors without masks, then the tail.
+      out.line("i64 c = 0;");
+      {
+        const auto columns = out.block("for (; c + lanes <= f.tile.cols; c += lanes)");
+        out.line("f.c = c;");
+        out.line("f.n = lanes;");
+        put_lines(out, phase.full);
+      }
+      const auto tail = out.block("if (c < f.tile.cols)");
       out.line("f.at_column(c);");
       put_lines(out, phase.full);
     }
