@@ -115,7 +115,7 @@ struct PackedHeader {
   int64_t chunk = 0;
   int64_t batches = 1, k = 0, n = 0;
   uint64_t payload_bytes = 0;
-  uint64_t digest = 0;  // XXH3-64 of the payload
+  uint64_t digest = 0;  // XXH3-64 of the payload, seeded by that of this header with 0 here
   uint8_t reserved[56] = {};
   bool operator==(const PackedHeader&) const = default;
 };

@@ -47,6 +47,12 @@ size_t packed_size(const CpuGemmConfig& config, const GemmProblem& problem) {
   return sizeof(PackedHeader) + static_cast<size_t>(l.packed_bytes * batches_of(problem));
 }
 
+// Of the header, too: a changed size would otherwise pass for a healthy one.
+static uint64_t digest_of(PackedHeader h, const std::byte* payload) {
+  h.digest = 0;
+  return XXH3_64bits_withSeed(payload, h.payload_bytes, XXH3_64bits(&h, sizeof h));
+}
+
 void pack_b(const CpuGemmConfig& config, const GemmProblem& problem, ThreadPool* pool, void* out) {
   struct Shared {
     Layout l;
@@ -77,7 +83,7 @@ void pack_b(const CpuGemmConfig& config, const GemmProblem& problem, ThreadPool*
     pool->run(pool->size(), work, &shared);
   }
   PackedHeader h = header_for(config, problem, l, batches);
-  h.digest = XXH3_64bits(shared.payload, h.payload_bytes);
+  h.digest = digest_of(h, shared.payload);
   std::memcpy(out, &h, sizeof h);
 }
 
@@ -99,7 +105,7 @@ bool packed_intact(const void* packed, size_t bytes) {
   PackedHeader h;
   std::memcpy(&h, packed, sizeof h);
   if (h.magic != packed_magic || h.version != packed_version || h.payload_bytes > bytes - sizeof(PackedHeader)) return false;
-  return XXH3_64bits(static_cast<const std::byte*>(packed) + sizeof(PackedHeader), h.payload_bytes) == h.digest;
+  return digest_of(h, static_cast<const std::byte*>(packed) + sizeof(PackedHeader)) == h.digest;
 }
 
 }  // namespace codetta::runtime::cpu
