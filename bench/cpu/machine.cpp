@@ -50,12 +50,15 @@ PeakLoop peak_loop(DType) { return {}; }
 void read_all(const void* data, size_t bytes) {
   using Vector [[gnu::vector_size(64), gnu::aligned(16)]] = uint64_t;
   const Vector* p = static_cast<const Vector*>(data);
+  // Four streams at once, each fetched ahead: one alone does not keep enough lines on their way.
+  const size_t quarter = bytes / 256;
   Vector s0{}, s1{}, s2{}, s3{};
-  for (size_t i = 0; i + 3 < bytes / 64; i += 4) {
+  for (size_t i = 0; i < quarter; ++i) {
+    for (size_t stream = 0; stream < 4; ++stream) __builtin_prefetch(p + stream * quarter + i + 16);
     s0 += p[i];
-    s1 += p[i + 1];
-    s2 += p[i + 2];
-    s3 += p[i + 3];
+    s1 += p[quarter + i];
+    s2 += p[2 * quarter + i];
+    s3 += p[3 * quarter + i];
   }
   s0 += s1 + s2 + s3;
   asm volatile("" : : "r"(s0[0] ^ s0[1] ^ s0[2] ^ s0[3] ^ s0[4] ^ s0[5] ^ s0[6] ^ s0[7]));

@@ -53,7 +53,7 @@ Table plain_rows(const std::string& filter) {
       if (a == f32) {
         for (Contender& c : f32_products(o.A.view().as<float>(), o.B.view().as<float>(), o.peer_D.view().as<float>(), s.m, s.n, s.k)) peers.push_back(std::move(c));
       }
-      table.race_row(describe(what, s, a, {1.0, 0.95}), ours({arguments}, true), peers, Clock::Processor, s.m == 2048 ? 15 : 20);
+      table.race_row(describe(what, s, a, {1.0, 0.95}), ours({arguments}, true), peers);
     }
   }
   return table;

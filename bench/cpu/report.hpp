@@ -29,7 +29,7 @@ struct DenseRow {
 class Table {
  public:
   Table(std::string title, std::string note) : title_(std::move(title)), note_(std::move(note)) {}
-  void race_row(const DenseRow& row, const Ours& ours, const std::vector<Contender>& peers, Clock clock = Clock::Processor, double budget = 20);
+  void race_row(const DenseRow& row, const Ours& ours, const std::vector<Contender>& peers, Clock clock = Clock::Processor, double budget = 6);
   // A single figure with a ceiling, in the given unit.
   void figure(const std::string& what, const Estimate& value, const char* unit, double target, bool at_most, const std::string& note);
   [[nodiscard]] std::string markdown() const;

@@ -72,7 +72,8 @@ double vector_clocks(Op op, DType type) {
 
 namespace {
 
-constexpr double block_efficiency = 0.985;  // of measured register blocks against the FMA peak
+constexpr double issue_clocks = 0.1;         // lost for each load or broadcast beside the multiply-adds, measured
+constexpr double run_bytes = 256;            // a stream in pieces of so many bytes reaches half of its rate, measured
 constexpr double fma_latency = 4, loads_per_clock = 2;
 constexpr double tile_us = 0.05, launch_us = 0.15, fan_out_us = 3, slice_us = 0.5;
 constexpr double pack_rate = 12, transpose_rate = 5;  // bytes per nanosecond, read and written
@@ -85,13 +86,14 @@ double level_rate(const MachineFacts& machine, double bytes) {
 
 double bytes_of(DType dtype, double elements) { return static_cast<double>(types::byte_size(dtype)) * elements; }
 double ceil_div(double a, double b) { return std::ceil(a / b); }
+double in_runs(double bytes) { return bytes / (bytes + run_bytes); }
 
 // Clocks of one k step of a block of r rows and v vectors: multiply-adds, loads, or the latency of too few
 // accumulators.
 double step_clocks(const FamilyProblem& p, double r, double v) {
   if (p.set->padded)
     return 16 * ceil_div(r, 16) * v / (p.set->k_unit / p.set->group);  // tile registers: 16 clocks a tile product
-  return std::max({r * v / p.machine.fma_vectors_per_clock, (r + v) / loads_per_clock, fma_latency});
+  return std::max({r * v / p.machine.fma_vectors_per_clock, (r + v) / loads_per_clock, fma_latency}) + issue_clocks * (r + v);
 }
 
 struct Model {
@@ -118,9 +120,11 @@ struct Model {
     const double v = static_cast<double>(c.nr) / p.set->lanes;
     const double panels = ceil_div(n, c.nr);
     const double blocks = std::floor(m / c.mr), tail = m - blocks * c.mr;
-    double per_step = blocks * step_clocks(p, c.mr, v);
-    if (tail > 0) per_step += step_clocks(p, p.set->padded ? c.mr : tail, v);
-    double clocks = batch * panels * steps_k() * per_step;
+    const auto per_step = [&](double vectors) {
+      return blocks * step_clocks(p, c.mr, vectors) + (tail > 0 ? step_clocks(p, p.set->padded ? c.mr : tail, vectors) : 0);
+    };
+    const double whole = std::floor(n / c.nr), rest = ceil_div(n - whole * c.nr, p.set->lanes);  // the last panel has fewer vectors
+    double clocks = batch * steps_k() * (whole * per_step(v) + (rest > 0 ? per_step(rest) : 0));
     if (p.dots) {  // vectors along k and a horizontal sum for each element
       const double step = std::max(0.5, 5.0 / 8);
       clocks = batch * m * n * (ceil_div(k, p.set->lanes) * step + 4);
@@ -128,7 +132,7 @@ struct Model {
     note = fmt::format("{} vector steps of {} x {} at {} a clock",
                        static_cast<int64_t>(batch * panels * steps_k() * ceil_div(std::max(m, 1.0), c.mr)), c.mr, c.nr,
                        p.machine.fma_vectors_per_clock);
-    return clocks_to_us(clocks) / block_efficiency;
+    return clocks_to_us(clocks);
   }
   // B flows through the cores once per group of rows.
   [[nodiscard]] double stream_b_us(std::string& note) const {
@@ -138,10 +142,13 @@ struct Model {
     const double passes =
         c.family == CpuFamily::InPlace ? ceil_div(m, c.tile_rows) : ceil_div(m, std::max(c.mc, c.tile_rows));
     const double total = matrix * batch * std::max(1.0, passes);
-    const double rate = level_rate(p.machine, one_b ? matrix : matrix * batch);
+    double rate = level_rate(p.machine, one_b ? matrix : matrix * batch);
+    if (c.family == CpuFamily::InPlace && !p.dots && matrix > static_cast<double>(p.machine.l2)) rate *= in_runs(bytes_of(p.shape.b, std::min<double>(c.tile_cols, n)));
     note = fmt::format("{} bytes of B, {} times, at {} bytes/ns", static_cast<int64_t>(matrix * batch),
                        static_cast<int64_t>(std::max(1.0, passes)), rate);
-    return total / rate / 1000;
+    // In place, every further block of rows reads B again, from the nearer caches.
+    const double again = c.family == CpuFamily::InPlace ? matrix * batch * std::max(0.0, ceil_div(std::min<double>(m, c.tile_rows), c.mr) - 1) * passes : 0;
+    return total / rate / 1000 + again / p.machine.l2_rate / 1000;
   }
   [[nodiscard]] double pack_b_us(std::string& note) const {
     if (c.family == CpuFamily::InPlace || p.shape.b_packed) return 0;
@@ -174,7 +181,8 @@ struct Model {
     double clocks = 0, bytes = 0, all_clocks = 0;
     const double elements = batch * m * root_cols;
     for (const package::Phase& phase : p.epilogue.phases) {
-      double vector = phase.reads_accumulator ? 2.0 * p.epilogue.split.ways : 0;  // accumulators pass through L1
+      const bool spills = bytes_of(p.shape.accumulator, static_cast<double>(c.tile_rows) * c.tile_cols) > 0.6 * static_cast<double>(p.machine.l1);
+      double vector = phase.reads_accumulator ? (spills ? 4.0 : 2.0) * p.epilogue.split.ways : 0;  // accumulators pass through L1, or L2
       for (const package::Inst& inst : phase.insts) {
         if (inst.kind == package::Inst::Kind::Op) vector += vector_clocks(inst.op, inst.type);
         if (inst.kind == package::Inst::Kind::Load)
@@ -187,7 +195,8 @@ struct Model {
     clocks += 2.0 * static_cast<double>(p.epilogue.reductions.size());
     const double lanes = std::max(1.0, static_cast<double>(p.set->lanes));
     all_clocks = clocks * elements / lanes;
-    const double rate = level_rate(p.machine, bytes);
+    double rate = level_rate(p.machine, bytes);
+    if (bytes > static_cast<double>(p.machine.l2)) rate *= in_runs(4 * std::min<double>(c.tile_cols, root_cols));
     note = fmt::format("{:.0f} clocks a vector of {} elements, {} bytes at {} bytes/ns", clocks, lanes,
                        static_cast<int64_t>(bytes), rate);
     return clocks_to_us(all_clocks) + bytes / rate / 1000;

@@ -197,6 +197,30 @@ int32_t slices(const GemmShape& shape, int64_t tiles, int cores) {
       std::min<int64_t>({cores / std::max<int64_t>(tiles, 1), shape.k / least, package::max_k_split}));
 }
 
+// Tiles of few rows and many columns. In place: long runs of B keep the prefetchers busy, which 64 columns at a stride of a
+// whole row do not, and a short kc lets every run return while it is in L1. Packed: long runs of the epilogue's operands.
+template <class Add>
+void add_wide_tiles(const FamilyProblem& problem, const CpuGemmConfig& config, Add&& add) {
+  const GemmShape& shape = problem.shape;
+  CpuGemmConfig wide = config;
+  if (config.family == CpuFamily::InPlace) {
+    const bool widens = shape.m > 1 && types::byte_size(shape.b) < 4;  // the wide rows of converted B leave L1
+    if (problem.dots || widens || shape.m > 48 || shape.n <= 256 || shape.k * shape.n * types::byte_size(shape.b) < problem.machine.l2) return;
+    const int64_t cols = shape.m == 1 ? 4096 : 1024;
+    wide.tile_cols = round_to(std::min<int64_t>(shape.n, cols), config.nr);
+    wide.kc = shape.m == 1 ? 8 : 128;
+    wide.pack_a = shape.m > 1 && (config.pack_a || shape.a_row_stride * types::byte_size(shape.a) % 4096 == 0);
+    add(wide);
+    return;
+  }
+  const int64_t panel_bytes = 256 * shape.k * types::byte_size(shape.b);  // stays in L2 beside everything else
+  if (shape.n / problem.epilogue.split.ways < 256 || shape.m < 24 || panel_bytes > problem.machine.l2 / 8) return;
+  wide.tile_cols = round_to(256, config.nr);
+  wide.tile_rows = static_cast<int32_t>(std::max(1, 24 / config.mr) * config.mr);
+  wide.mc = static_cast<int32_t>(std::max(1, 192 / wide.tile_rows) * wide.tile_rows);
+  add(wide);
+}
+
 }  // namespace
 
 std::span<const CpuFamilyInfo> cpu_families() { return families; }
@@ -265,6 +289,7 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
         if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
       };
       add(config);
+      if (tile_rows == 48 && !set.padded) add_wide_tiles(problem, config, add);
       if (const int32_t k_split = slices(shape, tiles, problem.machine.cores); k_split > 1) {
         CpuGemmConfig cut = config;
         cut.k_split = k_split;
@@ -284,6 +309,7 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
 
 std::string kernel_name(const FamilyProblem& problem, const CpuGemmConfig& config) {
   std::string name = fmt::format("cpu_{}_{}x{}", problem.family.name, config.mr, config.nr);
+  if (config.tile_cols > 64) name += fmt::format("_w{}", config.tile_cols);
   if (config.tile_rows > 48) name += fmt::format("_t{}", config.tile_rows);
   if (config.k_split > 1) name += fmt::format("_k{}", config.k_split);
   if (config.pack_a && problem.shape.a_k_stride == 1) name += "_pa";
