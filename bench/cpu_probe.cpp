@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of the bare CPU engine against what the machine can do: a register-only multiply-add loop, and the read bandwidth.
-// Usage: cpu_probe [filter]. One line per shape; "peak" is measured beside each row.
+// Speed of the bare CPU engine against what the machine can do: a register-only multiply-add loop, and the read
+// bandwidth. Usage: cpu_probe [filter]. One line per shape; "peak" is measured beside each row.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -51,7 +51,10 @@ enum class Instruction { f32, f64, bf16, int8 };
 double peak(Instruction which) {
   constexpr int64_t steps = 2'000'000;
   double least = 1e30;
-  const double work = which == Instruction::f32 ? 32 : which == Instruction::f64 ? 16 : which == Instruction::bf16 ? 64 : 128;
+  const double work = which == Instruction::f32    ? 32
+                      : which == Instruction::f64  ? 16
+                      : which == Instruction::bf16 ? 64
+                                                   : 128;
   for (int repeat = 0; repeat < 5; ++repeat) {
     const double t = seconds([&] {
 #define CODETTA_F32(i) "vfmadd231ps %%zmm30, %%zmm31, %%zmm" #i "\n"
@@ -82,7 +85,9 @@ double peak(Instruction which) {
 #endif
 
 struct AlignedBuffer {
-  explicit AlignedBuffer(size_t bytes) : data(std::aligned_alloc(64, (bytes + 127) / 64 * 64)) { std::memset(data, 0, bytes); }
+  explicit AlignedBuffer(size_t bytes) : data(std::aligned_alloc(64, (bytes + 127) / 64 * 64)) {
+    std::memset(data, 0, bytes);
+  }
   ~AlignedBuffer() { std::free(data); }
   AlignedBuffer(AlignedBuffer&& o) noexcept : data(std::exchange(o.data, nullptr)) {}
   AlignedBuffer(const AlignedBuffer&) = delete;
@@ -122,10 +127,10 @@ struct Row {
   const char* name;
   CpuGemmConfig config;
   int64_t m, n, k, batch = 1;
-  bool packed = true;       // weights packed ahead
-  bool b_columns = false;   // B column-major
+  bool packed = true;      // weights packed ahead
+  bool b_columns = false;  // B column-major
   int threads = 1;
-  int rotate = 1;           // copies of the weights, to read them from memory
+  int rotate = 1;  // copies of the weights, to read them from memory
 };
 
 void measure(const Row& row) {
@@ -158,15 +163,17 @@ void measure(const Row& row) {
   AlignedBuffer workspace(workspace_size(c, p, row.threads));
   int turn = 0;
   const double t = best([&] {
-    if (row.rotate > 1) p.b = static_cast<const std::byte*>(b.data) + (turn++ % row.rotate) * b_elements * dtype_size(c.b_dtype);
+    if (row.rotate > 1)
+      p.b = static_cast<const std::byte*>(b.data) + (turn++ % row.rotate) * b_elements * dtype_size(c.b_dtype);
     run(c, p, store, row.threads > 1 ? pool.get() : nullptr, workspace.data);
   });
-  const double ops = 2.0 * static_cast<double>(row.batch) * static_cast<double>(row.m * row.n) * static_cast<double>(row.k);
+  const double ops =
+      2.0 * static_cast<double>(row.batch) * static_cast<double>(row.m * row.n) * static_cast<double>(row.k);
   double limit = 0;
   wall_clock = false;
 #if defined(__x86_64__)
   const bool int8 = c.accumulator == DType::i32;
-  limit = peak(int8 ? Instruction::int8
+  limit = peak(int8                          ? Instruction::int8
                : c.accumulator == DType::f64 ? Instruction::f64
                : c.a_dtype == DType::bf16    ? Instruction::bf16
                                              : Instruction::f32) *
@@ -197,7 +204,8 @@ void read_bandwidth() {
     s0 += s1 + s2 + s3;
     sink += s0[0] + s0[7];
   });
-  std::printf("read bandwidth, one core: %.1f GB/s (%d)\n", static_cast<double>(bytes) / t * 1e-9, static_cast<int>(sink & 1));
+  std::printf("read bandwidth, one core: %.1f GB/s (%d)\n", static_cast<double>(bytes) / t * 1e-9,
+              static_cast<int>(sink & 1));
 }
 
 CpuGemmConfig make(CpuFamily family, DType a, DType b, DType acc, int mr, int nr, int tile_rows, int tile_cols, int kc,
@@ -258,7 +266,8 @@ int main(int argc, char** argv) {
       {"M=1 f32 4096^2 columns", in_place(DType::f32, 64, 1, 4096, 4096), 1, 4096, 4096, 1, false, true, 1, 3},
       {"M=1 bf16 4096^2 rows kc8", in_place(DType::bf16, 64, 1, 4096, 8), 1, 4096, 4096, 1, false, false, 1, 4},
       {"M=1 bf16 4096^2 columns", in_place(DType::bf16, 64, 1, 4096, 4096), 1, 4096, 4096, 1, false, true, 1, 4},
-      {"M=16 f32 4096^2 rows nr16 kc128 1024", in_place(DType::f32, 16, 16, 1024, 128), 16, 4096, 4096, 1, false, false, 1, 3},
+      {"M=16 f32 4096^2 rows nr16 kc128 1024", in_place(DType::f32, 16, 16, 1024, 128), 16, 4096, 4096, 1, false, false,
+       1, 3},
       {"M=16 f32 4096^2 columns", in_place(DType::f32, 64, 16, 64, 4096), 16, 4096, 4096, 1, false, true, 1, 3},
       {"M=16 bf16 4096^2 rows kc16", in_place(DType::bf16, 64, 16, 1024, 16), 16, 4096, 4096, 1, false, false, 1, 4},
       {"10000 x 16^3 f32", in_place(DType::f32, 64, 64, 64, 512), 16, 16, 16, 10000, false},

@@ -30,7 +30,8 @@ struct Race {
   // How many times as fast as `other` contender `i` is.
   [[nodiscard]] Estimate ratio(size_t i, size_t other) const;
 };
-// `rounds` rounds, fewer (at least 11) where they would take longer than `budget` seconds. Each sample lasts at least 200 us.
+// `rounds` rounds, fewer (at least 11) where they would take longer than `budget` seconds. Each sample lasts at least
+// 200 us.
 Race race(const std::vector<Contender>& contenders, Clock clock, int rounds = 61, double budget = 6);
 
 // The fastest of the contenders, by the median of a few rounds.

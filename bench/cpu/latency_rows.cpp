@@ -27,10 +27,13 @@ Context cached(const std::string& folder) {
 
 // Seconds from the arguments to a callable of relu_aux_store, with a constant of its own so that nothing is shared.
 double time_to_callable(Context& context, int variant) {
-  const Tensor A = random_tensor(f32, {256, 256}, 1), B = random_tensor(f32, {256, 256}, 2), C = random_tensor(f32, {256, 256}, 3), D = zeros(f32, {256, 256}), F = zeros(f32, {256, 256});
-  const std::string text = "def relu_aux_store(accum, alpha, C):\n    F = (accum * alpha) + (C * " + std::to_string(variant) + ".5)\n    D = relu(F)\n    return D, F\n";
+  const Tensor A = random_tensor(f32, {256, 256}, 1), B = random_tensor(f32, {256, 256}, 2),
+               C = random_tensor(f32, {256, 256}, 3), D = zeros(f32, {256, 256}), F = zeros(f32, {256, 256});
+  const std::string text = "def relu_aux_store(accum, alpha, C):\n    F = (accum * alpha) + (C * " +
+                           std::to_string(variant) + ".5)\n    D = relu(F)\n    return D, F\n";
   const double start = now(Clock::Wall);
-  const GemmArguments arguments{.A = A, .B = B, .out = D, .epilogue = {text, {{"alpha", 0.5f}, {"C", C}, {"D", D}, {"F", F}}}};
+  const GemmArguments arguments{
+      .A = A, .B = B, .out = D, .epilogue = {text, {{"alpha", 0.5f}, {"C", C}, {"D", D}, {"F", F}}}};
   const KernelList kernels = find_kernels(arguments, Target::host(), {}, context).value();
   Execution execution = kernels[0].prepare(arguments).value();
   const double seconds = now(Clock::Wall) - start;
@@ -55,7 +58,8 @@ std::pair<std::string, double> output_of(const std::vector<std::string>& command
   close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t got; started && (got = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(got));
+  for (ssize_t got; started && (got = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(got));
   close(ends[0]);
   int status = 0;
   if (started) waitpid(child, &status, 0);
@@ -65,8 +69,10 @@ std::pair<std::string, double> output_of(const std::vector<std::string>& command
 // What Execution::run() takes beyond the engine's call with the same configuration.
 void run_overhead(Table& table) {
   constexpr int64_t size = 32;
-  const Tensor A = random_tensor(f32, {size, size}, 1), B = random_tensor(f32, {size, size}, 2), D = zeros(f32, {size, size}), direct_D = zeros(f32, {size, size});
-  const GemmArguments arguments{.A = A, .B = B, .out = D, .epilogue = {"def plain(accum): D = accum; return D", {{"D", D}}}};
+  const Tensor A = random_tensor(f32, {size, size}, 1), B = random_tensor(f32, {size, size}, 2),
+               D = zeros(f32, {size, size}), direct_D = zeros(f32, {size, size});
+  const GemmArguments arguments{
+      .A = A, .B = B, .out = D, .epilogue = {"def plain(accum): D = accum; return D", {{"D", D}}}};
   const KernelList kernels = find_kernels(arguments, Target::host(), {}, context(1)).value();
   Execution execution = kernels[0].prepare(arguments).value();
   const auto& config = driver::KernelState::of(kernels[0]).choice().config;
@@ -77,11 +83,14 @@ void run_overhead(Table& table) {
   p.a_row = p.b_k = size;
   const runtime::cpu::StoreTile store{direct_D.data(), size * size, size};
   const Tensor workspace = zeros(u8, {static_cast<int64_t>(runtime::cpu::workspace_size(config, p, 1)) + 64});
-  const Race r = race({{"run", [&] { execution.run(); }}, {"direct", [&] { runtime::cpu::run(config, p, store, nullptr, workspace.data()); }}}, Clock::Processor, 201, 5);
+  const Race r = race({{"run", [&] { execution.run(); }},
+                       {"direct", [&] { runtime::cpu::run(config, p, store, nullptr, workspace.data()); }}},
+                      Clock::Processor, 201, 5);
   std::vector<double> differences;
   for (size_t i = 0; i < r.seconds[0].size(); ++i) differences.push_back((r.seconds[0][i] - r.seconds[1][i]) * 1e6);
   table.figure("run() at 32^3 beyond the engine's call", estimate(differences), "us", 0.5, true,
-               kernels[0].metadata().name + ", " + std::to_string(static_cast<int>(r.median(0) * 1e9)) + " ns in all, " + std::to_string(differences.size()) + " pairs");
+               kernels[0].metadata().name + ", " + std::to_string(static_cast<int>(r.median(0) * 1e9)) +
+                   " ns in all, " + std::to_string(differences.size()) + " pairs");
 }
 
 }  // namespace
@@ -101,9 +110,11 @@ Table latency_rows(const std::string& filter, const std::string& self, const std
   Context context = cached(base);
   time_to_callable(context, 1);  // the compiler's own first load is apart
   for (int i = 2; i < 23; ++i) cold.push_back(time_to_callable(context, i) * 1e3);
-  table.figure("cold compile of one fused kernel", estimate(cold), "ms", 100, true, "21 kernels never seen before, text to callable");
+  table.figure("cold compile of one fused kernel", estimate(cold), "ms", 100, true,
+               "21 kernels never seen before, text to callable");
   for (int i = 0; i < 51; ++i) hit.push_back(std::strtod(output_of({self, "hit", base}).first.c_str(), nullptr) * 1e-3);
-  table.figure("the same from the cache, in a new process", estimate(hit), "ms", 2, true, "51 processes; their start is not counted");
+  table.figure("the same from the cache, in a new process", estimate(hit), "ms", 2, true,
+               "51 processes; their start is not counted");
   for (int i = 0; i < 51; ++i) version.push_back(output_of({command, "--version"}).second * 1e3);
   table.figure("`codetta --version`", estimate(version), "ms", 10, true, "51 processes, start to end");
   std::filesystem::remove_all(base);

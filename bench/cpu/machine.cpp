@@ -10,7 +10,8 @@
 namespace codetta::bench {
 
 #if defined(__x86_64__)
-#define CODETTA_TWELVE(I, r) I(0, r) I(1, r) I(2, r) I(3, r) I(4, r) I(5, r) I(6, r) I(7, r) I(8, r) I(9, r) I(10, r) I(11, r)
+#define CODETTA_TWELVE(I, r) \
+  I(0, r) I(1, r) I(2, r) I(3, r) I(4, r) I(5, r) I(6, r) I(7, r) I(8, r) I(9, r) I(10, r) I(11, r)
 #define CODETTA_FMA(i, r) "vfmadd231ps %%" #r "mm14, %%" #r "mm15, %%" #r "mm" #i "\n"
 #define CODETTA_BF16(i, r) "vdpbf16ps %%" #r "mm14, %%" #r "mm15, %%" #r "mm" #i "\n"
 #define CODETTA_INT8(i, r) "vpdpbusd %%" #r "mm14, %%" #r "mm15, %%" #r "mm" #i "\n"

@@ -8,8 +8,8 @@
 
 namespace codetta::bench {
 
-// Operations of one call of the loop that peak_loop() returns: independent multiply-adds of the widest kind this machine has
-// for operands of `dtype` (u8: u8 x i8), nothing but registers. Null where there is no such loop.
+// Operations of one call of the loop that peak_loop() returns: independent multiply-adds of the widest kind this
+// machine has for operands of `dtype` (u8: u8 x i8), nothing but registers. Null where there is no such loop.
 struct PeakLoop {
   std::function<void()> run;
   double operations = 0;

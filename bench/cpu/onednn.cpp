@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN through its C interface. PyPI's current version runs on the CPU through SYCL, which costs tens of microseconds a call;
-// the last plain one is older. Both are tried, and the faster one counts.
+// oneDNN through its C interface. PyPI's current version runs on the CPU through SYCL, which costs tens of microseconds
+// a call; the last plain one is older. Both are tried, and the faster one counts.
 #include <dlfcn.h>
 
 #include "bench/cpu/peers.hpp"
@@ -11,11 +11,13 @@
 namespace codetta::bench {
 namespace {
 
-#define CODETTA_DNNL(X)                                                                                                            \
-  X(dnnl_version) X(dnnl_engine_create) X(dnnl_stream_create) X(dnnl_stream_wait) X(dnnl_memory_desc_create_with_strides)             \
-  X(dnnl_memory_desc_create_with_tag) X(dnnl_matmul_primitive_desc_create) X(dnnl_primitive_attr_create) X(dnnl_post_ops_create)     \
-  X(dnnl_post_ops_append_eltwise) X(dnnl_post_ops_append_binary) X(dnnl_primitive_attr_set_post_ops) X(dnnl_primitive_create)        \
-  X(dnnl_primitive_execute) X(dnnl_primitive_desc_query_md) X(dnnl_memory_create) X(dnnl_reorder_primitive_desc_create)
+#define CODETTA_DNNL(X)                                                                                      \
+  X(dnnl_version)                                                                                            \
+  X(dnnl_engine_create) X(dnnl_stream_create) X(dnnl_stream_wait) X(dnnl_memory_desc_create_with_strides)    \
+      X(dnnl_memory_desc_create_with_tag) X(dnnl_matmul_primitive_desc_create) X(dnnl_primitive_attr_create) \
+          X(dnnl_post_ops_create) X(dnnl_post_ops_append_eltwise) X(dnnl_post_ops_append_binary)             \
+              X(dnnl_primitive_attr_set_post_ops) X(dnnl_primitive_create) X(dnnl_primitive_execute)         \
+                  X(dnnl_primitive_desc_query_md) X(dnnl_memory_create) X(dnnl_reorder_primitive_desc_create)
 struct Library {
   std::string name;
   dnnl_engine_t engine = nullptr;
@@ -27,7 +29,9 @@ struct Library {
 bool load(const char* file, Library& lib) {
   void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (library == nullptr) return false;
-#define CODETTA_FIND(f) lib.f = reinterpret_cast<decltype(&::f)>(dlsym(library, #f)); if (lib.f == nullptr) return false;
+#define CODETTA_FIND(f)                                         \
+  lib.f = reinterpret_cast<decltype(&::f)>(dlsym(library, #f)); \
+  if (lib.f == nullptr) return false;
   CODETTA_DNNL(CODETTA_FIND)
   if (lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) != dnnl_success) return false;
   if (lib.dnnl_stream_create(&lib.stream, lib.engine, dnnl_stream_default_flags) != dnnl_success) return false;
@@ -82,7 +86,8 @@ struct Builder {
   }
   dnnl_memory_t bind(int argument, const_dnnl_memory_desc_t md, const void* data) {
     dnnl_memory_t memory = nullptr;
-    check(lib.dnnl_memory_create(&memory, md, lib.engine, data == nullptr ? DNNL_MEMORY_ALLOCATE : const_cast<void*>(data)));
+    check(lib.dnnl_memory_create(&memory, md, lib.engine,
+                                 data == nullptr ? DNNL_MEMORY_ALLOCATE : const_cast<void*>(data)));
     if (argument != 0) args.push_back({argument, memory});
     return memory;
   }
@@ -116,7 +121,8 @@ struct Builder {
     dnnl_memory_desc_t a = matrix(p.m, p.k, p.a), b = matrix(p.k, p.n, p.b), d = matrix(p.m, p.n, p.d), bias = nullptr;
     if (p.bias != nullptr) bias = matrix(1, p.n, DType::f32);
     dnnl_primitive_desc_t pd = nullptr;
-    check(lib.dnnl_matmul_primitive_desc_create(&pd, lib.engine, a, p.prepacked ? matrix(p.k, p.n, p.b, true) : b, bias, d, attributes));
+    check(lib.dnnl_matmul_primitive_desc_create(&pd, lib.engine, a, p.prepacked ? matrix(p.k, p.n, p.b, true) : b, bias,
+                                                d, attributes));
     dnnl_primitive_t primitive = nullptr;
     check(lib.dnnl_primitive_create(&primitive, pd));
     bind(DNNL_ARG_SRC, a, p.A);

@@ -40,7 +40,8 @@ std::optional<Contender> prepare(const Kernel& kernel, const std::vector<GemmArg
 bool verified(const Kernel& kernel, const GemmArguments& arguments, bool prepacked, std::string& text) {
   const auto outputs = arguments.epilogue.epilogue()->outputs();
   for (const NamedArgument& argument : arguments.epilogue.arguments()) {
-    if (argument.value.tensor() != nullptr && std::find(outputs.begin(), outputs.end(), argument.name) != outputs.end()) {
+    if (argument.value.tensor() != nullptr &&
+        std::find(outputs.begin(), outputs.end(), argument.name) != outputs.end()) {
       fill_poison(*argument.value.tensor());
     }
   }
@@ -53,7 +54,8 @@ bool verified(const Kernel& kernel, const GemmArguments& arguments, bool prepack
     checked += output.checked;
     wrong += output.wrong;
   }
-  text = wrong == 0 ? std::to_string(checked) + " elements right" : contender->name + ": " + std::to_string(wrong) + " of " + std::to_string(checked) + " WRONG";
+  text = wrong == 0 ? std::to_string(checked) + " elements right"
+                    : contender->name + ": " + std::to_string(wrong) + " of " + std::to_string(checked) + " WRONG";
   return report.verdict == VerifyReport::Verdict::Pass;
 }
 

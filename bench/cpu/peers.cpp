@@ -38,7 +38,8 @@ Blas load(const char* name, std::initializer_list<const char*> files, const char
 const std::vector<Blas>& libraries() {
   static const std::vector<Blas> loaded{
       load("OpenBLAS", {"libopenblas.so.0"}, "openblas_set_num_threads"),
-      load("BLIS", {"/usr/lib/x86_64-linux-gnu/blis-openmp/libblis.so.4", "libblis.so.4"}, "bli_thread_set_num_threads"),
+      load("BLIS", {"/usr/lib/x86_64-linux-gnu/blis-openmp/libblis.so.4", "libblis.so.4"},
+           "bli_thread_set_num_threads"),
   };
   return loaded;
 }
@@ -49,9 +50,8 @@ std::vector<Contender> f32_products(const float* a, const float* b, float* c, in
   std::vector<Contender> result;
   for (const Blas& blas : libraries()) {
     if (blas.sgemm == nullptr) continue;
-    result.push_back({blas.name, [sgemm = blas.sgemm, a, b, c, m = static_cast<int>(m), n = static_cast<int>(n), k = static_cast<int>(k)] {
-                        sgemm(101, 111, 111, m, n, k, 1, a, k, b, n, 0, c, n);
-                      }});
+    result.push_back({blas.name, [sgemm = blas.sgemm, a, b, c, m = static_cast<int>(m), n = static_cast<int>(n),
+                                  k = static_cast<int>(k)] { sgemm(101, 111, 111, m, n, k, 1, a, k, b, n, 0, c, n); }});
   }
 #if defined(CODETTA_BENCH_EIGEN)
   result.push_back({"Eigen", [=] { eigen_sgemm(a, b, c, m, n, k); }});

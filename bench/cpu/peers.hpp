@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user would pick instead. Libraries are loaded when first asked for; one that is missing is left out of the tables.
+// What a user would pick instead. Libraries are loaded when first asked for; one that is missing is left out of the
+// tables.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace codetta::bench {
 // Row-major C = A B in f32, on one thread.
 std::vector<Contender> f32_products(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 void eigen_sgemm(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
-std::function<void()> libxsmm_batch(const float* a, const float* b, float* c, int64_t batch, int64_t m, int64_t n, int64_t k);
+std::function<void()> libxsmm_batch(const float* a, const float* b, float* c, int64_t batch, int64_t m, int64_t n,
+                                    int64_t k);
 
 // A matrix product of oneDNN with post-operations, in their order.
 struct OneDnnStep {
@@ -24,7 +26,7 @@ struct OneDnnStep {
   const void* data = nullptr;  // Multiply, Add: [rows, cols] row-major, broadcast where a size is 1
   DType dtype = DType::f32;
   int64_t rows = 1, cols = 1;
-  float alpha = 1, beta = 0;   // Scale: alpha * x + beta; Clamp: to [alpha, beta]
+  float alpha = 1, beta = 0;  // Scale: alpha * x + beta; Clamp: to [alpha, beta]
 };
 struct OneDnnProblem {
   int64_t m = 0, n = 0, k = 0;

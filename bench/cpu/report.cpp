@@ -13,7 +13,9 @@ std::string time_text(double seconds) {
   return fmt::format("{:.2f} ms", seconds * 1e3);
 }
 std::string interval(const Estimate& e) { return fmt::format("{:.2f} [{:.2f}, {:.2f}]", e.median, e.low, e.high); }
-std::string percent(const Estimate& e) { return fmt::format("{:.1f} % [{:.1f}, {:.1f}]", e.median * 100, e.low * 100, e.high * 100); }
+std::string percent(const Estimate& e) {
+  return fmt::format("{:.1f} % [{:.1f}, {:.1f}]", e.median * 100, e.low * 100, e.high * 100);
+}
 
 // Whether both figures are met; the words say which is not.
 std::string verdicts(const Floors& floors, const Estimate& peer, const Estimate& share, bool has_peer, bool has_limit) {
@@ -31,7 +33,8 @@ std::string verdict(const Estimate& value, double floor) {
   return value.high >= floor ? "undecided" : "**SHORT**";
 }
 
-void Table::race_row(const DenseRow& row, const Ours& ours, const std::vector<Contender>& peers, Clock clock, double budget) {
+void Table::race_row(const DenseRow& row, const Ours& ours, const std::vector<Contender>& peers, Clock clock,
+                     double budget) {
   std::fprintf(stderr, "%s\n", row.what.c_str());
   if (!ours.ranked.run) {
     rows_.push_back(fmt::format("| {} | {} | | | | | | **SHORT** |", row.what, ours.check));
@@ -55,26 +58,36 @@ void Table::race_row(const DenseRow& row, const Ours& ours, const std::vector<Co
       const double scale = work / row.limit_work;
       share = {share.median * scale, share.low * scale, share.high * scale};
     }
-    rows_.push_back(fmt::format("| {} | {}{} | {} | {:.1f} | {} | {} | {} | {} |", i == 0 ? row.what : "\" (fastest candidate)", contenders[i].name,
-                                i == 0 ? ", " + ours.check : "", time_text(r.median(i)), work / r.median(i) * 1e-9, row.limit ? percent(share) : "",
-                                has_peer ? fmt::format("{} {}", contenders[peer_at].name, time_text(r.median(peer_at))) : "none",
-                                has_peer ? interval(ratio) : "", (ours.right ? "" : "**WRONG**; ") + verdicts(row.floors, ratio, share, has_peer, row.limit.has_value())));
+    rows_.push_back(fmt::format(
+        "| {} | {}{} | {} | {:.1f} | {} | {} | {} | {} |", i == 0 ? row.what : "\" (fastest candidate)",
+        contenders[i].name, i == 0 ? ", " + ours.check : "", time_text(r.median(i)), work / r.median(i) * 1e-9,
+        row.limit ? percent(share) : "",
+        has_peer ? fmt::format("{} {}", contenders[peer_at].name, time_text(r.median(peer_at))) : "none",
+        has_peer ? interval(ratio) : "",
+        (ours.right ? "" : "**WRONG**; ") + verdicts(row.floors, ratio, share, has_peer, row.limit.has_value())));
     std::fprintf(stderr, "  %s\n", rows_.back().c_str());
   }
 }
 
-void Table::figure(const std::string& what, const Estimate& value, const char* unit, double target, bool at_most, const std::string& note) {
+void Table::figure(const std::string& what, const Estimate& value, const char* unit, double target, bool at_most,
+                   const std::string& note) {
   const bool met = at_most ? value.median <= target : value.median >= target;
   const bool possible = at_most ? value.low <= target : value.high >= target;
-  figures_.push_back(fmt::format("| {} | {:.3g} {} [{:.3g}, {:.3g}] | {} {:g} {} | {} | {} |", what, value.median, unit, value.low, value.high,
-                                 at_most ? "at most" : "at least", target, unit, met ? "met" : possible ? "undecided" : "**SHORT**", note));
+  figures_.push_back(fmt::format("| {} | {:.3g} {} [{:.3g}, {:.3g}] | {} {:g} {} | {} | {} |", what, value.median, unit,
+                                 value.low, value.high, at_most ? "at most" : "at least", target, unit,
+                                 met        ? "met"
+                                 : possible ? "undecided"
+                                            : "**SHORT**",
+                                 note));
   std::fprintf(stderr, "  %s\n", figures_.back().c_str());
 }
 
 std::string Table::markdown() const {
   std::string text = fmt::format("## {}\n\n{}\n", title_, note_);
   if (!rows_.empty()) {
-    text += "\n| row | kernel ranked first; check | time | G/s | of the limit | best peer | times as fast | target |\n|---|---|---|---|---|---|---|---|\n";
+    text +=
+        "\n| row | kernel ranked first; check | time | G/s | of the limit | best peer | times as fast | target "
+        "|\n|---|---|---|---|---|---|---|---|\n";
     for (const std::string& row : rows_) text += row + "\n";
   }
   if (!figures_.empty()) {

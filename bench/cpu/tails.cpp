@@ -40,14 +40,16 @@ struct RowSums {
 
 }  // namespace
 
-void tail_relu_aux(const float* __restrict product, const float* __restrict C, float alpha, float* __restrict D, float* __restrict F, int64_t count) {
+void tail_relu_aux(const float* __restrict product, const float* __restrict C, float alpha, float* __restrict D,
+                   float* __restrict F, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const float f = product[i] * alpha + C[i] * 2.0f;
     F[i] = f;
     D[i] = f > 0 ? f : 0;
   }
 }
-void tail_relu_aux(const float* __restrict product, const uint16_t* __restrict C, float alpha, uint16_t* __restrict D, uint16_t* __restrict F, int64_t count) {
+void tail_relu_aux(const float* __restrict product, const uint16_t* __restrict C, float alpha, uint16_t* __restrict D,
+                   uint16_t* __restrict F, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const float f = product[i] * alpha + widen(C[i]) * 2.0f;
     F[i] = narrow(f);
@@ -60,7 +62,8 @@ void tail_relu(const float* __restrict F, float* __restrict D, int64_t count) {
 void tail_relu(const uint16_t* __restrict F, uint16_t* __restrict D, int64_t count) {
   for (int64_t i = 0; i < count; ++i) D[i] = F[i] & 0x8000 ? uint16_t{0} : F[i];
 }
-void tail_row_sums(const float* product, const float* residual, float* D, float* sums, float* squares, int64_t m, int64_t n) {
+void tail_row_sums(const float* product, const float* residual, float* D, float* sums, float* squares, int64_t m,
+                   int64_t n) {
   for (int64_t r = 0; r < m; ++r) {
     RowSums row;
     const float* __restrict p = product + r * n;
@@ -74,7 +77,8 @@ void tail_row_sums(const float* product, const float* residual, float* D, float*
     row.finish(sums + r, squares + r);
   }
 }
-void tail_row_sums(const float* product, const uint16_t* residual, uint16_t* D, float* sums, float* squares, int64_t m, int64_t n) {
+void tail_row_sums(const float* product, const uint16_t* residual, uint16_t* D, float* sums, float* squares, int64_t m,
+                   int64_t n) {
   for (int64_t r = 0; r < m; ++r) {
     RowSums row;
     const float* __restrict p = product + r * n;
@@ -120,7 +124,8 @@ void tail_row_sums_of(const uint16_t* D, float* sums, float* squares, int64_t m,
     row.finish(sums + r, squares + r);
   }
 }
-void tail_requantize(const int32_t* product, const float* row, const float* column, const float* bias, int8_t* D, int64_t m, int64_t n) {
+void tail_requantize(const int32_t* product, const float* row, const float* column, const float* bias, int8_t* D,
+                     int64_t m, int64_t n) {
   for (int64_t r = 0; r < m; ++r) {
     const int32_t* __restrict p = product + r * n;
     int8_t* __restrict d = D + r * n;

@@ -13,12 +13,15 @@ void tail_relu_aux(const float* product, const uint16_t* C, float alpha, uint16_
 void tail_relu(const float* F, float* D, int64_t count);
 void tail_relu(const uint16_t* F, uint16_t* D, int64_t count);
 // D = product + residual; sums and squares of each row of D. residual null: product is D already.
-void tail_row_sums(const float* product, const float* residual, float* D, float* sums, float* squares, int64_t m, int64_t n);
-void tail_row_sums(const float* product, const uint16_t* residual, uint16_t* D, float* sums, float* squares, int64_t m, int64_t n);
+void tail_row_sums(const float* product, const float* residual, float* D, float* sums, float* squares, int64_t m,
+                   int64_t n);
+void tail_row_sums(const float* product, const uint16_t* residual, uint16_t* D, float* sums, float* squares, int64_t m,
+                   int64_t n);
 void tail_row_sums_of(const float* D, float* sums, float* squares, int64_t m, int64_t n);
 void tail_row_sums_of(const uint16_t* D, float* sums, float* squares, int64_t m, int64_t n);
 // D = saturate(product * row * column + bias)
-void tail_requantize(const int32_t* product, const float* row, const float* column, const float* bias, int8_t* D, int64_t m, int64_t n);
+void tail_requantize(const int32_t* product, const float* row, const float* column, const float* bias, int8_t* D,
+                     int64_t m, int64_t n);
 const char* tail_instructions();
 
 }  // namespace codetta::bench
