@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// relu_aux_store over a product of 1024 x 1024 x 1024: found, run, checked against the reference, and timed against the same
-// math in separate steps.
+// relu_aux_store over a product of 1024 x 1024 x 1024: found, run, checked against the reference, and timed against the
+// same math in separate steps.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -124,7 +124,8 @@ bool relu_aux_store(codetta::DType dtype, Sgemm sgemm) {
       relu_aux_loop(p, C.view().as<uint16_t>(), D.view().as<uint16_t>(), F.view().as<uint16_t>(), size * size);
     }
   };
-  std::vector<std::function<void()>> ways{[&] { fused.run(); }, [&] {
+  std::vector<std::function<void()>> ways{[&] { fused.run(); },
+                                          [&] {
                                             plain.run();
                                             loop();
                                           }};
@@ -141,12 +142,14 @@ bool relu_aux_store(codetta::DType dtype, Sgemm sgemm) {
 
   const std::vector<double> seconds = race(ways);
   constexpr std::array<const char*, 3> names{"fused", "our plain GEMM, then a loop", "OpenBLAS sgemm, then a loop"};
-  std::printf("relu_aux_store, %lld x %lld x %lld %s, kernel %s\n", static_cast<long long>(size), static_cast<long long>(size),
-              static_cast<long long>(size), std::string(codetta::dtype_name(dtype)).c_str(), kernel.metadata().name.c_str());
+  std::printf("relu_aux_store, %lld x %lld x %lld %s, kernel %s\n", static_cast<long long>(size),
+              static_cast<long long>(size), static_cast<long long>(size),
+              std::string(codetta::dtype_name(dtype)).c_str(), kernel.metadata().name.c_str());
   for (const auto& output : check.outputs) {
-    std::printf("  %s: %lld of %lld elements checked against the reference, %lld wrong, largest error %.2g of its bound\n",
-                output.name.c_str(), static_cast<long long>(output.checked), static_cast<long long>(output.total),
-                static_cast<long long>(output.wrong), output.max_error_ratio);
+    std::printf(
+        "  %s: %lld of %lld elements checked against the reference, %lld wrong, largest error %.2g of its bound\n",
+        output.name.c_str(), static_cast<long long>(output.checked), static_cast<long long>(output.total),
+        static_cast<long long>(output.wrong), output.max_error_ratio);
   }
   for (size_t i = 0; i < seconds.size(); ++i) {
     std::printf("  %-28s %7.1f GFLOP/s", names[i], 2.0 * size * size * size / seconds[i] * 1e-9);

@@ -12,7 +12,7 @@ namespace codetta {
 
 // One thing that was looked for.
 struct Finding {
-  std::string what;    // "host compiler"
+  std::string what;  // "host compiler"
   bool ok = false;
   std::string detail;  // what was found, or what was looked for and where
   std::string help;    // what to do when it is not ok; empty else

@@ -15,17 +15,17 @@
 
 namespace codetta {
 
-// What an epilogue parameter or output is bound to: a tensor, or a host number. Floating numbers are f32 (f64 when the accumulator
-// is f64); integers are i32 where they fit, else i64; so a plain 3.0 never widens the computation.
+// What an epilogue parameter or output is bound to: a tensor, or a host number. Floating numbers are f32 (f64 when the
+// accumulator is f64); integers are i32 where they fit, else i64; so a plain 3.0 never widens the computation.
 class ArgumentValue {
  public:
-  ArgumentValue(const TensorView& tensor) : value_(tensor) {}                     // NOLINT(google-explicit-constructor)
-  ArgumentValue(const Tensor& tensor) : value_(tensor.view()) {}                  // NOLINT(google-explicit-constructor)
-  ArgumentValue(double number) : value_(number) {}                                // NOLINT(google-explicit-constructor)
-  ArgumentValue(float number) : value_(static_cast<double>(number)) {}            // NOLINT(google-explicit-constructor)
-  ArgumentValue(int number) : value_(static_cast<int64_t>(number)) {}             // NOLINT(google-explicit-constructor)
-  ArgumentValue(int64_t number) : value_(number) {}                               // NOLINT(google-explicit-constructor)
-  ArgumentValue(bool flag) : value_(flag) {}                                      // NOLINT(google-explicit-constructor)
+  ArgumentValue(const TensorView& tensor) : value_(tensor) {}           // NOLINT(google-explicit-constructor)
+  ArgumentValue(const Tensor& tensor) : value_(tensor.view()) {}        // NOLINT(google-explicit-constructor)
+  ArgumentValue(double number) : value_(number) {}                      // NOLINT(google-explicit-constructor)
+  ArgumentValue(float number) : value_(static_cast<double>(number)) {}  // NOLINT(google-explicit-constructor)
+  ArgumentValue(int number) : value_(static_cast<int64_t>(number)) {}   // NOLINT(google-explicit-constructor)
+  ArgumentValue(int64_t number) : value_(number) {}                     // NOLINT(google-explicit-constructor)
+  ArgumentValue(bool flag) : value_(flag) {}                            // NOLINT(google-explicit-constructor)
   [[nodiscard]] const TensorView* tensor() const { return std::get_if<TensorView>(&value_); }
   [[nodiscard]] const std::variant<bool, int64_t, double, TensorView>& value() const { return value_; }
 
@@ -37,7 +37,8 @@ struct NamedArgument {
   ArgumentValue value;
 };
 
-// An epilogue with everything its parameters and outputs are bound to, by name. Copies share the epilogue; views stay views.
+// An epilogue with everything its parameters and outputs are bound to, by name. Copies share the epilogue; views stay
+// views.
 class EpilogueArguments {
  public:
   EpilogueArguments() = default;  // D = accum
@@ -69,14 +70,15 @@ class EpilogueArguments {
 // How results are rounded.
 enum class Rounding : uint8_t {
   Fused,      // computed in the accumulator's type, one rounding at each store
-  AsUnfused,  // accum is rounded to D's dtype and each result to its operands' promoted dtype, as separate kernels would
+  AsUnfused,  // accum is rounded to D's dtype and each result to its operands' promoted dtype, as separate kernels
+              // would
 };
 
 // B packed once for a kernel: an opaque layout that Kernel::pack makes and the same kernel family reads.
 class PackedTensor;
 
-// One GEMM with its epilogue. A: [M, K] or [batch, M, K]; B: [K, N] or [batch, K, N] (a rank-2 operand is shared by the batch);
-// any strides, so transposed operands are views. out: the view of output D, or absent where D is not returned.
+// One GEMM with its epilogue. A: [M, K] or [batch, M, K]; B: [K, N] or [batch, K, N] (a rank-2 operand is shared by the
+// batch); any strides, so transposed operands are views. out: the view of output D, or absent where D is not returned.
 struct GemmArguments {
   TensorView A{};
   TensorView B{};
@@ -84,7 +86,7 @@ struct GemmArguments {
   std::optional<DType> accumulator{};  // default: f32 (f64 for f64, i32 for 8-bit integers)
   EpilogueArguments epilogue{};        // default: D = accum
   Rounding rounding = Rounding::Fused;
-  bool strict = false;                 // no contraction of a * b + c
+  bool strict = false;                     // no contraction of a * b + c
   const PackedTensor* packed_B = nullptr;  // instead of B's memory; B still says shape and dtype
 };
 

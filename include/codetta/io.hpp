@@ -15,22 +15,25 @@ struct DLManagedTensor;           // dlpack.h, before 1.0
 
 namespace codetta {
 
-// Reads one array; a Fortran-ordered array is returned as its row-major copy. bf16 and fp8, which NumPy lacks, are written with the
-// descriptors "<V2" and "|V1" plus a "codetta_dtype" entry in the header and read back the same way (`as` overrides on reading).
-// Errors: E0620 not readable, E0621 malformed, truncated, oversized, or a lying shape, E0622 dtype not supported, E0606.
+// Reads one array; a Fortran-ordered array is returned as its row-major copy. bf16 and fp8, which NumPy lacks, are
+// written with the descriptors "<V2" and "|V1" plus a "codetta_dtype" entry in the header and read back the same way
+// (`as` overrides on reading). Errors: E0620 not readable, E0621 malformed, truncated, oversized, or a lying shape,
+// E0622 dtype not supported, E0606.
 CODETTA_API Result<Tensor> read_npy(const std::string& path, std::optional<DType> as = {});
 // Errors: E0623 cannot write (folder missing, not writable, disk full). Any strides; written row-major.
 CODETTA_API Result<void> write_npy(const std::string& path, const TensorView& tensor);
 
 // All tensors of a file in file order. Errors as read_npy.
 CODETTA_API Result<std::vector<std::pair<std::string, Tensor>>> read_safetensors(const std::string& path);
-CODETTA_API Result<void> write_safetensors(const std::string& path, const std::vector<std::pair<std::string, TensorView>>& tensors);
+CODETTA_API Result<void> write_safetensors(const std::string& path,
+                                           const std::vector<std::pair<std::string, TensorView>>& tensors);
 
-// DLPack exchange without copies. import: the view is valid until the caller calls the deleter of `managed` (ownership stays with the
-// caller). Errors: E0624 (device, dtype, lanes, rank, version or alignment that Codetta cannot use).
+// DLPack exchange without copies. import: the view is valid until the caller calls the deleter of `managed` (ownership
+// stays with the caller). Errors: E0624 (device, dtype, lanes, rank, version or alignment that Codetta cannot use).
 CODETTA_API Result<TensorView> from_dlpack(const DLManagedTensorVersioned* managed);
 CODETTA_API Result<TensorView> from_dlpack(const DLManagedTensor* managed);
-// export: a new managed tensor that shares the view's memory; its deleter frees only the record. Memory must outlive it.
+// export: a new managed tensor that shares the view's memory; its deleter frees only the record. Memory must outlive
+// it.
 CODETTA_API Result<DLManagedTensorVersioned*> to_dlpack(const TensorView& view);
 
 }  // namespace codetta

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding, compiling and running kernels. Everything here is thread safe unless stated; kernels are immutable and shared.
+// Finding, compiling and running kernels. Everything here is thread safe unless stated; kernels are immutable and
+// shared.
 #pragma once
 
 #include <chrono>
@@ -21,19 +22,20 @@ struct ExecutionState;
 struct PackedState;
 }  // namespace driver
 
-// Options of a Context. The named environment variables are their twins, read once by Context::make where an option is unset.
+// Options of a Context. The named environment variables are their twins, read once by Context::make where an option is
+// unset.
 struct ContextOptions {
-  std::string cache_dir{};          // "" = $XDG_CACHE_HOME/codetta or ~/.cache/codetta         CODETTA_CACHE_DIR
+  std::string cache_dir{};  // "" = $XDG_CACHE_HOME/codetta or ~/.cache/codetta         CODETTA_CACHE_DIR
   bool cache_enabled = true;
-  bool cache_read_only = false;     //                                                           CODETTA_CACHE_RO
+  bool cache_read_only = false;            //                                                           CODETTA_CACHE_RO
   int64_t cache_bytes = int64_t{1} << 30;  // size cap
-  bool no_jit = false;              // any compile is an error (E0503)                           CODETTA_NO_JIT
-  bool no_compiler = false;         // behave as if no host compiler were there: interpret tapes
-  std::string compiler{};           // "" = c++, g++, clang++ found in PATH; else a name or an absolute path
-  int threads = 0;                  // 0 = as many as this process may use
-  ThreadPool* pool = nullptr;       // the caller's pool; must outlive the context
-  Allocator* allocator = nullptr;   // the caller's; must outlive the context
-  std::string debug{};              // "dump:plan,time:passes,explain:fusion"                    CODETTA_DEBUG
+  bool no_jit = false;                     // any compile is an error (E0503)                           CODETTA_NO_JIT
+  bool no_compiler = false;                // behave as if no host compiler were there: interpret tapes
+  std::string compiler{};                  // "" = c++, g++, clang++ found in PATH; else a name or an absolute path
+  int threads = 0;                         // 0 = as many as this process may use
+  ThreadPool* pool = nullptr;              // the caller's pool; must outlive the context
+  Allocator* allocator = nullptr;          // the caller's; must outlive the context
+  std::string debug{};                     // "dump:plan,time:passes,explain:fusion"                    CODETTA_DEBUG
   std::function<void(std::string_view)> log{};  // one line at a time; called from any thread
 };
 
@@ -64,22 +66,22 @@ struct CostTerm {
 };
 
 struct KernelMetadata {
-  std::string name;     // "cpu_packed_6x64_avx512"
-  std::string family;   // "packed", "in_place", "convert", "fused"
+  std::string name;    // "cpu_packed_6x64_avx512"
+  std::string family;  // "packed", "in_place", "convert", "fused"
   Target target;
   std::vector<std::pair<std::string, int64_t>> config;  // mr, nr, kc, mc, nc, ...
   std::vector<CostTerm> terms;
   double estimated_us = 0;
   int64_t workspace_bytes = 0;
-  bool tuned = false;   // ranked by a measurement that was kept
+  bool tuned = false;  // ranked by a measurement that was kept
   double measured_us = 0;
 };
 
 // Why a kernel is not in the list.
 struct Rejection {
-  uint16_t code = 0;    // E04xx
-  std::string kernel;   // family or full name
-  std::string text;     // one sentence with the limiting numbers
+  uint16_t code = 0;   // E04xx
+  std::string kernel;  // family or full name
+  std::string text;    // one sentence with the limiting numbers
 };
 
 // A prepared run: compiled, loaded, sized; owns or borrows its workspace; belongs to one stream (thread) at a time.
@@ -90,9 +92,10 @@ class CODETTA_API Execution {
   void run(Stream stream = {});
   [[nodiscard]] int64_t workspace_size() const;       // bytes
   static constexpr int64_t workspace_alignment = 64;  // bytes
-  // Uses the caller's memory instead of its own (at least workspace_size() bytes, aligned). Errors: E0604, E0605, E0611.
+  // Uses the caller's memory instead of its own (at least workspace_size() bytes, aligned). Errors: E0604, E0605,
+  // E0611.
   Result<void> set_workspace(void* memory, int64_t bytes);
-  [[nodiscard]] bool interpreted() const;             // no compiler was there: the epilogue's tape is interpreted
+  [[nodiscard]] bool interpreted() const;  // no compiler was there: the epilogue's tape is interpreted
 
  private:
   friend struct driver::ExecutionState;
@@ -105,12 +108,14 @@ enum class Stage : uint8_t { Ast, Graph, Plan, Memory, Source, Host, Asm, Manife
 class CODETTA_API Kernel {
  public:
   [[nodiscard]] const KernelMetadata& metadata() const;
-  // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ in pointers, numbers and strides from those
-  // that found the kernel; another program or shape is E0414, a guard that fails E0610. Errors also: E05xx (compiler), E06xx (views).
+  // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ in pointers, numbers and
+  // strides from those that found the kernel; another program or shape is E0414, a guard that fails E0610. Errors also:
+  // E05xx (compiler), E06xx (views).
   [[nodiscard]] Result<Execution> prepare(const GemmArguments& arguments) const;
   // prepare + run. In a loop, prepare once and run the Execution.
   Result<void> run(const GemmArguments& arguments, Stream stream = {}) const;
-  // Packs B ([K, N] or [batch, K, N]) for this kernel; the view may be freed afterwards. Errors: E0416 (family reads B in place).
+  // Packs B ([K, N] or [batch, K, N]) for this kernel; the view may be freed afterwards. Errors: E0416 (family reads B
+  // in place).
   [[nodiscard]] Result<PackedTensor> pack(const TensorView& B) const;
   [[nodiscard]] Result<std::string> emit(Stage stage) const;
   [[nodiscard]] Result<std::string> source_path() const;  // a file holding the emitted source, in the cache folder
@@ -142,7 +147,8 @@ struct DiscoveryOptions {
 // All families x configurations that can do it, ranked by the cost model (and by kept tuning results), deterministic.
 // Errors: those of the epilogue's text, of binding, of the views. An argument problem is never an empty list.
 CODETTA_API Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& target,
-                                            const DiscoveryOptions& options = {}, Context& context = Context::process_default());
+                                            const DiscoveryOptions& options = {},
+                                            Context& context = Context::process_default());
 
 #if CODETTA_HAS_EXCEPTIONS
 // find_kernels that throws codetta::Exception.
@@ -154,7 +160,7 @@ inline KernelList get_kernels(const GemmArguments& arguments, const Target& targ
 
 struct TuneProgress {
   size_t done = 0, total = 0;
-  std::string kernel;      // measured last
+  std::string kernel;       // measured last
   double microseconds = 0;  // its median; 0 while compiling
   std::string best;
   double best_microseconds = 0;
@@ -175,10 +181,10 @@ struct TuneReport {
   bool complete = false;            // false when stopped or out of budget
   double seconds = 0;
 };
-// Times the fused candidates on the given arguments, checks each against the oracle's bound, keeps the results on disk (keyed by
-// problem, CPU and compiler); later find_kernels rank by them. Outputs are written. Never runs unasked.
-CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options = {},
-                                    Context& context = Context::process_default());
+// Times the fused candidates on the given arguments, checks each against the oracle's bound, keeps the results on disk
+// (keyed by problem, CPU and compiler); later find_kernels rank by them. Outputs are written. Never runs unasked.
+CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target& target,
+                                    const TuneOptions& options = {}, Context& context = Context::process_default());
 
 // Comparison of results with the float64 oracle and its derived error bound.
 struct OutputCheck {
@@ -195,11 +201,12 @@ struct VerifyReport {
   enum class Verdict : uint8_t { Pass, Fail, Mistrusted };
   Verdict verdict = Verdict::Fail;
   std::vector<OutputCheck> outputs;
-  std::string text;          // for people
+  std::string text;  // for people
 };
-// Checks the outputs that a run with these arguments left in memory. Inputs must be unchanged since; for in-place epilogues pass
-// the former contents of each overwritten operand in `before` (name -> view). The target says how products are accumulated. A problem
-// too large for the oracle is checked on whole random rows and columns, chosen by the seed.
+// Checks the outputs that a run with these arguments left in memory. Inputs must be unchanged since; for in-place
+// epilogues pass the former contents of each overwritten operand in `before` (name -> view). The target says how
+// products are accumulated. A problem too large for the oracle is checked on whole random rows and columns, chosen by
+// the seed.
 CODETTA_API Result<VerifyReport> verify(const GemmArguments& arguments,
                                         const std::vector<std::pair<std::string, TensorView>>& before = {},
                                         const Target& target = Target::host(), uint64_t seed = 1);
@@ -212,7 +219,7 @@ class CODETTA_API PackedTensor {
  public:
   [[nodiscard]] const std::string& layout() const;  // "packed f32 nr=64 kc=512"
   [[nodiscard]] int64_t byte_size() const;
-  [[nodiscard]] std::string serialize() const;       // header with layout, digest, family and ISA, then the panels
+  [[nodiscard]] std::string serialize() const;  // header with layout, digest, family and ISA, then the panels
   static Result<PackedTensor> deserialize(std::string_view bytes);  // untrusted bytes; E0612
   [[nodiscard]] const driver::PackedState& state() const { return *state_; }
 

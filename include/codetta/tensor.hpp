@@ -86,8 +86,8 @@ CODETTA_API std::string to_string(const Dims& dims);
 // Row-major strides of a shape (elements); wraps silently on overflow, which TensorView::make then reports.
 CODETTA_API Dims row_major_strides(const Dims& shape);
 
-// Memory that somebody else owns, seen as a tensor. A plain value; copying copies the view. The memory must outlive every
-// call that is handed the view. Inputs are never written.
+// Memory that somebody else owns, seen as a tensor. A plain value; copying copies the view. The memory must outlive
+// every call that is handed the view. Inputs are never written.
 class CODETTA_API TensorView {
  public:
   TensorView() = default;
@@ -118,7 +118,7 @@ class CODETTA_API TensorView {
   [[nodiscard]] int64_t stride(int dim) const { return strides_[dim]; }
   [[nodiscard]] int64_t element_count() const;  // product of the sizes
   [[nodiscard]] bool empty() const { return element_count() == 0; }
-  [[nodiscard]] bool is_row_major() const;  // contiguous, last dim fastest
+  [[nodiscard]] bool is_row_major() const;      // contiguous, last dim fastest
   [[nodiscard]] TensorView transposed() const;  // the last two dims swapped; rank >= 2
   // First and one-past-last byte that the view can touch (handles negative strides); {p, p} when empty.
   [[nodiscard]] std::pair<const std::byte*, const std::byte*> byte_range() const;

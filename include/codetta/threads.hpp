@@ -19,8 +19,8 @@ class CODETTA_API ThreadPool {
 };
 
 // `threads` threads in all (at least 1; 0: one per processor this process may use). Workers spin about 20 us after a
-// run, then sleep. In a process forked from the one that made the pool the workers don't exist: run() then does all tasks
-// in the caller. The destructor joins the workers; no run() may be under way.
+// run, then sleep. In a process forked from the one that made the pool the workers don't exist: run() then does all
+// tasks in the caller. The destructor joins the workers; no run() may be under way.
 CODETTA_API std::unique_ptr<ThreadPool> make_thread_pool(int threads);
 
 }  // namespace codetta

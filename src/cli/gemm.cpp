@@ -17,8 +17,8 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 double operations(const GemmArguments& a) {
   const int64_t batch = a.A.rank() == 3 ? a.A.size(0) : a.B.rank() == 3 ? a.B.size(0) : 1;
-  return 2.0 * static_cast<double>(batch) * static_cast<double>(a.A.size(a.A.rank() - 2)) * static_cast<double>(a.B.size(a.B.rank() - 1)) *
-         static_cast<double>(a.A.size(a.A.rank() - 1));
+  return 2.0 * static_cast<double>(batch) * static_cast<double>(a.A.size(a.A.rank() - 2)) *
+         static_cast<double>(a.B.size(a.B.rank() - 1)) * static_cast<double>(a.A.size(a.A.rank() - 1));
 }
 
 struct Timing {
@@ -98,8 +98,10 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
   json["interpreted"] = execution->interpreted();
   json["workspace_bytes"] = execution->workspace_size();
   if (!common.json) {
-    std::printf("kernel    %s (%s)\n", metadata.name.c_str(), execution->interpreted() ? "epilogue interpreted" : metadata.family.c_str());
-    std::printf("prepare   %.1f ms, workspace %lld bytes\n", prepare_seconds * 1e3, static_cast<long long>(execution->workspace_size()));
+    std::printf("kernel    %s (%s)\n", metadata.name.c_str(),
+                execution->interpreted() ? "epilogue interpreted" : metadata.family.c_str());
+    std::printf("prepare   %.1f ms, workspace %lld bytes\n", prepare_seconds * 1e3,
+                static_cast<long long>(execution->workspace_size()));
     if (auto path = kernel->source_path()) std::printf("source    %s\n", path->c_str());
   }
   int status = exit_ok;
@@ -113,15 +115,20 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
   if (flags.bench) {
     const Timing timing = measure(*execution);
     const double gflops = operations(arguments) / timing.median * 1e-9;
-    json["bench"] = {{"median_us", timing.median * 1e6}, {"p25_us", timing.low * 1e6}, {"p75_us", timing.high * 1e6}, {"gflops", gflops}, {"samples", timing.samples}};
+    json["bench"] = {{"median_us", timing.median * 1e6},
+                     {"p25_us", timing.low * 1e6},
+                     {"p75_us", timing.high * 1e6},
+                     {"gflops", gflops},
+                     {"samples", timing.samples}};
     if (!common.json) {
-      std::printf("bench     median %.2f us (quartiles %.2f to %.2f, %zu samples), %.1f GFLOP/s\n", timing.median * 1e6, timing.low * 1e6,
-                  timing.high * 1e6, timing.samples, gflops);
+      std::printf("bench     median %.2f us (quartiles %.2f to %.2f, %zu samples), %.1f GFLOP/s\n", timing.median * 1e6,
+                  timing.low * 1e6, timing.high * 1e6, timing.samples, gflops);
     }
   }
   if (auto written = write_outputs(session->problem); !written) return report(written.error(), common.json);
   if (!common.json) {
-    for (const auto& [name, file] : session->problem.output_files) std::printf("wrote     %s to %s\n", name.c_str(), file.c_str());
+    for (const auto& [name, file] : session->problem.output_files)
+      std::printf("wrote     %s to %s\n", name.c_str(), file.c_str());
   } else {
     std::printf("%s\n", json.dump().c_str());
   }
@@ -140,8 +147,13 @@ int bench(const CommonOptions& common, const GemmOptions& options, size_t candid
     const Timing timing = measure(*execution);
     const KernelMetadata& metadata = kernel.metadata();
     const double gflops = operations(session->problem.arguments) / timing.median * 1e-9;
-    rows.push_back({{"kernel", metadata.name}, {"median_us", timing.median * 1e6}, {"estimated_us", metadata.estimated_us}, {"gflops", gflops}});
-    if (!common.json) std::printf("%-44s %12.2f %12.2f %10.1f\n", metadata.name.c_str(), timing.median * 1e6, metadata.estimated_us, gflops);
+    rows.push_back({{"kernel", metadata.name},
+                    {"median_us", timing.median * 1e6},
+                    {"estimated_us", metadata.estimated_us},
+                    {"gflops", gflops}});
+    if (!common.json)
+      std::printf("%-44s %12.2f %12.2f %10.1f\n", metadata.name.c_str(), timing.median * 1e6, metadata.estimated_us,
+                  gflops);
   }
   if (common.json) std::printf("%s\n", rows.dump().c_str());
   return exit_ok;

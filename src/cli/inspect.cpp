@@ -36,9 +36,12 @@ Result<std::vector<StageName>> stages_of(const std::string& what) {
         known = true;
       }
     }
-    if (!known) return usage_error("stage '" + word + "' is not known", "given to --what", "known are ast, graph, plan, memory, source, asm and manifest");
+    if (!known)
+      return usage_error("stage '" + word + "' is not known", "given to --what",
+                         "known are ast, graph, plan, memory, source, asm and manifest");
   }
-  if (result.empty()) return usage_error("--what names no stage", "", "known are ast, graph, plan, memory, source, asm and manifest");
+  if (result.empty())
+    return usage_error("--what names no stage", "", "known are ast, graph, plan, memory, source, asm and manifest");
   return result;
 }
 
@@ -79,8 +82,14 @@ int kernels(const CommonOptions& common, const GemmOptions& options) {
   nlohmann::json json{{"kernels", nlohmann::json::array()}, {"rejections", nlohmann::json::array()}};
   for (const Kernel& kernel : session->kernels) {
     const KernelMetadata& m = kernel.metadata();
-    json["kernels"].push_back({{"name", m.name}, {"family", m.family}, {"estimated_us", m.estimated_us}, {"tuned", m.tuned}, {"measured_us", m.measured_us}});
-    if (!common.json) std::printf("%-44s %-10s %12.2f us %s\n", m.name.c_str(), m.family.c_str(), m.tuned ? m.measured_us : m.estimated_us, m.tuned ? "measured" : "estimated");
+    json["kernels"].push_back({{"name", m.name},
+                               {"family", m.family},
+                               {"estimated_us", m.estimated_us},
+                               {"tuned", m.tuned},
+                               {"measured_us", m.measured_us}});
+    if (!common.json)
+      std::printf("%-44s %-10s %12.2f us %s\n", m.name.c_str(), m.family.c_str(),
+                  m.tuned ? m.measured_us : m.estimated_us, m.tuned ? "measured" : "estimated");
   }
   for (const Rejection& r : session->kernels.rejections()) {
     json["rejections"].push_back({{"code", r.code}, {"kernel", r.kernel}, {"text", r.text}});
@@ -123,9 +132,17 @@ int compile(const CommonOptions& common, const GemmOptions& options) {
   if (!execution) return report(execution.error(), common.json);
   const CacheReport cache = cache_report(session->context);
   if (common.json) {
-    std::printf("%s\n", nlohmann::json{{"kernel", kernel->metadata().name}, {"interpreted", execution->interpreted()}, {"cache", cache.directory}, {"hit", cache.hits > 0}}.dump().c_str());
+    std::printf("%s\n", nlohmann::json{{"kernel", kernel->metadata().name},
+                                       {"interpreted", execution->interpreted()},
+                                       {"cache", cache.directory},
+                                       {"hit", cache.hits > 0}}
+                            .dump()
+                            .c_str());
   } else {
-    std::printf("%s %s; cache %s\n", kernel->metadata().name.c_str(), execution->interpreted() ? "is interpreted: no compiler" : cache.stored > 0 ? "compiled" : "was compiled already",
+    std::printf("%s %s; cache %s\n", kernel->metadata().name.c_str(),
+                execution->interpreted() ? "is interpreted: no compiler"
+                : cache.stored > 0       ? "compiled"
+                                         : "was compiled already",
                 cache.enabled ? cache.directory.c_str() : "off");
   }
   return exit_ok;

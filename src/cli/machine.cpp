@@ -37,10 +37,18 @@ int cache(const CommonOptions& common, const std::string& action) {
     return cache.enabled ? exit_ok : exit_environment;
   }
   if (common.json) {
-    std::printf("%s\n", nlohmann::json{{"directory", cache.directory}, {"enabled", cache.enabled}, {"warning", cache.warning}, {"entries", cache.entries}, {"bytes", cache.bytes}, {"capacity_bytes", cache.capacity_bytes}}.dump().c_str());
+    std::printf("%s\n", nlohmann::json{{"directory", cache.directory},
+                                       {"enabled", cache.enabled},
+                                       {"warning", cache.warning},
+                                       {"entries", cache.entries},
+                                       {"bytes", cache.bytes},
+                                       {"capacity_bytes", cache.capacity_bytes}}
+                            .dump()
+                            .c_str());
   } else {
-    std::printf("%s: %s, %lld entries, %lld of %lld bytes\n", cache.directory.c_str(), cache.enabled ? "in use" : cache.warning.c_str(),
-                static_cast<long long>(cache.entries), static_cast<long long>(cache.bytes), static_cast<long long>(cache.capacity_bytes));
+    std::printf("%s: %s, %lld entries, %lld of %lld bytes\n", cache.directory.c_str(),
+                cache.enabled ? "in use" : cache.warning.c_str(), static_cast<long long>(cache.entries),
+                static_cast<long long>(cache.bytes), static_cast<long long>(cache.capacity_bytes));
   }
   return exit_ok;
 }

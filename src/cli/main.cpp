@@ -49,7 +49,8 @@ void add_common(CLI::App& app, CommonOptions& o) {
   app.add_flag("--no-jit", o.no_jit, "Any compile is an error (twin of CODETTA_NO_JIT)");
   app.add_flag("--no-compiler", o.no_compiler, "Interpret epilogues as if no compiler were there");
   app.add_option("--compiler", o.compiler, "Host C++ compiler: a name or an absolute path");
-  app.add_option("--debug", o.debug, "dump:graph, dump:plan, dump:source, time:passes, explain:fusion (twin of CODETTA_DEBUG)");
+  app.add_option("--debug", o.debug,
+                 "dump:graph, dump:plan, dump:source, time:passes, explain:fusion (twin of CODETTA_DEBUG)");
 }
 
 void add_gemm(CLI::App& app, GemmOptions& o) {
@@ -64,9 +65,11 @@ void add_gemm(CLI::App& app, GemmOptions& o) {
   app.add_option("--out-dtype", o.out_dtype, "Type of D");
   app.add_option("--a", o.a_file, "A from a .npy file (default: random)");
   app.add_option("--b", o.b_file, "B from a .npy file (default: random)");
-  app.add_option("--tensor", o.tensors, "Operand: NAME=FILE.npy, or random data NAME=[M,N]:f32")->allow_extra_args(false);
+  app.add_option("--tensor", o.tensors, "Operand: NAME=FILE.npy, or random data NAME=[M,N]:f32")
+      ->allow_extra_args(false);
   app.add_option("--scalar", o.scalars, "Number: NAME=0.5")->allow_extra_args(false);
-  app.add_option("--out", o.outputs, "Output: NAME=FILE.npy, NAME=[M,N]:bf16, or NAME=FILE.npy@[M,N]:bf16")->allow_extra_args(false);
+  app.add_option("--out", o.outputs, "Output: NAME=FILE.npy, NAME=[M,N]:bf16, or NAME=FILE.npy@[M,N]:bf16")
+      ->allow_extra_args(false);
   app.add_option("--epilogue", o.epilogue, "File or text of the epilogue (default: D = accum)");
   app.add_option("--function", o.function, "Which function of the text (default: the last)");
   app.add_option("--kernel", o.kernel, "Use the best kernel whose name contains this");
@@ -94,7 +97,8 @@ int run(int argc, char** argv) {
   CLI::App* gemm_verb = app.add_subcommand("gemm", "Run a GEMM with its epilogue on files or random data");
   CLI::App* verify_verb = app.add_subcommand("verify", "Run it and compare with the float64 oracle");
   CLI::App* bench_verb = app.add_subcommand("bench", "Time the best candidates");
-  CLI::App* explain_verb = app.add_subcommand("explain", "How the epilogue is understood, which kernel is chosen, why not the others");
+  CLI::App* explain_verb =
+      app.add_subcommand("explain", "How the epilogue is understood, which kernel is chosen, why not the others");
   CLI::App* kernels_verb = app.add_subcommand("kernels", "List candidates and rejections");
   CLI::App* emit_verb = app.add_subcommand("emit", "Print a stage: ast, graph, plan, memory, source, asm, manifest");
   CLI::App* compile_verb = app.add_subcommand("compile", "Compile into the cache without running");
@@ -102,7 +106,8 @@ int run(int argc, char** argv) {
   CLI::App* run_verb = app.add_subcommand("run", "Run a program of GEMMs on files");
   CLI::App* doctor_verb = app.add_subcommand("doctor", "What was looked for on this machine, and found");
   CLI::App* cache_verb = app.add_subcommand("cache", "Show or clean the cache");
-  for (CLI::App* verb : {gemm_verb, verify_verb, bench_verb, explain_verb, kernels_verb, emit_verb, compile_verb, tune_verb}) {
+  for (CLI::App* verb :
+       {gemm_verb, verify_verb, bench_verb, explain_verb, kernels_verb, emit_verb, compile_verb, tune_verb}) {
     add_gemm(*verb, options);
   }
   for (CLI::App* verb : app.get_subcommands({})) add_common(*verb, common);
@@ -117,7 +122,8 @@ int run(int argc, char** argv) {
   run_verb->add_option("program", program.file, "File of the program")->required();
   run_verb->add_option("--tensor", program.tensors, "Parameter: NAME=FILE.npy")->allow_extra_args(false);
   run_verb->add_option("--out", program.outputs, "Output: NAME=FILE.npy")->allow_extra_args(false);
-  cache_verb->add_option("action", cache_action, "stats, path, clear or evict")->check(CLI::IsMember({"stats", "path", "clear", "evict"}));
+  cache_verb->add_option("action", cache_action, "stats, path, clear or evict")
+      ->check(CLI::IsMember({"stats", "path", "clear", "evict"}));
 
   try {
     app.parse(argc, argv);
@@ -167,7 +173,9 @@ int main(int argc, char** argv) {
   try {
     const int status = codetta::cli::run(argc, argv);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-    std::fprintf(stderr, "codetta: the results could not be written to standard output\nhelp: check that it is open and has room\n");
+    std::fprintf(
+        stderr,
+        "codetta: the results could not be written to standard output\nhelp: check that it is open and has room\n");
     return status == codetta::cli::exit_ok ? codetta::cli::exit_environment : status;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "codetta: internal error: %s\nhelp: please report this with the command line\n", error.what());

@@ -54,7 +54,8 @@ Result<Context> context_of(const CommonOptions& options) {
       std::fprintf(stderr, "codetta: %.*s\n", static_cast<int>(line.size()), line.data());
       return;
     }
-    const std::string text = nlohmann::json{{"log", line}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string text =
+        nlohmann::json{{"log", line}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     std::fprintf(stderr, "%s\n", text.c_str());
   };
   return Context::make(context);

@@ -14,7 +14,7 @@ inline constexpr int exit_ok = 0, exit_program = 1, exit_usage = 2, exit_environ
 
 struct CommonOptions {
   bool json = false;
-  std::string target;     // "" = this machine
+  std::string target;  // "" = this machine
   std::string cache_dir;
   bool no_cache = false;
   bool no_jit = false;
@@ -34,7 +34,7 @@ struct GemmOptions {
   std::vector<std::string> outputs;  // NAME=FILE.npy, or NAME=[M,N]:f32
   std::string epilogue;              // a file or a text
   std::string function;
-  std::string kernel;                // name, or part of it
+  std::string kernel;  // name, or part of it
   bool transpose_a = false, transpose_b = false;
   bool strict = false, as_unfused = false;
   uint64_t seed = 1;

@@ -83,10 +83,15 @@ Result<Dims> parse_shape(const std::string& text, const Sizes& sizes) {
     std::erase(term, ' ');
     const size_t slash = term.find('/');
     const std::string symbol = term.substr(0, slash);
-    std::optional<int64_t> size = symbol == "M" ? sizes.m : symbol == "N" ? sizes.n : symbol == "K" ? sizes.k : symbol == "batch" ? sizes.batch : parse_int(symbol);
+    std::optional<int64_t> size = symbol == "M"       ? sizes.m
+                                  : symbol == "N"     ? sizes.n
+                                  : symbol == "K"     ? sizes.k
+                                  : symbol == "batch" ? sizes.batch
+                                                      : parse_int(symbol);
     const std::optional<int64_t> divisor = slash == std::string::npos ? 1 : parse_int(term.substr(slash + 1));
     if (!size || !divisor || *divisor <= 0) {
-      return usage_error("'" + term + "' is not a size", "in the shape [" + text + "]", "use numbers and M, N, K, batch, such as [M,N/2]");
+      return usage_error("'" + term + "' is not a size", "in the shape [" + text + "]",
+                         "use numbers and M, N, K, batch, such as [M,N/2]");
     }
     shape.push_back(*size / *divisor);
   }
@@ -100,7 +105,8 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return usage_error("'" + text + "' is not a number", "given for the scalar " + name, "pass a number such as " + name + "=0.5, or true, false");
+    return usage_error("'" + text + "' is not a number", "given for the scalar " + name,
+                       "pass a number such as " + name + "=0.5, or true, false");
   }
   return ArgumentValue(value);
 }
@@ -110,10 +116,12 @@ Result<std::map<std::string, std::string>> named(const std::vector<std::string>&
   for (const std::string& item : items) {
     const size_t equals = item.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return usage_error("'" + item + "' is not NAME=VALUE", std::string("given to ") + option, std::string("write ") + option + " C=C.npy");
+      return usage_error("'" + item + "' is not NAME=VALUE", std::string("given to ") + option,
+                         std::string("write ") + option + " C=C.npy");
     }
     if (!result.emplace(item.substr(0, equals), item.substr(equals + 1)).second) {
-      return usage_error(item.substr(0, equals) + " is given twice", std::string("by ") + option, "give each name once");
+      return usage_error(item.substr(0, equals) + " is given twice", std::string("by ") + option,
+                         "give each name once");
     }
   }
   return result;
@@ -171,11 +179,14 @@ class Builder {
   Result<TensorView> random(DType dtype, const Dims& shape, const std::string& data) {
     auto tensor = Tensor::make(dtype, shape);
     if (!tensor) return std::move(tensor).error();
-    const Distribution distribution = data == "positive" ? Distribution::Positive : data == "tiny" ? Distribution::Small : Distribution::Normal;
+    const Distribution distribution = data == "positive" ? Distribution::Positive
+                                      : data == "tiny"   ? Distribution::Small
+                                                         : Distribution::Normal;
     fill_random(tensor->view(), options_.seed * 1000 + problem_.owned.size(), distribution);
     return own(*std::move(tensor));
   }
-  Result<TensorView> factor(const char* name, const std::string& file, DType dtype, int64_t rows, int64_t columns, bool transposed) {
+  Result<TensorView> factor(const char* name, const std::string& file, DType dtype, int64_t rows, int64_t columns,
+                            bool transposed) {
     if (!file.empty()) {
       auto tensor = read_npy(file);
       if (!tensor) return std::move(tensor).error();
@@ -183,12 +194,15 @@ class Builder {
       return transposed && view->rank() >= 2 ? view->transposed() : *view;
     }
     if (rows < 0 || columns < 0) {
-      return usage_error(std::string("the size of ") + name + " is not known", "neither a file nor all of --m, --n, --k are given",
+      return usage_error(std::string("the size of ") + name + " is not known",
+                         "neither a file nor all of --m, --n, --k are given",
                          "pass --m, --n and --k, or --a A.npy and --b B.npy");
     }
     Dims shape;
     const auto bound_batch = bind_.sizes.find("batch");
-    const int64_t batch = options_.batch > 0 ? options_.batch : bound_batch != bind_.sizes.end() ? bound_batch->second : 0;
+    const int64_t batch = options_.batch > 0                 ? options_.batch
+                          : bound_batch != bind_.sizes.end() ? bound_batch->second
+                                                             : 0;
     if (batch > 0) shape.push_back(batch);
     shape.push_back(transposed ? columns : rows);
     shape.push_back(transposed ? rows : columns);
@@ -212,7 +226,10 @@ class Builder {
     if (!b) return std::move(b).error();
     problem_.arguments.B = *b;
     if (a->rank() < 2 || b->rank() < 2) return {};  // find_kernels says what is wrong
-    sizes_ = {a->rank() == 3 ? a->size(0) : b->rank() == 3 ? b->size(0) : 1, a->size(a->rank() - 2), b->size(b->rank() - 1), a->size(a->rank() - 1)};
+    sizes_ = {a->rank() == 3   ? a->size(0)
+              : b->rank() == 3 ? b->size(0)
+                               : 1,
+              a->size(a->rank() - 2), b->size(b->rank() - 1), a->size(a->rank() - 1)};
     batched_ = a->rank() == 3 || b->rank() == 3;
     return {};
   }
@@ -289,14 +306,16 @@ class Builder {
     return made ? *std::move(made) : EpilogueArguments();
   }
 
-  // NAME=FILE, NAME=[M,N]:f32, or NAME=FILE@[M,N]:f32; what is missing comes from the bind line, else [M, N] in the type of A.
+  // NAME=FILE, NAME=[M,N]:f32, or NAME=FILE@[M,N]:f32; what is missing comes from the bind line, else [M, N] in the
+  // type of A.
   Result<TensorView> output(const std::string& name, const std::map<std::string, std::string>& given) {
     Form form;
     if (const auto bound = bind_.outputs.find(name); bound != bind_.outputs.end()) form = bound->second;
     if (const auto at = given.find(name); at != given.end()) {
       std::string file = at->second;
       const size_t mark = file.find("@[");
-      std::optional<Form> wanted = parse_form(mark == std::string::npos ? std::string_view(file) : std::string_view(file).substr(mark + 1));
+      std::optional<Form> wanted =
+          parse_form(mark == std::string::npos ? std::string_view(file) : std::string_view(file).substr(mark + 1));
       if (wanted) form = *wanted;
       if (!wanted || mark != std::string::npos) problem_.output_files.emplace_back(name, file.substr(0, mark));
     }
@@ -304,10 +323,12 @@ class Builder {
     if (form.shape.empty() && form.dtype.empty()) form.dtype = "out";
     DType dtype{};
     const bool integers = static_cast<int>(a_dtype_) <= static_cast<int>(u64);
-    if (!take(form.dtype == "out" ? Result<DType>(integers ? i32 : a_dtype_) : dtype_named(form.dtype), dtype)) return *error_;
+    if (!take(form.dtype == "out" ? Result<DType>(integers ? i32 : a_dtype_) : dtype_named(form.dtype), dtype))
+      return *error_;
     Dims shape;
     const bool default_shape = form.shape.empty() && bind_.outputs.count(name) == 0;
-    if (!take(parse_shape(default_shape ? (batched_ ? "batch,M,N" : "M,N") : form.shape, sizes_), shape)) return *error_;
+    if (!take(parse_shape(default_shape ? (batched_ ? "batch,M,N" : "M,N") : form.shape, sizes_), shape))
+      return *error_;
     auto tensor = Tensor::make(dtype, shape);
     if (!tensor) return std::move(tensor).error();
     fill_poison(tensor->view());

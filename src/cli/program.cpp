@@ -36,7 +36,8 @@ Result<Tensor> make_output(const ProgramParameter& output, const std::map<std::s
       char* end = nullptr;
       const long long value = std::strtoll(term.c_str(), &end, 10);
       if (term.empty() || *end != '\0') {
-        return usage_error("the size of output " + output.name + " is not known", "it is " + output.type, "use plain symbols in the program's types");
+        return usage_error("the size of output " + output.name + " is not known", "it is " + output.type,
+                           "use plain symbols in the program's types");
       }
       shape.push_back(value);
     }
@@ -45,10 +46,12 @@ Result<Tensor> make_output(const ProgramParameter& output, const std::map<std::s
   return Tensor::make(dtype.value_or(f32), shape);
 }
 
-Result<void> load_inputs(const Program& program, const ProgramOptions& options, Loaded& loaded, std::map<std::string, int64_t>& sizes) {
+Result<void> load_inputs(const Program& program, const ProgramOptions& options, Loaded& loaded,
+                         std::map<std::string, int64_t>& sizes) {
   for (const std::string& item : options.tensors) {
     const auto [name, file] = split_name(item);
-    if (name.empty()) return usage_error("'" + item + "' is not NAME=FILE", "given to --tensor", "write --tensor x=x.npy");
+    if (name.empty())
+      return usage_error("'" + item + "' is not NAME=FILE", "given to --tensor", "write --tensor x=x.npy");
     auto tensor = read_npy(file);
     if (!tensor) return std::move(tensor).error();
     for (const ProgramParameter& parameter : program.parameters()) {
@@ -107,7 +110,9 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
       written = true;
     }
     if (!written) {
-      return report(usage_error("the program has no output '" + name + "'", "given to --out", "see its return statement"), common.json);
+      return report(
+          usage_error("the program has no output '" + name + "'", "given to --out", "see its return statement"),
+          common.json);
     }
   }
   if (!common.json) {

@@ -24,7 +24,8 @@ Result<Kernel> Session::choose(const std::string& name) const {
     diagnostic.help = "change the types, the sizes or the target; `codetta kernels` lists every rejection";
     for (const Rejection& rejection : kernels.rejections()) {
       if (diagnostic.reason.empty()) diagnostic.code = rejection.code;
-      diagnostic.reason += (diagnostic.reason.empty() ? "" : "; ") + (rejection.kernel.empty() ? "" : rejection.kernel + ": ") + rejection.text;
+      diagnostic.reason += (diagnostic.reason.empty() ? "" : "; ") +
+                           (rejection.kernel.empty() ? "" : rejection.kernel + ": ") + rejection.text;
     }
     return Error(std::move(diagnostic));
   }
@@ -33,7 +34,8 @@ Result<Kernel> Session::choose(const std::string& name) const {
     if (kernel.metadata().name.find(name) != std::string::npos) return kernel;
     names += (names.empty() ? "" : ", ") + kernel.metadata().name;
   }
-  return usage_error("no kernel named '" + name + "' can do this", "candidates are " + names, "pass one of these, or leave out --kernel");
+  return usage_error("no kernel named '" + name + "' can do this", "candidates are " + names,
+                     "pass one of these, or leave out --kernel");
 }
 
 }  // namespace codetta::cli

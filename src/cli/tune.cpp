@@ -45,14 +45,20 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
   tuning.progress = [&](const TuneProgress& p) {
     const auto now = std::chrono::steady_clock::now();
     if (terminal && !common.json) {
-      std::fprintf(stderr, "\r\033[K%zu of %zu  best %s %.1f us  %s", p.done, p.total, p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds, p.kernel.c_str());
+      std::fprintf(stderr, "\r\033[K%zu of %zu  best %s %.1f us  %s", p.done, p.total,
+                   p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds, p.kernel.c_str());
     } else if (common.json) {
       if (now - last > std::chrono::seconds(5)) {
-        std::fprintf(stderr, "%s\n", nlohmann::json{{"done", p.done}, {"total", p.total}, {"best", p.best}, {"best_us", p.best_microseconds}}.dump().c_str());
+        std::fprintf(
+            stderr, "%s\n",
+            nlohmann::json{{"done", p.done}, {"total", p.total}, {"best", p.best}, {"best_us", p.best_microseconds}}
+                .dump()
+                .c_str());
         last = now;
       }
     } else if (now - last > std::chrono::seconds(5)) {
-      std::fprintf(stderr, "tune: %zu of %zu, best %s %.1f us\n", p.done, p.total, p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds);
+      std::fprintf(stderr, "tune: %zu of %zu, best %s %.1f us\n", p.done, p.total,
+                   p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds);
       last = now;
     }
     return !interrupted.load(std::memory_order_relaxed);
@@ -60,9 +66,11 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
   auto result = codetta::tune(session->problem.arguments, session->target, tuning, session->context);
   if (terminal && !common.json) std::fprintf(stderr, "\r\033[K");
   if (!result) return report(result.error(), common.json);
-  nlohmann::json json{{"complete", result->complete}, {"seconds", result->seconds}, {"results", nlohmann::json::array()}};
+  nlohmann::json json{
+      {"complete", result->complete}, {"seconds", result->seconds}, {"results", nlohmann::json::array()}};
   for (const TuneResult& r : result->results) {
-    json["results"].push_back({{"kernel", r.kernel}, {"median_us", r.microseconds}, {"spread", r.spread}, {"failure", r.failure}});
+    json["results"].push_back(
+        {{"kernel", r.kernel}, {"median_us", r.microseconds}, {"spread", r.spread}, {"failure", r.failure}});
     if (common.json) continue;
     if (r.failure.empty()) {
       std::printf("%-44s %12.2f us  spread %4.1f %%\n", r.kernel.c_str(), r.microseconds, r.spread * 100);
@@ -75,7 +83,8 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
   } else if (!result->complete) {
     std::printf("stopped after %.1f s; what was measured is kept\n", result->seconds);
   } else {
-    std::printf("%zu candidates in %.1f s; kept in %s\n", result->results.size(), result->seconds, cache_report(session->context).directory.c_str());
+    std::printf("%zu candidates in %.1f s; kept in %s\n", result->results.size(), result->seconds,
+                cache_report(session->context).directory.c_str());
   }
   return interrupted.load() ? 128 + SIGINT : exit_ok;
 }

@@ -34,7 +34,8 @@ Result<runtime::Bindings> make_bindings(const package::Package& package, const P
       }
     }
     return diag::error(diag::Code::argument_missing,
-                       fmt::format("Argument {} is not provided in the kwargs of the EpilogueArguments constructor", buffer.name))
+                       fmt::format("Argument {} is not provided in the kwargs of the EpilogueArguments constructor",
+                                   buffer.name))
         .reason(buffer.is_scalar ? "the kernel was found with a number" : "the kernel was found with a tensor")
         .help(fmt::format("bind {} to {}", buffer.name, buffer.is_scalar ? "a number" : "a tensor"));
   }
@@ -48,18 +49,25 @@ KernelMetadata describe(const plan::Candidate& candidate, const Target& target) 
   metadata.name = candidate.name;
   metadata.family = family_names[static_cast<size_t>(config.family)];
   metadata.target = target;
-  metadata.config = {{"mr", config.mr},           {"nr", config.nr}, {"tile_rows", config.tile_rows}, {"tile_cols", config.tile_cols},
-                     {"kc", config.kc},           {"mc", config.mc}, {"nc", config.nc},               {"k_split", config.k_split},
+  metadata.config = {{"mr", config.mr},
+                     {"nr", config.nr},
+                     {"tile_rows", config.tile_rows},
+                     {"tile_cols", config.tile_cols},
+                     {"kc", config.kc},
+                     {"mc", config.mc},
+                     {"nc", config.nc},
+                     {"k_split", config.k_split},
                      {"pack_a", config.pack_a ? 1 : 0}};
-  for (const plan::CostTerm& term : candidate.terms) metadata.terms.push_back({term.name, term.microseconds, term.note});
+  for (const plan::CostTerm& term : candidate.terms)
+    metadata.terms.push_back({term.name, term.microseconds, term.note});
   metadata.estimated_us = candidate.microseconds;
   return metadata;
 }
 
 std::string packed_layout(const void* packed) {
   const auto& header = *static_cast<const runtime::cpu::PackedHeader*>(packed);
-  return fmt::format("packed {} k={} n={} nr={} {}", dtype_name(static_cast<DType>(header.dtype)), header.k, header.n, header.nr,
-                     isa_name(static_cast<CpuIsa>(header.isa)));
+  return fmt::format("packed {} k={} n={} nr={} {}", dtype_name(static_cast<DType>(header.dtype)), header.k, header.n,
+                     header.nr, isa_name(static_cast<CpuIsa>(header.isa)));
 }
 
 Rejection describe(const plan::Rejection& rejection) { return {rejection.code, rejection.kernel, rejection.text}; }

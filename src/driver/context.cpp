@@ -21,9 +21,11 @@ Result<Context> Context::make(const ContextOptions& wanted) {
   if (!options.cache_enabled) {
     state->cache = toolchain::Cache::disabled("");
   } else if (options.cache_dir.empty()) {
-    state->cache = toolchain::Cache::disabled("no cache folder: neither CODETTA_CACHE_DIR, XDG_CACHE_HOME nor HOME is set");
+    state->cache =
+        toolchain::Cache::disabled("no cache folder: neither CODETTA_CACHE_DIR, XDG_CACHE_HOME nor HOME is set");
   } else {
-    state->cache = toolchain::Cache::open({.directory = options.cache_dir, .read_only = options.cache_read_only, .capacity_bytes = options.cache_bytes});
+    state->cache = toolchain::Cache::open(
+        {.directory = options.cache_dir, .read_only = options.cache_read_only, .capacity_bytes = options.cache_bytes});
   }
   if (!state->cache->warning().empty()) state->log_once("cache", state->cache->warning());
   state->pool = options.pool;
@@ -100,7 +102,8 @@ std::string with_digest(std::string source, const std::string& digest) {
 
 }  // namespace
 
-toolchain::CacheKey ContextState::binary_key(const package::Kernel& kernel, CpuIsa isa, const toolchain::HostCompiler& host) const {
+toolchain::CacheKey ContextState::binary_key(const package::Kernel& kernel, CpuIsa isa,
+                                             const toolchain::HostCompiler& host) const {
   toolchain::CacheKey key(toolchain::EntryKind::Binary, "cpu epilogue");
   key.add("source", kernel.source);
   for (const std::string& flag : flags_for(kernel, host)) key.add("flag", flag);
@@ -139,7 +142,8 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
   const auto& host = compiler();
   if (!host) {
     if (!options.compiler.empty()) return host.error();  // the user asked for this one
-    log_once("no compiler", "no host C++ compiler: epilogues are interpreted, slower; install g++ or clang++ (" + host.error().message() + ")");
+    log_once("no compiler", "no host C++ compiler: epilogues are interpreted, slower; install g++ or clang++ (" +
+                                host.error().message() + ")");
     return interpreted;
   }
   const toolchain::CacheKey key = binary_key(kernel, isa, *host);
@@ -176,7 +180,8 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
     if (!result) return std::move(result).error();
     result->from_cache = hit;
     result->compile_seconds = seconds;
-    if (debug.time_passes) log(kernel.name + (hit ? " from cache" : " compiled in " + std::to_string(seconds * 1e3) + " ms"));
+    if (debug.time_passes)
+      log(kernel.name + (hit ? " from cache" : " compiled in " + std::to_string(seconds * 1e3) + " ms"));
     const std::lock_guard lock(mutex_);
     loaded_.emplace(digest, *result);
     return result;

@@ -51,8 +51,10 @@ struct ContextState {
   // Compiles (or finds in memory or on disk) the binary of a package's kernel and loads it. Single flight per source.
   // Errors: E0503 (no_jit), E0504..E0509.
   Result<LoadedKernel> load(const package::Kernel& kernel, CpuIsa isa);
-  // Key text of the binary entry: complete source, embedded-header digest (part of the source), flags, target, compiler identity.
-  [[nodiscard]] toolchain::CacheKey binary_key(const package::Kernel& kernel, CpuIsa isa, const toolchain::HostCompiler& compiler) const;
+  // Key text of the binary entry: complete source, embedded-header digest (part of the source), flags, target, compiler
+  // identity.
+  [[nodiscard]] toolchain::CacheKey binary_key(const package::Kernel& kernel, CpuIsa isa,
+                                               const toolchain::HostCompiler& compiler) const;
   void log(std::string_view line) const;
   // Logs once per context and key.
   void log_once(const std::string& key, std::string_view line);

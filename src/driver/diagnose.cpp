@@ -17,20 +17,24 @@ std::vector<Finding> diagnose(Context& context) {
   std::string isas;
   for (const CpuIsa isa : cpu.isas) isas += (isas.empty() ? "" : " ") + std::string(isa_name(isa));
   findings.push_back({"processor", true, fmt::format("{}; {}; best {}", cpu.name, isas, isa_name(cpu.best)), ""});
-  findings.push_back({"caches", true, fmt::format("L1d {} KiB, L2 {} KiB, L3 {} KiB", cpu.l1d >> 10, cpu.l2 >> 10, cpu.l3 >> 10), ""});
+  findings.push_back(
+      {"caches", true, fmt::format("L1d {} KiB, L2 {} KiB, L3 {} KiB", cpu.l1d >> 10, cpu.l2 >> 10, cpu.l3 >> 10), ""});
   findings.push_back({"threads", true, fmt::format("{} of {} processors", state.pool->size(), cpu.cores), ""});
   const auto& compiler = state.compiler();
   if (compiler) {
     findings.push_back({"host compiler", true, fmt::format("{} ({})", compiler->path, compiler->version), ""});
   } else {
     const Diagnostic& problem = compiler.error().diagnostics().front();
-    findings.push_back({"host compiler", false, problem.headline + (problem.reason.empty() ? "" : "; " + problem.reason),
+    findings.push_back({"host compiler", false,
+                        problem.headline + (problem.reason.empty() ? "" : "; " + problem.reason),
                         problem.help + " (until then epilogues are interpreted, slower)"});
   }
   const CacheReport cache = cache_report(context);
   if (cache.enabled) {
-    findings.push_back({"cache", true, fmt::format("{}: {} entries, {:.1f} of {:.1f} MiB", cache.directory, cache.entries,
-                                                   static_cast<double>(cache.bytes) / 1048576.0, static_cast<double>(cache.capacity_bytes) / 1048576.0),
+    findings.push_back({"cache", true,
+                        fmt::format("{}: {} entries, {:.1f} of {:.1f} MiB", cache.directory, cache.entries,
+                                    static_cast<double>(cache.bytes) / 1048576.0,
+                                    static_cast<double>(cache.capacity_bytes) / 1048576.0),
                         ""});
   } else {
     findings.push_back({"cache", false, cache.warning.empty() ? "switched off" : cache.warning,

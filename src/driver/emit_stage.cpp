@@ -23,8 +23,7 @@ Result<std::string> assembly_of(const driver::KernelState& state, const package:
 Result<std::string> Kernel::emit(Stage stage) const {
   const driver::FoundState& found = *state_->found;
   switch (stage) {
-    case Stage::Ast:
-{
+    case Stage::Ast: {
       CODETTA_TRY(const frontend::ast::Module module, frontend::parse_text(found.problem.function->source));
       return frontend::ast::print_ast(module);
     }
@@ -33,11 +32,13 @@ Result<std::string> Kernel::emit(Stage stage) const {
     case Stage::Plan:
       return plan::to_string(found.plan);
     case Stage::Memory:
-      return fmt::format("temporaries: {} bytes (lower bound {})\n", found.plan.memory.bytes, found.plan.memory.lower_bound);
+      return fmt::format("temporaries: {} bytes (lower bound {})\n", found.plan.memory.bytes,
+                         found.plan.memory.lower_bound);
     case Stage::Source: {
       CODETTA_TRY(const package::PackageRef package, state_->package());
       const std::string& source = package->kernels[0].source;
-      return source.empty() ? std::string("// the kernel stores the accumulators itself: nothing is compiled\n") : source;
+      return source.empty() ? std::string("// the kernel stores the accumulators itself: nothing is compiled\n")
+                            : source;
     }
     case Stage::Asm: {
       CODETTA_TRY(const package::PackageRef package, state_->package());
@@ -65,7 +66,8 @@ Result<std::string> Kernel::source_path() const {
         .help("set CODETTA_CACHE_DIR to a folder that you own");
   }
   const std::string path = context.cache->directory() + "/" + kernel.name + ".cpp";
-  const std::string text = kernel.source.empty() ? std::string("// the kernel stores the accumulators itself\n") : kernel.source;
+  const std::string text =
+      kernel.source.empty() ? std::string("// the kernel stores the accumulators itself\n") : kernel.source;
   if (auto written = base::write_file_atomically(path, text); !written) {
     return diag::error(diag::Code::cache_unavailable, "the emitted source cannot be written")
         .in_file(path)

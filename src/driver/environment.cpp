@@ -43,7 +43,8 @@ Environment read_environment() {
       std::array<char, 4096> buffer{};
       passwd entry{};
       passwd* found = nullptr;
-      if (getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) home = entry.pw_dir;
+      if (getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+        home = entry.pw_dir;
     }
     base = home.empty() ? std::string() : home + "/.cache";
   }

@@ -11,12 +11,13 @@
 namespace codetta::driver {
 
 struct Environment {
-  std::string path;                 // PATH, or the system's default
-  std::string default_cache_dir;    // $XDG_CACHE_HOME/codetta, else ~/.cache/codetta, else ""
+  std::string path;               // PATH, or the system's default
+  std::string default_cache_dir;  // $XDG_CACHE_HOME/codetta, else ~/.cache/codetta, else ""
 };
 Environment read_environment();
 
-// Fills what `options` leaves at its default from CODETTA_CACHE_DIR, CODETTA_CACHE_RO, CODETTA_NO_JIT and CODETTA_DEBUG.
+// Fills what `options` leaves at its default from CODETTA_CACHE_DIR, CODETTA_CACHE_RO, CODETTA_NO_JIT and
+// CODETTA_DEBUG.
 ContextOptions with_environment(ContextOptions options);
 
 // "dump:plan,time:passes,explain:fusion". Errors: E0702 unknown key, with what was probably meant.

@@ -13,8 +13,9 @@ using nlohmann::json;
 
 std::string shape_line(const plan::GemmShape& shape, const Target& target) {
   const std::string batch = shape.batch == 1 ? "" : fmt::format("{} x ", shape.batch);
-  return fmt::format("{}{} x {} x {} (batch, M, N, K), {} x {} accumulated in {}, target {}", batch, shape.m, shape.n, shape.k, dtype_name(shape.a),
-                     dtype_name(shape.b), dtype_name(shape.accumulator), target.to_string());
+  return fmt::format("{}{} x {} x {} (batch, M, N, K), {} x {} accumulated in {}, target {}", batch, shape.m, shape.n,
+                     shape.k, dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator),
+                     target.to_string());
 }
 
 void add_indented(std::string& out, std::string_view text) {
@@ -28,7 +29,8 @@ void add_indented(std::string& out, std::string_view text) {
 std::string as_text(const driver::FoundState& found, const KernelList& kernels) {
   std::string out = shape_line(found.problem.shape, found.target) + "\n";
   for (const opt::PassRecord& pass : found.problem.passes) {
-    for (const opt::Fired& fired : pass.fired) out += fmt::format("{}: {} ({} times)\n", pass.name, fired.equation, fired.count);
+    for (const opt::Fired& fired : pass.fired)
+      out += fmt::format("{}: {} ({} times)\n", pass.name, fired.equation, fired.count);
   }
   out += "\nepilogue, fused into every candidate:\n";
   const auto& program = found.plan.kernels[0].lowered.program;
@@ -36,33 +38,42 @@ std::string as_text(const driver::FoundState& found, const KernelList& kernels) 
   if (emit::is_plain_store(program)) out += "  (stored by the kernels themselves: nothing to compile)\n";
   if (!kernels.empty()) {
     const KernelMetadata& best = kernels[0].metadata();
-    out += fmt::format("\nchosen: {} ({}), {} {:.1f} us\n", best.name, best.family, best.tuned ? "measured" : "estimated",
-                       best.tuned ? best.measured_us : best.estimated_us);
+    out += fmt::format("\nchosen: {} ({}), {} {:.1f} us\n", best.name, best.family,
+                       best.tuned ? "measured" : "estimated", best.tuned ? best.measured_us : best.estimated_us);
     for (const auto& [name, value] : best.config) out += fmt::format("  {} = {}\n", name, value);
     out += "cost terms, microseconds:\n";
-    for (const CostTerm& term : best.terms) out += fmt::format("  {:<24} {:>12.3f}  {}\n", term.name, term.value, term.note);
+    for (const CostTerm& term : best.terms)
+      out += fmt::format("  {:<24} {:>12.3f}  {}\n", term.name, term.value, term.note);
     out += fmt::format("\n{} candidates, best first:\n", kernels.size());
     for (const Kernel& kernel : kernels) {
       const KernelMetadata& metadata = kernel.metadata();
-      out += fmt::format("  {:<40} {:>12.1f} us {}\n", metadata.name, metadata.tuned ? metadata.measured_us : metadata.estimated_us,
+      out += fmt::format("  {:<40} {:>12.1f} us {}\n", metadata.name,
+                         metadata.tuned ? metadata.measured_us : metadata.estimated_us,
                          metadata.tuned ? "measured" : "estimated");
     }
   }
   out += fmt::format("\n{} rejected:\n", kernels.rejections().size());
   for (const Rejection& rejection : kernels.rejections()) {
-    out += fmt::format("  {:<24} E{:04}: {}\n", rejection.kernel.empty() ? "-" : rejection.kernel, rejection.code, rejection.text);
+    out += fmt::format("  {:<24} E{:04}: {}\n", rejection.kernel.empty() ? "-" : rejection.kernel, rejection.code,
+                       rejection.text);
   }
   return out;
 }
 
 json metadata_json(const KernelMetadata& metadata) {
   json terms = json::array();
-  for (const CostTerm& term : metadata.terms) terms.push_back({{"name", term.name}, {"microseconds", term.value}, {"note", term.note}});
+  for (const CostTerm& term : metadata.terms)
+    terms.push_back({{"name", term.name}, {"microseconds", term.value}, {"note", term.note}});
   json config = json::object();
   for (const auto& [name, value] : metadata.config) config[name] = value;
-  return {{"name", metadata.name},   {"family", metadata.family}, {"target", metadata.target.to_string()},
-          {"config", config},        {"terms", terms},            {"estimated_us", metadata.estimated_us},
-          {"tuned", metadata.tuned}, {"measured_us", metadata.measured_us}};
+  return {{"name", metadata.name},
+          {"family", metadata.family},
+          {"target", metadata.target.to_string()},
+          {"config", config},
+          {"terms", terms},
+          {"estimated_us", metadata.estimated_us},
+          {"tuned", metadata.tuned},
+          {"measured_us", metadata.measured_us}};
 }
 
 std::string as_json(const driver::FoundState& found, const KernelList& kernels) {
@@ -81,7 +92,8 @@ std::string as_json(const driver::FoundState& found, const KernelList& kernels) 
   for (const Kernel& kernel : kernels) out["candidates"].push_back(metadata_json(kernel.metadata()));
   out["rejections"] = json::array();
   for (const Rejection& rejection : kernels.rejections()) {
-    out["rejections"].push_back({{"code", fmt::format("E{:04}", rejection.code)}, {"kernel", rejection.kernel}, {"text", rejection.text}});
+    out["rejections"].push_back(
+        {{"code", fmt::format("E{:04}", rejection.code)}, {"kernel", rejection.kernel}, {"text", rejection.text}});
   }
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -59,7 +59,8 @@ void fill_random(const TensorView& view, uint64_t seed, Distribution distributio
     } else if (types::is_integer(dtype)) {
       const int64_t low = std::max<int64_t>(types::min_int(dtype), -1000);
       const auto high = static_cast<int64_t>(std::min<uint64_t>(types::max_int(dtype), 1000));
-      types::store_i64(element, dtype, low + static_cast<int64_t>(generator.next() % static_cast<uint64_t>(high - low + 1)));
+      types::store_i64(element, dtype,
+                       low + static_cast<int64_t>(generator.next() % static_cast<uint64_t>(high - low + 1)));
     } else {
       double value = 0;
       switch (distribution) {

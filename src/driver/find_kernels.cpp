@@ -9,10 +9,12 @@
 
 namespace codetta {
 
-Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& target, const DiscoveryOptions& options, Context& context) {
+Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& target, const DiscoveryOptions& options,
+                                Context& context) {
   auto found = std::make_shared<driver::FoundState>();
   if (target.backend != Backend::cpu) {
-    return diag::error(diag::Code::target_without_families, fmt::format("no kernels for target {} in this version", target.to_string()))
+    return diag::error(diag::Code::target_without_families,
+                       fmt::format("no kernels for target {} in this version", target.to_string()))
         .reason("only CPU targets have kernel families")
         .help("use cpu, or cpu:<isa>");
   }
@@ -23,13 +25,17 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
   const driver::Problem& problem = found->problem;
   const driver::DebugSwitches& debug = found->context->debug;
   for (const opt::PassRecord& pass : problem.passes) {
-    if (debug.time_passes) found->context->log(fmt::format("{}: {:.1f} us{}", pass.name, pass.microseconds, pass.changed ? "" : " (unchanged)"));
+    if (debug.time_passes)
+      found->context->log(
+          fmt::format("{}: {:.1f} us{}", pass.name, pass.microseconds, pass.changed ? "" : " (unchanged)"));
     for (const opt::Fired& fired : pass.fired) {
-      if (debug.explain_fusion) found->context->log(fmt::format("{}: {} ({} times)", pass.name, fired.equation, fired.count));
+      if (debug.explain_fusion)
+        found->context->log(fmt::format("{}: {} ({} times)", pass.name, fired.equation, fired.count));
     }
   }
   if (debug.dump_graph) found->context->log(ir::print(problem.graph));
-  CODETTA_TRY(found->plan, plan::plan_gemm(problem.graph, problem.shape, problem.layouts, target, found->context->machine(target.isa)));
+  CODETTA_TRY(found->plan, plan::plan_gemm(problem.graph, problem.shape, problem.layouts, target,
+                                           found->context->machine(target.isa)));
   if (debug.dump_plan) found->context->log(plan::to_string(found->plan));
 
   const plan::Discovery& discovery = found->plan.kernels[0].discovery;
@@ -45,7 +51,8 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
       state->metadata.measured_us = *measured;
     }
     if (options.filter && !options.filter(state->metadata)) {
-      list.rejections_.push_back({static_cast<uint16_t>(diag::Code::filtered_out), state->metadata.name, "the caller's filter refuses it"});
+      list.rejections_.push_back(
+          {static_cast<uint16_t>(diag::Code::filtered_out), state->metadata.name, "the caller's filter refuses it"});
       continue;
     }
     list.kernels_.push_back(driver::KernelState::make(std::move(state)));
@@ -59,8 +66,9 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
   if (list.kernels_.size() > options.max_candidates) {
     const auto dropped = list.kernels_.size() - options.max_candidates;
     list.kernels_.resize(options.max_candidates);
-    list.rejections_.push_back({static_cast<uint16_t>(diag::Code::ranked_out), "",
-                                fmt::format("{} more candidates rank behind the {} that were asked for", dropped, options.max_candidates)});
+    list.rejections_.push_back(
+        {static_cast<uint16_t>(diag::Code::ranked_out), "",
+         fmt::format("{} more candidates rank behind the {} that were asked for", dropped, options.max_candidates)});
   }
   for (const plan::Rejection& rejection : discovery.rejections) list.rejections_.push_back(driver::describe(rejection));
   return list;

@@ -19,7 +19,8 @@ Result<package::PackageRef> KernelState::package() const {
   if (!package_) {
     plan::Plan plan = found->plan;
     plan.kernels[0].chosen = candidate;
-    CODETTA_TRY(package::Package made, emit::emit_package(plan, {.strict = found->strict, .name = metadata.name, .build_id = version()}));
+    CODETTA_TRY(package::Package made,
+                emit::emit_package(plan, {.strict = found->strict, .name = metadata.name, .build_id = version()}));
     package_ = std::make_shared<const package::Package>(std::move(made));
     if (found->context->debug.dump_source) found->context->log(package_->kernels[0].source);
   }
@@ -31,13 +32,17 @@ namespace {
 // The arguments must lead to the same program as those that found the kernel; sizes and pointers may differ.
 Result<void> check_same_program(const FoundState& found, const Problem& problem) {
   const auto& wanted = found.plan.kernels[0].lowered.program;
-  CODETTA_TRY(const plan::Lowered lowered, plan::lower_epilogue(problem.graph, found.plan.kernels[0].region.matmul, problem.layouts));
+  CODETTA_TRY(const plan::Lowered lowered,
+              plan::lower_epilogue(problem.graph, found.plan.kernels[0].region.matmul, problem.layouts));
   const bool same_types = problem.facts.a == found.problem.facts.a && problem.facts.b == found.problem.facts.b;
   if (same_types && lowered.program == wanted) return {};
   return diag::error(diag::Code::kernel_mismatch, "these arguments need another kernel")
-      .reason(same_types ? "the epilogue, an operand's dtype, broadcast form or layout differs from what the kernel was found with"
-                         : fmt::format("the kernel is for {} x {}, the arguments are {} x {}", dtype_name(found.problem.facts.a),
-                                       dtype_name(found.problem.facts.b), dtype_name(problem.facts.a), dtype_name(problem.facts.b)))
+      .reason(
+          same_types
+              ? "the epilogue, an operand's dtype, broadcast form or layout differs from what the kernel was found with"
+              : fmt::format("the kernel is for {} x {}, the arguments are {} x {}", dtype_name(found.problem.facts.a),
+                            dtype_name(found.problem.facts.b), dtype_name(problem.facts.a),
+                            dtype_name(problem.facts.b)))
       .help("call find_kernels again with these arguments");
 }
 
@@ -87,7 +92,8 @@ Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
   runtime::ExecutionOptions options;
   options.pool = found.context->pool;
   options.allocator = found.context->allocator;
-  CODETTA_TRY(runtime::Execution execution, runtime::Execution::make(package, std::move(entries), std::move(bindings), options));
+  CODETTA_TRY(runtime::Execution execution,
+              runtime::Execution::make(package, std::move(entries), std::move(bindings), options));
   return driver::ExecutionState::make(std::move(execution), state_);
 }
 
@@ -101,7 +107,8 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   CODETTA_TRY(const package::PackageRef package, state_->package());
   const package::Kernel& kernel = package->kernels[0];
   CODETTA_TRY(const runtime::cpu::GemmProblem problem, driver::packing_problem(kernel, B));
-  const package::CpuGemmConfig layout = kernel.config.family == package::CpuFamily::Fused ? runtime::cpu::fused_packing(kernel.config) : kernel.config;
+  const package::CpuGemmConfig layout =
+      kernel.config.family == package::CpuFamily::Fused ? runtime::cpu::fused_packing(kernel.config) : kernel.config;
   const size_t size = runtime::cpu::packed_size(layout, problem);
   if (size == 0) {
     return diag::error(diag::Code::not_packable, "this kernel reads B where it lies")
@@ -120,7 +127,9 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
 
 void Execution::run(Stream) { state_->execution.run(); }
 int64_t Execution::workspace_size() const { return state_->execution.workspace_size(); }
-Result<void> Execution::set_workspace(void* memory, int64_t bytes) { return state_->execution.set_workspace(memory, bytes); }
+Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
+  return state_->execution.set_workspace(memory, bytes);
+}
 bool Execution::interpreted() const { return state_->execution.interpreted(); }
 
 const std::string& PackedTensor::layout() const { return state_->layout; }
@@ -140,11 +149,13 @@ Error damaged(std::string reason) {
 }  // namespace
 
 Result<PackedTensor> PackedTensor::deserialize(std::string_view bytes) {
-  if (bytes.size() < sizeof(runtime::cpu::PackedHeader)) return damaged(fmt::format("{} bytes are too few for a header", bytes.size()));
+  if (bytes.size() < sizeof(runtime::cpu::PackedHeader))
+    return damaged(fmt::format("{} bytes are too few for a header", bytes.size()));
   auto packed = std::make_shared<runtime::cpu::PackedB>();
   CODETTA_TRY(packed->bytes, Tensor::make(DType::u8, {static_cast<int64_t>(bytes.size())}));
   std::memcpy(packed->bytes.data(), bytes.data(), bytes.size());
-  if (!runtime::cpu::packed_intact(packed->bytes.data(), bytes.size())) return damaged("size, header or digest do not agree");
+  if (!runtime::cpu::packed_intact(packed->bytes.data(), bytes.size()))
+    return damaged("size, header or digest do not agree");
   auto state = std::make_shared<driver::PackedState>();
   state->layout = driver::packed_layout(packed->bytes.data());
   state->packed = std::move(packed);

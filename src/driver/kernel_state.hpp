@@ -17,8 +17,8 @@ namespace codetta::driver {
 struct FoundState {
   std::shared_ptr<ContextState> context;
   Target target;
-  Problem problem;   // views of the arguments that found the kernels; only their facts are used later
-  plan::Plan plan;   // of the best candidate
+  Problem problem;  // views of the arguments that found the kernels; only their facts are used later
+  plan::Plan plan;  // of the best candidate
   bool strict = false;
 };
 

@@ -11,7 +11,8 @@
 namespace codetta::driver {
 namespace {
 
-// Cores that split each 512-bit operation in two halves: AMD family 19h (Zen 4) issues one 512-bit FMA a clock, not two.
+// Cores that split each 512-bit operation in two halves: AMD family 19h (Zen 4) issues one 512-bit FMA a clock, not
+// two.
 bool halves_512_bit() {
 #if defined(__x86_64__)
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;

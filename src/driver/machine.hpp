@@ -6,8 +6,8 @@
 
 namespace codetta::driver {
 
-// From the system (cache sizes) and from tables by CPU vendor and family (units per clock); nothing is measured, so ranking is
-// the same on every run. `cores`: threads that may be used.
+// From the system (cache sizes) and from tables by CPU vendor and family (units per clock); nothing is measured, so
+// ranking is the same on every run. `cores`: threads that may be used.
 plan::MachineFacts machine_facts(CpuIsa isa, int cores);
 
 }  // namespace codetta::driver

@@ -39,7 +39,8 @@ Result<void> check_shapes(const TensorView& a, const TensorView& b) {
 Result<TensorView> over_batch(const TensorView& view, int64_t batch) {
   const int rank = view.rank();
   const int64_t stride = rank == 3 && view.size(0) != 1 ? view.stride(0) : 0;
-  return TensorView::make(view.data(), view.dtype(), {batch, view.size(rank - 2), view.size(rank - 1)}, {stride, view.stride(rank - 2), view.stride(rank - 1)});
+  return TensorView::make(view.data(), view.dtype(), {batch, view.size(rank - 2), view.size(rank - 1)},
+                          {stride, view.stride(rank - 2), view.stride(rank - 1)});
 }
 
 int64_t batch_stride(const TensorView& view) { return view.rank() == 3 && view.size(0) != 1 ? view.stride(0) : 0; }
@@ -69,7 +70,8 @@ bool unit_stride(const TensorView& view) {
 
 Result<std::shared_ptr<const ir::EpilogueFunction>> epilogue_function(const EpilogueArguments& arguments) {
   if (arguments.epilogue()) return arguments.epilogue()->function();
-  static const Result<Epilogue> plain = Epilogue::parse("def plain_product(accum):\n    D = accum\n    return D\n", "<plain product>");
+  static const Result<Epilogue> plain =
+      Epilogue::parse("def plain_product(accum):\n    D = accum\n    return D\n", "<plain product>");
   if (!plain) return plain.error();
   return plain->function();
 }
@@ -150,7 +152,8 @@ Result<Problem> make_problem(const GemmArguments& arguments) {
       problem.tensors.emplace("D", *arguments.out);
     } else if (!(d->second == *arguments.out)) {
       return diag::error(diag::Code::output_d, "out and the bound D are different tensors")
-          .reason(fmt::format("out is {} and D is {}; where D is returned both name one view", arguments.out->describe(), d->second.describe()))
+          .reason(fmt::format("out is {} and D is {}; where D is returned both name one view",
+                              arguments.out->describe(), d->second.describe()))
           .help("bind D only once: leave out `out`, or leave out D");
     }
   }

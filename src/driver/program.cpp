@@ -59,13 +59,15 @@ Result<runtime::Bindings> bind(const package::Package& package, const std::vecto
       if (argument.name == buffer.name) found = &argument;
     }
     if (found == nullptr) {
-      return diag::error(diag::Code::argument_missing, fmt::format("argument {} of the program is not provided", buffer.name))
+      return diag::error(diag::Code::argument_missing,
+                         fmt::format("argument {} of the program is not provided", buffer.name))
           .help(fmt::format("bind {} to a tensor", buffer.name));
     }
     if (const TensorView* tensor = found->value.tensor()) {
       if (tensor->dtype() != buffer.dtype) {
-        return diag::error(diag::Code::symbol_conflict, fmt::format("{} is {} but the program declares {}", buffer.name, dtype_name(tensor->dtype()),
-                                                                    dtype_name(buffer.dtype)))
+        return diag::error(diag::Code::symbol_conflict,
+                           fmt::format("{} is {} but the program declares {}", buffer.name, dtype_name(tensor->dtype()),
+                                       dtype_name(buffer.dtype)))
             .reason("programs are compiled for their declared element types")
             .help("convert the tensor, or change the declaration");
       }
@@ -103,7 +105,8 @@ Result<Program> Program::parse(std::string text, std::string name) {
 
 std::vector<ProgramParameter> Program::parameters() const {
   std::vector<ProgramParameter> result;
-  for (const ir::GraphInput& input : state_->graph.inputs()) result.push_back(driver::parameter(input.name, state_->graph.type(input.node)));
+  for (const ir::GraphInput& input : state_->graph.inputs())
+    result.push_back(driver::parameter(input.name, state_->graph.type(input.node)));
   return result;
 }
 
@@ -123,13 +126,16 @@ struct Program::Access {
   static const std::shared_ptr<const driver::ProgramState>& state(const Program& program) { return program.state_; }
 };
 struct CompiledProgram::Access {
-  static CompiledProgram make(std::shared_ptr<const driver::CompiledProgramState> state) { return CompiledProgram(std::move(state)); }
+  static CompiledProgram make(std::shared_ptr<const driver::CompiledProgramState> state) {
+    return CompiledProgram(std::move(state));
+  }
 };
 
-Result<CompiledProgram> compile(const Program& program, const Target& target, const std::vector<std::pair<std::string, int64_t>>& size_hints,
-                                Context& context) {
+Result<CompiledProgram> compile(const Program& program, const Target& target,
+                                const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context) {
   if (target.backend != Backend::cpu) {
-    return diag::error(diag::Code::target_without_families, fmt::format("no kernels for target {} in this version", target.to_string()))
+    return diag::error(diag::Code::target_without_families,
+                       fmt::format("no kernels for target {} in this version", target.to_string()))
         .reason("only CPU targets have kernel families")
         .help("use cpu, or cpu:<isa>");
   }
@@ -137,7 +143,8 @@ Result<CompiledProgram> compile(const Program& program, const Target& target, co
   state->program = Program::Access::state(program);
   state->context = context.shared_state();
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state->program->graph));
-  CODETTA_TRY(state->plan, plan::plan_program(optimized.graph, target, state->context->machine(target.isa), size_hints));
+  CODETTA_TRY(state->plan,
+              plan::plan_program(optimized.graph, target, state->context->machine(target.isa), size_hints));
   CODETTA_TRY(package::Package package,
               emit::emit_package(state->plan, {.name = state->program->function.name, .build_id = version()}));
   if (device_supports(target)) {
@@ -157,7 +164,8 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
   runtime::ExecutionOptions options;
   options.pool = state_->context->pool;
   options.allocator = state_->context->allocator;
-  CODETTA_TRY(runtime::Execution execution, runtime::Execution::make(state_->package, state_->entries, std::move(bindings), options));
+  CODETTA_TRY(runtime::Execution execution,
+              runtime::Execution::make(state_->package, state_->entries, std::move(bindings), options));
   return driver::ExecutionState::make(std::move(execution), state_);
 }
 
@@ -175,10 +183,12 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
     case Stage::Plan:
       return plan::to_string(state_->plan);
     case Stage::Memory:
-      return fmt::format("temporaries: {} bytes (lower bound {})\n", state_->plan.memory.bytes, state_->plan.memory.lower_bound);
+      return fmt::format("temporaries: {} bytes (lower bound {})\n", state_->plan.memory.bytes,
+                         state_->plan.memory.lower_bound);
     case Stage::Source: {
       std::string text;
-      for (const package::Kernel& kernel : state_->package->kernels) text += fmt::format("// ---- {} ----\n{}\n", kernel.name, kernel.source);
+      for (const package::Kernel& kernel : state_->package->kernels)
+        text += fmt::format("// ---- {} ----\n{}\n", kernel.name, kernel.source);
       return text;
     }
     case Stage::Manifest:

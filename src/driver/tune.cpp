@@ -16,7 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double microseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
 // A copy of every operand that an output overwrites, so that each check starts from the same contents.
 struct Saved {
@@ -36,7 +38,8 @@ void copy_elements(const TensorView& from, const TensorView& to) {
       source += index[d] * from.stride(d);
       target += index[d] * to.stride(d);
     }
-    std::memcpy(to.as<std::byte>() + target * static_cast<int64_t>(size), from.as<std::byte>() + source * static_cast<int64_t>(size), size);
+    std::memcpy(to.as<std::byte>() + target * static_cast<int64_t>(size),
+                from.as<std::byte>() + source * static_cast<int64_t>(size), size);
     for (int d = from.rank(); d-- > 0;) {
       if (++index[d] < from.size(d)) break;
       index[d] = 0;
@@ -49,10 +52,11 @@ Result<std::vector<Saved>> save_overwritten(const driver::Problem& problem) {
   for (const auto& input : problem.graph.inputs()) {
     const auto at = problem.tensors.find(input.name);
     if (at == problem.tensors.end()) continue;
-    const bool overwritten = std::any_of(problem.graph.outputs().begin(), problem.graph.outputs().end(), [&](const auto& output) {
-      const auto out = problem.tensors.find(output.name);
-      return out != problem.tensors.end() && types::identical_view(out->second, at->second);
-    });
+    const bool overwritten =
+        std::any_of(problem.graph.outputs().begin(), problem.graph.outputs().end(), [&](const auto& output) {
+          const auto out = problem.tensors.find(output.name);
+          return out != problem.tensors.end() && types::identical_view(out->second, at->second);
+        });
     if (!overwritten) continue;
     CODETTA_TRY(Tensor copy, Tensor::make(at->second.dtype(), at->second.shape()));
     copy_elements(at->second, copy.view());
@@ -78,7 +82,8 @@ void summarize(Contender& contender) {
   if (contender.samples.empty()) return;
   std::sort(contender.samples.begin(), contender.samples.end());
   contender.result.microseconds = percentile(contender.samples, 0.5);
-  contender.result.spread = (percentile(contender.samples, 0.75) - percentile(contender.samples, 0.25)) / contender.result.microseconds;
+  contender.result.spread =
+      (percentile(contender.samples, 0.75) - percentile(contender.samples, 0.25)) / contender.result.microseconds;
 }
 
 double sample(Contender& contender) {
@@ -89,7 +94,8 @@ double sample(Contender& contender) {
 
 }  // namespace
 
-Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options, Context& context) {
+Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options,
+                        Context& context) {
   CODETTA_CHECK_OK(device_supports(target));
   const auto start = Clock::now();
   DiscoveryOptions discovery;

@@ -19,7 +19,8 @@ toolchain::CacheKey tuning_key(ContextState& context, const FoundState& found) {
   key.add("compiler", !context.options.no_compiler && context.compiler() ? context.compiler()->identity : "none");
   key.add("strict", found.strict ? "1" : "0");
   for (const int64_t size : {shape.batch, shape.m, shape.n, shape.k}) key.add("size", std::to_string(size));
-  for (const int64_t stride : {shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride, shape.b_batch_stride, shape.b_k_stride, shape.b_col_stride}) {
+  for (const int64_t stride : {shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride, shape.b_batch_stride,
+                               shape.b_k_stride, shape.b_col_stride}) {
     key.add("stride", std::to_string(stride));
   }
   key.add("types", std::string(dtype_name(shape.a)) + " " + std::string(dtype_name(shape.b)));
@@ -38,7 +39,8 @@ const double* TuningRecord::find(const std::string& kernel) const {
 
 std::string encode_tuning(const TuningRecord& record) {
   std::string text;
-  for (const auto& [name, microseconds] : record.medians) text += name + "\t" + base::format_double(microseconds) + "\n";
+  for (const auto& [name, microseconds] : record.medians)
+    text += name + "\t" + base::format_double(microseconds) + "\n";
   return text;
 }
 

@@ -15,7 +15,8 @@ types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype) {
 }
 
 std::string describe(const OutputCheck& output) {
-  std::string text = fmt::format("{}: {} of {} elements checked, {} wrong", output.name, output.checked, output.total, output.wrong);
+  std::string text =
+      fmt::format("{}: {} of {} elements checked, {} wrong", output.name, output.checked, output.total, output.wrong);
   if (output.ambiguous != 0) text += fmt::format(", {} ambiguous", output.ambiguous);
   text += fmt::format(", largest error {:.3g} ({:.3g} of its bound)", output.max_error, output.max_error_ratio);
   if (!output.note.empty()) text += "; " + output.note;
@@ -25,7 +26,8 @@ std::string describe(const OutputCheck& output) {
 
 }  // namespace
 
-Result<VerifyReport> verify(const GemmArguments& arguments, const std::vector<std::pair<std::string, TensorView>>& before, const Target& target,
+Result<VerifyReport> verify(const GemmArguments& arguments,
+                            const std::vector<std::pair<std::string, TensorView>>& before, const Target& target,
                             uint64_t seed) {
   CODETTA_TRY(const driver::Problem problem, driver::make_problem(arguments));
   std::vector<oracle::OracleInput> inputs;

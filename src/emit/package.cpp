@@ -11,11 +11,15 @@
 namespace codetta::emit {
 
 bool is_plain_store(const package::EpilogueProgram& program) {
-  if (program.phases.size() != 1 || program.split.ways != 1 || !program.reductions.empty() || program.operands.size() != 1) return false;
+  if (program.phases.size() != 1 || program.split.ways != 1 || !program.reductions.empty() ||
+      program.operands.size() != 1)
+    return false;
   const package::Phase& phase = program.phases[0];
-  if (phase.insts.size() != 1 || phase.insts[0].kind != package::Inst::Kind::Accumulator || phase.stores.size() != 1) return false;
+  if (phase.insts.size() != 1 || phase.insts[0].kind != package::Inst::Kind::Accumulator || phase.stores.size() != 1)
+    return false;
   const package::Operand& out = program.operands[0];
-  return out.access == package::Access::Full && out.unit_stride && out.dtype == program.accumulator && out.offsets.empty();
+  return out.access == package::Access::Full && out.unit_stride && out.dtype == program.accumulator &&
+         out.offsets.empty();
 }
 
 namespace {
@@ -57,7 +61,8 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
       kernel.clang_flags = std::move(source.clang_flags);
       kernel.symbol = std::move(source.entry);
     } else if (!is_plain_store(kernel.epilogue)) {
-      CODETTA_TRY(EmittedSource source, emit_cpu_epilogue(kernel.epilogue, {.isa = kernel.config.isa, .strict = options.strict}));
+      CODETTA_TRY(EmittedSource source,
+                  emit_cpu_epilogue(kernel.epilogue, {.isa = kernel.config.isa, .strict = options.strict}));
       kernel.source = std::move(source.text);
       kernel.gcc_flags = std::move(source.gcc_flags);
       kernel.clang_flags = std::move(source.clang_flags);

@@ -9,9 +9,9 @@
 namespace codetta::emit {
 
 struct PackageOptions {
-  bool strict = false;    // no contraction
-  std::string name;       // of the package
-  std::string build_id;   // of this library
+  bool strict = false;   // no contraction
+  std::string name;      // of the package
+  std::string build_id;  // of this library
 };
 Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptions& options);
 

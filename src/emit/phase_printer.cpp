@@ -258,9 +258,10 @@ std::string PhasePrinter::load_text(const Inst& in) {
 std::string PhasePrinter::result_text(const Inst& in) {
   const package::Reduction& r = program_.reductions[in.index];
   const bool shared = nests_.variation[static_cast<size_t>(&in - phase_.insts.data())] == uniform;
-  const std::string_view name = r.axis == package::ReduceAxis::Row      ? (shared ? "result_any_row" : "result_row")
-                                : r.axis == package::ReduceAxis::Column ? (shared ? "result_any_column" : "result_column")
-                                                                        : "result_all";
+  const std::string_view name = r.axis == package::ReduceAxis::Row ? (shared ? "result_any_row" : "result_row")
+                                : r.axis == package::ReduceAxis::Column
+                                    ? (shared ? "result_any_column" : "result_column")
+                                    : "result_all";
   return convert_.convert(text(method(name), "<", vector_of(r.type), ">(", in.index, ")"), r.type, in.type, false);
 }
 

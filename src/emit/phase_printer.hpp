@@ -32,5 +32,4 @@ using AccumulatorText = std::function<std::string(uint32_t part)>;
 Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect,
                               bool comments, const AccumulatorText& accumulator, std::set<PartLibrary::Request>& needs);
 
-
 }  // namespace codetta::emit

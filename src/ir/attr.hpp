@@ -17,8 +17,8 @@ using types::Dim;
 struct LiteralAttr {
   enum class Kind : uint8_t { Bool, Int, Float };
   Kind kind = Kind::Float;
-  int64_t i = 0;   // Bool, Int
-  double f = 0;    // Float
+  int64_t i = 0;                                // Bool, Int
+  double f = 0;                                 // Float
   bool operator==(const LiteralAttr& o) const;  // floats by bits, so that NaN == NaN and 0.0 != -0.0
 };
 struct CastAttr {
@@ -26,7 +26,8 @@ struct CastAttr {
   bool operator==(const CastAttr&) const = default;
 };
 enum class ReduceAxis : uint8_t { Row, Column, All, Dims };
-// Untyped functions may say Row, Column or All; binding resolves them to Dims (sorted, non-negative, relative to the operand).
+// Untyped functions may say Row, Column or All; binding resolves them to Dims (sorted, non-negative, relative to the
+// operand).
 struct ReduceAttr {
   ReduceAxis axis = ReduceAxis::All;
   std::vector<int32_t> dims;
@@ -62,7 +63,7 @@ struct InputAttr {
   bool operator==(const InputAttr&) const = default;
 };
 
-using Attr = std::variant<std::monostate, LiteralAttr, CastAttr, ReduceAttr, PermuteAttr, ReshapeAttr, SplitAttr, JoinAttr,
-                          MatmulAttr, InputAttr>;
+using Attr = std::variant<std::monostate, LiteralAttr, CastAttr, ReduceAttr, PermuteAttr, ReshapeAttr, SplitAttr,
+                          JoinAttr, MatmulAttr, InputAttr>;
 
 }  // namespace codetta::ir

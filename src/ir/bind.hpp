@@ -20,8 +20,8 @@ struct BoundArgument {
   Dims shape;
 };
 
-// What A times B accumulates in unless asked otherwise: f32 for floats up to f32, f64 if one is f64, i32 for 8-bit integers, i64 for
-// wider ones. Nullopt where no GEMM multiplies the two (bool, a float with an integer).
+// What A times B accumulates in unless asked otherwise: f32 for floats up to f32, f64 if one is f64, i32 for 8-bit
+// integers, i64 for wider ones. Nullopt where no GEMM multiplies the two (bool, a float with an integer).
 std::optional<DType> default_accumulator(DType a, DType b);
 
 // The problem that the epilogue follows. Rank 3 accumulators ([batch, M, N]) when batched, else [M, N].
@@ -35,13 +35,14 @@ struct GemmFacts {
   bool round_as_unfused = false;
 };
 
-// Graph of matmul(A, B) followed by the epilogue. Inputs: "A", "B" typed [batch, m, k] and [batch, k, n], then the epilogue's
-// tensor and scalar parameters in the order of the text. Dims are the symbols batch, m, n, k where the function has no layout op
-// (operand dims equal to them become the symbol); with layout ops all dims are constants. Outputs: in return order, with
-// the dtype of what they are bound to.
-// Errors (positions in the function's source): missing or extra argument, D rules, broadcast mismatch (with the help for a vector
-// of length M), reduction axis missing, dtype rules, unused operand.
-Result<Graph> bind_epilogue(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments, const GemmFacts& facts);
+// Graph of matmul(A, B) followed by the epilogue. Inputs: "A", "B" typed [batch, m, k] and [batch, k, n], then the
+// epilogue's tensor and scalar parameters in the order of the text. Dims are the symbols batch, m, n, k where the
+// function has no layout op (operand dims equal to them become the symbol); with layout ops all dims are constants.
+// Outputs: in return order, with the dtype of what they are bound to. Errors (positions in the function's source):
+// missing or extra argument, D rules, broadcast mismatch (with the help for a vector of length M), reduction axis
+// missing, dtype rules, unused operand.
+Result<Graph> bind_epilogue(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments,
+                            const GemmFacts& facts);
 
 // Graph of a program with its declared types; symbols stay symbols. Outputs take their computed dtype unless annotated.
 Result<Graph> bind_program(const ProgramFunction& function);

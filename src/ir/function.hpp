@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a front end produces: an untyped SSA function, of an epilogue or of a program. Names, single assignment, arity and
-// presence are already checked; dtypes and shapes come with binding (bind.hpp).
+// What a front end produces: an untyped SSA function, of an epilogue or of a program. Names, single assignment, arity
+// and presence are already checked; dtypes and shapes come with binding (bind.hpp).
 #pragma once
 
 #include <optional>
@@ -30,8 +30,8 @@ struct Parameter {
   std::optional<TypeAnnotation> type;  // programs: required; epilogues: ignored
 };
 
-// Calls to other functions of the text are already inlined; calls of composite spellings (hardtanh, relu6, gelu(approximate=))
-// are already ops of ops.def with all operands present.
+// Calls to other functions of the text are already inlined; calls of composite spellings (hardtanh, relu6,
+// gelu(approximate=)) are already ops of ops.def with all operands present.
 struct Value {
   Op op = Op::input;
   std::vector<ValueId> operands;
@@ -65,6 +65,7 @@ struct EpilogueFunction : Function {};
 struct ProgramFunction : Function {};
 
 bool equivalent(const Function& a, const Function& b);  // ignores spans, source, and names of inner values
-std::string print(const Function& function);            // Python syntax, one assignment a value; parses back to an equivalent function
+std::string print(
+    const Function& function);  // Python syntax, one assignment a value; parses back to an equivalent function
 
 }  // namespace codetta::ir

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph: the one typed IR, for epilogues bound to tensors and for programs. Tagged 32-bit ids over flat stores; types and
-// attributes are interned; finished graphs are immutable and canonically numbered (inputs in declared order, then depth-first
-// from the outputs in operand order), so equal math gives equal graphs whatever compiler built Codetta.
+// Graph: the one typed IR, for epilogues bound to tensors and for programs. Tagged 32-bit ids over flat stores; types
+// and attributes are interned; finished graphs are immutable and canonically numbered (inputs in declared order, then
+// depth-first from the outputs in operand order), so equal math gives equal graphs whatever compiler built Codetta.
 #pragma once
 
 #include <memory>
@@ -89,16 +89,17 @@ class Graph {
   diag::SourceRef source_;
 };
 
-// Builds a graph node by node; every add() infers the type from ops.def's rule and reports shape and dtype errors at once
-// (E02xx, located by the span given, else by the printed graph). Not thread safe.
+// Builds a graph node by node; every add() infers the type from ops.def's rule and reports shape and dtype errors at
+// once (E02xx, located by the span given, else by the printed graph). Not thread safe.
 //
-// Weak values (literals, and what is made of literals only) are i64 or f64 until they meet a typed operand; there a literal is
-// added anew with the type that the op computes in, any other weak value is cast to it. So in a finished graph every operand of an
-// op that joins types is typed, or all are weak. A literal node means its value converted to the node's dtype.
+// Weak values (literals, and what is made of literals only) are i64 or f64 until they meet a typed operand; there a
+// literal is added anew with the type that the op computes in, any other weak value is cast to it. So in a finished
+// graph every operand of an op that joins types is typed, or all are weak. A literal node means its value converted to
+// the node's dtype.
 //
-// Attributes are normalized: dims count from 0; a ReduceAttr of Row, Column or All becomes Dims (the last, the last but one, all);
-// a -1 of a reshape is inferred. row_index, col_index and batch_index take a ReshapeAttr with the shape that they count in, such as
-// [m, 1], [1, n], [batch, 1, 1]. matmul keeps the accumulator of its MatmulAttr.
+// Attributes are normalized: dims count from 0; a ReduceAttr of Row, Column or All becomes Dims (the last, the last but
+// one, all); a -1 of a reshape is inferred. row_index, col_index and batch_index take a ReshapeAttr with the shape that
+// they count in, such as [m, 1], [1, n], [batch, 1, 1]. matmul keeps the accumulator of its MatmulAttr.
 class GraphBuilder {
  public:
   explicit GraphBuilder(diag::SourceRef source = nullptr);
@@ -108,10 +109,12 @@ class GraphBuilder {
 
   NodeId add_input(std::string name, TensorType type, bool is_scalar = false, diag::Span span = {});
   // Equal nodes (op, operands, attribute) are one node; the first one's span and name stay.
-  Result<NodeId> add(Op op, std::span<const NodeId> operands, Attr attr = {}, diag::Span span = {}, std::string name = {});
+  Result<NodeId> add(Op op, std::span<const NodeId> operands, Attr attr = {}, diag::Span span = {},
+                     std::string name = {});
   NodeId add_literal(LiteralAttr literal, diag::Span span = {});               // weak
   NodeId add_literal(LiteralAttr literal, DType dtype, diag::Span span = {});  // typed
-  // A node with the type as given, unchecked: what the parser and passes that keep types use; verify() the graph afterwards.
+  // A node with the type as given, unchecked: what the parser and passes that keep types use; verify() the graph
+  // afterwards.
   NodeId add_unchecked(Op op, std::span<const NodeId> operands, Attr attr, TensorType type, diag::Span span = {},
                        std::string name = {});
   void add_output(std::string name, NodeId node, DType dtype);
@@ -139,8 +142,8 @@ struct Uses {
 };
 Uses uses(const Graph& graph);
 
-// Checks every invariant of a graph (ops.def arity and rule, operand order, attributes, types). Errors: E09xx with a caret in
-// the printed graph: a graph that fails is our bug unless it was parsed from text.
+// Checks every invariant of a graph (ops.def arity and rule, operand order, attributes, types). Errors: E09xx with a
+// caret in the printed graph: a graph that fails is our bug unless it was parsed from text.
 Result<void> verify(const Graph& graph);
 
 // Text form, one node a line: `%3:f32[m, n] = relu %2`. parse(print(g)) == g.

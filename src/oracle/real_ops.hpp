@@ -41,6 +41,9 @@ template <class T>
 Real<T> add(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   const unsigned flags = a.flags | b.flags;
   T lo = a.lo + b.lo, hi = a.hi + b.hi;
+  const T infinity = std::numeric_limits<T>::infinity();
+  const bool opposite = (a.hi == infinity && b.lo == -infinity) || (a.lo == -infinity && b.hi == infinity);
+  if (opposite && (a.lo != a.hi || b.lo != b.hi)) return Real<T>::anything(flags);  // inf - inf lies inside
   if (std::isfinite(lo) && sum_error(a.lo, b.lo, lo) != 0) lo = downward(lo);
   if (std::isfinite(hi) && sum_error(a.hi, b.hi, hi) != 0) hi = upward(hi);
   return rounded(lo, hi, flags, c);
@@ -68,6 +71,9 @@ Real<T> exact_product(const Real<T>& a, const Real<T>& b) {
     const T lo = low(a.lo, b.lo), hi = high(a.lo, b.lo);
     return {lo, hi, static_cast<uint8_t>(flags | (lo != lo ? may_be_nan : 0))};
   }
+  const auto has_zero = [](const Real<T>& r) { return r.lo <= 0 && r.hi >= 0; };
+  const auto has_infinity = [](const Real<T>& r) { return std::isinf(r.lo) || std::isinf(r.hi); };
+  if ((has_zero(a) && has_infinity(b)) || (has_zero(b) && has_infinity(a))) return Real<T>::anything(flags);
   T lo = std::numeric_limits<T>::infinity(), hi = -lo;
   for (const T x : {a.lo, a.hi}) {
     for (const T y : {b.lo, b.hi}) {
@@ -159,6 +165,8 @@ Real<T> mod(const Real<T>& a, const Real<T>& b, const RealContext& c) {
     if (r != 0 && (r < 0) != (b.lo < 0)) r += b.lo;
     const T other = nearest(a.lo - nearest(q.lo * b.lo, c.dtype), c.dtype);
     r = nearest(r, c.dtype);
+    if (r == 0 && other == 0)
+      return {-T(0), T(0), static_cast<uint8_t>(flags)};  // the sign of a zero remainder is open
     return {std::min(r, other), std::max(r, other), static_cast<uint8_t>(flags)};
   }
   Real<T> r = add(a, negated(mul(q, b, c)), c);

@@ -72,8 +72,8 @@ double vector_clocks(Op op, DType type) {
 
 namespace {
 
-constexpr double issue_clocks = 0.1;         // lost for each load or broadcast beside the multiply-adds, measured
-constexpr double run_bytes = 256;            // a stream in pieces of so many bytes reaches half of its rate, measured
+constexpr double issue_clocks = 0.1;  // lost for each load or broadcast beside the multiply-adds, measured
+constexpr double run_bytes = 256;     // a stream in pieces of so many bytes reaches half of its rate, measured
 constexpr double fma_latency = 4, loads_per_clock = 2;
 constexpr double tile_us = 0.05, launch_us = 0.15, fan_out_us = 3, slice_us = 0.5;
 constexpr double pack_rate = 12, transpose_rate = 5;  // bytes per nanosecond, read and written
@@ -93,7 +93,8 @@ double in_runs(double bytes) { return bytes / (bytes + run_bytes); }
 double step_clocks(const FamilyProblem& p, double r, double v) {
   if (p.set->padded)
     return 16 * ceil_div(r, 16) * v / (p.set->k_unit / p.set->group);  // tile registers: 16 clocks a tile product
-  return std::max({r * v / p.machine.fma_vectors_per_clock, (r + v) / loads_per_clock, fma_latency}) + issue_clocks * (r + v);
+  return std::max({r * v / p.machine.fma_vectors_per_clock, (r + v) / loads_per_clock, fma_latency}) +
+         issue_clocks * (r + v);
 }
 
 struct Model {
@@ -121,9 +122,11 @@ struct Model {
     const double panels = ceil_div(n, c.nr);
     const double blocks = std::floor(m / c.mr), tail = m - blocks * c.mr;
     const auto per_step = [&](double vectors) {
-      return blocks * step_clocks(p, c.mr, vectors) + (tail > 0 ? step_clocks(p, p.set->padded ? c.mr : tail, vectors) : 0);
+      return blocks * step_clocks(p, c.mr, vectors) +
+             (tail > 0 ? step_clocks(p, p.set->padded ? c.mr : tail, vectors) : 0);
     };
-    const double whole = std::floor(n / c.nr), rest = ceil_div(n - whole * c.nr, p.set->lanes);  // the last panel has fewer vectors
+    const double whole = std::floor(n / c.nr),
+                 rest = ceil_div(n - whole * c.nr, p.set->lanes);  // the last panel has fewer vectors
     double clocks = batch * steps_k() * (whole * per_step(v) + (rest > 0 ? per_step(rest) : 0));
     if (p.dots) {  // vectors along k and a horizontal sum for each element
       const double step = std::max(0.5, 5.0 / 8);
@@ -143,11 +146,15 @@ struct Model {
         c.family == CpuFamily::InPlace ? ceil_div(m, c.tile_rows) : ceil_div(m, std::max(c.mc, c.tile_rows));
     const double total = matrix * batch * std::max(1.0, passes);
     double rate = level_rate(p.machine, one_b ? matrix : matrix * batch);
-    if (c.family == CpuFamily::InPlace && !p.dots && matrix > static_cast<double>(p.machine.l2)) rate *= in_runs(bytes_of(p.shape.b, std::min<double>(c.tile_cols, n)));
+    if (c.family == CpuFamily::InPlace && !p.dots && matrix > static_cast<double>(p.machine.l2))
+      rate *= in_runs(bytes_of(p.shape.b, std::min<double>(c.tile_cols, n)));
     note = fmt::format("{} bytes of B, {} times, at {} bytes/ns", static_cast<int64_t>(matrix * batch),
                        static_cast<int64_t>(std::max(1.0, passes)), rate);
     // In place, every further block of rows reads B again, from the nearer caches.
-    const double again = c.family == CpuFamily::InPlace ? matrix * batch * std::max(0.0, ceil_div(std::min<double>(m, c.tile_rows), c.mr) - 1) * passes : 0;
+    const double again =
+        c.family == CpuFamily::InPlace
+            ? matrix * batch * std::max(0.0, ceil_div(std::min<double>(m, c.tile_rows), c.mr) - 1) * passes
+            : 0;
     return total / rate / 1000 + again / p.machine.l2_rate / 1000;
   }
   [[nodiscard]] double pack_b_us(std::string& note) const {
@@ -181,8 +188,10 @@ struct Model {
     double clocks = 0, bytes = 0, all_clocks = 0;
     const double elements = batch * m * root_cols;
     for (const package::Phase& phase : p.epilogue.phases) {
-      const bool spills = bytes_of(p.shape.accumulator, static_cast<double>(c.tile_rows) * c.tile_cols) > 0.6 * static_cast<double>(p.machine.l1);
-      double vector = phase.reads_accumulator ? (spills ? 4.0 : 2.0) * p.epilogue.split.ways : 0;  // accumulators pass through L1, or L2
+      const bool spills = bytes_of(p.shape.accumulator, static_cast<double>(c.tile_rows) * c.tile_cols) >
+                          0.6 * static_cast<double>(p.machine.l1);
+      double vector = phase.reads_accumulator ? (spills ? 4.0 : 2.0) * p.epilogue.split.ways
+                                              : 0;  // accumulators pass through L1, or L2
       for (const package::Inst& inst : phase.insts) {
         if (inst.kind == package::Inst::Kind::Op) vector += vector_clocks(inst.op, inst.type);
         if (inst.kind == package::Inst::Kind::Load)

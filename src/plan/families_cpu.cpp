@@ -197,15 +197,18 @@ int32_t slices(const GemmShape& shape, int64_t tiles, int cores) {
       std::min<int64_t>({cores / std::max<int64_t>(tiles, 1), shape.k / least, package::max_k_split}));
 }
 
-// Tiles of few rows and many columns. In place: long runs of B keep the prefetchers busy, which 64 columns at a stride of a
-// whole row do not, and a short kc lets every run return while it is in L1. Packed: long runs of the epilogue's operands.
+// Tiles of few rows and many columns. In place: long runs of B keep the prefetchers busy, which 64 columns at a stride
+// of a whole row do not, and a short kc lets every run return while it is in L1. Packed: long runs of the epilogue's
+// operands.
 template <class Add>
 void add_wide_tiles(const FamilyProblem& problem, const CpuGemmConfig& config, Add&& add) {
   const GemmShape& shape = problem.shape;
   CpuGemmConfig wide = config;
   if (config.family == CpuFamily::InPlace) {
     const bool widens = shape.m > 1 && types::byte_size(shape.b) < 4;  // the wide rows of converted B leave L1
-    if (problem.dots || widens || shape.m > 48 || shape.n <= 256 || shape.k * shape.n * types::byte_size(shape.b) < problem.machine.l2) return;
+    if (problem.dots || widens || shape.m > 48 || shape.n <= 256 ||
+        shape.k * shape.n * types::byte_size(shape.b) < problem.machine.l2)
+      return;
     const int64_t cols = shape.m == 1 ? 4096 : 1024;
     wide.tile_cols = round_to(std::min<int64_t>(shape.n, cols), config.nr);
     wide.kc = shape.m == 1 ? 8 : 128;
@@ -234,10 +237,13 @@ std::optional<Rejection> refuse(FamilyProblem& problem) {
   if (auto no = refuse_layout(problem)) return no;
   if (auto no = refuse_epilogue(problem)) return no;
   if (problem.family.family == CpuFamily::Fused) {
-    const std::string obstacle = fused_obstacle(problem.epilogue, problem.machine.isa, problem.shape.a, problem.shape.b);
+    const std::string obstacle =
+        fused_obstacle(problem.epilogue, problem.machine.isa, problem.shape.a, problem.shape.b);
     if (!obstacle.empty()) return rejection(problem, diag::Code::fused_form, obstacle);
     if (problem.shape.a_k_stride != 1 && problem.shape.k > 1) {
-      return rejection(problem, diag::Code::family_layout, fmt::format("consecutive k of A are {} elements apart, and the fused form reads rows", problem.shape.a_k_stride));
+      return rejection(problem, diag::Code::family_layout,
+                       fmt::format("consecutive k of A are {} elements apart, and the fused form reads rows",
+                                   problem.shape.a_k_stride));
     }
   }
   return std::nullopt;

@@ -32,9 +32,12 @@ std::optional<FusedBlock> fused_block(CpuIsa isa, DType a, DType b) {
 
 std::string fused_obstacle(const package::EpilogueProgram& program, CpuIsa isa, DType a, DType b) {
   const auto block = fused_block(isa, a, b);
-  if (!block) return fmt::format("no fused micro-kernel multiplies {} by {} on {}", dtype_name(a), dtype_name(b), isa_name(isa));
-  if (program.accumulator != block->accumulator) return fmt::format("the fused form accumulates in {}", dtype_name(block->accumulator));
-  if (program.phases.size() != 1) return fmt::format("the epilogue has {} phases and the fused form runs one", program.phases.size());
+  if (!block)
+    return fmt::format("no fused micro-kernel multiplies {} by {} on {}", dtype_name(a), dtype_name(b), isa_name(isa));
+  if (program.accumulator != block->accumulator)
+    return fmt::format("the fused form accumulates in {}", dtype_name(block->accumulator));
+  if (program.phases.size() != 1)
+    return fmt::format("the epilogue has {} phases and the fused form runs one", program.phases.size());
   if (!program.reductions.empty()) {
     return fmt::format("the epilogue has {} reductions and the fused form has none", program.reductions.size());
   }

@@ -122,7 +122,8 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
     }
     if (at[d].constant != 0) operand.offsets.emplace_back(from_end, Dim::constant(at[d].constant));
   }
-  // Of one row or column, a value still varies with it, as far as the program can tell: its store keeps the index, which is 0.
+  // Of one row or column, a value still varies with it, as far as the program can tell: its store keeps the index,
+  // which is 0.
   const auto& root = graph_.type(matmul_).shape;
   const auto keep = [&](Axis axis, const Dim& extent, bool& there) {
     if (!is_store || shape.empty() || there || extent != Dim::constant(1)) return;

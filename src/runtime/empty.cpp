@@ -47,7 +47,8 @@ std::optional<package::EpilogueProgram> stores_apart(const package::EpilogueProg
     for (const Access kind : kinds) {
       std::vector<Store> moved, kept;
       for (const Store& store : phase.stores) {
-        const bool moves = program.operands[store.operand].access == kind && !phase_of(phase, {store}).reads_accumulator;
+        const bool moves =
+            program.operands[store.operand].access == kind && !phase_of(phase, {store}).reads_accumulator;
         (moves ? moved : kept).push_back(store);
       }
       if (moved.empty()) continue;

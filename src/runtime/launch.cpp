@@ -246,8 +246,10 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   }
   launch.resolve(bindings);
   if (launch.fused_ != nullptr && problem.k > 1 && problem.a_k != 1) {
-    return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", package.buffers[step.a].name))
-        .reason(fmt::format("consecutive k are {} elements apart, and {} reads them side by side", problem.a_k, kernel.name))
+    return diag::error(diag::Code::guard_failed,
+                       fmt::format("{} does not fit the kernel", package.buffers[step.a].name))
+        .reason(fmt::format("consecutive k are {} elements apart, and {} reads them side by side", problem.a_k,
+                            kernel.name))
         .help("find a kernel with this view, or pass rows whose elements lie side by side");
   }
   if (packed != nullptr) {

@@ -27,7 +27,8 @@ class Launch {
   // Errors: E0610 when a bound tensor does not fit its declaration or the product's sizes, or packed weights the
   // kernel.
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step,
-                             const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols, int threads);
+                             const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols,
+                             int threads);
   // Recomputes every address from the bindings' views.
   void resolve(const Bindings& bindings);
   void run(ThreadPool* pool, void* workspace) {

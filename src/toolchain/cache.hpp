@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The disk cache of DESIGN.md section 9: immutable entries, one file each, of two kinds. A damaged entry is a miss that heals
-// itself; an I/O error is a miss; no cache failure fails a compile.
+// The disk cache of DESIGN.md section 9: immutable entries, one file each, of two kinds. A damaged entry is a miss that
+// heals itself; an I/O error is a miss; no cache failure fails a compile.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,8 @@ namespace codetta::toolchain {
 
 enum class EntryKind : uint8_t { Binary = 1, Package = 2, Tuning = 3, Memo = 4 };
 
-// Everything that decides an entry, as text: it is stored in the entry and compared on lookup; its XXH3-128 names the file.
+// Everything that decides an entry, as text: it is stored in the entry and compared on lookup; its XXH3-128 names the
+// file.
 class CacheKey {
  public:
   CacheKey(EntryKind kind, std::string_view what);
@@ -37,7 +38,7 @@ struct CacheEntry {
 };
 
 struct CacheOptions {
-  std::string directory;       // made with mode 0700 if absent; refused if not owned by this user or writable by others
+  std::string directory;  // made with mode 0700 if absent; refused if not owned by this user or writable by others
   bool read_only = false;
   int64_t capacity_bytes = int64_t{1} << 30;
   const base::SystemCalls* calls = nullptr;  // tests: failing system calls
@@ -62,12 +63,13 @@ class Cache {
   void store(const CacheKey& key, const CacheEntry& entry);
   // Removes the entry, if any, and stores this one: for tuning records, the only ones whose content may change.
   void replace(const CacheKey& key, const CacheEntry& entry);
-  // Single flight, in this process and across processes (advisory lock with timeout): lookup, else make and store. `make` runs
-  // at most once at a time per key; its own result is used whatever the publication outcome.
-  Result<CacheEntry> get_or_make(const CacheKey& key, const std::function<Result<CacheEntry>()>& make, bool* was_hit = nullptr);
+  // Single flight, in this process and across processes (advisory lock with timeout): lookup, else make and store.
+  // `make` runs at most once at a time per key; its own result is used whatever the publication outcome.
+  Result<CacheEntry> get_or_make(const CacheKey& key, const std::function<Result<CacheEntry>()>& make,
+                                 bool* was_hit = nullptr);
 
   [[nodiscard]] CacheStatistics statistics();
-  void evict();        // down to the capacity, least recently used first; sweeps orphaned temporaries
+  void evict();  // down to the capacity, least recently used first; sweeps orphaned temporaries
   void clear();
   // Path of an entry's file, for messages.
   [[nodiscard]] std::string path_of(const CacheKey& key) const;

@@ -16,13 +16,14 @@ enum class CompilerKind : uint8_t { Gcc, Clang };
 
 // A found compiler. Immutable; compile() may be called from several threads.
 struct HostCompiler {
-  std::string path;      // absolute
+  std::string path;  // absolute
   CompilerKind kind = CompilerKind::Gcc;
   int major = 0;
   std::string version;   // first line of --version
   std::string identity;  // content digest of the driver and of cc1plus (GCC) or the driver's real binary (Clang)
-  std::string linker;    // absolute; called directly after Clang, whose driver costs 20 ms more when it links; "" = by the driver
-  std::string runtime;   // the compiler's own static library, for that linker; "" = none
+  std::string
+      linker;  // absolute; called directly after Clang, whose driver costs 20 ms more when it links; "" = by the driver
+  std::string runtime;      // the compiler's own static library, for that linker; "" = none
   std::string search_path;  // where the compiler may look for its own tools (absolute folders of FindOptions::path)
 };
 
@@ -46,18 +47,20 @@ struct CompileOutput {
 };
 struct CompileOptions {
   double timeout_seconds = 60;
-  std::string work_dir;   // where temporaries go, in a private folder each; "" = /dev/shm, /tmp or /var/tmp
-  std::string keep_dir;   // where the source of a failed compile is kept; the error names the file
+  std::string work_dir;  // where temporaries go, in a private folder each; "" = /dev/shm, /tmp or /var/tmp
+  std::string keep_dir;  // where the source of a failed compile is kept; the error names the file
 };
-// All arguments of a compile but the input and the output file: the job's flags with those added here. Part of a cache key.
+// All arguments of a compile but the input and the output file: the job's flags with those added here. Part of a cache
+// key.
 std::vector<std::string> compile_arguments(const HostCompiler& compiler, const std::vector<std::string>& flags);
-// Compiles one source. Errors: E0504 the compiler rejected it (its message parsed, mapped, with the path of the kept source),
-// E0505 timeout, E0506 it crashed or could not be started, E0507 no room or no permission for temporaries.
+// Compiles one source. Errors: E0504 the compiler rejected it (its message parsed, mapped, with the path of the kept
+// source), E0505 timeout, E0506 it crashed or could not be started, E0507 no room or no permission for temporaries.
 Result<CompileOutput> compile(const HostCompiler& compiler, const CompileJob& job, const CompileOptions& options);
 // Several sources in up to `parallel` processes; results in job order. `cancelled` is polled every
 // 10 ms by the calling thread only; jobs that were running or waiting then end with E0510.
-std::vector<Result<CompileOutput>> compile_all(const HostCompiler& compiler, const std::vector<CompileJob>& jobs, const CompileOptions& options,
-                                               int parallel, bool (*cancelled)(void*) = nullptr, void* context = nullptr);
+std::vector<Result<CompileOutput>> compile_all(const HostCompiler& compiler, const std::vector<CompileJob>& jobs,
+                                               const CompileOptions& options, int parallel,
+                                               bool (*cancelled)(void*) = nullptr, void* context = nullptr);
 // Assembly text of a source (for emit --what=asm).
 Result<std::string> assembly(const HostCompiler& compiler, const CompileJob& job, const CompileOptions& options);
 

@@ -164,8 +164,8 @@ int64_t cache_from_sys(int level) {
   return 0;
 }
 
-// Virtual machines report 0 and, at times, nonsense: what lies outside of [low, high] is not believed. Where two sources
-// disagree the smaller counts: sysconf() adds up the last-level caches of all core complexes.
+// Virtual machines report 0 and, at times, nonsense: what lies outside of [low, high] is not believed. Where two
+// sources disagree the smaller counts: sysconf() adds up the last-level caches of all core complexes.
 int64_t cache_size(int level, int name, int64_t low, int64_t high, int64_t otherwise) {
   int64_t least = 0;
   for (const int64_t size : {name >= 0 ? static_cast<int64_t>(sysconf(name)) : 0, cache_from_sys(level)}) {

@@ -57,7 +57,8 @@ using traits::discontinuous;
 using traits::elementwise;
 using traits::none;
 inline constexpr OpInfo op_table[] = {
-#define CODETTA_OP(name, spelling, arity, rule, traits, doc) {Op::name, #name, spelling, arity, OpRule::rule, traits, doc},
+#define CODETTA_OP(name, spelling, arity, rule, traits, doc) \
+  {Op::name, #name, spelling, arity, OpRule::rule, traits, doc},
 #include "types/ops.def"
 #undef CODETTA_OP
 };

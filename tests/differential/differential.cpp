@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The differential runner:
 //   differential --count N [--seed S] [--first I] [--problems P] [--seconds T] [--slice COMMIT]
-// Cases are (seed, index); a failure prints the line that runs it alone. A slice is the part of the space that a commit's hash picks.
+// Cases are (seed, index); a failure prints the line that runs it alone. A slice is the part of the space that a
+// commit's hash picks.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -64,8 +65,11 @@ bool parse(int argc, char** argv, Options& options) {
 }
 
 void print(const CaseCounts& counts, double seconds) {
-  fmt::print("{} epilogues, {} runs ({} interpreted): {} passed, {} mistrusted, {} failed; {} refused, {} without a kernel; {:.0f} s\n", counts.epilogues,
-             counts.runs, counts.interpreted, counts.passed, counts.mistrusted, counts.failed, counts.refused, counts.unplanned, seconds);
+  fmt::print(
+      "{} epilogues, {} runs ({} interpreted): {} passed, {} mistrusted, {} failed; {} refused, {} without a kernel; "
+      "{:.0f} s\n",
+      counts.epilogues, counts.runs, counts.interpreted, counts.passed, counts.mistrusted, counts.failed,
+      counts.refused, counts.unplanned, seconds);
   std::fflush(stdout);
 }
 
@@ -74,10 +78,12 @@ void print(const CaseCounts& counts, double seconds) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fputs("usage: differential [--count N] [--seed S] [--first I] [--problems P] [--seconds T] [--slice COMMIT]\n", stderr);
+    std::fputs("usage: differential [--count N] [--seed S] [--first I] [--problems P] [--seconds T] [--slice COMMIT]\n",
+               stderr);
     return 2;
   }
-  fmt::print("seed {}, epilogues {} to {}, {} problems each\n", options.seed, options.first, options.first + options.count - 1, options.problems);
+  fmt::print("seed {}, epilogues {} to {}, {} problems each\n", options.seed, options.first,
+             options.first + options.count - 1, options.problems);
   std::fflush(stdout);
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
@@ -94,8 +100,10 @@ int main(int argc, char** argv) {
       }
       contexts = *std::move(made);
     }
-    for (const std::string& failure : run_case(mixed(options.seed, static_cast<uint64_t>(options.first + i)), options.problems, *contexts, counts)) {
-      fmt::print("MISMATCH differential --seed {} --first {} --count 1 --problems {}\n{}\n", options.seed, options.first + i, options.problems, failure);
+    for (const std::string& failure :
+         run_case(mixed(options.seed, static_cast<uint64_t>(options.first + i)), options.problems, *contexts, counts)) {
+      fmt::print("MISMATCH differential --seed {} --first {} --count 1 --problems {}\n{}\n", options.seed,
+                 options.first + i, options.problems, failure);
       std::fflush(stdout);
     }
     if (elapsed() > next_report) {
@@ -106,7 +114,8 @@ int main(int argc, char** argv) {
   for (const auto& [reason, count] : counts.reasons) fmt::print("  refused {}: {}\n", count, reason);
   print(counts, elapsed());
   // A runner that checks little must not look fine.
-  const bool enough = counts.passed * 2 > counts.runs && counts.runs > 0 && counts.refused * 4 < counts.runs + counts.refused;
+  const bool enough =
+      counts.passed * 2 > counts.runs && counts.runs > 0 && counts.refused * 4 < counts.runs + counts.refused;
   if (!enough) std::puts("too few cases were checked: the generator or the oracle has become too strict");
   return counts.failed == 0 && (enough || options.count < 20) ? 0 : 1;
 }

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "codetta/fill.hpp"
 #include "base/result.hpp"
+#include "codetta/fill.hpp"
 #include "differential/random_epilogue_text.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
@@ -61,8 +61,10 @@ class Case {
     const Target target = random_target();
     const bool threaded = one_in(3);
     Context& context = contexts.pick(interpreted, threaded);
-    where_ = fmt::format("M={} N={} K={} batch={} {}{}{}{}{}", m_, n_, k_, batch_, target.to_string(), threaded ? " threads" : "", interpreted ? " interpreted" : "",
-                         arguments_.strict ? " strict" : "", arguments_.rounding == Rounding::AsUnfused ? " as_unfused" : "");
+    where_ =
+        fmt::format("M={} N={} K={} batch={} {}{}{}{}{}", m_, n_, k_, batch_, target.to_string(),
+                    threaded ? " threads" : "", interpreted ? " interpreted" : "", arguments_.strict ? " strict" : "",
+                    arguments_.rounding == Rounding::AsUnfused ? " as_unfused" : "");
     auto kernels = find_kernels(arguments_, target, {}, context);
     if (!kernels) return refused(kernels.error(), counts);
     if (kernels->empty()) {
@@ -124,11 +126,13 @@ class Case {
 
   [[nodiscard]] Dims concrete(const std::vector<int64_t>& shape) const {
     Dims result;
-    for (const int64_t dim : shape) result.push_back(dim == dim_m ? m_ : dim == dim_n ? n_ : dim == dim_batch ? batch_ : dim);
+    for (const int64_t dim : shape)
+      result.push_back(dim == dim_m ? m_ : dim == dim_n ? n_ : dim == dim_batch ? batch_ : dim);
     return result;
   }
 
-  // Row-major, another order of the dims, padded, with gaps between elements, reversed; operands may also repeat memory.
+  // Row-major, another order of the dims, padded, with gaps between elements, reversed; operands may also repeat
+  // memory.
   Result<std::unique_ptr<Buffer>> buffer(DType dtype, const Dims& shape, bool is_input) {
     auto result = std::make_unique<Buffer>();
     const int rank = shape.rank();
@@ -170,8 +174,10 @@ class Case {
   void special(const TensorView& view) {
     for (int i = 0; i < 3; ++i) {
       int64_t offset = 0;
-      for (int d = 0; d < view.rank(); ++d) offset += static_cast<int64_t>(pick(static_cast<size_t>(view.size(d)))) * view.stride(d);
-      const double values[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -0.0, 1e-40, -1e4};
+      for (int d = 0; d < view.rank(); ++d)
+        offset += static_cast<int64_t>(pick(static_cast<size_t>(view.size(d)))) * view.stride(d);
+      const double values[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -0.0,
+                               1e-40, -1e4};
       const double value = values[pick(5)];
       types::Scalar::from_f64(value, view.dtype()).store(view.as<unsigned char>() + offset * dtype_size(view.dtype()));
     }
@@ -190,10 +196,12 @@ class Case {
     std::map<std::string, TensorView> operands;
     for (const ParameterSpec& parameter : spec_.parameters) {
       if (parameter.is_number) {
-        named.push_back({parameter.name, parameter.integral ? ArgumentValue(static_cast<int64_t>(parameter.number)) : ArgumentValue(parameter.number)});
+        named.push_back({parameter.name, parameter.integral ? ArgumentValue(static_cast<int64_t>(parameter.number))
+                                                            : ArgumentValue(parameter.number)});
         continue;
       }
-      const bool overwritten = std::any_of(spec_.outputs.begin(), spec_.outputs.end(), [&](const OutputSpec& o) { return o.same_as == parameter.name; });
+      const bool overwritten = std::any_of(spec_.outputs.begin(), spec_.outputs.end(),
+                                           [&](const OutputSpec& o) { return o.same_as == parameter.name; });
       TensorView view;
       if (overwritten) {
         CODETTA_TRY(auto made, buffer(parameter.dtype, concrete(parameter.shape), false));
@@ -204,7 +212,8 @@ class Case {
         const auto moved = copy->bytes.data() + (8 - reinterpret_cast<uintptr_t>(copy->bytes.data()) % 8) % 8;
         const auto base = made->bytes.data() + (8 - reinterpret_cast<uintptr_t>(made->bytes.data()) % 8) % 8;
         std::memcpy(moved, base, made->bytes.size() - 8);
-        CODETTA_TRY(copy->view, TensorView::make(static_cast<void*>(moved + (view.as<unsigned char>() - base)), view.dtype(), view.shape(), view.strides()));
+        CODETTA_TRY(copy->view, TensorView::make(static_cast<void*>(moved + (view.as<unsigned char>() - base)),
+                                                 view.dtype(), view.shape(), view.strides()));
         before_.emplace_back(parameter.name, copy->view);
         inputs_.push_back(std::move(copy));
         inputs_.push_back(std::move(made));
@@ -234,7 +243,8 @@ class Case {
 
   Target random_target() {
     Target target = Target::host();
-    const std::array<CpuIsa, 6> levels = {CpuIsa::generic, CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512_vnni, CpuIsa::avx512_bf16, CpuIsa::neon};
+    const std::array<CpuIsa, 6> levels = {CpuIsa::generic,     CpuIsa::avx2,        CpuIsa::avx512,
+                                          CpuIsa::avx512_vnni, CpuIsa::avx512_bf16, CpuIsa::neon};
     const CpuIsa wanted = levels[pick(levels.size())];
     if (!one_in(4) && cpu_supports(wanted)) target.isa = wanted;
     return target;

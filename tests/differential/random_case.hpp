@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One differential case: a random epilogue on random problems (sizes, strides, ISA levels, threads, kernels), run through the public
-// interface and checked against the oracle.
+// One differential case: a random epilogue on random problems (sizes, strides, ISA levels, threads, kernels), run
+// through the public interface and checked against the oracle.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace codetta::test {
 
-// The contexts that cases run in: with and without a compiler, on one thread and on three. Made new now and then, since a context keeps
-// what it has loaded.
+// The contexts that cases run in: with and without a compiler, on one thread and on three. Made new now and then, since
+// a context keeps what it has loaded.
 class CaseContexts {
  public:
   static Result<CaseContexts> make();

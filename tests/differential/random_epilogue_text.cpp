@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A random walk over the language: each step makes a value of earlier ones; what no output needs is left out of the text.
+// A random walk over the language: each step makes a value of earlier ones; what no output needs is left out of the
+// text.
 #include "differential/random_epilogue_text.hpp"
 
 #include <algorithm>
@@ -126,12 +127,15 @@ class Walk {
     if (one_in(5)) {
       parameter.is_number = true;
       parameter.integral = one_in(3);
-      parameter.number = parameter.integral ? static_cast<double>(pick(9)) - 3 : static_cast<double>(pick(40)) / 16 - 1.0;
+      parameter.number =
+          parameter.integral ? static_cast<double>(pick(9)) - 3 : static_cast<double>(pick(40)) / 16 - 1.0;
       value.kind = parameter.integral ? Kind::Int : Kind::Float;
     } else {
       parameter.dtype = static_cast<DType>(pick(dtype_count));
       if (one_in(2)) parameter.dtype = std::array<DType, 4>{DType::f32, DType::bf16, DType::f16, DType::f32}[pick(4)];
-      value.kind = parameter.dtype == DType::boolean ? Kind::Bool : parameter.dtype <= DType::u64 ? Kind::Int : Kind::Float;
+      value.kind = parameter.dtype == DType::boolean ? Kind::Bool
+                   : parameter.dtype <= DType::u64   ? Kind::Int
+                                                     : Kind::Float;
       Shape shape = values_[like].shape;
       if (!one_in(3)) {
         for (int64_t& dim : shape) {
@@ -174,22 +178,26 @@ class Walk {
       case 3: {
         const size_t x = number();
         const std::string scale = one_in(2) ? " * 0.125" : "";
-        add(word<29>({"exp",     "exp2",  "expm1",     "tanh",        "erf",  "sigmoid", "silu",  "gelu",  "mish",   "hardswish",
-                      "hardsigmoid", "dsigmoid", "dtanh", "dsilu", "dgelu", "sin",  "cos",     "softplus", "elu", "leaky_relu", "reciprocal",
-                      "sqrt",    "log",   "log1p",     "log2",        "rsqrt", "relu6",  "hardtanh", "gelu"}) +
+        add(word<29>({"exp",  "exp2",      "expm1",       "tanh",       "erf",        "sigmoid", "silu",  "gelu",
+                      "mish", "hardswish", "hardsigmoid", "dsigmoid",   "dtanh",      "dsilu",   "dgelu", "sin",
+                      "cos",  "softplus",  "elu",         "leaky_relu", "reciprocal", "sqrt",    "log",   "log1p",
+                      "log2", "rsqrt",     "relu6",       "hardtanh",   "gelu"}) +
                 "(" + ref(x) + scale + ")",
             {x}, Kind::Float);
         return;
       }
       case 4: {
         const size_t x = number();
-        add(word<10>({"relu", "abs", "sign", "floor", "ceil", "round", "trunc", "drelu", "identity", "-"}) + "(" + ref(x) + ")", {x}, values_[x].kind);
+        add(word<10>({"relu", "abs", "sign", "floor", "ceil", "round", "trunc", "drelu", "identity", "-"}) + "(" +
+                ref(x) + ")",
+            {x}, values_[x].kind);
         return;
       }
       case 5: {
         const size_t x = number(), y = other(x);
         const std::string op = word<7>({" < ", " <= ", " > ", " >= ", " == ", " != ", " > "});
-        const size_t test = one_in(2) ? add(ref(x) + op + ref(y), {x, y}, Kind::Bool) : add(ref(x) + op + literal(true), {x}, Kind::Bool);
+        const size_t test = one_in(2) ? add(ref(x) + op + ref(y), {x, y}, Kind::Bool)
+                                      : add(ref(x) + op + literal(true), {x}, Kind::Bool);
         if (one_in(2)) choose(test);
         return;
       }
@@ -207,11 +215,13 @@ class Walk {
       case 7: {
         const size_t x = number(), y = other(x);
         if (one_in(2)) {
-          add(word<2>({"minimum(", "maximum("}) + ref(x) + ", " + ref(y) + ")", {x, y}, joined(values_[x].kind, values_[y].kind));
+          add(word<2>({"minimum(", "maximum("}) + ref(x) + ", " + ref(y) + ")", {x, y},
+              joined(values_[x].kind, values_[y].kind));
         } else {
           const bool real = one_in(2);
           const std::string low = real ? "-1.5" : "-100", high = real ? "2.5" : "100";
-          const std::string bounds = std::array<std::string, 3>{"min=" + low, "max=" + high, "min=" + low + ", max=" + high}[pick(3)];
+          const std::string bounds =
+              std::array<std::string, 3>{"min=" + low, "max=" + high, "min=" + low + ", max=" + high}[pick(3)];
           add("clamp(" + ref(x) + ", " + bounds + ")", {x}, real ? Kind::Float : values_[x].kind);
         }
         return;
@@ -220,7 +230,9 @@ class Walk {
         const size_t x = some();
         const DType to = static_cast<DType>(pick(dtype_count));
         add("cast(" + ref(x) + ", " + std::string(dtype_name(to)) + ")", {x},
-            to == DType::boolean ? Kind::Bool : to <= DType::u64 ? Kind::Int : Kind::Float);
+            to == DType::boolean ? Kind::Bool
+            : to <= DType::u64   ? Kind::Int
+                                 : Kind::Float);
         return;
       }
       case 9:
@@ -301,11 +313,15 @@ class Walk {
         return;
       case 2: {
         if (values_[x].shape != values_[0].shape) return;
-        add("where(col_index() <= row_index(), " + ref(x) + ", " + (values_[x].kind == Kind::Float ? "-4.0" : "-4") + ")", {x}, values_[x].kind);
+        add("where(col_index() <= row_index(), " + ref(x) + ", " + (values_[x].kind == Kind::Float ? "-4.0" : "-4") +
+                ")",
+            {x}, values_[x].kind);
         return;
       }
       default:
-        add(values_[x].kind == Kind::Float && one_in(2) ? "abs(" + ref(x) + ") ** 0.5" : ref(x) + (one_in(2) ? " ** 2" : " ** 3"), {x}, values_[x].kind);
+        add(values_[x].kind == Kind::Float && one_in(2) ? "abs(" + ref(x) + ") ** 0.5"
+                                                        : ref(x) + (one_in(2) ? " ** 2" : " ** 3"),
+            {x}, values_[x].kind);
     }
   }
 
@@ -331,7 +347,8 @@ class Walk {
         }
         values_[first].parts_of = first;
         if (one_in(2)) {
-          add((one_in(2) ? "silu(" + ref(first) + ")" : ref(first)) + " * " + ref(first + 1), {first, first + 1}, Kind::Float);
+          add((one_in(2) ? "silu(" + ref(first) + ")" : ref(first)) + " * " + ref(first + 1), {first, first + 1},
+              Kind::Float);
         } else {
           std::string parts = "tanh(" + ref(first) + ")";
           std::vector<size_t> uses{first};
@@ -339,7 +356,8 @@ class Walk {
             parts += ", " + ref(first + i);
             uses.push_back(first + i);
           }
-          const size_t whole = add("join(" + parts + ", dim=-1" + (one_in(2) ? ", interleave=True)" : ")"), uses, Kind::Float);
+          const size_t whole =
+              add("join(" + parts + ", dim=-1" + (one_in(2) ? ", interleave=True)" : ")"), uses, Kind::Float);
           values_[whole].shape = shape;
         }
         return;
@@ -349,13 +367,15 @@ class Walk {
         const int64_t inner = one_in(2) ? 4 : 2;
         if (last % inner != 0) return step();
         Shape heads{shape[0], last / inner, inner};
-        add_shaped("reshape(" + ref(x) + ", (-1, " + std::to_string(last / inner) + ", " + std::to_string(inner) + "))", x, kind, heads);
+        add_shaped("reshape(" + ref(x) + ", (-1, " + std::to_string(last / inner) + ", " + std::to_string(inner) + "))",
+                   x, kind, heads);
         if (shape[0] != dim_m) values_.back().shape[0] = shape[0];
         return;
       }
       case 2: {
         if (shape.size() != 3 || shape[1] < 1 || last < 1) return step();
-        add_shaped("reshape(" + ref(x) + ", (-1, " + std::to_string(shape[1] * last) + "))", x, kind, {shape[0], shape[1] * last});
+        add_shaped("reshape(" + ref(x) + ", (-1, " + std::to_string(shape[1] * last) + "))", x, kind,
+                   {shape[0], shape[1] * last});
         return;
       }
       default: {
@@ -417,7 +437,8 @@ class Walk {
       if (!live.insert(id).second) continue;
       for (const size_t use : values_[id].uses) work.push_back(use);
       if (values_[id].parts_of == id && id != 0) {
-        for (size_t other_id = id + 1; other_id < values_.size() && values_[other_id].parts_of == id; ++other_id) work.push_back(other_id);
+        for (size_t other_id = id + 1; other_id < values_.size() && values_[other_id].parts_of == id; ++other_id)
+          work.push_back(other_id);
       }
     }
     names_.resize(values_.size());
@@ -438,7 +459,9 @@ class Walk {
       const Value& value = values_[id];
       if (value.expression.empty()) continue;
       std::string left = names_[id];
-      for (size_t other_id = id + 1; other_id < values_.size() && value.parts_of == id && values_[other_id].parts_of == id; ++other_id) left += ", " + names_[other_id];
+      for (size_t other_id = id + 1;
+           other_id < values_.size() && value.parts_of == id && values_[other_id].parts_of == id; ++other_id)
+        left += ", " + names_[other_id];
       body += "    " + left + " = ";
       for (size_t at = 0; at < value.expression.size(); ++at) {
         if (value.expression[at] != '\x01') {
@@ -455,7 +478,8 @@ class Walk {
     for (const OutputSpec& output : spec_.outputs) results += (results.empty() ? "" : ", ") + output.name;
     spec_.text = head + "):\n" + body + "    return " + results + "\n";
     for (OutputSpec& output : spec_.outputs) {
-      const bool kept = std::any_of(used.begin(), used.end(), [&](const ParameterSpec& p) { return p.name == output.same_as; });
+      const bool kept =
+          std::any_of(used.begin(), used.end(), [&](const ParameterSpec& p) { return p.name == output.same_as; });
       if (!kept) output.same_as.clear();
     }
     spec_.parameters = std::move(used);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random epilogues as text, with what their parameters and outputs are bound to. The same seed gives the same epilogue everywhere.
+// Random epilogues as text, with what their parameters and outputs are bound to. The same seed gives the same epilogue
+// everywhere.
 #pragma once
 
 #include <cstdint>

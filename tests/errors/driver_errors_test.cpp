@@ -14,7 +14,9 @@ namespace {
 
 class DriverErrors : public ::testing::Test {
  protected:
-  Context context(ContextOptions options = {.cache_enabled = false, .threads = 1}) { return Context::make(options).value(); }
+  Context context(ContextOptions options = {.cache_enabled = false, .threads = 1}) {
+    return Context::make(options).value();
+  }
 
   // D = tanh(A @ B) of the given dtype.
   GemmArguments arguments(DType dtype, const char* text = "def f(accum):\n    D = tanh(accum)\n    return D\n") {
@@ -74,13 +76,16 @@ TEST_F(DriverErrors, E0417AndE0418AreRejections) {
   const GemmArguments call = arguments(DType::f32);
   const auto all = find_kernels(call, Target::host(), {}, plain).value();
   ASSERT_GT(all.size(), 1U);
-  const auto none = find_kernels(call, Target::host(), {.filter = [](const KernelMetadata&) { return false; }}, plain).value();
+  const auto none =
+      find_kernels(call, Target::host(), {.filter = [](const KernelMetadata&) { return false; }}, plain).value();
   EXPECT_TRUE(none.empty());
-  const auto refused = std::count_if(none.rejections().begin(), none.rejections().end(), [](const Rejection& r) { return r.code == 417; });
+  const auto refused = std::count_if(none.rejections().begin(), none.rejections().end(),
+                                     [](const Rejection& r) { return r.code == 417; });
   EXPECT_EQ(static_cast<size_t>(refused), all.size());
   const auto one = find_kernels(call, Target::host(), {.max_candidates = 1}, plain).value();
   ASSERT_EQ(one.size(), 1U);
-  const auto ranked = std::find_if(one.rejections().begin(), one.rejections().end(), [](const Rejection& r) { return r.code == 418; });
+  const auto ranked =
+      std::find_if(one.rejections().begin(), one.rejections().end(), [](const Rejection& r) { return r.code == 418; });
   ASSERT_NE(ranked, one.rejections().end());
   EXPECT_EQ(ranked->text, std::to_string(all.size() - 1) + " more candidates rank behind the 1 that were asked for");
 }

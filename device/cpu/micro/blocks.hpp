@@ -48,8 +48,8 @@ constexpr Product product_for(CpuIsa isa, DType a, DType b, DType accumulator, b
   return narrow(a) && narrow(b) ? Product::int16 : Product::int32;
 }
 
-// Whether InPlace can read B of this dtype where it lies (contiguous along columns or along k; A of any dtype and strides is
-// converted and copied row by row unless it is of the accumulator dtype with contiguous k). Fills `source`.
+// Whether InPlace can read B of this dtype where it lies (contiguous along columns or along k; A of any dtype and
+// strides is converted and copied row by row unless it is of the accumulator dtype with contiguous k). Fills `source`.
 constexpr bool in_place_source(DType b, DType accumulator, Source& source) {
   switch (accumulator) {
     case DType::f64:
@@ -109,8 +109,8 @@ constexpr std::span<const RegisterBlock> packed_blocks(CpuIsa isa, Product p) {
   }
 }
 
-// Register blocks of InPlace when the columns of B are contiguous. Along k, dot-product blocks are chosen by the engine and
-// mr, nr are ignored.
+// Register blocks of InPlace when the columns of B are contiguous. Along k, dot-product blocks are chosen by the engine
+// and mr, nr are ignored.
 constexpr std::span<const RegisterBlock> in_place_blocks(CpuIsa isa, Source s) {
   if (s == Source::f32) return packed_blocks(isa, Product::f32);
   if (s == Source::f64) return packed_blocks(isa, Product::f64);
@@ -122,8 +122,8 @@ constexpr std::span<const RegisterBlock> in_place_blocks(CpuIsa isa, Source s) {
   return packed_blocks(isa, Product::int32);
 }
 
-// Elements of k that one cache block holds so that a panel of it stays in the second-level cache (measured on Zen 4 and 5:
-// 128 KiB).
+// Elements of k that one cache block holds so that a panel of it stays in the second-level cache (measured on Zen 4 and
+// 5: 128 KiB).
 constexpr int recommended_kc(Product p) {
   switch (p) {
     case Product::f64:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the prebuilt CPU micro-kernels look like to the engine: per instruction set a table of register-block kernels and
-// packers. No standard headers: the instruction-set files must not instantiate anything that another file may share.
+// What the prebuilt CPU micro-kernels look like to the engine: per instruction set a table of register-block kernels
+// and packers. No standard headers: the instruction-set files must not instantiate anything that another file may
+// share.
 #pragma once
 
 #include "device/cpu/abi.h"
@@ -28,17 +29,18 @@ using Kernel = void (*)(const void* a, i64 lda, const void* b, i64 ldb, void* c,
 inline constexpr int max_vectors = 4;
 // The register blocks of one product: kernel for v vectors and r rows is full[v - 1][r - 1], r <= max_rows[v - 1].
 struct KernelSet {
-  int lanes = 0;              // accumulators in a vector; 0: the instruction set lacks this product
-  int group = 1;              // k elements that one step consumes
-  int k_unit = 0;             // k is padded to multiples of this in packed operands; 0: to the group
-  bool padded = false;        // tile registers: A is packed, its rows padded to max_rows; kernels run all of them
+  int lanes = 0;        // accumulators in a vector; 0: the instruction set lacks this product
+  int group = 1;        // k elements that one step consumes
+  int k_unit = 0;       // k is padded to multiples of this in packed operands; 0: to the group
+  bool padded = false;  // tile registers: A is packed, its rows padded to max_rows; kernels run all of them
   int max_rows[max_vectors] = {};
   const Kernel* full[max_vectors] = {};
   const Kernel* partial[max_vectors] = {};  // null where only packed panels are read
 };
 
-// C[rows][cols] = init + dot products of rows of A and columns of B, both contiguous along k. Column c of B at b + c * ldb.
-// A in the accumulator type. Kernel for r rows and c columns: table[(r - 1) * max_cols + c - 1]; `lanes` is ignored.
+// C[rows][cols] = init + dot products of rows of A and columns of B, both contiguous along k. Column c of B at b + c *
+// ldb. A in the accumulator type. Kernel for r rows and c columns: table[(r - 1) * max_cols + c - 1]; `lanes` is
+// ignored.
 struct DotSet {
   int max_rows = 0, max_cols = 0;
   const Kernel* table = nullptr;

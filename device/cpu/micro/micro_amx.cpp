@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMX: 2 x 2 accumulator tiles of 16 x 16, panels of 32 columns in the same pair and quad layouts as the AVX-512 kernels.
-// A is packed with rows padded to 32 (16 are run where no more are left) and k padded to one tile row of 64 bytes.
+// AMX: 2 x 2 accumulator tiles of 16 x 16, panels of 32 columns in the same pair and quad layouts as the AVX-512
+// kernels. A is packed with rows padded to 32 (16 are run where no more are left) and k padded to one tile row of 64
+// bytes.
 #include <immintrin.h>
 
 #include "device/cpu/micro/micro.hpp"
@@ -23,19 +24,19 @@ void enter() { _tile_loadconfig(&tile_config); }
 void leave() { _tile_release(); }
 
 // Tiles 0..3: accumulators, 4 and 5: A, 6 and 7: B.
-#define CODETTA_TILE_OP(c, a, b)             \
-  do {                                       \
-    if constexpr (op == Op::bf16) {          \
-      _tile_dpbf16ps(c, a, b);               \
-    } else if constexpr (op == Op::u8s8) {   \
-      _tile_dpbusd(c, a, b);                 \
-    } else if constexpr (op == Op::s8s8) {   \
-      _tile_dpbssd(c, a, b);                 \
-    } else if constexpr (op == Op::u8u8) {   \
-      _tile_dpbuud(c, a, b);                 \
-    } else {                                 \
-      _tile_dpbsud(c, a, b);                 \
-    }                                        \
+#define CODETTA_TILE_OP(c, a, b)           \
+  do {                                     \
+    if constexpr (op == Op::bf16) {        \
+      _tile_dpbf16ps(c, a, b);             \
+    } else if constexpr (op == Op::u8s8) { \
+      _tile_dpbusd(c, a, b);               \
+    } else if constexpr (op == Op::s8s8) { \
+      _tile_dpbssd(c, a, b);               \
+    } else if constexpr (op == Op::u8u8) { \
+      _tile_dpbuud(c, a, b);               \
+    } else {                               \
+      _tile_dpbsud(c, a, b);               \
+    }                                      \
   } while (false)
 
 template <Op op, bool Tall>

@@ -100,12 +100,16 @@ struct I32 {
   CODETTA_INLINE static BVec load_b_partial(const void* p, i64 n) { return load_c_partial(p, n); }
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) { return pin(_mm256_add_epi32(c, _mm256_mullo_epi32(a, b))); }
   CODETTA_INLINE static Vec add(Vec a, Vec b) { return _mm256_add_epi32(a, b); }
-  CODETTA_INLINE static i32 add_scalar(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) + static_cast<u32>(b)); }
+  CODETTA_INLINE static i32 add_scalar(i32 a, i32 b) {
+    return static_cast<i32>(static_cast<u32>(a) + static_cast<u32>(b));
+  }
 };
 struct I16 : I32 {
   using A = i16;
   static constexpr int group = 2;
-  CODETTA_INLINE static AVec broadcast_tail(const void* p, i64) { return _mm256_set1_epi32(*static_cast<const u16*>(p)); }
+  CODETTA_INLINE static AVec broadcast_tail(const void* p, i64) {
+    return _mm256_set1_epi32(*static_cast<const u16*>(p));
+  }
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) { return pin(_mm256_add_epi32(c, _mm256_madd_epi16(a, b))); }
 };
 struct Bf16Source : F32 {

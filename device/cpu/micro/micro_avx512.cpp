@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // AVX-512 kernels: f32, f64, i32, i16 pairs, and B widened in place from bf16, f16, i8, u8.
 #define CODETTA_MICRO_ISA avx512
-#include "device/cpu/micro/policies_avx512.inl"
 #include "device/cpu/micro/packers.inl"
+#include "device/cpu/micro/policies_avx512.inl"
 
 namespace codetta::cpu {
 namespace avx512 {
@@ -44,7 +44,9 @@ struct I16 : AccI32 {
   using A = i16;
   using BVec = Vec;
   static constexpr int group = 2, b_step = 64;
-  CODETTA_INLINE static AVec broadcast_tail(const void* p, i64) { return _mm512_set1_epi32(*static_cast<const u16*>(p)); }
+  CODETTA_INLINE static AVec broadcast_tail(const void* p, i64) {
+    return _mm512_set1_epi32(*static_cast<const u16*>(p));
+  }
   CODETTA_INLINE static BVec load_b(const void* p) { return load_c(p); }
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) { return pin(_mm512_add_epi32(c, _mm512_madd_epi16(a, b))); }
 };
@@ -54,7 +56,9 @@ struct Bf16Source : F32 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
   }
   CODETTA_INLINE static BVec load_b(const void* p) { return widen(_mm256_loadu_si256(static_cast<const __m256i*>(p))); }
-  CODETTA_INLINE static BVec load_b_partial(const void* p, i64 n) { return widen(_mm256_maskz_loadu_epi16(mask16(n), p)); }
+  CODETTA_INLINE static BVec load_b_partial(const void* p, i64 n) {
+    return widen(_mm256_maskz_loadu_epi16(mask16(n), p));
+  }
 };
 struct F16Source : F32 {
   static constexpr int b_step = 32;

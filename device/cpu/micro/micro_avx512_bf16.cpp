@@ -12,7 +12,9 @@ struct Bf16 : AccF32 {
   using BVec = __m512i;
   static constexpr int group = 2, b_step = 64;
   CODETTA_INLINE static AVec broadcast(const void* p) { return AccI32::broadcast(p); }
-  CODETTA_INLINE static AVec broadcast_tail(const void* p, i64) { return _mm512_set1_epi32(*static_cast<const u16*>(p)); }
+  CODETTA_INLINE static AVec broadcast_tail(const void* p, i64) {
+    return _mm512_set1_epi32(*static_cast<const u16*>(p));
+  }
   CODETTA_INLINE static BVec load_b(const void* p) { return _mm512_loadu_si512(p); }
   // Spelled in assembly because the compilers disagree on the types of the builtin.
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) {

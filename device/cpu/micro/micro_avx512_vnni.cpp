@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8-bit products with VPDPBUSD, which multiplies unsigned by signed bytes. Where both operands have the same signedness the
-// bytes of A flip their top bit (+-128) as they are broadcast; the engine starts the accumulators at the compensation
+// 8-bit products with VPDPBUSD, which multiplies unsigned by signed bytes. Where both operands have the same signedness
+// the bytes of A flip their top bit (+-128) as they are broadcast; the engine starts the accumulators at the
+// compensation
 // (-128 resp. +128 times the column sums of B).
 #define CODETTA_MICRO_ISA avx512_vnni
 #include "device/cpu/micro/policies_avx512.inl"

@@ -8,8 +8,8 @@
 
 namespace codetta::cpu {
 
-// The kernels of a level, null where this library was built for another architecture. Says nothing about the machine: ask
-// cpu_supports() before calling any of them.
+// The kernels of a level, null where this library was built for another architecture. Says nothing about the machine:
+// ask cpu_supports() before calling any of them.
 const MicroTable* micro_table(CpuIsa isa);
 
 }  // namespace codetta::cpu

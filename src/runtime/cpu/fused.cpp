@@ -35,7 +35,8 @@ struct Job {
 
   void run_task(int64_t task) const {
     // Rows vary fastest, so that threads share the panel that is in the caches.
-    const int64_t row_block = task % row_blocks, panel = task / row_blocks % column_panels, batch = task / (row_blocks * column_panels);
+    const int64_t row_block = task % row_blocks, panel = task / row_blocks % column_panels,
+                  batch = task / (row_blocks * column_panels);
     abi::FusedArgs fused{};
     fused.args = &args;
     abi::Tile& tile = fused.tile;
@@ -57,8 +58,8 @@ struct Job {
 
 }  // namespace
 
-void run_fused(const CpuGemmConfig& config, const GemmProblem& problem, abi::FusedFunction function, const abi::Operand* operands,
-               const abi::ScalarValue* scalars, ThreadPool* pool, void* workspace) {
+void run_fused(const CpuGemmConfig& config, const GemmProblem& problem, abi::FusedFunction function,
+               const abi::Operand* operands, const abi::ScalarValue* scalars, ThreadPool* pool, void* workspace) {
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
   const void* packed = problem.packed_b;
   if (packed == nullptr) {
@@ -73,7 +74,8 @@ void run_fused(const CpuGemmConfig& config, const GemmProblem& problem, abi::Fus
   job.b_size = dtype_size(config.b_dtype);
   job.row_blocks = ceil_div(problem.m, config.tile_rows);
   job.column_panels = ceil_div(problem.n, config.nr);
-  job.args = {operands, scalars, nullptr, nullptr, problem.batch, problem.m, problem.n, job.row_blocks, job.column_panels};
+  job.args = {operands,  scalars,   nullptr,        nullptr,          problem.batch,
+              problem.m, problem.n, job.row_blocks, job.column_panels};
   job.panels = static_cast<const std::byte*>(packed) + sizeof(PackedHeader);
   job.panel_elements = layout.panel_bytes / job.b_size;
   job.item_bytes = header.batches == 1 ? 0 : layout.packed_bytes;
@@ -81,9 +83,12 @@ void run_fused(const CpuGemmConfig& config, const GemmProblem& problem, abi::Fus
   const auto work = [](void* context, int) {
     auto& j = *static_cast<Job*>(context);
     const int64_t all = j.problem.batch * j.row_blocks * j.column_panels;
-    for (int64_t t = j.next.fetch_add(1, std::memory_order_relaxed); t < all; t = j.next.fetch_add(1, std::memory_order_relaxed)) j.run_task(t);
+    for (int64_t t = j.next.fetch_add(1, std::memory_order_relaxed); t < all;
+         t = j.next.fetch_add(1, std::memory_order_relaxed))
+      j.run_task(t);
   };
-  const double work_size = static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k) * static_cast<double>(problem.batch);
+  const double work_size = static_cast<double>(problem.m) * static_cast<double>(problem.n) *
+                           static_cast<double>(problem.k) * static_cast<double>(problem.batch);
   constexpr double least_parallel = 150e3;  // multiply-adds below which waking threads costs more than it saves
   if (pool == nullptr || tasks == 1 || work_size < least_parallel) {
     work(&job, 0);

@@ -14,8 +14,9 @@ namespace codetta::runtime::cpu {
 CpuGemmConfig fused_packing(const CpuGemmConfig& config);
 // Bytes for B packed per run; 0 with problem.packed_b.
 size_t fused_workspace_size(const CpuGemmConfig& config, const GemmProblem& problem);
-// Consecutive k of A must be adjacent. One phase, no reductions, no split. Allocates nothing; pool == nullptr: the caller alone.
-void run_fused(const CpuGemmConfig& config, const GemmProblem& problem, abi::FusedFunction function, const abi::Operand* operands,
-               const abi::ScalarValue* scalars, ThreadPool* pool, void* workspace);
+// Consecutive k of A must be adjacent. One phase, no reductions, no split. Allocates nothing; pool == nullptr: the
+// caller alone.
+void run_fused(const CpuGemmConfig& config, const GemmProblem& problem, abi::FusedFunction function,
+               const abi::Operand* operands, const abi::ScalarValue* scalars, ThreadPool* pool, void* workspace);
 
 }  // namespace codetta::runtime::cpu

@@ -35,8 +35,8 @@ class Run {
       const_results_[i] = results_[i];
       finished_[i] = false;
     }
-    args_ = {epilogue_->operands, epilogue_->scalars, partials_, const_results_, l.batch,
-             l.m,                 l.root_cols,        l.tiles_r, l.tiles_c};
+    args_ = {epilogue_->operands, epilogue_->scalars, partials_, const_results_, l.batch, l.m,
+             l.root_cols,         l.tiles_r,          l.tiles_c};
   }
 
   void all() {
@@ -148,7 +148,8 @@ class Run {
     const int64_t row_groups = ceil_div(l_.tiles_r, row_step);
     int64_t col_groups = 1;
     if (!row_panel && pool_ != nullptr) {  // enough units to keep the threads evenly busy
-      const int64_t wanted = ceil_div(int64_t{8} * map_.threads, std::max<int64_t>(1, l_.slices * batches * row_groups));
+      const int64_t wanted =
+          ceil_div(int64_t{8} * map_.threads, std::max<int64_t>(1, l_.slices * batches * row_groups));
       col_groups = std::clamp<int64_t>(wanted, 1, tiles);
     }
     const int64_t col_step = ceil_div(tiles, col_groups);
@@ -292,9 +293,9 @@ class Run {
         continue;
       }
       for (int64_t c = 0; c < l_.tiles_c; ++c) {
-        const std::byte* acc = panel != nullptr                 ? panel + c * l_.tile_bytes
+        const std::byte* acc = panel != nullptr               ? panel + c * l_.tile_bytes
                                : map_.retain == Retain::Whole ? kept(0, batch, r, c)
-                                                                : nullptr;
+                                                              : nullptr;
         call(i, batch, r, c, acc);
       }
     }
@@ -413,7 +414,8 @@ class Run {
 
 }  // namespace
 
-size_t workspace_size(const CpuGemmConfig& config, const GemmProblem& problem, const EpilogueCall& epilogue, int threads) {
+size_t workspace_size(const CpuGemmConfig& config, const GemmProblem& problem, const EpilogueCall& epilogue,
+                      int threads) {
   return map_workspace(resolve(config, problem), problem, &epilogue, threads).total;
 }
 

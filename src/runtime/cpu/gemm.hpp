@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU GEMM engine: tiles of accumulators from the prebuilt micro-kernels, handed to an epilogue function, with
-// deterministic reductions. The tile grid and every order of summation depend on the configuration and the problem only, so
-// the bits of a result do not depend on the number of threads.
+// deterministic reductions. The tile grid and every order of summation depend on the configuration and the problem
+// only, so the bits of a result do not depend on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,17 @@ using codetta::package::CpuFamily;
 using codetta::package::CpuGemmConfig;
 namespace abi = codetta::cpu;
 
-// Columns that belong together (gated units, rotary pairs). The epilogue's column space has n / ways columns; part j of its
-// column c is column (c / chunk) * (chunk * ways) + j * chunk + c % chunk of the product. chunk = n / ways: halves of the
-// whole; D / 2: per head of D; 1: interleaved. chunk must divide n / ways.
+// Columns that belong together (gated units, rotary pairs). The epilogue's column space has n / ways columns; part j of
+// its column c is column (c / chunk) * (chunk * ways) + j * chunk + c % chunk of the product. chunk = n / ways: halves
+// of the whole; D / 2: per head of D; 1: interleaved. chunk must divide n / ways.
 struct SplitForm {
   int32_t ways = 1;
   int64_t chunk = 0;  // not read when ways == 1
   bool operator==(const SplitForm&) const = default;
 };
 
-// Strides count elements and may be zero or negative. With packed_b set, b and its strides (but b_batch == 0) are not read.
+// Strides count elements and may be zero or negative. With packed_b set, b and its strides (but b_batch == 0) are not
+// read.
 struct GemmProblem {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   const void* a = nullptr;
@@ -54,7 +55,7 @@ enum class Space : uint8_t {
 struct Phase {
   Scope scope = Scope::Tile;  // Tile in the first phase
   Space space = Space::Tiles;
-  bool accumulators = true;   // false: tile.acc is null
+  bool accumulators = true;  // false: tile.acc is null
 };
 
 enum class ReductionKind : uint8_t { Sum, Max, Min, LogSumExp };
@@ -83,23 +84,25 @@ struct EpilogueCall {
   std::span<void* const> results;
 };
 
-// The epilogue that only stores the accumulators, unchanged, into a tensor whose columns are contiguous: kernels write the
-// result directly. No split.
+// The epilogue that only stores the accumulators, unchanged, into a tensor whose columns are contiguous: kernels write
+// the result directly. No split.
 struct StoreTile {
   void* data = nullptr;  // of the accumulator dtype
   int64_t batch_stride = 0, row_stride = 0;
 };
 
-// Bytes of 64-byte-aligned workspace for run() with pools of up to `threads` threads. Independent of pointers, but not of
-// strides (they decide what must be packed) nor of whether packed_b is set.
-size_t workspace_size(const CpuGemmConfig& config, const GemmProblem& problem, const EpilogueCall& epilogue, int threads);
+// Bytes of 64-byte-aligned workspace for run() with pools of up to `threads` threads. Independent of pointers, but not
+// of strides (they decide what must be packed) nor of whether packed_b is set.
+size_t workspace_size(const CpuGemmConfig& config, const GemmProblem& problem, const EpilogueCall& epilogue,
+                      int threads);
 size_t workspace_size(const CpuGemmConfig& config, const GemmProblem& problem, int threads);  // with StoreTile
 
-// Computes the problem. Allocates nothing; pool == nullptr: the calling thread alone. k == 0 makes zero accumulators; with
-// an empty row or column space there are no tiles, and reductions get their identity.
+// Computes the problem. Allocates nothing; pool == nullptr: the calling thread alone. k == 0 makes zero accumulators;
+// with an empty row or column space there are no tiles, and reductions get their identity.
 void run(const CpuGemmConfig& config, const GemmProblem& problem, const EpilogueCall& epilogue, ThreadPool* pool,
          void* workspace);
-void run(const CpuGemmConfig& config, const GemmProblem& problem, const StoreTile& store, ThreadPool* pool, void* workspace);
+void run(const CpuGemmConfig& config, const GemmProblem& problem, const StoreTile& store, ThreadPool* pool,
+         void* workspace);
 
 // --- packed weights ---
 // Precedes every packed B. Plain data: a packed B can be written to a file and mapped back at a 64-byte boundary.

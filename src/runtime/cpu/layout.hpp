@@ -30,33 +30,34 @@ struct Layout {
   DType a_dtype = DType::f32, b_dtype = DType::f32;
   int64_t a_size = 4, b_size = 4;  // bytes of one element as the kernels read it
   int64_t acc_size = 4;
-  bool a_direct = true;  // A is read where it lies
+  bool a_direct = true;      // A is read where it lies
   bool compensated = false;  // panels carry a row of initial accumulators
 
   int64_t batch = 1, m = 0, n = 0, k = 0;
   int64_t ways = 1, chunk = 0;
   int64_t root_cols = 0;
   int64_t nr = 64, mr = 6;
-  int64_t vectors = 4;                    // nr / lanes
+  int64_t vectors = 4;                     // nr / lanes
   int64_t tile_rows = 48, tile_cols = 64;  // root columns
   int64_t tiles_r = 0, tiles_c = 0;
   int64_t kc = 512;
   int64_t slices = 1, slice_k = 0;
-  int64_t group_tiles = 1;  // tile rows that share one packing of A and one pass over B
+  int64_t group_tiles = 1;       // tile rows that share one packing of A and one pass over B
   bool natural_columns = false;  // Rows with chunk == 1: tiles keep the order of the product's columns
 
   int64_t part_ld = 64, acc_ld = 64;  // elements
   int64_t acc_col_stride = 1, acc_part_stride = 64;
   int64_t tile_bytes = 0;
 
-  // Packed A: row-major, `a_pack_ld` bytes a row, for a group of tile rows and all of k (or one kc block: a_pack_blocks).
+  // Packed A: row-major, `a_pack_ld` bytes a row, for a group of tile rows and all of k (or one kc block:
+  // a_pack_blocks).
   int64_t a_pack_ld = 0, a_pack_bytes = 0;
   bool a_pack_whole_k = true;
 
   // Packed B: panel q of part j at (q * ways + j) * panel_bytes.
-  int64_t panels = 0;        // root panels
+  int64_t panels = 0;  // root panels
   int64_t k_padded = 0;
-  int64_t panel_bytes = 0;   // including the compensation row
+  int64_t panel_bytes = 0;  // including the compensation row
   int64_t compensation_offset = 0;
   int64_t packed_bytes = 0;  // of one batch item
 };

@@ -59,7 +59,7 @@ void pack_panel(const Layout& l, const GemmProblem& p, const void* b, int64_t pa
   alignas(64) std::byte buffer[max_nr * block_k * 8];
 
   for (int64_t k0 = 0; k0 < l.k_padded; k0 += block_k) {
-    const int64_t kb = std::min(block_k, l.k_padded - k0);             // padded
+    const int64_t kb = std::min(block_k, l.k_padded - k0);  // padded
     const int64_t valid = std::clamp<int64_t>(l.k - k0, 0, kb);
     std::byte* dst = out + k0 / group * row_bytes;
     if (p.b_k == 1 && p.b_col != 1) {
@@ -87,8 +87,8 @@ void pack_panel(const Layout& l, const GemmProblem& p, const void* b, int64_t pa
         continue;
       }
       for_column_runs(l, begin, end, part, [&](const ColumnRun& run) {
-        convert(row + (run.root - begin) * l.b_size, offset(b, (k0 + kk) * p.b_k + run.column * p.b_col, stored), run.count,
-                run.step * p.b_col);
+        convert(row + (run.root - begin) * l.b_size, offset(b, (k0 + kk) * p.b_k + run.column * p.b_col, stored),
+                run.count, run.step * p.b_col);
       });
       if (width < l.nr) std::memset(row + width * l.b_size, 0, static_cast<size_t>((l.nr - width) * l.b_size));
     }
@@ -107,8 +107,8 @@ void pack_panel(const Layout& l, const GemmProblem& p, const void* b, int64_t pa
   }
 }
 
-void pack_rows(const Layout& l, const GemmProblem& p, const void* a, int64_t row, int64_t rows, int64_t k0, int64_t count,
-               std::byte* out) {
+void pack_rows(const Layout& l, const GemmProblem& p, const void* a, int64_t row, int64_t rows, int64_t k0,
+               int64_t count, std::byte* out) {
   const abi::Packers& packers = *l.table->packers;
   const abi::ConvertRun convert = converter(l, l.a_dtype);
   const int64_t stored = dtype_bytes(l.a_dtype);

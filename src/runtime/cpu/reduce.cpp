@@ -91,7 +91,8 @@ T log_sum_exp(const T* p, const Series& s) {
 }
 
 template <class T>
-void finish(const Reduction& r, const ReductionGrid& g, const void* partials, void* results, int64_t begin, int64_t end) {
+void finish(const Reduction& r, const ReductionGrid& g, const void* partials, void* results, int64_t begin,
+            int64_t end) {
   const T* p = static_cast<const T*>(partials);
   T* out = static_cast<T*>(results);
   for (int64_t i = begin; i < end; ++i) {

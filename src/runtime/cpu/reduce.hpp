@@ -15,8 +15,8 @@ struct ReductionGrid {
 int64_t partial_count(const Reduction& r, const ReductionGrid& g);
 int64_t result_count(const Reduction& r, const ReductionGrid& g);
 
-// Finishes results [begin, end) (indices into the result buffer). f32 sums accumulate in f64; integer sums wrap; max and
-// min propagate NaN; a mean divides by the number of reduced elements; no tiles give the identity.
+// Finishes results [begin, end) (indices into the result buffer). f32 sums accumulate in f64; integer sums wrap; max
+// and min propagate NaN; a mean divides by the number of reduced elements; no tiles give the identity.
 void finish_reduction(const Reduction& r, const ReductionGrid& g, const void* partials, void* results, int64_t begin,
                       int64_t end);
 

@@ -16,7 +16,8 @@ const std::byte* a_block(const Layout& l, const GemmProblem& p, const TileJob& j
   return job.a_buffer;
 }
 
-void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct, int64_t direct_ld) {
+void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct,
+                int64_t direct_ld) {
   const abi::Kernel* kernels = l.set->full[l.vectors - 1];
   const int64_t group = l.set->group;
   const int64_t ldb = l.nr * group * l.b_size;

@@ -6,7 +6,8 @@
 namespace codetta::runtime::cpu {
 
 bool list_tiny(const Layout& l, const GemmProblem& p, int64_t ldc, TinyList& list) {
-  if (l.form != Form::Rows || l.ways != 1 || l.tiles_r != 1 || l.tiles_c != 1 || l.slices != 1 || !l.a_direct || l.k > l.kc) {
+  if (l.form != Form::Rows || l.ways != 1 || l.tiles_r != 1 || l.tiles_c != 1 || l.slices != 1 || !l.a_direct ||
+      l.k > l.kc) {
     return false;
   }
   list.count = 0;

@@ -14,15 +14,15 @@ void cut_segments(WorkspaceMap& map, std::span<const Phase> phases) {
   const int count = static_cast<int>(phases.size());
   for (int i = 0; i < count; ++i) {
     const Phase& phase = phases[static_cast<size_t>(i)];
-    const bool after_reduced =
-        i > 0 && (phases[static_cast<size_t>(i) - 1].space == Space::Columns ||
-                  phases[static_cast<size_t>(i) - 1].space == Space::Once);
+    const bool after_reduced = i > 0 && (phases[static_cast<size_t>(i) - 1].space == Space::Columns ||
+                                         phases[static_cast<size_t>(i) - 1].space == Space::Once);
     if (i == 0 || starts_segment(phase) || after_reduced) map.segment[map.segments++].begin = i;
     map.segment[map.segments - 1].end = i + 1;
   }
 }
 
-// Packed B of a run with unpacked weights is bounded: at most this, or one tile column (one row of tiles with RowPanel).
+// Packed B of a run with unpacked weights is bounded: at most this, or one tile column (one row of tiles with
+// RowPanel).
 constexpr int64_t packed_b_limit = int64_t{32} << 20;
 
 }  // namespace
@@ -69,7 +69,8 @@ WorkspaceMap map_workspace(const Layout& l, const GemmProblem& p, const Epilogue
     }
     const int64_t panels = std::min(l.panels, map.chunk_tiles * (l.tile_cols / l.nr));
     take(panels * l.ways * l.panel_bytes * (p.b_batch == 0 ? 1 : map.chunk_batches));
-    if (p.b_batch == 0 && map.chunk_tiles == std::max<int64_t>(l.tiles_c, 1)) map.chunk_batches = std::max<int64_t>(l.batch, 1);
+    if (p.b_batch == 0 && map.chunk_tiles == std::max<int64_t>(l.tiles_c, 1))
+      map.chunk_batches = std::max<int64_t>(l.batch, 1);
   }
   map.accumulators = at;
   if (map.retain == Retain::Whole) take(l.slices * l.batch * l.tiles_r * l.tiles_c * l.tile_bytes);

@@ -41,7 +41,8 @@ void check(Operands types_of, CpuIsa isa, const TestCompiler& compiler, int64_t 
 
   std::mt19937_64 random(7);
   const int64_t a_size = types::byte_size(types_of.a), b_size = types::byte_size(types_of.b);
-  const int64_t group = source->block.group, nr = source->block.nr, groups = (k + group - 1) / group, panels = (cols + nr - 1) / nr;
+  const int64_t group = source->block.group, nr = source->block.nr, groups = (k + group - 1) / group,
+                panels = (cols + nr - 1) / nr;
   GuardedBytes a(static_cast<size_t>(rows * k * a_size));
   std::vector<std::byte> b(static_cast<size_t>(std::max<int64_t>(1, panels * groups * nr * group) * b_size));
   std::vector<std::vector<int64_t>> av(static_cast<size_t>(rows)), bv(static_cast<size_t>(k));
@@ -100,9 +101,9 @@ TEST(Fused, ProductsWithTails) {
   bool ran = false;
   for (const Operands operands : {Operands{f32, f32}, Operands{bf16, bf16}, Operands{u8, i8}}) {
     for (const CpuIsa isa : {CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512_vnni, CpuIsa::avx512_bf16}) {
-      if (!cpu_supports(isa) ||
-          !plan::fused_obstacle(ProgramMaker(types::is_float(operands.a) ? f32 : i32).program, isa, operands.a, operands.b)
-               .empty())
+      if (!cpu_supports(isa) || !plan::fused_obstacle(ProgramMaker(types::is_float(operands.a) ? f32 : i32).program,
+                                                      isa, operands.a, operands.b)
+                                     .empty())
         continue;
       for (const TestCompiler& compiler : test_compilers()) {
         SCOPED_TRACE(std::string(isa_name(isa)) + " " + std::string(dtype_name(operands.a)) + " " + compiler.path);
@@ -121,7 +122,8 @@ TEST(Fused, ObstaclesAreNamed) {
   plain.store(plain.accum(), f32);
   EXPECT_EQ(plan::fused_obstacle(plain.program, CpuIsa::generic, f32, f32),
             "no fused micro-kernel multiplies f32 by f32 on generic");
-  EXPECT_EQ(plan::fused_obstacle(plain.program, CpuIsa::avx2, u8, i8), "no fused micro-kernel multiplies u8 by i8 on avx2");
+  EXPECT_EQ(plan::fused_obstacle(plain.program, CpuIsa::avx2, u8, i8),
+            "no fused micro-kernel multiplies u8 by i8 on avx2");
   EXPECT_EQ(plan::fused_obstacle(plain.program, CpuIsa::avx512_vnni, u8, i8), "the fused form accumulates in i32");
   ProgramMaker reduced;
   reduced.reduce(package::ReduceKind::Sum, package::ReduceAxis::Row, reduced.accum());

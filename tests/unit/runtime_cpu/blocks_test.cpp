@@ -37,10 +37,12 @@ TEST(Blocks, AreWhatTheTablesHave) {
     if (table == nullptr) continue;
     ++tables;
     for (int p = 0; p < product_count; ++p) {
-      EXPECT_EQ(of(table->packed[p]), of(packed_blocks(isa, static_cast<Product>(p)))) << isa_name(isa) << " product " << p;
+      EXPECT_EQ(of(table->packed[p]), of(packed_blocks(isa, static_cast<Product>(p))))
+          << isa_name(isa) << " product " << p;
     }
     for (int s = 0; s < source_count; ++s) {
-      EXPECT_EQ(of(table->in_place[s]), of(in_place_blocks(isa, static_cast<Source>(s)))) << isa_name(isa) << " source " << s;
+      EXPECT_EQ(of(table->in_place[s]), of(in_place_blocks(isa, static_cast<Source>(s))))
+          << isa_name(isa) << " source " << s;
       EXPECT_GT(table->dot[s].max_rows * table->dot[s].max_cols, 0);
     }
   }

@@ -77,7 +77,8 @@ void epilogue_of(void* context, const abi::EpilogueArgs* e, const abi::Tile* t) 
           const double v = static_cast<double>(acc[r * t->acc_ld + c]);
           if (ph.scope == Scope::RowPanel) self.panel[i] = v - static_cast<double>(result(e, 1)[row]);
           if (ph.scope == Scope::Whole) {
-            self.whole[i] = v - static_cast<double>(result(e, 3)[t->batch * n + t->col + c]) - static_cast<double>(result(e, 4)[0]);
+            self.whole[i] =
+                v - static_cast<double>(result(e, 3)[t->batch * n + t->col + c]) - static_cast<double>(result(e, 4)[0]);
           }
         }
       }
@@ -85,7 +86,8 @@ void epilogue_of(void* context, const abi::EpilogueArgs* e, const abi::Tile* t) 
     case Space::Rows:
       for (int64_t r = 0; r < t->rows; ++r) {
         const auto row = t->batch * m + t->row + r;
-        self.row_out[static_cast<size_t>(row)] = static_cast<double>(result(e, 0)[row]) + static_cast<double>(result(e, 2)[row]);
+        self.row_out[static_cast<size_t>(row)] =
+            static_cast<double>(result(e, 0)[row]) + static_cast<double>(result(e, 2)[row]);
       }
       break;
     case Space::Columns:
@@ -106,10 +108,15 @@ struct Shape {
   std::vector<Phase> phases;
 };
 const std::vector<Shape> shapes{
-    {"panel", {{Scope::Tile, Space::Tiles, true}, {Scope::RowPanel, Space::Tiles, true}, {Scope::RowPanel, Space::Rows, false}}},
-    {"whole", {{Scope::Tile, Space::Tiles, true}, {Scope::Whole, Space::Tiles, true}, {Scope::Tile, Space::Rows, false}}},
+    {"panel",
+     {{Scope::Tile, Space::Tiles, true}, {Scope::RowPanel, Space::Tiles, true}, {Scope::RowPanel, Space::Rows, false}}},
+    {"whole",
+     {{Scope::Tile, Space::Tiles, true}, {Scope::Whole, Space::Tiles, true}, {Scope::Tile, Space::Rows, false}}},
     {"outputs",
-     {{Scope::Tile, Space::Tiles, true}, {Scope::Whole, Space::Rows, false}, {Scope::Whole, Space::Columns, false}, {Scope::Whole, Space::Once, false}}},
+     {{Scope::Tile, Space::Tiles, true},
+      {Scope::Whole, Space::Rows, false},
+      {Scope::Whole, Space::Columns, false},
+      {Scope::Whole, Space::Once, false}}},
     {"mixed",
      {{Scope::Tile, Space::Tiles, true},
       {Scope::RowPanel, Space::Tiles, true},
@@ -227,7 +234,8 @@ TEST(Phases, EmptyProblemsGiveIdentities) {
       int once = 0, rows = 0, tiles = 0;
       float max = 0;
     } seen;
-    const std::vector<Phase> phases{{Scope::Tile, Space::Tiles, true}, {Scope::Whole, Space::Rows, false}, {Scope::Whole, Space::Once, false}};
+    const std::vector<Phase> phases{
+        {Scope::Tile, Space::Tiles, true}, {Scope::Whole, Space::Rows, false}, {Scope::Whole, Space::Once, false}};
     EpilogueCall call;
     call.interpret = [](void* context, const abi::EpilogueArgs* e, const abi::Tile* t) {
       auto& s = *static_cast<Seen*>(context);
@@ -273,7 +281,8 @@ TEST(Phases, TilesAreAlignedAndReadableToTheNextLine) {
             EXPECT_EQ(t->acc_part_stride * 4 % 64, 0);
             const auto* acc = static_cast<const uint32_t*>(t->acc);
             for (int64_t r = 0; r < t->rows; ++r) {
-              for (int64_t j = 0; j < (t->cols + 15) / 16 * 16; ++j) *static_cast<volatile uint32_t*>(sink) = acc[r * t->acc_ld + j];
+              for (int64_t j = 0; j < (t->cols + 15) / 16 * 16; ++j)
+                *static_cast<volatile uint32_t*>(sink) = acc[r * t->acc_ld + j];
             }
           };
           uint32_t sink = 0;

@@ -127,12 +127,14 @@ TEST_P(Levels, BytesOfTheWholeRangeAreExact) {
 }
 
 TEST_P(Levels, ConvertTakesEveryPairOfTypes) {
-  constexpr DType types[] = {DType::boolean, DType::i8,  DType::i16,    DType::i32,    DType::i64, DType::u8,   DType::u16, DType::u32,
-                             DType::u64,     DType::f16, DType::f8e4m3, DType::f8e5m2, DType::f32, DType::bf16, DType::f64};
+  constexpr DType types[] = {DType::boolean, DType::i8,     DType::i16, DType::i32,  DType::i64,
+                             DType::u8,      DType::u16,    DType::u32, DType::u64,  DType::f16,
+                             DType::f8e4m3,  DType::f8e5m2, DType::f32, DType::bf16, DType::f64};
   uint32_t seed = 5;
   for (DType a : types) {
     for (DType b : types) {
-      const bool ints = static_cast<int>(a) <= static_cast<int>(DType::u64) && static_cast<int>(b) <= static_cast<int>(DType::u64);
+      const bool ints =
+          static_cast<int>(a) <= static_cast<int>(DType::u64) && static_cast<int>(b) <= static_cast<int>(DType::u64);
       const DType acc = a == DType::f64 || b == DType::f64 ? DType::f64 : ints ? DType::i32 : DType::f32;
       for (Order order : {Order::RowMajor, Order::ColumnMajor, Order::Spread}) {
         Case c;
@@ -177,7 +179,8 @@ TEST_P(Levels, RandomNormalStaysWithinTheErrorBound) {
         double magnitude = 0;
         for (int64_t k = 0; k < c.k; ++k) magnitude += std::abs(p.a.get(0, i, k) * p.b.get(0, k, j));
         const double bound = static_cast<double>(c.k) * unit * magnitude * (t.acc == DType::f64 ? 2 : 1);
-        ASSERT_NEAR(out.values[static_cast<size_t>(i * c.n + j)], want[static_cast<size_t>(i * c.n + j)], bound) << i << "," << j;
+        ASSERT_NEAR(out.values[static_cast<size_t>(i * c.n + j)], want[static_cast<size_t>(i * c.n + j)], bound)
+            << i << "," << j;
       }
     }
   }
@@ -225,7 +228,8 @@ std::vector<float> result_of(const Case& c, const Problem& p, int threads) {
   std::vector<float> out(static_cast<size_t>(c.batch * c.m * c.n), -1.0f);
   const auto pool = make_thread_pool(threads);
   const Buffer workspace(workspace_size(c.config, p.problem, threads));
-  run(c.config, p.problem, StoreTile{out.data(), c.m * c.n, c.n}, threads == 1 ? nullptr : pool.get(), workspace.data());
+  run(c.config, p.problem, StoreTile{out.data(), c.m * c.n, c.n}, threads == 1 ? nullptr : pool.get(),
+      workspace.data());
   return out;
 }
 
@@ -253,7 +257,8 @@ TEST(Threads, GiveTheSameBits) {
     for (int threads = 2; threads <= 4; ++threads) {
       for (int repeat = 0; repeat < 3; ++repeat) {
         const std::vector<float> many = result_of(c, p, threads);
-        ASSERT_EQ(std::memcmp(one.data(), many.data(), one.size() * 4), 0) << "form " << form << ", " << threads << " threads";
+        ASSERT_EQ(std::memcmp(one.data(), many.data(), one.size() * 4), 0)
+            << "form " << form << ", " << threads << " threads";
       }
     }
   }

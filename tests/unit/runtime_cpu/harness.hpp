@@ -91,7 +91,8 @@ struct Matrix {
 
 // Small integers, exact in every dtype and in every order of summation.
 inline void fill_integers(Matrix& m, int64_t batches, std::mt19937& gen) {
-  const bool is_unsigned = m.dtype == DType::u8 || m.dtype == DType::u16 || m.dtype == DType::u32 || m.dtype == DType::u64;
+  const bool is_unsigned =
+      m.dtype == DType::u8 || m.dtype == DType::u16 || m.dtype == DType::u32 || m.dtype == DType::u64;
   const int low = m.dtype == DType::boolean || is_unsigned ? 0 : -4;
   const int high = m.dtype == DType::boolean ? 1 : 4;
   std::uniform_int_distribution<int> values(low, high);
@@ -125,14 +126,14 @@ struct Case {
 };
 
 inline std::string describe(const Case& c) {
-  return "family " + std::to_string(static_cast<int>(c.config.family)) + " isa " + std::string(isa_name(c.config.isa)) + " " +
-         std::string(dtype_name(c.config.a_dtype)) + " x " + std::string(dtype_name(c.config.b_dtype)) + " -> " +
+  return "family " + std::to_string(static_cast<int>(c.config.family)) + " isa " + std::string(isa_name(c.config.isa)) +
+         " " + std::string(dtype_name(c.config.a_dtype)) + " x " + std::string(dtype_name(c.config.b_dtype)) + " -> " +
          std::string(dtype_name(c.config.accumulator)) + " block " + std::to_string(c.config.mr) + "x" +
          std::to_string(c.config.nr) + " tile " + std::to_string(c.config.tile_rows) + "x" +
          std::to_string(c.config.tile_cols) + " kc " + std::to_string(c.config.kc) + " split-k " +
          std::to_string(c.config.k_split) + " | " + std::to_string(c.batch) + " x " + std::to_string(c.m) + "x" +
-         std::to_string(c.n) + "x" + std::to_string(c.k) + " orders " + std::to_string(static_cast<int>(c.a_order)) + "," +
-         std::to_string(static_cast<int>(c.b_order)) + " ways " + std::to_string(c.split.ways) + " chunk " +
+         std::to_string(c.n) + "x" + std::to_string(c.k) + " orders " + std::to_string(static_cast<int>(c.a_order)) +
+         "," + std::to_string(static_cast<int>(c.b_order)) + " ways " + std::to_string(c.split.ways) + " chunk " +
          std::to_string(c.split.chunk) + (c.packed ? " packed" : "") + (c.same_b ? " same-b" : "") +
          (c.config.pack_a ? " pack-a" : "") + " threads " + std::to_string(c.threads);
 }
@@ -204,8 +205,8 @@ inline int64_t split_column(const SplitForm& s, int64_t c, int64_t j) {
 
 inline std::vector<CpuIsa> usable_isas() {
   std::vector<CpuIsa> out;
-  for (CpuIsa isa : {CpuIsa::generic, CpuIsa::neon, CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512_vnni, CpuIsa::avx512_bf16,
-                     CpuIsa::amx}) {
+  for (CpuIsa isa : {CpuIsa::generic, CpuIsa::neon, CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512_vnni,
+                     CpuIsa::avx512_bf16, CpuIsa::amx}) {
     if (codetta::cpu::micro_table(isa) != nullptr && cpu_supports(isa)) out.push_back(isa);
   }
   return out;
@@ -220,8 +221,12 @@ struct CopyOut {
   SplitForm split;
 
   explicit CopyOut(const Case& c)
-      : values(static_cast<size_t>(c.batch * c.m * c.n), -1e300), writes(values.size(), 0), m(c.m), n(c.n),
-        accumulator(c.config.accumulator), split(c.split) {}
+      : values(static_cast<size_t>(c.batch * c.m * c.n), -1e300),
+        writes(values.size(), 0),
+        m(c.m),
+        n(c.n),
+        accumulator(c.config.accumulator),
+        split(c.split) {}
   static void call(void* context, const abi::EpilogueArgs*, const abi::Tile* t) {
     auto& self = *static_cast<CopyOut*>(context);
     for (int64_t r = 0; r < t->rows; ++r) {
@@ -229,8 +234,10 @@ struct CopyOut {
         for (int64_t j = 0; j < self.split.ways; ++j) {
           const int64_t at = r * t->acc_ld + c * t->acc_col_stride + j * t->acc_part_stride;
           const size_t size = self.accumulator == DType::f64 ? 8 : 4;
-          const double v = load_f64(static_cast<const std::byte*>(t->acc) + static_cast<size_t>(at) * size, self.accumulator);
-          const auto i = static_cast<size_t>((t->batch * self.m + t->row + r) * self.n + split_column(self.split, t->col + c, j));
+          const double v =
+              load_f64(static_cast<const std::byte*>(t->acc) + static_cast<size_t>(at) * size, self.accumulator);
+          const auto i =
+              static_cast<size_t>((t->batch * self.m + t->row + r) * self.n + split_column(self.split, t->col + c, j));
           self.values[i] = v;
           ++self.writes[i];
         }
@@ -291,7 +298,8 @@ inline void check(const Case& c, uint32_t seed = 1) {
         }
         const double v = load_f64(at, c.config.accumulator);
         const double w = want[static_cast<size_t>((b * c.m + i) * c.n + j)];
-        if (v != w && shown++ < 3) ADD_FAILURE() << "store at " << b << "," << i << "," << j << ": " << v << " instead of " << w;
+        if (v != w && shown++ < 3)
+          ADD_FAILURE() << "store at " << b << "," << i << "," << j << ": " << v << " instead of " << w;
       }
     }
   }

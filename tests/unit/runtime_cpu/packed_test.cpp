@@ -50,7 +50,8 @@ TEST(Packed, SeesDamage) {
   const Problem p(c, 1);
   EXPECT_TRUE(packed_intact(p.packed->data(), p.packed->bytes()));
   EXPECT_FALSE(packed_intact(p.packed->data(), p.packed->bytes() - 1));
-  for (int64_t at : {int64_t{0}, int64_t{9}, static_cast<int64_t>(sizeof(PackedHeader)), static_cast<int64_t>(p.packed->bytes()) - 1}) {
+  for (int64_t at : {int64_t{0}, int64_t{9}, static_cast<int64_t>(sizeof(PackedHeader)),
+                     static_cast<int64_t>(p.packed->bytes()) - 1}) {
     std::byte* byte = p.packed->at(at);
     *byte ^= std::byte{4};
     EXPECT_FALSE(packed_intact(p.packed->data(), p.packed->bytes())) << at;

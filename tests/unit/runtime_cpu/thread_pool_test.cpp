@@ -61,7 +61,10 @@ TEST(ThreadPool, NestedAndConcurrentCalls) {
     callers.emplace_back([&] {
       for (int i = 0; i < 50; ++i) {
         pool->run(
-            4, [](void* n, int) { static_cast<Nested*>(n)->pool->run(6, &Counter::hit, &static_cast<Nested*>(n)->counter); },
+            4,
+            [](void* n, int) {
+              static_cast<Nested*>(n)->pool->run(6, &Counter::hit, &static_cast<Nested*>(n)->counter);
+            },
             &nested);
       }
     });
