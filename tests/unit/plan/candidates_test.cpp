@@ -167,8 +167,6 @@ TEST(Rejections, SayWhyWithNumbers) {
   GemmShape packed = shape_of(4, 64, 64);
   packed.b_packed = true;
   EXPECT_EQ(why(found(packed), "cpu_in_place"), "E0410: a packed B is given, and this family reads B where it lies");
-  EXPECT_EQ(why(found(shape_of(4, 64, 64)), "cpu_fused"),
-            "E0413: no fused micro-kernel multiplies f32 by f32 on generic");
   const Discovery wide = found(shape_of(4, 64, 64, DType::i32, DType::i64));
   EXPECT_TRUE(wide.candidates.empty());
   EXPECT_EQ(why(wide, ""), "E0411: i32 x i32 accumulates in i64; CPU kernels accumulate in f32, f64 or i32");
