@@ -70,7 +70,8 @@ TEST(ErrorCodes, EachIsProvokedByATest) {
   std::set<std::string> mentioned;
   const std::regex mention("\\bE0\\d{3}\\b|\\bCode::[a-z0-9_]+");
   for (const auto& entry : fs::recursive_directory_iterator(root / "tests")) {
-    if (entry.path().extension() != ".cpp" || entry.path().filename() == "docs_and_tests_test.cpp") continue;
+    const bool is_test = entry.path().extension() == ".cpp" || entry.path().extension() == ".py";
+    if (!is_test || entry.path().filename() == "docs_and_tests_test.cpp") continue;
     const std::string text = read(entry.path());
     for (auto at = std::sregex_iterator(text.begin(), text.end(), mention); at != std::sregex_iterator(); ++at) {
       mentioned.insert(at->str());

@@ -180,6 +180,8 @@ TEST(Rejections, OfTheFusedFamily) {
     EXPECT_TRUE(graph);
     return plan::lower_epilogue(*graph, test::product(*graph), {})->program;
   };
+  EXPECT_EQ(why(plan::discover(plain(), shape_of(4, 64, 64), cpu(CpuIsa::generic), {}), "cpu_fused"),
+            "E0413: no fused micro-kernel multiplies f32 by f32 on generic");
   const GemmShape shape = shape_of(8, 64, 16);
   const auto norm = program_of("rms_norm", {test::tensor("weight", DType::f32, {64}), test::scalar("epsilon"),
                                             test::tensor("D", DType::f32, {8, 64})});
