@@ -150,12 +150,14 @@ struct Model {
       rate *= in_runs(bytes_of(p.shape.b, std::min<double>(c.tile_cols, n)));
     note = fmt::format("{} bytes of B, {} times, at {} bytes/ns", static_cast<int64_t>(matrix * batch),
                        static_cast<int64_t>(std::max(1.0, passes)), rate);
-    // In place, every further block of rows reads B again, from the nearer caches.
-    const double again =
-        c.family == CpuFamily::InPlace
-            ? matrix * batch * std::max(0.0, ceil_div(std::min<double>(m, c.tile_rows), c.mr) - 1) * passes
-            : 0;
-    return total / rate / 1000 + again / p.machine.l2_rate / 1000;
+    return total / rate / 1000;
+  }
+  // In place, every further block of rows of a tile reads B again from beyond L1, which multiplying does not hide.
+  [[nodiscard]] double reread_b_us(std::string& note) const {
+    const double blocks = ceil_div(std::min<double>(m, c.tile_rows), c.mr);
+    if (c.family != CpuFamily::InPlace || blocks <= 1 || bytes_of(p.shape.b, k * n) < static_cast<double>(p.machine.l2)) return 0;
+    note = fmt::format("{} blocks of rows a tile", blocks);
+    return bytes_of(p.shape.b, k * n) * batch * (blocks - 1) * ceil_div(m, c.tile_rows) / p.machine.l3_rate / 1000;
   }
   [[nodiscard]] double pack_b_us(std::string& note) const {
     if (c.family == CpuFamily::InPlace || p.shape.b_packed) return 0;
