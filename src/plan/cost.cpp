@@ -155,7 +155,8 @@ struct Model {
   // In place, every further block of rows of a tile reads B again from beyond L1, which multiplying does not hide.
   [[nodiscard]] double reread_b_us(std::string& note) const {
     const double blocks = ceil_div(std::min<double>(m, c.tile_rows), c.mr);
-    if (c.family != CpuFamily::InPlace || blocks <= 1 || bytes_of(p.shape.b, k * n) < static_cast<double>(p.machine.l2)) return 0;
+    if (c.family != CpuFamily::InPlace || blocks <= 1 || bytes_of(p.shape.b, k * n) < static_cast<double>(p.machine.l2))
+      return 0;
     note = fmt::format("{} blocks of rows a tile", blocks);
     return bytes_of(p.shape.b, k * n) * batch * (blocks - 1) * ceil_div(m, c.tile_rows) / p.machine.l3_rate / 1000;
   }
