@@ -11,15 +11,26 @@
 namespace codetta::bench {
 namespace {
 
-#define CODETTA_DNNL(X)                                                                                                \
-  X(dnnl_version)                                                                                                      \
-  X(dnnl_engine_create)                                                                                                \
-  X(dnnl_stream_create)                                                                                                \
-  X(dnnl_stream_wait) X(dnnl_memory_desc_create_with_strides) X(dnnl_memory_desc_create_with_tag)                      \
-      X(dnnl_matmul_primitive_desc_create) X(dnnl_primitive_attr_create) X(dnnl_post_ops_create)                       \
-          X(dnnl_post_ops_append_eltwise) X(dnnl_post_ops_append_binary) X(dnnl_primitive_attr_set_post_ops)           \
-              X(dnnl_primitive_create) X(dnnl_primitive_execute) X(dnnl_primitive_desc_query_md) X(dnnl_memory_create) \
-                  X(dnnl_reorder_primitive_desc_create)
+// clang-format off: clang-format 14 gives this list another shape each time
+#define CODETTA_DNNL(X)                   \
+  X(dnnl_version)                         \
+  X(dnnl_engine_create)                   \
+  X(dnnl_stream_create)                   \
+  X(dnnl_stream_wait)                     \
+  X(dnnl_memory_desc_create_with_strides) \
+  X(dnnl_memory_desc_create_with_tag)     \
+  X(dnnl_matmul_primitive_desc_create)    \
+  X(dnnl_primitive_attr_create)           \
+  X(dnnl_post_ops_create)                 \
+  X(dnnl_post_ops_append_eltwise)         \
+  X(dnnl_post_ops_append_binary)          \
+  X(dnnl_primitive_attr_set_post_ops)     \
+  X(dnnl_primitive_create)                \
+  X(dnnl_primitive_execute)               \
+  X(dnnl_primitive_desc_query_md)         \
+  X(dnnl_memory_create)                   \
+  X(dnnl_reorder_primitive_desc_create)
+// clang-format on
 struct Library {
   std::string name;
   dnnl_engine_t engine = nullptr;
