@@ -148,6 +148,15 @@ bool Cache::State::scan_and_evict() {
       lock = std::move(*file);
     }
   }
+  // The usage log is made in the root itself; a writer killed there leaves its temporary there.
+  if (const auto names = base::list_directory_at(root, *calls)) {
+    for (const base::DirectoryEntry& entry : *names) {
+      struct stat info {};
+      if (!entry.name.starts_with(base::temporary_prefix)) continue;
+      if (calls->fstatat(root.get(), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      if (is_orphan(entry.name, ::time(nullptr) - info.st_mtime)) (void)base::remove_file_at(root, entry.name, *calls);
+    }
+  }
   std::vector<Found> entries;
   int64_t total = 0;
   const int64_t now = ::time(nullptr);
