@@ -21,7 +21,8 @@ LANGUAGE = [  # the names that an epilogue sees, besides the dtype names
     "dgelu", "drelu", "dsilu", "dtanh", "dsigmoid", "multiply_add", "identity", "row_index", "col_index", "batch_index",
     "sum", "max", "min", "mean", "amax", "sum_of_squares", "logsumexp", "split", "join", "permute", "reshape",
 ]
-__all__ = LANGUAGE + DTYPES
+CONSTANTS = {"inf": math.inf, "nan": math.nan}
+__all__ = LANGUAGE + list(CONSTANTS) + DTYPES
 
 _mode = "none"      # "none", "each_op" or "as_unfused"
 _space = (1, 1)     # [batch,] M, N of the accumulator of the epilogue that runs
@@ -638,7 +639,7 @@ def store(value, dtype, shape=None):
 def load_epilogue(text, name=None):
     """Runs a text with the language's names as globals: (function, names of its outputs in order)."""
     import ast
-    scope = {n: globals()[n] for n in LANGUAGE}
+    scope = {n: globals()[n] for n in LANGUAGE} | CONSTANTS
     scope.update({d: d for d in DTYPES})
     tree = ast.parse(text)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -664,5 +665,6 @@ def run_epilogue(text, accum, operands, name=None):
         _space = saved
 
 
+globals().update(CONSTANTS)
 for _dtype in DTYPES:  # `from codetta_reference import *` gives the dtype names too
     globals()[_dtype] = _dtype

@@ -348,6 +348,13 @@ class ReferenceTest(unittest.TestCase):
             self.assertEqual((x + r.bind([[1.0]], "f16")).dtype, "f32")
         self.assertEqual((x / 10).array[0, 0], 0.1)
 
+    def test_constants(self):
+        text = "def f(accum): D = where(accum > 0, accum, -inf); E = where(accum > 0, accum, nan); return D, E"
+        out = r.run_epilogue(text, f32([[1.0, -2.0]]), {})
+        self.same(out["D"], [[1.0, -INF]])
+        self.same(out["E"], [[1.0, NAN]])
+        self.assertEqual((r.inf, math.isnan(r.nan)), (INF, True))
+
     def test_running(self):
         accum = f32([[1.0, -2.0]])
         self.same(r.run_epilogue("def f(accum, c): D = relu(accum + c); return D", accum, {"c": f32([0.5])})["D"], [[1.5, 0.0]])

@@ -194,8 +194,8 @@ TEST_F(Npy, WritingFailsWhole) {
 }
 
 TEST_F(Npy, AgreesWithTheReference) {
-  const std::string python = "python3 ";
-  if (std::system((python + "-c 'import numpy' >/dev/null 2>&1").c_str()) != 0) GTEST_SKIP() << "python3 has no NumPy";
+  const std::string python = CODETTA_TEST_PYTHON " -B ";
+  if (std::system((python + "-c 'import numpy' >/dev/null 2>&1").c_str()) != 0) GTEST_SKIP() << "no Python with NumPy";
   const std::string script = write("make.py", R"(
 import sys
 sys.path.insert(0, sys.argv[1])

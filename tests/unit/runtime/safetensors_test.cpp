@@ -141,7 +141,8 @@ TEST_F(Safetensors, WritingRefusesBadNames) {
 }
 
 TEST_F(Safetensors, AgreesWithTheReference) {
-  if (std::system("python3 -c 'import numpy' >/dev/null 2>&1") != 0) GTEST_SKIP() << "python3 has no NumPy";
+  const std::string python = CODETTA_TEST_PYTHON " -B ";
+  if (std::system((python + "-c 'import numpy' >/dev/null 2>&1").c_str()) != 0) GTEST_SKIP() << "no Python with NumPy";
   const std::string script = write("make.py", R"(
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -155,7 +156,7 @@ else:
     assert list(back) == list(values)
     assert all(back[d][1] == d and np.array_equal(back[d][0], values[d][0]) for d in values)
 )");
-  const std::string run = "python3 " + script + " " CODETTA_SOURCE_DIR "/python " + path("") + " ";
+  const std::string run = python + script + " " CODETTA_SOURCE_DIR "/python " + path("") + " ";
   ASSERT_EQ(std::system((run + "write").c_str()), 0);
   const auto read = read_safetensors(path("py.safetensors"));
   ASSERT_TRUE(read.has_value()) << read.error().render();
