@@ -37,7 +37,7 @@ bench-cpu:
 fuzz:
 	@tools/bootstrap fuzz
 	@cmake --preset fuzz >/dev/null
-	@cmake --build build/fuzz -j $(JOBS)
+	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
 	@tools/run_fuzz build/fuzz $(FUZZ_SECONDS)
 
 format:

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "cases.hpp"
+#include "diag/diagnostic.hpp"
+#include "emit/emit.hpp"
+#include "frontend/lower.hpp"
+#include "ir/bind.hpp"
+#include "ir/print.hpp"
+#include "opt/passes.hpp"
+#include "plan/plan.hpp"
+
+namespace codetta::golden {
+namespace {
+
+std::vector<std::string> words(std::string_view text, char separator = ' ') {
+  std::vector<std::string> result;
+  std::stringstream stream{std::string(text)};
+  for (std::string word; std::getline(stream, word, separator);) {
+    if (!word.empty()) result.push_back(word);
+  }
+  return result;
+}
+
+struct Problem {
+  std::map<std::string, int64_t> sizes{{"M", 64}, {"N", 48}, {"K", 32}};
+  ir::GemmFacts facts;
+  bool strict = false, fused = false;
+  std::vector<ir::BoundArgument> arguments;
+  std::map<std::string, bool> strided;
+};
+
+Problem read(const Case& c) {
+  Problem p;
+  p.facts.a = p.facts.b = DType::f32;
+  for (const std::string& word : words(c.problem)) {
+    const size_t equal = word.find('=');
+    const std::string name = word.substr(0, equal), value = equal == std::string::npos ? "" : word.substr(equal + 1);
+    if (name == "A" || name == "B") {
+      (name == "A" ? p.facts.a : p.facts.b) = dtype_from_name(value).value();
+    } else if (name == "strict") {
+      p.strict = true;
+    } else if (name == "as_unfused") {
+      p.facts.round_as_unfused = true;
+    } else if (name == "fused") {
+      p.fused = true;
+    } else {
+      p.sizes[name] = std::stoll(value);
+    }
+  }
+  p.facts.accumulator = ir::default_accumulator(p.facts.a, p.facts.b).value();
+  p.facts.m = p.sizes.at("M");
+  p.facts.n = p.sizes.at("N");
+  p.facts.k = p.sizes.at("K");
+  p.facts.batched = p.sizes.contains("batch");
+  if (p.facts.batched) p.facts.batch = p.sizes.at("batch");
+  for (const std::string& word : words(c.arguments)) {
+    const size_t equal = word.find('='), bracket = word.find('['), close = word.find(']');
+    ir::BoundArgument argument;
+    argument.name = word.substr(0, equal);
+    if (bracket == std::string::npos) {
+      argument.is_scalar = true;
+      argument.dtype = dtype_from_name(word.substr(word.find(':') + 1)).value();
+    } else {
+      argument.dtype = dtype_from_name(word.substr(equal + 1, bracket - equal - 1)).value();
+      for (const std::string& size : words(word.substr(bracket + 1, close - bracket - 1), ','))
+        argument.shape.push_back(p.sizes.contains(size) ? p.sizes.at(size) : std::stoll(size));
+      p.strided[argument.name] = word.substr(close + 1) == ":strided";
+    }
+    p.arguments.push_back(std::move(argument));
+  }
+  return p;
+}
+
+plan::GemmShape shape_of(const ir::GemmFacts& facts) {
+  plan::GemmShape shape;
+  shape.batch = facts.batch;
+  shape.m = facts.m;
+  shape.n = facts.n;
+  shape.k = facts.k;
+  shape.a = facts.a;
+  shape.b = facts.b;
+  shape.accumulator = facts.accumulator;
+  shape.a_batch_stride = facts.batched ? facts.m * facts.k : 0;
+  shape.b_batch_stride = facts.batched ? facts.k * facts.n : 0;
+  shape.a_row_stride = facts.k;
+  shape.b_k_stride = facts.n;
+  return shape;
+}
+
+// What is generated, behind the device parts; those are named by file only, since their text is not the emitter's.
+std::string generated(const emit::EmittedSource& source) {
+  std::string result, flags;
+  std::set<std::string> parts;
+  std::stringstream lines(source.text);
+  bool mine = true;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#line")) {
+      const size_t begin = line.find('"') + 1;
+      const std::string file = line.substr(begin, line.rfind('"') - begin);
+      mine = file == "codetta_epilogue.cpp";
+      if (!mine) parts.insert(file.substr(file.rfind('/') + 1));
+    } else if (mine) {
+      result += line + "\n";
+    }
+  }
+  for (const std::string& flag : source.gcc_flags) flags += " " + flag;
+  std::string head = "// g++" + flags + "\n// parts of";
+  for (const std::string& part : parts) head += " " + part;
+  return head + "\n" + result;
+}
+
+}  // namespace
+
+std::span<const Case> all_cases() {
+  static const std::vector<Case> all = [] {
+    std::vector<Case> result = elementwise_cases();
+    for (const auto* more : {&type_cases(), &reduction_cases()})
+      result.insert(result.end(), more->begin(), more->end());
+    return result;
+  }();
+  return all;
+}
+
+Result<Emitted> emit_case(const Case& c) {
+  const Problem p = read(c);
+  CODETTA_TRY(const Target target, Target::parse(c.target));
+  CODETTA_TRY(const ir::EpilogueFunction function,
+              frontend::parse_epilogue(std::make_shared<const diag::SourceText>("epilogue.py", std::string(c.text))));
+  CODETTA_TRY(const ir::Graph bound, ir::bind_epilogue(function, p.arguments, p.facts));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(bound));
+  const ir::Graph& graph = optimized.graph;
+
+  std::vector<plan::ArgumentLayout> layouts;
+  const auto layout = [&](const std::string& name) {
+    layouts.push_back({!p.strided.contains(name) || !p.strided.at(name)});
+  };
+  for (size_t i = 2; i < graph.inputs().size(); ++i) layout(graph.inputs()[i].name);
+  for (const ir::GraphOutput& output : graph.outputs()) layout(output.name);
+  CODETTA_TRY(plan::Plan plan, plan::plan_gemm(graph, shape_of(p.facts), layouts, target, {.isa = target.isa}));
+  const package::EpilogueProgram program = plan.kernels.at(0).lowered.program;
+  // Ranking has tests of its own; here it would change with every figure of the cost model.
+  plan.kernels[0].discovery.candidates.clear();
+
+  Emitted result;
+  result.golden = "target " + std::string(c.target) + ", " + std::string(c.problem) + "\n" + std::string(c.arguments) +
+                  "\n\n== text\n" + std::string(c.text) + "\n== graph as bound\n" + ir::print(bound) +
+                  "\n== graph after the passes\n";
+  const std::string after = ir::print(graph);
+  result.golden += (after == ir::print(bound) ? "(the same)\n" : after) + "\n== plan\n" + plan::to_string(plan);
+  const emit::CpuEmitOptions options{.isa = target.isa, .strict = p.strict};
+  CODETTA_TRY(const emit::EmittedSource source, emit::emit_cpu_epilogue(program, options));
+  result.golden += "\n== source\n" + generated(source);
+  result.sources.push_back({source.text, source.gcc_flags});
+  if (p.fused) {
+    CODETTA_TRY(const emit::FusedSource fused, emit::emit_cpu_fused(program, p.facts.a, p.facts.b, options));
+    result.golden += "\n== fused source\n" + generated(fused);
+    result.sources.push_back({fused.text, fused.gcc_flags});
+  }
+  return result;
+}
+
+}  // namespace codetta::golden
