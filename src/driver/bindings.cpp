@@ -43,11 +43,10 @@ Result<runtime::Bindings> make_bindings(const package::Package& package, const P
 }
 
 KernelMetadata describe(const plan::Candidate& candidate, const Target& target) {
-  static constexpr const char* family_names[] = {"packed", "in_place", "convert", "fused"};
-  const package::CpuGemmConfig& config = candidate.config;
+  const package::CpuGemmConfig& config = package::cpu(candidate.config);
   KernelMetadata metadata;
   metadata.name = candidate.name;
-  metadata.family = family_names[static_cast<size_t>(config.family)];
+  metadata.family = package::family_name(candidate.config);
   metadata.target = target;
   metadata.config = {{"mr", config.mr},
                      {"nr", config.nr},

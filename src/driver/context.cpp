@@ -124,7 +124,7 @@ Result<LoadedKernel> loaded(const std::string& object, const package::Kernel& ke
         .reason("no symbol " + kernel.symbol + " in " + kernel.name)
         .help("clear the cache with `codetta cache clear` and report this");
   }
-  if (kernel.config.family == package::CpuFamily::Fused) {
+  if (package::cpu(kernel.config).family == package::CpuFamily::Fused) {
     result.entry.fused = reinterpret_cast<codetta::cpu::FusedFunction>(symbol);
   } else {
     result.entry.function = reinterpret_cast<codetta::cpu::EpilogueFunction>(symbol);

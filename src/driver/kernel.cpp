@@ -52,9 +52,9 @@ Result<runtime::cpu::GemmProblem> packing_problem(const package::Kernel& kernel,
         .reason("B is " + b.describe())
         .help("pass [K, N], or [batch, K, N]");
   }
-  if (b.dtype() != kernel.config.b_dtype) {
+  if (b.dtype() != package::b_dtype(kernel.config)) {
     return diag::error(diag::Code::kernel_mismatch, "B has another dtype than the kernel's")
-        .reason(fmt::format("the kernel takes {}, B is {}", dtype_name(kernel.config.b_dtype), b.describe()))
+        .reason(fmt::format("the kernel takes {}, B is {}", dtype_name(package::b_dtype(kernel.config)), b.describe()))
         .help("find a kernel for this dtype");
   }
   runtime::cpu::GemmProblem problem;
@@ -107,8 +107,9 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   CODETTA_TRY(const package::PackageRef package, state_->package());
   const package::Kernel& kernel = package->kernels[0];
   CODETTA_TRY(const runtime::cpu::GemmProblem problem, driver::packing_problem(kernel, B));
+  const package::CpuGemmConfig& config = package::cpu(kernel.config);
   const package::CpuGemmConfig layout =
-      kernel.config.family == package::CpuFamily::Fused ? runtime::cpu::fused_packing(kernel.config) : kernel.config;
+      config.family == package::CpuFamily::Fused ? runtime::cpu::fused_packing(config) : config;
   const size_t size = runtime::cpu::packed_size(layout, problem);
   if (size == 0) {
     return diag::error(diag::Code::not_packable, "this kernel reads B where it lies")

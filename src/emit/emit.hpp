@@ -8,8 +8,8 @@
 
 #include "base/result.hpp"
 #include "codetta/target.hpp"
-#include "package/cpu_gemm.hpp"
 #include "package/epilogue_program.hpp"
+#include "package/kernel_config.hpp"
 #include "plan/fused.hpp"
 
 namespace codetta::emit {
@@ -45,5 +45,23 @@ struct FusedSource : EmittedSource {
 // something to say.
 Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DType a, DType b,
                                    const CpuEmitOptions& options);
+
+struct CudaEmitOptions {
+  std::string arch = "sm_80";  // of NVRTC's --gpu-architecture
+  bool strict = false;         // no contraction of a * b + c
+  bool comments = true;        // the program's line beside each value
+};
+
+// A translation unit for NVRTC. It includes embedded files (device/cuda/...) by their virtual paths, and holds: the
+// configuration as constants, the phases of the epilogue, and one extern "C" __global__ function an entry.
+struct CudaSource {
+  std::string text;
+  std::vector<std::string> flags;            // all flags, the architecture included
+  std::vector<package::CudaEntry> entries;   // in launch order
+  std::vector<package::CudaTensorMap> maps;  // of Params::map
+};
+// Errors: E0901 if the program contradicts itself or the configuration is none of a family.
+Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, const package::CudaGemmConfig& config,
+                                    const CudaEmitOptions& options);
 
 }  // namespace codetta::emit

@@ -53,8 +53,9 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
     package::Kernel kernel;
     kernel.config = planned.discovery.candidates[planned.chosen].config;
     kernel.epilogue = planned.lowered.program;
-    if (kernel.config.family == package::CpuFamily::Fused) {
-      CODETTA_TRY(FusedSource source, emit_cpu_fused(kernel.epilogue, kernel.config.a_dtype, kernel.config.b_dtype,
+    const package::CpuGemmConfig& config = package::cpu(kernel.config);
+    if (config.family == package::CpuFamily::Fused) {
+      CODETTA_TRY(FusedSource source, emit_cpu_fused(kernel.epilogue, config.a_dtype, config.b_dtype,
                                                      {.isa = plan.target.isa, .strict = options.strict}));
       kernel.source = std::move(source.text);
       kernel.gcc_flags = std::move(source.gcc_flags);
@@ -62,7 +63,7 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
       kernel.symbol = std::move(source.entry);
     } else if (!is_plain_store(kernel.epilogue)) {
       CODETTA_TRY(EmittedSource source,
-                  emit_cpu_epilogue(kernel.epilogue, {.isa = kernel.config.isa, .strict = options.strict}));
+                  emit_cpu_epilogue(kernel.epilogue, {.isa = config.isa, .strict = options.strict}));
       kernel.source = std::move(source.text);
       kernel.gcc_flags = std::move(source.gcc_flags);
       kernel.clang_flags = std::move(source.clang_flags);

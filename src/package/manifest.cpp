@@ -53,15 +53,46 @@ Json json_of(const CpuGemmConfig& config) {
           {"pack_a", config.pack_a}};
 }
 
+Json json_of(const CudaGemmConfig& config) {
+  constexpr std::string_view math[] = {"strict", "3xtf32", "tf32", "fp8_fast_accum"};
+  return {{"family", name_of(config.family)},
+          {"a", dtype_name(config.a_dtype)},
+          {"b", dtype_name(config.b_dtype)},
+          {"accumulator", dtype_name(config.accumulator)},
+          {"math", math[static_cast<size_t>(config.math)]},
+          {"a_k_major", config.a_k_major},
+          {"b_k_major", config.b_k_major},
+          {"tile", {config.tile_m, config.tile_n, config.tile_k}},
+          {"stages", config.stages},
+          {"cluster", {config.cluster_m, config.cluster_n}},
+          {"consumers", config.consumers},
+          {"pingpong", config.pingpong},
+          {"persistent", config.persistent},
+          {"k_split", config.k_split},
+          {"group", config.group},
+          {"alignment", config.alignment},
+          {"piece", {config.piece_rows, config.piece_cols}},
+          {"lanes", config.lanes},
+          {"threads", config.threads},
+          {"shared_bytes", config.shared_bytes}};
+}
+
 Json json_of(const Kernel& kernel) {
-  return {{"name", kernel.name},
-          {"config", json_of(kernel.config)},
-          {"epilogue", kernel.epilogue.to_string()},
-          {"symbol", kernel.symbol},
-          {"source_bytes", kernel.source.size()},
-          {"binary_bytes", kernel.binary.size()},
-          {"gcc_flags", kernel.gcc_flags},
-          {"clang_flags", kernel.clang_flags}};
+  Json json{{"name", kernel.name},
+            {"config", std::visit([](const auto& config) { return json_of(config); }, kernel.config)},
+            {"epilogue", kernel.epilogue.to_string()},
+            {"source_bytes", kernel.source.size()},
+            {"binary_bytes", kernel.binary.size()}};
+  if (std::holds_alternative<CpuGemmConfig>(kernel.config)) {
+    json["symbol"] = kernel.symbol;
+    json["gcc_flags"] = kernel.gcc_flags;
+    json["clang_flags"] = kernel.clang_flags;
+  } else {
+    json["entries"] = Json::array();
+    for (const CudaEntry& entry : kernel.entries) json["entries"].push_back(entry.symbol);
+    json["nvrtc_flags"] = kernel.nvrtc_flags;
+  }
+  return json;
 }
 
 struct StepJson {
@@ -116,11 +147,6 @@ struct StepJson {
 };
 
 }  // namespace
-
-std::string_view name_of(CpuFamily family) {
-  constexpr std::string_view names[] = {"packed", "in_place", "convert", "fused"};
-  return names[static_cast<size_t>(family)];
-}
 
 std::string Package::manifest_json() const {
   Json json{{"format", package_format}, {"name", name}, {"target", target.to_string()}, {"build_id", build_id}};

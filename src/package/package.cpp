@@ -55,49 +55,18 @@ Guard read_guard(ByteReader& in) {
   }
 }
 
-void write(ByteWriter& out, const CpuGemmConfig& config) {
-  out.choice(config.family);
-  out.choice(config.isa);
-  for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
-  for (int32_t size :
-       {config.mr, config.nr, config.tile_rows, config.tile_cols, config.kc, config.mc, config.nc, config.k_split})
-    out.integer(size);
-  out.flag(config.pack_a);
-}
-
-// The engine trusts a configuration, so its sizes are held to what plan/ may choose.
-CpuGemmConfig read_config(ByteReader& in) {
-  CpuGemmConfig config;
-  config.family = in.choice<CpuFamily>(4, "kernel family");
-  config.isa = in.choice<CpuIsa>(7, "instruction set");
-  config.a_dtype = in.dtype();
-  config.b_dtype = in.dtype();
-  config.accumulator = in.dtype();
-  config.mr = in.small(1, max_block_rows, "mr");
-  config.nr = in.small(1, max_block_cols, "nr");
-  config.tile_rows = in.small(1, max_tile_rows, "tile_rows");
-  config.tile_cols = in.small(1, max_tile_cols, "tile_cols");
-  config.kc = in.small(1, max_cache_block, "kc");
-  config.mc = in.small(1, max_cache_block, "mc");
-  config.nc = in.small(1, max_cache_block, "nc");
-  config.k_split = in.small(1, max_k_split, "k_split");
-  config.pack_a = in.flag();
-  const DType acc = config.accumulator;
-  if (in.ok() && acc != DType::f32 && acc != DType::f64 && acc != DType::i32)
-    in.damage("a kernel accumulates in no accumulator dtype");
-  return config;
-}
-
 void write(ByteWriter& out, const Kernel& kernel) {
   out.text(kernel.name);
-  write(out, kernel.config);
+  write_config(out, kernel.config);
   write(out, kernel.epilogue);
   out.text(kernel.source);
-  for (const auto* flags : {&kernel.gcc_flags, &kernel.clang_flags}) {
+  for (const auto* flags : {&kernel.gcc_flags, &kernel.clang_flags, &kernel.nvrtc_flags}) {
     out.number(flags->size());
     for (const std::string& flag : *flags) out.text(flag);
   }
   out.text(kernel.symbol);
+  write_entries(out, kernel.entries);
+  write_maps(out, kernel.maps);
   out.text(kernel.binary);
 }
 
@@ -107,13 +76,15 @@ Kernel read_kernel(ByteReader& in) {
   kernel.config = read_config(in);
   kernel.epilogue = read_program(in);
   kernel.source = in.text(max_blob, "length of a source");
-  for (auto* flags : {&kernel.gcc_flags, &kernel.clang_flags}) {
+  for (auto* flags : {&kernel.gcc_flags, &kernel.clang_flags, &kernel.nvrtc_flags}) {
     for (size_t n = in.count(4096, "number of flags"); n > 0 && in.ok(); --n)
       flags->push_back(in.text(max_name_bytes, "length of a flag"));
   }
   kernel.symbol = in.text(max_name_bytes, "length of a symbol");
+  kernel.entries = read_entries(in);
+  kernel.maps = read_maps(in);
   kernel.binary = in.text(max_blob, "length of a binary");
-  if (in.ok() && kernel.config.accumulator != kernel.epilogue.accumulator)
+  if (in.ok() && accumulator(kernel.config) != kernel.epilogue.accumulator)
     in.damage("a kernel and its epilogue accumulate in different types");
   return kernel;
 }
@@ -229,7 +200,7 @@ struct StepDefect {
       const Buffer& factor = package.buffers[index];
       return factor.is_scalar || factor.dtype != dtype || factor.shape.size() < 2 || factor.shape.size() > 3;
     };
-    if (wrong_factor(step.a, kernel.config.a_dtype) || wrong_factor(step.b, kernel.config.b_dtype)) return true;
+    if (wrong_factor(step.a, a_dtype(kernel.config)) || wrong_factor(step.b, b_dtype(kernel.config))) return true;
     if (step.arguments.size() != kernel.epilogue.arguments.size()) return true;
     for (size_t i = 0; i < step.arguments.size(); ++i) {
       if (!buffer(step.arguments[i])) return true;
@@ -289,6 +260,10 @@ Result<Package> Package::decode(std::string_view bytes) {
     package.buffers.push_back(read_buffer(in));
   for (size_t n = in.count(max_items, "number of kernels"); n > 0 && in.ok(); --n)
     package.kernels.push_back(read_kernel(in));
+  for (const Kernel& kernel : package.kernels) {
+    if (in.ok() && std::holds_alternative<CudaGemmConfig>(kernel.config) != (package.target.backend == Backend::cuda))
+      in.damage("a kernel is not for the package's target");
+  }
   for (size_t n = in.count(max_items, "number of steps"); n > 0 && in.ok(); --n) package.steps.push_back(read_step(in));
   if (in.ok() && in.left() != 0) in.damage(fmt::format("{} bytes follow the package", in.left()));
   for (size_t i = 0; i < package.steps.size() && in.ok(); ++i) {

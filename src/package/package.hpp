@@ -11,13 +11,13 @@
 
 #include "codetta/target.hpp"
 #include "codetta/tensor.hpp"
-#include "package/cpu_gemm.hpp"
 #include "package/epilogue_program.hpp"
+#include "package/kernel_config.hpp"
 #include "types/dim.hpp"
 
 namespace codetta::package {
 
-inline constexpr uint32_t package_format = 1;
+inline constexpr uint32_t package_format = 2;
 
 // A tensor or scalar that lives during a run. Sizes are expressions over the package's symbols.
 struct Buffer {
@@ -53,12 +53,15 @@ using Guard = std::variant<EqualGuard, UnitStrideGuard, NoOverlapGuard>;
 // One kernel: a GEMM configuration, its epilogue as tape and as source, and the compiled binary if there is one.
 struct Kernel {
   std::string name;  // codetta_<ops>_<8 hex>, stable
-  CpuGemmConfig config;
+  KernelConfig config;
   EpilogueProgram epilogue;
   std::string source;  // complete emitted source; empty for an epilogue that the engine stores itself (plain D = accum)
-  std::vector<std::string> gcc_flags, clang_flags;  // for the source, by compiler
-  std::string symbol;                               // entry point in the binary
-  std::string binary;                               // shared object bytes; empty: the tape is interpreted
+  std::vector<std::string> gcc_flags, clang_flags;  // CPU: for the source, by compiler
+  std::string symbol;                               // CPU: entry point in the binary
+  std::vector<std::string> nvrtc_flags;             // CUDA: for the source, the architecture included
+  std::vector<CudaEntry> entries;                   // CUDA: in launch order, the product first
+  std::vector<CudaTensorMap> maps;                  // CUDA: in the order of Params::map
+  std::string binary;                               // CPU: shared object, empty: the tape is interpreted. CUDA: cubin
   bool operator==(const Kernel&) const = default;
 };
 

@@ -7,6 +7,7 @@
 
 #include "package/bytes.hpp"
 #include "package/epilogue_program.hpp"
+#include "package/kernel_config.hpp"
 
 namespace codetta::package {
 
@@ -16,6 +17,14 @@ void write(ByteWriter& out, const std::vector<Dim>& shape);
 std::vector<Dim> read_shape(ByteReader& in);
 void write(ByteWriter& out, const EpilogueProgram& program);
 EpilogueProgram read_program(ByteReader& in);  // checked: in.ok() means that find_defect() found nothing
+
+// Sizes are held to what plan/ may choose: those who run a configuration trust it.
+void write_config(ByteWriter& out, const KernelConfig& config);
+KernelConfig read_config(ByteReader& in);
+void write_entries(ByteWriter& out, const std::vector<CudaEntry>& entries);
+std::vector<CudaEntry> read_entries(ByteReader& in);
+void write_maps(ByteWriter& out, const std::vector<CudaTensorMap>& maps);
+std::vector<CudaTensorMap> read_maps(ByteReader& in);
 
 Error damaged(std::string_view reason);  // E0520
 

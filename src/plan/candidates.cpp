@@ -47,7 +47,8 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
   std::stable_sort(discovery.candidates.begin(), discovery.candidates.end(),
                    [](const Candidate& a, const Candidate& b) {
                      if (a.microseconds != b.microseconds) return a.microseconds < b.microseconds;
-                     if (a.config.family != b.config.family) return a.config.family < b.config.family;
+                     const auto family = [](const Candidate& c) { return package::cpu(c.config).family; };
+                     if (family(a) != family(b)) return family(a) < family(b);
                      return a.name < b.name;
                    });
   return discovery;

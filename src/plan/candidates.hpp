@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "codetta/target.hpp"
-#include "package/cpu_gemm.hpp"
 #include "package/epilogue_program.hpp"
+#include "package/kernel_config.hpp"
 #include "plan/lower.hpp"
 
 namespace codetta::plan {
@@ -21,6 +21,17 @@ struct GemmShape {
   bool b_packed = false;  // a PackedTensor is given
 };
 
+// What the cost model knows of a GPU: of the device, or of the architecture's usual product when there is none to ask.
+struct GpuFacts {
+  std::string arch = "sm_80";                                 // "sm_90a", ...
+  int sms = 108;                                              // streaming multiprocessors
+  double ghz = 1.4;                                           // sustained under matrix load
+  int64_t shared_per_block = 166912, shared_per_sm = 167936;  // bytes, the former with the opt-in
+  int64_t l2 = 40 << 20;                                      // bytes
+  double memory_rate = 1500;                                  // bytes per nanosecond, of the device
+  double l2_rate = 4000;
+};
+
 // What the cost model knows of the machine. Frequencies in GHz, sizes in bytes, rates in bytes per nanosecond per core.
 struct MachineFacts {
   CpuIsa isa = CpuIsa::generic;
@@ -29,6 +40,7 @@ struct MachineFacts {
   double fma_vectors_per_clock = 2;  // full-width FMAs a clock
   int64_t l1 = 32768, l2 = 1 << 20, l3 = 32 << 20;
   double l2_rate = 100, l3_rate = 50, memory_rate = 20;
+  GpuFacts gpu{};  // where the target is one
 };
 
 struct CostTerm {
@@ -38,7 +50,7 @@ struct CostTerm {
 };
 
 struct Candidate {
-  package::CpuGemmConfig config;
+  package::KernelConfig config;
   std::string name;  // "cpu_packed_6x64_avx512"
   std::vector<CostTerm> terms;
   double microseconds = 0;  // their sum

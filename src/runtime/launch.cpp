@@ -175,7 +175,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   const package::Kernel& kernel = package.kernels[step.kernel];
   Launch launch;
   launch.step_ = &step;
-  launch.config_ = kernel.config;
+  launch.config_ = package::cpu(kernel.config);
   cpu::GemmProblem& problem = launch.problem_;
   CODETTA_TRY(problem.batch, value_of(step.batch, symbols, "the batch"));
   CODETTA_TRY(problem.m, value_of(step.m, symbols, "M"));

@@ -10,6 +10,7 @@
 namespace {
 
 using namespace codetta;
+using package::CpuGemmConfig;
 using package::Package;
 
 std::string reason_of(const Result<Package>& package) {
@@ -23,6 +24,43 @@ TEST(Package, RoundTrip) {
   ASSERT_TRUE(decoded) << decoded.error().render();
   EXPECT_EQ(*decoded, package);
   EXPECT_EQ(decoded->encode(), bytes);
+}
+
+Package cuda_sample() {
+  Package package = test::sample_package();
+  package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
+  package::Kernel& kernel = package.kernels[0];
+  const auto cpu = std::get<CpuGemmConfig>(kernel.config);
+  package::CudaGemmConfig config;
+  config.family = package::CudaFamily::Sm90;
+  config.a_dtype = cpu.a_dtype;
+  config.b_dtype = cpu.b_dtype;
+  config.accumulator = cpu.accumulator;
+  config.pingpong = true;
+  config.stages = 5;
+  kernel.config = config;
+  kernel.nvrtc_flags = {"--gpu-architecture=sm_90a"};
+  kernel.entries = {{package::CudaEntry::Kind::Gemm, 0, "codetta_gemm", 384, 200000, 1},
+                    {package::CudaEntry::Kind::Combine, 0, "codetta_combine_0", 256, 0, 8}};
+  kernel.maps = {{package::CudaTensorMap::Source::A, 0, 64, 128, 128}};
+  return package;
+}
+
+TEST(Package, CudaRoundTrip) {
+  const Package package = cuda_sample();
+  const auto decoded = Package::decode(package.encode());
+  ASSERT_TRUE(decoded) << decoded.error().render();
+  EXPECT_EQ(*decoded, package);
+  const auto json = nlohmann::json::parse(package.manifest_json());
+  EXPECT_EQ(json["kernels"][0]["config"]["family"], "sm90");
+  EXPECT_EQ(json["kernels"][0]["entries"][1], "codetta_combine_0");
+}
+
+TEST(Package, KernelsBelongToTheTarget) {
+  Package package = cuda_sample();
+  package.target = {};
+  EXPECT_NE(reason_of(Package::decode(package.encode())).find("a kernel is not for the package's target"),
+            std::string::npos);
 }
 
 TEST(Package, EveryPrefixAndEveryFlippedBitIsDamaged) {
@@ -42,7 +80,7 @@ TEST(Package, EveryPrefixAndEveryFlippedBitIsDamaged) {
 TEST(Package, AnotherFormatSaysSo) {
   std::string bytes = test::sample_package().encode();
   bytes[8] = 9;
-  EXPECT_EQ(reason_of(Package::decode(bytes)), "it has format 9, this library reads 1");
+  EXPECT_EQ(reason_of(Package::decode(bytes)), "it has format 9, this library reads 2");
   EXPECT_EQ(reason_of(Package::decode("hello")), "its 5 bytes do not begin as a package does");
 }
 
@@ -83,10 +121,10 @@ TEST(Package, StepsThatDoNotFit) {
             "step 5 does not fit the buffers and kernels");
   EXPECT_EQ(refused([](Package& p) { std::get_if<package::DefineSymbol>(&p.steps[0])->dim = 2; }),
             "step 0 does not fit the buffers and kernels");
-  EXPECT_EQ(refused([](Package& p) { p.kernels[0].config.tile_cols = 1 << 20; }),
+  EXPECT_EQ(refused([](Package& p) { std::get<CpuGemmConfig>(p.kernels[0].config).tile_cols = 1 << 20; }),
             "tile_cols is 1048576, not 1 to 16384");
-  EXPECT_EQ(refused([](Package& p) { p.kernels[0].config.mr = 0; }), "mr is 0, not 1 to 64");
-  EXPECT_EQ(refused([](Package& p) { p.kernels[0].config.accumulator = DType::f64; }),
+  EXPECT_EQ(refused([](Package& p) { std::get<CpuGemmConfig>(p.kernels[0].config).mr = 0; }), "mr is 0, not 1 to 64");
+  EXPECT_EQ(refused([](Package& p) { std::get<CpuGemmConfig>(p.kernels[0].config).accumulator = DType::f64; }),
             "a kernel and its epilogue accumulate in different types");
 }
 

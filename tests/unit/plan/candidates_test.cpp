@@ -63,17 +63,20 @@ std::string why(const Discovery& discovery, const std::string& kernel) {
 TEST(Discovery, RanksByShape) {
   for (const CpuIsa isa : {CpuIsa::avx2, CpuIsa::avx512}) {
     for (const int64_t m : {1, 8, 16, 24}) {
-      EXPECT_EQ(found(shape_of(m, 4096, 4096), isa).candidates.at(0).config.family, CpuFamily::InPlace) << m;
+      EXPECT_EQ(package::cpu(found(shape_of(m, 4096, 4096), isa).candidates.at(0).config).family, CpuFamily::InPlace)
+          << m;
     }
     for (const int64_t size : {16, 23, 32, 48, 64}) {
-      EXPECT_EQ(found(shape_of(size, size, size), isa).candidates.at(0).config.family, CpuFamily::InPlace) << size;
+      EXPECT_EQ(package::cpu(found(shape_of(size, size, size), isa).candidates.at(0).config).family, CpuFamily::InPlace)
+          << size;
     }
     for (const int64_t size : {512, 1024, 2048}) {
-      EXPECT_NE(found(shape_of(size, size, size), isa).candidates.at(0).config.family, CpuFamily::InPlace) << size;
+      EXPECT_NE(package::cpu(found(shape_of(size, size, size), isa).candidates.at(0).config).family, CpuFamily::InPlace)
+          << size;
     }
     GemmShape packed = shape_of(16, 4096, 4096);
     packed.b_packed = true;
-    EXPECT_EQ(found(packed, isa).candidates.at(0).config.family, CpuFamily::Packed);
+    EXPECT_EQ(package::cpu(found(packed, isa).candidates.at(0).config).family, CpuFamily::Packed);
   }
 }
 
@@ -91,8 +94,9 @@ TEST(Discovery, ConvertTakesEveryPairThatMultiplies) {
       shape.b_col_stride = 3;
       for (const auto& isa : types::all_isas()) {
         const Discovery discovery = found(shape, isa.isa);
-        const bool has = std::any_of(discovery.candidates.begin(), discovery.candidates.end(),
-                                     [](const plan::Candidate& c) { return c.config.family == CpuFamily::Convert; });
+        const bool has =
+            std::any_of(discovery.candidates.begin(), discovery.candidates.end(),
+                        [](const plan::Candidate& c) { return package::cpu(c.config).family == CpuFamily::Convert; });
         EXPECT_TRUE(has) << dtype_name(shape.a) << " " << dtype_name(shape.b) << " " << isa.name;
       }
     }
@@ -112,7 +116,7 @@ TEST(Discovery, ConfigurationsStayWithinBoundsAndNamesDiffer) {
         ASSERT_FALSE(discovery.candidates.empty());
         std::set<std::string> names;
         for (const plan::Candidate& candidate : discovery.candidates) {
-          const package::CpuGemmConfig& c = candidate.config;
+          const package::CpuGemmConfig& c = package::cpu(candidate.config);
           EXPECT_TRUE(names.insert(candidate.name).second) << candidate.name;
           EXPECT_TRUE(c.mr >= 1 && c.mr <= package::max_block_rows && c.nr >= 1 && c.nr <= package::max_block_cols)
               << candidate.name;
@@ -138,8 +142,8 @@ TEST(Discovery, ConfigurationsStayWithinBoundsAndNamesDiffer) {
 
 TEST(Discovery, SplitsKWhereThereAreFewerTilesThanCores) {
   const Discovery discovery = found(shape_of(8, 64, 65536), CpuIsa::avx2, 8);
-  EXPECT_GT(discovery.candidates.at(0).config.k_split, 1);
-  EXPECT_EQ(found(shape_of(8, 64, 65536), CpuIsa::avx2, 1).candidates.at(0).config.k_split, 1);
+  EXPECT_GT(package::cpu(discovery.candidates.at(0).config).k_split, 1);
+  EXPECT_EQ(package::cpu(found(shape_of(8, 64, 65536), CpuIsa::avx2, 1).candidates.at(0).config).k_split, 1);
 }
 
 TEST(Rejections, SayWhyWithNumbers) {

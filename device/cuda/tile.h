@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a kernel body and the emitted epilogue meet.
+//
+// A kernel body (kernels/*.h) is a function template
+//   template <class Config, class Epilogue, class P> __device__ void gemm_<family>(const P& params);
+// that the emitted entry point calls with the parameter struct of abi.h. It multiplies, brings finished accumulators
+// into shared memory piece by piece, and calls, with all threads of a group (whole warps that share a named barrier),
+//   Epilogue::template phase_0<P>(params, tile)
+// once a piece, after a barrier that made the piece visible to the group. The epilogue only reads the piece; when it
+// returns in all threads and the group has met at the barrier again, the memory may be reused. Config offers constexpr
+// what package::CudaGemmConfig says: tile_m, tile_n, tile_k, stages, cluster_m, cluster_n, consumers, pingpong,
+// k_split, piece_rows, piece_cols, threads, shared_bytes, ways (parts of the split), and types A, B (storage),
+// Accumulator.
+//
+// Parts of a split lie in blocks in a tile: accumulator column j of a tile belongs to part j / (tile_n / ways) and to
+// root column tile_n0 + j % (tile_n / ways); which column of B that is, Problem::chunk says (column_of_b below).
+#pragma once
+
+#include "cuda/abi.h"
+
+namespace codetta::cuda {
+
+// A rectangle of finished accumulators, worked on by one group of threads.
+struct Tile {
+  const void* acc;  // accumulator of part j at (r, c): element j * acc_part_stride + r * acc_ld + c. Shared memory in
+                    // phase 0, the workspace in later phases. 16-byte aligned, and so is each row
+  i64 acc_ld, acc_part_stride;
+  i64 batch, row, col;   // root coordinates of the first element
+  i32 rows, cols;        // valid extent: at most piece_rows x piece_cols, less at the edges
+  i64 piece_m, piece_n;  // index of the piece in the grid of one batch item (see ReductionBuffers)
+  i32 thread, threads;   // this thread in the group, and how many there are (a multiple of 32)
+  i32 barrier;           // bar.sync id of the group
+  void* scratch;  // shared memory of the group for reductions: Epilogue::scratch_bytes(threads) bytes, 16-byte aligned
+};
+
+// The column of B (and of the unsplit accumulator) of part `part` at root column `col`.
+template <int ways>
+__device__ __forceinline__ i64 column_of_b(const Problem& p, i64 col, int part) {
+  if constexpr (ways == 1) return col;
+  return (col / p.chunk) * (p.chunk * ways) + part * p.chunk + col % p.chunk;
+}
+
+}  // namespace codetta::cuda

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan decides about a CUDA GEMM, emit/ compiles in, and runtime/cuda launches: plain, serializable data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codetta/tensor.hpp"
+
+namespace codetta::package {
+
+enum class CudaFamily : uint8_t {
+  Simt,    // every dtype, layout, stride and alignment, on any GPU: the floor that always exists
+  Sm80,    // cp.async stages, ldmatrix, mma.sync; also on later architectures
+  Sm90,    // TMA, WGMMA, warp-specialized, persistent; sm_90a only
+  Stream,  // few rows (decode): B streams through once, A stays on chip
+  Sm100,   // tcgen05 and TMEM; sm_100a, sm_103a
+  Vendor,  // cuBLASLt, where its fixed menu says the same thing
+};
+std::string_view name_of(CudaFamily family);  // "simt", "sm80", "sm90", "stream", "sm100", "vendor"
+
+// Bounds of every configuration, so that what is read from a file cannot ask for absurd launches.
+inline constexpr int32_t max_cuda_tile = 1 << 16, max_cuda_threads = 1024, max_cuda_shared = 1 << 20;
+
+// How f32 operands are multiplied; part of the program, never ambient.
+enum class MathMode : uint8_t { Strict, Tf32x3, Tf32, Fp8FastAccumulation };
+
+// One configuration. Sizes count elements. plan/ has checked it against the family's limits.
+struct CudaGemmConfig {
+  CudaFamily family = CudaFamily::Simt;
+  DType a_dtype = DType::f32;  // as stored
+  DType b_dtype = DType::f32;
+  DType accumulator = DType::f32;  // f32, f64 or i32
+  MathMode math = MathMode::Strict;
+  bool a_k_major = true;   // consecutive k of a row of A are adjacent (else consecutive rows are); Simt: ignored
+  bool b_k_major = false;  // consecutive k of a column of B are adjacent (else consecutive columns are)
+  int32_t tile_m = 64, tile_n = 64, tile_k = 16;  // of a block's accumulators; tile_n counts accumulator columns
+  int32_t stages = 1;
+  int32_t cluster_m = 1, cluster_n = 1;
+  int32_t consumers = 1;  // warpgroups (Sm90) or warps (Sm80) that multiply; Simt, Stream: 1
+  bool pingpong = false;  // Sm90: each consumer owns whole tiles in turn
+  bool persistent = false;
+  int32_t k_split = 1;    // > 1: slices of K summed in slice order by the block that arrives last
+  int32_t group = 8;      // tiles of a raster group
+  int32_t alignment = 1;  // bytes that A's and B's addresses and slower strides are multiples of (a guard)
+  int32_t piece_rows = 64, piece_cols = 64;  // root rows and columns that one call of the epilogue finishes
+  int32_t lanes = 4;                         // columns of one row that a thread holds at a position
+  int32_t threads = 256;                     // of a block
+  int32_t shared_bytes = 0;                  // dynamic shared memory of a block
+
+  bool operator==(const CudaGemmConfig&) const = default;
+};
+
+// One kernel function of the module. They run in list order in one stream; each takes the whole Params.
+struct CudaEntry {
+  enum class Kind : uint8_t {
+    Gemm,     // the product with phase 0 over its tiles. Grid: tiles * k_split * batches blocks, or as many clusters as
+              // fit at once where the configuration is persistent
+    Combine,  // the reductions of phase `index`: partials to results. Grid: x = results / results_per_block rounded up
+              // of the largest of them, y = its reduction's place among those of the phase
+    Phase,    // phase `index` >= 1 over the root space, after everything before. Grid: pieces_n, pieces_m, batches
+              // (pieces_m beyond 65,535 are walked by a loop)
+  };
+  Kind kind = Kind::Gemm;
+  uint32_t index = 0;
+  std::string symbol;
+  int32_t threads = 256;
+  int32_t shared_bytes = 0;       // dynamic
+  int32_t results_per_block = 1;  // Combine
+  bool operator==(const CudaEntry&) const = default;
+};
+
+// Tensor maps of a kernel, in the order of Params::map. Which tensor, the box in elements (fastest dim first), swizzle.
+struct CudaTensorMap {
+  enum class Source : uint8_t { A, B, Operand };
+  Source source = Source::A;
+  uint32_t operand = 0;                // Operand: index into EpilogueProgram::operands
+  int32_t box_fast = 0, box_slow = 0;  // the third dim, if any, is the batch with a box of 1
+  int32_t swizzle_bytes = 128;         // 0, 32, 64, 128
+  bool operator==(const CudaTensorMap&) const = default;
+};
+
+}  // namespace codetta::package
