@@ -16,7 +16,7 @@
 // root column tile_n0 + j % (tile_n / ways); which column of B that is, Problem::chunk says (column_of_b below).
 #pragma once
 
-#include "cuda/abi.h"
+#include "device/cuda/abi.h"
 
 namespace codetta::cuda {
 

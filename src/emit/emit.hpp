@@ -52,7 +52,7 @@ struct CudaEmitOptions {
   bool comments = true;        // the program's line beside each value
 };
 
-// A translation unit for NVRTC. It includes embedded files (device/cuda/...) by their virtual paths, and holds: the
+// A translation unit for NVRTC. It includes embedded files as "device/" + their virtual path, and holds: the
 // configuration as constants, the phases of the epilogue, and one extern "C" __global__ function an entry.
 struct CudaSource {
   std::string text;

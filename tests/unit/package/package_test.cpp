@@ -133,7 +133,7 @@ TEST(Package, ManifestIsJsonWithoutBinaries) {
   package.name = "bad \xFF utf-8 \"quoted\"";
   const auto json = nlohmann::json::parse(package.manifest_json(), nullptr, false);
   ASSERT_FALSE(json.is_discarded());
-  EXPECT_EQ(json["format"], 1);
+  EXPECT_EQ(json["format"], 2);
   EXPECT_EQ(json["buffers"].size(), 8u);
   EXPECT_EQ(json["buffers"][4]["shape"], nlohmann::json::array({"m", "n"}));
   EXPECT_EQ(json["kernels"][0]["binary_bytes"], 5);
