@@ -1,64 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/empty.hpp"
 
-#include <array>
-#include <vector>
+#include <algorithm>
 
 namespace codetta::runtime {
 
-using package::Access;
-using package::Inst;
-using package::Phase;
-using package::Store;
-
-namespace {
-
-// What the stores need of a phase, and nothing else.
-Phase phase_of(const Phase& from, const std::vector<Store>& stores) {
-  std::vector<bool> needed(from.insts.size());
-  for (const Store& store : stores) needed[store.value] = true;
-  for (size_t v = from.insts.size(); v-- > 0;) {
-    if (!needed[v]) continue;
-    for (uint32_t i = 0; i < from.insts[v].arity; ++i) needed[from.insts[v].in[i]] = true;
+package::EpilogueProgram owed_stores(const package::EpilogueProgram& program, const std::vector<bool>& argument_empty) {
+  package::EpilogueProgram result = program;
+  for (package::Phase& phase : result.phases) {
+    phase.stores.erase(std::remove_if(phase.stores.begin(), phase.stores.end(),
+                                      [&](const package::Store& store) {
+                                        return argument_empty[result.operands[store.operand].argument];
+                                      }),
+                       phase.stores.end());
   }
-  Phase phase;
-  phase.scope = package::Scope::Whole;
-  phase.reads_accumulator = false;
-  std::vector<uint32_t> place(from.insts.size());
-  for (size_t v = 0; v < from.insts.size(); ++v) {
-    if (!needed[v]) continue;
-    Inst inst = from.insts[v];
-    for (uint32_t i = 0; i < inst.arity; ++i) inst.in[i] = place[inst.in[i]];
-    phase.reads_accumulator |= inst.kind == Inst::Kind::Accumulator;
-    place[v] = static_cast<uint32_t>(phase.insts.size());
-    phase.insts.push_back(inst);
-  }
-  for (const Store& store : stores) phase.stores.push_back({store.operand, place[store.value]});
-  return phase;
+  return result;
 }
 
-}  // namespace
+void stand_in(cpu::GemmProblem& problem) {
+  problem.batch = std::max<int64_t>(problem.batch, 1);
+  problem.m = std::max<int64_t>(problem.m, 1);
+  problem.k = 0;
+  if (problem.n > 0) return;
+  problem.n = problem.split.ways;
+  problem.split.chunk = 1;
+}
 
-std::optional<package::EpilogueProgram> stores_apart(const package::EpilogueProgram& program) {
-  package::EpilogueProgram result = program;
-  std::vector<Phase> apart;  // behind all others, where every reduction is finished
-  for (Phase& phase : result.phases) {
-    constexpr std::array kinds{Access::Row, Access::Column, Access::Scalar};
-    for (const Access kind : kinds) {
-      std::vector<Store> moved, kept;
-      for (const Store& store : phase.stores) {
-        const bool moves =
-            program.operands[store.operand].access == kind && !phase_of(phase, {store}).reads_accumulator;
-        (moves ? moved : kept).push_back(store);
-      }
-      if (moved.empty()) continue;
-      apart.push_back(phase_of(phase, moved));
-      phase.stores = std::move(kept);
-    }
+bool reduces_nothing(package::ReduceAxis axis, const cpu::GemmProblem& problem) {
+  switch (axis) {
+    case package::ReduceAxis::Row:
+      return problem.n == 0;
+    case package::ReduceAxis::Column:
+      return problem.m == 0;
+    case package::ReduceAxis::All:
+      break;
   }
-  if (apart.empty()) return std::nullopt;
-  for (Phase& phase : apart) result.phases.push_back(std::move(phase));
-  return result;
+  return problem.batch == 0 || problem.m == 0 || problem.n == 0;
 }
 
 }  // namespace codetta::runtime

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problems without elements: no tile runs, but results of rows, of columns and of everything are still owed.
+// Problems with an empty batch, M or N: no element exists, but results of rows, of columns and of everything may still
+// be owed, and what follows them, such as the logsumexp over M of a minimum over no columns.
+//
+// Such a problem runs over a root space in which each empty extent counts as 1, with accumulators of K = 0. What is
+// computed there for missing elements is arbitrary and is stored nowhere; reductions over an empty extent give their
+// identity whatever they were fed.
 #pragma once
 
-#include <optional>
+#include <vector>
 
 #include "package/epilogue_program.hpp"
+#include "runtime/cpu/gemm.hpp"
 
 namespace codetta::runtime {
 
-// The program with the stores that some tile would do on the side of its elements (Row, Column, Scalar) in phases of
-// their own, which run over rows, columns or once. Empty when the program has none.
-std::optional<package::EpilogueProgram> stores_apart(const package::EpilogueProgram& program);
+// The program without its stores to arguments that have no elements.
+package::EpilogueProgram owed_stores(const package::EpilogueProgram& program, const std::vector<bool>& argument_empty);
+
+// Replaces empty extents by 1 and K by 0. The split's chunk follows the columns.
+void stand_in(cpu::GemmProblem& problem);
+
+// Whether a reduction over this axis of the true extents has nothing to reduce.
+bool reduces_nothing(package::ReduceAxis axis, const cpu::GemmProblem& problem);
 
 }  // namespace codetta::runtime

@@ -48,6 +48,11 @@ Result<OperandPlan> plan_operand(const package::Operand& operand, const Symbols&
 codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan,
                                       const TensorView& view) {
   codetta::cpu::Operand result{};
+  if (view.empty()) {  // only where the problem is empty: what stands in for its missing elements is never stored
+    alignas(16) static constexpr std::byte zeros[16] = {};
+    result.data = const_cast<std::byte*>(zeros);
+    return result;
+  }
   int64_t offset = 0;
   for (const auto& [dim, count] : plan.offsets) offset += count * stride_from_end(view, dim);
   result.data = static_cast<std::byte*>(view.data()) + offset * dtype_size(operand.dtype);
@@ -181,13 +186,16 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   CODETTA_TRY(problem.m, value_of(step.m, symbols, "M"));
   CODETTA_TRY(problem.n, value_of(step.n, symbols, "N"));
   CODETTA_TRY(problem.k, value_of(step.k, symbols, "K"));
-  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) {
-    if (auto apart = stores_apart(kernel.epilogue)) {
-      launch.empty_program_ = std::make_unique<const package::EpilogueProgram>(*std::move(apart));
-    }
+  const bool empty = problem.batch == 0 || problem.m == 0 || problem.n == 0;
+  if (empty) {
+    std::vector<bool> argument_empty;
+    for (const uint32_t argument : step.arguments)
+      argument_empty.push_back(!package.buffers[argument].is_scalar && bindings.tensors[argument].empty());
+    launch.empty_program_ =
+        std::make_unique<const package::EpilogueProgram>(owed_stores(kernel.epilogue, argument_empty));
   }
-  const package::EpilogueProgram& program = launch.empty_program_ ? *launch.empty_program_ : kernel.epilogue;
-  const KernelEntry entry = launch.empty_program_ ? KernelEntry{} : compiled;
+  const package::EpilogueProgram& program = empty ? *launch.empty_program_ : kernel.epilogue;
+  const KernelEntry entry = empty ? KernelEntry{} : compiled;
   launch.program_ = &program;
   if (program.phases.size() > cpu::max_phases || program.reductions.size() > cpu::max_reductions) {
     return diag::error(diag::Code::guard_failed, fmt::format("the epilogue of {} is too large", kernel.name))
@@ -198,7 +206,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   problem.split.ways = program.split.ways;
   CODETTA_TRY(problem.split.chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
   const int64_t root_cols = problem.n / problem.split.ways;
-  if (problem.split.ways > 1 &&
+  if (problem.split.ways > 1 && problem.n > 0 &&
       (problem.n % problem.split.ways != 0 || problem.split.chunk < 1 || root_cols % problem.split.chunk != 0)) {
     return diag::error(diag::Code::guard_failed, fmt::format("{} columns cannot be split", problem.n))
         .reason(fmt::format("the kernel takes {} parts in chunks of {}", problem.split.ways, problem.split.chunk))
@@ -224,7 +232,10 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     const package::Phase& phase = program.phases[i];
     launch.phases_.push_back({scope_of(phase.scope), space_of(program, i), phase.reads_accumulator});
   }
-  for (const package::Reduction& reduction : program.reductions) launch.reductions_.push_back(reduction_of(reduction));
+  for (const package::Reduction& reduction : program.reductions) {
+    launch.reductions_.push_back(reduction_of(reduction));
+    launch.reductions_.back().of_nothing = reduces_nothing(reduction.axis, problem);
+  }
   for (const package::Operand& operand : program.operands) {
     CODETTA_TRY(OperandPlan plan, plan_operand(operand, symbols));
     launch.plans_.push_back(std::move(plan));
@@ -263,8 +274,11 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
           .help("pack B with Kernel::pack of the same kernel, for the same K and N");
     }
     launch.packed_ = packed;
-    problem.packed_b = packed->bytes.data();
+    problem.packed_b = empty ? nullptr : packed->bytes.data();
   }
+  const bool owes = std::any_of(program.phases.begin(), program.phases.end(),
+                                [](const package::Phase& phase) { return !phase.stores.empty(); });
+  if (empty && owes) stand_in(problem);
   if (launch.fused_ != nullptr) {
     launch.workspace_bytes = cpu::fused_workspace_size(launch.config_, problem);
     return launch;

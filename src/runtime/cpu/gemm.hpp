@@ -68,6 +68,7 @@ struct Reduction {
   bool mean = false;         // Sum only: divide by the number of reduced elements times `parts`
   int32_t phase = 0;         // the phase that writes its partials (space Tiles)
   int32_t parts = 1;         // values that the epilogue has combined into each reduced one (parts of a split)
+  bool of_nothing = false;   // its results are the identity, whatever was fed to it (runtime/empty.hpp)
 };
 
 // An epilogue: either an emitted function or an interpreter with its context.

@@ -25,6 +25,7 @@ Series series_of(const Reduction& r, const ReductionGrid& g, int64_t i) {
 }
 
 int64_t reduced_elements(const Reduction& r, const ReductionGrid& g) {
+  if (r.of_nothing) return 0;
   switch (r.axis) {
     case ReductionAxis::Row:
       return g.cols * r.parts;
@@ -96,7 +97,8 @@ void finish(const Reduction& r, const ReductionGrid& g, const void* partials, vo
   const T* p = static_cast<const T*>(partials);
   T* out = static_cast<T*>(results);
   for (int64_t i = begin; i < end; ++i) {
-    const Series s = series_of(r, g, i);
+    Series s = series_of(r, g, i);
+    if (r.of_nothing) s.count = 0;
     switch (r.kind) {
       case ReductionKind::Sum:
         out[i] = sum(p, s, r.mean, reduced_elements(r, g));
