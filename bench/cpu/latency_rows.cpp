@@ -75,7 +75,7 @@ void run_overhead(Table& table) {
       .A = A, .B = B, .out = D, .epilogue = {"def plain(accum): D = accum; return D", {{"D", D}}}};
   const KernelList kernels = find_kernels(arguments, Target::host(), {}, context(1)).value();
   Execution execution = kernels[0].prepare(arguments).value();
-  const auto& config = package::cpu(driver::KernelState::of(kernels[0]).choice().config);
+  const auto& config = package::cpu(driver::KernelState::of(kernels[0]).package().value()->kernels[0].config);
   runtime::cpu::GemmProblem p;
   p.m = p.n = p.k = size;
   p.a = A.data();

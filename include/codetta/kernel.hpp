@@ -95,7 +95,8 @@ class CODETTA_API Execution {
   // Uses the caller's memory instead of its own (at least workspace_size() bytes, aligned). Errors: E0604, E0605,
   // E0611.
   Result<void> set_workspace(void* memory, int64_t bytes);
-  [[nodiscard]] bool interpreted() const;  // no compiler was there: the epilogue's tape is interpreted
+  [[nodiscard]] double compile_seconds() const;  // spent in the compiler by prepare(); 0 when all was found
+  [[nodiscard]] bool interpreted() const;        // no compiler was there: the epilogue's tape is interpreted
 
  private:
   friend struct driver::ExecutionState;

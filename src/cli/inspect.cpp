@@ -135,14 +135,15 @@ int compile(const CommonOptions& common, const GemmOptions& options) {
     std::printf("%s\n", nlohmann::json{{"kernel", kernel->metadata().name},
                                        {"interpreted", execution->interpreted()},
                                        {"cache", cache.directory},
-                                       {"hit", cache.hits > 0}}
+                                       {"compile_ms", execution->compile_seconds() * 1e3},
+                                       {"hit", execution->compile_seconds() == 0}}
                             .dump()
                             .c_str());
   } else {
     std::printf("%s %s; cache %s\n", kernel->metadata().name.c_str(),
-                execution->interpreted() ? "is interpreted: no compiler"
-                : cache.stored > 0       ? "compiled"
-                                         : "was compiled already",
+                execution->interpreted()           ? "is interpreted: no compiler"
+                : execution->compile_seconds() > 0 ? "compiled"
+                                                   : "was compiled already",
                 cache.enabled ? cache.directory.c_str() : "off");
   }
   return exit_ok;

@@ -80,10 +80,17 @@ const Result<toolchain::HostCompiler>& ContextState::compiler() {
   return *compiler_;
 }
 
+const types::CpuFacts& ContextState::cpu() {
+  const std::lock_guard lock(mutex_);
+  if (!cpu_) cpu_ = types::read_cpu_facts();
+  return *cpu_;
+}
+
 const plan::MachineFacts& ContextState::machine(CpuIsa isa) {
+  const types::CpuFacts& facts = cpu();
   const std::lock_guard lock(mutex_);
   auto found = machines_.find(isa);
-  if (found == machines_.end()) found = machines_.emplace(isa, machine_facts(isa, pool->size())).first;
+  if (found == machines_.end()) found = machines_.emplace(isa, machine_facts(facts, isa, pool->size())).first;
   return found->second;
 }
 
@@ -106,7 +113,7 @@ toolchain::CacheKey ContextState::binary_key(const package::Kernel& kernel, CpuI
                                              const toolchain::HostCompiler& host) const {
   toolchain::CacheKey key(toolchain::EntryKind::Binary, "cpu epilogue");
   key.add("source", kernel.source);
-  for (const std::string& flag : flags_for(kernel, host)) key.add("flag", flag);
+  for (const std::string& flag : toolchain::compile_arguments(host, flags_for(kernel, host))) key.add("flag", flag);
   key.add("target", isa_name(isa));
   key.add("abi", std::to_string(codetta::cpu::abi_version));
   key.add("compiler", host.identity);
@@ -151,7 +158,11 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
   {
     const std::lock_guard lock(mutex_);
     const auto found = loaded_.find(digest);
-    if (found != loaded_.end()) return found->second;
+    if (found != loaded_.end()) {
+      LoadedKernel known = found->second;
+      known.compile_seconds = 0;
+      return known;
+    }
   }
   const auto make = [&]() -> Result<LoadedKernel> {
     double seconds = 0;

@@ -17,6 +17,7 @@
 #include "runtime/execution.hpp"
 #include "toolchain/cache.hpp"
 #include "toolchain/compiler.hpp"
+#include "types/machine.hpp"
 
 namespace codetta::driver {
 
@@ -33,6 +34,7 @@ struct DebugSwitches {
   bool dump_graph = false, dump_plan = false, dump_source = false;
   bool time_passes = false;
   bool explain_fusion = false;
+  [[nodiscard]] bool any() const { return dump_graph || dump_plan || dump_source || time_passes || explain_fusion; }
 };
 
 struct ContextState {
@@ -46,7 +48,9 @@ struct ContextState {
 
   // Found at first need and kept; an Error is kept too.
   const Result<toolchain::HostCompiler>& compiler();
-  // Facts of this machine for an ISA level; measured once per process (frequency) and read from the system (caches).
+  // Of this machine; read from the system once.
+  const types::CpuFacts& cpu();
+  // For the cost model, by ISA level.
   const plan::MachineFacts& machine(CpuIsa isa);
   // Compiles (or finds in memory or on disk) the binary of a package's kernel and loads it. Single flight per source.
   // Errors: E0503 (no_jit), E0504..E0509.
@@ -63,6 +67,7 @@ struct ContextState {
   friend class codetta::Context;
   std::mutex mutex_;
   std::optional<Result<toolchain::HostCompiler>> compiler_;
+  std::optional<types::CpuFacts> cpu_;
   std::map<CpuIsa, plan::MachineFacts> machines_;
   std::map<std::string, LoadedKernel> loaded_;  // by binary key digest
   std::map<std::string, bool> logged_;

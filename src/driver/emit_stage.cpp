@@ -27,13 +27,19 @@ Result<std::string> Kernel::emit(Stage stage) const {
       CODETTA_TRY(const frontend::ast::Module module, frontend::parse_text(found.problem.function->source));
       return frontend::ast::print_ast(module);
     }
-    case Stage::Graph:
-      return ir::print(found.problem.graph);
-    case Stage::Plan:
-      return plan::to_string(found.plan);
-    case Stage::Memory:
-      return fmt::format("temporaries: {} bytes (lower bound {})\n", found.plan.memory.bytes,
-                         found.plan.memory.lower_bound);
+    case Stage::Graph: {
+      CODETTA_TRY(const driver::Planned* planned, found.planned());
+      return ir::print(planned->graph);
+    }
+    case Stage::Plan: {
+      CODETTA_TRY(const driver::Planned* planned, found.planned());
+      return plan::to_string(planned->plan);
+    }
+    case Stage::Memory: {
+      CODETTA_TRY(const driver::Planned* planned, found.planned());
+      const plan::MemoryPlan& memory = planned->plan.memory;
+      return fmt::format("temporaries: {} bytes (lower bound {})\n", memory.bytes, memory.lower_bound);
+    }
     case Stage::Source: {
       CODETTA_TRY(const package::PackageRef package, state_->package());
       const std::string& source = package->kernels[0].source;

@@ -26,14 +26,14 @@ void add_indented(std::string& out, std::string_view text) {
   }
 }
 
-std::string as_text(const driver::FoundState& found, const KernelList& kernels) {
+std::string as_text(const driver::FoundState& found, const driver::Planned& planned, const KernelList& kernels) {
   std::string out = shape_line(found.problem.shape, found.target) + "\n";
-  for (const opt::PassRecord& pass : found.problem.passes) {
+  for (const opt::PassRecord& pass : planned.passes) {
     for (const opt::Fired& fired : pass.fired)
       out += fmt::format("{}: {} ({} times)\n", pass.name, fired.equation, fired.count);
   }
   out += "\nepilogue, fused into every candidate:\n";
-  const auto& program = found.plan.kernels[0].lowered.program;
+  const auto& program = planned.plan.kernels[0].lowered.program;
   add_indented(out, program.to_string());
   if (emit::is_plain_store(program)) out += "  (stored by the kernels themselves: nothing to compile)\n";
   if (!kernels.empty()) {
@@ -76,7 +76,7 @@ json metadata_json(const KernelMetadata& metadata) {
           {"measured_us", metadata.measured_us}};
 }
 
-std::string as_json(const driver::FoundState& found, const KernelList& kernels) {
+std::string as_json(const driver::FoundState& found, const driver::Planned& planned, const KernelList& kernels) {
   json out;
   const plan::GemmShape& shape = found.problem.shape;
   out["problem"] = {{"batch", shape.batch},
@@ -87,7 +87,7 @@ std::string as_json(const driver::FoundState& found, const KernelList& kernels) 
                     {"b", dtype_name(shape.b)},
                     {"accumulator", dtype_name(shape.accumulator)},
                     {"target", found.target.to_string()}};
-  out["epilogue"] = found.plan.kernels[0].lowered.program.to_string();
+  out["epilogue"] = planned.plan.kernels[0].lowered.program.to_string();
   out["candidates"] = json::array();
   for (const Kernel& kernel : kernels) out["candidates"].push_back(metadata_json(kernel.metadata()));
   out["rejections"] = json::array();
@@ -106,7 +106,8 @@ Result<std::string> explain(const GemmArguments& arguments, const Target& target
     return diag::error(diag::Code::internal, "no kernel and no reason").help("report this");
   }
   const driver::FoundState& found = *driver::KernelState::of(kernels[0]).found;
-  return json_wanted ? as_json(found, kernels) : as_text(found, kernels);
+  CODETTA_TRY(const driver::Planned* planned, found.planned());
+  return json_wanted ? as_json(found, *planned, kernels) : as_text(found, *planned, kernels);
 }
 
 }  // namespace codetta

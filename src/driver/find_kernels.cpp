@@ -4,10 +4,45 @@
 
 #include <fmt/format.h>
 
+#include "base/digest.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/package_entry.hpp"
 #include "driver/tuning_record.hpp"
 
 namespace codetta {
+namespace driver {
+namespace {
+
+Result<Planned> make_plan(const FoundState& found) {
+  const Problem& problem = found.problem;
+  ContextState& context = *found.context;
+  CODETTA_TRY(opt::Optimized optimized, opt::optimize(problem.bound));
+  Planned planned{std::move(optimized.graph), std::move(optimized.passes), {}};
+  const DebugSwitches& debug = context.debug;
+  for (const opt::PassRecord& pass : planned.passes) {
+    if (debug.time_passes)
+      context.log(fmt::format("{}: {:.1f} us{}", pass.name, pass.microseconds, pass.changed ? "" : " (unchanged)"));
+    for (const opt::Fired& fired : pass.fired) {
+      if (debug.explain_fusion) context.log(fmt::format("{}: {} ({} times)", pass.name, fired.equation, fired.count));
+    }
+  }
+  if (debug.dump_graph) context.log(ir::print(planned.graph));
+  CODETTA_TRY(planned.plan, plan::plan_gemm(planned.graph, problem.shape, problem.layouts, found.target,
+                                            context.machine(found.target.isa)));
+  if (debug.dump_plan) context.log(plan::to_string(planned.plan));
+  return planned;
+}
+
+}  // namespace
+
+Result<const Planned*> FoundState::planned() const {
+  const std::lock_guard lock(mutex_);
+  if (!planned_) planned_ = make_plan(*this);
+  if (!*planned_) return planned_->error();
+  return &**planned_;
+}
+
+}  // namespace driver
 
 Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& target, const DiscoveryOptions& options,
                                 Context& context) {
@@ -20,36 +55,48 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
   }
   found->context = context.shared_state();
   found->target = target;
-  found->strict = arguments.strict;
   CODETTA_TRY(found->problem, driver::make_problem(arguments));
-  const driver::Problem& problem = found->problem;
-  const driver::DebugSwitches& debug = found->context->debug;
-  for (const opt::PassRecord& pass : problem.passes) {
-    if (debug.time_passes)
-      found->context->log(
-          fmt::format("{}: {:.1f} us{}", pass.name, pass.microseconds, pass.changed ? "" : " (unchanged)"));
-    for (const opt::Fired& fired : pass.fired) {
-      if (debug.explain_fusion)
-        found->context->log(fmt::format("{}: {} ({} times)", pass.name, fired.equation, fired.count));
-    }
-  }
-  if (debug.dump_graph) found->context->log(ir::print(problem.graph));
-  CODETTA_TRY(found->plan, plan::plan_gemm(problem.graph, problem.shape, problem.layouts, target,
-                                           found->context->machine(target.isa)));
-  if (debug.dump_plan) found->context->log(plan::to_string(found->plan));
+  const driver::TuningRecord record = driver::load_tuning(*found);
+  if (!record.medians.empty()) found->tuning = base::digest_of(driver::encode_tuning(record)).hex();
 
-  const plan::Discovery& discovery = found->plan.kernels[0].discovery;
-  const driver::TuningRecord record = driver::load_tuning(*found->context, *found);
-  KernelList list;
-  for (size_t i = 0; i < discovery.candidates.size(); ++i) {
+  auto ranking = std::make_shared<driver::Ranking>();
+  auto kept = driver::find_package(*found, std::nullopt);
+  if (kept) {
+    *ranking = std::move(kept->ranking);
+  } else {
+    CODETTA_TRY(const driver::Planned* planned, found->planned());
+    const plan::Discovery& discovery = planned->plan.kernels[0].discovery;
+    for (const plan::Candidate& candidate : discovery.candidates)
+      ranking->kernels.push_back(driver::describe(candidate, target));
+    for (const plan::Rejection& rejection : discovery.rejections)
+      ranking->rejections.push_back(driver::describe(rejection));
+  }
+
+  std::vector<std::shared_ptr<driver::KernelState>> states;
+  for (size_t i = 0; i < ranking->kernels.size(); ++i) {
     auto state = std::make_shared<driver::KernelState>();
     state->found = found;
     state->candidate = i;
-    state->metadata = driver::describe(discovery.candidates[i], target);
+    state->metadata = ranking->kernels[i];
     if (const double* measured = record.find(state->metadata.name)) {
       state->metadata.tuned = true;
       state->metadata.measured_us = *measured;
     }
+    states.push_back(std::move(state));
+  }
+  // Measured kernels first, by time; the others keep the model's order.
+  std::stable_sort(states.begin(), states.end(), [](const auto& x, const auto& y) {
+    const KernelMetadata &a = x->metadata, &b = y->metadata;
+    if (a.tuned != b.tuned) return a.tuned;
+    return a.tuned && a.measured_us < b.measured_us;
+  });
+  if (!states.empty()) states[0]->ranking = ranking;
+  if (kept && !states.empty() && states[0]->candidate == kept->candidate) {
+    states[0]->set_package(std::make_shared<const package::Package>(std::move(kept->package)));
+  }
+
+  KernelList list;
+  for (auto& state : states) {
     if (options.filter && !options.filter(state->metadata)) {
       list.rejections_.push_back(
           {static_cast<uint16_t>(diag::Code::filtered_out), state->metadata.name, "the caller's filter refuses it"});
@@ -57,12 +104,6 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
     }
     list.kernels_.push_back(driver::KernelState::make(std::move(state)));
   }
-  // Measured kernels first, by time; the others keep the model's order.
-  std::stable_sort(list.kernels_.begin(), list.kernels_.end(), [](const Kernel& x, const Kernel& y) {
-    const KernelMetadata &a = x.metadata(), &b = y.metadata();
-    if (a.tuned != b.tuned) return a.tuned;
-    return a.tuned && a.measured_us < b.measured_us;
-  });
   if (list.kernels_.size() > options.max_candidates) {
     const auto dropped = list.kernels_.size() - options.max_candidates;
     list.kernels_.resize(options.max_candidates);
@@ -70,7 +111,7 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
         {static_cast<uint16_t>(diag::Code::ranked_out), "",
          fmt::format("{} more candidates rank behind the {} that were asked for", dropped, options.max_candidates)});
   }
-  for (const plan::Rejection& rejection : discovery.rejections) list.rejections_.push_back(driver::describe(rejection));
+  list.rejections_.insert(list.rejections_.end(), ranking->rejections.begin(), ranking->rejections.end());
   return list;
 }
 

@@ -6,8 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/files.hpp"
-#include "codetta/version.hpp"
+#include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/package_entry.hpp"
 #include "emit/package.hpp"
 #include "runtime/cpu/fused.hpp"
 
@@ -16,33 +17,52 @@ namespace driver {
 
 Result<package::PackageRef> KernelState::package() const {
   const std::lock_guard lock(mutex_);
-  if (!package_) {
-    plan::Plan plan = found->plan;
-    plan.kernels[0].chosen = candidate;
-    CODETTA_TRY(package::Package made,
-                emit::emit_package(plan, {.strict = found->strict, .name = metadata.name, .build_id = version()}));
-    package_ = std::make_shared<const package::Package>(std::move(made));
-    if (found->context->debug.dump_source) found->context->log(package_->kernels[0].source);
+  if (package_) return package_;
+  const std::optional<size_t> which = ranking ? std::nullopt : std::optional(candidate);
+  if (which) {  // find_kernels has looked for the first one already
+    if (auto kept = find_package(*found, which)) {
+      package_ = std::make_shared<const package::Package>(std::move(kept->package));
+      return package_;
+    }
   }
+  CODETTA_TRY(const Planned* planned, found->planned());
+  plan::Plan plan = planned->plan;
+  plan.kernels[0].chosen = candidate;
+  CODETTA_TRY(
+      package::Package made,
+      emit::emit_package(plan, {.strict = found->problem.strict, .name = metadata.name, .build_id = build_id()}));
+  KeptPackage kept{std::move(made), ranking ? *ranking : Ranking{}, candidate};
+  keep_package(*found, which, kept);
+  package_ = std::make_shared<const package::Package>(std::move(kept.package));
+  if (found->context->debug.dump_source) found->context->log(package_->kernels[0].source);
   return package_;
 }
 
 namespace {
 
-// The arguments must lead to the same program as those that found the kernel; sizes and pointers may differ.
-Result<void> check_same_program(const FoundState& found, const Problem& problem) {
-  const auto& wanted = found.plan.kernels[0].lowered.program;
-  CODETTA_TRY(const plan::Lowered lowered,
-              plan::lower_epilogue(problem.graph, found.plan.kernels[0].region.matmul, problem.layouts));
-  const bool same_types = problem.facts.a == found.problem.facts.a && problem.facts.b == found.problem.facts.b;
-  if (same_types && lowered.program == wanted) return {};
+// The arguments must lead to the same program as those that found the kernel; sizes and pointers may differ. Arguments
+// with equal facts do; else the programs are compared, as bound and, failing that, as lowered.
+Result<void> check_same_program(const FoundState& found, Problem& problem) {
+  const Problem& wanted = found.problem;
+  if (binds_alike(wanted, problem)) return {};
+  CODETTA_CHECK_OK(bind_problem(problem));
+  const bool same_types = problem.facts.a == wanted.facts.a && problem.facts.b == wanted.facts.b;
+  if (same_types && problem.strict == wanted.strict) {
+    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(problem.bound));
+    CODETTA_TRY(const Planned* planned, found.planned());
+    const plan::PlannedKernel& kernel = planned->plan.kernels[0];
+    CODETTA_TRY(const plan::Lowered lowered,
+                plan::lower_epilogue(optimized.graph, kernel.region.matmul, problem.layouts));
+    if (lowered.program == kernel.lowered.program) return {};
+  }
   return diag::error(diag::Code::kernel_mismatch, "these arguments need another kernel")
-      .reason(
-          same_types
-              ? "the epilogue, an operand's dtype, broadcast form or layout differs from what the kernel was found with"
-              : fmt::format("the kernel is for {} x {}, the arguments are {} x {}", dtype_name(found.problem.facts.a),
-                            dtype_name(found.problem.facts.b), dtype_name(problem.facts.a),
-                            dtype_name(problem.facts.b)))
+      .reason(!same_types
+                  ? fmt::format("the kernel is for {} x {}, the arguments are {} x {}", dtype_name(wanted.facts.a),
+                                dtype_name(wanted.facts.b), dtype_name(problem.facts.a), dtype_name(problem.facts.b))
+              : problem.strict != wanted.strict
+                  ? "the kernel was found with another setting of `strict`"
+                  : "the epilogue, an operand's dtype, broadcast form or layout differs from what the kernel was found "
+                    "with")
       .help("call find_kernels again with these arguments");
 }
 
@@ -79,12 +99,14 @@ const KernelMetadata& Kernel::metadata() const { return state_->metadata; }
 Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
   const driver::FoundState& found = *state_->found;
   CODETTA_CHECK_OK(device_supports(found.target));
-  CODETTA_TRY(driver::Problem problem, driver::make_problem(arguments));
+  CODETTA_TRY(driver::Problem problem, driver::gather_problem(arguments));
   CODETTA_CHECK_OK(driver::check_same_program(found, problem));
   CODETTA_TRY(package::PackageRef package, state_->package());
   std::vector<runtime::KernelEntry> entries;
+  double compile_seconds = 0;
   for (const package::Kernel& kernel : package->kernels) {
     CODETTA_TRY(driver::LoadedKernel loaded, found.context->load(kernel, found.target.isa));
+    compile_seconds += loaded.compile_seconds;
     entries.push_back(std::move(loaded.entry));
   }
   CODETTA_TRY(runtime::Bindings bindings, driver::make_bindings(*package, problem));
@@ -94,7 +116,7 @@ Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
   options.allocator = found.context->allocator;
   CODETTA_TRY(runtime::Execution execution,
               runtime::Execution::make(package, std::move(entries), std::move(bindings), options));
-  return driver::ExecutionState::make(std::move(execution), state_);
+  return driver::ExecutionState::make(std::move(execution), state_, compile_seconds);
 }
 
 Result<void> Kernel::run(const GemmArguments& arguments, Stream stream) const {
@@ -131,6 +153,7 @@ int64_t Execution::workspace_size() const { return state_->execution.workspace_s
 Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   return state_->execution.set_workspace(memory, bytes);
 }
+double Execution::compile_seconds() const { return state_->compile_seconds; }
 bool Execution::interpreted() const { return state_->execution.interpreted(); }
 
 const std::string& PackedTensor::layout() const { return state_->layout; }

@@ -13,22 +13,42 @@
 
 namespace codetta::driver {
 
-// Shared by all kernels of one discovery. Immutable.
+// What the passes and planning made of a bound problem.
+struct Planned {
+  ir::Graph graph;                      // optimized
+  std::vector<opt::PassRecord> passes;  // how it came about
+  plan::Plan plan;                      // of the best candidate
+};
+
+// Shared by all kernels of one discovery. Immutable but for what is planned late: a discovery that the cache knows
+// plans only when something is asked for that its entry does not hold.
 struct FoundState {
   std::shared_ptr<ContextState> context;
   Target target;
-  Problem problem;  // views of the arguments that found the kernels; only their facts are used later
-  plan::Plan plan;  // of the best candidate
-  bool strict = false;
+  Problem problem;     // views of the arguments that found the kernels; only their facts are used later
+  std::string tuning;  // digest of the tuning record that ranked the kernels; empty without one
+
+  // Planned at first need, then kept. Errors: E0301 to E0309.
+  Result<const Planned*> planned() const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::optional<Result<Planned>> planned_;
+};
+
+// All that find_kernels reports, in the order of the cost model, before filters and measurements.
+struct Ranking {
+  std::vector<KernelMetadata> kernels;
+  std::vector<Rejection> rejections;
 };
 
 struct KernelState {
   std::shared_ptr<const FoundState> found;
-  size_t candidate = 0;
+  size_t candidate = 0;  // in the ranking
   KernelMetadata metadata;
+  std::shared_ptr<const Ranking> ranking;  // of the kernel that ranks first: kept beside its package
 
-  [[nodiscard]] const plan::Candidate& choice() const { return found->plan.kernels[0].discovery.candidates[candidate]; }
-  // Emitted at first need, then kept.
+  // From the cache, or emitted; at first need, then kept.
   Result<package::PackageRef> package() const;
   static Kernel make(std::shared_ptr<const KernelState> state) {
     Kernel kernel;
@@ -36,6 +56,7 @@ struct KernelState {
     return kernel;
   }
   static const KernelState& of(const Kernel& kernel) { return *kernel.state_; }
+  void set_package(package::PackageRef package) { package_ = std::move(package); }
 
  private:
   mutable std::mutex mutex_;
@@ -45,9 +66,11 @@ struct KernelState {
 struct ExecutionState {
   runtime::Execution execution;
   std::shared_ptr<const void> keep_alive;  // kernels, packed weights
-  static Execution make(runtime::Execution execution, std::shared_ptr<const void> keep_alive) {
+  double compile_seconds = 0;
+  static Execution make(runtime::Execution execution, std::shared_ptr<const void> keep_alive, double compile_seconds) {
     Execution result;
-    result.state_ = std::make_shared<ExecutionState>(ExecutionState{std::move(execution), std::move(keep_alive)});
+    result.state_ =
+        std::make_shared<ExecutionState>(ExecutionState{std::move(execution), std::move(keep_alive), compile_seconds});
     return result;
   }
 };

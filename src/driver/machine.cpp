@@ -2,8 +2,6 @@
 // Facts of this machine for the cost model.
 #include "driver/machine.hpp"
 
-#include "types/machine.hpp"
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -28,8 +26,7 @@ bool halves_512_bit() {
 
 }  // namespace
 
-plan::MachineFacts machine_facts(CpuIsa isa, int cores) {
-  const types::CpuFacts facts = types::read_cpu_facts();
+plan::MachineFacts machine_facts(const types::CpuFacts& facts, CpuIsa isa, int cores) {
   plan::MachineFacts machine;
   machine.isa = isa;
   machine.cores = cores;

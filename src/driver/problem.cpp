@@ -68,6 +68,17 @@ bool unit_stride(const TensorView& view) {
   return rank == 0 || view.size(rank - 1) <= 1 || view.stride(rank - 1) == 1;
 }
 
+std::vector<plan::ArgumentLayout> layouts_of(const ir::Graph& graph, const std::map<std::string, TensorView>& tensors) {
+  std::vector<plan::ArgumentLayout> layouts;
+  const auto add = [&](const std::string& name) {
+    const auto tensor = tensors.find(name);
+    layouts.push_back({tensor == tensors.end() || unit_stride(tensor->second)});
+  };
+  for (size_t i = 2; i < graph.inputs().size(); ++i) add(graph.inputs()[i].name);
+  for (const ir::GraphOutput& output : graph.outputs()) add(output.name);
+  return layouts;
+}
+
 Result<std::shared_ptr<const ir::EpilogueFunction>> epilogue_function(const EpilogueArguments& arguments) {
   if (arguments.epilogue()) return arguments.epilogue()->function();
   static const Result<Epilogue> plain =
@@ -102,8 +113,9 @@ codetta::cpu::ScalarValue scalar_value(const ArgumentValue& value, DType dtype) 
   return result;
 }
 
-Result<Problem> make_problem(const GemmArguments& arguments) {
+Result<Problem> gather_problem(const GemmArguments& arguments) {
   Problem problem;
+  problem.strict = arguments.strict;
   CODETTA_CHECK_OK(check_shapes(arguments.A, arguments.B));
   problem.a = arguments.A;
   problem.b = arguments.B;
@@ -127,7 +139,6 @@ Result<Problem> make_problem(const GemmArguments& arguments) {
   facts.n = arguments.B.size(arguments.B.rank() - 1);
   facts.round_as_unfused = arguments.rounding == Rounding::AsUnfused;
 
-  std::vector<ir::BoundArgument> bound;
   const auto add = [&](const std::string& name, const ArgumentValue& value) {
     ir::BoundArgument argument;
     argument.name = name;
@@ -140,7 +151,7 @@ Result<Problem> make_problem(const GemmArguments& arguments) {
       argument.dtype = scalar_dtype(value, facts.accumulator);
       problem.scalars.emplace(name, value);
     }
-    bound.push_back(std::move(argument));
+    problem.arguments.push_back(std::move(argument));
   };
   for (const NamedArgument& argument : arguments.epilogue.arguments()) add(argument.name, argument.value);
   if (arguments.out) {
@@ -157,20 +168,31 @@ Result<Problem> make_problem(const GemmArguments& arguments) {
           .help("bind D only once: leave out `out`, or leave out D");
     }
   }
-  CODETTA_TRY(problem.bound, ir::bind_epilogue(*problem.function, bound, facts));
-  CODETTA_TRY(opt::Optimized optimized, opt::optimize(problem.bound));
-  problem.graph = std::move(optimized.graph);
-  problem.passes = std::move(optimized.passes);
   problem.shape = shape_of(problem.a, problem.b, facts);
   problem.shape.b_packed = arguments.packed_B != nullptr;
-
-  const auto layout = [&](const std::string& name) {
-    const auto tensor = problem.tensors.find(name);
-    problem.layouts.push_back({tensor == problem.tensors.end() || unit_stride(tensor->second)});
-  };
-  for (size_t i = 2; i < problem.graph.inputs().size(); ++i) layout(problem.graph.inputs()[i].name);
-  for (const ir::GraphOutput& output : problem.graph.outputs()) layout(output.name);
   return problem;
+}
+
+Result<void> bind_problem(Problem& problem) {
+  CODETTA_TRY(problem.bound, ir::bind_epilogue(*problem.function, problem.arguments, problem.facts));
+  problem.layouts = layouts_of(problem.bound, problem.tensors);
+  return {};
+}
+
+Result<Problem> make_problem(const GemmArguments& arguments) {
+  CODETTA_TRY(Problem problem, gather_problem(arguments));
+  CODETTA_CHECK_OK(bind_problem(problem));
+  return problem;
+}
+
+bool binds_alike(const Problem& bound, const Problem& other) {
+  const auto same_layouts = [&] {
+    const auto layouts = layouts_of(bound.bound, other.tensors);
+    return std::equal(layouts.begin(), layouts.end(), bound.layouts.begin(), bound.layouts.end(),
+                      [](const auto& x, const auto& y) { return x.unit_stride == y.unit_stride; });
+  };
+  return bound.function == other.function && bound.facts == other.facts && bound.arguments == other.arguments &&
+         bound.strict == other.strict && same_layouts();
 }
 
 }  // namespace codetta::driver

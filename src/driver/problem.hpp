@@ -19,9 +19,9 @@ namespace codetta::driver {
 struct Problem {
   std::shared_ptr<const ir::EpilogueFunction> function;
   ir::GemmFacts facts;
-  ir::Graph bound;                      // as bound: what the oracle evaluates
-  ir::Graph graph;                      // optimized: what is planned
-  std::vector<opt::PassRecord> passes;  // how it came about
+  std::vector<ir::BoundArgument> arguments;  // what the epilogue's parameters and outputs are bound to
+  bool strict = false;
+  ir::Graph bound;  // canonical and typed, before any pass: what the oracle evaluates
   plan::GemmShape shape;
   TensorView a, b;                            // as rank-3 views where batched
   std::map<std::string, TensorView> tensors;  // epilogue tensors and outputs by name
@@ -29,8 +29,14 @@ struct Problem {
   std::vector<plan::ArgumentLayout> layouts;  // by program argument: tensor and scalar inputs, then outputs
 };
 
-// Checks views and names, binds, and runs the passes. Errors: E02xx, E06xx.
+// Checks views and names; neither bound nor layouts are there yet. Errors: E02xx, E06xx.
+Result<Problem> gather_problem(const GemmArguments& arguments);
+// Types the epilogue. Errors: E02xx.
+Result<void> bind_problem(Problem& problem);
+// Both.
 Result<Problem> make_problem(const GemmArguments& arguments);
+// Whether binding must give both the same graph and layouts; `bound` has been bound, `other` only gathered.
+bool binds_alike(const Problem& bound, const Problem& other);
 
 // The values of a graph's inputs and outputs, for an executor or the oracle. The scalar in the dtype that binding gave
 // it.

@@ -4,8 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "codetta/version.hpp"
+#include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/package_entry.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
 #include "frontend/parser.hpp"
@@ -22,9 +23,11 @@ struct ProgramState {
 struct CompiledProgramState {
   std::shared_ptr<const ProgramState> program;
   std::shared_ptr<ContextState> context;
-  plan::Plan plan;
+  Target target;
+  SizeHints hints;
   package::PackageRef package;
   std::vector<runtime::KernelEntry> entries;
+  double compile_seconds = 0;
 };
 
 namespace {
@@ -77,6 +80,29 @@ Result<runtime::Bindings> bind(const package::Package& package, const std::vecto
     }
   }
   return bindings;
+}
+
+Result<plan::Plan> plan_of(const CompiledProgramState& state) {
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph));
+  return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target.isa), state.hints);
+}
+
+// From the cache, or planned and emitted.
+Result<package::Package> package_of(const CompiledProgramState& state) {
+  ContextState& context = *state.context;
+  const bool kept = context.cache->enabled() && !context.debug.any();
+  const toolchain::CacheKey key = program_key(context, state.program->graph, state.target, state.hints);
+  if (kept) {
+    if (const auto entry = context.cache->lookup(key)) {
+      if (auto package = package::Package::decode(entry->payload)) return package;
+    }
+  }
+  CODETTA_TRY(const plan::Plan plan, plan_of(state));
+  if (context.debug.dump_plan) context.log(plan::to_string(plan));
+  CODETTA_TRY(package::Package package,
+              emit::emit_package(plan, {.name = state.program->function.name, .build_id = build_id()}));
+  if (kept) context.cache->store(key, {package.name, package.encode()});
+  return package;
 }
 
 ProgramParameter parameter(const std::string& name, const ir::TensorType& type) { return {name, ir::to_string(type)}; }
@@ -142,14 +168,13 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
   auto state = std::make_shared<driver::CompiledProgramState>();
   state->program = Program::Access::state(program);
   state->context = context.shared_state();
-  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state->program->graph));
-  CODETTA_TRY(state->plan,
-              plan::plan_program(optimized.graph, target, state->context->machine(target.isa), size_hints));
-  CODETTA_TRY(package::Package package,
-              emit::emit_package(state->plan, {.name = state->program->function.name, .build_id = version()}));
+  state->target = target;
+  state->hints = size_hints;
+  CODETTA_TRY(package::Package package, driver::package_of(*state));
   if (device_supports(target)) {
     for (const package::Kernel& kernel : package.kernels) {
       CODETTA_TRY(driver::LoadedKernel loaded, state->context->load(kernel, target.isa));
+      state->compile_seconds += loaded.compile_seconds;
       state->entries.push_back(std::move(loaded.entry));
     }
   }
@@ -158,7 +183,7 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
 }
 
 Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arguments) const {
-  CODETTA_CHECK_OK(device_supports(state_->plan.target));
+  CODETTA_CHECK_OK(device_supports(state_->target));
   CODETTA_CHECK_OK(ir::bind_symbols(state_->program->graph, driver::bound_arguments(arguments)));
   CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state_->package, arguments));
   runtime::ExecutionOptions options;
@@ -166,7 +191,7 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
   options.allocator = state_->context->allocator;
   CODETTA_TRY(runtime::Execution execution,
               runtime::Execution::make(state_->package, state_->entries, std::move(bindings), options));
-  return driver::ExecutionState::make(std::move(execution), state_);
+  return driver::ExecutionState::make(std::move(execution), state_, state_->compile_seconds);
 }
 
 Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, Stream stream) const {
@@ -180,11 +205,14 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
     case Stage::Ast:
     case Stage::Graph:
       return driver::emit_program(*state_->program, stage);
-    case Stage::Plan:
-      return plan::to_string(state_->plan);
-    case Stage::Memory:
-      return fmt::format("temporaries: {} bytes (lower bound {})\n", state_->plan.memory.bytes,
-                         state_->plan.memory.lower_bound);
+    case Stage::Plan: {
+      CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
+      return plan::to_string(plan);
+    }
+    case Stage::Memory: {
+      CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
+      return fmt::format("temporaries: {} bytes (lower bound {})\n", plan.memory.bytes, plan.memory.lower_bound);
+    }
     case Stage::Source: {
       std::string text;
       for (const package::Kernel& kernel : state_->package->kernels)

@@ -49,11 +49,11 @@ void copy_elements(const TensorView& from, const TensorView& to) {
 
 Result<std::vector<Saved>> save_overwritten(const driver::Problem& problem) {
   std::vector<Saved> saved;
-  for (const auto& input : problem.graph.inputs()) {
+  for (const auto& input : problem.bound.inputs()) {
     const auto at = problem.tensors.find(input.name);
     if (at == problem.tensors.end()) continue;
     const bool overwritten =
-        std::any_of(problem.graph.outputs().begin(), problem.graph.outputs().end(), [&](const auto& output) {
+        std::any_of(problem.bound.outputs().begin(), problem.bound.outputs().end(), [&](const auto& output) {
           const auto out = problem.tensors.find(output.name);
           return out != problem.tensors.end() && types::identical_view(out->second, at->second);
         });
@@ -184,7 +184,7 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
   for (const TuneResult& result : report.results) {
     if (result.failure.empty()) record.medians.emplace_back(result.kernel, result.microseconds);
   }
-  if (!record.medians.empty()) driver::save_tuning(*context.shared_state(), found, record);
+  if (!record.medians.empty()) driver::save_tuning(found, record);
   restore();
   if (!finalists.empty()) finalists[0]->execution->run();  // outputs as after one run
   report.complete = !stopped;

@@ -3,28 +3,18 @@
 #include "driver/tuning_record.hpp"
 
 #include "base/text.hpp"
-#include "types/machine.hpp"
+#include "driver/package_entry.hpp"
 
 namespace codetta::driver {
 namespace {
 
-toolchain::CacheKey tuning_key(ContextState& context, const FoundState& found) {
-  const plan::GemmShape& shape = found.problem.shape;
-  toolchain::CacheKey key(toolchain::EntryKind::Tuning, "cpu gemm");
-  key.add("epilogue", found.plan.kernels[0].lowered.program.encode());
-  key.add("target", found.target.to_string());
-  key.add("cpu", types::read_cpu_facts().name);
+toolchain::CacheKey tuning_key(const FoundState& found) {
+  ContextState& context = *found.context;
+  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, "cpu gemm", found);
+  key.add("cpu", context.cpu().name);
   key.add("threads", std::to_string(context.pool->size()));
   // Interpreted epilogues cost other times than compiled ones.
   key.add("compiler", !context.options.no_compiler && context.compiler() ? context.compiler()->identity : "none");
-  key.add("strict", found.strict ? "1" : "0");
-  for (const int64_t size : {shape.batch, shape.m, shape.n, shape.k}) key.add("size", std::to_string(size));
-  for (const int64_t stride : {shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride, shape.b_batch_stride,
-                               shape.b_k_stride, shape.b_col_stride}) {
-    key.add("stride", std::to_string(stride));
-  }
-  key.add("types", std::string(dtype_name(shape.a)) + " " + std::string(dtype_name(shape.b)));
-  key.add("packed", shape.b_packed ? "1" : "0");
   return key;
 }
 
@@ -57,14 +47,15 @@ TuningRecord decode_tuning(std::string_view text) {
   return record;
 }
 
-TuningRecord load_tuning(ContextState& context, const FoundState& found) {
-  if (!context.cache->enabled()) return {};
-  const auto entry = context.cache->lookup(tuning_key(context, found));
+TuningRecord load_tuning(const FoundState& found) {
+  toolchain::Cache& cache = *found.context->cache;
+  if (!cache.enabled()) return {};
+  const auto entry = cache.lookup(tuning_key(found));
   return entry ? decode_tuning(entry->payload) : TuningRecord{};
 }
 
-void save_tuning(ContextState& context, const FoundState& found, const TuningRecord& record) {
-  context.cache->replace(tuning_key(context, found), {"tuning", encode_tuning(record)});
+void save_tuning(const FoundState& found, const TuningRecord& record) {
+  found.context->cache->replace(tuning_key(found), {"tuning", encode_tuning(record)});
 }
 
 }  // namespace codetta::driver

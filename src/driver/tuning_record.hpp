@@ -16,8 +16,8 @@ struct TuningRecord {
 };
 
 // Empty when nothing (or nothing readable) was kept.
-TuningRecord load_tuning(ContextState& context, const FoundState& found);
-void save_tuning(ContextState& context, const FoundState& found, const TuningRecord& record);
+TuningRecord load_tuning(const FoundState& found);
+void save_tuning(const FoundState& found, const TuningRecord& record);
 
 // "name<TAB>microseconds" lines; unreadable lines end the parse (the entry's checksum already passed).
 std::string encode_tuning(const TuningRecord& record);

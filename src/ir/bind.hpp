@@ -18,6 +18,7 @@ struct BoundArgument {
   bool is_scalar = false;
   DType dtype = DType::f32;  // of the tensor, or of the scalar (float -> f32, double -> f64, ints -> i64, bool)
   Dims shape;
+  bool operator==(const BoundArgument&) const = default;
 };
 
 // What A times B accumulates in unless asked otherwise: f32 for floats up to f32, f64 if one is f64, i32 for 8-bit
@@ -33,6 +34,7 @@ struct GemmFacts {
   DType out = DType::f32;
   Dims out_shape;
   bool round_as_unfused = false;
+  bool operator==(const GemmFacts&) const = default;
 };
 
 // Graph of matmul(A, B) followed by the epilogue. Inputs: "A", "B" typed [batch, m, k] and [batch, k, n], then the

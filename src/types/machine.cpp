@@ -149,26 +149,31 @@ std::string read_line(const std::string& path) {
   return line;
 }
 
-// "48K" or "32768K" of the data or unified cache of that level; 0 when not told.
-int64_t cache_from_sys(int level) {
+// Bytes of the data or unified cache of each level (1 to 4) as the system tells; 0 where it does not.
+using CacheSizes = std::array<int64_t, 5>;
+CacheSizes caches_from_sys() {
+  CacheSizes sizes{};
   for (int index = 0; index < 8; ++index) {
     const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
     const std::string type = read_line(folder + "type");
-    if (type.empty()) return 0;
-    if (type == "Instruction" || read_line(folder + "level") != std::to_string(level)) continue;
-    const std::string size = read_line(folder + "size");
+    if (type.empty()) break;
+    if (type == "Instruction") continue;
+    const std::string level = read_line(folder + "level"), size = read_line(folder + "size");
+    if (level.size() != 1 || level[0] < '1' || level[0] > '4') continue;
+    int64_t& known = sizes[static_cast<size_t>(level[0] - '0')];
+    if (known != 0) continue;
     char* end = nullptr;
-    const int64_t value = std::strtoll(size.c_str(), &end, 10);
-    return *end == 'K' ? value << 10 : *end == 'M' ? value << 20 : value;
+    const int64_t value = std::strtoll(size.c_str(), &end, 10);  // "48K", "32768K"
+    known = *end == 'K' ? value << 10 : *end == 'M' ? value << 20 : value;
   }
-  return 0;
+  return sizes;
 }
 
 // Virtual machines report 0 and, at times, nonsense: what lies outside of [low, high] is not believed. Where two
 // sources disagree the smaller counts: sysconf() adds up the last-level caches of all core complexes.
-int64_t cache_size(int level, int name, int64_t low, int64_t high, int64_t otherwise) {
+int64_t cache_size(int64_t told, int name, int64_t low, int64_t high, int64_t otherwise) {
   int64_t least = 0;
-  for (const int64_t size : {name >= 0 ? static_cast<int64_t>(sysconf(name)) : 0, cache_from_sys(level)}) {
+  for (const int64_t size : {name >= 0 ? static_cast<int64_t>(sysconf(name)) : 0, told}) {
     if (size >= low && size <= high && (least == 0 || size < least)) least = size;
   }
   return least != 0 ? least : otherwise;
@@ -220,9 +225,10 @@ CpuFacts read_cpu_facts() {
 #else
   constexpr int l1 = -1, l2 = -1, l3 = -1;
 #endif
-  facts.l1d = cache_size(1, l1, 4 << 10, 1 << 20, facts.l1d);
-  facts.l2 = cache_size(2, l2, 64 << 10, 256 << 20, facts.l2);
-  facts.l3 = cache_size(3, l3, 256 << 10, int64_t{4} << 30, facts.l3);
+  const CacheSizes told = caches_from_sys();
+  facts.l1d = cache_size(told[1], l1, 4 << 10, 1 << 20, facts.l1d);
+  facts.l2 = cache_size(told[2], l2, 64 << 10, 256 << 20, facts.l2);
+  facts.l3 = cache_size(told[3], l3, 256 << 10, int64_t{4} << 30, facts.l3);
   return facts;
 }
 

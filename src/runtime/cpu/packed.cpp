@@ -12,7 +12,7 @@ namespace codetta::runtime::cpu {
 namespace {
 
 constexpr uint64_t packed_magic = 0x4b435041'54544443;  // "CDTTAPCK"
-constexpr uint32_t packed_version = 1;
+constexpr uint32_t packed_version = 2;
 
 PackedHeader header_for(const CpuGemmConfig& config, const GemmProblem& p, const Layout& l, int64_t batches) {
   PackedHeader h;

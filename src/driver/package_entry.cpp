@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and contents of package entries.
+#include "driver/package_entry.hpp"
+
+#include <bit>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "driver/build_id.hpp"
+#include "ir/graph.hpp"
+#include "package/bytes.hpp"
+
+namespace codetta::driver {
+namespace {
+
+constexpr uint64_t max_kernels = 1 << 16;
+constexpr uint64_t max_text = 1 << 20;
+
+void add_machine(toolchain::CacheKey& key, const plan::MachineFacts& m) {
+  key.add("machine", fmt::format("{} cores, {} GHz, {} vectors, caches {} {} {}, rates {} {} {}", m.cores, m.ghz,
+                                 m.fma_vectors_per_clock, m.l1, m.l2, m.l3, m.l2_rate, m.l3_rate, m.memory_rate));
+  key.add("build", build_id());
+}
+
+toolchain::CacheKey package_key(const FoundState& found, std::optional<size_t> candidate) {
+  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Package, "cpu gemm", found);
+  add_machine(key, found.context->machine(found.target.isa));
+  key.add("tuning", found.tuning);
+  key.add("candidate", candidate ? std::to_string(*candidate) : "first");
+  return key;
+}
+
+void write(package::ByteWriter& out, const KernelMetadata& m) {
+  out.text(m.name);
+  out.text(m.family);
+  out.number(m.config.size());
+  for (const auto& [name, value] : m.config) {
+    out.text(name);
+    out.integer(value);
+  }
+  out.number(m.terms.size());
+  for (const CostTerm& term : m.terms) {
+    out.text(term.name);
+    out.number(std::bit_cast<uint64_t>(term.value));
+    out.text(term.note);
+  }
+  out.number(std::bit_cast<uint64_t>(m.estimated_us));
+  out.integer(m.workspace_bytes);
+}
+
+KernelMetadata read_metadata(package::ByteReader& in) {
+  KernelMetadata m;
+  m.name = in.text(max_text, "length of a name");
+  m.family = in.text(max_text, "length of a family");
+  m.config.reserve(16);
+  for (size_t n = in.count(max_kernels, "number of settings"); n > 0 && in.ok(); --n) {
+    std::string name = in.text(max_text, "length of a setting");
+    m.config.emplace_back(std::move(name), in.integer());
+  }
+  m.terms.reserve(16);
+  for (size_t n = in.count(max_kernels, "number of terms"); n > 0 && in.ok(); --n) {
+    CostTerm term;
+    term.name = in.text(max_text, "length of a term");
+    term.value = std::bit_cast<double>(in.number());
+    term.note = in.text(max_text, "length of a note");
+    m.terms.push_back(std::move(term));
+  }
+  m.estimated_us = std::bit_cast<double>(in.number());
+  m.workspace_bytes = in.integer();
+  return m;
+}
+
+}  // namespace
+
+std::string encode_ranking(const Ranking& ranking) {
+  package::ByteWriter out;
+  out.number(ranking.kernels.size());
+  for (const KernelMetadata& kernel : ranking.kernels) write(out, kernel);
+  out.number(ranking.rejections.size());
+  for (const Rejection& rejection : ranking.rejections) {
+    out.number(rejection.code);
+    out.text(rejection.kernel);
+    out.text(rejection.text);
+  }
+  return std::move(out).take();
+}
+
+std::optional<Ranking> decode_ranking(std::string_view bytes, const Target& target) {
+  package::ByteReader in(bytes);
+  Ranking ranking;
+  for (size_t n = in.count(max_kernels, "number of kernels"); n > 0 && in.ok(); --n) {
+    ranking.kernels.push_back(read_metadata(in));
+    ranking.kernels.back().target = target;
+  }
+  for (size_t n = in.count(max_kernels, "number of rejections"); n > 0 && in.ok(); --n) {
+    Rejection rejection;
+    rejection.code = static_cast<uint16_t>(in.number_up_to(UINT16_MAX, "code"));
+    rejection.kernel = in.text(max_text, "length of a name");
+    rejection.text = in.text(max_text, "length of a reason");
+    ranking.rejections.push_back(std::move(rejection));
+  }
+  if (!in.ok() || in.left() != 0) return std::nullopt;
+  return ranking;
+}
+
+toolchain::CacheKey problem_key(toolchain::EntryKind kind, std::string_view what, const FoundState& found) {
+  const Problem& problem = found.problem;
+  const plan::GemmShape& shape = problem.shape;
+  toolchain::CacheKey key(kind, what);
+  key.add("program", ir::print(problem.bound));
+  key.add("sizes", fmt::format("{} {} {} {}", shape.batch, shape.m, shape.n, shape.k));
+  key.add("strides", fmt::format("{} {} {} {} {} {}", shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride,
+                                 shape.b_batch_stride, shape.b_k_stride, shape.b_col_stride));
+  key.add("types", fmt::format("{} {} {}", dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
+  std::string layouts;
+  for (const plan::ArgumentLayout& layout : problem.layouts) layouts += layout.unit_stride ? '1' : '0';
+  key.add("unit strides", layouts);
+  key.add("options", fmt::format("{}{}", problem.strict ? "strict " : "", shape.b_packed ? "packed" : ""));
+  key.add("target", found.target.to_string());
+  return key;
+}
+
+std::optional<KeptPackage> find_package(const FoundState& found, std::optional<size_t> candidate) {
+  if (!found.context->cache->enabled() || found.context->debug.any()) return std::nullopt;
+  const auto entry = found.context->cache->lookup(package_key(found, candidate));
+  if (!entry) return std::nullopt;
+  auto package = package::Package::decode(entry->payload);
+  auto ranking = decode_ranking(entry->metadata, found.target);
+  if (!package || !ranking || package->kernels.size() != 1) return std::nullopt;
+  KeptPackage kept{*std::move(package), *std::move(ranking), candidate.value_or(0)};
+  if (candidate) return kept;
+  for (size_t i = 0; i < kept.ranking.kernels.size(); ++i) {
+    if (kept.ranking.kernels[i].name != kept.package.name) continue;
+    kept.candidate = i;
+    return kept;
+  }
+  return std::nullopt;
+}
+
+void keep_package(const FoundState& found, std::optional<size_t> candidate, const KeptPackage& kept) {
+  if (!found.context->cache->enabled() || found.context->debug.any()) return;
+  found.context->cache->store(package_key(found, candidate), {encode_ranking(kept.ranking), kept.package.encode()});
+}
+
+toolchain::CacheKey program_key(ContextState& context, const ir::Graph& graph, const Target& target,
+                                const SizeHints& hints) {
+  toolchain::CacheKey key(toolchain::EntryKind::Package, "cpu program");
+  key.add("program", ir::print(graph));
+  for (const auto& [symbol, value] : hints) key.add("hint", fmt::format("{} {}", symbol, value));
+  key.add("target", target.to_string());
+  add_machine(key, context.machine(target.isa));
+  return key;
+}
+
+}  // namespace codetta::driver
