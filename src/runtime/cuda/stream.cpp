@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/stream.hpp"
+
+#include <fmt/format.h>
+
+namespace codetta::runtime::cuda {
+
+Result<OwnedStream> OwnedStream::make(DeviceRef device) {
+  CODETTA_TRY(const ContextGuard guard, device->enter());
+  const Driver& driver = device->driver();
+  StreamHandle handle = nullptr;
+  CODETTA_CUDA(driver, "cuStreamCreate", fmt::format("device = {}", device->facts().ordinal),
+               driver.call().stream_create(&handle, stream_non_blocking));
+  return OwnedStream(std::move(device), handle);
+}
+
+OwnedStream::~OwnedStream() {
+  if (handle_ == nullptr) return;
+  if (const auto guard = device_->enter()) (void)device_->driver().call().stream_destroy(handle_);
+}
+
+Result<OwnedEvent> OwnedEvent::make(DeviceRef device) {
+  CODETTA_TRY(const ContextGuard guard, device->enter());
+  const Driver& driver = device->driver();
+  EventHandle handle = nullptr;
+  CODETTA_CUDA(driver, "cuEventCreate", fmt::format("device = {}", device->facts().ordinal),
+               driver.call().event_create(&handle, 0));
+  return OwnedEvent(std::move(device), handle);
+}
+
+OwnedEvent::~OwnedEvent() {
+  if (handle_ == nullptr) return;
+  if (const auto guard = device_->enter()) (void)device_->driver().call().event_destroy(handle_);
+}
+
+Result<void> OwnedEvent::record(StreamHandle stream) const {
+  CODETTA_TRY(const ContextGuard guard, device_->enter());
+  const Driver& driver = device_->driver();
+  CODETTA_CUDA(driver, "cuEventRecord", fmt::format("stream = {}", static_cast<const void*>(stream)),
+               driver.call().event_record(handle_, stream));
+  return {};
+}
+
+Result<void> OwnedEvent::synchronize() const {
+  CODETTA_TRY(const ContextGuard guard, device_->enter());
+  const Driver& driver = device_->driver();
+  CODETTA_CUDA(driver, "cuEventSynchronize", "", driver.call().event_synchronize(handle_));
+  return {};
+}
+
+Result<void> OwnedEvent::wait_in(StreamHandle stream) const {
+  CODETTA_TRY(const ContextGuard guard, device_->enter());
+  const Driver& driver = device_->driver();
+  CODETTA_CUDA(driver, "cuStreamWaitEvent", fmt::format("stream = {}", static_cast<const void*>(stream)),
+               driver.call().stream_wait_event(stream, handle_, 0));
+  return {};
+}
+
+Result<double> OwnedEvent::milliseconds_since(const OwnedEvent& start) const {
+  CODETTA_TRY(const ContextGuard guard, device_->enter());
+  const Driver& driver = device_->driver();
+  float milliseconds = 0;
+  CODETTA_CUDA(driver, "cuEventElapsedTime", "",
+               driver.call().event_elapsed_time(&milliseconds, start.handle_, handle_));
+  return static_cast<double>(milliseconds);
+}
+
+}  // namespace codetta::runtime::cuda

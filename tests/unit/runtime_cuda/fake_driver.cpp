@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pretended libcuda.so.1: device memory is host memory, launches are written down, any call can be told to fail.
+#include <cstdlib>
+#include <cstring>
+
+#include "unit/runtime_cuda/fake_driver.hpp"
+
+using namespace codetta::runtime::cuda;
+using codetta::test::FakeDriver;
+using codetta::test::FakeLaunch;
+
+namespace {
+
+FakeDriver state;
+
+// One object per device context, stream, event, module and function; only their addresses matter.
+struct Context {
+  int device = 0;
+};
+Context contexts[8];
+struct Stream {
+  Context* owner = nullptr;
+};
+struct Module {
+  std::string image;
+};
+struct Function {
+  std::string name;
+};
+
+Status enter(const char* symbol) {
+  state.calls.emplace_back(symbol);
+  const auto wanted = state.fail.find(symbol);
+  return wanted == state.fail.end() ? Status::Success : wanted->second;
+}
+
+Context* current() { return state.contexts.empty() ? nullptr : static_cast<Context*>(state.contexts.back()); }
+
+int attribute_value(int attribute) {
+  switch (attribute) {
+    case device_max_threads_per_block:
+      return 1024;
+    case device_max_grid_x:
+      return 2147483647;
+    case device_max_grid_y:
+    case device_max_grid_z:
+      return 65535;
+    case device_shared_per_block:
+      return 49152;
+    case device_clock_khz:
+      return 1980000;
+    case device_multiprocessors:
+      return 132;
+    case device_memory_clock_khz:
+      return 2619000;
+    case device_memory_bus_bits:
+      return 5120;
+    case device_l2_bytes:
+      return 52428800;
+    case device_max_threads_per_multiprocessor:
+      return 2048;
+    case device_capability_major:
+      return state.major;
+    case device_capability_minor:
+      return state.minor;
+    case device_shared_per_multiprocessor:
+      return 233472;
+    case device_registers_per_multiprocessor:
+      return 65536;
+    case device_shared_per_block_optin:
+      return 232448;
+    case device_reserved_shared_per_block:
+      return 1024;
+    case device_cluster_launch:
+    case device_tensor_maps:
+      return state.major >= 9 ? 1 : 0;
+    default:
+      return -1;
+  }
+}
+
+}  // namespace
+
+#define ENTER(symbol) \
+  if (const Status status = enter(symbol); status != Status::Success) return status
+
+extern "C" {
+
+FakeDriver* codetta_fake_driver() { return &state; }
+
+Status cuInit(unsigned) {
+  ENTER("cuInit");
+  return state.devices == 0 ? Status::NoDevice : Status::Success;
+}
+Status cuDriverGetVersion(int* version) {
+  *version = state.version;
+  return Status::Success;
+}
+Status cuGetErrorName(Status status, const char** text) {
+  *text = status == Status::OutOfMemory      ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : status == Status::IllegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                                             : "CUDA_ERROR_OTHER";
+  return Status::Success;
+}
+Status cuGetErrorString(Status status, const char** text) {
+  *text = status == Status::OutOfMemory ? "out of memory" : "another error";
+  return Status::Success;
+}
+Status cuDeviceGetCount(int* count) {
+  ENTER("cuDeviceGetCount");
+  *count = state.devices;
+  return Status::Success;
+}
+Status cuDeviceGet(DeviceId* device, int ordinal) {
+  ENTER("cuDeviceGet");
+  *device = ordinal;
+  return Status::Success;
+}
+Status cuDeviceGetName(char* name, int length, DeviceId device) {
+  ENTER("cuDeviceGetName");
+  std::strncpy(name, device == 0 ? "Pretended GPU 0" : "Pretended GPU 1", static_cast<size_t>(length));
+  return Status::Success;
+}
+Status cuDeviceGetUuid(Uuid* uuid, DeviceId device) {
+  ENTER("cuDeviceGetUuid");
+  for (int i = 0; i < 16; ++i) uuid->bytes[i] = static_cast<unsigned char>(16 * device + i);
+  return Status::Success;
+}
+Status cuDeviceGetAttribute(int* value, int attribute, DeviceId) {
+  ENTER("cuDeviceGetAttribute");
+  *value = attribute_value(attribute);
+  return *value < 0 ? Status::InvalidValue : Status::Success;
+}
+Status cuDeviceTotalMem_v2(size_t* bytes, DeviceId) {
+  ENTER("cuDeviceTotalMem_v2");
+  *bytes = size_t{80} << 30;
+  return Status::Success;
+}
+Status cuDevicePrimaryCtxRetain(ContextHandle* context, DeviceId device) {
+  ENTER("cuDevicePrimaryCtxRetain");
+  contexts[device].device = device;
+  *context = reinterpret_cast<ContextHandle>(&contexts[device]);
+  ++state.retained;
+  return Status::Success;
+}
+Status cuDevicePrimaryCtxRelease_v2(DeviceId) {
+  ENTER("cuDevicePrimaryCtxRelease_v2");
+  --state.retained;
+  return Status::Success;
+}
+Status cuCtxGetCurrent(ContextHandle* context) {
+  ENTER("cuCtxGetCurrent");
+  *context = reinterpret_cast<ContextHandle>(current());
+  return Status::Success;
+}
+Status cuCtxPushCurrent_v2(ContextHandle context) {
+  ENTER("cuCtxPushCurrent_v2");
+  state.contexts.push_back(context);
+  return Status::Success;
+}
+Status cuCtxPopCurrent_v2(ContextHandle* context) {
+  ENTER("cuCtxPopCurrent_v2");
+  if (state.contexts.empty()) return Status::InvalidContext;
+  *context = static_cast<ContextHandle>(state.contexts.back());
+  state.contexts.pop_back();
+  return Status::Success;
+}
+Status cuCtxSynchronize() {
+  ENTER("cuCtxSynchronize");
+  return Status::Success;
+}
+Status cuMemGetInfo_v2(size_t* free, size_t* total) {
+  ENTER("cuMemGetInfo_v2");
+  *free = size_t{70} << 30;
+  *total = size_t{80} << 30;
+  return Status::Success;
+}
+Status cuMemAlloc_v2(DeviceAddress* address, size_t bytes) {
+  ENTER("cuMemAlloc_v2");
+  if (current() == nullptr) return Status::InvalidContext;
+  if (bytes > state.memory_limit) return Status::OutOfMemory;
+  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(memory, 0xA5, bytes);
+  *address = reinterpret_cast<uintptr_t>(memory);
+  state.allocations[*address] = bytes;
+  state.owners[*address] = current()->device;
+  return Status::Success;
+}
+Status cuMemFree_v2(DeviceAddress address) {
+  ENTER("cuMemFree_v2");
+  if (state.allocations.erase(address) == 0) return Status::InvalidValue;
+  std::free(reinterpret_cast<void*>(address));
+  return Status::Success;
+}
+Status cuMemcpyHtoDAsync_v2(DeviceAddress to, const void* from, size_t bytes, StreamHandle) {
+  ENTER("cuMemcpyHtoDAsync_v2");
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return Status::Success;
+}
+Status cuMemcpyDtoHAsync_v2(void* to, DeviceAddress from, size_t bytes, StreamHandle) {
+  ENTER("cuMemcpyDtoHAsync_v2");
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return Status::Success;
+}
+Status cuMemcpyDtoDAsync_v2(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle) {
+  ENTER("cuMemcpyDtoDAsync_v2");
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return Status::Success;
+}
+Status cuMemsetD8Async(DeviceAddress to, unsigned char value, size_t count, StreamHandle) {
+  ENTER("cuMemsetD8Async");
+  std::memset(reinterpret_cast<void*>(to), value, count);
+  return Status::Success;
+}
+Status cuPointerGetAttributes(unsigned count, int* attributes, void** values, DeviceAddress address) {
+  ENTER("cuPointerGetAttributes");
+  unsigned type = 0;
+  int ordinal = -1;
+  for (const auto& [base, bytes] : state.allocations) {
+    if (address < base || address >= base + bytes) continue;
+    type = memory_type_device;
+    ordinal = state.owners[base];
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (attributes[i] == pointer_memory_type) std::memcpy(values[i], &type, sizeof type);
+    if (attributes[i] == pointer_is_managed) std::memset(values[i], 0, 1);
+    if (attributes[i] == pointer_device_ordinal) std::memcpy(values[i], &ordinal, sizeof ordinal);
+  }
+  return Status::Success;
+}
+Status cuStreamCreate(StreamHandle* stream, unsigned) {
+  ENTER("cuStreamCreate");
+  auto* made = new Stream{current()};
+  state.streams.insert(made);
+  *stream = reinterpret_cast<StreamHandle>(made);
+  return Status::Success;
+}
+Status cuStreamDestroy_v2(StreamHandle stream) {
+  ENTER("cuStreamDestroy_v2");
+  if (state.streams.erase(stream) == 0) return Status::InvalidHandle;
+  delete reinterpret_cast<Stream*>(stream);
+  return Status::Success;
+}
+Status cuStreamSynchronize(StreamHandle) {
+  ENTER("cuStreamSynchronize");
+  return Status::Success;
+}
+Status cuStreamWaitEvent(StreamHandle, EventHandle, unsigned) {
+  ENTER("cuStreamWaitEvent");
+  return Status::Success;
+}
+Status cuStreamGetCtx(StreamHandle stream, ContextHandle* context) {
+  ENTER("cuStreamGetCtx");
+  if (state.streams.count(stream) == 0) return Status::InvalidHandle;
+  *context = reinterpret_cast<ContextHandle>(reinterpret_cast<Stream*>(stream)->owner);
+  return Status::Success;
+}
+Status cuStreamIsCapturing(StreamHandle stream, int* capture) {
+  ENTER("cuStreamIsCapturing");
+  if (stream == nullptr && state.implicit_capture) return Status::CaptureImplicit;
+  *capture = state.capturing.count(stream) != 0 ? 1 : 0;
+  return Status::Success;
+}
+Status cuThreadExchangeStreamCaptureMode(int* mode) {
+  ENTER("cuThreadExchangeStreamCaptureMode");
+  std::swap(*mode, state.capture_mode);
+  return Status::Success;
+}
+Status cuEventCreate(EventHandle* event, unsigned) {
+  ENTER("cuEventCreate");
+  *event = reinterpret_cast<EventHandle>(new int(0));
+  ++state.events;
+  return Status::Success;
+}
+Status cuEventDestroy_v2(EventHandle event) {
+  ENTER("cuEventDestroy_v2");
+  delete reinterpret_cast<int*>(event);
+  --state.events;
+  return Status::Success;
+}
+Status cuEventRecord(EventHandle, StreamHandle) {
+  ENTER("cuEventRecord");
+  return Status::Success;
+}
+Status cuEventSynchronize(EventHandle) {
+  ENTER("cuEventSynchronize");
+  return Status::Success;
+}
+Status cuEventElapsedTime(float* milliseconds, EventHandle, EventHandle) {
+  ENTER("cuEventElapsedTime");
+  *milliseconds = 0.25F;
+  return Status::Success;
+}
+Status cuModuleLoadData(ModuleHandle* module, const void* image) {
+  ENTER("cuModuleLoadData");
+  *module = reinterpret_cast<ModuleHandle>(new Module{std::string(static_cast<const char*>(image) + 4)});
+  ++state.modules;
+  return Status::Success;
+}
+Status cuModuleUnload(ModuleHandle module) {
+  ENTER("cuModuleUnload");
+  delete reinterpret_cast<Module*>(module);
+  --state.modules;
+  return Status::Success;
+}
+// The pretended image names its kernels after the four bytes of its magic number. Functions are never freed.
+Status cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
+  ENTER("cuModuleGetFunction");
+  if (reinterpret_cast<Module*>(module)->image.find(name) == std::string::npos) return Status::NotFound;
+  static std::map<std::string, Function> functions;
+  *function = reinterpret_cast<FunctionHandle>(&(functions[name] = Function{name}));
+  return Status::Success;
+}
+Status cuFuncGetAttribute(int* value, int attribute, FunctionHandle) {
+  ENTER("cuFuncGetAttribute");
+  *value = attribute == function_registers       ? 168
+           : attribute == function_static_shared ? 1024
+           : attribute == function_max_threads   ? 384
+                                                 : 0;
+  return Status::Success;
+}
+Status cuFuncSetAttribute(FunctionHandle function, int attribute, int value) {
+  ENTER("cuFuncSetAttribute");
+  if (attribute == function_max_dynamic_shared) {
+    state.dynamic_shared[reinterpret_cast<Function*>(function)->name] = value;
+  }
+  return Status::Success;
+}
+Status cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, FunctionHandle, int, size_t) {
+  ENTER("cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  *blocks = 1;
+  return Status::Success;
+}
+Status cuOccupancyMaxActiveClusters(int* clusters, FunctionHandle, const LaunchConfig*) {
+  ENTER("cuOccupancyMaxActiveClusters");
+  *clusters = 66;
+  return Status::Success;
+}
+Status cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void** parameters, void**) {
+  ENTER("cuLaunchKernelEx");
+  FakeLaunch launch;
+  launch.config = *config;
+  launch.attributes.assign(config->attributes, config->attributes + config->attribute_count);
+  launch.function = reinterpret_cast<Function*>(function)->name;
+  launch.parameters.resize(state.parameter_bytes);
+  if (state.parameter_bytes != 0) std::memcpy(launch.parameters.data(), parameters[0], state.parameter_bytes);
+  state.launches.push_back(std::move(launch));
+  return Status::Success;
+}
+#if !defined(CODETTA_FAKE_OLD_DRIVER)
+Status cuTensorMapEncodeTiled(TensorMap* map, int dtype, uint32_t rank, void* address, const uint64_t* sizes,
+                              const uint64_t* strides, const uint32_t* box, const uint32_t*, int, int swizzle, int,
+                              int) {
+  ENTER("cuTensorMapEncodeTiled");
+  std::memset(map, 0, sizeof *map);
+  map->opaque[0] = reinterpret_cast<uintptr_t>(address);
+  state.tensor_maps.push_back(
+      {dtype, rank, address, {sizes, sizes + rank}, {strides, strides + rank - 1}, {box, box + rank}, swizzle});
+  return Status::Success;
+}
+#endif
+
+}  // extern "C"

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of the pretended driver (fake_driver.cpp), for tests to set and to read.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/abi.hpp"
+
+namespace codetta::test {
+
+struct FakeLaunch {
+  runtime::cuda::LaunchConfig config{};
+  std::vector<runtime::cuda::LaunchAttribute> attributes;
+  std::string function;
+  std::vector<std::byte> parameters;  // the first parameter's first `parameter_bytes` bytes
+};
+
+struct FakeTensorMap {
+  int dtype = 0;
+  uint32_t rank = 0;
+  const void* address = nullptr;
+  std::vector<uint64_t> sizes, strides;
+  std::vector<uint32_t> box;
+  int swizzle = 0;
+};
+
+struct FakeDriver {
+  // What it pretends.
+  int version = 13000;
+  int devices = 2;
+  int major = 9, minor = 0;
+  std::map<std::string, runtime::cuda::Status> fail;  // by symbol: what the call gives instead of working
+  size_t memory_limit = size_t{1} << 30;              // of one allocation
+  size_t parameter_bytes = 0;
+  // What happened.
+  std::vector<std::string> calls;  // symbols, in order
+  std::vector<FakeLaunch> launches;
+  std::vector<FakeTensorMap> tensor_maps;
+  std::map<uint64_t, size_t> allocations;     // address -> bytes
+  std::map<uint64_t, int> owners;             // address -> device
+  std::set<const void*> streams;              // alive
+  std::set<const void*> capturing;            // streams under capture
+  bool implicit_capture = false;              // a blocking stream of the context is captured
+  std::map<std::string, int> dynamic_shared;  // by function
+  int modules = 0, events = 0, retained = 0;  // alive
+  std::vector<void*> contexts;                // stack of the thread (tests use one)
+  int capture_mode = 0;
+
+  void reset() { *this = FakeDriver(); }
+  [[nodiscard]] size_t count(const std::string& symbol) const {
+    size_t n = 0;
+    for (const std::string& call : calls) n += call == symbol ? 1 : 0;
+    return n;
+  }
+};
+
+// The state inside of the library at `path`, which is loaded with it.
+inline FakeDriver& fake_driver(const char* path) {
+  void* handle = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  using Get = FakeDriver* (*)();
+  return *reinterpret_cast<Get>(::dlsym(handle, "codetta_fake_driver"))();
+}
+
+}  // namespace codetta::test
