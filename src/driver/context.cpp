@@ -2,6 +2,8 @@
 // Contexts: cache, compiler and threads, and the loading of binaries.
 #include "driver/context.hpp"
 
+#include <algorithm>
+
 #include "diag/diagnostic.hpp"
 #include "driver/environment.hpp"
 #include "driver/machine.hpp"
@@ -198,6 +200,43 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
     return result;
   };
   return loading_.run(digest, make).value;
+}
+
+void ContextState::compile_ahead(const std::vector<const package::Kernel*>& kernels, CpuIsa isa,
+                                 const std::function<bool()>& goes_on) {
+  if (options.no_compiler || options.no_jit || !compiler()) return;
+  const toolchain::HostCompiler& host = *compiler();
+  std::vector<toolchain::CompileJob> jobs;
+  std::vector<std::pair<toolchain::CacheKey, const package::Kernel*>> wanted;
+  std::map<std::string, bool> seen;
+  for (const package::Kernel* kernel : kernels) {
+    if (kernel->source.empty()) continue;
+    toolchain::CacheKey key = binary_key(*kernel, isa, host);
+    const std::string digest = key.digest_hex();
+    {
+      const std::lock_guard lock(mutex_);
+      if (loaded_.count(digest) != 0) continue;
+    }
+    if (!seen.emplace(digest, true).second || cache->lookup(key)) continue;
+    jobs.push_back({with_digest(kernel->source, digest), flags_for(*kernel, host), kernel->name});
+    wanted.emplace_back(std::move(key), kernel);
+  }
+  if (jobs.empty()) return;
+  toolchain::CompileOptions how;
+  if (cache->enabled()) how.keep_dir = cache->directory();
+  const auto cancelled = [](void* poll) { return !(*static_cast<const std::function<bool()>*>(poll))(); };
+  auto outputs = toolchain::compile_all(host, jobs, how, std::max(pool->size(), cpu().cores), cancelled,
+                                        const_cast<std::function<bool()>*>(&goes_on));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i]) continue;
+    const auto& [key, kernel] = wanted[i];
+    auto result = loaded(outputs[i]->object, *kernel, key.digest_hex());
+    if (!result) continue;
+    cache->store(key, {kernel->name, std::move(outputs[i]->object)});
+    result->compile_seconds = outputs[i]->seconds;
+    const std::lock_guard lock(mutex_);
+    loaded_.emplace(key.digest_hex(), *std::move(result));
+  }
 }
 
 }  // namespace driver

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -55,6 +56,10 @@ struct ContextState {
   // Compiles (or finds in memory or on disk) the binary of a package's kernel and loads it. Single flight per source.
   // Errors: E0503 (no_jit), E0504..E0509.
   Result<LoadedKernel> load(const package::Kernel& kernel, CpuIsa isa);
+  // Compiles what load() would have to compile, in parallel processes. A failing one is left to load(), which reports
+  // it. `goes_on` is polled while compilers run; false ends them.
+  void compile_ahead(const std::vector<const package::Kernel*>& kernels, CpuIsa isa,
+                     const std::function<bool()>& goes_on);
   // Key text of the binary entry: complete source, embedded-header digest (part of the source), flags, target, compiler
   // identity.
   [[nodiscard]] toolchain::CacheKey binary_key(const package::Kernel& kernel, CpuIsa isa,

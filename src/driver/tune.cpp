@@ -124,6 +124,27 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
     return (!options.progress || options.progress(progress)) && in_budget;
   };
 
+  // Written after each candidate, on top of what earlier calls measured: whatever ends this process loses nothing.
+  driver::TuningRecord record = driver::load_tuning(found);
+  const auto keep = [&](const TuneResult& result) {
+    if (!result.failure.empty() || !(result.microseconds > 0)) return;
+    std::erase_if(record.medians, [&](const auto& known) { return known.first == result.kernel; });
+    record.medians.emplace_back(result.kernel, result.microseconds);
+  };
+  // Compiled a few at a time before any of them is timed, so that no compiler disturbs a measurement.
+  const size_t batch = std::max<size_t>(4, static_cast<size_t>(context.pool().size()));
+  const auto compile_next = [&](size_t first) {
+    std::vector<const package::Kernel*> sources;
+    std::vector<package::PackageRef> packages;
+    for (size_t i = first; i < std::min(first + batch, kernels.size()); ++i) {
+      auto package = driver::KernelState::of(kernels[i]).package();
+      if (package) packages.push_back(*std::move(package));
+    }
+    for (const auto& package : packages)
+      for (const package::Kernel& kernel : package->kernels) sources.push_back(&kernel);
+    found.context->compile_ahead(sources, target.isa, [&] { return !options.progress || options.progress(progress); });
+  };
+
   std::vector<Contender> contenders(kernels.size());
   bool stopped = false;
   for (size_t i = 0; i < kernels.size() && !stopped; ++i) {
@@ -132,6 +153,11 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
     contender.result.kernel = kernels[i].metadata().name;
     stopped = !goes_on(contender, 0);
     if (stopped) break;
+    if (i % batch == 0) {
+      compile_next(i);
+      stopped = !goes_on(contender, 0);
+      if (stopped) break;
+    }
     auto execution = kernels[i].prepare(arguments);
     if (!execution) {
       contender.result.failure = execution.error().message();
@@ -152,6 +178,8 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
     contender.repeats = std::clamp<int64_t>(static_cast<int64_t>(200 / std::max(once, 0.01)), 1, 10000);
     for (int s = 0; s < 3; ++s) contender.samples.push_back(sample(contender));
     summarize(contender);
+    keep(contender.result);
+    driver::save_tuning(found, record);
     ++progress.done;
     stopped = !goes_on(contender, contender.result.microseconds);
   }
@@ -170,7 +198,6 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
     }
     stopped = !finalists.empty() && !goes_on(*finalists[0], finalists[0]->result.microseconds);
   }
-  driver::TuningRecord record;
   for (Contender& contender : contenders) {
     if (contender.kernel == nullptr || contender.result.kernel.empty()) continue;
     summarize(contender);
@@ -181,9 +208,7 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
     if (a.failure.empty() != b.failure.empty()) return a.failure.empty();
     return a.failure.empty() && a.microseconds < b.microseconds;
   });
-  for (const TuneResult& result : report.results) {
-    if (result.failure.empty()) record.medians.emplace_back(result.kernel, result.microseconds);
-  }
+  for (const TuneResult& result : report.results) keep(result);
   if (!record.medians.empty()) driver::save_tuning(found, record);
   restore();
   if (!finalists.empty()) finalists[0]->execution->run();  // outputs as after one run

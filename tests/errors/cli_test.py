@@ -2,9 +2,11 @@
 """The codetta command misused: codes, exit statuses, JSON, and no partial output file. Argument: the built command."""
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 COMMAND = sys.argv.pop(1)
 FAILURES = []
@@ -23,6 +25,34 @@ def expect(status, text, *arguments):
     if done.returncode != status or text not in said:
         FAILURES.append(f"codetta {' '.join(map(str, arguments))}\n  status {done.returncode}, wanted {status}; wanted '{text}' in:\n{said}")
     return done
+
+
+def session_of(stat):
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[3])
+    except OSError:  # ended meanwhile
+        return None
+
+
+def tune_interrupted(folder, how):
+    """`codetta tune` ended by a signal after its first measurement: what was measured is kept."""
+    cache = folder / f"tune_{how}"
+    problem = ["--m", 300, "--n", 512, "--k", 256, "--epilogue", "def f(accum): D = tanh(accum); return D", "--cache-dir", cache]
+    command = [COMMAND, "tune", *problem, "--budget", "1000", "--threads", "1"]
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as tuning:
+        while tuning.poll() is None and not list(cache.rglob("*.tune")):
+            time.sleep(0.005)
+        tuning.send_signal(how)
+        out, err = tuning.communicate(timeout=120)
+    wanted = 130 if how == signal.SIGINT else -signal.SIGKILL
+    if tuning.returncode not in (wanted, 0):  # 0: it was done before the signal came
+        FAILURES.append(f"tune ended by {how}: status {tuning.returncode}, wanted {wanted}\n{out}{err}")
+    listed = json.loads(run("kernels", *problem, "--threads", "1", "--json").stdout)["kernels"]
+    if not any(kernel["tuned"] for kernel in listed):
+        FAILURES.append(f"tune ended by {how} kept nothing")
+    left = [stat for stat in pathlib.Path("/proc").glob("[0-9]*/stat") if session_of(stat) == tuning.pid]
+    if how == signal.SIGINT and left:
+        FAILURES.append(f"tune ended by SIGINT left {left} running")
 
 
 def main():
@@ -51,6 +81,8 @@ def main():
         good = expect(0, "", "gemm", *SIZES, *cache, "--epilogue", "def f(accum): D = relu(accum); return D", "--out", f"D={out}", "--check")
         if good.returncode == 0 and not out.exists():
             FAILURES.append("--out wrote nothing")
+        for how in (signal.SIGINT, signal.SIGKILL):
+            tune_interrupted(folder, how)
         for arguments in (["gemm", *SIZES, "--check"], ["kernels", *SIZES], ["explain", *SIZES], ["doctor"], ["cache", "stats"]):
             done = run(*arguments, *cache, "--json")
             try:
