@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding and loading NVRTC, and compiling with it.
+#include "toolchain/nvrtc.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "base/digest.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "diag/diagnostic.hpp"
+#include "toolchain/nvrtc_failure.hpp"
+
+namespace codetta::toolchain {
+
+namespace {
+
+constexpr int oldest_version = 12000;
+constexpr size_t max_library_bytes = size_t{1} << 30;
+constexpr std::array<const char*, 3> usual_names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+constexpr const char* usual_folder = "/usr/local/cuda/lib64";
+constexpr const char* help_install =
+    "install the CUDA toolkit 12 or 13, or its NVRTC alone (pip install nvidia-cuda-nvrtc), and name its folder in "
+    "cuda_home";
+
+using Program = struct OpaqueProgram*;
+using Clock = std::chrono::steady_clock;
+
+// nvrtcResult, as far as it is told apart here.
+constexpr int success = 0, invalid_option = 5, compilation_failed = 6, builtin_failure = 7, was_cancelled = 16;
+
+struct Deadline {
+  Clock::time_point at;
+  std::atomic<bool> passed = false;
+  // Called by NVRTC from time to time; once it has said stop it goes on saying so.
+  static int ask(void* self, void*) {
+    auto& deadline = *static_cast<Deadline*>(self);
+    if (Clock::now() >= deadline.at) deadline.passed = true;
+    return deadline.passed ? 1 : 0;
+  }
+};
+
+}  // namespace
+
+struct Nvrtc::Functions {
+  int (*version)(int*, int*) = nullptr;
+  int (*arch_count)(int*) = nullptr;
+  int (*archs)(int*) = nullptr;
+  const char* (*error_string)(int) = nullptr;
+  int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
+  int (*destroy)(Program*) = nullptr;
+  int (*compile)(Program, int, const char* const*) = nullptr;
+  int (*cubin_size)(Program, size_t*) = nullptr;
+  int (*cubin)(Program, char*) = nullptr;
+  int (*ptx_size)(Program, size_t*) = nullptr;
+  int (*ptx)(Program, char*) = nullptr;
+  int (*log_size)(Program, size_t*) = nullptr;
+  int (*log)(Program, char*) = nullptr;
+  int (*flow)(Program, int (*)(void*, void*), void*) = nullptr;  // since 12.8
+
+  // The first symbol that is missing, or nullptr.
+  const char* look_up(void* handle) {
+    const char* missing = nullptr;
+    const auto take = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(handle, name));
+      if (function == nullptr && missing == nullptr) missing = name;
+    };
+    take(version, "nvrtcVersion");
+    take(arch_count, "nvrtcGetNumSupportedArchs");
+    take(archs, "nvrtcGetSupportedArchs");
+    take(error_string, "nvrtcGetErrorString");
+    take(create, "nvrtcCreateProgram");
+    take(destroy, "nvrtcDestroyProgram");
+    take(compile, "nvrtcCompileProgram");
+    take(cubin_size, "nvrtcGetCUBINSize");
+    take(cubin, "nvrtcGetCUBIN");
+    take(ptx_size, "nvrtcGetPTXSize");
+    take(ptx, "nvrtcGetPTX");
+    take(log_size, "nvrtcGetProgramLogSize");
+    take(log, "nvrtcGetProgramLog");
+    const char* needed = missing;
+    take(flow, "nvrtcSetFlowCallback");
+    return needed;
+  }
+
+  using Size = int (*)(Program, size_t*);
+  using Get = int (*)(Program, char*);
+  static std::string text(Program program, Size size, Get get) {
+    size_t bytes = 0;
+    if (size(program, &bytes) != success || bytes == 0) return {};
+    std::string result(bytes, '\0');
+    if (get(program, result.data()) != success) return {};
+    return result;
+  }
+};
+
+Result<std::shared_ptr<const Nvrtc>> Nvrtc::find(const NvrtcOptions& options) {
+  std::vector<std::string> candidates;
+  if (!options.library.empty()) {
+    candidates.push_back(options.library);
+  } else {
+    if (!options.cuda_home.empty()) {
+      for (const char* folder : {"/lib64/", "/lib/"}) {
+        for (const char* name : usual_names) candidates.push_back(options.cuda_home + folder + name);
+      }
+    }
+    for (const char* name : usual_names) candidates.emplace_back(name);
+    for (const char* name : usual_names) candidates.push_back(fmt::format("{}/{}", usual_folder, name));
+  }
+  void* handle = nullptr;
+  std::string said;
+  for (const std::string& candidate : candidates) {
+    handle = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) break;
+    const char* why = ::dlerror();
+    const std::string_view text = why != nullptr ? why : "";
+    // One that is there but damaged says more than those that are not.
+    if (said.empty() && text.find("No such file") == std::string_view::npos) said = text;
+  }
+  if (handle == nullptr) {
+    if (!said.empty()) return nvrtc_unusable(said);
+    return diag::error(diag::Code::cuda_compiler_missing, "no CUDA compiler was found")
+        .reason(options.library.empty()
+                    ? fmt::format("looked for {} by the loader, in {}{}{}", fmt::join(usual_names, ", "), usual_folder,
+                                  options.cuda_home.empty() ? "" : " and in lib64 and lib of ", options.cuda_home)
+                    : "there is no file " + options.library)
+        .help(help_install);
+  }
+  std::shared_ptr<Nvrtc> nvrtc(new Nvrtc);  // never unloaded: it keeps thread-local data
+  auto functions = std::make_shared<Functions>();
+  const char* missing = functions->look_up(handle);
+  Dl_info info{};
+  if (functions->version != nullptr && ::dladdr(reinterpret_cast<void*>(functions->version), &info) != 0) {
+    char* resolved = ::realpath(info.dli_fname, nullptr);
+    nvrtc->path_ = resolved != nullptr ? resolved : info.dli_fname;
+    std::free(resolved);  // NOLINT(cppcoreguidelines-no-malloc): realpath allocates so
+  }
+  if (missing != nullptr) {
+    return nvrtc_unusable(fmt::format("{} lacks {}", nvrtc->path_.empty() ? options.library : nvrtc->path_, missing));
+  }
+  int major = 0, minor = 0, count = 0;
+  functions->version(&major, &minor);
+  nvrtc->version_ = major * 1000 + minor * 10;
+  if (nvrtc->version_ < oldest_version) {
+    return nvrtc_unusable(
+        fmt::format("{} is NVRTC {}.{}, and 12.0 is the oldest that is supported", nvrtc->path_, major, minor));
+  }
+  if (functions->arch_count(&count) == success && count > 0) {
+    nvrtc->architectures_.resize(static_cast<size_t>(count));
+    if (functions->archs(nvrtc->architectures_.data()) != success) nvrtc->architectures_.clear();
+  }
+  nvrtc->functions_ = std::move(functions);
+  return std::shared_ptr<const Nvrtc>(std::move(nvrtc));
+}
+
+std::vector<std::string> Nvrtc::identity_files() const {
+  std::vector<std::string> files{path_};
+  const std::string folder = path_.substr(0, path_.rfind('/') + 1);
+  const std::string builtins =
+      fmt::format("{}libnvrtc-builtins.so.{}.{}", folder, version_ / 1000, version_ % 1000 / 10);
+  files.push_back(builtins);
+  return files;
+}
+
+std::string Nvrtc::identity() const {
+  base::Hasher hasher;
+  hasher.add(version_);
+  for (const std::string& file : identity_files()) {
+    const auto bytes = base::read_file(file, max_library_bytes);
+    if (!bytes) return {};
+    hasher.add(base::digest_of(*bytes));
+  }
+  return hasher.digest().hex();
+}
+
+Result<CudaOutput> Nvrtc::compile(const CudaJob& job, const CudaCompileOptions& options) const {
+  const Functions& call = *functions_;
+  const FailedNvrtc failed{*this, job, options};
+  CODETTA_CHECK_OK(check_architecture(failed));
+  const auto start = Clock::now();
+  // NVRTC wants C strings; views into embedded files need not end in one.
+  std::vector<std::string> names, texts;
+  for (const CudaHeader& header : included_headers(job.source, job.headers)) {
+    names.emplace_back(header.path);
+    texts.emplace_back(header.text);
+  }
+  std::vector<const char*> name_pointers, text_pointers, flags;
+  for (const std::string& name : names) name_pointers.push_back(name.c_str());
+  for (const std::string& text : texts) text_pointers.push_back(text.c_str());
+  for (const std::string& flag : job.flags) flags.push_back(flag.c_str());
+  flags.push_back("--ptxas-options=-v");  // changes the log only
+
+  Program program = nullptr;
+  int status = call.create(&program, job.source.c_str(), std::string(nvrtc_source_name).c_str(),
+                           static_cast<int>(names.size()), text_pointers.data(), name_pointers.data());
+  if (status != success) return nvrtc_failed(failed, call.error_string(status), "");
+  struct Owner {
+    const Functions& call;
+    Program program;
+    ~Owner() { call.destroy(&program); }
+  } const owner{call, program};
+  Deadline deadline;
+  deadline.at = start + std::chrono::microseconds(static_cast<int64_t>(std::max(options.timeout_seconds, 0.0) * 1e6));
+  if (call.flow != nullptr) (void)call.flow(program, &Deadline::ask, &deadline);
+  status = call.compile(program, static_cast<int>(flags.size()), flags.data());
+
+  CudaOutput output;
+  output.log = Functions::text(program, call.log_size, call.log);
+  while (!output.log.empty() && (output.log.back() == '\0' || output.log.back() == '\n')) output.log.pop_back();
+  output.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (status == was_cancelled || (status != success && deadline.passed)) return nvrtc_timed_out(failed, output.seconds);
+  if (status == compilation_failed || status == invalid_option) return nvrtc_rejected(failed, output.log);
+  if (status == builtin_failure) return nvrtc_unusable(path_ + " finds its builtins not: " + output.log);
+  if (status != success) return nvrtc_failed(failed, call.error_string(status), output.log);
+  output.cubin = Functions::text(program, call.cubin_size, call.cubin);
+  if (job.want_ptx) {
+    output.ptx = Functions::text(program, call.ptx_size, call.ptx);
+    while (!output.ptx.empty() && output.ptx.back() == '\0') output.ptx.pop_back();
+  }
+  if (output.cubin.empty()) return nvrtc_failed(failed, "it made no binary", output.log);
+  output.remarks = parse_ptxas_remarks(output.log);
+  return output;
+}
+
+std::vector<CudaHeader> included_headers(std::string_view source, std::span<const CudaHeader> headers) {
+  std::vector<bool> wanted(headers.size(), false);
+  std::vector<std::string_view> texts{source};
+  while (!texts.empty()) {
+    const std::string_view text = texts.back();
+    texts.pop_back();
+    for (std::string_view line : base::split(text, '\n')) {
+      line = base::trim(line);
+      if (!line.starts_with("#")) continue;
+      line = base::trim(line.substr(1));
+      if (!line.starts_with("include")) continue;
+      const size_t from = line.find_first_of("\"<");
+      if (from == std::string_view::npos) continue;
+      const size_t end = line.find_first_of("\">", from + 1);
+      const std::string_view path = line.substr(from + 1, end == std::string_view::npos ? end : end - from - 1);
+      for (size_t i = 0; i < headers.size(); ++i) {
+        if (wanted[i] || headers[i].path != path) continue;
+        wanted[i] = true;
+        texts.push_back(headers[i].text);
+      }
+    }
+  }
+  std::vector<CudaHeader> found;
+  for (size_t i = 0; i < headers.size(); ++i) {
+    if (wanted[i]) found.push_back(headers[i]);
+  }
+  return found;
+}
+
+std::vector<Result<CudaOutput>> compile_all(const Nvrtc& nvrtc, const std::vector<CudaJob>& jobs,
+                                            const CudaCompileOptions& options, int parallel) {
+  std::vector<std::optional<Result<CudaOutput>>> slots(jobs.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < jobs.size(); i = next++) slots[i] = nvrtc.compile(jobs[i], options);
+  };
+  std::vector<std::thread> threads;
+  const size_t wanted = std::min(static_cast<size_t>(std::max(parallel, 1)), jobs.size());
+  for (size_t i = 1; i < wanted; ++i) {
+    try {
+      threads.emplace_back(work);
+    } catch (const std::system_error&) {  // no more threads; the others do the work
+      break;
+    }
+  }
+  work();
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Result<CudaOutput>> results;
+  results.reserve(jobs.size());
+  for (auto& slot : slots) results.push_back(std::move(*slot));
+  return results;
+}
+
+}  // namespace codetta::toolchain

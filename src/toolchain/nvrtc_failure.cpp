@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "toolchain/nvrtc_failure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/digest.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "diag/cut_line.hpp"
+#include "diag/diagnostic.hpp"
+
+namespace codetta::toolchain {
+
+namespace {
+
+constexpr size_t shown_messages = 5;
+
+std::string name_of(const CudaJob& job) { return job.label.empty() ? "a kernel" : "'" + job.label + "'"; }
+
+std::string compiler_of(const FailedNvrtc& run) {
+  return fmt::format("NVRTC {}.{}", run.nvrtc.version() / 1000, run.nvrtc.version() % 1000 / 10);
+}
+
+// Keeps the source under a name made of its content; "" when it can't be kept or shall not be.
+std::string keep_source(const FailedNvrtc& run) {
+  if (run.options.keep_dir.empty()) return {};
+  const auto folder = base::make_private_directory(run.options.keep_dir);
+  if (!folder) return {};
+  const std::string name = "kernel-" + base::digest_of(run.job.source).hex() + ".cu";
+  base::WriteOptions options;
+  options.mode = 0600;
+  options.sync = false;
+  if (!base::write_file_atomically_at(*folder, name, run.job.source, options)) return {};
+  return run.options.keep_dir + (run.options.keep_dir.ends_with('/') ? "" : "/") + name;
+}
+
+void add_repro(diag::ErrorBuilder& error, const FailedNvrtc& run, const std::string& kept) {
+  error.note("the flags were: " + base::join(run.job.flags, " "));
+  if (!kept.empty()) error.note("the source is kept as " + kept);
+}
+
+SourceLocation locate(const CompilerMessage& message, const FailedNvrtc& run, const std::string& kept) {
+  SourceLocation where;
+  where.file = message.file;
+  where.line = message.line;
+  where.column = 1;
+  where.length = 1;
+  std::string_view text;
+  if (message.file == nvrtc_source_name) {
+    where.file = kept.empty() ? "<source>" : kept;
+    text = run.job.source;
+  }
+  for (const CudaHeader& header : run.job.headers) {
+    if (header.path == message.file) text = header.text;
+  }
+  const auto lines = base::split(text, '\n');
+  if (message.line >= 1 && message.line <= lines.size()) {
+    const std::string_view line = lines[message.line - 1];
+    where.line_text = line;
+    const size_t first = line.find_first_not_of(" \t");
+    if (first != std::string_view::npos) where.column = static_cast<uint32_t>(first) + 1;
+  }
+  diag::cut_line(where);
+  return where;
+}
+
+}  // namespace
+
+std::vector<CompilerMessage> parse_cuda_messages(std::string_view log) {
+  std::vector<CompilerMessage> messages;
+  for (const std::string_view line : base::split(log, '\n')) {
+    if (line.starts_with("ptxas error") || line.starts_with("ptxas fatal") || line.starts_with("nvrtc: error") ||
+        line.starts_with("nvrtc: fatal")) {
+      messages.push_back({"", 0, 0, true, std::string(base::trim(line))});
+      continue;
+    }
+    const size_t close = line.find("): ");
+    const size_t open = line.rfind('(', close);
+    if (close == std::string_view::npos || open == std::string_view::npos) continue;
+    CompilerMessage message;
+    const auto [end, wrong] = std::from_chars(line.data() + open + 1, line.data() + close, message.line);
+    if (wrong != std::errc{} || end != line.data() + close) continue;
+    message.file = line.substr(0, open);
+    std::string_view rest = line.substr(close + 3);
+    bool known = false;
+    for (const std::string_view severity : {"catastrophic error", "error", "warning", "remark"}) {
+      if (!rest.starts_with(severity)) continue;
+      rest.remove_prefix(severity.size());
+      message.is_error = severity.find("error") != std::string_view::npos;
+      known = true;
+      break;
+    }
+    const size_t colon = rest.find(": ");
+    if (!known || colon == std::string_view::npos) continue;
+    message.text = base::trim(rest.substr(colon + 2));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+Error nvrtc_unusable(const std::string& why) {
+  return diag::error(diag::Code::cuda_compiler_unusable, "the CUDA compiler can not be used")
+      .reason(why)
+      .help(
+          "install the CUDA toolkit 12 or 13, or its NVRTC alone (pip install nvidia-cuda-nvrtc), and name its folder "
+          "in cuda_home");
+}
+
+Error nvrtc_rejected(const FailedNvrtc& run, const std::string& log) {
+  const std::string kept = keep_source(run);
+  auto error = diag::error(diag::Code::compile_rejected,
+                           fmt::format("the compiler rejected the source of {}", name_of(run.job)));
+  const auto messages = parse_cuda_messages(log);
+  const auto errors = std::count_if(messages.begin(), messages.end(), [](const auto& one) { return one.is_error; });
+  error.reason(errors == 0 ? fmt::format("{} said: {}", compiler_of(run), log.empty() ? "nothing" : log)
+                           : fmt::format("{} found {} error{}", compiler_of(run), errors, errors == 1 ? "" : "s"));
+  size_t shown = 0;
+  for (const CompilerMessage& message : messages) {
+    if (!message.is_error) continue;
+    if (++shown > shown_messages) break;
+    if (message.line == 0) {
+      error.note(message.text);
+    } else if (shown == 1) {
+      error.at(locate(message, run, kept), message.text);
+    } else {
+      error.note(message.text, locate(message, run, kept));
+    }
+  }
+  add_repro(error, run, kept);
+  return error.help("unless the source is yours, report this with the kept source; another toolkit may take it");
+}
+
+Error nvrtc_timed_out(const FailedNvrtc& run, double seconds) {
+  auto error =
+      diag::error(diag::Code::compile_timeout, fmt::format("the compiler did not finish {} in time", name_of(run.job)));
+  error.reason(
+      fmt::format("{} was ended after {:.1f} s of {:.1f}", compiler_of(run), seconds, run.options.timeout_seconds));
+  add_repro(error, run, keep_source(run));
+  return error.help("raise the timeout or free the machine");
+}
+
+Error nvrtc_failed(const FailedNvrtc& run, const std::string& why, const std::string& log) {
+  auto error = diag::error(diag::Code::compiler_failed, fmt::format("the compiler failed on {}", name_of(run.job)));
+  error.reason(fmt::format("{}: {}{}{}", compiler_of(run), why, log.empty() ? "" : "; ", log));
+  add_repro(error, run, keep_source(run));
+  return error.help("another toolkit may take the source; if memory was short, compile fewer kernels at a time");
+}
+
+Result<void> check_architecture(const FailedNvrtc& run) {
+  const std::vector<int>& known = run.nvrtc.architectures();
+  if (known.empty()) return {};
+  for (const std::string& flag : run.job.flags) {
+    const size_t at = flag.find('=');
+    if (at == std::string::npos || flag.find("arch") > at) continue;
+    const std::string arch = flag.substr(at + 1);
+    const size_t digits = arch.find('_');
+    int number = 0;
+    if (digits != std::string::npos) std::from_chars(arch.data() + digits + 1, arch.data() + arch.size(), number);
+    if (std::find(known.begin(), known.end(), number) != known.end()) return {};
+    std::string list;
+    for (const int one : known) list += fmt::format("{}sm_{}", list.empty() ? "" : ", ", one);
+    return diag::error(diag::Code::cuda_architecture,
+                       fmt::format("{} does not know the architecture {}", compiler_of(run), arch))
+        .reason(fmt::format("{} compiles for {}", run.nvrtc.path(), list))
+        .help("install a CUDA toolkit that knows it, or name one of these architectures");
+  }
+  return {};
+}
+
+}  // namespace codetta::toolchain
