@@ -18,6 +18,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # std::string operations warn without cause: https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105651
   target_compile_options(codetta_options INTERFACE -Wno-restrict)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  # std::stable_sort of libstdc++ 12 calls what libstdc++ itself has marked deprecated.
+  target_compile_options(codetta_options INTERFACE -Wno-deprecated-declarations)
+endif()
 set(CODETTA_ROOT ${CMAKE_CURRENT_SOURCE_DIR})
 set(CODETTA_INCLUDE_DIRS ${CODETTA_ROOT}/include ${CODETTA_ROOT}/src ${CODETTA_ROOT})
 
