@@ -5,7 +5,7 @@ execute_process(COMMAND git -C ${SOURCE} rev-parse HEAD OUTPUT_VARIABLE commit O
 if(NOT commit)
   set(commit no-git)
 endif()
-foreach(arguments IN ITEMS "--of;4" "--tails;--of;16" "--tails;--interpreted;--of;16")
+foreach(arguments IN ITEMS "--of;8" "--tails;--of;32" "--tails;--interpreted;--of;16")
   execute_process(COMMAND ${RUNNER} --slice ${commit} ${arguments} RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "the slice of ${commit} failed (${status}): numerics --slice ${commit} ${arguments}")
