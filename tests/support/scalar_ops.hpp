@@ -4,10 +4,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 
+#include "support/real_ops.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 #include "types/op.hpp"
@@ -51,115 +51,6 @@ inline Element convert(const Element& x, DType type) {
     return integer_element(types::convert(types::Scalar::from_f64(x.f), type).as_i64(), type);
   }
   return integer_element(x.i, type);
-}
-
-inline double round_even(double x) { return std::nearbyint(x); }
-
-inline double real_op(types::Op op, std::span<const double> x) {
-  using types::Op;
-  const double a = x[0], b = x.size() > 1 ? x[1] : 0, c = x.size() > 2 ? x[2] : 0;
-  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
-  const auto propagate = [](double v, double w, bool first) {
-    return std::isnan(v) || std::isnan(w) ? v + w : first ? v : w;
-  };
-  switch (op) {
-    case Op::add:
-      return a + b;
-    case Op::sub:
-      return a - b;
-    case Op::mul:
-      return a * b;
-    case Op::div:
-      return a / b;
-    case Op::pow:
-      return std::pow(a, b);
-    case Op::floordiv:
-      return std::floor(a / b);
-    case Op::mod:
-      return a - std::floor(a / b) * b;
-    case Op::neg:
-      return -a;
-    case Op::multiply_add:
-      return a * b + c;
-    case Op::minimum:
-      return propagate(a, b, a < b);
-    case Op::maximum:
-      return propagate(a, b, a > b);
-    case Op::clamp: {
-      const double low = propagate(a, b, a > b);
-      return propagate(low, c, low < c);
-    }
-    case Op::abs:
-      return std::fabs(a);
-    case Op::sign:
-      return std::isnan(a) ? a : (a > 0) - (a < 0);
-    case Op::floor:
-      return std::floor(a);
-    case Op::ceil:
-      return std::ceil(a);
-    case Op::round:
-      return round_even(a);
-    case Op::trunc:
-      return std::trunc(a);
-    case Op::exp:
-      return std::exp(a);
-    case Op::exp2:
-      return std::exp2(a);
-    case Op::expm1:
-      return std::expm1(a);
-    case Op::log:
-      return std::log(a);
-    case Op::log2:
-      return std::log2(a);
-    case Op::log1p:
-      return std::log1p(a);
-    case Op::sqrt:
-      return std::sqrt(a);
-    case Op::rsqrt:
-      return 1 / std::sqrt(a);
-    case Op::reciprocal:
-      return 1 / a;
-    case Op::sin:
-      return std::sin(a);
-    case Op::cos:
-      return std::cos(a);
-    case Op::tanh:
-      return std::tanh(a);
-    case Op::erf:
-      return std::erf(a);
-    case Op::relu:
-      return propagate(a, 0.0, a > 0);
-    case Op::sigmoid:
-      return sigmoid(a);
-    case Op::silu:
-      return a * sigmoid(a);
-    case Op::gelu_erf:
-      return a * (1 + std::erf(a / std::sqrt(2.0))) / 2;
-    case Op::gelu_tanh:
-      return a * (1 + std::tanh(0.7978845608028654 * (a + 0.044715 * a * a * a))) / 2;
-    case Op::softplus:
-      return b * a > c ? a : std::log1p(std::exp(b * a)) / b;
-    case Op::elu:
-      return a > 0 ? a : b * std::expm1(a);
-    case Op::leaky_relu:
-      return a > 0 ? a : b * a;
-    case Op::hardswish:
-      return a * std::clamp(a + 3, 0.0, 6.0) / 6;
-    case Op::hardsigmoid:
-      return std::clamp(a + 3, 0.0, 6.0) / 6;
-    case Op::mish:
-      return a * std::tanh(std::log1p(std::exp(a)));
-    case Op::drelu:
-      return a > 0 ? 1 : 0;
-    case Op::dsigmoid:
-      return sigmoid(a) * (1 - sigmoid(a));
-    case Op::dtanh:
-      return 1 - std::tanh(a) * std::tanh(a);
-    case Op::dsilu:
-      return sigmoid(a) * (1 + a * (1 - sigmoid(a)));
-    default:
-      return a * 0.5 + 0.25;  // the two derivatives of gelu: any function will do here
-  }
 }
 
 inline int64_t integer_op(types::Op op, std::span<const int64_t> x, DType type) {
@@ -263,7 +154,7 @@ inline Element apply(types::Op op, DType type, std::span<const Element> x) {
   if (types::is_float(type)) {
     double values[4] = {};
     for (size_t i = 0; i < x.size(); ++i) values[i] = x[i].f;
-    return real_element(real_op(op, {values, x.size()}), type);
+    return real_element(real_op(op, values[0], values[1], values[2]), type);
   }
   int64_t values[4] = {};
   for (size_t i = 0; i < x.size(); ++i) values[i] = x[i].i;

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 
-#include "real_ops.hpp"
+#include "support/real_ops.hpp"
 #include "types/op.hpp"
 
 namespace codetta::emit {
+
+using types::Op;
 
 using package::ReduceKind;
 using types::Scalar;
@@ -123,7 +125,7 @@ Scalar scalar_op(Op op, DType type, const std::vector<Scalar>& in) {
   }
   if (types::is_float(type)) {
     const auto at = [&](size_t i) { return i < in.size() ? in[i].as_f64() : 0.0; };
-    return Scalar::from_f64(real_op<double>(op, at(0), at(1), at(2)), type);
+    return Scalar::from_f64(test::real_op<double>(op, at(0), at(1), at(2)), type);
   }
   const auto at = [&](size_t i) { return i < in.size() ? wide_of(in[i]) : Wide(0); };
   return convert(Scalar::from_i64(static_cast<int64_t>(integer_op(op, at(0), at(1), at(2)))), type);
@@ -169,10 +171,10 @@ void ScalarReducer::add_partial(const Scalar& first, const Scalar& second) {
       sum_ += x;
       break;
     case ReduceKind::Max:
-      top_ = real_op<double>(Op::maximum, top_, x, 0);
+      top_ = test::real_op<double>(Op::maximum, top_, x, 0);
       break;
     case ReduceKind::Min:
-      top_ = real_op<double>(Op::minimum, top_, x, 0);
+      top_ = test::real_op<double>(Op::minimum, top_, x, 0);
       break;
     case ReduceKind::LogSumExp: {
       const double s = second.as_f64(), top = std::max(top_, x);

@@ -8,10 +8,12 @@
 #include "device/cpu/abi.h"
 #include "loaded_source.hpp"
 #include "program_maker.hpp"
-#include "real_ops.hpp"
+#include "support/real_ops.hpp"
 #include "types/convert.hpp"
 
 namespace codetta::emit {
+
+using types::Op;
 namespace {
 
 using package::Access;
@@ -132,7 +134,7 @@ void check_ops(DType type) {
       for (size_t o = 0; o < ops.size(); ++o) {
         for (size_t i = 0; i < x.size(); ++i) {
           const T got = out[o][i];
-          const long double exact = real_op<long double>(ops[o], x[i], y[i], z[i]);
+          const long double exact = test::real_op<long double>(ops[o], x[i], y[i], z[i]);
           T expected = static_cast<T>(exact);
           const auto report = [&] {
             return ::testing::Message() << types::op_info(ops[o]).name << "(" << x[i] << ", " << y[i] << ") gives "

@@ -12,9 +12,11 @@
 #include "device/cpu/abi.h"
 #include "loaded_source.hpp"
 #include "program_maker.hpp"
-#include "real_ops.hpp"
+#include "support/real_ops.hpp"
 
 namespace codetta::emit {
+
+using types::Op;
 namespace {
 
 struct Stated {
@@ -100,7 +102,7 @@ class Measurement {
             const auto at = [&](size_t k) {
               return k < arguments.size() ? static_cast<long double>(arguments[k][i]) : 0.0L;
             };
-            truth.push_back(real_op<long double>(op, at(0), at(1), at(2)));
+            truth.push_back(test::real_op<long double>(op, at(0), at(1), at(2)));
           }
         }
       }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/cpu/tape_kernels.hpp"
+#include "support/real_ops.hpp"
 #include "support/scalar_ops.hpp"
 
 namespace codetta::runtime::cpu::tape {
@@ -37,111 +38,6 @@ T one(Op op, DType dtype, std::vector<T> in) {
 }
 float f(Op op, std::vector<float> in) { return one<float>(op, DType::f32, std::move(in)); }
 
-// The definition in docs/semantics.md, in long double; nullopt where this test has none.
-long double truth(Op op, const std::vector<long double>& v) {
-  const long double x = v[0], y = v.size() > 1 ? v[1] : 0, z = v.size() > 2 ? v[2] : 0;
-  const auto sigmoid = [](long double a) { return 1 / (1 + std::exp(-a)); };
-  const long double pi = 3.14159265358979323846264338327950288L;
-  const auto cdf = [](long double a) { return std::erfc(-a / std::sqrt(2.0L)) / 2; };
-  const long double u = std::sqrt(2 / pi) * (x + 0.044715L * x * x * x), t = std::tanh(u);
-  switch (op) {
-    case Op::add:
-      return x + y;
-    case Op::sub:
-      return x - y;
-    case Op::mul:
-      return x * y;
-    case Op::div:
-      return x / y;
-    case Op::pow:
-      return std::pow(x, y);
-    case Op::neg:
-      return -x;
-    case Op::multiply_add:
-      return x * y + z;
-    case Op::minimum:
-      return std::min(x, y);
-    case Op::maximum:
-      return std::max(x, y);
-    case Op::clamp:
-      return std::min(std::max(x, y), z);
-    case Op::abs:
-      return std::fabs(x);
-    case Op::sign:
-      return x > 0 ? 1 : x < 0 ? -1 : 0;
-    case Op::floor:
-      return std::floor(x);
-    case Op::ceil:
-      return std::ceil(x);
-    case Op::round:
-      return std::nearbyint(x);
-    case Op::trunc:
-      return std::trunc(x);
-    case Op::exp:
-      return std::exp(x);
-    case Op::exp2:
-      return std::exp2(x);
-    case Op::expm1:
-      return std::expm1(x);
-    case Op::log:
-      return std::log(x);
-    case Op::log2:
-      return std::log2(x);
-    case Op::log1p:
-      return std::log1p(x);
-    case Op::sqrt:
-      return std::sqrt(x);
-    case Op::rsqrt:
-      return 1 / std::sqrt(x);
-    case Op::reciprocal:
-      return 1 / x;
-    case Op::sin:
-      return std::sin(x);
-    case Op::cos:
-      return std::cos(x);
-    case Op::tanh:
-      return std::tanh(x);
-    case Op::erf:
-      return std::erf(x);
-    case Op::relu:
-      return x > 0 ? x : 0;
-    case Op::sigmoid:
-      return sigmoid(x);
-    case Op::silu:
-      return x * sigmoid(x);
-    case Op::gelu_erf:
-      return x * cdf(x);
-    case Op::gelu_tanh:
-      return x * sigmoid(2 * u);
-    case Op::softplus:
-      return y * x > z ? x : std::log1p(std::exp(y * x)) / y;
-    case Op::elu:
-      return x > 0 ? x : y * std::expm1(x);
-    case Op::leaky_relu:
-      return x > 0 ? x : y * x;
-    case Op::hardswish:
-      return x * std::min(std::max(x + 3, 0.0L), 6.0L) / 6;
-    case Op::hardsigmoid:
-      return std::min(std::max(x + 3, 0.0L), 6.0L) / 6;
-    case Op::mish:
-      return x * std::tanh(std::log1p(std::exp(x)));
-    case Op::drelu:
-      return x > 0 ? 1 : 0;
-    case Op::dsigmoid:
-      return sigmoid(x) * sigmoid(-x);
-    case Op::dtanh:
-      return 4 * sigmoid(2 * x) * sigmoid(-2 * x);
-    case Op::dsilu:
-      return sigmoid(x) * (1 + x * sigmoid(-x));
-    case Op::dgelu_erf:
-      return cdf(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
-    case Op::dgelu_tanh:
-      return (1 + t) / 2 + x / 2 * (1 - t * t) * std::sqrt(2 / pi) * (1 + 3 * 0.044715L * x * x);
-    default:
-      return std::numeric_limits<long double>::quiet_NaN();
-  }
-}
-
 template <class T>
 void check_real(DType dtype, T ulps) {
   std::mt19937 gen(1);
@@ -160,9 +56,9 @@ void check_real(DType dtype, T ulps) {
     }
     const std::vector<T> out = run<T>(info.op, dtype, in);
     for (size_t i = 0; i < out.size(); ++i) {
-      std::vector<long double> v;
-      for (const auto& lanes : in) v.push_back(static_cast<long double>(lanes[i]));
-      const long double want = truth(info.op, v);
+      long double v[3] = {};
+      for (size_t k = 0; k < in.size(); ++k) v[k] = static_cast<long double>(in[k][i]);
+      const long double want = codetta::test::real_op(info.op, v[0], v[1], v[2]);
       ASSERT_FALSE(std::isnan(want)) << info.name << " has no reference";
       // Sums may cancel: their error is that of the terms.
       long double scale = std::fabs(want);

@@ -8,7 +8,7 @@
 
 #include "types/op.hpp"
 
-namespace codetta::emit {
+namespace codetta::test {
 
 using types::Op;
 
@@ -140,4 +140,4 @@ T real_op(Op op, T x, T y, T z) {
   }
 }
 
-}  // namespace codetta::emit
+}  // namespace codetta::test
