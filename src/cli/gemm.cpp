@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/session.hpp"
+#include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
@@ -60,13 +61,14 @@ nlohmann::json check_json(const VerifyReport& report) {
 }
 
 Result<void> write_outputs(const GemmProblem& problem) {
+  std::vector<OutputFile> outputs;
   for (const auto& [name, file] : problem.output_files) {
     for (const NamedArgument& argument : problem.arguments.epilogue.arguments()) {
-      if (argument.name != name || argument.value.tensor() == nullptr) continue;
-      if (auto written = write_npy(file, *argument.value.tensor()); !written) return std::move(written).error();
+      if (argument.name == name && argument.value.tensor() != nullptr)
+        outputs.push_back({name, file, *argument.value.tensor()});
     }
   }
-  return {};
+  return write_tensors(outputs);
 }
 
 }  // namespace

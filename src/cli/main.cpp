@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <numeric>
 
 #include "cli/verbs.hpp"
@@ -49,8 +50,9 @@ void add_common(CLI::App& app, CommonOptions& o) {
   app.add_flag("--no-jit", o.no_jit, "Any compile is an error (twin of CODETTA_NO_JIT)");
   app.add_flag("--no-compiler", o.no_compiler, "Interpret epilogues as if no compiler were there");
   app.add_option("--compiler", o.compiler, "Host C++ compiler: a name or an absolute path");
-  app.add_option("--debug", o.debug,
-                 "dump:graph, dump:plan, dump:source, time:passes, explain:fusion (twin of CODETTA_DEBUG)");
+  app.add_option(
+      "--debug", o.debug,
+      "dump:graph, dump:plan, dump:memory, dump:source, time:passes, explain:fusion (twin of CODETTA_DEBUG)");
 }
 
 void add_gemm(CLI::App& app, GemmOptions& o) {
@@ -59,16 +61,17 @@ void add_gemm(CLI::App& app, GemmOptions& o) {
   app.add_option("--n", o.n, "Columns of B and D")->check(sizes);
   app.add_option("--k", o.k, "Columns of A, rows of B")->check(sizes);
   app.add_option("--batch", o.batch, "Batch items (default: no batch dimension)")->check(sizes);
-  app.add_option("--dtype", o.dtype, "Type of A and B: f32, bf16, f16, f64, i8, u8, ...")->capture_default_str();
+  app.add_option("--dtype", o.dtype, "Type of A and B: f32, bf16, f16, f64, i8, u8, ... (default: f32, or the file's)");
   app.add_option("--b-dtype", o.b_dtype, "Type of B, if another (i8 for a u8 A)");
   app.add_option("--accumulator", o.accumulator, "f32, f64, i32 or i64");
   app.add_option("--out-dtype", o.out_dtype, "Type of D");
-  app.add_option("--a", o.a_file, "A from a .npy file (default: random)");
-  app.add_option("--b", o.b_file, "B from a .npy file (default: random)");
-  app.add_option("--tensor", o.tensors, "Operand: NAME=FILE.npy, or random data NAME=[M,N]:f32")
+  app.add_option("--a", o.a_file, "A from FILE.npy or FILE.safetensors:NAME (default: random)");
+  app.add_option("--b", o.b_file, "B from FILE.npy or FILE.safetensors:NAME (default: random)");
+  app.add_option("--tensor", o.tensors, "Operand: NAME=FILE (.npy or .safetensors:NAME), or random data NAME=[M,N]:f32")
       ->allow_extra_args(false);
   app.add_option("--scalar", o.scalars, "Number: NAME=0.5")->allow_extra_args(false);
-  app.add_option("--out", o.outputs, "Output: NAME=FILE.npy, NAME=[M,N]:bf16, or NAME=FILE.npy@[M,N]:bf16")
+  app.add_option("--out", o.outputs,
+                 "Output: NAME=FILE (.npy or .safetensors), NAME=[M,N]:bf16, or NAME=FILE@[M,N]:bf16")
       ->allow_extra_args(false);
   app.add_option("--epilogue", o.epilogue, "File or text of the epilogue (default: D = accum)");
   app.add_option("--function", o.function, "Which function of the text (default: the last)");
@@ -94,6 +97,16 @@ int run(int argc, char** argv) {
   double budget = 30;
   size_t tune_candidates = 16, bench_candidates = 4;
 
+  const CLI::Validator budgets(
+      [](const std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool good = end != text.c_str() && *end == '\0' && value >= 0.001 && value <= 1e9;  // false for NaN
+        return good ? std::string() : "'" + text + "' is not a number of seconds from 0.001 to 1e9";
+      },
+      "SECONDS");
+  const CLI::Range some(size_t{1}, size_t{1000000});
+
   CLI::App* gemm_verb = app.add_subcommand("gemm", "Run a GEMM with its epilogue on files or random data");
   CLI::App* verify_verb = app.add_subcommand("verify", "Run it and compare with the float64 oracle");
   CLI::App* bench_verb = app.add_subcommand("bench", "Time the best candidates");
@@ -114,14 +127,16 @@ int run(int argc, char** argv) {
   gemm_verb->add_flag("--check", flags.check, "Compare with the float64 oracle");
   gemm_verb->add_flag("--bench", flags.bench, "Time it");
   gemm_verb->add_flag("--pack", flags.pack, "Pack B once beforehand");
-  bench_verb->add_option("--candidates", bench_candidates, "How many to time")->capture_default_str();
+  bench_verb->add_option("--candidates", bench_candidates, "How many to time")->capture_default_str()->check(some);
   emit_verb->add_option("--what", what, "Stages, separated by commas")->capture_default_str();
   emit_verb->add_option("--program", program_file, "A program instead of an epilogue");
-  tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(CLI::Range(0.001, 1e9));
-  tune_verb->add_option("--candidates", tune_candidates, "How many at most")->capture_default_str();
+  tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(budgets);
+  tune_verb->add_option("--candidates", tune_candidates, "How many at most")->capture_default_str()->check(some);
   run_verb->add_option("program", program.file, "File of the program")->required();
-  run_verb->add_option("--tensor", program.tensors, "Parameter: NAME=FILE.npy")->allow_extra_args(false);
-  run_verb->add_option("--out", program.outputs, "Output: NAME=FILE.npy")->allow_extra_args(false);
+  run_verb->add_option("--tensor", program.tensors, "Parameter: NAME=FILE (.npy or .safetensors:NAME)")
+      ->allow_extra_args(false);
+  run_verb->add_option("--scalar", program.scalars, "Number: NAME=0.5")->allow_extra_args(false);
+  run_verb->add_option("--out", program.outputs, "Output: NAME=FILE (.npy or .safetensors)")->allow_extra_args(false);
   cache_verb->add_option("action", cache_action, "stats, path, clear or evict")
       ->check(CLI::IsMember({"stats", "path", "clear", "evict"}));
 

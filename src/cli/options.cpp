@@ -3,6 +3,7 @@
 #include "cli/options.hpp"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -63,6 +64,8 @@ Result<Context> context_of(const CommonOptions& options) {
 
 Result<Source> read_source(const std::string& file_or_text) {
   if (file_or_text.find("def ") != std::string::npos) return Source{"<command line>", file_or_text};
+  if (std::error_code ignored; std::filesystem::is_directory(file_or_text, ignored))
+    return usage_error(file_or_text + " is a directory", "", "name the file in it that holds the text");
   std::ifstream file(file_or_text, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();

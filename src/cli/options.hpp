@@ -27,11 +27,11 @@ struct CommonOptions {
 // A GEMM as the command line describes it.
 struct GemmOptions {
   int64_t m = -1, n = -1, k = -1, batch = 0;
-  std::string dtype = "f32", b_dtype, accumulator, out_dtype;
+  std::string dtype, b_dtype, accumulator, out_dtype;  // dtype "": f32, or what the file of A holds
   std::string a_file, b_file;
-  std::vector<std::string> tensors;  // NAME=FILE.npy, or NAME=[M,N]:f32 for random data
+  std::vector<std::string> tensors;  // NAME=FILE, or NAME=[M,N]:f32 for random data
   std::vector<std::string> scalars;  // NAME=NUMBER
-  std::vector<std::string> outputs;  // NAME=FILE.npy, or NAME=[M,N]:f32
+  std::vector<std::string> outputs;  // NAME=FILE, or NAME=[M,N]:f32
   std::string epilogue;              // a file or a text
   std::string function;
   std::string kernel;  // name, or part of it

@@ -7,13 +7,11 @@
 #include <sstream>
 
 #include "cli/options.hpp"
+#include "cli/specs.hpp"
 
 namespace codetta::cli {
 namespace {
 
-struct Form {  // [M,N/2]:bf16:tiny
-  std::string shape, dtype, data;
-};
 struct BindLine {
   std::map<std::string, Form> tensors, outputs;
   std::map<std::string, std::string> scalars;
@@ -30,23 +28,6 @@ std::optional<int64_t> parse_int(std::string_view text) {
   return value;
 }
 
-// "[M,N]:f32" (the dtype may be missing).
-std::optional<Form> parse_form(std::string_view text) {
-  if (text.empty() || text[0] != '[') return std::nullopt;
-  const size_t close = text.find(']');
-  if (close == std::string_view::npos) return std::nullopt;
-  Form form;
-  form.shape = text.substr(1, close - 1);
-  std::string_view rest = text.substr(close + 1);
-  if (rest.empty()) return form;
-  if (rest[0] != ':') return std::nullopt;
-  rest.remove_prefix(1);
-  const size_t colon = rest.find(':');
-  form.dtype = rest.substr(0, colon);
-  if (colon != std::string_view::npos) form.data = rest.substr(colon + 1);
-  return form;
-}
-
 BindLine parse_bind_line(const std::string& text) {
   BindLine bind;
   const size_t at = text.find("# bind: ");
@@ -59,9 +40,9 @@ BindLine parse_bind_line(const std::string& text) {
     if (value.starts_with("scalar:")) {
       bind.scalars[name] = value.substr(7);
     } else if (value.starts_with("tensor[")) {
-      if (auto form = parse_form(std::string_view(value).substr(6))) bind.tensors[name] = *form;
+      if (auto form = parse_form(value, 6, "# bind")) bind.tensors[name] = *form;
     } else if (value.starts_with("out[")) {
-      if (auto form = parse_form(std::string_view(value).substr(3))) bind.outputs[name] = *form;
+      if (auto form = parse_form(value, 3, "# bind")) bind.outputs[name] = *form;
     } else if (auto size = parse_int(value)) {
       bind.sizes[name] = *size;
     }
@@ -96,19 +77,6 @@ Result<Dims> parse_shape(const std::string& text, const Sizes& sizes) {
     shape.push_back(*size / *divisor);
   }
   return shape;
-}
-
-Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text) {
-  if (text == "true" || text == "True") return ArgumentValue(true);
-  if (text == "false" || text == "False") return ArgumentValue(false);
-  if (const auto integer = parse_int(text)) return ArgumentValue(*integer);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return usage_error("'" + text + "' is not a number", "given for the scalar " + name,
-                       "pass a number such as " + name + "=0.5, or true, false");
-  }
-  return ArgumentValue(value);
 }
 
 Result<std::map<std::string, std::string>> named(const std::vector<std::string>& items, const char* option) {
@@ -159,9 +127,7 @@ class Builder {
       epilogue_ = *std::move(epilogue);
       bind_ = parse_bind_line(source.text);
     }
-    if (!take(parse_dtype(options_.dtype), a_dtype_)) return *error_;
-    b_dtype_ = a_dtype_ == u8 ? i8 : a_dtype_;
-    if (!options_.b_dtype.empty() && !take(parse_dtype(options_.b_dtype), b_dtype_)) return *error_;
+    if (!options_.dtype.empty() && !take(parse_dtype(options_.dtype), a_dtype_)) return *error_;
     if (!options_.accumulator.empty()) {
       DType accumulator{};
       if (!take(parse_dtype(options_.accumulator), accumulator)) return *error_;
@@ -188,7 +154,7 @@ class Builder {
   Result<TensorView> factor(const char* name, const std::string& file, DType dtype, int64_t rows, int64_t columns,
                             bool transposed) {
     if (!file.empty()) {
-      auto tensor = read_npy(file);
+      auto tensor = read_tensor(file);
       if (!tensor) return std::move(tensor).error();
       auto view = own(*std::move(tensor));
       return transposed && view->rank() >= 2 ? view->transposed() : *view;
@@ -221,16 +187,49 @@ class Builder {
     auto a = factor("A", options_.a_file, a_dtype_, m, k, options_.transpose_a);
     if (!a) return std::move(a).error();
     problem_.arguments.A = *a;
+    a_dtype_ = a->dtype();
+    b_dtype_ = a_dtype_ == u8 ? i8 : a_dtype_;
+    if (!options_.b_dtype.empty() && !take(parse_dtype(options_.b_dtype), b_dtype_)) return *error_;
     if (k < 0 && a->rank() >= 2) k = a->size(a->rank() - 1);
     auto b = factor("B", options_.b_file, b_dtype_, k, n, options_.transpose_b);
     if (!b) return std::move(b).error();
     problem_.arguments.B = *b;
+    if (auto agree = check_given(*a, *b); !agree) return agree;
     if (a->rank() < 2 || b->rank() < 2) return {};  // find_kernels says what is wrong
     sizes_ = {a->rank() == 3   ? a->size(0)
               : b->rank() == 3 ? b->size(0)
                                : 1,
               a->size(a->rank() - 2), b->size(b->rank() - 1), a->size(a->rank() - 1)};
     batched_ = a->rank() == 3 || b->rank() == 3;
+    return {};
+  }
+
+  // What is said beside a file must be what the file holds.
+  Result<void> check_given(const TensorView& a, const TensorView& b) const {
+    const auto contradicts = [](const char* option, const std::string& given, const std::string& file,
+                                const TensorView& view) {
+      return usage_error(std::string(option) + " " + given + " contradicts " + file, "it holds " + view.describe(),
+                         std::string("leave out ") + option + ", or pass the file that was meant");
+    };
+    const auto size = [&](const char* option, int64_t given, const std::string& file, const TensorView& view,
+                          int from_end) -> Result<void> {
+      if (given < 0 || file.empty() || view.rank() < from_end || view.size(view.rank() - from_end) == given) return {};
+      return contradicts(option, std::to_string(given), file, view);
+    };
+    const auto type = [&](const char* option, const std::string& given, const std::string& file,
+                          const TensorView& view) -> Result<void> {
+      if (given.empty() || file.empty() || dtype_name(view.dtype()) == given) return {};
+      return contradicts(option, given, file, view);
+    };
+    for (const auto& checked :
+         {size("--m", options_.m, options_.a_file, a, 2), size("--k", options_.k, options_.a_file, a, 1),
+          size("--k", options_.k, options_.b_file, b, 2), size("--n", options_.n, options_.b_file, b, 1),
+          size("--batch", options_.batch > 0 ? options_.batch : -1, options_.a_file, a, 3),
+          size("--batch", options_.batch > 0 ? options_.batch : -1, options_.b_file, b, 3),
+          type("--dtype", options_.dtype, options_.a_file, a),
+          type("--b-dtype", options_.b_dtype, options_.b_file, b)}) {
+      if (!checked) return checked;
+    }
     return {};
   }
 
@@ -255,13 +254,15 @@ class Builder {
     if (!take(named(options_.outputs, "--out"), outputs)) return *error_;
     std::vector<NamedArgument> bound;
     for (const auto& [name, text] : tensors) {
-      if (auto form = parse_form(text)) {
+      if (text.starts_with('[')) {
+        auto form = parse_form(name + "=" + text, name.size() + 1, "--tensor");
+        if (!form) return std::move(form).error();
         auto view = tensor_of(*form);
         if (!view) return std::move(view).error();
         bound.push_back({name, *view});
         continue;
       }
-      auto tensor = read_npy(text);
+      auto tensor = read_tensor(text);
       if (!tensor) return std::move(tensor).error();
       bound.push_back({name, *own(*std::move(tensor))});
     }
@@ -313,11 +314,14 @@ class Builder {
     if (const auto bound = bind_.outputs.find(name); bound != bind_.outputs.end()) form = bound->second;
     if (const auto at = given.find(name); at != given.end()) {
       std::string file = at->second;
-      const size_t mark = file.find("@[");
-      std::optional<Form> wanted =
-          parse_form(mark == std::string::npos ? std::string_view(file) : std::string_view(file).substr(mark + 1));
-      if (wanted) form = *wanted;
-      if (!wanted || mark != std::string::npos) problem_.output_files.emplace_back(name, file.substr(0, mark));
+      const size_t mark = file.starts_with('[') ? 0 : file.find("@[");
+      if (mark != std::string::npos) {
+        const std::string item = name + "=" + file;
+        auto wanted = parse_form(item, item.find('[', name.size() + 1 + mark), "--out");
+        if (!wanted) return std::move(wanted).error();
+        form = *wanted;
+      }
+      if (mark != 0) problem_.output_files.emplace_back(name, file.substr(0, mark));
     }
     if (!options_.out_dtype.empty() && name == "D") form.dtype = options_.out_dtype;
     if (form.shape.empty() && form.dtype.empty()) form.dtype = "out";

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // run: a program over files.
+#include <chrono>
 #include <cstdio>
 #include <map>
 
+#include <nlohmann/json.hpp>
+
+#include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
@@ -46,16 +50,38 @@ Result<Tensor> make_output(const ProgramParameter& output, const std::map<std::s
   return Tensor::make(dtype.value_or(f32), shape);
 }
 
+std::string names_of(const std::vector<ProgramParameter>& list) {
+  std::string names;
+  for (const ProgramParameter& one : list) names += (names.empty() ? "" : ", ") + one.name;
+  return names;
+}
+
+// Before any work: every --out names an output.
+Result<void> check_outputs(const Program& program, const ProgramOptions& options) {
+  const auto outputs = program.outputs();
+  for (const std::string& item : options.outputs) {
+    const auto [name, file] = split_name(item);
+    bool known = false;
+    for (const ProgramParameter& output : outputs) known |= output.name == name;
+    if (known && !file.empty()) continue;
+    return usage_error(known ? "'" + item + "' names no file" : "the program has no output '" + name + "'",
+                       "given to --out", "its outputs are " + names_of(outputs) + "; write --out NAME=FILE.npy");
+  }
+  return {};
+}
+
 Result<void> load_inputs(const Program& program, const ProgramOptions& options, Loaded& loaded,
                          std::map<std::string, int64_t>& sizes) {
   for (const std::string& item : options.tensors) {
     const auto [name, file] = split_name(item);
     if (name.empty())
       return usage_error("'" + item + "' is not NAME=FILE", "given to --tensor", "write --tensor x=x.npy");
-    auto tensor = read_npy(file);
+    auto tensor = read_tensor(file);
     if (!tensor) return std::move(tensor).error();
+    bool known = false;
     for (const ProgramParameter& parameter : program.parameters()) {
       if (parameter.name != name) continue;
+      known = true;
       const size_t bracket = parameter.type.find('[');
       std::string term;
       int dim = 0;
@@ -69,8 +95,20 @@ Result<void> load_inputs(const Program& program, const ProgramOptions& options, 
         ++dim;
       }
     }
+    if (!known) {
+      return usage_error("the program has no parameter '" + name + "'", "given to --tensor",
+                         "its parameters are " + names_of(program.parameters()));
+    }
     loaded.owned.push_back(*std::move(tensor));
     loaded.arguments.push_back({name, loaded.owned.back().view()});
+  }
+  for (const std::string& item : options.scalars) {
+    const auto [name, text] = split_name(item);
+    if (name.empty())
+      return usage_error("'" + item + "' is not NAME=NUMBER", "given to --scalar", "write --scalar a=2");
+    auto value = parse_scalar(name, text);
+    if (!value) return std::move(value).error();
+    loaded.arguments.push_back({name, *value});
   }
   return {};
 }
@@ -82,6 +120,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (!source) return report(source.error(), common.json);
   auto program = Program::parse(source->text, source->name);
   if (!program) return report(program.error(), common.json);
+  if (auto ok = check_outputs(*program, options); !ok) return report(ok.error(), common.json);
   auto target = target_of(common);
   if (!target) return report(target.error(), common.json);
   auto context = context_of(common);
@@ -100,25 +139,44 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   std::vector<std::pair<std::string, int64_t>> hints(sizes.begin(), sizes.end());
   auto compiled = codetta::compile(*program, *target, hints, *context);
   if (!compiled) return report(compiled.error(), common.json);
-  if (auto ran = compiled->run(loaded.arguments); !ran) return report(ran.error(), common.json);
-  for (const std::string& item : options.outputs) {
-    const auto [name, file] = split_name(item);
-    bool written = false;
-    for (const auto& [output, view] : results) {
-      if (output != name) continue;
-      if (auto ok = write_npy(file, view); !ok) return report(ok.error(), common.json);
-      written = true;
+  const auto start = std::chrono::steady_clock::now();
+  const auto milliseconds = [](auto from) {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
+  };
+  auto execution = compiled->prepare(loaded.arguments);
+  if (!execution) return report(execution.error(), common.json);
+  const double prepare_ms = milliseconds(start);
+  const auto running = std::chrono::steady_clock::now();
+  execution->run();
+  const double run_ms = milliseconds(running);
+  std::vector<OutputFile> files;
+  nlohmann::json json{{"prepare_ms", prepare_ms},
+                      {"run_ms", run_ms},
+                      {"interpreted", execution->interpreted()},
+                      {"workspace_bytes", execution->workspace_size()},
+                      {"kernels", nlohmann::json::array()},
+                      {"outputs", nlohmann::json::array()}};
+  for (const auto& [name, view] : results) {
+    nlohmann::json output{{"name", name}, {"dtype", dtype_name(view.dtype())}, {"shape", nlohmann::json::array()}};
+    for (int d = 0; d < view.rank(); ++d) output["shape"].push_back(view.size(d));
+    for (const std::string& item : options.outputs) {
+      const auto [wanted, file] = split_name(item);
+      if (wanted != name) continue;
+      files.push_back({name, file, view});
+      output["file"] = file;
     }
-    if (!written) {
-      return report(
-          usage_error("the program has no output '" + name + "'", "given to --out", "see its return statement"),
-          common.json);
-    }
+    json["outputs"].push_back(std::move(output));
   }
-  if (!common.json) {
-    for (const auto& [name, view] : results) std::printf("%s = %s\n", name.c_str(), view.describe().c_str());
+  if (auto written = write_tensors(files); !written) return report(written.error(), common.json);
+  if (common.json) {
+    if (const auto manifest = compiled->emit(Stage::Manifest)) {
+      const nlohmann::json document = nlohmann::json::parse(*manifest);
+      for (const auto& kernel : document["kernels"]) json["kernels"].push_back(kernel["name"]);
+    }
+    std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
-    std::printf("{\"outputs\":%zu}\n", results.size());
+    for (const auto& [name, view] : results) std::printf("%s = %s\n", name.c_str(), view.describe().c_str());
+    std::printf("run       %.3f ms\n", run_ms);
   }
   return exit_ok;
 }

@@ -26,7 +26,7 @@ int cache(const CommonOptions& common, const std::string& action);
 
 struct ProgramOptions {
   std::string file;
-  std::vector<std::string> tensors, outputs;  // NAME=FILE.npy
+  std::vector<std::string> tensors, scalars, outputs;  // NAME=FILE, NAME=NUMBER
 };
 int run_program(const CommonOptions& common, const ProgramOptions& options);
 

@@ -32,10 +32,12 @@ struct LoadedKernel {
 
 // What debug=... asks for (DESIGN.md section 10); parsed once.
 struct DebugSwitches {
-  bool dump_graph = false, dump_plan = false, dump_source = false;
+  bool dump_graph = false, dump_plan = false, dump_memory = false, dump_source = false;
   bool time_passes = false;
   bool explain_fusion = false;
-  [[nodiscard]] bool any() const { return dump_graph || dump_plan || dump_source || time_passes || explain_fusion; }
+  [[nodiscard]] bool any() const {
+    return dump_graph || dump_plan || dump_memory || dump_source || time_passes || explain_fusion;
+  }
 };
 
 struct ContextState {

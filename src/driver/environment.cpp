@@ -15,7 +15,7 @@ namespace codetta::driver {
 namespace {
 
 constexpr std::array<base::OptionRow, 3> debug_table{{
-    {"dump", base::OptionKind::List, "", "graph|plan|source", "log a stage of each compile"},
+    {"dump", base::OptionKind::List, "", "graph|plan|memory|source", "log a stage of each compile"},
     {"time", base::OptionKind::List, "", "passes", "log how long each pass and compile took"},
     {"explain", base::OptionKind::List, "", "fusion", "log how each epilogue is fused"},
 }};
@@ -66,12 +66,14 @@ Result<DebugSwitches> parse_debug(const std::string& text) {
     const auto& problem = ok.error();
     return diag::error(diag::Code::debug_unknown, problem.text)
         .reason("in the debug switches \"" + text + "\"")
-        .help(problem.nearest.empty() ? "known are dump:graph, dump:plan, dump:source, time:passes and explain:fusion"
-                                      : "did you mean '" + problem.nearest + "'?");
+        .help(problem.nearest.empty()
+                  ? "known are dump:graph, dump:plan, dump:memory, dump:source, time:passes and explain:fusion"
+                  : "did you mean '" + problem.nearest + "'?");
   }
   DebugSwitches switches;
   switches.dump_graph = parsed.has("dump", "graph");
   switches.dump_plan = parsed.has("dump", "plan");
+  switches.dump_memory = parsed.has("dump", "memory");
   switches.dump_source = parsed.has("dump", "source");
   switches.time_passes = parsed.has("time", "passes");
   switches.explain_fusion = parsed.has("explain", "fusion");

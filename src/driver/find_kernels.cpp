@@ -30,6 +30,9 @@ Result<Planned> make_plan(const FoundState& found) {
   CODETTA_TRY(planned.plan, plan::plan_gemm(planned.graph, problem.shape, problem.layouts, found.target,
                                             context.machine(found.target.isa)));
   if (debug.dump_plan) context.log(plan::to_string(planned.plan));
+  if (debug.dump_memory)
+    context.log(fmt::format("temporaries: {} bytes (lower bound {})", planned.plan.memory.bytes,
+                            planned.plan.memory.lower_bound));
   return planned;
 }
 

@@ -99,6 +99,8 @@ Result<package::Package> package_of(const CompiledProgramState& state) {
   }
   CODETTA_TRY(const plan::Plan plan, plan_of(state));
   if (context.debug.dump_plan) context.log(plan::to_string(plan));
+  if (context.debug.dump_memory)
+    context.log(fmt::format("temporaries: {} bytes (lower bound {})", plan.memory.bytes, plan.memory.lower_bound));
   CODETTA_TRY(package::Package package,
               emit::emit_package(plan, {.name = state.program->function.name, .build_id = build_id()}));
   if (kept) context.cache->store(key, {package.name, package.encode()});

@@ -55,6 +55,47 @@ def tune_interrupted(folder, how):
         FAILURES.append(f"tune ended by SIGINT left {left} running")
 
 
+def data_in_and_out(folder, cache):
+    """Files of tensors, shapes on the command line, and what contradicts them."""
+    plain, archive, relu = folder / "A.npy", folder / "data.safetensors", "def f(accum): D = relu(accum); F = accum; return D, F"
+    expect(0, "", "gemm", *SIZES, *cache, "--out", f"D={plain}")  # 5 x 7
+    expect(0, "", "gemm", *SIZES, *cache, "--epilogue", relu, "--out", f"D={archive}", "--out", f"F={archive}:raw")
+    other = folder / "copy.npy"
+    expect(0, "", "gemm", *cache, "--a", f"{archive}:raw", "--n", 4, "--check", "--out", f"D={other}")
+    expect(0, "", "gemm", *cache, "--a", plain, "--m", 5, "--k", 7, "--n", 4, "--dtype", "f32", "--check")
+    expect(2, "which tensor", "gemm", *cache, "--a", archive, "--n", 4)
+    expect(2, "it holds D, raw", "gemm", *cache, "--a", f"{archive}:other", "--n", 4)
+    for contradiction in (["--m", 6], ["--k", 6], ["--dtype", "bf16"], ["--batch", 2, "--m", 6]):
+        expect(2, "contradicts", "gemm", *cache, "--a", plain, "--n", 4, *contradiction)
+    expect(2, "contradicts", "gemm", *cache, "--b", plain, "--m", 4, "--k", 5, "--n", 6)
+    add = ["gemm", *SIZES, *cache, "--epilogue", "def f(accum, C): D = accum + C; return D"]
+    for spec, said, column in (("C=[4,:f32", "no closing", 6), ("C=[4,]:f32", "a size is missing", 6), ("C=[5,7]f32", "a ':' and a type", 8),
+                               ("C=[5,7]:", "the type is missing", 9), ("C=[5,7]:f32:odd", "none of normal", 13)):
+        told = json.loads(expect(2, said, *add, "--tensor", spec, "--json").stderr)["diagnostics"][0]
+        if f'"column": {column},' not in json.dumps(told) or told["code"] != "E0701":
+            FAILURES.append(f"{spec}: column {told}, wanted {column}")
+    expect(2, "no closing", "gemm", *SIZES, *cache, "--out", "D=x.npy@[5,7")
+    expect(2, "is a directory", "gemm", *SIZES, *cache, "--epilogue", folder)
+    for bad in (["--budget", "nan"], ["--budget", "inf"], ["--budget", "0"], ["--candidates", "0"]):
+        expect(2, "error[E0701]", "tune", *SIZES, *cache, *bad)
+    expect(2, "error[E0701]", "bench", *SIZES, *cache, "--candidates", "0")
+    expect(0, "temporaries", "gemm", *SIZES, *cache, "--debug", "dump:memory")
+    expect(0, "==== memory ====", "emit", *SIZES, *cache, "--what", "manifest,memory")
+    expect(0, "dump:memory", "gemm", "--help")
+    program = folder / "p.py"
+    program.write_text('def p(x: f32["n", 7], w: f32[7, 3]):\n    y = relu(x @ w)\n    return y\n')
+    expect(0, "", "gemm", "--m", 7, "--n", 3, "--k", 2, *cache, "--out", f"D={folder / 'w.npy'}")
+    inputs = ["run", program, *cache, "--tensor", f"x={archive}:raw", "--tensor", f"w={folder / 'w.npy'}"]
+    result = json.loads(expect(0, "", *inputs, "--out", f"y={folder / 'y.safetensors'}", "--json").stdout)
+    if result["outputs"][0]["shape"] != [5, 3] or len(result["kernels"]) != 1 or not (folder / "y.safetensors").exists():
+        FAILURES.append(f"run --json: {result}")
+    expect(2, "no output 'z'", *inputs, "--out", f"y={folder / 'no.npy'}", "--out", f"z={folder / 'no.npy'}")
+    expect(2, "no parameter 'v'", *inputs, "--tensor", f"v={plain}")
+    expect(2, "not a number", *inputs, "--scalar", "a=x")
+    if (folder / "no.npy").exists():
+        FAILURES.append("a failing run wrote an output")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -81,6 +122,7 @@ def main():
         good = expect(0, "", "gemm", *SIZES, *cache, "--epilogue", "def f(accum): D = relu(accum); return D", "--out", f"D={out}", "--check")
         if good.returncode == 0 and not out.exists():
             FAILURES.append("--out wrote nothing")
+        data_in_and_out(folder, cache)
         for how in (signal.SIGINT, signal.SIGKILL):
             tune_interrupted(folder, how)
         for arguments in (["gemm", *SIZES, "--check"], ["kernels", *SIZES], ["explain", *SIZES], ["doctor"], ["cache", "stats"]):

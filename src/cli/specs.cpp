@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of options that name data.
+#include "cli/specs.hpp"
+
+#include <charconv>
+
+#include "cli/options.hpp"
+
+namespace codetta::cli {
+namespace {
+
+constexpr std::string_view archive = ".safetensors";
+
+// "x.safetensors:w" -> ("x.safetensors", "w"); ("", "") for any other file.
+std::pair<std::string, std::string> archive_of(const std::string& file) {
+  const size_t mark = file.rfind(archive);
+  if (mark == std::string::npos) return {};
+  const size_t end = mark + archive.size();
+  if (end == file.size()) return {file, ""};
+  if (file[end] != ':') return {};
+  return {file.substr(0, end), file.substr(end + 1)};
+}
+
+Error form_error(const std::string& item, size_t at, std::string headline, const std::string& option) {
+  Diagnostic diagnostic;
+  diagnostic.code = 701;
+  diagnostic.headline = std::move(headline);
+  diagnostic.where = {
+      .file = option, .line = 1, .column = static_cast<uint32_t>(at + 1), .length = 1, .line_text = item};
+  diagnostic.help = "write [sizes]:type, such as [M,N]:f32 or [4,8]:bf16";
+  return Error(std::move(diagnostic));
+}
+
+}  // namespace
+
+Result<Form> parse_form(const std::string& item, size_t at, const std::string& option) {
+  const size_t close = item.find(']', at);
+  if (close == std::string::npos) {
+    const size_t colon = item.find(':', at);
+    return form_error(item, colon == std::string::npos ? item.size() : colon, "the shape has no closing ']'", option);
+  }
+  Form form;
+  form.shape = item.substr(at + 1, close - at - 1);
+  for (size_t term = at + 1; term < close;) {
+    const size_t end = std::min(item.find(',', term), close);
+    if (item.find_first_not_of(' ', term) >= end) return form_error(item, term, "a size is missing", option);
+    if (end + 1 == close) return form_error(item, close, "a size is missing", option);
+    term = end + 1;
+  }
+  if (close + 1 == item.size()) return form;
+  if (item[close + 1] != ':') return form_error(item, close + 1, "a ':' and a type were expected here", option);
+  const size_t type = close + 2, colon = item.find(':', type);
+  form.dtype = item.substr(type, colon == std::string::npos ? colon : colon - type);
+  if (form.dtype.empty()) return form_error(item, type, "the type is missing", option);
+  if (colon == std::string::npos) return form;
+  form.data = item.substr(colon + 1);
+  if (form.data != "normal" && form.data != "positive" && form.data != "tiny")
+    return form_error(item, colon + 1, "the data is none of normal, positive and tiny", option);
+  return form;
+}
+
+Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text) {
+  if (text == "true" || text == "True") return ArgumentValue(true);
+  if (text == "false" || text == "False") return ArgumentValue(false);
+  const char* const last = text.data() + text.size();
+  int64_t integer = 0;
+  if (const auto [end, error] = std::from_chars(text.data(), last, integer); error == std::errc() && end == last)
+    return ArgumentValue(integer);
+  double value = 0;
+  if (const auto [end, error] = std::from_chars(text.data(), last, value); error != std::errc() || end != last) {
+    return usage_error("'" + text + "' is not a number", "given for the scalar " + name,
+                       "pass a number such as " + name + "=0.5, or true, false");
+  }
+  return ArgumentValue(value);
+}
+
+Result<Tensor> read_tensor(const std::string& file) {
+  const auto [path, name] = archive_of(file);
+  if (path.empty()) return read_npy(file);
+  auto tensors = read_safetensors(path);
+  if (!tensors) return std::move(tensors).error();
+  if (name.empty() && tensors->size() == 1) return std::move(tensors->front().second);
+  std::string names;
+  for (auto& [known, tensor] : *tensors) {
+    if (known == name) return std::move(tensor);
+    names += (names.empty() ? "" : ", ") + known;
+  }
+  return usage_error(name.empty() ? "which tensor of " + path + " is meant?" : path + " has no tensor '" + name + "'",
+                     "it holds " + (names.empty() ? "none" : names), "write " + path + ":NAME");
+}
+
+Result<void> write_tensors(const std::vector<OutputFile>& outputs) {
+  std::vector<std::pair<std::string, std::vector<std::pair<std::string, TensorView>>>> archives;
+  for (const OutputFile& output : outputs) {
+    const auto [path, name] = archive_of(output.file);
+    if (path.empty()) {
+      if (auto written = write_npy(output.file, output.view); !written) return written;
+      continue;
+    }
+    if (archives.empty() || archives.back().first != path) {
+      size_t at = 0;
+      while (at < archives.size() && archives[at].first != path) ++at;
+      if (at == archives.size()) archives.push_back({path, {}});
+      std::swap(archives[at], archives.back());
+    }
+    archives.back().second.emplace_back(name.empty() ? output.name : name, output.view);
+  }
+  for (const auto& [path, tensors] : archives) {
+    if (auto written = write_safetensors(path, tensors); !written) return written;
+  }
+  return {};
+}
+
+}  // namespace codetta::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the values of --a, --b, --tensor, --scalar and --out say: shapes with a type, numbers, and files of tensors.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "codetta/codetta.hpp"
+
+namespace codetta::cli {
+
+struct Form {  // [M,N/2]:bf16:tiny
+  std::string shape, dtype, data;
+};
+// "[M,N]:f32" (type and data may be missing), the part of `item` from `at` on. Errors: E0701, at the column.
+Result<Form> parse_form(const std::string& item, size_t at, const std::string& option);
+// Errors: E0701.
+Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text);
+
+// FILE.npy, FILE.safetensors:NAME, or FILE.safetensors when it holds one tensor. Errors: E0620 to E0622, E0701.
+Result<Tensor> read_tensor(const std::string& file);
+
+struct OutputFile {
+  std::string name, file;  // the output, and what --out gave for it
+  TensorView view;
+};
+// Each .npy file, and each .safetensors file once, with all that goes into it (under the output's name where none is
+// given). Errors: E0623.
+Result<void> write_tensors(const std::vector<OutputFile>& outputs);
+
+}  // namespace codetta::cli
