@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sm_90a GEMM: one producer warp feeds a ring of shared-memory stages through the copy engine (TMA), one to three
+// consumer warpgroups multiply them with wgmma and run the epilogue. Blocks are persistent and walk tiles in raster
+// groups; blocks of a cluster share operands by multicast. Two schedules: cooperative (the consumers share a tile,
+// bands of 64 rows each) and ping-pong (each consumer owns whole tiles in turn, so that the epilogue of one runs under
+// the multiplication of the other). A K that is split is summed in slice order by the block that arrives last.
+//
+// Config offers, besides what tile.h says: a_k_major, b_k_major; wait_depth (wgmma groups left in flight, 0 or 1).
+// wgmma.h's width must be tile_n. Tails of M, N and K are zero-filled by the copy engine; the epilogue masks stores.
+#pragma once
+
+#include "device/cuda/ptx.h"
+#include "device/cuda/tile.h"
+#include "device/cuda/wgmma.h"
+
+namespace codetta::cuda::sm90 {
+
+// What follows from a configuration; src/plan computes the same numbers.
+template <class Config, class Epilogue>
+struct Shape {
+  static constexpr int cluster = Config::cluster_m * Config::cluster_n;
+  static constexpr int element = (int)sizeof(typename Config::A);
+  static constexpr int width = Config::tile_n / Config::ways;                                     // root columns
+  static constexpr int bands = Config::tile_m / 64 / (Config::pingpong ? 1 : Config::consumers);  // of a consumer
+  static constexpr int sharing = Config::pingpong ? 1 : Config::consumers;                        // consumers of a tile
+  // A copy brings `box` rows of 128 bytes: K-major, a run of rows of the operand's tile, split over the blocks that
+  // share it; MN-major, 64 wide blocks of tile_k rows.
+  static constexpr int a_boxes = Config::a_k_major ? Config::cluster_n : Config::tile_m / 64;
+  static constexpr int b_parts =
+      Config::ways % Config::cluster_m == 0 ? Config::ways : Config::ways * Config::cluster_m;
+  static constexpr int b_boxes = Config::b_k_major ? b_parts : (width + 63) / 64 * Config::ways;
+  static constexpr int a_box_rows = Config::a_k_major ? Config::tile_m / a_boxes : 64;  // along M
+  static constexpr int b_box_rows = Config::b_k_major ? Config::tile_n / b_boxes : 64;  // along N
+  static constexpr int a_bytes = Config::a_k_major ? Config::tile_m * 128 : Config::tile_m / 64 * Config::tile_k * 128;
+  static constexpr int b_bytes = Config::b_k_major ? Config::tile_n * 128 : b_boxes * Config::tile_k * 128;
+  static constexpr int stage_bytes = a_bytes + b_bytes;
+  // Pieces of accumulators on their way to the epilogue: rows padded so that a warp's stores meet no bank twice.
+  static constexpr int piece_ld =
+      Config::piece_cols + (Config::piece_cols % 32 == 0 ? 8 : 24 - Config::piece_cols % 32);
+  static constexpr int piece_bytes = 64 * piece_ld * 4 * Config::ways;
+  static constexpr int scratch_bytes = (Epilogue::scratch_bytes(128) + 127) / 128 * 128;
+  static constexpr int pieces_at = Config::stages * stage_bytes;
+  static constexpr int barriers_at = pieces_at + Config::consumers * (piece_bytes + scratch_bytes);
+  static constexpr int shared_bytes = barriers_at + 16 * Config::stages + 16;
+
+  static_assert(Config::tile_k * element == 128, "a stage is one swizzle span of K");
+  static_assert(Config::tile_n == CODETTA_WGMMA_N, "wgmma.h was included for another width");
+  static_assert(Config::tile_m % (64 * sharing) == 0, "whole bands of 64 rows");
+  static_assert(Config::piece_rows == 64 && Config::piece_cols % 8 == 0);
+  static_assert(Config::threads == 128 * (1 + Config::consumers) && Config::consumers <= 3);
+  static_assert(!Config::pingpong || Config::consumers == 2);
+  static_assert(bands * Config::tile_n / 2 <= 192, "more accumulators a thread spill");
+  static_assert(a_box_rows <= 256 && b_box_rows <= 256 && a_box_rows % 8 == 0 && b_box_rows % 8 == 0);
+  static_assert(Config::b_k_major || Config::ways == 1 || width % 64 == 0, "a part begins with a 64 wide block");
+  static_assert(shared_bytes <= Config::shared_bytes && Config::shared_bytes <= 232448);
+};
+
+// One unit of work of a cluster: a tile in each of its blocks, of one slice of K.
+struct Unit {
+  u32 tile_m, tile_n, batch, slice;  // tile of this block
+  u32 blocks;                        // steps of tile_k
+};
+
+// The units of this cluster, in order: first, first + step, ... below count.
+template <class Config>
+struct Schedule {
+  u32 first, step, count, wide_m, wide_n, group, blocks_k, blocks_slice, rank_m, rank_n;
+
+  __device__ __forceinline__ explicit Schedule(const Problem& p, u32 rank) {
+    constexpr u32 cluster = Config::cluster_m * Config::cluster_n;
+    first = blockIdx.x / cluster;
+    step = gridDim.x / cluster;
+    wide_m = ((u32)p.tiles_m + Config::cluster_m - 1) / Config::cluster_m;
+    wide_n = ((u32)p.tiles_n + Config::cluster_n - 1) / Config::cluster_n;
+    count = wide_m * wide_n * (u32)p.batches * (Config::k_split > 1 ? (u32)p.k_split : 1u);
+    group = (u32)p.group / Config::cluster_m;
+    if (group < 1) group = 1;
+    blocks_k = (u32)((p.k + Config::tile_k - 1) / Config::tile_k);
+    blocks_slice = Config::k_split > 1 ? (u32)(p.k_slice / Config::tile_k) : blocks_k;
+    rank_m = rank % Config::cluster_m;
+    rank_n = rank / Config::cluster_m;
+  }
+  // Groups of `group` rows of tiles; within one, down the rows, then along the columns, every other group backwards.
+  __device__ __forceinline__ Unit unit(const Problem& p, u32 index) const {
+    const u32 per_batch = wide_m * wide_n;
+    const u32 outer = index / per_batch, inner = index - outer * per_batch;
+    const u32 per_group = group * wide_n;
+    const u32 g = inner / per_group, q = inner - g * per_group;
+    const u32 height = wide_m - g * group < group ? wide_m - g * group : group;
+    const u32 along = q / height, down = q - along * height;
+    Unit u;
+    u.tile_m = (g * group + down) * Config::cluster_m + rank_m;
+    u.tile_n = (g & 1 ? wide_n - 1 - along : along) * Config::cluster_n + rank_n;
+    u.batch = outer;
+    u.slice = 0;
+    u.blocks = blocks_k;
+    if constexpr (Config::k_split > 1) {
+      u.slice = outer / (u32)p.batches;
+      u.batch = outer - u.slice * (u32)p.batches;
+      const u32 begin = u.slice * blocks_slice;
+      u.blocks = begin >= blocks_k ? 0 : blocks_k - begin < blocks_slice ? blocks_k - begin : blocks_slice;
+    }
+    return u;
+  }
+};
+
+// Place in the ring of stages; the parity of a full barrier's phase is that of the turn.
+template <int stages>
+struct Ring {
+  u32 stage = 0, turn = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == stages) {
+      stage = 0;
+      turn ^= 1;
+    }
+  }
+  __device__ __forceinline__ void skip(u32 n) {
+    const u32 sum = stage + n, turns = sum / stages;
+    stage = sum - turns * stages;
+    turn ^= turns & 1;
+  }
+};
+
+// One thread's work: copy every stage of every unit as soon as it is free.
+template <class Config, class S, class P>
+__device__ __forceinline__ void produce(const P& params, const Schedule<Config>& schedule, u32 base, u32 full,
+                                        u32 empty) {
+  constexpr int my_a = (S::a_boxes + Config::cluster_n - 1) / Config::cluster_n;
+  constexpr int my_b = (S::b_boxes + Config::cluster_m - 1) / Config::cluster_m;
+  const Problem& p = params.problem;
+  const u32 rank_m = schedule.rank_m, rank_n = schedule.rank_n;
+  u32 mask_a = 0, mask_b = 0;  // who shares my A (my row of the cluster), my B (my column)
+#pragma unroll
+  for (int i = 0; i < Config::cluster_n; ++i) mask_a |= 1u << (rank_m + i * Config::cluster_m);
+#pragma unroll
+  for (int i = 0; i < Config::cluster_m; ++i) mask_b |= 1u << (rank_n * Config::cluster_m + i);
+  Ring<Config::stages> ring;
+  for (u32 index = schedule.first; index < schedule.count; index += schedule.step) {
+    const Unit u = schedule.unit(p, index);
+    const i32 batch_a = p.a_batch ? (i32)u.batch : 0, batch_b = p.b_batch ? (i32)u.batch : 0;
+    i32 k = (i32)(u.slice * schedule.blocks_slice * Config::tile_k);
+    const i32 row = (i32)(u.tile_m * Config::tile_m);
+    i32 column[my_b];
+#pragma unroll
+    for (int i = 0; i < my_b; ++i) {
+      const int at = (int)(rank_m + i * Config::cluster_m) * S::b_box_rows;
+      constexpr int padded = Config::b_k_major ? S::width : (S::width + 63) / 64 * 64;
+      const i64 root = (i64)u.tile_n * S::width + at % padded;
+      column[i] = (i32)column_of_b<Config::ways>(p, root, at / padded);
+    }
+#pragma unroll 1
+    for (u32 block = 0; block < u.blocks; ++block, k += Config::tile_k) {
+      const u32 bar = full + 8 * ring.stage, a = base + ring.stage * S::stage_bytes, b = a + S::a_bytes;
+      ptx::barrier_wait(empty + 8 * ring.stage, ring.turn ^ 1);
+      ptx::barrier_expect(bar, S::stage_bytes);
+#pragma unroll
+      for (int i = 0; i < my_a; ++i) {
+        const u32 box = rank_n + i * Config::cluster_n;
+        if (S::a_boxes % Config::cluster_n != 0 && box >= S::a_boxes) continue;
+        const u32 dst = a + box * (Config::a_k_major ? S::a_box_rows * 128 : Config::tile_k * 128);
+        const i32 m = row + (i32)box * S::a_box_rows;
+        const i32 fast = Config::a_k_major ? k : m, slow = Config::a_k_major ? m : k;
+        if constexpr (Config::cluster_n > 1) {
+          ptx::tma_load_multicast(dst, &params.map[0], bar, fast, slow, batch_a, (u16)mask_a, ptx::evict_normal);
+        } else {
+          ptx::tma_load(dst, &params.map[0], bar, fast, slow, batch_a, ptx::evict_normal);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < my_b; ++i) {
+        const u32 box = rank_m + i * Config::cluster_m;
+        if (S::b_boxes % Config::cluster_m != 0 && box >= S::b_boxes) continue;
+        const u32 dst = b + box * (Config::b_k_major ? S::b_box_rows * 128 : Config::tile_k * 128);
+        const i32 fast = Config::b_k_major ? k : column[i], slow = Config::b_k_major ? column[i] : k;
+        if constexpr (Config::cluster_m > 1) {
+          ptx::tma_load_multicast(dst, &params.map[1], bar, fast, slow, batch_b, (u16)mask_b, ptx::evict_normal);
+        } else {
+          ptx::tma_load(dst, &params.map[1], bar, fast, slow, batch_b, ptx::evict_normal);
+        }
+      }
+      ring.advance();
+    }
+  }
+}
+
+// Multiplies one unit into acc; calls issued() once the tensor cores have all of its work.
+template <class Config, class S, class T, class Issued>
+__device__ __forceinline__ void multiply(T (&acc)[S::bands][Config::tile_n / 2], u32 blocks, u32 band0, u32 base,
+                                         u32 full, u32 empty, u32 release_rank, bool releases,
+                                         Ring<Config::stages>& ring, Issued issued) {
+  constexpr u32 a_band = Config::a_k_major ? 64 * 128 : Config::tile_k * 128;
+  // 32 bytes of K: two 16-byte units along a K-major row, sixteen (64) rows of an MN-major block.
+  constexpr u32 a_step = Config::a_k_major ? 2 : 2048 >> 4, b_step = Config::b_k_major ? 2 : 2048 >> 4;
+  const u64 a0 = ptx::descriptor_128b(0, Config::tile_k * 128, 1024);
+  const auto release = [&](u32 stage) {
+    if (!releases) return;
+    if constexpr (S::cluster > 1) {
+      ptx::barrier_arrive_at(empty + 8 * stage, release_rank);
+    } else {
+      ptx::barrier_arrive(empty + 8 * stage);
+    }
+  };
+#pragma unroll
+  for (int m = 0; m < S::bands; ++m) {
+#pragma unroll
+    for (int i = 0; i < Config::tile_n / 2; ++i) acc[m][i] = 0;
+  }
+  u32 previous = 0;
+#pragma unroll 1
+  for (u32 block = 0; block < blocks; ++block) {
+    ptx::barrier_wait(full + 8 * ring.stage, ring.turn);
+    const u32 at = (base & 0x3ffff) + ring.stage * S::stage_bytes;  // above are bits that name the block of a cluster
+    const u64 a = a0 | (at + band0 * a_band) >> 4, b = a0 | (at + S::a_bytes) >> 4;
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+#pragma unroll
+      for (int m = 0; m < S::bands; ++m) {
+        ptx::wgmma(acc[m], a + (u64)(m * (a_band >> 4) + k * a_step), b + (u64)(k * b_step), 1);
+      }
+    }
+    ptx::wgmma_commit();
+    if constexpr (Config::wait_depth == 0) {
+      ptx::wgmma_wait<0>();
+      release(ring.stage);
+    } else {
+      ptx::wgmma_wait<1>();
+      if (block > 0) release(previous);
+      previous = ring.stage;
+    }
+    ring.advance();
+  }
+  issued();
+  if constexpr (Config::wait_depth > 0) {
+    ptx::wgmma_wait<0>();
+    if (blocks > 0) release(previous);
+  }
+#pragma unroll
+  for (int m = 0; m < S::bands; ++m) {
+#pragma unroll
+    for (int i = 0; i < Config::tile_n / 2; ++i) ptx::pin(acc[m][i]);
+  }
+}
+
+// Adds the slices of a split K: every block leaves its part in the workspace; the one that comes last adds all parts in
+// slice order, so that the result does not depend on who that is. Returns whether this block is that one.
+template <class Config, class S, class T>
+__device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
+                                              u32 consumer, u32 thread, u32* flag) {
+  struct alignas(16) Four {
+    T v[4];
+  };
+  constexpr u32 threads = 128 * S::sharing, id = Config::pingpong ? 0 : 6;
+  const u32 barrier = id ? id : 1 + consumer;
+  const bool inside = u.tile_m < (u32)p.tiles_m && u.tile_n < (u32)p.tiles_n;  // else a filler of the cluster
+  if (!inside) return false;
+  const u64 tile = ((u64)u.batch * p.tiles_m + u.tile_m) * p.tiles_n + u.tile_n;
+  constexpr u64 size = (u64)Config::tile_m * Config::tile_n;
+  const u32 lane = Config::pingpong ? thread : consumer * 128 + thread;
+  T* const mine = (T*)p.slices + (tile * p.k_split + u.slice) * size;
+#pragma unroll
+  for (int m = 0; m < S::bands; ++m) {
+#pragma unroll
+    for (int i = 0; i < Config::tile_n / 2; i += 4) {
+      Four x = {{acc[m][i], acc[m][i + 1], acc[m][i + 2], acc[m][i + 3]}};
+      ((Four*)mine)[(u64)(m * (Config::tile_n / 8) + i / 4) * threads + lane] = x;
+    }
+  }
+  __threadfence();
+  ptx::named_sync(barrier, threads);
+  if (lane == 0) {
+    const u32 before = atomicAdd((u32*)p.counters + tile, 1u);
+    *flag = before + 1 == (u32)p.k_split;
+    if (*flag) p.counters[tile] = 0;
+    __threadfence();
+  }
+  ptx::named_sync(barrier, threads);
+  const bool last = *(volatile u32*)flag != 0;
+  ptx::named_sync(barrier, threads);  // the flag may be written again
+  if (!last) return false;
+  __threadfence();
+#pragma unroll 1
+  for (u32 s = 0; s < (u32)p.k_split; ++s) {
+    const Four* const part = (const Four*)((T*)p.slices + (tile * p.k_split + s) * size);
+#pragma unroll
+    for (int m = 0; m < S::bands; ++m) {
+#pragma unroll
+      for (int i = 0; i < Config::tile_n / 2; i += 4) {
+        const Four x = part[(u64)(m * (Config::tile_n / 8) + i / 4) * threads + lane];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) acc[m][i + e] = s == 0 ? x.v[e] : acc[m][i + e] + x.v[e];
+      }
+    }
+  }
+  return true;
+}
+
+// Hands the accumulators of one consumer to the epilogue, 64 rows and piece_cols root columns at a time.
+template <class Config, class Epilogue, class S, class T, class P>
+__device__ __forceinline__ void finish(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
+                                       u32 band0, u32 consumer, u32 thread, unsigned char* piece) {
+  const Problem& p = params.problem;
+  constexpr int pieces = (S::width + Config::piece_cols - 1) / Config::piece_cols;
+  constexpr int part_stride = 64 * S::piece_ld;
+  const u32 warp = thread / 32, lane = thread % 32;
+  const u32 to = ptx::shared_address(piece) + 4 * ((warp * 16 + lane / 4) * S::piece_ld + 2 * (lane % 4));
+  Tile tile;
+  tile.acc = piece;
+  tile.acc_ld = S::piece_ld;
+  tile.acc_part_stride = part_stride;
+  tile.batch = u.batch;
+  tile.thread = (i32)thread;
+  tile.threads = 128;
+  tile.barrier = (i32)(1 + consumer);
+  tile.scratch = piece + S::piece_bytes;
+  const i64 col0 = (i64)u.tile_n * S::width;
+#pragma unroll 1
+  for (int step = 0; step < S::bands * pieces; ++step) {
+    const int band = step / pieces, column = step % pieces * Config::piece_cols;
+    tile.row = (i64)u.tile_m * Config::tile_m + (band0 + band) * 64;
+    tile.col = col0 + column;
+    const i64 rows = p.rows - tile.row, cols = p.cols - tile.col;
+    if (rows <= 0 || cols <= 0) continue;  // the same in the whole group
+    const int widest = S::width - column < Config::piece_cols ? S::width - column : Config::piece_cols;
+    tile.rows = rows < 64 ? (i32)rows : 64;
+    tile.cols = cols < widest ? (i32)cols : widest;
+    tile.piece_m = tile.row / 64;
+    tile.piece_n = tile.col / Config::piece_cols;
+#pragma unroll
+    for (int m = 0; m < S::bands; ++m) {
+#pragma unroll
+      for (int c = 0; c < pieces; ++c) {
+        if (step != m * pieces + c) continue;  // registers have no run-time index
+#pragma unroll
+        for (int part = 0; part < Config::ways; ++part) {
+#pragma unroll
+          for (int j = 0; j < Config::piece_cols / 8; ++j) {
+            if (c * Config::piece_cols + j * 8 >= S::width) continue;
+            const int r = 4 * ((part * S::width + c * Config::piece_cols) / 8 + j);
+            const u32 at = to + 4 * (part * part_stride + j * 8);
+            ptx::store_pair(at, acc[m][r], acc[m][r + 1]);
+            ptx::store_pair(at + 32 * S::piece_ld, acc[m][r + 2], acc[m][r + 3]);
+          }
+        }
+      }
+    }
+    ptx::named_sync(1 + consumer, 128);
+    Epilogue::template phase_0<P>(params, tile);
+    ptx::named_sync(1 + consumer, 128);
+  }
+}
+
+// A consumer warpgroup's work.
+template <class Config, class Epilogue, class S, class P>
+__device__ __forceinline__ void consume(const P& params, const Schedule<Config>& schedule, u32 consumer, u32 base,
+                                        u32 full, u32 empty, unsigned char* piece, u32* flag) {
+  const Problem& p = params.problem;
+  const u32 thread = threadIdx.x % 128, lane = thread % 32;
+  // A stage is free for a block once every consumer of the blocks that get its copies has read it: lane i of each warp
+  // tells block i of those that send here, my row of the cluster first, then my column without myself.
+  u32 target = 0;
+  if (lane < Config::cluster_n) {
+    target = schedule.rank_m + lane * Config::cluster_m;
+  } else {
+    const u32 i = lane - Config::cluster_n;
+    target = schedule.rank_n * Config::cluster_m + (i < schedule.rank_m ? i : i + 1);
+  }
+  const bool releases = lane < Config::cluster_m + Config::cluster_n - 1;
+  const u32 band0 = Config::pingpong ? 0 : consumer * S::bands;
+  Ring<Config::stages> ring;
+  u32 turn = 0;
+#pragma unroll 1
+  for (u32 index = schedule.first; index < schedule.count; index += schedule.step, turn ^= 1) {
+    const Unit u = schedule.unit(p, index);
+    if constexpr (Config::pingpong) {
+      if (turn != consumer) {
+        ring.skip(u.blocks);
+        continue;
+      }
+      if (index != schedule.first) ptx::named_sync(4 + consumer, 256);  // the other one has issued its tile
+    }
+    typename Config::Accumulator acc[S::bands][Config::tile_n / 2];
+    multiply<Config, S>(acc, u.blocks, band0, base, full, empty, target, releases, ring, [&] {
+      if constexpr (Config::pingpong) {
+        if (index + schedule.step < schedule.count) ptx::named_arrive(4 + (consumer ^ 1), 256);
+      }
+    });
+    if constexpr (Config::k_split > 1) {
+      if (!finish_slices<Config, S>(p, u, acc, consumer, thread, flag)) continue;
+    }
+    finish<Config, Epilogue, S>(params, u, acc, band0, consumer, thread, piece);
+  }
+}
+
+}  // namespace codetta::cuda::sm90
+
+namespace codetta::cuda {
+
+// The body of the kernel. Launch: a grid of whole clusters (as many as are resident at once, or fewer), Config::threads
+// threads, Config::shared_bytes of dynamic shared memory. params.map: A, then B.
+template <class Config, class Epilogue, class P>
+__device__ __forceinline__ void gemm_sm90(const P& params) {
+  using S = sm90::Shape<Config, Epilogue>;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const u32 base = ptx::shared_address(shared), full = base + S::barriers_at, empty = full + 8 * Config::stages;
+  const u32 group = ptx::uniform(threadIdx.x / 128), rank = S::cluster > 1 ? ptx::cluster_rank() : 0;
+  if (threadIdx.x == 0) {
+    ptx::map_prefetch(&params.map[0]);
+    ptx::map_prefetch(&params.map[1]);
+    constexpr u32 senders = Config::cluster_m + Config::cluster_n - 1;
+    for (int i = 0; i < Config::stages; ++i) {
+      ptx::barrier_init(full + 8 * i, 1);
+      ptx::barrier_init(empty + 8 * i, 4 * S::sharing * senders);
+    }
+    ptx::barrier_init_fence();
+  }
+  if constexpr (S::cluster > 1) {
+    ptx::cluster_sync();
+  } else {
+    __syncthreads();
+  }
+  const sm90::Schedule<Config> schedule(params.problem, rank);
+  ptx::dependency_wait();  // everything before this line may overlap the kernel before this one
+  if (group == 0) {
+    if constexpr (Config::consumers == 2) ptx::register_decrease<40>();
+    if constexpr (Config::consumers == 3) ptx::register_decrease<32>();
+    if (threadIdx.x < 32 && ptx::elect()) sm90::produce<Config, S>(params, schedule, base, full, empty);
+    __syncwarp();
+    ptx::dependents_launch();
+  } else {
+    if constexpr (Config::consumers == 2) ptx::register_increase<232>();
+    if constexpr (Config::consumers == 3) ptx::register_increase<160>();
+    const u32 consumer = group - 1;
+    unsigned char* const piece = shared + S::pieces_at + consumer * (S::piece_bytes + S::scratch_bytes);
+    u32* const flag = (u32*)(shared + S::barriers_at + 16 * Config::stages) + (Config::pingpong ? consumer : 0);
+    sm90::consume<Config, Epilogue, S>(params, schedule, consumer, base, full, empty, piece, flag);
+  }
+  if constexpr (S::cluster > 1) ptx::cluster_sync();  // no block leaves while others still signal it
+}
+
+}  // namespace codetta::cuda
