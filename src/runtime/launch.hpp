@@ -13,14 +13,9 @@
 #include "runtime/cpu/gemm.hpp"
 #include "runtime/cpu/tape.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/operands.hpp"
 
 namespace codetta::runtime {
-
-// The symbolic parts of an operand, evaluated.
-struct OperandPlan {
-  std::vector<std::pair<uint8_t, int64_t>> offsets;  // dim from the last, count
-  std::vector<int64_t> scales;                       // by term
-};
 
 class Launch {
  public:

@@ -106,7 +106,7 @@ inline constexpr unsigned event_disable_timing = 2;
 inline constexpr int capture_mode_relaxed = 2;
 inline constexpr int capture_status_none = 0;
 
-struct alignas(128) TensorMap {
+struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };
 

@@ -150,7 +150,7 @@ Error Driver::failure(Status status, std::string_view call, const std::string& a
   switch (status) {
     case Status::OutOfMemory:
       return make(Code::device_memory, "the device has not enough memory",
-                  "free tensors, use smaller ones, or pass a workspace or an allocator of your own");
+                  "free tensors, use smaller ones, or pass a workspace of your own");
     case Status::NoBinaryForGpu:
       return make(Code::architecture_mismatch, "the kernel is compiled for another architecture than the device's",
                   "compile for the target 'cuda', which takes the device's own architecture");

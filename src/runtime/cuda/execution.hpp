@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a CUDA package in this process: the counterpart of runtime::Execution.
+#pragma once
+
+#include <memory>
+
+#include "runtime/cuda/device.hpp"
+#include "runtime/execution.hpp"
+
+namespace codetta::runtime::cuda {
+
+// Belongs to one stream at a time. Bound pointers must stay valid while it is used.
+class Execution {
+ public:
+  static constexpr int64_t workspace_alignment = 256;
+  // `modules` by kernel of the package, all of one device. Resolves symbols, evaluates guards (E0610), checks overlaps
+  // (E0613) and where the tensors lie (E0648), encodes tensor maps (E0649), checks limits (E0650), allocates the
+  // workspace (E0643) and zeroes its counters.
+  static Result<Execution> make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
+                                bool checked = true);
+  Execution(Execution&&) noexcept;
+  Execution& operator=(Execution&&) noexcept;
+  ~Execution();
+
+  // Enqueues on a stream of the device's primary context; allocates nothing and never waits, so that it may be
+  // captured. Errors: E0644, E0645, E0647 and their kin.
+  Result<void> run(StreamHandle stream);
+  [[nodiscard]] int64_t workspace_size() const;
+  // Device memory of the caller's instead; waits until its counters are zeroed. Errors: E0604, E0605, E0611, E0648.
+  Result<void> set_workspace(void* memory, int64_t bytes);
+
+ private:
+  struct State;
+  explicit Execution(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace codetta::runtime::cuda

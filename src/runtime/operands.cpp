@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/operands.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "diag/diagnostic.hpp"
+
+namespace codetta::runtime {
+
+using package::Access;
+
+int64_t stride_from_end(const TensorView& view, int from_end) {
+  const int dim = view.rank() - 1 - from_end;
+  return dim < 0 || view.size(dim) == 1 ? 0 : view.stride(dim);
+}
+
+Result<int64_t> value_of(const types::Dim& dim, const Symbols& symbols, std::string_view what) {
+  types::DimFault why = types::DimFault::none;
+  if (const auto value = dim.evaluate(symbols, &why)) return *value;
+  return diag::error(diag::Code::guard_failed, fmt::format("{} has no value", what))
+      .reason(fmt::format("{}: {}", dim.to_string(), types::to_string(why)))
+      .help("bind tensors whose sizes define every symbol");
+}
+
+Result<OperandPlan> plan_operand(const package::Operand& operand, const Symbols& symbols) {
+  OperandPlan plan;
+  for (const auto& [dim, count] : operand.offsets) {
+    CODETTA_TRY(const int64_t value, value_of(count, symbols, "an offset"));
+    plan.offsets.emplace_back(dim, value);
+  }
+  for (const package::IndexTerm& term : operand.terms) {
+    CODETTA_TRY(const int64_t value, value_of(term.scale, symbols, "an index"));
+    plan.scales.push_back(value);
+  }
+  return plan;
+}
+
+codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan,
+                                      const TensorView& view) {
+  codetta::cpu::Operand result{};
+  if (view.empty()) {  // only where the problem is empty: what stands in for its missing elements is never stored
+    alignas(16) static constexpr std::byte zeros[16] = {};
+    result.data = const_cast<std::byte*>(zeros);
+    return result;
+  }
+  int64_t offset = 0;
+  for (const auto& [dim, count] : plan.offsets) offset += count * stride_from_end(view, dim);
+  result.data = static_cast<std::byte*>(view.data()) + offset * dtype_size(operand.dtype);
+  for (size_t i = 0; i < operand.terms.size(); ++i) {
+    const package::IndexTerm& term = operand.terms[i];
+    const size_t slot = operand.access == Access::Indexed ? i : static_cast<size_t>(term.axis);
+    result.stride[slot] += plan.scales[i] * stride_from_end(view, term.dim);
+  }
+  return result;
+}
+
+Result<void> check_view(const package::Buffer& buffer, const TensorView& view, const Symbols& symbols) {
+  const auto misfit = [&](const std::string& reason) {
+    return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+        .reason(reason)
+        .help("bind a tensor of the declared dtype and shape, or find a kernel for this one");
+  };
+  if (view.dtype() != buffer.dtype)
+    return misfit(fmt::format("it is {}, the kernel takes {}", view.describe(), dtype_name(buffer.dtype)));
+  const int declared = static_cast<int>(buffer.shape.size());
+  for (int i = 0; i < std::max(declared, view.rank()); ++i) {  // counted from the last
+    int64_t wanted = 1;
+    if (i < declared) {
+      CODETTA_TRY(wanted,
+                  value_of(buffer.shape[static_cast<size_t>(declared - 1 - i)], symbols, "a size of " + buffer.name));
+    }
+    const int64_t size = i < view.rank() ? view.size(view.rank() - 1 - i) : 1;
+    if (size != wanted)
+      return misfit(fmt::format("it is {}; the kernel takes {} in dim {} from the last", view.describe(), wanted, i));
+  }
+  if (view.data() == nullptr && !view.empty()) return misfit("its data is null");
+  return {};
+}
+
+Result<void> check_factor(const package::Buffer& buffer, const TensorView& view, bool transposed, int64_t batch,
+                          int64_t rows, int64_t cols) {
+  if (view.rank() < 2) {
+    return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+        .reason(fmt::format("it is {}; a factor has two or three dims", view.describe()))
+        .help("bind a matrix");
+  }
+  const int64_t have_rows = view.size(view.rank() - (transposed ? 1 : 2)),
+                have_cols = view.size(view.rank() - (transposed ? 2 : 1));
+  const int64_t have_batch = view.rank() > 2 ? view.size(view.rank() - 3) : 1;
+  if (have_rows == rows && have_cols == cols && (have_batch == batch || have_batch == 1)) return {};
+  return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+      .reason(fmt::format("it is {}{}; the product takes [{}, {}] in a batch of {}", view.describe(),
+                          transposed ? " transposed" : "", rows, cols, batch))
+      .help("bind matrices whose sizes agree");
+}
+
+}  // namespace codetta::runtime

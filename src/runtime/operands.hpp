@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands of a launch resolved against bound views, and the checks of those views; the same for every backend.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "device/cpu/abi.h"
+#include "package/package.hpp"
+#include "runtime/checks.hpp"
+
+namespace codetta::runtime {
+
+// The symbolic parts of an operand, evaluated.
+struct OperandPlan {
+  std::vector<std::pair<uint8_t, int64_t>> offsets;  // dim from the last, count
+  std::vector<int64_t> scales;                       // by term
+};
+
+// Stride of the dim counted from the last; 0 where the view lacks the dim or has one element in it.
+int64_t stride_from_end(const TensorView& view, int from_end);
+
+// Errors: E0610 with `what` has no value.
+Result<int64_t> value_of(const types::Dim& dim, const Symbols& symbols, std::string_view what);
+
+// Offsets and scales are expressions over the package's symbols; addresses follow from their values and the bound view.
+Result<OperandPlan> plan_operand(const package::Operand& operand, const Symbols& symbols);
+codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan, const TensorView& view);
+
+// The bound view must be what the package declares; sizes align at the last dim, and a dim that either lacks counts
+// as 1. Errors: E0610.
+Result<void> check_view(const package::Buffer& buffer, const TensorView& view, const Symbols& symbols);
+
+// A factor of the product: [batch or 1, rows, columns] before a transposition. Errors: E0610.
+Result<void> check_factor(const package::Buffer& buffer, const TensorView& view, bool transposed, int64_t batch,
+                          int64_t rows, int64_t cols);
+
+}  // namespace codetta::runtime

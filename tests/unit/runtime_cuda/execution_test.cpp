@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packages with CUDA kernels prepared and run over the pretended driver: grids, parameters, tensor maps, workspace,
+// order of calls, and every refusal.
+#include "runtime/cuda/execution.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "device/cuda/abi.h"
+#include "runtime/cuda/stream.hpp"
+#include "runtime/cuda/tensor_map.hpp"
+#include "unit/runtime_cuda/fake_driver.hpp"
+
+namespace codetta::runtime::cuda {
+namespace {
+
+using diag::Code;
+using package::CudaEntry;
+using types::Dim;
+using Params = codetta::cuda::Params<2, 1, 1, 1>;
+
+class CudaExecution : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fake_.reset();
+    fake_.parameter_bytes = sizeof(Params);
+    device_ = Device::open(Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+    std::string image =
+        "\x7f"
+        "ELFgemm combine phase";
+    image.resize(256);
+    module_ = Module::load(device_, image, "test").value();
+  }
+
+  // D = A @ B, [m, k] x [k, n] in f32 with one output operand.
+  package::Package make_package(int64_t m, int64_t n, int64_t k) {
+    package::Package package;
+    package.name = "test";
+    const auto buffer = [&](const char* name, package::Buffer::Role role, int64_t rows, int64_t cols) {
+      package::Buffer made;
+      made.name = name;
+      made.role = role;
+      made.shape = {Dim::constant(rows), Dim::constant(cols)};
+      package.buffers.push_back(made);
+    };
+    buffer("A", package::Buffer::Role::Argument, m, k);
+    buffer("B", package::Buffer::Role::Argument, k, n);
+    buffer("D", package::Buffer::Role::Output, m, n);
+    package::Kernel kernel;
+    kernel.name = "codetta_test";
+    package::CudaGemmConfig config;
+    config.tile_m = config.tile_n = 128;
+    config.tile_k = 32;
+    config.piece_rows = 64;
+    config.piece_cols = 32;
+    kernel.config = config;
+    package::EpilogueProgram& program = kernel.epilogue;
+    program.arguments.push_back({"D", DType::f32, false, true, {Dim::constant(m), Dim::constant(n)}});
+    package::Operand operand;
+    operand.is_store = true;
+    operand.terms = {{package::Axis::Row, 1, 0, 1, Dim::constant(1)}, {package::Axis::Col, 1, 0, 0, Dim::constant(1)}};
+    program.operands.push_back(operand);
+    package::Phase phase;
+    phase.insts.emplace_back().kind = package::Inst::Kind::Accumulator;
+    phase.stores.push_back({0, 0});
+    program.phases.push_back(phase);
+    kernel.entries.push_back({CudaEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1});
+    package.kernels.push_back(kernel);
+    package::LaunchKernel launch;
+    launch.a = 0;
+    launch.b = 1;
+    launch.m = Dim::constant(m);
+    launch.n = Dim::constant(n);
+    launch.k = Dim::constant(k);
+    launch.arguments = {2};
+    package.steps.emplace_back(launch);
+    return package;
+  }
+  static package::CudaGemmConfig& config(package::Package& package) {
+    return *std::get_if<package::CudaGemmConfig>(&package.kernels[0].config);
+  }
+  TensorView tensor(const Dims& shape) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    memory_.push_back(DeviceBuffer::make(device_, static_cast<size_t>(std::max<int64_t>(count, 1) * 4)).value());
+    return TensorView::make(reinterpret_cast<void*>(memory_.back().address()), DType::f32, shape).value();
+  }
+  Bindings bind(int64_t m, int64_t n, int64_t k) {
+    Bindings bindings;
+    bindings.tensors = {tensor({m, k}), tensor({k, n}), tensor({m, n})};
+    return bindings;
+  }
+  Result<Execution> prepare(const package::Package& package, Bindings bindings) {
+    return Execution::make(std::make_shared<const package::Package>(package), {module_}, std::move(bindings));
+  }
+  template <class T>
+  static void expect(const Result<T>& result, Code code, std::string_view part) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code(), static_cast<uint16_t>(code)) << result.error().render();
+    EXPECT_NE(result.error().render().find(part), std::string::npos) << result.error().render();
+  }
+  test::FakeDriver& fake_ = test::fake_driver(CODETTA_FAKE_DRIVER);
+  DeviceRef device_;
+  ModuleRef module_;
+  std::vector<DeviceBuffer> memory_;
+};
+
+TEST_F(CudaExecution, GridAndParameters) {
+  const auto package = make_package(300, 200, 70);
+  Bindings bindings = bind(300, 200, 70);
+  const TensorView a = bindings.tensors[0], d = bindings.tensors[2];
+  Execution execution = prepare(package, std::move(bindings)).value();
+  EXPECT_EQ(execution.workspace_size(), 0);
+  const auto stream = OwnedStream::make(device_).value();
+  fake_.calls.clear();
+  ASSERT_TRUE(execution.run(stream.get()));
+  const std::vector<std::string> expected = {"cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuLaunchKernelEx",
+                                             "cuCtxPopCurrent_v2"};
+  EXPECT_EQ(fake_.calls, expected) << "a run only enqueues";
+  ASSERT_EQ(fake_.launches.size(), 1U);
+  const test::FakeLaunch& launch = fake_.launches[0];
+  EXPECT_EQ(launch.function, "gemm");
+  EXPECT_EQ(launch.config.grid_x, 3U * 2U);
+  EXPECT_EQ(launch.config.block_x, 256U);
+  EXPECT_EQ(launch.config.dynamic_shared, 65536U);
+  EXPECT_EQ(launch.config.stream, stream.get());
+  EXPECT_TRUE(launch.attributes.empty());
+  EXPECT_EQ(fake_.dynamic_shared["gemm"], 65536);
+  // No maps and no reductions: one unused entry each, as in device/cuda/abi.h.
+  codetta::cuda::Params<0, 1, 1, 0> params{};
+  std::memcpy(&params, launch.parameters.data(), sizeof params);
+  EXPECT_EQ(params.problem.a, a.data());
+  EXPECT_EQ(params.problem.a_row, 70);
+  EXPECT_EQ(params.problem.a_k, 1);
+  EXPECT_EQ(params.problem.b_k, 200);
+  EXPECT_EQ(params.problem.m, 300);
+  EXPECT_EQ(params.problem.cols, 200);
+  EXPECT_EQ(params.problem.chunk, 200);
+  EXPECT_EQ(params.problem.tiles_m, 3);
+  EXPECT_EQ(params.problem.pieces_n, 7);
+  EXPECT_EQ(params.problem.k_split, 1);
+  EXPECT_EQ(params.problem.k_slice, 96);
+  EXPECT_EQ(params.problem.counters, nullptr);
+  EXPECT_EQ(params.operand[0].data, d.data());
+  EXPECT_EQ(params.operand[0].stride[1], 200);
+  EXPECT_EQ(params.operand[0].stride[2], 1);
+}
+
+TEST_F(CudaExecution, SplitKHasZeroedCounters) {
+  auto package = make_package(256, 128, 100);
+  config(package).k_split = 3;
+  Execution execution = prepare(package, bind(256, 128, 100)).value();
+  // Two tiles of 128 x 128 in two slices of f32 (a third would be empty), and a counter each.
+  EXPECT_EQ(execution.workspace_size(), 256 + 2 * 2 * 128 * 128 * 4);
+  ASSERT_TRUE(execution.run(nullptr));
+  EXPECT_EQ(fake_.launches[0].config.grid_x, 2U * 2U) << "slices are multiples of tile_k: 64 + 36";
+  codetta::cuda::Params<0, 1, 1, 0> seen{};
+  std::memcpy(&seen, fake_.launches[0].parameters.data(), sizeof seen);
+  EXPECT_EQ(seen.problem.k_split, 2);
+  EXPECT_EQ(seen.problem.k_slice, 64);
+  ASSERT_NE(seen.problem.counters, nullptr);
+  EXPECT_EQ(seen.problem.counters[0] | seen.problem.counters[1], 0U);
+  EXPECT_EQ(static_cast<std::byte*>(seen.problem.slices), reinterpret_cast<std::byte*>(seen.problem.counters) + 256);
+
+  const auto own = DeviceBuffer::make(device_, 1 << 20).value();
+  auto* memory = reinterpret_cast<void*>(own.address());
+  expect(execution.set_workspace(memory, 100), Code::workspace_small, "100 bytes are given");
+  expect(execution.set_workspace(nullptr, 1 << 20), Code::tensor_null, "bytes are needed");
+  expect(execution.set_workspace(reinterpret_cast<void*>(own.address() + 64), 1 << 19), Code::tensor_misaligned,
+         "64 modulo 256");
+  alignas(256) static char host[1 << 20];
+  expect(execution.set_workspace(host, 1 << 20), Code::pointer_place, "the workspace does not lie on device 0");
+  ASSERT_TRUE(execution.set_workspace(memory, 1 << 20));
+  ASSERT_TRUE(execution.run(nullptr));
+  std::memcpy(&seen, fake_.launches[1].parameters.data(), sizeof seen);
+  EXPECT_EQ(seen.problem.counters, memory);
+  EXPECT_EQ(seen.problem.counters[0], 0U);
+}
+
+TEST_F(CudaExecution, ClustersAndPersistence) {
+  auto package = make_package(128 * 35, 128 * 7, 64);
+  config(package).cluster_m = 2;
+  config(package).persistent = true;
+  Execution execution = prepare(package, bind(128 * 35, 128 * 7, 64)).value();
+  ASSERT_TRUE(execution.run(nullptr));
+  EXPECT_EQ(fake_.launches[0].config.grid_x, 66U * 2U) << "as many clusters as fit";
+  ASSERT_EQ(fake_.launches[0].attributes.size(), 1U);
+  EXPECT_EQ(fake_.launches[0].attributes[0].id, launch_cluster_dimension);
+  EXPECT_EQ(fake_.launches[0].attributes[0].value.cluster.x, 2U);
+  config(package).persistent = false;
+  execution = prepare(package, bind(128 * 35, 128 * 7, 64)).value();
+  ASSERT_TRUE(execution.run(nullptr));
+  EXPECT_EQ(fake_.launches[1].config.grid_x, 36U * 7U) << "whole clusters";
+}
+
+TEST_F(CudaExecution, ReductionsGetTheirBuffersAndKernels) {
+  auto package = make_package(100, 70, 64);
+  package::Kernel& kernel = package.kernels[0];
+  kernel.epilogue.reductions.push_back(
+      {package::ReduceKind::LogSumExp, package::ReduceAxis::Row, false, 1, DType::f32, 0, 0});
+  kernel.entries.push_back({CudaEntry::Kind::Combine, 0, "combine", 128, 0, 16});
+  kernel.entries.push_back({CudaEntry::Kind::Phase, 1, "phase", 128, 0, 1});
+  Execution execution = prepare(package, bind(100, 70, 64)).value();
+  // Partials: 3 pieces of 100 rows with two values; results: 100. Each on a multiple of 256 bytes.
+  EXPECT_EQ(execution.workspace_size(), 2560 + 512);
+  ASSERT_TRUE(execution.run(nullptr));
+  ASSERT_EQ(fake_.launches.size(), 3U);
+  EXPECT_EQ(fake_.launches[1].function, "combine");
+  EXPECT_EQ(fake_.launches[1].config.grid_x, 7U);
+  EXPECT_EQ(fake_.launches[1].config.grid_y, 1U);
+  EXPECT_EQ(fake_.launches[2].function, "phase");
+  EXPECT_EQ(fake_.launches[2].config.grid_x, 3U);
+  EXPECT_EQ(fake_.launches[2].config.grid_y, 2U);
+  codetta::cuda::Params<0, 1, 1, 1> params{};
+  std::memcpy(&params, fake_.launches[0].parameters.data(), sizeof params);
+  EXPECT_EQ(static_cast<std::byte*>(params.reduction[0].results),
+            static_cast<std::byte*>(params.reduction[0].partials) + 2560);
+}
+
+TEST_F(CudaExecution, TensorMaps) {
+  auto package = make_package(256, 384, 64);
+  package::CudaGemmConfig& c = config(package);
+  c.family = package::CudaFamily::Sm90;
+  c.alignment = 16;
+  c.b_k_major = false;
+  package.kernels[0].maps = {{package::CudaTensorMap::Source::A, 0, 32, 128, 128},
+                             {package::CudaTensorMap::Source::B, 0, 32, 32, 128}};
+  Execution execution = prepare(package, bind(256, 384, 64)).value();
+  ASSERT_EQ(fake_.tensor_maps.size(), 2U);
+  EXPECT_EQ(fake_.tensor_maps[0].sizes, (std::vector<uint64_t>{64, 256, 1}));
+  EXPECT_EQ(fake_.tensor_maps[0].strides[0], 256U);
+  EXPECT_EQ(fake_.tensor_maps[0].box, (std::vector<uint32_t>{32, 128, 1}));
+  EXPECT_EQ(fake_.tensor_maps[0].swizzle, 3);
+  EXPECT_EQ(fake_.tensor_maps[0].dtype, 7);
+  EXPECT_EQ(fake_.tensor_maps[1].sizes, (std::vector<uint64_t>{384, 64, 1}));
+  ASSERT_TRUE(execution.run(nullptr));
+  codetta::cuda::Params<2, 1, 1, 0> params{};
+  std::memcpy(&params, fake_.launches[0].parameters.data(), sizeof params);
+  EXPECT_EQ(params.map[1].opaque[0], reinterpret_cast<uintptr_t>(params.problem.b));
+
+  // What the kernel relies on is checked.
+  Bindings odd = bind(256, 384, 64);
+  odd.tensors[0] = TensorView::make(static_cast<std::byte*>(odd.tensors[0].data()) + 4, DType::f32, {256, 64}).value();
+  expect(prepare(package, odd), Code::guard_failed, "no multiple of 16 bytes");
+  Bindings strided = bind(256, 384, 64);
+  strided.tensors[0] = TensorView::make(tensor({256 * 65}).data(), DType::f32, {256, 64}, {65, 1}).value();
+  expect(prepare(package, strided), Code::guard_failed, "its stride in the slower dim is 260 bytes");
+  Bindings apart = bind(256, 384, 64);
+  apart.tensors[1] = TensorView::make(apart.tensors[1].data(), DType::f32, {64, 384}, {1, 64}).value();
+  expect(prepare(package, apart), Code::guard_failed, "reads them side by side");
+}
+
+TEST_F(CudaExecution, TensorMapConstraintsAreNamed) {
+  const Driver& driver = device_->driver();
+  TensorMap map{};
+  const TiledView good{"A", DType::bf16, 4096, 64, 128, 2, 128, 16384, 64, 128, 128};
+  EXPECT_TRUE(encode_tiled(driver, good, map));
+  const auto check = [&](auto change, std::string_view part) {
+    TiledView view = good;
+    change(view);
+    expect(encode_tiled(driver, view, map), Code::tensor_map, part);
+  };
+  check([](TiledView& v) { v.address = 4104; }, "8 modulo 16");
+  check([](TiledView& v) { v.slow_stride = 130; }, "130 bytes; strides are positive multiples of 16");
+  check([](TiledView& v) { v.slow_stride = 0; }, "strides are positive");
+  check([](TiledView& v) { v.batch_stride = int64_t{1} << 40; }, "below 2^40");
+  check([](TiledView& v) { v.fast = (int64_t{1} << 32) + 1; }, "1 to 2^32");
+  check([](TiledView& v) { v.slow = 0; }, "0 elements");
+  check([](TiledView& v) { v.box_slow = 257; }, "boxes have 1 to 256");
+  check([](TiledView& v) { v.box_fast = 4; }, "multiples of 16 bytes");
+  check([](TiledView& v) { v.swizzle_bytes = 64; }, "more than the swizzle's 64");
+  TiledView single = good;
+  single.slow = single.batches = 1;
+  single.slow_stride = single.batch_stride = 3;
+  EXPECT_TRUE(encode_tiled(driver, single, map)) << "strides that are never taken do not matter";
+}
+
+TEST_F(CudaExecution, TensorsElsewhere) {
+  const auto package = make_package(64, 64, 64);
+  Bindings host = bind(64, 64, 64);
+  static float numbers[64 * 64];
+  host.tensors[1] = TensorView::make(numbers, DType::f32, {64, 64}).value();
+  expect(prepare(package, host), Code::pointer_place, "B does not lie on device 0");
+  const auto other = Device::open(Driver::load(CODETTA_FAKE_DRIVER).value(), 1).value();
+  const auto there = DeviceBuffer::make(other, 64 * 64 * 4).value();
+  Bindings foreign = bind(64, 64, 64);
+  foreign.tensors[2] = TensorView::make(reinterpret_cast<void*>(there.address()), DType::f32, {64, 64}).value();
+  expect(prepare(package, foreign), Code::pointer_place, "memory of device 1");
+}
+
+TEST_F(CudaExecution, EmptyProblemsLaunchNothing) {
+  Execution execution = prepare(make_package(0, 64, 64), bind(0, 64, 64)).value();
+  ASSERT_TRUE(execution.run(nullptr));
+  EXPECT_TRUE(fake_.launches.empty());
+  execution = prepare(make_package(64, 64, 0), bind(64, 64, 0)).value();
+  ASSERT_TRUE(execution.run(nullptr));
+  EXPECT_EQ(fake_.launches.size(), 1U) << "without K the epilogue still runs";
+}
+
+TEST_F(CudaExecution, Refusals) {
+  auto package = make_package(64, 64, 64);
+  Bindings wrong = bind(64, 64, 64);
+  wrong.tensors[2] = tensor({64, 65});
+  expect(prepare(package, wrong), Code::guard_failed, "D does not fit the kernel");
+  package.kernels[0].entries[0].symbol = "nothing";
+  expect(prepare(package, bind(64, 64, 64)), Code::module_digest, "no kernel nothing");
+  package.kernels[0].entries[0].symbol = "gemm";
+  package.kernels[0].entries[0].threads = 512;
+  expect(prepare(package, bind(64, 64, 64)), Code::launch_limits, "512 threads and registers for 384");
+  package.kernels[0].entries[0].threads = 256;
+  config(package).k_split = 2;
+  fake_.memory_limit = 1000;
+  memory_.clear();
+  Bindings small;
+  small.tensors = {tensor({1, 64}), tensor({64, 1}), tensor({1, 1})};
+  auto tiny = make_package(1, 1, 64);
+  config(tiny).k_split = 2;
+  expect(prepare(tiny, small), Code::device_memory, "cuMemAlloc(bytes = ");
+}
+
+TEST_F(CudaExecution, FailedLaunchesAreReported) {
+  Execution execution = prepare(make_package(64, 64, 64), bind(64, 64, 64)).value();
+  fake_.fail["cuLaunchKernelEx"] = Status::IllegalAddress;
+  expect(execution.run(nullptr), Code::device_failed, "cuLaunchKernelEx(codetta_test, stream = ");
+  EXPECT_TRUE(fake_.contexts.empty());
+}
+
+}  // namespace
+}  // namespace codetta::runtime::cuda
