@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/checked.hpp"
 #include "plan/families.hpp"
 #include "plan/fused.hpp"
 #include "types/dtype.hpp"
@@ -124,7 +125,9 @@ std::optional<Rejection> refuse_size(const FamilyProblem& p) {
 
 std::optional<Rejection> refuse_layout(FamilyProblem& p) {
   const GemmShape& s = p.shape;
-  const int64_t a_bytes = s.m * s.k * types::byte_size(s.a);
+  const auto elements = base::checked_mul(s.m, s.k);
+  const int64_t a_bytes =
+      elements ? base::checked_mul(*elements, types::byte_size(s.a)).value_or(INT64_MAX) : INT64_MAX;
   const bool a_rows = s.a_k_stride == 1 || s.k <= 1;
   if (!a_rows && a_bytes > p.family.transposed_a_bytes) {
     return rejection(p, diag::Code::family_layout,
