@@ -41,7 +41,14 @@ std::string applied(std::string_view function, std::string_view argument) {
 }  // namespace
 
 const Dialect& cpu_dialect() {
-  static constexpr Dialect dialect{"cpu", cpu_types.data()};
+  static constexpr Dialect dialect{.name = "cpu", .types = cpu_types.data()};
+  return dialect;
+}
+
+// The same names: device/cuda/vec.h has them as structs of lanes.
+const Dialect& cuda_dialect() {
+  static constexpr Dialect dialect{
+      "cuda", cpu_types.data(), "f.template ", "f.params.scalar", "f.params.operand", "f.params.problem.", true};
   return dialect;
 }
 

@@ -20,10 +20,16 @@ struct TypeNames {
 
 struct Dialect {
   std::string_view name;
-  const TypeNames* types;  // by DType
+  const TypeNames* types;                         // by DType
+  std::string_view templated = "f.";              // before a method of the fragment that takes template arguments
+  std::string_view scalars = "f.args.scalars";    // where the fragment has host scalars,
+  std::string_view operands = "f.args.operands";  // operands
+  std::string_view extents = "f.args.";           // and the extents of the root space
+  bool registers = false;  // reductions of columns live in registers, and values by column are computed once a column
   [[nodiscard]] const TypeNames& type(DType d) const { return types[static_cast<size_t>(d)]; }
 };
 const Dialect& cpu_dialect();
+const Dialect& cuda_dialect();
 
 Domain domain_of(DType compute);
 

@@ -72,6 +72,10 @@ class PhasePrinter {
     needs_.emplace(name, Domain::Common);
     return text("f.", name);
   }
+  std::string template_method(std::string_view name) {
+    needs_.emplace(name, Domain::Common);
+    return text(dialect_.templated, name);
+  }
   void print_operands(PhaseText& out);
   void print_indexed(uint32_t operand, PhaseText& out);
   [[nodiscard]] std::string index_of(const package::IndexTerm& term, std::string_view coordinate) const;
@@ -163,7 +167,7 @@ std::string PhasePrinter::value_text(uint32_t id) {
       return result_text(in);
     case Inst::Kind::Extent: {
       const std::string_view extent = in.index == 0 ? "batches" : in.index == 1 ? "rows" : "cols";
-      return convert_.convert(text("splat<i64v>(f.args.", extent, ")"), DType::i64, in.type, false);
+      return convert_.convert(text("splat<i64v>(", dialect_.extents, extent, ")"), DType::i64, in.type, false);
     }
     case Inst::Kind::RowIndex:
       return convert_.convert(method("row_index") + "()", DType::i64, in.type, false);
@@ -220,7 +224,7 @@ std::string PhasePrinter::scalar_text(const Inst& in) {
                                  : held == DType::f64                               ? "d"
                                  : types::is_unsigned(held) || types::is_bool(held) ? "u"
                                                                                     : "i";
-  std::string s = text("f.args.scalars[", in.index, "].", field);
+  std::string s = text(dialect_.scalars, "[", in.index, "].", field);
   if (types::is_bool(held)) s = text("-(i32)(", s, " != 0)");
   return convert_.convert(text("splat<", vector_of(held), ">(", s, ")"), held, in.type, false);
 }
@@ -247,11 +251,11 @@ std::string PhasePrinter::load_text(const Inst& in) {
       if ((variation_of(o) & by_column) == 0) {
         loaded = text("splat<", raw, ">(*(", row_pointer(in.index), "))");
       } else {
-        loaded = text(method("load_indexed"), "<", raw, ", ", block_of(o), "ll>(", row_pointer(in.index), ", ",
+        loaded = text(template_method("load_indexed"), "<", raw, ", ", block_of(o), "ll>(", row_pointer(in.index), ", ",
                       unit_of(in.index), ", o", in.index, "_column)");
       }
   }
-  if (loaded.empty()) loaded = text(method(name), "<", raw, ">(o", in.index, ")");
+  if (loaded.empty()) loaded = text(template_method(name), "<", raw, ">(o", in.index, ")");
   return convert_.widen(std::move(loaded), o.dtype, in.type);
 }
 
@@ -262,7 +266,8 @@ std::string PhasePrinter::result_text(const Inst& in) {
                                 : r.axis == package::ReduceAxis::Column
                                     ? (shared ? "result_any_column" : "result_column")
                                     : "result_all";
-  return convert_.convert(text(method(name), "<", vector_of(r.type), ">(", in.index, ")"), r.type, in.type, false);
+  return convert_.convert(text(template_method(name), "<", vector_of(r.type), ">(", in.index, ")"), r.type, in.type,
+                          false);
 }
 
 std::string PhasePrinter::index_of(const package::IndexTerm& term, std::string_view coordinate) const {
@@ -309,11 +314,12 @@ std::string PhasePrinter::unit_of(uint32_t operand) const {
 void PhasePrinter::print_indexed(uint32_t operand, PhaseText& out) {
   const package::Operand& o = program_.operands[operand];
   const std::string_view element = dialect_.type(o.dtype).element;
-  out.setup.push_back(text(element, "* const o", operand, " = (", element, "*)f.args.operands[", operand, "].data;"));
+  out.setup.push_back(
+      text(element, "* const o", operand, " = (", element, "*)", dialect_.operands, "[", operand, "].data;"));
   std::vector<std::string> terms;
   for (size_t t = 0; t < o.terms.size(); ++t) {
     out.setup.push_back(
-        text("const i64 ", stride_name(operand, t), " = f.args.operands[", operand, "].stride[", t, "];"));
+        text("const i64 ", stride_name(operand, t), " = ", dialect_.operands, "[", operand, "].stride[", t, "];"));
     if (o.terms[t].axis == Axis::Col)
       terms.push_back(text(stride_name(operand, t), " * ", index_of(o.terms[t], "col")));
   }
@@ -336,7 +342,8 @@ void PhasePrinter::print_operands(PhaseText& out) {
     } else {
       const std::string_view element = dialect_.type(o.dtype).element;
       needs_.emplace("ref", Domain::Common);
-      out.setup.push_back(text("const Ref<", element, "> o", k, " = f.ref<", element, ">(", k, ");"));
+      out.setup.push_back(
+          text("const Ref<", element, "> o", k, " = ", dialect_.templated, "ref<", element, ">(", k, ");"));
     }
   }
 }
@@ -359,7 +366,7 @@ std::string PhasePrinter::store_line(const package::Store& store) {
     case Access::Indexed:
       break;
   }
-  return text(method("put_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), "ll>(",
+  return text(template_method("put_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), "ll>(",
               row_pointer(store.operand), ", ", unit_of(store.operand), ", ", operand, "_column, ", value, ");");
 }
 
@@ -377,7 +384,11 @@ void PhasePrinter::print_reductions(PhaseText& out) {
     const package::Reduction& r = program_.reductions[k];
     const std::string type = reducer(r);
     const std::string value = convert_.convert(text("v", r.value), inst(r.value).type, r.type, false);
-    if (r.axis == package::ReduceAxis::Column) {
+    if (r.axis == package::ReduceAxis::Column && dialect_.registers) {
+      out.setup.push_back(text(type, " q", k, ";"));
+      out.full.push_back(text("q", k, ".add(", value, ", valid);"));
+      out.end.push_back(text("f.reduce_column(", k, ", q", k, ");"));
+    } else if (r.axis == package::ReduceAxis::Column) {
       out.setup.push_back(text("auto* const p", k, " = ", method("column_partials"), "<", vector_of(r.type), ", ", type,
                                "::width>(", k, ");"));
       out.full.push_back(text(method("reduce_column"), "<", type, ">(p", k, ", ", value, ", valid);"));
@@ -397,7 +408,10 @@ PhaseText PhasePrinter::print() {
   for (const uint32_t i : nests_.scalar_stores) out.setup.push_back(store_line(phase_.stores[i]));
   for (const uint32_t id : nests_.row_values) out.row.push_back(value_line(id));
   for (const uint32_t i : nests_.column_stores) out.row.push_back(store_line(phase_.stores[i]));
-  for (const uint32_t id : nests_.full_values) out.full.push_back(value_line(id));
+  for (const uint32_t id : nests_.full_values) {
+    const bool early = dialect_.registers && nests_.variation[id] == by_column;
+    (early ? out.by_column : out.full).push_back(value_line(id));
+  }
   print_reductions(out);
   for (const uint32_t i : nests_.full_stores) out.full.push_back(store_line(phase_.stores[i]));
   for (const uint32_t id : nests_.column_values) out.column.push_back(value_line(id));

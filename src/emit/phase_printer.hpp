@@ -15,13 +15,14 @@
 namespace codetta::emit {
 
 struct PhaseText {
-  std::vector<std::string> setup;    // operand references and uniform values; scalar stores
-  std::vector<std::string> row;      // at each row, before the columns: per-row values, column stores, row reducers
-  std::vector<std::string> full;     // at each position
-  std::vector<std::string> row_end;  // after the columns of a row: row reductions
-  std::vector<std::string> end;      // after all rows: reductions of everything
-  std::vector<std::string> column;   // at each column once a tile, for row-class stores; empty if there are none
-  std::string column_guard;          // condition under which `column` runs
+  std::vector<std::string> setup;      // operand references and uniform values; scalar stores
+  std::vector<std::string> row;        // at each row, before the columns: per-row values, column stores, row reducers
+  std::vector<std::string> by_column;  // once a column that a thread holds, before its rows (Dialect::registers)
+  std::vector<std::string> full;       // at each position
+  std::vector<std::string> row_end;    // after the columns of a row: row reductions
+  std::vector<std::string> end;        // after all rows: reductions of everything
+  std::vector<std::string> column;     // at each column once a tile, for row-class stores; empty if there are none
+  std::string column_guard;            // condition under which `column` runs
   bool has_full_work = false;
 };
 

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine instructions that the epilogue's headers use, by name. A test that runs a group of threads on the host
+// puts its own file in the place of this one.
+#pragma once
+
+#include "cuda/abi.h"
+
+#define CODETTA_FN static __device__ __forceinline__
+#define CODETTA_MEMBER __device__ __forceinline__
+
+namespace codetta::cuda {
+
+// 2^x and 1 / x, at most 2 and 1 ulp off; subnormal operands and results are 0.
+CODETTA_FN float ex2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+CODETTA_FN float rcp_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// The larger and the smaller; NaN if either is NaN; +0 is above -0.
+CODETTA_FN float max_nan(float x, float y) {
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+CODETTA_FN float min_nan(float x, float y) {
+  float z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+
+CODETTA_FN float bits_to_float(u32 x) { return __uint_as_float(x); }
+CODETTA_FN u32 float_to_bits(float x) { return __float_as_uint(x); }
+CODETTA_FN double bits_to_double(u64 x) { return __longlong_as_double((i64)x); }
+CODETTA_FN u64 double_to_bits(double x) { return (u64)__double_as_longlong(x); }
+
+// Two values to 16 bits each, to nearest even; the first one in the low half.
+CODETTA_FN u32 pack_bf16(float low, float high) {
+  u32 r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+CODETTA_FN u32 pack_f16(float low, float high) {
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+CODETTA_FN float unpack_f16(u16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+
+// 8-bit floats, two at a time, saturating; from sm_89 on.
+#if __CUDA_ARCH__ >= 890
+#define CODETTA_HAS_FP8 1
+CODETTA_FN u16 pack_f8e4m3(float low, float high) {
+  u16 r;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low));
+  return r;
+}
+CODETTA_FN u16 pack_f8e5m2(float low, float high) {
+  u16 r;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low));
+  return r;
+}
+CODETTA_FN u32 unpack_f8e4m3(u16 x) {
+  u32 r;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(x));
+  return r;
+}
+CODETTA_FN u32 unpack_f8e5m2(u16 x) {
+  u32 r;
+  asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(r) : "h"(x));
+  return r;
+}
+#else
+#define CODETTA_HAS_FP8 0
+#endif
+
+// All threads of the group meet. Memory operations before it are visible to the group after it.
+CODETTA_FN void group_barrier(i32 id, i32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+CODETTA_FN u32 shuffle_xor(u32 mask, u32 value, int distance) { return __shfl_xor_sync(mask, value, distance); }
+
+}  // namespace codetta::cuda

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// TileFragment: what an emitted epilogue sees of a piece of finished accumulators (Tile). The threads of the group lie
+// side by side along the columns of a row (`across` of them, `lanes` columns each), then along rows; a thread visits
+// the rows first_row(), first_row() + row_step(), ... of its columns. The method names are those that the printer knows
+// (device/cpu/fragment.h says what each means). With `whole`, every position has all lanes or none, and every
+// unit-stride operand is aligned; without, elements are taken one by one. Nothing outside the piece's valid extent is
+// touched.
+#pragma once
+
+#include "cuda/convert.h"
+#include "cuda/math.h"
+#include "cuda/reduce.h"
+#include "cuda/tile.h"
+
+namespace codetta::cuda {
+
+template <class E>
+struct Ref {
+  E* p;
+  i64 row_stride, col_stride, batch_stride;
+};
+
+// Whether vectors of E can be used on a unit-stride operand: every row begins at a multiple of their size.
+template <class E>
+CODETTA_FN bool vectorable(const Operand& o) {
+  constexpr u64 mask = bytes_at_most_16(lanes * (int)sizeof(E)) - 1;
+  return (((u64)o.data | (u64)(o.stride[0] * (i64)sizeof(E)) | (u64)(o.stride[1] * (i64)sizeof(E))) & mask) == 0;
+}
+
+template <bool whole, int across, class P>
+struct TileFragment {
+  const P& params;
+  const Tile& tile;
+  i32 r = 0, c, n;
+
+  CODETTA_MEMBER TileFragment(const P& p, const Tile& t) : params(p), tile(t) { at_column(t.thread % across * lanes); }
+  CODETTA_MEMBER void at_column(i32 column) {
+    c = column;
+    const i32 left = tile.cols - column;
+    n = left < 0 ? 0 : left < lanes ? left : lanes;
+  }
+  CODETTA_MEMBER bool here() const { return n > 0 && first_row() < row_step(); }
+  CODETTA_MEMBER i32 first_row() const { return tile.thread / across; }
+  CODETTA_MEMBER i32 row_step() const { return tile.threads / across; }
+  CODETTA_MEMBER bool leads_row() const { return tile.thread % across == 0; }
+
+  CODETTA_MEMBER i64v batch_index() const { return splat<i64v>(tile.batch); }
+  CODETTA_MEMBER i64v row_index() const { return splat<i64v>(tile.row + r); }
+  CODETTA_MEMBER i64v col_index() const {
+    i64v v;
+    CODETTA_EACH_LANE v.e[i] = tile.col + c + i;
+    return v;
+  }
+  CODETTA_MEMBER boolv valid_here() const {
+    boolv v;
+    CODETTA_EACH_LANE v.e[i] = whole || i < n;
+    return v;
+  }
+  template <class V>
+  CODETTA_MEMBER V accum(int part) const {
+    const element<V>* p = (const element<V>*)tile.acc + (part * tile.acc_part_stride + r * tile.acc_ld + c);
+    if constexpr (whole) return *(const V*)p;
+    V v;
+    CODETTA_EACH_LANE v.e[i] = i < n ? p[i] : (element<V>)0;
+    return v;
+  }
+  // The accumulators here, kept for later phases.
+  template <class V>
+  CODETTA_MEMBER void keep(int part, int ways, V v) const {
+    const Problem& q = params.problem;
+    element<V>* p =
+        (element<V>*)q.accumulators + (((tile.batch * ways + part) * q.rows + tile.row + r) * q.cols + tile.col + c);
+    scatter(p, 1, v, n);
+  }
+  template <class E>
+  CODETTA_MEMBER Ref<E> ref(int k) const {
+    const Operand& o = params.operand[k];
+    return {(E*)o.data + (tile.batch * o.stride[0] + tile.row * o.stride[1] + tile.col * o.stride[2]), o.stride[1],
+            o.stride[2], o.stride[0]};
+  }
+  template <class V, class E>
+  CODETTA_MEMBER V load_full(const Ref<E>& o) const {
+    const E* p = o.p + (r * o.row_stride + c);
+    if constexpr (whole) return load_whole<V>(p);
+    return gather<V>(p, 1, n);
+  }
+  template <class V, class E>
+  CODETTA_MEMBER V load_full_strided(const Ref<E>& o) const {
+    return gather<V>(o.p + (r * o.row_stride + c * o.col_stride), o.col_stride, n);
+  }
+  template <class V, class E>
+  CODETTA_MEMBER V load_row(const Ref<E>& o) const {
+    if constexpr (whole) return load_whole<V>(o.p + c);
+    return gather<V>(o.p + c, 1, n);
+  }
+  template <class V, class E>
+  CODETTA_MEMBER V load_row_strided(const Ref<E>& o) const {
+    return gather<V>(o.p + c * o.col_stride, o.col_stride, n);
+  }
+  template <class V, class E>
+  CODETTA_MEMBER V load_column(const Ref<E>& o) const {
+    return splat<V>(__ldg(o.p + r * o.row_stride));
+  }
+  template <class V, class E>
+  CODETTA_MEMBER V load_scalar(const Ref<E>& o) const {
+    return splat<V>(__ldg(o.p));
+  }
+  template <class V, i64 block, class E, class F>
+  CODETTA_MEMBER V load_indexed(const E* row, i64, F column_offset) const {
+    V v;
+    CODETTA_EACH_LANE v.e[i] = i < n ? __ldg(row + column_offset(tile.col + c + i)) : (E)0;
+    return v;
+  }
+  template <class V>
+  CODETTA_MEMBER V result_row(int k) const {
+    return splat<V>(((const element<V>*)params.reduction[k].results)[tile.batch * params.problem.rows + tile.row + r]);
+  }
+  template <class V>
+  CODETTA_MEMBER V result_column(int k) const {
+    const element<V>* p =
+        (const element<V>*)params.reduction[k].results + (tile.batch * params.problem.cols + tile.col + c);
+    return gather<V>(p, 1, n);
+  }
+  template <class V>
+  CODETTA_MEMBER V result_any_row(int k) const {
+    return splat<V>(((const element<V>*)params.reduction[k].results)[tile.batch * params.problem.rows]);
+  }
+  template <class V>
+  CODETTA_MEMBER V result_any_column(int k) const {
+    return splat<V>(((const element<V>*)params.reduction[k].results)[tile.batch * params.problem.cols]);
+  }
+  template <class V>
+  CODETTA_MEMBER V result_all(int k) const {
+    return splat<V>(*(const element<V>*)params.reduction[k].results);
+  }
+  template <class V, class E>
+  CODETTA_MEMBER void put_full(const Ref<E>& o, V v) const {
+    E* p = o.p + (r * o.row_stride + c);
+    if constexpr (whole)
+      store_whole(p, v);
+    else
+      scatter(p, 1, v, n);
+  }
+  template <class V, class E>
+  CODETTA_MEMBER void put_full_strided(const Ref<E>& o, V v) const {
+    scatter(o.p + (r * o.row_stride + c * o.col_stride), o.col_stride, v, n);
+  }
+  template <class V, class E>
+  CODETTA_MEMBER void put_row(const Ref<E>& o, V v) const {
+    scatter(o.p + c, 1, v, n);
+  }
+  template <class V, class E>
+  CODETTA_MEMBER void put_row_strided(const Ref<E>& o, V v) const {
+    scatter(o.p + c * o.col_stride, o.col_stride, v, n);
+  }
+  template <class V, class E>
+  CODETTA_MEMBER void put_one(const Ref<E>& o, V v) const {
+    o.p[r * o.row_stride] = v.e[0];
+  }
+  template <class V, i64 block, class E, class F>
+  CODETTA_MEMBER void put_indexed(E* row, i64, F column_offset, V v) const {
+    CODETTA_EACH_LANE {
+      if (i < n) row[column_offset(tile.col + c + i)] = v.e[i];
+    }
+  }
+  template <class E>
+  CODETTA_MEMBER bool owns_row(const Ref<E>& o) const {
+    return tile.row == 0 && tile.thread < across && (tile.batch == 0 || o.batch_stride != 0);
+  }
+  template <class E>
+  CODETTA_MEMBER bool owns_column(const Ref<E>& o) const {
+    return tile.col == 0 && leads_row() && (tile.batch == 0 || o.batch_stride != 0);
+  }
+  template <class E>
+  CODETTA_MEMBER bool owns_scalar(const Ref<E>& o) const {
+    return tile.row == 0 && tile.col == 0 && tile.thread == 0 && (tile.batch == 0 || o.batch_stride != 0);
+  }
+
+  // Reductions: `across` is a power of two of at most 32 then. reduce_row: by the threads of the row, all of them.
+  // reduce_column and reduce_all: by all threads of the group; both end with the scratch free again.
+  template <class S, class T>
+  static CODETTA_MEMBER void write(const S& s, T* p, i64 at) {
+#pragma unroll
+    for (int i = 0; i < S::width; ++i) p[at * S::width + i] = s.v[i];
+  }
+  template <class S, class T>
+  static CODETTA_MEMBER S read(const T* p, i64 at) {
+    S s;
+#pragma unroll
+    for (int i = 0; i < S::width; ++i) s.v[i] = p[at * S::width + i];
+    return s;
+  }
+  template <template <class> class R, class V>
+  CODETTA_MEMBER void reduce_row(int k, const R<V>& q) const {
+    auto s = q.folded();
+    const int lane = tile.thread % 32;
+    const u32 mask = across == 32 ? ~0u : ((1u << (across % 32)) - 1) << (lane / across * across);
+    merge_threads(mask, lane, s, 1, across);
+    if (leads_row())
+      write(s, (element<V>*)params.reduction[k].partials,
+            (tile.batch * params.problem.pieces_n + tile.piece_n) * params.problem.rows + tile.row + r);
+  }
+  template <template <class> class R, class V>
+  CODETTA_MEMBER void reduce_all(int k, const R<V>& q) const {
+    auto s = q.folded();
+    merge_threads(~0u, tile.thread % 32, s, 1, 32);
+    auto* const shared = (element<V>*)tile.scratch;
+    if (tile.thread % 32 == 0) write(s, shared, tile.thread / 32);
+    group_barrier(tile.barrier, tile.threads);
+    if (tile.thread == 0) {
+      for (int w = 1; w < tile.threads / 32; ++w) s.merge(read<decltype(s)>(shared, w));
+      write(s, (element<V>*)params.reduction[k].partials,
+            (tile.batch * params.problem.pieces_m + tile.piece_m) * params.problem.pieces_n + tile.piece_n);
+    }
+    group_barrier(tile.barrier, tile.threads);
+  }
+  template <template <class> class R, class V>
+  CODETTA_MEMBER void reduce_column(int k, R<V>& q) const {
+    using S = typename R<V>::State;
+    auto* const shared = (element<V>*)tile.scratch;
+    CODETTA_EACH_LANE {
+      merge_threads(~0u, tile.thread % 32, q.lane[i], across, 32);
+      if (tile.thread % 32 < across) write(q.lane[i], shared, tile.thread / 32 * (across * lanes) + c + i);
+    }
+    group_barrier(tile.barrier, tile.threads);
+    for (i32 col = tile.thread; col < tile.cols; col += tile.threads) {
+      S s = read<S>(shared, col);
+      for (int w = 1; w < tile.threads / 32; ++w) s.merge(read<S>(shared, w * (across * lanes) + col));
+      write(s, (element<V>*)params.reduction[k].partials,
+            (tile.batch * params.problem.pieces_m + tile.piece_m) * params.problem.cols + tile.col + col);
+    }
+    group_barrier(tile.barrier, tile.threads);
+  }
+};
+
+}  // namespace codetta::cuda

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The SIMT product: any dtype converted to the accumulator's on the way into shared memory, any strides and alignment,
+// batch, splits, K = 0, slices of K. The floor that always exists. One block a tile (and slice), tile_m x tile_n
+// accumulators over (tile_m / 4) x (tile_n / 4) threads, 4 x 4 each.
+#pragma once
+
+#include "cuda/convert.h"
+#include "cuda/split_k.h"
+#include "cuda/tile.h"
+
+namespace codetta::cuda {
+
+template <class Config, class Epilogue, class P>
+CODETTA_FN void gemm_simt(const P& params) {
+  using T = typename Config::Accumulator;
+  using A = typename Config::A;
+  using B = typename Config::B;
+  constexpr int tm = Config::tile_m, tn = Config::tile_n, tk = Config::tile_k, threads = Config::threads;
+  constexpr int width = tn / Config::ways;  // root columns
+  constexpr int side = tn / 4, pad = 16 / (int)sizeof(T);
+  constexpr int rows = Config::piece_rows;
+  static_assert(tm % 4 == 0 && tn % 4 == 0 && tm / 4 * side == threads && threads % 32 == 0, "4 x 4 a thread");
+  static_assert(tm * tk % threads == 0 && tn * tk % threads == 0 && tm % rows == 0 && rows % 4 == 0);
+  constexpr int operand_bytes = tk * (tm + tn + 2 * pad) * (int)sizeof(T);
+  constexpr int piece_bytes = rows * (tn + pad) * (int)sizeof(T);
+  __shared__ alignas(16) char shared[operand_bytes > piece_bytes ? operand_bytes : piece_bytes];
+  __shared__ alignas(16) char scratch[Epilogue::scratch_bytes(threads)];
+  __shared__ u32 flag;
+  T(&as)[tk][tm + pad] = *(T(*)[tk][tm + pad]) shared;
+  T(&bs)[tk][tn + pad] = *(T(*)[tk][tn + pad])(shared + tk * (tm + pad) * (int)sizeof(T));
+
+  const Problem& p = params.problem;
+  const int thread = threadIdx.x, ty = thread / side, tx = thread % side;
+  const i64 tiles = p.tiles_m * p.tiles_n;
+  const i64 index = blockIdx.x % tiles, slice = blockIdx.x / tiles % p.k_split, batch = blockIdx.x / tiles / p.k_split;
+  // Raster: groups of `group` tiles along M, so that blocks that run together share columns of B.
+  const i64 group = (i64)p.group * p.tiles_n, g = index / group, base = g * (i64)p.group;
+  const i64 high = p.tiles_m - base < (i64)p.group ? p.tiles_m - base : (i64)p.group;
+  const i64 tile_m = base + index % group % high, tile_n = index % group / high;
+  const i64 row0 = tile_m * tm, col0 = tile_n * width;
+  const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == p.k_split ? p.k : k_begin + p.k_slice;
+
+  // Neighbouring threads take neighbouring elements in memory, whichever way the operand lies.
+  constexpr int na = tm * tk / threads, nb = tn * tk / threads;
+  const bool a_along_k = p.a_k == 1, b_along_k = p.b_k == 1;
+  const A* a[na];
+  const B* b[nb];
+  int a_row[na], a_at[na], b_col[nb], b_at[nb];
+  bool a_in[na], b_in[nb];
+#pragma unroll
+  for (int i = 0; i < na; ++i) {
+    const int e = thread + i * threads;
+    a_row[i] = a_along_k ? e / tk : e % tm;
+    a_at[i] = a_along_k ? e % tk : e / tm;
+    a_in[i] = row0 + a_row[i] < p.m;
+    a[i] = (const A*)p.a + (batch * p.a_batch + (row0 + a_row[i]) * p.a_row + (k_begin + a_at[i]) * p.a_k);
+  }
+#pragma unroll
+  for (int i = 0; i < nb; ++i) {
+    const int e = thread + i * threads;
+    b_col[i] = b_along_k ? e / tk : e % tn;
+    b_at[i] = b_along_k ? e % tk : e / tn;
+    const i64 root = col0 + b_col[i] % width;
+    b_in[i] = root < p.cols;
+    const i64 column = column_of_b<Config::ways>(p, root, b_col[i] / width);
+    b[i] = (const B*)p.b + (batch * p.b_batch + (k_begin + b_at[i]) * p.b_k + column * p.b_col);
+  }
+  T acc[16];
+#pragma unroll
+  for (int i = 0; i < 16; ++i) acc[i] = (T)0;
+  T held_a[na], held_b[nb];
+  const auto fetch = [&](i64 k) {
+#pragma unroll
+    for (int i = 0; i < na; ++i)
+      held_a[i] = a_in[i] && k + a_at[i] < k_end ? (T)widen(a[i][(k - k_begin) * p.a_k]) : (T)0;
+#pragma unroll
+    for (int i = 0; i < nb; ++i)
+      held_b[i] = b_in[i] && k + b_at[i] < k_end ? (T)widen(b[i][(k - k_begin) * p.b_k]) : (T)0;
+  };
+  if (k_begin < k_end) fetch(k_begin);
+  for (i64 k = k_begin; k < k_end; k += tk) {
+#pragma unroll
+    for (int i = 0; i < na; ++i) as[a_at[i]][a_row[i]] = held_a[i];
+#pragma unroll
+    for (int i = 0; i < nb; ++i) bs[b_at[i]][b_col[i]] = held_b[i];
+    __syncthreads();
+    if (k + tk < k_end) fetch(k + tk);
+#pragma unroll
+    for (int kk = 0; kk < tk; ++kk) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          if constexpr (sizeof(T) == 4 && (T)0.5f == (T)0)  // i32 wraps
+            acc[i * 4 + j] = (T)((u32)acc[i * 4 + j] + (u32)as[kk][ty * 4 + i] * (u32)bs[kk][tx * 4 + j]);
+          else
+            acc[i * 4 + j] = fma(as[kk][ty * 4 + i], bs[kk][tx * 4 + j], acc[i * 4 + j]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+  if constexpr (Config::k_split > 1) {
+    if (!sum_slices<16, threads>(p, batch * tiles + index, slice, thread, &flag, acc)) return;
+  }
+  T* const piece = (T*)shared;
+#pragma unroll 1
+  for (int first = 0; first < tm && row0 + first < p.rows; first += rows) {
+    if (ty * 4 >= first && ty * 4 < first + rows) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) piece[(ty * 4 + i - first) * (tn + pad) + tx * 4 + j] = acc[i * 4 + j];
+      }
+    }
+    __syncthreads();
+    Tile t;
+    t.acc = piece, t.acc_ld = tn + pad, t.acc_part_stride = width;
+    t.batch = batch, t.row = row0 + first, t.col = col0;
+    t.rows = (i32)(p.rows - t.row < rows ? p.rows - t.row : rows);
+    t.cols = (i32)(p.cols - col0 < width ? p.cols - col0 : width);
+    t.piece_m = t.row / rows, t.piece_n = tile_n;
+    t.thread = thread, t.threads = threads, t.barrier = 0, t.scratch = scratch;
+    Epilogue::template phase_0<P>(params, t);
+    __syncthreads();
+  }
+}
+
+}  // namespace codetta::cuda

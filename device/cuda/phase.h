@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels behind the product: reductions from partials to results, and later phases over the root space.
+#pragma once
+
+#include "cuda/fragment.h"
+
+namespace codetta::cuda {
+
+enum class Axis { Row, Column, All };
+
+// State of a partial (in T) folded in the type W: sums in f64 for floats, wrapping for integers.
+template <template <class> class State, class T>
+struct Folding {
+  using W = T;
+};
+template <>
+struct Folding<SumState, f32> {
+  using W = f64;
+};
+
+// A block of 256 threads finishes 32 results (Axis::All: the one), several threads a result; the order is fixed.
+template <Axis axis, template <class> class State, bool mean, int parts, class T>
+CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers) {
+  using W = typename Folding<State, T>::W;
+  constexpr int results = axis == Axis::All ? 1 : 32, sharing = 256 / results, width = State<T>::width;
+  __shared__ W shared[256 * width];
+  const i64 extent = axis == Axis::Row ? p.rows : axis == Axis::Column ? p.cols : 1;
+  const i64 count = axis == Axis::Row      ? p.pieces_n
+                    : axis == Axis::Column ? p.pieces_m
+                                           : p.batches * p.pieces_m * p.pieces_n;
+  const i64 all = axis == Axis::All ? 1 : p.batches * extent;
+  const i64 result = (i64)blockIdx.x * results + threadIdx.x % results;
+  if ((i64)blockIdx.x * results >= all) return;
+  State<W> s;
+  if (result < all) {
+    const T* from = (const T*)buffers.partials + (result / extent * count * extent + result % extent) * width;
+    for (i64 i = threadIdx.x / results; i < count; i += sharing) {
+      State<W> next;
+#pragma unroll
+      for (int j = 0; j < width; ++j) next.v[j] = (W)from[i * extent * width + j];
+      s.merge(next);
+    }
+  }
+#pragma unroll
+  for (int half = sharing; half >= 1; half /= 2) {
+    if (half != sharing && threadIdx.x < half * results) {
+      State<W> next;
+#pragma unroll
+      for (int j = 0; j < width; ++j) next.v[j] = shared[(threadIdx.x + half * results) * width + j];
+      s.merge(next);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < width; ++j) shared[threadIdx.x * width + j] = s.v[j];
+    __syncthreads();
+  }
+  if (threadIdx.x >= results || result >= all) return;
+  W value = s.v[0];
+  if constexpr (width == 2) {  // infinite: all are -inf, or there is a +inf
+    if (s.v[1] != s.v[1])
+      value = s.v[1];
+    else if (value > lowest<W>() && value < highest<W>())
+      value += one::log(s.v[1]);
+  }
+  if constexpr (mean) {
+    const i64 reduced = axis == Axis::Row ? p.cols : axis == Axis::Column ? p.rows : p.batches * p.rows * p.cols;
+    value = value / (W)(reduced * parts);
+  }
+  ((T*)buffers.results)[result] = (T)value;
+}
+
+// `body(params, tile)` for each piece, by one block of Threads threads. What lies beyond the grid is walked by loops.
+template <class Config, int threads, int scratch_bytes, class P, class F>
+CODETTA_FN void run_phase(const P& params, F body) {
+  __shared__ alignas(16) char scratch[scratch_bytes];
+  const Problem& p = params.problem;
+  for (i64 batch = blockIdx.z; batch < p.batches; batch += gridDim.z) {
+    for (i64 m = blockIdx.y; m < p.pieces_m; m += gridDim.y) {
+      for (i64 n = blockIdx.x; n < p.pieces_n; n += gridDim.x) {
+        Tile t;
+        t.batch = batch, t.row = m * Config::piece_rows, t.col = n * Config::piece_cols;
+        t.acc = (const typename Config::Accumulator*)p.accumulators +
+                ((batch * Config::ways * p.rows + t.row) * p.cols + t.col);
+        t.acc_ld = p.cols, t.acc_part_stride = p.rows * p.cols;
+        t.rows = (i32)(p.rows - t.row < Config::piece_rows ? p.rows - t.row : Config::piece_rows);
+        t.cols = (i32)(p.cols - t.col < Config::piece_cols ? p.cols - t.col : Config::piece_cols);
+        t.piece_m = m, t.piece_n = n;
+        t.thread = threadIdx.x, t.threads = threads, t.barrier = 0, t.scratch = scratch;
+        body(params, t);
+        __syncthreads();
+      }
+    }
+  }
+}
+
+}  // namespace codetta::cuda

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reducers. State1<T> of a kind folds values of one result and merges with another's; Sum<V> and the others hold one a
+// lane. A state is `width` values of T. NaN propagates through all of them.
+#pragma once
+
+#include "cuda/math.h"
+
+namespace codetta::cuda {
+
+template <class T>
+CODETTA_FN T lowest() {
+  if constexpr (is_float<T>) return -(T)bits_to_float(0x7f800000u);
+  return is_signed<T> ? (T)((wrapping<T>)1 << (sizeof(T) * 8 - 1)) : (T)0;
+}
+template <class T>
+CODETTA_FN T highest() {
+  if constexpr (is_float<T>) return (T)bits_to_float(0x7f800000u);
+  return (T) ~(wrapping<T>)lowest<T>();
+}
+
+template <class T>
+struct SumState {
+  static constexpr int width = 1;
+  T v[1] = {(T)0};
+  CODETTA_MEMBER void add(T x) { v[0] = one::add(v[0], x); }
+  CODETTA_MEMBER void merge(const SumState& o) { add(o.v[0]); }
+};
+template <class T>
+struct MaxState {
+  static constexpr int width = 1;
+  T v[1] = {lowest<T>()};
+  CODETTA_MEMBER void add(T x) { v[0] = one::maximum(v[0], x); }
+  CODETTA_MEMBER void merge(const MaxState& o) { add(o.v[0]); }
+};
+template <class T>
+struct MinState {
+  static constexpr int width = 1;
+  T v[1] = {highest<T>()};
+  CODETTA_MEMBER void add(T x) { v[0] = one::minimum(v[0], x); }
+  CODETTA_MEMBER void merge(const MinState& o) { add(o.v[0]); }
+};
+// (m, s): the largest so far, and the sum of exp(x - m). Equal values (both may be infinite) count 1; a NaN makes s
+// NaN.
+template <class T>
+struct LogSumExpState {
+  static constexpr int width = 2;
+  T v[2] = {lowest<T>(), (T)0};
+  CODETTA_MEMBER void add(T x) {
+    const T m = v[0];
+    if (x > m) {
+      v[1] = v[1] * one::exp(m - x) + (T)1;
+      v[0] = x;
+    } else {
+      v[1] += x == m ? (T)1 : one::exp(x - m);
+    }
+  }
+  CODETTA_MEMBER void merge(const LogSumExpState& o) {
+    const T top = v[0] > o.v[0] ? v[0] : o.v[0];
+    v[1] =
+        v[1] * (v[0] == top ? (T)1 : one::exp(v[0] - top)) + o.v[1] * (o.v[0] == top ? (T)1 : one::exp(o.v[0] - top));
+    v[0] = top;
+  }
+};
+
+template <class S, class V>
+struct Reducer {
+  using State = S;
+  static constexpr int width = S::width;
+  S lane[lanes];
+  CODETTA_MEMBER void add(V x, boolv valid) {
+    CODETTA_EACH_LANE {
+      if (valid.e[i]) lane[i].add(x.e[i]);
+    }
+  }
+  CODETTA_MEMBER S folded() const {
+    S s = lane[0];
+#pragma unroll
+    for (int i = 1; i < lanes; ++i) s.merge(lane[i]);
+    return s;
+  }
+};
+template <class V>
+struct Sum : Reducer<SumState<element<V>>, V> {};
+template <class V>
+struct Max : Reducer<MaxState<element<V>>, V> {};
+template <class V>
+struct Min : Reducer<MinState<element<V>>, V> {};
+template <class V>
+struct LogSumExp : Reducer<LogSumExpState<element<V>>, V> {};
+
+template <class T>
+CODETTA_FN T exchanged(u32 mask, T x, int distance) {
+  if constexpr (sizeof(T) == 8) {
+    u64 b;
+    __builtin_memcpy(&b, &x, 8);
+    b = (u64)shuffle_xor(mask, (u32)b, distance) | ((u64)shuffle_xor(mask, (u32)(b >> 32), distance) << 32);
+    __builtin_memcpy(&x, &b, 8);
+  } else if constexpr (is_float<T>) {
+    x = bits_to_float(shuffle_xor(mask, float_to_bits(x), distance));
+  } else {
+    x = (T)shuffle_xor(mask, (u32)x, distance);
+  }
+  return x;
+}
+// Merges with the threads at distances first, 2 first, ... below last (powers of two). The lower lane's state comes
+// first, so that all get the same bits.
+template <class S>
+CODETTA_FN void merge_threads(u32 mask, int lane, S& s, int first, int last) {
+#pragma unroll
+  for (int d = first; d < last; d *= 2) {
+    S other;
+#pragma unroll
+    for (int i = 0; i < S::width; ++i) other.v[i] = exchanged(mask, s.v[i], d);
+    if ((lane & d) == 0) {
+      s.merge(other);
+    } else {
+      other.merge(s);
+      s = other;
+    }
+  }
+}
+
+}  // namespace codetta::cuda

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a thread holds at a position: `lanes` adjacent columns of one row. Types, splats, raw loads and stores.
+// Header-free, as everything here; the emitted text defines CODETTA_LANES (a power of two) before the first include.
+#pragma once
+
+#include "cuda/abi.h"
+#include "cuda/builtins.h"
+
+#define CODETTA_EACH_LANE _Pragma("unroll") for (int i = 0; i < lanes; ++i)
+
+namespace codetta::cuda {
+
+constexpr int lanes = CODETTA_LANES;
+using f32 = float;
+using f64 = double;
+
+// Element types in memory that are no C++ types.
+struct bf16 {
+  u16 bits;
+};
+struct f16 {
+  u16 bits;
+};
+struct f8e4m3 {
+  u8 bits;
+};
+struct f8e5m2 {
+  u8 bits;
+};
+
+constexpr int bytes_at_most_16(int n) { return n < 16 ? n : 16; }
+
+template <class T>
+struct alignas(bytes_at_most_16(lanes*(int)sizeof(T))) Vec {
+  using element = T;
+  T e[lanes];
+};
+template <class V>
+using element = typename V::element;
+
+using i8v = Vec<i8>;
+using i16v = Vec<i16>;
+using i32v = Vec<i32>;
+using i64v = Vec<i64>;
+using u8v = Vec<u8>;
+using u16v = Vec<u16>;
+using u32v = Vec<u32>;
+using u64v = Vec<u64>;
+using f32v = Vec<f32>;
+using f64v = Vec<f64>;
+using boolv = Vec<bool>;
+
+template <class T>
+constexpr bool is_float = false;
+template <>
+constexpr bool is_float<f32> = true;
+template <>
+constexpr bool is_float<f64> = true;
+template <class T>
+constexpr bool is_signed = (T)-1 < (T)0;
+
+template <bool, class Yes, class No>
+struct Choose {
+  using type = Yes;
+};
+template <class Yes, class No>
+struct Choose<false, Yes, No> {
+  using type = No;
+};
+// In which integers are added and multiplied, so that they wrap: no narrower than u32, against promotion to int.
+template <class T>
+using wrapping = typename Choose<sizeof(T) == 8, u64, u32>::type;
+
+template <class V, class S>
+CODETTA_FN V splat(S s) {
+  V v;
+  CODETTA_EACH_LANE v.e[i] = (element<V>)s;
+  return v;
+}
+
+template <class V>
+CODETTA_FN V select(boolv m, V x, V y) {
+  V r;
+  CODETTA_EACH_LANE r.e[i] = m.e[i] ? x.e[i] : y.e[i];
+  return r;
+}
+
+// All lanes at p, which is a multiple of the vector's alignment. Global memory that this kernel does not write before.
+template <class V>
+CODETTA_FN V load_whole(const element<V>* p) {
+  V v;
+  if constexpr (sizeof(V) >= 16) {
+    uint4 part[sizeof(V) / 16];
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(V) / 16; ++i) part[i] = __ldg((const uint4*)p + i);
+    __builtin_memcpy(&v, part, sizeof v);
+  } else if constexpr (sizeof(V) == 8) {
+    const uint2 part = __ldg((const uint2*)p);
+    __builtin_memcpy(&v, &part, sizeof v);
+  } else if constexpr (sizeof(V) == 4) {
+    const u32 part = __ldg((const u32*)p);
+    __builtin_memcpy(&v, &part, sizeof v);
+  } else if constexpr (sizeof(V) == 2) {
+    const u16 part = __ldg((const u16*)p);
+    __builtin_memcpy(&v, &part, sizeof v);
+  } else {
+    v.e[0] = __ldg(p);
+  }
+  return v;
+}
+template <class V>
+CODETTA_FN void store_whole(element<V>* p, V v) {
+  *(V*)p = v;
+}
+
+// The first n elements at p, p + stride, ...; the other lanes are 0.
+template <class V>
+CODETTA_FN V gather(const element<V>* p, i64 stride, int n) {
+  V v;
+  CODETTA_EACH_LANE v.e[i] = i < n ? __ldg(p + i * stride) : (element<V>)0;
+  return v;
+}
+template <class V>
+CODETTA_FN void scatter(element<V>* p, i64 stride, V v, int n) {
+  CODETTA_EACH_LANE {
+    if (i < n) p[i * stride] = v.e[i];
+  }
+}
+
+}  // namespace codetta::cuda

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA's translation unit: configuration, one function a phase, and the kernels around them.
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "base/code_writer.hpp"
+#include "diag/diagnostic.hpp"
+#include "emit/emit.hpp"
+#include "emit/phase_printer.hpp"
+
+namespace codetta::emit {
+
+using base::CodeWriter;
+using package::CudaEntry;
+using package::CudaFamily;
+using package::CudaGemmConfig;
+
+namespace {
+
+// Where a family's kernel body is.
+struct FamilySource {
+  CudaFamily family;
+  std::string_view header, function;
+};
+constexpr std::array family_sources{
+    FamilySource{CudaFamily::Simt, "cuda/kernels/simt.h", "gemm_simt"},
+};
+
+constexpr int phase_threads = 256, results_per_block = 32;
+
+Error broken(std::string headline, std::string reason) {
+  return diag::error(diag::Code::internal, std::move(headline))
+      .reason(std::move(reason))
+      .help("this is a bug in Codetta; please report it with the epilogue");
+}
+
+std::string_view storage_name(DType d) {
+  switch (d) {
+    case DType::bf16:
+      return "bf16";
+    case DType::f16:
+      return "f16";
+    case DType::f8e4m3:
+      return "f8e4m3";
+    case DType::f8e5m2:
+      return "f8e5m2";
+    default:
+      return cuda_dialect().type(d).element;
+  }
+}
+
+class CudaPrinter {
+ public:
+  CudaPrinter(const package::EpilogueProgram& program, const CudaGemmConfig& config, const FamilySource& family,
+              const CudaEmitOptions& options)
+      : program_(program), config_(config), family_(family), options_(options) {
+    reduces_ = !program.reductions.empty();
+    lanes_ = config.lanes;
+    while (reduces_ && lanes_ * 32 < config.piece_cols) lanes_ *= 2;
+    const int exact = (config.piece_cols + lanes_ - 1) / lanes_;
+    across_ = reduces_ ? static_cast<int>(std::bit_ceil(static_cast<uint32_t>(exact))) : exact;
+  }
+  Result<CudaSource> print();
+
+ private:
+  void print_config(CodeWriter& out) const;
+  Result<void> print_phase_function(CodeWriter& out, uint32_t index);
+  void print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
+  void print_entries(CodeWriter& out, CudaSource& result) const;
+  [[nodiscard]] bool keeps_accumulators() const {
+    return std::any_of(program_.phases.begin() + 1, program_.phases.end(),
+                       [](const package::Phase& p) { return p.reads_accumulator; });
+  }
+  [[nodiscard]] int scratch_per_warp() const;
+
+  const package::EpilogueProgram& program_;
+  const CudaGemmConfig& config_;
+  const FamilySource& family_;
+  const CudaEmitOptions& options_;
+  bool reduces_ = false;
+  int lanes_ = 4, across_ = 16;
+  std::set<PartLibrary::Request> needs_;
+};
+
+int CudaPrinter::scratch_per_warp() const {
+  int bytes = 16;
+  for (const package::Reduction& r : program_.reductions) {
+    const int state = (r.kind == package::ReduceKind::LogSumExp ? 2 : 1) * static_cast<int>(types::byte_size(r.type));
+    if (r.axis == package::ReduceAxis::Column) bytes = std::max(bytes, state * across_ * lanes_);
+  }
+  return bytes;
+}
+
+void CudaPrinter::print_config(CodeWriter& out) const {
+  const auto config = out.block_with("};", "struct Config");
+  out.line("using A = ", storage_name(config_.a_dtype), ";");
+  out.line("using B = ", storage_name(config_.b_dtype), ";");
+  out.line("using Accumulator = ", storage_name(config_.accumulator), ";");
+  const auto number = [&](std::string_view name, int value) {
+    out.line("static constexpr int ", name, " = ", value, ";");
+  };
+  number("tile_m", config_.tile_m);
+  number("tile_n", config_.tile_n);
+  number("tile_k", config_.tile_k);
+  number("stages", config_.stages);
+  number("cluster_m", config_.cluster_m);
+  number("cluster_n", config_.cluster_n);
+  number("consumers", config_.consumers);
+  number("k_split", config_.k_split);
+  number("piece_rows", config_.piece_rows);
+  number("piece_cols", config_.piece_cols);
+  number("threads", config_.threads);
+  number("shared_bytes", config_.shared_bytes);
+  number("ways", program_.split.ways);
+  out.line("static constexpr bool pingpong = ", config_.pingpong, ";");
+  out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
+  out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
+}
+
+void put_lines(CodeWriter& out, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) out.line(line);
+}
+
+void CudaPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const {
+  out.line("template <bool whole, class P>");
+  const auto function =
+      out.block("static __device__ __forceinline__ void piece_", index, "(const P& params, const Tile& tile)");
+  out.line("TileFragment<whole, ", across_, ", P> f(params, tile);");
+  put_lines(out, phase.setup);
+  if (!phase.column.empty()) {
+    const auto guard = out.block("if (f.n > 0 && (", phase.column_guard, "))");
+    put_lines(out, phase.column);
+  }
+  if (phase.has_full_work || !phase.row.empty()) {
+    // Threads without columns of their own take part in reductions of rows all the same.
+    const auto held = out.block("if (f.first_row() < f.row_step())");
+    put_lines(out, phase.by_column);
+    if (phase.full.size() <= 24) out.line("#pragma unroll 2");
+    const auto rows = out.block("for (f.r = f.first_row(); f.r < f.tile.rows; f.r += f.row_step())");
+    put_lines(out, phase.row);
+    if (phase.has_full_work) {
+      const auto columns = out.block("if (f.n > 0)");
+      put_lines(out, phase.full);
+    }
+    put_lines(out, phase.row_end);
+  }
+  put_lines(out, phase.end);
+}
+
+Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) {
+  const auto accumulator = [&](uint32_t part) {
+    return CodeWriter::text_of("f.template accum<", cuda_dialect().type(program_.accumulator).value, ">(", part, ")");
+  };
+  CODETTA_TRY(PhaseText phase, print_phase(program_, index, cuda_dialect(), options_.comments, accumulator, needs_));
+  if (index == 0 && keeps_accumulators()) {
+    for (int32_t part = 0; part < program_.split.ways; ++part) {
+      phase.full.push_back(CodeWriter::text_of("f.keep(", part, ", ", program_.split.ways, ", ",
+                                               accumulator(static_cast<uint32_t>(part)), ");"));
+    }
+    phase.has_full_work = true;
+  }
+  print_piece(out, index, phase);
+  out.blank();
+  out.line("template <class P>");
+  const auto function =
+      out.block("static __device__ __forceinline__ void phase_", index, "(const P& params, const Tile& tile)");
+  std::string whole = CodeWriter::text_of("tile.cols % ", lanes_, " == 0");
+  if (index > 0 && program_.phases[index].reads_accumulator) {
+    whole += CodeWriter::text_of(" && tile.acc_ld % ", 16 / types::byte_size(program_.accumulator), " == 0");
+  }
+  for (uint32_t k = 0; k < program_.operands.size(); ++k) {
+    const package::Operand& o = program_.operands[k];
+    if (!o.unit_stride || (o.access != package::Access::Full && o.access != package::Access::Row)) continue;
+    whole += CodeWriter::text_of(" && vectorable<", cuda_dialect().type(o.dtype).element, ">(params.operand[", k, "])");
+  }
+  out.line("if (", whole, ") {");
+  out.line("  piece_", index, "<true>(params, tile);");
+  out.line("} else {");
+  out.line("  piece_", index, "<false>(params, tile);");
+  out.line("}");
+  return {};
+}
+
+void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
+  const auto entry = [&](CudaEntry::Kind kind, uint32_t index, std::string symbol, int threads) {
+    result.entries.push_back({kind, index, std::move(symbol), threads,
+                              kind == CudaEntry::Kind::Gemm ? config_.shared_bytes : 0,
+                              kind == CudaEntry::Kind::Combine ? results_per_block : 1});
+    return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ") ", result.entries.back().symbol,
+                     "(const __grid_constant__ Parameters params)");
+  };
+  {
+    const auto body = entry(CudaEntry::Kind::Gemm, 0, "codetta_gemm", config_.threads);
+    out.line(family_.function, "<Config, Epilogue>(params);");
+  }
+  static constexpr std::array<std::string_view, 4> states{"SumState", "MaxState", "MinState", "LogSumExpState"};
+  static constexpr std::array<std::string_view, 3> axes{"Row", "Column", "All"};
+  for (uint32_t p = 0; p < program_.phases.size(); ++p) {
+    if (p > 0) {
+      out.blank();
+      const auto body = entry(CudaEntry::Kind::Phase, p, CodeWriter::text_of("codetta_phase_", p), phase_threads);
+      out.line("run_phase<Config, ", phase_threads, ", Epilogue::scratch_bytes(", phase_threads,
+               ")>(params, [](const Parameters& q, const Tile& t) { Epilogue::phase_", p, "<Parameters>(q, t); });");
+    }
+    uint32_t place = 0;
+    for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
+      if (program_.reductions[k].phase == p) ++place;
+    }
+    if (place == 0) continue;
+    out.blank();
+    const auto body = entry(CudaEntry::Kind::Combine, p, CodeWriter::text_of("codetta_combine_", p), phase_threads);
+    place = 0;
+    for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
+      const package::Reduction& r = program_.reductions[k];
+      if (r.phase != p) continue;
+      out.line("if (blockIdx.y == ", place++, ") combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ",
+               states[static_cast<size_t>(r.kind)], ", ", r.mean, ", ", r.parts, ", ",
+               cuda_dialect().type(r.type).element, ">(params.problem, params.reduction[", k, "]);");
+    }
+  }
+}
+
+Result<CudaSource> CudaPrinter::print() {
+  CodeWriter body;
+  {
+    const auto epilogue = body.block_with("};", "struct Epilogue");
+    body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", scratch_per_warp(), "; }");
+    for (uint32_t p = 0; p < program_.phases.size(); ++p) {
+      body.blank();
+      CODETTA_CHECK_OK(print_phase_function(body, p));
+    }
+  }
+  CudaSource result;
+  CodeWriter out;
+  out.line("// Generated by Codetta: ", package::name_of(config_.family), " kernel for ", options_.arch,
+           options_.strict ? ", strict" : "", ".");
+  out.line("#define CODETTA_LANES ", lanes_);
+  // Reductions fold f32 sums in f64.
+  bool wide = reduces_ || config_.accumulator == DType::f64, whole_numbers = false;
+  for (const package::Phase& phase : program_.phases) {
+    for (const package::Inst& inst : phase.insts) {
+      wide = wide || inst.type == DType::f64 || inst.aux == DType::f64;
+      whole_numbers = whole_numbers || types::is_integer(inst.type);
+    }
+  }
+  if (wide) out.line("#define CODETTA_F64");
+  if (whole_numbers) out.line("#define CODETTA_INT");
+  out.line("#include \"cuda/phase.h\"");
+  out.line("#include \"", family_.header, "\"");
+  out.blank();
+  out.line("namespace codetta::cuda {");
+  out.blank();
+  print_config(out);
+  out.line("using Parameters = Params<", result.maps.size(), ", ", program_.operands.size(), ", ",
+           program_.arguments.size(), ", ", program_.reductions.size(), ">;");
+  out.blank();
+  out.raw(body.str());
+  out.blank();
+  print_entries(out, result);
+  out.blank();
+  out.line("}  // namespace codetta::cuda");
+  result.text = out.str();
+  result.flags = {"--gpu-architecture=" + options_.arch, "--std=c++17",
+                  options_.strict ? "--fmad=false" : "--fmad=true"};
+  return result;
+}
+
+}  // namespace
+
+Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, const CudaGemmConfig& config,
+                                    const CudaEmitOptions& options) {
+  if (auto defect = package::find_defect(program)) return broken("the epilogue program is not valid", *defect);
+  const auto* family = std::find_if(family_sources.begin(), family_sources.end(),
+                                    [&](const FamilySource& f) { return f.family == config.family; });
+  if (family == family_sources.end()) {
+    return broken("this CUDA family has no kernel body", std::string(package::name_of(config.family)));
+  }
+  return CudaPrinter(program, config, *family, options).print();
+}
+
+}  // namespace codetta::emit
