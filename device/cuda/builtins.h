@@ -3,7 +3,7 @@
 // puts its own file in the place of this one.
 #pragma once
 
-#include "cuda/abi.h"
+#include "device/cuda/abi.h"
 
 #define CODETTA_FN static __device__ __forceinline__
 #define CODETTA_MEMBER __device__ __forceinline__

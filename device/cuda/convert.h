@@ -3,7 +3,7 @@
 // ct_cast's truncating forms. They agree bit for bit with src/types/convert.hpp (NaN payloads apart).
 #pragma once
 
-#include "cuda/vec.h"
+#include "device/cuda/vec.h"
 
 namespace codetta::cuda {
 

@@ -7,10 +7,10 @@
 // touched.
 #pragma once
 
-#include "cuda/convert.h"
-#include "cuda/math.h"
-#include "cuda/reduce.h"
-#include "cuda/tile.h"
+#include "device/cuda/convert.h"
+#include "device/cuda/math.h"
+#include "device/cuda/reduce.h"
+#include "device/cuda/tile.h"
 
 namespace codetta::cuda {
 
@@ -59,10 +59,13 @@ struct TileFragment {
   template <class V>
   CODETTA_MEMBER V accum(int part) const {
     const element<V>* p = (const element<V>*)tile.acc + (part * tile.acc_part_stride + r * tile.acc_ld + c);
-    if constexpr (whole) return *(const V*)p;
-    V v;
-    CODETTA_EACH_LANE v.e[i] = i < n ? p[i] : (element<V>)0;
-    return v;
+    if constexpr (whole) {
+      return *(const V*)p;
+    } else {
+      V v;
+      CODETTA_EACH_LANE v.e[i] = i < n ? p[i] : (element<V>)0;
+      return v;
+    }
   }
   // The accumulators here, kept for later phases.
   template <class V>

@@ -3,13 +3,13 @@
 // defines CODETTA_F64 and CODETTA_INT where it computes in those types; f32 is always there.
 #pragma once
 
-#include "cuda/math_basic.h"
-#include "cuda/math_f32.h"
+#include "device/cuda/math_basic.h"
+#include "device/cuda/math_f32.h"
 #ifdef CODETTA_F64
-#include "cuda/math_f64.h"
+#include "device/cuda/math_f64.h"
 #endif
 #ifdef CODETTA_INT
-#include "cuda/math_int.h"
+#include "device/cuda/math_int.h"
 #endif
 
 namespace codetta::cuda {

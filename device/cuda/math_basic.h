@@ -3,7 +3,7 @@
 // (docs/semantics.md). The op `name` of types/ops.def is ct_name on vectors and one::name on an element.
 #pragma once
 
-#include "cuda/vec.h"
+#include "device/cuda/vec.h"
 
 #define CODETTA_UNARY(name)                       \
   template <class T>                              \
@@ -33,6 +33,8 @@
     CODETTA_EACH_LANE r.e[i] = x.e[i] op y.e[i];   \
     return r;                                      \
   }
+
+#pragma nv_diag_suppress 186  // comparing an unsigned element with 0
 
 namespace codetta::cuda {
 namespace one {

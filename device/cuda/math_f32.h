@@ -4,7 +4,7 @@
 // Polynomials are Chebyshev fits computed with 60 digits; interval and order are named beside them.
 #pragma once
 
-#include "cuda/math_basic.h"
+#include "device/cuda/math_basic.h"
 
 namespace codetta::cuda {
 namespace one {

@@ -2,7 +2,7 @@
 // Functions of f64: the CUDA library's, and activations made of them so that nothing overflows or cancels on the way.
 #pragma once
 
-#include "cuda/math_basic.h"
+#include "device/cuda/math_basic.h"
 
 namespace codetta::cuda {
 namespace one {

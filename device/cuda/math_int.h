@@ -2,7 +2,7 @@
 // Element-wise ops of integers that differ from those of floats.
 #pragma once
 
-#include "cuda/math_basic.h"
+#include "device/cuda/math_basic.h"
 
 namespace codetta::cuda {
 namespace one {

@@ -2,7 +2,7 @@
 // The kernels behind the product: reductions from partials to results, and later phases over the root space.
 #pragma once
 
-#include "cuda/fragment.h"
+#include "device/cuda/fragment.h"
 
 namespace codetta::cuda {
 

@@ -3,7 +3,7 @@
 // lane. A state is `width` values of T. NaN propagates through all of them.
 #pragma once
 
-#include "cuda/math.h"
+#include "device/cuda/math.h"
 
 namespace codetta::cuda {
 
@@ -92,9 +92,9 @@ template <class T>
 CODETTA_FN T exchanged(u32 mask, T x, int distance) {
   if constexpr (sizeof(T) == 8) {
     u64 b;
-    __builtin_memcpy(&b, &x, 8);
+    memcpy(&b, &x, 8);
     b = (u64)shuffle_xor(mask, (u32)b, distance) | ((u64)shuffle_xor(mask, (u32)(b >> 32), distance) << 32);
-    __builtin_memcpy(&x, &b, 8);
+    memcpy(&x, &b, 8);
   } else if constexpr (is_float<T>) {
     x = bits_to_float(shuffle_xor(mask, float_to_bits(x), distance));
   } else {

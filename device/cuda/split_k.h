@@ -3,7 +3,7 @@
 // them in slice order, so the result does not depend on who that is.
 #pragma once
 
-#include "cuda/builtins.h"
+#include "device/cuda/builtins.h"
 
 namespace codetta::cuda {
 

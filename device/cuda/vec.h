@@ -3,8 +3,8 @@
 // Header-free, as everything here; the emitted text defines CODETTA_LANES (a power of two) before the first include.
 #pragma once
 
-#include "cuda/abi.h"
-#include "cuda/builtins.h"
+#include "device/cuda/abi.h"
+#include "device/cuda/builtins.h"
 
 #define CODETTA_EACH_LANE _Pragma("unroll") for (int i = 0; i < lanes; ++i)
 
@@ -93,16 +93,16 @@ CODETTA_FN V load_whole(const element<V>* p) {
     uint4 part[sizeof(V) / 16];
 #pragma unroll
     for (int i = 0; i < (int)sizeof(V) / 16; ++i) part[i] = __ldg((const uint4*)p + i);
-    __builtin_memcpy(&v, part, sizeof v);
+    memcpy(&v, part, sizeof v);
   } else if constexpr (sizeof(V) == 8) {
     const uint2 part = __ldg((const uint2*)p);
-    __builtin_memcpy(&v, &part, sizeof v);
+    memcpy(&v, &part, sizeof v);
   } else if constexpr (sizeof(V) == 4) {
     const u32 part = __ldg((const u32*)p);
-    __builtin_memcpy(&v, &part, sizeof v);
+    memcpy(&v, &part, sizeof v);
   } else if constexpr (sizeof(V) == 2) {
     const u16 part = __ldg((const u16*)p);
-    __builtin_memcpy(&v, &part, sizeof v);
+    memcpy(&v, &part, sizeof v);
   } else {
     v.e[0] = __ldg(p);
   }

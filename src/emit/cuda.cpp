@@ -24,7 +24,7 @@ struct FamilySource {
   std::string_view header, function;
 };
 constexpr std::array family_sources{
-    FamilySource{CudaFamily::Simt, "cuda/kernels/simt.h", "gemm_simt"},
+    FamilySource{CudaFamily::Simt, "device/cuda/kernels/simt.h", "gemm_simt"},
 };
 
 constexpr int phase_threads = 256, results_per_block = 32;
@@ -136,7 +136,7 @@ void CudaPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText& 
     // Threads without columns of their own take part in reductions of rows all the same.
     const auto held = out.block("if (f.first_row() < f.row_step())");
     put_lines(out, phase.by_column);
-    if (phase.full.size() <= 24) out.line("#pragma unroll 2");
+    if (phase.full.size() <= 24 && !reduces_) out.line("#pragma unroll 2");
     const auto rows = out.block("for (f.r = f.first_row(); f.r < f.tile.rows; f.r += f.row_step())");
     put_lines(out, phase.row);
     if (phase.has_full_work) {
@@ -187,7 +187,7 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     result.entries.push_back({kind, index, std::move(symbol), threads,
                               kind == CudaEntry::Kind::Gemm ? config_.shared_bytes : 0,
                               kind == CudaEntry::Kind::Combine ? results_per_block : 1});
-    return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ") ", result.entries.back().symbol,
+    return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", 1) ", result.entries.back().symbol,
                      "(const __grid_constant__ Parameters params)");
   };
   {
@@ -246,7 +246,7 @@ Result<CudaSource> CudaPrinter::print() {
   }
   if (wide) out.line("#define CODETTA_F64");
   if (whole_numbers) out.line("#define CODETTA_INT");
-  out.line("#include \"cuda/phase.h\"");
+  out.line("#include \"device/cuda/phase.h\"");
   out.line("#include \"", family_.header, "\"");
   out.blank();
   out.line("namespace codetta::cuda {");
@@ -261,7 +261,7 @@ Result<CudaSource> CudaPrinter::print() {
   out.blank();
   out.line("}  // namespace codetta::cuda");
   result.text = out.str();
-  result.flags = {"--gpu-architecture=" + options_.arch, "--std=c++17",
+  result.flags = {"--gpu-architecture=" + options_.arch, "--std=c++17", "--device-as-default-execution-space",
                   options_.strict ? "--fmad=false" : "--fmad=true"};
   return result;
 }

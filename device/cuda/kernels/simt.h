@@ -4,9 +4,9 @@
 // accumulators over (tile_m / 4) x (tile_n / 4) threads, 4 x 4 each.
 #pragma once
 
-#include "cuda/convert.h"
-#include "cuda/split_k.h"
-#include "cuda/tile.h"
+#include "device/cuda/convert.h"
+#include "device/cuda/split_k.h"
+#include "device/cuda/tile.h"
 
 namespace codetta::cuda {
 
@@ -85,7 +85,7 @@ CODETTA_FN void gemm_simt(const P& params) {
     for (int i = 0; i < nb; ++i) bs[b_at[i]][b_col[i]] = held_b[i];
     __syncthreads();
     if (k + tk < k_end) fetch(k + tk);
-#pragma unroll
+#pragma unroll 4
     for (int kk = 0; kk < tk; ++kk) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {

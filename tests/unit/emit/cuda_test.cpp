@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emitted CUDA: deterministic text, entries in launch order, and NVRTC takes it for every generation of hardware
+// without spills. Skipped where there is no NVRTC.
+#include <gtest/gtest.h>
+
+#include "device/embedded.hpp"
+#include "emit/emit.hpp"
+#include "program_maker.hpp"
+#include "toolchain/nvrtc.hpp"
+#include "types/op.hpp"
+
+namespace codetta::emit {
+namespace {
+
+using package::Access;
+using package::CudaEntry;
+using package::ReduceAxis;
+using package::ReduceKind;
+using package::Scope;
+using types::Op;
+
+struct Case {
+  const char* name;
+  package::EpilogueProgram program;
+  DType factors = DType::bf16;
+};
+
+package::EpilogueProgram relu_aux_store() {
+  ProgramMaker m;
+  const uint32_t f = m.op(Op::add, f32,
+                          {m.op(Op::mul, f32, {m.accum(), m.scalar(f32)}),
+                           m.op(Op::mul, f32, {m.load(bf16, Access::Full), m.literal(2.0f)})});
+  m.store(m.op(Op::relu, f32, {f}), bf16);
+  m.store(f, bf16);
+  return m.program;
+}
+
+package::EpilogueProgram softmax() {
+  ProgramMaker m;
+  const uint32_t top = m.reduce(ReduceKind::Max, ReduceAxis::Row, m.accum());
+  m.next_phase(Scope::RowPanel, true);
+  const uint32_t e = m.op(Op::exp, f32, {m.op(Op::sub, f32, {m.accum(), m.result(top)})});
+  const uint32_t sum = m.reduce(ReduceKind::Sum, ReduceAxis::Row, e);
+  m.next_phase(Scope::RowPanel, true);
+  const uint32_t again = m.op(Op::exp, f32, {m.op(Op::sub, f32, {m.accum(), m.result(top)})});
+  m.store(m.op(Op::div, f32, {again, m.result(sum)}), f32);
+  return m.program;
+}
+
+package::EpilogueProgram every_reduction() {
+  ProgramMaker m;
+  std::vector<uint32_t> all;
+  for (const ReduceKind kind : {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::LogSumExp}) {
+    for (const ReduceAxis axis : {ReduceAxis::Row, ReduceAxis::Column, ReduceAxis::All})
+      all.push_back(m.reduce(kind, axis, m.accum()));
+  }
+  m.next_phase(Scope::Whole, false);
+  for (const uint32_t k : all) {
+    const ReduceAxis axis = m.program.reductions[k].axis;
+    m.store(m.result(k), f32,
+            axis == ReduceAxis::Row      ? Access::Column
+            : axis == ReduceAxis::Column ? Access::Row
+                                         : Access::Scalar);
+  }
+  return m.program;
+}
+
+package::EpilogueProgram interleaved_swiglu() {
+  ProgramMaker m;
+  m.program.split.ways = 2;
+  m.program.split.chunk = types::Dim::constant(1);
+  m.store(m.op(Op::mul, f32, {m.op(Op::silu, f32, {m.accum(0)}), m.accum(1)}), f16);
+  return m.program;
+}
+
+package::EpilogueProgram quantize() {
+  ProgramMaker m(DType::i32);
+  m.store(m.op(Op::mul, f32, {m.cast(m.accum(), f32), m.load(f32, Access::Column)}), i8);
+  return m.program;
+}
+
+std::vector<Case> cases() {
+  return {{"relu_aux_store", relu_aux_store()},
+          {"softmax", softmax()},
+          {"reductions", every_reduction()},
+          {"swiglu", interleaved_swiglu()},
+          {"quantize", quantize(), DType::i8}};
+}
+
+package::CudaGemmConfig simt_config(const Case& c) {
+  package::CudaGemmConfig config;
+  config.a_dtype = config.b_dtype = c.factors;
+  config.accumulator = c.program.accumulator;
+  config.piece_cols = config.tile_n / c.program.split.ways;
+  return config;
+}
+
+TEST(EmitCuda, TextIsDeterministicAndEntriesAreInLaunchOrder) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const auto source = emit_cuda_kernel(c.program, simt_config(c), {});
+    const auto again = emit_cuda_kernel(c.program, simt_config(c), {});
+    ASSERT_TRUE(source.has_value()) << source.error().render();
+    EXPECT_EQ(source->text, again->text);
+    ASSERT_FALSE(source->entries.empty());
+    EXPECT_EQ(source->entries[0].kind, CudaEntry::Kind::Gemm);
+    for (const CudaEntry& entry : source->entries)
+      EXPECT_NE(source->text.find(" " + entry.symbol + "("), std::string::npos) << entry.symbol;
+  }
+  const auto entries = emit_cuda_kernel(softmax(), simt_config({"", softmax()}), {})->entries;
+  std::string order;
+  for (const CudaEntry& entry : entries) order += entry.symbol + " ";
+  EXPECT_EQ(order, "codetta_gemm codetta_combine_0 codetta_phase_1 codetta_combine_1 codetta_phase_2 ");
+}
+
+TEST(EmitCuda, AFamilyWithoutABodyIsRefused) {
+  package::CudaGemmConfig config = simt_config({"", relu_aux_store()});
+  config.family = package::CudaFamily::Vendor;
+  const auto source = emit_cuda_kernel(relu_aux_store(), config, {});
+  ASSERT_FALSE(source.has_value());
+  EXPECT_NE(source.error().render().find("vendor"), std::string::npos);
+}
+
+TEST(EmitCuda, EveryGenerationCompilesItWithoutSpills) {
+  const auto nvrtc = toolchain::Nvrtc::find({});
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().render();
+  std::vector<std::string> paths;
+  std::vector<toolchain::CudaHeader> headers;
+  const auto files = device::files();
+  paths.reserve(files.size());
+  for (const device::EmbeddedFile& file : files) {
+    paths.push_back("device/" + std::string(file.path));
+    headers.push_back({paths.back(), file.text, file.digest_hex});
+  }
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    for (const Case& c : cases()) {
+      SCOPED_TRACE(std::string(c.name) + " " + arch);
+      const auto source = emit_cuda_kernel(c.program, simt_config(c), {.arch = arch});
+      ASSERT_TRUE(source.has_value()) << source.error().render();
+      const auto compiled = (*nvrtc)->compile({source->text, c.name, source->flags, headers}, {});
+      ASSERT_TRUE(compiled.has_value()) << compiled.error().render();
+      EXPECT_EQ(compiled->remarks.size(), source->entries.size());
+      for (const toolchain::PtxasRemarks& kernel : compiled->remarks) {
+        EXPECT_EQ(kernel.spill_store_bytes + kernel.spill_load_bytes + kernel.stack_bytes, 0) << kernel.kernel;
+      }
+      RecordProperty(std::string(c.name) + "_" + arch + "_ms", static_cast<int>(compiled->seconds * 1000));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace codetta::emit
