@@ -53,8 +53,14 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
     package::Kernel kernel;
     kernel.config = planned.discovery.candidates[planned.chosen].config;
     kernel.epilogue = planned.lowered.program;
-    const package::CpuGemmConfig& config = package::cpu(kernel.config);
-    if (config.family == package::CpuFamily::Fused) {
+    if (const auto* cuda = std::get_if<package::CudaGemmConfig>(&kernel.config)) {
+      CODETTA_TRY(CudaSource source,
+                  emit_cuda_kernel(kernel.epilogue, *cuda, {.arch = plan.target.arch, .strict = options.strict}));
+      kernel.source = std::move(source.text);
+      kernel.nvrtc_flags = std::move(source.flags);
+      kernel.entries = std::move(source.entries);
+      kernel.maps = std::move(source.maps);
+    } else if (const auto& config = package::cpu(kernel.config); config.family == package::CpuFamily::Fused) {
       CODETTA_TRY(FusedSource source, emit_cpu_fused(kernel.epilogue, config.a_dtype, config.b_dtype,
                                                      {.isa = plan.target.isa, .strict = options.strict}));
       kernel.source = std::move(source.text);
