@@ -32,6 +32,7 @@ struct ContextOptions {
   bool no_jit = false;                     // any compile is an error (E0503)                           CODETTA_NO_JIT
   bool no_compiler = false;                // behave as if no host compiler were there: interpret tapes
   std::string compiler{};                  // "" = c++, g++, clang++ found in PATH; else a name or an absolute path
+  std::string cuda_home{};                 // folder of a CUDA toolkit, searched before the usual places
   int threads = 0;                         // 0 = as many as this process may use
   ThreadPool* pool = nullptr;              // the caller's pool; must outlive the context
   Allocator* allocator = nullptr;          // the caller's; must outlive the context

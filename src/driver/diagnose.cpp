@@ -6,9 +6,62 @@
 
 #include "diag/diagnostic.hpp"
 #include "driver/context.hpp"
+#include "runtime/cuda/device.hpp"
+#include "toolchain/nvrtc.hpp"
 #include "types/machine.hpp"
 
 namespace codetta {
+
+namespace {
+
+Finding missing(const std::string& what, const Error& error) {
+  const Diagnostic& problem = error.diagnostics().front();
+  return {what, false, problem.headline + (problem.reason.empty() ? "" : "; " + problem.reason), problem.help};
+}
+
+// Neither a GPU nor its compiler is needed for the CPU: that they are absent is no fault of the machine.
+void add_cuda(std::vector<Finding>& findings, const std::string& cuda_home) {
+  const auto optional = [](Finding finding) {
+    finding.ok = true;
+    finding.detail = "none: " + finding.detail;
+    return finding;
+  };
+  const auto driver = runtime::cuda::Driver::load();
+  if (!driver) {
+    findings.push_back(optional(missing("NVIDIA driver", driver.error())));
+  } else {
+    findings.push_back({"NVIDIA driver", true,
+                        fmt::format("{}, {}", (*driver)->origin(), runtime::cuda::version_text((*driver)->version())),
+                        ""});
+    const auto count = runtime::cuda::Device::count(**driver);
+    for (int i = 0; i < (count ? *count : 0); ++i) {
+      const auto device = runtime::cuda::Device::open(*driver, i);
+      const std::string what = fmt::format("device {}", i);
+      if (!device) {
+        findings.push_back(missing(what, device.error()));
+        continue;
+      }
+      const runtime::cuda::DeviceFacts& facts = (*device)->facts();
+      findings.push_back(
+          {what, true,
+           fmt::format("{}, {}, {} multiprocessors, {:.1f} GiB, L2 {} MiB, {:.2f} TB/s, {}", facts.name, facts.arch,
+                       facts.multiprocessors, static_cast<double>(facts.memory_bytes) / 1073741824.0,
+                       facts.l2_bytes >> 20, facts.memory_bandwidth * 1e-12, facts.uuid),
+           ""});
+    }
+  }
+  const auto nvrtc = toolchain::Nvrtc::find({.library = {}, .cuda_home = cuda_home});
+  if (!nvrtc) {
+    findings.push_back(optional(missing("CUDA compiler", nvrtc.error())));
+  } else {
+    findings.push_back(
+        {"CUDA compiler", true,
+         fmt::format("{} (NVRTC {}.{})", (*nvrtc)->path(), (*nvrtc)->version() / 1000, (*nvrtc)->version() % 1000 / 10),
+         ""});
+  }
+}
+
+}  // namespace
 
 std::vector<Finding> diagnose(Context& context) {
   driver::ContextState& state = *context.shared_state();
@@ -29,6 +82,7 @@ std::vector<Finding> diagnose(Context& context) {
                         problem.headline + (problem.reason.empty() ? "" : "; " + problem.reason),
                         problem.help + " (until then epilogues are interpreted, slower)"});
   }
+  add_cuda(findings, state.options.cuda_home);
   const CacheReport cache = cache_report(context);
   if (cache.enabled) {
     findings.push_back({"cache", true,
