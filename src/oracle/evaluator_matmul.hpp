@@ -44,7 +44,7 @@ Factor<T> make_factor(const Block<T>& block, size_t lines, size_t k, size_t line
     const Real<T>& x = block.reals[i];
     f.middle[i] = x.middle();
     f.most[i] = std::abs(f.middle[i]) + x.radius() * (1 + 4 * unit_of<T>);
-    f.points = f.points && x.lo == x.hi;
+    f.points = f.points && (x.lo == x.hi || x.is_nan());  // a product with NaN is certain, too
     f.finite = f.finite && std::isfinite(x.lo) && std::isfinite(x.hi);
     f.flagged = f.flagged || x.flags != 0;
   }

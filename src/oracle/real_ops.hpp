@@ -53,6 +53,12 @@ Real<T> negated(const Real<T>& a) {
   return {-a.hi, -a.lo, a.flags};
 }
 
+// A zero of unknown sign.
+template <class T>
+bool open_sign(const Real<T>& x) {
+  return x.lo == 0 && x.hi == 0 && std::signbit(x.lo) != std::signbit(x.hi);
+}
+
 // a * b in T, outwards where T rounds.
 template <class T>
 Real<T> exact_product(const Real<T>& a, const Real<T>& b) {
@@ -69,6 +75,7 @@ Real<T> exact_product(const Real<T>& a, const Real<T>& b) {
   if (b.is_nan()) return b;
   if (a.lo == a.hi && b.lo == b.hi) {
     const T lo = low(a.lo, b.lo), hi = high(a.lo, b.lo);
+    if (lo == 0 && hi == 0 && (open_sign(a) || open_sign(b))) return {-T(0), T(0), static_cast<uint8_t>(flags)};
     return {lo, hi, static_cast<uint8_t>(flags | (lo != lo ? may_be_nan : 0))};
   }
   const auto has_zero = [](const Real<T>& r) { return r.lo <= 0 && r.hi >= 0; };
@@ -136,12 +143,11 @@ T to_nearest_integer(T x) {
   return std::copysign(up, x);
 }
 
+// The rounded quotient, rounded down.
 template <class T>
 Real<T> floordiv(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   if (a.is_nan()) return a;
   if (b.is_nan()) return b;
-  if (std::isinf(a.lo) || std::isinf(a.hi))
-    return Real<T>::anything(a.flags | b.flags);  // Python says NaN, the quotient inf
   const Real<T> q = div(a, b, c);
   if (q.is_nan() || !(std::isfinite(q.lo) && std::isfinite(q.hi))) return q;
   // The exact quotient, too: the rounded one may reach an integer that it doesn't.
@@ -149,32 +155,48 @@ Real<T> floordiv(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   if (a.lo == a.hi && b.lo == b.hi && std::fmod(a.lo, b.lo) == 0) lo = q.lo;
   return step(std::floor(lo), std::floor(q.hi), q.flags);
 }
-// x - floor(x / y) * y.
+// The exact remainder with the sign of y, rounded.
+template <class T>
+T python_remainder(T x, T y) {
+  const T r = std::fmod(x, y);
+  if (r == 0) return std::copysign(T(0), y);
+  return (r < 0) != (y < 0) ? r + y : r;
+}
 template <class T>
 Real<T> mod(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   const unsigned flags = a.flags | b.flags;
   if (a.is_nan()) return a;
   if (b.is_nan()) return b;
   if (b.lo == 0 && b.hi == 0) return Real<T>::point(std::numeric_limits<T>::quiet_NaN());
-  const Real<T> q = floordiv(a, b, c);
-  if (q.is_nan() || !std::isfinite(q.lo) || !std::isfinite(q.hi) || std::isinf(b.lo) || std::isinf(b.hi))
-    return Real<T>::anything(flags);
-  if (a.lo == a.hi && b.lo == b.hi && q.lo == q.hi) {
-    // fmod is exact, so is the other form where its product is.
-    T r = std::fmod(a.lo, b.lo);
-    if (r != 0 && (r < 0) != (b.lo < 0)) r += b.lo;
-    const T other = nearest(a.lo - nearest(q.lo * b.lo, c.dtype), c.dtype);
-    r = nearest(r, c.dtype);
-    if (r == 0 && other == 0)
-      return {-T(0), T(0), static_cast<uint8_t>(flags)};  // the sign of a zero remainder is open
-    return {std::min(r, other), std::max(r, other), static_cast<uint8_t>(flags)};
+  if (a.lo == a.hi && b.lo == b.hi) {
+    const T r = python_remainder(a.lo, b.lo);
+    if (r == 0) return {-T(0), T(0), static_cast<uint8_t>(flags)};  // the sign of a zero remainder is open
+    // r + y may round in T already.
+    const bool exact = r != r || std::fmod(a.lo, b.lo) == r || std::isinf(r);
+    return rounded(exact ? r : downward(r), exact ? r : upward(r), r != r ? 0u : flags, c);
   }
-  Real<T> r = add(a, negated(mul(q, b, c)), c);
+  const bool finite = std::isfinite(a.lo) && std::isfinite(a.hi) && std::isfinite(b.lo) && std::isfinite(b.hi);
+  if (!finite || (b.lo <= 0 && b.hi >= 0)) return Real<T>::anything(flags);
+  // Within one step of the quotient the remainder is linear. Steps are told apart by the exact quotient, not by one
+  // that is rounded to the compute dtype: beyond 2^24 that one says nothing about the remainder.
+  T low_q = std::numeric_limits<T>::infinity(), high_q = -low_q;
+  for (const T x : {a.lo, a.hi}) {
+    for (const T y : {b.lo, b.hi}) {
+      low_q = std::min(low_q, downward(x / y));
+      high_q = std::max(high_q, upward(x / y));
+    }
+  }
   const T most = std::max(std::abs(b.lo), std::abs(b.hi));
-  if (q.lo != q.hi)
-    r = {b.hi < 0 ? -most : std::min(T(0), -spacing(most, c.dtype)), b.lo > 0 ? most : spacing(most, c.dtype), 0};
-  r.flags = static_cast<uint8_t>(flags | (q.flags & ambiguous));
-  return r;
+  if (std::floor(low_q) != std::floor(high_q) || std::abs(low_q) > T(1) / (16 * unit_of<T>)) {
+    return {b.hi < 0 ? -most : -T(0), b.lo > 0 ? most : T(0), static_cast<uint8_t>(flags | ambiguous)};
+  }
+  const Real<T> product = exact_product(Real<T>::point(std::floor(low_q)), b);
+  const T margin =
+      4 * unit_of<T> *
+      std::max(std::max(std::abs(a.lo), std::abs(a.hi)), std::max(std::abs(product.lo), std::abs(product.hi)));
+  const T lo = std::max(a.lo - product.hi - margin, b.lo > 0 ? -T(0) : -most);
+  const T hi = std::min(a.hi - product.lo + margin, b.lo > 0 ? most : T(0));
+  return rounded(lo, hi, flags, c);
 }
 
 template <class T>
@@ -256,6 +278,7 @@ Real<T> real_unary(Op op, const Real<T>& x, const RealContext& c) {
   if (op == Op::reciprocal && x.lo <= 0 && x.hi >= 0) return Real<T>::anything(x.flags);
   T lo = f(x.lo), hi = f(x.hi);
   const bool lo_infinite = std::isinf(x.lo), hi_infinite = std::isinf(x.hi);
+  if ((lo_infinite && lo != lo) || (hi_infinite && hi != hi)) return Real<T>::anything(x.flags);  // 0 * inf at an end
   if (lo > hi) std::swap(lo, hi);
   const Turns turns = turning_points(op);
   for (int i = 0; i < turns.count; ++i) {

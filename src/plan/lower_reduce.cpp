@@ -69,14 +69,6 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   if (reduced.row && reduced.col && !kept.row && !kept.col && (reduced.batch || one_batch)) axis = ReduceAxis::All;
   if (reduced.col && !reduced.row && !kept.col && !reduced.batch) axis = ReduceAxis::Row;
   if (reduced.row && !reduced.col && !kept.row && !reduced.batch) axis = ReduceAxis::Column;
-  const bool nothing = !reduced.row && !reduced.col && !reduced.batch && instances.size() == 1;
-  if (!axis && !nothing) {
-    return reject(diag::Code::reduction_axes, node, "this reduction is over neither rows, columns nor everything")
-        .reason(fmt::format("it reduces {}{}{} of the accumulator", reduced.batch ? "batch items, " : "",
-                            reduced.row ? "rows, " : "", reduced.col ? "some columns" : "no columns"))
-        .help("reduce over dim -1 (each row), dim -2 (each column) or all dims");
-  }
-
   const auto place = [&](const Instance& instance) {
     Location at = instance.at;
     for (size_t d = 0; d < at.size(); ++d) {
@@ -84,8 +76,26 @@ Result<void> Lowering::lower_reduction(NodeId node) {
     }
     return at;
   };
-  if (nothing) {  // over dims of size 1: the value itself (its magnitude, its square)
-    instances_[node.index()].push_back({place(instances[0]), instances[0].value});
+  // Over dims of size 1, and no two parts of a split in one result.
+  bool nothing = !reduced.row && !reduced.col && !reduced.batch;
+  for (size_t i = 0; i < instances.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) nothing = nothing && place(instances[i]) != place(instances[j]);
+  }
+  if (!axis && !nothing) {
+    return reject(diag::Code::reduction_axes, node, "this reduction is over neither rows, columns nor everything")
+        .reason(fmt::format("it reduces {}{}{} of the accumulator", reduced.batch ? "batch items, " : "",
+                            reduced.row ? "rows, " : "", reduced.col ? "some columns" : "no columns"))
+        .help("reduce over dim -1 (each row), dim -2 (each column) or all dims");
+  }
+
+  const auto at_least_zero = [&](ValueRef value) {  // 0 over nothing, and for a magnitude that wraps
+    return recorder_.op(Op::maximum, type, {value, recorder_.literal(type, 0)}, type);
+  };
+  if (nothing) {  // the values themselves (their magnitudes, their squares)
+    const bool may_wrap = op == Op::reduce_amax && types::is_integer(type) && types::is_signed(type);
+    for (const Instance& instance : instances) {
+      instances_[node.index()].push_back({place(instance), may_wrap ? at_least_zero(instance.value) : instance.value});
+    }
     return {};
   }
 
@@ -136,8 +146,7 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   for (size_t g = 0; g < groups.size(); ++g) {
     reduction.parts = parts[g];
     ValueRef value = recorder_.reduce(reduction, groups[g].value);
-    if (op == Op::reduce_amax)
-      value = recorder_.op(Op::maximum, type, {value, recorder_.literal(type, 0)}, type);  // 0 over nothing
+    if (op == Op::reduce_amax) value = at_least_zero(value);
     instances_[node.index()].push_back({groups[g].at, value});
   }
   return {};

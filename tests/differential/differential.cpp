@@ -1,28 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // The differential runner:
-//   differential --count N [--seed S] [--first I] [--problems P] [--seconds T] [--slice COMMIT]
+//   differential [--count N] [--seed S | --slice COMMIT] [--first I] [--problems P] [--seconds T] [--jobs J] [--tape]
+//                [--cover]
 // Cases are (seed, index); a failure prints the line that runs it alone. A slice is the part of the space that a
-// commit's hash picks.
+// commit's hash picks. Each job is a process, so that a crash is a failure with a name, too. --tape: nothing is
+// compiled. --cover: every operation of the language must occur.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "differential/random_case.hpp"
+#include "types/op.hpp"
 
 namespace {
 
 using codetta::test::CaseContexts;
 using codetta::test::CaseCounts;
+using Clock = std::chrono::steady_clock;
+
+constexpr int max_jobs = 256;
 
 struct Options {
   int64_t count = 1000, first = 0;
   uint64_t seed = 1;
-  int problems = 3;
+  int problems = 3, jobs = 1;
   double seconds = 0;  // 0: no limit
+  bool tape = false, cover = false;
+};
+
+// Seen by all processes.
+struct Shared {
+  std::atomic<int64_t> next{0};                           // case
+  std::atomic<int64_t> running[max_jobs];                 // case of each job, or -1
+  std::atomic<int64_t> epilogues{0}, runs{0}, failed{0};  // so far
 };
 
 uint64_t mixed(uint64_t seed, uint64_t index) {
@@ -40,10 +62,14 @@ uint64_t slice_of(const char* text) {
 }
 
 bool parse(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc) return false;
+  for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    const char* value = argv[i + 1];
+    if (name == "--tape" || name == "--cover") {
+      (name == "--tape" ? options.tape : options.cover) = true;
+      continue;
+    }
+    if (++i == argc) return false;
+    const char* value = argv[i];
     if (name == "--count") {
       options.count = std::atoll(value);
     } else if (name == "--seed") {
@@ -52,11 +78,13 @@ bool parse(int argc, char** argv, Options& options) {
       options.first = std::atoll(value);
     } else if (name == "--problems") {
       options.problems = std::atoi(value);
+    } else if (name == "--jobs") {
+      options.jobs = std::min(std::max(std::atoi(value), 1), max_jobs);
     } else if (name == "--seconds") {
       options.seconds = std::atof(value);
     } else if (name == "--slice") {
       options.seed = slice_of(value);
-      std::printf("slice of %s\n", value);
+      fmt::print("slice of {}\n", value);
     } else {
       return false;
     }
@@ -64,13 +92,105 @@ bool parse(int argc, char** argv, Options& options) {
   return true;
 }
 
-void print(const CaseCounts& counts, double seconds) {
-  fmt::print(
-      "{} epilogues, {} runs ({} interpreted): {} passed, {} mistrusted, {} failed; {} refused, {} without a kernel; "
-      "{:.0f} s\n",
-      counts.epilogues, counts.runs, counts.interpreted, counts.passed, counts.mistrusted, counts.failed,
-      counts.refused, counts.unplanned, seconds);
-  std::fflush(stdout);
+void put(const std::string& text) {  // in one piece, whoever else writes
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
+    if (n <= 0) return;
+    done += static_cast<size_t>(n);
+  }
+}
+
+std::string line_of(const Options& options, int64_t index) {
+  return fmt::format("differential --seed {} --first {} --count 1 --problems {}{}", options.seed, index,
+                     options.problems, options.tape ? " --tape" : "");
+}
+
+CaseCounts work(const Options& options, Shared& shared, int job, Clock::time_point start) {
+  CaseCounts counts;
+  std::optional<CaseContexts> contexts;
+  int64_t done = 0;
+  for (int64_t i = shared.next++; i < options.count; i = shared.next++) {
+    if (options.seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options.seconds) break;
+    if (done++ % 100 == 0) {
+      auto made = CaseContexts::make();
+      if (!made) {
+        put(made.error().render());
+        ++counts.failed;
+        break;
+      }
+      contexts = *std::move(made);
+    }
+    const int64_t index = options.first + i, runs = counts.runs;
+    shared.running[job] = index;
+    for (const std::string& failure : run_case(mixed(options.seed, static_cast<uint64_t>(index)), options.problems,
+                                               options.tape, *contexts, counts)) {
+      put(fmt::format("MISMATCH {}\n{}\n", line_of(options, index), failure));
+      ++shared.failed;
+    }
+    shared.running[job] = -1;
+    ++shared.epilogues;
+    shared.runs += counts.runs - runs;
+  }
+  return counts;
+}
+
+// Runs the jobs as processes and adds up what they send.
+CaseCounts run_jobs(const Options& options, Shared& shared, Clock::time_point start) {
+  CaseCounts all;
+  struct Job {
+    pid_t pid = 0;
+    int from = -1;
+  };
+  std::vector<Job> jobs;
+  for (int j = 0; j < options.jobs; ++j) {
+    shared.running[j] = -1;
+    int ends[2];
+    if (::pipe(ends) != 0) break;
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::close(ends[0]);
+      const std::string text = work(options, shared, j, start).encode();
+      const bool sent = ::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+      ::_exit(sent ? 0 : 1);
+    }
+    ::close(ends[1]);
+    if (pid < 0) {
+      ::close(ends[0]);
+      break;
+    }
+    jobs.push_back({pid, ends[0]});
+  }
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    std::string text;
+    char buffer[4096];
+    for (ssize_t n = 0; (n = ::read(jobs[j].from, buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<size_t>(n));
+    ::close(jobs[j].from);
+    int status = 0;
+    ::waitpid(jobs[j].pid, &status, 0);
+    if (status != 0) {
+      ++all.failed;
+      put(fmt::format("MISMATCH {}\nits process ended with status {:#x}\n", line_of(options, shared.running[j]),
+                      status));
+      continue;
+    }
+    all.add(CaseCounts::decode(text));
+  }
+  if (jobs.empty()) ++all.failed;
+  return all;
+}
+
+// Operations of the language that no epilogue had.
+std::vector<std::string> missing(const CaseCounts& counts) {
+  std::set<std::string> seen;
+  for (const auto& [what, count] : counts.covered) seen.insert(what.substr(0, what.find(' ')));
+  std::vector<std::string> result;
+  for (const codetta::types::OpInfo& info : codetta::types::all_ops()) {
+    const bool written = info.rule != codetta::types::OpRule::special && info.rule != codetta::types::OpRule::matmul;
+    if (written && seen.count(std::string(info.name)) == 0) result.emplace_back(info.name);
+  }
+  return result;
 }
 
 }  // namespace
@@ -78,44 +198,47 @@ void print(const CaseCounts& counts, double seconds) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fputs("usage: differential [--count N] [--seed S] [--first I] [--problems P] [--seconds T] [--slice COMMIT]\n",
-               stderr);
+    std::fputs(
+        "usage: differential [--count N] [--seed S | --slice COMMIT] [--first I] [--problems P] [--seconds T] [--jobs "
+        "J] [--tape] [--cover]\n",
+        stderr);
     return 2;
   }
-  fmt::print("seed {}, epilogues {} to {}, {} problems each\n", options.seed, options.first,
-             options.first + options.count - 1, options.problems);
+  fmt::print("seed {}, epilogues {} to {}, {} problems each, {} jobs\n", options.seed, options.first,
+             options.first + options.count - 1, options.problems, options.jobs);
   std::fflush(stdout);
-  const auto start = std::chrono::steady_clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  CaseCounts counts;
-  std::optional<CaseContexts> contexts;
-  double next_report = 30;
-  for (int64_t i = 0; i < options.count; ++i) {
-    if (options.seconds > 0 && elapsed() > options.seconds) break;
-    if (i % 100 == 0) {
-      auto made = CaseContexts::make();
-      if (!made) {
-        std::fputs(made.error().render().c_str(), stderr);
-        return 1;
-      }
-      contexts = *std::move(made);
+  void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    std::perror("mmap");
+    return 1;
+  }
+  Shared& shared = *new (memory) Shared;
+  const Clock::time_point start = Clock::now();
+  const CaseCounts counts = run_jobs(options, shared, start);
+  for (const auto& [reason, count] : counts.reasons) fmt::print("  refused {}: {}\n", count, reason);
+  if (options.count >= 100) {
+    std::string last;
+    for (const auto& [what, count] : counts.covered) {
+      const std::string op = what.substr(0, what.find(' '));
+      fmt::print("{}{}{} {}",
+                 op == last     ? ""
+                 : last.empty() ? "  "
+                                : "\n  ",
+                 op == last ? ", " : op + ":", op == last ? what.substr(op.size() + 1) : what.substr(op.size()), count);
+      last = op;
     }
-    for (const std::string& failure :
-         run_case(mixed(options.seed, static_cast<uint64_t>(options.first + i)), options.problems, *contexts, counts)) {
-      fmt::print("MISMATCH differential --seed {} --first {} --count 1 --problems {}\n{}\n", options.seed,
-                 options.first + i, options.problems, failure);
-      std::fflush(stdout);
-    }
-    if (elapsed() > next_report) {
-      print(counts, elapsed());
-      next_report = elapsed() + 30;
+    fmt::print("\n  {} pairs of operation and dtype\n", counts.covered.size());
+  }
+  fmt::print("{}", counts.summary(std::chrono::duration<double>(Clock::now() - start).count()));
+  bool fine = counts.failed == 0;
+  if (options.cover) {
+    for (const std::string& op : missing(counts)) {
+      fmt::print("no epilogue has {}\n", op);
+      fine = false;
     }
   }
-  for (const auto& [reason, count] : counts.reasons) fmt::print("  refused {}: {}\n", count, reason);
-  print(counts, elapsed());
   // A runner that checks little must not look fine.
-  const bool enough =
-      counts.passed * 2 > counts.runs && counts.runs > 0 && counts.refused * 4 < counts.runs + counts.refused;
-  if (!enough) std::puts("too few cases were checked: the generator or the oracle has become too strict");
-  return counts.failed == 0 && (enough || options.count < 20) ? 0 : 1;
+  const bool enough = counts.runs > 0 && counts.mistrusted * 20 < counts.runs && counts.refused * 10 < counts.runs;
+  if (!enough) fmt::print("too few cases were checked: the generator or the oracle has become too strict\n");
+  return fine && (enough || options.count < 100) ? 0 : 1;
 }

@@ -3,14 +3,13 @@
 // through the public interface and checked against the oracle.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "codetta/kernel.hpp"
+#include "differential/counts.hpp"
 
 namespace codetta::test {
 
@@ -25,15 +24,9 @@ class CaseContexts {
   std::vector<Context> contexts_;
 };
 
-struct CaseCounts {
-  int64_t epilogues = 0, runs = 0, passed = 0, mistrusted = 0;
-  int64_t refused = 0;    // a diagnostic: the text, its binding or its views
-  int64_t unplanned = 0;  // no kernel takes it
-  int64_t interpreted = 0, failed = 0;
-  std::map<std::string, int64_t> reasons;  // of refusals, by code
-};
-
-// Runs the case of this seed: one epilogue, `problems` problems. Returns the account of each failure, for people.
-std::vector<std::string> run_case(uint64_t seed, int problems, CaseContexts& contexts, CaseCounts& counts);
+// Runs the case of this seed: one epilogue, `problems` problems, of which the first of every third epilogue is compiled
+// unless `tape`. An epilogue of which too little can be expected (mistrusted on a problem of its own) is drawn again, a
+// few times. Returns the account of each failure, for people.
+std::vector<std::string> run_case(uint64_t seed, int problems, bool tape, CaseContexts& contexts, CaseCounts& counts);
 
 }  // namespace codetta::test

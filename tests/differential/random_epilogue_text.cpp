@@ -178,6 +178,10 @@ class Walk {
       case 3: {
         const size_t x = number();
         const std::string scale = one_in(2) ? " * 0.125" : "";
+        if (one_in(16)) {
+          add(word<2>({"gelu(", "dgelu("}) + ref(x) + ", approximate=\"tanh\")", {x}, Kind::Float);
+          return;
+        }
         add(word<29>({"exp",  "exp2",      "expm1",       "tanh",       "erf",        "sigmoid", "silu",  "gelu",
                       "mish", "hardswish", "hardsigmoid", "dsigmoid",   "dtanh",      "dsilu",   "dgelu", "sin",
                       "cos",  "softplus",  "elu",         "leaky_relu", "reciprocal", "sqrt",    "log",   "log1p",
@@ -266,6 +270,7 @@ class Walk {
   void choose(size_t test) {
     if (test == 0) return;
     const size_t x = number(), y = other(x);
+    if (x == y) return;
     if (one_in(3)) {
       add("where(" + ref(test) + ", " + ref(x) + ", " + literal(true) + ")", {test, x}, Kind::Float);
     } else {
@@ -309,7 +314,16 @@ class Walk {
         return;
       case 1:
         if (values_[x].shape.size() < 2) return;
-        add(ref(x) + word<2>({" + ", " * "}) + word<2>({"row_index()", "col_index()"}), {x}, values_[x].kind);
+        {
+          // They count in the value's shape; where that has size 1, in the accumulator's.
+          const size_t which = pick(values_[x].shape.size() == 3 && spec_.batched ? 3 : 2);
+          const Shape& whole = values_[0].shape;
+          Shape shape = values_[x].shape;
+          int64_t& dim = shape[shape.size() - 1 - which];
+          if (dim == 1) dim = whole[whole.size() - 1 - which];
+          const char* name = std::array<const char*, 3>{"col_index()", "row_index()", "batch_index()"}[which];
+          add_shaped(ref(x) + word<2>({" + ", " * "}) + name, x, values_[x].kind, shape);
+        }
         return;
       case 2: {
         if (values_[x].shape != values_[0].shape) return;

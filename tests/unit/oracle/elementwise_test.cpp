@@ -193,10 +193,57 @@ TEST(Elementwise, SpecialValues) {
   EXPECT_TRUE(is(Op::mod, {7, -2}, -1));
   EXPECT_TRUE(is(Op::mod, {7, 0}, nan));
   EXPECT_TRUE(is(Op::floordiv, {7, 0}, inf));
+  EXPECT_TRUE(is(Op::floordiv, {inf, 2}, inf));
+  EXPECT_TRUE(is(Op::mod, {7, inf}, 7));
+  EXPECT_TRUE(is(Op::mod, {-7, inf}, inf));
+  EXPECT_TRUE(is(Op::mod, {inf, 7}, nan));
+  EXPECT_TRUE(is(Op::mod, {0x1p40, 3}, 1));  // exact, however large the quotient
   EXPECT_TRUE(is(Op::pow, {2, 10}, 1024) || holds(one(Op::pow, {2, 10}), 1024));
   EXPECT_TRUE(is(Op::pow, {-8, 0.5}, nan));
   EXPECT_TRUE(is(Op::multiply_add, {3, 4, 5}, 17));
   EXPECT_TRUE(is(Op::add, {1e30, -1e30}, 0));
+}
+
+// A zero remainder has an open sign; what follows must keep it open.
+TEST(Elementwise, ZerosOfOpenSign) {
+  Data x(DType::f32, {1}, {6}), y(DType::f32, {1}, {3});
+  Maker maker({&x, &y});
+  const ir::NodeId zero = maker.add(Op::mod, {maker.input(0), maker.input(1)});
+  maker.output(maker.add(Op::reciprocal, {maker.add(Op::mul, {zero, maker.number(0.125)})}), DType::f32);
+  const ExpectedElement e = maker.evaluate().outputs[0].elements[0];
+  EXPECT_TRUE(holds(e, inf));
+  EXPECT_TRUE(holds(e, -inf));
+}
+
+// Inexact operands: the remainder is known within a step of the quotient, and anything below the divisor across one.
+TEST(Elementwise, RemaindersOfInexactOperands) {
+  std::mt19937_64 random(5);
+  Data x(DType::f32, {1}), y(DType::f32, {1}), z(DType::f32, {1}, {0x1p-20});
+  const auto factor = static_cast<float>(std::exp2(0x1p-20));
+  for (int i = 0; i < 2000; ++i) {
+    x.set(0, std::ldexp(std::normal_distribution<double>(0, 1)(random), static_cast<int>(random() % 24)));
+    y.set(0, std::ldexp(std::normal_distribution<double>(0, 1)(random), static_cast<int>(random() % 8)));
+    Maker maker({&x, &y, &z});
+    const ir::NodeId inexact = maker.add(Op::mul, {maker.input(0), maker.add(Op::exp2, {maker.input(2)})});
+    maker.output(maker.add(Op::mod, {inexact, maker.input(1)}), DType::f32);
+    const ExpectedElement e = maker.evaluate().outputs[0].elements[0];
+    const auto a = static_cast<float>(x.get(0)) * factor, b = static_cast<float>(y.get(0));
+    float r = std::fmod(a, b);
+    if (r != 0 && (r < 0) != (b < 0)) r += b;
+    ASSERT_TRUE(holds(e, static_cast<double>(r))) << a << " % " << b << ": " << r << " in " << e.low << ".." << e.high;
+  }
+}
+
+// dsilu(inf) is 1 * (1 + inf * 0), NaN; of something unknown that may be infinite it is not certain.
+TEST(Elementwise, NanAtTheEndOfAnIntervalIsNotCertain) {
+  Data x(DType::f32, {1}, {1}), zero(DType::f32, {1}, {0.1});
+  Maker maker({&x, &zero});
+  const ir::NodeId near_zero = maker.add(Op::sub, {maker.add(Op::exp, {maker.input(1)}), maker.number(std::exp(0.1f))});
+  const ir::NodeId anything = maker.add(Op::div, {maker.input(0), near_zero});
+  maker.output(maker.add(Op::dsilu, {anything}), DType::f32);
+  const ExpectedElement e = maker.evaluate().outputs[0].elements[0];
+  EXPECT_TRUE(holds(e, 0.5));
+  EXPECT_TRUE(holds(e, nan));
 }
 
 TEST(Elementwise, ContractionIsHeldAndStrictIsNot) {

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "differential/refusals.hpp"
+
+#include <algorithm>
+
+namespace codetta::test {
+namespace {
+
+using ir::NodeId;
+using types::Op;
+using types::OpRule;
+
+// What is known of each node, operands first.
+struct Facts {
+  bool of_accumulator = false;
+  bool moved = false;    // a layout op lies between the accumulator or an operand and it
+  bool reduced = false;  // a reduction does
+  int level = 0;         // reductions one after the other that must be finished before it
+};
+
+class Proof {
+ public:
+  Proof(const ir::Graph& graph, const Shared& shared) : graph_(graph), shared_(shared), facts_(graph.size()) {
+    for (uint32_t n = 0; n < graph.size(); ++n) {
+      const NodeId id(n);
+      Facts& f = facts_[n];
+      const types::OpInfo& info = types::op_info(graph.node(id).op);
+      f.of_accumulator = info.op == Op::matmul;
+      if (info.op == Op::matmul) continue;
+      for (const NodeId operand : graph.operands(id)) {
+        const Facts& x = facts_[operand.index()];
+        f.of_accumulator |= x.of_accumulator;
+        f.moved |= x.moved;
+        f.reduced |= x.reduced;
+        f.level = std::max(f.level, x.level + (info.rule == OpRule::reduce ? 1 : 0));
+      }
+      f.moved |= info.rule == OpRule::layout;
+      f.reduced |= info.rule == OpRule::reduce;
+    }
+  }
+
+  bool right(uint16_t code) const {
+    switch (code) {
+      case 301:  // the accumulator itself in two forms: only layout operations can do that
+      case 304:  // a reshape that is no division of dims
+      case 310:  // work that belongs to no product
+        return any([&](NodeId id) { return rule(id) == OpRule::layout || !facts(id).of_accumulator; });
+      case 302:  // a split through the parts of another, or of a finished reduction
+        return different_splits() ||
+               any([&](NodeId id) { return graph_.node(id).op == Op::split && facts(graph_.operands(id)[0]).reduced; });
+      case 305:  // neither rows, columns nor everything: of what was moved or reduced before
+        return any([&](NodeId id) {
+                 const Facts& x = rule(id) == OpRule::reduce ? facts(graph_.operands(id)[0]) : Facts{};
+                 return x.moved || x.reduced;
+               }) ||
+               batched_reduction();
+      case 306:
+        return any([&](NodeId id) { return rule(id) == OpRule::reduce && !facts(id).of_accumulator; });
+      case 613:
+        return std::any_of(shared_.begin(), shared_.end(),
+                           [&](const auto& pair) { return !safe(pair.first, pair.second); });
+      default:
+        return false;
+    }
+  }
+
+ private:
+  [[nodiscard]] OpRule rule(NodeId id) const { return types::op_info(graph_.node(id).op).rule; }
+  [[nodiscard]] const Facts& facts(NodeId id) const { return facts_[id.index()]; }
+  template <class Test>
+  bool any(Test&& test) const {
+    for (uint32_t n = 0; n < graph_.size(); ++n) {
+      if (test(NodeId(n))) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] bool different_splits() const {
+    NodeId first;
+    return any([&](NodeId id) {
+      if (graph_.node(id).op != Op::split) return false;
+      if (!first.valid()) first = id;
+      const auto &x = graph_.attr_as<ir::SplitAttr>(first), &y = graph_.attr_as<ir::SplitAttr>(id);
+      return x.ways != y.ways || x.dim != y.dim || graph_.operands(first)[0] != graph_.operands(id)[0];
+    });
+  }
+  // Over some but not all of batch, rows and columns in an unusual mix.
+  [[nodiscard]] bool batched_reduction() const {
+    return any([&](NodeId id) {
+      if (rule(id) != OpRule::reduce) return false;
+      const size_t rank = graph_.type(graph_.operands(id)[0]).shape.size();
+      const size_t dims = graph_.attr_as<ir::ReduceAttr>(id).dims.size();
+      return rank == 3 && dims != 1 && dims != 3;
+    });
+  }
+
+  // The levels at which `operand` is read element by element: each output and each reduction reads it at its own.
+  [[nodiscard]] int last_read(NodeId operand) const {
+    std::vector<bool> holds(graph_.size());  // without a reduction in between
+    holds[operand.index()] = true;
+    int last = -1;
+    for (uint32_t n = 0; n < graph_.size(); ++n) {
+      const NodeId id(n);
+      for (const NodeId x : graph_.operands(id)) {
+        if (!holds[x.index()]) continue;
+        if (rule(id) == OpRule::reduce) {
+          last = std::max(last, facts(x).level);
+        } else {
+          holds[n] = true;
+        }
+      }
+    }
+    for (const ir::GraphOutput& output : graph_.outputs()) {
+      if (holds[output.node.index()]) last = std::max(last, facts(output.node).level);
+    }
+    return last;
+  }
+
+  // Nothing moves, operand and output cover every element, and nobody reads the operand after the output's own step.
+  [[nodiscard]] bool safe(const std::string& operand, const std::string& output) const {
+    NodeId in, out, product;
+    for (const ir::GraphInput& input : graph_.inputs()) {
+      if (input.name == operand) in = input.node;
+    }
+    for (const ir::GraphOutput& o : graph_.outputs()) {
+      if (o.name == output) out = o.node;
+    }
+    const bool layout = any([&](NodeId id) { return rule(id) == OpRule::layout; });
+    any([&](NodeId id) { return graph_.node(id).op == Op::matmul && (product = id, true); });
+    const bool full =
+        graph_.type(in).shape == graph_.type(product).shape && graph_.type(out).shape == graph_.type(product).shape;
+    return !layout && full && last_read(in) <= facts(out).level;
+  }
+
+  const ir::Graph& graph_;
+  const Shared& shared_;
+  std::vector<Facts> facts_;
+};
+
+}  // namespace
+
+bool is_refusal_right(const ir::Graph& graph, uint16_t code, const Shared& shared) {
+  return Proof(graph, shared).right(code);
+}
+
+}  // namespace codetta::test
