@@ -90,6 +90,7 @@ Real<T> exact_product(const Real<T>& a, const Real<T>& b) {
       hi = std::max(hi, high(x, y));
     }
   }
+  if (lo == 0 && hi == 0) return {-T(0), T(0), static_cast<uint8_t>(flags)};  // min and max don't tell zeros apart
   return {lo, hi, static_cast<uint8_t>(flags)};
 }
 // A product may stay unrounded when it is contracted with the sum that takes it.
@@ -128,6 +129,7 @@ Real<T> div(const Real<T>& a, const Real<T>& b, const RealContext& c) {
     }
   }
   if (a.lo == a.hi && known_zero) return {lo, lo, static_cast<uint8_t>(flags)};
+  if (lo == 0 && hi == 0 && open_sign(a)) return {-T(0), T(0), static_cast<uint8_t>(flags)};
   return rounded(lo, hi, flags, c);
 }
 
@@ -149,7 +151,8 @@ Real<T> floordiv(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   if (a.is_nan()) return a;
   if (b.is_nan()) return b;
   const Real<T> q = div(a, b, c);
-  if (q.is_nan() || !(std::isfinite(q.lo) && std::isfinite(q.hi))) return q;
+  if (q.is_nan()) return q;
+  if (!std::isfinite(q.lo) || !std::isfinite(q.hi)) return step(std::floor(q.lo), std::floor(q.hi), q.flags);
   // The exact quotient, too: the rounded one may reach an integer that it doesn't.
   T lo = std::min(q.lo, downward(std::min(std::min(a.lo / b.lo, a.lo / b.hi), std::min(a.hi / b.lo, a.hi / b.hi))));
   if (a.lo == a.hi && b.lo == b.hi && std::fmod(a.lo, b.lo) == 0) lo = q.lo;
@@ -275,7 +278,8 @@ Real<T> real_unary(Op op, const Real<T>& x, const RealContext& c) {
             radius = x.radius() * (1 + 8 * unit_of<T>)+std::abs(x.middle()) * unit_of<T>;  // slope <= 1
     return inexact(std::max(middle - radius, T(-1)), std::min(middle + radius, T(1)), false, false, x.flags, c);
   }
-  if (op == Op::reciprocal && x.lo <= 0 && x.hi >= 0) return Real<T>::anything(x.flags);
+  const bool has_pole = op == Op::reciprocal || op == Op::rsqrt;  // at zero, where the zero's sign decides
+  if (has_pole && x.lo <= 0 && x.hi >= 0) return Real<T>::anything(x.flags);
   T lo = f(x.lo), hi = f(x.hi);
   const bool lo_infinite = std::isinf(x.lo), hi_infinite = std::isinf(x.hi);
   if ((lo_infinite && lo != lo) || (hi_infinite && hi != hi)) return Real<T>::anything(x.flags);  // 0 * inf at an end

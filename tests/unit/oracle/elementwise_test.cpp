@@ -215,6 +215,22 @@ TEST(Elementwise, ZerosOfOpenSign) {
   EXPECT_TRUE(holds(e, -inf));
 }
 
+// 1 / sqrt has a pole at zero: an interval that touches it holds both infinities.
+TEST(Elementwise, PolesAtTheEndOfAnInterval) {
+  Data x(DType::f32, {1}, {3}), z(DType::f32, {1}, {0x1p-20});
+  Maker maker({&x, &z});
+  const ir::NodeId inexact = maker.add(Op::mul, {maker.input(0), maker.add(Op::exp2, {maker.input(1)})});
+  const ir::NodeId remainder = maker.add(Op::mod, {inexact, inexact});  // known to be in [0, 3.1] only
+  maker.output(maker.add(Op::rsqrt, {remainder}), DType::f32);
+  maker.output(maker.add(Op::floordiv, {maker.add(Op::log, {remainder}), maker.number(-2)}), DType::f32);
+  const OracleResult result = maker.evaluate();
+  EXPECT_TRUE(holds(result.outputs[0].elements[0], inf));
+  EXPECT_TRUE(holds(result.outputs[0].elements[0], -inf));
+  EXPECT_TRUE(holds(result.outputs[1].elements[0], inf));
+  EXPECT_TRUE(holds(result.outputs[1].elements[0], -1));  // rounded down, though the other end is infinite
+  EXPECT_EQ(result.outputs[1].elements[0].low, -1);
+}
+
 // Inexact operands: the remainder is known within a step of the quotient, and anything below the divisor across one.
 TEST(Elementwise, RemaindersOfInexactOperands) {
   std::mt19937_64 random(5);
