@@ -320,7 +320,9 @@ class Walk {
           const Shape& whole = values_[0].shape;
           Shape shape = values_[x].shape;
           int64_t& dim = shape[shape.size() - 1 - which];
-          if (dim == 1) dim = whole[whole.size() - 1 - which];
+          const int64_t own = whole[whole.size() - 1 - which];
+          if (dim != 1 && dim != own) return;  // permuted: only its size says whether it is 1
+          dim = own;
           const char* name = std::array<const char*, 3>{"col_index()", "row_index()", "batch_index()"}[which];
           add_shaped(ref(x) + word<2>({" + ", " * "}) + name, x, values_[x].kind, shape);
         }
