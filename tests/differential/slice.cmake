@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# 2000 random epilogues of the slice that the current commit picks; another commit, another slice.
+# 200 random epilogues of the slice that the current commit picks; another commit, another slice.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C ${SOURCE} rev-parse HEAD OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT commit)
   set(commit no-git)
 endif()
-execute_process(COMMAND ${RUNNER} --slice ${commit} --count 2000 --jobs 2 --seconds 60 RESULT_VARIABLE status)
+execute_process(COMMAND ${RUNNER} --slice ${commit} --count 200 --jobs 2 --seconds 60 RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "the differential slice of ${commit} failed (${status}); the lines above run single cases")
 endif()
