@@ -50,7 +50,7 @@ void add_cuda(std::vector<Finding>& findings, const std::string& cuda_home) {
            ""});
     }
   }
-  const auto nvrtc = toolchain::Nvrtc::find({.library = {}, .cuda_home = cuda_home});
+  const auto nvrtc = toolchain::Nvrtc::find({.file = {}, .cuda_home = cuda_home});
   if (!nvrtc) {
     findings.push_back(optional(missing("CUDA compiler", nvrtc.error())));
   } else {

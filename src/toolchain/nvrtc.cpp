@@ -103,8 +103,8 @@ struct Nvrtc::Functions {
 
 Result<std::shared_ptr<const Nvrtc>> Nvrtc::find(const NvrtcOptions& options) {
   std::vector<std::string> candidates;
-  if (!options.library.empty()) {
-    candidates.push_back(options.library);
+  if (!options.file.empty()) {
+    candidates.push_back(options.file);
   } else {
     if (!options.cuda_home.empty()) {
       for (const char* folder : {"/lib64/", "/lib/"}) {
@@ -127,10 +127,10 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::find(const NvrtcOptions& options) {
   if (handle == nullptr) {
     if (!said.empty()) return nvrtc_unusable(said);
     return diag::error(diag::Code::cuda_compiler_missing, "no CUDA compiler was found")
-        .reason(options.library.empty()
+        .reason(options.file.empty()
                     ? fmt::format("looked for {} by the loader, in {}{}{}", fmt::join(usual_names, ", "), usual_folder,
                                   options.cuda_home.empty() ? "" : " and in lib64 and lib of ", options.cuda_home)
-                    : "there is no file " + options.library)
+                    : "there is no file " + options.file)
         .help(help_install);
   }
   std::shared_ptr<Nvrtc> nvrtc(new Nvrtc);  // never unloaded: it keeps thread-local data
@@ -143,7 +143,7 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::find(const NvrtcOptions& options) {
     std::free(resolved);  // NOLINT(cppcoreguidelines-no-malloc): realpath allocates so
   }
   if (missing != nullptr) {
-    return nvrtc_unusable(fmt::format("{} lacks {}", nvrtc->path_.empty() ? options.library : nvrtc->path_, missing));
+    return nvrtc_unusable(fmt::format("{} lacks {}", nvrtc->path_.empty() ? options.file : nvrtc->path_, missing));
   }
   int major = 0, minor = 0, count = 0;
   functions->version(&major, &minor);

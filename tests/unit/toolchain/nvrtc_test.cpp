@@ -25,16 +25,16 @@ void expect(const Result<T>& result, Code code, std::string_view part) {
 }
 
 TEST(NvrtcFinding, MissingLibrary) {
-  expect(Nvrtc::find({.library = "/nonexistent/libnvrtc.so"}), Code::cuda_compiler_missing, "/nonexistent/libnvrtc.so");
+  expect(Nvrtc::find({.file = "/nonexistent/libnvrtc.so"}), Code::cuda_compiler_missing, "/nonexistent/libnvrtc.so");
 }
 
 TEST(NvrtcFinding, AnotherLibraryAndDamage) {
-  expect(Nvrtc::find({.library = "libm.so.6"}), Code::cuda_compiler_unusable, "lacks nvrtcVersion");
+  expect(Nvrtc::find({.file = "libm.so.6"}), Code::cuda_compiler_unusable, "lacks nvrtcVersion");
   const auto folder = base::TemporaryDirectory::make("/tmp");
   ASSERT_TRUE(folder);
   const std::string file = folder->path() + "/libnvrtc.so";
   ASSERT_TRUE(base::write_file_atomically(file, "this is no library"));
-  expect(Nvrtc::find({.library = file}), Code::cuda_compiler_unusable, file);
+  expect(Nvrtc::find({.file = file}), Code::cuda_compiler_unusable, file);
 }
 
 TEST(NvrtcHeaders, AreFoundThroughOthers) {
