@@ -37,7 +37,7 @@ double time_to_callable(Context& context, int variant) {
   const KernelList kernels = find_kernels(arguments, Target::host(), {}, context).value();
   Execution execution = kernels[0].prepare(arguments).value();
   const double seconds = now(Clock::Wall) - start;
-  execution.run();
+  execution.run().value();
   return seconds;
 }
 
@@ -83,7 +83,7 @@ void run_overhead(Table& table) {
   p.a_row = p.b_k = size;
   const runtime::cpu::StoreTile store{direct_D.data(), size * size, size};
   const Tensor workspace = zeros(u8, {static_cast<int64_t>(runtime::cpu::workspace_size(config, p, 1)) + 64});
-  const Race r = race({{"run", [&] { execution.run(); }},
+  const Race r = race({{"run", [&] { execution.run().value(); }},
                        {"direct", [&] { runtime::cpu::run(config, p, store, nullptr, workspace.data()); }}},
                       Clock::Processor, 201, 5);
   std::vector<double> differences;

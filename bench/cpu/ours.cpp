@@ -32,7 +32,7 @@ std::optional<Contender> prepare(const Kernel& kernel, const std::vector<GemmArg
     state->executions.push_back(*std::move(execution));
   }
   return Contender{kernel.metadata().name, [state] {
-                     state->executions[state->turn].run();
+                     state->executions[state->turn].run().value();
                      if (++state->turn == state->executions.size()) state->turn = 0;
                    }};
 }

@@ -107,7 +107,7 @@ bool relu_aux_store(codetta::DType dtype, Sgemm sgemm) {
   auto fused = kernel.prepare(arguments).value();
   codetta::fill_poison(D);
   codetta::fill_poison(F);
-  fused.run();
+  fused.run().value();
   const auto check = codetta::verify(arguments).value();
   const bool right = check.verdict == codetta::VerifyReport::Verdict::Pass;
 
@@ -124,9 +124,9 @@ bool relu_aux_store(codetta::DType dtype, Sgemm sgemm) {
       relu_aux_loop(p, C.view().as<uint16_t>(), D.view().as<uint16_t>(), F.view().as<uint16_t>(), size * size);
     }
   };
-  std::vector<std::function<void()>> ways{[&] { fused.run(); },
+  std::vector<std::function<void()>> ways{[&] { fused.run().value(); },
                                           [&] {
-                                            plain.run();
+                                            plain.run().value();
                                             loop();
                                           }};
   // OpenBLAS multiplies f32 only.

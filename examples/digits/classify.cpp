@@ -60,8 +60,8 @@ int main(int argc, char** argv) try {
   auto hidden_layer = codetta::get_kernels(first)[0].prepare(first).value();
   auto score_layer = codetta::get_kernels(second)[0].prepare(second).value();
   const double layers_us = time_per_image(count, [&] {
-    hidden_layer.run();
-    score_layer.run();
+    hidden_layer.run().value();
+    score_layer.run().value();
   });
   const double layers_right = accuracy(scores, labels);
 
@@ -71,7 +71,7 @@ int main(int argc, char** argv) try {
   const auto compiled = codetta::compile(program, codetta::Target::host(), {{"batch", count}}).value();
   auto classify =
       compiled.prepare({{"x", images}, {"w1", w1}, {"b1", b1}, {"w2", w2}, {"b2", b2}, {"scores", scores}}).value();
-  const double program_us = time_per_image(count, [&] { classify.run(); });
+  const double program_us = time_per_image(count, [&] { classify.run().value(); });
   const double program_right = accuracy(scores, labels);
 
   const auto print = [&](const char* how, double right, double us) {

@@ -54,9 +54,13 @@ class CODETTA_API Context {
   std::shared_ptr<driver::ContextState> state_;
 };
 
-// Work order of a device; the CPU has one stream per thread and runs at once.
+// Work order of a device. A plain value that owns nothing; whoever made the stream keeps it alive. The CPU has one
+// stream per thread and runs at once, whatever is passed. On a GPU the default is the default stream of the device's
+// primary context (what the CUDA runtime uses).
 struct Stream {
   void* handle = nullptr;
+  // A CUstream or cudaStream_t of the primary context of the device that the work runs on.
+  static Stream from_cuda(void* stream) { return {stream}; }
 };
 
 // One term of the cost model, in microseconds unless the name says otherwise.
@@ -88,11 +92,12 @@ struct Rejection {
 // A prepared run: compiled, loaded, sized; owns or borrows its workspace; belongs to one stream (thread) at a time.
 class CODETTA_API Execution {
  public:
-  // Enqueues; allocates nothing, compiles nothing. On the CPU it returns when the results are there.
-  // Errors: none after a successful prepare.
-  void run(Stream stream = {});
-  [[nodiscard]] int64_t workspace_size() const;       // bytes
-  static constexpr int64_t workspace_alignment = 64;  // bytes
+  // Enqueues; allocates nothing, compiles nothing, never waits. On the CPU it returns when the results are there and
+  // cannot fail. On a GPU it may be captured into a graph: the tensors, the workspace and the Context must then live as
+  // long as the graph. Errors: E0644 (an earlier kernel has failed), E0645 (stream of another context), E0647.
+  Result<void> run(Stream stream = {});
+  [[nodiscard]] int64_t workspace_size() const;        // bytes; of device memory where the target is a GPU
+  static constexpr int64_t workspace_alignment = 256;  // bytes
   // Uses the caller's memory instead of its own (at least workspace_size() bytes, aligned). Errors: E0604, E0605,
   // E0611.
   Result<void> set_workspace(void* memory, int64_t bytes);

@@ -27,21 +27,23 @@ struct Timing {
   size_t samples = 0;
 };
 
-Timing measure(Execution& execution) {
-  execution.run();
+Result<Timing> measure(Execution& execution) {
+  if (auto warm = execution.run(); !warm) return std::move(warm).error();
   const auto start = Clock::now();
-  execution.run();
+  if (auto ran = execution.run(); !ran) return std::move(ran).error();
   const double once = std::max(seconds_since(start), 1e-8);
   const auto repeats = static_cast<int>(std::clamp(2e-4 / once, 1.0, 10000.0));
   const auto samples = static_cast<size_t>(std::clamp(1.0 / (once * repeats), 5.0, 101.0));
   std::vector<double> times;
   for (size_t s = 0; s < samples; ++s) {
     const auto begin = Clock::now();
-    for (int r = 0; r < repeats; ++r) execution.run();
+    for (int r = 0; r < repeats; ++r) {
+      if (auto ran = execution.run(); !ran) return std::move(ran).error();
+    }
     times.push_back(seconds_since(begin) / repeats);
   }
   std::sort(times.begin(), times.end());
-  return {times[times.size() / 2], times[times.size() / 4], times[times.size() * 3 / 4], times.size()};
+  return Timing{times[times.size() / 2], times[times.size() / 4], times[times.size() * 3 / 4], times.size()};
 }
 
 nlohmann::json check_json(const VerifyReport& report) {
@@ -90,7 +92,7 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
   auto execution = kernel->prepare(arguments);
   if (!execution) return report(execution.error(), common.json);
   const double prepare_seconds = seconds_since(start);
-  execution->run();
+  if (auto ran = execution->run(); !ran) return report(ran.error(), common.json);
 
   nlohmann::json json;
   const KernelMetadata& metadata = kernel->metadata();
@@ -115,7 +117,9 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
     if (checked->verdict != VerifyReport::Verdict::Pass) status = exit_program;
   }
   if (flags.bench) {
-    const Timing timing = measure(*execution);
+    const auto timed = measure(*execution);
+    if (!timed) return report(timed.error(), common.json);
+    const Timing& timing = *timed;
     const double gflops = operations(arguments) / timing.median * 1e-9;
     json["bench"] = {{"median_us", timing.median * 1e6},
                      {"p25_us", timing.low * 1e6},
@@ -146,7 +150,9 @@ int bench(const CommonOptions& common, const GemmOptions& options, size_t candid
     const Kernel& kernel = session->kernels[i];
     auto execution = kernel.prepare(session->problem.arguments);
     if (!execution) return report(execution.error(), common.json);
-    const Timing timing = measure(*execution);
+    const auto timed = measure(*execution);
+    if (!timed) return report(timed.error(), common.json);
+    const Timing& timing = *timed;
     const KernelMetadata& metadata = kernel.metadata();
     const double gflops = operations(session->problem.arguments) / timing.median * 1e-9;
     rows.push_back({{"kernel", metadata.name},

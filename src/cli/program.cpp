@@ -147,7 +147,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (!execution) return report(execution.error(), common.json);
   const double prepare_ms = milliseconds(start);
   const auto running = std::chrono::steady_clock::now();
-  execution->run();
+  if (auto ran = execution->run(); !ran) return report(ran.error(), common.json);
   const double run_ms = milliseconds(running);
   std::vector<OutputFile> files;
   nlohmann::json json{{"prepare_ms", prepare_ms},

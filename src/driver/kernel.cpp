@@ -121,8 +121,7 @@ Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
 
 Result<void> Kernel::run(const GemmArguments& arguments, Stream stream) const {
   CODETTA_TRY(Execution execution, prepare(arguments));
-  execution.run(stream);
-  return {};
+  return execution.run(stream);
 }
 
 Result<PackedTensor> Kernel::pack(const TensorView& B) const {
@@ -148,13 +147,25 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   return driver::PackedState::make(std::move(state));
 }
 
-void Execution::run(Stream) { state_->execution.run(); }
-int64_t Execution::workspace_size() const { return state_->execution.workspace_size(); }
+Result<void> Execution::run(Stream stream) {
+  if (auto* cpu = std::get_if<runtime::Execution>(&state_->execution)) {
+    cpu->run();
+    return {};
+  }
+  return std::get_if<runtime::cuda::Execution>(&state_->execution)
+      ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));
+}
+int64_t Execution::workspace_size() const {
+  return std::visit([](const auto& execution) { return execution.workspace_size(); }, state_->execution);
+}
 Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
-  return state_->execution.set_workspace(memory, bytes);
+  return std::visit([&](auto& execution) { return execution.set_workspace(memory, bytes); }, state_->execution);
 }
 double Execution::compile_seconds() const { return state_->compile_seconds; }
-bool Execution::interpreted() const { return state_->execution.interpreted(); }
+bool Execution::interpreted() const {
+  const auto* cpu = std::get_if<runtime::Execution>(&state_->execution);
+  return cpu != nullptr && cpu->interpreted();
+}
 
 const std::string& PackedTensor::layout() const { return state_->layout; }
 int64_t PackedTensor::byte_size() const { return static_cast<int64_t>(state_->packed->bytes.byte_size()); }

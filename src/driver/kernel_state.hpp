@@ -6,10 +6,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "driver/context.hpp"
 #include "driver/problem.hpp"
 #include "plan/plan.hpp"
+#include "runtime/cuda/execution.hpp"
 
 namespace codetta::driver {
 
@@ -64,10 +66,11 @@ struct KernelState {
 };
 
 struct ExecutionState {
-  runtime::Execution execution;
+  std::variant<runtime::Execution, runtime::cuda::Execution> execution;
   std::shared_ptr<const void> keep_alive;  // kernels, packed weights
   double compile_seconds = 0;
-  static Execution make(runtime::Execution execution, std::shared_ptr<const void> keep_alive, double compile_seconds) {
+  template <class Backend>
+  static Execution make(Backend execution, std::shared_ptr<const void> keep_alive, double compile_seconds) {
     Execution result;
     result.state_ =
         std::make_shared<ExecutionState>(ExecutionState{std::move(execution), std::move(keep_alive), compile_seconds});

@@ -198,8 +198,7 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
 
 Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, Stream stream) const {
   CODETTA_TRY(Execution execution, prepare(arguments));
-  execution.run(stream);
-  return {};
+  return execution.run(stream);
 }
 
 Result<std::string> CompiledProgram::emit(Stage stage) const {

@@ -86,9 +86,9 @@ void summarize(Contender& contender) {
       (percentile(contender.samples, 0.75) - percentile(contender.samples, 0.25)) / contender.result.microseconds;
 }
 
-double sample(Contender& contender) {
+Result<double> sample(Contender& contender) {
   const auto start = Clock::now();
-  for (int64_t i = 0; i < contender.repeats; ++i) contender.execution->run();
+  for (int64_t i = 0; i < contender.repeats; ++i) CODETTA_CHECK_OK(contender.execution->run());
   return microseconds_since(start) / static_cast<double>(contender.repeats);
 }
 
@@ -166,7 +166,7 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
     }
     contender.execution = *std::move(execution);
     restore();
-    contender.execution->run();
+    CODETTA_CHECK_OK(contender.execution->run());
     const auto checked = verify(arguments, before, target, i + 1);
     if (!checked || checked->verdict != VerifyReport::Verdict::Pass) {
       contender.result.failure = checked ? "wrong result: " + checked->text : checked.error().message();
@@ -174,9 +174,12 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
       ++progress.done;
       continue;
     }
-    const double once = sample(contender);
+    CODETTA_TRY(const double once, sample(contender));
     contender.repeats = std::clamp<int64_t>(static_cast<int64_t>(200 / std::max(once, 0.01)), 1, 10000);
-    for (int s = 0; s < 3; ++s) contender.samples.push_back(sample(contender));
+    for (int s = 0; s < 3; ++s) {
+      CODETTA_TRY(const double measured, sample(contender));
+      contender.samples.push_back(measured);
+    }
     summarize(contender);
     keep(contender.result);
     driver::save_tuning(found, record);
@@ -194,7 +197,8 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
   if (finalists.size() > 4) finalists.resize(4);
   for (int round = 0; round < 15 && !stopped; ++round) {
     for (Contender* contender : finalists) {
-      contender->samples.push_back(sample(*contender));
+      CODETTA_TRY(const double measured, sample(*contender));
+      contender->samples.push_back(measured);
     }
     stopped = !finalists.empty() && !goes_on(*finalists[0], finalists[0]->result.microseconds);
   }
@@ -211,7 +215,7 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
   for (const TuneResult& result : report.results) keep(result);
   if (!record.medians.empty()) driver::save_tuning(found, record);
   restore();
-  if (!finalists.empty()) finalists[0]->execution->run();  // outputs as after one run
+  if (!finalists.empty()) CODETTA_CHECK_OK(finalists[0]->execution->run());  // outputs as after one run
   report.complete = !stopped;
   report.seconds = microseconds_since(start) * 1e-6;
   return report;

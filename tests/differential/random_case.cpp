@@ -89,7 +89,7 @@ class Case {
     }
     auto execution = kernel.prepare(call);
     if (!execution) return refused(execution.error(), counts);
-    execution->run();
+    if (const auto ran = execution->run(); !ran) return refused(ran.error(), counts);
     ++counts.runs;
     ++(execution->interpreted() || interpreted ? counts.interpreted : counts.compiled);
     for (const auto& buffer : outputs_) {

@@ -89,7 +89,7 @@ Result<Outcome> run(const Unit& unit, const Target& target, uint64_t seed, Conte
     if (families.size() > 1 && !unit.every_family) break;
     for (size_t i = first_output; i < memory.size(); ++i) fill_poison(memory[i].view);
     CODETTA_TRY(Execution execution, kernel.prepare(call));
-    execution.run();
+    CODETTA_CHECK_OK(execution.run());
     ++outcome.runs;
     outcome.interpreted += execution.interpreted() ? 1 : 0;
     std::string failure;

@@ -112,7 +112,7 @@ TEST(Concurrency, OneKernelFromManyThreads) {
     ASSERT_TRUE(execution) << execution.error().render();
     for (int round = 0; round < 20; ++round) {
       operands.poison();
-      execution->run();
+      ASSERT_TRUE(execution->run());
       EXPECT_EQ(operands.wrong(0), 0) << "thread " << t;
     }
   });

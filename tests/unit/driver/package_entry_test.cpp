@@ -100,7 +100,7 @@ TEST_F(PackageEntries, ASecondProcessFindsWhatTheFirstMade) {
   EXPECT_EQ(warm.compile_seconds(), 0);
   EXPECT_EQ(cache_report(second).misses, 1);  // there is no tuning record
   EXPECT_EQ(cache_report(second).stored, 0);
-  warm.run();
+  warm.run().value();
   expect_right(gemm);
   // What the entry doesn't hold is made when it is asked for.
   for (const Stage stage : {Stage::Ast, Stage::Graph, Stage::Plan, Stage::Memory, Stage::Source, Stage::Manifest})
@@ -120,7 +120,7 @@ TEST_F(PackageEntries, OtherKernelsHaveEntriesOfTheirOwn) {
   Context second = fresh();
   const KernelList found = find_kernels(gemm.arguments, Target::host(), {}, second).value();
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(found[i].emit(Stage::Source).value(), made[i].emit(Stage::Source).value());
-  found[1].prepare(gemm.arguments).value().run();
+  found[1].prepare(gemm.arguments).value().run().value();
   expect_right(gemm);
   EXPECT_EQ(cache_report(second).stored, 0);
 }
@@ -182,7 +182,7 @@ TEST_F(PackageEntries, ATuningRecordMakesAnother) {
   const KernelList tuned = find_kernels(gemm.arguments, Target::host(), {}, second).value();
   EXPECT_TRUE(tuned[0].metadata().tuned);
   EXPECT_EQ(tuned[0].metadata().name, report.results[0].kernel);
-  tuned[0].prepare(gemm.arguments).value().run();
+  tuned[0].prepare(gemm.arguments).value().run().value();
   expect_right(gemm);
   Context third = fresh();
   const KernelList again = find_kernels(gemm.arguments, Target::host(), {}, third).value();
@@ -203,7 +203,7 @@ TEST_F(PackageEntries, DamageHeals) {
     file.put('\x7f');
   }
   Context second = fresh();
-  find_kernels(gemm.arguments, Target::host(), {}, second).value()[0].prepare(gemm.arguments).value().run();
+  find_kernels(gemm.arguments, Target::host(), {}, second).value()[0].prepare(gemm.arguments).value().run().value();
   expect_right(gemm);
   EXPECT_EQ(cache_report(second).damaged, 1);
   EXPECT_EQ(cache_report(second).stored, 1);
@@ -247,7 +247,7 @@ TEST_F(PackageEntries, ArgumentsOfAnotherProgramAreStillRefused) {
   expect_refused(strict.arguments);
   // Another text of the same meaning, and other sizes, are the same program.
   Gemm same(90, 64, 50, DType::f32, "def other(accum, alpha, C): F = accum * alpha + C; D = relu(F); return D, F");
-  kernels[0].prepare(same.arguments).value().run();
+  kernels[0].prepare(same.arguments).value().run().value();
   expect_right(same);
 }
 
