@@ -125,7 +125,10 @@ Real<T> hull(const Real<T>& a, const Real<T>& b, unsigned flags) {
   if (a.is_nan() && b.is_nan()) return a;
   if (a.is_nan()) return {b.lo, b.hi, static_cast<uint8_t>(flags | may_be_nan)};
   if (b.is_nan()) return {a.lo, a.hi, static_cast<uint8_t>(flags | may_be_nan)};
-  return {b.lo < a.lo ? b.lo : a.lo, b.hi > a.hi ? b.hi : a.hi, static_cast<uint8_t>(flags)};
+  // Of zeros of opposite sign, both.
+  const bool lower = b.lo < a.lo || (b.lo == a.lo && std::signbit(b.lo));
+  const bool higher = b.hi > a.hi || (b.hi == a.hi && !std::signbit(b.hi));
+  return {lower ? b.lo : a.lo, higher ? b.hi : a.hi, static_cast<uint8_t>(flags)};
 }
 
 }  // namespace codetta::oracle

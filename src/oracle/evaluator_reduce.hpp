@@ -15,6 +15,7 @@ struct Sum {
   Quantum quantum;
   unsigned flags = 0;
   bool points = true, nan = false;
+  bool negative_zeros = true;  // each term may be -0: then so may the sum, where it has one term or starts with one
 
   void take(const Real<T>& x) {
     ++terms;
@@ -24,6 +25,8 @@ struct Sum {
       return;
     }
     points = points && x.lo == x.hi;
+    const bool positive_zero = x.lo == x.hi && !std::signbit(x.lo);
+    negative_zeros = negative_zeros && x.lo <= 0 && x.hi >= 0 && !positive_zero;
     lo += x.lo;
     hi += x.hi;
     const T most = std::max(std::abs(x.lo), std::abs(x.hi));
@@ -36,6 +39,7 @@ struct Sum {
     if (nan) return Real<T>::point(std::numeric_limits<T>::quiet_NaN());
     if (lo != lo || hi != hi) return points ? Real<T>::point(lo != lo ? lo : hi) : Real<T>::anything(flags);
     if (std::isinf(lo) || std::isinf(hi)) return {lo, hi, static_cast<uint8_t>(flags)};
+    if (lo == 0 && hi == 0 && terms > 0 && negative_zeros) return {-T(0), T(0), static_cast<uint8_t>(flags)};
     if (points && exact_sum(magnitudes, quantum.lowest, d)) return {lo, hi, static_cast<uint8_t>(flags)};
     if (terms == 1) return {nearest(lo, d), nearest(hi, d), static_cast<uint8_t>(flags)};
     if (magnitudes > T(types::max_finite(d))) return Real<T>::anything(flags);  // a partial sum may overflow
@@ -152,7 +156,11 @@ void Evaluator<T>::reduce(ir::NodeId id, Block<T>& out) {
     const bool squares = op == Op::reduce_sum_of_squares;
     visit([&](size_t to, const Real<T>& x) { sums[to].take(squares ? squared(x) : x); });
     for (size_t i = 0; i < sums.size(); ++i) {
-      Real<T> r = sums[i].result(c.dtype, squares ? 2 : 1);
+      const Sum<T>& sum = sums[i];
+      // One square is a product, which may be contracted with what takes it.
+      Real<T> r = squares && sum.terms == 1 && !sum.nan
+                      ? contractible(Real<T>{sum.lo, sum.hi, static_cast<uint8_t>(sum.flags)}, c)
+                      : sum.result(c.dtype, squares ? 2 : 1);
       if (squares && !r.is_nan() && r.lo < 0) r.lo = 0;
       out.reals[i] = op == Op::reduce_mean ? mean_of(r, sums[i].terms, c) : r;
     }

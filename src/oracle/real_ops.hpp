@@ -90,16 +90,25 @@ Real<T> exact_product(const Real<T>& a, const Real<T>& b) {
       hi = std::max(hi, high(x, y));
     }
   }
-  if (lo == 0 && hi == 0) return {-T(0), T(0), static_cast<uint8_t>(flags)};  // min and max don't tell zeros apart
+  if (lo == 0 && hi == 0) {  // min and max don't tell zeros apart
+    const bool is_known = !open_sign(a) && !open_sign(b) && !(a.lo <= 0 && a.hi >= 0 && a.lo != a.hi) &&
+                          !(b.lo <= 0 && b.hi >= 0 && b.lo != b.hi);
+    const T zero = std::signbit(a.lo) != std::signbit(b.lo) ? -T(0) : T(0);
+    return is_known ? Real<T>{zero, zero, static_cast<uint8_t>(flags)}
+                    : Real<T>{-T(0), T(0), static_cast<uint8_t>(flags)};
+  }
   return {lo, hi, static_cast<uint8_t>(flags)};
 }
 // A product may stay unrounded when it is contracted with the sum that takes it.
 template <class T>
-Real<T> mul(const Real<T>& a, const Real<T>& b, const RealContext& c) {
-  const Real<T> p = exact_product(a, b);
+Real<T> contractible(const Real<T>& p, const RealContext& c) {
   const Real<T> r = rounded(p.lo, p.hi, p.flags, c);
   if (!c.contraction || r.is_nan() || r.lo == p.lo || std::isinf(r.lo) || std::isinf(r.hi)) return r;
   return {std::min(p.lo, r.lo), std::max(p.hi, r.hi), r.flags};
+}
+template <class T>
+Real<T> mul(const Real<T>& a, const Real<T>& b, const RealContext& c) {
+  return contractible(exact_product(a, b), c);
 }
 template <class T>
 Real<T> multiply_add(const Real<T>& x, const Real<T>& y, const Real<T>& z, const RealContext& c) {
@@ -129,7 +138,8 @@ Real<T> div(const Real<T>& a, const Real<T>& b, const RealContext& c) {
     }
   }
   if (a.lo == a.hi && known_zero) return {lo, lo, static_cast<uint8_t>(flags)};
-  if (lo == 0 && hi == 0 && open_sign(a)) return {-T(0), T(0), static_cast<uint8_t>(flags)};
+  const bool open = open_sign(a) || (a.lo <= 0 && a.hi >= 0 && a.lo != a.hi);
+  if (lo == 0 && hi == 0 && open) return {-T(0), T(0), static_cast<uint8_t>(flags)};
   return rounded(lo, hi, flags, c);
 }
 
@@ -207,6 +217,11 @@ Real<T> pow(const Real<T>& x, const Real<T>& y, const RealContext& c) {
   const unsigned flags = x.flags | y.flags;
   const bool point = x.lo == x.hi && y.lo == y.hi;
   if (!point && (x.is_nan() || y.is_nan())) return Real<T>::anything(flags);
+  if (point && open_sign(x)) {
+    const T below = std::pow(-T(0), y.lo), above = std::pow(T(0), y.lo);
+    if (below != above) return Real<T>::anything(flags);  // poles
+    if (above == 0) return {below, above, static_cast<uint8_t>(flags)};
+  }
   if (point || (x.is_nan() && y.is_nan())) {
     const T p = std::pow(x.lo, y.lo);
     const bool limit = std::isinf(x.lo) || std::isinf(y.lo) || p == 0 || x.lo == 1 || y.lo == 0;
@@ -234,8 +249,16 @@ Real<T> bound_by(const Real<T>& a, const Real<T>& b, Pick&& pick) {
   if (a.is_nan()) return a;
   if (b.is_nan()) return b;
   Real<T> r{pick(a.lo, b.lo), pick(a.hi, b.hi), static_cast<uint8_t>(a.flags | b.flags)};
-  // Of zeros of opposite sign either may come.
-  if (r.lo == 0 && r.hi == 0 && a.lo == b.lo && std::signbit(a.lo) != std::signbit(b.lo)) r.lo = -T(0), r.hi = T(0);
+  if (r.lo != 0 || r.hi != 0) return r;
+  // Of zeros of opposite sign either may come; an end of an interval doesn't tell its sign.
+  const auto has_zero = [](const Real<T>& x) { return x.lo <= 0 && x.hi >= 0; };
+  const auto known = [](const Real<T>& x) { return x.lo == x.hi && std::signbit(x.lo) == std::signbit(x.hi); };
+  if (!has_zero(a) || !has_zero(b)) {
+    const Real<T>& zero = has_zero(a) ? a : b;
+    r.lo = zero.lo, r.hi = zero.hi;
+  } else if (!known(a) || !known(b) || std::signbit(a.lo) != std::signbit(b.lo)) {
+    r.lo = -T(0), r.hi = T(0);
+  }
   return r;
 }
 template <class T>
@@ -260,9 +283,9 @@ Real<T> real_unary(Op op, const Real<T>& x, const RealContext& c) {
   const auto f = [op](T v) { return real_function<T>(op, v); };
   if (x.lo == x.hi) {
     // Of a zero of unknown sign, only the reciprocals tell.
-    if (!std::signbit(x.hi) && std::signbit(x.lo) && (op == Op::reciprocal || op == Op::rsqrt))
-      return Real<T>::anything(x.flags);
+    if (open_sign(x) && (op == Op::reciprocal || op == Op::rsqrt)) return Real<T>::anything(x.flags);
     const T y = f(x.lo);
+    if (open_sign(x) && y == 0) return x;
     const bool limit = std::isinf(x.lo) || y != y || std::isinf(y);
     if (op == Op::sqrt || op == Op::reciprocal) {
       const bool exact = limit || (op == Op::sqrt ? std::fma(y, y, -x.lo) : std::fma(y, x.lo, T(-1))) == 0;

@@ -56,6 +56,8 @@ class Proof {
                batched_reduction();
       case 306:
         return any([&](NodeId id) { return rule(id) == OpRule::reduce && !facts(id).of_accumulator; });
+      case 307:  // a join of operands
+        return any([&](NodeId id) { return graph_.node(id).op == Op::join && !facts(id).of_accumulator; });
       case 613:
         return std::any_of(shared_.begin(), shared_.end(),
                            [&](const auto& pair) { return !safe(pair.first, pair.second); });

@@ -194,7 +194,15 @@ T pow(T x, T y) {
 }
 
 // ---- real functions of double ----
-inline double sigmoid_of(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+// x sigmoid(x) and sigmoid(x) by exp(-|x|): exp(-x) overflows where the result is subnormal.
+inline double sigmoid_of(double x) {
+  const double e = std::exp(-std::fabs(x));
+  return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+inline double silu_of(double x) {
+  const double e = std::exp(-std::fabs(x));
+  return (x < 0.0 ? x * e : x) / (1.0 + e);
+}
 inline double normal_cdf(double x) {
   return 0.5 * std::erfc(-x * 0.70710678118654752440);
 }  // no cancellation in the tail
@@ -231,7 +239,7 @@ CODETTA_REAL1(cos, std::cos(x))
 CODETTA_REAL1(tanh, std::tanh(x))
 CODETTA_REAL1(erf, std::erf(x))
 CODETTA_REAL1(sigmoid, sigmoid_of(x))
-CODETTA_REAL1(silu, x* sigmoid_of(x))
+CODETTA_REAL1(silu, silu_of(x))
 CODETTA_REAL1(gelu_erf, x* normal_cdf(x))
 CODETTA_REAL1(gelu_tanh, x* sigmoid_of(2.0 * sqrt_2_over_pi * (x + gelu_cubic * x * x * x)))
 CODETTA_REAL1(mish, x* std::tanh(std::log1p(std::exp(x))))
@@ -271,7 +279,7 @@ T hardsigmoid(T x) {
 }
 template <Real T>
 T hardswish(T x) {
-  return x * clamp(x + T{3}, T{0}, T{6}) / T{6};
+  return x * (clamp(x + T{3}, T{0}, T{6}) / T{6});  // 6 x may overflow
 }
 
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), output word 0 for

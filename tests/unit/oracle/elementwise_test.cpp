@@ -215,6 +215,41 @@ TEST(Elementwise, ZerosOfOpenSign) {
   EXPECT_TRUE(holds(e, -inf));
 }
 
+// Also through functions that keep a zero's sign, next to zeros of known sign, and over an interval.
+TEST(Elementwise, OpenZerosStayOpen) {
+  Data x(DType::f32, {1}, {6}), y(DType::f32, {1}, {3}), z(DType::f32, {1}, {0x1p-20}), far(DType::f32, {1}, {inf});
+  const auto both = [&](auto&& make) {
+    Maker maker({&x, &y, &z, &far});
+    const ir::NodeId zero = maker.add(Op::mod, {maker.input(0), maker.input(1)});
+    maker.output(maker.add(Op::reciprocal, {make(maker, zero)}), DType::f32);
+    const ExpectedElement e = maker.evaluate().outputs[0].elements[0];
+    return holds(e, inf) && holds(e, -inf);
+  };
+  for (const Op op : {Op::hardswish, Op::expm1, Op::log1p, Op::silu, Op::tanh, Op::sqrt, Op::floor, Op::neg}) {
+    EXPECT_TRUE(both([&](Maker& m, ir::NodeId zero) { return m.add(op, {zero}); })) << types::op_info(op).name;
+  }
+  for (const double other : {0.0, -0.0}) {
+    for (const Op op : {Op::minimum, Op::maximum}) {
+      EXPECT_TRUE(both([&](Maker& m, ir::NodeId zero) { return m.add(op, {zero, m.number(other)}); }));
+      EXPECT_TRUE(both([&](Maker& m, ir::NodeId zero) { return m.add(op, {m.number(other), zero}); }));
+    }
+  }
+  EXPECT_TRUE(both([](Maker& m, ir::NodeId zero) { return m.add(Op::pow, {zero, m.number(3)}); }));
+  EXPECT_TRUE(both([](Maker& m, ir::NodeId) {  // log(exp(z)) - z over inf: the sign of a difference that is about 0
+    const ir::NodeId about = m.add(Op::sub, {m.add(Op::log, {m.add(Op::exp, {m.input(2)})}), m.input(2)});
+    return m.add(Op::div, {about, m.input(3)});
+  }));
+  EXPECT_TRUE(both([](Maker& m, ir::NodeId) {  // one term, or a sum that starts with +0
+    return m.add(Op::reduce_sum, {m.add(Op::mul, {m.input(0), m.number(-0.0)})},
+                 ir::ReduceAttr{ir::ReduceAxis::Dims, {0}});
+  }));
+  // Of known sign: the product of something positive and +0.
+  Maker maker({&z});
+  const ir::NodeId zero = maker.add(Op::mul, {maker.add(Op::exp, {maker.input(0)}), maker.number(0)});
+  maker.output(maker.add(Op::reciprocal, {zero}), DType::f32);
+  EXPECT_EQ(maker.evaluate().outputs[0].elements[0].low, inf);
+}
+
 // 1 / sqrt has a pole at zero: an interval that touches it holds both infinities.
 TEST(Elementwise, PolesAtTheEndOfAnInterval) {
   Data x(DType::f32, {1}, {3}), z(DType::f32, {1}, {0x1p-20});
@@ -278,6 +313,14 @@ TEST(Elementwise, ContractionIsHeldAndStrictIsNot) {
     ASSERT_NE(separate, fused);
     EXPECT_TRUE(holds(e, separate));
     EXPECT_EQ(holds(e, fused), contraction);
+    // The sum of one square is that product.
+    Maker reducing({&data});
+    const ir::NodeId sum =
+        reducing.add(Op::reduce_sum_of_squares, {reducing.input(0)}, ir::ReduceAttr{ir::ReduceAxis::Dims, {0}});
+    reducing.output(reducing.add(Op::sub, {sum, reducing.number(1)}), DType::f32);
+    const ExpectedElement reduced = reducing.evaluate(options).outputs[0].elements[0];
+    EXPECT_TRUE(holds(reduced, separate));
+    EXPECT_EQ(holds(reduced, fused), contraction);
   }
 }
 

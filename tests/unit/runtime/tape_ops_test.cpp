@@ -146,6 +146,10 @@ TEST(TapeOps, SpecialValues) {
   }
   EXPECT_EQ(one<double>(Op::dgelu_tanh, DType::f64, {1e200}), 1);
   EXPECT_EQ(one<double>(Op::dgelu_tanh, DType::f64, {-1e200}), 0);
+  // Subnormal results, and no overflow on the way.
+  EXPECT_NEAR(one<double>(Op::sigmoid, DType::f64, {-716}) / 1e-311, 1.10956, 1e-4);
+  EXPECT_NEAR(one<double>(Op::silu, DType::f64, {-716}) / -1e-309, 7.94445, 1e-4);
+  EXPECT_EQ(f(Op::hardswish, {1e38f}), 1e38f);
   EXPECT_EQ(f(Op::softplus, {1000, 1, 20}), 1000);
   EXPECT_EQ(f(Op::softplus, {1000, 1, 2000}), 1000);  // without overflow
   const float halves[] = {0.5f, 1.5f, 2.5f, -0.5f, -2.5f, 8388608.5f};
