@@ -48,6 +48,7 @@ void add_flags(const CpuEmitOptions& options, EmittedSource& out) {
                                     "-nostdlib",
                                     "-Wno-psabi"};
   for (const std::string& flag : facts_of(options.isa).flags) flags.push_back(flag);
+  if (options.isa >= CpuIsa::avx512_bf16) flags.emplace_back("-mavx512bf16");
   out.gcc_flags = flags;
   out.clang_flags = std::move(flags);
   for (const char* flag : {"-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns"})
@@ -226,7 +227,6 @@ Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DTyp
   FusedSource out;
   static_cast<EmittedSource&>(out) = std::move(source);
   out.block = kernel;
-  if (kernel.multiply == "multiply_bf16" && options.isa >= CpuIsa::avx512_bf16) add_flag(out, "-mavx512bf16");
   if (kernel.multiply == "multiply_u8s8") add_flag(out, "-mavx512vnni");
   return out;
 }

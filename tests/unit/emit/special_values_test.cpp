@@ -2,8 +2,11 @@
 // NaN, infinities, signed zeros and range ends through every op and conversion; emitted text itself.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "device/cpu/abi.h"
 #include "loaded_source.hpp"
@@ -28,7 +31,7 @@ void run(const package::EpilogueProgram& program, CpuIsa isa, const TestCompiler
   ASSERT_NE(function, nullptr) << loaded.log();
   std::vector<cpu::Operand> operands;
   for (void* buffer : buffers) operands.push_back({buffer, {0, 0, 1}});
-  alignas(64) static const float accumulators[1024] = {};
+  alignas(64) static const float accumulators[1 << 19] = {};
   cpu::EpilogueArgs args{};
   args.operands = operands.data();
   args.batches = args.rows = args.tile_rows = args.tile_cols = 1;
@@ -211,6 +214,42 @@ TEST(SpecialValues, Conversions) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+// Every bf16 with every way to round to it or to its neighbour: in order of value, where whole vectors are subnormal,
+// and shuffled, where single lanes are.
+TEST(SpecialValues, EveryRoundingToBf16) {
+  std::vector<float> values;
+  for (uint32_t high = 0; high <= 0xffff; ++high) {
+    for (const uint32_t low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      values.push_back(std::bit_cast<float>(high << 16 | low));
+    }
+  }
+  ProgramMaker m;
+  m.store(m.load(f32, Access::Full), bf16);
+  m.store(m.accum(), f32);
+  for (const bool shuffled : {false, true}) {
+    if (shuffled) std::shuffle(values.begin(), values.end(), std::mt19937_64(7));
+    for (const CpuIsa isa : runnable_isas()) {
+      for (const TestCompiler& compiler : test_compilers()) {
+        SCOPED_TRACE(std::string(isa_name(isa)) + " " + compiler.path);
+        std::vector<uint16_t> out(values.size(), 0x1234);
+        std::vector<float> accumulators(values.size());
+        run(m.program, isa, compiler, {values.data(), out.data(), accumulators.data()}, values.size());
+        size_t wrong = 0;
+        for (size_t i = 0; i < values.size(); ++i) {
+          uint16_t expected = 0;
+          types::convert(reinterpret_cast<const std::byte*>(&values[i]), f32, reinterpret_cast<std::byte*>(&expected),
+                         bf16, 1);
+          const bool nan = std::isnan(values[i]) && (out[i] & 0x7fffu) > 0x7f80u;
+          if (out[i] != expected && !nan && ++wrong < 5) {
+            ADD_FAILURE() << std::hexfloat << values[i] << " became " << std::hex << out[i] << ", not " << expected;
+          }
+        }
+        EXPECT_EQ(wrong, 0u);
       }
     }
   }
