@@ -15,7 +15,7 @@
 namespace codetta::toolchain {
 
 struct NvrtcOptions {
-  std::string file{};    // exactly this file; "" = looked for
+  std::string file{};       // exactly this file; "" = looked for
   std::string cuda_home{};  // folder of a toolkit (with lib64 or lib); looked through before the usual places
 };
 
