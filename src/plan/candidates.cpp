@@ -7,8 +7,68 @@
 #include <algorithm>
 
 #include "plan/families.hpp"
+#include "plan/families_cuda.hpp"
 
 namespace codetta::plan {
+namespace {
+
+bool multiplies_in(DType accumulator) {
+  return accumulator == DType::f32 || accumulator == DType::f64 || accumulator == DType::i32;
+}
+
+size_t family_of(const package::KernelConfig& config) {
+  const auto* cuda = std::get_if<package::CudaGemmConfig>(&config);
+  return cuda != nullptr ? static_cast<size_t>(cuda->family) : static_cast<size_t>(package::cpu(config).family);
+}
+
+void rank(std::vector<Candidate>& candidates) {
+  for (Candidate& candidate : candidates) {
+    candidate.microseconds = 0;
+    for (const CostTerm& term : candidate.terms) candidate.microseconds += term.microseconds;
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    if (a.microseconds != b.microseconds) return a.microseconds < b.microseconds;
+    if (family_of(a.config) != family_of(b.config)) return family_of(a.config) < family_of(b.config);
+    return a.name < b.name;
+  });
+}
+
+// Of each family what the cost model keeps: nothing that it puts far behind, and not more than one can look through.
+constexpr size_t kept_of_family = 16;
+constexpr double kept_within = 3;
+
+Discovery discover_cuda(const CudaProblem& problem) {
+  Discovery discovery;
+  for (const CudaFamilyInfo& family : cuda_families()) {
+    if (!family.concerns(problem)) continue;
+    if (auto no = family.refuse(problem)) {
+      discovery.rejections.push_back(*std::move(no));
+      continue;
+    }
+    std::vector<Candidate> offered;
+    for (const CudaGemmConfig& config : family.configurations(problem))
+      offered.push_back(
+          {config, cuda_kernel_name(config, problem.gpu.arch), cuda_cost_terms(problem, family, config), 0});
+    rank(offered);
+    size_t kept = 0;
+    while (kept < std::min(offered.size(), kept_of_family) &&
+           offered[kept].microseconds <= kept_within * offered[0].microseconds)
+      ++kept;
+    if (kept < offered.size()) {
+      discovery.rejections.push_back(cuda_rejection(
+          family.family, diag::Code::ranked_out,
+          fmt::format("{} of {} configurations, the first of them {} at {:.1f} us, are expected to be "
+                      "slower than those listed",
+                      offered.size() - kept, offered.size(), offered[kept].name, offered[kept].microseconds)));
+    }
+    discovery.candidates.insert(discovery.candidates.end(), std::make_move_iterator(offered.begin()),
+                                std::make_move_iterator(offered.begin() + static_cast<std::ptrdiff_t>(kept)));
+  }
+  rank(discovery.candidates);
+  return discovery;
+}
+
+}  // namespace
 
 Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target,
                    const MachineFacts& machine) {
@@ -17,14 +77,25 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
     discovery.rejections.push_back({static_cast<uint16_t>(code), {}, std::move(text), {}});
     return std::move(discovery);
   };
-  if (target.backend != Backend::cpu) {
+  if (target.backend != Backend::cpu && target.backend != Backend::cuda) {
     return refuse_all(diag::Code::target_without_families,
-                      fmt::format("{} has no kernel families in this version; cpu has", target.to_string()));
+                      fmt::format("{} has no kernel families in this version; cpu and cuda have", target.to_string()));
   }
-  if (shape.accumulator != DType::f32 && shape.accumulator != DType::f64 && shape.accumulator != DType::i32) {
+  if (!multiplies_in(shape.accumulator)) {
     return refuse_all(diag::Code::accumulator_unsupported,
-                      fmt::format("{} x {} accumulates in {}; CPU kernels accumulate in f32, f64 or i32",
+                      fmt::format("{} x {} accumulates in {}; kernels accumulate in f32, f64 or i32",
                                   dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
+  }
+  if (target.backend == Backend::cuda) {
+    if (arch_number(target.arch) == 0) {
+      return refuse_all(diag::Code::target_without_families,
+                        "the target names no architecture, and there is no device to take it from");
+    }
+    if (shape.b_packed) {
+      return refuse_all(diag::Code::packed_unused, "a packed B is given, and CUDA kernels read B where it lies");
+    }
+    const GpuFacts gpu = machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch);
+    return discover_cuda({epilogue, shape, gpu});
   }
   MachineFacts facts = machine;
   facts.isa = target.isa;
@@ -39,18 +110,10 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
       continue;
     }
     for (const CpuGemmConfig& config : configurations(problem)) {
-      Candidate candidate{config, kernel_name(problem, config), cost_terms(problem, config), 0};
-      for (const CostTerm& term : candidate.terms) candidate.microseconds += term.microseconds;
-      discovery.candidates.push_back(std::move(candidate));
+      discovery.candidates.push_back({config, kernel_name(problem, config), cost_terms(problem, config), 0});
     }
   }
-  std::stable_sort(discovery.candidates.begin(), discovery.candidates.end(),
-                   [](const Candidate& a, const Candidate& b) {
-                     if (a.microseconds != b.microseconds) return a.microseconds < b.microseconds;
-                     const auto family = [](const Candidate& c) { return package::cpu(c.config).family; };
-                     if (family(a) != family(b)) return family(a) < family(b);
-                     return a.name < b.name;
-                   });
+  rank(discovery.candidates);
   return discovery;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codetta/target.hpp"
@@ -18,7 +19,8 @@ struct GemmShape {
   DType a = DType::f32, b = DType::f32, accumulator = DType::f32;
   int64_t a_batch_stride = 0, a_row_stride = 0, a_k_stride = 1;
   int64_t b_batch_stride = 0, b_k_stride = 0, b_col_stride = 1;
-  bool b_packed = false;  // a PackedTensor is given
+  bool b_packed = false;                       // a PackedTensor is given
+  int32_t a_alignment = 16, b_alignment = 16;  // bytes that the addresses are multiples of, if less than 16
 };
 
 // What the cost model knows of a GPU: of the device, or of the architecture's usual product when there is none to ask.
@@ -31,6 +33,8 @@ struct GpuFacts {
   double memory_rate = 1500;                                  // bytes per nanosecond, of the device
   double l2_rate = 4000;
 };
+// Of an architecture's usual product (sm_90a: H100); of the newest known one before it where it is unknown itself.
+GpuFacts gpu_facts(std::string_view arch);
 
 // What the cost model knows of the machine. Frequencies in GHz, sizes in bytes, rates in bytes per nanosecond per core.
 struct MachineFacts {
@@ -61,7 +65,8 @@ struct Discovery {
   std::vector<Rejection> rejections;  // in family order
 };
 
-// Every family answers: candidates or a reason. Deterministic.
+// Every family answers: candidates or a reason. Deterministic. For cuda targets machine.gpu describes the device;
+// where its arch is another than the target's, the usual product of the target's is assumed.
 Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target,
                    const MachineFacts& machine);
 

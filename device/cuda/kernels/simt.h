@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SIMT product: any dtype converted to the accumulator's on the way into shared memory, any strides and alignment,
 // batch, splits, K = 0, slices of K. The floor that always exists. One block a tile (and slice), tile_m x tile_n
-// accumulators over (tile_m / 4) x (tile_n / 4) threads, 4 x 4 each.
+// accumulators over (tile_m / 4) x (tile_n / 4) threads, 4 x 4 each; what is missing to whole warps only copies.
 #pragma once
 
 #include "device/cuda/convert.h"
@@ -17,10 +17,11 @@ CODETTA_FN void gemm_simt(const P& params) {
   using B = typename Config::B;
   constexpr int tm = Config::tile_m, tn = Config::tile_n, tk = Config::tile_k, threads = Config::threads;
   constexpr int width = tn / Config::ways;  // root columns
-  constexpr int side = tn / 4, pad = 16 / (int)sizeof(T);
+  constexpr int side = tn / 4, pad = 16 / (int)sizeof(T), multiplying = tm / 4 * side;
   constexpr int rows = Config::piece_rows;
-  static_assert(tm % 4 == 0 && tn % 4 == 0 && tm / 4 * side == threads && threads % 32 == 0, "4 x 4 a thread");
-  static_assert(tm * tk % threads == 0 && tn * tk % threads == 0 && tm % rows == 0 && rows % 4 == 0);
+  static_assert(tm % 4 == 0 && tn % 4 == 0 && (multiplying + 31) / 32 * 32 == threads, "4 x 4 a thread");
+  static_assert(Config::k_split == 1 || multiplying == threads, "slices are whole tiles");
+  static_assert(tm % rows == 0 && rows % 4 == 0);
   constexpr int operand_bytes = tk * (tm + tn + 2 * pad) * (int)sizeof(T);
   constexpr int piece_bytes = rows * (tn + pad) * (int)sizeof(T);
   __shared__ alignas(16) char shared[operand_bytes > piece_bytes ? operand_bytes : piece_bytes];
@@ -30,7 +31,9 @@ CODETTA_FN void gemm_simt(const P& params) {
   T(&bs)[tk][tn + pad] = *(T(*)[tk][tn + pad])(shared + tk * (tm + pad) * (int)sizeof(T));
 
   const Problem& p = params.problem;
-  const int thread = threadIdx.x, ty = thread / side, tx = thread % side;
+  const int thread = threadIdx.x;
+  const bool multiplies = multiplying == threads || thread < multiplying;
+  const int ty = multiplies ? thread / side : 0, tx = thread % side;
   const i64 tiles = p.tiles_m * p.tiles_n;
   const i64 index = blockIdx.x % tiles, slice = blockIdx.x / tiles % p.k_split, batch = blockIdx.x / tiles / p.k_split;
   // Raster: groups of `group` tiles along M, so that blocks that run together share columns of B.
@@ -41,7 +44,8 @@ CODETTA_FN void gemm_simt(const P& params) {
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == p.k_split ? p.k : k_begin + p.k_slice;
 
   // Neighbouring threads take neighbouring elements in memory, whichever way the operand lies.
-  constexpr int na = tm * tk / threads, nb = tn * tk / threads;
+  constexpr int na = (tm * tk + threads - 1) / threads, nb = (tn * tk + threads - 1) / threads;
+  constexpr bool ragged_a = tm * tk % threads != 0, ragged_b = tn * tk % threads != 0;
   const bool a_along_k = p.a_k == 1, b_along_k = p.b_k == 1;
   const A* a[na];
   const B* b[nb];
@@ -52,7 +56,7 @@ CODETTA_FN void gemm_simt(const P& params) {
     const int e = thread + i * threads;
     a_row[i] = a_along_k ? e / tk : e % tm;
     a_at[i] = a_along_k ? e % tk : e / tm;
-    a_in[i] = row0 + a_row[i] < p.m;
+    a_in[i] = row0 + a_row[i] < p.m && (!ragged_a || e < tm * tk);
     a[i] = (const A*)p.a + (batch * p.a_batch + (row0 + a_row[i]) * p.a_row + (k_begin + a_at[i]) * p.a_k);
   }
 #pragma unroll
@@ -61,7 +65,7 @@ CODETTA_FN void gemm_simt(const P& params) {
     b_col[i] = b_along_k ? e / tk : e % tn;
     b_at[i] = b_along_k ? e % tk : e / tn;
     const i64 root = col0 + b_col[i] % width;
-    b_in[i] = root < p.cols;
+    b_in[i] = root < p.cols && (!ragged_b || e < tn * tk);
     const i64 column = column_of_b<Config::ways>(p, root, b_col[i] / width);
     b[i] = (const B*)p.b + (batch * p.b_batch + (k_begin + b_at[i]) * p.b_k + column * p.b_col);
   }
@@ -80,9 +84,13 @@ CODETTA_FN void gemm_simt(const P& params) {
   if (k_begin < k_end) fetch(k_begin);
   for (i64 k = k_begin; k < k_end; k += tk) {
 #pragma unroll
-    for (int i = 0; i < na; ++i) as[a_at[i]][a_row[i]] = held_a[i];
+    for (int i = 0; i < na; ++i) {
+      if (!ragged_a || thread + i * threads < tm * tk) as[a_at[i]][a_row[i]] = held_a[i];
+    }
 #pragma unroll
-    for (int i = 0; i < nb; ++i) bs[b_at[i]][b_col[i]] = held_b[i];
+    for (int i = 0; i < nb; ++i) {
+      if (!ragged_b || thread + i * threads < tn * tk) bs[b_at[i]][b_col[i]] = held_b[i];
+    }
     __syncthreads();
     if (k + tk < k_end) fetch(k + tk);
 #pragma unroll 4
@@ -106,7 +114,7 @@ CODETTA_FN void gemm_simt(const P& params) {
   T* const piece = (T*)shared;
 #pragma unroll 1
   for (int first = 0; first < tm && row0 + first < p.rows; first += rows) {
-    if (ty * 4 >= first && ty * 4 < first + rows) {
+    if (multiplies && ty * 4 >= first && ty * 4 < first + rows) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
 #pragma unroll

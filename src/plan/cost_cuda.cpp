@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model of CUDA kernels. Multiplying and bringing operands happen at once, so that operands count only beyond
+// the multiplication; the epilogue counts as far as the schedule leaves it exposed. Constants are calibrated by the
+// figures of bench/NOTES.md, section sm_90a; only the order of candidates is meant to be right.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/families.hpp"
+#include "plan/families_cuda.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+namespace {
+
+constexpr double sm_rate = 95;                          // bytes per nanosecond that one multiprocessor takes in
+constexpr double load_rate = 12, store_rate = 40;       // of the epilogue, per multiprocessor: loads are waited for
+constexpr double lanes_per_clock = 128;                 // f32 operations of a multiprocessor
+constexpr double piece_clocks = 0.05;                   // an element's way through shared memory
+constexpr double entry_us = 2;                          // each further kernel of the same run
+constexpr double atomic_us = 1.2, barrier_clocks = 60;  // the last block's wait for slices; a piece's two barriers
+
+double bytes_of(DType dtype, double elements) { return static_cast<double>(types::byte_size(dtype)) * elements; }
+
+struct EpilogueCost {
+  double clocks = 0;             // of one element of the root space
+  double loads = 0, stores = 0;  // its bytes
+};
+
+void add_access(const package::Operand& operand, EpilogueCost& cost) {
+  const bool full = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
+  double& bytes = operand.is_store ? cost.stores : cost.loads;
+  if (full) bytes += static_cast<double>(types::byte_size(operand.dtype)) * (operand.unit_stride ? 1 : 4);
+  // Addresses and conversion, a vector of four at a time; element by element where columns are not adjacent.
+  cost.clocks += (full && operand.unit_stride                 ? 1
+                  : operand.access == package::Access::Column ? 0.3
+                                                              : 4) /
+                 lanes_per_clock;
+}
+
+EpilogueCost epilogue_cost(const CudaProblem& p, const package::Phase& phase) {
+  EpilogueCost cost;
+  if (phase.reads_accumulator) cost.clocks += piece_clocks * static_cast<double>(p.ways());
+  for (const package::Inst& inst : phase.insts) {
+    if (inst.kind == package::Inst::Kind::Op) cost.clocks += vector_clocks(inst.op, inst.type) / lanes_per_clock;
+    if (inst.kind == package::Inst::Kind::Load) add_access(p.epilogue.operands[inst.index], cost);
+  }
+  for (const package::Store& store : phase.stores) add_access(p.epilogue.operands[store.operand], cost);
+  cost.clocks += 4.0 * static_cast<double>(p.epilogue.reductions.size()) / lanes_per_clock;
+  return cost;
+}
+
+struct Model {
+  const CudaProblem& p;
+  const CudaGemmConfig& c;
+  Mainloop loop;
+  double batch, m, n, k, cols, sms;
+  double tiles, units;    // tiles of all batch items; with their slices
+  double active, rounds;  // multiprocessors that have work; units that the busiest of them does
+  double root_elements;   // of a tile
+
+  Model(const CudaProblem& problem, const CudaFamilyInfo& family, const CudaGemmConfig& config)
+      : p(problem), c(config), loop(family.mainloop(problem, config)) {
+    batch = static_cast<double>(p.shape.batch);
+    m = static_cast<double>(p.shape.m);
+    n = static_cast<double>(p.shape.n);
+    k = static_cast<double>(p.shape.k);
+    cols = static_cast<double>(p.root_cols());
+    sms = std::max(p.gpu.sms, 1);
+    const double width = c.tile_n / static_cast<double>(p.ways());
+    const auto whole = [](double tiles_along, int cluster) { return std::ceil(tiles_along / cluster) * cluster; };
+    tiles = batch * whole(std::ceil(m / c.tile_m), c.cluster_m) * whole(std::ceil(cols / width), c.cluster_n);
+    units = tiles * c.k_split;
+    const double cluster = c.cluster_m * c.cluster_n;
+    const double places = std::floor(sms / cluster) * cluster;
+    active = std::clamp(units, 1.0, places);
+    rounds = std::ceil(units / places);
+    root_elements = c.tile_m * width;
+  }
+  [[nodiscard]] double us(double clocks) const { return clocks / (p.gpu.ghz * 1000); }
+
+  [[nodiscard]] double product_us(std::string& note) const {
+    note = fmt::format("{:.0f} tiles on {:.0f} of {:.0f} multiprocessors, {:.0f} each at most ({:.2f} on average); {}",
+                       units, active, sms, rounds, units / active, loop.note);
+    return us(loop.clocks * rounds);
+  }
+
+  // Bytes from device memory: each operand once, or, where they do not fit into L2 together, what the tiles of one
+  // raster group have in common once for each round.
+  [[nodiscard]] double memory_bytes() const {
+    const double a = bytes_of(c.a_dtype, m * k) * (p.shape.a_batch_stride == 0 ? 1 : batch);
+    const double b = bytes_of(c.b_dtype, n * k) * (p.shape.b_batch_stride == 0 ? 1 : batch);
+    if (a + b <= 0.8 * static_cast<double>(p.gpu.l2)) return a + b;
+    const double group = std::min<double>(c.group, std::ceil(m / c.tile_m));
+    const double along = std::min(std::ceil(active / group), std::ceil(n / c.tile_n));
+    const double round = bytes_of(c.a_dtype, group * c.tile_m * k) + bytes_of(c.b_dtype, along * c.tile_n * k);
+    return std::max(a + b, round * rounds / c.k_split);
+  }
+  [[nodiscard]] double operands_us(std::string& note) const {
+    const double memory = memory_bytes() / p.gpu.memory_rate;
+    const double l2 = loop.bytes * units / p.gpu.l2_rate;
+    const double own = loop.bytes * rounds / sm_rate;
+    const double ns = std::max({memory, l2, own});
+    note =
+        fmt::format("{:.1f} MB of memory, {:.1f} MB of L2; {} decides", memory_bytes() / 1e6, loop.bytes * units / 1e6,
+                    ns == memory ? "memory"
+                    : ns == l2   ? "L2"
+                                 : "a multiprocessor's share");
+    return ns / 1000;
+  }
+
+  [[nodiscard]] double epilogue_us(std::string& note) const {
+    const EpilogueCost cost = epilogue_cost(p, p.epilogue.phases[0]);
+    const double pieces = std::ceil(root_elements / (c.piece_rows * c.piece_cols));
+    const double tile = us(cost.clocks * root_elements + pieces * barrier_clocks) +
+                        root_elements * (cost.loads / load_rate + cost.stores / store_rate) / 1000;
+    const double done = c.k_split > 1 ? std::max(1.0, rounds / c.k_split) : rounds;  // tiles that one block finishes
+    const double memory = root_elements * tiles * (cost.loads + cost.stores) / p.gpu.memory_rate / 1000;
+    const double exposed = tile * (1 + loop.exposed * (done - 1));
+    note = fmt::format("{:.2f} clocks and {:.0f} bytes an element, {:.2f} us a tile, {:.0f} % of it exposed",
+                       cost.clocks, cost.loads + cost.stores, tile, 100 * loop.exposed);
+    return std::max(exposed, 0.3 * memory);
+  }
+
+  [[nodiscard]] double slices_us(std::string& note) const {
+    if (c.k_split == 1) return 0;
+    const double part = bytes_of(c.accumulator, static_cast<double>(c.tile_m) * c.tile_n);
+    note = fmt::format("{} slices of {:.0f} bytes, summed by the last block", c.k_split, part);
+    return atomic_us + part * (rounds + c.k_split) / sm_rate / 1000;
+  }
+
+  [[nodiscard]] double later_us(std::string& note) const {
+    double result = 0, kept = 0;
+    int entries = 0;
+    const double elements = batch * m * cols;
+    for (size_t i = 0; i < p.epilogue.phases.size(); ++i) {
+      const package::Phase& phase = p.epilogue.phases[i];
+      if (std::any_of(p.epilogue.reductions.begin(), p.epilogue.reductions.end(),
+                      [&](const package::Reduction& r) { return r.phase == i; }))
+        ++entries;
+      if (i == 0) continue;
+      ++entries;
+      const EpilogueCost cost = epilogue_cost(p, phase);
+      double bytes = cost.loads + cost.stores;
+      if (phase.reads_accumulator) {
+        bytes += bytes_of(c.accumulator, static_cast<double>(p.ways()));
+        kept = bytes_of(c.accumulator, elements * static_cast<double>(p.ways()));
+      }
+      result += std::max(us(cost.clocks * elements / sms), elements * bytes / p.gpu.memory_rate / 1000);
+    }
+    if (entries == 0) return 0;
+    note = fmt::format("{} further kernels, {:.1f} MB of accumulators kept", entries, kept / 1e6);
+    return result + entries * entry_us + kept / p.gpu.memory_rate / 1000;
+  }
+};
+
+}  // namespace
+
+std::vector<CostTerm> cuda_cost_terms(const CudaProblem& problem, const CudaFamilyInfo& family,
+                                      const CudaGemmConfig& config) {
+  const Model model(problem, family, config);
+  std::vector<CostTerm> terms;
+  std::string note;
+  const auto add = [&](std::string name, double us) {
+    if (us > 0) terms.push_back({std::move(name), us, note});
+  };
+  const double product = model.product_us(note);
+  add("multiply", product);
+  add("operands beyond", model.operands_us(note) - product);
+  double us = model.epilogue_us(note);
+  add("epilogue", us);
+  us = model.slices_us(note);
+  add("slices of K", us);
+  us = model.later_us(note);
+  add("later phases", us);
+  note = "launch, first copies, last stores";
+  add("prologue", model.loop.prologue_us);
+  return terms;
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of CUDA families, the SIMT family, and what all families share.
+#include "plan/families_cuda.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+namespace {
+
+// Architectures whose matrix instructions this version has no kernels for say so, instead of staying silent.
+bool is_16_bit_product(const CudaProblem& p) { return types::byte_size(p.shape.a) <= 2 && types::is_float(p.shape.a); }
+
+std::optional<Rejection> refuse_sm80(const CudaProblem& p) {
+  return cuda_rejection(CudaFamily::Sm80, diag::Code::target_without_families,
+                        fmt::format("this version multiplies {} x {} on {} without its mma.sync instructions; "
+                                    "cuda_simt does",
+                                    dtype_name(p.shape.a), dtype_name(p.shape.b), p.gpu.arch));
+}
+std::optional<Rejection> refuse_sm100(const CudaProblem& p) {
+  return cuda_rejection(CudaFamily::Sm100, diag::Code::target_without_families,
+                        fmt::format("this version multiplies {} x {} on {} without its tcgen05 instructions; "
+                                    "cuda_simt does",
+                                    dtype_name(p.shape.a), dtype_name(p.shape.b), p.gpu.arch));
+}
+std::vector<CudaGemmConfig> nothing(const CudaProblem&) { return {}; }
+
+bool everywhere(const CudaProblem&) { return true; }
+bool on_ampere_or_ada(const CudaProblem& p) {
+  const int arch = arch_number(p.gpu.arch);
+  return is_16_bit_product(p) && ((arch >= 80 && arch < 90) || arch >= 120);
+}
+bool on_hopper(const CudaProblem& p) { return arch_number(p.gpu.arch) == 90; }
+bool on_blackwell(const CudaProblem& p) {
+  const int arch = arch_number(p.gpu.arch);
+  return is_16_bit_product(p) && arch >= 100 && arch < 120;
+}
+
+constexpr std::array families{
+    CudaFamilyInfo{CudaFamily::Simt, everywhere, refuse_simt, simt_configurations, simt_mainloop},
+    CudaFamilyInfo{CudaFamily::Sm80, on_ampere_or_ada, refuse_sm80, nothing, nullptr},
+    CudaFamilyInfo{CudaFamily::Sm90, on_hopper, refuse_sm90, sm90_configurations, sm90_mainloop},
+    CudaFamilyInfo{CudaFamily::Sm100, on_blackwell, refuse_sm100, nothing, nullptr},
+};
+
+// --- SIMT ------------------------------------------------------------------------------------------------------------
+
+constexpr int64_t static_shared = 48 << 10;  // of a block, what every architecture gives without asking
+constexpr int64_t max_grid = INT32_MAX;      // blocks along x
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// What device/cuda/kernels/simt.h keeps in shared memory: operands, and in their place later the accumulators of a
+// piece; scratch of reductions beside them.
+int64_t simt_shared_bytes(const CudaProblem& p, const CudaGemmConfig& c) {
+  const int64_t element = types::byte_size(c.accumulator), pad = 16 / element;
+  const int64_t operands = c.tile_k * (c.tile_m + c.tile_n + 2 * pad) * element;
+  const int64_t piece = c.piece_rows * (c.tile_n + pad) * element;
+  return std::max(operands, piece) + piece_layout(p.epilogue, c).scratch_bytes(c.threads) + 16;
+}
+
+int64_t simt_blocks(const CudaProblem& p, const CudaGemmConfig& c) {
+  const auto tiles = static_cast<double>(ceil_div(std::max<int64_t>(p.shape.m, 1), c.tile_m)) *
+                     static_cast<double>(ceil_div(std::max<int64_t>(p.root_cols(), 1), c.tile_n / p.ways())) *
+                     static_cast<double>(std::max<int64_t>(p.shape.batch, 1)) * c.k_split;
+  return tiles > 1e18 ? INT64_MAX : static_cast<int64_t>(tiles);
+}
+
+CudaGemmConfig simt_base(const CudaProblem& p, int tile_m, int width) {
+  CudaGemmConfig c;
+  c.family = CudaFamily::Simt;
+  c.a_dtype = p.shape.a;
+  c.b_dtype = p.shape.b;
+  c.accumulator = p.shape.accumulator;
+  c.a_k_major = p.shape.a_k_stride == 1;
+  c.b_k_major = p.shape.b_k_stride == 1;
+  c.tile_m = c.piece_rows = tile_m;
+  c.tile_n = static_cast<int32_t>(width * p.ways());
+  c.piece_cols = width;
+  c.threads = static_cast<int32_t>(ceil_div(int64_t{tile_m} / 4 * (c.tile_n / 4), 32) * 32);
+  return c;
+}
+
+}  // namespace
+
+std::span<const CudaFamilyInfo> cuda_families() { return families; }
+
+Rejection cuda_rejection(CudaFamily family, diag::Code code, std::string text) {
+  return {static_cast<uint16_t>(code), fmt::format("cuda_{}", package::name_of(family)), std::move(text), {}};
+}
+
+std::string cuda_kernel_name(const CudaGemmConfig& c, std::string_view arch) {
+  std::string name = fmt::format("cuda_{}_{}x{}x{}", package::name_of(c.family), c.tile_m, c.tile_n, c.tile_k);
+  if (c.pingpong) name += "_pp";
+  if (!c.pingpong && c.consumers > 1) name += "_coop";
+  if (c.cluster_m * c.cluster_n > 1) name += fmt::format("_c{}x{}", c.cluster_m, c.cluster_n);
+  if (c.k_split > 1) name += fmt::format("_k{}", c.k_split);
+  return fmt::format("{}_{}", name, arch);
+}
+
+PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config) {
+  PieceLayout layout;
+  layout.lanes = config.lanes;
+  const bool reduces = !epilogue.reductions.empty();
+  while (reduces && layout.lanes * 32 < config.piece_cols) layout.lanes *= 2;
+  const int exact = (config.piece_cols + layout.lanes - 1) / layout.lanes;
+  layout.across = reduces ? static_cast<int>(std::bit_ceil(static_cast<uint32_t>(exact))) : exact;
+  for (const package::Reduction& r : epilogue.reductions) {
+    const int state = (r.kind == package::ReduceKind::LogSumExp ? 2 : 1) * static_cast<int>(types::byte_size(r.type));
+    if (r.axis == package::ReduceAxis::Column)
+      layout.scratch_per_warp = std::max(layout.scratch_per_warp, state * layout.across * layout.lanes);
+  }
+  return layout;
+}
+
+std::optional<Rejection> refuse_simt(const CudaProblem& p) {
+  const std::vector<CudaGemmConfig> configs = simt_configurations(p);
+  if (!configs.empty()) return std::nullopt;
+  return cuda_rejection(CudaFamily::Simt, diag::Code::family_size,
+                        fmt::format("{} x {} in {} batch items are more than the {} tiles that one grid has", p.shape.m,
+                                    p.shape.n, p.shape.batch, max_grid));
+}
+
+std::vector<CudaGemmConfig> simt_configurations(const CudaProblem& p) {
+  // Rows of a tile, root columns of it. The first legal one that wastes least comes from the cost model.
+  static constexpr std::array<std::pair<int, int>, 10> tiles{
+      {{64, 64}, {64, 32}, {32, 64}, {32, 32}, {16, 64}, {64, 16}, {16, 32}, {32, 16}, {16, 16}, {16, 8}}};
+  std::vector<CudaGemmConfig> result;
+  const auto add = [&](CudaGemmConfig c) {
+    while (c.piece_rows > 4 && simt_shared_bytes(p, c) > static_shared) c.piece_rows /= 2;
+    if (c.piece_rows % 4 == 0 && c.threads <= 512 && simt_shared_bytes(p, c) <= static_shared &&
+        simt_blocks(p, c) <= max_grid)
+      result.push_back(c);
+  };
+  for (const auto& [rows, width] : tiles) {
+    if (int64_t{width} * p.ways() > 256) continue;
+    CudaGemmConfig c = simt_base(p, rows, width);
+    const bool exact = rows * c.tile_n / 16 == c.threads && 16 * c.tile_k % c.tile_n == 0;
+    if (p.ways() == 1 && !exact) continue;
+    add(c);
+    // Slices of K where there are few tiles: each block of at least 256 steps.
+    const int64_t blocks = simt_blocks(p, c);
+    const int64_t split = std::min<int64_t>(
+        {2 * p.gpu.sms / std::max<int64_t>(blocks, 1), p.shape.k / 256, int64_t{package::max_k_split}});
+    if (exact && split > 1 && !p.empty()) {
+      c.k_split = static_cast<int32_t>(split);
+      add(c);
+    }
+  }
+  if (result.empty()) add(simt_base(p, 16, 4));  // columns in as many parts as the language allows
+  return result;
+}
+
+Mainloop simt_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
+  const int arch = arch_number(p.gpu.arch);
+  const bool full_f64 = arch == 80 || arch == 90 || arch == 100;
+  const double lanes = c.accumulator == DType::f64 ? (full_f64 ? 64 : 2) : c.accumulator == DType::i32 ? 64 : 128;
+  // 4 x 4 accumulators a thread: 8 loads from shared memory for 16 multiply-adds.
+  constexpr double efficiency = 0.4;
+  const double k = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
+  Mainloop loop;
+  loop.clocks = c.tile_m * c.tile_n * k / lanes / efficiency + 40 * k / c.tile_k;
+  loop.bytes = k * static_cast<double>(c.tile_m * types::byte_size(c.a_dtype) + c.tile_n * types::byte_size(c.b_dtype));
+  loop.blocks_per_sm = std::clamp(1024 / c.threads, 1, 8);
+  loop.exposed = 0.5;  // other blocks of the multiprocessor multiply meanwhile
+  loop.prologue_us = 2.5;
+  loop.note = fmt::format("{} multiply-adds a clock at {:.0f} %", lanes, 100 * efficiency);
+  return loop;
+}
+
+}  // namespace codetta::plan

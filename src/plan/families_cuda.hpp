@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA families as data: what each refuses, the configurations it offers, and how its main loop runs; and the
+// geometry that a configuration implies, which emit/ prints and device/cuda computes once more.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/candidates.hpp"
+
+namespace codetta::plan {
+
+using package::CudaFamily;
+using package::CudaGemmConfig;
+
+int arch_number(std::string_view arch);  // "sm_90a": 90; 0 where there is no number
+
+// The problem as the CUDA families meet it.
+struct CudaProblem {
+  const package::EpilogueProgram& epilogue;
+  const GemmShape& shape;
+  const GpuFacts& gpu;  // gpu.arch is the target's
+
+  [[nodiscard]] int64_t ways() const { return epilogue.split.ways; }
+  [[nodiscard]] int64_t root_cols() const { return shape.n / ways(); }
+  [[nodiscard]] bool empty() const { return shape.batch == 0 || shape.m == 0 || root_cols() == 0; }
+};
+
+// How one unit of work (a tile of one slice of K) runs, for the cost model.
+struct Mainloop {
+  double clocks = 0;         // of the matrix or FMA pipes for the unit, with what the schedule loses
+  double bytes = 0;          // that the unit brings from L2 into its multiprocessor
+  double blocks_per_sm = 1;  // resident at once; they share the pipes
+  double exposed = 1;        // share of the epilogue that no multiplication hides, but for the last unit's
+  double prologue_us = 1;    // from launch to the first multiplication, and clusters
+  std::string note;          // of what the clocks are made
+};
+
+struct CudaFamilyInfo {
+  CudaFamily family;
+  // Whether a user of this architecture and these dtypes would expect an answer; otherwise the family stays silent.
+  bool (*concerns)(const CudaProblem&);
+  // Why the family does not take the problem.
+  std::optional<Rejection> (*refuse)(const CudaProblem&);
+  // All that are legal, in a fixed order; none if refuse() says so.
+  std::vector<CudaGemmConfig> (*configurations)(const CudaProblem&);
+  Mainloop (*mainloop)(const CudaProblem&, const CudaGemmConfig&);
+};
+// In family order, which is the order of rejections. Families that have no kernels yet only refuse.
+std::span<const CudaFamilyInfo> cuda_families();
+
+// "cuda_sm90_128x192x64_pp_c2x1_sm_90a"
+std::string cuda_kernel_name(const CudaGemmConfig& config, std::string_view arch);
+std::vector<CostTerm> cuda_cost_terms(const CudaProblem& problem, const CudaFamilyInfo& family,
+                                      const CudaGemmConfig& config);
+Rejection cuda_rejection(CudaFamily family, diag::Code code, std::string text);
+
+// How the threads of a group lie over a piece of accumulators, and what their reductions need.
+struct PieceLayout {
+  int lanes = 4;              // columns of a row that a thread holds; more than the configuration's where rows of a
+                              // reduction would not fit a warp otherwise
+  int across = 16;            // threads side by side along a row
+  int scratch_per_warp = 16;  // bytes
+  [[nodiscard]] int scratch_bytes(int threads) const { return threads / 32 * scratch_per_warp; }
+};
+PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+
+// The same numbers as codetta::cuda::sm90::Shape of device/cuda/kernels/sm90.h.
+struct Sm90Shape {
+  int64_t a_boxes = 1, b_boxes = 1, a_box_rows = 0, b_box_rows = 0;  // copies of a stage, and their rows along M and N
+  int64_t stage_bytes = 0, piece_bytes = 0, scratch_bytes = 0;       // the latter two of one consumer
+  int64_t shared_bytes = 0;
+  int accumulators = 0;  // of a thread
+};
+Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+inline constexpr int64_t sm90_shared_limit = 232448;                          // bytes of a block, PTX ISA
+inline constexpr int sm90_accumulators = 192, sm90_accumulators_split = 128;  // beyond them the assembler spills
+
+// Families, one file each.
+std::optional<Rejection> refuse_simt(const CudaProblem& problem);
+std::vector<CudaGemmConfig> simt_configurations(const CudaProblem& problem);
+Mainloop simt_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
+std::optional<Rejection> refuse_sm90(const CudaProblem& problem);
+std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& problem);
+Mainloop sm90_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
+
+}  // namespace codetta::plan

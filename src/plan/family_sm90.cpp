@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sm_90a family: copy engine, wgmma, warp-specialized and persistent (device/cuda/kernels/sm90.h).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "plan/families_cuda.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+namespace {
+
+constexpr int64_t map_alignment = 16, map_stride = int64_t{1} << 40;  // bytes, limits of tensor maps
+constexpr int64_t max_extent = INT32_MAX;                             // coordinates of a copy are 32 bits
+constexpr int span = 128;                                             // bytes of K in a stage: one swizzle span
+constexpr int max_stages = 12;
+constexpr int64_t least_slice = 256;  // steps of K, below which a slice costs more than it saves
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Dtypes that wgmma multiplies and this family has been run with.
+struct Product {
+  DType a, b, accumulator;
+};
+constexpr std::array products{Product{DType::bf16, DType::bf16, DType::f32},
+                              Product{DType::f16, DType::f16, DType::f32}};
+
+// Accumulator columns of a block's tile: first, last, step.
+struct Tiles {
+  int32_t rows, first, last, step, consumers;
+  bool pingpong;
+};
+constexpr std::array tile_table{
+    Tiles{128, 64, 192, 16, 2, true},   // each consumer owns a tile: two bands of 64 rows
+    Tiles{64, 128, 256, 64, 2, true},   // one band
+    Tiles{128, 64, 256, 16, 2, false},  // cooperative: one band each
+    Tiles{256, 64, 128, 32, 2, false},  // two bands each
+    Tiles{64, 16, 256, 16, 1, false},   // few rows, deep stages
+    Tiles{128, 32, 128, 32, 1, false},
+};
+constexpr std::array<std::pair<int32_t, int32_t>, 3> clusters{{{1, 1}, {2, 1}, {1, 2}}};
+
+// How one factor lies in memory, as a tensor map sees it. Sizes and strides in elements.
+struct Factor {
+  const char* name;
+  int64_t k, k_stride, other, other_stride, batch, batch_stride;
+  int32_t address_alignment;
+  const char* other_name;
+};
+std::array<Factor, 2> factors_of(const CudaProblem& p) {
+  const GemmShape& s = p.shape;
+  return {Factor{"A", s.k, s.a_k_stride, s.m, s.a_row_stride, s.batch, s.a_batch_stride, s.a_alignment, "rows"},
+          Factor{"B", s.k, s.b_k_stride, s.n, s.b_col_stride, s.batch, s.b_batch_stride, s.b_alignment, "columns"}};
+}
+
+// Why a map cannot have the dim of `size` elements `stride` elements apart.
+std::string stride_defect(int64_t size, int64_t stride, int64_t element) {
+  if (size <= 1) return {};
+  if (stride <= 0) return fmt::format("is {} elements, and tensor maps have positive ones", stride);
+  if (stride >= map_stride / element)
+    return fmt::format("is {} elements, and tensor maps stay below 2^40 bytes", stride);
+  if (stride * element % map_alignment != 0)
+    return fmt::format("is {} bytes, no multiple of {}", stride * element, map_alignment);
+  return {};
+}
+
+// Whether consecutive k are the fast dim of the map; why neither dim can be, if so.
+std::optional<bool> k_major(const Factor& f, int64_t element, std::string& why) {
+  const auto fits = [&](int64_t fast, int64_t fast_stride, int64_t slow, int64_t slow_stride) {
+    return (fast <= 1 || fast_stride == 1) && stride_defect(slow, slow_stride, element).empty();
+  };
+  if (fits(f.k, f.k_stride, f.other, f.other_stride)) return true;
+  if (fits(f.other, f.other_stride, f.k, f.k_stride)) return false;
+  if (f.k_stride != 1 && f.other_stride != 1) {
+    why = fmt::format("{} has strides {} along K and {} along {}; one of them must be 1", f.name, f.k_stride,
+                      f.other_stride, f.other_name);
+  } else {
+    const bool k_fast = f.k_stride == 1;
+    why =
+        fmt::format("the stride of {} along {} {}", f.name, k_fast ? f.other_name : "K",
+                    k_fast ? stride_defect(f.other, f.other_stride, element) : stride_defect(f.k, f.k_stride, element));
+  }
+  return std::nullopt;
+}
+
+bool split_fits(const CudaProblem& p, const CudaGemmConfig& c, const Sm90Shape& shape) {
+  if (p.ways() == 1) return true;
+  const int64_t width = c.tile_n / p.ways(), chunk = p.epilogue.split.chunk.as_constant().value_or(0);
+  if (!c.b_k_major && width % 64 != 0) return false;
+  return chunk >= p.root_cols() || chunk % shape.b_box_rows == 0;  // a copy brings columns of one chunk
+}
+
+// Root columns of a piece: whole pieces where reductions keep a partial for each, otherwise whatever fills warps.
+std::array<int32_t, 2> piece_choices(const CudaProblem& p, int32_t width) {
+  if (p.epilogue.reductions.empty()) return {std::min(width, 64), std::min(width, 32)};
+  const auto whole = [&](int32_t most) {
+    int32_t piece = std::min(width, most);
+    while (width % piece != 0 || piece % 8 != 0) --piece;
+    return piece;
+  };
+  return {whole(128) <= 64 ? whole(128) : whole(64) >= 32 ? whole(64) : whole(128), whole(32)};
+}
+
+// Fills piece, stages and shared memory; false if not even two stages fit.
+bool place(const CudaProblem& p, CudaGemmConfig& c) {
+  const auto width = static_cast<int32_t>(c.tile_n / p.ways());
+  const int most = c.consumers == 1 ? max_stages : 8;
+  for (const int32_t piece : piece_choices(p, width)) {
+    c.piece_cols = piece;
+    c.stages = 1;
+    const Sm90Shape one = sm90_shape(p.epilogue, c);
+    const int64_t room =
+        std::min(sm90_shared_limit, p.gpu.shared_per_block) - (one.shared_bytes - one.stage_bytes - 16);
+    const int64_t stages = room / (one.stage_bytes + 16);
+    c.stages = static_cast<int32_t>(std::min<int64_t>(stages, most));
+    if (c.stages >= 4 || (c.stages >= 2 && piece == piece_choices(p, width)[1])) {
+      c.shared_bytes = static_cast<int32_t>(sm90_shape(p.epilogue, c).shared_bytes);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& c) {
+  const int ways = epilogue.split.ways, width = c.tile_n / ways;
+  Sm90Shape s;
+  s.a_boxes = c.a_k_major ? c.cluster_n : c.tile_m / 64;
+  const int parts = ways % c.cluster_m == 0 ? ways : ways * c.cluster_m;
+  s.b_boxes = c.b_k_major ? parts : (width + 63) / 64 * ways;
+  s.a_box_rows = c.a_k_major ? c.tile_m / s.a_boxes : 64;
+  s.b_box_rows = c.b_k_major ? c.tile_n / s.b_boxes : 64;
+  const int64_t a_bytes = c.a_k_major ? c.tile_m * 128 : c.tile_m / 64 * c.tile_k * 128;
+  const int64_t b_bytes = c.b_k_major ? c.tile_n * 128 : s.b_boxes * c.tile_k * 128;
+  s.stage_bytes = a_bytes + b_bytes;
+  // Rows of pieces are padded so that a warp's stores meet no bank twice.
+  const int ld = c.piece_cols + (c.piece_cols % 32 == 0 ? 8 : 24 - c.piece_cols % 32);
+  s.piece_bytes = int64_t{64} * ld * 4 * ways;
+  s.scratch_bytes = (piece_layout(epilogue, c).scratch_bytes(128) + 127) / 128 * 128;
+  s.shared_bytes = c.stages * s.stage_bytes + c.consumers * (s.piece_bytes + s.scratch_bytes) + 16 * c.stages + 16;
+  s.accumulators = c.tile_m / 64 / (c.pingpong ? 1 : c.consumers) * c.tile_n / 2;
+  return s;
+}
+
+std::optional<Rejection> refuse_sm90(const CudaProblem& p) {
+  const GemmShape& s = p.shape;
+  const auto no = [](diag::Code code, std::string text) {
+    return cuda_rejection(CudaFamily::Sm90, code, std::move(text));
+  };
+  if (p.gpu.arch != "sm_90a") {
+    return no(diag::Code::isa_lacks,
+              fmt::format("wgmma and setmaxnreg belong to sm_90a, which {} code does not have", p.gpu.arch));
+  }
+  const bool known = std::any_of(products.begin(), products.end(), [&](const Product& product) {
+    return product.a == s.a && product.b == s.b && product.accumulator == s.accumulator;
+  });
+  if (!known) {
+    return no(diag::Code::family_dtypes,
+              fmt::format("multiplies bf16 x bf16 and f16 x f16 into f32, and this is {} x {} into {}", dtype_name(s.a),
+                          dtype_name(s.b), dtype_name(s.accumulator)));
+  }
+  if (s.k == 0 || p.empty()) {
+    return no(diag::Code::family_size,
+              fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
+  }
+  for (const int64_t size : {s.m, s.n, s.k, s.batch}) {
+    if (size > max_extent)
+      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the copy engine's 2^31", size));
+  }
+  const int64_t element = types::byte_size(s.a);
+  for (const Factor& f : factors_of(p)) {
+    std::string why;
+    if (!k_major(f, element, why)) return no(diag::Code::family_layout, why);
+    if (f.batch > 1 && f.batch_stride != 0) {
+      const std::string defect = stride_defect(f.batch, f.batch_stride, element);
+      if (!defect.empty())
+        return no(diag::Code::family_layout, fmt::format("the batch stride of {} {}", f.name, defect));
+    }
+    if (f.address_alignment % map_alignment != 0) {
+      return no(diag::Code::family_layout,
+                fmt::format("{} lies at a multiple of {} bytes, and the copy engine needs {}", f.name,
+                            f.address_alignment, map_alignment));
+    }
+  }
+  if (p.epilogue.split.interleaved()) {
+    return no(
+        diag::Code::family_split,
+        fmt::format("the {} parts of the split alternate by column, and a copy brings neighbouring columns", p.ways()));
+  }
+  if (sm90_configurations(p).empty()) {
+    return no(diag::Code::family_split,
+              fmt::format("no tile of up to 256 columns holds {} parts in chunks of {} columns", p.ways(),
+                          p.epilogue.split.chunk.to_string()));
+  }
+  return std::nullopt;
+}
+
+std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
+  const GemmShape& s = p.shape;
+  std::string ignored;
+  const auto factors = factors_of(p);
+  const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
+  CudaGemmConfig base;
+  base.family = CudaFamily::Sm90;
+  base.a_dtype = s.a;
+  base.b_dtype = s.b;
+  base.accumulator = s.accumulator;
+  base.a_k_major = k_major(factors[0], element, ignored).value_or(true);
+  base.b_k_major = k_major(factors[1], element, ignored).value_or(true);
+  base.tile_k = static_cast<int32_t>(span / element);
+  base.persistent = true;
+  base.alignment = map_alignment;
+  base.piece_rows = 64;
+  std::vector<CudaGemmConfig> result;
+  for (const Tiles& row : tile_table) {
+    if (row.rows > 64 && s.m <= row.rows / 2) continue;  // half of the rows or more would be padding
+    for (int32_t tile_n = row.first; tile_n <= row.last; tile_n += row.step) {
+      if (tile_n % (8 * p.ways()) != 0) continue;
+      const int64_t width = tile_n / p.ways();
+      if (width >= cols + 32 && tile_n > row.first) continue;  // a narrower tile holds all columns
+      const int64_t tiles_m = ceil_div(s.m, row.rows), tiles_n = ceil_div(cols, width);
+      const double tiles = static_cast<double>(tiles_m) * static_cast<double>(tiles_n * s.batch);
+      if (tiles * package::max_k_split >= 4e9) continue;                // units of work are counted in 32 bits
+      if (row.pingpong && tiles <= static_cast<double>(sms)) continue;  // there is no second tile to hide under
+      for (const auto& [cluster_m, cluster_n] : clusters) {
+        if (cluster_m * cluster_n > 1 &&
+            (tiles <= static_cast<double>(sms) || tiles_m < cluster_m || tiles_n < cluster_n))
+          continue;
+        CudaGemmConfig c = base;
+        c.tile_m = row.rows;
+        c.tile_n = tile_n;
+        c.consumers = row.consumers;
+        c.pingpong = row.pingpong;
+        c.cluster_m = cluster_m;
+        c.cluster_n = cluster_n;
+        c.threads = 128 * (1 + row.consumers);
+        c.group = tile_n >= 192 ? 16 : 8;
+        if (!place(p, c)) continue;
+        const Sm90Shape shape = sm90_shape(p.epilogue, c);
+        if (shape.accumulators > sm90_accumulators || !split_fits(p, c, shape)) continue;
+        if (shape.a_box_rows % 8 != 0 || shape.b_box_rows % 8 != 0 || shape.a_box_rows > 256 || shape.b_box_rows > 256)
+          continue;
+        result.push_back(c);
+        // Slices of K where tiles leave multiprocessors idle.
+        if (c.pingpong || cluster_m * cluster_n > 1 || shape.accumulators > sm90_accumulators_split) continue;
+        int64_t before = 1;
+        for (const double waves : {1.0, 2.0}) {
+          const auto split = std::min<int64_t>({static_cast<int64_t>(waves * static_cast<double>(sms) / tiles),
+                                                s.k / least_slice, int64_t{package::max_k_split}});
+          if (split <= before) continue;
+          before = split;
+          c.k_split = static_cast<int32_t>(split);
+          result.push_back(c);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+Mainloop sm90_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
+  // Measured on an H100 (bench/NOTES.md): ping-pong of any width alike, cooperative 0.958 of it; one consumer waits for
+  // its own products between stages.
+  const double efficiency = c.pingpong ? 0.97 : c.consumers > 1 ? 0.945 : 0.9;
+  const double wait = c.consumers == 1 ? 64 : 0;
+  const auto blocks = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k));
+  // 64 x n x 32 bytes of K take n / 2 clocks, or as long as shared memory needs for them at 128 bytes a clock.
+  const double step = std::max(c.tile_n / 2.0, 16 + c.tile_n / 4.0);
+  const Sm90Shape shape = sm90_shape(p.epilogue, c);
+  const double loaded_n = c.b_k_major ? c.tile_n : static_cast<double>(shape.b_boxes * 64);
+  Mainloop loop;
+  loop.bytes = blocks * span * (c.tile_m / static_cast<double>(c.cluster_n) + loaded_n / c.cluster_m);
+  const double products_clocks = blocks * (4.0 * c.tile_m / 64 * step + wait);
+  const double traffic = 0.03 * loop.bytes / 64;  // of L2, in the way of the products' own operands: 3 % at 64 a clock
+  loop.clocks = products_clocks / efficiency + traffic;
+  loop.exposed = c.pingpong ? 0.4 : 1;
+  loop.prologue_us = 3.3 + (c.cluster_m * c.cluster_n > 1 ? 1.3 : 0);
+  loop.note = fmt::format("{} stages of 64 x {} x {} in {:.0f} clocks a product at {:.1f} %", c.stages, c.tile_n,
+                          c.tile_k, step, 100 * efficiency);
+  return loop;
+}
+
+}  // namespace codetta::plan

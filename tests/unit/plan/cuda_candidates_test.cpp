@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which CUDA kernels are found, what their configurations keep to, and in which order: the orders are those that were
+// measured (bench/NOTES.md, section sm_90a).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "ir/bind.hpp"
+#include "plan/families_cuda.hpp"
+#include "types/dtype.hpp"
+#include "unit/plan/bind_text.hpp"
+
+namespace {
+
+using namespace codetta;
+using package::CudaFamily;
+using package::CudaGemmConfig;
+using plan::Discovery;
+using plan::GemmShape;
+
+enum class Layout { Rows, Columns };  // of B: consecutive columns, or consecutive k side by side
+
+GemmShape shape_of(int64_t m, int64_t n, int64_t k, DType dtype = DType::bf16, Layout b = Layout::Columns) {
+  GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  shape.a = shape.b = dtype;
+  shape.accumulator = ir::default_accumulator(dtype, dtype).value();
+  shape.a_row_stride = k;
+  shape.b_k_stride = b == Layout::Rows ? n : 1;
+  shape.b_col_stride = b == Layout::Rows ? 1 : k;
+  return shape;
+}
+
+package::Operand full(DType dtype, uint32_t argument, bool is_store) {
+  package::Operand o;
+  o.argument = argument;
+  o.dtype = dtype;
+  o.is_store = is_store;
+  o.terms = {{package::Axis::Row, 1, 0, 1, types::Dim::constant(1)},
+             {package::Axis::Col, 1, 0, 0, types::Dim::constant(1)}};
+  return o;
+}
+
+// D = accum, stored as `out`.
+package::EpilogueProgram plain(DType accumulator = DType::f32, DType out = DType::bf16) {
+  package::EpilogueProgram program;
+  program.accumulator = accumulator;
+  program.arguments.push_back({"D", out, false, true, {types::Dim::symbol("m"), types::Dim::symbol("n")}});
+  program.operands.push_back(full(out, 0, true));
+  package::Inst inst;
+  inst.kind = package::Inst::Kind::Accumulator;
+  inst.type = inst.aux = accumulator;
+  program.phases.push_back({package::Scope::Tile, true, {inst}, {{0, 0}}});
+  return program;
+}
+
+package::EpilogueProgram split(int32_t ways, int64_t chunk) {
+  package::EpilogueProgram program = plain();
+  program.split.ways = ways;
+  program.split.chunk = types::Dim::constant(chunk);
+  return program;
+}
+
+Discovery found(const package::EpilogueProgram& program, const GemmShape& shape, const std::string& arch = "sm_90a") {
+  return plan::discover(program, shape, {Backend::cuda, CpuIsa::generic, arch}, {});
+}
+Discovery found(const GemmShape& shape, const std::string& arch = "sm_90a") {
+  return found(plain(shape.accumulator, shape.accumulator), shape, arch);
+}
+const CudaGemmConfig& best(const Discovery& discovery) { return package::cuda(discovery.candidates.at(0).config); }
+bool has(const Discovery& discovery, CudaFamily family) {
+  return std::any_of(discovery.candidates.begin(), discovery.candidates.end(),
+                     [&](const plan::Candidate& c) { return package::cuda(c.config).family == family; });
+}
+std::string why(const Discovery& discovery, const std::string& kernel) {
+  std::string all;
+  for (const plan::Rejection& rejection : discovery.rejections) {
+    if (rejection.kernel == kernel) all += diag::code_text(rejection.code) + ": " + rejection.text + "\n";
+  }
+  return all;
+}
+
+// The model's time of one configuration, whether it is among those kept or not.
+double microseconds(const package::EpilogueProgram& program, const GemmShape& shape, int tile_m, int tile_n,
+                    bool pingpong, int cluster_m = 2) {
+  const plan::GpuFacts gpu = plan::gpu_facts("sm_90a");
+  const plan::CudaProblem problem{program, shape, gpu};
+  for (const plan::CudaFamilyInfo& family : plan::cuda_families()) {
+    if (family.family != CudaFamily::Sm90) continue;
+    for (const CudaGemmConfig& c : family.configurations(problem)) {
+      if (c.tile_m != tile_m || c.tile_n != tile_n || c.pingpong != pingpong || c.cluster_m != cluster_m ||
+          c.cluster_n != 1 || c.k_split != 1 || (!pingpong && tile_m == 128 && c.consumers != 2))
+        continue;
+      double sum = 0;
+      for (const plan::CostTerm& term : plan::cuda_cost_terms(problem, family, c)) sum += term.microseconds;
+      return sum;
+    }
+  }
+  ADD_FAILURE() << "no such configuration: " << tile_m << " x " << tile_n;
+  return 0;
+}
+
+TEST(CudaRanking, FollowsTheMeasuredOrders) {
+  // 4096^3: ping-pong 128x128 0.99 of cuBLAS, 128x176 0.96, cooperative 128x256 0.95, ping-pong 128x192 0.88.
+  const GemmShape middle = shape_of(4096, 4096, 4096);
+  const auto program = plain();
+  const double pp128 = microseconds(program, middle, 128, 128, true),
+               pp176 = microseconds(program, middle, 128, 176, true),
+               coop = microseconds(program, middle, 128, 256, false),
+               pp192 = microseconds(program, middle, 128, 192, true);
+  EXPECT_LT(pp128, pp176);
+  EXPECT_LT(pp176, coop);
+  EXPECT_LT(coop, pp192);
+  EXPECT_NEAR(pp192 / pp128, 0.99 / 0.88, 0.03);
+  EXPECT_NEAR(coop / pp128, 0.99 / 0.95, 0.03);
+  // 8192^3: ping-pong 128x192 1.049, 128x176 1.037, cooperative 128x256 0.986.
+  const GemmShape large = shape_of(8192, 8192, 8192);
+  EXPECT_LT(microseconds(program, large, 128, 192, true), microseconds(program, large, 128, 176, true));
+  EXPECT_LT(microseconds(program, large, 128, 176, true), microseconds(program, large, 128, 256, false));
+  // Clusters: ahead of none for many tiles, behind in a single wave (1024^3: 9.1 us and 7.8).
+  EXPECT_LT(microseconds(program, middle, 128, 176, true, 2), microseconds(program, middle, 128, 176, true, 1));
+  const CudaGemmConfig small = best(found(program, shape_of(1024, 1024, 1024)));
+  EXPECT_EQ(small.cluster_m * small.cluster_n, 1);
+}
+
+TEST(CudaRanking, PicksWhatTheShapeNeeds) {
+  const auto program = plain();
+  for (const int64_t size : {2048, 4096, 8192}) EXPECT_TRUE(best(found(program, shape_of(size, size, size))).pingpong);
+  EXPECT_EQ(best(found(program, shape_of(16, 14336, 4096))).tile_m, 64);
+  EXPECT_GT(best(found(program, shape_of(16, 1024, 16384))).k_split, 1);
+  EXPECT_EQ(best(found(program, shape_of(4096, 4096, 4096))).k_split, 1);
+  // 2112 columns are 11 tiles of 192, or 8.25 of 256.
+  EXPECT_EQ(2112 % best(found(program, shape_of(4096, 2112, 7168))).tile_n, 0);
+}
+
+TEST(CudaDiscovery, SimtTakesEverything) {
+  for (int a = 0; a < dtype_count; ++a) {
+    for (int b = 0; b < dtype_count; ++b) {
+      const auto accumulator = ir::default_accumulator(static_cast<DType>(a), static_cast<DType>(b));
+      if (!accumulator || *accumulator == DType::i64) continue;
+      GemmShape shape = shape_of(100, 96, 100);
+      shape.a = static_cast<DType>(a);
+      shape.b = static_cast<DType>(b);
+      shape.accumulator = *accumulator;
+      shape.a_k_stride = 7;  // and every layout
+      shape.a_row_stride = 1000;
+      shape.b_col_stride = 0;
+      shape.a_alignment = 1;
+      for (const char* arch : {"sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_120a"}) {
+        for (const int32_t ways : {1, 2, 3, 7, 31, 48, 61, 64}) {
+          package::EpilogueProgram program = split(ways, 1);
+          program.accumulator = shape.accumulator;
+          EXPECT_TRUE(has(found(program, shape, arch), CudaFamily::Simt))
+              << dtype_name(shape.a) << " " << dtype_name(shape.b) << " " << arch << " " << ways;
+        }
+      }
+    }
+  }
+  for (const auto& [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{0, 8, 8}, {8, 0, 8}, {8, 8, 0}, {1, 1, 1}}) {
+    EXPECT_TRUE(has(found(shape_of(m, n, k)), CudaFamily::Simt));
+    EXPECT_EQ(has(found(shape_of(m, n, k)), CudaFamily::Sm90), m * n * k != 0);
+  }
+}
+
+TEST(CudaDiscovery, ConfigurationsKeepToTheLimits) {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::f64, DType::i8}) {
+      for (const Layout layout : {Layout::Rows, Layout::Columns}) {
+        for (const int32_t ways : {1, 2, 3, 4, 8}) {
+          for (const auto& [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
+                                        {16, 14336, 4096},
+                                        {37, 1000, 776},
+                                        {128, 4096, 14336},
+                                        {1024, 1024, 1024},
+                                        {4096, 4096, 100000},
+                                        {100000, 128256, 512}}) {
+            const GemmShape shape = shape_of(m, n / ways * ways, k, dtype, layout);
+            package::EpilogueProgram program = split(ways, shape.n / ways);
+            program.accumulator = shape.accumulator;
+            const Discovery discovery = found(program, shape, arch);
+            ASSERT_FALSE(discovery.candidates.empty());
+            std::set<std::string> names;
+            for (const plan::Candidate& candidate : discovery.candidates) {
+              SCOPED_TRACE(candidate.name);
+              const CudaGemmConfig& c = package::cuda(candidate.config);
+              EXPECT_TRUE(names.insert(candidate.name).second);
+              EXPECT_EQ(candidate.name.rfind(std::string("_") + arch),
+                        candidate.name.size() - std::string(arch).size() - 1);
+              EXPECT_EQ(c.tile_n % ways, 0);
+              EXPECT_EQ(c.piece_cols % c.lanes, 0);
+              EXPECT_EQ(c.tile_m % c.piece_rows, 0);
+              EXPECT_TRUE(c.threads % 32 == 0 && c.threads <= 512);
+              EXPECT_TRUE(c.k_split >= 1 && c.k_split <= package::max_k_split);
+              if (c.family == CudaFamily::Sm90) {
+                const plan::Sm90Shape s = plan::sm90_shape(program, c);
+                EXPECT_EQ(s.shared_bytes, c.shared_bytes);
+                EXPECT_LE(s.shared_bytes, plan::sm90_shared_limit);
+                EXPECT_LE(s.accumulators, c.k_split > 1 ? plan::sm90_accumulators_split : plan::sm90_accumulators);
+                EXPECT_TRUE(s.a_box_rows <= 256 && s.b_box_rows <= 256);
+                EXPECT_TRUE(s.a_box_rows % 8 == 0 && s.b_box_rows % 8 == 0);
+                EXPECT_TRUE(c.stages >= 2 && c.alignment == 16 && c.persistent);
+              } else {
+                EXPECT_EQ(c.shared_bytes, 0);
+                EXPECT_EQ(c.alignment, 1);
+              }
+              double sum = 0;
+              for (const plan::CostTerm& term : candidate.terms) {
+                EXPECT_GT(term.microseconds, 0) << term.name;
+                EXPECT_FALSE(term.note.empty()) << term.name;
+                sum += term.microseconds;
+              }
+              EXPECT_DOUBLE_EQ(sum, candidate.microseconds);
+              EXPECT_TRUE(std::isfinite(sum) && sum > 0);
+            }
+            EXPECT_TRUE(std::is_sorted(
+                discovery.candidates.begin(), discovery.candidates.end(),
+                [](const plan::Candidate& x, const plan::Candidate& y) { return x.microseconds < y.microseconds; }));
+          }
+        }
+      }
+    }
+  }
+}
+
+// A piece must be a place of its own in the partials of a reduction.
+TEST(CudaDiscovery, PiecesOfReductionsAreWhole) {
+  package::EpilogueProgram program = plain();
+  program.reductions.push_back(
+      {package::ReduceKind::LogSumExp, package::ReduceAxis::Column, false, 1, DType::f64, 0, 0});
+  for (const int64_t n : {40, 2112, 4096}) {
+    const Discovery discovery = found(program, shape_of(2048, n, 2048));
+    EXPECT_TRUE(has(discovery, CudaFamily::Sm90));
+    for (const plan::Candidate& candidate : discovery.candidates) {
+      const CudaGemmConfig& c = package::cuda(candidate.config);
+      EXPECT_EQ(c.tile_n % c.piece_cols, 0) << candidate.name;
+      const plan::PieceLayout layout = plan::piece_layout(program, c);
+      EXPECT_TRUE(layout.across <= 32 && layout.across * layout.lanes >= c.piece_cols) << candidate.name;
+    }
+  }
+}
+
+TEST(CudaDiscovery, ADeviceInPlaceOfTheUsualProduct) {
+  plan::MachineFacts machine;
+  machine.gpu = plan::gpu_facts("sm_90a");
+  machine.gpu.memory_rate = 4300;  // H200
+  const GemmShape shape = shape_of(16, 14336, 4096);
+  const Target target{Backend::cuda, CpuIsa::generic, "sm_90a"};
+  const double faster = plan::discover(plain(), shape, target, machine).candidates.at(0).microseconds;
+  EXPECT_LT(faster, found(plain(), shape).candidates.at(0).microseconds);
+  machine.gpu.arch = "sm_80";  // another device than the target
+  EXPECT_DOUBLE_EQ(plan::discover(plain(), shape, target, machine).candidates.at(0).microseconds,
+                   found(plain(), shape).candidates.at(0).microseconds);
+  EXPECT_EQ(plan::gpu_facts("sm_121").sms, plan::gpu_facts("sm_120").sms);
+  EXPECT_EQ(plan::gpu_facts("sm_103a").sms, 148);
+}
+
+TEST(CudaRejections, SayWhyWithNumbers) {
+  const GemmShape plain_shape = shape_of(512, 512, 512);
+  EXPECT_EQ(why(found(plain_shape, "sm_90"), "cuda_sm90"),
+            "E0404: wgmma and setmaxnreg belong to sm_90a, which sm_90 code does not have\n");
+  EXPECT_EQ(why(found(plain_shape, "sm_80"), "cuda_sm80"),
+            "E0412: this version multiplies bf16 x bf16 on sm_80 without its mma.sync instructions; cuda_simt does\n");
+  EXPECT_EQ(why(found(plain_shape, "sm_100a"), "cuda_sm100"),
+            "E0412: this version multiplies bf16 x bf16 on sm_100a without its tcgen05 instructions; cuda_simt does\n");
+  EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f32)), "cuda_sm90"),
+            "E0405: multiplies bf16 x bf16 and f16 x f16 into f32, and this is f32 x f32 into f32\n");
+  EXPECT_EQ(why(found(shape_of(512, 512, 0)), "cuda_sm90"),
+            "E0406: 512 x 512 x 0 in 1 batch items has nothing to multiply\n");
+  EXPECT_EQ(why(found(shape_of(512, 512, int64_t{1} << 32)), "cuda_sm90"),
+            "E0406: a size of 4294967296 is beyond the copy engine's 2^31\n");
+  EXPECT_EQ(why(found(shape_of(512, 512, 479)), "cuda_sm90"),
+            "E0407: the stride of A along rows is 958 bytes, no multiple of 16\n");
+  GemmShape strided = plain_shape;
+  strided.b_k_stride = 2;
+  EXPECT_EQ(why(found(strided), "cuda_sm90"),
+            "E0407: B has strides 2 along K and 512 along columns; one of them must be 1\n");
+  strided = plain_shape;
+  strided.a_row_stride = 0;
+  EXPECT_EQ(why(found(strided), "cuda_sm90"),
+            "E0407: the stride of A along rows is 0 elements, and tensor maps have positive ones\n");
+  GemmShape batched = plain_shape;
+  batched.batch = 3;
+  batched.b_batch_stride = 12;
+  EXPECT_EQ(why(found(batched), "cuda_sm90"), "E0407: the batch stride of B is 24 bytes, no multiple of 16\n");
+  GemmShape misaligned = plain_shape;
+  misaligned.b_alignment = 2;
+  EXPECT_EQ(why(found(misaligned), "cuda_sm90"),
+            "E0407: B lies at a multiple of 2 bytes, and the copy engine needs 16\n");
+  EXPECT_EQ(why(found(split(2, 1), plain_shape), "cuda_sm90"),
+            "E0408: the 2 parts of the split alternate by column, and a copy brings neighbouring columns\n");
+  EXPECT_EQ(why(found(split(4, 4), plain_shape), "cuda_sm90"),
+            "E0408: no tile of up to 256 columns holds 4 parts in chunks of 4 columns\n");
+  EXPECT_NE(why(found(shape_of(4096, 4096, 4096)), "cuda_sm90").find("are expected to be slower"), std::string::npos);
+  const GemmShape endless = shape_of(int64_t{1} << 30, int64_t{1} << 30, 64, DType::f32);
+  EXPECT_EQ(why(found(endless), "cuda_simt"),
+            "E0406: 1073741824 x 1073741824 in 1 batch items are more than the 2147483647 tiles that one grid has\n");
+  GemmShape packed = plain_shape;
+  packed.b_packed = true;
+  EXPECT_EQ(why(found(packed), ""), "E0410: a packed B is given, and CUDA kernels read B where it lies\n");
+  GemmShape wide = shape_of(4, 64, 64, DType::i32);
+  wide.accumulator = DType::i64;
+  EXPECT_EQ(why(found(plain(), wide), ""),
+            "E0411: i32 x i32 accumulates in i64; kernels accumulate in f32, f64 or i32\n");
+  EXPECT_EQ(why(found(plain(), plain_shape, ""), ""),
+            "E0412: the target names no architecture, and there is no device to take it from\n");
+}
+
+// Heads and halves: parts that begin where a copy begins.
+TEST(CudaRejections, PartsThatCopiesCanReach) {
+  const GemmShape columns = shape_of(512, 1024, 512), rows = shape_of(512, 1024, 512, DType::bf16, Layout::Rows);
+  for (const GemmShape& shape : {columns, rows}) {
+    EXPECT_TRUE(has(found(split(2, 512), shape), CudaFamily::Sm90));  // gate and up
+    EXPECT_TRUE(has(found(split(2, 64), shape), CudaFamily::Sm90));   // halves of heads of 128
+  }
+  EXPECT_TRUE(has(found(split(2, 32), columns), CudaFamily::Sm90));  // of 64: copies of 32 columns
+  EXPECT_FALSE(has(found(split(2, 32), rows), CudaFamily::Sm90));    // copies of 64 columns would reach the other half
+  EXPECT_TRUE(has(found(split(2, 500), shape_of(512, 1000, 512)), CudaFamily::Sm90));
+}
+
+}  // namespace
