@@ -69,14 +69,18 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers) {
   ((T*)buffers.results)[result] = (T)value;
 }
 
+CODETTA_FN i64 at_least_1(i64 n) { return n < 1 ? 1 : n; }
+
 // `body(params, tile)` for each piece, by one block of Threads threads. What lies beyond the grid is walked by loops.
 template <class Config, int threads, int scratch_bytes, class P, class F>
 CODETTA_FN void run_phase(const P& params, F body) {
   __shared__ alignas(16) char scratch[scratch_bytes];
   const Problem& p = params.problem;
-  for (i64 batch = blockIdx.z; batch < p.batches; batch += gridDim.z) {
-    for (i64 m = blockIdx.y; m < p.pieces_m; m += gridDim.y) {
-      for (i64 n = blockIdx.x; n < p.pieces_n; n += gridDim.x) {
+  // Over an empty root space one piece without elements is walked: what is stored once for all of them is still owed.
+  const i64 batches = at_least_1(p.batches), pieces_m = at_least_1(p.pieces_m), pieces_n = at_least_1(p.pieces_n);
+  for (i64 batch = blockIdx.z; batch < batches; batch += gridDim.z) {
+    for (i64 m = blockIdx.y; m < pieces_m; m += gridDim.y) {
+      for (i64 n = blockIdx.x; n < pieces_n; n += gridDim.x) {
         Tile t;
         t.batch = batch, t.row = m * Config::piece_rows, t.col = n * Config::piece_cols;
         t.acc = (const typename Config::Accumulator*)p.accumulators +
@@ -84,6 +88,7 @@ CODETTA_FN void run_phase(const P& params, F body) {
         t.acc_ld = p.cols, t.acc_part_stride = p.rows * p.cols;
         t.rows = (i32)(p.rows - t.row < Config::piece_rows ? p.rows - t.row : Config::piece_rows);
         t.cols = (i32)(p.cols - t.col < Config::piece_cols ? p.cols - t.col : Config::piece_cols);
+        if (p.batches == 0) t.rows = t.cols = 0;
         t.piece_m = m, t.piece_n = n;
         t.thread = threadIdx.x, t.threads = threads, t.barrier = 0, t.scratch = scratch;
         body(params, t);

@@ -178,6 +178,15 @@ std::span<const UlpRow> cpu_ulp_table() {
   return table;
 }
 
+std::span<const UlpRow> cuda_ulp_table() {
+  static constexpr UlpRow table[] = {
+#define CODETTA_ULP(op, f32_ulp, f32_abs, f64_ulp, f64_abs) {types::Op::op, f32_ulp, f32_abs, f64_ulp, f64_abs},
+#include "device/cuda/ulp.def"
+#undef CODETTA_ULP
+  };
+  return table;
+}
+
 Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
                               const OracleOptions& options) {
   CODETTA_TRY(const Problem problem, make_problem(graph, inputs, options));

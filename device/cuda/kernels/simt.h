@@ -109,7 +109,7 @@ CODETTA_FN void gemm_simt(const P& params) {
     __syncthreads();
   }
   if constexpr (Config::k_split > 1) {
-    if (!sum_slices<16, threads>(p, batch * tiles + index, slice, thread, &flag, acc)) return;
+    if (p.k_split > 1 && !sum_slices<16, threads>(p, batch * tiles + index, slice, thread, &flag, acc)) return;
   }
   T* const piece = (T*)shared;
 #pragma unroll 1

@@ -386,7 +386,7 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
       }
     });
     if constexpr (Config::k_split > 1) {
-      if (!finish_slices<Config, S>(p, u, acc, consumer, thread, flag)) continue;
+      if (p.k_split > 1 && !finish_slices<Config, S>(p, u, acc, consumer, thread, flag)) continue;
     }
     finish<Config, Epilogue, S>(params, u, acc, band0, consumer, thread, piece);
   }

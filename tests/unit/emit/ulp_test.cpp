@@ -13,6 +13,7 @@
 #include "loaded_source.hpp"
 #include "program_maker.hpp"
 #include "support/real_ops.hpp"
+#include "support/ulps.hpp"
 
 namespace codetta::emit {
 
@@ -49,22 +50,6 @@ package::EpilogueProgram program_of(const std::vector<Op>& ops, DType type, int 
   for (const Op op : ops) m.store(m.op(op, type, in), type);
   m.store(m.accum(), f32, package::Access::Full);
   return m.program;
-}
-
-template <class T>
-double error_in_ulps(T got, long double exact, double absolute) {
-  constexpr int digits = std::numeric_limits<T>::digits;
-  constexpr long double least = std::numeric_limits<T>::denorm_min();
-  if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : INFINITY;
-  const long double largest = std::numeric_limits<T>::max(),
-                    half = std::ldexp(1.0L, std::numeric_limits<T>::max_exponent - digits - 1);
-  if (std::isinf(got)) return std::fabs(exact) > largest - 8 * half && (exact > 0) == (got > 0) ? 0 : INFINITY;
-  if (std::fabs(exact) >= largest + half) return std::fabs(got) >= static_cast<T>(largest - 8 * half) ? 0 : INFINITY;
-  int exponent = 0;
-  std::frexp(exact, &exponent);
-  const long double spacing = std::max(least, std::ldexp(1.0L, exponent - digits));
-  const long double error = std::fabs(static_cast<long double>(got) - exact) - static_cast<long double>(absolute);
-  return error <= 0 ? 0 : static_cast<double>(error / spacing);
 }
 
 template <class T>
@@ -111,7 +96,7 @@ class Measurement {
         Worst& worst = worst_[ops_[o]];
         for (size_t i = 0; i < n; ++i) {
           const double error =
-              error_in_ulps(results[o][i], truth[o * n + i], type_ == f32 ? stated.f32_abs : stated.f64_abs);
+              test::error_in_ulps(results[o][i], truth[o * n + i], type_ == f32 ? stated.f32_abs : stated.f64_abs);
           if (error <= worst.ulps) continue;
           worst = {error, {}, static_cast<double>(results[o][i]), static_cast<double>(truth[o * n + i])};
           for (const auto& argument : arguments) worst.at.push_back(static_cast<double>(argument[i]));

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/gpu.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "device/embedded.hpp"
+#include "driver/kernel_state.hpp"
+#include "emit/package.hpp"
+#include "runtime/cuda/stream.hpp"
+#include "types/machine.hpp"
+
+namespace codetta::gpu {
+namespace {
+
+namespace cuda = runtime::cuda;
+
+constexpr size_t kept_modules = 512;
+
+// Where a host address is on the device.
+class Mirror {
+ public:
+  static Result<Mirror> make(const cuda::DeviceRef& device, std::span<const HostBlock> blocks,
+                             cuda::StreamHandle stream) {
+    Mirror mirror;
+    for (const HostBlock& block : blocks) {
+      const size_t offset = reinterpret_cast<uintptr_t>(block.data) % 256;
+      CODETTA_TRY(cuda::DeviceBuffer memory,
+                  cuda::DeviceBuffer::make(device, offset + std::max<size_t>(block.bytes, 1)));
+      mirror.places_.push_back({block, memory.address() + offset});
+      CODETTA_CHECK_OK(device->upload(mirror.places_.back().address, block.data, block.bytes, stream));
+      mirror.memory_.push_back(std::move(memory));
+    }
+    return mirror;
+  }
+  // Errors: an address in no block.
+  Result<TensorView> on_device(const TensorView& view) const {
+    if (view.empty()) return view;
+    const auto* data = static_cast<const unsigned char*>(view.data());
+    for (const Place& place : places_) {
+      if (data < place.block.data || data >= place.block.data + place.block.bytes) continue;
+      const uint64_t at = place.address + static_cast<uint64_t>(data - place.block.data);
+      return TensorView::make(reinterpret_cast<void*>(at), view.dtype(), view.shape(), view.strides());
+    }
+    return diag::error(diag::Code::internal, "a view of the test lies in none of its blocks")
+        .reason(view.describe())
+        .help("name the block");
+  }
+  struct Place {
+    HostBlock block;
+    cuda::DeviceAddress address;
+  };
+  [[nodiscard]] const std::vector<Place>& places() const { return places_; }
+
+ private:
+  std::vector<Place> places_;
+  std::vector<cuda::DeviceBuffer> memory_;
+};
+
+bool holds(const HostBlock& block, const TensorView& view) {
+  const auto* data = static_cast<const unsigned char*>(view.data());
+  return !view.empty() && data >= block.data && data < block.data + block.bytes;
+}
+
+// Sums of the matrix instructions that the configuration multiplies with.
+types::AccumulationModel accumulation_of(const package::CudaGemmConfig& config) {
+  types::AccumulationModel model = types::accumulation_model(CpuIsa::avx2, DType::f32);  // one multiply-add a product
+  model.extra_roundings = config.k_split > 1 ? config.k_split : 0;
+  return model;
+}
+
+types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype) {
+  if (const auto* flag = std::get_if<bool>(&value.value())) return types::Scalar::from_i64(*flag ? 1 : 0, dtype);
+  if (const auto* integer = std::get_if<int64_t>(&value.value())) return types::Scalar::from_i64(*integer, dtype);
+  return types::Scalar::from_f64(std::get<double>(value.value()), dtype);
+}
+
+}  // namespace
+
+Result<Planned> plan_call(const GemmArguments& call, const std::string& arch) {
+  Planned result;
+  CODETTA_TRY(result.problem, driver::make_problem(call));
+  CODETTA_TRY(opt::Optimized optimized, opt::optimize(result.problem.bound));
+  Target target;
+  target.backend = Backend::cuda;
+  target.arch = arch;
+  CODETTA_TRY(result.plan, plan::plan_gemm(optimized.graph, result.problem.shape, result.problem.layouts, target, {}));
+  return result;
+}
+
+Result<std::shared_ptr<Gpu>> Gpu::open() {
+  auto gpu = std::make_shared<Gpu>();
+  gpu->arch_ = options().arch;
+  if (gpu->arch_.empty()) {
+    CODETTA_TRY(cuda::DriverRef driver, cuda::Driver::load());
+    CODETTA_TRY(gpu->device_, cuda::Device::open(std::move(driver), 0));
+    gpu->arch_ = gpu->device_->facts().arch;
+  }
+  CODETTA_TRY(gpu->nvrtc_, toolchain::Nvrtc::find({}));
+  const auto files = device::files();
+  gpu->paths_.reserve(files.size());
+  for (const device::EmbeddedFile& file : files) {
+    gpu->paths_.push_back("device/" + std::string(file.path));
+    gpu->headers_.push_back({gpu->paths_.back(), file.text, file.digest_hex});
+  }
+  return gpu;
+}
+
+Result<Compiled> Gpu::compile(const Planned& planned, const package::CudaGemmConfig& config, bool strict) {
+  plan::Plan plan = planned.plan;
+  plan.kernels[0].discovery.candidates.assign(1, {config, name_of(config), {}, 0});
+  plan.kernels[0].chosen = 0;
+  CODETTA_TRY(package::Package package, emit::emit_package(plan, {.strict = strict, .name = "test", .build_id = ""}));
+  const package::Kernel& kernel = package.kernels[0];
+  std::string key = kernel.source;
+  for (const std::string& flag : kernel.nvrtc_flags) key += "\n" + flag;
+  Compiled compiled;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = modules_.find(key); found != modules_.end()) compiled = found->second;
+  }
+  if (compiled.registers == 0) {
+    const std::vector<toolchain::CudaHeader> headers = toolchain::included_headers(kernel.source, headers_);
+    CODETTA_TRY(const toolchain::CudaOutput output,
+                nvrtc_->compile({kernel.source, kernel.name, kernel.nvrtc_flags, headers, false}, {}));
+    for (const toolchain::PtxasRemarks& remarks : output.remarks) {
+      compiled.registers = std::max<int64_t>(compiled.registers, remarks.registers);
+      compiled.spilled_bytes =
+          std::max<int64_t>(compiled.spilled_bytes, remarks.spill_store_bytes + remarks.spill_load_bytes);
+      compiled.stack_bytes = std::max<int64_t>(compiled.stack_bytes, remarks.stack_bytes);
+    }
+    compiled.seconds = output.seconds;
+    if (device_ != nullptr) {
+      CODETTA_TRY(compiled.module, cuda::Module::load(device_, output.cubin, kernel.name));
+    }
+    const std::lock_guard lock(mutex_);
+    if (modules_.size() >= kept_modules) modules_.clear();
+    modules_.emplace(std::move(key), compiled);
+    ++compiles_;
+    compile_seconds_ += output.seconds;
+  }
+  compiled.package = std::make_shared<const package::Package>(std::move(package));
+  return compiled;
+}
+
+std::string Gpu::statistics() {
+  const std::lock_guard lock(mutex_);
+  return fmt::format("{} compiled in {:.1f} s", compiles_, compile_seconds_);
+}
+
+Result<cuda::ModuleRef> Gpu::load(const emit::CudaSource& source) {
+  const std::vector<toolchain::CudaHeader> headers = toolchain::included_headers(source.text, headers_);
+  CODETTA_TRY(const toolchain::CudaOutput output,
+              nvrtc_->compile({source.text, "test", source.flags, headers, false}, {}));
+  if (device_ == nullptr) return cuda::ModuleRef();
+  return cuda::Module::load(device_, output.cubin, "test");
+}
+
+Result<void> Gpu::run(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks, int times) {
+  CODETTA_TRY(const cuda::OwnedStream stream, cuda::OwnedStream::make(device_));
+  CODETTA_TRY(const Mirror mirror, Mirror::make(device_, blocks, stream.get()));
+  CODETTA_TRY(runtime::Bindings bindings, driver::make_bindings(*compiled.package, planned.problem));
+  for (size_t i = 0; i < bindings.tensors.size(); ++i) {
+    if (compiled.package->buffers[i].is_scalar) continue;
+    CODETTA_TRY(bindings.tensors[i], mirror.on_device(bindings.tensors[i]));
+  }
+  CODETTA_TRY(cuda::Execution execution,
+              cuda::Execution::make(compiled.package, {compiled.module}, std::move(bindings)));
+  CODETTA_CHECK_OK(device_->synchronize(stream.get()));
+  for (int i = 0; i < times; ++i) CODETTA_CHECK_OK(execution.run(stream.get()));
+  CODETTA_CHECK_OK(device_->synchronize(stream.get()));
+  for (const Mirror::Place& place : mirror.places()) {
+    const HostBlock& block = place.block;
+    std::vector<unsigned char> now(block.bytes);
+    CODETTA_CHECK_OK(device_->download(now.data(), place.address, block.bytes, stream.get()));
+    CODETTA_CHECK_OK(device_->synchronize(stream.get()));
+    bool written = false;
+    for (const ir::GraphOutput& output : planned.problem.bound.outputs())
+      written = written || holds(block, planned.problem.tensors.at(output.name));
+    if (written) {
+      std::copy(now.begin(), now.end(), block.data);
+    } else if (!std::equal(now.begin(), now.end(), block.data)) {
+      return diag::error(diag::Code::internal, "memory that is no output was written").reason("").help("");
+    }
+  }
+  return {};
+}
+
+Result<Judgement> judge(const Planned& planned, const package::CudaGemmConfig& config, bool strict,
+                        const std::vector<std::pair<std::string, TensorView>>& before, bool all_lines) {
+  const driver::Problem& problem = planned.problem;
+  std::vector<oracle::OracleInput> inputs;
+  for (size_t i = 0; i < problem.bound.inputs().size(); ++i) {
+    const ir::GraphInput& input = problem.bound.inputs()[i];
+    if (i < 2) {
+      inputs.emplace_back(i == 0 ? problem.a : problem.b);
+    } else if (input.is_scalar) {
+      inputs.emplace_back(scalar_for_oracle(problem.scalars.at(input.name), problem.bound.type(input.node).dtype));
+    } else {
+      TensorView view = problem.tensors.at(input.name);
+      for (const auto& [name, former] : before) {
+        if (name == input.name) view = former;
+      }
+      inputs.emplace_back(view);
+    }
+  }
+  oracle::OracleOptions options;
+  options.isa = CpuIsa::avx2;  // f64: one multiply-add a product
+  options.accumulation = accumulation_of(config);
+  options.ulp = oracle::cuda_ulp_table();
+  options.contraction = !strict;
+  CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(problem.bound, inputs, options));
+  std::vector<TensorView> actual;
+  for (const ir::GraphOutput& output : problem.bound.outputs()) actual.push_back(problem.tensors.at(output.name));
+  Judgement judgement;
+  CODETTA_TRY(judgement.report, oracle::check(actual, expected));
+  for (const oracle::OutputReport& output : judgement.report.outputs) {
+    if (output.wrong == 0 && !all_lines) continue;
+    judgement.text += fmt::format(
+        "  {}: {} of {} wrong, {} ambiguous, largest error {:.3g} ({:.3g} of its bound); {}\n", output.name,
+        output.wrong, output.elements, output.ambiguous, output.max_error, output.max_ratio, output.worst_text);
+  }
+  return judgement;
+}
+
+std::string name_of(const package::CudaGemmConfig& c) {
+  return fmt::format("{} {}x{}x{} stages {} cluster {}x{} consumers {}{} k_split {} pieces {}x{} lanes {}",
+                     package::name_of(c.family), c.tile_m, c.tile_n, c.tile_k, c.stages, c.cluster_m, c.cluster_n,
+                     c.consumers, c.pingpong ? " pingpong" : "", c.k_split, c.piece_rows, c.piece_cols, c.lanes);
+}
+
+std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram& program, DType a, DType b) {
+  std::vector<package::CudaGemmConfig> result;
+  const int ways = program.split.ways;
+  for (const int tile_m : {16, 32, 64, 128}) {
+    for (const int columns : {32, 64, 96, 128}) {
+      const int step = ways % 4 == 0 ? ways : ways % 2 == 0 ? 2 * ways : 4 * ways;  // a multiple of 4 and of the parts
+      const int tile_n = std::max(columns / step, 1) * step;
+      const int threads = tile_m / 4 * (tile_n / 4);
+      if (threads % 32 != 0 || threads < 64 || threads > 512 || tile_n > 4 * tile_m) continue;
+      for (const int tile_k : {8, 16, 24}) {
+        if (tile_m * tile_k % threads != 0 || tile_n * tile_k % threads != 0) continue;
+        if (tile_k == 24 && tile_n % 3 != 0) continue;
+        for (const int piece_rows : {16, tile_m}) {
+          for (const int lanes : {1, 2, 4, 8}) {
+            package::CudaGemmConfig config;
+            config.a_dtype = a;
+            config.b_dtype = b;
+            config.accumulator = program.accumulator;
+            config.tile_m = tile_m;
+            config.tile_n = tile_n;
+            config.tile_k = tile_k;
+            config.piece_rows = piece_rows;
+            config.piece_cols = tile_n / ways;
+            config.lanes = lanes;
+            config.threads = threads;
+            const bool fits = piece_rows * (tile_n + 4) * dtype_size(program.accumulator) <= 40000;
+            if (!fits || config.piece_cols > lanes * threads || (lanes > 1 && lanes > config.piece_cols)) continue;
+            for (const int k_split : {1, 3}) {
+              config.k_split = k_split;
+              result.push_back(config);
+            }
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+Options& options() {
+  static Options the_options;
+  return the_options;
+}
+
+void in_parallel(int64_t count, const std::function<std::string(int64_t)>& body) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  std::atomic<int64_t> next{0};
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  const auto work = [&] {
+    for (int64_t i = next++; i < count; i = next++) {
+      if (options().seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options().seconds)
+        break;
+      std::string failure = body(i);
+      if (failure.empty()) continue;
+      const std::lock_guard lock(mutex);
+      fmt::print("failed: {}\n", failure);  // at once: the run may be cut short
+      std::fflush(stdout);
+      failures.push_back(std::move(failure));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 1; t < options().threads; ++t) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  std::sort(failures.begin(), failures.end());
+  constexpr size_t shown = 40;
+  for (size_t i = 0; i < std::min(failures.size(), shown); ++i) ADD_FAILURE() << failures[i];
+  if (failures.size() > shown) ADD_FAILURE() << failures.size() << " failures, " << shown << " of them shown";
+}
+
+std::shared_ptr<Gpu> gpu_or_skip() {
+  static const Result<std::shared_ptr<Gpu>> gpu = Gpu::open();
+  if (!gpu) {
+    [&] { GTEST_SKIP() << gpu.error().render(); }();
+    return nullptr;
+  }
+  return *gpu;
+}
+
+}  // namespace codetta::gpu
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  codetta::gpu::Options& options = codetta::gpu::options();
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    const bool has_value = i + 1 < argc;
+    if (name == "--thorough") {
+      options.thorough = true;
+    } else if (name == "--seed" && has_value) {
+      options.seed = std::strtoull(argv[++i], nullptr, 10);
+    } else if (name == "--count" && has_value) {
+      options.count = std::atoll(argv[++i]);
+    } else if (name == "--compile-only" && has_value) {
+      options.arch = argv[++i];
+    } else if (name == "--first" && has_value) {
+      options.first = std::atoll(argv[++i]);
+    } else if (name == "--seconds" && has_value) {
+      options.seconds = std::atof(argv[++i]);
+    } else if (name == "--threads" && has_value) {
+      options.threads = std::max(1, std::atoi(argv[++i]));
+    } else if (name == "--of" && has_value) {
+      options.of = std::max<uint64_t>(1, std::strtoull(argv[++i], nullptr, 10));
+    } else {
+      std::fputs(
+          "usage: test_cuda_kernels [--seed S] [--first I] [--count N] [--seconds T] [--threads T] [--of N] "
+          "[--thorough] "
+          "[--compile-only ARCH]\n",
+          stderr);
+      return 2;
+    }
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMMs whose tensors lie in host memory, run on the GPU by a kernel of a given configuration and judged by the oracle:
+// emission, NVRTC and runtime/cuda, without discovery.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codetta/gemm.hpp"
+#include "driver/problem.hpp"
+#include "emit/emit.hpp"
+#include "oracle/oracle.hpp"
+#include "plan/plan.hpp"
+#include "runtime/cuda/execution.hpp"
+#include "toolchain/nvrtc.hpp"
+
+namespace codetta::gpu {
+
+// All bytes that some of the views point into.
+struct HostBlock {
+  unsigned char* data = nullptr;
+  size_t bytes = 0;
+};
+
+// A problem bound, optimized and lowered; `plan` still lacks a kernel.
+struct Planned {
+  driver::Problem problem;
+  plan::Plan plan;
+  [[nodiscard]] const package::EpilogueProgram& program() const { return plan.kernels[0].lowered.program; }
+};
+Result<Planned> plan_call(const GemmArguments& call, const std::string& arch);
+
+struct Compiled {
+  package::PackageRef package;
+  runtime::cuda::ModuleRef module;
+  int64_t registers = 0, spilled_bytes = 0, stack_bytes = 0;  // the most of any entry
+  double seconds = 0;                                         // of NVRTC
+};
+
+// The first GPU of this machine with its driver, and NVRTC. Thread safe.
+class Gpu {
+ public:
+  // Errors: no driver, no device, no NVRTC. With options().arch: without a device, for compiling only.
+  static Result<std::shared_ptr<Gpu>> open();
+  [[nodiscard]] const runtime::cuda::DeviceRef& device() const { return device_; }
+  [[nodiscard]] const std::string& arch() const { return arch_; }
+  // "12 compiled in 3.4 s": kernels so far, and the sum of their times.
+  [[nodiscard]] std::string statistics();
+  [[nodiscard]] bool compiles_only() const { return device_ == nullptr; }
+
+  // The same source is compiled once while it is among the last `kept_modules`.
+  Result<Compiled> compile(const Planned& planned, const package::CudaGemmConfig& config, bool strict);
+  Result<runtime::cuda::ModuleRef> load(const emit::CudaSource& source);
+  // Copies the blocks to memory of the device at addresses alike modulo 256, runs the package `times` times and copies
+  // them back; what no output lies in must come back unchanged. Errors: everything that prepares and runs.
+  Result<void> run(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks, int times = 1);
+
+ private:
+  runtime::cuda::DeviceRef device_;
+  std::string arch_;
+  toolchain::NvrtcRef nvrtc_;
+  std::vector<std::string> paths_;
+  std::vector<toolchain::CudaHeader> headers_;
+  std::mutex mutex_;
+  int64_t compiles_ = 0;
+  double compile_seconds_ = 0;
+  std::map<std::string, Compiled> modules_;  // by source
+};
+
+// The tensors of `planned` against the oracle, with the bounds of the device's functions and of the configuration's
+// accumulation. `before`: what operands held that an output has overwritten.
+struct Judgement {
+  oracle::CheckReport report;
+  std::string text;  // a line an output that is wrong; all where `all_lines`
+};
+Result<Judgement> judge(const Planned& planned, const package::CudaGemmConfig& config, bool strict,
+                        const std::vector<std::pair<std::string, TensorView>>& before = {}, bool all_lines = false);
+
+// Every SIMT configuration that the tests use for a program, in a fixed order.
+std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram& program, DType a, DType b);
+std::string name_of(const package::CudaGemmConfig& config);
+
+// Command line of the tests.
+struct Options {
+  uint64_t seed = 1;
+  int64_t first = 0, count = 100;  // random epilogues
+  int threads = 4;
+  double seconds = 0;     // of one test, after which no further case is begun; 0: no limit
+  uint64_t of = 16;       // runs every of-th unit of the matrices
+  std::string arch;       // not empty: everything is compiled for it and nothing run
+  bool thorough = false;  // functions: many more arguments
+};
+Options& options();
+
+// Runs body(i) for i below count in options().threads threads, each message that comes back is a failure of the test.
+void in_parallel(int64_t count, const std::function<std::string(int64_t)>& body);
+// The GPU; nullptr, and the test is skipped, where there is none.
+std::shared_ptr<Gpu> gpu_or_skip();
+
+}  // namespace codetta::gpu
