@@ -19,17 +19,27 @@ namespace codetta {
 // accumulator is f64); integers are i32 where they fit, else i64; so a plain 3.0 never widens the computation.
 class ArgumentValue {
  public:
-  ArgumentValue(const TensorView& tensor) : value_(tensor) {}           // NOLINT(google-explicit-constructor)
-  ArgumentValue(const Tensor& tensor) : value_(tensor.view()) {}        // NOLINT(google-explicit-constructor)
-  ArgumentValue(double number) : value_(number) {}                      // NOLINT(google-explicit-constructor)
-  ArgumentValue(float number) : value_(static_cast<double>(number)) {}  // NOLINT(google-explicit-constructor)
-  ArgumentValue(int number) : value_(static_cast<int64_t>(number)) {}   // NOLINT(google-explicit-constructor)
-  ArgumentValue(int64_t number) : value_(number) {}                     // NOLINT(google-explicit-constructor)
-  ArgumentValue(bool flag) : value_(flag) {}                            // NOLINT(google-explicit-constructor)
+  ArgumentValue(const TensorView& tensor) : value_(tensor) {}     // NOLINT(google-explicit-constructor)
+  ArgumentValue(const Tensor& tensor) : value_(tensor.view()) {}  // NOLINT(google-explicit-constructor)
+  // Exactly a number or a bool: nothing converts to one on the way, least of all a pointer to data.
+  template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  ArgumentValue(Number number) : value_(widen(number)) {}  // NOLINT(google-explicit-constructor)
   [[nodiscard]] const TensorView* tensor() const { return std::get_if<TensorView>(&value_); }
   [[nodiscard]] const std::variant<bool, int64_t, double, TensorView>& value() const { return value_; }
 
  private:
+  template <class Number>
+  static auto widen(Number number) {
+    static_assert(!std::is_same_v<Number, long double>, "long double has no dtype; use double");
+    if constexpr (std::is_same_v<Number, bool>) {
+      return number;
+    } else if constexpr (std::is_integral_v<Number>) {
+      static_assert(sizeof(Number) < 8 || std::is_signed_v<Number>, "numbers are at most i64; convert to int64_t");
+      return static_cast<int64_t>(number);
+    } else {
+      return static_cast<double>(number);
+    }
+  }
   std::variant<bool, int64_t, double, TensorView> value_;
 };
 struct NamedArgument {

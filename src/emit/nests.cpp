@@ -17,10 +17,11 @@ Error broken(std::string headline) {
       .help("this is a bug in Codetta; please report it with the epilogue");
 }
 
-Result<std::vector<Variation>> variations_of(const package::EpilogueProgram& program, uint32_t phase_index);
+// By phase, then by value.
+using Variations = std::vector<std::vector<Variation>>;
 
-Result<Variation> variation_of(const package::EpilogueProgram& program, uint32_t phase, const Inst& inst,
-                               const std::vector<Variation>& earlier) {
+// `known`: of all earlier phases, and of the earlier values of this one.
+Result<Variation> variation_of(const package::EpilogueProgram& program, const Inst& inst, const Variations& known) {
   switch (inst.kind) {
     case Inst::Kind::Accumulator:
       if (inst.index >= static_cast<uint32_t>(program.split.ways)) return broken("an accumulator part is out of range");
@@ -34,8 +35,8 @@ Result<Variation> variation_of(const package::EpilogueProgram& program, uint32_t
       if (reduction.axis == package::ReduceAxis::All) return uniform;
       // The columns of a value that has one for all rows share a result, too.
       const Variation kept = reduction.axis == package::ReduceAxis::Row ? by_row : by_column;
-      if (reduction.phase >= phase) return broken("a result of a reduction is used before it is there");
-      CODETTA_TRY(const std::vector<Variation> values, variations_of(program, reduction.phase));
+      if (reduction.phase + 1 >= known.size()) return broken("a result of a reduction is used before it is there");
+      const std::vector<Variation>& values = known[reduction.phase];
       if (reduction.value >= values.size()) return broken("a reduction names a value that is not there");
       return static_cast<Variation>(values[reduction.value] & kept);
     }
@@ -56,6 +57,7 @@ Result<Variation> variation_of(const package::EpilogueProgram& program, uint32_t
       break;
   }
   if (inst.arity > 4) return broken("an instruction has more than 4 operands");
+  const std::vector<Variation>& earlier = known.back();
   Variation v = uniform;
   for (int i = 0; i < inst.arity; ++i) {
     if (inst.in[i] >= earlier.size()) return broken("an instruction uses a later value");
@@ -65,12 +67,15 @@ Result<Variation> variation_of(const package::EpilogueProgram& program, uint32_t
 }
 
 Result<std::vector<Variation>> variations_of(const package::EpilogueProgram& program, uint32_t phase_index) {
-  std::vector<Variation> values;
-  for (const Inst& inst : program.phases[phase_index].insts) {
-    CODETTA_TRY(const Variation v, variation_of(program, phase_index, inst, values));
-    values.push_back(v);
+  Variations known;
+  for (uint32_t phase = 0; phase <= phase_index; ++phase) {
+    known.emplace_back();
+    for (const Inst& inst : program.phases[phase].insts) {
+      CODETTA_TRY(const Variation v, variation_of(program, inst, known));
+      known.back().push_back(v);
+    }
   }
-  return values;
+  return std::move(known.back());
 }
 
 // Values that `roots` depend on, marked by the nest that asks.

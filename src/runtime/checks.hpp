@@ -19,5 +19,7 @@ Result<void> define_symbol(const package::Package& package, const package::Defin
 // Errors: E0610 guard fails, E0613 forbidden overlap.
 Result<void> check_guard(const package::Package& package, const package::Guard& guard,
                          const std::vector<TensorView>& tensors, const Symbols& symbols);
+// Elements of an output lie apart from each other. Errors: E0613.
+Result<void> check_outputs(const package::Package& package, const std::vector<TensorView>& tensors);
 
 }  // namespace codetta::runtime

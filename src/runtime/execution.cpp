@@ -100,6 +100,7 @@ Result<void> Execution::State::prepare() {
   bindings.scalars.resize(package->buffers.size());
   kernels.resize(package->kernels.size());
   CODETTA_CHECK_OK(bind_constants());
+  if (options.checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
   for (const package::Step& step : package->steps) {
     if (const auto* define = std::get_if<package::DefineSymbol>(&step)) {
       CODETTA_CHECK_OK(define_symbol(*package, *define, bindings.tensors[define->buffer], symbols));

@@ -147,11 +147,27 @@ bool overlaps_itself(const TensorView& view) {
     if (view.size(i) > 1) steps.emplace_back(absolute(view.stride(i)), view.size(i));
   }
   std::sort(steps.begin(), steps.end());
-  // Enough: every step goes beyond all that the smaller ones reach together.
+  // The usual case: every step goes beyond all that the smaller ones reach together.
   __int128 reach = 0;
+  bool nested = true;
   for (const auto& [stride, size] : steps) {
-    if (stride <= reach) return true;
+    if (stride == 0) return true;
+    nested = nested && stride > reach;
     reach += stride * (size - 1);
+  }
+  if (nested) return false;
+  // Two elements differ by d_i positions along each dimension, |d_i| < size_i. The first d_i that is not 0 counts as
+  // positive (else swap the two): d_i = 1 + y, and the later ones are x - (size - 1). Is the sum of d_i strides 0?
+  for (size_t first = 0; first < steps.size(); ++first) {
+    Equation equation;
+    equation.add(steps[first].first, steps[first].second - 2);
+    __int128 target = -steps[first].first;
+    for (size_t i = first + 1; i < steps.size(); ++i) {
+      const auto& [stride, size] = steps[i];
+      equation.add(stride, 2 * (static_cast<__int128>(size) - 1));
+      target += stride * (size - 1);
+    }
+    if (equation.solvable(target)) return true;
   }
   return false;
 }

@@ -25,7 +25,8 @@ bool identical_view(const TensorView& a, const TensorView& b);
 // when the search gives up (views of many dimensions with unrelated strides) the answer is true, so false is always a
 // proof.
 bool overlaps(const TensorView& a, const TensorView& b);
-// Whether two elements of the view have a byte in common (a stride of 0, rows that overlap). True also when undecided.
+// Whether two elements of the view lie at one place (a stride of 0, rows that overlap). True also when the search gives
+// up.
 bool overlaps_itself(const TensorView& view);
 
 }  // namespace codetta::types

@@ -116,6 +116,7 @@ Result<void> Execution::State::prepare() {
   bindings.scalars.resize(package->buffers.size());
   if (checked) CODETTA_CHECK_OK(check_places());
   CODETTA_CHECK_OK(bind_constants());
+  if (checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
   for (const package::Step& step : package->steps) {
     if (const auto* define = std::get_if<package::DefineSymbol>(&step)) {
       CODETTA_CHECK_OK(define_symbol(*package, *define, bindings.tensors[define->buffer], symbols));

@@ -270,6 +270,21 @@ TEST(EmittedText, IsTheSameEveryTimeAndHoldsNoUserNames) {
   }
 }
 
+// Each phase asks how the results of the one before vary: work that doubles with each would not end.
+TEST(EmittedText, SixtyPhasesInARow) {
+  ProgramMaker m;
+  uint32_t value = m.accum();
+  for (int i = 0; i < 60; ++i) {
+    const uint32_t sum = m.reduce(package::ReduceKind::Sum, package::ReduceAxis::Row, value);
+    m.next_phase(package::Scope::RowPanel, true);
+    value = m.op(Op::sub, f32, {m.accum(), m.result(sum)});
+  }
+  m.store(value, f32);
+  const auto source = emit_cpu_epilogue(m.program, {CpuIsa::generic});
+  ASSERT_TRUE(source.has_value()) << source.error().render();
+  EXPECT_NE(source->text.find("phase_60("), std::string::npos);
+}
+
 TEST(EmittedText, ABrokenProgramIsAnInternalError) {
   ProgramMaker m;
   m.store(m.accum(), f32);

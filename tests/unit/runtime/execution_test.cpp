@@ -124,6 +124,19 @@ TEST_F(ExecutionTest, UpdatesInPlace) {
   EXPECT_EQ(made.differences(wanted), "");
 }
 
+TEST_F(ExecutionTest, RefusesOutputsThatOverlapThemselves) {
+  const Sizes sizes{1, 4, 8, 3};
+  Made made(add_program(sizes), sizes, config, gen);
+  std::vector<float> memory(200);
+  for (const Dims& strides : {Dims{0, 0, 1}, Dims{0, 8, 0}, Dims{0, 7, 1}, Dims{0, 1, 1}}) {
+    made.bindings.tensors[3] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 4, 8}, strides);
+    expect_error(made.prepare(*pool), diag::Code::overlap, "output D overlaps itself",
+                 "elements of f32[1, 4, 8] with strides " + to_string(strides) + " share memory");
+  }
+  made.bindings.tensors[3] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 4, 8}, {0, 2, 10});
+  EXPECT_TRUE(made.prepare(*pool).has_value());  // rows between the elements of others
+}
+
 TEST_F(ExecutionTest, RefusesOtherOverlap) {
   const Sizes sizes{1, 4, 8, 3};
   Made made(add_program(sizes), sizes, config, gen);
