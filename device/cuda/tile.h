@@ -9,8 +9,8 @@
 // once a piece, after a barrier that made the piece visible to the group. The epilogue only reads the piece; when it
 // returns in all threads and the group has met at the barrier again, the memory may be reused. Config offers constexpr
 // what package::CudaGemmConfig says: tile_m, tile_n, tile_k, stages, cluster_m, cluster_n, consumers, pingpong,
-// k_split, piece_rows, piece_cols, threads, shared_bytes, ways (parts of the split), and types A, B (storage),
-// Accumulator.
+// k_split, piece_rows, piece_cols, threads, shared_bytes, ways (parts of the split), alignment, math, a_k_major,
+// b_k_major, and types A, B (storage), Accumulator.
 //
 // Parts of a split lie in blocks in a tile: accumulator column j of a tile belongs to part j / (tile_n / ways) and to
 // root column tile_n0 + j % (tile_n / ways); which column of B that is, Problem::chunk says (column_of_b below).
@@ -19,6 +19,9 @@
 #include "device/cuda/abi.h"
 
 namespace codetta::cuda {
+
+// How f32 operands are multiplied, and 8-bit floats accumulated.
+enum class MathMode { Strict, Tf32x3, Tf32, Fp8FastAccumulation };
 
 // A rectangle of finished accumulators, worked on by one group of threads.
 struct Tile {

@@ -57,6 +57,8 @@ void sm90_maps(const package::EpilogueProgram& program, const CudaGemmConfig& co
 constexpr std::array family_sources{
     FamilySource{CudaFamily::Simt, "device/cuda/kernels/simt.h", "gemm_simt", no_defines, no_constants, no_maps},
     FamilySource{CudaFamily::Sm90, "device/cuda/kernels/sm90.h", "gemm_sm90", wgmma_defines, sm90_constants, sm90_maps},
+    FamilySource{CudaFamily::Sm80, "device/cuda/kernels/sm80.h", "gemm_sm80", no_defines, no_constants, no_maps},
+    FamilySource{CudaFamily::Stream, "device/cuda/kernels/stream.h", "gemm_stream", no_defines, no_constants, no_maps},
 };
 
 constexpr int phase_threads = 256, results_per_block = 32;
@@ -132,6 +134,9 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   number("threads", config_.threads);
   number("shared_bytes", config_.shared_bytes);
   number("ways", program_.split.ways);
+  number("alignment", config_.alignment);
+  static constexpr std::array<std::string_view, 4> math{"Strict", "Tf32x3", "Tf32", "Fp8FastAccumulation"};
+  out.line("static constexpr MathMode math = MathMode::", math[static_cast<size_t>(config_.math)], ";");
   out.line("static constexpr bool pingpong = ", config_.pingpong, ";");
   out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
   out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
