@@ -152,12 +152,10 @@ namespace codetta::cuda {
 // Which instruction multiplies elements of X (16 rows) and Y (8 columns).
 template <class X, class Y>
 struct Mma;
-#define CODETTA_MMA_OF(X, Y, D, NAME)                                                   \
-  template <>                                                                           \
-  struct Mma<X, Y> {                                                                    \
-    static CODETTA_MEMBER void add(D(&d)[4], const u32(&a)[4], u32 b0, u32 b1) {        \
-      ptx::NAME(d, a, b0, b1);                                                          \
-    }                                                                                   \
+#define CODETTA_MMA_OF(X, Y, D, NAME)                                                                         \
+  template <>                                                                                                 \
+  struct Mma<X, Y> {                                                                                          \
+    static CODETTA_MEMBER void add(D (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { ptx::NAME(d, a, b0, b1); } \
   };
 CODETTA_MMA_OF(bf16, bf16, float, mma_bf16)
 CODETTA_MMA_OF(f16, f16, float, mma_f16)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sm_80 product, which every later GPU runs, too: stages of shared memory filled by cp.async, fragments by ldmatrix,
-// mma.sync. One block a tile (and slice of K); its warps split the tile, each multiplies a rectangle of it. Any tails;
-// operands K-major or not; 16, 8 or 4 bytes a copy, by alignment, and below that through registers. stage.h says how a
-// stage lies in shared memory.
+// The sm_80 product, which every later GPU runs, too: stages of shared memory filled by cp.async, fragments by
+// ldmatrix, mma.sync. One block a tile (and slice of K); its warps split the tile, each multiplies a rectangle of it.
+// Any tails; operands K-major or not; 16, 8 or 4 bytes a copy, by alignment, and below that through registers. stage.h
+// says how a stage lies in shared memory.
 //
 // Config offers, besides what tile.h says: a_k_major, b_k_major, alignment (bytes), math (a MathMode).
 #pragma once
@@ -46,7 +46,7 @@ struct Shape {
   static constexpr int piece_bytes = part_stride * Config::ways * (int)sizeof(T);
   static constexpr int after_bytes = piece_bytes + (Epilogue::scratch_bytes(Config::threads) + 15) / 16 * 16;
   static constexpr int table_at =
-      Config::stages * stage_bytes > after_bytes ? Config::stages * stage_bytes : after_bytes;
+      Config::stages * stage_bytes > after_bytes ? Config::stages* stage_bytes : after_bytes;
   static constexpr int shared_bytes = table_at + (Config::ways > 1 ? Config::tile_n * 8 : 0) + 16;
 
   static_assert(Config::threads == 32 * Config::consumers && Config::stages >= 2);
@@ -193,7 +193,7 @@ CODETTA_FN void gemm_sm80(const P& params) {
   }
   const u32 base = ptx::shared_address(shared);
   const int last = (int)(k_end - k_begin - (i64)(count - 1) * Config::tile_k);  // of K in the last block
-  int ahead = 0;  // the block to bring next
+  int ahead = 0;                                                                // the block to bring next
   u32 filled = base, read = base;
   const auto next = [&](u32 stage) {
     return stage == base + (Config::stages - 1) * S::stage_bytes ? base : stage + S::stage_bytes;

@@ -19,8 +19,7 @@ struct WordFragment {
     if constexpr (Stage::k_major) {
       ptx::load_matrices<false>(r, stage + Stage::at(first + lane % 16, step * 32 + lane / 16 * 16));
     } else if constexpr (size == 2) {
-      ptx::load_matrices<true>(r,
-                               stage + Stage::at(step * 16 + q / 2 * 8 + lane % 8, (first + q % 2 * 8) * size));
+      ptx::load_matrices<true>(r, stage + Stage::at(step * 16 + q / 2 * 8 + lane % 8, (first + q % 2 * 8) * size));
     } else if constexpr (size == 1) {
       // A matrix holds 8 rows of K, 16 wide, as pairs of bytes. The rows are chosen such that a thread gets two
       // successive k from one matrix and the next two from another, for a pair of rows of M: the fragment's rows g and
@@ -35,8 +34,8 @@ struct WordFragment {
     } else {
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        r[e] = ptx::load_shared(stage +
-                                Stage::at(step * 8 + lane % 4 + e / 2 * 4, (first + lane / 4 + e % 2 * 8) * size));
+        r[e] =
+            ptx::load_shared(stage + Stage::at(step * 8 + lane % 4 + e / 2 * 4, (first + lane / 4 + e % 2 * 8) * size));
     }
   }
 };

@@ -21,17 +21,17 @@ struct Shape {
   static constexpr int size = (int)sizeof(typename Config::B);
   static constexpr bool along_k = Config::b_k_major;
   static constexpr bool fmas = size == 4 && Config::math == MathMode::Strict;
-  static constexpr int width = Config::tile_n / Config::ways;                                  // root columns
+  static constexpr int width = Config::tile_n / Config::ways;  // root columns
   static constexpr int warps_k = Config::consumers, warps_n = Config::threads / 32 / warps_k;
-  static constexpr int warp_n = Config::tile_n / warps_n;                                      // columns of a warp
+  static constexpr int warp_n = Config::tile_n / warps_n;  // columns of a warp
   // A step of a warp. Along K: 64 bytes of K of each column, in 4 threads; a load is 8 columns. Else: 8 or 16 rows of
   // K, in which 8 threads hold `block` columns.
   static constexpr int block = along_k ? 8 : 128 / size, depth = along_k ? 1 : size == 2 ? 4 : 2;
   static constexpr int loads = warp_n / block * depth;
   static constexpr int step_k = along_k ? 64 / size : 4 * depth;
   static constexpr int chunk_steps = Config::tile_k / (warps_k * step_k);
-  static constexpr int tokens = Config::tile_m / 8;  // groups of 8 rows
-  static constexpr int blocks = warp_n / 16;         // of 16 columns
+  static constexpr int tokens = Config::tile_m / 8;                          // groups of 8 rows
+  static constexpr int blocks = warp_n / 16;                                 // of 16 columns
   static constexpr int pitch = Config::tile_k * size + (along_k ? 64 : 32);  // no bank twice
   static constexpr int chunk_bytes = Config::tile_m * pitch;
   static constexpr int sum_ld = Config::tile_n + 4;
@@ -129,7 +129,9 @@ CODETTA_FN void bring_rows(const Problem& p, i64 batch, i64 row0, i64 k, i64 k_e
       const bool there = row0 + row < p.rows && left > 0;
       ptx::copy_async<16>(to + row * S::pitch + column * S::size,
                           there ? from + ((row0 + row) * p.a_row + k + column) : from,
-                          !there ? 0u : left < 16 ? (u32)left : 16u);
+                          !there      ? 0u
+                          : left < 16 ? (u32)left
+                                      : 16u);
     }
   } else {
     constexpr int units = Config::tile_m * Config::tile_k;
@@ -383,8 +385,7 @@ CODETTA_FN void gemm_stream(const P& params) {
   if constexpr (Config::k_split > 1) {
     u32* const flag = (u32*)(shared + S::flag_at);
     const i64 tile = (i64)batch * tiles + index;
-    if (p.k_split > 1 &&
-        !sum_slices<S::tokens * S::share, Config::threads>(p, tile, slice, thread, flag, total))
+    if (p.k_split > 1 && !sum_slices<S::tokens * S::share, Config::threads>(p, tile, slice, thread, flag, total))
       return;
   }
 #pragma unroll

@@ -221,6 +221,13 @@ Result<void> Launch::plan_entries() {
       attribute.value.cluster = {static_cast<unsigned>(cluster), 1, 1};
       entry.attributes.push_back(attribute);
     }
+    if (is_gemm && config.family == package::CudaFamily::Stream && facts.major >= 9) {
+      // It may begin before its predecessor ends: until it has waited for that it only brings B towards L2.
+      LaunchAttribute attribute{};
+      attribute.id = launch_programmatic_serialization;
+      attribute.value.flag = 1;
+      entry.attributes.push_back(attribute);
+    }
     int64_t grid[3] = {1, 1, 1};
     if (is_gemm) {
       grid[0] = geometry_.blocks;
