@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "device/cpu/abi.h"
 #include "plan/lowering.hpp"
 #include "types/dtype.hpp"
@@ -128,7 +130,10 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   const auto keep = [&](Axis axis, const Dim& extent, bool& there) {
     if (!is_store || shape.empty() || there || extent != Dim::constant(1)) return;
     there = true;
-    operand.terms.push_back({axis, 1, 0, static_cast<uint8_t>(shape.size() - 1), Dim::constant(1)});
+    // In a dim of size 1 where there is one, so that a load of the same element is known to be that.
+    const auto one = std::find(shape.begin(), shape.end(), Dim::constant(1));
+    const auto d = static_cast<size_t>(one == shape.end() ? 0 : one - shape.begin());
+    operand.terms.push_back({axis, 1, 0, static_cast<uint8_t>(shape.size() - 1 - d), Dim::constant(1)});
   };
   keep(Axis::Row, root[root.size() - 2], row);
   operand.access = !affine      ? Access::Indexed

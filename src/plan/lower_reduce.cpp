@@ -67,6 +67,9 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   const bool one_batch = batches_ == 1;
   std::optional<ReduceAxis> axis;
   if (reduced.row && reduced.col && !kept.row && !kept.col && (reduced.batch || one_batch)) axis = ReduceAxis::All;
+  // Over the items of a batch of single rows or columns: an index of one value leaves no trace.
+  const bool rows = reduced.row || (rows_ == 1 && !kept.row), cols = reduced.col || (cols_ == 1 && !kept.col);
+  if (reduced.batch && !kept.batch && rows && cols) axis = ReduceAxis::All;
   if (reduced.col && !reduced.row && !kept.col && !reduced.batch) axis = ReduceAxis::Row;
   if (reduced.row && !reduced.col && !kept.row && !reduced.batch) axis = ReduceAxis::Column;
   const auto place = [&](const Instance& instance) {

@@ -2,6 +2,7 @@
 // A random epilogue on random problems: the run and its check.
 #include "differential/random_case.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "differential/random_problem.hpp"
 #include "differential/refusals.hpp"
+#include "differential/traced_form.hpp"
 #include "driver/problem.hpp"
 #include "ir/analyses.hpp"
 
@@ -19,16 +21,21 @@ namespace {
 
 class Case {
  public:
-  // `probe`: a problem of a usual form, to see what can be expected of the epilogue.
-  Case(const EpilogueSpec& spec, uint64_t seed, bool probe = false)
-      : spec_(spec), probe_(probe), problem_(spec, seed, probe) {}
+  // `probe`: a problem of a usual form, to see what can be expected of the epilogue. Cases with equal `form` differ in
+  // sizes and data only, so that what one compiles serves the others, too.
+  Case(const EpilogueSpec& spec, uint64_t seed, uint64_t form, bool probe = false)
+      : spec_(spec), probe_(probe), problem_(spec, seed, probe, form) {}
+
+  // Of several that are compiled, only the first takes a kernel with a source of its own.
+  void keep_source() { keeps_ = true; }
 
   // Empty when fine.
   std::string run(const Epilogue& epilogue, CaseContexts& contexts, bool interpreted, CaseCounts& counts) {
     problem_.sizes();
     if (auto made = problem_.arguments(epilogue); !made) return "the test's own views: " + made.error().render();
+    vary_call();
     const Target target = random_target();
-    const bool threaded = one_in(3);
+    const bool threaded = form_in(3);
     Context& context = contexts.pick(interpreted, threaded);
     where_ = fmt::format("M={} N={} K={} batch={} {}{}{}{}{}", problem_.m, problem_.n, problem_.k, problem_.batch,
                          target.to_string(), threaded ? " threads" : "", interpreted ? " interpreted" : "",
@@ -37,7 +44,9 @@ class Case {
     auto kernels = find_kernels(problem_.call, target, {}, context);
     if (!kernels) return refused(kernels.error(), counts);
     if (kernels->empty()) return where_ + ": no kernel takes it\n" + problem_.describe();
-    const size_t choice = one_in(2) ? 0 : pick(kernels->size());
+    size_t choice = one_in(2) ? 0 : pick(kernels->size());
+    for (size_t i = 0; i < kernels->size() && keeps_ && fused((*kernels)[choice]); ++i)
+      choice = (choice + 1) % kernels->size();
     const Kernel& kernel = (*kernels)[choice];
     where_ += " " + kernel.metadata().name;
     GemmArguments call = problem_.call;
@@ -69,6 +78,24 @@ class Case {
  private:
   size_t pick(size_t below) { return problem_.pick(below); }
   bool one_in(size_t n) { return problem_.one_in(n); }
+  bool form_in(size_t n) { return problem_.form_in(n); }
+  // Fully fused kernels have a source of their own.
+  static bool fused(const Kernel& kernel) { return kernel.metadata().family == "fused"; }
+
+  // What the CPU's kernels take besides: a wider accumulator, D as `out`, arguments in any order.
+  void vary_call() {
+    GemmArguments& call = problem_.call;
+    const bool integers = spec_.a == DType::i8 || spec_.a == DType::u8;
+    if (form_in(16) && !integers) call.accumulator = DType::f64;
+    std::vector<NamedArgument> named = call.epilogue.arguments();
+    const auto d = std::find_if(named.begin(), named.end(), [](const NamedArgument& a) { return a.name == "D"; });
+    if (d != named.end() && form_in(4)) {
+      call.out = *d->value.tensor();
+      if (form_in(2)) named.erase(d);
+    }
+    if (form_in(4)) std::shuffle(named.begin(), named.end(), problem_.form);
+    call.epilogue = EpilogueArguments(*call.epilogue.epilogue(), std::move(named));
+  }
 
   // A refusal counts as one only where the test proves it from the typed graph.
   std::string refused(const Error& error, CaseCounts& counts) {
@@ -107,13 +134,13 @@ class Case {
     Target target = Target::host();
     const std::array<CpuIsa, 6> levels = {CpuIsa::generic,     CpuIsa::avx2,        CpuIsa::avx512,
                                           CpuIsa::avx512_vnni, CpuIsa::avx512_bf16, CpuIsa::neon};
-    const CpuIsa wanted = levels[pick(levels.size())];
-    if (!one_in(4) && cpu_supports(wanted)) target.isa = wanted;
+    const CpuIsa wanted = levels[problem_.pick_form(levels.size())];
+    if (!form_in(4) && cpu_supports(wanted)) target.isa = wanted;
     return target;
   }
 
   const EpilogueSpec& spec_;
-  bool probe_ = false;
+  bool probe_ = false, keeps_ = false;
   RandomProblem problem_;
   std::string where_;
 };
@@ -150,14 +177,18 @@ std::vector<std::string> run_case(uint64_t seed, int problems, bool tape, CaseCo
     spec = random_epilogue_text(seed + static_cast<uint64_t>(draw) * 0x632BE59BD9B4E019u);
     auto parsed = Epilogue::parse(spec.text);
     if (!parsed) return failed("the text was not taken: " + parsed.error().render() + spec.text);
-    // Every fourth goes the way of its printed form, which must say the same.
-    if (random() % 4 == 0) {
+    // Some go the way of their printed form, or of the C++ functions, which must say the same.
+    const uint64_t way = random() % 8;
+    if (way < 2) {
       parsed = Epilogue::parse(parsed->to_string());
       if (!parsed) return failed("the printed form was not taken: " + parsed.error().render() + spec.text);
+    } else if (way < 4) {
+      parsed = traced_form(*parsed);
+      if (!parsed) return failed("the C++ form was not taken: " + parsed.error().render() + spec.text);
     }
     epilogue = *std::move(parsed);
     CaseCounts probe;
-    std::string failure = Case(spec, random(), true).run(*epilogue, contexts, true, probe);
+    std::string failure = Case(spec, random(), random(), true).run(*epilogue, contexts, true, probe);
     if (!failure.empty()) return failed(std::move(failure));
     const bool vague = probe.mistrusted != 0 && draw + 1 < most_draws;
     if (vague) {
@@ -167,12 +198,29 @@ std::vector<std::string> run_case(uint64_t seed, int problems, bool tape, CaseCo
     for (const auto& [what, count] : probe.covered) counts.covered[what] += count;
     break;
   }
+  // Where sizes are constants of the program, each has a source of its own.
+  const bool shares = compiled && spec.fixed_n == 0;
+  const uint64_t form = random();
   std::vector<std::string> failures;
   for (int i = 0; i < problems; ++i) {
-    std::string failure = Case(spec, random()).run(*epilogue, contexts, !compiled || i > 0, counts);
-    if (failure.empty()) continue;
-    ++counts.failed;
-    failures.push_back(std::move(failure));
+    const bool interpreted = !compiled || (i > 0 && !shares);
+    constexpr int most_problems = 4;
+    for (int draw = 0; draw < most_problems; ++draw) {
+      CaseCounts one;
+      Case problem(spec, random(), shares ? form : random());
+      if (i > 0 && shares) problem.keep_source();
+      std::string failure = problem.run(*epilogue, contexts, interpreted, one);
+      if (!failure.empty()) {
+        ++one.failed;
+        failures.push_back(std::move(failure));
+      }
+      if (one.mistrusted != 0 && draw + 1 < most_problems) {  // nothing wrong, but the data say too little
+        ++counts.redrawn_problems;
+        continue;
+      }
+      counts.add(one);
+      break;
+    }
   }
   return failures;
 }

@@ -24,9 +24,10 @@ class CaseContexts {
   std::vector<Context> contexts_;
 };
 
-// Runs the case of this seed: one epilogue, `problems` problems, of which the first of every third epilogue is compiled
-// unless `tape`. An epilogue of which too little can be expected (mistrusted on a problem of its own) is drawn again, a
-// few times. Returns the account of each failure, for people.
+// Runs the case of this seed: one epilogue, `problems` problems, of which those of every third epilogue are compiled
+// unless `tape` (only the first where sizes are part of the source). An epilogue of which too little can be expected
+// (mistrusted on a problem of its own) is drawn again, a few times; so is a problem. Returns the account of each
+// failure, for people.
 std::vector<std::string> run_case(uint64_t seed, int problems, bool tape, CaseContexts& contexts, CaseCounts& counts);
 
 }  // namespace codetta::test

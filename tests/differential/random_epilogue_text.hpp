@@ -32,7 +32,7 @@ struct EpilogueSpec {
   std::string text;
   DType a = DType::f32, b = DType::f32;
   bool batched = false;
-  int64_t fixed_n = 0;  // 0: any N
+  int64_t fixed_n = 0, fixed_batch = 0;  // 0: any
   std::vector<ParameterSpec> parameters;
   std::vector<OutputSpec> outputs;
 };

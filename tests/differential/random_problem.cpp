@@ -54,7 +54,11 @@ void RandomProblem::sizes() {
   m = probe_ ? 21 : size();
   n = spec_.fixed_n != 0 ? spec_.fixed_n : probe_ ? 18 : size();
   k = probe_ ? 40 : one_in(200) ? 0 : one_in(10) ? 64 + static_cast<int64_t>(pick(400)) : 1 + size();
-  batch = !spec_.batched ? 0 : probe_ ? 2 : one_in(50) ? 0 : 1 + static_cast<int64_t>(pick(3));
+  batch = !spec_.batched           ? 0
+          : spec_.fixed_batch != 0 ? spec_.fixed_batch
+          : probe_                 ? 2
+          : one_in(50)             ? 0
+                                   : 1 + static_cast<int64_t>(pick(3));
 }
 
 Dims RandomProblem::concrete(const std::vector<int64_t>& shape) const {
@@ -71,15 +75,15 @@ Result<std::unique_ptr<Buffer>> RandomProblem::buffer(DType dtype, const Dims& s
   const int rank = shape.rank();
   std::vector<int> order;
   for (int d = rank - 1; d >= 0; --d) order.push_back(d);
-  const size_t form = pick(8);
-  if (form == 1 && rank >= 2) std::swap(order[0], order[1]);
-  if (form == 2) std::shuffle(order.begin(), order.end(), random);
+  const size_t kind = pick_form(8);
+  if (kind == 1 && rank >= 2) std::swap(order[0], order[1]);
+  if (kind == 2) std::shuffle(order.begin(), order.end(), form);
   Dims strides = shape;
-  int64_t next = form == 3 ? 2 : 1, extent = 1;
+  int64_t next = kind == 3 ? 2 : 1, extent = 1;
   for (const int d : order) {
-    const bool repeated = is_input && form == 4 && one_in(3), reversed = form == 5 && one_in(2);
+    const bool repeated = is_input && kind == 4 && form_in(3), reversed = kind == 5 && form_in(2);
     strides[d] = repeated ? 0 : reversed ? -next : next;
-    if (!repeated) next = next * std::max<int64_t>(shape[d], 1) + (form == 6 ? static_cast<int64_t>(pick(5)) : 0);
+    if (!repeated) next = next * std::max<int64_t>(shape[d], 1) + (kind == 6 ? static_cast<int64_t>(pick(5)) : 0);
   }
   int64_t first = static_cast<int64_t>(pick(4));
   extent = first + next + 4;
@@ -123,9 +127,9 @@ void RandomProblem::special(const TensorView& view) {
 Result<void> RandomProblem::arguments(const Epilogue& epilogue) {
   Dims a{m, k}, b{k, n};
   if (spec_.batched) {
-    const size_t form = pick(3);
-    if (form != 1) a = {batch, m, k};
-    if (form != 2) b = {batch, k, n};
+    const size_t which = pick_form(3);
+    if (which != 1) a = {batch, m, k};
+    if (which != 2) b = {batch, k, n};
   }
   CODETTA_TRY(call.A, input(spec_.a, a));
   CODETTA_TRY(call.B, input(spec_.b, b));
@@ -152,10 +156,22 @@ Result<void> RandomProblem::arguments(const Epilogue& epilogue) {
       CODETTA_TRY(copy->view, TensorView::make(static_cast<void*>(moved + (view.as<unsigned char>() - base)),
                                                view.dtype(), view.shape(), view.strides()));
       before.emplace_back(parameter.name, copy->view);
+      in_place_.insert({copy.get(), made.get()});
       inputs.push_back(std::move(copy));
       inputs.push_back(std::move(made));
     } else {
-      CODETTA_TRY(view, input(parameter.dtype, concrete(parameter.shape)));
+      // Sometimes the tensor of another operand, or A or B.
+      std::vector<TensorView> same;
+      for (const auto& made : inputs) {
+        if (made->view.dtype() == parameter.dtype && made->view.shape() == concrete(parameter.shape) &&
+            !in_place_.contains(made.get()))
+          same.push_back(made->view);
+      }
+      if (!same.empty() && one_in(6)) {
+        view = same[pick(same.size())];
+      } else {
+        CODETTA_TRY(view, input(parameter.dtype, concrete(parameter.shape)));
+      }
     }
     operands.emplace(parameter.name, view);
     named.push_back({parameter.name, view});
@@ -173,8 +189,8 @@ Result<void> RandomProblem::arguments(const Epilogue& epilogue) {
     named.push_back({output.name, view});
   }
   call.epilogue = EpilogueArguments(epilogue, std::move(named));
-  call.strict = one_in(8);
-  if (one_in(10)) call.rounding = Rounding::AsUnfused;
+  call.strict = form_in(8);
+  if (form_in(10)) call.rounding = Rounding::AsUnfused;
   return {};
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +27,12 @@ struct Buffer {
 
 class RandomProblem {
  public:
-  // `probe`: a problem of a usual form, to see what can be expected of the epilogue.
-  RandomProblem(const EpilogueSpec& spec, uint64_t seed, bool probe) : random(seed), spec_(spec), probe_(probe) {}
+  // `probe`: a problem of a usual form, to see what can be expected of the epilogue. What decides the kernel's source
+  // (strides, rounding) is drawn from `form` alone.
+  RandomProblem(const EpilogueSpec& spec, uint64_t seed, bool probe, uint64_t form)
+      : random(seed), form(form), spec_(spec), probe_(probe) {}
+  RandomProblem(const EpilogueSpec& spec, uint64_t seed, bool probe)
+      : RandomProblem(spec, seed, probe, seed ^ 0x9E3779B97F4A7C15u) {}
 
   void sizes();
   // Inputs filled, outputs poisoned. Errors: of the views.
@@ -36,8 +41,10 @@ class RandomProblem {
   [[nodiscard]] std::string describe() const;
   size_t pick(size_t below) { return static_cast<size_t>(random() % below); }
   bool one_in(size_t count) { return pick(count) == 0; }
+  size_t pick_form(size_t below) { return static_cast<size_t>(form() % below); }
+  bool form_in(size_t count) { return pick_form(count) == 0; }
 
-  std::mt19937_64 random;
+  std::mt19937_64 random, form;
   int64_t m = 0, n = 0, k = 0, batch = 0;
   GemmArguments call;
   // By address stable; an operand that is overwritten is among the inputs, and its former values are in `before`.
@@ -52,6 +59,7 @@ class RandomProblem {
 
   const EpilogueSpec& spec_;
   bool probe_ = false;
+  std::set<const Buffer*> in_place_;  // with the copy of what it held
 };
 
 }  // namespace codetta::test

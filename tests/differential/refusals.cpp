@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "differential/element_maps.hpp"
+
 namespace codetta::test {
 namespace {
 
@@ -32,7 +34,7 @@ class Proof {
         f.of_accumulator |= x.of_accumulator;
         f.moved |= x.moved;
         f.reduced |= x.reduced;
-        f.level = std::max(f.level, x.level + (info.rule == OpRule::reduce ? 1 : 0));
+        f.level = std::max(f.level, x.level + (info.rule == OpRule::reduce && !over_one(id) ? 1 : 0));
       }
       f.moved |= info.rule == OpRule::layout;
       f.reduced |= info.rule == OpRule::reduce;
@@ -43,8 +45,7 @@ class Proof {
     switch (code) {
       case 301:  // the accumulator itself in two forms: only layout operations can do that
       case 304:  // a reshape that is no division of dims
-      case 310:  // work that belongs to no product
-        return any([&](NodeId id) { return rule(id) == OpRule::layout || !facts(id).of_accumulator; });
+        return any([&](NodeId id) { return rule(id) == OpRule::layout; });
       case 302:  // a split through the parts of another, or of a finished reduction
         return different_splits() ||
                any([&](NodeId id) { return graph_.node(id).op == Op::split && facts(graph_.operands(id)[0]).reduced; });
@@ -60,7 +61,7 @@ class Proof {
         return any([&](NodeId id) { return graph_.node(id).op == Op::join && !facts(id).of_accumulator; });
       case 613:
         return std::any_of(shared_.begin(), shared_.end(),
-                           [&](const auto& pair) { return !safe(pair.first, pair.second); });
+                           [&](const auto& pair) { return conflict(pair.first, pair.second); });
       default:
         return false;
     }
@@ -75,6 +76,13 @@ class Proof {
       if (test(NodeId(n))) return true;
     }
     return false;
+  }
+  // Over dims of size 1: the value itself.
+  [[nodiscard]] bool over_one(NodeId id) const {
+    const auto& dims = graph_.attr_as<ir::ReduceAttr>(id).dims;
+    const auto& shape = graph_.type(graph_.operands(id)[0]).shape;
+    return std::all_of(dims.begin(), dims.end(),
+                       [&](int32_t dim) { return shape[static_cast<size_t>(dim)] == ir::Dim::constant(1); });
   }
   [[nodiscard]] bool different_splits() const {
     NodeId first;
@@ -95,30 +103,9 @@ class Proof {
     });
   }
 
-  // The levels at which `operand` is read element by element: each output and each reduction reads it at its own.
-  [[nodiscard]] int last_read(NodeId operand) const {
-    std::vector<bool> holds(graph_.size());  // without a reduction in between
-    holds[operand.index()] = true;
-    int last = -1;
-    for (uint32_t n = 0; n < graph_.size(); ++n) {
-      const NodeId id(n);
-      for (const NodeId x : graph_.operands(id)) {
-        if (!holds[x.index()]) continue;
-        if (rule(id) == OpRule::reduce) {
-          last = std::max(last, facts(x).level);
-        } else {
-          holds[n] = true;
-        }
-      }
-    }
-    for (const ir::GraphOutput& output : graph_.outputs()) {
-      if (holds[output.node.index()]) last = std::max(last, facts(output.node).level);
-    }
-    return last;
-  }
-
-  // Nothing moves, operand and output cover every element, and nobody reads the operand after the output's own step.
-  [[nodiscard]] bool safe(const std::string& operand, const std::string& output) const {
+  // Does some work read an element of the operand elsewhere than where the output writes it, or after that? The output
+  // must be written once an element of the product (of each part of it, where it is split).
+  [[nodiscard]] bool conflict(const std::string& operand, const std::string& output) const {
     NodeId in, out, product;
     for (const ir::GraphInput& input : graph_.inputs()) {
       if (input.name == operand) in = input.node;
@@ -126,11 +113,33 @@ class Proof {
     for (const ir::GraphOutput& o : graph_.outputs()) {
       if (o.name == output) out = o.node;
     }
-    const bool layout = any([&](NodeId id) { return rule(id) == OpRule::layout; });
     any([&](NodeId id) { return graph_.node(id).op == Op::matmul && (product = id, true); });
-    const bool full =
-        graph_.type(in).shape == graph_.type(product).shape && graph_.type(out).shape == graph_.type(product).shape;
-    return !layout && full && last_read(in) <= facts(out).level;
+    const ElementMap reads(graph_, in, true), made(graph_, product, true);
+    size_t ways = 1;
+    any([&](NodeId id) {
+      if (graph_.node(id).op == Op::split) ways = static_cast<size_t>(graph_.attr_as<ir::SplitAttr>(id).ways);
+      return false;
+    });
+    if (made[out].size() * ways < made[product].size() || reads.sizes(in) != reads.sizes(out)) return true;
+    const int level = facts(out).level;
+    const auto conflicts = [&](NodeId value, int at) {
+      for (size_t e = 0; e < reads[value].size(); ++e) {
+        const int64_t read = reads[value][e];
+        if (read == ElementMap::none) continue;
+        if (read == ElementMap::several || at > level) return true;
+        if (value == out && read != static_cast<int64_t>(e)) return true;
+        const int64_t here = made[value][e], there = made[out][static_cast<size_t>(read)];
+        const bool same_place = reads.sizes(value) == reads.sizes(out) && read == static_cast<int64_t>(e);
+        if (!same_place && (here != there || here < 0)) return true;
+      }
+      return false;
+    };
+    return std::any_of(graph_.outputs().begin(), graph_.outputs().end(),
+                       [&](const ir::GraphOutput& o) { return conflicts(o.node, facts(o.node).level); }) ||
+           any([&](NodeId id) {
+             return rule(id) == OpRule::reduce &&
+                    conflicts(graph_.operands(id)[0], facts(graph_.operands(id)[0]).level);
+           });
   }
 
   const ir::Graph& graph_;

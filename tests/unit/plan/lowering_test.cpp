@@ -221,6 +221,22 @@ TEST(Lowering, EmptyProblemsHaveAProgram) {
   EXPECT_EQ(heads.substr(0, 15), "accumulator f32") << heads;
 }
 
+// Sizes are constants here, and an index over one row or column leaves no trace.
+TEST(Lowering, ReducesItemsOfOneRowOrColumn) {
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 16}, {8, 2}, {1, 2}}) {
+    ir::GemmFacts facts = gemm_facts(m, n, 4);
+    facts.batched = true;
+    facts.batch = 3;
+    const auto graph =
+        test::bind_text("def f(accum):\n    a, b = split(accum, 2)\n    D = a - sum(a * b)\n    return D\n",
+                        {tensor("D", DType::f32, {3, m, n / 2})}, facts);
+    ASSERT_TRUE(graph) << graph.error().render();
+    const auto result = plan::lower_epilogue(*graph, test::product(*graph), {});
+    ASSERT_TRUE(result) << result.error().render();
+    EXPECT_NE(result->program.to_string().find("reduce all sum"), std::string::npos) << result->program.to_string();
+  }
+}
+
 std::string refused(std::string text, const std::vector<ir::BoundArgument>& arguments, int64_t m = 8, int64_t n = 64) {
   const auto graph = test::bind_text(std::move(text), arguments, gemm_facts(m, n, 16));
   if (!graph) return graph.error().message();

@@ -87,6 +87,20 @@ TEST(PlanGemm, InPlaceOnlyWhereEachElementIsReadBeforeItIsWritten) {
       in_place(gemm(test::example("accumulate"),
                     {tensor("C", DType::f32, {1, 64}), scalar("alpha"), tensor("D", DType::f32, {1, 64})}, 1, 64, 16),
                "D", "C"));
+  // One row in each of three items, of a split.
+  ir::GemmFacts facts = gemm_facts(1, 16, 4);
+  facts.batched = true;
+  facts.batch = 3;
+  const auto graph = test::bind_text("def f(accum, C):\n    a, b = split(accum, 2)\n    D = a * b + C\n    return D\n",
+                                     {tensor("C", DType::f32, {3, 1, 8}), tensor("D", DType::f32, {3, 1, 8})}, facts);
+  ASSERT_TRUE(graph) << graph.error().render();
+  plan::GemmShape shape;
+  shape.m = 1;
+  shape.n = 16;
+  shape.k = shape.a_row_stride = 4;
+  shape.b_k_stride = 16;
+  shape.batch = 3;
+  EXPECT_TRUE(in_place(plan::plan_gemm(*graph, shape, {}, target, {}), "D", "C"));
   // Another dtype, a row for all, the transpose, a read after the write.
   EXPECT_FALSE(
       in_place(gemm(test::example("accumulate"),
