@@ -42,7 +42,6 @@ Result<PartLibrary> PartLibrary::make(const std::vector<PartFile>& files) {
     if (embedded == nullptr) return missing("the device file", file.path);
     library.cut(file, embedded->text);
   }
-  for (Part& part : library.parts_) library.scan(part);
   return library;
 }
 
@@ -79,8 +78,10 @@ void PartLibrary::cut(const PartFile& file, std::string_view text) {
   }
 }
 
-// Every identifier outside of comments that names a part. Its domain is that of whoever asks for this part.
-void PartLibrary::scan(Part& part) const {
+// Also every identifier outside of comments that names a part; its domain is that of whoever asks for this part. Done
+// for parts that are needed only: to scan all costs milliseconds.
+std::vector<PartLibrary::Request> PartLibrary::mentions(const Part& part) const {
+  std::vector<Request> result = part.mentions;
   std::set<std::string_view> seen;
   const std::string_view text = part.text;
   for (size_t i = 0; i < text.size();) {
@@ -90,7 +91,7 @@ void PartLibrary::scan(Part& part) const {
       size_t end = i;
       while (end < text.size() && is_name_part(text[end])) ++end;
       const std::string_view name = text.substr(i, end - i);
-      if (by_name_.contains(name) && seen.insert(name).second) part.mentions.emplace_back(name, Domain::Common);
+      if (seen.insert(name).second && by_name_.contains(name)) result.emplace_back(name, Domain::Common);
       i = end;
     } else if (is_name_part(text[i])) {
       while (i < text.size() && (is_name_part(text[i]) || text[i] == '.')) ++i;
@@ -98,6 +99,7 @@ void PartLibrary::scan(Part& part) const {
       ++i;
     }
   }
+  return result;
 }
 
 std::vector<uint32_t> PartLibrary::find(std::string_view name, Domain domain) const {
@@ -112,7 +114,7 @@ std::vector<uint32_t> PartLibrary::find(std::string_view name, Domain domain) co
 }
 
 Result<std::string> PartLibrary::text_for(const std::set<Request>& requests) const {
-  std::set<uint32_t> chosen;
+  std::map<uint32_t, std::vector<Request>> chosen;  // with what they mention
   std::set<std::pair<uint32_t, Domain>> visited;
   std::vector<Request> open(requests.begin(), requests.end());
   for (const Request& request : open) {
@@ -123,8 +125,9 @@ Result<std::string> PartLibrary::text_for(const std::set<Request>& requests) con
     open.pop_back();
     for (const uint32_t index : find(name, domain)) {
       if (!visited.insert({index, domain}).second) continue;
-      chosen.insert(index);
-      for (const auto& [mentioned, own_domain] : parts_[index].mentions) {
+      const auto [part, fresh] = chosen.try_emplace(index);
+      if (fresh) part->second = mentions(parts_[index]);
+      for (const auto& [mentioned, own_domain] : part->second) {
         open.emplace_back(mentioned, own_domain == Domain::Common ? domain : own_domain);
       }
     }
@@ -132,7 +135,7 @@ Result<std::string> PartLibrary::text_for(const std::set<Request>& requests) con
   std::string out;
   std::string_view path;
   uint32_t next_line = 0;
-  for (const uint32_t index : chosen) {
+  for (const auto& [index, mentioned] : chosen) {
     const Part& part = parts_[index];
     if (part.path != path || part.line != next_line) {
       out += "#line " + std::to_string(part.line) + " \"codetta/device/" + std::string(part.path) + "\"\n";

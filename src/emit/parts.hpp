@@ -39,11 +39,11 @@ class PartLibrary {
     std::string_view path, text;
     uint32_t line = 0;  // of the first line of text
     Domain domain = Domain::Common;
-    std::vector<Request> mentions;
+    std::vector<Request> mentions;  // by its heading
   };
   [[nodiscard]] std::vector<uint32_t> find(std::string_view name, Domain domain) const;
   void cut(const PartFile& file, std::string_view text);
-  void scan(Part& part) const;
+  [[nodiscard]] std::vector<Request> mentions(const Part& part) const;
 
   std::vector<Part> parts_;
   std::multimap<std::string, uint32_t, std::less<>> by_name_;
