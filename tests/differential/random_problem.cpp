@@ -101,10 +101,10 @@ Result<std::unique_ptr<Buffer>> RandomProblem::buffer(DType dtype, const Dims& s
 Result<TensorView> RandomProblem::input(DType dtype, const Dims& shape) {
   CODETTA_TRY(auto made, buffer(dtype, shape, true));
   const bool factor = inputs.size() < 2;
-  const auto form = one_in(4)              ? Distribution::Positive
+  const auto kind = one_in(4)              ? Distribution::Positive
                     : one_in(6) && !factor ? Distribution::Small
                                            : Distribution::Normal;
-  fill_random(made->view, random(), form);
+  fill_random(made->view, random(), kind);
   const TensorView view = made->view;
   if (!probe_ && one_in(40) && types::is_float(dtype) && !view.empty()) special(view);
   inputs.push_back(std::move(made));

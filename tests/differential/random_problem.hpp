@@ -29,8 +29,8 @@ class RandomProblem {
  public:
   // `probe`: a problem of a usual form, to see what can be expected of the epilogue. What decides the kernel's source
   // (strides, rounding) is drawn from `form` alone.
-  RandomProblem(const EpilogueSpec& spec, uint64_t seed, bool probe, uint64_t form)
-      : random(seed), form(form), spec_(spec), probe_(probe) {}
+  RandomProblem(const EpilogueSpec& spec, uint64_t seed, bool probe, uint64_t form_seed)
+      : random(seed), form(form_seed), spec_(spec), probe_(probe) {}
   RandomProblem(const EpilogueSpec& spec, uint64_t seed, bool probe)
       : RandomProblem(spec, seed, probe, seed ^ 0x9E3779B97F4A7C15u) {}
 
