@@ -13,6 +13,7 @@
 #include "device/embedded.hpp"
 #include "driver/kernel_state.hpp"
 #include "emit/package.hpp"
+#include "plan/families_cuda.hpp"
 #include "runtime/cuda/stream.hpp"
 #include "types/machine.hpp"
 
@@ -72,6 +73,9 @@ bool holds(const HostBlock& block, const TensorView& view) {
 types::AccumulationModel accumulation_of(const package::CudaGemmConfig& config) {
   types::AccumulationModel model = types::accumulation_model(CpuIsa::avx2, DType::f32);  // one multiply-add a product
   model.extra_roundings = config.k_split > 1 ? config.k_split : 0;
+  // wgmma lines products up by the largest exponent of a step and cuts what falls off, once a product, then rounds the
+  // sum towards zero: two units of 2^-24 a product are above both.
+  if (config.family == package::CudaFamily::Sm90) model.roundings = 2;
   return model;
 }
 
@@ -269,6 +273,21 @@ std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram
           }
         }
       }
+    }
+  }
+  return result;
+}
+
+std::vector<package::CudaGemmConfig> sm90_configs(const Planned& planned) {
+  std::vector<package::CudaGemmConfig> result;
+  plan::GpuFacts facts = plan::gpu_facts("sm_90a");
+  const int real = facts.sms;
+  for (const int sms : {real, 1}) {  // many: slices of K; one: schedules for many tiles
+    facts.sms = sms;
+    const plan::CudaProblem problem{planned.program(), planned.plan.kernels[0].shape, facts};
+    if (plan::refuse_sm90(problem)) continue;
+    for (const package::CudaGemmConfig& config : plan::sm90_configurations(problem)) {
+      if (std::find(result.begin(), result.end(), config) == result.end()) result.push_back(config);
     }
   }
   return result;

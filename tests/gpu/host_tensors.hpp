@@ -11,6 +11,15 @@
 
 namespace codetta::gpu {
 
+// The same elements with the last two dims exchanged.
+inline TensorView transposed(const TensorView& view) {
+  const int rank = view.rank();
+  Dims shape = view.shape(), strides = view.strides();
+  std::swap(shape[rank - 1], shape[rank - 2]);
+  std::swap(strides[rank - 1], strides[rank - 2]);
+  return TensorView::make(view.data(), view.dtype(), shape, strides).value();
+}
+
 class HostTensors {
  public:
   // `offset` elements behind an address that is a multiple of 256; rows `padding` elements apart.

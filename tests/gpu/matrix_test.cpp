@@ -19,14 +19,6 @@ struct Form {
   int64_t offset = 0, padding = 0;                  // of every tensor: see HostTensors
 };
 
-TensorView transposed(const TensorView& view) {
-  const int rank = view.rank();
-  Dims shape = view.shape(), strides = view.strides();
-  std::swap(shape[rank - 1], shape[rank - 2]);
-  std::swap(strides[rank - 1], strides[rank - 2]);
-  return TensorView::make(view.data(), view.dtype(), shape, strides).value();
-}
-
 // Everything of one unit on one kernel; what went wrong, for people.
 Result<std::string> run(Gpu& gpu, const Unit& unit, const Form& form, uint64_t seed) {
   CODETTA_TRY(Epilogue epilogue, Epilogue::parse(unit.text));

@@ -2,17 +2,21 @@
 // Random epilogues on random problems on the GPU against the oracle: the generator of tests/differential.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "differential/random_problem.hpp"
 #include "differential/refusals.hpp"
-#include "gpu/gpu.hpp"
+#include "gpu/host_tensors.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::gpu {
 namespace {
 
 struct Counts {
-  std::atomic<int64_t> epilogues{0}, runs{0}, mistrusted{0}, refused{0}, repeated{0}, spilling{0};
+  std::atomic<int64_t> epilogues{0}, runs{0}, mistrusted{0}, refused{0}, left_out{0}, repeated{0}, spilling{0};
 };
 
 uint64_t mixed(uint64_t seed, uint64_t index) {
@@ -30,17 +34,58 @@ std::vector<HostBlock> blocks_of(const test::RandomProblem& problem) {
   return blocks;
 }
 
+// A factor as the copy engine takes it: rows or columns side by side, the others at multiples of 16 bytes.
+Result<TensorView> aligned_copy(const TensorView& view, HostTensors& memory, test::RandomProblem& problem) {
+  const TensorView from = problem.one_in(2) ? transposed(view) : view;
+  const int64_t size = dtype_size(view.dtype()), step = 16 / size, last = from.size(from.rank() - 1);
+  const int64_t padding = (step - last % step) % step + step * static_cast<int64_t>(problem.pick(2));
+  CODETTA_TRY(const TensorView to, memory.add(view.dtype(), from.shape(), 0, padding));
+  for (int64_t e = 0; e < from.element_count(); ++e) {
+    int64_t rest = e, at = 0, source = 0;
+    for (int d = from.rank() - 1; d >= 0; --d) {
+      at += rest % from.size(d) * to.stride(d);
+      source += rest % from.size(d) * from.stride(d);
+      rest /= from.size(d);
+    }
+    std::memcpy(to.as<unsigned char>() + at * size, from.as<unsigned char>() + source * size,
+                static_cast<size_t>(size));
+  }
+  return from.data() == view.data() && from.strides() == view.strides() ? to : transposed(to);
+}
+
+// Which kernels: SIMT on anything, or sm_90a on problems that it takes.
+enum class Family { Simt, Sm90 };
+
+void sm90_sizes(test::RandomProblem& problem, const test::EpilogueSpec& spec) {
+  const auto below = [&](size_t n) { return 1 + static_cast<int64_t>(problem.pick(n)); };
+  const bool many_tiles = problem.one_in(6);  // each block has several
+  problem.m = many_tiles ? 800 + below(700) : problem.one_in(3) ? 64 * below(4) : below(300);
+  if (spec.fixed_n == 0) problem.n = many_tiles ? 800 + below(600) : problem.one_in(3) ? 64 * below(4) : below(300);
+  if (many_tiles && spec.fixed_n != 0) problem.m *= 8;
+  problem.k = problem.one_in(8) ? 500 + below(1000) : below(200);
+  problem.batch = problem.batch == 0 ? 0 : below(3);
+}
+
 // One problem on one kernel; `choice` picks the configuration.
-std::string run_problem(Gpu& gpu, const test::EpilogueSpec& spec, const Epilogue& epilogue, uint64_t seed,
-                        uint64_t choice, Counts& counts) {
+std::string run_problem(Gpu& gpu, Family family, const test::EpilogueSpec& spec, const Epilogue& epilogue,
+                        uint64_t seed, uint64_t choice, Counts& counts) {
   test::RandomProblem problem(spec, seed, false);
   problem.sizes();
+  if (family == Family::Sm90) sm90_sizes(problem, spec);
   const auto failed = [&](const std::string& what) {
     return fmt::format("M={} N={} K={} batch={}{}{}: {}\n{}", problem.m, problem.n, problem.k, problem.batch,
                        problem.call.strict ? " strict" : "",
                        problem.call.rounding == Rounding::AsUnfused ? " as_unfused" : "", what, problem.describe());
   };
   if (auto made = problem.arguments(epilogue); !made) return "the test's own views: " + made.error().render();
+  HostTensors factors;
+  if (family == Family::Sm90) {
+    for (TensorView* factor : {&problem.call.A, &problem.call.B}) {
+      auto copy = aligned_copy(*factor, factors, problem);
+      if (!copy) return "the test's own views: " + copy.error().render();
+      *factor = *copy;
+    }
+  }
   test::Shared shared;
   for (const test::OutputSpec& output : spec.outputs) {
     if (!output.same_as.empty()) shared.emplace_back(output.same_as, output.name);
@@ -54,8 +99,13 @@ std::string run_problem(Gpu& gpu, const test::EpilogueSpec& spec, const Epilogue
   };
   const auto planned = plan_call(problem.call, gpu.arch());
   if (!planned) return refused(planned.error());
-  const auto configs = simt_configs(planned->program(), spec.a, spec.b);
-  if (configs.empty()) return failed("no configuration takes it");
+  const auto configs =
+      family == Family::Sm90 ? sm90_configs(*planned) : simt_configs(planned->program(), spec.a, spec.b);
+  if (configs.empty()) {
+    if (family == Family::Simt) return failed("no configuration takes it");
+    ++counts.left_out;
+    return "";
+  }
   const package::CudaGemmConfig& config = configs[choice % configs.size()];
   const auto compiled = gpu.compile(*planned, config, problem.call.strict);
   if (!compiled) return failed(name_of(config) + ": " + compiled.error().render());
@@ -68,7 +118,8 @@ std::string run_problem(Gpu& gpu, const test::EpilogueSpec& spec, const Epilogue
     ++counts.runs;
     return "";
   }
-  const std::vector<HostBlock> blocks = blocks_of(problem);
+  std::vector<HostBlock> blocks = blocks_of(problem);
+  blocks.insert(blocks.end(), factors.blocks().begin(), factors.blocks().end());
   if (auto ran = gpu.run(*planned, *compiled, blocks); !ran) {
     return ran.error().code() / 100 == 6 && ran.error().code() < 640
                ? refused(ran.error())
@@ -94,29 +145,42 @@ std::string run_problem(Gpu& gpu, const test::EpilogueSpec& spec, const Epilogue
   return "";
 }
 
-TEST(CudaRandom, EpiloguesAgreeWithTheOracle) {
-  const auto gpu = gpu_or_skip();
-  if (gpu == nullptr) return;
+void run_random(Gpu& gpu, Family family) {
   Counts counts;
   in_parallel(options().count, [&](int64_t i) {
     const uint64_t index = static_cast<uint64_t>(options().first + i), seed = mixed(options().seed, index);
-    const test::EpilogueSpec spec = test::random_epilogue_text(seed);
+    test::EpilogueSpec spec = test::random_epilogue_text(seed);
+    if (family == Family::Sm90) {
+      if (!types::is_float(spec.a)) return std::string();
+      spec.a = spec.b = seed % 3 == 0 ? DType::f16 : DType::bf16;
+    }
     const auto epilogue = Epilogue::parse(spec.text);
     if (!epilogue) return "the text was not taken: " + epilogue.error().render() + spec.text;
     ++counts.epilogues;
     std::string failures;
     for (uint64_t p = 0; p < 3; ++p) {
-      const std::string failure = run_problem(*gpu, spec, *epilogue, mixed(seed, p), seed >> 7, counts);
+      const std::string failure = run_problem(gpu, family, spec, *epilogue, mixed(seed, p), seed >> 7, counts);
       if (!failure.empty())
         failures += fmt::format("--seed {} --first {} --count 1: {}\n", options().seed, index, failure);
     }
     return failures;
   });
-  fmt::print("{} epilogues, {} runs, {} repeated, {} mistrusted, {} refused, {} with spills, {}\n",
+  fmt::print("{} epilogues, {} runs, {} repeated, {} mistrusted, {} refused, {} left out, {} with spills, {}\n",
              counts.epilogues.load(), counts.runs.load(), counts.repeated.load(), counts.mistrusted.load(),
-             counts.refused.load(), counts.spilling.load(), gpu->statistics());
+             counts.refused.load(), counts.left_out.load(), counts.spilling.load(), gpu.statistics());
   EXPECT_GT(counts.runs, counts.epilogues);
   EXPECT_LT(counts.mistrusted, counts.runs / 4 + 20);
+}
+
+TEST(CudaRandom, Simt) {
+  if (const auto gpu = gpu_or_skip()) run_random(*gpu, Family::Simt);
+}
+
+TEST(CudaRandom, Sm90) {
+  const auto gpu = gpu_or_skip();
+  if (gpu == nullptr) return;
+  if (gpu->arch() != "sm_90a") GTEST_SKIP() << "this device is " << gpu->arch();
+  run_random(*gpu, Family::Sm90);
 }
 
 }  // namespace

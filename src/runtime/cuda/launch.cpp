@@ -344,6 +344,7 @@ Result<void> Launch::encode(const package::CudaTensorMap& map, const Bindings& b
   view.slow_stride = slow * element;
   view.batch_stride = batch * element;
   view.batches = batch == 0 ? 1 : p.batches;
+  CODETTA_TRY(const ContextGuard guard, module_->device()->enter());  // the driver encodes for the current context
   return encode_tiled(module_->device()->driver(), view, encoded);
 }
 

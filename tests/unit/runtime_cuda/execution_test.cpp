@@ -253,6 +253,7 @@ TEST_F(CudaExecution, TensorMaps) {
 
 TEST_F(CudaExecution, TensorMapConstraintsAreNamed) {
   const Driver& driver = device_->driver();
+  const ContextGuard guard = device_->enter().value();
   TensorMap map{};
   const TiledView good{"A", DType::bf16, 4096, 64, 128, 2, 128, 16384, 64, 128, 128};
   EXPECT_TRUE(encode_tiled(driver, good, map));

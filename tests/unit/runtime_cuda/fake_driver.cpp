@@ -352,6 +352,7 @@ Status cuTensorMapEncodeTiled(TensorMap* map, int dtype, uint32_t rank, void* ad
                               const uint64_t* strides, const uint32_t* box, const uint32_t*, int, int swizzle, int,
                               int) {
   ENTER("cuTensorMapEncodeTiled");
+  if (current() == nullptr) return Status::InvalidContext;  // as the real one does
   std::memset(map, 0, sizeof *map);
   map->opaque[0] = reinterpret_cast<uintptr_t>(address);
   state.tensor_maps.push_back(
