@@ -30,7 +30,7 @@ struct LoadedKernel {
   double compile_seconds = 0;
 };
 
-// What debug=... asks for (DESIGN.md section 10); parsed once.
+// What debug=... asks for; parsed once.
 struct DebugSwitches {
   bool dump_graph = false, dump_plan = false, dump_memory = false, dump_source = false;
   bool time_passes = false;

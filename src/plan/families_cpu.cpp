@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU families: what each takes, and which configurations it offers for a problem. Block and cache sizes follow the
-// measurements in docs of the micro-kernels: B panels that stay in L2, a tile of accumulators that stays in L1.
+// measurements in bench/NOTES.md: B panels that stay in L2, a tile of accumulators that stays in L1.
 #include <fmt/format.h>
 
 #include <algorithm>

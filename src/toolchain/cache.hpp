@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The disk cache of DESIGN.md section 9: immutable entries, one file each, of two kinds. A damaged entry is a miss that
+// The disk cache: entries of several kinds, one file each, named by what decides them. A damaged entry is a miss that
 // heals itself; an I/O error is a miss; no cache failure fails a compile.
 #pragma once
 

@@ -11,13 +11,18 @@ TOOL = pathlib.Path(__file__).resolve().parents[3] / "tools" / "check_layers"
 TABLE = "0 device :\n0 base :\n1 diag : base\n1 types : base\n2 ir : diag types\n"
 
 
+def document_of(table):
+    rows = (line.split("#")[0].split() for line in table.splitlines() if line.strip() and line[0] != "#")
+    return "".join(f"| `src/{room}` | {level} | what it is | {' '.join(uses)} |\n" for level, room, _, *uses in rows)
+
+
 class CheckLayers(unittest.TestCase):
     def check(self, files, table=TABLE):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for room in ("base", "diag", "types", "ir"):
                 (root / "src" / room).mkdir(parents=True)
-            for name, text in {"docs/layers.txt": table, "include/codetta/a.hpp": "", **files}.items():
+            for name, text in {"docs/layers.txt": table, "docs/ARCHITECTURE.md": document_of(table), "include/codetta/a.hpp": "", **files}.items():
                 path = root / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
@@ -37,6 +42,10 @@ class CheckLayers(unittest.TestCase):
             "src/ir/CMakeLists.txt": "codetta_room(ir\n  SOURCES graph.cpp\n  DEPENDS diag types base)\n",
         })
         self.assertEqual((status, output), (0, "check_layers: 5 rooms, all arrows point down\n"))
+
+    def test_document_of_another_table(self):
+        self.rejects({"docs/ARCHITECTURE.md": document_of(TABLE.replace("ir : diag types", "ir : diag"))}, "the row of ir (2: diag) is not that")
+        self.rejects({"docs/ARCHITECTURE.md": document_of(TABLE.replace("2 ir : diag types\n", ""))}, "ir has no row in the table")
 
     def test_upward_include(self):
         self.rejects({"src/base/x.cpp": '\n#include "ir/graph.hpp"\n'},
