@@ -9,5 +9,6 @@ namespace codetta::golden {
 const std::vector<Case>& elementwise_cases();
 const std::vector<Case>& type_cases();
 const std::vector<Case>& reduction_cases();
+const std::vector<Case>& cuda_cases();
 
 }  // namespace codetta::golden

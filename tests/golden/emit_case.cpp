@@ -10,6 +10,7 @@
 #include "ir/bind.hpp"
 #include "ir/print.hpp"
 #include "opt/passes.hpp"
+#include "plan/families_cuda.hpp"
 #include "plan/plan.hpp"
 
 namespace codetta::golden {
@@ -27,7 +28,8 @@ std::vector<std::string> words(std::string_view text, char separator = ' ') {
 struct Problem {
   std::map<std::string, int64_t> sizes{{"M", 64}, {"N", 48}, {"K", 32}};
   ir::GemmFacts facts;
-  bool strict = false, fused = false;
+  bool strict = false, fused = false, b_columns = false;
+  std::string kernel;
   std::vector<ir::BoundArgument> arguments;
   std::map<std::string, bool> strided;
 };
@@ -46,6 +48,10 @@ Problem read(const Case& c) {
       p.facts.round_as_unfused = true;
     } else if (name == "fused") {
       p.fused = true;
+    } else if (name == "b_columns") {
+      p.b_columns = true;
+    } else if (name == "kernel") {
+      p.kernel = value;
     } else {
       p.sizes[name] = std::stoll(value);
     }
@@ -74,7 +80,7 @@ Problem read(const Case& c) {
   return p;
 }
 
-plan::GemmShape shape_of(const ir::GemmFacts& facts) {
+plan::GemmShape shape_of(const ir::GemmFacts& facts, bool b_columns) {
   plan::GemmShape shape;
   shape.batch = facts.batch;
   shape.m = facts.m;
@@ -86,8 +92,46 @@ plan::GemmShape shape_of(const ir::GemmFacts& facts) {
   shape.a_batch_stride = facts.batched ? facts.m * facts.k : 0;
   shape.b_batch_stride = facts.batched ? facts.k * facts.n : 0;
   shape.a_row_stride = facts.k;
-  shape.b_k_stride = facts.n;
+  shape.b_k_stride = b_columns ? 1 : facts.n;
+  shape.b_col_stride = b_columns ? facts.k : 1;
   return shape;
+}
+
+// The configuration of that name among all that the families have for the problem, whatever its rank.
+std::optional<package::CudaGemmConfig> find_config(const plan::CudaProblem& problem, const std::string& name) {
+  for (const plan::CudaFamilyInfo& family : plan::cuda_families()) {
+    for (const package::CudaGemmConfig& config : family.configurations(problem)) {
+      if (plan::cuda_kernel_name(config, problem.gpu.arch) == name + "_" + problem.gpu.arch) return config;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<void> emit_cuda(const Problem& p, const Target& target, const package::EpilogueProgram& program,
+                       const plan::GemmShape& shape, Emitted& result) {
+  const plan::GpuFacts gpu = plan::gpu_facts(target.arch);
+  const auto config = find_config({program, shape, gpu}, p.kernel);
+  if (!config) {
+    return diag::error(diag::Code::internal, "no family has the case's kernel")
+        .reason(p.kernel)
+        .help("name one that `codetta explain` lists");
+  }
+  CODETTA_TRY(const emit::CudaSource source,
+              emit::emit_cuda_kernel(program, *config, {.arch = target.arch, .strict = p.strict}));
+  result.golden += "\n== entries\n";
+  for (const package::CudaEntry& entry : source.entries) {
+    result.golden += entry.symbol + ": " + std::to_string(entry.threads) + " threads, " +
+                     std::to_string(entry.shared_bytes) + " bytes of dynamic shared memory\n";
+  }
+  for (const package::CudaTensorMap& map : source.maps) {
+    result.golden += std::string("map of ") + (map.source == package::CudaTensorMap::Source::A ? "A" : "B") + ": " +
+                     std::to_string(map.box_fast) + " x " + std::to_string(map.box_slow) + "\n";
+  }
+  result.golden += "\n== source\n//";
+  for (const std::string& flag : source.flags) result.golden += " " + flag;
+  result.golden += "\n" + source.text;
+  result.sources.push_back({source.text, source.flags, true});
+  return {};
 }
 
 // What is generated, behind the device parts; those are named by file only, since their text is not the emitter's.
@@ -117,7 +161,7 @@ std::string generated(const emit::EmittedSource& source) {
 std::span<const Case> all_cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> result = elementwise_cases();
-    for (const auto* more : {&type_cases(), &reduction_cases()})
+    for (const auto* more : {&type_cases(), &reduction_cases(), &cuda_cases()})
       result.insert(result.end(), more->begin(), more->end());
     return result;
   }();
@@ -139,10 +183,12 @@ Result<Emitted> emit_case(const Case& c) {
   };
   for (size_t i = 2; i < graph.inputs().size(); ++i) layout(graph.inputs()[i].name);
   for (const ir::GraphOutput& output : graph.outputs()) layout(output.name);
-  CODETTA_TRY(plan::Plan plan, plan::plan_gemm(graph, shape_of(p.facts), layouts, target, {.isa = target.isa}));
+  CODETTA_TRY(plan::Plan plan,
+              plan::plan_gemm(graph, shape_of(p.facts, p.b_columns), layouts, target, {.isa = target.isa}));
   const package::EpilogueProgram program = plan.kernels.at(0).lowered.program;
   // Ranking has tests of its own; here it would change with every figure of the cost model.
   plan.kernels[0].discovery.candidates.clear();
+  if (target.backend == Backend::cuda) plan.kernels[0].discovery.rejections.clear();
 
   Emitted result;
   result.golden = "target " + std::string(c.target) + ", " + std::string(c.problem) + "\n" + std::string(c.arguments) +
@@ -150,14 +196,18 @@ Result<Emitted> emit_case(const Case& c) {
                   "\n== graph after the passes\n";
   const std::string after = ir::print(graph);
   result.golden += (after == ir::print(bound) ? "(the same)\n" : after) + "\n== plan\n" + plan::to_string(plan);
+  if (target.backend == Backend::cuda) {
+    CODETTA_CHECK_OK(emit_cuda(p, target, program, plan.kernels[0].shape, result));
+    return result;
+  }
   const emit::CpuEmitOptions options{.isa = target.isa, .strict = p.strict};
   CODETTA_TRY(const emit::EmittedSource source, emit::emit_cpu_epilogue(program, options));
   result.golden += "\n== source\n" + generated(source);
-  result.sources.push_back({source.text, source.gcc_flags});
+  result.sources.push_back({source.text, source.gcc_flags, false});
   if (p.fused) {
     CODETTA_TRY(const emit::FusedSource fused, emit::emit_cpu_fused(program, p.facts.a, p.facts.b, options));
     result.golden += "\n== fused source\n" + generated(fused);
-    result.sources.push_back({fused.text, fused.gcc_flags});
+    result.sources.push_back({fused.text, fused.gcc_flags, false});
   }
   return result;
 }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate of CUDA kernels, without a GPU: NVRTC and the assembler take every kernel without spills, stack or
+// serialized matrix instructions. Usage:
+//   cuda_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] [--list]
+// Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
+// label contains TEXT. --nvrtc: a toolkit's folder. Exit 77: there is no NVRTC.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "device/embedded.hpp"
+#include "toolchain/nvrtc.hpp"
+#include "unit.hpp"
+
+namespace codetta::cuda_compile {
+namespace {
+
+struct Options {
+  std::string slice, only, nvrtc;
+  size_t count = SIZE_MAX;
+  int jobs = 2;
+  bool list = false;
+};
+
+bool parse(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view name = argv[i];
+    if (name == "--list") {
+      options.list = true;
+      continue;
+    }
+    if (i + 1 == argc) return false;
+    const char* value = argv[++i];
+    if (name == "--slice") {
+      options.slice = value;
+    } else if (name == "--only") {
+      options.only = value;
+    } else if (name == "--nvrtc") {
+      options.nvrtc = value;
+    } else if (name == "--count") {
+      options.count = std::strtoull(value, nullptr, 10);
+    } else if (name == "--jobs") {
+      options.jobs = std::max(1, std::atoi(value));
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+// FNV-1a.
+uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
+  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return seed;
+}
+
+// The golden cases, and those of the others whose hashes with the slice's are the smallest.
+std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
+  std::erase_if(all, [&](const Unit& u) { return u.label.find(options.only) == std::string::npos; });
+  if (options.slice.empty()) return all;
+  const uint64_t seed = hash_of(options.slice);
+  const auto others = std::stable_partition(all.begin(), all.end(), [](const Unit& u) { return u.golden; });
+  std::stable_sort(others, all.end(),
+                   [&](const Unit& a, const Unit& b) { return hash_of(a.label, seed) < hash_of(b.label, seed); });
+  const auto kept = std::min(options.count, static_cast<size_t>(all.end() - others));
+  all.erase(others + static_cast<std::ptrdiff_t>(kept), all.end());
+  return all;
+}
+
+int run(const Options& options) {
+  std::string problem;
+  std::vector<Unit> all = all_units(problem);
+  if (!problem.empty()) {
+    fmt::print("cannot emit {}\n", problem);
+    return 1;
+  }
+  const size_t total = all.size();
+  const std::vector<Unit> units = chosen(std::move(all), options);
+  if (options.list) {
+    for (const Unit& unit : units) fmt::print("{}\n", unit.label);
+    return 0;
+  }
+  const auto nvrtc = toolchain::Nvrtc::find({.cuda_home = options.nvrtc});
+  if (!nvrtc) {
+    fmt::print("{}", nvrtc.error().render());
+    return 77;
+  }
+  fmt::print("{} of {} kernels{}, {} jobs, {} (NVRTC {})\n", units.size(), total,
+             options.slice.empty() ? "" : ", slice of " + options.slice, options.jobs, (*nvrtc)->path(),
+             (*nvrtc)->version());
+  std::fflush(stdout);
+  std::vector<std::string> paths;
+  std::vector<toolchain::CudaHeader> headers;
+  const auto files = device::files();
+  paths.reserve(files.size());
+  for (const device::EmbeddedFile& file : files) {
+    paths.push_back("device/" + std::string(file.path));
+    headers.push_back({paths.back(), file.text, file.digest_hex});
+  }
+  std::vector<toolchain::CudaJob> jobs;
+  jobs.reserve(units.size());
+  for (const Unit& unit : units) jobs.push_back({unit.source, unit.label, unit.flags, headers});
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = toolchain::compile_all(**nvrtc, jobs, {}, options.jobs);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  size_t failed = 0;
+  double compiling = 0, slowest = 0;
+  std::string slowest_label;
+  for (size_t i = 0; i < units.size(); ++i) {
+    std::string why;
+    if (!results[i]) {
+      why = results[i].error().render();
+    } else if (auto fits = toolchain::check_remarks(results[i]->remarks, units[i].label); !fits) {
+      why = fits.error().render();
+    } else if (units[i].entries != 0 && results[i]->remarks.size() != units[i].entries) {
+      why = fmt::format("{} entries were emitted, and the assembler speaks of {}\n", units[i].entries,
+                        results[i]->remarks.size());
+    }
+    if (results[i]) {
+      compiling += results[i]->seconds;
+      if (results[i]->seconds > slowest) {
+        slowest = results[i]->seconds;
+        slowest_label = units[i].label;
+      }
+    }
+    if (why.empty()) continue;
+    ++failed;
+    fmt::print("FAILED {}\n{}  again: cuda_compile --only \"{}\"\n", units[i].label, why, units[i].label);
+  }
+  fmt::print("{} compiled, {} failed, {:.1f} s; {:.2f} s a kernel, the slowest {:.2f} s: {}\n", units.size(), failed,
+             seconds, units.empty() ? 0 : compiling / static_cast<double>(units.size()), slowest, slowest_label);
+  return failed == 0 && !units.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace codetta::cuda_compile
+
+int main(int argc, char** argv) {
+  codetta::cuda_compile::Options options;
+  if (!codetta::cuda_compile::parse(argc, argv, options)) {
+    std::fputs("usage: cuda_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] [--list]\n",
+               stderr);
+    return 2;
+  }
+  return codetta::cuda_compile::run(options);
+}

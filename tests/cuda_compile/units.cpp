@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every golden CUDA case; every configuration of every family with a plain store; and the epilogues of everyday use
+// with the configurations that discovery offers for them.
+#include <set>
+
+#include "emit/emit.hpp"
+#include "golden/case.hpp"
+#include "plan/families_cuda.hpp"
+#include "types/dtype.hpp"
+#include "unit.hpp"
+#include "unit/plan/bind_text.hpp"
+
+namespace codetta::cuda_compile {
+namespace {
+
+using package::CudaGemmConfig;
+using plan::GemmShape;
+
+constexpr const char* architectures[] = {"sm_80", "sm_90a", "sm_100a"};
+
+// Row-major (n) or column-major (t) factors, as BLAS names them: "tn" has consecutive k of both side by side.
+struct Layout {
+  const char* name;
+  bool a_k_major, b_k_major;
+};
+constexpr Layout layouts[] = {{"tn", true, true}, {"tt", true, false}, {"nn", false, true}, {"nt", false, false}};
+
+struct Size {
+  int64_t m, n, k;
+};
+constexpr Size sizes[] = {{4096, 4096, 4096}, {1024, 1024, 1024}, {128, 2048, 8192}, {16, 4096, 16384}};
+
+GemmShape shape_of(const Size& size, DType a, DType b, DType accumulator, const Layout& layout) {
+  GemmShape s;
+  s.m = size.m;
+  s.n = size.n;
+  s.k = size.k;
+  s.a = a;
+  s.b = b;
+  s.accumulator = accumulator;
+  s.a_row_stride = layout.a_k_major ? size.k : 1;
+  s.a_k_stride = layout.a_k_major ? 1 : size.m;
+  s.b_k_stride = layout.b_k_major ? 1 : size.n;
+  s.b_col_stride = layout.b_k_major ? size.k : 1;
+  return s;
+}
+
+struct Epilogue {
+  const char* name;  // of a file in examples/epilogues
+  std::vector<ir::BoundArgument> (*arguments)(int64_t m, int64_t n, DType type);
+};
+using test::scalar;
+using test::tensor;
+const Epilogue epilogues[] = {
+    {"relu_aux_store",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("C", t, {m, n}), scalar("alpha"), tensor("D", t, {m, n}), tensor("F", t, {m, n})};
+     }},
+    {"bias_gelu_tanh",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("bias", t, {1, n}), tensor("D", t, {m, n}), tensor("Z", t, {m, n})};
+     }},
+    {"swiglu",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("D", t, {m, n / 2})};
+     }},
+    {"residual_row_sums",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("residual", t, {m, n}), tensor("D", t, {m, n}), tensor("row_sums", DType::f32, {m, 1}),
+                          tensor("row_squares", DType::f32, {m, 1})};
+     }},
+    {"gelu_backward",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("Z", t, {m, n}), tensor("D", t, {m, n}), tensor("bias_gradient", DType::f32, {n})};
+     }},
+    {"rms_norm",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("weight", t, {n}), scalar("epsilon"), tensor("D", t, {m, n})};
+     }},
+    {"softmax",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{scalar("inverse_temperature"), tensor("D", t, {m, n}),
+                          tensor("normalizer", DType::f32, {m, 1})};
+     }},
+    {"dropout_residual",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("residual", t, {m, n}), scalar("probability"), scalar("seed", DType::i64),
+                          tensor("D", t, {m, n})};
+     }},
+    {"quantize_fp8_amax",
+     [](int64_t m, int64_t n, DType) {
+       return std::vector{scalar("scale"), tensor("D", DType::f8e4m3, {m, n}), tensor("largest", DType::f32, {1})};
+     }},
+};
+
+class Collector {
+ public:
+  explicit Collector(std::string& problem) : problem_(problem) {}
+
+  void add_golden() {
+    for (const golden::Case& c : golden::all_cases()) {
+      if (!c.target.starts_with("cuda")) continue;
+      const auto emitted = golden::emit_case(c);
+      if (!emitted) {
+        problem_ = std::string(c.name) + ": " + emitted.error().render();
+        continue;
+      }
+      for (const golden::Emitted::Source& source : emitted->sources) {
+        Unit unit{"golden " + std::string(c.name) + " " + std::string(c.target), source.text, source.flags, 0, true};
+        units_.push_back(std::move(unit));
+      }
+    }
+  }
+
+  void add(const std::string& what, const package::EpilogueProgram& program, const CudaGemmConfig& config,
+           const std::string& arch) {
+    const auto source = emit::emit_cuda_kernel(program, config, {.arch = arch});
+    if (!source) {
+      problem_ = what + ": " + source.error().render();
+      return;
+    }
+    Unit unit{what + " " + plan::cuda_kernel_name(config, arch), source->text, source->flags, source->entries.size()};
+    // src/plan and the kernel compute the same geometry.
+    if (config.family == package::CudaFamily::Sm90) {
+      const plan::Sm90Shape shape = plan::sm90_shape(program, config);
+      const auto equal = [&](const char* name, int64_t value) {
+        unit.source += "static_assert(codetta::cuda::sm90::Shape<codetta::cuda::Config, codetta::cuda::Epilogue>::" +
+                       std::string(name) + " == " + std::to_string(value) + ");\n";
+      };
+      equal("shared_bytes", shape.shared_bytes);
+      equal("stage_bytes", shape.stage_bytes);
+      equal("piece_bytes", shape.piece_bytes);
+      equal("scratch_bytes", shape.scratch_bytes);
+      equal("a_boxes", shape.a_boxes);
+      equal("b_boxes", shape.b_boxes);
+      equal("a_box_rows", shape.a_box_rows);
+      equal("b_box_rows", shape.b_box_rows);
+    }
+    if (seen_.insert(arch + unit.source).second) units_.push_back(std::move(unit));
+  }
+
+  // All configurations of all families.
+  void add_plain(DType a, DType b) {
+    const auto accumulator = ir::default_accumulator(a, b);
+    if (!accumulator || *accumulator == DType::i64) return;
+    for (const char* arch : architectures) {
+      const plan::GpuFacts gpu = plan::gpu_facts(arch);
+      for (const Size& size : sizes) {
+        for (const Layout& layout : layouts) {
+          const GemmShape shape = shape_of(size, a, b, *accumulator, layout);
+          const package::EpilogueProgram program = plain(*accumulator, a);
+          const plan::CudaProblem problem{program, shape, gpu};
+          for (const plan::CudaFamilyInfo& family : plan::cuda_families()) {
+            if (!family.concerns(problem) || family.refuse(problem)) continue;
+            // SIMT kernels have the layout at run time.
+            if (family.family == package::CudaFamily::Simt && &layout != layouts) continue;
+            for (const CudaGemmConfig& config : family.configurations(problem))
+              add(std::string("plain ") + std::string(dtype_name(a)) + " " + std::string(dtype_name(b)) + " " +
+                      layout.name,
+                  program, config, arch);
+          }
+        }
+      }
+    }
+  }
+
+  // The candidates that discovery offers.
+  void add_epilogue(const Epilogue& epilogue, DType dtype) {
+    for (const char* arch : architectures) {
+      for (const Size& size : sizes) {
+        const auto facts = test::gemm_facts(size.m, size.n, size.k, dtype);
+        const auto graph =
+            test::bind_text(test::example(epilogue.name), epilogue.arguments(size.m, size.n, dtype), facts);
+        if (!graph) {
+          problem_ = std::string(epilogue.name) + ": " + graph.error().render();
+          return;
+        }
+        const auto lowered = plan::lower_epilogue(*graph, test::product(*graph), {});
+        if (!lowered) {
+          problem_ = std::string(epilogue.name) + ": " + lowered.error().render();
+          return;
+        }
+        const GemmShape shape = shape_of(size, dtype, dtype, facts.accumulator, layouts[0]);
+        const plan::Discovery found =
+            plan::discover(lowered->program, shape, {Backend::cuda, CpuIsa::generic, arch}, {});
+        for (const plan::Candidate& candidate : found.candidates)
+          add(epilogue.name + (" " + std::string(dtype_name(dtype))), lowered->program, package::cuda(candidate.config),
+              arch);
+      }
+    }
+  }
+
+  std::vector<Unit> take() { return std::move(units_); }
+
+ private:
+  static package::EpilogueProgram plain(DType accumulator, DType out) {
+    package::EpilogueProgram program;
+    program.accumulator = accumulator;
+    program.arguments.push_back({"D", out, false, true, {types::Dim::symbol("m"), types::Dim::symbol("n")}});
+    package::Operand store;
+    store.dtype = out;
+    store.is_store = true;
+    store.terms = {{package::Axis::Row, 1, 0, 1, types::Dim::constant(1)},
+                   {package::Axis::Col, 1, 0, 0, types::Dim::constant(1)}};
+    program.operands.push_back(store);
+    package::Inst inst;
+    inst.kind = package::Inst::Kind::Accumulator;
+    inst.type = inst.aux = accumulator;
+    program.phases.push_back({package::Scope::Tile, true, {inst}, {{0, 0}}});
+    return program;
+  }
+
+  std::string& problem_;
+  std::vector<Unit> units_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+std::vector<Unit> all_units(std::string& problem) {
+  Collector collector(problem);
+  collector.add_golden();
+  for (int d = 0; d < dtype_count; ++d) collector.add_plain(static_cast<DType>(d), static_cast<DType>(d));
+  collector.add_plain(DType::bf16, DType::i8);
+  collector.add_plain(DType::f8e4m3, DType::f8e5m2);
+  for (const Epilogue& epilogue : epilogues) {
+    for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
+  }
+  return collector.take();
+}
+
+}  // namespace codetta::cuda_compile

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA kernels: each family, its schedules, layouts and dtypes, later phases, splits. tests/cuda_compile compiles them.
+#include "cases.hpp"
+
+namespace codetta::golden {
+
+const std::vector<Case>& cuda_cases() {
+  static const std::vector<Case> cases = {
+      {"cuda_plain_f16", "cuda:sm_90a", "M=4096 N=4096 K=4096 A=f16 B=f16 kernel=cuda_sm90_128x128x64_pp_c2x1",
+       "D=f16[M,N]", "def plain(accum):\n    D = accum\n    return D\n"},
+      {"cuda_relu_aux_store", "cuda:sm_90a",
+       "M=4096 N=4096 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x176x64_pp_c2x1",
+       "alpha=scalar:f32 C=bf16[M,N] D=bf16[M,N] F=bf16[M,N]", R"(
+def relu_aux_store(accum, alpha, C):
+    F = (accum * alpha) + (C * 2.0)
+    D = relu(F)
+    return D, F
+)"},
+      {"cuda_bias_gelu", "cuda:sm_90a", "M=8192 N=8192 K=8192 A=bf16 B=bf16 kernel=cuda_sm90_128x256x64_coop_c1x2",
+       "bias=f32[N] D=bf16[M,N]", R"(
+def bias_gelu(accum, bias):
+    D = gelu(accum + bias, approximate="tanh")
+    return D
+)"},
+      {"cuda_swiglu", "cuda:sm_90a",
+       "M=4096 N=14336 half=7168 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x192x64_pp_c2x1", "D=bf16[M,half]",
+       R"(
+def swiglu(accum):
+    gate, up = split(accum, 2, dim=-1)
+    D = silu(gate) * up
+    return D
+)"},
+      {"cuda_rotary", "cuda:sm_90a", "M=2048 N=1024 K=1024 A=bf16 B=bf16 kernel=cuda_sm90_128x128x64_coop",
+       "cosines=f32[M,1,64] sines=f32[M,1,64] D=bf16[M,N]", R"(
+def rotary(accum, cosines, sines):
+    heads = reshape(accum, (-1, 8, 128))
+    x, y = split(heads, 2, dim=-1)
+    turned = join(x * cosines - y * sines, y * cosines + x * sines, dim=-1)
+    D = reshape(turned, (-1, 1024))
+    return D
+)"},
+      {"cuda_residual_row_sums", "cuda:sm_90a",
+       "M=16 N=1024 K=16384 A=bf16 B=bf16 b_columns kernel=cuda_sm90_64x32x64_k4",
+       "residual=bf16[M,N] D=bf16[M,N] row_sums=f32[M,1] row_squares=f32[M,1]", R"(
+def residual_row_sums(accum, residual):
+    D = accum + residual
+    row_sums = sum(D, dim=-1)
+    row_squares = sum_of_squares(D, dim=-1)
+    return D, row_sums, row_squares
+)"},
+      {"cuda_softmax", "cuda:sm_90a", "M=4096 N=2048 K=512 A=bf16 B=bf16 kernel=cuda_sm90_128x256x64_coop_c2x1",
+       "inverse_temperature=scalar:f32 D=bf16[M,N] normalizer=f32[M,1]", R"(
+def scaled_softmax(accum, inverse_temperature):
+    scores = accum * inverse_temperature
+    normalizer = logsumexp(scores, axis="row")
+    D = exp(scores - normalizer)
+    return D, normalizer
+)"},
+      {"cuda_statistics", "cuda:sm_90a", "M=300 N=200 K=128 batch=2 A=bf16 B=bf16 kernel=cuda_sm90_64x64x64",
+       "total=f32[1,1,1] smallest=f32[batch,1,N] energy=f64[1,1,1]", R"(
+def statistics(accum):
+    total = sum(accum)
+    smallest = min(accum, axis="column")
+    energy = sum_of_squares(cast(accum, f64), axis="all")
+    return total, smallest, energy
+)"},
+      {"cuda_f32_bias_relu", "cuda:sm_80", "M=1000 N=479 K=13 kernel=cuda_simt_64x64x16", "bias=f32[N] D=f32[M,N]", R"(
+def bias_relu(accum, bias):
+    D = relu(accum + bias)
+    return D
+)"},
+      {"cuda_f64_strided_strict", "cuda:sm_80", "M=64 N=48 K=32 A=f64 B=f64 strict kernel=cuda_simt_32x32x16",
+       "C=f64[M,N]:strided D=f64[M,N]:strided", R"(
+def residual(accum, C):
+    D = accum * 0.5 + C
+    return D
+)"},
+      {"cuda_requantize_int8", "cuda:sm_100a", "M=512 N=512 K=512 A=i8 B=i8 kernel=cuda_simt_64x64x16",
+       "row_scale=f32[M,1] column_scale=f32[N] bias=f32[N] D=i8[M,N]", R"(
+def requantize_int8(accum, row_scale, column_scale, bias):
+    D = clamp(accum * row_scale * column_scale + bias, min=-128, max=127)
+    return D
+)"},
+      {"cuda_quantize_fp8_amax", "cuda:sm_89", "M=512 N=512 K=512 A=f8e4m3 B=f8e5m2 kernel=cuda_simt_64x64x16",
+       "scale=scalar:f32 D=f8e4m3[M,N] largest=f32[1]", R"(
+def quantize_fp8_amax(accum, scale):
+    largest = amax(accum)
+    D = accum * scale
+    return D, largest
+)"},
+      {"cuda_swiglu_interleaved", "cuda:sm_80", "M=64 N=64 K=2048 A=bf16 B=f16 kernel=cuda_simt_16x64x8_k8",
+       "D=f16[M,32]", R"(
+def swiglu_interleaved(accum):
+    pairs = reshape(accum, (-1, 32, 2))
+    gate, up = split(pairs, 2, dim=-1)
+    D = reshape(silu(gate) * up, (-1, 32))
+    return D
+)"},
+      {"cuda_dropout_heads", "cuda:sm_100a", "M=128 N=64 K=64 A=bf16 B=bf16 kernel=cuda_simt_32x32x16",
+       "seed=scalar:i64 D=bf16[4,M,16]", R"(
+def dropout_heads(accum, seed):
+    heads = reshape(dropout(accum, 0.1, seed), (-1, 4, 16))
+    D = permute(heads, (1, 0, 2))
+    return D
+)"},
+  };
+  return cases;
+}
+
+}  // namespace codetta::golden
