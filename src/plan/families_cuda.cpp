@@ -80,9 +80,10 @@ CudaGemmConfig simt_base(const CudaProblem& p, int tile_m, int width) {
   c.a_k_major = p.shape.a_k_stride == 1;
   c.b_k_major = p.shape.b_k_stride == 1;
   c.tile_m = c.piece_rows = tile_m;
-  c.tile_k = tile_m < 32 ? 8 : 16;  // at most 8 elements of a factor in a thread's registers on their way
   c.tile_n = static_cast<int32_t>(width * p.ways());
   c.piece_cols = width;
+  // At most 8 elements of a factor in a thread's registers on their way: more of fp8 spill.
+  c.tile_k = std::min(c.tile_m, c.tile_n) < 32 ? 8 : 16;
   c.threads = static_cast<int32_t>(ceil_div(int64_t{tile_m} / 4 * (c.tile_n / 4), 32) * 32);
   return c;
 }

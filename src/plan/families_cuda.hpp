@@ -76,8 +76,8 @@ struct Sm90Shape {
   int accumulators = 0;  // of a thread
 };
 Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
-inline constexpr int64_t sm90_shared_limit = 232448;                          // bytes of a block, PTX ISA
-inline constexpr int sm90_accumulators = 192, sm90_accumulators_split = 128;  // beyond them the assembler spills
+inline constexpr int64_t sm90_shared_limit = 232448;                         // bytes of a block, PTX ISA
+inline constexpr int sm90_accumulators = 192, sm90_accumulators_split = 96;  // beyond them the assembler spills
 
 // Families, one file each.
 std::optional<Rejection> refuse_simt(const CudaProblem& problem);
