@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
 SOURCES = git ls-files -- '*.cpp' '*.hpp' '*.h' ':!:tests/golden/*/*'
 
-.PHONY: build demo test test-full bench-cpu fuzz format clean
+.PHONY: build demo test test-full bench-cpu fuzz sanitize format clean
 
 build:
 	@tools/bootstrap build
@@ -39,6 +39,17 @@ fuzz:
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
 	@tools/run_fuzz build/fuzz $(FUZZ_SECONDS)
+
+# Everything but long campaigns under the address and undefined-behaviour sanitizers, and what runs on several threads
+# under the thread sanitizer.
+sanitize:
+	@tools/bootstrap test
+	@cmake --preset asan -DCODETTA_BUILD_EXAMPLES=OFF >/dev/null
+	@cmake --build build/asan -j $(JOBS)
+	@tools/run_tests build/asan -LE 'differential|numerics|package'
+	@cmake --preset tsan -DCODETTA_BUILD_EXAMPLES=OFF >/dev/null
+	@cmake --build build/tsan -j $(JOBS) --target test_driver test_toolchain test_runtime_cpu
+	@tools/run_tests build/tsan -R '^test_(driver|toolchain|runtime_cpu)$$'
 
 format:
 	@tools/bootstrap test

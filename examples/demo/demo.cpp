@@ -157,7 +157,8 @@ bool relu_aux_store(codetta::DType dtype, Sgemm sgemm) {
     std::printf("\n");
   }
   if (sgemm == nullptr) std::printf("  (libopenblas.so.0 is not installed, so it is not compared with)\n");
-  std::printf("  its source: %s\n\n", kernel.source_path().value().c_str());
+  const auto source = kernel.source_path();  // none where there is no cache folder
+  std::printf("  its source: %s\n\n", source ? source->c_str() : source.error().message().c_str());
   if (!right) std::fprintf(stderr, "%s", check.text.c_str());
   return right;
 }
