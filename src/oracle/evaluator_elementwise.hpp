@@ -120,7 +120,7 @@ void Evaluator<T>::elementwise_real(ir::NodeId id, Block<T>& out) {
     case Op::abs:
       return unary([](const R& x) { return x.is_nan() ? x : absolute(x); });
     case Op::sign:
-      return unary(stepping([](T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; }));
+      return unary(stepping([](T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : T(0); }));  // of -0, too
     case Op::floor:
       return unary(stepping([](T v) { return std::floor(v); }));
     case Op::ceil:

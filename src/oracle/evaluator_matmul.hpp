@@ -118,11 +118,15 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
     }
     const size_t line_a = k == 0 ? 0 : at.a / k, line_b = k == 0 ? 0 : at.b / k;
     std::vector<T> size_a(flush > 0 ? m : 0), size_b(flush > 0 ? n : 0);
+    std::vector<uint8_t> tiny_a(size_a.size()), tiny_b(size_b.size());  // something is there that is flushed
+    const auto is_tiny = [&](T x) { return uint8_t{x != 0 && std::abs(x) < flush}; };
     for (size_t i = 0; i < size_a.size(); ++i) {
-      for (size_t p = 0; p < k; ++p) size_a[i] += fa.most[at.a + i * k + p];
+      for (size_t p = 0; p < k; ++p)
+        size_a[i] += fa.most[at.a + i * k + p], tiny_a[i] |= is_tiny(fa.most[at.a + i * k + p]);
     }
     for (size_t p = 0; p < k && flush > 0; ++p) {
-      for (size_t j = 0; j < n; ++j) size_b[j] += fb.most[at.b + p * n + j];
+      for (size_t j = 0; j < n; ++j)
+        size_b[j] += fb.most[at.b + p * n + j], tiny_b[j] |= is_tiny(fb.most[at.b + p * n + j]);
     }
     for (size_t i = 0; i < m; ++i) {
       for (size_t j = 0; j < n; ++j) {
@@ -131,6 +135,7 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
         const unsigned flags = k == 0 ? 0u : unsigned{fa.flags[line_a + i]} | fb.flags[line_b + j];
         if (!std::isfinite(s) || !std::isfinite(c)) {
           r = points && (c != c || std::isinf(c)) ? Real<T>::point(c) : Real<T>::anything(flags & ambiguous);
+          if (flush > 0 && (tiny_a[i] | tiny_b[j]) != 0) r.flags |= may_be_nan;  // 0 * inf where it is flushed
           continue;
         }
         const int lowest = k == 0 ? 0 : fa.lowest[line_a + i] + fb.lowest[line_b + j];

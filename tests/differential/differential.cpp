@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -22,12 +23,15 @@
 #include <fmt/format.h>
 
 #include "differential/random_case.hpp"
+#include "driver/context.hpp"
 #include "types/op.hpp"
 
 namespace {
 
 using codetta::test::CaseContexts;
 using codetta::test::CaseCounts;
+using codetta::test::CompiledSources;
+using codetta::test::DrawnCase;
 using Clock = std::chrono::steady_clock;
 
 constexpr int max_jobs = 256;
@@ -109,10 +113,19 @@ std::string line_of(const Options& options, int64_t index) {
 CaseCounts work(const Options& options, Shared& shared, int job, Clock::time_point start) {
   CaseCounts counts;
   std::optional<CaseContexts> contexts;
+  constexpr int64_t most_together = 32;
+  const int64_t most = options.tape ? 1 : std::clamp<int64_t>(options.count / options.jobs, 1, most_together);
   int64_t done = 0;
-  for (int64_t i = shared.next++; i < options.count; i = shared.next++) {
+  const auto report = [&](int64_t index, const std::vector<std::string>& failures) {
+    for (const std::string& failure : failures) {
+      put(fmt::format("MISMATCH {}\n{}\n", line_of(options, index), failure));
+      ++shared.failed;
+    }
+  };
+  for (int64_t begin = shared.next.fetch_add(most); begin < options.count; begin = shared.next.fetch_add(most)) {
     if (options.seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options.seconds) break;
-    if (done++ % 100 == 0) {
+    if (done == 0 || done >= 100) {
+      done = 0;
       auto made = CaseContexts::make();
       if (!made) {
         put(made.error().render());
@@ -121,15 +134,30 @@ CaseCounts work(const Options& options, Shared& shared, int job, Clock::time_poi
       }
       contexts = *std::move(made);
     }
-    const int64_t index = options.first + i, runs = counts.runs;
-    shared.running[job] = index;
-    for (const std::string& failure : run_case(mixed(options.seed, static_cast<uint64_t>(index)), options.problems,
-                                               options.tape, *contexts, counts)) {
-      put(fmt::format("MISMATCH {}\n{}\n", line_of(options, index), failure));
-      ++shared.failed;
+    const int64_t end = std::min(begin + most, options.count), runs = counts.runs;
+    std::vector<DrawnCase> cases;
+    CompiledSources sources;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t index = options.first + i;
+      shared.running[job] = index;
+      // Neighbours have their flags in common, so that one call of the compiler takes them.
+      const uint64_t seed = mixed(options.seed, static_cast<uint64_t>(index)),
+                     flags = options.tape ? seed : mixed(~options.seed, static_cast<uint64_t>(index / most_together));
+      cases.push_back(draw_case(seed, flags, options.tape, *contexts, counts));
+      want_source(cases.back(), *contexts, sources);
+    }
+    if (!options.tape) {
+      const auto& compiler = contexts->pick(false, false).shared_state()->compiler();
+      if (compiler) sources.compile(*compiler);
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t index = options.first + i;
+      shared.running[job] = index;
+      report(index, run_case(cases[static_cast<size_t>(i - begin)], options.problems, *contexts, sources, counts));
     }
     shared.running[job] = -1;
-    ++shared.epilogues;
+    done += end - begin;
+    shared.epilogues += end - begin;
     shared.runs += counts.runs - runs;
   }
   return counts;

@@ -13,6 +13,7 @@
 #include "differential/random_problem.hpp"
 #include "differential/refusals.hpp"
 #include "differential/traced_form.hpp"
+#include "driver/kernel_state.hpp"
 #include "driver/problem.hpp"
 #include "ir/analyses.hpp"
 
@@ -23,19 +24,38 @@ class Case {
  public:
   // `probe`: a problem of a usual form, to see what can be expected of the epilogue. Cases with equal `form` differ in
   // sizes and data only, so that what one compiles serves the others, too.
-  Case(const EpilogueSpec& spec, uint64_t seed, uint64_t form, bool probe = false)
-      : spec_(spec), probe_(probe), problem_(spec, seed, probe, form) {}
+  // `flags` decides what the compiler is told.
+  Case(const EpilogueSpec& spec, uint64_t seed, uint64_t form, uint64_t flags, bool probe = false)
+      : spec_(spec), probe_(probe), problem_(spec, seed, probe, form), flags_(flags) {}
 
-  // Of several that are compiled, only the first takes a kernel with a source of its own.
-  void keep_source() { keeps_ = true; }
+  // Of several that are compiled, only the first takes what has a source of its own.
+  void keep_source() { keeps_ = problem_.usual_sizes = true; }
 
   // Empty when fine.
-  std::string run(const Epilogue& epilogue, CaseContexts& contexts, bool interpreted, CaseCounts& counts) {
+  std::string run(const Epilogue& epilogue, CaseContexts& contexts, const CompiledSources& sources, bool interpreted,
+                  CaseCounts& counts) {
+    if (std::string failure = choose(epilogue, contexts, interpreted, counts); !failure.empty() || !kernel_)
+      return failure;
+    return run_chosen(sources, interpreted, counts);
+  }
+
+  // The kernel that a run compiles; null where it is refused.
+  package::PackageRef package(const Epilogue& epilogue, CaseContexts& contexts) {
+    CaseCounts counts;
+    if (!choose(epilogue, contexts, false, counts).empty() || !kernel_) return nullptr;
+    auto made = driver::KernelState::of(*kernel_).package();
+    return made ? *std::move(made) : nullptr;
+  }
+
+ private:
+  // Draws the problem and picks one of its kernels; none where that is refused.
+  std::string choose(const Epilogue& epilogue, CaseContexts& contexts, bool interpreted, CaseCounts& counts) {
     problem_.sizes();
     if (auto made = problem_.arguments(epilogue); !made) return "the test's own views: " + made.error().render();
     vary_call();
     const Target target = random_target();
     const bool threaded = form_in(3);
+    target_ = target;
     Context& context = contexts.pick(interpreted, threaded);
     where_ = fmt::format("M={} N={} K={} batch={} {}{}{}{}{}", problem_.m, problem_.n, problem_.k, problem_.batch,
                          target.to_string(), threaded ? " threads" : "", interpreted ? " interpreted" : "",
@@ -47,8 +67,28 @@ class Case {
     size_t choice = one_in(2) ? 0 : pick(kernels->size());
     for (size_t i = 0; i < kernels->size() && keeps_ && fused((*kernels)[choice]); ++i)
       choice = (choice + 1) % kernels->size();
-    const Kernel& kernel = (*kernels)[choice];
-    where_ += " " + kernel.metadata().name;
+    kernel_ = (*kernels)[choice];
+    where_ += " " + kernel_->metadata().name;
+    return "";
+  }
+
+  // As Kernel::prepare, with what was compiled together with others.
+  Result<Execution> prepare(const GemmArguments& call, const CompiledSources& sources) const {
+    const driver::KernelState& state = driver::KernelState::of(*kernel_);
+    CODETTA_TRY(const package::PackageRef package, state.package());
+    const runtime::KernelEntry* entry = sources.find(package->kernels[0]);
+    if (entry == nullptr) return kernel_->prepare(call);
+    CODETTA_TRY(const driver::Problem problem, driver::gather_problem(call));
+    CODETTA_TRY(runtime::Bindings bindings, driver::make_bindings(*package, problem));
+    if (call.packed_B != nullptr) bindings.packed_b[0] = call.packed_B->state().packed;
+    const driver::ContextState& context = *state.found->context;
+    CODETTA_TRY(runtime::Execution execution,
+                runtime::Execution::make(package, {*entry}, std::move(bindings), {context.pool, context.allocator}));
+    return driver::ExecutionState::make(std::move(execution), package, 0);
+  }
+
+  std::string run_chosen(const CompiledSources& sources, bool interpreted, CaseCounts& counts) {
+    const Kernel& kernel = *kernel_;
     GemmArguments call = problem_.call;
     std::optional<PackedTensor> packed;
     if (one_in(6)) {
@@ -58,7 +98,7 @@ class Case {
         where_ += " prepacked";
       }
     }
-    auto execution = kernel.prepare(call);
+    auto execution = interpreted ? kernel.prepare(call) : prepare(call, sources);
     if (!execution) return refused(execution.error(), counts);
     if (const auto ran = execution->run(); !ran) return refused(ran.error(), counts);
     ++counts.runs;
@@ -67,7 +107,7 @@ class Case {
       if (!buffer->surroundings_kept())
         return where_ + ": bytes outside an output were written\n" + problem_.describe();
     }
-    const auto report = verify(problem_.call, problem_.before, target);
+    const auto report = verify(problem_.call, problem_.before, target_);
     if (!report) return where_ + ": verify failed: " + report.error().render() + problem_.describe();
     if (report->verdict == VerifyReport::Verdict::Fail) return where_ + ":\n" + report->text + problem_.describe();
     ++(report->verdict == VerifyReport::Verdict::Pass ? counts.passed : counts.mistrusted);
@@ -75,7 +115,6 @@ class Case {
     return "";
   }
 
- private:
   size_t pick(size_t below) { return problem_.pick(below); }
   bool one_in(size_t n) { return problem_.one_in(n); }
   bool form_in(size_t n) { return problem_.form_in(n); }
@@ -85,6 +124,7 @@ class Case {
   // What the CPU's kernels take besides: a wider accumulator, D as `out`, arguments in any order.
   void vary_call() {
     GemmArguments& call = problem_.call;
+    call.strict = flags_() % 8 == 0;
     const bool integers = spec_.a == DType::i8 || spec_.a == DType::u8;
     if (form_in(16) && !integers) call.accumulator = DType::f64;
     std::vector<NamedArgument> named = call.epilogue.arguments();
@@ -134,14 +174,17 @@ class Case {
     Target target = Target::host();
     const std::array<CpuIsa, 6> levels = {CpuIsa::generic,     CpuIsa::avx2,        CpuIsa::avx512,
                                           CpuIsa::avx512_vnni, CpuIsa::avx512_bf16, CpuIsa::neon};
-    const CpuIsa wanted = levels[problem_.pick_form(levels.size())];
-    if (!form_in(4) && cpu_supports(wanted)) target.isa = wanted;
+    const CpuIsa wanted = levels[static_cast<size_t>(flags_() % levels.size())];
+    if (flags_() % 4 != 0 && cpu_supports(wanted)) target.isa = wanted;
     return target;
   }
 
   const EpilogueSpec& spec_;
   bool probe_ = false, keeps_ = false;
   RandomProblem problem_;
+  std::mt19937_64 flags_;
+  Target target_;
+  std::optional<Kernel> kernel_;
   std::string where_;
 };
 
@@ -162,15 +205,19 @@ Result<CaseContexts> CaseContexts::make() {
   return result;
 }
 
-std::vector<std::string> run_case(uint64_t seed, int problems, bool tape, CaseContexts& contexts, CaseCounts& counts) {
-  std::mt19937_64 random(seed ^ 0x9E3779B97F4A7C15u);
-  const bool compiled = !tape && random() % 3 == 0;
+DrawnCase draw_case(uint64_t seed, uint64_t flags, bool tape, CaseContexts& contexts, CaseCounts& counts) {
+  DrawnCase drawn;
+  std::mt19937_64& random = drawn.random;
+  random.seed(seed ^ 0x9E3779B97F4A7C15u);
+  drawn.compiled = !tape && random() % 3 == 0;
+  drawn.flags = flags;
   ++counts.epilogues;
-  EpilogueSpec spec;
-  std::optional<Epilogue> epilogue;
+  EpilogueSpec& spec = drawn.spec;
   const auto failed = [&](std::string text) {
     ++counts.failed;
-    return std::vector<std::string>{std::move(text)};
+    drawn.failures.push_back(std::move(text));
+    drawn.epilogue.reset();
+    return std::move(drawn);
   };
   constexpr int most_draws = 12;
   for (int draw = 0; draw < most_draws; ++draw) {
@@ -186,9 +233,11 @@ std::vector<std::string> run_case(uint64_t seed, int problems, bool tape, CaseCo
       parsed = traced_form(*parsed);
       if (!parsed) return failed("the C++ form was not taken: " + parsed.error().render() + spec.text);
     }
-    epilogue = *std::move(parsed);
+    drawn.epilogue = *std::move(parsed);
     CaseCounts probe;
-    std::string failure = Case(spec, random(), random(), true).run(*epilogue, contexts, true, probe);
+    const uint64_t probe_seed = random();
+    Case problem(spec, probe_seed, random(), random(), true);
+    std::string failure = problem.run(*drawn.epilogue, contexts, {}, true, probe);
     if (!failure.empty()) return failed(std::move(failure));
     const bool vague = probe.mistrusted != 0 && draw + 1 < most_draws;
     if (vague) {
@@ -198,18 +247,47 @@ std::vector<std::string> run_case(uint64_t seed, int problems, bool tape, CaseCo
     for (const auto& [what, count] : probe.covered) counts.covered[what] += count;
     break;
   }
-  // Where sizes are constants of the program, each has a source of its own.
-  const bool shares = compiled && spec.fixed_n == 0;
-  const uint64_t form = random();
+  drawn.form = random();
+  return drawn;
+}
+
+// Where sizes are constants of the program, each has a source of its own.
+bool shares_source(const DrawnCase& drawn) { return drawn.compiled && drawn.spec.fixed_n == 0; }
+
+// Of those that could share one, the first sometimes has sizes of 1, or a kernel with a source of its own.
+bool has_own_source(const DrawnCase& drawn, int problem) { return problem == 0 && drawn.form % 4 == 1; }
+
+void want_source(const DrawnCase& drawn, CaseContexts& contexts, CompiledSources& sources) {
+  if (!drawn.compiled || !drawn.epilogue || drawn.form % 8 == 0) return;
+  const auto want = [&](Case problem) {
+    if (const auto package = problem.package(*drawn.epilogue, contexts)) sources.want(package->kernels[0]);
+  };
+  std::mt19937_64 random = drawn.random;  // as run_case will draw the first problem
+  if (!shares_source(drawn)) {
+    const uint64_t seed = random();
+    return want({drawn.spec, seed, random(), drawn.flags});
+  }
+  if (has_own_source(drawn, 0)) want({drawn.spec, random(), drawn.form, drawn.flags});
+  Case shared(drawn.spec, random(), drawn.form, drawn.flags);
+  shared.keep_source();
+  want(std::move(shared));
+}
+
+std::vector<std::string> run_case(DrawnCase& drawn, int problems, CaseContexts& contexts,
+                                  const CompiledSources& sources, CaseCounts& counts) {
+  if (!drawn.epilogue) return drawn.failures;
+  const bool shares = shares_source(drawn);
+  std::mt19937_64& random = drawn.random;
   std::vector<std::string> failures;
   for (int i = 0; i < problems; ++i) {
-    const bool interpreted = !compiled || (i > 0 && !shares);
+    const bool interpreted = !drawn.compiled || (i > 0 && !shares);
     constexpr int most_problems = 4;
     for (int draw = 0; draw < most_problems; ++draw) {
       CaseCounts one;
-      Case problem(spec, random(), shares ? form : random());
-      if (i > 0 && shares) problem.keep_source();
-      std::string failure = problem.run(*epilogue, contexts, interpreted, one);
+      const uint64_t seed = random();
+      Case problem(drawn.spec, seed, shares ? drawn.form : random(), i == 0 || shares ? drawn.flags : seed);
+      if (shares && !has_own_source(drawn, i)) problem.keep_source();
+      std::string failure = problem.run(*drawn.epilogue, contexts, sources, interpreted, one);
       if (!failure.empty()) {
         ++one.failed;
         failures.push_back(std::move(failure));

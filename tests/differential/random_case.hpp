@@ -5,11 +5,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "codetta/kernel.hpp"
+#include "differential/compiled_sources.hpp"
 #include "differential/counts.hpp"
+#include "differential/random_epilogue_text.hpp"
 
 namespace codetta::test {
 
@@ -24,10 +28,23 @@ class CaseContexts {
   std::vector<Context> contexts_;
 };
 
-// Runs the case of this seed: one epilogue, `problems` problems, of which those of every third epilogue are compiled
-// unless `tape` (only the first where sizes are part of the source). An epilogue of which too little can be expected
-// (mistrusted on a problem of its own) is drawn again, a few times; so is a problem. Returns the account of each
-// failure, for people.
-std::vector<std::string> run_case(uint64_t seed, int problems, bool tape, CaseContexts& contexts, CaseCounts& counts);
+// An epilogue of which enough can be expected: one that is mistrusted on a problem of its own is drawn again, a few
+// times. Every third is compiled, unless `tape`.
+struct DrawnCase {
+  EpilogueSpec spec;
+  std::optional<Epilogue> epilogue;   // none where something failed already
+  std::vector<std::string> failures;  // accounts for people
+  bool compiled = false;
+  std::mt19937_64 random;  // of the problems
+  uint64_t form = 0;       // of what decides the kernel's source
+  uint64_t flags = 0;      // of what decides the compiler's flags
+};
+DrawnCase draw_case(uint64_t seed, uint64_t flags, bool tape, CaseContexts& contexts, CaseCounts& counts);
+// Has what the problems compile compiled with others; every eighth case is left to Kernel::prepare.
+void want_source(const DrawnCase& drawn, CaseContexts& contexts, CompiledSources& sources);
+// Runs `problems` problems. All are compiled where one source serves them, else the first; one that is mistrusted is
+// drawn again, a few times. Returns the account of each failure.
+std::vector<std::string> run_case(DrawnCase& drawn, int problems, CaseContexts& contexts,
+                                  const CompiledSources& sources, CaseCounts& counts);
 
 }  // namespace codetta::test

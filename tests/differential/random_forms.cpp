@@ -6,6 +6,11 @@
 
 namespace codetta::test {
 
+namespace {
+// Only one size of a reshape may be -1.
+bool has_one_m(const Shape& shape) { return std::count(shape.begin(), shape.end(), dim_m) < 2; }
+}  // namespace
+
 void Walk::reduction() {
   const size_t x = number();
   Shape shape = values_[x].shape;
@@ -134,6 +139,7 @@ void Walk::reshape() {
   const size_t x = number();
   Shape shape = values_[x].shape;
   const int64_t last = shape.empty() ? 0 : shape.back();
+  if (!has_one_m(shape)) return step();
   if (shape.size() >= 3 && shape[shape.size() - 2] > 0 && (!spec_.batched || shape.size() > 3) && !one_in(3)) {
     shape.pop_back();
     shape.back() *= last;
@@ -151,7 +157,7 @@ void Walk::reshape() {
 void Walk::pair_form() {
   const size_t x = one_in(3) ? number() : 0;
   const Shape shape = values_[x].shape;
-  if (shape.size() < 2 || shape.back() < 4 || shape.back() % 2 != 0) return step();
+  if (shape.size() < 2 || shape.back() < 4 || shape.back() % 2 != 0 || !has_one_m(shape)) return step();
   if (one_in(4)) return rotary();
   if (splits_ != 0 && !one_in(4)) return step();
   const bool neighbours = one_in(2);

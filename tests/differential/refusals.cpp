@@ -46,8 +46,8 @@ class Proof {
       case 301:  // the accumulator itself in two forms: only layout operations can do that
       case 304:  // a reshape that is no division of dims
         return any([&](NodeId id) { return rule(id) == OpRule::layout; });
-      case 302:  // a split through the parts of another, or of a finished reduction
-        return different_splits() ||
+      case 302:  // a split through the parts of another, of a finished reduction, or of rows or items
+        return different_splits() || splits_rows() ||
                any([&](NodeId id) { return graph_.node(id).op == Op::split && facts(graph_.operands(id)[0]).reduced; });
       case 305:  // neither rows, columns nor everything: of what was moved or reduced before
         return any([&](NodeId id) {
@@ -93,6 +93,24 @@ class Proof {
       return x.ways != y.ways || x.dim != y.dim || graph_.operands(first)[0] != graph_.operands(id)[0];
     });
   }
+  // Do neighbours along the dim that is split lie in different rows of the product?
+  [[nodiscard]] bool splits_rows() const {
+    NodeId product;
+    any([&](NodeId id) { return graph_.node(id).op == Op::matmul && (product = id, true); });
+    const ElementMap made(graph_, product, true);
+    const int64_t columns = made.sizes(product).back();
+    return any([&](NodeId id) {
+      if (graph_.node(id).op != Op::split) return false;
+      const NodeId whole = graph_.operands(id)[0];
+      const std::vector<int64_t>& sizes = made.sizes(whole);
+      const auto d = static_cast<size_t>(graph_.attr_as<ir::SplitAttr>(id).dim);
+      size_t step = 1;
+      for (size_t i = d + 1; i < sizes.size(); ++i) step *= static_cast<size_t>(sizes[i]);
+      const std::vector<int64_t>& from = made[whole];
+      return from.size() > step && sizes[d] > 1 && from[0] >= 0 && from[step] >= 0 &&
+             from[0] / columns != from[step] / columns;
+    });
+  }
   // Over some but not all of batch, rows and columns in an unusual mix.
   [[nodiscard]] bool batched_reduction() const {
     return any([&](NodeId id) {
@@ -130,7 +148,9 @@ class Proof {
         if (value == out && read != static_cast<int64_t>(e)) return true;
         const int64_t here = made[value][e], there = made[out][static_cast<size_t>(read)];
         const bool same_place = reads.sizes(value) == reads.sizes(out) && read == static_cast<int64_t>(e);
-        if (!same_place && (here != there || here < 0)) return true;
+        // Where both are made of one element each, that decides, but for parts of a split, which are made together.
+        const bool known = here >= 0 && there >= 0 && (ways == 1 || reads.sizes(value) == made.sizes(product));
+        if (known ? here != there : !same_place) return true;
       }
       return false;
     };

@@ -215,6 +215,14 @@ TEST(Elementwise, ZerosOfOpenSign) {
   EXPECT_TRUE(holds(e, -inf));
 }
 
+TEST(Elementwise, SignOfZeroIsPositive) {
+  Data x(DType::f32, {2}, {-0.0, 0.0});
+  Maker maker({&x});
+  maker.output(maker.add(Op::reciprocal, {maker.add(Op::sign, {maker.input(0)})}), DType::f32);
+  const OracleResult result = maker.evaluate();
+  for (const ExpectedElement& e : result.outputs[0].elements) EXPECT_EQ(e.low, inf);
+}
+
 // Also through functions that keep a zero's sign, next to zeros of known sign, and over an interval.
 TEST(Elementwise, OpenZerosStayOpen) {
   Data x(DType::f32, {1}, {6}), y(DType::f32, {1}, {3}), z(DType::f32, {1}, {0x1p-20}), far(DType::f32, {1}, {inf});

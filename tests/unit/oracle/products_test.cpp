@@ -100,6 +100,22 @@ TEST(Products, BoundGrowsWithRoundingsAndFlushing) {
   EXPECT_GT(width(CpuIsa::amx), width(CpuIsa::avx2));
 }
 
+// A subnormal factor of infinity is 0 times infinity for an instruction that flushes.
+TEST(Products, FlushedFactorsOfInfinity) {
+  Data a(DType::bf16, {1, 2}, {0x1p-130, 1}), b(DType::bf16, {2, 1}, {inf, 1});
+  for (const auto& [isa, flushes] :
+       {std::pair{CpuIsa::avx2, false}, {CpuIsa::avx512_bf16, true}, {CpuIsa::amx, true}}) {
+    Maker maker({&a, &b});
+    maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
+    OracleOptions options;
+    options.isa = isa;
+    const ExpectedElement e = maker.evaluate(options).outputs[0].elements[0];
+    EXPECT_TRUE(holds(e, inf));
+    EXPECT_EQ(holds(e, std::numeric_limits<double>::quiet_NaN()), flushes);
+    EXPECT_FALSE(holds(e, 1e30));
+  }
+}
+
 TEST(Products, IntegerProductsWrap) {
   Data a(DType::u8, {1, 3}, {255, 255, 255}), b(DType::i8, {3, 1}, {-128, -128, 127});
   Maker maker({&a, &b});

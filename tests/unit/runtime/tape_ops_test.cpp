@@ -132,6 +132,7 @@ TEST(TapeOps, SpecialValues) {
   EXPECT_TRUE(std::isnan(f(Op::relu, {nan})));
   EXPECT_EQ(f(Op::drelu, {nan}), 0);
   EXPECT_TRUE(std::isnan(f(Op::sign, {nan})));
+  EXPECT_FALSE(std::signbit(f(Op::sign, {-0.0f})));
   EXPECT_EQ(f(Op::div, {1, 0}), inf);
   EXPECT_TRUE(std::isnan(f(Op::mul, {0, inf})));
   EXPECT_TRUE(std::isnan(f(Op::log, {-1})));
