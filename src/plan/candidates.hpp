@@ -19,8 +19,9 @@ struct GemmShape {
   DType a = DType::f32, b = DType::f32, accumulator = DType::f32;
   int64_t a_batch_stride = 0, a_row_stride = 0, a_k_stride = 1;
   int64_t b_batch_stride = 0, b_k_stride = 0, b_col_stride = 1;
-  bool b_packed = false;                       // a PackedTensor is given
-  int32_t a_alignment = 16, b_alignment = 16;  // bytes that the addresses are multiples of, if less than 16
+  bool b_packed = false;                               // a PackedTensor is given
+  package::MathMode math = package::MathMode::Strict;  // how f32 may be multiplied (CUDA)
+  int32_t a_alignment = 16, b_alignment = 16;          // bytes that the addresses are multiples of, if less than 16
 };
 
 // What the cost model knows of a GPU: of the device, or of the architecture's usual product when there is none to ask.

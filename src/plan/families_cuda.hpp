@@ -79,10 +79,27 @@ Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmCon
 inline constexpr int64_t sm90_shared_limit = 232448;                         // bytes of a block, PTX ISA
 inline constexpr int sm90_accumulators = 192, sm90_accumulators_split = 96;  // beyond them the assembler spills
 
+// Of device/cuda/kernels/sm80.h: rows of warps in a tile (0: it cannot be split), and dynamic shared memory.
+int sm80_warps_along_m(int tile_m, int tile_n, int warps);
+int64_t sm80_shared_bytes(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+
+// The same numbers as codetta::cuda::stream::Shape of device/cuda/kernels/stream.h.
+struct StreamShape {
+  int warp_n = 0, block = 0, depth = 0, loads = 0, step_k = 0;
+  int64_t shared_bytes = 0;
+};
+StreamShape stream_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+
 // Families, one file each.
 std::optional<Rejection> refuse_simt(const CudaProblem& problem);
 std::vector<CudaGemmConfig> simt_configurations(const CudaProblem& problem);
 Mainloop simt_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
+std::optional<Rejection> refuse_sm80(const CudaProblem& problem);
+std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& problem);
+Mainloop sm80_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
+std::optional<Rejection> refuse_stream(const CudaProblem& problem);
+std::vector<CudaGemmConfig> stream_configurations(const CudaProblem& problem);
+Mainloop stream_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
 std::optional<Rejection> refuse_sm90(const CudaProblem& problem);
 std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& problem);
 Mainloop sm90_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every golden CUDA case; every configuration of every family with a plain store; and the epilogues of everyday use
 // with the configurations that discovery offers for them.
+#include <algorithm>
 #include <set>
 
 #include "emit/emit.hpp"
@@ -136,35 +137,72 @@ class Collector {
       equal("a_box_rows", shape.a_box_rows);
       equal("b_box_rows", shape.b_box_rows);
     }
+    const auto shared = [&](const char* room, int64_t value) {
+      unit.source +=
+          "static_assert(codetta::cuda::" + std::string(room) +
+          "::Shape<codetta::cuda::Config, codetta::cuda::Epilogue>::shared_bytes == " + std::to_string(value) + ");\n";
+    };
+    if (config.family == package::CudaFamily::Sm80) shared("sm80", plan::sm80_shared_bytes(program, config));
+    if (config.family == package::CudaFamily::Stream)
+      shared("stream", plan::stream_shape(program, config).shared_bytes);
     if (seen_.insert(arch + unit.source).second) units_.push_back(std::move(unit));
   }
 
-  // All configurations of all families.
-  void add_plain(DType a, DType b) {
+  // All configurations of all families, in bf16 (wgmma: every layout, and once in f16). What differs in loads or
+  // conversions only is compiled in less: other dtypes, other architectures, the number of slices of K, clusters.
+  void add_plain(DType a, DType b, package::MathMode math = package::MathMode::Strict) {
     const auto accumulator = ir::default_accumulator(a, b);
     if (!accumulator || *accumulator == DType::i64) return;
     for (const char* arch : architectures) {
       const plan::GpuFacts gpu = plan::gpu_facts(arch);
       for (const Size& size : sizes) {
         for (const Layout& layout : layouts) {
-          const GemmShape shape = shape_of(size, a, b, *accumulator, layout);
+          GemmShape shape = shape_of(size, a, b, *accumulator, layout);
+          shape.math = math;
           const package::EpilogueProgram program = plain(*accumulator, a);
           const plan::CudaProblem problem{program, shape, gpu};
           for (const plan::CudaFamilyInfo& family : plan::cuda_families()) {
             if (!family.concerns(problem) || family.refuse(problem)) continue;
-            // SIMT kernels have the layout at run time.
-            if (family.family == package::CudaFamily::Simt && &layout != layouts) continue;
-            for (const CudaGemmConfig& config : family.configurations(problem))
+            for (CudaGemmConfig config : family.configurations(problem)) {
+              config.k_split = std::min(config.k_split, 2);
+              if (!worth(config, arch == architectures[0], &layout == layouts)) continue;
               add(std::string("plain ") + std::string(dtype_name(a)) + " " + std::string(dtype_name(b)) + " " +
                       layout.name,
                   program, config, arch);
+            }
           }
         }
       }
     }
   }
 
-  // The candidates that discovery offers.
+  static bool worth(const CudaGemmConfig& c, bool first_arch, bool first_layout) {
+    using package::CudaFamily;
+    const bool usual = c.a_dtype == DType::bf16, split = c.k_split > 1, cluster = c.cluster_m * c.cluster_n > 1;
+    if (c.family == CudaFamily::Sm90) return usual ? first_layout || !cluster : first_layout && !cluster && !split;
+    if (c.family == CudaFamily::Simt) return first_layout && (first_arch ? usual || !split : !split && c.tile_m != 32);
+    const bool float8 = c.a_dtype == DType::f8e4m3;
+    if (usual) return first_arch ? first_layout || !split : first_layout && !split;
+    return first_layout && !split && (first_arch || float8) && c.a_dtype != DType::f16;
+  }
+
+  // Copies of 2, 4 and 8 bytes.
+  void add_unaligned(int64_t pad) {
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+      const plan::GpuFacts gpu = plan::gpu_facts(arch);
+      for (const Layout& layout : layouts) {
+        if ((arch != std::string("sm_80") || pad > 1) && &layout != layouts) continue;
+        GemmShape shape = shape_of(sizes[0], DType::bf16, DType::bf16, DType::f32, layout);
+        (layout.a_k_major ? shape.a_row_stride : shape.a_k_stride) += pad;
+        (layout.b_k_major ? shape.b_col_stride : shape.b_k_stride) += pad;
+        const package::EpilogueProgram program = plain(DType::f32, DType::bf16);
+        for (const CudaGemmConfig& config : plan::sm80_configurations({program, shape, gpu}))
+          add("unaligned by " + std::to_string(2 * pad) + " " + layout.name, program, config, arch);
+      }
+    }
+  }
+
+  // The candidates that discovery puts first.
   void add_epilogue(const Epilogue& epilogue, DType dtype) {
     for (const char* arch : architectures) {
       for (const Size& size : sizes) {
@@ -183,9 +221,11 @@ class Collector {
         const GemmShape shape = shape_of(size, dtype, dtype, facts.accumulator, layouts[0]);
         const plan::Discovery found =
             plan::discover(lowered->program, shape, {Backend::cuda, CpuIsa::generic, arch}, {});
-        for (const plan::Candidate& candidate : found.candidates)
-          add(epilogue.name + (" " + std::string(dtype_name(dtype))), lowered->program, package::cuda(candidate.config),
-              arch);
+        // Of the architecture with families of its own, more than of the others.
+        const size_t first = arch == architectures[1] ? 5 : 2;
+        for (size_t i = 0; i < std::min(first, found.candidates.size()); ++i)
+          add(epilogue.name + (" " + std::string(dtype_name(dtype))), lowered->program,
+              package::cuda(found.candidates[i].config), arch);
       }
     }
   }
@@ -223,6 +263,10 @@ std::vector<Unit> all_units(std::string& problem) {
   for (int d = 0; d < dtype_count; ++d) collector.add_plain(static_cast<DType>(d), static_cast<DType>(d));
   collector.add_plain(DType::bf16, DType::i8);
   collector.add_plain(DType::f8e4m3, DType::f8e5m2);
+  collector.add_plain(DType::u8, DType::i8);
+  for (const auto math : {package::MathMode::Tf32, package::MathMode::Tf32x3})
+    collector.add_plain(DType::f32, DType::f32, math);
+  for (const int64_t pad : {1, 2, 4}) collector.add_unaligned(pad);
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }

@@ -103,6 +103,32 @@ def dropout_heads(accum, seed):
     D = permute(heads, (1, 0, 2))
     return D
 )"},
+      {"cuda_unaligned_bias_relu", "cuda:sm_80", "M=65536 N=512 K=13 A=bf16 B=bf16 kernel=cuda_sm80_128x64x32",
+       "bias=bf16[N] D=bf16[M,N]", R"(
+def bias_relu(accum, bias):
+    D = relu(accum + bias)
+    return D
+)"},
+      {"cuda_dequantize_int8", "cuda:sm_89", "M=4096 N=4096 K=4096 A=u8 B=i8 b_columns kernel=cuda_sm80_128x128x128",
+       "row_scale=f32[M,1] column_scale=f32[N] D=bf16[M,N]", R"(
+def dequantize(accum, row_scale, column_scale):
+    D = accum * row_scale * column_scale
+    return D
+)"},
+      {"cuda_decode_swiglu", "cuda:sm_90a",
+       "M=16 N=28672 half=14336 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_stream_16x64x512_w4of8_s4", "D=bf16[M,half]",
+       R"(
+def swiglu(accum):
+    gate, up = split(accum, 2, dim=-1)
+    D = silu(gate) * up
+    return D
+)"},
+      {"cuda_decode_f32_residual", "cuda:sm_80", "M=3 N=4096 K=4096 kernel=cuda_stream_8x32x128_w4of4_s4",
+       "residual=f32[M,N] D=f32[M,N]", R"(
+def add_residual(accum, residual):
+    D = accum + residual
+    return D
+)"},
   };
   return cases;
 }

@@ -130,7 +130,8 @@ TEST(CudaRanking, FollowsTheMeasuredOrders) {
 TEST(CudaRanking, PicksWhatTheShapeNeeds) {
   const auto program = plain();
   for (const int64_t size : {2048, 4096, 8192}) EXPECT_TRUE(best(found(program, shape_of(size, size, size))).pingpong);
-  EXPECT_EQ(best(found(program, shape_of(16, 14336, 4096))).tile_m, 64);
+  EXPECT_EQ(best(found(program, shape_of(16, 14336, 4096))).family, CudaFamily::Stream);
+  EXPECT_EQ(best(found(program, shape_of(48, 14336, 4096))).tile_m, 64);
   EXPECT_GT(best(found(program, shape_of(16, 1024, 16384))).k_split, 1);
   EXPECT_EQ(best(found(program, shape_of(4096, 4096, 4096))).k_split, 1);
   // 2112 columns are 11 tiles of 192, or 8.25 of 256.
@@ -203,9 +204,12 @@ TEST(CudaDiscovery, ConfigurationsKeepToTheLimits) {
                 EXPECT_TRUE(s.a_box_rows <= 256 && s.b_box_rows <= 256);
                 EXPECT_TRUE(s.a_box_rows % 8 == 0 && s.b_box_rows % 8 == 0);
                 EXPECT_TRUE(c.stages >= 2 && c.alignment == 16 && c.persistent);
-              } else {
+              } else if (c.family == CudaFamily::Simt) {
                 EXPECT_EQ(c.shared_bytes, 0);
                 EXPECT_EQ(c.alignment, 1);
+              } else {
+                EXPECT_TRUE(c.shared_bytes > 0 && c.shared_bytes <= plan::gpu_facts(arch).shared_per_block);
+                EXPECT_EQ(c.tile_n / ways % c.piece_cols, 0);
               }
               double sum = 0;
               for (const plan::CostTerm& term : candidate.terms) {
@@ -243,6 +247,34 @@ TEST(CudaDiscovery, PiecesOfReductionsAreWhole) {
   }
 }
 
+// What the copy engine refuses, the families of plain copies take: odd rows, any chunk along K, 8-bit and f64 products.
+TEST(CudaDiscovery, Sm80TakesWhatSm90Refuses) {
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const Discovery odd = found(shape_of(65536, 1024, 479), arch);
+    EXPECT_EQ(best(odd).family, CudaFamily::Sm80);
+    EXPECT_EQ(best(odd).alignment, 1);
+    EXPECT_EQ(best(found(split(2, 1), shape_of(512, 512, 512), arch)).family, CudaFamily::Sm80);
+    EXPECT_FALSE(has(found(split(2, 1), shape_of(512, 512, 512, DType::bf16, Layout::Rows), arch), CudaFamily::Sm80));
+    for (const DType dtype : {DType::i8, DType::f64}) {
+      const GemmShape shape = shape_of(2048, 2048, 2048, dtype);
+      EXPECT_EQ(best(found(shape, arch)).family, CudaFamily::Sm80) << dtype_name(dtype);
+    }
+    GemmShape f32 = shape_of(2048, 2048, 2048, DType::f32);
+    EXPECT_EQ(best(found(f32, arch)).family, CudaFamily::Simt);
+    f32.math = package::MathMode::Tf32x3;
+    EXPECT_EQ(best(found(f32, arch)).family, CudaFamily::Sm80);
+    EXPECT_EQ(best(found(f32, arch)).math, package::MathMode::Tf32x3);
+  }
+  EXPECT_EQ(best(found(shape_of(2048, 2048, 2048, DType::f8e4m3), "sm_89")).family, CudaFamily::Sm80);
+  for (const char* arch : {"sm_80", "sm_89", "sm_90a"}) {
+    for (const Layout layout : {Layout::Rows, Layout::Columns}) {
+      for (const int64_t m : {1, 16})
+        EXPECT_EQ(best(found(plain(), shape_of(m, 14336, 4096, DType::bf16, layout), arch)).family, CudaFamily::Stream)
+            << arch << " " << m;
+    }
+  }
+}
+
 TEST(CudaDiscovery, ADeviceInPlaceOfTheUsualProduct) {
   plan::MachineFacts machine;
   machine.gpu = plan::gpu_facts("sm_90a");
@@ -262,10 +294,22 @@ TEST(CudaRejections, SayWhyWithNumbers) {
   const GemmShape plain_shape = shape_of(512, 512, 512);
   EXPECT_EQ(why(found(plain_shape, "sm_90"), "cuda_sm90"),
             "E0404: wgmma and setmaxnreg belong to sm_90a, which sm_90 code does not have\n");
-  EXPECT_EQ(why(found(plain_shape, "sm_80"), "cuda_sm80"),
-            "E0412: this version multiplies bf16 x bf16 on sm_80 without its mma.sync instructions; cuda_simt does\n");
+  EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f32), "sm_80"), "cuda_sm80"),
+            "E0405: tensor cores round f32 factors to tf32, and the program asks for strict f32\n");
+  GemmShape mixed = plain_shape;
+  mixed.b = DType::f16;
+  EXPECT_EQ(why(found(mixed, "sm_80"), "cuda_sm80"), "E0405: no mma.sync instruction multiplies bf16 x f16 into f32\n");
+  EXPECT_EQ(why(found(shape_of(16, 512, 512, DType::f8e4m3), "sm_80"), "cuda_sm80"),
+            "E0404: sm_80 has no 8-bit floating-point products; sm_89 and later have\n");
+  EXPECT_EQ(why(found(shape_of(16, 512, 512, DType::f8e4m3), "sm_80"), "cuda_stream"),
+            "E0404: sm_80 has no 8-bit floating-point products; sm_89 and later have\n");
+  EXPECT_EQ(why(found(shape_of(16, 512, 512, DType::i8, Layout::Rows), "sm_80"), "cuda_stream"),
+            "E0407: elements of one byte are read along K, and consecutive k of B are 512 apart\n");
+  EXPECT_EQ(why(found(shape_of(16, 479, 512, DType::bf16, Layout::Rows)), "cuda_stream"),
+            "E0407: the stride of B along K is 958 bytes, no multiple of 16\n");
   EXPECT_EQ(why(found(plain_shape, "sm_100a"), "cuda_sm100"),
-            "E0412: this version multiplies bf16 x bf16 on sm_100a without its tcgen05 instructions; cuda_simt does\n");
+            "E0412: this version multiplies bf16 x bf16 on sm_100a without its tcgen05 instructions; cuda_sm80 has "
+            "mma.sync\n");
   EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f32)), "cuda_sm90"),
             "E0405: multiplies bf16 x bf16 and f16 x f16 into f32, and this is f32 x f32 into f32\n");
   EXPECT_EQ(why(found(shape_of(512, 512, 0)), "cuda_sm90"),

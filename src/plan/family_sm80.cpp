@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sm_80 family: cp.async, ldmatrix, mma.sync (device/cuda/kernels/sm80.h). Any tails and alignments; every later
+// GPU runs it, too.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "plan/families_cuda.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+namespace {
+
+constexpr int64_t max_blocks = INT32_MAX;  // of a grid; tiles are counted in 32 bits
+constexpr int64_t max_extent = INT32_MAX;
+constexpr int64_t least_slice = 256;  // steps of K
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Rows and accumulator columns of a tile, and the warps that share it.
+struct Tile {
+  int32_t m, n, warps;
+};
+constexpr std::array tile_table{Tile{128, 256, 8}, Tile{256, 128, 8}, Tile{128, 192, 8}, Tile{128, 128, 8},
+                                Tile{128, 64, 4},  Tile{64, 128, 4},  Tile{64, 96, 4},   Tile{64, 64, 4},
+                                Tile{32, 128, 4},  Tile{64, 32, 4},   Tile{32, 64, 4},   Tile{16, 128, 4},
+                                Tile{16, 64, 4}};
+
+bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
+bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
+
+// The instructions of device/cuda/mma.h.
+bool multiplies(const GemmShape& s) {
+  if (s.a == DType::f64) return s.b == DType::f64;
+  if (is_byte(s.a)) return is_byte(s.b) && s.accumulator == DType::i32;
+  if (is_float8(s.a)) return is_float8(s.b) && s.accumulator == DType::f32;
+  return s.a == s.b && s.accumulator == DType::f32 && (s.a == DType::bf16 || s.a == DType::f16 || s.a == DType::f32);
+}
+
+// Bytes, at most 16, that everything a copy starts at is a multiple of; copies are of 16, 8 or 4 bytes, and below that
+// elements pass through registers.
+int32_t copy_alignment(const CudaProblem& p, bool a_k_major, bool b_k_major) {
+  const GemmShape& s = p.shape;
+  const int64_t element = types::byte_size(s.a);
+  int32_t alignment = 16;
+  const auto meet = [&](int64_t bytes) {
+    while (alignment > 1 && bytes % alignment != 0) alignment /= 2;
+  };
+  meet(s.a_alignment);
+  meet(s.b_alignment);
+  if (s.batch > 1) meet(s.a_batch_stride * element), meet(s.b_batch_stride * element);
+  const int64_t slow_a = a_k_major ? s.m : s.k, slow_b = b_k_major ? s.n : s.k;
+  if (slow_a > 1) meet((a_k_major ? s.a_row_stride : s.a_k_stride) * element);
+  if (slow_b > 1) meet((b_k_major ? s.b_col_stride : s.b_k_stride) * element);
+  // Parts of a split begin where a copy may.
+  if (p.ways() > 1 && !b_k_major) meet(p.epilogue.split.chunk.as_constant().value_or(1) * element);
+  return alignment < 4 ? 1 : alignment;
+}
+
+// Copies along N bring neighbouring columns; along K any column has its own.
+bool split_fits(const CudaProblem& p, const CudaGemmConfig& c) {
+  if (p.ways() == 1 || c.b_k_major) return true;
+  const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
+  const int64_t columns = (c.alignment >= 4 ? c.alignment : 16) / types::byte_size(c.b_dtype);
+  return chunk > 0 && (chunk % columns == 0 || (c.alignment < 4 && chunk >= p.root_cols()));
+}
+
+bool row_fits(int64_t bytes) { return bytes == 64 || bytes % 128 == 0; }
+
+// Fills pieces, stages and shared memory.
+bool place(const CudaProblem& p, CudaGemmConfig& c) {
+  const int64_t element = types::byte_size(c.a_dtype);
+  const auto width = static_cast<int32_t>(c.tile_n / p.ways());
+  for (const int32_t piece : {64, 48, 32, 16}) {
+    if (width % piece != 0) continue;
+    c.piece_cols = piece;
+    break;
+  }
+  c.piece_rows = c.tile_m;
+  const int64_t stage = (c.tile_m + c.tile_n) * c.tile_k * element;
+  // Two blocks of few warps share a multiprocessor.
+  const int64_t room =
+      c.consumers <= 4 ? std::min(p.gpu.shared_per_block, p.gpu.shared_per_sm / 2 - 2048) : p.gpu.shared_per_block;
+  c.stages = static_cast<int32_t>(std::min<int64_t>((room - 4096) / stage, 5));
+  if (c.stages < 2) return false;
+  while (sm80_shared_bytes(p.epilogue, c) > room && c.piece_rows % 32 == 0) c.piece_rows /= 2;
+  c.shared_bytes = static_cast<int32_t>(sm80_shared_bytes(p.epilogue, c));
+  return c.shared_bytes <= room;
+}
+
+// Multiply-adds a clock of one multiprocessor by mma.sync in bf16: data sheets' dense rates; on Hopper, whose full rate
+// only wgmma has, 0.62 of it.
+double rate_of(int arch, DType dtype, package::MathMode math) {
+  if (dtype == DType::f64) return arch == 80 ? 64 : arch == 90 ? 128 : arch == 100 || arch == 103 ? 32 : 2;
+  const double half = arch == 90 ? 1270 : arch == 80 || (arch >= 100 && arch < 120) ? 1024 : 512;
+  if (dtype == DType::f32) return half / 2 / (math == package::MathMode::Tf32x3 ? 3 : 1);
+  return types::byte_size(dtype) == 1 ? 2 * half : half;
+}
+
+}  // namespace
+
+int sm80_warps_along_m(int tile_m, int tile_n, int warps) {
+  int best = 0, least = INT32_MAX;
+  for (int m = 1; m <= warps; ++m) {
+    if (warps % m != 0 || tile_m % (16 * m) != 0 || tile_n % (16 * (warps / m)) != 0) continue;
+    const int sides = tile_m / m + tile_n / (warps / m);
+    if (sides < least) best = m, least = sides;
+  }
+  return best;
+}
+
+int64_t sm80_shared_bytes(const package::EpilogueProgram& epilogue, const CudaGemmConfig& c) {
+  const int64_t element = types::byte_size(c.a_dtype), accumulator = types::byte_size(c.accumulator);
+  const int64_t stages = c.stages * (c.tile_m + c.tile_n) * c.tile_k * element;
+  const int64_t ld = c.piece_cols + (c.piece_cols % 32 == 0 || accumulator == 8 ? 8 : 24 - c.piece_cols % 32);
+  const int64_t piece = c.piece_rows * ld * epilogue.split.ways * accumulator;
+  const int64_t scratch = (piece_layout(epilogue, c).scratch_bytes(c.threads) + 15) / 16 * 16;
+  return std::max(stages, piece + scratch) + (epilogue.split.ways > 1 ? c.tile_n * 8 : 0) + 16;
+}
+
+std::optional<Rejection> refuse_sm80(const CudaProblem& p) {
+  const GemmShape& s = p.shape;
+  const auto no = [](diag::Code code, std::string text) {
+    return cuda_rejection(CudaFamily::Sm80, code, std::move(text));
+  };
+  if (!multiplies(s)) {
+    return no(diag::Code::family_dtypes, fmt::format("no mma.sync instruction multiplies {} x {} into {}",
+                                                     dtype_name(s.a), dtype_name(s.b), dtype_name(s.accumulator)));
+  }
+  if (s.a == DType::f32 && s.math == package::MathMode::Strict) {
+    return no(diag::Code::family_dtypes, "tensor cores round f32 factors to tf32, and the program asks for strict f32");
+  }
+  if (is_float8(s.a) && arch_number(p.gpu.arch) < 89) {
+    return no(diag::Code::isa_lacks,
+              fmt::format("{} has no 8-bit floating-point products; sm_89 and later have", p.gpu.arch));
+  }
+  if (s.k == 0 || p.empty()) {
+    return no(diag::Code::family_size,
+              fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
+  }
+  for (const int64_t size : {s.m, s.n, s.k}) {
+    if (size > max_extent)
+      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the 2^31 that it counts to", size));
+  }
+  for (const auto& [name, other_name, other, k_stride, other_stride] :
+       {std::tuple{"A", "rows", s.m, s.a_k_stride, s.a_row_stride},
+        std::tuple{"B", "columns", s.n, s.b_k_stride, s.b_col_stride}}) {
+    if ((k_stride == 1 || s.k == 1) || (other_stride == 1 || other == 1)) continue;
+    return no(diag::Code::family_layout, fmt::format("{} has strides {} along K and {} along {}; one of them must be 1",
+                                                     name, k_stride, other_stride, other_name));
+  }
+  if (sm80_configurations(p).empty()) {
+    return no(diag::Code::family_split, fmt::format("no tile holds {} parts in chunks of {} columns of this layout",
+                                                    p.ways(), p.epilogue.split.chunk.to_string()));
+  }
+  return std::nullopt;
+}
+
+std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& p) {
+  const GemmShape& s = p.shape;
+  const int64_t element = types::byte_size(s.a), cols = p.root_cols();
+  CudaGemmConfig base;
+  base.family = CudaFamily::Sm80;
+  base.a_dtype = s.a;
+  base.b_dtype = s.b;
+  base.accumulator = s.accumulator;
+  base.math = s.math;
+  base.a_k_major = s.a_k_stride == 1 || s.k == 1;
+  base.b_k_major = s.b_k_stride == 1 || s.k == 1;
+  base.alignment = copy_alignment(p, base.a_k_major, base.b_k_major);
+  std::vector<CudaGemmConfig> result;
+  for (const Tile& tile : tile_table) {
+    if (tile.n % (16 * p.ways()) != 0) continue;
+    const int64_t width = tile.n / p.ways();
+    if (tile.m > 16 && s.m <= tile.m / 2) continue;      // half of the rows would be padding
+    if (width > 32 && width >= 2 * cols + 32) continue;  // or of the columns
+    for (const int64_t span : {64, 128}) {               // bytes of K
+      CudaGemmConfig c = base;
+      c.tile_m = tile.m;
+      c.tile_n = tile.n;
+      c.tile_k = static_cast<int32_t>(span / element);
+      c.consumers = tile.warps;
+      c.threads = 32 * tile.warps;
+      if (span == 128 && s.k <= c.tile_k) continue;
+      if (!c.a_k_major && !row_fits(tile.m * element)) continue;
+      if (!c.b_k_major && !row_fits(tile.n * element)) continue;
+      const int rows_of_warps = sm80_warps_along_m(tile.m, tile.n, tile.warps);
+      if (rows_of_warps == 0) continue;
+      // Registers: accumulators, and what passes through them where copies are not aligned.
+      const int64_t held = int64_t{tile.m} * tile.n / c.threads * (types::byte_size(c.accumulator) / 4);
+      const int64_t copied = c.alignment < 4 ? (tile.m + tile.n) * span / 16 / c.threads * 5 : 0;
+      if (held > 128 || (c.alignment < 4 && held + copied > 104)) continue;
+      // Since Hopper, products of 8-bit floats are made of several instructions with registers of their own.
+      if (is_float8(s.a) && arch_number(p.gpu.arch) >= 90 && held > 32) continue;
+      if (s.math == package::MathMode::Tf32x3 && s.a == DType::f32 && held > 64) continue;
+      // One bit a copy in a register.
+      if (std::max(tile.m, tile.n) * span / (c.alignment >= 4 ? c.alignment : 16) / c.threads > 32) continue;
+      if (!split_fits(p, c) || !place(p, c)) continue;
+      const double tiles =
+          static_cast<double>(ceil_div(s.m, tile.m)) * static_cast<double>(ceil_div(cols, width) * s.batch);
+      if (tiles > static_cast<double>(max_blocks)) continue;
+      result.push_back(c);
+      const auto split = std::min<int64_t>(
+          {static_cast<int64_t>(2.0 * p.gpu.sms / tiles), s.k / least_slice, int64_t{package::max_k_split}});
+      if (split <= 1 || held > 64) continue;
+      c.k_split = static_cast<int32_t>(split);
+      result.push_back(c);
+    }
+  }
+  return result;
+}
+
+Mainloop sm80_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
+  const double rate = rate_of(arch_number(p.gpu.arch), c.a_dtype, c.math);
+  // Fragments of 64 x 64 a warp are read from shared memory as fast as they are multiplied; narrower ones are not.
+  const double held = static_cast<double>(c.tile_m) * c.tile_n / c.consumers;
+  const double efficiency = 0.85 * held / (held + 512) * (c.alignment >= 16 ? 1 : c.alignment >= 4 ? 0.85 : 0.6);
+  const double k = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
+  Mainloop loop;
+  loop.clocks = c.tile_m * static_cast<double>(c.tile_n) * k / rate / efficiency + 60 * k / c.tile_k;
+  loop.bytes = k * (c.tile_m + c.tile_n) * static_cast<double>(types::byte_size(c.a_dtype));
+  loop.blocks_per_sm = c.consumers <= 4 ? 2 : 1;
+  loop.exposed = c.consumers <= 4 ? 0.6 : 1;
+  loop.prologue_us = 2.8;
+  loop.note = fmt::format("{} stages, {:.0f} multiply-adds a clock at {:.0f} %", c.stages, rate, 100 * efficiency);
+  return loop;
+}
+
+}  // namespace codetta::plan
