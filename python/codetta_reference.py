@@ -472,6 +472,8 @@ def dropout(x, p, seed):
     x, p, seed = _lift(x), _lift(p), _lift(seed)
     if is_float(seed.dtype) or seed.array.size != 1 or p.array.size != 1:
         raise LanguageError("dropout: p is a number and seed an integer")
+    if p.weak and not 0 <= p.array <= 1:
+        raise LanguageError("dropout: a literal p is 0 to 1")
     dtype = "f64" if x.dtype == "f64" else "f32"
     array = _as(x, dtype)
     with contextlib.suppress(ValueError):  # a split value keeps its own space
@@ -547,8 +549,8 @@ def _reduce(name, x, dim, axis):
 
 
 def sum(x, dim=None, axis=None): return _reduce("sum", x, dim, axis)        # sum; 0 over nothing
-def max(x, dim=None, axis=None): return _reduce("max", x, dim, axis)        # largest; NaN propagates
-def min(x, dim=None, axis=None): return _reduce("min", x, dim, axis)        # smallest; NaN propagates
+def max(x, *, dim=None, axis=None): return _reduce("max", x, dim, axis)     # largest; NaN propagates
+def min(x, *, dim=None, axis=None): return _reduce("min", x, dim, axis)     # smallest; NaN propagates
 def mean(x, dim=None, axis=None): return _reduce("mean", x, dim, axis)      # mean; NaN over nothing
 def amax(x, dim=None, axis=None): return _reduce("amax", x, dim, axis)      # largest |x|; 0 over nothing
 def sum_of_squares(x, dim=None, axis=None): return _reduce("sum_of_squares", x, dim, axis)  # sum of x * x

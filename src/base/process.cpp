@@ -156,6 +156,15 @@ bool drain(int fd, size_t limit, std::string& text, bool& cut) {
   return true;
 }
 
+// Why a child that ran has no status: the system or somebody else in this process has collected it.
+const char* lost_status() {
+  struct sigaction action {};
+  const bool dropped = ::sigaction(SIGCHLD, nullptr, &action) == 0 &&
+                       (action.sa_handler == SIG_IGN || (action.sa_flags & SA_NOCLDWAIT) != 0);
+  return dropped ? "wait, while this process ignores SIGCHLD, so that exit statuses are lost"
+                 : "wait, while another part of this process collects all children";
+}
+
 // A running child. The destructor leaves no process behind, whatever path led there.
 class Child {
  public:
@@ -185,8 +194,9 @@ class Child {
     signal_group(SIGKILL);
     reaped_ = true;
     int status = 0;
-    if (retry_interrupted([&] { return ::waitpid(pid_, &status, 0); }) != pid_) return last_error("wait", {});
-    return status;
+    if (retry_interrupted([&] { return ::waitpid(pid_, &status, 0); }) == pid_) return status;
+    if (errno == ECHILD) return SystemError{ECHILD, lost_status(), {}};
+    return last_error("wait", {});
   }
 
  private:
@@ -274,8 +284,8 @@ Expected<ProcessResult> run_process(const ProcessRequest& request) {
   child.signal_group(SIGKILL);
   read_all();
   auto status = child.reap();
-  if (!status) return status.error();
   if (result.end == ProcessEnd::Exited) {
+    if (!status) return status.error();
     if (WIFSIGNALED(*status)) {
       result.end = ProcessEnd::Signaled;
       result.signal = WTERMSIG(*status);

@@ -33,7 +33,8 @@ IsaFacts facts_of(CpuIsa isa) {
 }
 
 void add_flags(const CpuEmitOptions& options, EmittedSource& out) {
-  // Each single flag is named: -ffast-math would also set FTZ/DAZ in whoever loads the object.
+  // Each single flag is named: -ffast-math would also set FTZ/DAZ in whoever loads the object. Unwind tables, RTTI and
+  // stack protectors cost compile time and serve nobody; start-up files and libraries cost linking time.
   std::vector<std::string> flags = {"-std=c++17",
                                     "-O2",
                                     options.strict ? "-ffp-contract=off" : "-ffp-contract=fast",

@@ -17,7 +17,7 @@ namespace codetta::emit {
 // A self-contained translation unit: no includes, generator-made identifiers only, the same bytes for the same input.
 struct EmittedSource {
   std::string text;
-  std::vector<std::string> gcc_flags;    // language, target and optimization; not -shared, -fPIC, output or input
+  std::vector<std::string> gcc_flags;  // language, target, optimization, -nostdlib; not -shared, -fPIC, output or input
   std::vector<std::string> clang_flags;  // the same for Clang
   std::string entry;                     // the extern "C" function to look up
 };

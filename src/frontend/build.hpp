@@ -14,7 +14,7 @@ namespace codetta::frontend {
 
 using ir::ValueId;
 
-inline constexpr size_t max_values = size_t{1} << 20;
+inline constexpr size_t max_values = size_t{1} << 17;
 
 class FunctionBuilder {
  public:

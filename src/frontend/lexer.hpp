@@ -67,6 +67,7 @@ class Lexer {
   Token number();
   Token number_of_base(size_t begin, unsigned base);
   Token malformed(size_t begin, std::string reason);
+  [[nodiscard]] std::string overflow_help(std::string otherwise) const;
   Token string(size_t begin, size_t quote, bool raw, char prefix);
   bool escape(std::string& value, size_t begin);
   Token punctuation();

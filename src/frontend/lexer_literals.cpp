@@ -73,6 +73,12 @@ Token Lexer::malformed(size_t begin, std::string reason) {
   return fail();
 }
 
+// Square brackets hold the sizes of a type, which are no floats.
+std::string Lexer::overflow_help(std::string otherwise) const {
+  const bool size = !brackets_.empty() && text(brackets_.back()) == "[";
+  return size ? "write a smaller size, or a name in quotes for one that is known when the program runs" : otherwise;
+}
+
 Token Lexer::number_of_base(size_t begin, unsigned base) {
   position_ += 2;
   std::string digits;
@@ -85,7 +91,7 @@ Token Lexer::number_of_base(size_t begin, unsigned base) {
   if (end.ec != std::errc() || token.integer > int_limit) {
     report_.error(Code::number_overflow, token.span, "integer does not fit")
         .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-        .help("write a float");
+        .help(overflow_help("write a float"));
     return fail();
   }
   return token;
@@ -133,7 +139,7 @@ Token Lexer::number() {
     if (end.ec != std::errc() || token.integer > int_limit) {
       report_.error(Code::number_overflow, token.span, "integer does not fit")
           .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-          .help("write it as a float, with a point: 1e20 or 10000000000000000000.0");
+          .help(overflow_help("write it as a float, with a point: 1e20 or 10000000000000000000.0"));
       return fail();
     }
     return token;

@@ -120,8 +120,11 @@ void Lowerer::entry_parameters(const ast::Function& function) {
                               "accum must be an input to the epilogue function");
   if (absent) {
     error
-        .reason(fmt::format("none of the {} parameters of '{}' is named accum", function.parameter_count,
-                            text(function.name)))
+        .reason(function.parameter_count == 0 ? fmt::format("'{}' has no parameters", text(function.name))
+                : function.parameter_count == 1
+                    ? fmt::format("the one parameter of '{}' is named {}", text(function.name), text(parameter(0).name))
+                    : fmt::format("none of the {} parameters of '{}' is named accum", function.parameter_count,
+                                  text(function.name)))
         .help(fmt::format("write def {}(accum{})", text(function.name), function.parameter_count > 0 ? ", ..." : ""));
   } else {
     error.reason(fmt::format("it must be the first parameter, here it is number {}", accum + 1))

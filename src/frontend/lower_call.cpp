@@ -89,6 +89,11 @@ void Lowerer::unknown_keyword(Span keyword, const std::vector<std::string>& name
   for (const auto& [other, ours] : other_words) {
     if (near.empty() && word == other && std::find(names.begin(), names.end(), ours) != names.end()) near = ours;
   }
+  // One of the names, cut short or prolonged.
+  for (const std::string& name : names) {
+    const size_t common = std::min(name.size(), word.size());
+    if (near.empty() && common >= 3 && name.compare(0, common, word, 0, common) == 0) near = name;
+  }
   if (word == "keepdim" || word == "keepdims") {
     error.help("leave it out: reduced dimensions always stay, with size 1");
   } else if (word == "inplace" || word == "out") {
@@ -123,6 +128,19 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
         .help(info.lowering == Lowering::Reduce
                   ? "write maximum(x, y) or minimum(x, y) for the larger or smaller of two"
                   : "remove the argument");
+    return false;
+  }
+  if (positional > 1 && (info.name == "max" || info.name == "min")) {  // max(accum, 0) is meant as relu
+    const ExprId id = module_.arguments[expr.first + 1].value;
+    const Expr& second = module_[id];
+    const std::string_view said = text(second.span);
+    const std::string_view other = said.size() <= 24 && said.find('\n') == std::string_view::npos ? said : "y";
+    report_.error(Code::argument_kind, second.span, fmt::format("the second argument of {} has no name", info.name))
+        .reason(fmt::format("{} reduces a tensor; {}(x, {}) reads like the {} of two values", info.name, info.name,
+                            other, info.name == "max" ? "larger" : "smaller"))
+        .help(fmt::format("write {}imum(x, {}) for the {} of the two, or {}(x, dim={}) for a reduction", info.name,
+                          other, info.name == "max" ? "larger" : "smaller", info.name,
+                          integer_argument(id) ? other : "-1"));
     return false;
   }
   call.arguments.assign(slots, {});

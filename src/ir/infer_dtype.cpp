@@ -58,6 +58,13 @@ MaybeComplaint check_dropout(std::span<const OperandFacts> operands, const Opera
           static_cast<int>(i)};
     }
   }
+  if (const LiteralAttr* p = operands[1].literal) {
+    const double value = p->kind == LiteralAttr::Kind::Float ? p->f : static_cast<double>(p->i);
+    if (!(value >= 0 && value <= 1)) {
+      return Complaint{diag::Code::operand_kind, fmt::format("dropout's probability is {}", value),
+                       "a probability is 0 to 1", "write one, such as 0.1 to drop every tenth element", 1};
+    }
+  }
   const DType seed = operands[2].type->dtype;
   if (types::is_float(seed) || types::is_bool(seed)) {
     return Complaint{diag::Code::operand_kind, fmt::format("dropout's seed is {}, not an integer", dtype_name(seed)),

@@ -6,6 +6,7 @@
 #include <new>
 #include <set>
 
+#include "ir/analyses.hpp"
 #include "oracle/problem.hpp"
 #include "oracle/ulp.hpp"
 
@@ -61,9 +62,9 @@ class Sampler {
     for (Pass& pass : passes) shrink(pass);
     return passes;
   }
-  [[nodiscard]] bool affordable(const Pass& pass) const {
-    return work(pass) <= 32 * static_cast<double>(problem_.options.max_work);
-  }
+  [[nodiscard]] bool affordable(const Pass& pass) const { return work(pass) <= work_limit(); }
+  // Of what can't be made smaller.
+  [[nodiscard]] double work_limit() const { return 32 * static_cast<double>(problem_.options.max_work); }
   [[nodiscard]] double work(const Pass& pass) const { return work_of(problem_, roots(pass.outputs), pass.picks); }
   [[nodiscard]] std::vector<NodeId> roots(const std::vector<size_t>& outputs) const {
     std::vector<NodeId> nodes;
@@ -119,6 +120,17 @@ class Sampler {
 
 Result<std::vector<PassOutput>> run(const Problem& problem, const std::vector<size_t>& outputs, const Picks& picks) {
   return problem.wide ? run_pass<long double>(problem, outputs, picks) : run_pass<double>(problem, outputs, picks);
+}
+
+// Beyond the limit of work for the sake of memory: a value of as many elements takes about a gigabyte.
+constexpr int64_t max_whole_elements = int64_t{1} << 24;
+
+int64_t largest_value(const Problem& problem, NodeId root) {
+  int64_t largest = 0;
+  const NodeId roots[] = {root};
+  for (const NodeId id : ir::topological_order(*problem.graph, roots))
+    largest = std::max(largest, axes_of(problem, id, {}).count());
+  return largest;
 }
 
 std::string picks_text(const Axes& axes) {
@@ -216,18 +228,21 @@ Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInpu
       done[part.output] = true;
     }
   }
-  // What can't be sampled is computed whole where that alone is affordable, as a row sum of few rows would be.
+  // What can't be sampled is computed whole, as a sum of everything must be.
   for (size_t o = 0; o < all.size(); ++o) {
     if (done[o]) continue;
     ExpectedOutput& output = result.outputs[o];
     const double work = work_of(problem, std::span(roots).subspan(o, 1), {});
-    if (work <= affordable) {
+    if (work <= sampler.work_limit() && largest_value(problem, roots[o]) <= max_whole_elements) {
       CODETTA_TRY(std::vector<PassOutput> parts, run(problem, {o}, {}));
       output.elements = std::move(parts[0].elements);
       output.whole = true;
     } else {
       output.note = fmt::format(
-          "left out: it depends on every element, which takes {:.3g} steps, and {:.3g} are allowed", work, affordable);
+          "left out: it depends on every element, which takes {:.3g} steps, and {:.3g} are allowed, on values of at "
+          "most "
+          "{} elements",
+          work, sampler.work_limit(), max_whole_elements);
     }
   }
   return result;

@@ -28,8 +28,8 @@ struct OracleOptions {
   std::span<const UlpRow> ulp = cpu_ulp_table();
   bool contraction = true;  // x * y + z may be one rounding
   uint64_t seed = 1;        // of sampling
-  // Multiply-adds, and elements of values (weighed 16), up to which everything is evaluated; beyond, whole rows and
-  // columns are sampled.
+  // Multiply-adds, and elements of values (weighed 64), up to which everything is evaluated; beyond, whole rows and
+  // columns are sampled. What can't be sampled (a sum of everything) is evaluated up to 32 times as much.
   int64_t max_work = int64_t{1} << 29;
   int64_t sampled_rows =
       96;  // of each axis that is sampled, at least 64; the first and the last 16 are always among them
@@ -84,12 +84,12 @@ struct OutputReport {
   int64_t worst = -1;      // row-major index of a wrong element, the worst; else of the largest ratio
   std::string worst_text;  // "[3, 17]: 1.5, expected 1.25 within 0.0001"
   std::string note;
-  Verdict verdict = Verdict::Pass;
+  Verdict verdict = Verdict::Pass;  // Mistrusted too when the output was left out
 };
 
 struct CheckReport {
   std::vector<OutputReport> outputs;
-  Verdict verdict = Verdict::Pass;  // the worst; Mistrusted too when every output was left out
+  Verdict verdict = Verdict::Pass;  // the worst
 };
 
 // `actual` by output; shapes may differ from the expected ones in dims of size 1. Errors: E0212 (shape), E0213 (dtype).

@@ -3,15 +3,22 @@
 #include "toolchain/compile.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "base/digest.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/failure.hpp"
+#include "toolchain/folder.hpp"
 #include "toolchain/probe.hpp"
 
 namespace codetta::toolchain {
@@ -27,35 +34,28 @@ using Arguments = std::vector<std::string>;
 constexpr std::array<std::string_view, 4> forbidden_flags = {"-ffast-math", "-Ofast", "-funsafe-math-optimizations",
                                                              "-ffinite-math-only"};
 
-// Linking needs no start-up files and no C library: what is undefined (memcpy, expf) is found in the process that loads
-// the object. libgcc's own helpers (conversions of 16-bit floats) are not there and are linked in.
+// What is undefined (memcpy, expf) is found in the process that loads the object; jobs say so by -nostdlib. libgcc's
+// own helpers (conversions of 16-bit floats) are not there and are linked in.
 Arguments link_arguments(const HostCompiler& compiler) {
 #if defined(__linux__)
   if (compiler.kind == CompilerKind::Clang && !compiler.linker.empty()) {
     return {"-shared", "--build-id=none", "--hash-style=gnu", "-O0", "-Bsymbolic", "-z", "noexecstack"};
   }
-  return {"-shared", "-nostdlib", "-Wl,--build-id=none,--hash-style=gnu,-O0,-Bsymbolic,-z,noexecstack"};
+  return {"-shared", "-Wl,--build-id=none,--hash-style=gnu,-O0,-Bsymbolic,-z,noexecstack"};
 #else
   (void)compiler;
   return {"-shared"};
 #endif
 }
 
+// Language, target, optimization and what is linked belong to whoever wrote the source; here is what every loadable
+// object needs, and how the compiler talks. Unique symbols would keep an object from being unloaded.
 Arguments code_arguments(const HostCompiler& compiler, const Arguments& flags) {
-  // Unwind tables, RTTI and stack protectors cost compile time and serve nobody here. Unique symbols would keep an
-  // object from being unloaded.
-  Arguments all{"-std=c++20",
-                "-fPIC",
-                "-fno-exceptions",
-                "-fno-rtti",
-                "-fno-stack-protector",
-                "-fno-lto",
-                "-fno-asynchronous-unwind-tables"};
+  Arguments all{"-fPIC", "-fno-lto"};
   if (compiler.kind == CompilerKind::Gcc) {
-    all.insert(all.end(),
-               {"-pipe", "-fno-gnu-unique", "-Wno-psabi", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret"});
+    all.insert(all.end(), {"-pipe", "-fno-gnu-unique", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret"});
   } else {
-    all.insert(all.end(), {"-Wno-psabi", "-fno-color-diagnostics", "-fno-caret-diagnostics"});
+    all.insert(all.end(), {"-fno-color-diagnostics", "-fno-caret-diagnostics"});
   }
   all.insert(all.end(), flags.begin(), flags.end());
   return all;
@@ -71,15 +71,53 @@ Result<void> check_flags(const CompileJob& job) {
   return {};
 }
 
-Result<base::TemporaryDirectory> make_folder(const std::string& label, const CompileOptions& options) {
+// A private folder for one compile, codetta-cc-<process id>-<random>. The lock lives as long as its process, whatever
+// ends that.
+struct WorkFolder {
+  base::FileDescriptor lock;
+  base::TemporaryDirectory folder;
+  [[nodiscard]] const std::string& path() const { return folder.path(); }
+};
+
+constexpr std::string_view folder_prefix = "codetta-cc-";
+
+// Of processes that were killed: none of that number runs, and nobody holds the lock (processes of another container
+// have numbers that mean nothing here).
+void sweep_folders(const std::string& parent) {
+  const auto entries = base::list_directory(parent);
+  if (!entries) return;
+  for (const base::DirectoryEntry& entry : *entries) {
+    if (entry.kind != base::EntryKind::Folder || !entry.name.starts_with(folder_prefix)) continue;
+    const std::string_view rest = std::string_view(entry.name).substr(folder_prefix.size());
+    const auto process = base::parse_int64(rest.substr(0, rest.find('-')));
+    if (!process || *process <= 0 || *process > INT32_MAX || rest.find('-') == std::string_view::npos) continue;
+    if (::kill(static_cast<pid_t>(*process), 0) == 0 || errno != ESRCH) continue;
+    const std::string path = parent + "/" + entry.name;
+    const auto folder = open_trusted_folder(path, FolderUse::Read);
+    if (!folder || ::flock(folder->get(), LOCK_EX | LOCK_NB) != 0) continue;
+    struct stat info {};
+    if (::fstat(folder->get(), &info) == 0 && info.st_uid == ::geteuid()) (void)base::remove_tree(path);
+  }
+}
+
+Result<WorkFolder> make_folder(const std::string& label, const CompileOptions& options) {
   std::vector<std::string> parents{options.work_dir};
   // Memory first: nothing of this needs to survive.
   if (options.work_dir.empty()) parents = {"/dev/shm", "/tmp", "/var/tmp"};
   base::SystemError last;
   for (const std::string& parent : parents) {
-    auto folder = base::TemporaryDirectory::make(parent, "codetta-cc-");
-    if (folder) return std::move(*folder);
-    last = folder.error();
+    auto folder = base::TemporaryDirectory::make(parent, fmt::format("{}{}-", folder_prefix, ::getpid()));
+    if (!folder) {
+      last = folder.error();
+      continue;
+    }
+    WorkFolder made{{}, std::move(*folder)};
+    if (auto lock = base::open_directory(made.path())) {
+      (void)::flock(lock->get(), LOCK_EX | LOCK_NB);  // where locks do not work the number alone counts
+      made.lock = std::move(*lock);
+    }
+    if (options.sweep) sweep_folders(parent);
+    return made;
   }
   return folder_failed(label, last.message(), parents);
 }
@@ -114,7 +152,7 @@ std::vector<std::string> compile_arguments(const HostCompiler& compiler, const s
 Result<CompileOutput> compile_cancellable(const HostCompiler& compiler, const CompileJob& job,
                                           const CompileOptions& options, const std::atomic<bool>* cancel) {
   CODETTA_CHECK_OK(check_flags(job));
-  CODETTA_TRY(const base::TemporaryDirectory folder, make_folder(job.label, options));
+  CODETTA_TRY(const WorkFolder folder, make_folder(job.label, options));
   const std::string object = folder.path() + "/kernel.so";
   const std::string unlinked = folder.path() + "/kernel.o";
   // A driver that also links runs the compiler proper as a process of its own, which costs Clang a second start.
@@ -154,16 +192,16 @@ Result<CompileOutput> compile_cancellable(const HostCompiler& compiler, const Co
 }
 
 Result<CompileOutput> compile(const HostCompiler& compiler, const CompileJob& job, const CompileOptions& options) {
-  return compile_cancellable(compiler, job, options, nullptr);
+  return compile_cancellable(compiler, job, options, options.cancel);
 }
 
 Result<std::string> assembly(const HostCompiler& compiler, const CompileJob& job, const CompileOptions& options) {
   CODETTA_CHECK_OK(check_flags(job));
-  CODETTA_TRY(const base::TemporaryDirectory folder, make_folder(job.label, options));
+  CODETTA_TRY(const WorkFolder folder, make_folder(job.label, options));
   Arguments arguments = code_arguments(compiler, job.flags);
   arguments.insert(arguments.end(), {"-S", "-o", "-", "-x", "c++", "-"});
   CODETTA_TRY(base::ProcessResult ran,
-              run(compiler.path, arguments, compiler, job, options, folder.path(), true, nullptr));
+              run(compiler.path, arguments, compiler, job, options, folder.path(), true, options.cancel));
   return std::move(ran.output);
 }
 

@@ -78,12 +78,13 @@ std::vector<Result<CompileOutput>> compile_all(const HostCompiler& compiler, con
   {
     std::unique_lock lock(batch.mutex);
     while (batch.running != 0) {
-      if (cancelled == nullptr) {
+      if (cancelled == nullptr && options.cancel == nullptr) {
         batch.ended.wait(lock);
         continue;
       }
       lock.unlock();
-      if (cancelled(context)) batch.cancel = true;
+      if ((cancelled != nullptr && cancelled(context)) || (options.cancel != nullptr && options.cancel->load()))
+        batch.cancel = true;
       lock.lock();
       if (batch.running != 0) batch.ended.wait_for(lock, poll_interval);
     }

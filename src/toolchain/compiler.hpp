@@ -2,6 +2,7 @@
 // The host C++ compiler: finding it, identifying it by content, and driving it on self-contained sources.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -37,7 +38,7 @@ Result<HostCompiler> find_host_compiler(const FindOptions& options);
 
 struct CompileJob {
   std::string source;              // complete; no includes
-  std::vector<std::string> flags;  // target and optimization flags; -shared -fPIC -x c++ are added here
+  std::vector<std::string> flags;  // language, target, optimization, libraries; -shared -fPIC -x c++ are added here
   std::string label;               // for messages: the kernel's name
 };
 struct CompileOutput {
@@ -49,6 +50,9 @@ struct CompileOptions {
   double timeout_seconds = 60;
   std::string work_dir;  // where temporaries go, in a private folder each; "" = /dev/shm, /tmp or /var/tmp
   std::string keep_dir;  // where the source of a failed compile is kept; the error names the file
+  // When it becomes true a compile ends within about 20 ms, with E0510.
+  const std::atomic<bool>* cancel = nullptr;
+  bool sweep = false;  // first removes the folders beside its own that killed processes have left
 };
 // All arguments of a compile but the input and the output file: the job's flags with those added here. Part of a cache
 // key.
@@ -56,7 +60,7 @@ std::vector<std::string> compile_arguments(const HostCompiler& compiler, const s
 // Compiles one source. Errors: E0504 the compiler rejected it (its message parsed, mapped, with the path of the kept
 // source), E0505 timeout, E0506 it crashed or could not be started, E0507 no room or no permission for temporaries.
 Result<CompileOutput> compile(const HostCompiler& compiler, const CompileJob& job, const CompileOptions& options);
-// Several sources in up to `parallel` processes; results in job order. `cancelled` is polled every
+// Several sources in up to `parallel` processes; results in job order. `cancelled` and options.cancel are polled every
 // 10 ms by the calling thread only; jobs that were running or waiting then end with E0510.
 std::vector<Result<CompileOutput>> compile_all(const HostCompiler& compiler, const std::vector<CompileJob>& jobs,
                                                const CompileOptions& options, int parallel,

@@ -335,6 +335,9 @@ class ReferenceTest(unittest.TestCase):
         self.assertFalse(np.array_equal(kept, r.dropout(x, 0.25, 7 + (1 << 32)).array))
         np.testing.assert_array_equal(r.dropout(x, 0.0, 7).array, 1.0)
         np.testing.assert_array_equal(r.dropout(x, 1.0, 7).array, 0.0)
+        for p in (1.5, -0.5, NAN):
+            self.assertRaises(r.LanguageError, r.dropout, x, p, 7)
+        self.assertRaises(TypeError, r.max, x, 0)  # the dim is named
         self.assertTrue(np.isnan(r.dropout(f32([[NAN]]), 0.0, 1).array).all())
         word = int(r.philox4x32([201, 0, 0, 0], [7, 0])[0])  # element [1, 1]
         self.assertEqual(kept[1, 1] != 0, (word >> 8) * 2.0**-24 >= 0.25)

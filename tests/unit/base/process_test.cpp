@@ -215,6 +215,25 @@ TEST(Process, IsInItsOwnGroupWithDefaultSignals) {
   EXPECT_EQ(trim(lines[2]), trim(lines[3]));
 }
 
+// As a daemon may, and as a child inherits it: the system then keeps no exit status, and guessing one is worse.
+TEST(Process, SaysWhyAnExitStatusIsLost) {
+  struct sigaction ignore {};
+  struct sigaction old {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGCHLD, &ignore, &old);
+  const auto lost = run_process(shell("exit 3"));
+  ProcessRequest slow = shell("sleep 1000");
+  slow.timeout = 100ms;
+  const auto late = run_process(slow);
+  ::sigaction(SIGCHLD, &old, nullptr);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().errno_value, ECHILD);
+  EXPECT_NE(lost.error().message().find("ignores SIGCHLD"), std::string::npos) << lost.error().message();
+  ASSERT_TRUE(late);  // needs no status
+  EXPECT_EQ(late->end, ProcessEnd::TimedOut);
+  EXPECT_EQ(run(shell("exit 3")).exit_code, 3);
+}
+
 TEST(Process, FromManyThreads) {
   std::atomic<int> good{0};
   std::vector<std::thread> threads;

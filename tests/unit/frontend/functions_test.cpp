@@ -43,7 +43,8 @@ std::string call_of(const FunctionInfo& info) {
   for (const auto& parameter : info.all_parameters()) {
     if (parameter.kind == ParameterKind::Axis) continue;  // says the same as dim
     if (out.back() != '(') out += ", ";
-    const bool named = info.variadic() && parameter.kind != ParameterKind::Rest;
+    const bool named =
+        (info.variadic() && parameter.kind != ParameterKind::Rest) || parameter.kind == ParameterKind::Dims;
     if (named) out += std::string(parameter.name) + "=";
     switch (parameter.kind) {
       case ParameterKind::Value:

@@ -140,7 +140,7 @@ TEST(Lower, Reductions) {
   EXPECT_EQ(attr("amax(accum, axis='column')").axis, ir::ReduceAxis::Column);
   EXPECT_EQ(attr("mean(accum, axis='all')").axis, ir::ReduceAxis::All);
   EXPECT_EQ(attr("max(accum, dim=None)").axis, ir::ReduceAxis::All);
-  EXPECT_EQ(attr("max(accum, -1)").dims, (std::vector<int32_t>{-1}));
+  EXPECT_EQ(attr("max(accum, dim=-1)").dims, (std::vector<int32_t>{-1}));
   EXPECT_EQ(attr("min(accum, dim=(2, 0))").dims, (std::vector<int32_t>{0, 2}));
   EXPECT_TRUE(same("accum - logsumexp(accum, dim=[-1])", "accum - logsumexp(accum, dim=-1)"));
 }

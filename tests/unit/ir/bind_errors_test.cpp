@@ -219,5 +219,19 @@ TEST(BindErrors, DropoutTakesNumbers) {
             std::string::npos);
 }
 
+TEST(BindErrors, DropoutTakesAProbability) {
+  const auto bound = [](double p, const std::string& text) {
+    FunctionMaker f("def f(accum):\n    D = dropout(accum, " + text + ", 7)\n    return D\n");
+    const ValueId accum = f.parameter("accum");
+    f.output("D",
+             f.op(Op::dropout, {accum, f.real(p, text), f.integer(7, "7")}, "dropout(accum, " + text + ", 7)", "D"));
+    return headline_of(bind_epilogue(f.epilogue(), {tensor("D", f32, {2, 3})}, gemm(2, 3, 4)));
+  };
+  EXPECT_EQ(bound(1.5, "1.5"), "dropout's probability is 1.5");
+  EXPECT_EQ(bound(-0.5, "-0.5"), "dropout's probability is -0.5");
+  EXPECT_NE(bound(0.0, "0.0").find("no error"), std::string::npos);
+  EXPECT_NE(bound(1.0, "1.0").find("no error"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace codetta::ir::test

@@ -124,6 +124,10 @@ TEST_F(Compile, ArgumentsHoldTheFlagsAndNoFileNames) {
     const auto arguments = compile_arguments(compiler, {"-march=native", "-O3"});
     EXPECT_NE(std::find(arguments.begin(), arguments.end(), "-march=native"), arguments.end());
     EXPECT_EQ(std::find(arguments.begin(), arguments.end(), "-ffast-math"), arguments.end());
+    // Whoever wrote the source says these, and nobody else.
+    for (const std::string& argument : arguments) {
+      EXPECT_FALSE(argument.starts_with("-std=") || argument == "-fno-rtti" || argument == "-nostdlib") << argument;
+    }
     EXPECT_EQ(std::find(arguments.begin(), arguments.end(), "-o"), arguments.end());
   }
 }

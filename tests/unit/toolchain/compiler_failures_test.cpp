@@ -2,8 +2,11 @@
 // Compilers that hang, crash or lie, and machines without room; all of them small scripts or bad folders.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -117,6 +120,52 @@ TEST_F(CompilerFailures, TheChildSeesAScrubbedEnvironmentAndAnArgumentArray) {
   EXPECT_NE(environment.find("TMPDIR=" + folder()), std::string::npos);
   EXPECT_NE(base::read_file(path("args"), 1 << 20)->find(evil + "\n"), std::string::npos);
   EXPECT_FALSE(base::read_file(path("evil"), 1));
+}
+
+TEST_F(CompilerFailures, FoldersOfKilledProcessesAreSwept) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);  // its number is free now
+  const std::string stale = path("codetta-cc-" + std::to_string(child) + "-Ab12cd");
+  const std::string locked = path("codetta-cc-" + std::to_string(child) + "-locked");
+  const std::string alive = path("codetta-cc-" + std::to_string(::getpid()) + "-Ab12cd");
+  const std::string other = path("codetta-cc-Ab12cd");
+  for (const std::string& each : {stale, locked, alive, other}) {
+    ASSERT_TRUE(base::make_private_directory(each));
+    ASSERT_TRUE(base::write_file_atomically(each + "/kernel.so", "x"));
+  }
+  const auto holder = base::open_directory(locked);  // as a process of another container would
+  ASSERT_TRUE(holder);
+  ASSERT_EQ(::flock(holder->get(), LOCK_EX | LOCK_NB), 0);
+  options.sweep = true;
+  for (const HostCompiler& compiler : real_compilers()) {
+    ASSERT_TRUE(compile(compiler, {"int x;\n", {}, "epilogue_0"}, options));
+    break;
+  }
+  std::vector<std::string> left;
+  const auto entries = base::list_directory(folder());
+  ASSERT_TRUE(entries);
+  for (const auto& entry : *entries) {
+    if (entry.name.starts_with("codetta-cc-")) left.push_back(path(entry.name));
+  }
+  std::vector<std::string> wanted{locked, alive, other};
+  std::sort(wanted.begin(), wanted.end());
+  EXPECT_EQ(left, wanted);
+}
+
+TEST_F(CompilerFailures, OneCompileCanBeCancelled) {
+  const HostCompiler compiler = fake("sleep 1000 & echo $! >" + path("pid") + "; wait");
+  std::atomic<bool> cancel{false};
+  options.cancel = &cancel;
+  std::thread later([&] {
+    while (!base::read_file(path("pid"), 100)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    cancel = true;
+  });
+  const auto output = compile(compiler, {"int x;\n", {}, "epilogue_0"}, options);
+  later.join();
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().code(), 510);
 }
 
 TEST_F(CompilerFailures, CancellingEndsRunningJobsAndStartsNoOthers) {
