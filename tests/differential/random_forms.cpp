@@ -18,13 +18,14 @@ void Walk::reduction() {
   const std::string name = word<7>({"sum", "max", "min", "mean", "amax", "sum_of_squares", "logsumexp"});
   const Kind kind = name == "mean" || name == "logsumexp" ? Kind::Float : values_[x].kind;
   const size_t rank = shape.size();
+  const std::string by_place = name == "max" || name == "min" ? ", dim=" : ", ";  // max(x, 1) is refused
   std::string over;
   switch (pick(11)) {
     case 0:
     case 1:
     case 2:
     case 3:
-      over = one_in(2) ? ", axis=\"row\"" : one_in(2) ? ", dim=-1" : ", " + std::to_string(rank - 1);
+      over = one_in(2) ? ", axis=\"row\"" : one_in(2) ? ", dim=-1" : by_place + std::to_string(rank - 1);
       shape.back() = 1;
       break;
     case 4:
