@@ -106,20 +106,21 @@ Result<TensorView> RandomProblem::input(DType dtype, const Dims& shape) {
                                            : Distribution::Normal;
   fill_random(made->view, random(), kind);
   const TensorView view = made->view;
-  if (!probe_ && one_in(40) && types::is_float(dtype) && !view.empty()) special(view);
+  if (!probe_ && one_in(24) && types::is_float(dtype) && !view.empty()) special(view);
   inputs.push_back(std::move(made));
   return view;
 }
 
-// A few NaN, infinities, zeros and tiny numbers, through a view of one element.
+// A few NaN, infinities, zeros, tiny and large numbers and ties, through a view of one element.
 void RandomProblem::special(const TensorView& view) {
   for (int i = 0; i < 3; ++i) {
     int64_t offset = 0;
     for (int d = 0; d < view.rank(); ++d)
       offset += static_cast<int64_t>(pick(static_cast<size_t>(view.size(d)))) * view.stride(d);
-    const double values[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -0.0,
-                             1e-40, -1e4};
-    const double value = values[pick(5)];
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    const double values[] = {std::numeric_limits<double>::quiet_NaN(),  inf,  -inf, -0.0, 0.0, 1e-40, -1e-42,
+                             std::numeric_limits<double>::denorm_min(), 3e38, -1e4, 448,  0.5, -2.5,  65504};
+    const double value = values[pick(std::size(values))];
     types::Scalar::from_f64(value, view.dtype()).store(view.as<unsigned char>() + offset * dtype_size(view.dtype()));
   }
 }
