@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,11 +33,17 @@ struct ContextOptions {
   bool no_jit = false;                     // any compile is an error (E0503)                           CODETTA_NO_JIT
   bool no_compiler = false;                // behave as if no host compiler were there: interpret tapes
   std::string compiler{};                  // "" = c++, g++, clang++ found in PATH; else a name or an absolute path
+  int device = 0;                          // the CUDA device that kernels run on, as CUDA_VISIBLE_DEVICES numbers them
   std::string cuda_home{};                 // folder of a CUDA toolkit, searched before the usual places
+  std::string cuda_driver{};               // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
+  std::string nvrtc{};                     // file of NVRTC; "" = looked for
   int threads = 0;                         // 0 = as many as this process may use
   ThreadPool* pool = nullptr;              // the caller's pool; must outlive the context
   Allocator* allocator = nullptr;          // the caller's; must outlive the context
-  std::string debug{};                     // "dump:plan,time:passes,explain:fusion"                    CODETTA_DEBUG
+  // Device memory for workspaces, instead of the driver's own allocation; must outlive the context. Called with the
+  // device's primary context current; nullptr from it is E0643.
+  Allocator* device_allocator = nullptr;
+  std::string debug{};  // "dump:plan,time:passes,explain:fusion"                    CODETTA_DEBUG
   std::function<void(std::string_view)> log{};  // one line at a time; called from any thread
 };
 
@@ -110,17 +117,35 @@ class CODETTA_API Execution {
 };
 
 // What emit() can show of a kernel.
-enum class Stage : uint8_t { Ast, Graph, Plan, Memory, Source, Host, Asm, Manifest };
+enum class Stage : uint8_t {
+  Ast,
+  Graph,
+  Plan,
+  Memory,
+  Source,
+  Host,
+  Asm,  // what the compiler makes of the source, as text: the processor's assembly, or PTX
+  Manifest,
+  Ptx,   // CUDA
+  Sass,  // CUDA; needs nvdisasm, which comes with a toolkit
+};
 
 class CODETTA_API Kernel {
  public:
   [[nodiscard]] const KernelMetadata& metadata() const;
   // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ in pointers, numbers and
   // strides from those that found the kernel; another program or shape is E0414, a guard that fails E0610. Errors also:
-  // E05xx (compiler), E06xx (views).
+  // E05xx (compiler), E06xx (views). For a GPU the tensors lie on the context's device (E0648), which is of the
+  // target's architecture (E0430). It leaves captures of streams valid, whichever thread they belong to, and compiles
+  // during them too, since it is told of no stream.
   [[nodiscard]] Result<Execution> prepare(const GemmArguments& arguments) const;
-  // prepare + run. In a loop, prepare once and run the Execution.
+  // prepare + run. In a loop, prepare once and run the Execution. On a GPU it waits for the result where the kernel
+  // needs a workspace. While `stream` is being captured, what would have to be compiled is E0535, and a kernel that
+  // needs a workspace E0646; the capture stays valid.
   Result<void> run(const GemmArguments& arguments, Stream stream = {}) const;
+  // Compiles into the cache if needed, and loads nothing: a kernel for a GPU needs none there. Returns the seconds
+  // spent in the compiler, 0 when it was found. Errors: E05xx.
+  [[nodiscard]] Result<double> compile() const;
   // Packs B ([K, N] or [batch, K, N]) for this kernel; the view may be freed afterwards. Errors: E0416 (family reads B
   // in place).
   [[nodiscard]] Result<PackedTensor> pack(const TensorView& B) const;
@@ -141,6 +166,11 @@ class CODETTA_API KernelList {
   [[nodiscard]] auto begin() const { return kernels_.begin(); }
   [[nodiscard]] auto end() const { return kernels_.end(); }
   [[nodiscard]] const std::vector<Rejection>& rejections() const { return rejections_; }
+  // The best kernel that may be used, prepared. One that the compiler's remarks rule out (E0533: it spills registers)
+  // is passed over, which the context's log tells once with the reason; every other error is returned. `chosen` gets
+  // the place of the kernel in the list. Errors: those of Kernel::prepare; E0533 when none is left, E0418 for an empty
+  // list.
+  [[nodiscard]] Result<Execution> prepare(const GemmArguments& arguments, size_t* chosen = nullptr) const;
 
   std::vector<Kernel> kernels_;        // in rank order
   std::vector<Rejection> rejections_;  // in family order
@@ -189,9 +219,22 @@ struct TuneReport {
   double seconds = 0;
 };
 // Times the fused candidates on the given arguments, checks each against the oracle's bound, keeps the results on disk
-// (keyed by problem, CPU and compiler); later find_kernels rank by them. Outputs are written. Never runs unasked.
+// (keyed by problem, CPU or GPU, driver and compiler); later find_kernels rank by them. Outputs are written. Never runs
+// unasked. A candidate that fails loses alone, unless it takes the GPU's context with it (E0644): that ends the call.
 CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target& target,
                                     const TuneOptions& options = {}, Context& context = Context::process_default());
+
+struct Timing {
+  double median_us = 0, low_us = 0, high_us = 0;  // of one run; quartiles
+  int64_t samples = 0;
+};
+// Times runs, taking the executions in turn: several with operands of their own keep what they share out of the caches.
+// At least 5 samples, up to 101 in about `seconds`. On a GPU the runs are captured into one graph, whose replays are
+// timed by events; the tensors must be valid, and outputs are written. Errors: those of Execution::run; E0701 for none.
+CODETTA_API Result<Timing> measure(std::span<Execution> executions, double seconds = 1);
+inline Result<Timing> measure(Execution& execution, double seconds = 1) {
+  return measure(std::span(&execution, 1), seconds);
+}
 
 // Comparison of results with the float64 oracle and its derived error bound.
 struct OutputCheck {
@@ -213,10 +256,12 @@ struct VerifyReport {
 // Checks the outputs that a run with these arguments left in memory. Inputs must be unchanged since; for in-place
 // epilogues pass the former contents of each overwritten operand in `before` (name -> view). The target says how
 // products are accumulated. A problem too large for the oracle is checked on whole random rows and columns, chosen by
-// the seed.
+// the seed. For a GPU the tensors are those of its memory, `before` too; all work on them is waited for, and they are
+// copied to the host.
 CODETTA_API Result<VerifyReport> verify(const GemmArguments& arguments,
                                         const std::vector<std::pair<std::string, TensorView>>& before = {},
-                                        const Target& target = Target::host(), uint64_t seed = 1);
+                                        const Target& target = Target::host(), uint64_t seed = 1,
+                                        Context& context = Context::process_default());
 
 // A printed account of how the epilogue is understood, the chosen kernel, its cost terms, and every rejection.
 CODETTA_API Result<std::string> explain(const GemmArguments& arguments, const Target& target, bool json = false,

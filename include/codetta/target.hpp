@@ -36,7 +36,8 @@ struct CODETTA_API Target {
   bool operator==(const Target&) const = default;
 };
 
-// Can this machine run code for `target` now? Errors: E0403 with what was looked for and what is there.
+// Can this machine run code for `target` now? For cuda: is there a device, of that architecture if one is named.
+// Errors: E0403 with what was looked for and what is there; E0640 to E0642 (no driver, too old, no device).
 CODETTA_API Result<void> device_supports(const Target& target);
 
 }  // namespace codetta

@@ -22,28 +22,19 @@ double operations(const GemmArguments& a) {
          static_cast<double>(a.B.size(a.B.rank() - 1)) * static_cast<double>(a.A.size(a.A.rank() - 1));
 }
 
-struct Timing {
-  double median = 0, low = 0, high = 0;  // seconds; quartiles
-  size_t samples = 0;
-};
-
-Result<Timing> measure(Execution& execution) {
-  if (auto warm = execution.run(); !warm) return std::move(warm).error();
-  const auto start = Clock::now();
-  if (auto ran = execution.run(); !ran) return std::move(ran).error();
-  const double once = std::max(seconds_since(start), 1e-8);
-  const auto repeats = static_cast<int>(std::clamp(2e-4 / once, 1.0, 10000.0));
-  const auto samples = static_cast<size_t>(std::clamp(1.0 / (once * repeats), 5.0, 101.0));
-  std::vector<double> times;
-  for (size_t s = 0; s < samples; ++s) {
-    const auto begin = Clock::now();
-    for (int r = 0; r < repeats; ++r) {
-      if (auto ran = execution.run(); !ran) return std::move(ran).error();
-    }
-    times.push_back(seconds_since(begin) / repeats);
+// Times a prepared kernel; on a GPU with copies of its operands where they would else be read from the cache.
+Result<Timing> time_kernel(Session& session, const Kernel& kernel, Execution& execution) {
+  if (!session.device) return measure(execution);
+  auto sets = rotation(*session.device, session.problem.arguments, operations(session.arguments));
+  if (!sets) return std::move(sets).error();
+  if (sets->size() == 1) return measure(execution);
+  std::vector<Execution> executions;
+  for (const OnDevice& set : *sets) {
+    auto made = kernel.prepare(set.arguments());
+    if (!made) return std::move(made).error();
+    executions.push_back(*std::move(made));
   }
-  std::sort(times.begin(), times.end());
-  return Timing{times[times.size() / 2], times[times.size() / 4], times[times.size() * 3 / 4], times.size()};
+  return measure(executions);
 }
 
 nlohmann::json check_json(const VerifyReport& report) {
@@ -76,11 +67,11 @@ Result<void> write_outputs(const GemmProblem& problem) {
 }  // namespace
 
 int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags& flags) {
-  auto session = Session::make(common, options);
+  auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
+  GemmArguments arguments = session->arguments;
   auto kernel = session->choose(options.kernel);
   if (!kernel) return report(kernel.error(), common.json);
-  GemmArguments arguments = session->problem.arguments;
   std::optional<PackedTensor> packed;
   if (flags.pack) {
     auto made = kernel->pack(arguments.B);
@@ -89,46 +80,54 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
     arguments.packed_B = &*packed;
   }
   const auto start = Clock::now();
-  auto execution = kernel->prepare(arguments);
+  size_t chosen = 0;
+  auto execution =
+      options.kernel.empty() && !flags.pack ? session->kernels.prepare(arguments, &chosen) : kernel->prepare(arguments);
   if (!execution) return report(execution.error(), common.json);
+  if (options.kernel.empty()) kernel = session->kernels[chosen];
   const double prepare_seconds = seconds_since(start);
   if (auto ran = execution->run(); !ran) return report(ran.error(), common.json);
+  if (auto done = session->fetch_outputs(); !done) return report(done.error(), common.json);
 
   nlohmann::json json;
   const KernelMetadata& metadata = kernel->metadata();
   json["kernel"] = metadata.name;
   json["target"] = metadata.target.to_string();
+  if (session->device) json["device"] = session->device->info().name;
   json["prepare_ms"] = prepare_seconds * 1e3;
   json["interpreted"] = execution->interpreted();
   json["workspace_bytes"] = execution->workspace_size();
   if (!common.json) {
     std::printf("kernel    %s (%s)\n", metadata.name.c_str(),
                 execution->interpreted() ? "epilogue interpreted" : metadata.family.c_str());
+    if (session->device)
+      std::printf("device    %d: %s, %s\n", session->device->info().ordinal, session->device->info().name.c_str(),
+                  session->device->info().arch.c_str());
     std::printf("prepare   %.1f ms, workspace %lld bytes\n", prepare_seconds * 1e3,
                 static_cast<long long>(execution->workspace_size()));
     if (auto path = kernel->source_path()) std::printf("source    %s\n", path->c_str());
   }
   int status = exit_ok;
   if (flags.check) {
-    auto checked = verify(session->problem.arguments, {}, session->target, options.seed);
+    auto checked = verify(session->arguments, {}, session->target, options.seed, session->context);
     if (!checked) return report(checked.error(), common.json);
     json["check"] = check_json(*checked);
     if (!common.json) std::printf("check     %s", checked->text.c_str());
     if (checked->verdict != VerifyReport::Verdict::Pass) status = exit_program;
   }
   if (flags.bench) {
-    const auto timed = measure(*execution);
+    const auto timed = time_kernel(*session, *kernel, *execution);
     if (!timed) return report(timed.error(), common.json);
     const Timing& timing = *timed;
-    const double gflops = operations(arguments) / timing.median * 1e-9;
-    json["bench"] = {{"median_us", timing.median * 1e6},
-                     {"p25_us", timing.low * 1e6},
-                     {"p75_us", timing.high * 1e6},
+    const double gflops = operations(arguments) / timing.median_us * 1e-3;
+    json["bench"] = {{"median_us", timing.median_us},
+                     {"p25_us", timing.low_us},
+                     {"p75_us", timing.high_us},
                      {"gflops", gflops},
                      {"samples", timing.samples}};
     if (!common.json) {
-      std::printf("bench     median %.2f us (quartiles %.2f to %.2f, %zu samples), %.1f GFLOP/s\n", timing.median * 1e6,
-                  timing.low * 1e6, timing.high * 1e6, timing.samples, gflops);
+      std::printf("bench     median %.2f us (quartiles %.2f to %.2f, %lld samples), %.1f GFLOP/s\n", timing.median_us,
+                  timing.low_us, timing.high_us, static_cast<long long>(timing.samples), gflops);
     }
   }
   if (auto written = write_outputs(session->problem); !written) return report(written.error(), common.json);
@@ -142,25 +141,25 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
 }
 
 int bench(const CommonOptions& common, const GemmOptions& options, size_t candidates) {
-  auto session = Session::make(common, options);
+  auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
   nlohmann::json rows = nlohmann::json::array();
   if (!common.json) std::printf("%-44s %12s %12s %10s\n", "kernel", "median us", "estimate us", "GFLOP/s");
   for (size_t i = 0; i < std::min(candidates, session->kernels.size()); ++i) {
     const Kernel& kernel = session->kernels[i];
-    auto execution = kernel.prepare(session->problem.arguments);
+    auto execution = kernel.prepare(session->arguments);
     if (!execution) return report(execution.error(), common.json);
-    const auto timed = measure(*execution);
+    const auto timed = time_kernel(*session, kernel, *execution);
     if (!timed) return report(timed.error(), common.json);
     const Timing& timing = *timed;
     const KernelMetadata& metadata = kernel.metadata();
-    const double gflops = operations(session->problem.arguments) / timing.median * 1e-9;
+    const double gflops = operations(session->arguments) / timing.median_us * 1e-3;
     rows.push_back({{"kernel", metadata.name},
-                    {"median_us", timing.median * 1e6},
+                    {"median_us", timing.median_us},
                     {"estimated_us", metadata.estimated_us},
                     {"gflops", gflops}});
     if (!common.json)
-      std::printf("%-44s %12.2f %12.2f %10.1f\n", metadata.name.c_str(), timing.median * 1e6, metadata.estimated_us,
+      std::printf("%-44s %12.2f %12.2f %10.1f\n", metadata.name.c_str(), timing.median_us, metadata.estimated_us,
                   gflops);
   }
   if (common.json) std::printf("%s\n", rows.dump().c_str());

@@ -16,14 +16,16 @@ struct StageName {
   const char* name;
   Stage stage;
 };
-constexpr std::array<StageName, 8> stages{{{"ast", Stage::Ast},
-                                           {"graph", Stage::Graph},
-                                           {"plan", Stage::Plan},
-                                           {"memory", Stage::Memory},
-                                           {"source", Stage::Source},
-                                           {"host", Stage::Host},
-                                           {"asm", Stage::Asm},
-                                           {"manifest", Stage::Manifest}}};
+constexpr std::array<StageName, 10> stages{{{"ast", Stage::Ast},
+                                            {"graph", Stage::Graph},
+                                            {"plan", Stage::Plan},
+                                            {"memory", Stage::Memory},
+                                            {"source", Stage::Source},
+                                            {"host", Stage::Host},
+                                            {"asm", Stage::Asm},
+                                            {"manifest", Stage::Manifest},
+                                            {"ptx", Stage::Ptx},
+                                            {"sass", Stage::Sass}}};
 
 Result<std::vector<StageName>> stages_of(const std::string& what) {
   std::vector<StageName> result;
@@ -38,10 +40,11 @@ Result<std::vector<StageName>> stages_of(const std::string& what) {
     }
     if (!known)
       return usage_error("stage '" + word + "' is not known", "given to --what",
-                         "known are ast, graph, plan, memory, source, asm and manifest");
+                         "known are ast, graph, plan, memory, source, asm, ptx, sass and manifest");
   }
   if (result.empty())
-    return usage_error("--what names no stage", "", "known are ast, graph, plan, memory, source, asm and manifest");
+    return usage_error("--what names no stage", "",
+                       "known are ast, graph, plan, memory, source, asm, ptx, sass and manifest");
   return result;
 }
 
@@ -68,7 +71,7 @@ int print_stages(const CommonOptions& common, const std::string& what, Emit&& em
 }  // namespace
 
 int explain(const CommonOptions& common, const GemmOptions& options) {
-  auto session = Session::make(common, options);
+  auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
   auto text = codetta::explain(session->problem.arguments, session->target, common.json, session->context);
   if (!text) return report(text.error(), common.json);
@@ -77,7 +80,7 @@ int explain(const CommonOptions& common, const GemmOptions& options) {
 }
 
 int kernels(const CommonOptions& common, const GemmOptions& options) {
-  auto session = Session::make(common, options);
+  auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
   nlohmann::json json{{"kernels", nlohmann::json::array()}, {"rejections", nlohmann::json::array()}};
   for (const Kernel& kernel : session->kernels) {
@@ -116,18 +119,40 @@ int emit(const CommonOptions& common, const GemmOptions& options, const std::str
       return compiled->emit(stage);
     });
   }
-  auto session = Session::make(common, options);
+  auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
   auto kernel = session->choose(options.kernel);
   if (!kernel) return report(kernel.error(), common.json);
   return print_stages(common, what, [&](Stage stage) { return kernel->emit(stage); });
 }
 
+namespace {
+
+// A kernel for a GPU is compiled for whoever has one: nothing is loaded.
+int compile_for_gpu(const CommonOptions& common, const Session& session, const Kernel& kernel) {
+  const auto seconds = kernel.compile();
+  if (!seconds) return report(seconds.error(), common.json);
+  const CacheReport cache = cache_report(const_cast<Context&>(session.context));
+  const std::string name = kernel.metadata().name;
+  if (common.json) {
+    const nlohmann::json json{
+        {"kernel", name}, {"cache", cache.directory}, {"compile_ms", *seconds * 1e3}, {"hit", *seconds == 0}};
+    std::printf("%s\n", json.dump().c_str());
+  } else {
+    std::printf("%s %s; cache %s\n", name.c_str(), *seconds > 0 ? "compiled" : "was compiled already",
+                cache.enabled ? cache.directory.c_str() : "off");
+  }
+  return exit_ok;
+}
+
+}  // namespace
+
 int compile(const CommonOptions& common, const GemmOptions& options) {
-  auto session = Session::make(common, options);
+  auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
   auto kernel = session->choose(options.kernel);
   if (!kernel) return report(kernel.error(), common.json);
+  if (on_gpu(session->target)) return compile_for_gpu(common, *session, *kernel);
   auto execution = kernel->prepare(session->problem.arguments);
   if (!execution) return report(execution.error(), common.json);
   const CacheReport cache = cache_report(session->context);

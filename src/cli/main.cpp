@@ -43,7 +43,11 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
 
 void add_common(CLI::App& app, CommonOptions& o) {
   app.add_flag("--json", o.json, "Results and diagnostics as JSON");
-  app.add_option("--target", o.target, "cpu, cpu:generic, cpu:avx2, cpu:avx512, ... (default: this machine's best)");
+  app.add_option("--target", o.target,
+                 "cpu, cpu:avx2, cpu:avx512, ..., cuda (the device's), cuda:sm_90a, ... (default: this CPU's best)");
+  app.add_option("--device", o.device, "CUDA device to run on, as CUDA_VISIBLE_DEVICES numbers them (default: 0)")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--cuda-home", o.cuda_home, "Folder of a CUDA toolkit, searched before the usual places");
   app.add_option("--threads", o.threads, "Threads to use (default: all)")->check(CLI::Range(0, 4096));
   app.add_option("--cache-dir", o.cache_dir, "Cache folder (twin of CODETTA_CACHE_DIR)");
   app.add_flag("--no-cache", o.no_cache, "Neither read nor write the cache");
@@ -113,7 +117,8 @@ int run(int argc, char** argv) {
   CLI::App* explain_verb =
       app.add_subcommand("explain", "How the epilogue is understood, which kernel is chosen, why not the others");
   CLI::App* kernels_verb = app.add_subcommand("kernels", "List candidates and rejections");
-  CLI::App* emit_verb = app.add_subcommand("emit", "Print a stage: ast, graph, plan, memory, source, asm, manifest");
+  CLI::App* emit_verb =
+      app.add_subcommand("emit", "Print a stage: ast, graph, plan, memory, source, asm, ptx, sass, manifest");
   CLI::App* compile_verb = app.add_subcommand("compile", "Compile into the cache without running");
   CLI::App* tune_verb = app.add_subcommand("tune", "Time the candidates, keep the results");
   CLI::App* run_verb = app.add_subcommand("run", "Run a program of GEMMs on files");

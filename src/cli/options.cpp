@@ -50,6 +50,8 @@ Result<Context> context_of(const CommonOptions& options) {
   context.compiler = options.compiler;
   context.debug = options.debug;
   context.threads = options.threads;
+  context.device = options.device;
+  context.cuda_home = options.cuda_home;
   context.log = [json = options.json](std::string_view line) {
     if (!json) {
       std::fprintf(stderr, "codetta: %.*s\n", static_cast<int>(line.size()), line.data());

@@ -22,6 +22,8 @@ struct CommonOptions {
   std::string compiler;
   std::string debug;
   int threads = 0;
+  int device = 0;
+  std::string cuda_home;
 };
 
 // A GEMM as the command line describes it.
@@ -47,7 +49,8 @@ struct GemmProblem {
   std::vector<std::pair<std::string, std::string>> output_files;  // output name -> file to write
 };
 
-Result<GemmProblem> build_problem(const GemmOptions& options);
+// Without `data` random operands stay zeros: enough for whoever only asks what would be done.
+Result<GemmProblem> build_problem(const GemmOptions& options, bool data = true);
 Result<Target> target_of(const CommonOptions& options);
 Result<Context> context_of(const CommonOptions& options);
 // Text of a file, or the text itself when it is no file but a def.

@@ -97,7 +97,7 @@ Result<std::map<std::string, std::string>> named(const std::vector<std::string>&
 
 class Builder {
  public:
-  explicit Builder(const GemmOptions& options) : options_(options) {}
+  Builder(const GemmOptions& options, bool data) : options_(options), data_(data) {}
 
   Result<GemmProblem> build() {
     if (auto ok = read(); !ok) return std::move(ok).error();
@@ -148,7 +148,7 @@ class Builder {
     const Distribution distribution = data == "positive" ? Distribution::Positive
                                       : data == "tiny"   ? Distribution::Small
                                                          : Distribution::Normal;
-    fill_random(tensor->view(), options_.seed * 1000 + problem_.owned.size(), distribution);
+    if (data_) fill_random(tensor->view(), options_.seed * 1000 + problem_.owned.size(), distribution);
     return own(*std::move(tensor));
   }
   Result<TensorView> factor(const char* name, const std::string& file, DType dtype, int64_t rows, int64_t columns,
@@ -335,11 +335,12 @@ class Builder {
       return *error_;
     auto tensor = Tensor::make(dtype, shape);
     if (!tensor) return std::move(tensor).error();
-    fill_poison(tensor->view());
+    if (data_) fill_poison(tensor->view());
     return own(*std::move(tensor));
   }
 
   const GemmOptions& options_;
+  bool data_;
   GemmProblem problem_;
   std::optional<Epilogue> epilogue_;
   BindLine bind_;
@@ -351,6 +352,6 @@ class Builder {
 
 }  // namespace
 
-Result<GemmProblem> build_problem(const GemmOptions& options) { return Builder(options).build(); }
+Result<GemmProblem> build_problem(const GemmOptions& options, bool data) { return Builder(options, data).build(); }
 
 }  // namespace codetta::cli

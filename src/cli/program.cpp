@@ -3,9 +3,11 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/on_device.hpp"
 #include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
@@ -143,12 +145,29 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   const auto milliseconds = [](auto from) {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
   };
-  auto execution = compiled->prepare(loaded.arguments);
+  std::optional<Device> device;
+  std::optional<OnDevice> copies;
+  if (on_gpu(*target)) {
+    auto opened = Device::open(*context);
+    if (!opened) return report(opened.error(), common.json);
+    device = *std::move(opened);
+    auto made = OnDevice::make(*device, loaded.arguments);
+    if (!made) return report(made.error(), common.json);
+    copies = *std::move(made);
+  }
+  auto execution = compiled->prepare(copies ? copies->named() : loaded.arguments);
   if (!execution) return report(execution.error(), common.json);
   const double prepare_ms = milliseconds(start);
   const auto running = std::chrono::steady_clock::now();
   if (auto ran = execution->run(); !ran) return report(ran.error(), common.json);
+  if (device) {
+    if (auto done = device->synchronize(); !done) return report(done.error(), common.json);
+  }
   const double run_ms = milliseconds(running);
+  for (const auto& [name, view] : results) {
+    if (!copies) break;
+    if (auto copied = copies->download(name); !copied) return report(copied.error(), common.json);
+  }
   std::vector<OutputFile> files;
   nlohmann::json json{{"prepare_ms", prepare_ms},
                       {"run_ms", run_ms},

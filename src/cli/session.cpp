@@ -4,16 +4,40 @@
 
 namespace codetta::cli {
 
-Result<Session> Session::make(const CommonOptions& common, const GemmOptions& options) {
+Result<Session> Session::make(const CommonOptions& common, const GemmOptions& options, bool runs) {
   auto target = target_of(common);
   if (!target) return std::move(target).error();
   auto context = context_of(common);
   if (!context) return std::move(context).error();
-  auto problem = build_problem(options);
+  std::optional<Device> device;
+  if (runs && on_gpu(*target)) {  // before any data is made: there may be none
+    auto opened = Device::open(*context);
+    if (!opened) return std::move(opened).error();
+    device = *std::move(opened);
+  }
+  auto problem = build_problem(options, runs);
   if (!problem) return std::move(problem).error();
   auto kernels = find_kernels(problem->arguments, *target, {}, *context);
   if (!kernels) return std::move(kernels).error();
-  return Session{*std::move(target), *std::move(context), *std::move(problem), *std::move(kernels)};
+  Session session{*std::move(target), *std::move(context), *std::move(problem), *std::move(kernels), {}, {}, {}};
+  session.arguments = session.problem.arguments;
+  if (device) {
+    auto copies = OnDevice::make(*device, session.arguments);
+    if (!copies) return std::move(copies).error();
+    session.arguments = copies->arguments();
+    session.copies = *std::move(copies);
+    session.device = std::move(device);
+  }
+  return session;
+}
+
+Result<void> Session::fetch_outputs() const {
+  if (!device) return {};
+  if (auto done = device->synchronize(); !done) return done;
+  for (const auto& [name, file] : problem.output_files) {
+    if (auto copied = copies->download(name); !copied) return copied;
+  }
+  return {};
 }
 
 Result<Kernel> Session::choose(const std::string& name) const {

@@ -2,8 +2,10 @@
 // Target, context, data and discovered kernels of one command.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "cli/on_device.hpp"
 #include "cli/options.hpp"
 
 namespace codetta::cli {
@@ -14,9 +16,17 @@ struct Session {
   GemmProblem problem;
   KernelList kernels;
 
-  static Result<Session> make(const CommonOptions& common, const GemmOptions& options);
+  // What the command runs (on the device, where the target is one): these tensors.
+  GemmArguments arguments;
+  std::optional<Device> device;
+  std::optional<OnDevice> copies;
+
+  // `runs`: the command needs data, where the target has its memory.
+  static Result<Session> make(const CommonOptions& common, const GemmOptions& options, bool runs);
   // The best kernel, or the best whose name contains `name`. Errors: E0701 with the names that there are.
   [[nodiscard]] Result<Kernel> choose(const std::string& name) const;
+  // Waits for the device and copies the outputs to host memory, where there is one.
+  [[nodiscard]] Result<void> fetch_outputs() const;
 };
 
 }  // namespace codetta::cli

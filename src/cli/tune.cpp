@@ -34,7 +34,7 @@ struct InterruptGuard {
 }  // namespace
 
 int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates) {
-  auto session = Session::make(common, options);
+  auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
   const InterruptGuard guard;
   const bool terminal = isatty(STDERR_FILENO) != 0;
@@ -63,7 +63,7 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
     }
     return !interrupted.load(std::memory_order_relaxed);
   };
-  auto result = codetta::tune(session->problem.arguments, session->target, tuning, session->context);
+  auto result = codetta::tune(session->arguments, session->target, tuning, session->context);
   if (terminal && !common.json) std::fprintf(stderr, "\r\033[K");
   if (!result) return report(result.error(), common.json);
   nlohmann::json json{

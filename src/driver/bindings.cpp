@@ -42,21 +42,45 @@ Result<runtime::Bindings> make_bindings(const package::Package& package, const P
   return bindings;
 }
 
+namespace {
+
+std::vector<std::pair<std::string, int64_t>> settings(const package::CpuGemmConfig& config) {
+  return {{"mr", config.mr},
+          {"nr", config.nr},
+          {"tile_rows", config.tile_rows},
+          {"tile_cols", config.tile_cols},
+          {"kc", config.kc},
+          {"mc", config.mc},
+          {"nc", config.nc},
+          {"k_split", config.k_split},
+          {"pack_a", config.pack_a ? 1 : 0}};
+}
+
+std::vector<std::pair<std::string, int64_t>> settings(const package::CudaGemmConfig& config) {
+  return {{"tile_m", config.tile_m},
+          {"tile_n", config.tile_n},
+          {"tile_k", config.tile_k},
+          {"stages", config.stages},
+          {"cluster_m", config.cluster_m},
+          {"cluster_n", config.cluster_n},
+          {"consumers", config.consumers},
+          {"pingpong", config.pingpong ? 1 : 0},
+          {"persistent", config.persistent ? 1 : 0},
+          {"k_split", config.k_split},
+          {"group", config.group},
+          {"alignment", config.alignment},
+          {"threads", config.threads},
+          {"shared_bytes", config.shared_bytes}};
+}
+
+}  // namespace
+
 KernelMetadata describe(const plan::Candidate& candidate, const Target& target) {
-  const package::CpuGemmConfig& config = package::cpu(candidate.config);
   KernelMetadata metadata;
   metadata.name = candidate.name;
   metadata.family = package::family_name(candidate.config);
   metadata.target = target;
-  metadata.config = {{"mr", config.mr},
-                     {"nr", config.nr},
-                     {"tile_rows", config.tile_rows},
-                     {"tile_cols", config.tile_cols},
-                     {"kc", config.kc},
-                     {"mc", config.mc},
-                     {"nc", config.nc},
-                     {"k_split", config.k_split},
-                     {"pack_a", config.pack_a ? 1 : 0}};
+  metadata.config = std::visit([](const auto& config) { return settings(config); }, candidate.config);
   for (const plan::CostTerm& term : candidate.terms)
     metadata.terms.push_back({term.name, term.microseconds, term.note});
   metadata.estimated_us = candidate.microseconds;

@@ -19,6 +19,7 @@ Result<Context> Context::make(const ContextOptions& wanted) {
   ContextOptions& options = state->options;
   CODETTA_TRY(state->debug, driver::parse_debug(options.debug));
   state->path = environment.path;
+  state->library_path = environment.library_path;
   if (options.cache_dir.empty()) options.cache_dir = environment.default_cache_dir;
   if (!options.cache_enabled) {
     state->cache = toolchain::Cache::disabled("");
@@ -94,6 +95,19 @@ const plan::MachineFacts& ContextState::machine(CpuIsa isa) {
   auto found = machines_.find(isa);
   if (found == machines_.end()) found = machines_.emplace(isa, machine_facts(facts, isa, pool->size())).first;
   return found->second;
+}
+
+plan::MachineFacts ContextState::machine(const Target& target) {
+  if (target.backend != Backend::cuda) return machine(target.isa);
+  plan::MachineFacts facts;
+  facts.gpu = cuda.facts(target.arch);
+  return facts;
+}
+
+Result<void> ContextState::check_runs(const Target& target) {
+  if (target.backend != Backend::cuda) return device_supports(target);
+  CODETTA_TRY(const runtime::cuda::DeviceRef device, cuda.device_for(target));
+  return {};
 }
 
 namespace {

@@ -13,6 +13,7 @@
 #include "base/digest.hpp"
 #include "base/single_flight.hpp"
 #include "codetta/kernel.hpp"
+#include "driver/cuda_state.hpp"
 #include "package/package.hpp"
 #include "plan/candidates.hpp"
 #include "runtime/execution.hpp"
@@ -43,7 +44,8 @@ struct DebugSwitches {
 struct ContextState {
   ContextOptions options;
   DebugSwitches debug;
-  std::string path;  // PATH for finding the compiler
+  std::string path;          // PATH for finding the compiler
+  std::string library_path;  // LD_LIBRARY_PATH, which decides what the loader finds
   std::shared_ptr<toolchain::Cache> cache;
   std::unique_ptr<ThreadPool> own_pool;
   ThreadPool* pool = nullptr;
@@ -55,6 +57,10 @@ struct ContextState {
   const types::CpuFacts& cpu();
   // For the cost model, by ISA level.
   const plan::MachineFacts& machine(CpuIsa isa);
+  // By target, which names its architecture.
+  plan::MachineFacts machine(const Target& target);
+  // Whether kernels of this target run here, now, on the context's device. Errors: E0403, E0430, E0640 to E0642.
+  Result<void> check_runs(const Target& target);
   // Compiles (or finds in memory or on disk) the binary of a package's kernel and loads it. Single flight per source.
   // Errors: E0503 (no_jit), E0504..E0509.
   Result<LoadedKernel> load(const package::Kernel& kernel, CpuIsa isa);
@@ -69,6 +75,8 @@ struct ContextState {
   void log(std::string_view line) const;
   // Logs once per context and key.
   void log_once(const std::string& key, std::string_view line);
+
+  CudaState cuda{*this};
 
  private:
   friend class codetta::Context;

@@ -20,13 +20,13 @@ Finding missing(const std::string& what, const Error& error) {
 }
 
 // Neither a GPU nor its compiler is needed for the CPU: that they are absent is no fault of the machine.
-void add_cuda(std::vector<Finding>& findings, const std::string& cuda_home) {
+void add_cuda(std::vector<Finding>& findings, const ContextOptions& options) {
   const auto optional = [](Finding finding) {
     finding.ok = true;
     finding.detail = "none: " + finding.detail;
     return finding;
   };
-  const auto driver = runtime::cuda::Driver::load();
+  const auto driver = runtime::cuda::Driver::load(options.cuda_driver);
   if (!driver) {
     findings.push_back(optional(missing("NVIDIA driver", driver.error())));
   } else {
@@ -50,7 +50,7 @@ void add_cuda(std::vector<Finding>& findings, const std::string& cuda_home) {
            ""});
     }
   }
-  const auto nvrtc = toolchain::Nvrtc::find({.file = {}, .cuda_home = cuda_home});
+  const auto nvrtc = toolchain::Nvrtc::find({.file = options.nvrtc, .cuda_home = options.cuda_home});
   if (!nvrtc) {
     findings.push_back(optional(missing("CUDA compiler", nvrtc.error())));
   } else {
@@ -82,7 +82,7 @@ std::vector<Finding> diagnose(Context& context) {
                         problem.headline + (problem.reason.empty() ? "" : "; " + problem.reason),
                         problem.help + " (until then epilogues are interpreted, slower)"});
   }
-  add_cuda(findings, state.options.cuda_home);
+  add_cuda(findings, state.options);
   const CacheReport cache = cache_report(context);
   if (cache.enabled) {
     findings.push_back({"cache", true,

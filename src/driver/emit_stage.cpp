@@ -6,11 +6,18 @@
 #include "driver/kernel_state.hpp"
 #include "emit/package.hpp"
 #include "frontend/parser.hpp"
+#include "toolchain/disassemble.hpp"
 
 namespace codetta {
 namespace {
 
+Result<std::string> sass_of(driver::ContextState& context, const package::Kernel& kernel) {
+  CODETTA_TRY(const driver::CudaBinary binary, context.cuda.binary(kernel));
+  return toolchain::disassemble(binary.cubin, {.path = context.path, .cuda_home = context.options.cuda_home});
+}
+
 Result<std::string> assembly_of(const driver::KernelState& state, const package::Kernel& kernel) {
+  if (state.found->target.backend == Backend::cuda) return state.found->context->cuda.ptx(kernel);
   if (kernel.source.empty()) return std::string("; the kernel stores the accumulators itself: nothing is compiled\n");
   const auto& compiler = state.found->context->compiler();
   if (!compiler) return compiler.error();
@@ -54,12 +61,25 @@ Result<std::string> Kernel::emit(Stage stage) const {
       CODETTA_TRY(const package::PackageRef package, state_->package());
       return package->manifest_json();
     }
+    case Stage::Ptx:
+    case Stage::Sass: {
+      if (found.target.backend != Backend::cuda) {
+        return diag::error(diag::Code::stage_missing, "only CUDA kernels have this stage")
+            .reason("the kernel is for " + found.target.to_string())
+            .help("ask for asm, or name a target such as cuda:sm_90a");
+      }
+      CODETTA_TRY(const package::PackageRef package, state_->package());
+      const package::Kernel& kernel = package->kernels[0];
+      return stage == Stage::Ptx ? found.context->cuda.ptx(kernel) : sass_of(*found.context, kernel);
+    }
     case Stage::Host:
       break;
   }
-  return diag::error(diag::Code::stage_missing, "a CPU kernel has no host code of its own")
+  return diag::error(diag::Code::stage_missing, found.target.backend == Backend::cpu
+                                                    ? "a CPU kernel has no host code of its own"
+                                                    : "a CUDA kernel has no host code of its own")
       .reason("it runs in this process; ahead-of-time libraries are not in this version")
-      .help("ask for ast, graph, plan, memory, source, asm or manifest");
+      .help("ask for ast, graph, plan, memory, source, asm, ptx, sass or manifest");
 }
 
 Result<std::string> Kernel::source_path() const {
@@ -71,7 +91,8 @@ Result<std::string> Kernel::source_path() const {
         .reason(context.cache->warning())
         .help("set CODETTA_CACHE_DIR to a folder that you own");
   }
-  const std::string path = context.cache->directory() + "/" + kernel.name + ".cpp";
+  const std::string path = context.cache->directory() + "/" + kernel.name +
+                           (state_->found->target.backend == Backend::cuda ? ".cu" : ".cpp");
   const std::string text =
       kernel.source.empty() ? std::string("// the kernel stores the accumulators itself\n") : kernel.source;
   if (auto written = base::write_file_atomically(path, text); !written) {

@@ -36,6 +36,7 @@ Environment read_environment() {
   Environment environment;
   environment.path = variable("PATH");
   if (environment.path.empty()) environment.path = "/usr/local/bin:/usr/bin:/bin";
+  environment.library_path = variable("LD_LIBRARY_PATH");
   std::string base = variable("XDG_CACHE_HOME");
   if (base.empty() || base[0] != '/') {
     std::string home = variable("HOME");

@@ -12,6 +12,7 @@ namespace codetta::driver {
 
 struct Environment {
   std::string path;               // PATH, or the system's default
+  std::string library_path;       // LD_LIBRARY_PATH
   std::string default_cache_dir;  // $XDG_CACHE_HOME/codetta, else ~/.cache/codetta, else ""
 };
 Environment read_environment();

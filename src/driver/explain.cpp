@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "driver/kernel_state.hpp"
+#include "driver/occupancy.hpp"
 #include "emit/package.hpp"
 
 namespace codetta {
@@ -26,6 +27,28 @@ void add_indented(std::string& out, std::string_view text) {
   }
 }
 
+// Of the kernel that ranks first, on a GPU.
+struct Launching {
+  package::CudaGemmConfig config;
+  plan::GpuFacts gpu;
+  driver::Occupancy occupancy;
+};
+std::optional<Launching> launching(const driver::FoundState& found, const driver::Planned& planned,
+                                   const KernelList& kernels) {
+  if (found.target.backend != Backend::cuda || kernels.empty()) return std::nullopt;
+  const driver::KernelState& best = driver::KernelState::of(kernels[0]);
+  const plan::PlannedKernel& kernel = planned.plan.kernels[0];
+  Launching result;
+  result.config = package::cuda(kernel.discovery.candidates[best.candidate].config);
+  result.gpu = found.context->machine(found.target).gpu;
+  const auto package = best.package();
+  std::vector<toolchain::PtxasRemarks> remarks;
+  if (package) remarks = found.context->cuda.known_remarks((*package)->kernels[0]);
+  result.occupancy =
+      driver::occupancy(result.config, found.problem.shape, kernel.lowered.program.split.ways, result.gpu, remarks);
+  return result;
+}
+
 std::string as_text(const driver::FoundState& found, const driver::Planned& planned, const KernelList& kernels) {
   std::string out = shape_line(found.problem.shape, found.target) + "\n";
   for (const opt::PassRecord& pass : planned.passes) {
@@ -35,12 +58,17 @@ std::string as_text(const driver::FoundState& found, const driver::Planned& plan
   out += "\nepilogue, fused into every candidate:\n";
   const auto& program = planned.plan.kernels[0].lowered.program;
   add_indented(out, program.to_string());
-  if (emit::is_plain_store(program)) out += "  (stored by the kernels themselves: nothing to compile)\n";
+  if (found.target.backend == Backend::cpu && emit::is_plain_store(program))
+    out += "  (stored by the kernels themselves: nothing to compile)\n";
   if (!kernels.empty()) {
     const KernelMetadata& best = kernels[0].metadata();
     out += fmt::format("\nchosen: {} ({}), {} {:.1f} us\n", best.name, best.family,
                        best.tuned ? "measured" : "estimated", best.tuned ? best.measured_us : best.estimated_us);
     for (const auto& [name, value] : best.config) out += fmt::format("  {} = {}\n", name, value);
+    if (const auto launch = launching(found, planned, kernels)) {
+      out += fmt::format("on {}:\n", found.target.arch);
+      out += driver::to_string(launch->occupancy, launch->config, launch->gpu);
+    }
     out += "cost terms, microseconds:\n";
     for (const CostTerm& term : best.terms)
       out += fmt::format("  {:<24} {:>12.3f}  {}\n", term.name, term.value, term.note);
@@ -88,6 +116,17 @@ std::string as_json(const driver::FoundState& found, const driver::Planned& plan
                     {"accumulator", dtype_name(shape.accumulator)},
                     {"target", found.target.to_string()}};
   out["epilogue"] = planned.plan.kernels[0].lowered.program.to_string();
+  if (const auto launch = launching(found, planned, kernels)) {
+    const driver::Occupancy& o = launch->occupancy;
+    out["launch"] = {{"blocks_per_multiprocessor", o.blocks},
+                     {"limited_by", o.limited_by},
+                     {"warps", o.warps},
+                     {"warps_max", o.warps_max},
+                     {"registers", o.registers},
+                     {"tiles", o.tiles},
+                     {"waves", o.waves},
+                     {"multiprocessors", launch->gpu.sms}};
+  }
   out["candidates"] = json::array();
   for (const Kernel& kernel : kernels) out["candidates"].push_back(metadata_json(kernel.metadata()));
   out["rejections"] = json::array();
@@ -102,8 +141,9 @@ std::string as_json(const driver::FoundState& found, const driver::Planned& plan
 
 Result<std::string> explain(const GemmArguments& arguments, const Target& target, bool json_wanted, Context& context) {
   CODETTA_TRY(const KernelList kernels, find_kernels(arguments, target, {}, context));
-  if (kernels.empty()) {  // only a filter empties the list, and there is none here
-    return diag::error(diag::Code::internal, "no kernel and no reason").help("report this");
+  if (kernels.empty()) {  // every family has refused
+    CODETTA_TRY(const Execution never, kernels.prepare(arguments));
+    return diag::error(diag::Code::internal, "an empty list has prepared a kernel").help("report this");
   }
   const driver::FoundState& found = *driver::KernelState::of(kernels[0]).found;
   CODETTA_TRY(const driver::Planned* planned, found.planned());

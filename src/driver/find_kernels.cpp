@@ -28,7 +28,7 @@ Result<Planned> make_plan(const FoundState& found) {
   }
   if (debug.dump_graph) context.log(ir::print(planned.graph));
   CODETTA_TRY(planned.plan, plan::plan_gemm(planned.graph, problem.shape, problem.layouts, found.target,
-                                            context.machine(found.target.isa)));
+                                            context.machine(found.target)));
   if (debug.dump_plan) context.log(plan::to_string(planned.plan));
   if (debug.dump_memory)
     context.log(fmt::format("temporaries: {} bytes (lower bound {})", planned.plan.memory.bytes,
@@ -37,6 +37,15 @@ Result<Planned> make_plan(const FoundState& found) {
 }
 
 }  // namespace
+
+Result<Target> resolve_target(ContextState& context, const Target& target) {
+  if (target.backend == Backend::cpu) return target;
+  if (target.backend == Backend::cuda) return context.cuda.resolve(target);
+  return diag::error(diag::Code::target_without_families,
+                     fmt::format("no kernels for target {} in this version", target.to_string()))
+      .reason("CPU and CUDA targets have kernel families")
+      .help("use cpu, cpu:<isa>, cuda or cuda:<architecture>");
+}
 
 Result<const Planned*> FoundState::planned() const {
   const std::lock_guard lock(mutex_);
@@ -50,14 +59,8 @@ Result<const Planned*> FoundState::planned() const {
 Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& target, const DiscoveryOptions& options,
                                 Context& context) {
   auto found = std::make_shared<driver::FoundState>();
-  if (target.backend != Backend::cpu) {
-    return diag::error(diag::Code::target_without_families,
-                       fmt::format("no kernels for target {} in this version", target.to_string()))
-        .reason("only CPU targets have kernel families")
-        .help("use cpu, or cpu:<isa>");
-  }
   found->context = context.shared_state();
-  found->target = target;
+  CODETTA_TRY(found->target, driver::resolve_target(*found->context, target));
   CODETTA_TRY(found->problem, driver::make_problem(arguments));
   const driver::TuningRecord record = driver::load_tuning(*found);
   if (!record.medians.empty()) found->tuning = base::digest_of(driver::encode_tuning(record)).hex();
@@ -70,7 +73,7 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
     CODETTA_TRY(const driver::Planned* planned, found->planned());
     const plan::Discovery& discovery = planned->plan.kernels[0].discovery;
     for (const plan::Candidate& candidate : discovery.candidates)
-      ranking->kernels.push_back(driver::describe(candidate, target));
+      ranking->kernels.push_back(driver::describe(candidate, found->target));
     for (const plan::Rejection& rejection : discovery.rejections)
       ranking->rejections.push_back(driver::describe(rejection));
   }

@@ -8,6 +8,7 @@
 #include "base/files.hpp"
 #include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
 #include "emit/package.hpp"
 #include "runtime/cpu/fused.hpp"
@@ -66,6 +67,39 @@ Result<void> check_same_program(const FoundState& found, Problem& problem) {
       .help("call find_kernels again with these arguments");
 }
 
+Error nothing_to_pack(const std::string& kernel) {
+  return diag::error(diag::Code::not_packable, "this kernel reads B where it lies")
+      .reason(kernel + " has no packed form of B")
+      .help("pack with a kernel of the packed family; metadata().family says which it is");
+}
+
+// Bindings for a package that has been found or made, after the checks.
+struct Prepared {
+  package::PackageRef package;
+  runtime::Bindings bindings;
+};
+Result<Prepared> bind_kernel(const KernelState& state, const GemmArguments& arguments) {
+  CODETTA_CHECK_OK(state.found->context->check_runs(state.found->target));
+  CODETTA_TRY(Problem problem, gather_problem(arguments));
+  CODETTA_CHECK_OK(check_same_program(*state.found, problem));
+  Prepared prepared;
+  CODETTA_TRY(prepared.package, state.package());
+  CODETTA_TRY(prepared.bindings, make_bindings(*prepared.package, problem));
+  if (arguments.packed_B != nullptr) prepared.bindings.packed_b[0] = arguments.packed_B->state().packed;
+  return prepared;
+}
+
+Result<Execution> prepare_on_gpu(const std::shared_ptr<const KernelState>& state, const GemmArguments& arguments,
+                                 bool capturing) {
+  if (arguments.packed_B != nullptr) return nothing_to_pack(state->metadata.name);
+  CODETTA_TRY(Prepared prepared, bind_kernel(*state, arguments));
+  double seconds = 0;
+  CODETTA_TRY(runtime::cuda::Execution execution,
+              prepare_cuda(*state->found->context, prepared.package, state->found->target, std::move(prepared.bindings),
+                           capturing, seconds));
+  return ExecutionState::make(std::move(execution), state, seconds);
+}
+
 Result<runtime::cpu::GemmProblem> packing_problem(const package::Kernel& kernel, const TensorView& b) {
   if (b.rank() != 2 && b.rank() != 3) {
     return diag::error(diag::Code::gemm_size, fmt::format("B must have 2 or 3 dimensions, not {}", b.rank()))
@@ -98,33 +132,79 @@ const KernelMetadata& Kernel::metadata() const { return state_->metadata; }
 
 Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
   const driver::FoundState& found = *state_->found;
-  CODETTA_CHECK_OK(device_supports(found.target));
-  CODETTA_TRY(driver::Problem problem, driver::gather_problem(arguments));
-  CODETTA_CHECK_OK(driver::check_same_program(found, problem));
-  CODETTA_TRY(package::PackageRef package, state_->package());
+  if (found.target.backend == Backend::cuda) return driver::prepare_on_gpu(state_, arguments, false);
+  CODETTA_TRY(driver::Prepared prepared, driver::bind_kernel(*state_, arguments));
   std::vector<runtime::KernelEntry> entries;
   double compile_seconds = 0;
-  for (const package::Kernel& kernel : package->kernels) {
+  for (const package::Kernel& kernel : prepared.package->kernels) {
     CODETTA_TRY(driver::LoadedKernel loaded, found.context->load(kernel, found.target.isa));
     compile_seconds += loaded.compile_seconds;
     entries.push_back(std::move(loaded.entry));
   }
-  CODETTA_TRY(runtime::Bindings bindings, driver::make_bindings(*package, problem));
-  if (arguments.packed_B != nullptr) bindings.packed_b[0] = arguments.packed_B->state().packed;
   runtime::ExecutionOptions options;
   options.pool = found.context->pool;
   options.allocator = found.context->allocator;
-  CODETTA_TRY(runtime::Execution execution,
-              runtime::Execution::make(package, std::move(entries), std::move(bindings), options));
+  CODETTA_TRY(runtime::Execution execution, runtime::Execution::make(std::move(prepared.package), std::move(entries),
+                                                                     std::move(prepared.bindings), options));
   return driver::ExecutionState::make(std::move(execution), state_, compile_seconds);
 }
 
+Result<double> Kernel::compile() const {
+  driver::ContextState& context = *state_->found->context;
+  CODETTA_TRY(const package::PackageRef package, state_->package());
+  double seconds = 0;
+  for (const package::Kernel& kernel : package->kernels) {
+    if (state_->found->target.backend == Backend::cuda) {
+      CODETTA_TRY(const driver::CudaBinary binary, context.cuda.binary(kernel));
+      CODETTA_CHECK_OK(context.cuda.judge(kernel, binary));
+      seconds += binary.compile_seconds;
+    } else {
+      CODETTA_TRY(const driver::LoadedKernel loaded, context.load(kernel, state_->found->target.isa));
+      seconds += loaded.compile_seconds;
+    }
+  }
+  return seconds;
+}
+
 Result<void> Kernel::run(const GemmArguments& arguments, Stream stream) const {
-  CODETTA_TRY(Execution execution, prepare(arguments));
-  return execution.run(stream);
+  if (state_->found->target.backend != Backend::cuda) {
+    CODETTA_TRY(Execution execution, prepare(arguments));
+    return execution.run(stream);
+  }
+  CODETTA_TRY(const driver::OneRun once, driver::OneRun::make(*state_->found->context, state_->found->target, stream));
+  CODETTA_TRY(Execution execution, driver::prepare_on_gpu(state_, arguments, once.capturing));
+  return once.run(execution);
+}
+
+Result<Execution> KernelList::prepare(const GemmArguments& arguments, size_t* chosen) const {
+  std::optional<Error> passed_over;
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    auto execution = kernels_[i].prepare(arguments);
+    const bool unfit = !execution && execution.error().code() == static_cast<uint16_t>(diag::Code::kernel_resources);
+    if (!unfit) {
+      if (chosen != nullptr) *chosen = i;
+      return execution;
+    }
+    const std::string& name = kernels_[i].metadata().name;
+    driver::KernelState::of(kernels_[i])
+        .found->context->log_once("unfit " + name, name + " is passed over: " + execution.error().message() + "; " +
+                                                       execution.error().diagnostics().front().reason);
+    passed_over = std::move(execution).error();
+  }
+  if (passed_over) return *std::move(passed_over);
+  Diagnostic diagnostic;
+  diagnostic.code = rejections_.empty() ? static_cast<uint16_t>(diag::Code::ranked_out) : rejections_.front().code;
+  diagnostic.headline = "no kernel can do this";
+  diagnostic.help = "change the types, the sizes or the target; rejections() tells all reasons";
+  for (const Rejection& rejection : rejections_) {
+    diagnostic.reason += (diagnostic.reason.empty() ? "" : "; ") +
+                         (rejection.kernel.empty() ? "" : rejection.kernel + ": ") + rejection.text;
+  }
+  return Error(std::move(diagnostic));
 }
 
 Result<PackedTensor> Kernel::pack(const TensorView& B) const {
+  if (state_->found->target.backend != Backend::cpu) return driver::nothing_to_pack(state_->metadata.name);
   CODETTA_TRY(const package::PackageRef package, state_->package());
   const package::Kernel& kernel = package->kernels[0];
   CODETTA_TRY(const runtime::cpu::GemmProblem problem, driver::packing_problem(kernel, B));
@@ -132,11 +212,7 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   const package::CpuGemmConfig layout =
       config.family == package::CpuFamily::Fused ? runtime::cpu::fused_packing(config) : config;
   const size_t size = runtime::cpu::packed_size(layout, problem);
-  if (size == 0) {
-    return diag::error(diag::Code::not_packable, "this kernel reads B where it lies")
-        .reason(state_->metadata.name + " has no packed form of B")
-        .help("pack with a kernel of the packed family; metadata().family says which it is");
-  }
+  if (size == 0) return driver::nothing_to_pack(state_->metadata.name);
   const driver::FoundState& found = *state_->found;
   auto packed = std::make_shared<runtime::cpu::PackedB>();
   CODETTA_TRY(packed->bytes, Tensor::make(DType::u8, {static_cast<int64_t>(size)}, *found.context->allocator));

@@ -69,6 +69,7 @@ struct ExecutionState {
   std::variant<runtime::Execution, runtime::cuda::Execution> execution;
   std::shared_ptr<const void> keep_alive;  // kernels, packed weights
   double compile_seconds = 0;
+  static const ExecutionState& of(const Execution& execution) { return *execution.state_; }
   template <class Backend>
   static Execution make(Backend execution, std::shared_ptr<const void> keep_alive, double compile_seconds) {
     Execution result;
@@ -93,6 +94,14 @@ Result<runtime::Bindings> make_bindings(const package::Package& package, const P
 
 // "packed f32 k=768 n=3072 nr=64 avx512" from a PackedHeader.
 std::string packed_layout(const void* packed);
+
+// The target with its architecture. Errors: E0412 for a backend without kernels, those of CudaState::resolve.
+Result<Target> resolve_target(ContextState& context, const Target& target);
+
+// An execution of the package on the context's device. With `capturing`, compiling is E0535.
+Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const package::PackageRef& package,
+                                              const Target& target, runtime::Bindings bindings, bool capturing,
+                                              double& compile_seconds);
 
 KernelMetadata describe(const plan::Candidate& candidate, const Target& target);
 Rejection describe(const plan::Rejection& rejection);

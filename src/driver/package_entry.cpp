@@ -17,15 +17,26 @@ namespace {
 constexpr uint64_t max_kernels = 1 << 16;
 constexpr uint64_t max_text = 1 << 20;
 
-void add_machine(toolchain::CacheKey& key, const plan::MachineFacts& m) {
-  key.add("machine", fmt::format("{} cores, {} GHz, {} vectors, caches {} {} {}, rates {} {} {}", m.cores, m.ghz,
-                                 m.fma_vectors_per_clock, m.l1, m.l2, m.l3, m.l2_rate, m.l3_rate, m.memory_rate));
+void add_machine(toolchain::CacheKey& key, ContextState& context, const Target& target) {
+  const plan::MachineFacts m = context.machine(target);
+  if (target.backend == Backend::cuda) {
+    const plan::GpuFacts& g = m.gpu;
+    key.add("machine", fmt::format("{}, {} multiprocessors, {} GHz, shared {} {}, L2 {}, rates {} {}", g.arch, g.sms,
+                                   g.ghz, g.shared_per_block, g.shared_per_sm, g.l2, g.l2_rate, g.memory_rate));
+  } else {
+    key.add("machine", fmt::format("{} cores, {} GHz, {} vectors, caches {} {} {}, rates {} {} {}", m.cores, m.ghz,
+                                   m.fma_vectors_per_clock, m.l1, m.l2, m.l3, m.l2_rate, m.l3_rate, m.memory_rate));
+  }
   key.add("build", build_id());
 }
 
+std::string kind_of(const Target& target, std::string_view what) {
+  return fmt::format("{} {}", target.backend == Backend::cuda ? "cuda" : "cpu", what);
+}
+
 toolchain::CacheKey package_key(const FoundState& found, std::optional<size_t> candidate) {
-  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Package, "cpu gemm", found);
-  add_machine(key, found.context->machine(found.target.isa));
+  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Package, kind_of(found.target, "gemm"), found);
+  add_machine(key, *found.context, found.target);
   key.add("tuning", found.tuning);
   key.add("candidate", candidate ? std::to_string(*candidate) : "first");
   return key;
@@ -112,6 +123,8 @@ toolchain::CacheKey problem_key(toolchain::EntryKind kind, std::string_view what
   key.add("sizes", fmt::format("{} {} {} {}", shape.batch, shape.m, shape.n, shape.k));
   key.add("strides", fmt::format("{} {} {} {} {} {}", shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride,
                                  shape.b_batch_stride, shape.b_k_stride, shape.b_col_stride));
+  if (found.target.backend == Backend::cuda)
+    key.add("alignment", fmt::format("{} {}", shape.a_alignment, shape.b_alignment));
   key.add("types", fmt::format("{} {} {}", dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
   std::string layouts;
   for (const plan::ArgumentLayout& layout : problem.layouts) layouts += layout.unit_stride ? '1' : '0';
@@ -145,11 +158,11 @@ void keep_package(const FoundState& found, std::optional<size_t> candidate, cons
 
 toolchain::CacheKey program_key(ContextState& context, const ir::Graph& graph, const Target& target,
                                 const SizeHints& hints) {
-  toolchain::CacheKey key(toolchain::EntryKind::Package, "cpu program");
+  toolchain::CacheKey key(toolchain::EntryKind::Package, kind_of(target, "program"));
   key.add("program", ir::print(graph));
   for (const auto& [symbol, value] : hints) key.add("hint", fmt::format("{} {}", symbol, value));
   key.add("target", target.to_string());
-  add_machine(key, context.machine(target.isa));
+  add_machine(key, context, target);
   return key;
 }
 

@@ -43,6 +43,12 @@ Result<TensorView> over_batch(const TensorView& view, int64_t batch) {
                           {stride, view.stride(rank - 2), view.stride(rank - 1)});
 }
 
+// Of an address, as far as kernels care.
+int32_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  return address == 0 ? 16 : static_cast<int32_t>(std::min<uintptr_t>(address & (~address + 1), 16));
+}
+
 int64_t batch_stride(const TensorView& view) { return view.rank() == 3 && view.size(0) != 1 ? view.stride(0) : 0; }
 
 plan::GemmShape shape_of(const TensorView& a, const TensorView& b, const ir::GemmFacts& facts) {
@@ -60,6 +66,8 @@ plan::GemmShape shape_of(const TensorView& a, const TensorView& b, const ir::Gem
   shape.b_batch_stride = batch_stride(b);
   shape.b_k_stride = b.stride(b.rank() - 2);
   shape.b_col_stride = b.stride(b.rank() - 1);
+  shape.a_alignment = alignment_of(a.data());
+  shape.b_alignment = alignment_of(b.data());
   return shape;
 }
 

@@ -6,6 +6,7 @@
 
 #include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
@@ -84,7 +85,43 @@ Result<runtime::Bindings> bind(const package::Package& package, const std::vecto
 
 Result<plan::Plan> plan_of(const CompiledProgramState& state) {
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph));
-  return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target.isa), state.hints);
+  return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints);
+}
+
+// For GPUs: while the assembler's remarks rule a kernel out (E0533), its product takes the candidate that ranks next.
+Result<package::Package> load_cuda(CompiledProgramState& state, package::Package package) {
+  ContextState& context = *state.context;
+  std::optional<plan::Plan> plan;  // made when a choice has to be changed
+  for (size_t i = 0; i < package.kernels.size();) {
+    const auto loaded = context.cuda.load(package.kernels[i]);
+    if (loaded) {
+      state.compile_seconds += loaded->compile_seconds;
+      ++i;
+      continue;
+    }
+    if (loaded.error().code() != static_cast<uint16_t>(diag::Code::kernel_resources)) return loaded.error();
+    if (!plan) {
+      CODETTA_TRY(plan, plan_of(state));
+      for (size_t k = 0; k < plan->kernels.size(); ++k) {
+        plan::PlannedKernel& kernel = plan->kernels[k];
+        const auto& candidates = kernel.discovery.candidates;
+        while (kernel.chosen < candidates.size() && !(candidates[kernel.chosen].config == package.kernels[k].config))
+          ++kernel.chosen;
+      }
+    }
+    plan::PlannedKernel& kernel = plan->kernels[i];
+    if (kernel.chosen + 1 >= kernel.discovery.candidates.size()) return loaded.error();
+    const std::string& name = kernel.discovery.candidates[kernel.chosen].name;
+    context.log_once("unfit " + name, name + " is passed over: " + loaded.error().message() + "; " +
+                                          loaded.error().diagnostics().front().reason);
+    ++kernel.chosen;
+    CODETTA_TRY(package, emit::emit_package(*plan, {.name = state.program->function.name, .build_id = build_id()}));
+  }
+  if (plan && context.cache->enabled() && !context.debug.any()) {
+    context.cache->replace(program_key(context, state.program->graph, state.target, state.hints),
+                           {package.name, package.encode()});
+  }
+  return package;
 }
 
 // From the cache, or planned and emitted.
@@ -161,21 +198,19 @@ struct CompiledProgram::Access {
 
 Result<CompiledProgram> compile(const Program& program, const Target& target,
                                 const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context) {
-  if (target.backend != Backend::cpu) {
-    return diag::error(diag::Code::target_without_families,
-                       fmt::format("no kernels for target {} in this version", target.to_string()))
-        .reason("only CPU targets have kernel families")
-        .help("use cpu, or cpu:<isa>");
-  }
   auto state = std::make_shared<driver::CompiledProgramState>();
   state->program = Program::Access::state(program);
   state->context = context.shared_state();
-  state->target = target;
+  CODETTA_TRY(state->target, driver::resolve_target(*state->context, target));
   state->hints = size_hints;
   CODETTA_TRY(package::Package package, driver::package_of(*state));
-  if (device_supports(target)) {
+  if (state->target.backend == Backend::cuda) {
+    if (state->context->check_runs(state->target)) {
+      CODETTA_TRY(package, driver::load_cuda(*state, std::move(package)));
+    }
+  } else if (device_supports(state->target)) {
     for (const package::Kernel& kernel : package.kernels) {
-      CODETTA_TRY(driver::LoadedKernel loaded, state->context->load(kernel, target.isa));
+      CODETTA_TRY(driver::LoadedKernel loaded, state->context->load(kernel, state->target.isa));
       state->compile_seconds += loaded.compile_seconds;
       state->entries.push_back(std::move(loaded.entry));
     }
@@ -185,9 +220,16 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
 }
 
 Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arguments) const {
-  CODETTA_CHECK_OK(device_supports(state_->target));
+  CODETTA_CHECK_OK(state_->context->check_runs(state_->target));
   CODETTA_CHECK_OK(ir::bind_symbols(state_->program->graph, driver::bound_arguments(arguments)));
   CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state_->package, arguments));
+  if (state_->target.backend == Backend::cuda) {
+    double seconds = state_->compile_seconds;
+    CODETTA_TRY(
+        runtime::cuda::Execution execution,
+        driver::prepare_cuda(*state_->context, state_->package, state_->target, std::move(bindings), false, seconds));
+    return driver::ExecutionState::make(std::move(execution), state_, seconds);
+  }
   runtime::ExecutionOptions options;
   options.pool = state_->context->pool;
   options.allocator = state_->context->allocator;
@@ -197,8 +239,13 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
 }
 
 Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, Stream stream) const {
+  if (state_->target.backend != Backend::cuda) {
+    CODETTA_TRY(Execution execution, prepare(arguments));
+    return execution.run(stream);
+  }
+  CODETTA_TRY(const driver::OneRun once, driver::OneRun::make(*state_->context, state_->target, stream));
   CODETTA_TRY(Execution execution, prepare(arguments));
-  return execution.run(stream);
+  return once.run(execution);
 }
 
 Result<std::string> CompiledProgram::emit(Stage stage) const {
@@ -224,9 +271,11 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
       return state_->package->manifest_json();
     case Stage::Host:
     case Stage::Asm:
+    case Stage::Ptx:
+    case Stage::Sass:
       break;
   }
-  return diag::error(diag::Code::stage_missing, "this stage is not there for a CPU program")
+  return diag::error(diag::Code::stage_missing, "this stage is not there for a program")
       .reason("its steps run in this process")
       .help("ask for ast, graph, plan, memory, source or manifest");
 }

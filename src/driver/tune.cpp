@@ -2,75 +2,29 @@
 // Tuning: the fused candidates timed, interleaved, and checked.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 
+#include "codetta/fill.hpp"
+#include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/sampler.hpp"
 #include "driver/tuning_record.hpp"
-#include "types/view.hpp"
+#include "driver/verification.hpp"
 
 namespace codetta {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double microseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
-// A copy of every operand that an output overwrites, so that each check starts from the same contents.
-struct Saved {
-  std::string name;
-  TensorView view;
-  Tensor copy;  // row-major
-};
-
-void copy_elements(const TensorView& from, const TensorView& to) {
-  const auto size = static_cast<size_t>(dtype_size(from.dtype()));
-  const int64_t count = from.element_count();
-  Dims index;
-  for (int d = 0; d < from.rank(); ++d) index.push_back(0);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t source = 0, target = 0;
-    for (int d = 0; d < from.rank(); ++d) {
-      source += index[d] * from.stride(d);
-      target += index[d] * to.stride(d);
-    }
-    std::memcpy(to.as<std::byte>() + target * static_cast<int64_t>(size),
-                from.as<std::byte>() + source * static_cast<int64_t>(size), size);
-    for (int d = from.rank(); d-- > 0;) {
-      if (++index[d] < from.size(d)) break;
-      index[d] = 0;
-    }
-  }
-}
-
-Result<std::vector<Saved>> save_overwritten(const driver::Problem& problem) {
-  std::vector<Saved> saved;
-  for (const auto& input : problem.bound.inputs()) {
-    const auto at = problem.tensors.find(input.name);
-    if (at == problem.tensors.end()) continue;
-    const bool overwritten =
-        std::any_of(problem.bound.outputs().begin(), problem.bound.outputs().end(), [&](const auto& output) {
-          const auto out = problem.tensors.find(output.name);
-          return out != problem.tensors.end() && types::identical_view(out->second, at->second);
-        });
-    if (!overwritten) continue;
-    CODETTA_TRY(Tensor copy, Tensor::make(at->second.dtype(), at->second.shape()));
-    copy_elements(at->second, copy.view());
-    saved.push_back({input.name, at->second, std::move(copy)});
-  }
-  return saved;
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 struct Contender {
   const Kernel* kernel = nullptr;
   std::optional<Execution> execution;
+  std::optional<driver::Sampler> sampler;
   TuneResult result;
   std::vector<double> samples;
-  int64_t repeats = 1;  // runs per sample, so that a sample lasts long enough for the clock
 };
 
 double percentile(std::vector<double>& sorted, double p) {
@@ -86,123 +40,179 @@ void summarize(Contender& contender) {
       (percentile(contender.samples, 0.75) - percentile(contender.samples, 0.25)) / contender.result.microseconds;
 }
 
-Result<double> sample(Contender& contender) {
-  const auto start = Clock::now();
-  for (int64_t i = 0; i < contender.repeats; ++i) CODETTA_CHECK_OK(contender.execution->run());
-  return microseconds_since(start) / static_cast<double>(contender.repeats);
+Result<void> take_samples(Contender& contender, int count) {
+  for (int i = 0; i < count; ++i) {
+    CODETTA_TRY(const double measured, contender.sampler->sample());
+    contender.samples.push_back(measured);
+  }
+  return {};
 }
 
-}  // namespace
+// What outputs hold before a run: poison, or the former contents where they are operands too.
+Result<driver::HostCopies> contents_before(const driver::Problem& problem, const runtime::cuda::Device* device) {
+  driver::HostCopies contents(device);
+  std::vector<TensorView> inputs{problem.a, problem.b};
+  for (const auto& input : problem.bound.inputs()) {
+    const auto at = problem.tensors.find(input.name);
+    if (at != problem.tensors.end()) inputs.push_back(at->second);
+  }
+  for (const auto& output : problem.bound.outputs()) {
+    const TensorView& view = problem.tensors.at(output.name);
+    CODETTA_TRY(const TensorView copy, contents.copy(view));
+    const bool is_operand = std::any_of(inputs.begin(), inputs.end(), [&](const TensorView& input) {
+      return input.byte_range().first < view.byte_range().second && view.byte_range().first < input.byte_range().second;
+    });
+    if (!is_operand) fill_poison(copy);
+  }
+  return contents;
+}
 
-Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options,
-                        Context& context) {
-  CODETTA_CHECK_OK(device_supports(target));
-  const auto start = Clock::now();
-  DiscoveryOptions discovery;
-  discovery.max_candidates = options.max_candidates;
-  CODETTA_TRY(const KernelList kernels, find_kernels(arguments, target, discovery, context));
-  TuneReport report;
-  if (kernels.empty()) return report;
-  const driver::FoundState& found = *driver::KernelState::of(kernels[0]).found;
-  CODETTA_TRY(const std::vector<Saved> saved, save_overwritten(found.problem));
-  std::vector<std::pair<std::string, TensorView>> before;
-  for (const Saved& s : saved) before.emplace_back(s.name, s.copy.view());
-  const auto restore = [&] {
-    for (const Saved& s : saved) copy_elements(s.copy.view(), s.view);
-  };
+// The device's context is lost: whatever comes after would fail as well.
+bool is_fatal(const Error& error) { return error.code() == static_cast<uint16_t>(diag::Code::device_failed); }
 
-  TuneProgress progress;
-  progress.total = kernels.size();
-  const auto goes_on = [&](const Contender& contender, double measured) {
-    progress.kernel = contender.result.kernel;
-    progress.microseconds = measured;
-    if (measured > 0 && (progress.best.empty() || measured < progress.best_microseconds)) {
-      progress.best = contender.result.kernel;
-      progress.best_microseconds = measured;
-    }
-    const bool in_budget = microseconds_since(start) < options.budget_seconds * 1e6;
-    return (!options.progress || options.progress(progress)) && in_budget;
-  };
+class Tuning {
+ public:
+  Tuning(const GemmArguments& arguments, const TuneOptions& options, Context& context, const KernelList& kernels)
+      : arguments_(arguments),
+        options_(options),
+        context_(*context.shared_state()),
+        kernels_(kernels),
+        found_(*driver::KernelState::of(kernels[0]).found),
+        contenders_(kernels.size()),
+        record_(driver::load_tuning(found_)) {}
 
+  Result<TuneReport> run();
+
+ private:
+  [[nodiscard]] bool goes_on(const std::string& kernel, double measured);
+  void keep(const TuneResult& result);
+  void compile_next(size_t first);
+  // Fills in the contender's result. Errors: only those that end the whole call.
+  Result<void> try_out(Contender& contender, const driver::Verification& expected, const driver::HostCopies& before);
+  Result<void> wait() const { return device_ ? device_->synchronize() : Result<void>(); }
+  [[nodiscard]] size_t batch() const { return std::max<size_t>(4, static_cast<size_t>(context_.pool->size())); }
+
+  const GemmArguments& arguments_;
+  const TuneOptions& options_;
+  driver::ContextState& context_;
+  const KernelList& kernels_;
+  const driver::FoundState& found_;
+  std::vector<Contender> contenders_;
   // Written after each candidate, on top of what earlier calls measured: whatever ends this process loses nothing.
-  driver::TuningRecord record = driver::load_tuning(found);
-  const auto keep = [&](const TuneResult& result) {
-    if (!result.failure.empty() || !(result.microseconds > 0)) return;
-    std::erase_if(record.medians, [&](const auto& known) { return known.first == result.kernel; });
-    record.medians.emplace_back(result.kernel, result.microseconds);
-  };
-  // Compiled a few at a time before any of them is timed, so that no compiler disturbs a measurement.
-  const size_t batch = std::max<size_t>(4, static_cast<size_t>(context.pool().size()));
-  const auto compile_next = [&](size_t first) {
-    std::vector<const package::Kernel*> sources;
-    std::vector<package::PackageRef> packages;
-    for (size_t i = first; i < std::min(first + batch, kernels.size()); ++i) {
-      auto package = driver::KernelState::of(kernels[i]).package();
-      if (package) packages.push_back(*std::move(package));
-    }
-    for (const auto& package : packages)
-      for (const package::Kernel& kernel : package->kernels) sources.push_back(&kernel);
-    found.context->compile_ahead(sources, target.isa, [&] { return !options.progress || options.progress(progress); });
-  };
+  driver::TuningRecord record_;
+  runtime::cuda::DeviceRef device_;  // null on a CPU
+  TuneProgress progress_;
+  Clock::time_point start_ = Clock::now();
+};
 
-  std::vector<Contender> contenders(kernels.size());
+bool Tuning::goes_on(const std::string& kernel, double measured) {
+  progress_.kernel = kernel;
+  progress_.microseconds = measured;
+  if (measured > 0 && (progress_.best.empty() || measured < progress_.best_microseconds)) {
+    progress_.best = kernel;
+    progress_.best_microseconds = measured;
+  }
+  const bool in_budget = seconds_since(start_) < options_.budget_seconds;
+  return (!options_.progress || options_.progress(progress_)) && in_budget;
+}
+
+void Tuning::keep(const TuneResult& result) {
+  if (!result.failure.empty() || !(result.microseconds > 0)) return;
+  std::erase_if(record_.medians, [&](const auto& known) { return known.first == result.kernel; });
+  record_.medians.emplace_back(result.kernel, result.microseconds);
+}
+
+// Compiled a few at a time before any of them is timed, so that no compiler disturbs a measurement.
+void Tuning::compile_next(size_t first) {
+  std::vector<package::PackageRef> packages;
+  for (size_t i = first; i < std::min(first + batch(), kernels_.size()); ++i) {
+    auto package = driver::KernelState::of(kernels_[i]).package();
+    if (package) packages.push_back(*std::move(package));
+  }
+  std::vector<const package::Kernel*> sources;
+  for (const auto& package : packages)
+    for (const package::Kernel& kernel : package->kernels) sources.push_back(&kernel);
+  if (device_) {
+    context_.cuda.compile_ahead(sources);
+  } else {
+    context_.compile_ahead(sources, found_.target.isa,
+                           [&] { return !options_.progress || options_.progress(progress_); });
+  }
+}
+
+Result<void> Tuning::try_out(Contender& contender, const driver::Verification& expected,
+                             const driver::HostCopies& before) {
+  const auto fails = [&](const Error& error) -> Result<void> {
+    contender.result.failure = error.message();
+    contender.sampler.reset();
+    contender.execution.reset();
+    if (is_fatal(error)) return error;
+    return {};
+  };
+  auto execution = contender.kernel->prepare(arguments_);
+  if (!execution) return fails(execution.error());
+  contender.execution = *std::move(execution);
+  if (auto ok = before.restore(); !ok) return fails(ok.error());
+  if (auto ok = contender.execution->run(); !ok) return fails(ok.error());
+  if (auto ok = wait(); !ok) return fails(ok.error());
+  const auto checked = expected.check();
+  if (!checked) return fails(checked.error());
+  if (checked->verdict != VerifyReport::Verdict::Pass) {
+    contender.result.failure = "wrong result: " + checked->text;
+    contender.execution.reset();
+    return {};
+  }
+  auto sampler = driver::Sampler::make(std::span(&*contender.execution, 1));
+  if (!sampler) return fails(sampler.error());
+  contender.sampler = *std::move(sampler);
+  if (auto ok = take_samples(contender, 3); !ok) return fails(ok.error());
+  summarize(contender);
+  return {};
+}
+
+Result<TuneReport> Tuning::run() {
+  if (found_.target.backend == Backend::cuda) {
+    CODETTA_TRY(device_, context_.cuda.device());
+    CODETTA_CHECK_OK(wait());
+  }
+  CODETTA_TRY(const driver::Verification expected,
+              driver::Verification::make(arguments_, {}, found_.target, 1, context_));
+  CODETTA_TRY(const driver::HostCopies before, contents_before(found_.problem, device_.get()));
+  progress_.total = kernels_.size();
   bool stopped = false;
-  for (size_t i = 0; i < kernels.size() && !stopped; ++i) {
-    Contender& contender = contenders[i];
-    contender.kernel = &kernels[i];
-    contender.result.kernel = kernels[i].metadata().name;
-    stopped = !goes_on(contender, 0);
+  for (size_t i = 0; i < kernels_.size() && !stopped; ++i) {
+    Contender& contender = contenders_[i];
+    contender.kernel = &kernels_[i];
+    contender.result.kernel = kernels_[i].metadata().name;
+    stopped = !goes_on(contender.result.kernel, 0);
     if (stopped) break;
-    if (i % batch == 0) {
+    if (i % batch() == 0) {
       compile_next(i);
-      stopped = !goes_on(contender, 0);
+      stopped = !goes_on(contender.result.kernel, 0);
       if (stopped) break;
     }
-    auto execution = kernels[i].prepare(arguments);
-    if (!execution) {
-      contender.result.failure = execution.error().message();
-      ++progress.done;
-      continue;
-    }
-    contender.execution = *std::move(execution);
-    restore();
-    CODETTA_CHECK_OK(contender.execution->run());
-    const auto checked = verify(arguments, before, target, i + 1);
-    if (!checked || checked->verdict != VerifyReport::Verdict::Pass) {
-      contender.result.failure = checked ? "wrong result: " + checked->text : checked.error().message();
-      contender.execution.reset();
-      ++progress.done;
-      continue;
-    }
-    CODETTA_TRY(const double once, sample(contender));
-    contender.repeats = std::clamp<int64_t>(static_cast<int64_t>(200 / std::max(once, 0.01)), 1, 10000);
-    for (int s = 0; s < 3; ++s) {
-      CODETTA_TRY(const double measured, sample(contender));
-      contender.samples.push_back(measured);
-    }
-    summarize(contender);
+    CODETTA_CHECK_OK(try_out(contender, expected, before));
+    ++progress_.done;
+    if (!contender.result.failure.empty()) continue;
     keep(contender.result);
-    driver::save_tuning(found, record);
-    ++progress.done;
-    stopped = !goes_on(contender, contender.result.microseconds);
+    driver::save_tuning(found_, record_);
+    stopped = !goes_on(contender.result.kernel, contender.result.microseconds);
   }
 
   // The good ones again, interleaved, so that a change of the machine's speed hits all alike.
   std::vector<Contender*> finalists;
-  for (Contender& contender : contenders) {
-    if (contender.execution && contender.result.microseconds > 0) finalists.push_back(&contender);
+  for (Contender& contender : contenders_) {
+    if (contender.sampler && contender.result.microseconds > 0) finalists.push_back(&contender);
   }
   std::sort(finalists.begin(), finalists.end(),
             [](const Contender* a, const Contender* b) { return a->result.microseconds < b->result.microseconds; });
   if (finalists.size() > 4) finalists.resize(4);
   for (int round = 0; round < 15 && !stopped; ++round) {
-    for (Contender* contender : finalists) {
-      CODETTA_TRY(const double measured, sample(*contender));
-      contender->samples.push_back(measured);
-    }
-    stopped = !finalists.empty() && !goes_on(*finalists[0], finalists[0]->result.microseconds);
+    for (Contender* contender : finalists) CODETTA_CHECK_OK(take_samples(*contender, 1));
+    stopped = !finalists.empty() && !goes_on(finalists[0]->result.kernel, finalists[0]->result.microseconds);
   }
-  for (Contender& contender : contenders) {
+  TuneReport report;
+  for (Contender& contender : contenders_) {
     if (contender.kernel == nullptr || contender.result.kernel.empty()) continue;
     summarize(contender);
     if (contender.result.failure.empty() && contender.result.microseconds == 0) continue;  // not reached
@@ -213,12 +223,27 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
     return a.failure.empty() && a.microseconds < b.microseconds;
   });
   for (const TuneResult& result : report.results) keep(result);
-  if (!record.medians.empty()) driver::save_tuning(found, record);
-  restore();
+  if (!record_.medians.empty()) driver::save_tuning(found_, record_);
+  CODETTA_CHECK_OK(before.restore());
   if (!finalists.empty()) CODETTA_CHECK_OK(finalists[0]->execution->run());  // outputs as after one run
+  CODETTA_CHECK_OK(wait());
   report.complete = !stopped;
-  report.seconds = microseconds_since(start) * 1e-6;
+  report.seconds = seconds_since(start_);
   return report;
+}
+
+}  // namespace
+
+Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options,
+                        Context& context) {
+  driver::ContextState& state = *context.shared_state();
+  CODETTA_TRY(const Target resolved, driver::resolve_target(state, target));
+  CODETTA_CHECK_OK(state.check_runs(resolved));
+  DiscoveryOptions discovery;
+  discovery.max_candidates = options.max_candidates;
+  CODETTA_TRY(const KernelList kernels, find_kernels(arguments, resolved, discovery, context));
+  if (kernels.empty()) return TuneReport{};
+  return Tuning(arguments, options, context, kernels).run();
 }
 
 }  // namespace codetta

@@ -8,7 +8,22 @@
 namespace codetta::driver {
 namespace {
 
-toolchain::CacheKey tuning_key(const FoundState& found) {
+// Of a GPU: what runs the kernels and what makes them. Nothing is known of one that is not there.
+std::optional<toolchain::CacheKey> gpu_key(const FoundState& found) {
+  CudaState& cuda = found.context->cuda;
+  const auto device = cuda.device_for(found.target);
+  if (!device) return std::nullopt;
+  const auto compiler = cuda.compiler().identity();
+  const runtime::cuda::DeviceFacts& facts = (*device)->facts();
+  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, "cuda gemm", found);
+  key.add("device", facts.name);
+  key.add("driver", std::to_string(facts.driver_version));
+  key.add("compiler", compiler ? std::to_string(compiler->version) : "none");
+  return key;
+}
+
+std::optional<toolchain::CacheKey> tuning_key(const FoundState& found) {
+  if (found.target.backend == Backend::cuda) return gpu_key(found);
   ContextState& context = *found.context;
   toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, "cpu gemm", found);
   key.add("cpu", context.cpu().name);
@@ -50,12 +65,13 @@ TuningRecord decode_tuning(std::string_view text) {
 TuningRecord load_tuning(const FoundState& found) {
   toolchain::Cache& cache = *found.context->cache;
   if (!cache.enabled()) return {};
-  const auto entry = cache.lookup(tuning_key(found));
+  const auto key = tuning_key(found);
+  const auto entry = key ? cache.lookup(*key) : std::nullopt;
   return entry ? decode_tuning(entry->payload) : TuningRecord{};
 }
 
 void save_tuning(const FoundState& found, const TuningRecord& record) {
-  found.context->cache->replace(tuning_key(found), {"tuning", encode_tuning(record)});
+  if (const auto key = tuning_key(found)) found.context->cache->replace(*key, {"tuning", encode_tuning(record)});
 }
 
 }  // namespace codetta::driver

@@ -2,10 +2,11 @@
 // verify: what a run left in memory against the oracle.
 #include <fmt/format.h>
 
-#include "driver/problem.hpp"
-#include "oracle/oracle.hpp"
+#include "driver/host_copy.hpp"
+#include "driver/verification.hpp"
 
 namespace codetta {
+namespace driver {
 namespace {
 
 types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype) {
@@ -26,33 +27,52 @@ std::string describe(const OutputCheck& output) {
 
 }  // namespace
 
-Result<VerifyReport> verify(const GemmArguments& arguments,
-                            const std::vector<std::pair<std::string, TensorView>>& before, const Target& target,
-                            uint64_t seed) {
-  CODETTA_TRY(const driver::Problem problem, driver::make_problem(arguments));
+Result<Verification> Verification::make(const GemmArguments& arguments,
+                                        const std::vector<std::pair<std::string, TensorView>>& before,
+                                        const Target& target, uint64_t seed, ContextState& context) {
+  Verification made;
+  CODETTA_TRY(made.problem_, make_problem(arguments));
+  const Problem& problem = made.problem_;
+  if (target.backend == Backend::cuda) {
+    CODETTA_TRY(made.device_, context.cuda.device());
+  }
+  HostCopies copies(made.device_.get());
+  const auto readable = [&](const TensorView& view) -> Result<TensorView> {
+    return made.device_ ? copies.copy(view) : view;
+  };
   std::vector<oracle::OracleInput> inputs;
   for (size_t i = 0; i < problem.bound.inputs().size(); ++i) {
     const ir::GraphInput& input = problem.bound.inputs()[i];
-    if (i < 2) {
-      inputs.emplace_back(i == 0 ? problem.a : problem.b);
-    } else if (input.is_scalar) {
+    if (i >= 2 && input.is_scalar) {
       inputs.emplace_back(scalar_for_oracle(problem.scalars.at(input.name), problem.bound.type(input.node).dtype));
-    } else {
-      TensorView view = problem.tensors.at(input.name);
-      for (const auto& [name, former] : before) {
-        if (name == input.name) view = former;
-      }
-      inputs.emplace_back(view);
+      continue;
     }
+    TensorView view = i == 0 ? problem.a : i == 1 ? problem.b : problem.tensors.at(input.name);
+    for (const auto& [name, former] : before) {
+      if (i >= 2 && name == input.name) view = former;
+    }
+    CODETTA_TRY(view, readable(view));
+    inputs.emplace_back(view);
   }
   oracle::OracleOptions options;
   options.isa = target.backend == Backend::cpu ? target.isa : CpuIsa::generic;
   options.contraction = !arguments.strict;
   options.seed = seed;
-  CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(problem.bound, inputs, options));
+  CODETTA_TRY(made.expected_, oracle::evaluate(problem.bound, inputs, options));
+  return made;
+}
+
+Result<VerifyReport> Verification::check() const {
+  HostCopies copies(device_.get());
   std::vector<TensorView> actual;
-  for (const ir::GraphOutput& output : problem.bound.outputs()) actual.push_back(problem.tensors.at(output.name));
-  CODETTA_TRY(const oracle::CheckReport checked, oracle::check(actual, expected));
+  for (const ir::GraphOutput& output : problem_.bound.outputs()) {
+    TensorView view = problem_.tensors.at(output.name);
+    if (device_) {
+      CODETTA_TRY(view, copies.copy(view));
+    }
+    actual.push_back(view);
+  }
+  CODETTA_TRY(const oracle::CheckReport checked, oracle::check(actual, expected_));
 
   VerifyReport report;
   report.verdict = checked.verdict == oracle::Verdict::Pass   ? VerifyReport::Verdict::Pass
@@ -74,6 +94,21 @@ Result<VerifyReport> verify(const GemmArguments& arguments,
   }
   report.text += std::string(oracle::to_string(checked.verdict)) + "\n";
   return report;
+}
+
+}  // namespace driver
+
+Result<VerifyReport> verify(const GemmArguments& arguments,
+                            const std::vector<std::pair<std::string, TensorView>>& before, const Target& target,
+                            uint64_t seed, Context& context) {
+  driver::ContextState& state = *context.shared_state();
+  if (target.backend == Backend::cuda) {
+    CODETTA_TRY(const runtime::cuda::DeviceRef device, state.cuda.device());
+    CODETTA_CHECK_OK(device->synchronize());
+  }
+  CODETTA_TRY(const driver::Verification verification,
+              driver::Verification::make(arguments, before, target, seed, state));
+  return verification.check();
 }
 
 }  // namespace codetta

@@ -28,6 +28,9 @@ const IsaInfo& isa_info(CpuIsa isa);
 // Whether code for `lower` runs wherever `isa` does.
 bool isa_includes(CpuIsa isa, CpuIsa lower);
 
+// Whether this machine runs code for a CPU target. Errors: E0403 with what the processor has.
+Result<void> cpu_target_runs(const Target& target);
+
 // What one accumulated product costs; see targets.def.
 struct AccumulationModel {
   std::string_view name;  // "dot2_bf16"

@@ -182,12 +182,7 @@ std::string Target::to_string() const {
   return text;
 }
 
-Result<void> device_supports(const Target& target) {
-  if (target.backend != Backend::cpu) {
-    return diag::error(diag::Code::target_unavailable, "target '" + target.to_string() + "' can not run here")
-        .reason("this version of Codetta runs kernels on CPUs only")
-        .help("use the target 'cpu'");
-  }
+Result<void> types::cpu_target_runs(const Target& target) {
   if (cpu_supports(target.isa)) return {};
   const types::CpuFacts facts = types::read_cpu_facts();
   const types::IsaInfo& wanted = types::isa_info(target.isa);

@@ -95,6 +95,23 @@ def data_in_and_out(folder, cache):
         FAILURES.append("a failing run wrote an output")
 
 
+def on_a_gpu(cache):
+    """What works without a GPU, and what is said where one is missing (device 99 is missing everywhere)."""
+    cross = [*SIZES, *cache, "--target", "cuda:sm_90a"]
+    expect(0, "simt", "kernels", *cross)
+    expect(0, "waves", "explain", *cross)
+    expect(0, "__global__", "emit", *cross)
+    expect(0, "__global__", "emit", *cross, "--what", "source,manifest")
+    if "launch" not in json.loads(expect(0, "", "explain", *cross, "--json").stdout):
+        FAILURES.append("explain --json tells nothing of the launch")
+    expect(2, "error[E0415]", "emit", *SIZES, *cache, "--what", "ptx")
+    expect(3, "error[E064", "gemm", *SIZES, *cache, "--target", "cuda", "--device", "99")
+    for verb in ("verify", "bench", "tune", "kernels"):
+        expect(3, "error[E064", verb, *SIZES, *cache, "--target", "cuda", "--device", "99")
+    expect(1, "error[E0412]", "kernels", *SIZES, *cache, "--target", "hip:gfx942")
+    expect(2, "--device", "gemm", *SIZES, *cache, "--target", "cuda", "--device", "-1")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -122,6 +139,7 @@ def main():
         if good.returncode == 0 and not out.exists():
             FAILURES.append("--out wrote nothing")
         data_in_and_out(folder, cache)
+        on_a_gpu(cache)
         for how in (signal.SIGINT, signal.SIGKILL):
             tune_interrupted(folder, how)
         for arguments in (["gemm", *SIZES, "--check"], ["kernels", *SIZES], ["explain", *SIZES], ["doctor"], ["cache", "stats"]):

@@ -15,6 +15,8 @@ using StreamHandle = struct OpaqueStream*;  // nullptr: the legacy default strea
 using EventHandle = struct OpaqueEvent*;
 using ModuleHandle = struct OpaqueModule*;
 using FunctionHandle = struct OpaqueFunction*;
+using GraphHandle = struct OpaqueGraph*;
+using GraphExecHandle = struct OpaqueGraphExec*;
 
 struct Uuid {
   unsigned char bytes[16];
@@ -103,7 +105,7 @@ inline constexpr unsigned memory_type_host = 1, memory_type_device = 2;
 
 inline constexpr unsigned stream_non_blocking = 1;
 inline constexpr unsigned event_disable_timing = 2;
-inline constexpr int capture_mode_relaxed = 2;
+inline constexpr int capture_mode_thread_local = 1, capture_mode_relaxed = 2;
 inline constexpr int capture_status_none = 0;
 
 struct alignas(64) TensorMap {

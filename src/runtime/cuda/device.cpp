@@ -233,10 +233,27 @@ Result<bool> Device::capturing(StreamHandle stream) const {
   return capture != capture_status_none;
 }
 
-Result<DeviceBuffer> DeviceBuffer::make(DeviceRef device, size_t bytes) {
+namespace {
+constexpr size_t memory_alignment = 256;  // what the driver's own allocations have
+}
+
+Result<DeviceBuffer> DeviceBuffer::make(DeviceRef device, size_t bytes, Allocator* allocator) {
   DeviceBuffer buffer;
-  if (bytes != 0) {
+  if (bytes != 0 && allocator == nullptr) {
+    const RelaxedCapture relaxed(device->driver());
     CODETTA_TRY(buffer.address_, device->allocate(bytes));
+  } else if (bytes != 0) {
+    CODETTA_TRY(const ContextGuard guard, device->enter());
+    const RelaxedCapture relaxed(device->driver());
+    void* memory = allocator->allocate(bytes, memory_alignment);
+    if (memory == nullptr) {
+      return diag::error(diag::Code::device_memory, "the device has not enough memory")
+          .reason(fmt::format("the allocator of the context gave none: bytes = {}, device = {}", bytes,
+                              device->facts().ordinal))
+          .help("free tensors, use smaller ones, or pass a workspace of your own");
+    }
+    buffer.address_ = reinterpret_cast<uintptr_t>(memory);
+    buffer.allocator_ = allocator;
   }
   buffer.bytes_ = bytes;
   buffer.device_ = std::move(device);
@@ -244,7 +261,13 @@ Result<DeviceBuffer> DeviceBuffer::make(DeviceRef device, size_t bytes) {
 }
 
 DeviceBuffer::~DeviceBuffer() {
-  if (address_ != 0) device_->free(address_);
+  if (address_ == 0) return;
+  if (allocator_ == nullptr) {
+    device_->free(address_);
+  } else if (const auto guard = device_->enter()) {
+    const RelaxedCapture relaxed(device_->driver());
+    allocator_->free(reinterpret_cast<void*>(address_), bytes_, memory_alignment);
+  }
 }
 
 }  // namespace codetta::runtime::cuda

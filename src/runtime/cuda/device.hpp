@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "codetta/tensor.hpp"
 #include "runtime/cuda/driver.hpp"
 
 namespace codetta::runtime::cuda {
@@ -155,7 +156,9 @@ using ModuleRef = std::shared_ptr<const Module>;
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  static Result<DeviceBuffer> make(DeviceRef device, size_t bytes);
+  // From `allocator` (called with the context current) where one is given; it outlives the buffer. Errors: E0643. A
+  // capture of a stream stays valid.
+  static Result<DeviceBuffer> make(DeviceRef device, size_t bytes, Allocator* allocator = nullptr);
   DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
     swap(other);
@@ -170,7 +173,9 @@ class DeviceBuffer {
     std::swap(device_, other.device_);
     std::swap(address_, other.address_);
     std::swap(bytes_, other.bytes_);
+    std::swap(allocator_, other.allocator_);
   }
+  Allocator* allocator_ = nullptr;
   DeviceRef device_;
   DeviceAddress address_ = 0;
   size_t bytes_ = 0;

@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
 #include "runtime/checks.hpp"
 #include "runtime/cuda/launch.hpp"
+#include "runtime/cuda/stream.hpp"
 
 namespace codetta::runtime::cuda {
 
@@ -68,14 +71,21 @@ Result<void> Execution::State::check_places() const {
   return {};
 }
 
+// Work of prepare() is enqueued on a stream of its own, and calls are relaxed: the default stream would become part of
+// a capture that another stream is under.
 Result<void> Execution::State::bind_constants() {
+  const RelaxedCapture relaxed(device->driver());
+  std::optional<OwnedStream> setup;
   for (size_t i = 0; i < package->buffers.size(); ++i) {
     const Buffer& buffer = package->buffers[i];
     if (buffer.role != Buffer::Role::Constant || buffer.is_scalar) continue;
     Dims shape;
     for (const types::Dim& dim : buffer.shape) shape.push_back(dim.as_constant().value_or(-1));
+    if (!setup) {
+      CODETTA_TRY(setup, OwnedStream::make(device));
+    }
     CODETTA_TRY(DeviceBuffer memory, DeviceBuffer::make(device, buffer.constant.size()));
-    CODETTA_CHECK_OK(device->upload(memory.address(), buffer.constant.data(), buffer.constant.size(), nullptr));
+    CODETTA_CHECK_OK(device->upload(memory.address(), buffer.constant.data(), buffer.constant.size(), setup->get()));
     CODETTA_TRY(bindings.tensors[i], TensorView::make(reinterpret_cast<void*>(memory.address()), buffer.dtype, shape));
     if (static_cast<uint64_t>(bindings.tensors[i].element_count() * dtype_size(buffer.dtype)) != memory.bytes()) {
       return diag::error(diag::Code::package_damaged, "package is damaged")
@@ -85,7 +95,7 @@ Result<void> Execution::State::bind_constants() {
     }
     constants.push_back(std::move(memory));
   }
-  return constants.empty() ? Result<void>() : device->synchronize(nullptr);
+  return setup ? device->synchronize(setup->get()) : Result<void>();
 }
 
 Result<void> Execution::State::add_temporary(const package::Allocate& step) {
@@ -144,16 +154,19 @@ Result<void> Execution::State::place(DeviceAddress memory) {
     CODETTA_TRY(view, TensorView::make(at, view.dtype(), view.shape()));
   }
   DeviceAddress scratch = memory + static_cast<uint64_t>(temporary_bytes);
-  bool filled = false;
+  const RelaxedCapture relaxed(device->driver());
+  std::optional<OwnedStream> setup;
   for (Launch& launch : launches) {
     if (launch.counter_bytes() != 0) {
-      CODETTA_CHECK_OK(device->fill(scratch, 0, static_cast<size_t>(launch.counter_bytes()), nullptr));
-      filled = true;
+      if (!setup) {
+        CODETTA_TRY(setup, OwnedStream::make(device));
+      }
+      CODETTA_CHECK_OK(device->fill(scratch, 0, static_cast<size_t>(launch.counter_bytes()), setup->get()));
     }
     CODETTA_CHECK_OK(launch.resolve(bindings, scratch));
     scratch += static_cast<uint64_t>(launch.workspace_bytes);
   }
-  return filled ? device->synchronize(nullptr) : Result<void>();
+  return setup ? device->synchronize(setup->get()) : Result<void>();
 }
 
 Execution::Execution(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -162,7 +175,7 @@ Execution& Execution::operator=(Execution&&) noexcept = default;
 Execution::~Execution() = default;
 
 Result<Execution> Execution::make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
-                                  bool checked) {
+                                  bool checked, Allocator* allocator) {
   auto state = std::make_unique<State>();
   state->package = std::move(package);
   state->device = modules.at(0)->device();
@@ -170,7 +183,7 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Modul
   state->bindings = std::move(bindings);
   state->checked = checked;
   CODETTA_CHECK_OK(state->prepare());
-  CODETTA_TRY(state->own_workspace, DeviceBuffer::make(state->device, static_cast<size_t>(state->bytes())));
+  CODETTA_TRY(state->own_workspace, DeviceBuffer::make(state->device, static_cast<size_t>(state->bytes()), allocator));
   CODETTA_CHECK_OK(state->place(state->own_workspace.address()));
   return Execution(std::move(state));
 }
@@ -186,6 +199,8 @@ Result<void> Execution::run(StreamHandle stream) {
   }
   return {};
 }
+
+const DeviceRef& Execution::device() const { return state_->device; }
 
 int64_t Execution::workspace_size() const { return state_->bytes(); }
 

@@ -15,9 +15,10 @@ class Execution {
   static constexpr int64_t workspace_alignment = 256;
   // `modules` by kernel of the package, all of one device. Resolves symbols, evaluates guards (E0610), checks overlaps
   // (E0613) and where the tensors lie (E0648), encodes tensor maps (E0649), checks limits (E0650), allocates the
-  // workspace (E0643) and zeroes its counters.
+  // workspace (E0643; from `allocator` where there is one, which outlives it) and zeroes its counters. Captures of
+  // streams stay valid.
   static Result<Execution> make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
-                                bool checked = true);
+                                bool checked = true, Allocator* allocator = nullptr);
   Execution(Execution&&) noexcept;
   Execution& operator=(Execution&&) noexcept;
   ~Execution();
@@ -25,6 +26,7 @@ class Execution {
   // Enqueues on a stream of the device's primary context; allocates nothing and never waits, so that it may be
   // captured. Errors: E0644, E0645, E0647 and their kin.
   Result<void> run(StreamHandle stream);
+  [[nodiscard]] const DeviceRef& device() const;
   [[nodiscard]] int64_t workspace_size() const;
   // Device memory of the caller's instead; waits until its counters are zeroed. Errors: E0604, E0605, E0611, E0648.
   Result<void> set_workspace(void* memory, int64_t bytes);

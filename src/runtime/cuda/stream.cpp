@@ -19,6 +19,43 @@ OwnedStream::~OwnedStream() {
   if (const auto guard = device_->enter()) (void)device_->driver().call().stream_destroy(handle_);
 }
 
+Result<OwnedGraph> OwnedGraph::capture(const OwnedStream& stream,
+                                       const std::function<Result<void>(StreamHandle)>& enqueue) {
+  const DeviceRef& device = stream.device();
+  CODETTA_TRY(const ContextGuard guard, device->enter());
+  const Driver& driver = device->driver();
+  const DriverTable& call = driver.call();
+  const std::string which = fmt::format("stream = {}", static_cast<const void*>(stream.get()));
+  CODETTA_CUDA(driver, "cuStreamBeginCapture", which,
+               call.stream_begin_capture(stream.get(), capture_mode_thread_local));
+  const Result<void> enqueued = enqueue(stream.get());
+  GraphHandle graph = nullptr;
+  const Status ended = call.stream_end_capture(stream.get(), &graph);
+  GraphExecHandle executable = nullptr;
+  Status made = Status::Success;
+  if (graph != nullptr) {
+    if (enqueued && ended == Status::Success) made = call.graph_instantiate(&executable, graph, 0);
+    (void)call.graph_destroy(graph);
+  }
+  if (!enqueued) return enqueued.error();
+  CODETTA_CUDA(driver, "cuStreamEndCapture", which, ended);
+  CODETTA_CUDA(driver, "cuGraphInstantiateWithFlags", which, made);
+  return OwnedGraph(device, executable);
+}
+
+OwnedGraph::~OwnedGraph() {
+  if (handle_ == nullptr) return;
+  if (const auto guard = device_->enter()) (void)device_->driver().call().graph_exec_destroy(handle_);
+}
+
+Result<void> OwnedGraph::launch(StreamHandle stream) const {
+  CODETTA_TRY(const ContextGuard guard, device_->enter());
+  const Driver& driver = device_->driver();
+  CODETTA_CUDA(driver, "cuGraphLaunch", fmt::format("stream = {}", static_cast<const void*>(stream)),
+               driver.call().graph_launch(handle_, stream));
+  return {};
+}
+
 Result<OwnedEvent> OwnedEvent::make(DeviceRef device) {
   CODETTA_TRY(const ContextGuard guard, device->enter());
   const Driver& driver = device->driver();

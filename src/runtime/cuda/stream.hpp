@@ -2,6 +2,8 @@
 // Streams and events with an owner.
 #pragma once
 
+#include <functional>
+
 #include "runtime/cuda/device.hpp"
 
 namespace codetta::runtime::cuda {
@@ -25,6 +27,29 @@ class OwnedStream {
   OwnedStream(DeviceRef device, StreamHandle handle) : device_(std::move(device)), handle_(handle) {}
   DeviceRef device_;
   StreamHandle handle_;
+};
+
+// What was captured from a stream, to be launched again and again. Move-only. The tensors, workspaces and modules of
+// what was captured must live as long.
+class OwnedGraph {
+ public:
+  // Captures what `enqueue` enqueues on the stream; ends the capture on every path. Errors: those of `enqueue`, E0646.
+  static Result<OwnedGraph> capture(const OwnedStream& stream,
+                                    const std::function<Result<void>(StreamHandle)>& enqueue);
+  OwnedGraph(OwnedGraph&& other) noexcept
+      : device_(std::move(other.device_)), handle_(std::exchange(other.handle_, nullptr)) {}
+  OwnedGraph& operator=(OwnedGraph&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~OwnedGraph();
+  Result<void> launch(StreamHandle stream) const;
+
+ private:
+  OwnedGraph(DeviceRef device, GraphExecHandle handle) : device_(std::move(device)), handle_(handle) {}
+  DeviceRef device_;
+  GraphExecHandle handle_;
 };
 
 // An event that takes times. Move-only.

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/cuda/abi.h"
 #include "unit/runtime_cuda/fake_driver.hpp"
 
 using namespace codetta::runtime::cuda;
@@ -32,6 +33,36 @@ Status enter(const char* symbol) {
   state.calls.emplace_back(symbol);
   const auto wanted = state.fail.find(symbol);
   return wanted == state.fail.end() ? Status::Success : wanted->second;
+}
+
+// Calls that may not be made while a stream is captured, unless the thread has relaxed that: they spoil the capture.
+Status unsafe() {
+  if (state.capturing.empty() || state.capture_mode == capture_mode_relaxed) return Status::Success;
+  state.invalidated = state.capturing;
+  return Status::CaptureUnsupported;
+}
+// The default stream waits for all blocking streams of its context, which a captured one would have to be among.
+Status uses(StreamHandle stream) {
+  if (stream != nullptr || !state.implicit_capture) return Status::Success;
+  state.invalidated = state.capturing;
+  return Status::CaptureImplicit;
+}
+
+void compute(const FakeLaunch& launch) {
+  codetta::cuda::Params<0, 1, 1, 0> params{};
+  if (!state.computes || launch.function != "codetta_gemm" || launch.parameters.size() < sizeof params) return;
+  std::memcpy(&params, launch.parameters.data(), sizeof params);
+  const codetta::cuda::Problem& p = params.problem;
+  const auto* a = static_cast<const float*>(p.a);
+  const auto* b = static_cast<const float*>(p.b);
+  auto* d = static_cast<float*>(params.operand[0].data);
+  for (long long i = 0; i < p.m; ++i) {
+    for (long long j = 0; j < p.n; ++j) {
+      float sum = 0;
+      for (long long k = 0; k < p.k; ++k) sum += a[i * p.a_row + k * p.a_k] * b[k * p.b_k + j * p.b_col];
+      d[i * params.operand[0].stride[1] + j * params.operand[0].stride[2]] = sum;
+    }
+  }
 }
 
 Context* current() { return state.contexts.empty() ? nullptr : static_cast<Context*>(state.contexts.back()); }
@@ -167,6 +198,7 @@ Status cuCtxPopCurrent_v2(ContextHandle* context) {
 }
 Status cuCtxSynchronize() {
   ENTER("cuCtxSynchronize");
+  if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   return Status::Success;
 }
 Status cuMemGetInfo_v2(size_t* free, size_t* total) {
@@ -177,6 +209,7 @@ Status cuMemGetInfo_v2(size_t* free, size_t* total) {
 }
 Status cuMemAlloc_v2(DeviceAddress* address, size_t bytes) {
   ENTER("cuMemAlloc_v2");
+  if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   if (current() == nullptr) return Status::InvalidContext;
   if (bytes > state.memory_limit) return Status::OutOfMemory;
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -188,12 +221,14 @@ Status cuMemAlloc_v2(DeviceAddress* address, size_t bytes) {
 }
 Status cuMemFree_v2(DeviceAddress address) {
   ENTER("cuMemFree_v2");
+  if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   if (state.allocations.erase(address) == 0) return Status::InvalidValue;
   std::free(reinterpret_cast<void*>(address));
   return Status::Success;
 }
-Status cuMemcpyHtoDAsync_v2(DeviceAddress to, const void* from, size_t bytes, StreamHandle) {
+Status cuMemcpyHtoDAsync_v2(DeviceAddress to, const void* from, size_t bytes, StreamHandle stream) {
   ENTER("cuMemcpyHtoDAsync_v2");
+  if (const Status spoiled = uses(stream); spoiled != Status::Success) return spoiled;
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return Status::Success;
 }
@@ -207,8 +242,9 @@ Status cuMemcpyDtoDAsync_v2(DeviceAddress to, DeviceAddress from, size_t bytes, 
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return Status::Success;
 }
-Status cuMemsetD8Async(DeviceAddress to, unsigned char value, size_t count, StreamHandle) {
+Status cuMemsetD8Async(DeviceAddress to, unsigned char value, size_t count, StreamHandle stream) {
   ENTER("cuMemsetD8Async");
+  if (const Status spoiled = uses(stream); spoiled != Status::Success) return spoiled;
   std::memset(reinterpret_cast<void*>(to), value, count);
   return Status::Success;
 }
@@ -230,6 +266,7 @@ Status cuPointerGetAttributes(unsigned count, int* attributes, void** values, De
 }
 Status cuStreamCreate(StreamHandle* stream, unsigned) {
   ENTER("cuStreamCreate");
+  if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   auto* made = new Stream{current()};
   state.streams.insert(made);
   *stream = reinterpret_cast<StreamHandle>(made);
@@ -243,6 +280,7 @@ Status cuStreamDestroy_v2(StreamHandle stream) {
 }
 Status cuStreamSynchronize(StreamHandle) {
   ENTER("cuStreamSynchronize");
+  if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   return Status::Success;
 }
 Status cuStreamWaitEvent(StreamHandle, EventHandle, unsigned) {
@@ -293,12 +331,14 @@ Status cuEventElapsedTime(float* milliseconds, EventHandle, EventHandle) {
 }
 Status cuModuleLoadData(ModuleHandle* module, const void* image) {
   ENTER("cuModuleLoadData");
+  if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   *module = reinterpret_cast<ModuleHandle>(new Module{std::string(static_cast<const char*>(image) + 4)});
   ++state.modules;
   return Status::Success;
 }
 Status cuModuleUnload(ModuleHandle module) {
   ENTER("cuModuleUnload");
+  if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   delete reinterpret_cast<Module*>(module);
   --state.modules;
   return Status::Success;
@@ -344,7 +384,55 @@ Status cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, voi
   launch.function = reinterpret_cast<Function*>(function)->name;
   launch.parameters.resize(state.parameter_bytes);
   if (state.parameter_bytes != 0) std::memcpy(launch.parameters.data(), parameters[0], state.parameter_bytes);
+  if (config->stream != nullptr && state.streams.count(config->stream) == 0) return Status::InvalidHandle;
+  if (state.capturing.count(config->stream) != 0) {
+    state.captured.push_back(std::move(launch));
+    return Status::Success;
+  }
+  compute(launch);
   state.launches.push_back(std::move(launch));
+  return Status::Success;
+}
+Status cuStreamBeginCapture_v2(StreamHandle stream, int) {
+  ENTER("cuStreamBeginCapture_v2");
+  if (stream == nullptr || !state.capturing.insert(stream).second) return Status::CaptureUnsupported;
+  state.captured.clear();
+  return Status::Success;
+}
+Status cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
+  ENTER("cuStreamEndCapture");
+  if (state.capturing.erase(stream) == 0) return Status::InvalidValue;
+  *graph = nullptr;
+  if (state.invalidated.erase(stream) != 0) return Status::CaptureInvalidated;
+  *graph = reinterpret_cast<GraphHandle>(new std::vector<FakeLaunch>(state.captured));
+  ++state.graphs;
+  return Status::Success;
+}
+Status cuGraphInstantiateWithFlags(GraphExecHandle* executable, GraphHandle graph, unsigned long long) {
+  ENTER("cuGraphInstantiateWithFlags");
+  *executable = reinterpret_cast<GraphExecHandle>(
+      new std::vector<FakeLaunch>(*reinterpret_cast<std::vector<FakeLaunch>*>(graph)));
+  ++state.executables;
+  return Status::Success;
+}
+Status cuGraphLaunch(GraphExecHandle executable, StreamHandle) {
+  ENTER("cuGraphLaunch");
+  for (const FakeLaunch& launch : *reinterpret_cast<std::vector<FakeLaunch>*>(executable)) {
+    compute(launch);
+    state.launches.push_back(launch);
+  }
+  return Status::Success;
+}
+Status cuGraphExecDestroy(GraphExecHandle executable) {
+  ENTER("cuGraphExecDestroy");
+  delete reinterpret_cast<std::vector<FakeLaunch>*>(executable);
+  --state.executables;
+  return Status::Success;
+}
+Status cuGraphDestroy(GraphHandle graph) {
+  ENTER("cuGraphDestroy");
+  delete reinterpret_cast<std::vector<FakeLaunch>*>(graph);
+  --state.graphs;
   return Status::Success;
 }
 #if !defined(CODETTA_FAKE_OLD_DRIVER)

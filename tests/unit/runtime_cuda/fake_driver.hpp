@@ -38,6 +38,7 @@ struct FakeDriver {
   std::map<std::string, runtime::cuda::Status> fail;  // by symbol: what the call gives instead of working
   size_t memory_limit = size_t{1} << 30;              // of one allocation
   size_t parameter_bytes = 0;
+  bool computes = false;  // launches of "codetta_gemm" store the f32 product, for kernels without tensor maps
   // What happened.
   std::vector<std::string> calls;  // symbols, in order
   std::vector<FakeLaunch> launches;
@@ -46,6 +47,9 @@ struct FakeDriver {
   std::map<uint64_t, int> owners;             // address -> device
   std::set<const void*> streams;              // alive
   std::set<const void*> capturing;            // streams under capture
+  std::set<const void*> invalidated;          // those whose capture an unsafe call has spoiled
+  std::vector<FakeLaunch> captured;           // of the stream that was captured last
+  int graphs = 0, executables = 0;            // alive
   bool implicit_capture = false;              // a blocking stream of the context is captured
   std::map<std::string, int> dynamic_shared;  // by function
   int modules = 0, events = 0, retained = 0;  // alive

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA devices, their memory and streams: what is needed to run kernels on a GPU without the CUDA runtime. Whoever has
+// device memory and streams already (of cudaMalloc, of a framework) needs none of this: TensorView and Stream take
+// their pointers as they are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "codetta/kernel.hpp"
+
+namespace codetta {
+
+namespace driver {  // implementation, not for users
+struct DeviceMemory;
+struct DeviceAccess;
+struct StreamState;
+}  // namespace driver
+
+// A device as its driver describes it.
+struct DeviceInfo {
+  int ordinal = 0;   // among those that this process sees (CUDA_VISIBLE_DEVICES)
+  std::string name;  // "NVIDIA H100 80GB HBM3"
+  std::string uuid;  // "GPU-8f1b...", as nvidia-smi prints it
+  std::string arch;  // "sm_90a": what kernels for it are compiled for
+  int driver = 0;    // version of the driver: 13000 = CUDA 13.0
+  int multiprocessors = 0;
+  int64_t memory_bytes = 0, l2_bytes = 0;
+  double memory_bandwidth = 0;  // bytes a second, the datasheet's figure
+};
+
+// How many devices this process sees. Errors: E0640 (no driver), E0641 (too old), E0642 (it finds none).
+CODETTA_API Result<int> device_count(Context& context = Context::process_default());
+
+// A device with its primary context, which is what the CUDA runtime uses too. Cheap to copy (shared); thread safe. The
+// context of the calling thread is left as it was by every function.
+class CODETTA_API Device {
+ public:
+  // The device that the context's kernels run on (ContextOptions::device). Errors: E0640 to E0642, E0647.
+  static Result<Device> open(Context& context = Context::process_default());
+  [[nodiscard]] const DeviceInfo& info() const;
+  // Free bytes of its memory now. Errors: E0644, E0647.
+  [[nodiscard]] Result<int64_t> free_bytes() const;
+  // Waits for all work of this process on the device, or on one stream. Errors: E0644 (a kernel has failed), E0645,
+  // E0646 (the stream is being captured), E0647.
+  Result<void> synchronize() const;
+  Result<void> synchronize(Stream stream) const;
+
+ private:
+  friend struct driver::DeviceAccess;
+  friend class DeviceTensor;
+  std::shared_ptr<const driver::DeviceMemory> state_;
+};
+
+// A tensor in device memory that it owns. Move-only; freed when it goes, which must be after all work that uses it.
+// Functions with a stream enqueue on it; different objects may be used from different threads.
+class CODETTA_API DeviceTensor {
+ public:
+  DeviceTensor() = default;
+  // Row-major, 256-byte aligned, of any content. Errors: E0602, E0603, E0643 (out of device memory).
+  static Result<DeviceTensor> make(const Device& device, DType dtype, const Dims& shape);
+  // A copy of host memory with the same shape and the same strides: the bytes from the first to the last element of the
+  // view, as they lie. The host memory may be changed when it returns. Errors: E0643, E0644, E0647.
+  static Result<DeviceTensor> copy_of(const Device& device, const TensorView& host);
+  DeviceTensor(DeviceTensor&&) noexcept;
+  DeviceTensor& operator=(DeviceTensor&&) noexcept;
+  ~DeviceTensor();
+
+  [[nodiscard]] const TensorView& view() const { return view_; }  // its pointer is of the device
+  operator const TensorView&() const { return view_; }            // NOLINT(google-explicit-constructor)
+  [[nodiscard]] void* data() const { return view_.data(); }
+  [[nodiscard]] int64_t byte_size() const { return bytes_; }
+
+  // Copies between this tensor and host memory of the same dtype, shape and strides. They are ordered on the stream,
+  // and return when the host memory may be changed or read. Errors: E0212 (another shape or strides), E0213 (dtype),
+  // E0644 to E0647.
+  Result<void> upload(const TensorView& host, Stream stream = {}) const;
+  Result<void> download(const TensorView& host, Stream stream = {}) const;
+  // Sets every byte; enqueues only. Errors: E0644, E0645, E0647.
+  Result<void> fill_bytes(uint8_t value, Stream stream = {}) const;
+
+ private:
+  TensorView view_{};
+  std::shared_ptr<const driver::DeviceMemory> device_;
+  void* memory_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// A stream of a device, with an owner; it does not wait for the default stream. Cheap to copy (shared); gone with the
+// last copy, when what was enqueued still runs.
+class CODETTA_API DeviceStream {
+ public:
+  // Errors: E0644, E0647.
+  static Result<DeviceStream> make(const Device& device);
+  [[nodiscard]] Stream get() const;
+  operator Stream() const { return get(); }  // NOLINT(google-explicit-constructor)
+  // Errors: as Device::synchronize.
+  Result<void> synchronize() const;
+
+ private:
+  std::shared_ptr<const driver::StreamState> state_;
+};
+
+}  // namespace codetta

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices, compiling and loading of CUDA kernels for a context.
+#include "driver/cuda_state.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "device/cuda/abi.h"
+#include "diag/diagnostic.hpp"
+#include "driver/context.hpp"
+
+namespace codetta::driver {
+
+using runtime::cuda::DeviceFacts;
+using runtime::cuda::DeviceRef;
+using runtime::cuda::DriverRef;
+
+Result<DriverRef> CudaState::driver() {
+  const std::lock_guard lock(mutex_);
+  if (!driver_) {
+    CODETTA_TRY(driver_, runtime::cuda::Driver::load(context_.options.cuda_driver));
+  }
+  return driver_;
+}
+
+Result<DeviceRef> CudaState::device() {
+  CODETTA_TRY(DriverRef found, driver());
+  const std::lock_guard lock(mutex_);
+  if (!device_) {
+    CODETTA_TRY(device_, runtime::cuda::Device::open(std::move(found), context_.options.device));
+  }
+  return device_;
+}
+
+Result<Target> CudaState::resolve(const Target& target) {
+  if (target.backend != Backend::cuda || !target.arch.empty()) return target;
+  const auto found = device();
+  if (!found) {
+    std::vector<Diagnostic> diagnostics = found.error().diagnostics();
+    std::string& help = diagnostics.front().help;
+    if (help.find("cuda:sm_90a") == std::string::npos)
+      help += "; for emitting alone name an architecture, such as cuda:sm_90a";
+    return Error(std::move(diagnostics));
+  }
+  Target resolved = target;
+  resolved.arch = (*found)->facts().arch;
+  return resolved;
+}
+
+Result<DeviceRef> CudaState::device_for(const Target& target) {
+  CODETTA_TRY(DeviceRef found, device());
+  const DeviceFacts& facts = found->facts();
+  if (facts.arch == target.arch) return found;
+  return diag::error(diag::Code::architecture_mismatch,
+                     "the kernel is compiled for another architecture than the device's")
+      .reason(fmt::format("the target is {}, and device {}, {}, is of {}", target.to_string(), facts.ordinal,
+                          facts.name, facts.arch))
+      .help("use the target 'cuda', which takes the device's own architecture, or choose another device");
+}
+
+plan::GpuFacts CudaState::facts(const std::string& arch) {
+  plan::GpuFacts gpu = plan::gpu_facts(arch);
+  const auto found = device();
+  if (!found || (*found)->facts().arch != arch) return gpu;
+  const DeviceFacts& facts = (*found)->facts();
+  // What the driver does not tell (the clock under load, the rate of L2) is of the usual product; the rate of L2 grows
+  // with the multiprocessors. A copy reaches 0.9 of the datasheet's bandwidth (measured on H100 and H200).
+  gpu.l2_rate *= static_cast<double>(facts.multiprocessors) / gpu.sms;
+  gpu.sms = facts.multiprocessors;
+  gpu.shared_per_block = facts.shared_per_block_optin;
+  gpu.shared_per_sm = facts.shared_per_multiprocessor;
+  gpu.l2 = facts.l2_bytes;
+  gpu.memory_rate = 0.9e-9 * facts.memory_bandwidth;
+  return gpu;
+}
+
+toolchain::CacheKey CudaState::binary_key(const package::Kernel& kernel, const std::string& identity) const {
+  toolchain::CacheKey key(toolchain::EntryKind::Binary, "cuda kernel");
+  key.add("source", kernel.source);
+  for (const toolchain::CudaHeader& header : toolchain::included_headers(kernel.source, CudaCompiler::headers()))
+    key.add("header", fmt::format("{} {}", header.path, header.digest));
+  for (const std::string& flag : kernel.nvrtc_flags) key.add("flag", flag);
+  key.add("abi", std::to_string(codetta::cuda::abi_version));
+  key.add("compiler", identity);
+  return key;
+}
+
+Result<void> CudaState::may_compile(const package::Kernel& kernel, bool capturing) const {
+  if (capturing) {
+    return diag::error(diag::Code::compile_in_capture, "a kernel would have to be compiled while a stream is captured")
+        .reason(kernel.name + " is neither loaded nor in the cache; the capture is still valid")
+        .help("call prepare() before the capture begins, and run() the Execution within it");
+  }
+  if (context_.options.no_jit) {
+    return diag::error(diag::Code::jit_disabled, "compiling at run time is switched off")
+        .reason(kernel.name + " is not in the cache " + context_.cache->directory())
+        .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
+  }
+  return {};
+}
+
+Result<toolchain::CudaOutput> CudaState::compile(const package::Kernel& kernel, bool want_ptx) {
+  CODETTA_TRY(const toolchain::NvrtcRef nvrtc, compiler_.library());
+  toolchain::CudaCompileOptions how;
+  if (context_.cache->enabled()) how.keep_dir = context_.cache->directory();
+  return nvrtc->compile({kernel.source, kernel.name, kernel.nvrtc_flags, CudaCompiler::headers(), want_ptx}, how);
+}
+
+Result<CudaBinary> CudaState::binary(const package::Kernel& kernel, bool capturing) {
+  for (;;) {
+    CODETTA_TRY(const CudaCompiler::Identity identity, compiler_.identity());
+    CudaBinary result;
+    bool other_compiler = false;
+    const auto make = [&]() -> Result<toolchain::CacheEntry> {
+      CODETTA_CHECK_OK(may_compile(kernel, capturing));
+      CODETTA_TRY(toolchain::CudaOutput output, compile(kernel, false));
+      CODETTA_TRY(const CudaCompiler::Identity used, compiler_.identity());
+      if (used != identity) {  // the memo was out of date: the key is not this compiler's
+        other_compiler = true;
+        return diag::error(diag::Code::internal, "another compiler was found").help("try again");
+      }
+      result.compile_seconds = output.seconds;
+      return toolchain::CacheEntry{toolchain::encode_remarks(output.remarks), std::move(output.cubin)};
+    };
+    auto entry = context_.cache->get_or_make(binary_key(kernel, identity.digest), make, &result.from_cache);
+    if (other_compiler) continue;
+    if (!entry) return std::move(entry).error();
+    result.remarks = toolchain::decode_remarks(entry->metadata);
+    result.cubin = std::move(entry->payload);
+    if (context_.debug.time_passes) {
+      context_.log(kernel.name + (result.from_cache
+                                      ? std::string(" from cache")
+                                      : fmt::format(" compiled in {:.1f} ms", result.compile_seconds * 1e3)));
+    }
+    return result;
+  }
+}
+
+void CudaState::compile_ahead(const std::vector<const package::Kernel*>& kernels) {
+  if (context_.options.no_jit) return;
+  const auto nvrtc = compiler_.library();
+  const auto identity = compiler_.identity();
+  if (!nvrtc || !identity) return;
+  std::vector<toolchain::CudaJob> jobs;
+  std::vector<toolchain::CacheKey> keys;
+  for (const package::Kernel* kernel : kernels) {
+    toolchain::CacheKey key = binary_key(*kernel, identity->digest);
+    const bool seen = std::any_of(keys.begin(), keys.end(), [&](const auto& k) { return k.text() == key.text(); });
+    if (seen || context_.cache->lookup(key)) continue;
+    jobs.push_back({kernel->source, kernel->name, kernel->nvrtc_flags, CudaCompiler::headers(), false});
+    keys.push_back(std::move(key));
+  }
+  if (jobs.size() < 2 || !context_.cache->enabled()) return;
+  const int parallel = std::max(context_.pool->size(), context_.cpu().cores);
+  auto outputs = toolchain::compile_all(**nvrtc, jobs, {.keep_dir = context_.cache->directory()}, parallel);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i]) continue;
+    context_.cache->store(keys[i], {toolchain::encode_remarks(outputs[i]->remarks), std::move(outputs[i]->cubin)});
+  }
+}
+
+std::vector<toolchain::PtxasRemarks> CudaState::known_remarks(const package::Kernel& kernel) {
+  const auto identity = compiler_.identity();
+  if (!identity) return {};
+  const auto entry = context_.cache->lookup(binary_key(kernel, identity->digest));
+  return entry ? toolchain::decode_remarks(entry->metadata) : std::vector<toolchain::PtxasRemarks>();
+}
+
+Result<void> CudaState::judge(const package::Kernel& kernel, const CudaBinary& binary) {
+  auto judged = toolchain::check_remarks(binary.remarks, kernel.name);
+  // The family that always exists is right, whatever it costs; any other would only be chosen for its speed.
+  if (judged || package::cuda(kernel.config).family != package::CudaFamily::Simt) return judged;
+  context_.log_once(kernel.name, kernel.name + " may be slow: " + judged.error().diagnostics().front().reason);
+  return {};
+}
+
+Result<LoadedCudaKernel> CudaState::load_now(const package::Kernel& kernel, bool capturing) {
+  CODETTA_TRY(const DeviceRef on, device());
+  CODETTA_TRY(CudaBinary made, binary(kernel, capturing));
+  CODETTA_CHECK_OK(judge(kernel, made));
+  auto module = runtime::cuda::Module::load(on, made.cubin, kernel.name);
+  if (!module && made.from_cache && module.error().code() == static_cast<uint16_t>(diag::Code::module_load)) {
+    // A healthy entry that does not load here: make our own.
+    CODETTA_CHECK_OK(may_compile(kernel, capturing));
+    CODETTA_TRY(const toolchain::CudaOutput again, compile(kernel, false));
+    CODETTA_TRY(const CudaCompiler::Identity identity, compiler_.identity());
+    made.compile_seconds = again.seconds;
+    module = runtime::cuda::Module::load(on, again.cubin, kernel.name);
+    if (module)
+      context_.cache->replace(binary_key(kernel, identity.digest),
+                              {toolchain::encode_remarks(again.remarks), again.cubin});
+  }
+  if (!module) return std::move(module).error();
+  return LoadedCudaKernel{*std::move(module), made.compile_seconds};
+}
+
+Result<LoadedCudaKernel> CudaState::load(const package::Kernel& kernel, bool capturing) {
+  CODETTA_TRY(const CudaCompiler::Identity identity, compiler_.identity());
+  const std::string digest = binary_key(kernel, identity.digest).digest_hex();
+  const auto known = [&]() -> std::optional<LoadedCudaKernel> {
+    const std::lock_guard lock(mutex_);
+    const auto at = loaded_.find(digest);
+    if (at == loaded_.end()) return std::nullopt;
+    return LoadedCudaKernel{at->second, 0};
+  };
+  if (auto loaded = known()) return *std::move(loaded);
+  // What must not compile flies alone: its refusal is nobody else's.
+  return loading_
+      .run(capturing ? digest + " in a capture" : digest,
+           [&]() -> Result<LoadedCudaKernel> {
+             if (auto loaded = known()) return *std::move(loaded);
+             CODETTA_TRY(LoadedCudaKernel made, load_now(kernel, capturing));
+             const std::lock_guard lock(mutex_);
+             made.module = loaded_.emplace(digest, made.module).first->second;
+             return made;
+           })
+      .value;
+}
+
+Result<std::string> CudaState::ptx(const package::Kernel& kernel) {
+  CODETTA_CHECK_OK(may_compile(kernel, false));
+  CODETTA_TRY(toolchain::CudaOutput output, compile(kernel, true));
+  return std::move(output.ptx);
+}
+
+}  // namespace codetta::driver

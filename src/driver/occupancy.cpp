@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Occupancy by shared memory, threads and registers, as the hardware allocates them.
+#include "driver/occupancy.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace codetta::driver {
+namespace {
+
+constexpr int64_t registers_per_sm = 65536, register_unit = 256;  // of a warp
+constexpr int64_t reserved_shared = 1024;                         // of a block, by the system, since 8.0
+
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+struct Limits {
+  int64_t threads, blocks;
+};
+Limits limits_of(const std::string& arch) {
+  int number = 0;
+  const size_t digits = std::min<size_t>(arch.size(), 3);
+  std::from_chars(arch.data() + digits, arch.data() + arch.size(), number);
+  if (number < 80) return {1024, 16};
+  if (number == 80 || (number >= 90 && number < 110)) return {2048, 32};
+  return {1536, number == 86 || number == 87 ? 16 : 24};
+}
+
+}  // namespace
+
+Occupancy occupancy(const package::CudaGemmConfig& config, const plan::GemmShape& shape, int64_t ways,
+                    const plan::GpuFacts& gpu, const std::vector<toolchain::PtxasRemarks>& remarks) {
+  const Limits limits = limits_of(gpu.arch);
+  Occupancy result;
+  result.warps_max = limits.threads / 32;
+  const int64_t warps = ceil_div(std::max(config.threads, 1), 32);
+  int64_t static_shared = 0;
+  for (const toolchain::PtxasRemarks& kernel : remarks) {
+    if (kernel.kernel != "codetta_gemm" && remarks.size() > 1) continue;
+    result.registers = kernel.registers;
+    static_shared = kernel.shared_bytes;
+  }
+  const auto limit = [&](int64_t blocks, const char* by) {
+    if (!result.limited_by.empty() && blocks >= result.blocks) return;
+    result.blocks = blocks;
+    result.limited_by = by;
+  };
+  limit(limits.blocks, "blocks");
+  limit(limits.threads / (warps * 32), "threads");
+  limit(gpu.shared_per_sm / (config.shared_bytes + static_shared + reserved_shared), "shared memory");
+  if (result.registers > 0) {
+    const int64_t of_warp = ceil_div(int64_t{result.registers} * 32, register_unit) * register_unit;
+    limit(registers_per_sm / of_warp / warps, "registers");
+  }
+  result.warps = result.blocks * warps;
+  const int64_t cols = shape.n / std::max<int64_t>(ways, 1), tile_cols = std::max<int64_t>(config.tile_n / ways, 1);
+  result.tiles = ceil_div(shape.m, std::max(config.tile_m, 1)) * ceil_div(cols, tile_cols) * shape.batch *
+                 std::max(config.k_split, 1);
+  const int64_t at_once = std::max<int64_t>(result.blocks, 1) * std::max(gpu.sms, 1);
+  result.waves = static_cast<double>(result.tiles) / static_cast<double>(at_once);
+  return result;
+}
+
+std::string to_string(const Occupancy& o, const package::CudaGemmConfig& config, const plan::GpuFacts& gpu) {
+  std::string out = fmt::format("  {} threads and {} bytes of shared memory a block, {} stages of K = {}\n",
+                                config.threads, config.shared_bytes, config.stages, config.tile_k);
+  out += fmt::format("  {} block{} a multiprocessor (limit: {}), {} of {} warps\n", o.blocks, o.blocks == 1 ? "" : "s",
+                     o.limited_by, o.warps, o.warps_max);
+  out += o.registers > 0 ? fmt::format("  {} registers a thread\n", o.registers)
+                         : std::string("  registers: known once the kernel is compiled\n");
+  out += fmt::format("  {} tiles of {} x {} on {} multiprocessors: {:.2f} waves\n", o.tiles, config.tile_m,
+                     config.tile_n, gpu.sms, o.waves);
+  return out;
+}
+
+}  // namespace codetta::driver

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a package and its bindings to an execution on the context's device.
+#include <fmt/format.h>
+
+#include "diag/diagnostic.hpp"
+#include "driver/device_access.hpp"
+#include "driver/kernel_state.hpp"
+#include "driver/one_run.hpp"
+
+namespace codetta::driver {
+
+Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const package::PackageRef& package,
+                                              const Target& target, runtime::Bindings bindings, bool capturing,
+                                              double& compile_seconds) {
+  CODETTA_TRY(const runtime::cuda::DeviceRef device, context.cuda.device_for(target));
+  std::vector<runtime::cuda::ModuleRef> modules;
+  for (const package::Kernel& kernel : package->kernels) {
+    CODETTA_TRY(LoadedCudaKernel loaded, context.cuda.load(kernel, capturing));
+    compile_seconds += loaded.compile_seconds;
+    modules.push_back(std::move(loaded.module));
+  }
+  return runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), true,
+                                        context.options.device_allocator);
+}
+
+Result<OneRun> OneRun::make(ContextState& context, const Target& target, Stream stream) {
+  OneRun once;
+  once.stream = stream;
+  CODETTA_TRY(once.device, context.cuda.device_for(target));
+  CODETTA_CHECK_OK(once.device->check_stream(handle(stream)));
+  CODETTA_TRY(once.capturing, once.device->capturing(handle(stream)));
+  return once;
+}
+
+Result<void> OneRun::run(Execution& execution) const {
+  const int64_t workspace = execution.workspace_size();
+  if (workspace != 0 && capturing) {
+    return diag::error(diag::Code::capture_active, "this can not be done while a stream is being captured")
+        .reason(fmt::format("the kernel needs a workspace of {} bytes, which would not live as long as the graph",
+                            workspace))
+        .help("call prepare() before the capture begins, keep the Execution, and run() it within the capture");
+  }
+  CODETTA_CHECK_OK(execution.run(stream));
+  return workspace == 0 ? Result<void>() : device->synchronize(handle(stream));
+}
+
+}  // namespace codetta::driver

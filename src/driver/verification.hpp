@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a problem's outputs must be, evaluated once; and the comparison with what a run left in memory.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driver/context.hpp"
+#include "driver/problem.hpp"
+#include "oracle/oracle.hpp"
+
+namespace codetta::driver {
+
+class Verification {
+ public:
+  // Reads the inputs, where the target has them; all work on them is done. `before`: former contents of overwritten
+  // operands. Errors: those of make_problem and of the oracle, and of copies from the device.
+  static Result<Verification> make(const GemmArguments& arguments,
+                                   const std::vector<std::pair<std::string, TensorView>>& before, const Target& target,
+                                   uint64_t seed, ContextState& context);
+  // Compares the outputs as they lie in memory now. Errors: E0212, E0213, those of copies from the device.
+  [[nodiscard]] Result<VerifyReport> check() const;
+  [[nodiscard]] const Problem& problem() const { return problem_; }
+
+ private:
+  Problem problem_;
+  runtime::cuda::DeviceRef device_;  // where the tensors lie; null: in host memory
+  oracle::OracleResult expected_;
+};
+
+}  // namespace codetta::driver

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMMs with epilogues on a GPU, through the public interface, against the reference.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "cuda_device/fixture.hpp"
+
+namespace codetta {
+namespace {
+
+using DeviceGemm = OnGpu;
+
+TEST_F(DeviceGemm, EveryElementType) {
+  struct Row {
+    DType a, b, out;
+  };
+  const Row rows[] = {{f32, f32, f32},   {f64, f64, f64},  {f16, f16, f16},      {bf16, bf16, bf16},
+                      {bf16, bf16, f32}, {i8, i8, i32},    {u8, i8, i32},        {u8, u8, i32},
+                      {f16, bf16, f32},  {i8, bf16, bf16}, {f8e4m3, f8e4m3, f16}};
+  for (const Row& row : rows) {
+    const std::string what = std::string(dtype_name(row.a)) + " x " + std::string(dtype_name(row.b)) + " -> " +
+                             std::string(dtype_name(row.out));
+    expect_right(problem(row.a, row.b, {130, 136, 72}, plain, {{"D", row.out, {130, 136}, true}}), what);
+  }
+}
+
+TEST_F(DeviceGemm, EpiloguesOfEveryKind) {
+  const int64_t m = 257, n = 192, k = 128;
+  for (const DType t : {f32, bf16}) {
+    const std::string type(dtype_name(t));
+    expect_right(problem(t, t, {m, n, k},
+                         "def relu_aux_store(accum, alpha, C):\n    F = (accum * alpha) + (C * 2.0)\n    D = relu(F)\n"
+                         "    return D, F\n",
+                         {{"C", t, {m, n}}, {"D", t, {m, n}, true}, {"F", t, {m, n}, true}}, {{"alpha", 0.5}}),
+                 type + " relu_aux_store");
+    expect_right(problem(t, t, {m, n, k}, "def f(accum, bias): D = gelu(accum + bias); return D",
+                         {{"bias", t, {n}}, {"D", t, {m, n}, true}}),
+                 type + " bias gelu");
+    expect_right(
+        problem(t, t, {m, n, k},
+                "def f(accum, scale):\n    D = accum * scale\n    total = sum(D, dim=-1)\n    top = amax(accum)\n"
+                "    return D, total, top\n",
+                {{"scale", f32, {m, 1}}, {"D", t, {m, n}, true}, {"total", f32, {m, 1}, true}, {"top", f32, {}, true}}),
+        type + " reductions");
+    expect_right(problem(t, t, {m, n, k}, "def f(accum):\n    D = accum - logsumexp(accum, dim=-1)\n    return D\n",
+                         {{"D", f32, {m, n}, true}}),
+                 type + " log softmax");
+    expect_right(
+        problem(t, t, {m, n, k},
+                "def f(accum):\n    gate, up = split(accum, 2, dim=-1)\n    D = silu(gate) * up\n    return D\n",
+                {{"D", t, {m, n / 2}, true}}),
+        type + " swiglu");
+  }
+}
+
+TEST_F(DeviceGemm, LayoutsBatchesAndTails) {
+  for (int way = 0; way < 4; ++way) {
+    const Shape shape{70, 45, 33, 0, (way & 1) != 0, (way & 2) != 0};
+    for (const DType t : {f32, f16})
+      expect_right(problem(t, t, shape, plain, {{"D", t, {70, 45}, true}}), "layout " + std::to_string(way));
+  }
+  expect_right(problem(bf16, bf16, {40, 48, 64, 3}, plain, {{"D", bf16, {3, 40, 48}, true}}), "batched");
+  for (const int64_t size : {1, 2, 15, 17, 63, 129}) {
+    expect_right(product(size, 64, 32), "m = " + std::to_string(size));
+    expect_right(product(16, size, 32, bf16), "n = " + std::to_string(size));
+    expect_right(product(16, 64, size, bf16), "k = " + std::to_string(size));
+  }
+}
+
+TEST_F(DeviceGemm, NothingToMultiply) {
+  for (const DType t : {f32, bf16}) {
+    expect_right(problem(t, t, {9, 12, 0}, "def f(accum, bias): D = accum + bias; return D",
+                         {{"bias", f32, {12}}, {"D", f32, {9, 12}, true}}),
+                 "K = 0");
+    const Problem empty = product(0, 12, 16, t);
+    ASSERT_TRUE(kernels(empty)[0].run(empty.arguments));
+    expect_right(problem(t, t, {0, 12, 16}, "def f(accum):\n    total = sum(accum)\n    return total\n",
+                         {{"total", f32, {}, true}}),
+                 "an empty sum is its identity");
+  }
+  ASSERT_TRUE(device_->synchronize());
+}
+
+TEST_F(DeviceGemm, MisalignedPointersStillRun) {
+  const int64_t m = 96, n = 128, k = 64;
+  Problem p = problem(bf16, bf16, {m, n, k}, plain, {{"D", bf16, {m, n}, true}});
+  const Tensor host = Tensor::make(bf16, {m * k + 1}).value();
+  fill_random(host, 3);
+  p.tensors.push_back(DeviceTensor::copy_of(*device_, host).value());
+  p.arguments.A = TensorView::make(p.tensors.back().view().as<uint16_t>() + 1, bf16, {m, k}).value();
+  expect_right(p, "an address of 2 modulo 16");
+}
+
+TEST_F(DeviceGemm, InPlace) {
+  Problem p = problem(f32, f32, {64, 80, 48}, "def f(accum, C): D = accum + C; return D", {{"C", f32, {64, 80}}});
+  p.arguments.out = p.tensors[2].view();
+  p.arguments.epilogue =
+      EpilogueArguments(*p.arguments.epilogue.epilogue(), {{"C", p.tensors[2].view()}, {"D", p.tensors[2].view()}});
+  const DeviceTensor before = DeviceTensor::copy_of(*device_,
+                                                    [&] {
+                                                      Tensor host = Tensor::make(f32, {64, 80}).value();
+                                                      EXPECT_TRUE(p.tensors[2].download(host));
+                                                      return host;
+                                                    }()
+                                                        .view())
+                                  .value();
+  ASSERT_TRUE(kernels(p).prepare(p.arguments)->run());
+  const auto checked = verify(p.arguments, {{"C", before.view()}}, cuda, 1, *context_).value();
+  EXPECT_EQ(checked.verdict, VerifyReport::Verdict::Pass) << checked.text;
+}
+
+TEST_F(DeviceGemm, TuningChecksAndRanks) {
+  const Problem p = product(512, 512, 512, bf16);
+  const TuneReport report = tune(p.arguments, cuda, {.budget_seconds = 20, .max_candidates = 4}, *context_).value();
+  ASSERT_FALSE(report.results.empty());
+  size_t good = 0;
+  for (const TuneResult& result : report.results) {
+    std::printf("%-44s %9.2f us %s\n", result.kernel.c_str(), result.microseconds, result.failure.c_str());
+    good += result.failure.empty() ? 1 : 0;
+  }
+  std::printf("tune: %zu candidates in %.2f s\n", report.results.size(), report.seconds);
+  EXPECT_GT(good, 0U);
+  EXPECT_TRUE(kernels(p)[0].metadata().tuned);
+  check(p, "after tuning");
+}
+
+TEST_F(DeviceGemm, Programs) {
+  const auto program = Program::parse(
+                           "def mlp(x: bf16[\"rows\", 256], w: bf16[256, 512], b: f32[512], v: bf16[512, 128]):\n"
+                           "    h = relu(x @ w + b)\n"
+                           "    y = h @ v\n"
+                           "    return y\n",
+                           "mlp.py")
+                           .value();
+  const auto compiled = compile(program, cuda, {{"rows", 100}}, *context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  const auto on_cpu = compile(program, Target::host(), {{"rows", 100}}, *context_).value();
+  std::vector<Tensor> host;
+  std::vector<NamedArgument> here, there;
+  std::vector<DeviceTensor> copies;
+  uint64_t seed = 1;
+  const auto add = [&](const char* name, DType dtype, const Dims& shape, bool output) {
+    host.push_back(Tensor::make(dtype, shape).value());
+    if (output) {
+      fill_poison(host.back());
+    } else {
+      fill_random(host.back(), seed++, Distribution::Small);
+    }
+    here.push_back({name, host.back().view()});
+    copies.push_back(DeviceTensor::copy_of(*device_, host.back()).value());
+    there.push_back({name, copies.back().view()});
+  };
+  add("x", bf16, {100, 256}, false);
+  add("w", bf16, {256, 512}, false);
+  add("b", f32, {512}, false);
+  add("v", bf16, {512, 128}, false);
+  const DType out = *dtype_from_name(program.outputs()[0].type.substr(0, program.outputs()[0].type.find('[')));
+  add("y", out, {100, 128}, true);
+  ASSERT_TRUE(on_cpu.run(here));
+  const auto ran = compiled->run(there);
+  ASSERT_TRUE(ran) << ran.error().render();
+  ASSERT_TRUE(device_->synchronize());
+  const Tensor got = Tensor::make(out, {100, 128}).value();
+  ASSERT_TRUE(copies.back().download(got));
+  // Both round h and y once; sums are taken in another order.
+  const auto value = [&](const Tensor& tensor, int64_t i) {
+    if (out == f32) return static_cast<double>(tensor.view().as<float>()[i]);
+    const uint32_t bits = static_cast<uint32_t>(tensor.view().as<uint16_t>()[i]) << 16;
+    float f = 0;
+    std::memcpy(&f, &bits, sizeof f);
+    return static_cast<double>(f);
+  };
+  for (int64_t i = 0; i < 100 * 128; ++i)
+    ASSERT_NEAR(value(got, i), value(host.back(), i), 0.02 * std::abs(value(host.back(), i)) + 1e-6) << i;
+}
+
+}  // namespace
+}  // namespace codetta

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user of a GPU does, over the pretended driver: find, prepare, run, check, time, tune, look at the code.
+#include "unit/driver_cuda/fixture.hpp"
+
+namespace codetta {
+namespace {
+
+using diag::Code;
+
+TEST_F(CudaApi, ThePlainTargetAsksTheDevice) {
+  Context c = context();
+  EXPECT_EQ(device_count(c).value(), 2);
+  const Device device = Device::open(c).value();
+  EXPECT_EQ(device.info().arch, "sm_90a");
+  EXPECT_EQ(device.info().multiprocessors, 132);
+  EXPECT_GT(device.free_bytes().value(), 0);
+  const Problem p = problem(c);
+  const KernelList found = kernels(p, c);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].metadata().target.to_string(), "cuda:sm_90a");
+  ContextOptions second = options();
+  second.device = 1;
+  Context other = Context::make(second).value();
+  EXPECT_EQ(Device::open(other).value().info().name, "Pretended GPU 1");
+}
+
+TEST_F(CudaApi, RunsAndIsChecked) {
+  Context c = context();
+  Problem p = problem(c);
+  const KernelList found = kernels(p, c);
+  Execution execution = found.prepare(p.arguments).value();
+  EXPECT_GE(execution.compile_seconds(), 0);
+  EXPECT_FALSE(execution.interpreted());
+  const Target cuda{Backend::cuda, {}, ""};
+  const auto poisoned = verify(p.arguments, {}, cuda, 1, c).value();
+  EXPECT_EQ(poisoned.verdict, VerifyReport::Verdict::Fail) << poisoned.text;
+  ASSERT_TRUE(execution.run());
+  const auto checked = verify(p.arguments, {}, cuda, 1, c).value();
+  EXPECT_EQ(checked.verdict, VerifyReport::Verdict::Pass) << checked.text;
+  EXPECT_EQ(checked.outputs.at(0).checked, m * n);
+  // What lies on the device can be read back by hand.
+  const Tensor host = Tensor::make(f32, {m, n}).value();
+  ASSERT_TRUE(p.tensors[2].download(host));
+  EXPECT_NE(host.view().as<float>()[0], 0.0F);
+  expect(p.tensors[2].download(Tensor::make(f32, {n, m}).value()), Code::output_shape, "different shapes");
+  expect(p.tensors[2].download(Tensor::make(i32, {m, n}).value()), Code::output_binding, "different types");
+}
+
+TEST_F(CudaApi, ViewsKeepTheirStridesOnTheDevice) {
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const Tensor host = Tensor::make(f32, {4, 6}).value();
+  fill_random(host, 7);
+  const TensorView back = TensorView::make(host.view().as<float>() + 23, f32, {2, 3}, {-12, -2}).value();
+  const DeviceTensor copy = DeviceTensor::copy_of(device, back).value();
+  EXPECT_EQ(copy.view().strides(), back.strides());
+  EXPECT_EQ(copy.byte_size(), (12 + 2 * 2 + 1) * 4);
+  EXPECT_EQ(*copy.view().as<float>(), *back.as<float>()) << "the pretended device's memory can be read";
+  ASSERT_TRUE(copy.fill_bytes(0));
+  ASSERT_TRUE(copy.download(back));
+  EXPECT_EQ(host.view().as<float>()[23], 0.0F);
+  EXPECT_EQ(DeviceTensor::make(device, f32, {0, 5}).value().byte_size(), 0);
+}
+
+TEST_F(CudaApi, SecondContextCompilesNothing) {
+  Context first = context();
+  const Problem p = problem(first);
+  ASSERT_TRUE(kernels(p, first).prepare(p.arguments));
+  const int compiles = nvrtc_.compiles;
+  EXPECT_GE(compiles, 1);
+  Context second = context();
+  ASSERT_TRUE(kernels(p, second).prepare(p.arguments));
+  EXPECT_EQ(nvrtc_.compiles, compiles);
+  ContextOptions strict = options();
+  strict.no_jit = true;
+  Context third = Context::make(strict).value();
+  EXPECT_TRUE(kernels(p, third).prepare(p.arguments)) << "what is in the cache may be used";
+}
+
+TEST_F(CudaApi, SpillingKernelsArePassedOverAndSaidSo) {
+  nvrtc_.spills_if = "gemm_sm90";
+  Context c = context();
+  const Problem p = problem(c, bf16, plain, 512, 512, 512);
+  fake_.parameter_bytes = 0;
+  const auto two_families = [](const KernelMetadata& kernel) {
+    return kernel.family == "sm90" || kernel.family == "simt";
+  };
+  const Target cuda{Backend::cuda, {}, ""};
+  const KernelList found = find_kernels(p.arguments, cuda, {.filter = two_families}, c).value();
+  ASSERT_GT(found.size(), 1U);
+  ASSERT_EQ(found[0].metadata().family, "sm90");
+  expect(found[0].prepare(p.arguments), Code::kernel_resources, "72 bytes stored and 80 loaded");
+  expect(found[0].compile(), Code::kernel_resources, "72 bytes stored and 80 loaded");
+  size_t chosen = 0;
+  ASSERT_TRUE(found.prepare(p.arguments, &chosen));
+  EXPECT_EQ(found[chosen].metadata().family, "simt");
+  EXPECT_EQ(logged(found[0].metadata().name + " is passed over"), 1U);
+  ASSERT_TRUE(found.prepare(p.arguments));
+  EXPECT_EQ(logged(found[0].metadata().name + " is passed over"), 1U) << "said once";
+  // The family that always exists is used all the same.
+  nvrtc_.spills_if = "gemm_simt";
+  ContextOptions elsewhere = options();
+  elsewhere.cache_enabled = false;
+  Context other = Context::make(elsewhere).value();
+  const KernelList again = find_kernels(p.arguments, cuda, {.filter = two_families}, other).value();
+  ASSERT_TRUE(again[chosen].prepare(p.arguments));
+  EXPECT_EQ(logged("may be slow"), 1U);
+}
+
+TEST_F(CudaApi, MeasuresByReplayingAGraph) {
+  Context c = context();
+  const Problem p = problem(c);
+  std::vector<Execution> executions;
+  const KernelList found = kernels(p, c);
+  executions.push_back(found.prepare(p.arguments).value());
+  executions.push_back(found.prepare(p.arguments).value());
+  const Timing timing = measure(executions, 0).value();
+  EXPECT_GT(timing.median_us, 0);
+  EXPECT_EQ(timing.samples, 5);
+  EXPECT_GT(fake_.count("cuGraphLaunch"), 5U);
+  EXPECT_EQ(fake_.graphs, 0);
+  EXPECT_EQ(fake_.executables, 0) << "nothing is left";
+  expect(measure(std::span<Execution>()), Code::usage, "nothing to time");
+}
+
+TEST_F(CudaApi, TunesAndRemembers) {
+  Context c = context();
+  const Problem p = problem(c);
+  const Target cuda{Backend::cuda, {}, ""};
+  const TuneReport report = tune(p.arguments, cuda, {.budget_seconds = 60, .max_candidates = 3}, c).value();
+  ASSERT_FALSE(report.results.empty());
+  for (const TuneResult& result : report.results) EXPECT_EQ(result.failure, "") << result.kernel;
+  const KernelList ranked = kernels(p, c);
+  EXPECT_TRUE(ranked[0].metadata().tuned);
+  EXPECT_EQ(ranked[0].metadata().name, report.results[0].kernel);
+  EXPECT_EQ(verify(p.arguments, {}, cuda, 1, c)->verdict, VerifyReport::Verdict::Pass) << "outputs as after one run";
+  // Kept for this device and driver: another driver starts anew.
+  fake_.version = 12080;
+  Context later = context();
+  EXPECT_FALSE(kernels(p, later)[0].metadata().tuned);
+}
+
+TEST_F(CudaApi, WrongResultsCannotWin) {
+  fake_.computes = false;
+  Context c = context();
+  const Problem p = problem(c);
+  const TuneReport report = tune(p.arguments, {Backend::cuda, {}, ""}, {.max_candidates = 2}, c).value();
+  ASSERT_FALSE(report.results.empty());
+  for (const TuneResult& result : report.results) EXPECT_EQ(result.failure.substr(0, 12), "wrong result");
+  EXPECT_FALSE(kernels(p, c)[0].metadata().tuned);
+}
+
+TEST_F(CudaApi, ProgramsRunToo) {
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const auto program = Program::parse(
+                           "def two(x: f32[\"rows\", 17], v: f32[17, 20], w: f32[20, 8]):\n"
+                           "    y = (x @ v) @ w\n"
+                           "    return y\n",
+                           "two.py")
+                           .value();
+  const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"rows", 33}}, c).value();
+  const Dims shapes[] = {{33, 17}, {17, 20}, {20, 8}, {33, 8}};
+  std::vector<DeviceTensor> tensors;
+  for (const Dims& shape : shapes) tensors.push_back(DeviceTensor::make(device, f32, shape).value());
+  const std::vector<NamedArgument> bound{
+      {"x", tensors[0].view()}, {"v", tensors[1].view()}, {"w", tensors[2].view()}, {"y", tensors[3].view()}};
+  Execution execution = compiled.prepare(bound).value();
+  EXPECT_GE(execution.workspace_size(), 33 * 20 * 4);
+  fake_.launches.clear();
+  ASSERT_TRUE(execution.run());
+  EXPECT_EQ(fake_.launches.size(), 2U);
+  ASSERT_TRUE(compiled.run(bound));
+  EXPECT_EQ(fake_.launches.size(), 4U);
+  EXPECT_NE(compiled.emit(Stage::Source)->find("__global__"), std::string::npos);
+}
+
+TEST_F(CudaApi, CodeCanBeLookedAt) {
+  ContextOptions nowhere = options();
+  nowhere.cuda_driver = "/nonexistent/libcuda.so.1";  // cross-compiling needs no driver
+  Context c = Context::make(nowhere).value();
+  const std::vector<Tensor> host = [] {
+    std::vector<Tensor> made;
+    for (const Dims& shape : {Dims{m, k}, Dims{k, n}, Dims{m, n}}) made.push_back(Tensor::make(f32, shape).value());
+    return made;
+  }();
+  GemmArguments arguments{.A = host[0], .B = host[1], .out = host[2].view()};
+  arguments.epilogue = EpilogueArguments::make(plain, {{"D", host[2]}}).value();
+  const Target target{Backend::cuda, {}, "sm_90a"};
+  const KernelList found = find_kernels(arguments, target, {}, c).value();
+  ASSERT_FALSE(found.empty());
+  EXPECT_NE(found[0].emit(Stage::Source)->find("__global__"), std::string::npos);
+  EXPECT_NE(found[0].emit(Stage::Ptx)->find(".entry codetta_gemm"), std::string::npos);
+  EXPECT_EQ(found[0].emit(Stage::Asm).value(), found[0].emit(Stage::Ptx).value());
+  EXPECT_NE(found[0].emit(Stage::Manifest)->find("codetta_gemm"), std::string::npos);
+  EXPECT_TRUE(found[0].source_path()->ends_with(".cu"));
+  EXPECT_NE(explain(arguments, target, false, c)->find("registers: known once"), std::string::npos);
+  ASSERT_TRUE(found[0].compile());
+  const std::string text = explain(arguments, target, false, c).value();
+  for (const char* part : {"168 registers a thread", "waves", "shared memory", "stages", "a multiprocessor (limit: "})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  EXPECT_NE(explain(arguments, target, true, c)->find("\"waves\""), std::string::npos);
+  expect(found[0].prepare(arguments), Code::driver_missing, "/nonexistent/libcuda.so.1");
+  expect(found[0].emit(Stage::Host), Code::stage_missing, "no host code");
+}
+
+}  // namespace
+}  // namespace codetta
