@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
@@ -50,16 +52,22 @@ Discovery discover_cuda(const CudaProblem& problem) {
       offered.push_back(
           {config, cuda_kernel_name(config, problem.gpu.arch), cuda_cost_terms(problem, family, config), 0});
     rank(offered);
-    size_t kept = 0;
-    while (kept < std::min(offered.size(), kept_of_family) &&
-           offered[kept].microseconds <= kept_within * offered[0].microseconds)
-      ++kept;
+    // One of each tile first, so that tuning a few compares what matters; then other clusters, warps and spans of K.
+    const auto end = std::find_if(offered.begin(), offered.end(), [&](const Candidate& c) {
+      return c.microseconds > kept_within * offered[0].microseconds;
+    });
+    std::set<std::tuple<int, int, int, bool, int>> tiles;
+    std::stable_partition(offered.begin(), end, [&](const Candidate& candidate) {
+      const package::CudaGemmConfig& c = package::cuda(candidate.config);
+      return tiles.emplace(c.tile_m, c.tile_n, c.consumers, c.pingpong, c.k_split).second;
+    });
+    const size_t kept = std::min(static_cast<size_t>(end - offered.begin()), kept_of_family);
     if (kept < offered.size()) {
-      discovery.rejections.push_back(cuda_rejection(
-          family.family, diag::Code::ranked_out,
-          fmt::format("{} of {} configurations, the first of them {} at {:.1f} us, are expected to be "
-                      "slower than those listed",
-                      offered.size() - kept, offered.size(), offered[kept].name, offered[kept].microseconds)));
+      discovery.rejections.push_back(
+          cuda_rejection(family.family, diag::Code::ranked_out,
+                         fmt::format("{} of {} configurations are left out: variants of tiles that are listed, and "
+                                     "tiles that are expected to be slower",
+                                     offered.size() - kept, offered.size())));
     }
     discovery.candidates.insert(discovery.candidates.end(), std::make_move_iterator(offered.begin()),
                                 std::make_move_iterator(offered.begin() + static_cast<std::ptrdiff_t>(kept)));

@@ -66,7 +66,11 @@ bool split_fits(const CudaProblem& p, const CudaGemmConfig& c) {
   return chunk > 0 && (chunk % columns == 0 || (c.alignment < 4 && chunk >= p.root_cols()));
 }
 
-bool row_fits(int64_t bytes) { return bytes == 64 || bytes % 128 == 0; }
+// Bytes of a row of shared memory: whole spans of its permutation, and threads keep their place in it.
+bool row_fits(const CudaGemmConfig& c, int64_t bytes) {
+  const int64_t unit = c.alignment >= 4 ? c.alignment : 16;
+  return (bytes == 64 || bytes % 128 == 0) && c.threads % (bytes / unit) == 0;
+}
 
 // Fills pieces, stages and shared memory.
 bool place(const CudaProblem& p, CudaGemmConfig& c) {
@@ -183,17 +187,18 @@ std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& p) {
       c.consumers = tile.warps;
       c.threads = 32 * tile.warps;
       if (span == 128 && s.k <= c.tile_k) continue;
-      if (!c.a_k_major && !row_fits(tile.m * element)) continue;
-      if (!c.b_k_major && !row_fits(tile.n * element)) continue;
+      if (!row_fits(c, c.a_k_major ? span : tile.m * element)) continue;
+      if (!row_fits(c, c.b_k_major ? span : tile.n * element)) continue;
       const int rows_of_warps = sm80_warps_along_m(tile.m, tile.n, tile.warps);
       if (rows_of_warps == 0) continue;
-      // Registers: accumulators, and what passes through them where copies are not aligned.
+      // Registers: accumulators, addresses of short copies, and what passes through registers where none is aligned.
       const int64_t held = int64_t{tile.m} * tile.n / c.threads * (types::byte_size(c.accumulator) / 4);
-      const int64_t copied = c.alignment < 4 ? (tile.m + tile.n) * span / 16 / c.threads * 5 : 0;
-      if (held > 128 || (c.alignment < 4 && held + copied > 104)) continue;
+      const int64_t copies = (tile.m + tile.n) * span / (c.alignment >= 4 ? c.alignment : 16) / c.threads;
+      if (held > 128 || (c.alignment < 16 && held + copies * (c.alignment < 4 ? 5 : 2) > (c.alignment < 4 ? 104 : 128)))
+        continue;
       // Since Hopper, products of 8-bit floats are made of several instructions with registers of their own.
       if (is_float8(s.a) && arch_number(p.gpu.arch) >= 90 && held > 32) continue;
-      if (s.math == package::MathMode::Tf32x3 && s.a == DType::f32 && held > 64) continue;
+      if (s.math == package::MathMode::Tf32x3 && s.a == DType::f32 && held > 32) continue;
       // One bit a copy in a register.
       if (std::max(tile.m, tile.n) * span / (c.alignment >= 4 ? c.alignment : 16) / c.threads > 32) continue;
       if (!split_fits(p, c) || !place(p, c)) continue;

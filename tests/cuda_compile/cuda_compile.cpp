@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate of CUDA kernels, without a GPU: NVRTC and the assembler take every kernel without spills, stack or
 // serialized matrix instructions. Usage:
-//   cuda_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] [--list]
+//   cuda_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] [--list]
 // Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
-// label contains TEXT. --nvrtc: a toolkit's folder. Exit 77: there is no NVRTC.
+// label contains TEXT. --part: one of N parts, from 1 on. --nvrtc: a toolkit's folder. Exit 77: there is no NVRTC.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 struct Options {
   std::string slice, only, nvrtc;
-  size_t count = SIZE_MAX;
+  size_t count = SIZE_MAX, part = 1, parts = 1;
   int jobs = 2;
   bool list = false;
 };
@@ -43,6 +43,11 @@ bool parse(int argc, char** argv, Options& options) {
       options.nvrtc = value;
     } else if (name == "--count") {
       options.count = std::strtoull(value, nullptr, 10);
+    } else if (name == "--part") {
+      char* slash = nullptr;
+      options.part = std::strtoull(value, &slash, 10);
+      options.parts = *slash == '/' ? std::strtoull(slash + 1, nullptr, 10) : 0;
+      if (options.part < 1 || options.part > options.parts) return false;
     } else if (name == "--jobs") {
       options.jobs = std::max(1, std::atoi(value));
     } else {
@@ -60,7 +65,9 @@ uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
 
 // The golden cases, and those of the others whose hashes with the slice's are the smallest.
 std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
-  std::erase_if(all, [&](const Unit& u) { return u.label.find(options.only) == std::string::npos; });
+  std::erase_if(all, [&](const Unit& u) {
+    return u.label.find(options.only) == std::string::npos || hash_of(u.label) % options.parts != options.part - 1;
+  });
   if (options.slice.empty()) return all;
   const uint64_t seed = hash_of(options.slice);
   const auto others = std::stable_partition(all.begin(), all.end(), [](const Unit& u) { return u.golden; });
@@ -142,8 +149,10 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   codetta::cuda_compile::Options options;
   if (!codetta::cuda_compile::parse(argc, argv, options)) {
-    std::fputs("usage: cuda_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] [--list]\n",
-               stderr);
+    std::fputs(
+        "usage: cuda_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] "
+        "[--list]\n",
+        stderr);
     return 2;
   }
   return codetta::cuda_compile::run(options);
