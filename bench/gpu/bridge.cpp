@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library behind a C interface, so that bench/gpu/suite.py can run kernels on PyTorch's tensors and streams, in
+// turn with PyTorch's own. All functions fill `message` (of `room` bytes, always ended by a zero) on failure.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codetta/codetta.hpp"
+
+namespace {
+
+using namespace codetta;
+
+extern "C" {
+struct BridgeTensor {
+  const char* name;
+  void* data;  // of the device
+  const char* dtype;
+  int32_t rank;
+  int64_t shape[3], strides[3];  // strides in elements
+};
+struct BridgeScalar {
+  const char* name;
+  double value;
+};
+}
+
+struct Prepared {
+  GemmArguments arguments;
+  KernelList kernels;
+  Execution execution{};
+  size_t kernel = 0;
+};
+
+Result<TensorView> view_of(const BridgeTensor& tensor) {
+  Dims shape, strides;
+  for (int i = 0; i < tensor.rank; ++i) {
+    shape.push_back(tensor.shape[i]);
+    strides.push_back(tensor.strides[i]);
+  }
+  return TensorView::make(tensor.data, dtype_from_name(tensor.dtype).value_or(f32), shape, strides);
+}
+
+void say(const std::string& text, char* message, int64_t room) {
+  const size_t length = std::min(text.size(), static_cast<size_t>(room - 1));
+  std::memcpy(message, text.data(), length);
+  message[length] = 0;
+}
+
+Result<std::unique_ptr<Prepared>> prepare(const char* epilogue, const BridgeTensor* tensors, int count,
+                                          const BridgeScalar* scalars, int scalar_count, const char* only,
+                                          int candidates) {
+  auto made = std::make_unique<Prepared>();
+  std::vector<NamedArgument> named;
+  for (int i = 0; i < count; ++i) {
+    auto view = view_of(tensors[i]);
+    if (!view) return std::move(view).error();
+    const std::string_view name = tensors[i].name;
+    if (name == "A") {
+      made->arguments.A = *view;
+    } else if (name == "B") {
+      made->arguments.B = *view;
+    } else if (name == "D") {
+      made->arguments.out = *view;
+    } else {
+      named.push_back({std::string(name), *view});
+    }
+  }
+  for (int i = 0; i < scalar_count; ++i) named.push_back({scalars[i].name, scalars[i].value});
+  if (epilogue[0] != 0) {
+    auto bound = EpilogueArguments::make(epilogue, std::move(named));
+    if (!bound) return std::move(bound).error();
+    made->arguments.epilogue = *std::move(bound);
+  }
+  auto target = Target::parse("cuda");
+  if (!target) return std::move(target).error();
+  DiscoveryOptions options;
+  if (only[0] != 0) {
+    options.filter = [wanted = std::string(only)](const KernelMetadata& kernel) {
+      return kernel.name.find(wanted) != std::string::npos;
+    };
+  }
+  if (candidates > 0) {
+    TuneOptions tuning;
+    tuning.max_candidates = static_cast<size_t>(candidates);
+    auto report = tune(made->arguments, *target, tuning);
+    if (!report) return std::move(report).error();
+  }
+  auto kernels = find_kernels(made->arguments, *target, options);
+  if (!kernels) return std::move(kernels).error();
+  made->kernels = *std::move(kernels);
+  auto execution = made->kernels.prepare(made->arguments, &made->kernel);
+  if (!execution) return std::move(execution).error();
+  made->execution = *std::move(execution);
+  return made;
+}
+
+}  // namespace
+
+extern "C" {
+
+// A prepared kernel, or null. `only`: part of a kernel's name, or "". `candidates`: tune over so many before, 0: don't.
+__attribute__((visibility("default"))) void* bridge_prepare(const char* epilogue, const BridgeTensor* tensors,
+                                                            int32_t count, const BridgeScalar* scalars,
+                                                            int32_t scalar_count, const char* only, int32_t candidates,
+                                                            char* message, int64_t room) {
+  auto made = prepare(epilogue, tensors, count, scalars, scalar_count, only, candidates);
+  if (made) return made->release();
+  say(made.error().render(), message, room);
+  return nullptr;
+}
+
+__attribute__((visibility("default"))) int32_t bridge_run(void* prepared, void* stream, char* message, int64_t room) {
+  auto done = static_cast<Prepared*>(prepared)->execution.run(Stream::from_cuda(stream));
+  if (!done) say(done.error().render(), message, room);
+  return done ? 0 : 1;
+}
+
+// "cuda_sm90_128x256x64_sm_90a\n1.25": its name and the milliseconds that the compiler took.
+__attribute__((visibility("default"))) void bridge_describe(void* prepared, char* message, int64_t room) {
+  const auto& p = *static_cast<Prepared*>(prepared);
+  say(p.kernels[p.kernel].metadata().name + "\n" + std::to_string(p.execution.compile_seconds() * 1e3), message, room);
+}
+
+__attribute__((visibility("default"))) void bridge_release(void* prepared) { delete static_cast<Prepared*>(prepared); }
+
+}  // extern "C"
