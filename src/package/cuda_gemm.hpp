@@ -39,7 +39,7 @@ struct CudaGemmConfig {
   int32_t tile_m = 64, tile_n = 64, tile_k = 16;  // of a block's accumulators; tile_n counts accumulator columns
   int32_t stages = 1;
   int32_t cluster_m = 1, cluster_n = 1;
-  int32_t consumers = 1;  // warpgroups (Sm90) or warps (Sm80) that multiply; Simt, Stream: 1
+  int32_t consumers = 1;  // warpgroups (Sm90) or warps (Sm80) that multiply, warps along K (Stream); Simt: 1
   bool pingpong = false;  // Sm90: each consumer owns whole tiles in turn
   bool persistent = false;
   int32_t k_split = 1;    // > 1: slices of K summed in slice order by the block that arrives last

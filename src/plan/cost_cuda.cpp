@@ -91,7 +91,7 @@ struct Model {
   [[nodiscard]] double memory_bytes() const {
     const double a = bytes_of(c.a_dtype, m * k) * (p.shape.a_batch_stride == 0 ? 1 : batch);
     const double b = bytes_of(c.b_dtype, n * k) * (p.shape.b_batch_stride == 0 ? 1 : batch);
-    if (a + b <= 0.8 * static_cast<double>(p.gpu.l2)) return a + b;
+    if (a + b <= 0.8 * static_cast<double>(p.gpu.l2) || p.shape.m <= c.tile_m) return a + b;
     const double group = std::min<double>(c.group, std::ceil(m / c.tile_m));
     const double along = std::min(std::ceil(active / group), std::ceil(n / c.tile_n));
     const double round = bytes_of(c.a_dtype, group * c.tile_m * k) + bytes_of(c.b_dtype, along * c.tile_n * k);

@@ -92,6 +92,7 @@ Rejection cuda_rejection(CudaFamily family, diag::Code code, std::string text) {
 std::string cuda_kernel_name(const CudaGemmConfig& c, std::string_view arch) {
   std::string name = fmt::format("cuda_{}_{}x{}x{}", package::name_of(c.family), c.tile_m, c.tile_n, c.tile_k);
   if (c.family == CudaFamily::Stream) name += fmt::format("_w{}of{}_s{}", c.consumers, c.threads / 32, c.stages);
+  if (c.family == CudaFamily::Sm80 && c.consumers == 4 && c.tile_m * c.tile_n >= 128 * 128) name += "_w4";
   if (c.math == package::MathMode::Tf32) name += "_tf32";
   if (c.math == package::MathMode::Tf32x3) name += "_tf32x3";
   if (c.pingpong) name += "_pp";

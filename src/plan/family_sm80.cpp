@@ -22,10 +22,10 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Tile {
   int32_t m, n, warps;
 };
-constexpr std::array tile_table{Tile{128, 256, 8}, Tile{256, 128, 8}, Tile{128, 192, 8}, Tile{128, 128, 8},
-                                Tile{128, 64, 4},  Tile{64, 128, 4},  Tile{64, 96, 4},   Tile{64, 64, 4},
-                                Tile{32, 128, 4},  Tile{64, 32, 4},   Tile{32, 64, 4},   Tile{16, 128, 4},
-                                Tile{16, 64, 4}};
+constexpr std::array tile_table{Tile{128, 256, 8}, Tile{256, 128, 8}, Tile{128, 128, 4}, Tile{128, 192, 8},
+                                Tile{128, 128, 8}, Tile{128, 64, 4},  Tile{64, 128, 4},  Tile{64, 96, 4},
+                                Tile{64, 64, 4},   Tile{32, 128, 4},  Tile{64, 32, 4},   Tile{32, 64, 4},
+                                Tile{16, 128, 4},  Tile{16, 64, 4}};
 
 bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
 bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
@@ -93,12 +93,14 @@ bool place(const CudaProblem& p, CudaGemmConfig& c) {
   return c.shared_bytes <= room;
 }
 
-// Multiply-adds a clock of one multiprocessor by mma.sync in bf16: data sheets' dense rates; on Hopper, whose full rate
-// only wgmma has, 0.62 of it.
+// Multiply-adds a clock of one multiprocessor by mma.sync: data sheets' dense rates; on Hopper, whose full rate only
+// wgmma has, what was measured on an H100 over the efficiency below.
 double rate_of(int arch, DType dtype, package::MathMode math) {
-  if (dtype == DType::f64) return arch == 80 ? 64 : arch == 90 ? 128 : arch == 100 || arch == 103 ? 32 : 2;
-  const double half = arch == 90 ? 1270 : arch == 80 || (arch >= 100 && arch < 120) ? 1024 : 512;
-  if (dtype == DType::f32) return half / 2 / (math == package::MathMode::Tf32x3 ? 3 : 1);
+  const bool hopper = arch >= 90 && arch < 120;
+  if (dtype == DType::f64) return arch == 80 ? 64 : arch == 90 ? 235 : arch == 100 || arch == 103 ? 32 : 2;
+  const double half = arch == 90 ? 1270 : arch == 80 || hopper ? 1024 : 512;
+  if (dtype == DType::f32) return half * (hopper ? 0.41 : 0.5) / (math == package::MathMode::Tf32x3 ? 3 : 1);
+  if (is_float8(dtype) && hopper) return half * 0.85;  // converted to f16 first
   return types::byte_size(dtype) == 1 ? 2 * half : half;
 }
 
@@ -173,20 +175,24 @@ std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& p) {
   base.a_k_major = s.a_k_stride == 1 || s.k == 1;
   base.b_k_major = s.b_k_stride == 1 || s.k == 1;
   base.alignment = copy_alignment(p, base.a_k_major, base.b_k_major);
+  const auto operations = std::count_if(p.epilogue.phases[0].insts.begin(), p.epilogue.phases[0].insts.end(),
+                                        [](const package::Inst& i) { return i.kind == package::Inst::Kind::Op; });
+  const bool busy = p.ways() > 1 || !p.epilogue.reductions.empty() || operations > 6;
   std::vector<CudaGemmConfig> result;
   for (const Tile& tile : tile_table) {
     if (tile.n % (16 * p.ways()) != 0) continue;
     const int64_t width = tile.n / p.ways();
     if (tile.m > 16 && s.m <= tile.m / 2) continue;      // half of the rows would be padding
     if (width > 32 && width >= 2 * cols + 32) continue;  // or of the columns
-    for (const int64_t span : {64, 128}) {               // bytes of K
+    for (const int64_t span : {64, 128, 256}) {          // bytes of K
       CudaGemmConfig c = base;
       c.tile_m = tile.m;
       c.tile_n = tile.n;
       c.tile_k = static_cast<int32_t>(span / element);
       c.consumers = tile.warps;
       c.threads = 32 * tile.warps;
-      if (span == 128 && s.k <= c.tile_k) continue;
+      if (span > 64 && (s.k <= c.tile_k || c.alignment < 16)) continue;
+      if (span == 256 && tile.m > 32) continue;  // few rows wait for memory: the more a stage brings, the better
       if (!row_fits(c, c.a_k_major ? span : tile.m * element)) continue;
       if (!row_fits(c, c.b_k_major ? span : tile.n * element)) continue;
       const int rows_of_warps = sm80_warps_along_m(tile.m, tile.n, tile.warps);
@@ -199,6 +205,9 @@ std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& p) {
       // Since Hopper, products of 8-bit floats are made of several instructions with registers of their own.
       if (is_float8(s.a) && arch_number(p.gpu.arch) >= 90 && held > 32) continue;
       if (s.math == package::MathMode::Tf32x3 && s.a == DType::f32 && held > 32) continue;
+      // 64 x 64 of a warp leave no registers for anything else.
+      const bool transposed = element != 2 && !(c.a_k_major && c.b_k_major);
+      if (held > 64 && (busy || transposed || element == 8 || c.alignment < 16)) continue;
       // One bit a copy in a register.
       if (std::max(tile.m, tile.n) * span / (c.alignment >= 4 ? c.alignment : 16) / c.threads > 32) continue;
       if (!split_fits(p, c) || !place(p, c)) continue;
@@ -220,14 +229,17 @@ Mainloop sm80_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
   const double rate = rate_of(arch_number(p.gpu.arch), c.a_dtype, c.math);
   // Fragments of 64 x 64 a warp are read from shared memory as fast as they are multiplied; narrower ones are not.
   const double held = static_cast<double>(c.tile_m) * c.tile_n / c.consumers;
-  const double efficiency = 0.85 * held / (held + 512) * (c.alignment >= 16 ? 1 : c.alignment >= 4 ? 0.85 : 0.6);
+  const double efficiency = 0.85 * held / (held + 512) * (c.alignment >= 16 ? 1 : c.alignment >= 4 ? 0.85 : 0.35);
   const double k = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
   Mainloop loop;
-  loop.clocks = c.tile_m * static_cast<double>(c.tile_n) * k / rate / efficiency + 60 * k / c.tile_k;
   loop.bytes = k * (c.tile_m + c.tile_n) * static_cast<double>(types::byte_size(c.a_dtype));
+  // While all blocks read the same rows of A, L2 gives a third of its rate (measured, as in family_stream.cpp).
+  const double same_rows = p.shape.m <= c.tile_m ? loop.bytes / (0.34 * p.gpu.l2_rate / p.gpu.sms) * p.gpu.ghz : 0;
+  loop.clocks =
+      std::max(c.tile_m * static_cast<double>(c.tile_n) * k / rate / efficiency + 60 * k / c.tile_k, same_rows);
   loop.blocks_per_sm = c.consumers <= 4 ? 2 : 1;
   loop.exposed = c.consumers <= 4 ? 0.6 : 1;
-  loop.prologue_us = 2.8;
+  loop.prologue_us = p.shape.m <= 64 ? 5 : 2.8;  // few rows wait for memory from their first stage on
   loop.note = fmt::format("{} stages, {:.0f} multiply-adds a clock at {:.0f} %", c.stages, rate, 100 * efficiency);
   return loop;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "plan/families_cuda.hpp"
 #include "types/dtype.hpp"
@@ -15,6 +16,20 @@ constexpr int64_t most_rows = 32;
 constexpr int64_t load_bytes = 16;    // of B; its rows and addresses are multiples of it
 constexpr int64_t least_slice = 512;  // steps of K
 constexpr int64_t max_blocks = INT32_MAX;
+
+constexpr double latency_ns = 1200;  // of loads under full load: 32 KiB in flight bring 27.6 bytes/ns (H100, measured)
+constexpr double same_rows = 0.32;   // share of the L2 rate while all blocks read the same rows of A, measured
+
+// Threads, warps along K, columns, steps in flight, bytes of K in a chunk, and for how many rows: what was ahead in the
+// measurements of bench/NOTES.md. Two steps of 4 loads leave room for a second block, which was worth more than four.
+struct Form {
+  int32_t threads, warps_k, cols, steps, chunk, most_rows;
+};
+constexpr std::array along_k{Form{128, 4, 32, 2, 1024, 16}, Form{256, 4, 64, 2, 1024, 32},
+                             Form{256, 8, 32, 4, 2048, 16}, Form{128, 4, 16, 4, 1024, 16},
+                             Form{256, 8, 32, 2, 2048, 16}};
+constexpr std::array across{Form{256, 8, 64, 2, 512, 16}, Form{128, 4, 64, 2, 256, 16}, Form{256, 4, 128, 2, 512, 16}};
+constexpr std::array across_words{Form{128, 4, 32, 4, 512, 16}, Form{128, 4, 64, 2, 256, 16}};
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
@@ -43,6 +58,14 @@ std::string layout_defect(const char* name, int64_t size_k, int64_t k_stride, in
   if (address % load_bytes != 0)
     return fmt::format("{} lies at a multiple of {} bytes, and loads are of {}", name, address, load_bytes);
   return {};
+}
+
+bool multiplies_by_fma(const GemmShape& s) { return s.a == DType::f32 && s.math == package::MathMode::Strict; }
+
+// Blocks that a multiprocessor holds, by registers: loads in flight, sums, and 60 others.
+double resident(const StreamShape& shape, const CudaGemmConfig& c) {
+  const int registers = 60 + shape.warp_n * c.tile_m / 32 + c.stages * 4 * shape.loads;
+  return std::clamp(std::floor(65536.0 / (registers * c.threads)), 1.0, 2048.0 / c.threads);
 }
 
 }  // namespace
@@ -110,65 +133,76 @@ std::vector<CudaGemmConfig> stream_configurations(const CudaProblem& p) {
   base.a_k_major = s.a_k_stride == 1 || s.k == 1;
   base.b_k_major = s.b_k_stride == 1 || s.k == 1;
   base.alignment = load_bytes;
-  base.tile_m = base.piece_rows = static_cast<int32_t>(ceil_div(std::clamp<int64_t>(s.m, 1, most_rows), 8) * 8);
-  const bool fmas = s.a == DType::f32 && s.math == package::MathMode::Strict;
+  const bool fmas = multiplies_by_fma(s);
+  // More rows of strict f32 would fill the registers; across K, two tiles of 16 rows are faster than one of 32.
+  const int64_t rows = std::clamp<int64_t>(s.m, 1, fmas ? 8 : base.b_k_major ? most_rows : 16);
+  base.tile_m = base.piece_rows = static_cast<int32_t>(ceil_div(rows, 8) * 8);
   const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
   if (p.ways() > 1 && !base.b_k_major && (chunk == 0 || chunk * element % load_bytes != 0)) return {};
   std::vector<CudaGemmConfig> result;
-  for (const int32_t tile_n : {32, 64, 128}) {
-    for (const int32_t warps : {4, 8}) {
-      for (const int32_t along : {2, 4, 8}) {  // warps along K
-        for (const int32_t steps : {2, 4}) {   // in flight
-          if (warps % along != 0 || tile_n % (warps / along) != 0 || tile_n % p.ways() != 0) continue;
-          CudaGemmConfig c = base;
-          c.tile_n = tile_n;
-          c.piece_cols = static_cast<int32_t>(tile_n / p.ways());
-          c.threads = 32 * warps;
-          c.consumers = along;
-          c.stages = steps;
-          const StreamShape shape = stream_shape(p.epilogue, c);
-          if (shape.warp_n % 16 != 0 || shape.warp_n % shape.block != 0 || c.piece_cols % shape.block != 0) continue;
-          if (c.piece_cols % 4 != 0 || 8 * tile_n % c.threads != 0) continue;
-          // Loads in flight (16 a thread, or 8 beside many sums), accumulators and operands in registers.
-          const int64_t in_flight = int64_t{shape.loads} * steps * 4;
-          const int64_t sums = int64_t{shape.warp_n} * c.tile_m / 32 * (fmas ? 5 : 1);
-          if (in_flight != (fmas ? 32 : 64) || in_flight + sums > 128) continue;
-          const int64_t per_chunk = int64_t{along} * shape.step_k * steps;
-          c.tile_k = static_cast<int32_t>(per_chunk * std::max<int64_t>(1, 512 / element / per_chunk));
-          c.shared_bytes = static_cast<int32_t>(stream_shape(p.epilogue, c).shared_bytes);
-          if (c.shared_bytes > std::min<int64_t>(p.gpu.shared_per_block, 96 << 10)) continue;
-          const double tiles = static_cast<double>(ceil_div(s.m, c.tile_m)) *
-                               static_cast<double>(ceil_div(p.root_cols(), c.piece_cols) * s.batch);
-          if (tiles > static_cast<double>(max_blocks)) continue;
-          result.push_back(c);
-          const auto split = std::min<int64_t>(
-              {static_cast<int64_t>(2.0 * p.gpu.sms / tiles), s.k / least_slice, int64_t{package::max_k_split}});
-          if (split <= 1) continue;
-          c.k_split = static_cast<int32_t>(split);
-          result.push_back(c);
-        }
-      }
+  const std::span<const Form> forms = base.b_k_major ? std::span<const Form>(along_k)
+                                      : element == 2 ? std::span<const Form>(across)
+                                                     : std::span<const Form>(across_words);
+  const auto block = static_cast<int>(base.b_k_major ? 8 : 128 / element);  // columns that a load brings
+  for (const Form& form : forms) {
+    if (base.tile_m > form.most_rows) continue;
+    CudaGemmConfig c = base;
+    c.threads = form.threads;
+    c.consumers = form.warps_k;
+    c.stages = form.steps;
+    c.tile_k = static_cast<int32_t>(form.chunk / element);
+    c.tile_n = form.cols;
+    while (c.tile_n < 256 && (c.tile_n % p.ways() != 0 || c.tile_n / p.ways() < block)) c.tile_n *= 2;
+    c.piece_cols = static_cast<int32_t>(c.tile_n / p.ways());
+    if (c.tile_n % p.ways() != 0 || c.piece_cols % block != 0) continue;
+    const StreamShape shape = stream_shape(p.epilogue, c);
+    if (shape.warp_n % 16 != 0 || shape.warp_n % shape.block != 0 || 8 * c.tile_n % c.threads != 0) continue;
+    const int64_t sums = int64_t{shape.warp_n} * c.tile_m / 32 * (fmas ? 5 : 1);
+    if (int64_t{shape.loads} * c.stages * 4 + sums > 144) continue;  // registers
+    c.shared_bytes = static_cast<int32_t>(shape.shared_bytes);
+    if (c.shared_bytes > std::min<int64_t>(p.gpu.shared_per_block, 96 << 10)) continue;
+    const double tiles = static_cast<double>(ceil_div(s.m, c.tile_m)) *
+                         static_cast<double>(ceil_div(p.root_cols(), c.piece_cols) * s.batch);
+    if (tiles > static_cast<double>(max_blocks)) continue;
+    result.push_back(c);
+    // Slices of K until the device is full once.
+    int64_t before = 1;
+    for (const double share : {0.5, 1.0}) {
+      const auto split =
+          std::min<int64_t>({static_cast<int64_t>(share * p.gpu.sms * resident(shape, c) / tiles),
+                             s.k / std::max<int64_t>(c.tile_k, least_slice), int64_t{package::max_k_split}});
+      if (split <= before) continue;
+      before = split;
+      c.k_split = static_cast<int32_t>(split);
+      result.push_back(c);
     }
   }
   return result;
 }
 
+// B's bytes come at the rate of memory, or at what the loads in flight allow, or at L2's where A's rows, which every
+// block reads, are many.
 Mainloop stream_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
-  const auto k = static_cast<double>(ceil_div(p.shape.k, c.k_split));
-  const double element = static_cast<double>(types::byte_size(c.b_dtype));
-  const bool fmas = c.b_dtype == DType::f32 && c.math == package::MathMode::Strict;
   const StreamShape shape = stream_shape(p.epilogue, c);
+  const double element = static_cast<double>(types::byte_size(c.b_dtype));
+  const auto k = static_cast<double>(ceil_div(p.shape.k, c.k_split));
+  const auto tiles_m = static_cast<double>(ceil_div(p.shape.m, c.tile_m));
+  const double units = static_cast<double>(p.shape.batch * ceil_div(p.root_cols(), c.piece_cols)) * tiles_m * c.k_split;
+  const double slots = p.gpu.sms * resident(shape, c), waves = std::ceil(units / slots);
+  const double in_flight = std::min(units, slots) * c.threads * load_bytes * shape.loads * c.stages;
+  const double columns = c.tile_n * k * element, rows = c.tile_m * k * element;
+  const double memory = std::min(p.gpu.memory_rate, in_flight / latency_ns);
+  double ns = std::max(units * columns / tiles_m / memory, units * (columns + rows) / (same_rows * p.gpu.l2_rate));
+  if (multiplies_by_fma(p.shape)) ns = std::max(ns, units * columns / element * c.tile_m / 64 / p.gpu.ghz / p.gpu.sms);
   Mainloop loop;
-  loop.bytes = k * element * (c.tile_n + c.tile_m);
-  // A 16-byte load feeds a product of eight rows in about 8 clocks of a warp scheduler; strict f32, one fma an element.
-  const double products =
-      fmas ? c.tile_n * static_cast<double>(c.tile_m) * k / 128 : loop.bytes / 512 * (4 + 2.0 * c.tile_m / 8);
-  const double in_flight = static_cast<double>(shape.loads * c.stages * c.threads) * 16;
-  loop.clocks = products / 0.7 + 1200;  // the first loads, and the sum over the warps
-  loop.blocks_per_sm = 4;
-  loop.exposed = 0.5;
-  loop.prologue_us = 2.0 + 0.3 * 16384 / in_flight;  // the more is asked for at once, the sooner memory is busy
-  loop.note = fmt::format("{} warps along K, {:.0f} KiB of B in flight a block", c.consumers, in_flight / 1024);
+  loop.bytes = columns + rows;
+  loop.clocks =
+      ns * p.gpu.ghz / std::ceil(units / p.gpu.sms);  // of a unit: the model counts those of one multiprocessor
+  loop.blocks_per_sm = resident(shape, c);
+  loop.exposed = 0.3;
+  loop.prologue_us = 1.6 + 1.5 * (waves - 1);
+  loop.note =
+      fmt::format("{} warps along K, {:.0f} KiB of B in flight, {:.0f} waves", c.consumers, in_flight / 1024, waves);
   return loop;
 }
 

@@ -116,7 +116,7 @@ def dequantize(accum, row_scale, column_scale):
     return D
 )"},
       {"cuda_decode_swiglu", "cuda:sm_90a",
-       "M=16 N=28672 half=14336 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_stream_16x64x512_w4of8_s4", "D=bf16[M,half]",
+       "M=16 N=28672 half=14336 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_stream_16x64x512_w4of8_s2", "D=bf16[M,half]",
        R"(
 def swiglu(accum):
     gate, up = split(accum, 2, dim=-1)

@@ -151,8 +151,13 @@ struct Loader {
       if constexpr (plain) {
         const int bytes = valid(i, k), shift = (int)((u64)p & 3);
         const char* const aligned = p - shift;
+        if (bytes == unit && aligned >= lowest && aligned + unit + 4 <= highest) {
 #pragma unroll
-        for (int w = 0; w < 5; ++w) held[i][w] = w * 4 < bytes + shift ? word(aligned + 4 * w) : 0;
+          for (int w = 0; w < 5; ++w) held[i][w] = __ldg((const u32*)aligned + w);
+        } else {
+#pragma unroll
+          for (int w = 0; w < 5; ++w) held[i][w] = w * 4 < bytes + shift ? word(aligned + 4 * w) : 0;
+        }
       } else {
         ptx::copy_async<unit>(stage + Stage::at(row + i * pass_rows, byte), p, (u32)valid(i, k));
       }
@@ -169,10 +174,13 @@ struct Loader {
         const int bytes = valid(i, k);
         u32 v[4];
 #pragma unroll
-        for (int w = 0; w < 4; ++w) {
-          v[w] = __funnelshift_r(held[i][w], held[i][w + 1], shift);
-          const int left = bytes - w * 4;
-          if (left < 4) v[w] = left <= 0 ? 0 : v[w] & ((1u << (8 * left)) - 1);
+        for (int w = 0; w < 4; ++w) v[w] = __funnelshift_r(held[i][w], held[i][w + 1], shift);
+        if (bytes < unit) {
+#pragma unroll
+          for (int w = 0; w < 4; ++w) {
+            const int left = bytes - w * 4;
+            if (left < 4) v[w] = left <= 0 ? 0 : v[w] & ((1u << (8 * left)) - 1);
+          }
         }
         ptx::store_shared_four(stage + Stage::at(row + i * pass_rows, byte), {v[0], v[1], v[2], v[3]});
       }
