@@ -148,6 +148,12 @@ int bench(const CommonOptions& common, const GemmOptions& options, size_t candid
   for (size_t i = 0; i < std::min(candidates, session->kernels.size()); ++i) {
     const Kernel& kernel = session->kernels[i];
     auto execution = kernel.prepare(session->arguments);
+    if (!execution && is_unfit(execution.error())) {
+      rows.push_back({{"kernel", kernel.metadata().name}, {"rejected", execution.error().message()}});
+      if (!common.json)
+        std::printf("%-44s rejected: %s\n", kernel.metadata().name.c_str(), execution.error().message().c_str());
+      continue;
+    }
     if (!execution) return report(execution.error(), common.json);
     const auto timed = time_kernel(*session, kernel, *execution);
     if (!timed) return report(timed.error(), common.json);

@@ -128,9 +128,14 @@ int emit(const CommonOptions& common, const GemmOptions& options, const std::str
 
 namespace {
 
-// A kernel for a GPU is compiled for whoever has one: nothing is loaded.
-int compile_for_gpu(const CommonOptions& common, const Session& session, const Kernel& kernel) {
-  const auto seconds = kernel.compile();
+// A kernel for a GPU is compiled for whoever has one: nothing is loaded. Without a wish the best that may be used.
+int compile_for_gpu(const CommonOptions& common, const Session& session, Kernel kernel, bool wished) {
+  auto seconds = kernel.compile();
+  for (size_t i = 1; i < session.kernels.size() && !wished && !seconds && is_unfit(seconds.error()); ++i) {
+    if (!common.json) std::fprintf(stderr, "codetta: passed over: %s\n", seconds.error().message().c_str());
+    kernel = session.kernels[i];
+    seconds = kernel.compile();
+  }
   if (!seconds) return report(seconds.error(), common.json);
   const CacheReport cache = cache_report(const_cast<Context&>(session.context));
   const std::string name = kernel.metadata().name;
@@ -152,7 +157,7 @@ int compile(const CommonOptions& common, const GemmOptions& options) {
   if (!session) return report(session.error(), common.json);
   auto kernel = session->choose(options.kernel);
   if (!kernel) return report(kernel.error(), common.json);
-  if (on_gpu(session->target)) return compile_for_gpu(common, *session, *kernel);
+  if (on_gpu(session->target)) return compile_for_gpu(common, *session, *kernel, !options.kernel.empty());
   auto execution = kernel->prepare(session->problem.arguments);
   if (!execution) return report(execution.error(), common.json);
   const CacheReport cache = cache_report(session->context);

@@ -15,8 +15,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double sample_us = 200;  // what a sample lasts at least, while that takes no more runs than max_runs
-constexpr double graph_us = 500;   // of a replayed graph: its own launch costs some microseconds
-constexpr int64_t max_runs = 10000, max_graph_runs = 200;
+constexpr double graph_us = 2000;  // of a replayed graph: its own launch costs some microseconds
+constexpr int64_t max_runs = 10000, max_graph_runs = 500;
 
 double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();

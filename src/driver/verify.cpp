@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // verify: what a run left in memory against the oracle.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "driver/host_copy.hpp"
@@ -23,6 +25,21 @@ std::string describe(const OutputCheck& output) {
   if (!output.note.empty()) text += "; " + output.note;
   if (output.wrong != 0) text += "; worst " + output.worst;
   return text;
+}
+
+// Of whichever family has run. Matrix instructions line products up by the largest exponent of a step and cut what
+// falls off, once a product, then round the sum towards zero: two units of 2^-24 a product are above both, and above
+// one fused multiply-add. Slices of K add a rounding each.
+oracle::OracleOptions gpu_options(int64_t k) {
+  constexpr int64_t least_slice = 64;
+  oracle::OracleOptions options;
+  options.isa = CpuIsa::avx2;  // f64: one multiply-add a product
+  types::AccumulationModel model = types::accumulation_model(CpuIsa::avx2, DType::f32);
+  model.roundings = 2;
+  model.extra_roundings = static_cast<int>(std::min<int64_t>(k / least_slice, package::max_k_split));
+  options.accumulation = model;
+  options.ulp = oracle::cuda_ulp_table();
+  return options;
 }
 
 }  // namespace
@@ -54,8 +71,9 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
     CODETTA_TRY(view, readable(view));
     inputs.emplace_back(view);
   }
-  oracle::OracleOptions options;
-  options.isa = target.backend == Backend::cpu ? target.isa : CpuIsa::generic;
+  oracle::OracleOptions options =
+      target.backend == Backend::cuda ? gpu_options(problem.shape.k) : oracle::OracleOptions{};
+  if (target.backend == Backend::cpu) options.isa = target.isa;
   options.contraction = !arguments.strict;
   options.seed = seed;
   CODETTA_TRY(made.expected_, oracle::evaluate(problem.bound, inputs, options));

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "cuda_device/fixture.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/device.hpp"
 
 namespace codetta {
 namespace {
@@ -16,7 +16,11 @@ class DeviceStreams : public OnGpu {
  protected:
   void SetUp() override {
     OnGpu::SetUp();
-    if (device_) driver_ = cu::Driver::load().value();
+    if (!device_) return;
+    driver_ = cu::Driver::load().value();
+    // The calls of this test, like those of any user of the driver, need the context current; Codetta's do not.
+    primary_ = cu::Device::open(driver_, 0).value();
+    current_.emplace(primary_->enter().value());
   }
   static cu::StreamHandle handle(const DeviceStream& stream) {
     return static_cast<cu::StreamHandle>(stream.get().handle);
@@ -35,6 +39,8 @@ class DeviceStreams : public OnGpu {
   }
   static uint16_t code_of(const Result<void>& result) { return result ? uint16_t{0} : result.error().code(); }
   cu::DriverRef driver_;
+  cu::DeviceRef primary_;
+  std::optional<cu::ContextGuard> current_;
   // A workspace is needed: partial sums of rows.
   const std::string reducing_ =
       "def f(accum):\n    D = relu(accum)\n    total = sum(accum, dim=-1)\n    return D, total\n";
