@@ -13,7 +13,7 @@
 //   loads         of raw elements, widened by the caller: load_full, load_full_strided; load_row, load_row_strided (one
 //                 value per column); load_column (one per row) and load_scalar, both in every lane; load_indexed
 //                 (per-row base plus a column function)
-//   results       result_row, result_column, result_all: final values of a reduction of an earlier phase;
+//   results       result_row, result_column, result_item, result_all: final values of a reduction of an earlier phase;
 //                 result_any_row, result_any_column: of one whose results are all the same
 //   stores        put_full, put_full_strided, put_row, put_row_strided, put_one (column and scalar class), put_indexed
 //   once-only     owns_row(ref), owns_column(ref), owns_scalar(ref): whether this tile writes a row-, column- or
@@ -177,6 +177,11 @@ struct TileFragment {
   template <class V>
   CODETTA_MEMBER V result_all(int k) const {
     return splat<V>(*(const element<V>*)args.results[k]);
+  }
+  //% result_item
+  template <class V>
+  CODETTA_MEMBER V result_item(int k) const {
+    return splat<V>(((const element<V>*)args.results[k])[tile.batch]);
   }
   //% put_full
   template <class V, class E>

@@ -136,6 +136,10 @@ struct TileFragment {
   CODETTA_MEMBER V result_all(int k) const {
     return splat<V>(*(const element<V>*)params.reduction[k].results);
   }
+  template <class V>
+  CODETTA_MEMBER V result_item(int k) const {
+    return splat<V>(((const element<V>*)params.reduction[k].results)[tile.batch]);
+  }
   template <class V, class E>
   CODETTA_MEMBER void put_full(const Ref<E>& o, V v) const {
     E* p = o.p + (r * o.row_stride + c);

@@ -6,7 +6,7 @@
 
 namespace codetta::cuda {
 
-enum class Axis { Row, Column, All };
+enum class Axis { Row, Column, All, Item };
 
 // State of a partial (in T) folded in the type W: sums in f64 for floats, wrapping for integers.
 template <template <class> class State, class T>
@@ -18,15 +18,18 @@ struct Folding<SumState, f32> {
   using W = f64;
 };
 
-// A block of 256 threads finishes 32 results (Axis::All: the one), several threads a result; the order is fixed.
+// A block of 256 threads finishes 32 results (Axis::All, Axis::Item: one), several threads a result; the order is
+// fixed.
 template <Axis axis, template <class> class State, bool mean, int parts, class T>
 CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers) {
   using W = typename Folding<State, T>::W;
-  constexpr int results = axis == Axis::All ? 1 : 32, sharing = 256 / results, width = State<T>::width;
+  constexpr int results = axis == Axis::All || axis == Axis::Item ? 1 : 32, sharing = 256 / results,
+                width = State<T>::width;
   __shared__ W shared[256 * width];
   const i64 extent = axis == Axis::Row ? p.rows : axis == Axis::Column ? p.cols : 1;
   const i64 count = axis == Axis::Row      ? p.pieces_n
                     : axis == Axis::Column ? p.pieces_m
+                    : axis == Axis::Item   ? p.pieces_m * p.pieces_n
                                            : p.batches * p.pieces_m * p.pieces_n;
   const i64 all = axis == Axis::All ? 1 : p.batches * extent;
   const i64 result = (i64)blockIdx.x * results + threadIdx.x % results;
@@ -63,7 +66,10 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers) {
       value += one::log(s.v[1]);
   }
   if constexpr (mean) {
-    const i64 reduced = axis == Axis::Row ? p.cols : axis == Axis::Column ? p.rows : p.batches * p.rows * p.cols;
+    const i64 reduced = axis == Axis::Row      ? p.cols
+                        : axis == Axis::Column ? p.rows
+                        : axis == Axis::Item   ? p.rows * p.cols
+                                               : p.batches * p.rows * p.cols;
     value = value / (W)(reduced * parts);
   }
   ((T*)buffers.results)[result] = (T)value;

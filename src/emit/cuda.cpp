@@ -220,7 +220,7 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     out.line(family_.function, "<Config, Epilogue>(params);");
   }
   static constexpr std::array<std::string_view, 4> states{"SumState", "MaxState", "MinState", "LogSumExpState"};
-  static constexpr std::array<std::string_view, 3> axes{"Row", "Column", "All"};
+  static constexpr std::array<std::string_view, 4> axes{"Row", "Column", "All", "Item"};
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
     if (p > 0) {
       out.blank();

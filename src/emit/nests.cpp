@@ -32,7 +32,7 @@ Result<Variation> variation_of(const package::EpilogueProgram& program, const In
     case Inst::Kind::Result: {
       if (inst.index >= program.reductions.size()) return broken("a result names a reduction that is not there");
       const package::Reduction& reduction = program.reductions[inst.index];
-      if (reduction.axis == package::ReduceAxis::All) return uniform;
+      if (reduction.axis == package::ReduceAxis::All || reduction.axis == package::ReduceAxis::Item) return uniform;
       // The columns of a value that has one for all rows share a result, too.
       const Variation kept = reduction.axis == package::ReduceAxis::Row ? by_row : by_column;
       if (reduction.phase + 1 >= known.size()) return broken("a result of a reduction is used before it is there");

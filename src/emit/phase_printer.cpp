@@ -265,7 +265,8 @@ std::string PhasePrinter::result_text(const Inst& in) {
   const std::string_view name = r.axis == package::ReduceAxis::Row ? (shared ? "result_any_row" : "result_row")
                                 : r.axis == package::ReduceAxis::Column
                                     ? (shared ? "result_any_column" : "result_column")
-                                    : "result_all";
+                                : r.axis == package::ReduceAxis::Item ? "result_item"
+                                                                      : "result_all";
   return convert_.convert(text(template_method(name), "<", vector_of(r.type), ">(", in.index, ")"), r.type, in.type,
                           false);
 }

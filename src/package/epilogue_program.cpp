@@ -157,7 +157,7 @@ EpilogueProgram read_program(ByteReader& in) {
   for (size_t n = in.count(max_items, "number of reductions"); n > 0 && in.ok(); --n) {
     Reduction reduction;
     reduction.kind = in.choice<ReduceKind>(4, "reduction");
-    reduction.axis = in.choice<ReduceAxis>(3, "reduction axis");
+    reduction.axis = in.choice<ReduceAxis>(4, "reduction axis");
     reduction.mean = in.flag();
     reduction.parts = in.small(1, INT32_MAX, "parts of a reduction");
     reduction.type = in.dtype();

@@ -105,7 +105,8 @@ struct Store {
 };
 
 enum class ReduceKind : uint8_t { Sum, Max, Min, LogSumExp };
-enum class ReduceAxis : uint8_t { Row, Column, All };  // Row: over the columns of each row, one result per (batch, row)
+// Row: over the columns of each row, one result per (batch, row). Item: over rows and columns of each batch item.
+enum class ReduceAxis : uint8_t { Row, Column, All, Item };
 
 struct Reduction {
   ReduceKind kind = ReduceKind::Sum;
@@ -122,7 +123,7 @@ struct Reduction {
 enum class Scope : uint8_t {
   Tile,      // nothing: runs as soon as the accumulators of a tile are finished
   RowPanel,  // row reductions of these rows
-  Whole,     // column or all reductions
+  Whole,     // column, item or all reductions
 };
 
 // A phase with reads_accumulator == false runs after all tiles of the earlier phases, whatever its scope, and needs no
@@ -168,7 +169,7 @@ std::string line_of(const EpilogueProgram& program, const Phase& phase, size_t i
 std::string line_of(const EpilogueProgram& program, const Store& store);
 std::string line_of(const EpilogueProgram& program, size_t reduction);
 std::string_view name_of(ReduceKind kind);  // "sum", "max", "min", "logsumexp"
-std::string_view name_of(ReduceAxis axis);  // "row", "column", "all"
+std::string_view name_of(ReduceAxis axis);  // "row", "column", "all", "item"
 std::string_view name_of(Access access);    // "full", "row", "column", "scalar", "indexed"
 
 }  // namespace codetta::package

@@ -69,7 +69,7 @@ std::string_view name_of(ReduceKind kind) {
 }
 
 std::string_view name_of(ReduceAxis axis) {
-  constexpr std::string_view names[] = {"row", "column", "all"};
+  constexpr std::string_view names[] = {"row", "column", "all", "item"};
   return names[static_cast<size_t>(axis)];
 }
 

@@ -70,6 +70,7 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   // Over the items of a batch of single rows or columns: an index of one value leaves no trace.
   const bool rows = reduced.row || (rows_ == 1 && !kept.row), cols = reduced.col || (cols_ == 1 && !kept.col);
   if (reduced.batch && !kept.batch && rows && cols) axis = ReduceAxis::All;
+  if (reduced.row && reduced.col && !kept.row && !kept.col && !reduced.batch && !one_batch) axis = ReduceAxis::Item;
   if (reduced.col && !reduced.row && !kept.col && !reduced.batch) axis = ReduceAxis::Row;
   if (reduced.row && !reduced.col && !kept.row && !reduced.batch) axis = ReduceAxis::Column;
   const auto place = [&](const Instance& instance) {
@@ -88,7 +89,7 @@ Result<void> Lowering::lower_reduction(NodeId node) {
     return reject(diag::Code::reduction_axes, node, "this reduction is over neither rows, columns nor everything")
         .reason(fmt::format("it reduces {}{}{} of the accumulator", reduced.batch ? "batch items, " : "",
                             reduced.row ? "rows, " : "", reduced.col ? "some columns" : "no columns"))
-        .help("reduce over dim -1 (each row), dim -2 (each column) or all dims");
+        .help("reduce over dim -1 (each row), dim -2 (each column), dims (-2, -1) (each item) or all dims");
   }
 
   const auto at_least_zero = [&](ValueRef value) {  // 0 over nothing, and for a magnitude that wraps

@@ -32,6 +32,8 @@ bool reduces_nothing(package::ReduceAxis axis, const cpu::GemmProblem& problem) 
       return problem.n == 0;
     case package::ReduceAxis::Column:
       return problem.m == 0;
+    case package::ReduceAxis::Item:
+      return problem.m == 0 || problem.n == 0;
     case package::ReduceAxis::All:
       break;
   }

@@ -80,7 +80,7 @@ cpu::Reduction reduction_of(const package::Reduction& reduction) {
   return result;
 }
 static_assert(static_cast<int>(cpu::ReductionKind::LogSumExp) == static_cast<int>(package::ReduceKind::LogSumExp));
-static_assert(static_cast<int>(cpu::ReductionAxis::All) == static_cast<int>(package::ReduceAxis::All));
+static_assert(static_cast<int>(cpu::ReductionAxis::Item) == static_cast<int>(package::ReduceAxis::Item));
 
 }  // namespace
 

@@ -111,13 +111,13 @@ class Proof {
              from[0] / columns != from[step] / columns;
     });
   }
-  // Over some but not all of batch, rows and columns in an unusual mix.
+  // Over the batch and one of rows and columns.
   [[nodiscard]] bool batched_reduction() const {
     return any([&](NodeId id) {
       if (rule(id) != OpRule::reduce) return false;
       const size_t rank = graph_.type(graph_.operands(id)[0]).shape.size();
-      const size_t dims = graph_.attr_as<ir::ReduceAttr>(id).dims.size();
-      return rank == 3 && dims != 1 && dims != 3;
+      const std::vector<int32_t>& dims = graph_.attr_as<ir::ReduceAttr>(id).dims;
+      return rank == 3 && dims.size() == 2 && (dims[0] == 0 || dims[1] == 0);
     });
   }
 

@@ -246,22 +246,27 @@ constexpr std::string_view reductions[] = {"sum", "max", "min", "mean", "amax", 
 // Takes x through the product's tiles without a change of its values: work on operands alone is not fused.
 constexpr std::string_view through_tiles = "    v = where(accum > -1e30, x, y)\n";
 
-Unit reduced(DType dtype, bool of_accumulator, bool as_value) {
-  Frame frame(dtype, of_accumulator ? Form::Accumulator : Form::Full);
-  std::string body(of_accumulator ? "    v = x * 1\n" : through_tiles);
+Unit reduced(DType dtype, Form form, bool as_value) {
+  Frame frame(dtype, form);
+  const bool batched = form == Form::Batch;
+  std::string body(form == Form::Accumulator ? "    v = x * 1\n" : through_tiles);
+  if (batched) body = "    v = where(accum > -1e30, y, x)\n";
   for (const std::string_view name : reductions) {
     const bool real = name == "mean" || name == "logsumexp";
     const DType type = result_of(real ? Kind::Real : Kind::Arithmetic, dtype);
     if (dtype == DType::boolean && name != "sum" && !real) continue;
-    for (const std::string_view axis : {"row", "column", "all"}) {
+    for (const std::string_view axis : {"row", "column", "all", "item"}) {
       const std::string output = fmt::format("o_{}_{}", name, axis);
-      body += fmt::format("    {} = {}{}(v, axis=\"{}\")\n", output, as_value ? "y - " : "", name, axis);
-      const Dims one = axis == "row" ? Dims{m_size, 1} : axis == "column" ? Dims{1, n_size} : Dims{1, 1};
+      const std::string over = axis == "item" ? "dim=(-2, -1)" : fmt::format("axis=\"{}\"", axis);
+      body += fmt::format("    {} = {}{}(v, {})\n", output, as_value ? "y - " : "", name, over);
+      const int64_t items = axis == "all" ? 1 : batch_size, rows = axis == "row" ? m_size : 1,
+                    columns = axis == "column" ? n_size : 1;
+      const Dims one = batched ? Dims{items, rows, columns} : Dims{rows, columns};
       frame.unit.outputs.push_back({output, type, as_value ? frame.full : one});
       ++frame.unit.operations;
     }
   }
-  frame.unit.name = fmt::format("{} {} reductions{}", dtype_name(dtype), of_accumulator ? "accumulator" : "full",
+  frame.unit.name = fmt::format("{} {} reductions{}", dtype_name(dtype), form_names[static_cast<size_t>(form)],
                                 as_value ? " as values" : "");
   return frame.finish(body);
 }
@@ -311,9 +316,12 @@ std::vector<Unit> operation_units() {
         units.push_back(operations(dtype, form, arithmetic, "arithmetic"));
         units.push_back(operations(dtype, form, reals, "reals"));
       }
-      for (const bool as_value : {false, true}) units.push_back(reduced(dtype, true, as_value));
+      for (const bool as_value : {false, true}) units.push_back(reduced(dtype, Form::Accumulator, as_value));
     }
-    for (const bool as_value : {false, true}) units.push_back(reduced(dtype, false, as_value));
+    for (const bool as_value : {false, true}) {
+      units.push_back(reduced(dtype, Form::Full, as_value));
+      units.push_back(reduced(dtype, Form::Batch, as_value));
+    }
     units.push_back(conversions(dtype));
     add_layouts(units, dtype);
     add_refused(units, dtype);

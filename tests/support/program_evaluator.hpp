@@ -97,6 +97,7 @@ class ProgramEvaluator {
 
   size_t result_at(package::ReduceAxis axis, const Root& root) const {
     if (axis == package::ReduceAxis::Row) return static_cast<size_t>(root.batch * rows_ + root.row);
+    if (axis == package::ReduceAxis::Item) return static_cast<size_t>(root.batch);
     return axis == package::ReduceAxis::Column ? static_cast<size_t>(root.batch * cols_ + root.col) : 0;
   }
 
@@ -143,6 +144,7 @@ class ProgramEvaluator {
     const auto space = [&](package::ReduceAxis axis) {
       return static_cast<size_t>(axis == package::ReduceAxis::Row      ? batches_ * rows_
                                  : axis == package::ReduceAxis::Column ? batches_ * cols_
+                                 : axis == package::ReduceAxis::Item   ? batches_
                                                                        : 1);
     };
     for (size_t r = 0; r < gathered.size(); ++r) gathered[r].resize(space(program_.reductions[r].axis));

@@ -112,7 +112,7 @@ class EpilogueMaker {
         const ir::Op ops[] = {ir::Op::reduce_sum,  ir::Op::reduce_max,       ir::Op::reduce_mean,
                               ir::Op::reduce_amax, ir::Op::reduce_logsumexp, ir::Op::reduce_min};
         const ir::NodeId from[] = {x};
-        const auto sum = builder_.add(ops[pick(6)], from, ir::ReduceAttr{static_cast<ir::ReduceAxis>(pick(3)), {}});
+        const auto sum = builder_.add(ops[pick(6)], from, random_reduction(rank));
         if (!sum) return;
         values_.push_back(*sum);
         return add(ir::Op::sub, {x, *sum});
@@ -128,6 +128,12 @@ class EpilogueMaker {
         if (y) add(ir::Op::add, {x, *y});
       }
     }
+  }
+
+  ir::ReduceAttr random_reduction(size_t rank) {
+    const auto axis = static_cast<ir::ReduceAxis>(pick(4));
+    if (axis != ir::ReduceAxis::Dims) return {axis, {}};
+    return {axis, rank > 1 ? std::vector<int32_t>{-2, -1} : std::vector<int32_t>{-1}};
   }
 
   std::mt19937_64 random_;

@@ -59,8 +59,8 @@ struct Phase {
 };
 
 enum class ReductionKind : uint8_t { Sum, Max, Min, LogSumExp };
-// Row: one value per row (reduced along columns), and so on.
-enum class ReductionAxis : uint8_t { Row, Column, All };
+// Row: one value per row (reduced along columns), and so on; Item: one per batch item.
+enum class ReductionAxis : uint8_t { Row, Column, All, Item };
 struct Reduction {
   ReductionKind kind = ReductionKind::Sum;
   ReductionAxis axis = ReductionAxis::Row;

@@ -18,6 +18,8 @@ Series series_of(const Reduction& r, const ReductionGrid& g, int64_t i) {
       return {i / g.rows * g.tile_cols * g.rows + i % g.rows, g.rows, g.tile_cols};
     case ReductionAxis::Column:
       return {i / g.cols * g.tile_rows * g.cols + i % g.cols, g.cols, g.tile_rows};
+    case ReductionAxis::Item:
+      return {i * g.tile_rows * g.tile_cols, 1, g.tile_rows * g.tile_cols};
     case ReductionAxis::All:
       break;
   }
@@ -31,6 +33,8 @@ int64_t reduced_elements(const Reduction& r, const ReductionGrid& g) {
       return g.cols * r.parts;
     case ReductionAxis::Column:
       return g.rows * r.parts;
+    case ReductionAxis::Item:
+      return g.rows * g.cols * r.parts;
     case ReductionAxis::All:
       break;
   }
@@ -123,6 +127,7 @@ int64_t partial_count(const Reduction& r, const ReductionGrid& g) {
       return g.batches * g.tile_cols * g.rows * width;
     case ReductionAxis::Column:
       return g.batches * g.tile_rows * g.cols * width;
+    case ReductionAxis::Item:
     case ReductionAxis::All:
       break;
   }
@@ -135,6 +140,8 @@ int64_t result_count(const Reduction& r, const ReductionGrid& g) {
       return g.batches * g.rows;
     case ReductionAxis::Column:
       return g.batches * g.cols;
+    case ReductionAxis::Item:
+      return g.batches;
     case ReductionAxis::All:
       break;
   }

@@ -155,6 +155,7 @@ class TileRun {
     int64_t first = 0;
     if (code_.result_axis[code.index] == package::ReduceAxis::Row) first = tile_.batch * args_.rows + tile_.row + r_;
     if (code_.result_axis[code.index] == package::ReduceAxis::Column) first = tile_.batch * args_.cols + tile_.col + c_;
+    if (code_.result_axis[code.index] == package::ReduceAxis::Item) first = tile_.batch;
     const auto* values = static_cast<const std::byte*>(args_.results[code.index]);
     std::memcpy(scratch_ + code.at, values + first * size, static_cast<size_t>(lanes * size));
   }
@@ -248,6 +249,7 @@ class TileRun {
         index = (tile_.batch * args_.tile_rows + tile_.tile_row) * args_.cols + tile_.col + c_;
         first = r_ == 0;
         break;
+      case package::ReduceAxis::Item:
       case package::ReduceAxis::All:
         index = (tile_.batch * args_.tile_rows + tile_.tile_row) * args_.tile_cols + tile_.tile_col;
         first = c_ == 0 && r_ == 0;

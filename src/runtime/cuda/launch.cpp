@@ -180,7 +180,7 @@ Result<void> Launch::plan_workspace() {
     int64_t pieces = p.pieces_m, results = p.cols;
     if (reduction.axis == package::ReduceAxis::Row) pieces = p.pieces_n, results = p.rows;
     int64_t partials = 0;
-    if (reduction.axis == package::ReduceAxis::All) {
+    if (reduction.axis == package::ReduceAxis::All || reduction.axis == package::ReduceAxis::Item) {
       partials = placer.add({p.batches, p.pieces_m, p.pieces_n, values, element});
       results = 1;
     } else {
@@ -261,9 +261,12 @@ Result<void> Launch::plan_entries() {
       for (const package::Reduction& reduction : program.reductions) {
         if (reduction.phase != wanted.index) continue;
         ++count;
+        // A block finishes one result of an item, which has as many partials as there are pieces.
         const int64_t results = reduction.axis == package::ReduceAxis::Row      ? p.batches * p.rows
                                 : reduction.axis == package::ReduceAxis::Column ? p.batches * p.cols
-                                                                                : 1;
+                                : reduction.axis == package::ReduceAxis::Item
+                                    ? p.batches * std::max(wanted.results_per_block, 1)
+                                    : 1;
         largest = std::max(largest, results);
       }
       grid[0] = ceil_div(largest, std::max(wanted.results_per_block, 1));

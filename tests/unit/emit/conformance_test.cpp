@@ -113,7 +113,7 @@ TEST(Conformance, ReductionsOfEveryKindAndAxis) {
     std::vector<uint32_t> reductions;
     for (const ReduceKind kind : {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::LogSumExp}) {
       if (kind == ReduceKind::LogSumExp && !types::is_float(type)) continue;
-      for (const ReduceAxis axis : {ReduceAxis::Row, ReduceAxis::Column, ReduceAxis::All})
+      for (const ReduceAxis axis : {ReduceAxis::Row, ReduceAxis::Column, ReduceAxis::All, ReduceAxis::Item})
         reductions.push_back(m.reduce(kind, axis, x));
     }
     if (type != f32) m.store(m.accum(), f32);

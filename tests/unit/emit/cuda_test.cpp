@@ -51,7 +51,7 @@ package::EpilogueProgram every_reduction() {
   ProgramMaker m;
   std::vector<uint32_t> all;
   for (const ReduceKind kind : {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::LogSumExp}) {
-    for (const ReduceAxis axis : {ReduceAxis::Row, ReduceAxis::Column, ReduceAxis::All})
+    for (const ReduceAxis axis : {ReduceAxis::Row, ReduceAxis::Column, ReduceAxis::All, ReduceAxis::Item})
       all.push_back(m.reduce(kind, axis, m.accum()));
   }
   m.next_phase(Scope::Whole, false);

@@ -103,6 +103,7 @@ Problem::Problem(const package::EpilogueProgram& program, const ProblemSize& siz
   for (const package::Reduction& r : program.reductions) {
     const int64_t finals = r.axis == ReduceAxis::Row      ? size.batches * size.rows
                            : r.axis == ReduceAxis::Column ? size.batches * size.cols
+                           : r.axis == ReduceAxis::Item   ? size.batches
                                                           : 1;
     const int64_t parts = r.axis == ReduceAxis::Row      ? finals * tile_cols
                           : r.axis == ReduceAxis::Column ? finals * tile_rows
@@ -207,7 +208,8 @@ void Problem::finish_reductions(uint32_t phase) {
             fold(b * size_.cols + col, (b * tile_rows + tr) * size_.cols + col);
         }
       } else {
-        for (int64_t t = 0; t < tile_rows * tile_cols; ++t) fold(0, b * tile_rows * tile_cols + t);
+        const int64_t slot = r.axis == ReduceAxis::Item ? b : 0;
+        for (int64_t t = 0; t < tile_rows * tile_cols; ++t) fold(slot, b * tile_rows * tile_cols + t);
       }
     }
     for (const auto& [slot, total] : totals) total.value().store(results_[k].data() + slot * types::byte_size(r.type));
@@ -250,6 +252,7 @@ void Problem::evaluate(uint32_t phase, int64_t b, int64_t r, int64_t c, std::vec
         const ReduceAxis axis = program_.reductions[inst.index].axis;
         const int64_t slot = axis == ReduceAxis::Row      ? b * size_.rows + r
                              : axis == ReduceAxis::Column ? b * size_.cols + c
+                             : axis == ReduceAxis::Item   ? b
                                                           : 0;
         values.push_back(expected_results_[inst.index][static_cast<size_t>(slot)]);
         break;
@@ -276,6 +279,7 @@ void Problem::reference_reductions(uint32_t phase) {
     if (r.phase != phase) continue;
     const int64_t finals = r.axis == ReduceAxis::Row      ? size_.batches * size_.rows
                            : r.axis == ReduceAxis::Column ? size_.batches * size_.cols
+                           : r.axis == ReduceAxis::Item   ? size_.batches
                                                           : 1;
     std::vector<ScalarReducer> totals(static_cast<size_t>(finals), ScalarReducer(r.kind, r.type));
     std::vector<Scalar> values;
@@ -285,6 +289,7 @@ void Problem::reference_reductions(uint32_t phase) {
           evaluate(phase, b, row, col, values);
           const int64_t slot = r.axis == ReduceAxis::Row      ? b * size_.rows + row
                                : r.axis == ReduceAxis::Column ? b * size_.cols + col
+                               : r.axis == ReduceAxis::Item   ? b
                                                               : 0;
           totals[static_cast<size_t>(slot)].add(values[r.value]);
         }

@@ -40,6 +40,7 @@ TEST(empty_problem, extents_stand_in) {
   EXPECT_TRUE(reduces_nothing(package::ReduceAxis::Row, problem));
   EXPECT_FALSE(reduces_nothing(package::ReduceAxis::Column, problem));
   EXPECT_TRUE(reduces_nothing(package::ReduceAxis::All, problem));
+  EXPECT_TRUE(reduces_nothing(package::ReduceAxis::Item, problem));
   stand_in(problem);
   EXPECT_EQ(problem.batch, 2);
   EXPECT_EQ(problem.m, 5);

@@ -349,7 +349,7 @@ TEST_F(ExecutionTest, RealReductionsOverSeveralTiles) {
     for (uint32_t i = 0; i < 6; ++i) {
       package::Reduction reduction;
       reduction.type = type;
-      reduction.axis = static_cast<package::ReduceAxis>(i % 3);
+      reduction.axis = static_cast<package::ReduceAxis>(i % 4);
       reduction.kind = i < 3 ? package::ReduceKind::LogSumExp : package::ReduceKind::Sum;
       reduction.mean = i >= 3;
       reduction.parts = i >= 3 ? 2 : 1;

@@ -180,7 +180,7 @@ class ProgramMaker {
   void store_result(PhaseMaker& maker, uint32_t reduction, uint32_t value) {
     const package::ReduceAxis axis = program_.reductions[reduction].axis;
     const bool row = axis == package::ReduceAxis::Row, col = axis == package::ReduceAxis::Column,
-               all = axis == package::ReduceAxis::All;
+               all = axis == package::ReduceAxis::All;  // an item's result varies by the batch alone
     const DType dtype = maker.type(value);
     const uint32_t out =
         add_output(dtype, {dim(all ? 1 : sizes_.batch), dim(row ? sizes_.m : 1), dim(col ? cols_ : 1)});
@@ -219,7 +219,7 @@ class ProgramMaker {
     package::Reduction reduction;
     uint32_t value = pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))];
     if (types::is_bool(maker.type(value))) value = maker.as(value, DType::i32);
-    reduction.axis = static_cast<package::ReduceAxis>(pick(3));
+    reduction.axis = static_cast<package::ReduceAxis>(pick(4));
     reduction.kind = static_cast<package::ReduceKind>(pick(3));
     reduction.type = maker.type(value);
     reduction.phase = p;
