@@ -346,28 +346,28 @@ TEST_F(ExecutionTest, RealReductionsOverSeveralTiles) {
     PhaseMaker last(program.phases.emplace_back());
     program.phases.back().reads_accumulator = false;
     program.phases.back().scope = package::Scope::Whole;
-    for (uint32_t i = 0; i < 6; ++i) {
+    for (uint32_t i = 0; i < 8; ++i) {
       package::Reduction reduction;
       reduction.type = type;
       reduction.axis = static_cast<package::ReduceAxis>(i % 4);
-      reduction.kind = i < 3 ? package::ReduceKind::LogSumExp : package::ReduceKind::Sum;
-      reduction.mean = i >= 3;
-      reduction.parts = i >= 3 ? 2 : 1;
+      reduction.kind = i < 4 ? package::ReduceKind::LogSumExp : package::ReduceKind::Sum;
+      reduction.mean = i >= 4;
+      reduction.parts = i >= 4 ? 2 : 1;
       program.reductions.push_back(reduction);
-      const bool row = i % 3 == 0, col = i % 3 == 1, all = i % 3 == 2;
+      const bool row = i % 4 == 0, col = i % 4 == 1, all = i % 4 == 2;
       program.arguments.push_back(
           argument("R" + std::to_string(i), type, {all ? 1 : 2, row ? 30 : 1, col ? 150 : 1}, true));
       program.operands.push_back(affine(i, type, !all, row, col, true));
     }
     PhaseMaker maker(program.phases[1]);
-    for (uint32_t i = 0; i < 6; ++i) maker.store(i, maker.leaf(Inst::Kind::Result, type, i));
+    for (uint32_t i = 0; i < 8; ++i) maker.store(i, maker.leaf(Inst::Kind::Result, type, i));
     ASSERT_EQ(package::find_defect(program).value_or(""), "");
     Made made(program, sizes, config, gen);
     const auto wanted = made.expected();
     auto execution = made.prepare(*pool);
     ASSERT_TRUE(execution.has_value()) << execution.error().render();
     execution->run();
-    for (size_t i = 0; i < 6; ++i) {
+    for (size_t i = 0; i < 8; ++i) {
       const auto got = array_of(made.bindings.tensors[i + 2]);
       for (size_t e = 0; e < got.elements.size(); ++e) {
         const double want = wanted[i].elements[e].f;
@@ -375,14 +375,14 @@ TEST_F(ExecutionTest, RealReductionsOverSeveralTiles) {
             << i << " " << e;
       }
     }
-    // NaN in one element reaches its row, its column and the whole, and nothing else.
+    // NaN in one element reaches its row, its column, its item and the whole, and nothing else.
     TensorView& a = made.bindings.tensors[0];
     types::store_f64(element(a, {1, 7, 0}), type, std::nan(""));
     execution->run();
-    for (size_t i = 0; i < 6; ++i) {
+    for (size_t i = 0; i < 8; ++i) {
       const auto got = array_of(made.bindings.tensors[i + 2]);
       for (size_t e = 0; e < got.elements.size(); ++e) {
-        const bool hit = i % 3 == 2 || (i % 3 == 0 ? e == 37 : e >= 150);
+        const bool hit = i % 4 == 2 || (i % 4 == 0 ? e == 37 : i % 4 == 3 ? e == 1 : e >= 150);
         EXPECT_EQ(std::isnan(got.elements[e].f), hit) << i << " " << e;
       }
     }
