@@ -31,7 +31,7 @@ struct CpuGemmConfig {
   CpuIsa isa = CpuIsa::generic;
   DType a_dtype = DType::f32;  // as stored
   DType b_dtype = DType::f32;
-  DType accumulator = DType::f32;  // f32, f64 or i32
+  DType accumulator = DType::f32;  // f32, f64, i32 or i64
   int32_t mr = 6, nr = 64;         // register block: rows x columns
   int32_t tile_rows =
       48;  // rows of the L1 accumulator tile handed to the epilogue (multiple of mr, or any for InPlace)

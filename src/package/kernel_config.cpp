@@ -31,7 +31,7 @@ std::string_view family_name(const KernelConfig& config) {
 namespace {
 
 void check_accumulator(ByteReader& in, DType acc) {
-  if (in.ok() && acc != DType::f32 && acc != DType::f64 && acc != DType::i32)
+  if (in.ok() && acc != DType::f32 && acc != DType::f64 && acc != DType::i32 && acc != DType::i64)
     in.damage("a kernel accumulates in no accumulator dtype");
 }
 

@@ -14,8 +14,9 @@
 namespace codetta::plan {
 namespace {
 
-bool multiplies_in(DType accumulator) {
-  return accumulator == DType::f32 || accumulator == DType::f64 || accumulator == DType::i32;
+bool multiplies_in(DType accumulator, Backend backend) {
+  return accumulator == DType::f32 || accumulator == DType::f64 || accumulator == DType::i32 ||
+         (accumulator == DType::i64 && backend == Backend::cpu);
 }
 
 size_t family_of(const package::KernelConfig& config) {
@@ -89,9 +90,9 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
     return refuse_all(diag::Code::target_without_families,
                       fmt::format("{} has no kernel families in this version; cpu and cuda have", target.to_string()));
   }
-  if (!multiplies_in(shape.accumulator)) {
+  if (!multiplies_in(shape.accumulator, target.backend)) {
     return refuse_all(diag::Code::accumulator_unsupported,
-                      fmt::format("{} x {} accumulates in {}; kernels accumulate in f32, f64 or i32",
+                      fmt::format("{} x {} accumulates in {}; CUDA kernels accumulate in f32, f64 or i32",
                                   dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
   }
   if (target.backend == Backend::cuda) {

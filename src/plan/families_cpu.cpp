@@ -35,6 +35,7 @@ std::optional<Product> native_product(const GemmShape& shape) {
   const DType a = shape.a, b = shape.b;
   if (shape.accumulator == DType::f64)
     return a == DType::f64 && b == DType::f64 ? std::optional(Product::f64) : std::nullopt;
+  if (shape.accumulator == DType::i64) return std::nullopt;
   if (shape.accumulator == DType::f32) {
     if (a == DType::f32 && b == DType::f32) return Product::f32;
     if (a == DType::bf16 && b == DType::bf16) return Product::bf16;
@@ -51,6 +52,7 @@ std::optional<Product> native_product(const GemmShape& shape) {
 Product converted_product(const GemmShape& shape) {
   if (shape.accumulator == DType::f64) return Product::f64;
   if (shape.accumulator == DType::f32) return Product::f32;
+  if (shape.accumulator == DType::i64) return Product::int64;
   return is_narrow_integer(shape.a) && is_narrow_integer(shape.b) ? Product::int16 : Product::int32;
 }
 
@@ -63,6 +65,7 @@ std::optional<Source> in_place_source(const GemmShape& shape) {
     if (shape.b == DType::f16) return Source::f16;
     return std::nullopt;
   }
+  if (shape.accumulator == DType::i64) return std::nullopt;
   if (shape.b == DType::i32 || shape.b == DType::u32) return Source::int32;
   if (shape.b == DType::i8) return Source::int8;
   if (shape.b == DType::u8) return Source::uint8;
@@ -71,7 +74,7 @@ std::optional<Source> in_place_source(const GemmShape& shape) {
 
 std::string_view product_name(Product product) {
   constexpr std::string_view names[] = {"f32",     "f64",     "i32",     "i16 pair", "bf16 pair",
-                                        "u8 x i8", "i8 x i8", "u8 x u8", "i8 x u8"};
+                                        "u8 x i8", "i8 x i8", "u8 x u8", "i8 x u8",  "i64"};
   return names[static_cast<size_t>(product)];
 }
 
@@ -178,6 +181,7 @@ int32_t k_block(int64_t k, int64_t most, int64_t unit) {
 int32_t default_kc(Product product) {
   switch (product) {
     case Product::f64:
+    case Product::int64:
       return 256;
     case Product::bf16:
     case Product::int16:

@@ -119,6 +119,7 @@ int main() {
   run_set<double, double, double>("f64", packed(Product::f64));
   run_set<int32_t, int32_t, int32_t>("int32", packed(Product::int32));
   run_set<int16_t, int16_t, int32_t>("int16", packed(Product::int16));
+  run_set<int64_t, int64_t, int64_t>("int64", packed(Product::int64));
   run_set<float, __fp16, float>("f16 in place", in_place(Source::f16));
   run_set<int32_t, int8_t, int32_t>("int8 in place", in_place(Source::int8));
   run_set<int32_t, uint8_t, int32_t>("uint8 in place", in_place(Source::uint8));

@@ -17,7 +17,8 @@ constexpr Factors all_factors[] = {
     {DType::f32, DType::f32},  {DType::f64, DType::f64},       {DType::bf16, DType::bf16},
     {DType::f16, DType::f16},  {DType::i8, DType::i8},         {DType::u8, DType::i8},
     {DType::u8, DType::u8},    {DType::f8e4m3, DType::f8e4m3}, {DType::f8e5m2, DType::f8e5m2},
-    {DType::bf16, DType::f32},
+    {DType::bf16, DType::f32}, {DType::i16, DType::i16},       {DType::i32, DType::u32},
+    {DType::u16, DType::i8},   {DType::i64, DType::i64},       {DType::u64, DType::i32},
 };
 
 Unit tail(const Factors& factors, char extent, int64_t size, bool plain) {

@@ -18,7 +18,7 @@ struct RegisterBlock {
 
 // Which kernels a level adds over the one below it; the level that an ISA takes a product from is product_level().
 constexpr CpuIsa product_level(CpuIsa isa, Product p) {
-  const bool bytes = p >= Product::u8s8;
+  const bool bytes = p >= Product::u8s8 && p <= Product::s8u8;
   if (p == Product::bf16) return isa == CpuIsa::amx || isa == CpuIsa::avx512_bf16 ? isa : CpuIsa::generic;
   if (bytes) {
     if (isa == CpuIsa::avx512_bf16) return CpuIsa::avx512_vnni;
@@ -28,7 +28,7 @@ constexpr CpuIsa product_level(CpuIsa isa, Product p) {
 }
 // bf16 and the 8-bit products exist at some levels only; the others everywhere.
 constexpr bool has_product(CpuIsa isa, Product p) {
-  return p < Product::bf16 || product_level(isa, p) != CpuIsa::generic;
+  return p < Product::bf16 || p == Product::int64 || product_level(isa, p) != CpuIsa::generic;
 }
 
 // What the Packed (convert == false) or Convert family computes a product of these dtypes with.
@@ -36,6 +36,7 @@ constexpr Product product_for(CpuIsa isa, DType a, DType b, DType accumulator, b
   const auto byte = [](DType d) { return d == DType::i8 || d == DType::u8; };
   const auto narrow = [&](DType d) { return byte(d) || d == DType::i16 || d == DType::boolean; };
   if (accumulator == DType::f64) return Product::f64;
+  if (accumulator == DType::i64) return Product::int64;
   if (accumulator == DType::f32) {
     const bool native = !convert && a == DType::bf16 && b == DType::bf16 && has_product(isa, Product::bf16);
     return native ? Product::bf16 : Product::f32;
@@ -55,6 +56,8 @@ constexpr bool in_place_source(DType b, DType accumulator, Source& source) {
     case DType::f64:
       source = Source::f64;
       return b == DType::f64;
+    case DType::i64:
+      return false;
     case DType::f32:
       source = b == DType::bf16 ? Source::bf16 : b == DType::f16 ? Source::f16 : Source::f32;
       return b == DType::f32 || b == DType::bf16 || b == DType::f16;
@@ -68,6 +71,7 @@ namespace blocks {
 inline constexpr RegisterBlock avx512_f32[] = {{6, 64}, {8, 48}, {14, 32}, {16, 16}};
 inline constexpr RegisterBlock avx512_f64[] = {{6, 32}, {8, 24}, {12, 16}, {12, 8}};
 inline constexpr RegisterBlock avx512_int32[] = {{4, 64}, {6, 32}, {6, 16}};
+inline constexpr RegisterBlock avx512_int64[] = {{4, 32}, {6, 16}, {6, 8}};
 inline constexpr RegisterBlock avx512_int16[] = {{5, 64}, {8, 32}};
 inline constexpr RegisterBlock avx512_dot[] = {{6, 64}, {12, 32}};  // bf16 and bytes
 inline constexpr RegisterBlock avx512_widened[] = {{6, 64}, {6, 32}, {6, 16}};
@@ -75,6 +79,7 @@ inline constexpr RegisterBlock amx[] = {{32, 32}};
 inline constexpr RegisterBlock avx2_f32[] = {{6, 16}, {8, 8}};
 inline constexpr RegisterBlock avx2_f64[] = {{6, 8}, {8, 4}};
 inline constexpr RegisterBlock avx2_int32[] = {{4, 16}, {6, 8}};
+inline constexpr RegisterBlock avx2_int64[] = {{4, 8}, {6, 4}};
 inline constexpr RegisterBlock avx2_int16[] = {{5, 16}, {6, 8}};
 inline constexpr RegisterBlock avx2_widened[] = {{6, 16}, {6, 8}};
 inline constexpr RegisterBlock neon_f32[] = {{6, 16}, {8, 4}};
@@ -95,17 +100,21 @@ constexpr std::span<const RegisterBlock> packed_blocks(CpuIsa isa, Product p) {
     case CpuIsa::avx512:
       return p == Product::f32     ? std::span<const RegisterBlock>(blocks::avx512_f32)
              : p == Product::f64   ? blocks::avx512_f64
+             : p == Product::int64 ? blocks::avx512_int64
              : p == Product::int16 ? std::span<const RegisterBlock>(blocks::avx512_int16)
                                    : blocks::avx512_int32;
     case CpuIsa::avx2:
       return p == Product::f32     ? std::span<const RegisterBlock>(blocks::avx2_f32)
              : p == Product::f64   ? blocks::avx2_f64
+             : p == Product::int64 ? blocks::avx2_int64
              : p == Product::int16 ? std::span<const RegisterBlock>(blocks::avx2_int16)
                                    : blocks::avx2_int32;
     case CpuIsa::neon:
-      return p == Product::f64 ? std::span<const RegisterBlock>(blocks::neon_f64) : blocks::neon_f32;
+      return p == Product::f64 || p == Product::int64 ? std::span<const RegisterBlock>(blocks::neon_f64)
+                                                      : blocks::neon_f32;
     default:
-      return p == Product::f64 ? std::span<const RegisterBlock>(blocks::generic_f64) : blocks::generic_f32;
+      return p == Product::f64 || p == Product::int64 ? std::span<const RegisterBlock>(blocks::generic_f64)
+                                                      : blocks::generic_f32;
   }
 }
 
@@ -127,6 +136,7 @@ constexpr std::span<const RegisterBlock> in_place_blocks(CpuIsa isa, Source s) {
 constexpr int recommended_kc(Product p) {
   switch (p) {
     case Product::f64:
+    case Product::int64:
       return 256;
     case Product::f32:
     case Product::int32:

@@ -9,12 +9,23 @@
 namespace codetta::cpu {
 
 // How two operands multiply once they are in the form that the kernels read. The values are part of packed layouts.
-//   f32, f64, int32 one k step at a time, accumulator of the same type (int32 wraps)
+//   f32, f64, int32, int64 one k step at a time, accumulator of the same type (integers wrap)
 //   int16           pairs of k, exact in i32: 8-bit operands widened where there is no 8-bit dot product
 //   bf16            pairs of k, accumulated in f32
 //   u8s8 ... s8u8   quadruples of k in i32, signedness of A then of B
-enum class Product : u8 { f32 = 0, f64 = 1, int32 = 2, int16 = 3, bf16 = 4, u8s8 = 5, s8s8 = 6, u8u8 = 7, s8u8 = 8 };
-inline constexpr int product_count = 9;
+enum class Product : u8 {
+  f32 = 0,
+  f64 = 1,
+  int32 = 2,
+  int16 = 3,
+  bf16 = 4,
+  u8s8 = 5,
+  s8s8 = 6,
+  u8u8 = 7,
+  s8u8 = 8,
+  int64 = 9
+};
+inline constexpr int product_count = 10;
 // B elements that a kernel can read where they lie and widen to the accumulator type.
 enum class Source : u8 { f32 = 0, f64 = 1, int32 = 2, bf16 = 3, f16 = 4, int8 = 5, uint8 = 6 };
 inline constexpr int source_count = 7;
@@ -55,6 +66,7 @@ struct Packers {
   ConvertRun to_f32[dtype_slots];
   ConvertRun to_f64[dtype_slots];
   ConvertRun to_i32[dtype_slots];
+  ConvertRun to_i64[dtype_slots];  // integers and bool only; u64 as its two's complement
   ConvertRun to_i16[dtype_slots];  // 8- and 16-bit integers and bool only; others null
   // dst[r * dst_ld + c] = src[c * src_ld + r], r < rows, c < cols.
   void (*transpose2)(void* dst, i64 dst_ld, const void* src, i64 src_ld, i64 rows, i64 cols);

@@ -104,6 +104,18 @@ struct I32 {
     return static_cast<i32>(static_cast<u32>(a) + static_cast<u32>(b));
   }
 };
+// Products of 64 bits from three of 32, modulo 2^64.
+struct I64 : I32 {
+  using A = i64;
+  using Acc = i64;
+  static constexpr int lanes = 4;
+  CODETTA_INLINE static AVec broadcast(const void* p) { return _mm256_set1_epi64x(*static_cast<const i64*>(p)); }
+  CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) {
+    const Vec crossed = _mm256_mullo_epi32(a, _mm256_shuffle_epi32(b, 0xB1));
+    const Vec high = _mm256_slli_epi64(_mm256_add_epi32(crossed, _mm256_srli_epi64(crossed, 32)), 32);
+    return pin(_mm256_add_epi64(c, _mm256_add_epi64(high, _mm256_mul_epu32(a, b))));
+  }
+};
 struct I16 : I32 {
   using A = i16;
   static constexpr int group = 2;
@@ -152,6 +164,7 @@ constexpr MicroTable make_table() {
   t.packed[static_cast<int>(Product::f64)] = f64;
   t.packed[static_cast<int>(Product::int32)] = int32;
   t.packed[static_cast<int>(Product::int16)] = set_of<I16, 5, 6, false>();
+  t.packed[static_cast<int>(Product::int64)] = set_of<I64, 4, 6, false>();
   t.in_place[static_cast<int>(Source::f32)] = f32;
   t.in_place[static_cast<int>(Source::f64)] = f64;
   t.in_place[static_cast<int>(Source::int32)] = int32;

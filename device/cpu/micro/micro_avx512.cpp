@@ -40,6 +40,15 @@ struct I32 : AccI32 {
   CODETTA_INLINE static BVec load_b_partial(const void* p, i64 n) { return load_c_partial(p, n); }
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) { return pin(_mm512_add_epi32(c, _mm512_mullo_epi32(a, b))); }
 };
+struct I64 : AccI32 {
+  using A = i64;
+  using Acc = i64;
+  using BVec = Vec;
+  static constexpr int lanes = 8, group = 1, b_step = 64;
+  CODETTA_INLINE static AVec broadcast(const void* p) { return _mm512_set1_epi64(*static_cast<const i64*>(p)); }
+  CODETTA_INLINE static BVec load_b(const void* p) { return load_c(p); }
+  CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) { return pin(_mm512_add_epi64(c, _mm512_mullo_epi64(a, b))); }
+};
 struct I16 : AccI32 {
   using A = i16;
   using BVec = Vec;
@@ -88,12 +97,12 @@ struct U8Source : I32 {
   }
 };
 
-template <class P, int Rows>
+template <class P, int Rows, bool InPlace = true>
 constexpr KernelSet widened_set() {
   KernelSet set;
-  add_blocks<P, 4, Rows, true>(set);
-  add_blocks<P, 2, 6, true>(set);
-  add_blocks<P, 1, 6, true>(set);
+  add_blocks<P, 4, Rows, InPlace>(set);
+  add_blocks<P, 2, 6, InPlace>(set);
+  add_blocks<P, 1, 6, InPlace>(set);
   return set;
 }
 constexpr MicroTable make_table() {
@@ -116,6 +125,7 @@ constexpr MicroTable make_table() {
   t.packed[static_cast<int>(Product::f64)] = f64;
   t.packed[static_cast<int>(Product::int32)] = int32_set;
   t.packed[static_cast<int>(Product::int16)] = int16_set;
+  t.packed[static_cast<int>(Product::int64)] = widened_set<I64, 4, false>();
   t.in_place[static_cast<int>(Source::f32)] = f32;
   t.in_place[static_cast<int>(Source::f64)] = f64;
   t.in_place[static_cast<int>(Source::int32)] = int32_set;

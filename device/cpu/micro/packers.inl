@@ -134,6 +134,7 @@ constexpr Packers packers{
     {CODETTA_CONVERSIONS(double), &convert_run<E4m3, double>, &convert_run<E5m2, double>, &convert_run<Half, double>,
      &convert_run<Bfloat, double>, &convert_run<float, double>, &convert_run<double, double>},
     {CODETTA_CONVERSIONS(i32), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr},
+    {CODETTA_CONVERSIONS(i64), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr},
     {&convert_run<Bool, i16>, &convert_run<i8, i16>, &convert_run<i16, i16>, nullptr, nullptr, &convert_run<u8, i16>,
      nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr},
     &transpose_plain<u16>,

@@ -55,6 +55,7 @@ struct Lanes {
 using F32 = Lanes<float>;
 using F64 = Lanes<double>;
 using I32 = Lanes<i32, u32>;
+using I64 = Lanes<i64, u64>;
 
 struct I16 : I32 {
   using A = i16;
@@ -117,6 +118,7 @@ constexpr MicroTable make_table() {
   t.packed[static_cast<int>(Product::f64)] = f64;
   t.packed[static_cast<int>(Product::int32)] = int32;
   t.packed[static_cast<int>(Product::int16)] = set_of<I16, V, R, R1, false>();
+  t.packed[static_cast<int>(Product::int64)] = set_of<I64, V, R, R1, false>();
   t.in_place[static_cast<int>(Source::f32)] = f32;
   t.in_place[static_cast<int>(Source::f64)] = f64;
   t.in_place[static_cast<int>(Source::int32)] = int32;

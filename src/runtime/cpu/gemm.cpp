@@ -359,7 +359,9 @@ class Run {
     const int64_t count = rows * l_.acc_ld;
     for (int64_t s = 1; s < l_.slices; ++s) {
       const std::byte* part = kept(s, batch, r, c);
-      if (l_.product == abi::Product::f64) {
+      if (l_.product == abi::Product::int64) {
+        add(reinterpret_cast<uint64_t*>(sum), reinterpret_cast<const uint64_t*>(part), count);
+      } else if (l_.product == abi::Product::f64) {
         add(reinterpret_cast<double*>(sum), reinterpret_cast<const double*>(part), count);
       } else if (l_.product == abi::Product::f32 || l_.product == abi::Product::bf16) {
         add(reinterpret_cast<float*>(sum), reinterpret_cast<const float*>(part), count);

@@ -16,6 +16,7 @@ const abi::KernelSet& packed_set(const abi::MicroTable& t, Product p) { return t
 int64_t operand_size(Product p) {
   switch (p) {
     case Product::f64:
+    case Product::int64:
       return 8;
     case Product::f32:
     case Product::int32:
@@ -37,6 +38,8 @@ bool reads_as_stored(Product p, DType a) {
       return a == DType::f32;
     case Product::int32:
       return a == DType::i32 || a == DType::u32;
+    case Product::int64:
+      return a == DType::i64 || a == DType::u64;
     case Product::int16:
       return a == DType::i16;
     default:
@@ -104,7 +107,7 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   l.table = abi::micro_table(isa);
   l.a_dtype = c.a_dtype;
   l.b_dtype = c.b_dtype;
-  l.acc_size = c.accumulator == DType::f64 ? 8 : 4;
+  l.acc_size = dtype_bytes(c.accumulator);
   l.batch = p.batch;
   l.m = p.m;
   l.n = p.n;

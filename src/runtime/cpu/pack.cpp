@@ -32,6 +32,8 @@ abi::ConvertRun converter(const Layout& l, DType from) {
       return from == DType::f64 ? &copy_run<uint64_t> : packers.to_f64[i];
     case Product::int32:
       return packers.to_i32[i];
+    case Product::int64:
+      return packers.to_i64[i];
     case Product::int16:
       return packers.to_i16[i];
     case Product::bf16:

@@ -84,7 +84,7 @@ TEST(Discovery, ConvertTakesEveryPairThatMultiplies) {
   for (int a = 0; a < dtype_count; ++a) {
     for (int b = 0; b < dtype_count; ++b) {
       const auto accumulator = ir::default_accumulator(static_cast<DType>(a), static_cast<DType>(b));
-      if (!accumulator || *accumulator == DType::i64) continue;
+      if (!accumulator) continue;
       GemmShape shape = shape_of(100, 100, 100);
       shape.a = static_cast<DType>(a);
       shape.b = static_cast<DType>(b);
@@ -171,9 +171,13 @@ TEST(Rejections, SayWhyWithNumbers) {
   GemmShape packed = shape_of(4, 64, 64);
   packed.b_packed = true;
   EXPECT_EQ(why(found(packed), "cpu_in_place"), "E0410: a packed B is given, and this family reads B where it lies");
-  const Discovery wide = found(shape_of(4, 64, 64, DType::i32, DType::i64));
+  const GemmShape wide_integers = shape_of(4, 64, 64, DType::i32, DType::i64);
+  EXPECT_EQ(why(found(wide_integers), "cpu_packed"),
+            "E0405: no instruction multiplies i32 x i32 into i64 without conversion; the convert family does");
+  const Discovery wide =
+      plan::discover(plain(DType::i64), wide_integers, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {});
   EXPECT_TRUE(wide.candidates.empty());
-  EXPECT_EQ(why(wide, ""), "E0411: i32 x i32 accumulates in i64; kernels accumulate in f32, f64 or i32");
+  EXPECT_EQ(why(wide, ""), "E0411: i32 x i32 accumulates in i64; CUDA kernels accumulate in f32, f64 or i32");
   const Discovery hip = plan::discover(plain(), shape_of(4, 64, 64), {Backend::hip, CpuIsa::generic, "gfx942"}, {});
   EXPECT_EQ(why(hip, ""), "E0412: hip:gfx942 has no kernel families in this version; cpu and cuda have");
 }

@@ -196,10 +196,12 @@ TEST(PlanProgram, WorkWithoutAProduct) {
   EXPECT_EQ(output.error().message(), "error[E0310]: output z is computed without a product");
 }
 
-TEST(PlanProgram, NoKernelForWideIntegers) {
-  const auto plan = program("def f(x: i64[8, 8], w: i64[8, 8]):\n    y = x @ w\n    return y\n");
-  ASSERT_FALSE(plan);
-  EXPECT_EQ(plan.error().message(), "error[E0411]: no kernel computes this product");
+TEST(PlanProgram, WideIntegersAreConverted) {
+  const auto plan = program("def f(x: i64[8, 8], w: u16[8, 8]):\n    y = x @ w\n    return y\n");
+  ASSERT_TRUE(plan) << plan.error().render();
+  const plan::Candidate& chosen = plan->kernels[0].discovery.candidates[plan->kernels[0].chosen];
+  EXPECT_EQ(package::family_name(chosen.config), "convert");
+  EXPECT_EQ(package::accumulator(chosen.config), DType::i64);
 }
 
 }  // namespace

@@ -144,7 +144,51 @@ TEST_P(Levels, ConvertTakesEveryPairOfTypes) {
         c.k = 19;
         c.a_order = c.b_order = order;
         check(c, ++seed);
+        c.config.accumulator = DType::i64;
+        if (ints) check(c, seed);
       }
+    }
+  }
+}
+
+TEST_P(Levels, WideIntegersWrapModulo2To64) {
+  for (const DType b_type : {DType::i64, DType::u64, DType::u32}) {
+    for (const int32_t k_split : {1, 3}) {
+      Case c;
+      c.config = config_for(CpuFamily::Convert, GetParam(), {DType::i64, b_type, DType::i64});
+      c.config.k_split = k_split;
+      c.m = 13;
+      c.n = 67;
+      c.k = 150;
+      const Problem p(c, 3);
+      std::mt19937_64 gen(11);
+      const auto fill = [&](const Matrix& matrix) {  // every bit pattern
+        for (int64_t i = 0; i < matrix.rows; ++i) {
+          for (int64_t j = 0; j < matrix.cols; ++j) {
+            const uint64_t value = gen();
+            std::memcpy(matrix.at(0, i, j), &value, matrix.dtype == DType::u32 ? 4 : 8);
+          }
+        }
+      };
+      const auto get = [](const Matrix& matrix, int64_t i, int64_t j) {
+        uint64_t value = 0;
+        std::memcpy(&value, matrix.at(0, i, j), matrix.dtype == DType::u32 ? 4 : 8);
+        return value;
+      };
+      fill(p.a);
+      fill(p.b);
+      const Buffer stored(static_cast<size_t>(c.m * c.n * 8)), workspace(workspace_size(c.config, p.problem, 1));
+      run(c.config, p.problem, StoreTile{stored.data(), 0, c.n}, nullptr, workspace.data());
+      int64_t wrong = 0;
+      for (int64_t i = 0; i < c.m; ++i) {
+        for (int64_t j = 0; j < c.n; ++j) {
+          uint64_t want = 0, got = 0;
+          for (int64_t k = 0; k < c.k; ++k) want += get(p.a, i, k) * get(p.b, k, j);
+          std::memcpy(&got, stored.at((i * c.n + j) * 8), 8);
+          wrong += got != want ? 1 : 0;
+        }
+      }
+      EXPECT_EQ(wrong, 0) << dtype_name(b_type) << ", k split " << k_split;
     }
   }
 }

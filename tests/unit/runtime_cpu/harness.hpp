@@ -233,7 +233,7 @@ struct CopyOut {
       for (int64_t c = 0; c < t->cols; ++c) {
         for (int64_t j = 0; j < self.split.ways; ++j) {
           const int64_t at = r * t->acc_ld + c * t->acc_col_stride + j * t->acc_part_stride;
-          const size_t size = self.accumulator == DType::f64 ? 8 : 4;
+          const size_t size = self.accumulator == DType::f64 || self.accumulator == DType::i64 ? 8 : 4;
           const double v =
               load_f64(static_cast<const std::byte*>(t->acc) + static_cast<size_t>(at) * size, self.accumulator);
           const auto i =
