@@ -84,8 +84,8 @@ struct KernelMetadata {
   std::vector<std::pair<std::string, int64_t>> config;  // mr, nr, kc, mc, nc, ...
   std::vector<CostTerm> terms;
   double estimated_us = 0;
-  int64_t workspace_bytes = 0;
-  bool tuned = false;  // ranked by a measurement that was kept
+  int64_t workspace_bytes = 0;  // of an Execution for the arguments that found it, compiled unless no_compiler is set
+  bool tuned = false;           // ranked by a measurement that was kept
   double measured_us = 0;
 };
 
@@ -206,6 +206,7 @@ struct TuneOptions {
   double budget_seconds = 30;
   size_t max_candidates = 16;
   std::function<bool(const TuneProgress&)> progress{};  // false stops; results so far are kept
+  double trial_seconds = 0;  // for a candidate's first run, in a process of its own; 0: 10 s and 100 times the estimate
 };
 struct TuneResult {
   std::string kernel;
@@ -217,10 +218,13 @@ struct TuneReport {
   std::vector<TuneResult> results;  // best first
   bool complete = false;            // false when stopped or out of budget
   double seconds = 0;
+  std::string note;  // why candidates had no trial in a process of their own; empty when they had
 };
 // Times the fused candidates on the given arguments, checks each against the oracle's bound, keeps the results on disk
 // (keyed by problem, CPU or GPU, driver and compiler); later find_kernels rank by them. Outputs are written. Never runs
 // unasked. A candidate that fails loses alone, unless it takes the GPU's context with it (E0644): that ends the call.
+// On a CPU each candidate's first run is in a forked process of one thread: one that crashes or does not end loses
+// alone. The thread pool of the context is not used there. GPU candidates have no such trial (`note`).
 CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target& target,
                                     const TuneOptions& options = {}, Context& context = Context::process_default());
 
@@ -266,6 +270,11 @@ CODETTA_API Result<VerifyReport> verify(const GemmArguments& arguments,
 // A printed account of how the epilogue is understood, the chosen kernel, its cost terms, and every rejection.
 CODETTA_API Result<std::string> explain(const GemmArguments& arguments, const Target& target, bool json = false,
                                         Context& context = Context::process_default());
+
+// The same and the emitted source as one self-contained HTML page, with the results of a tuning if there are any.
+CODETTA_API Result<std::string> html_report(const GemmArguments& arguments, const Target& target,
+                                            const TuneReport* tuned = nullptr,
+                                            Context& context = Context::process_default());
 
 class CODETTA_API PackedTensor {
  public:

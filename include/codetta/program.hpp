@@ -44,6 +44,8 @@ class CODETTA_API CompiledProgram {
   [[nodiscard]] Result<Execution> prepare(const std::vector<NamedArgument>& arguments) const;
   Result<void> run(const std::vector<NamedArgument>& arguments, Stream stream = {}) const;
   [[nodiscard]] Result<std::string> emit(Stage stage) const;  // Graph, Plan, Memory, Source, Manifest
+  // Graph before and after the passes, plan, kernels, when temporaries live, source: one self-contained HTML page.
+  [[nodiscard]] Result<std::string> html_report() const;
 
   struct Access;
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/session.hpp"
+#include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
@@ -48,6 +49,20 @@ Result<std::vector<StageName>> stages_of(const std::string& what) {
   return result;
 }
 
+Result<Program> parse_program(const std::string& file) {
+  auto source = read_source(file);
+  if (!source) return std::move(source).error();
+  return Program::parse(source->text, source->name);
+}
+
+Result<CompiledProgram> compile_program(const CommonOptions& common, const Program& program) {
+  auto target = target_of(common);
+  if (!target) return std::move(target).error();
+  auto context = context_of(common);
+  if (!context) return std::move(context).error();
+  return codetta::compile(program, *target, {}, *context);
+}
+
 template <class Emit>
 int print_stages(const CommonOptions& common, const std::string& what, Emit&& emit_stage) {
   auto wanted = stages_of(what);
@@ -70,13 +85,36 @@ int print_stages(const CommonOptions& common, const std::string& what, Emit&& em
 
 }  // namespace
 
-int explain(const CommonOptions& common, const GemmOptions& options) {
+int explain(const CommonOptions& common, const GemmOptions& options, const std::string& program,
+            const std::string& report_file) {
+  const auto keep = [&](const Result<std::string>& page) {
+    if (!page) return report(page.error(), common.json);
+    const auto written = write_text(report_file, *page);
+    return written ? exit_ok : report(written.error(), common.json);
+  };
+  if (!program.empty()) {
+    const auto parsed = parse_program(program);
+    if (!parsed) return report(parsed.error(), common.json);
+    const auto compiled = compile_program(common, *parsed);
+    if (!compiled) return report(compiled.error(), common.json);
+    const auto plan = compiled->emit(Stage::Plan);
+    if (!plan) return report(plan.error(), common.json);
+    if (common.json) {
+      std::printf(
+          "%s\n",
+          nlohmann::json{{"plan", *plan}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    } else {
+      std::fwrite(plan->data(), 1, plan->size(), stdout);
+    }
+    return report_file.empty() ? exit_ok : keep(compiled->html_report());
+  }
   auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
   auto text = codetta::explain(session->problem.arguments, session->target, common.json, session->context);
   if (!text) return report(text.error(), common.json);
   std::fwrite(text->data(), 1, text->size(), stdout);
-  return exit_ok;
+  if (report_file.empty()) return exit_ok;
+  return keep(html_report(session->problem.arguments, session->target, nullptr, session->context));
 }
 
 int kernels(const CommonOptions& common, const GemmOptions& options) {
@@ -89,7 +127,8 @@ int kernels(const CommonOptions& common, const GemmOptions& options) {
                                {"family", m.family},
                                {"estimated_us", m.estimated_us},
                                {"tuned", m.tuned},
-                               {"measured_us", m.measured_us}});
+                               {"measured_us", m.measured_us},
+                               {"workspace_bytes", m.workspace_bytes}});
     if (!common.json)
       std::printf("%-44s %-10s %12.2f us %s\n", m.name.c_str(), m.family.c_str(),
                   m.tuned ? m.measured_us : m.estimated_us, m.tuned ? "measured" : "estimated");
@@ -104,17 +143,11 @@ int kernels(const CommonOptions& common, const GemmOptions& options) {
 
 int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what, const std::string& program) {
   if (!program.empty()) {
-    auto source = read_source(program);
-    if (!source) return report(source.error(), common.json);
-    auto parsed = Program::parse(source->text, source->name);
+    auto parsed = parse_program(program);
     if (!parsed) return report(parsed.error(), common.json);
-    auto target = target_of(common);
-    if (!target) return report(target.error(), common.json);
-    auto context = context_of(common);
-    if (!context) return report(context.error(), common.json);
     return print_stages(common, what, [&](Stage stage) -> Result<std::string> {
       if (stage == Stage::Ast || stage == Stage::Graph) return parsed->emit(stage);
-      auto compiled = codetta::compile(*parsed, *target, {}, *context);
+      auto compiled = compile_program(common, *parsed);
       if (!compiled) return std::move(compiled).error();
       return compiled->emit(stage);
     });

@@ -97,7 +97,7 @@ int run(int argc, char** argv) {
   GemmOptions options;
   RunFlags flags;
   ProgramOptions program;
-  std::string what = "source", program_file, cache_action = "stats";
+  std::string what = "source", program_file, report_file, cache_action = "stats";
   double budget = 30;
   size_t tune_candidates = 16, bench_candidates = 4;
 
@@ -135,6 +135,9 @@ int run(int argc, char** argv) {
   bench_verb->add_option("--candidates", bench_candidates, "How many to time")->capture_default_str()->check(some);
   emit_verb->add_option("--what", what, "Stages, separated by commas")->capture_default_str();
   emit_verb->add_option("--program", program_file, "A program instead of an epilogue");
+  explain_verb->add_option("--program", program_file, "A program instead of an epilogue");
+  for (CLI::App* verb : {explain_verb, tune_verb})
+    verb->add_option("--report", report_file, "Also write one self-contained HTML page: FILE.html");
   tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(budgets);
   tune_verb->add_option("--candidates", tune_candidates, "How many at most")->capture_default_str()->check(some);
   run_verb->add_option("program", program.file, "File of the program")->required();
@@ -175,11 +178,11 @@ int run(int argc, char** argv) {
   if (gemm_verb->parsed()) return gemm(common, options, flags);
   if (verify_verb->parsed()) return gemm(common, options, {.check = true, .bench = false, .pack = false});
   if (bench_verb->parsed()) return bench(common, options, bench_candidates);
-  if (explain_verb->parsed()) return explain(common, options);
+  if (explain_verb->parsed()) return explain(common, options, program_file, report_file);
   if (kernels_verb->parsed()) return kernels(common, options);
   if (emit_verb->parsed()) return emit(common, options, what, program_file);
   if (compile_verb->parsed()) return compile(common, options);
-  if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates);
+  if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);
   if (run_verb->parsed()) return run_program(common, program);
   if (doctor_verb->parsed()) return doctor(common);
   return cache(common, cache_action);

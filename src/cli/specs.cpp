@@ -2,7 +2,14 @@
 // Values of options that name data.
 #include "cli/specs.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 
 #include "cli/options.hpp"
 
@@ -59,6 +66,58 @@ Result<Form> parse_form(const std::string& item, size_t at, const std::string& o
   return form;
 }
 
+namespace {
+
+Error unwritable(const std::string& file, const std::string& reason) {
+  Diagnostic diagnostic;
+  diagnostic.code = 623;
+  diagnostic.headline = "cannot write " + file;
+  diagnostic.reason = reason;
+  diagnostic.help = "check that the folder exists, is writable and has room; nothing was left behind";
+  return Error(std::move(diagnostic));
+}
+
+// Files that appear together or not at all: each is written beside its place, and all are moved once all are there.
+class FileSet {
+ public:
+  FileSet() = default;
+  FileSet(const FileSet&) = delete;
+  FileSet& operator=(const FileSet&) = delete;
+  ~FileSet() {
+    std::error_code ignored;
+    for (const auto& [part, file] : parts_) std::filesystem::remove(part, ignored);
+  }
+
+  Result<void> add(const std::string& file, const std::function<Result<void>(const std::string&)>& write) {
+    if (std::error_code ignored; std::filesystem::is_directory(file, ignored))
+      return unwritable(file, "it is a folder");
+    parts_.emplace_back(file + ".part-" + std::to_string(getpid()) + "-" + std::to_string(parts_.size()), file);
+    auto written = write(parts_.back().first);
+    if (written) return {};
+    Diagnostic diagnostic = written.error().diagnostics().front();
+    for (std::string* text : {&diagnostic.headline, &diagnostic.reason, &diagnostic.where.file}) {
+      const size_t at = text->find(parts_.back().first);
+      if (at != std::string::npos) text->replace(at, parts_.back().first.size(), file);
+    }
+    return Error(std::move(diagnostic));
+  }
+
+  Result<void> publish() {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      std::error_code failed;
+      std::filesystem::rename(parts_[i].first, parts_[i].second, failed);
+      if (failed) return unwritable(parts_[i].second, failed.message());
+    }
+    parts_.clear();
+    return {};
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> parts_;  // where it is written, where it goes
+};
+
+}  // namespace
+
 Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text) {
   if (text == "true" || text == "True") return ArgumentValue(true);
   if (text == "false" || text == "False") return ArgumentValue(false);
@@ -91,10 +150,12 @@ Result<Tensor> read_tensor(const std::string& file) {
 
 Result<void> write_tensors(const std::vector<OutputFile>& outputs) {
   std::vector<std::pair<std::string, std::vector<std::pair<std::string, TensorView>>>> archives;
+  FileSet files;
   for (const OutputFile& output : outputs) {
     const auto [path, name] = archive_of(output.file);
     if (path.empty()) {
-      if (auto written = write_npy(output.file, output.view); !written) return written;
+      auto written = files.add(output.file, [&](const std::string& part) { return write_npy(part, output.view); });
+      if (!written) return written;
       continue;
     }
     if (archives.empty() || archives.back().first != path) {
@@ -106,9 +167,23 @@ Result<void> write_tensors(const std::vector<OutputFile>& outputs) {
     archives.back().second.emplace_back(name.empty() ? output.name : name, output.view);
   }
   for (const auto& [path, tensors] : archives) {
-    if (auto written = write_safetensors(path, tensors); !written) return written;
+    auto written = files.add(path, [&](const std::string& part) { return write_safetensors(part, tensors); });
+    if (!written) return written;
   }
-  return {};
+  return files.publish();
+}
+
+Result<void> write_text(const std::string& file, const std::string& text) {
+  FileSet files;
+  auto written = files.add(file, [&](const std::string& part) -> Result<void> {
+    std::ofstream out(part, std::ios::binary);
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+    out.close();
+    if (out) return {};
+    return unwritable(part, std::strerror(errno));
+  });
+  if (!written) return written;
+  return files.publish();
 }
 
 }  // namespace codetta::cli

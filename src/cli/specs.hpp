@@ -27,7 +27,9 @@ struct OutputFile {
   TensorView view;
 };
 // Each .npy file, and each .safetensors file once, with all that goes into it (under the output's name where none is
-// given). Errors: E0623.
+// given). All of them, or, where one cannot be written, none. Errors: E0623.
 Result<void> write_tensors(const std::vector<OutputFile>& outputs);
+// Whole, or not at all. Errors: E0623.
+Result<void> write_text(const std::string& file, const std::string& text);
 
 }  // namespace codetta::cli

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/session.hpp"
+#include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
@@ -33,7 +34,8 @@ struct InterruptGuard {
 
 }  // namespace
 
-int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates) {
+int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
+         const std::string& report_file) {
   auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
   const InterruptGuard guard;
@@ -66,8 +68,15 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
   auto result = codetta::tune(session->arguments, session->target, tuning, session->context);
   if (terminal && !common.json) std::fprintf(stderr, "\r\033[K");
   if (!result) return report(result.error(), common.json);
-  nlohmann::json json{
-      {"complete", result->complete}, {"seconds", result->seconds}, {"results", nlohmann::json::array()}};
+  if (!report_file.empty()) {
+    const auto page = html_report(session->arguments, session->target, &*result, session->context);
+    if (!page) return report(page.error(), common.json);
+    if (const auto written = write_text(report_file, *page); !written) return report(written.error(), common.json);
+  }
+  nlohmann::json json{{"complete", result->complete},
+                      {"seconds", result->seconds},
+                      {"note", result->note},
+                      {"results", nlohmann::json::array()}};
   for (const TuneResult& r : result->results) {
     json["results"].push_back(
         {{"kernel", r.kernel}, {"median_us", r.microseconds}, {"spread", r.spread}, {"failure", r.failure}});
@@ -78,6 +87,7 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
       std::printf("%-44s out: %s\n", r.kernel.c_str(), r.failure.c_str());
     }
   }
+  if (!common.json && !result->note.empty()) std::printf("note: %s\n", result->note.c_str());
   if (common.json) {
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else if (!result->complete) {

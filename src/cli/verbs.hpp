@@ -16,11 +16,14 @@ struct RunFlags {
 };
 int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags& flags);
 int bench(const CommonOptions& common, const GemmOptions& options, size_t candidates);
-int explain(const CommonOptions& common, const GemmOptions& options);
+// `report_file`: also one self-contained HTML page; `program`: a program instead of a GEMM.
+int explain(const CommonOptions& common, const GemmOptions& options, const std::string& program,
+            const std::string& report_file);
 int kernels(const CommonOptions& common, const GemmOptions& options);
 int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what, const std::string& program);
 int compile(const CommonOptions& common, const GemmOptions& options);
-int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates);
+int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
+         const std::string& report_file);
 int doctor(const CommonOptions& common);
 int cache(const CommonOptions& common, const std::string& action);
 

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include "driver/kernel_state.hpp"
-#include "runtime/cpu/gemm.hpp"
+#include "emit/package.hpp"
+#include "runtime/launch.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::driver {
@@ -85,6 +86,28 @@ KernelMetadata describe(const plan::Candidate& candidate, const Target& target) 
     metadata.terms.push_back({term.name, term.microseconds, term.note});
   metadata.estimated_us = candidate.microseconds;
   return metadata;
+}
+
+int64_t workspace_bytes(const plan::Candidate& candidate, const package::EpilogueProgram& program,
+                        const FoundState& found) {
+  const auto& config = package::cpu(candidate.config);
+  const plan::GemmShape& shape = found.problem.shape;
+  runtime::cpu::GemmProblem problem;
+  problem.batch = shape.batch, problem.m = shape.m, problem.n = shape.n, problem.k = shape.k;
+  problem.a_batch = shape.a_batch_stride, problem.a_row = shape.a_row_stride, problem.a_k = shape.a_k_stride;
+  problem.b_batch = shape.b_batch_stride, problem.b_k = shape.b_k_stride, problem.b_col = shape.b_col_stride;
+  if (shape.b_packed) problem.packed_b = &problem;
+  problem.split.ways = program.split.ways;
+  problem.split.chunk = program.split.chunk.as_constant().value_or(0);
+  std::vector<bool> argument_empty;
+  for (const package::Argument& argument : program.arguments) {
+    const auto tensor = found.problem.tensors.find(argument.name);
+    argument_empty.push_back(tensor != found.problem.tensors.end() && tensor->second.empty());
+  }
+  const bool compiled = !found.context->options.no_compiler &&
+                        (config.family == package::CpuFamily::Fused || !emit::is_plain_store(program));
+  return static_cast<int64_t>(
+      runtime::scratch_bytes(config, program, problem, argument_empty, found.context->pool->size(), compiled));
 }
 
 std::string packed_layout(const void* packed) {

@@ -72,8 +72,12 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
   } else {
     CODETTA_TRY(const driver::Planned* planned, found->planned());
     const plan::Discovery& discovery = planned->plan.kernels[0].discovery;
-    for (const plan::Candidate& candidate : discovery.candidates)
+    for (const plan::Candidate& candidate : discovery.candidates) {
       ranking->kernels.push_back(driver::describe(candidate, found->target));
+      if (found->target.backend != Backend::cpu) continue;
+      ranking->kernels.back().workspace_bytes =
+          driver::workspace_bytes(candidate, planned->plan.kernels[0].lowered.program, *found);
+    }
     for (const plan::Rejection& rejection : discovery.rejections)
       ranking->rejections.push_back(driver::describe(rejection));
   }

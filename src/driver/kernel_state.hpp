@@ -77,6 +77,10 @@ struct ExecutionState {
         std::make_shared<ExecutionState>(ExecutionState{std::move(execution), std::move(keep_alive), compile_seconds});
     return result;
   }
+  // Null for an execution on a GPU.
+  static runtime::Execution* cpu(const Execution& execution) {
+    return std::get_if<runtime::Execution>(&execution.state_->execution);
+  }
 };
 
 struct PackedState {
@@ -104,6 +108,9 @@ Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const packa
                                               double& compile_seconds);
 
 KernelMetadata describe(const plan::Candidate& candidate, const Target& target);
+// What Execution::workspace_size() will say of a CPU candidate of this discovery.
+int64_t workspace_bytes(const plan::Candidate& candidate, const package::EpilogueProgram& program,
+                        const FoundState& found);
 Rejection describe(const plan::Rejection& rejection);
 
 }  // namespace codetta::driver

@@ -8,6 +8,7 @@
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
+#include "driver/report.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
 #include "frontend/parser.hpp"
@@ -246,6 +247,13 @@ Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, S
   CODETTA_TRY(const driver::OneRun once, driver::OneRun::make(*state_->context, state_->target, stream));
   CODETTA_TRY(Execution execution, prepare(arguments));
   return once.run(execution);
+}
+
+Result<std::string> CompiledProgram::html_report() const {
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state_->program->graph));
+  CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
+  CODETTA_TRY(const std::string source, emit(Stage::Source));
+  return driver::program_page(state_->program->function, state_->program->graph, optimized, plan, source);
 }
 
 Result<std::string> CompiledProgram::emit(Stage stage) const {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/isolated.hpp"
 #include "codetta/fill.hpp"
 #include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
@@ -67,6 +68,49 @@ Result<driver::HostCopies> contents_before(const driver::Problem& problem, const
   return contents;
 }
 
+// Stands for a pool whose threads don't exist: as many tasks, done by the caller.
+class AloneAsMany : public ThreadPool {
+ public:
+  explicit AloneAsMany(int size) : size_(size) {}
+  [[nodiscard]] int size() const override { return size_; }
+  void run(int tasks, void (*fn)(void* ctx, int task), void* ctx) override {
+    for (int task = 0; task < tasks; ++task) fn(ctx, task);
+  }
+
+ private:
+  int size_;
+};
+
+// Whether the candidate runs to its end at all, found out where a crash or a hang harms nobody. False: it does not
+// (its failure is set), or `goes_on` said no.
+bool survives_trial(Contender& contender, const TuneOptions& options, int threads, const std::function<bool()>& goes_on,
+                    std::string& note) {
+  auto* cpu = driver::ExecutionState::cpu(*contender.execution);
+  if (cpu == nullptr) {
+    note = "a process that uses a GPU cannot be forked: a candidate that hangs is not stopped";
+    return true;
+  }
+  const double estimate = contender.kernel->metadata().estimated_us * 1e-6 * threads;
+  const double seconds = options.trial_seconds > 0 ? options.trial_seconds : 10 + 100 * estimate;
+  base::IsolatedLimits limits;
+  limits.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::min(seconds, 86400.0) * 1e3));
+  limits.goes_on = goes_on;
+  AloneAsMany pool(threads);
+  const auto outcome = base::run_isolated([&] { cpu->run(pool); }, limits);
+  if (!outcome) {
+    note =
+        fmt::format("no process for trials ({}): a candidate that crashes is not stopped", outcome.error().message());
+    return true;
+  }
+  if (outcome->end == base::IsolatedEnd::Finished) return true;
+  if (outcome->end == base::IsolatedEnd::Died)
+    contender.result.failure = "crashed in its first run: " + outcome->summary();
+  if (outcome->end == base::IsolatedEnd::TimedOut)
+    contender.result.failure =
+        fmt::format("hung in its first run: {}, {:.3g} s was the estimate", outcome->summary(), estimate);
+  return false;
+}
+
 // The device's context is lost: whatever comes after would fail as well.
 bool is_fatal(const Error& error) { return error.code() == static_cast<uint16_t>(diag::Code::device_failed); }
 
@@ -102,6 +146,7 @@ class Tuning {
   driver::TuningRecord record_;
   runtime::cuda::DeviceRef device_;  // null on a CPU
   TuneProgress progress_;
+  std::string note_;
   Clock::time_point start_ = Clock::now();
 };
 
@@ -153,6 +198,11 @@ Result<void> Tuning::try_out(Contender& contender, const driver::Verification& e
   if (!execution) return fails(execution.error());
   contender.execution = *std::move(execution);
   if (auto ok = before.restore(); !ok) return fails(ok.error());
+  const auto continues = [&] { return goes_on(contender.result.kernel, 0); };
+  if (!survives_trial(contender, options_, context_.pool->size(), continues, note_)) {
+    contender.execution.reset();
+    return {};
+  }
   if (auto ok = contender.execution->run(); !ok) return fails(ok.error());
   if (auto ok = wait(); !ok) return fails(ok.error());
   const auto checked = expected.check();
@@ -227,6 +277,7 @@ Result<TuneReport> Tuning::run() {
   CODETTA_CHECK_OK(before.restore());
   if (!finalists.empty()) CODETTA_CHECK_OK(finalists[0]->execution->run());  // outputs as after one run
   CODETTA_CHECK_OK(wait());
+  report.note = note_;
   report.complete = !stopped;
   report.seconds = seconds_since(start_);
   return report;

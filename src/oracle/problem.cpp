@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "ir/analyses.hpp"
@@ -122,6 +123,14 @@ void mark_mixed(const Problem& problem, NodeId id, std::vector<bool>& mixed) {
   }
 }
 
+Error size_error(const ir::Graph& graph, NodeId node, const ir::Dim& dim, std::string reason) {
+  return diag::error(diag::Code::symbol_conflict,
+                     fmt::format("size {} of a value cannot be evaluated", dim.to_string()))
+      .at(graph.source(), graph.span(node))
+      .reason(std::move(reason))
+      .help("bind every symbol through the shape of an input");
+}
+
 }  // namespace
 
 Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput> inputs,
@@ -147,19 +156,21 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
     const ir::TensorType& type = graph.type(NodeId(n));
     problem.wide = problem.wide || (type.dtype == DType::f64 && !type.weak);
     Sizes& sizes = problem.sizes.emplace_back();
-    int64_t count = 1;
     for (const ir::Dim& dim : type.shape) {
       types::DimFault why{};
       const std::optional<int64_t> size = dim.evaluate(symbols.values, &why);
-      if (!size || *size < 0 || (*size > 0 && count > INT64_MAX / 64 / *size)) {
-        return diag::error(diag::Code::symbol_conflict,
-                           fmt::format("size {} of a value cannot be evaluated", dim.to_string()))
-            .at(graph.source(), graph.span(NodeId(n)))
-            .reason(size ? fmt::format("it is {}, too large or negative", *size) : std::string(types::to_string(why)))
-            .help("bind every symbol through the shape of an input");
+      if (!size || *size < 0) {
+        return size_error(graph, NodeId(n), dim,
+                          size ? fmt::format("it is {}", *size) : std::string(types::to_string(why)));
       }
-      if (*size > 0) count *= *size;
       sizes.push_back(*size);
+    }
+    if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) continue;  // of no elements, however large the others
+    int64_t count = 1;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (count > INT64_MAX / 64 / sizes[d])
+        return size_error(graph, NodeId(n), type.shape[d], fmt::format("it is {}, too large", sizes[d]));
+      count *= sizes[d];
     }
   }
   AxisUnion unions(problem.sizes);

@@ -152,10 +152,12 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Kerne
   return Execution(std::move(state));
 }
 
-void Execution::run() {
+void Execution::run() { run(*state_->options.pool); }
+
+void Execution::run(ThreadPool& pool) {
   State& state = *state_;
   std::byte* scratch = state.workspace == nullptr ? nullptr : state.workspace + state.temporary_bytes;
-  for (Launch& launch : state.launches) launch.run(state.options.pool, scratch);
+  for (Launch& launch : state.launches) launch.run(&pool, scratch);
 }
 
 int64_t Execution::workspace_size() const { return state_->bytes(); }

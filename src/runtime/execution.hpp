@@ -54,6 +54,8 @@ class Execution {
   ~Execution();
 
   void run();
+  // On another pool of at most as many threads as that of ExecutionOptions; the same bits.
+  void run(ThreadPool& pool);
   [[nodiscard]] int64_t workspace_size() const;
   Result<void> set_workspace(void* memory, int64_t bytes);  // E0604, E0605, E0611
   [[nodiscard]] bool interpreted() const;

@@ -82,7 +82,61 @@ cpu::Reduction reduction_of(const package::Reduction& reduction) {
 static_assert(static_cast<int>(cpu::ReductionKind::LogSumExp) == static_cast<int>(package::ReduceKind::LogSumExp));
 static_assert(static_cast<int>(cpu::ReductionAxis::Item) == static_cast<int>(package::ReduceAxis::Item));
 
+std::vector<cpu::Phase> phases_of(const package::EpilogueProgram& program) {
+  std::vector<cpu::Phase> phases;
+  for (size_t i = 0; i < program.phases.size(); ++i)
+    phases.push_back({scope_of(program.phases[i].scope), space_of(program, i), program.phases[i].reads_accumulator});
+  return phases;
+}
+
+std::vector<cpu::Reduction> reductions_of(const package::EpilogueProgram& program, const cpu::GemmProblem& problem) {
+  std::vector<cpu::Reduction> reductions;
+  for (const package::Reduction& reduction : program.reductions) {
+    reductions.push_back(reduction_of(reduction));
+    reductions.back().of_nothing = reduces_nothing(reduction.axis, problem);
+  }
+  return reductions;
+}
+
+bool is_empty(const cpu::GemmProblem& problem) { return problem.batch == 0 || problem.m == 0 || problem.n == 0; }
+
+bool owes_stores(const package::EpilogueProgram& program) {
+  return std::any_of(program.phases.begin(), program.phases.end(),
+                     [](const package::Phase& phase) { return !phase.stores.empty(); });
+}
+
 }  // namespace
+
+size_t scratch_bytes(const package::CpuGemmConfig& config, const package::EpilogueProgram& program,
+                     const cpu::GemmProblem& problem, const std::vector<bool>& argument_empty, int threads,
+                     bool compiled) {
+  if (is_empty(problem)) {
+    const package::EpilogueProgram owed = owed_stores(program, argument_empty);
+    cpu::GemmProblem small = problem;
+    cpu::EpilogueCall call;
+    const std::vector<cpu::Phase> phases = phases_of(owed);
+    const std::vector<cpu::Reduction> reductions = reductions_of(owed, problem);
+    call.phases = phases;
+    call.reductions = reductions;
+    small.packed_b = nullptr;
+    if (owes_stores(owed)) stand_in(small);
+    const bool plain = only_stores(owed);
+    const package::CpuGemmConfig unfused =
+        config.family == package::CpuFamily::Fused ? cpu::fused_packing(config) : config;
+    return plain ? cpu::workspace_size(unfused, small, threads) : cpu::workspace_size(unfused, small, call, threads);
+  }
+  if (config.family == package::CpuFamily::Fused) {
+    if (compiled) return cpu::fused_workspace_size(config, problem);
+    return scratch_bytes(cpu::fused_packing(config), program, problem, argument_empty, threads, false);
+  }
+  if (!compiled && only_stores(program)) return cpu::workspace_size(config, problem, threads);
+  cpu::EpilogueCall call;
+  const std::vector<cpu::Phase> phases = phases_of(program);
+  const std::vector<cpu::Reduction> reductions = reductions_of(program, problem);
+  call.phases = phases;
+  call.reductions = reductions;
+  return cpu::workspace_size(config, problem, call, threads);
+}
 
 Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step,
                             const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols,
@@ -96,7 +150,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   CODETTA_TRY(problem.m, value_of(step.m, symbols, "M"));
   CODETTA_TRY(problem.n, value_of(step.n, symbols, "N"));
   CODETTA_TRY(problem.k, value_of(step.k, symbols, "K"));
-  const bool empty = problem.batch == 0 || problem.m == 0 || problem.n == 0;
+  const bool empty = is_empty(problem);
   if (empty) {
     std::vector<bool> argument_empty;
     for (const uint32_t argument : step.arguments)
@@ -138,14 +192,8 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[step.arguments[i]], symbols));
   }
 
-  for (size_t i = 0; i < program.phases.size(); ++i) {
-    const package::Phase& phase = program.phases[i];
-    launch.phases_.push_back({scope_of(phase.scope), space_of(program, i), phase.reads_accumulator});
-  }
-  for (const package::Reduction& reduction : program.reductions) {
-    launch.reductions_.push_back(reduction_of(reduction));
-    launch.reductions_.back().of_nothing = reduces_nothing(reduction.axis, problem);
-  }
+  launch.phases_ = phases_of(program);
+  launch.reductions_ = reductions_of(program, problem);
   for (const package::Operand& operand : program.operands) {
     CODETTA_TRY(OperandPlan plan, plan_operand(operand, symbols));
     launch.plans_.push_back(std::move(plan));
@@ -186,9 +234,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     launch.packed_ = packed;
     problem.packed_b = empty ? nullptr : packed->bytes.data();
   }
-  const bool owes = std::any_of(program.phases.begin(), program.phases.end(),
-                                [](const package::Phase& phase) { return !phase.stores.empty(); });
-  if (empty && owes) stand_in(problem);
+  if (empty && owes_stores(program)) stand_in(problem);
   if (launch.fused_ != nullptr) {
     launch.workspace_bytes = cpu::fused_workspace_size(launch.config_, problem);
     return launch;

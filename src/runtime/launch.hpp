@@ -17,6 +17,14 @@
 
 namespace codetta::runtime {
 
+// Scratch of one launch: with problem.packed_b set (never read here) for packed weights; `argument_empty`: which of the
+// program's arguments hold no element (looked at where the product is empty); `compiled`: whether the
+// epilogue, or the fused kernel, is code and not a tape or a plain store. What Execution::workspace_size() says of a
+// package with this kernel alone.
+size_t scratch_bytes(const package::CpuGemmConfig& config, const package::EpilogueProgram& program,
+                     const cpu::GemmProblem& problem, const std::vector<bool>& argument_empty, int threads,
+                     bool compiled);
+
 class Launch {
  public:
   // Errors: E0610 when a bound tensor does not fit its declaration or the product's sizes, or packed weights the

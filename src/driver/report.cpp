@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pages of a GEMM and of a program: the decisions as they were taken, from the same records that explain prints.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "driver/html.hpp"
+#include "driver/report.hpp"
+
+namespace codetta {
+namespace {
+
+using driver::html::Page;
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string microseconds(double value) { return value > 0 ? fmt::format("{:.2f}", value) : std::string("-"); }
+
+std::string_view text_of(const diag::SourceRef& source) {
+  return source == nullptr ? std::string_view("(no text)") : source->text();
+}
+
+void add_problem(Page& page, const driver::Problem& problem, const Target& target) {
+  const plan::GemmShape& shape = problem.shape;
+  page.section("Problem");
+  page.table({"batch", "M", "N", "K", "A", "B", "accumulator", "target"},
+             {{fmt::format("{}", shape.batch), fmt::format("{}", shape.m), fmt::format("{}", shape.n),
+               fmt::format("{}", shape.k), std::string(dtype_name(shape.a)), std::string(dtype_name(shape.b)),
+               std::string(dtype_name(shape.accumulator)), target.to_string()}});
+  page.code(text_of(problem.function->source));
+  Rows rows;
+  for (const auto& [name, view] : problem.tensors) rows.push_back({name, view.describe()});
+  if (!rows.empty()) page.table({"bound to", "view"}, rows);
+}
+
+void add_graphs(Page& page, const ir::Graph& bound, const ir::Graph& optimized,
+                const std::vector<opt::PassRecord>& passes) {
+  page.section("Graph");
+  page.pair("as bound", ir::print(bound), "after the passes", ir::print(optimized));
+  Rows rows;
+  for (const opt::PassRecord& pass : passes) {
+    for (const opt::Fired& fired : pass.fired)
+      rows.push_back({std::string(pass.name), std::string(fired.equation), fmt::format("{}", fired.count)});
+  }
+  if (rows.empty()) {
+    page.text("No pass found anything to simplify.");
+  } else {
+    page.table({"pass", "rule", "times"}, rows);
+  }
+}
+
+void add_choice(Page& page, const KernelMetadata& best) {
+  page.section("Chosen kernel");
+  page.text(fmt::format("{} ({}), {} {:.2f} us, workspace {} bytes", best.name, best.family,
+                        best.tuned ? "measured" : "estimated", best.tuned ? best.measured_us : best.estimated_us,
+                        best.workspace_bytes));
+  std::vector<driver::html::Bar> bars;
+  for (const CostTerm& term : best.terms) bars.push_back({term.name, term.note, term.value});
+  page.drawing(driver::html::bar_chart(bars, "us"));
+  Rows rows;
+  for (const CostTerm& term : best.terms) rows.push_back({term.name, fmt::format("{:.3f}", term.value), term.note});
+  page.table({"term", "us", "note"}, rows);
+  rows.clear();
+  for (const auto& [name, value] : best.config) rows.push_back({name, fmt::format("{}", value)});
+  page.table({"configuration", "value"}, rows);
+}
+
+void add_candidates(Page& page, const KernelList& kernels) {
+  page.section(fmt::format("Candidates ({})", kernels.size()));
+  Rows rows;
+  for (const Kernel& kernel : kernels) {
+    const KernelMetadata& m = kernel.metadata();
+    rows.push_back({m.name, m.family, microseconds(m.estimated_us), microseconds(m.measured_us),
+                    fmt::format("{}", m.workspace_bytes)});
+  }
+  page.table({"kernel", "family", "estimated us", "measured us", "workspace bytes"}, rows);
+  page.section(fmt::format("Rejections ({})", kernels.rejections().size()));
+  rows.clear();
+  for (const Rejection& r : kernels.rejections())
+    rows.push_back({r.kernel.empty() ? "-" : r.kernel, fmt::format("E{:04}", r.code), r.text});
+  page.table({"kernel", "code", "reason"}, rows);
+}
+
+void add_tuning(Page& page, const TuneReport& tuned) {
+  page.section("Tuning");
+  page.text(fmt::format("{} candidates in {:.1f} s{}", tuned.results.size(), tuned.seconds,
+                        tuned.complete ? "" : ", stopped before the last"));
+  if (!tuned.note.empty()) page.text(tuned.note);
+  std::vector<driver::html::Bar> bars;
+  Rows rows;
+  for (const TuneResult& r : tuned.results) {
+    rows.push_back({r.kernel, microseconds(r.microseconds), fmt::format("{:.1f} %", r.spread * 100), r.failure});
+    if (r.failure.empty()) bars.push_back({r.kernel, "median", r.microseconds});
+  }
+  page.drawing(driver::html::bar_chart(bars, "us"));
+  page.table({"kernel", "median us", "spread", "why it cannot win"}, rows);
+}
+
+void add_source(Page& page, std::string_view name, std::string_view source) {
+  page.section("Emitted source");
+  page.folded(fmt::format("{}, {} lines", name, std::count(source.begin(), source.end(), '\n')), source);
+}
+
+}  // namespace
+
+std::string driver::program_page(const ir::ProgramFunction& function, const ir::Graph& bound,
+                                 const opt::Optimized& optimized, const plan::Plan& plan, std::string_view source) {
+  Page page(fmt::format("Codetta: {}", function.name));
+  page.section("Program");
+  page.code(text_of(function.source));
+  page.section(fmt::format("Kernels ({})", plan.kernels.size()));
+  Rows rows;
+  for (const plan::PlannedKernel& kernel : plan.kernels) {
+    const plan::Candidate& chosen = kernel.discovery.candidates[kernel.chosen];
+    rows.push_back({chosen.name, fmt::format("{} x {} x {}", kernel.shape.m, kernel.shape.n, kernel.shape.k),
+                    fmt::format("{:.2f}", chosen.microseconds), fmt::format("{}", kernel.discovery.candidates.size()),
+                    fmt::format("{}", kernel.discovery.rejections.size())});
+  }
+  page.table({"kernel", "M x N x K (hints where symbolic)", "estimated us", "candidates", "rejections"}, rows);
+  for (const plan::PlannedKernel& kernel : plan.kernels) {
+    const plan::Candidate& chosen = kernel.discovery.candidates[kernel.chosen];
+    page.text(chosen.name);
+    std::vector<html::Bar> bars;
+    for (const plan::CostTerm& term : chosen.terms) bars.push_back({term.name, term.note, term.microseconds});
+    page.drawing(html::bar_chart(bars, "us"));
+    rows.clear();
+    for (const plan::Rejection& rejection : kernel.discovery.rejections) {
+      const Rejection r = describe(rejection);
+      rows.push_back({r.kernel.empty() ? "-" : r.kernel, fmt::format("E{:04}", r.code), r.text});
+    }
+    if (!rows.empty()) page.table({"rejected", "code", "reason"}, rows);
+  }
+  page.section("Memory");
+  page.text(fmt::format("Temporaries take {} bytes (lower bound {}), with the sizes above.", plan.memory.bytes,
+                        plan.memory.lower_bound));
+  std::vector<html::Span> spans;
+  for (const plan::Lifetime& l : plan.memory.lifetimes) {
+    spans.push_back({plan.buffers[l.buffer].name, static_cast<double>(l.first), static_cast<double>(l.last),
+                     static_cast<double>(l.offset), static_cast<double>(l.bytes)});
+  }
+  if (!spans.empty()) page.drawing(html::timeline(spans, plan.steps.size(), static_cast<double>(plan.memory.bytes)));
+  add_graphs(page, bound, optimized.graph, optimized.passes);
+  page.section("Plan");
+  page.code(plan::to_string(plan));
+  add_source(page, function.name, source);
+  return std::move(page).finish();
+}
+
+Result<std::string> html_report(const GemmArguments& arguments, const Target& target, const TuneReport* tuned,
+                                Context& context) {
+  CODETTA_TRY(const KernelList kernels, find_kernels(arguments, target, {}, context));
+  if (kernels.empty()) {  // only a filter empties the list, and there is none here
+    return diag::error(diag::Code::internal, "no kernel and no reason").help("report this");
+  }
+  const driver::FoundState& found = *driver::KernelState::of(kernels[0]).found;
+  CODETTA_TRY(const driver::Planned* planned, found.planned());
+  CODETTA_TRY(const std::string source, kernels[0].emit(Stage::Source));
+  Page page(fmt::format("Codetta: {}", found.problem.function->name));
+  add_problem(page, found.problem, found.target);
+  add_choice(page, kernels[0].metadata());
+  if (tuned != nullptr) add_tuning(page, *tuned);
+  add_candidates(page, kernels);
+  add_graphs(page, found.problem.bound, planned->graph, planned->passes);
+  page.section("Plan");
+  page.code(plan::to_string(planned->plan));
+  add_source(page, kernels[0].metadata().name, source);
+  return std::move(page).finish();
+}
+
+}  // namespace codetta

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The HTML page of a program, from what its compilation decided.
+#pragma once
+
+#include "driver/kernel_state.hpp"
+
+namespace codetta::driver {
+
+// `source`: what was emitted for all kernels.
+std::string program_page(const ir::ProgramFunction& function, const ir::Graph& bound, const opt::Optimized& optimized,
+                         const plan::Plan& plan, std::string_view source);
+
+}  // namespace codetta::driver
