@@ -135,6 +135,13 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
         const unsigned flags = k == 0 ? 0u : unsigned{fa.flags[line_a + i]} | fb.flags[line_b + j];
         if (!std::isfinite(s) || !std::isfinite(c)) {
           r = points && (c != c || std::isinf(c)) ? Real<T>::point(c) : Real<T>::anything(flags & ambiguous);
+          // A partial sum may overflow against an infinity that follows.
+          T finite = 0;
+          for (size_t p = 0; p < k; ++p) {
+            const T product = fa.most[at.a + i * k + p] * fb.most[at.b + p * n + j];
+            if (std::isfinite(product)) finite += product;
+          }
+          if (finite > T(types::max_finite(d))) r.flags |= may_be_nan;
           if (flush > 0 && (tiny_a[i] | tiny_b[j]) != 0) r.flags |= may_be_nan;  // 0 * inf where it is flushed
           continue;
         }

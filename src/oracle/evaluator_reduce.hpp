@@ -38,7 +38,9 @@ struct Sum {
   [[nodiscard]] Real<T> result(DType d, int roundings) const {
     if (nan) return Real<T>::point(std::numeric_limits<T>::quiet_NaN());
     if (lo != lo || hi != hi) return points ? Real<T>::point(lo != lo ? lo : hi) : Real<T>::anything(flags);
-    if (std::isinf(lo) || std::isinf(hi)) return {lo, hi, static_cast<uint8_t>(flags)};
+    if (std::isinf(lo) || std::isinf(hi)) {  // a partial sum may overflow against an infinity that follows
+      return {lo, hi, static_cast<uint8_t>(flags | (magnitudes > T(types::max_finite(d)) ? may_be_nan : 0))};
+    }
     if (lo == 0 && hi == 0 && terms > 0 && negative_zeros) return {-T(0), T(0), static_cast<uint8_t>(flags)};
     if (points && exact_sum(magnitudes, quantum.lowest, d)) return {lo, hi, static_cast<uint8_t>(flags)};
     if (terms == 1) return {nearest(lo, d), nearest(hi, d), static_cast<uint8_t>(flags)};

@@ -116,6 +116,22 @@ TEST(Products, FlushedFactorsOfInfinity) {
   }
 }
 
+// Partial sums that overflow against an infinity that follows are NaN; without them the infinity is certain.
+TEST(Products, OverflowAgainstAnInfinity) {
+  for (const double large : {3e38, 3.0}) {
+    Data a(DType::f32, {1, 3}, {large, large, -inf}), b(DType::f32, {3, 1}, {1, 1, 1});
+    Maker maker({&a, &b});
+    maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
+    maker.output(maker.add(Op::reduce_sum, {maker.input(0)}, ir::ReduceAttr{ir::ReduceAxis::Row, {}}), DType::f32);
+    const OracleResult result = maker.evaluate();
+    for (const ExpectedOutput& output : result.outputs) {
+      EXPECT_TRUE(holds(output.elements[0], -inf));
+      EXPECT_EQ(holds(output.elements[0], std::numeric_limits<double>::quiet_NaN()), large > 1e38);
+      EXPECT_FALSE(holds(output.elements[0], inf));
+    }
+  }
+}
+
 TEST(Products, IntegerProductsWrap) {
   Data a(DType::u8, {1, 3}, {255, 255, 255}), b(DType::i8, {3, 1}, {-128, -128, 127});
   Maker maker({&a, &b});
