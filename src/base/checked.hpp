@@ -15,12 +15,6 @@ namespace codetta::base {
   return out;
 }
 
-[[nodiscard]] constexpr std::optional<int64_t> checked_sub(int64_t a, int64_t b) {
-  int64_t out = 0;
-  if (__builtin_sub_overflow(a, b, &out)) return std::nullopt;
-  return out;
-}
-
 [[nodiscard]] constexpr std::optional<int64_t> checked_mul(int64_t a, int64_t b) {
   int64_t out = 0;
   if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;
@@ -46,28 +40,6 @@ __extension__ typedef __int128 Int128;
     if (__builtin_mul_overflow(out, size, &out)) return std::nullopt;
   }
   return out;
-}
-
-// Lowest and highest element offset that a view of these sizes and strides reaches, relative to its first element; both
-// 0 for an empty view. nullopt on overflow.
-struct OffsetRange {
-  int64_t lowest = 0;
-  int64_t highest = 0;
-  constexpr bool operator==(const OffsetRange&) const = default;
-};
-[[nodiscard]] constexpr std::optional<OffsetRange> checked_offset_range(std::span<const int64_t> sizes,
-                                                                        std::span<const int64_t> strides) {
-  for (const int64_t size : sizes) {
-    if (size == 0) return OffsetRange{};
-  }
-  OffsetRange range;
-  for (size_t i = 0; i < sizes.size() && i < strides.size(); ++i) {
-    int64_t& bound = strides[i] < 0 ? range.lowest : range.highest;
-    const auto moved = checked_mul_add(sizes[i] - 1, strides[i], bound);
-    if (!moved) return std::nullopt;
-    bound = *moved;
-  }
-  return range;
 }
 
 // For value >= 0 and divisor > 0; ceil_div never overflows, round_up must be known to fit (see checked_round_up).

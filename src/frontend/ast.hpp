@@ -89,7 +89,5 @@ struct Module {
 
 // One line a statement, expressions in prefix form: "  assign F = (* accum alpha)".
 std::string print_ast(const Module& module);
-// {"functions":[...]}, one line; every node has its kind and [begin, end) in bytes.
-std::string print_ast_json(const Module& module);
 
 }  // namespace codetta::frontend::ast

@@ -318,17 +318,4 @@ Result<ir::ProgramFunction> parse_program(const diag::SourceRef& source, std::st
   return ir::ProgramFunction{std::move(*function)};
 }
 
-bool looks_like_program(const diag::SourceRef& source, std::string_view function_name) {
-  Report report(source);
-  bool complete = true;
-  const ast::Module module = parse_module(report, complete);
-  const ast::Function* entry = nullptr;
-  for (const ast::Function& function : module.functions) {
-    if (function_name.empty() || module.text(function.name) == function_name) entry = &function;
-  }
-  if (entry == nullptr || entry->parameter_count == 0) return false;
-  const ast::Parameter& first = module.parameters[entry->first_parameter];
-  return module.text(first.name) != "accum" && first.annotation.valid();
-}
-
 }  // namespace codetta::frontend

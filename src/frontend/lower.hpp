@@ -14,8 +14,4 @@ Result<ir::EpilogueFunction> parse_epilogue(const diag::SourceRef& source, std::
 // Parameters carry types: x: bf16["batch", 4096].
 Result<ir::ProgramFunction> parse_program(const diag::SourceRef& source, std::string_view function_name = {});
 
-// Whether a text is a program rather than an epilogue: the entry's first parameter is not accum. False for texts that
-// do not parse.
-bool looks_like_program(const diag::SourceRef& source, std::string_view function_name = {});
-
 }  // namespace codetta::frontend

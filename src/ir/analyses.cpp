@@ -46,24 +46,6 @@ std::vector<bool> reachable_from(const Graph& graph, NodeId source) {
   return reached;
 }
 
-std::vector<bool> varying(const Graph& graph) {
-  std::vector<bool> out(graph.size(), false);
-  for (size_t i = 0; i < graph.size(); ++i) {
-    const Op op = graph.node(NodeId(i)).op;
-    out[i] = op == Op::input || types::op_info(op).rule == types::OpRule::index;
-    for (const NodeId operand : graph.operands(NodeId(i))) out[i] = out[i] || out[operand.index()];
-  }
-  return out;
-}
-
-std::vector<uint32_t> depths(const Graph& graph) {
-  std::vector<uint32_t> out(graph.size(), 0);
-  for (size_t i = 0; i < graph.size(); ++i) {
-    for (const NodeId operand : graph.operands(NodeId(i))) out[i] = std::max(out[i], out[operand.index()] + 1);
-  }
-  return out;
-}
-
 std::vector<NodeId> matmuls(const Graph& graph) {
   std::vector<NodeId> out;
   for (size_t i = 0; i < graph.size(); ++i) {

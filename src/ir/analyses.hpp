@@ -17,11 +17,6 @@ std::vector<NodeId> topological_order(const Graph& graph, std::span<const NodeId
 std::vector<bool> reachable_from(const Graph& graph, NodeId source);
 // By node: is it needed by one of `roots` (a root needs itself)?
 std::vector<bool> needed_by(const Graph& graph, std::span<const NodeId> roots);
-// By node: does an input or an index reach it, so that it isn't a constant?
-std::vector<bool> varying(const Graph& graph);
-
-// By node: the longest path from an input or literal to it, in edges.
-std::vector<uint32_t> depths(const Graph& graph);
 
 // All matmul nodes, in graph order.
 std::vector<NodeId> matmuls(const Graph& graph);

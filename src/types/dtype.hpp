@@ -74,11 +74,6 @@ constexpr double power_of_two(int exponent) {
 
 // The largest finite value; of i64 and u64 the next power of two, which is what double can say (max_int is exact).
 constexpr double max_finite(DType d) { return dtype_traits(d).max_finite; }
-// The least value: -max_finite of floats, the exact minimum of integers.
-constexpr double min_finite(DType d) {
-  if (is_float(d)) return -max_finite(d);
-  return dtype_traits(d).kind == DTypeKind::signed_integer ? -detail::power_of_two(bits(d) - 1) : 0.0;
-}
 constexpr int64_t min_int(DType d) {
   return dtype_traits(d).kind == DTypeKind::signed_integer ? std::numeric_limits<int64_t>::min() >> (64 - bits(d)) : 0;
 }

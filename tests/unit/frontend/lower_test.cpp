@@ -230,10 +230,6 @@ TEST(Lower, Programs) {
   const auto again = frontend::parse_program(source_of(printed));
   ASSERT_TRUE(again) << printed << again.error().render();
   EXPECT_TRUE(ir::equivalent(*f, *again)) << printed;
-  EXPECT_TRUE(frontend::looks_like_program(source_of(text)));
-  EXPECT_FALSE(frontend::looks_like_program(source_of("def f(accum): return accum")));
-  EXPECT_FALSE(frontend::looks_like_program(source_of("def f(accum: f32[4, 4]): return accum")));
-  EXPECT_FALSE(frontend::looks_like_program(source_of("")));
 }
 
 TEST(Lower, BatchedTranspose) {

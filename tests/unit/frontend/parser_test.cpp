@@ -4,13 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 namespace {
 
 using namespace codetta;
 using frontend::ast::print_ast;
-using frontend::ast::print_ast_json;
 
 Result<frontend::ast::Module> parse(std::string text) {
   return frontend::parse_text(std::make_shared<const diag::SourceText>("t", std::move(text)));
@@ -76,24 +73,6 @@ def one(accum): return accum
             "  return accum\n");
 }
 
-TEST(Parser, PrintsJson) {
-  const auto module =
-      parse("def f(accum, C: f32):\n    D = relu(accum, k='a\"b') + -1.5\n    a, b = D, True\n    return D, a\n");
-  ASSERT_TRUE(module);
-  const auto json = nlohmann::json::parse(print_ast_json(*module));
-  const auto& function = json["functions"][0];
-  EXPECT_EQ(function["name"], "f");
-  EXPECT_EQ(function["parameters"][1]["annotation"]["text"], "f32");
-  const auto& value = function["statements"][0]["value"];
-  EXPECT_EQ(value["op"], "+");
-  EXPECT_EQ(value["parts"][0]["callee"], "relu");
-  EXPECT_EQ(value["parts"][0]["arguments"][1]["keyword"], "k");
-  EXPECT_EQ(value["parts"][0]["arguments"][1]["value"]["value"], "a\"b");
-  EXPECT_EQ(value["parts"][1]["parts"][0]["text"], "1.5");
-  EXPECT_EQ(function["statements"][1]["targets"].size(), 2u);
-  EXPECT_EQ(function["statements"][2]["kind"], "return");
-}
-
 TEST(Parser, SpansCoverWhatIsWritten) {
   const std::string text = "def f(accum):\n    D = (accum + 1) * relu( accum )\n";
   const auto module = parse(text);
@@ -110,7 +89,6 @@ TEST(Parser, LongChainsAreLoops) {
   const auto module = parse(text + "\n    return D\n");
   ASSERT_TRUE(module);
   EXPECT_GT(print_ast(*module).size(), 800000u);
-  EXPECT_GT(print_ast_json(*module).size(), 800000u);
 }
 
 TEST(Parser, TwoHundredBracketsAreRead) {

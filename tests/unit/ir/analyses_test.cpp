@@ -39,8 +39,6 @@ TEST(Analyses, SmallGraph) {
   const Result<Graph> graph = parse_graph(std::make_shared<diag::SourceText>("g", text));
   ASSERT_TRUE(graph) << graph.error().render();
   EXPECT_EQ(listed(reachable_from(*graph, NodeId(5u))), "0 0 0 0 0 1 1 1 0 0 ");
-  EXPECT_EQ(listed(varying(*graph)), "1 1 1 0 1 1 1 1 0 0 ");
-  EXPECT_EQ(listed(depths(*graph)), "0 0 0 0 1 1 2 3 0 1 ");
   EXPECT_EQ(numbers(matmuls(*graph)), "5 ");
   const NodeId root[] = {NodeId(4u)};
   EXPECT_EQ(listed(needed_by(*graph, root)), "0 0 1 1 1 0 0 0 0 0 ");

@@ -16,7 +16,6 @@ void expect_integer_limits(DType d) {
   EXPECT_EQ(min_int(d), static_cast<int64_t>(std::numeric_limits<T>::min())) << dtype_name(d);
   EXPECT_EQ(max_int(d), static_cast<uint64_t>(std::numeric_limits<T>::max())) << dtype_name(d);
   EXPECT_EQ(max_finite(d), static_cast<double>(std::numeric_limits<T>::max())) << dtype_name(d);
-  EXPECT_EQ(min_finite(d), static_cast<double>(std::numeric_limits<T>::min())) << dtype_name(d);
   EXPECT_EQ(bits(d), static_cast<int>(8 * sizeof(T)));
   EXPECT_EQ(is_signed(d), std::numeric_limits<T>::is_signed);
   EXPECT_EQ(is_unsigned(d), !std::numeric_limits<T>::is_signed);
@@ -29,7 +28,6 @@ template <class T>
 void expect_float_limits(DType d) {
   using Limits = std::numeric_limits<T>;
   EXPECT_EQ(max_finite(d), static_cast<double>(Limits::max()));
-  EXPECT_EQ(min_finite(d), static_cast<double>(Limits::lowest()));
   EXPECT_EQ(min_normal(d), static_cast<double>(Limits::min()));
   EXPECT_EQ(min_subnormal(d), static_cast<double>(Limits::denorm_min()));
   EXPECT_EQ(unit_roundoff(d), static_cast<double>(Limits::epsilon()) / 2);

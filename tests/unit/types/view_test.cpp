@@ -8,8 +8,6 @@
 #include <set>
 #include <vector>
 
-#include "types/layout.hpp"
-
 namespace codetta::types {
 namespace {
 
@@ -130,40 +128,6 @@ TEST(IdenticalView, IgnoresStridesThatAreNeverStepped) {
   EXPECT_FALSE(identical_view(view_at(0, f32, {4}, {1}), view_at(0, i32, {4}, {1})));
   EXPECT_FALSE(identical_view(view_at(0, f32, {4}, {1}), view_at(0, f32, {1, 4}, {4, 1})));
   EXPECT_TRUE(identical_view(view_at(0, f32, {0}, {1}), view_at(64, f32, {0}, {3})));
-}
-
-struct LayoutCase {
-  Dims shape, strides;
-  MatrixOrder order;
-  int64_t leading_dimension;
-};
-
-TEST(MatrixLayout, Orders) {
-  const LayoutCase cases[] = {
-      {{3, 4}, {4, 1}, MatrixOrder::RowMajor, 4},    {{3, 4}, {7, 1}, MatrixOrder::RowMajor, 7},
-      {{3, 4}, {1, 3}, MatrixOrder::ColumnMajor, 3}, {{3, 4}, {1, 9}, MatrixOrder::ColumnMajor, 9},
-      {{3, 4}, {3, 1}, MatrixOrder::General, 0},     {{3, 4}, {1, 2}, MatrixOrder::General, 0},
-      {{3, 4}, {8, 2}, MatrixOrder::General, 0},     {{3, 4}, {-4, 1}, MatrixOrder::General, 0},
-      {{3, 4}, {0, 1}, MatrixOrder::General, 0},     {{1, 4}, {99, 1}, MatrixOrder::RowMajor, 4},
-      {{1, 4}, {1, 5}, MatrixOrder::ColumnMajor, 5}, {{4, 1}, {1, 99}, MatrixOrder::RowMajor, 1},
-      {{4, 1}, {5, 3}, MatrixOrder::RowMajor, 5},    {{1, 1}, {0, -3}, MatrixOrder::RowMajor, 1},
-      {{0, 4}, {0, 1}, MatrixOrder::RowMajor, 4},    {{1, 4}, {1, -1}, MatrixOrder::General, 0},
-  };
-  for (const LayoutCase& x : cases) {
-    const auto m = matrix_layout(view_at(1024, f32, x.shape, x.strides));
-    ASSERT_TRUE(m.has_value());
-    EXPECT_EQ(m->order, x.order) << to_string(x.shape) << to_string(x.strides);
-    EXPECT_EQ(m->leading_dimension, x.leading_dimension) << to_string(x.shape) << to_string(x.strides);
-    EXPECT_EQ(m->batch, 1);
-  }
-  const auto batched = matrix_layout(view_at(0, f32, {2, 3, 4}, {100, 1, 3}));
-  ASSERT_TRUE(batched.has_value());
-  EXPECT_EQ(batched->batch, 2);
-  EXPECT_EQ(batched->batch_stride, 100);
-  EXPECT_EQ(batched->order, MatrixOrder::ColumnMajor);
-  EXPECT_EQ(batched->column_stride, 3);
-  EXPECT_FALSE(matrix_layout(view_at(0, f32, {3}, {1})).has_value());
-  EXPECT_FALSE(matrix_layout(view_at(0, f32, {1, 1, 1, 1}, {1, 1, 1, 1})).has_value());
 }
 
 }  // namespace
