@@ -87,7 +87,7 @@ Rewrite mul_neg_neg(C n, X x) {
   return Candidate{Op::mul, {x.operand(n.operands[0]), x.operand(n.operands[1])}, {}, n.type};
 }
 Rewrite abs_neg(C n, X x) {
-  if (n.op != Op::abs) return {};
+  if (n.op != Op::abs || types::is_unsigned(n.type.dtype)) return {};  // -x of an unsigned type is another magnitude
   const NodeId y = n.operands[0];
   if (x.op(y) != Op::neg || !same_dtype(n, x, y) || !same_dtype(n, x, x.operand(y))) return {};
   return Candidate{Op::abs, {x.operand(y)}, {}, n.type};

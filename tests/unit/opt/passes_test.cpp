@@ -246,6 +246,7 @@ TEST(Rules, InexactIdentitiesStay) {
       [](Sketch& s) { return s.to(s.to(s.x, DType::bf16), DType::f32); },
       [](Sketch& s) { return s.to(s.to(s.i, DType::f32), DType::i32); },
       [](Sketch& s) { return s(Op::exp, {s.f32(1)}); },
+      [](Sketch& s) { return s(Op::abs, {s(Op::neg, {s.to(s.x, DType::u16)})}); },
       [](Sketch& s) {
         return s.permute(s(Op::dropout, {s.permute(s.x), s.real(0.5), s.integer(1)}));
       },
