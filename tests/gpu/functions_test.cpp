@@ -12,6 +12,7 @@
 #include "codetta/fill.hpp"
 #include "device/cuda/abi.h"
 #include "gpu/host_tensors.hpp"
+#include "gpu/suite.hpp"
 #include "runtime/cuda/stream.hpp"
 #include "support/real_ops.hpp"
 #include "support/ulps.hpp"

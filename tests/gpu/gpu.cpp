@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/gpu.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -23,46 +18,6 @@ namespace {
 namespace cuda = runtime::cuda;
 
 constexpr size_t kept_modules = 512;
-
-// Where a host address is on the device.
-class Mirror {
- public:
-  static Result<Mirror> make(const cuda::DeviceRef& device, std::span<const HostBlock> blocks,
-                             cuda::StreamHandle stream) {
-    Mirror mirror;
-    for (const HostBlock& block : blocks) {
-      const size_t offset = reinterpret_cast<uintptr_t>(block.data) % 256;
-      CODETTA_TRY(cuda::DeviceBuffer memory,
-                  cuda::DeviceBuffer::make(device, offset + std::max<size_t>(block.bytes, 1)));
-      mirror.places_.push_back({block, memory.address() + offset});
-      CODETTA_CHECK_OK(device->upload(mirror.places_.back().address, block.data, block.bytes, stream));
-      mirror.memory_.push_back(std::move(memory));
-    }
-    return mirror;
-  }
-  // Errors: an address in no block.
-  Result<TensorView> on_device(const TensorView& view) const {
-    if (view.empty()) return view;
-    const auto* data = static_cast<const unsigned char*>(view.data());
-    for (const Place& place : places_) {
-      if (data < place.block.data || data >= place.block.data + place.block.bytes) continue;
-      const uint64_t at = place.address + static_cast<uint64_t>(data - place.block.data);
-      return TensorView::make(reinterpret_cast<void*>(at), view.dtype(), view.shape(), view.strides());
-    }
-    return diag::error(diag::Code::internal, "a view of the test lies in none of its blocks")
-        .reason(view.describe())
-        .help("name the block");
-  }
-  struct Place {
-    HostBlock block;
-    cuda::DeviceAddress address;
-  };
-  [[nodiscard]] const std::vector<Place>& places() const { return places_; }
-
- private:
-  std::vector<Place> places_;
-  std::vector<cuda::DeviceBuffer> memory_;
-};
 
 bool holds(const HostBlock& block, const TensorView& view) {
   const auto* data = static_cast<const unsigned char*>(view.data());
@@ -87,6 +42,32 @@ types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype) {
 
 }  // namespace
 
+Result<Mirror> Mirror::make(const cuda::DeviceRef& device, std::span<const HostBlock> blocks,
+                            cuda::StreamHandle stream) {
+  Mirror mirror;
+  for (const HostBlock& block : blocks) {
+    const size_t offset = reinterpret_cast<uintptr_t>(block.data) % 256;
+    CODETTA_TRY(cuda::DeviceBuffer memory, cuda::DeviceBuffer::make(device, offset + std::max<size_t>(block.bytes, 1)));
+    mirror.places_.push_back({block, memory.address() + offset});
+    CODETTA_CHECK_OK(device->upload(mirror.places_.back().address, block.data, block.bytes, stream));
+    mirror.memory_.push_back(std::move(memory));
+  }
+  return mirror;
+}
+
+Result<TensorView> Mirror::on_device(const TensorView& view) const {
+  if (view.empty()) return view;
+  const auto* data = static_cast<const unsigned char*>(view.data());
+  for (const Place& place : places_) {
+    if (data < place.block.data || data >= place.block.data + place.block.bytes) continue;
+    const uint64_t at = place.address + static_cast<uint64_t>(data - place.block.data);
+    return TensorView::make(reinterpret_cast<void*>(at), view.dtype(), view.shape(), view.strides());
+  }
+  return diag::error(diag::Code::internal, "a view of the test lies in none of its blocks")
+      .reason(view.describe())
+      .help("name the block");
+}
+
 Result<Planned> plan_call(const GemmArguments& call, const std::string& arch) {
   Planned result;
   CODETTA_TRY(result.problem, driver::make_problem(call));
@@ -98,9 +79,9 @@ Result<Planned> plan_call(const GemmArguments& call, const std::string& arch) {
   return result;
 }
 
-Result<std::shared_ptr<Gpu>> Gpu::open() {
+Result<std::shared_ptr<Gpu>> Gpu::open(const std::string& arch) {
   auto gpu = std::make_shared<Gpu>();
-  gpu->arch_ = options().arch;
+  gpu->arch_ = arch;
   if (gpu->arch_.empty()) {
     CODETTA_TRY(cuda::DriverRef driver, cuda::Driver::load());
     CODETTA_TRY(gpu->device_, cuda::Device::open(std::move(driver), 0));
@@ -166,9 +147,9 @@ Result<cuda::ModuleRef> Gpu::load(const emit::CudaSource& source) {
   return cuda::Module::load(device_, output.cubin, "test");
 }
 
-Result<void> Gpu::run(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks, int times) {
-  CODETTA_TRY(const cuda::OwnedStream stream, cuda::OwnedStream::make(device_));
-  CODETTA_TRY(const Mirror mirror, Mirror::make(device_, blocks, stream.get()));
+Result<Prepared> Gpu::prepare(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks) {
+  CODETTA_TRY(cuda::OwnedStream stream, cuda::OwnedStream::make(device_));
+  CODETTA_TRY(Mirror mirror, Mirror::make(device_, blocks, stream.get()));
   CODETTA_TRY(runtime::Bindings bindings, driver::make_bindings(*compiled.package, planned.problem));
   for (size_t i = 0; i < bindings.tensors.size(); ++i) {
     if (compiled.package->buffers[i].is_scalar) continue;
@@ -177,9 +158,15 @@ Result<void> Gpu::run(const Planned& planned, const Compiled& compiled, std::spa
   CODETTA_TRY(cuda::Execution execution,
               cuda::Execution::make(compiled.package, {compiled.module}, std::move(bindings)));
   CODETTA_CHECK_OK(device_->synchronize(stream.get()));
-  for (int i = 0; i < times; ++i) CODETTA_CHECK_OK(execution.run(stream.get()));
+  return Prepared{std::move(stream), std::move(mirror), std::move(execution)};
+}
+
+Result<void> Gpu::run(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks, int times) {
+  CODETTA_TRY(Prepared prepared, prepare(planned, compiled, blocks));
+  const cuda::OwnedStream& stream = prepared.stream;
+  for (int i = 0; i < times; ++i) CODETTA_CHECK_OK(prepared.execution.run(stream.get()));
   CODETTA_CHECK_OK(device_->synchronize(stream.get()));
-  for (const Mirror::Place& place : mirror.places()) {
+  for (const Mirror::Place& place : prepared.mirror.places()) {
     const HostBlock& block = place.block;
     std::vector<unsigned char> now(block.bytes);
     CODETTA_CHECK_OK(device_->download(now.data(), place.address, block.bytes, stream.get()));
@@ -293,80 +280,4 @@ std::vector<package::CudaGemmConfig> sm90_configs(const Planned& planned) {
   return result;
 }
 
-Options& options() {
-  static Options the_options;
-  return the_options;
-}
-
-void in_parallel(int64_t count, const std::function<std::string(int64_t)>& body) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
-  std::atomic<int64_t> next{0};
-  std::mutex mutex;
-  std::vector<std::string> failures;
-  const auto work = [&] {
-    for (int64_t i = next++; i < count; i = next++) {
-      if (options().seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options().seconds)
-        break;
-      std::string failure = body(i);
-      if (failure.empty()) continue;
-      const std::lock_guard lock(mutex);
-      fmt::print("failed: {}\n", failure);  // at once: the run may be cut short
-      std::fflush(stdout);
-      failures.push_back(std::move(failure));
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int t = 1; t < options().threads; ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  std::sort(failures.begin(), failures.end());
-  constexpr size_t shown = 40;
-  for (size_t i = 0; i < std::min(failures.size(), shown); ++i) ADD_FAILURE() << failures[i];
-  if (failures.size() > shown) ADD_FAILURE() << failures.size() << " failures, " << shown << " of them shown";
-}
-
-std::shared_ptr<Gpu> gpu_or_skip() {
-  static const Result<std::shared_ptr<Gpu>> gpu = Gpu::open();
-  if (!gpu) {
-    [&] { GTEST_SKIP() << gpu.error().render(); }();
-    return nullptr;
-  }
-  return *gpu;
-}
-
 }  // namespace codetta::gpu
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  codetta::gpu::Options& options = codetta::gpu::options();
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    const bool has_value = i + 1 < argc;
-    if (name == "--thorough") {
-      options.thorough = true;
-    } else if (name == "--seed" && has_value) {
-      options.seed = std::strtoull(argv[++i], nullptr, 10);
-    } else if (name == "--count" && has_value) {
-      options.count = std::atoll(argv[++i]);
-    } else if (name == "--compile-only" && has_value) {
-      options.arch = argv[++i];
-    } else if (name == "--first" && has_value) {
-      options.first = std::atoll(argv[++i]);
-    } else if (name == "--seconds" && has_value) {
-      options.seconds = std::atof(argv[++i]);
-    } else if (name == "--threads" && has_value) {
-      options.threads = std::max(1, std::atoi(argv[++i]));
-    } else if (name == "--of" && has_value) {
-      options.of = std::max<uint64_t>(1, std::strtoull(argv[++i], nullptr, 10));
-    } else {
-      std::fputs(
-          "usage: test_cuda_kernels [--seed S] [--first I] [--count N] [--seconds T] [--threads T] [--of N] "
-          "[--thorough] "
-          "[--compile-only ARCH]\n",
-          stderr);
-      return 2;
-    }
-  }
-  return RUN_ALL_TESTS();
-}

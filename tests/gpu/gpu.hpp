@@ -3,7 +3,6 @@
 // emission, NVRTC and runtime/cuda, without discovery.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "oracle/oracle.hpp"
 #include "plan/plan.hpp"
 #include "runtime/cuda/execution.hpp"
+#include "runtime/cuda/stream.hpp"
 #include "toolchain/nvrtc.hpp"
 
 namespace codetta::gpu {
@@ -35,6 +35,30 @@ struct Planned {
 };
 Result<Planned> plan_call(const GemmArguments& call, const std::string& arch);
 
+// Copies of blocks in memory of the device, at addresses alike modulo 256.
+class Mirror {
+ public:
+  static Result<Mirror> make(const runtime::cuda::DeviceRef& device, std::span<const HostBlock> blocks,
+                             runtime::cuda::StreamHandle stream);
+  // The view there. Errors: an address in no block.
+  [[nodiscard]] Result<TensorView> on_device(const TensorView& view) const;
+  struct Place {
+    HostBlock block;
+    runtime::cuda::DeviceAddress address;
+  };
+  [[nodiscard]] const std::vector<Place>& places() const { return places_; }
+
+ private:
+  std::vector<Place> places_;
+  std::vector<runtime::cuda::DeviceBuffer> memory_;
+};
+
+struct Prepared {
+  runtime::cuda::OwnedStream stream;
+  Mirror mirror;
+  runtime::cuda::Execution execution;
+};
+
 struct Compiled {
   package::PackageRef package;
   runtime::cuda::ModuleRef module;
@@ -45,8 +69,8 @@ struct Compiled {
 // The first GPU of this machine with its driver, and NVRTC. Thread safe.
 class Gpu {
  public:
-  // Errors: no driver, no device, no NVRTC. With options().arch: without a device, for compiling only.
-  static Result<std::shared_ptr<Gpu>> open();
+  // Errors: no driver, no device, no NVRTC. With `arch`: without a device, for compiling only.
+  static Result<std::shared_ptr<Gpu>> open(const std::string& arch = {});
   [[nodiscard]] const runtime::cuda::DeviceRef& device() const { return device_; }
   [[nodiscard]] const std::string& arch() const { return arch_; }
   // "12 compiled in 3.4 s": kernels so far, and the sum of their times.
@@ -56,8 +80,10 @@ class Gpu {
   // The same source is compiled once while it is among the last `kept_modules`.
   Result<Compiled> compile(const Planned& planned, const package::CudaGemmConfig& config, bool strict);
   Result<runtime::cuda::ModuleRef> load(const emit::CudaSource& source);
-  // Copies the blocks to memory of the device at addresses alike modulo 256, runs the package `times` times and copies
-  // them back; what no output lies in must come back unchanged. Errors: everything that prepares and runs.
+  // With the blocks on the device; nothing of it is enqueued any more.
+  Result<Prepared> prepare(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks);
+  // Copies the blocks to the device, runs the package `times` times and copies them back; what no output lies in must
+  // come back unchanged. Errors: everything that prepares and runs.
   Result<void> run(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks, int times = 1);
 
  private:
@@ -86,22 +112,5 @@ std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram
 // Every configuration of the sm_90a family that is legal for the problem, however few tiles it has.
 std::vector<package::CudaGemmConfig> sm90_configs(const Planned& planned);
 std::string name_of(const package::CudaGemmConfig& config);
-
-// Command line of the tests.
-struct Options {
-  uint64_t seed = 1;
-  int64_t first = 0, count = 100;  // random epilogues
-  int threads = 4;
-  double seconds = 0;     // of one test, after which no further case is begun; 0: no limit
-  uint64_t of = 16;       // runs every of-th unit of the matrices
-  std::string arch;       // not empty: everything is compiled for it and nothing run
-  bool thorough = false;  // functions: many more arguments
-};
-Options& options();
-
-// Runs body(i) for i below count in options().threads threads, each message that comes back is a failure of the test.
-void in_parallel(int64_t count, const std::function<std::string(int64_t)>& body);
-// The GPU; nullptr, and the test is skipped, where there is none.
-std::shared_ptr<Gpu> gpu_or_skip();
 
 }  // namespace codetta::gpu

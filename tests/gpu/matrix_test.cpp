@@ -7,6 +7,7 @@
 
 #include "codetta/fill.hpp"
 #include "gpu/host_tensors.hpp"
+#include "gpu/suite.hpp"
 #include "numerics/unit.hpp"
 
 namespace codetta::gpu {

@@ -10,6 +10,7 @@
 #include "differential/random_problem.hpp"
 #include "differential/refusals.hpp"
 #include "gpu/host_tensors.hpp"
+#include "gpu/suite.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::gpu {
@@ -63,13 +64,13 @@ void sm90_sizes(test::RandomProblem& problem, const test::EpilogueSpec& spec) {
   if (spec.fixed_n == 0) problem.n = many_tiles ? 800 + below(600) : problem.one_in(3) ? 64 * below(4) : below(300);
   if (many_tiles && spec.fixed_n != 0) problem.m *= 8;
   problem.k = problem.one_in(8) ? 500 + below(1000) : below(200);
-  problem.batch = problem.batch == 0 ? 0 : below(3);
+  if (problem.batch != 0 && spec.fixed_batch == 0) problem.batch = below(3);
 }
 
 // One problem on one kernel; `choice` picks the configuration.
 std::string run_problem(Gpu& gpu, Family family, const test::EpilogueSpec& spec, const Epilogue& epilogue,
                         uint64_t seed, uint64_t choice, Counts& counts) {
-  test::RandomProblem problem(spec, seed, false);
+  test::RandomProblem problem(spec, seed, false, choice);  // one form an epilogue: one compile
   problem.sizes();
   if (family == Family::Sm90) sm90_sizes(problem, spec);
   const auto failed = [&](const std::string& what) {
