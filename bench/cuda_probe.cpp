@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times every configuration of the sm_90a family that discovery keeps for a product with an emitted epilogue:
-//   cuda_probe [--threads T] [--reps R] [--shown N] [--filter TEXT] EPILOGUE:M,N,K ...
+// Times every configuration of the sm_90a family that discovery keeps (or, with --all, that is legal) for a product
+// with an emitted epilogue:
+//   cuda_probe [--threads T] [--reps R] [--shown N] [--filter TEXT] [--all] EPILOGUE:M,N,K ...
 // EPILOGUE: plain, relu, bias_gelu, relu_aux_store, residual, swiglu, or row_sums. bf16, normal data, operands stay
 // where they are between runs. Medians of `reps` groups of launches, between events.
 #include <algorithm>
@@ -50,6 +51,7 @@ struct Options {
   int threads = 2, reps = 7;
   size_t shown = 6;
   std::string filter;
+  bool all = false;  // every legal configuration, not those that the model keeps
 };
 
 struct Row {
@@ -115,8 +117,11 @@ Result<void> probe(Gpu& gpu, const std::string& what, const Options& options) {
   call.epilogue = EpilogueArguments(std::move(epilogue), std::move(named));
   CODETTA_TRY(const Planned planned, plan_call(call, gpu.arch()));
   std::vector<Row> rows;
-  for (const plan::Candidate& candidate : planned.plan.kernels[0].discovery.candidates) {
-    const package::CudaGemmConfig& config = package::cuda(candidate.config);
+  std::vector<package::CudaGemmConfig> configs;
+  for (const plan::Candidate& candidate : planned.plan.kernels[0].discovery.candidates)
+    configs.push_back(package::cuda(candidate.config));
+  if (options.all) configs = sm90_configs(planned);
+  for (const package::CudaGemmConfig& config : configs) {
     if (config.family != package::CudaFamily::Sm90 || name_of(config).find(options.filter) == std::string::npos)
       continue;
     rows.push_back({config, {}, {}, 0});
@@ -164,7 +169,9 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     const bool has_value = i + 1 < argc;
-    if (name == "--threads" && has_value) {
+    if (name == "--all") {
+      options.all = true;
+    } else if (name == "--threads" && has_value) {
       options.threads = std::max(1, std::atoi(argv[++i]));
     } else if (name == "--reps" && has_value) {
       options.reps = std::max(1, std::atoi(argv[++i]));

@@ -8,6 +8,14 @@
 #define CODETTA_FN static __device__ __forceinline__
 #define CODETTA_MEMBER __device__ __forceinline__
 
+// The printer spells these literals as GCC and Clang do; NVRTC does not know them.
+#ifdef __CUDACC_RTC__
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000ll)
+#endif
+
 namespace codetta::cuda {
 
 // 2^x and 1 / x, at most 2 and 1 ulp off; subnormal operands and results are 0.
@@ -82,6 +90,9 @@ CODETTA_FN u32 unpack_f8e5m2(u16 x) {
 #else
 #define CODETTA_HAS_FP8 0
 #endif
+
+// Brings the line at p into L2.
+CODETTA_FN void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 // All threads of the group meet. Memory operations before it are visible to the group after it.
 CODETTA_FN void group_barrier(i32 id, i32 threads) {

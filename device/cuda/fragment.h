@@ -27,6 +27,19 @@ CODETTA_FN bool vectorable(const Operand& o) {
   return (((u64)o.data | (u64)(o.stride[0] * (i64)sizeof(E)) | (u64)(o.stride[1] * (i64)sizeof(E))) & mask) == 0;
 }
 
+// Brings the tile's part of a unit-stride operand into L2, a line a thread; the tile's accumulators are not needed.
+template <class E>
+CODETTA_FN void prefetch_full(const Operand& o, const Tile& tile) {
+  constexpr i32 line = 128;
+  const i32 bytes = tile.cols * (i32)sizeof(E), lines = (bytes + line - 1) / line;
+  const char* const first =
+      (const char*)((const E*)o.data + (tile.batch * o.stride[0] + tile.row * o.stride[1] + tile.col));
+  for (i32 i = tile.thread; i < tile.rows * lines; i += tile.threads) {
+    const i32 r = i / lines, at = i % lines * line;
+    prefetch_line(first + (r * o.stride[1] * (i64)sizeof(E) + at));
+  }
+}
+
 template <bool whole, int across, class P>
 struct TileFragment {
   const P& params;

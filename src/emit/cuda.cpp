@@ -98,6 +98,11 @@ class CudaPrinter {
   void print_config(CodeWriter& out) const;
   Result<void> print_phase_function(CodeWriter& out, uint32_t index);
   void print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
+  void print_strip(CodeWriter& out, const PhaseText& phase) const;
+  void print_prefetch(CodeWriter& out) const;
+  [[nodiscard]] bool loads_full(const package::Operand& o) const {
+    return !o.is_store && o.access == package::Access::Full && o.unit_stride;
+  }
   void print_entries(CodeWriter& out, CudaSource& result) const;
   [[nodiscard]] bool keeps_accumulators() const {
     return std::any_of(program_.phases.begin() + 1, program_.phases.end(),
@@ -138,6 +143,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   static constexpr std::array<std::string_view, 4> math{"Strict", "Tf32x3", "Tf32", "Fp8FastAccumulation"};
   out.line("static constexpr MathMode math = MathMode::", math[static_cast<size_t>(config_.math)], ";");
   out.line("static constexpr bool pingpong = ", config_.pingpong, ";");
+  out.line("static constexpr bool from_registers = ", config_.from_registers, ";");
   out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
   out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
   family_.constants(out);
@@ -161,7 +167,9 @@ void CudaPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText& 
     // Threads without columns of their own take part in reductions of rows all the same.
     const auto held = out.block("if (f.first_row() < f.row_step())");
     put_lines(out, phase.by_column);
-    if (phase.full.size() <= 24 && !reduces_) out.line("#pragma unroll 2");
+    const bool loads = std::any_of(program_.operands.begin(), program_.operands.end(),
+                                   [&](const package::Operand& o) { return loads_full(o); });
+    if (phase.full.size() <= 24 && !reduces_) out.line("#pragma unroll ", loads ? 4 : 2);
     const auto rows = out.block("for (f.r = f.first_row(); f.r < f.tile.rows; f.r += f.row_step())");
     put_lines(out, phase.row);
     if (phase.has_full_work) {
@@ -171,6 +179,43 @@ void CudaPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText& 
     put_lines(out, phase.row_end);
   }
   put_lines(out, phase.end);
+}
+
+// Phase 0 over accumulators in registers (device/cuda/strip.h); `complete` strips need no bounds.
+void CudaPrinter::print_strip(CodeWriter& out, const PhaseText& phase) const {
+  out.line("template <bool whole, bool complete, class P, class S>");
+  const auto function =
+      out.block("static __device__ __forceinline__ void strip_0(const P& params, const Tile& tile, const S& strip)");
+  out.line("StripFragment<whole, S::parts, ", cuda_dialect().type(program_.accumulator).element,
+           ", P> f(params, tile);");
+  put_lines(out, phase.setup);
+  out.line("#pragma unroll");
+  const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
+  out.line("f.at_column(strip.column(step));");
+  out.line("if (complete) f.n = lanes;");
+  const auto columns = out.block("if (complete || f.n > 0)");
+  put_lines(out, phase.by_column);
+  out.line("#pragma unroll");
+  const auto halves = out.block("for (int half = 0; half < 2; ++half)");
+  out.line("f.r = strip.row(half);");
+  const auto rows = out.block("if (complete || f.r < tile.rows)");
+  out.line("strip.give(f, step, half);");
+  put_lines(out, phase.row);
+  put_lines(out, phase.full);
+}
+
+// What phase 0 loads at each element, asked for while the product is still at work.
+void CudaPrinter::print_prefetch(CodeWriter& out) const {
+  out.line("template <class P>");
+  const auto function = out.block("static __device__ __forceinline__ void prefetch(const P& params, const Tile& tile)");
+  for (uint32_t k = 0; k < program_.operands.size(); ++k) {
+    const package::Operand& o = program_.operands[k];
+    const auto& insts = program_.phases[0].insts;
+    const bool loaded = loads_full(o) && std::any_of(insts.begin(), insts.end(), [&](const package::Inst& inst) {
+                          return inst.kind == package::Inst::Kind::Load && inst.index == k;
+                        });
+    if (loaded) out.line("prefetch_full<", cuda_dialect().type(o.dtype).element, ">(params.operand[", k, "], tile);");
+  }
 }
 
 Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) {
@@ -185,11 +230,12 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     }
     phase.has_full_work = true;
   }
-  print_piece(out, index, phase);
+  const bool strips = index == 0 && config_.from_registers;
+  strips ? print_strip(out, phase) : print_piece(out, index, phase);
   out.blank();
-  out.line("template <class P>");
-  const auto function =
-      out.block("static __device__ __forceinline__ void phase_", index, "(const P& params, const Tile& tile)");
+  out.line(strips ? "template <class P, class S>" : "template <class P>");
+  const auto function = out.block("static __device__ __forceinline__ void phase_", index,
+                                  "(const P& params, const Tile& tile", strips ? ", const S& strip)" : ")");
   std::string whole = CodeWriter::text_of("tile.cols % ", layout_.lanes, " == 0");
   if (index > 0 && program_.phases[index].reads_accumulator) {
     whole += CodeWriter::text_of(" && tile.acc_ld % ", 16 / types::byte_size(program_.accumulator), " == 0");
@@ -198,6 +244,18 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     const package::Operand& o = program_.operands[k];
     if (!o.unit_stride || (o.access != package::Access::Full && o.access != package::Access::Row)) continue;
     whole += CodeWriter::text_of(" && vectorable<", cuda_dialect().type(o.dtype).element, ">(params.operand[", k, "])");
+  }
+  if (strips) {
+    out.line("if (", whole, ") {");
+    out.line("  if (tile.rows == 64 && tile.cols == S::cols) {");
+    out.line("    strip_0<true, true>(params, tile, strip);");
+    out.line("  } else {");
+    out.line("    strip_0<true, false>(params, tile, strip);");
+    out.line("  }");
+    out.line("} else {");
+    out.line("  strip_0<false, false>(params, tile, strip);");
+    out.line("}");
+    return {};
   }
   out.line("if (", whole, ") {");
   out.line("  piece_", index, "<true>(params, tile);");
@@ -252,6 +310,15 @@ Result<CudaSource> CudaPrinter::print() {
     const auto epilogue = body.block_with("};", "struct Epilogue");
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
+    if (config_.family == CudaFamily::Sm90) {
+      const bool loads = std::any_of(program_.operands.begin(), program_.operands.end(),
+                                     [&](const package::Operand& o) { return loads_full(o); });
+      // Columns of a strip by 16: loads of more positions at once hide each other's latency, where registers allow it.
+      const bool roomy = plan::sm90_shape(program_, config_).accumulators <= 64;
+      body.line("static constexpr int strip_steps = ", loads && roomy ? 4 : 2, ";");
+      body.blank();
+      print_prefetch(body);
+    }
     for (uint32_t p = 0; p < program_.phases.size(); ++p) {
       body.blank();
       CODETTA_CHECK_OK(print_phase_function(body, p));

@@ -42,6 +42,7 @@ struct CudaGemmConfig {
   int32_t consumers = 1;  // warpgroups (Sm90) or warps (Sm80) that multiply, warps along K (Stream); Simt: 1
   bool pingpong = false;  // Sm90: each consumer owns whole tiles in turn
   bool persistent = false;
+  bool from_registers = false;  // Sm90: the epilogue takes accumulators from registers, without shared memory
   int32_t k_split = 1;    // > 1: slices of K summed in slice order by the block that arrives last
   int32_t group = 8;      // tiles of a raster group
   int32_t alignment = 1;  // bytes that A's and B's addresses and slower strides are multiples of (a guard)

@@ -93,7 +93,8 @@ void write_cuda_config(ByteWriter& out, const CudaGemmConfig& config) {
   out.choice(config.family);
   for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
   out.choice(config.math);
-  for (bool flag : {config.a_k_major, config.b_k_major, config.pingpong, config.persistent}) out.flag(flag);
+  for (bool flag : {config.a_k_major, config.b_k_major, config.pingpong, config.persistent, config.from_registers})
+    out.flag(flag);
   for (const Field& field : cuda_fields) out.integer(config.*field.member);
 }
 
@@ -104,7 +105,9 @@ CudaGemmConfig read_cuda_config(ByteReader& in) {
   config.b_dtype = in.dtype();
   config.accumulator = in.dtype();
   config.math = in.choice<MathMode>(4, "math mode");
-  for (bool* flag : {&config.a_k_major, &config.b_k_major, &config.pingpong, &config.persistent}) *flag = in.flag();
+  for (bool* flag :
+       {&config.a_k_major, &config.b_k_major, &config.pingpong, &config.persistent, &config.from_registers})
+    *flag = in.flag();
   for (const Field& field : cuda_fields) config.*field.member = in.small(field.least, field.most, field.name);
   check_accumulator(in, config.accumulator);
   return config;

@@ -68,6 +68,7 @@ Json json_of(const CudaGemmConfig& config) {
           {"consumers", config.consumers},
           {"pingpong", config.pingpong},
           {"persistent", config.persistent},
+          {"from_registers", config.from_registers},
           {"k_split", config.k_split},
           {"group", config.group},
           {"alignment", config.alignment},

@@ -68,6 +68,10 @@ struct PieceLayout {
 };
 PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
 
+// Whether an epilogue is light enough to take its accumulators from registers: a few operations at each element, stored
+// where they are; no reductions.
+bool takes_registers(const package::EpilogueProgram& epilogue);
+
 // The same numbers as codetta::cuda::sm90::Shape of device/cuda/kernels/sm90.h.
 struct Sm90Shape {
   int64_t a_boxes = 1, b_boxes = 1, a_box_rows = 0, b_box_rows = 0;  // copies of a stage, and their rows along M and N

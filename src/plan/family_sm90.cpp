@@ -88,6 +88,8 @@ bool split_fits(const CudaProblem& p, const CudaGemmConfig& c, const Sm90Shape& 
   if (p.ways() == 1) return true;
   const int64_t width = c.tile_n / p.ways(), chunk = p.epilogue.split.chunk.as_constant().value_or(0);
   if (!c.b_k_major && width % 64 != 0) return false;
+  // With a swizzle the copy engine takes no box that begins inside 16 bytes: an illegal instruction on an H100.
+  if (!c.b_k_major && chunk * types::byte_size(c.b_dtype) % map_alignment != 0) return false;
   return chunk >= p.root_cols() || chunk % shape.b_box_rows == 0;  // a copy brings columns of one chunk
 }
 
@@ -124,6 +126,16 @@ bool place(const CudaProblem& p, CudaGemmConfig& c) {
 
 }  // namespace
 
+bool takes_registers(const package::EpilogueProgram& epilogue) {
+  if (epilogue.phases.size() != 1 || !epilogue.reductions.empty() || epilogue.split.ways > 2) return false;
+  const package::Phase& phase = epilogue.phases[0];
+  constexpr size_t light = 16;  // values
+  if (phase.insts.size() > light || phase.stores.size() > 2) return false;
+  return std::all_of(phase.stores.begin(), phase.stores.end(), [&](const package::Store& store) {
+    return epilogue.operands[store.operand].access == package::Access::Full;
+  });
+}
+
 Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& c) {
   const int ways = epilogue.split.ways, width = c.tile_n / ways;
   Sm90Shape s;
@@ -137,7 +149,7 @@ Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmCon
   s.stage_bytes = a_bytes + b_bytes;
   // Rows of pieces are padded so that a warp's stores meet no bank twice.
   const int ld = c.piece_cols + (c.piece_cols % 32 == 0 ? 8 : 24 - c.piece_cols % 32);
-  s.piece_bytes = int64_t{64} * ld * 4 * ways;
+  s.piece_bytes = c.from_registers ? 0 : int64_t{64} * ld * 4 * ways;
   s.scratch_bytes = (piece_layout(epilogue, c).scratch_bytes(128) + 127) / 128 * 128;
   s.shared_bytes = c.stages * s.stage_bytes + c.consumers * (s.piece_bytes + s.scratch_bytes) + 16 * c.stages + 16;
   s.accumulators = c.tile_m / 64 / (c.pingpong ? 1 : c.consumers) * c.tile_n / 2;
@@ -237,6 +249,9 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
         c.cluster_n = cluster_n;
         c.threads = 128 * (1 + row.consumers);
         c.group = tile_n >= 192 ? 16 : 8;
+        // Beyond 128 accumulators a thread the exchange spills.
+        c.from_registers =
+            takes_registers(p.epilogue) && width % 16 == 0 && sm90_shape(p.epilogue, c).accumulators <= 128;
         if (!place(p, c)) continue;
         const Sm90Shape shape = sm90_shape(p.epilogue, c);
         if (shape.accumulators > sm90_accumulators || !split_fits(p, c, shape)) continue;

@@ -164,8 +164,18 @@ Result<Prepared> Gpu::prepare(const Planned& planned, const Compiled& compiled, 
 Result<void> Gpu::run(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks, int times) {
   CODETTA_TRY(Prepared prepared, prepare(planned, compiled, blocks));
   const cuda::OwnedStream& stream = prepared.stream;
-  for (int i = 0; i < times; ++i) CODETTA_CHECK_OK(prepared.execution.run(stream.get()));
-  CODETTA_CHECK_OK(device_->synchronize(stream.get()));
+  {
+    const std::lock_guard alone(running_);  // so that a kernel that fails is named
+    const bool was_lost = lost_;
+    Result<void> done;
+    for (int i = 0; i < times && done; ++i) done = prepared.execution.run(stream.get());
+    if (done) done = device_->synchronize(stream.get());
+    if (!done && was_lost) return {};
+    if (!done) {
+      lost_ = true;
+      return std::move(done).error();
+    }
+  }
   for (const Mirror::Place& place : prepared.mirror.places()) {
     const HostBlock& block = place.block;
     std::vector<unsigned char> now(block.bytes);
@@ -221,9 +231,10 @@ Result<Judgement> judge(const Planned& planned, const package::CudaGemmConfig& c
 }
 
 std::string name_of(const package::CudaGemmConfig& c) {
-  return fmt::format("{} {}x{}x{} stages {} cluster {}x{} consumers {}{} k_split {} pieces {}x{} lanes {}",
+  return fmt::format("{} {}x{}x{} stages {} cluster {}x{} consumers {}{}{} k_split {} pieces {}x{} lanes {}",
                      package::name_of(c.family), c.tile_m, c.tile_n, c.tile_k, c.stages, c.cluster_m, c.cluster_n,
-                     c.consumers, c.pingpong ? " pingpong" : "", c.k_split, c.piece_rows, c.piece_cols, c.lanes);
+                     c.consumers, c.pingpong ? " pingpong" : "", c.from_registers ? " registers" : "", c.k_split,
+                     c.piece_rows, c.piece_cols, c.lanes);
 }
 
 std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram& program, DType a, DType b) {

@@ -3,6 +3,7 @@
 // emission, NVRTC and runtime/cuda, without discovery.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -73,6 +74,8 @@ class Gpu {
   static Result<std::shared_ptr<Gpu>> open(const std::string& arch = {});
   [[nodiscard]] const runtime::cuda::DeviceRef& device() const { return device_; }
   [[nodiscard]] const std::string& arch() const { return arch_; }
+  // Whether a kernel has failed, after which nothing can run on the device in this process.
+  [[nodiscard]] bool lost() const { return lost_; }
   // "12 compiled in 3.4 s": kernels so far, and the sum of their times.
   [[nodiscard]] std::string statistics();
   [[nodiscard]] bool compiles_only() const { return device_ == nullptr; }
@@ -92,7 +95,8 @@ class Gpu {
   toolchain::NvrtcRef nvrtc_;
   std::vector<std::string> paths_;
   std::vector<toolchain::CudaHeader> headers_;
-  std::mutex mutex_;
+  std::mutex mutex_, running_;
+  std::atomic<bool> lost_{false};
   int64_t compiles_ = 0;
   double compile_seconds_ = 0;
   std::map<std::string, Compiled> modules_;  // by source

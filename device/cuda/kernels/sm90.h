@@ -10,6 +10,7 @@
 #pragma once
 
 #include "device/cuda/ptx.h"
+#include "device/cuda/strip.h"
 #include "device/cuda/tile.h"
 #include "device/cuda/wgmma.h"
 
@@ -37,7 +38,7 @@ struct Shape {
   // Pieces of accumulators on their way to the epilogue: rows padded so that a warp's stores meet no bank twice.
   static constexpr int piece_ld =
       Config::piece_cols + (Config::piece_cols % 32 == 0 ? 8 : 24 - Config::piece_cols % 32);
-  static constexpr int piece_bytes = 64 * piece_ld * 4 * Config::ways;
+  static constexpr int piece_bytes = Config::from_registers ? 0 : 64 * piece_ld * 4 * Config::ways;
   static constexpr int scratch_bytes = (Epilogue::scratch_bytes(128) + 127) / 128 * 128;
   static constexpr int pieces_at = Config::stages * stage_bytes;
   static constexpr int barriers_at = pieces_at + Config::consumers * (piece_bytes + scratch_bytes);
@@ -350,6 +351,56 @@ __device__ __forceinline__ void finish(const P& params, const Unit& u, T (&acc)[
   }
 }
 
+// The same straight from registers, 64 rows and 16 * Epilogue::strip_steps root columns at a time: no barrier, no copy.
+template <class Config, class Epilogue, class S, class T, class P>
+__device__ __forceinline__ void finish_strips(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
+                                              u32 band0, u32 thread) {
+  const Problem& p = params.problem;
+  using Columns =
+      Strip<Config::ways, (Epilogue::strip_steps < S::width / 16 ? Epilogue::strip_steps : S::width / 16), T>;
+  constexpr int strips = (S::width + Columns::cols - 1) / Columns::cols;
+  static_assert(S::width % 16 == 0, "neighbouring lanes share 16 columns");
+  Columns columns;
+  columns.thread = (i32)thread;
+  Tile tile;
+  tile.batch = u.batch;
+  tile.thread = (i32)thread;
+  tile.threads = 128;
+#pragma unroll 1
+  for (int step = 0; step < S::bands * strips; ++step) {
+    const int band = step / strips, column = step % strips * Columns::cols;
+    tile.row = (i64)u.tile_m * Config::tile_m + (band0 + band) * 64;
+    tile.col = (i64)u.tile_n * S::width + column;
+    const i64 rows = p.rows - tile.row, cols = p.cols - tile.col;
+    if (rows <= 0 || cols <= 0) continue;
+    const int widest = S::width - column < Columns::cols ? S::width - column : Columns::cols;
+    tile.rows = rows < 64 ? (i32)rows : 64;
+    tile.cols = cols < widest ? (i32)cols : widest;
+    T raw[Config::ways][Columns::steps][8];
+#pragma unroll
+    for (int m = 0; m < S::bands; ++m) {
+#pragma unroll
+      for (int c = 0; c < strips; ++c) {
+        if (step != m * strips + c) continue;  // registers have no run-time index
+#pragma unroll
+        for (int part = 0; part < Config::ways; ++part) {
+#pragma unroll
+          for (int j = 0; j < Columns::steps * 8; ++j) {
+            const int r = (part * S::width + c * Columns::cols) / 2 + j;
+            raw[part][j / 8][j % 8] = c * Columns::cols + j / 8 * 16 < S::width ? acc[m][r] : (T)0;
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int part = 0; part < Config::ways; ++part) {
+#pragma unroll
+      for (int s = 0; s < Columns::steps; ++s) columns.take(part, s, raw[part][s]);
+    }
+    Epilogue::template phase_0<P>(params, tile, columns);
+  }
+}
+
 // A consumer warpgroup's work.
 template <class Config, class Epilogue, class S, class P>
 __device__ __forceinline__ void consume(const P& params, const Schedule<Config>& schedule, u32 consumer, u32 base,
@@ -379,6 +430,18 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
       }
       if (index != schedule.first) ptx::named_sync(4 + consumer, 256);  // the other one has issued its tile
     }
+    if (u.slice == 0) {
+      Tile tile;  // what this consumer will finish
+      tile.batch = u.batch;
+      tile.row = (i64)u.tile_m * Config::tile_m + band0 * 64;
+      tile.col = (i64)u.tile_n * S::width;
+      const i64 rows = p.rows - tile.row, cols = p.cols - tile.col;
+      tile.rows = rows < S::bands * 64 ? (i32)rows : S::bands * 64;
+      tile.cols = cols < S::width ? (i32)cols : S::width;
+      tile.thread = (i32)thread;
+      tile.threads = 128;
+      Epilogue::template prefetch<P>(params, tile);
+    }
     typename Config::Accumulator acc[S::bands][Config::tile_n / 2];
     multiply<Config, S>(acc, u.blocks, band0, base, full, empty, target, releases, ring, [&] {
       if constexpr (Config::pingpong) {
@@ -388,7 +451,11 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
     if constexpr (Config::k_split > 1) {
       if (p.k_split > 1 && !finish_slices<Config, S>(p, u, acc, consumer, thread, flag)) continue;
     }
-    finish<Config, Epilogue, S>(params, u, acc, band0, consumer, thread, piece);
+    if constexpr (Config::from_registers) {
+      finish_strips<Config, Epilogue, S>(params, u, acc, band0, thread);
+    } else {
+      finish<Config, Epilogue, S>(params, u, acc, band0, consumer, thread, piece);
+    }
   }
 }
 
