@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times every configuration of the sm_90a family that discovery keeps (or, with --all, that is legal) for a product
 // with an emitted epilogue:
-//   cuda_probe [--threads T] [--reps R] [--shown N] [--filter TEXT] [--all] EPILOGUE:M,N,K ...
+//   cuda_probe [--threads T] [--reps R] [--shown N] [--filter TEXT] [--all] [--pieces]
+//              EPILOGUE:M,N,K ...
 // EPILOGUE: plain, relu, bias_gelu, relu_aux_store, residual, swiglu, or row_sums. bf16, normal data, operands stay
 // where they are between runs. Medians of `reps` groups of launches, between events.
 #include <algorithm>
@@ -16,6 +17,7 @@
 
 #include "codetta/fill.hpp"
 #include "gpu/host_tensors.hpp"
+#include "plan/families_cuda.hpp"
 
 namespace {
 
@@ -51,7 +53,8 @@ struct Options {
   int threads = 2, reps = 7;
   size_t shown = 6;
   std::string filter;
-  bool all = false;  // every legal configuration, not those that the model keeps
+  bool all = false;     // every legal configuration, not those that the model keeps
+  bool pieces = false;  // epilogues go by way of shared memory
 };
 
 struct Row {
@@ -121,6 +124,13 @@ Result<void> probe(Gpu& gpu, const std::string& what, const Options& options) {
   for (const plan::Candidate& candidate : planned.plan.kernels[0].discovery.candidates)
     configs.push_back(package::cuda(candidate.config));
   if (options.all) configs = sm90_configs(planned);
+  for (package::CudaGemmConfig& config : configs) {
+    if (!options.pieces || !config.from_registers) continue;
+    config.from_registers = false;
+    const auto bytes = [&] { return plan::sm90_shape(planned.program(), config).shared_bytes; };
+    while (config.stages > 2 && bytes() > plan::sm90_shared_limit) --config.stages;
+    config.shared_bytes = static_cast<int32_t>(bytes());
+  }
   for (const package::CudaGemmConfig& config : configs) {
     if (config.family != package::CudaFamily::Sm90 || name_of(config).find(options.filter) == std::string::npos)
       continue;
@@ -169,8 +179,8 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     const bool has_value = i + 1 < argc;
-    if (name == "--all") {
-      options.all = true;
+    if (name == "--all" || name == "--pieces") {
+      (name == "--all" ? options.all : options.pieces) = true;
     } else if (name == "--threads" && has_value) {
       options.threads = std::max(1, std::atoi(argv[++i]));
     } else if (name == "--reps" && has_value) {

@@ -311,11 +311,7 @@ Result<CudaSource> CudaPrinter::print() {
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
     if (config_.family == CudaFamily::Sm90) {
-      const bool loads = std::any_of(program_.operands.begin(), program_.operands.end(),
-                                     [&](const package::Operand& o) { return loads_full(o); });
-      // Columns of a strip by 16: loads of more positions at once hide each other's latency, where registers allow it.
-      const bool roomy = plan::sm90_shape(program_, config_).accumulators <= 64;
-      body.line("static constexpr int strip_steps = ", loads && roomy ? 4 : 2, ";");
+      body.line("static constexpr int strip_steps = 2;");
       body.blank();
       print_prefetch(body);
     }

@@ -68,8 +68,8 @@ struct PieceLayout {
 };
 PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
 
-// Whether an epilogue is light enough to take its accumulators from registers: a few operations at each element, stored
-// where they are; no reductions.
+// Whether an epilogue is light enough to take its accumulators from registers: a few operations at each element, one
+// matrix stored and none loaded, no reductions.
 bool takes_registers(const package::EpilogueProgram& epilogue);
 
 // The same numbers as codetta::cuda::sm90::Shape of device/cuda/kernels/sm90.h.

@@ -130,9 +130,11 @@ bool takes_registers(const package::EpilogueProgram& epilogue) {
   if (epilogue.phases.size() != 1 || !epilogue.reductions.empty() || epilogue.split.ways > 2) return false;
   const package::Phase& phase = epilogue.phases[0];
   constexpr size_t light = 16;  // values
-  if (phase.insts.size() > light || phase.stores.size() > 2) return false;
-  return std::all_of(phase.stores.begin(), phase.stores.end(), [&](const package::Store& store) {
-    return epilogue.operands[store.operand].access == package::Access::Full;
+  if (phase.insts.size() > light || phase.stores.size() != 1) return false;
+  // Whole rows of lines, which go by way of shared memory, win where more than one matrix is touched (bench/NOTES.md).
+  return std::all_of(epilogue.operands.begin(), epilogue.operands.end(), [](const package::Operand& operand) {
+    return operand.is_store ? operand.access == package::Access::Full
+                            : operand.access != package::Access::Full && operand.access != package::Access::Indexed;
   });
 }
 
