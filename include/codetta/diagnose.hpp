@@ -23,12 +23,13 @@ CODETTA_API std::vector<Finding> diagnose(Context& context = Context::process_de
 struct CacheReport {
   std::string directory;
   bool enabled = false;
-  std::string warning;  // why not, if not
+  bool read_only = false;  // nothing in it is changed
+  std::string warning;     // why not, if not; or the first thing that failed since
   int64_t entries = 0, bytes = 0, capacity_bytes = 0;
   int64_t hits = 0, misses = 0, damaged = 0, io_errors = 0, stored = 0, evicted = 0;  // of this process
 };
 CODETTA_API CacheReport cache_report(Context& context = Context::process_default());
-// Removes every entry. Errors: E0511 when the cache is off.
+// Removes every entry, kept source and memo. Errors: E0511 when the cache is off or read-only.
 CODETTA_API Result<void> cache_clear(Context& context = Context::process_default());
 // Removes the least recently used entries above the capacity, and orphaned temporaries. Errors: E0511.
 CODETTA_API Result<void> cache_evict(Context& context = Context::process_default());

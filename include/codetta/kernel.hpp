@@ -3,6 +3,7 @@
 // shared.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -45,6 +46,9 @@ struct ContextOptions {
   Allocator* device_allocator = nullptr;
   std::string debug{};  // "dump:plan,time:passes,explain:fusion"                    CODETTA_DEBUG
   std::function<void(std::string_view)> log{};  // one line at a time; called from any thread
+  // When it becomes true, compilers that run for this context end within about 20 ms and what needed them is E0510;
+  // must outlive the context.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 // Owns cache, compiler, threads and options. Cheap to copy (shared).
@@ -221,8 +225,9 @@ struct TuneReport {
   std::string note;  // why candidates had no trial in a process of their own; empty when they had
 };
 // Times the fused candidates on the given arguments, checks each against the oracle's bound, keeps the results on disk
-// (keyed by problem, CPU or GPU, driver and compiler); later find_kernels rank by them. Outputs are written. Never runs
-// unasked. A candidate that fails loses alone, unless it takes the GPU's context with it (E0644): that ends the call.
+// (keyed by problem, CPU or GPU, driver, compiler and build of this library: a new build is measured anew); later
+// find_kernels rank by them. Outputs are written. Never runs unasked. A candidate that fails loses alone, unless it
+// takes the GPU's context with it (E0644): that ends the call.
 // On a CPU each candidate's first run is in a forked process of one thread: one that crashes or does not end loses
 // alone. The thread pool of the context is not used there. GPU candidates have no such trial (`note`).
 CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target& target,

@@ -64,27 +64,40 @@ Result<void> write_outputs(const GemmProblem& problem) {
   return write_tensors(outputs);
 }
 
+// The best kernel that has a packed form of B, where the best of all reads B in place.
+Result<Kernel> choose_and_pack(const Session& session, const std::string& name, std::optional<PackedTensor>& packed) {
+  auto first = session.choose(name);
+  if (!first) return first;
+  std::optional<Error> unpackable;
+  for (const Kernel& kernel : session.kernels) {
+    if (kernel.metadata().name.find(name) == std::string::npos) continue;
+    auto made = kernel.pack(session.arguments.B);
+    if (made) {
+      packed = *std::move(made);
+      return kernel;
+    }
+    if (made.error().code() != 416) return std::move(made).error();
+    if (!unpackable) unpackable = std::move(made).error();
+  }
+  return *std::move(unpackable);
+}
+
 }  // namespace
 
 int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags& flags) {
   auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
   GemmArguments arguments = session->arguments;
-  auto kernel = session->choose(options.kernel);
-  if (!kernel) return report(kernel.error(), common.json);
   std::optional<PackedTensor> packed;
-  if (flags.pack) {
-    auto made = kernel->pack(arguments.B);
-    if (!made) return report(made.error(), common.json);
-    packed = *std::move(made);
-    arguments.packed_B = &*packed;
-  }
+  auto kernel = flags.pack ? choose_and_pack(*session, options.kernel, packed) : session->choose(options.kernel);
+  if (!kernel) return report(kernel.error(), common.json);
+  if (packed) arguments.packed_B = &*packed;
   const auto start = Clock::now();
   size_t chosen = 0;
   auto execution =
       options.kernel.empty() && !flags.pack ? session->kernels.prepare(arguments, &chosen) : kernel->prepare(arguments);
   if (!execution) return report(execution.error(), common.json);
-  if (options.kernel.empty()) kernel = session->kernels[chosen];
+  if (options.kernel.empty() && !flags.pack) kernel = session->kernels[chosen];
   const double prepare_seconds = seconds_since(start);
   if (auto ran = execution->run(); !ran) return report(ran.error(), common.json);
   if (auto done = session->fetch_outputs(); !done) return report(done.error(), common.json);

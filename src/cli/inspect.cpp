@@ -194,20 +194,29 @@ int compile(const CommonOptions& common, const GemmOptions& options) {
   auto execution = kernel->prepare(session->problem.arguments);
   if (!execution) return report(execution.error(), common.json);
   const CacheReport cache = cache_report(session->context);
+  const bool compiled = execution->compile_seconds() > 0;
+  const bool stored = compiled && cache.stored > 0 && cache.warning.empty();
+  const std::string kept = !cache.enabled           ? "cache off"
+                           : !compiled              ? "cache " + cache.directory
+                           : stored                 ? "kept in " + cache.directory
+                           : cache.read_only        ? "not kept: the cache is read-only"
+                           : !cache.warning.empty() ? "not kept: " + cache.warning
+                                                    : "not kept: it does not fit the size of the cache";
   if (common.json) {
     std::printf("%s\n", nlohmann::json{{"kernel", kernel->metadata().name},
                                        {"interpreted", execution->interpreted()},
                                        {"cache", cache.directory},
+                                       {"kept", stored},
                                        {"compile_ms", execution->compile_seconds() * 1e3},
                                        {"hit", execution->compile_seconds() == 0}}
                             .dump()
                             .c_str());
   } else {
-    std::printf("%s %s; cache %s\n", kernel->metadata().name.c_str(),
-                execution->interpreted()           ? "is interpreted: no compiler"
-                : execution->compile_seconds() > 0 ? "compiled"
-                                                   : "was compiled already",
-                cache.enabled ? cache.directory.c_str() : "off");
+    std::printf("%s %s; %s\n", kernel->metadata().name.c_str(),
+                execution->interpreted() ? "is interpreted: no compiler"
+                : compiled               ? "compiled"
+                                         : "was compiled already",
+                kept.c_str());
   }
   return exit_ok;
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "cli/interrupt.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
@@ -64,7 +65,7 @@ void add_gemm(CLI::App& app, GemmOptions& o) {
   app.add_option("--m", o.m, "Rows of A and D")->check(sizes);
   app.add_option("--n", o.n, "Columns of B and D")->check(sizes);
   app.add_option("--k", o.k, "Columns of A, rows of B")->check(sizes);
-  app.add_option("--batch", o.batch, "Batch items (default: no batch dimension)")->check(sizes);
+  app.add_option("--batch", o.batch, "Batch items, 0 among them (default: no batch dimension)")->check(sizes);
   app.add_option("--dtype", o.dtype, "Type of A and B: f32, bf16, f16, f64, i8, u8, ... (default: f32, or the file's)");
   app.add_option("--b-dtype", o.b_dtype, "Type of B, if another (i8 for a u8 A)");
   app.add_option("--accumulator", o.accumulator, "f32, f64, i32 or i64");
@@ -129,6 +130,8 @@ int run(int argc, char** argv) {
     add_gemm(*verb, options);
   }
   for (CLI::App* verb : app.get_subcommands({})) add_common(*verb, common);
+  // An empty text is no way to leave an option out: "--epilogue $UNSET" must not run the plain product.
+  const CLI::Validator said([](const std::string& text) { return text.empty() ? "nothing is given to it" : ""; }, "");
   gemm_verb->add_flag("--check", flags.check, "Compare with the float64 oracle");
   gemm_verb->add_flag("--bench", flags.bench, "Time it");
   gemm_verb->add_flag("--pack", flags.pack, "Pack B once beforehand");
@@ -148,6 +151,11 @@ int run(int argc, char** argv) {
   cache_verb->add_option("action", cache_action, "stats, path, clear or evict")
       ->check(CLI::IsMember({"stats", "path", "clear", "evict"}));
 
+  for (CLI::App* verb : app.get_subcommands({})) {
+    for (CLI::Option* option : verb->get_options()) {
+      if (option->get_items_expected_max() > 0) option->check(said);
+    }
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -192,9 +200,12 @@ int run(int argc, char** argv) {
 }  // namespace codetta::cli
 
 int main(int argc, char** argv) {
+  codetta::cli::catch_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of file sizes fails like any other, and cleans up
   try {
-    const int status = codetta::cli::run(argc, argv);
+    const int ended = codetta::cli::run(argc, argv);
+    const int interrupted = codetta::cli::interrupted_status();
+    const int status = interrupted != 0 ? interrupted : ended;
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
     std::fprintf(
         stderr,

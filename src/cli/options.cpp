@@ -2,6 +2,8 @@
 // From options to a target, a context, a text.
 #include "cli/options.hpp"
 
+#include "cli/interrupt.hpp"
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -50,6 +52,7 @@ Result<Context> context_of(const CommonOptions& options) {
   context.compiler = options.compiler;
   context.debug = options.debug;
   context.threads = options.threads;
+  context.cancel = &interrupted();
   context.device = options.device;
   context.cuda_home = options.cuda_home;
   context.log = [json = options.json](std::string_view line) {

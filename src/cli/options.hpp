@@ -28,7 +28,7 @@ struct CommonOptions {
 
 // A GEMM as the command line describes it.
 struct GemmOptions {
-  int64_t m = -1, n = -1, k = -1, batch = 0;
+  int64_t m = -1, n = -1, k = -1, batch = -1;          // -1: not given
   std::string dtype, b_dtype, accumulator, out_dtype;  // dtype "": f32, or what the file of A holds
   std::string a_file, b_file;
   std::vector<std::string> tensors;  // NAME=FILE, or NAME=[M,N]:f32 for random data

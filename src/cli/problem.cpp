@@ -74,6 +74,11 @@ Result<Dims> parse_shape(const std::string& text, const Sizes& sizes) {
       return usage_error("'" + term + "' is not a size", "in the shape [" + text + "]",
                          "use numbers and M, N, K, batch, such as [M,N/2]");
     }
+    if (*size % *divisor != 0) {
+      return usage_error("'" + term + "' is no whole number: " + symbol + " is " + std::to_string(*size),
+                         "in the shape [" + text + "]",
+                         "choose sizes that are multiples of " + std::to_string(*divisor));
+    }
     shape.push_back(*size / *divisor);
   }
   return shape;
@@ -166,10 +171,10 @@ class Builder {
     }
     Dims shape;
     const auto bound_batch = bind_.sizes.find("batch");
-    const int64_t batch = options_.batch > 0                 ? options_.batch
+    const int64_t batch = options_.batch >= 0                ? options_.batch
                           : bound_batch != bind_.sizes.end() ? bound_batch->second
-                                                             : 0;
-    if (batch > 0) shape.push_back(batch);
+                                                             : -1;
+    if (batch >= 0) shape.push_back(batch);
     shape.push_back(transposed ? columns : rows);
     shape.push_back(transposed ? rows : columns);
     auto view = random(dtype, shape, "");
@@ -224,9 +229,8 @@ class Builder {
     for (const auto& checked :
          {size("--m", options_.m, options_.a_file, a, 2), size("--k", options_.k, options_.a_file, a, 1),
           size("--k", options_.k, options_.b_file, b, 2), size("--n", options_.n, options_.b_file, b, 1),
-          size("--batch", options_.batch > 0 ? options_.batch : -1, options_.a_file, a, 3),
-          size("--batch", options_.batch > 0 ? options_.batch : -1, options_.b_file, b, 3),
-          type("--dtype", options_.dtype, options_.a_file, a),
+          size("--batch", options_.batch, options_.a_file, a, 3),
+          size("--batch", options_.batch, options_.b_file, b, 3), type("--dtype", options_.dtype, options_.a_file, a),
           type("--b-dtype", options_.b_dtype, options_.b_file, b)}) {
       if (!checked) return checked;
     }

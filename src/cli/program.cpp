@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -72,6 +73,25 @@ Result<void> check_outputs(const Program& program, const ProgramOptions& options
   return {};
 }
 
+// Every name is given once, whichever options give it.
+Result<void> check_names(const ProgramOptions& options) {
+  const auto twice = [](std::initializer_list<const std::vector<std::string>*> lists) -> std::optional<std::string> {
+    std::set<std::string> seen;
+    for (const auto* list : lists) {
+      for (const std::string& item : *list) {
+        const std::string name = split_name(item).first;
+        if (!name.empty() && !seen.insert(name).second) return name;
+      }
+    }
+    return std::nullopt;
+  };
+  for (const auto& [name, by] : {std::pair(twice({&options.tensors, &options.scalars}), "by --tensor or --scalar"),
+                                 std::pair(twice({&options.outputs}), "by --out")}) {
+    if (name) return usage_error(*name + " is given twice", by, "give each name once");
+  }
+  return {};
+}
+
 Result<void> load_inputs(const Program& program, const ProgramOptions& options, Loaded& loaded,
                          std::map<std::string, int64_t>& sizes) {
   for (const std::string& item : options.tensors) {
@@ -123,6 +143,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   auto program = Program::parse(source->text, source->name);
   if (!program) return report(program.error(), common.json);
   if (auto ok = check_outputs(*program, options); !ok) return report(ok.error(), common.json);
+  if (auto ok = check_names(options); !ok) return report(ok.error(), common.json);
   auto target = target_of(common);
   if (!target) return report(target.error(), common.json);
   auto context = context_of(common);

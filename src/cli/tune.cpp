@@ -2,43 +2,23 @@
 // tune: progress on a terminal, plain lines elsewhere; Ctrl-C keeps what was measured.
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/interrupt.hpp"
 #include "cli/session.hpp"
 #include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
-namespace {
-
-std::atomic<bool> interrupted{false};  // written by the signal handler
-
-extern "C" void on_interrupt(int) { interrupted.store(true, std::memory_order_relaxed); }
-
-struct InterruptGuard {
-  struct sigaction former {};
-  InterruptGuard() {
-    struct sigaction action {};
-    action.sa_handler = on_interrupt;
-    sigaction(SIGINT, &action, &former);
-  }
-  ~InterruptGuard() { sigaction(SIGINT, &former, nullptr); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-};
-
-}  // namespace
 
 int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
          const std::string& report_file) {
   auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
-  const InterruptGuard guard;
+  take_time_when_interrupted();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   auto last = std::chrono::steady_clock::now() - std::chrono::hours(1);
   TuneOptions tuning;
@@ -63,11 +43,16 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
                    p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds);
       last = now;
     }
-    return !interrupted.load(std::memory_order_relaxed);
+    return !interrupted().load(std::memory_order_relaxed);
   };
   auto result = codetta::tune(session->arguments, session->target, tuning, session->context);
   if (terminal && !common.json) std::fprintf(stderr, "\r\033[K");
   if (!result) return report(result.error(), common.json);
+  size_t measured = 0;
+  for (const TuneResult& r : result->results) measured += r.failure.empty() ? 1 : 0;
+  const CacheReport cache = cache_report(session->context);
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.1f s", result->seconds);
   if (!report_file.empty()) {
     const auto page = html_report(session->arguments, session->target, &*result, session->context);
     if (!page) return report(page.error(), common.json);
@@ -90,13 +75,16 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
   if (!common.json && !result->note.empty()) std::printf("note: %s\n", result->note.c_str());
   if (common.json) {
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  } else if (!result->complete) {
-    std::printf("stopped after %.1f s; what was measured is kept\n", result->seconds);
   } else {
-    std::printf("%zu candidates in %.1f s; kept in %s\n", result->results.size(), result->seconds,
-                cache_report(session->context).directory.c_str());
+    const std::string ended = result->complete ? std::to_string(result->results.size()) + " candidates in " + seconds
+                                               : std::string("stopped after ") + seconds + ", " +
+                                                     std::to_string(measured) + " candidates measured";
+    std::printf("%s; %s\n", ended.c_str(),
+                measured == 0                                                 ? "nothing to keep"
+                : !cache.enabled || cache.read_only || !cache.warning.empty() ? "not kept"
+                                                                              : ("kept in " + cache.directory).c_str());
   }
-  return interrupted.load() ? 128 + SIGINT : exit_ok;
+  return measured == 0 ? exit_program : exit_ok;
 }
 
 }  // namespace codetta::cli

@@ -26,11 +26,15 @@ Result<Context> Context::make(const ContextOptions& wanted) {
   } else if (options.cache_dir.empty()) {
     state->cache =
         toolchain::Cache::disabled("no cache folder: neither CODETTA_CACHE_DIR, XDG_CACHE_HOME nor HOME is set");
+    state->log(state->cache->warning());
   } else {
-    state->cache = toolchain::Cache::open(
-        {.directory = options.cache_dir, .read_only = options.cache_read_only, .capacity_bytes = options.cache_bytes});
+    state->cache = toolchain::Cache::open({.directory = options.cache_dir,
+                                           .read_only = options.cache_read_only,
+                                           .capacity_bytes = options.cache_bytes,
+                                           .on_warning = [log = options.log](const std::string& text) {
+                                             if (log) log(text);
+                                           }});
   }
-  if (!state->cache->warning().empty()) state->log_once("cache", state->cache->warning());
   state->pool = options.pool;
   if (state->pool == nullptr) {
     state->own_pool = make_thread_pool(options.threads);
@@ -59,6 +63,18 @@ ThreadPool& Context::pool() const { return *state_->pool; }
 
 namespace driver {
 
+std::string ContextState::keep_dir() const {
+  return cache->enabled() && !options.cache_read_only ? cache->directory() : std::string();
+}
+
+toolchain::CompileOptions ContextState::compile_options() {
+  toolchain::CompileOptions how;
+  how.keep_dir = keep_dir();
+  how.cancel = options.cancel;
+  how.sweep = !swept_.exchange(true);
+  return how;
+}
+
 void ContextState::log(std::string_view line) const {
   if (options.log) options.log(line);
 }
@@ -77,7 +93,7 @@ const Result<toolchain::HostCompiler>& ContextState::compiler() {
     toolchain::FindOptions find;
     find.wanted = options.compiler;
     find.path = path;
-    if (cache->enabled() && !options.cache_read_only) find.memo_dir = cache->directory();
+    find.memo_dir = keep_dir();
     compiler_ = toolchain::find_host_compiler(find);
   }
   return *compiler_;
@@ -189,11 +205,13 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
             .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
       }
       toolchain::CompileJob job{with_digest(kernel.source, digest), flags_for(kernel, *host), kernel.name};
-      toolchain::CompileOptions how;
-      if (cache->enabled()) how.keep_dir = cache->directory();
-      CODETTA_TRY(toolchain::CompileOutput output, toolchain::compile(*host, job, how));
-      seconds = output.seconds;
-      return toolchain::CacheEntry{kernel.name, std::move(output.object)};
+      auto output = toolchain::compile(*host, job, compile_options());
+      if (!output) {
+        cache->account_for(static_cast<int64_t>(job.source.size()));  // kept beside the entries
+        return std::move(output).error();
+      }
+      seconds = output->seconds;
+      return toolchain::CacheEntry{kernel.name, std::move(output->object)};
     };
     bool hit = false;
     CODETTA_TRY(toolchain::CacheEntry entry, cache->get_or_make(key, compile, &hit));
@@ -236,10 +254,8 @@ void ContextState::compile_ahead(const std::vector<const package::Kernel*>& kern
     wanted.emplace_back(std::move(key), kernel);
   }
   if (jobs.empty()) return;
-  toolchain::CompileOptions how;
-  if (cache->enabled()) how.keep_dir = cache->directory();
   const auto cancelled = [](void* poll) { return !(*static_cast<const std::function<bool()>*>(poll))(); };
-  auto outputs = toolchain::compile_all(host, jobs, how, std::max(pool->size(), cpu().cores), cancelled,
+  auto outputs = toolchain::compile_all(host, jobs, compile_options(), std::max(pool->size(), cpu().cores), cancelled,
                                         const_cast<std::function<bool()>*>(&goes_on));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i]) continue;

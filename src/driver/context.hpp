@@ -72,6 +72,10 @@ struct ContextState {
   // identity.
   [[nodiscard]] toolchain::CacheKey binary_key(const package::Kernel& kernel, CpuIsa isa,
                                                const toolchain::HostCompiler& compiler) const;
+  // Where compilers may keep what they refuse: the cache's folder; "" when it is off or read-only.
+  [[nodiscard]] std::string keep_dir() const;
+  // What every compile is told: keep_dir(), the caller's cancel, and once to sweep what killed processes left.
+  [[nodiscard]] toolchain::CompileOptions compile_options();
   void log(std::string_view line) const;
   // Logs once per context and key.
   void log_once(const std::string& key, std::string_view line);
@@ -81,6 +85,7 @@ struct ContextState {
  private:
   friend class codetta::Context;
   std::mutex mutex_;
+  std::atomic<bool> swept_ = false;
   std::optional<Result<toolchain::HostCompiler>> compiler_;
   std::optional<types::CpuFacts> cpu_;
   std::map<CpuIsa, plan::MachineFacts> machines_;

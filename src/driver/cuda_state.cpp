@@ -103,7 +103,7 @@ Result<void> CudaState::may_compile(const package::Kernel& kernel, bool capturin
 Result<toolchain::CudaOutput> CudaState::compile(const package::Kernel& kernel, bool want_ptx) {
   CODETTA_TRY(const toolchain::NvrtcRef nvrtc, compiler_.library());
   toolchain::CudaCompileOptions how;
-  if (context_.cache->enabled()) how.keep_dir = context_.cache->directory();
+  how.keep_dir = context_.keep_dir();
   return nvrtc->compile({kernel.source, kernel.name, kernel.nvrtc_flags, CudaCompiler::headers(), want_ptx}, how);
 }
 
@@ -153,7 +153,7 @@ void CudaState::compile_ahead(const std::vector<const package::Kernel*>& kernels
   }
   if (jobs.size() < 2 || !context_.cache->enabled()) return;
   const int parallel = std::max(context_.pool->size(), context_.cpu().cores);
-  auto outputs = toolchain::compile_all(**nvrtc, jobs, {.keep_dir = context_.cache->directory()}, parallel);
+  auto outputs = toolchain::compile_all(**nvrtc, jobs, {.keep_dir = context_.keep_dir()}, parallel);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i]) continue;
     context_.cache->store(keys[i], {toolchain::encode_remarks(outputs[i]->remarks), std::move(outputs[i]->cubin)});

@@ -101,6 +101,7 @@ CacheReport cache_report(Context& context) {
   driver::ContextState& state = *context.shared_state();
   CacheReport report;
   report.enabled = state.cache->enabled();
+  report.read_only = state.options.cache_read_only;
   report.directory = state.cache->directory();
   report.warning = state.cache->warning();
   report.capacity_bytes = state.options.cache_bytes;
@@ -120,6 +121,11 @@ CacheReport cache_report(Context& context) {
 namespace {
 Result<toolchain::Cache*> usable_cache(Context& context) {
   toolchain::Cache& cache = *context.shared_state()->cache;
+  if (cache.enabled() && context.options().cache_read_only) {
+    return diag::error(diag::Code::cache_unavailable, "the cache is read-only")
+        .reason("nothing in " + cache.directory() + " is changed while CODETTA_CACHE_RO or its twin is set")
+        .help("unset CODETTA_CACHE_RO");
+  }
   if (cache.enabled()) return &cache;
   return diag::error(diag::Code::cache_unavailable, "there is no cache to work on")
       .reason(cache.warning().empty() ? "it is switched off" : cache.warning())

@@ -2,7 +2,6 @@
 // What emit() shows of a kernel, stage by stage.
 #include <fmt/format.h>
 
-#include "base/files.hpp"
 #include "driver/kernel_state.hpp"
 #include "emit/package.hpp"
 #include "frontend/parser.hpp"
@@ -91,17 +90,14 @@ Result<std::string> Kernel::source_path() const {
         .reason(context.cache->warning())
         .help("set CODETTA_CACHE_DIR to a folder that you own");
   }
-  const std::string path = context.cache->directory() + "/" + kernel.name +
-                           (state_->found->target.backend == Backend::cuda ? ".cu" : ".cpp");
   const std::string text =
       kernel.source.empty() ? std::string("// the kernel stores the accumulators itself\n") : kernel.source;
-  if (auto written = base::write_file_atomically(path, text); !written) {
-    return diag::error(diag::Code::cache_unavailable, "the emitted source cannot be written")
-        .in_file(path)
-        .reason(written.error().message())
-        .help("check the cache folder with `codetta doctor`");
-  }
-  return path;
+  const std::string name = kernel.name + (state_->found->target.backend == Backend::cuda ? ".cu" : ".cpp");
+  if (auto path = context.cache->keep_source(name, text)) return *std::move(path);
+  return diag::error(diag::Code::cache_unavailable, "the emitted source cannot be written")
+      .in_file(context.cache->directory())
+      .reason(context.options.cache_read_only ? "the cache is read-only" : context.cache->warning())
+      .help("use a cache folder that can be written, or emit the source with `codetta emit`");
 }
 
 }  // namespace codetta

@@ -208,7 +208,9 @@ Result<void> Tuning::try_out(Contender& contender, const driver::Verification& e
   const auto checked = expected.check();
   if (!checked) return fails(checked.error());
   if (checked->verdict != VerifyReport::Verdict::Pass) {
-    contender.result.failure = "wrong result: " + checked->text;
+    const bool wrong = checked->verdict == VerifyReport::Verdict::Fail;
+    contender.result.failure =
+        (wrong ? "wrong result: " : "not to be judged, neither right nor wrong: ") + checked->text;
     contender.execution.reset();
     return {};
   }

@@ -3,6 +3,7 @@
 #include "driver/tuning_record.hpp"
 
 #include "base/text.hpp"
+#include "driver/build_id.hpp"
 #include "driver/package_entry.hpp"
 
 namespace codetta::driver {
@@ -27,6 +28,7 @@ std::optional<toolchain::CacheKey> tuning_key(const FoundState& found) {
   ContextState& context = *found.context;
   toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, "cpu gemm", found);
   key.add("cpu", context.cpu().name);
+  key.add("build", build_id());  // kernels of one name differ from build to build
   key.add("threads", std::to_string(context.pool->size()));
   // Interpreted epilogues cost other times than compiled ones.
   key.add("compiler", !context.options.no_compiler && context.compiler() ? context.compiler()->identity : "none");

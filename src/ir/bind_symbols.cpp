@@ -38,6 +38,13 @@ const BoundArgument* find(const std::vector<BoundArgument>& arguments, const std
 Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundArgument>& arguments) {
   SymbolBindings bindings;
   std::map<std::string, Place, std::less<>> places;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const BoundArgument& first = *find(arguments, arguments[i].name);
+    if (&first == &arguments[i]) continue;
+    return diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", first.name))
+        .reason(fmt::format("as {} and as {}", describe(first), describe(arguments[i])))
+        .help("provide each name once");
+  }
   // Dims that are one symbol bind it; the others are checked when all symbols are known.
   for (const GraphInput& input : graph.inputs()) {
     const TensorType& type = graph.type(input.node);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/checked.hpp"
+#include "package/cpu_limits.hpp"
 #include "plan/families.hpp"
 #include "plan/fused.hpp"
 #include "types/dtype.hpp"
@@ -105,6 +106,11 @@ std::optional<Rejection> refuse_dtypes(FamilyProblem& p) {
                      fmt::format("no instruction multiplies {} into {} without conversion; the convert family does",
                                  pair, dtype_name(shape.accumulator)));
   }
+  if (p.family.family == CpuFamily::Convert && native_product(shape) == product) {
+    return rejection(p, diag::Code::family_dtypes,
+                     fmt::format("{} needs no conversion: the packed family multiplies it by the same {} product", pair,
+                                 product_name(*product)));
+  }
   p.product = *product;
   p.set = &p.table->packed[static_cast<size_t>(*product)];
   if (p.set->lanes == 0) {
@@ -150,6 +156,12 @@ std::optional<Rejection> refuse_layout(FamilyProblem& p) {
 }
 
 std::optional<Rejection> refuse_epilogue(const FamilyProblem& p) {
+  const size_t phases = p.epilogue.phases.size(), reductions = p.epilogue.reductions.size();
+  if (phases > package::max_cpu_phases || reductions > package::max_cpu_reductions) {
+    return rejection(p, diag::Code::family_size,
+                     fmt::format("the epilogue has {} reductions in {} phases, and a kernel holds {} in {}", reductions,
+                                 phases, package::max_cpu_reductions, package::max_cpu_phases));
+  }
   if (p.family.result_values) return std::nullopt;
   for (const package::Phase& phase : p.epilogue.phases) {
     if (phase.scope != package::Scope::Tile && phase.reads_accumulator) {

@@ -10,6 +10,17 @@
 namespace codetta::runtime {
 namespace {
 
+// How two views lie to each other. Distances, since addresses differ from run to run.
+std::string places(const std::string& first, const TensorView& x, const std::string& second, const TensorView& y) {
+  const auto form = [](const TensorView& view) {
+    return fmt::format("{} with strides {}", view.describe(), to_string(view.strides()));
+  };
+  const auto a = reinterpret_cast<uintptr_t>(x.data()), b = reinterpret_cast<uintptr_t>(y.data());
+  return fmt::format("{} is {}, {} is {} and begins {}", first, form(x), second, form(y),
+                     a == b ? "at the same address"
+                            : fmt::format("{} bytes {} it", a < b ? b - a : a - b, a < b ? "behind" : "before"));
+}
+
 struct GuardCheck {
   const package::Package& package;
   const std::vector<TensorView>& tensors;
@@ -45,10 +56,13 @@ struct GuardCheck {
     if (!types::overlaps(output, other)) return {};
     if (guard.in_place_ok && types::identical_view(output, other)) return {};
     const std::string out = package.buffers[guard.output].name, in = package.buffers[guard.other].name;
-    return diag::error(diag::Code::overlap, fmt::format("output {} overlaps {}", out, in))
-        .reason(guard.in_place_ok ? fmt::format("they share memory but are not the identical view: {} and {}",
-                                                output.describe(), other.describe())
-                                  : fmt::format("{} is still read after elements of {} are written", in, out))
+    const bool both_written = package.buffers[guard.other].role == package::Buffer::Role::Output;
+    const std::string where = places(out, output, in, other);
+    return diag::error(diag::Code::overlap,
+                       fmt::format("output {} overlaps {}{}", out, both_written ? "output " : "", in))
+        .reason(guard.in_place_ok ? fmt::format("they share memory but are not the identical view: {}", where)
+                : both_written    ? fmt::format("both are written: {}", where)
+                               : fmt::format("{} is still read after elements of {} are written: {}", in, out, where))
         .help(guard.in_place_ok ? "bind exactly the same view to both for an update in place, or separate memory"
                                 : "give the output memory of its own");
   }

@@ -36,6 +36,14 @@ bool is_publication(const base::FileDescriptor& folder, const struct stat& info,
   return false;
 }
 
+// Who besides the owner.
+std::string writers_of(const std::string& folder) {
+  struct stat info {};
+  const mode_t mode = ::stat(folder.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
+  const char* who = (mode & 022) == 020 ? "its group" : (mode & 022) == 002 ? "others" : "its group and others";
+  return fmt::format("{} (mode {:o})", who, mode);
+}
+
 // Unless it has been replaced meanwhile.
 void remove_damaged(const base::FileDescriptor& folder, const std::string& name, const struct stat& info,
                     const base::SystemCalls& calls) {
@@ -51,10 +59,13 @@ std::string entry_name(const CacheKey& key) {
 }
 
 void Cache::State::warn(const std::string& text) {
-  const std::lock_guard lock(mutex);
-  if (warned.load()) return;
-  warning = text;
-  warned.store(true, std::memory_order_release);
+  {
+    const std::lock_guard lock(mutex);
+    if (warned.load()) return;
+    warning = text;
+    warned.store(true, std::memory_order_release);
+  }
+  if (options.on_warning) options.on_warning(text);
 }
 
 void Cache::State::io_error(const base::SystemError& error) {
@@ -84,7 +95,8 @@ std::shared_ptr<Cache> Cache::open(const CacheOptions& options) {
     const base::SystemError& error = root.error();
     std::string why = error.message();
     if (error.call == "check owner") why = "the folder belongs to another user";
-    if (error.call == "check mode") why = "group or others may write to the folder (chmod 700 closes it)";
+    if (error.call == "check mode")
+      why = writers_of(options.directory) + " may write to the folder (chmod 700 closes it)";
     state->warn(fmt::format("the cache in {} is not used: {}", options.directory, why));
   }
   return std::shared_ptr<Cache>(new Cache(std::move(state)));
@@ -183,6 +195,34 @@ void Cache::publish(const CacheKey& key, const CacheEntry& entry, base::Publish 
   if (!*published) return;  // another was first: as good as ours
   ++state.stored;
   if (state.account(static_cast<int64_t>(bytes.size()))) (void)state.scan_and_evict();
+}
+
+std::optional<std::string> Cache::keep_source(const std::string& name, std::string_view text) {
+  State& state = *state_;
+  if (!enabled() || !is_loose_file(name)) return std::nullopt;
+  const std::string path = directory() + (directory().ends_with('/') ? "" : "/") + name;
+  if (const auto there = base::open_file_at(state.root, name, O_RDONLY, 0, *state.calls)) {
+    const auto known = base::read_descriptor(*there, max_entry_bytes, *state.calls);
+    if (known && *known == text) {
+      if (!state.options.read_only) (void)state.calls->futimens(there->get(), nullptr);
+      return path;
+    }
+  }
+  if (state.options.read_only) return std::nullopt;
+  base::WriteOptions options;
+  options.mode = 0600;
+  options.sync = false;
+  const auto written = base::write_file_atomically_at(state.root, name, text, options, *state.calls);
+  if (!written) {
+    state.io_error(written.error());
+    return std::nullopt;
+  }
+  account_for(static_cast<int64_t>(text.size()));
+  return path;
+}
+
+void Cache::account_for(int64_t bytes) {
+  if (enabled() && !state_->options.read_only && state_->account(bytes)) (void)state_->scan_and_evict();
 }
 
 Result<CacheEntry> Cache::get_or_make(const CacheKey& key, const std::function<Result<CacheEntry>()>& make,

@@ -38,15 +38,19 @@ struct CacheEntry {
 };
 
 struct CacheOptions {
-  std::string directory;  // made with mode 0700 if absent; refused if not owned by this user or writable by others
+  // Made with mode 0700 if absent. Refused unless this user owns it (read-only: or root) and neither group nor others
+  // may write to it. That they may list it (0755) is accepted: its files are 0600.
+  std::string directory;
   bool read_only = false;
   int64_t capacity_bytes = int64_t{1} << 30;
+  // Called once, with the first thing that keeps the cache from working: when it is opened, or at an I/O error later.
+  std::function<void(const std::string&)> on_warning{};
   const base::SystemCalls* calls = nullptr;  // tests: failing system calls
 };
 
 struct CacheStatistics {
   int64_t hits = 0, misses = 0, damaged = 0, io_errors = 0, stored = 0, evicted = 0;
-  int64_t entries = 0, bytes = 0;
+  int64_t entries = 0, bytes = 0;  // in the folder, kept sources and memos among them
 };
 
 // Thread safe; several processes may share a folder.
@@ -67,6 +71,13 @@ class Cache {
   // `make` runs at most once at a time per key; its own result is used whatever the publication outcome.
   Result<CacheEntry> get_or_make(const CacheKey& key, const std::function<Result<CacheEntry>()>& make,
                                  bool* was_hit = nullptr);
+
+  // Keeps a source for people to read, in the folder itself and with mode 0600; the name is codetta_*.cpp or .cu. Its
+  // path, or nothing when the cache is off, read-only (and the source not there already) or does not work. Such files
+  // count, and go, as entries do.
+  std::optional<std::string> keep_source(const std::string& name, std::string_view text);
+  // For a file of the folder that CompileOptions::keep_dir led to.
+  void account_for(int64_t bytes);
 
   [[nodiscard]] CacheStatistics statistics();
   void evict();  // down to the capacity, least recently used first; sweeps orphaned temporaries

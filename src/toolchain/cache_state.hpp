@@ -4,6 +4,9 @@
 //   ab/.tmp-*                            being written, or left over by a writer that was killed
 //   locks/<name>                         held (flock) while an entry is being made; an empty file
 //   usage.log                            sizes of the entries that came and went, 8 bytes each, since the last scan
+//   codetta_*.cpp .cu                    sources as they were compiled, for people
+//   kernel-*.cpp .cu                     sources that a compiler has refused
+//   compiler-*.memo                      what a compiler is (probe.hpp)
 #pragma once
 
 #include <atomic>
@@ -47,6 +50,8 @@ struct Cache::State {
 };
 
 std::string entry_name(const CacheKey& key);
+// A source or memo: a file of the folder itself that counts as an entry does.
+bool is_loose_file(const std::string& name);
 // A temporary whose writer is gone: its process does not run any more, or it is older than an hour.
 bool is_orphan(const std::string& temporary_name, int64_t age_seconds);
 

@@ -27,17 +27,24 @@ constexpr const char* scan_lock_name = "scan";
 struct Found {
   int64_t modified = 0;  // ns
   int64_t size = 0;
-  uint8_t folder = 0;
+  uint16_t folder = 0;  // of folder_name(), or root_folder
   std::string name;
 };
 
 constexpr std::string_view hex_digits = "0123456789abcdef";
+
+constexpr size_t root_folder = 256;
 
 std::string folder_name(size_t index) { return {hex_digits[index / 16], hex_digits[index % 16]}; }
 
 bool is_entry_name(std::string_view name) {
   return name.size() > 33 && name[32] == '.' &&
          name.substr(0, 32).find_first_not_of(hex_digits) == std::string_view::npos;
+}
+
+// What counts: entries two levels down, sources and memos in the root.
+bool counts(size_t folder, const std::string& name) {
+  return folder == root_folder ? is_loose_file(name) : is_entry_name(name);
 }
 
 int64_t modified_ns(const struct stat& info) {
@@ -49,21 +56,25 @@ int64_t modified_ns(const struct stat& info) {
   return int64_t{modified.tv_sec} * 1'000'000'000 + modified.tv_nsec;
 }
 
-// Calls visit(folder descriptor, index, name, stat) for every file two levels down. What can't be looked at is passed
-// over.
+// Calls visit(folder descriptor, index, name, stat) for every file two levels down, then for those of the root. What
+// can't be looked at is passed over.
 template <class Visit>
 void for_each_file(const base::FileDescriptor& root, const base::SystemCalls& calls, Visit&& visit) {
-  for (size_t i = 0; i < 256; ++i) {
-    const auto folder = base::open_file_at(root, folder_name(i), O_RDONLY | O_DIRECTORY, 0, calls);
-    if (!folder) continue;
-    const auto entries = base::list_directory_at(*folder, calls);
-    if (!entries) continue;
+  const auto look = [&](const base::FileDescriptor& folder, size_t index) {
+    const auto entries = base::list_directory_at(folder, calls);
+    if (!entries) return;
     for (const base::DirectoryEntry& entry : *entries) {
       struct stat info {};
-      if (calls.fstatat(folder->get(), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-      visit(*folder, i, entry.name, info);
+      if (index == root_folder && entry.kind == base::EntryKind::Folder) continue;
+      if (calls.fstatat(folder.get(), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      visit(folder, index, entry.name, info);
     }
+  };
+  for (size_t i = 0; i < root_folder; ++i) {
+    if (const auto folder = base::open_file_at(root, folder_name(i), O_RDONLY | O_DIRECTORY, 0, calls))
+      look(*folder, i);
   }
+  look(root, root_folder);
 }
 
 // Lock files of makers that were killed: nobody holds them.
@@ -92,6 +103,13 @@ void restart_log(const base::FileDescriptor& root, int64_t total, const base::Sy
 }
 
 }  // namespace
+
+bool is_loose_file(const std::string& name) {
+  const bool source = name.ends_with(".cpp") || name.ends_with(".cu");
+  if (name.find('/') != std::string::npos) return false;
+  return (source && (name.starts_with("codetta_") || name.starts_with("kernel-"))) ||
+         (name.starts_with("compiler-") && name.ends_with(".memo"));
+}
 
 bool is_orphan(const std::string& temporary_name, int64_t age_seconds) {
   if (age_seconds > orphan_age_seconds) return true;
@@ -148,23 +166,14 @@ bool Cache::State::scan_and_evict() {
       lock = std::move(*file);
     }
   }
-  // The usage log is made in the root itself; a writer killed there leaves its temporary there.
-  if (const auto names = base::list_directory_at(root, *calls)) {
-    for (const base::DirectoryEntry& entry : *names) {
-      struct stat info {};
-      if (!entry.name.starts_with(base::temporary_prefix)) continue;
-      if (calls->fstatat(root.get(), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-      if (is_orphan(entry.name, ::time(nullptr) - info.st_mtime)) (void)base::remove_file_at(root, entry.name, *calls);
-    }
-  }
   std::vector<Found> entries;
   int64_t total = 0;
   const int64_t now = ::time(nullptr);
   for_each_file(root, *calls, [&](const auto& folder, size_t index, const std::string& name, const struct stat& info) {
     if (name.starts_with(base::temporary_prefix)) {
       if (is_orphan(name, now - info.st_mtime)) (void)base::remove_file_at(folder, name, *calls);
-    } else if (is_entry_name(name)) {
-      entries.push_back({modified_ns(info), info.st_size, static_cast<uint8_t>(index), name});
+    } else if (counts(index, name)) {
+      entries.push_back({modified_ns(info), info.st_size, static_cast<uint16_t>(index), name});
       total += info.st_size;
     }
   });
@@ -176,8 +185,12 @@ bool Cache::State::scan_and_evict() {
     });
     for (const Found& entry : entries) {
       if (total <= wanted) break;
-      const auto folder = base::open_file_at(root, folder_name(entry.folder), O_RDONLY | O_DIRECTORY, 0, *calls);
-      if (!folder || !base::remove_file_at(*folder, entry.name, *calls)) continue;
+      if (entry.folder == root_folder) {
+        if (!base::remove_file_at(root, entry.name, *calls)) continue;
+      } else {
+        const auto folder = base::open_file_at(root, folder_name(entry.folder), O_RDONLY | O_DIRECTORY, 0, *calls);
+        if (!folder || !base::remove_file_at(*folder, entry.name, *calls)) continue;
+      }
       total -= entry.size;
       ++evicted;
     }
@@ -193,8 +206,8 @@ void Cache::evict() {
 void Cache::clear() {
   if (!enabled() || state_->options.read_only) return;
   for_each_file(state_->root, *state_->calls,
-                [&](const auto& folder, size_t, const std::string& name, const struct stat& info) {
-                  const bool ours = is_entry_name(name) || (name.starts_with(base::temporary_prefix) &&
+                [&](const auto& folder, size_t index, const std::string& name, const struct stat& info) {
+                  const bool ours = counts(index, name) || (name.starts_with(base::temporary_prefix) &&
                                                             is_orphan(name, ::time(nullptr) - info.st_mtime));
                   if (ours) (void)base::remove_file_at(folder, name, *state_->calls);
                 });
@@ -212,11 +225,12 @@ CacheStatistics Cache::statistics() {
   result.stored = state.stored;
   result.evicted = state.evicted;
   if (enabled()) {
-    for_each_file(state.root, *state.calls, [&](const auto&, size_t, const std::string& name, const struct stat& info) {
-      if (!is_entry_name(name)) return;
-      ++result.entries;
-      result.bytes += info.st_size;
-    });
+    for_each_file(state.root, *state.calls,
+                  [&](const auto&, size_t index, const std::string& name, const struct stat& info) {
+                    if (!counts(index, name)) return;
+                    ++result.entries;
+                    result.bytes += info.st_size;
+                  });
   }
   return result;
 }

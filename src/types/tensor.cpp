@@ -24,7 +24,7 @@ Result<void> check_rank(const Dims& shape, const Dims& strides) {
   for (const Dims* dims : {&shape, &strides}) {
     if (dims->rank() > max_rank) {
       return diag::error(diag::Code::tensor_rank, "a tensor has more than " + std::to_string(max_rank) + " dimensions")
-          .reason(std::string(dims == &shape ? "the shape" : "the strides") + " begin with " + to_string(*dims))
+          .reason(std::string(dims == &shape ? "the shape begins" : "the strides begin") + " with " + to_string(*dims))
           .help("merge dimensions that lie next to each other in memory, or pass batches one by one");
     }
   }

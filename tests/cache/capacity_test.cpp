@@ -43,6 +43,43 @@ TEST_F(CacheTest, CapacityIsHonoured) {
   EXPECT_TRUE(cache->lookup(key_of(149)));
 }
 
+TEST_F(CacheTest, SourcesAndMemosCountAndGo) {
+  const auto cache = open(100'000);
+  for (int i = 0; i < 40; ++i) {
+    const std::string text(10'000, static_cast<char>('a' + i % 26));
+    const std::string name = "codetta_kernel_" + std::to_string(i) + ".cpp";
+    const auto kept = cache->keep_source(name, text);
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(*kept, directory() + "/" + name);
+    EXPECT_EQ(*base::read_file(*kept, 20'000), text);
+    struct stat info {};
+    ASSERT_EQ(::stat(kept->c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777U, 0600U);
+    EXPECT_LE(cache->statistics().bytes, 110'000) << i;
+  }
+  EXPECT_FALSE(cache->keep_source("README.cpp", "x"));      // no name that would be counted
+  EXPECT_FALSE(cache->keep_source("codetta_/a.cpp", "x"));  // no path
+  base::WriteOptions options;
+  options.mode = 0600;
+  for (const char* name : {"kernel-ab.cpp", "kernel-ab.cu", "compiler-ab.memo"})
+    ASSERT_TRUE(base::write_file_atomically(directory() + "/" + name, "x", options));
+  ASSERT_TRUE(base::write_file_atomically(directory() + "/notes.txt", "mine", options));
+  cache->clear();
+  EXPECT_EQ(cache->statistics().entries, 0);
+  EXPECT_EQ(count_files("codetta_") + count_files("kernel-") + count_files("compiler-"), 0u);
+  EXPECT_EQ(count_files("notes.txt"), 1u);
+}
+
+TEST_F(CacheTest, ReadOnlyKeepsNoSource) {
+  const auto kept = open()->keep_source("codetta_one.cpp", "int x;");
+  ASSERT_TRUE(kept);
+  const auto cache = open(1 << 30, true);
+  EXPECT_EQ(cache->keep_source("codetta_one.cpp", "int x;"), kept);  // it is there
+  EXPECT_FALSE(cache->keep_source("codetta_one.cpp", "int y;"));
+  EXPECT_FALSE(cache->keep_source("codetta_two.cpp", "int x;"));
+  EXPECT_EQ(count_files("codetta_"), 1u);
+}
+
 TEST_F(CacheTest, ALowerCapacityIsReachedByEvict) {
   const auto big = open();
   for (int i = 0; i < 40; ++i) big->store(key_of(i), entry_of(i, 5000));

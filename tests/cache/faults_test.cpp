@@ -130,6 +130,23 @@ TEST_F(CacheFaults, Evicting) {
       });
 }
 
+TEST_F(CacheFaults, TheFirstFailureIsToldOnce) {
+  base::SystemCalls calls = base::SystemCalls::real();
+  calls.write = [](int, const void*, size_t) -> ssize_t { return errno = ENOSPC, -1; };
+  std::vector<std::string> told;
+  CacheOptions options;
+  options.directory = directory();
+  options.calls = &calls;
+  options.on_warning = [&](const std::string& text) { told.push_back(text); };
+  const auto cache = Cache::open(options);
+  EXPECT_TRUE(told.empty());
+  for (int i = 0; i < 3; ++i) cache->store(key_of(i), entry_of(i));
+  EXPECT_FALSE(cache->keep_source("codetta_one.cpp", "int x;"));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find("No space left"), std::string::npos) << told[0];
+  EXPECT_EQ(cache->statistics().stored, 0);
+}
+
 TEST_F(CacheFaults, WithoutLocksItWorks) {
   base::SystemCalls calls = base::SystemCalls::real();
   calls.flock = [](int, int) { return errno = ENOLCK, -1; };

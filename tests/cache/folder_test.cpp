@@ -27,11 +27,16 @@ class CacheFolder : public CacheTest {
 };
 
 TEST_F(CacheFolder, WritableByOthers) {
-  for (const unsigned mode : {0770U, 0707U, 0777U, 01777U, 0720U}) {
+  const std::pair<unsigned, std::string> cases[] = {{0770U, "its group (mode 770) may write"},
+                                                    {0707U, "others (mode 707) may write"},
+                                                    {0777U, "its group and others (mode 777) may write"},
+                                                    {01777U, "its group and others (mode 777) may write"},
+                                                    {0720U, "its group (mode 720) may write"}};
+  for (const auto& [mode, reason] : cases) {
     (void)base::remove_tree(directory());
     ASSERT_EQ(::mkdir(directory().c_str(), 0700), 0);
     ASSERT_EQ(::chmod(directory().c_str(), mode), 0);
-    expect_refused("group or others may write");
+    expect_refused(reason);
   }
 }
 

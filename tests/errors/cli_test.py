@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The codetta command misused: codes, exit statuses, JSON, and no partial output file. Argument: the built command."""
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -95,6 +96,77 @@ def data_in_and_out(folder, cache):
         FAILURES.append("a failing run wrote an output")
 
 
+def leftovers(process):
+    return [str(path) for parent in ("/dev/shm", "/tmp", "/var/tmp") for path in pathlib.Path(parent).glob(f"codetta-cc-{process}-*")]
+
+
+def compile_interrupted(folder, how):
+    """`codetta gemm` ended while its compiler hangs: neither the compiler nor its folder is left."""
+    real = folder / "slow-c++"
+    real.write_text('#!/bin/sh\ncase "$*" in *-shared*) echo $$ >' + str(folder / "slow.pid") + '; exec sleep 300;; esac\nexec c++ "$@"\n')
+    real.chmod(0o755)
+    (folder / "slow.pid").unlink(missing_ok=True)
+    command = [COMMAND, "gemm", *map(str, SIZES), "--epilogue", "def f(accum): D = tanh(accum); return D", "--no-cache", "--compiler", str(real)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as compiling:
+        deadline = time.time() + 60
+        while compiling.poll() is None and not (folder / "slow.pid").exists() and time.time() < deadline:
+            time.sleep(0.005)
+        compiling.send_signal(how)
+        out, err = compiling.communicate(timeout=120)
+    if compiling.returncode not in (128 + how, -how) or "E0510" not in err:
+        FAILURES.append(f"gemm ended by {how}: status {compiling.returncode}\n{out}{err}")
+    if leftovers(compiling.pid):
+        FAILURES.append(f"gemm ended by {how} left {leftovers(compiling.pid)}")
+    left = [stat for stat in pathlib.Path("/proc").glob("[0-9]*/stat") if session_of(stat) == compiling.pid]
+    if left:
+        FAILURES.append(f"gemm ended by {how} left {left} running")
+
+
+def cache_is_honest(folder):
+    """What is said about the cache is so: read-only, full, cleared."""
+    cache, epilogue = folder / "honest", ["--epilogue", "def f(accum): D = sigmoid(accum); return D"]
+    shown = {**os.environ, "CODETTA_CACHE_RO": "1"}
+    expect(0, "kept in", "compile", *SIZES, *epilogue, "--cache-dir", cache)
+    before = sorted(cache.rglob("*"))
+    other = ["--epilogue", "def f(accum): D = tanh(accum) + 1.5; return D"]
+    for arguments, status, said in ((["gemm", *SIZES, *other], 0, "prepare"), (["compile", *SIZES, *other], 0, "not kept: the cache is read-only"),
+                                    (["tune", *SIZES, *other, "--candidates", 1], 0, "not kept"), (["cache", "clear"], 3, "error[E0511]"),
+                                    (["gemm", *SIZES, *other, "--compiler", "false"], 3, "error[E0502]")):
+        done = run(*arguments, "--cache-dir", cache, env=shown)
+        if done.returncode != status or said not in done.stdout + done.stderr:
+            FAILURES.append(f"read-only {arguments}: status {done.returncode}, wanted {status} and '{said}' in:\n{done.stdout}{done.stderr}")
+    if sorted(cache.rglob("*")) != before:
+        FAILURES.append(f"a read-only cache was written to: {set(cache.rglob('*')) - set(before)}")
+    shown_path = [line.split()[1] for line in expect(0, "source", "gemm", *SIZES, *epilogue, "--cache-dir", cache).stdout.splitlines() if line.startswith("source")]
+    if not shown_path or not pathlib.Path(shown_path[0]).is_file() or pathlib.Path(shown_path[0]).stat().st_mode & 0o777 != 0o600:
+        FAILURES.append(f"the source {shown_path} is not there, or others may read it")
+    expect(0, " 0 entries, 0 of", "cache", "clear", "--cache-dir", cache)
+    left = [path for path in cache.rglob("*") if path.is_file() and path.name not in ("usage.log", "scan")]
+    if left:
+        FAILURES.append(f"cache clear left {left}")
+
+
+def said_wrongly(folder, cache):
+    """Arguments that used to be taken for others."""
+    relu = "def f(accum): D = relu(accum); return D"
+    for option in ("--epilogue", "--a", "--kernel", "--dtype"):
+        expect(2, "error[E0701]", "gemm", *SIZES, *cache, option, "")
+    expect(2, "no whole number", "gemm", "--m", 3, "--n", 4, "--k", 5, *cache, "--out", "D=[M,N/3]:f32")
+    expect(0, "0 of 0 elements checked", "gemm", *SIZES, *cache, "--batch", 0, "--epilogue", relu, "--check")
+    expect(0, "pass", "gemm", "--m", 5, "--n", 5, "--k", 5, *cache, "--epilogue", relu, "--pack", "--check")
+    expect(1, "a kernel holds 64", "gemm", *SIZES, *cache, "--epilogue", "def f(accum):\n" + "".join(f"    s{i} = sum(accum * {i + 1}.0, axis='row')\n" for i in range(70))
+           + "    return " + ", ".join(f"s{i}" for i in range(70)) + "\n", *(f"--out=s{i}=[M,1]:f32" for i in range(70)))
+    expect(1, "nothing to keep", "tune", *SIZES, *cache, "--epilogue", "def f(accum): D = floor(accum * 1e6); return D", "--candidates", 2)
+    expect(2, "error[E0701]", "gemm", *SIZES, *cache, "--threads", 5000)
+    program, data = folder / "twice.py", folder / "twice.npy"
+    program.write_text("def p(x: f32[5, 5]):\n    y = x @ x\n    return y\n")
+    expect(0, "", "gemm", "--m", 5, "--n", 5, "--k", 3, *cache, "--out", f"D={data}")
+    good = ["run", program, *cache, "--tensor", f"x={data}"]
+    expect(0, "", *good)
+    for more in (["--tensor", f"x={data}"], ["--scalar", "x=2.5"], ["--out", f"y={folder / 'y1.npy'}", "--out", f"y={folder / 'y2.npy'}"]):
+        expect(2, "is given twice", *good, *more)
+
+
 def on_a_gpu(cache):
     """What works without a GPU, and what is said where one is missing (device 99 is missing everywhere)."""
     cross = [*SIZES, *cache, "--target", "cuda:sm_90a"]
@@ -139,9 +211,17 @@ def main():
         if good.returncode == 0 and not out.exists():
             FAILURES.append("--out wrote nothing")
         data_in_and_out(folder, cache)
+        said_wrongly(folder, cache)
+        cache_is_honest(folder)
         on_a_gpu(cache)
         for how in (signal.SIGINT, signal.SIGKILL):
             tune_interrupted(folder, how)
+        for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            compile_interrupted(folder, how)
+        ignoring = run("gemm", *SIZES, "--no-cache", "--epilogue", "def f(accum): D = erf(accum); return D",
+                       preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        if "interpreted" in ignoring.stdout + ignoring.stderr or ignoring.returncode != 0:
+            FAILURES.append(f"with SIGCHLD ignored: {ignoring.stdout}{ignoring.stderr}")
         for arguments in (["gemm", *SIZES, "--check"], ["kernels", *SIZES], ["explain", *SIZES], ["doctor"], ["cache", "stats"]):
             done = run(*arguments, *cache, "--json")
             try:

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <string>
 
@@ -88,6 +89,65 @@ TEST_F(DriverErrors, E0417AndE0418AreRejections) {
                                    [](const Rejection& r) { return r.code == 418; });  // E0418
   ASSERT_NE(ranked, one.rejections().end());
   EXPECT_EQ(ranked->text, std::to_string(all.size() - 1) + " more candidates rank behind the 1 that were asked for");
+}
+
+TEST_F(DriverErrors, E0406TooManyReductions) {
+  Context plain = context();
+  const auto rejections_of = [&](int reductions) {
+    std::string text = "def f(accum):\n", names;
+    std::vector<NamedArgument> bound;
+    std::vector<Tensor> sums;
+    for (int i = 0; i < reductions; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      text += "    " + name + " = sum(accum * " + std::to_string(i + 1) + ".0, axis=\"row\")\n";
+      names += (i == 0 ? "" : ", ") + name;
+      sums.push_back(Tensor::make(DType::f32, {m_, 1}).value());
+      bound.push_back({name, sums.back().view()});
+    }
+    GemmArguments call = arguments(DType::f32);
+    call.out.reset();
+    call.epilogue = EpilogueArguments::make(text + "    return " + names + "\n", bound).value();
+    const auto kernels = find_kernels(call, Target::host(), {}, plain).value();
+    if (!kernels.empty()) {
+      EXPECT_TRUE(kernels[0].run(call));
+    }
+    return std::pair(kernels.empty(), kernels.rejections());
+  };
+  EXPECT_FALSE(rejections_of(64).first);
+  const auto [none, rejections] = rejections_of(65);
+  EXPECT_TRUE(none);
+  ASSERT_FALSE(rejections.empty());
+  for (const Rejection& rejection : rejections) {
+    if (rejection.kernel == "cpu_packed") {
+      EXPECT_EQ(rejection.text, "the epilogue has 65 reductions in 1 phases, and a kernel holds 64 in 64");  // E0406
+    }
+  }
+}
+
+TEST_F(DriverErrors, E0210ArgumentsOfAProgramAreGivenOnce) {
+  Context plain = context();
+  const auto program =
+      Program::parse("def p(x: f32[100, 64], w: f32[64, 96]):\n    y = x @ w\n    return y\n", "p.py").value();
+  const auto compiled = compile(program, Target::host(), {}, plain).value();
+  (void)arguments(DType::f32);
+  std::vector<NamedArgument> bound{{"x", tensors_[0].view()}, {"w", tensors_[1].view()}, {"y", tensors_[2].view()}};
+  EXPECT_TRUE(compiled.prepare(bound));
+  bound.push_back({"x", tensors_[0].view()});
+  const auto twice = compiled.prepare(bound);
+  ASSERT_FALSE(twice);
+  expect(twice.error(), "E0210", "argument x is provided twice");
+}
+
+TEST_F(DriverErrors, E0510TheCallerEndsCompilers) {
+  std::atomic<bool> cancel{true};
+  Context cancelled = context({.cache_enabled = false, .threads = 1, .cancel = &cancel});
+  const GemmArguments call = arguments(DType::f32);
+  const auto kernels = find_kernels(call, Target::host(), {}, cancelled).value();
+  const auto prepared = kernels[0].prepare(call);
+  ASSERT_FALSE(prepared);
+  expect(prepared.error(), "E0510", "was cancelled");
+  cancel = false;
+  EXPECT_TRUE(kernels[0].prepare(call));
 }
 
 TEST_F(DriverErrors, E0503CompilingIsSwitchedOff) {

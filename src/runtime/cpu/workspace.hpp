@@ -2,6 +2,7 @@
 // How one run uses its workspace, and in which passes it runs the phases of its epilogue.
 #pragma once
 
+#include "package/cpu_limits.hpp"
 #include "runtime/cpu/layout.hpp"
 #include "runtime/cpu/reduce.hpp"
 
@@ -10,8 +11,8 @@ namespace codetta::runtime::cpu {
 // What of the accumulators outlives a tile's computation.
 enum class Retain : uint8_t { None, RowPanel, Whole };
 
-inline constexpr int max_phases = 64;
-inline constexpr int max_reductions = 64;
+inline constexpr int max_phases = package::max_cpu_phases;
+inline constexpr int max_reductions = package::max_cpu_reductions;
 
 // Phases [begin, end) that run in one sweep over the rows.
 struct Segment {

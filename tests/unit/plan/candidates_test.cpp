@@ -80,7 +80,8 @@ TEST(Discovery, RanksByShape) {
   }
 }
 
-TEST(Discovery, ConvertTakesEveryPairThatMultiplies) {
+// By conversion, or packed as it is where that is the same product.
+TEST(Discovery, EveryPairThatMultipliesIsTaken) {
   for (int a = 0; a < dtype_count; ++a) {
     for (int b = 0; b < dtype_count; ++b) {
       const auto accumulator = ir::default_accumulator(static_cast<DType>(a), static_cast<DType>(b));
@@ -95,8 +96,10 @@ TEST(Discovery, ConvertTakesEveryPairThatMultiplies) {
       for (const auto& isa : types::all_isas()) {
         const Discovery discovery = found(shape, isa.isa);
         const bool has =
-            std::any_of(discovery.candidates.begin(), discovery.candidates.end(),
-                        [](const plan::Candidate& c) { return package::cpu(c.config).family == CpuFamily::Convert; });
+            std::any_of(discovery.candidates.begin(), discovery.candidates.end(), [](const plan::Candidate& c) {
+              const CpuFamily family = package::cpu(c.config).family;
+              return family == CpuFamily::Convert || family == CpuFamily::Packed;
+            });
         EXPECT_TRUE(has) << dtype_name(shape.a) << " " << dtype_name(shape.b) << " " << isa.name;
       }
     }
@@ -144,6 +147,22 @@ TEST(Discovery, SplitsKWhereThereAreFewerTilesThanCores) {
   const Discovery discovery = found(shape_of(8, 64, 65536), CpuIsa::avx2, 8);
   EXPECT_GT(package::cpu(discovery.candidates.at(0).config).k_split, 1);
   EXPECT_EQ(package::cpu(found(shape_of(8, 64, 65536), CpuIsa::avx2, 1).candidates.at(0).config).k_split, 1);
+}
+
+TEST(Discovery, NothingIsConvertedToWhatItIs) {
+  const std::pair<DType, DType> same[] = {
+      {DType::f32, DType::f32}, {DType::f64, DType::f64}, {DType::i16, DType::i32}, {DType::i32, DType::i32}};
+  for (const auto& [dtype, accumulator] : same) {
+    const Discovery discovery = found(shape_of(512, 512, 512, dtype, accumulator));
+    for (const plan::Candidate& candidate : discovery.candidates)
+      EXPECT_FALSE(candidate.name.starts_with("cpu_convert")) << candidate.name;
+    EXPECT_NE(why(discovery, "cpu_convert").find("needs no conversion"), std::string::npos);
+  }
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Discovery discovery = found(shape_of(512, 512, 512, dtype));
+    EXPECT_TRUE(std::any_of(discovery.candidates.begin(), discovery.candidates.end(),
+                            [](const auto& c) { return c.name.starts_with("cpu_convert"); }));
+  }
 }
 
 TEST(Rejections, SayWhyWithNumbers) {

@@ -145,7 +145,8 @@ TEST_F(ExecutionTest, RefusesOtherOverlap) {
   made.bindings.tensors[3] = *TensorView::make(static_cast<void*>(memory.data() + 8), DType::f32, {1, 4, 8});
   guard(made, package::NoOverlapGuard{3, 2, true});
   expect_error(made.prepare(*pool), diag::Code::overlap, "output D overlaps C",
-               "they share memory but are not the identical view: f32[1, 4, 8] and f32[1, 4, 8]");
+               "they share memory but are not the identical view: D is f32[1, 4, 8] with strides [32, 8, 1], C is "
+               "f32[1, 4, 8] with strides [32, 8, 1] and begins 32 bytes before it");
   made.bindings.tensors[3] = *TensorView::make(static_cast<void*>(memory.data() + 32), DType::f32, {1, 4, 8});
   EXPECT_TRUE(made.prepare(*pool).has_value());  // side by side
   // Interleaved rows share no element.
@@ -158,7 +159,8 @@ TEST_F(ExecutionTest, RefusesOtherOverlap) {
   made.package.steps.erase(made.package.steps.begin());
   guard(made, package::NoOverlapGuard{3, 2, false});
   expect_error(made.prepare(*pool), diag::Code::overlap, "output D overlaps C",
-               "C is still read after elements of D are written");
+               "C is still read after elements of D are written: D is f32[1, 4, 8] with strides [0, 16, 1], C is "
+               "f32[1, 4, 8] with strides [0, 16, 1] and begins at the same address");
   ExecutionOptions unchecked;
   unchecked.pool = pool.get();
   unchecked.allocator = &default_allocator();
