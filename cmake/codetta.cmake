@@ -138,17 +138,6 @@ function(codetta_aarch64_test name)
   add_custom_target(build_${name} ALL DEPENDS ${program})
 endfunction()
 
-# codetta_fuzz(<name> SOURCES <cpp>... DEPENDS <room>...): a libFuzzer program; the name starts with fuzz_.
-function(codetta_fuzz name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
-  list(TRANSFORM arg_DEPENDS PREPEND codetta_)
-  add_executable(${name} ${arg_SOURCES})
-  target_include_directories(${name} PRIVATE ${CODETTA_INCLUDE_DIRS})
-  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} codetta_options codetta_header_packages ${CMAKE_DL_LIBS})
-  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
-endfunction()
-
 # codetta_embed(<out.cpp> SYMBOL <name> ROOT <dir> FILES <file>...)
 # Generates <out.cpp> in the build tree: a table of device::EmbeddedFile (device/embedded.hpp) behind
 # `std::span<const EmbeddedFile> codetta::device::<name>()`. Virtual paths are relative to ROOT.

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and contents of package entries.
+// Keys of package entries, and how entries are found and kept.
 #include "driver/package_entry.hpp"
-
-#include <bit>
-#include <charconv>
 
 #include <fmt/format.h>
 
 #include "driver/build_id.hpp"
 #include "ir/graph.hpp"
-#include "package/bytes.hpp"
 
 namespace codetta::driver {
 namespace {
-
-constexpr uint64_t max_kernels = 1 << 16;
-constexpr uint64_t max_text = 1 << 20;
 
 void add_machine(toolchain::CacheKey& key, ContextState& context, const Target& target) {
   const plan::MachineFacts m = context.machine(target);
@@ -42,78 +35,7 @@ toolchain::CacheKey package_key(const FoundState& found, std::optional<size_t> c
   return key;
 }
 
-void write(package::ByteWriter& out, const KernelMetadata& m) {
-  out.text(m.name);
-  out.text(m.family);
-  out.number(m.config.size());
-  for (const auto& [name, value] : m.config) {
-    out.text(name);
-    out.integer(value);
-  }
-  out.number(m.terms.size());
-  for (const CostTerm& term : m.terms) {
-    out.text(term.name);
-    out.number(std::bit_cast<uint64_t>(term.value));
-    out.text(term.note);
-  }
-  out.number(std::bit_cast<uint64_t>(m.estimated_us));
-  out.integer(m.workspace_bytes);
-}
-
-KernelMetadata read_metadata(package::ByteReader& in) {
-  KernelMetadata m;
-  m.name = in.text(max_text, "length of a name");
-  m.family = in.text(max_text, "length of a family");
-  m.config.reserve(16);
-  for (size_t n = in.count(max_kernels, "number of settings"); n > 0 && in.ok(); --n) {
-    std::string name = in.text(max_text, "length of a setting");
-    m.config.emplace_back(std::move(name), in.integer());
-  }
-  m.terms.reserve(16);
-  for (size_t n = in.count(max_kernels, "number of terms"); n > 0 && in.ok(); --n) {
-    CostTerm term;
-    term.name = in.text(max_text, "length of a term");
-    term.value = std::bit_cast<double>(in.number());
-    term.note = in.text(max_text, "length of a note");
-    m.terms.push_back(std::move(term));
-  }
-  m.estimated_us = std::bit_cast<double>(in.number());
-  m.workspace_bytes = in.integer();
-  return m;
-}
-
 }  // namespace
-
-std::string encode_ranking(const Ranking& ranking) {
-  package::ByteWriter out;
-  out.number(ranking.kernels.size());
-  for (const KernelMetadata& kernel : ranking.kernels) write(out, kernel);
-  out.number(ranking.rejections.size());
-  for (const Rejection& rejection : ranking.rejections) {
-    out.number(rejection.code);
-    out.text(rejection.kernel);
-    out.text(rejection.text);
-  }
-  return std::move(out).take();
-}
-
-std::optional<Ranking> decode_ranking(std::string_view bytes, const Target& target) {
-  package::ByteReader in(bytes);
-  Ranking ranking;
-  for (size_t n = in.count(max_kernels, "number of kernels"); n > 0 && in.ok(); --n) {
-    ranking.kernels.push_back(read_metadata(in));
-    ranking.kernels.back().target = target;
-  }
-  for (size_t n = in.count(max_kernels, "number of rejections"); n > 0 && in.ok(); --n) {
-    Rejection rejection;
-    rejection.code = static_cast<uint16_t>(in.number_up_to(UINT16_MAX, "code"));
-    rejection.kernel = in.text(max_text, "length of a name");
-    rejection.text = in.text(max_text, "length of a reason");
-    ranking.rejections.push_back(std::move(rejection));
-  }
-  if (!in.ok() || in.left() != 0) return std::nullopt;
-  return ranking;
-}
 
 toolchain::CacheKey problem_key(toolchain::EntryKind kind, std::string_view what, const FoundState& found) {
   const Problem& problem = found.problem;

@@ -2,7 +2,6 @@
 // Tuning results on disk.
 #include "driver/tuning_record.hpp"
 
-#include "base/text.hpp"
 #include "driver/build_id.hpp"
 #include "driver/package_entry.hpp"
 
@@ -42,26 +41,6 @@ const double* TuningRecord::find(const std::string& kernel) const {
     if (name == kernel) return &microseconds;
   }
   return nullptr;
-}
-
-std::string encode_tuning(const TuningRecord& record) {
-  std::string text;
-  for (const auto& [name, microseconds] : record.medians)
-    text += name + "\t" + base::format_double(microseconds) + "\n";
-  return text;
-}
-
-TuningRecord decode_tuning(std::string_view text) {
-  TuningRecord record;
-  while (!text.empty()) {
-    const size_t tab = text.find('\t'), end = text.find('\n');
-    if (tab == std::string_view::npos || end == std::string_view::npos || tab > end) break;
-    const auto microseconds = base::parse_double(text.substr(tab + 1, end - tab - 1));
-    if (!microseconds || !(*microseconds > 0)) break;
-    record.medians.emplace_back(text.substr(0, tab), *microseconds);
-    text.remove_prefix(end + 1);
-  }
-  return record;
 }
 
 TuningRecord load_tuning(const FoundState& found) {

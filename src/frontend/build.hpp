@@ -15,6 +15,8 @@ namespace codetta::frontend {
 using ir::ValueId;
 
 inline constexpr size_t max_values = size_t{1} << 17;
+// Of an entry: the memory of every output is checked against every other.
+inline constexpr uint32_t max_operands = 4096, max_outputs = 256;
 
 class FunctionBuilder {
  public:

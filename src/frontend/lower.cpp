@@ -111,6 +111,13 @@ void Lowerer::define(Scope& scope, Span name, ValueId value) {
 
 void Lowerer::entry_parameters(const ast::Function& function) {
   const auto parameter = [&](uint32_t i) { return module_.parameters[function.first_parameter + i]; };
+  if (function.parameter_count > max_operands) {
+    report_
+        .error(Code::text_too_large, parameter(max_operands).name,
+               fmt::format("'{}' has {} parameters", text(function.name), function.parameter_count))
+        .reason(fmt::format("at most {} are bound", max_operands))
+        .help("join operands that have one shape into one tensor");
+  }
   if (program_) return;
   uint32_t accum = 0;
   while (accum < function.parameter_count && text(parameter(accum).name) != "accum") ++accum;
@@ -260,6 +267,14 @@ void Lowerer::entry_return(Scope& scope, const ast::Statement& statement) {
   const bool list = value.kind == ExprKind::Tuple && (value.integer != 0 || value.count == 0);
   if (value.kind != ExprKind::Tuple || list) {
     bad_return(value);
+    return;
+  }
+  if (value.count > max_outputs) {
+    report_
+        .error(Code::text_too_large, module_[module_.elements[value.first + max_outputs]].span,
+               fmt::format("{} values are returned", value.count))
+        .reason(fmt::format("at most {} outputs are written", max_outputs))
+        .help("return fewer, or join those that have one shape");
     return;
   }
   for (uint32_t i = 0; i < value.count; ++i) {

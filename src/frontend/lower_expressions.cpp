@@ -43,7 +43,9 @@ ValueId Lowerer::integer(const Expr& expr, bool negated, Span span) {
 
 void Lowerer::undefined(const Scope& scope, const Expr& expr) {
   const std::string_view word = text(expr.span);
+  const bool shown = !report_.full();
   auto& error = report_.error(Code::name_undefined, expr.span, fmt::format("Variable '{}' is undefined.", word));
+  if (!shown) return;  // near names take long to find, for each of many
   for (uint32_t i = 0; i < scope.function->statement_count; ++i) {
     const ast::Statement& statement = module_.statements[scope.function->first_statement + i];
     for (uint32_t t = 0; t < statement.target_count; ++t) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/checked.hpp"
 #include "ir/infer.hpp"
 
 namespace codetta::ir {
@@ -224,11 +225,13 @@ MaybeComplaint split_shape(const TensorType& operand, SplitAttr& attr, const Ope
   const Dim ways = Dim::constant(attr.ways);
   const std::optional<int64_t> constant = size.as_constant();
   if (constant && *constant % attr.ways != 0) {
+    const auto padded = base::checked_round_up(*constant, attr.ways);
     return bad_attr(
         fmt::format("cannot split {} {} in {} equal parts", *constant,
                     dim_noun(operand.shape.size(), operand.shape.size() - 1 - static_cast<size_t>(*dim)), attr.ways),
         fmt::format("{}; {} is not divisible by {}", type_note(names, operand), *constant, attr.ways),
-        fmt::format("pad to {}, or split in another number of parts", (*constant / attr.ways + 1) * attr.ways));
+        padded ? fmt::format("pad to {}, or split in another number of parts", *padded)
+               : std::string("split in another number of parts"));
   }
   out = operand.shape;
   out[static_cast<size_t>(*dim)] = floordiv(size, ways);

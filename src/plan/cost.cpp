@@ -132,8 +132,8 @@ struct Model {
       const double step = std::max(0.5, 5.0 / 8);
       clocks = batch * m * n * (ceil_div(k, p.set->lanes) * step + 4);
     }
-    note = fmt::format("{} vector steps of {} x {} at {} a clock",
-                       static_cast<int64_t>(batch * panels * steps_k() * ceil_div(std::max(m, 1.0), c.mr)), c.mr, c.nr,
+    note = fmt::format("{:.0f} vector steps of {} x {} at {} a clock",
+                       batch * panels * steps_k() * ceil_div(std::max(m, 1.0), c.mr), c.mr, c.nr,
                        p.machine.fma_vectors_per_clock);
     return clocks_to_us(clocks);
   }
@@ -148,8 +148,7 @@ struct Model {
     double rate = level_rate(p.machine, one_b ? matrix : matrix * batch);
     if (c.family == CpuFamily::InPlace && !p.dots && matrix > static_cast<double>(p.machine.l2))
       rate *= in_runs(bytes_of(p.shape.b, std::min<double>(c.tile_cols, n)));
-    note = fmt::format("{} bytes of B, {} times, at {} bytes/ns", static_cast<int64_t>(matrix * batch),
-                       static_cast<int64_t>(std::max(1.0, passes)), rate);
+    note = fmt::format("{:.0f} bytes of B, {:.0f} times, at {} bytes/ns", matrix * batch, std::max(1.0, passes), rate);
     return total / rate / 1000;
   }
   // In place, every further block of rows of a tile reads B again from beyond L1, which multiplying does not hide.
@@ -166,7 +165,7 @@ struct Model {
     const double in = bytes_of(p.shape.b, k * n * items);
     const double out = c.family == CpuFamily::Convert ? bytes_of(p.shape.accumulator, k * n * items) : in;
     const double rate = p.shape.b_col_stride == 1 ? pack_rate : transpose_rate;
-    note = fmt::format("{} bytes at {} bytes/ns, in every run", static_cast<int64_t>(in), rate);
+    note = fmt::format("{:.0f} bytes at {} bytes/ns, in every run", in, rate);
     return (in + out) / rate / 1000 + launch_us;
   }
   [[nodiscard]] double pack_a_us(std::string& note) const {
@@ -177,12 +176,13 @@ struct Model {
     const double in = bytes_of(p.shape.a, m * k * batch);
     const double out = widens ? bytes_of(p.shape.accumulator, m * k * batch) : in;
     const double rate = rows ? 2 * pack_rate : transpose_rate;
-    note = fmt::format("{} bytes at {} bytes/ns", static_cast<int64_t>(in), rate);
+    note = fmt::format("{:.0f} bytes at {} bytes/ns", in, rate);
     return (in + out) / rate / 1000;
   }
   // Rows of A a multiple of a page apart share cache sets: the broadcasts miss L1.
   [[nodiscard]] double alias_us(std::string& note) const {
-    if (c.pack_a || p.set->padded || p.shape.a_row_stride * types::byte_size(p.shape.a) % 4096 != 0 || m <= 8) return 0;
+    if (c.pack_a || p.set->padded || m <= 8 || p.shape.a_row_stride % (4096 / types::byte_size(p.shape.a)) != 0)
+      return 0;
     const double lines = m * ceil_div(bytes_of(p.shape.a, k), 64) * batch * ceil_div(n, c.nr);
     note = fmt::format("rows of A are {} bytes apart", p.shape.a_row_stride * types::byte_size(p.shape.a));
     return clocks_to_us(lines * 1.5);
@@ -209,8 +209,8 @@ struct Model {
     all_clocks = clocks * elements / lanes;
     double rate = level_rate(p.machine, bytes);
     if (bytes > static_cast<double>(p.machine.l2)) rate *= in_runs(4 * std::min<double>(c.tile_cols, root_cols));
-    note = fmt::format("{:.0f} clocks a vector of {} elements, {} bytes at {} bytes/ns", clocks, lanes,
-                       static_cast<int64_t>(bytes), rate);
+    note =
+        fmt::format("{:.0f} clocks a vector of {} elements, {:.0f} bytes at {} bytes/ns", clocks, lanes, bytes, rate);
     return clocks_to_us(all_clocks) + bytes / rate / 1000;
   }
   static double access_clocks(const package::Operand& operand, double& bytes, double elements) {
@@ -232,12 +232,12 @@ struct Model {
       moved += 2 * bytes_of(p.shape.accumulator, m * n * batch);
     }
     if (moved == 0) return 0;
-    note = fmt::format("{} bytes of accumulators are kept for later phases", static_cast<int64_t>(bytes));
+    note = fmt::format("{:.0f} bytes of accumulators are kept for later phases", bytes);
     return moved / level_rate(p.machine, bytes) / 1000;
   }
   [[nodiscard]] double overhead_us(std::string& note) const {
-    note = fmt::format("{} tiles of {} x {} on {} thread{}", static_cast<int64_t>(tiles), c.tile_rows, c.tile_cols,
-                       threads, threads == 1 ? "" : "s");
+    note = fmt::format("{:.0f} tiles of {} x {} on {} thread{}", tiles, c.tile_rows, c.tile_cols, threads,
+                       threads == 1 ? "" : "s");
     double us = launch_us + tiles * tile_us / threads;
     if (c.family == CpuFamily::InPlace && !p.dots)
       us += clocks_to_us(batch * ceil_div(n, c.nr) * ceil_div(m, c.mr) * 4);

@@ -209,29 +209,29 @@ int32_t default_kc(Product product) {
 }
 
 // Slices of K that give idle cores work when there are fewer tiles than cores.
-int32_t slices(const GemmShape& shape, int64_t tiles, int cores) {
+int32_t slices(const GemmShape& shape, double tiles, int cores) {
   constexpr int64_t least = 512;
   if (tiles >= cores || shape.k < 2 * least) return 1;
-  return static_cast<int32_t>(
-      std::min<int64_t>({cores / std::max<int64_t>(tiles, 1), shape.k / least, package::max_k_split}));
+  return static_cast<int32_t>(std::min<int64_t>(
+      {cores / std::max<int64_t>(static_cast<int64_t>(tiles), 1), shape.k / least, package::max_k_split}));
 }
 
 // Tiles of few rows and many columns. In place: long runs of B keep the prefetchers busy, which 64 columns at a stride
 // of a whole row do not, and a short kc lets every run return while it is in L1. Packed: long runs of the epilogue's
 // operands.
 template <class Add>
-void add_wide_tiles(const FamilyProblem& problem, const CpuGemmConfig& config, Add&& add) {
-  const GemmShape& shape = problem.shape;
+void add_wide_tiles(const FamilyProblem& problem, const GemmShape& shape, const CpuGemmConfig& config, Add&& add) {
   CpuGemmConfig wide = config;
   if (config.family == CpuFamily::InPlace) {
     const bool widens = shape.m > 1 && types::byte_size(shape.b) < 4;  // the wide rows of converted B leave L1
     if (problem.dots || widens || shape.m > 48 || shape.n <= 256 ||
-        shape.k * shape.n * types::byte_size(shape.b) < problem.machine.l2)
+        static_cast<double>(shape.k) * static_cast<double>(shape.n * types::byte_size(shape.b)) <
+            static_cast<double>(problem.machine.l2))
       return;
     const int64_t cols = shape.m == 1 ? 4096 : 1024;
     wide.tile_cols = round_to(std::min<int64_t>(shape.n, cols), config.nr);
     wide.kc = shape.m == 1 ? 8 : 128;
-    wide.pack_a = shape.m > 1 && (config.pack_a || shape.a_row_stride * types::byte_size(shape.a) % 4096 == 0);
+    wide.pack_a = shape.m > 1 && (config.pack_a || shape.a_row_stride % (4096 / types::byte_size(shape.a)) == 0);
     add(wide);
     return;
   }
@@ -269,7 +269,9 @@ std::optional<Rejection> refuse(FamilyProblem& problem) {
 }
 
 std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
-  const GemmShape& shape = problem.shape;
+  GemmShape shape = problem.shape;
+  // Blocks do not depend on how large a large size is, and sums and products below stay within 64 bits.
+  for (int64_t* size : {&shape.batch, &shape.m, &shape.n, &shape.k}) *size = std::min(*size, int64_t{1} << 40);
   const KernelSet& set = *problem.set;
   const int64_t root_cols = std::max<int64_t>(1, shape.n / problem.epilogue.split.ways);
   CpuGemmConfig base;
@@ -308,20 +310,21 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
           std::min(per_tile, (std::max<int64_t>(shape.m, 1) + config.mr - 1) / config.mr) * config.mr);
       config.tile_cols = round_to(std::min<int64_t>(root_cols, 64), cols);
       config.mc = static_cast<int32_t>(std::max<int64_t>(1, 192 / config.tile_rows) * config.tile_rows);
-      const int64_t tiles = shape.batch * ((shape.m + config.tile_rows - 1) / config.tile_rows) *
-                            ((root_cols + config.tile_cols - 1) / config.tile_cols);
+      const double tiles = static_cast<double>(shape.batch) *
+                           static_cast<double>(base::ceil_div<int64_t>(shape.m, config.tile_rows)) *
+                           static_cast<double>(base::ceil_div<int64_t>(root_cols, config.tile_cols));
       const auto add = [&](const CpuGemmConfig& c) {
         if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
       };
       add(config);
-      if (tile_rows == 48 && !set.padded) add_wide_tiles(problem, config, add);
+      if (tile_rows == 48 && !set.padded) add_wide_tiles(problem, shape, config, add);
       if (const int32_t k_split = slices(shape, tiles, problem.machine.cores); k_split > 1) {
         CpuGemmConfig cut = config;
         cut.k_split = k_split;
         add(cut);
       }
       // Rows of A that are a multiple of a page apart fall in the same cache sets.
-      const bool aliases = shape.a_row_stride * types::byte_size(shape.a) % 4096 == 0 && shape.m > 24;
+      const bool aliases = shape.a_row_stride % (4096 / types::byte_size(shape.a)) == 0 && shape.m > 24;
       if (aliases && !config.pack_a && config.family != CpuFamily::InPlace) {
         CpuGemmConfig packed = config;
         packed.pack_a = true;

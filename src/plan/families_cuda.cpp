@@ -46,7 +46,7 @@ constexpr std::array families{
 constexpr int64_t static_shared = 48 << 10;  // of a block, what every architecture gives without asking
 constexpr int64_t max_grid = INT32_MAX;      // blocks along x
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // What device/cuda/kernels/simt.h keeps in shared memory: operands, and in their place later the accumulators of a
 // piece; scratch of reductions beside them.

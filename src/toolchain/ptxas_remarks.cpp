@@ -14,6 +14,8 @@ namespace codetta::toolchain {
 
 namespace {
 
+constexpr int64_t largest_number = 1 << 30;  // so that sums of damaged ones do not overflow
+
 // The number that stands before `unit`: 256 in "256 bytes stack frame".
 int64_t number_before(std::string_view line, std::string_view unit) {
   const size_t at = line.find(unit);
@@ -24,7 +26,19 @@ int64_t number_before(std::string_view line, std::string_view unit) {
   while (begin > 0 && line[begin - 1] >= '0' && line[begin - 1] <= '9') --begin;
   int64_t value = 0;
   std::from_chars(line.data() + begin, line.data() + end, value);
-  return value;
+  return std::min(value, largest_number);
+}
+
+// A name as encode_remarks can write it: "" when it has blanks.
+std::string_view kernel_name(std::string_view name) {
+  return name == "-" || name.find_first_of(" \t") != std::string_view::npos ? std::string_view() : name;
+}
+
+// A line without the tabs that part the lines of encode_remarks.
+std::string kept_line(std::string_view line) {
+  std::string text(base::trim(line));
+  std::replace(text.begin(), text.end(), '\t', ' ');
+  return text;
 }
 
 std::string_view quoted(std::string_view line) {
@@ -53,12 +67,12 @@ std::vector<PtxasRemarks> parse_ptxas_remarks(std::string_view log) {
   for (const std::string_view line : base::split(log, '\n')) {
     if (!line.starts_with("ptxas")) continue;
     if (line.find("Compiling entry function") != std::string_view::npos) {
-      all.emplace_back().kernel = quoted(line);
+      all.emplace_back().kernel = kernel_name(quoted(line));
       continue;
     }
     const auto number = remark_number(line);
     if (number || line.starts_with("ptxas warning")) {
-      const std::string text(base::trim(line));
+      const std::string text = kept_line(line);
       const bool is_serialized = number && serializes(*number);
       bool assigned = false;
       for (PtxasRemarks& kernel : all) {
@@ -87,15 +101,15 @@ std::vector<PtxasRemarks> parse_ptxas_remarks(std::string_view log) {
     }
   }
   // These are printed before the kernel they belong to, or name none: they count for each.
-  for (PtxasRemarks& kernel : all) {
-    for (const std::string& line : early) {
-      const std::string_view named = quoted(line);
-      if (!named.empty() && named != kernel.kernel &&
-          std::any_of(all.begin(), all.end(), [&](const PtxasRemarks& other) { return other.kernel == named; })) {
-        continue;
-      }
+  for (const std::string& line : early) {
+    const std::string_view named = quoted(line);
+    const bool is_of_one = !named.empty() && std::any_of(all.begin(), all.end(), [&](const PtxasRemarks& kernel) {
+      return kernel.kernel == named;
+    });
+    const auto number = remark_number(line);
+    for (PtxasRemarks& kernel : all) {
+      if (is_of_one && kernel.kernel != named) continue;
       kernel.lines.push_back(line);
-      const auto number = remark_number(line);
       kernel.serialized |= number && serializes(*number);
     }
   }

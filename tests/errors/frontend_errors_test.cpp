@@ -163,7 +163,18 @@ TEST(Frontend, AnswersHostileTextsFast) {
     if (i < 40) doubling += head + call + " + " + call + "\n";
     chain += head + call + "\n";
   }
+  std::string undefined = "def f(accum):\n", parameters = "def f(accum", outputs = "def f(accum):\n", returned;
+  for (int i = 0; i < 20000; ++i) {
+    const std::string number = std::to_string(i), name = "v" + number;
+    undefined += "    " + name + " = zzz" + number + " * 2.0\n";
+    parameters += ", " + name;
+    outputs += "    " + name + " = accum * " + number + ".0\n";
+    returned += (i == 0 ? "" : ", ") + name;
+  }
   const std::vector<Hostile> texts = {
+      {"undefined names", Code::name_undefined, undefined + "    return v0\n"},
+      {"parameters", Code::text_too_large, parameters + "):\n    D = accum\n    return D\n"},
+      {"outputs", Code::text_too_large, outputs + "    return " + returned + "\n"},
       {"parentheses", Code::too_deep, body(repeated("(", n) + "accum" + repeated(")", n))},
       {"brackets", Code::too_deep, body(repeated("[", n) + "accum" + repeated("]", n))},
       {"minus", Code::too_deep, body(repeated("-", n) + "accum")},

@@ -2,7 +2,9 @@
 # The micro-kernels, one file per instruction set with its flags. Optimized in every build type: without inlining they do not
 # keep their accumulators in registers.
 set(micro_sources cpu/micro/table.cpp cpu/micro/micro_generic.cpp)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+if(NOT CODETTA_ISA_KERNELS)
+  set_source_files_properties(cpu/micro/table.cpp PROPERTIES COMPILE_DEFINITIONS CODETTA_GENERIC_ONLY)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set(avx512 -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mtune=icelake-server
              -mprefer-vector-width=512)
   set(flags_avx2 -mavx2 -mfma -mf16c -mbmi2)

@@ -20,7 +20,8 @@ static_assert(static_cast<int>(DType::f64) + 1 == dtype_slots && static_cast<int
 }  // namespace
 
 const MicroTable* micro_table(CpuIsa isa) {
-#if defined(__x86_64__)
+#if defined(CODETTA_GENERIC_ONLY)
+#elif defined(__x86_64__)
   static const MicroTable vnni = with(avx512_table(), avx512_vnni_table());
   static const MicroTable bf16 = with(vnni, avx512_bf16_table());
   static const MicroTable amx = with(bf16, amx_table());

@@ -70,6 +70,9 @@ TEST(BuilderErrors, Layout) {
             "reshape to 9 dims | a tensor has at most 8 dims");
   EXPECT_EQ(refused(Op::split, {f({num(5)})}, SplitAttr{2, 0, 0}),
             "cannot split 5 columns in 2 equal parts | x is f32[5]; 5 is not divisible by 2");
+  EXPECT_EQ(refused(Op::split, {f({num(INT64_MAX)})}, SplitAttr{2, 0, 0}),  // no larger size to pad to
+            "cannot split 9223372036854775807 columns in 2 equal parts | x is f32[9223372036854775807]; "
+            "9223372036854775807 is not divisible by 2");
   EXPECT_EQ(refused(Op::split, {f({num(4)})}, SplitAttr{2, 2, 0}), "part 2 of a split in 2 | x is f32[4]");
   EXPECT_EQ(refused(Op::split, {f({num(4)})}, SplitAttr{2, 0, 1}), "split along dim 1, but x has 1 dim | x is f32[4]");
   EXPECT_EQ(refused(Op::split, {f({})}, SplitAttr{2, 0, -1}), "split along dim -1, but x has 0 dims | x is f32[]");

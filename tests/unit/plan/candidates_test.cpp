@@ -165,6 +165,28 @@ TEST(Discovery, NothingIsConvertedToWhatItIs) {
   }
 }
 
+// With an empty factor the other sizes are bounded by nothing but 64 bits.
+TEST(Discovery, AnswersForTheLargestSizes) {
+  const int64_t sizes[] = {0, 1, 100, int64_t{1} << 31, int64_t{1} << 62, INT64_MAX};
+  for (const int64_t m : sizes) {
+    for (const int64_t n : sizes) {
+      for (const int64_t k : sizes) {
+        GemmShape shape = shape_of(m, n, k);
+        shape.batch = m == 1 ? INT64_MAX : 1;
+        for (const plan::Candidate& candidate : found(shape, CpuIsa::avx2, 8).candidates) {
+          const auto& config = package::cpu(candidate.config);
+          EXPECT_GE(candidate.microseconds, 0) << candidate.name;
+          EXPECT_TRUE(config.mr >= 1 && config.kc >= 1 && config.kc <= 8192 && config.tile_cols >= 1 &&
+                      config.tile_cols <= 8192 && config.k_split >= 1)
+              << m << " " << n << " " << k << " " << candidate.name;
+          for (const plan::CostTerm& term : candidate.terms)
+            EXPECT_EQ(term.note.find('-'), std::string::npos) << term.note;
+        }
+      }
+    }
+  }
+}
+
 TEST(Rejections, SayWhyWithNumbers) {
   EXPECT_EQ(
       why(found(shape_of(512, 512, 512, DType::bf16)), "cpu_packed"),

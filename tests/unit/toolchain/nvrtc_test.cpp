@@ -65,6 +65,19 @@ TEST(NvrtcMessages, AreTakenApart) {
   EXPECT_EQ(messages[3].line, 0U);
 }
 
+TEST(PtxasRemarks, DamagedOnesAreKeptAsWell) {
+  std::string log = "ptxas info    : Compiling entry function 'a b' for 'sm_90'\n";
+  for (int i = 0; i < 3; ++i)
+    log += "ptxas info    : 9223372036854775807 bytes stack frame, 9223372036854775807 bytes spill stores\n";
+  log += "ptxas warning\t: tabs\tinside\n";
+  const auto remarks = parse_ptxas_remarks(log);
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_EQ(remarks[0].kernel, "");
+  EXPECT_GT(remarks[0].spill_store_bytes, remarks[0].stack_bytes);
+  EXPECT_EQ(remarks[0].lines, std::vector<std::string>{"ptxas warning : tabs inside"});
+  EXPECT_EQ(decode_remarks(encode_remarks(remarks)), remarks);
+}
+
 TEST(PtxasRemarks, AreParsedAndKept) {
   const auto remarks = parse_ptxas_remarks(
       "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to x in "
