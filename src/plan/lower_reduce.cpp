@@ -68,7 +68,7 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   std::optional<ReduceAxis> axis;
   if (reduced.row && reduced.col && !kept.row && !kept.col && (reduced.batch || one_batch)) axis = ReduceAxis::All;
   // Over the items of a batch of single rows or columns: an index of one value leaves no trace.
-  const bool rows = reduced.row || (rows_ == 1 && !kept.row), cols = reduced.col || (cols_ == 1 && !kept.col);
+  const bool rows = !kept.row && (reduced.row || rows_ == 1), cols = !kept.col && (reduced.col || cols_ == 1);
   if (reduced.batch && !kept.batch && rows && cols) axis = ReduceAxis::All;
   if (reduced.row && reduced.col && !kept.row && !kept.col && !reduced.batch && !one_batch) axis = ReduceAxis::Item;
   if (reduced.col && !reduced.row && !kept.col && !reduced.batch) axis = ReduceAxis::Row;
