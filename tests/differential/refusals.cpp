@@ -46,8 +46,8 @@ class Proof {
       case 301:  // the accumulator itself in two forms: only layout operations can do that
       case 304:  // a reshape that is no division of dims
         return any([&](NodeId id) { return rule(id) == OpRule::layout; });
-      case 302:  // a split through the parts of another, of a finished reduction, or of rows or items
-        return different_splits() || splits_rows() ||
+      case 302:  // a split through the parts of another, of a finished reduction, or of anything but columns in order
+        return different_splits() || splits_other_than_columns() ||
                any([&](NodeId id) { return graph_.node(id).op == Op::split && facts(graph_.operands(id)[0]).reduced; });
       case 305:  // neither rows, columns nor everything: of what was moved or reduced before
         return any([&](NodeId id) {
@@ -110,8 +110,8 @@ class Proof {
     }
     return id;
   }
-  // Do neighbours along the dim that is split lie in different rows of the product?
-  [[nodiscard]] bool splits_rows() const {
+  // Is the dim that is split anything but columns of the product in even steps?
+  [[nodiscard]] bool splits_other_than_columns() const {
     NodeId product;
     any([&](NodeId id) { return graph_.node(id).op == Op::matmul && (product = id, true); });
     const ElementMap made(graph_, product, true);
@@ -124,8 +124,13 @@ class Proof {
       size_t step = 1;
       for (size_t i = d + 1; i < sizes.size(); ++i) step *= static_cast<size_t>(sizes[i]);
       const std::vector<int64_t>& from = made[whole];
-      return from.size() > step && sizes[d] > 1 && from[0] >= 0 && from[step] >= 0 &&
-             from[0] / columns != from[step] / columns;
+      if (from.size() <= step || sizes[d] < 2) return false;
+      for (size_t i = 1; i < static_cast<size_t>(sizes[d]); ++i) {
+        const int64_t before = from[(i - 1) * step], here = from[i * step];
+        if (before < 0 || here < 0) return false;
+        if (before / columns != here / columns || here - before != from[step] - from[0]) return true;
+      }
+      return false;
     });
   }
   // Over the batch and one of rows and columns.
