@@ -110,8 +110,8 @@ std::optional<Rejection> refuse_stream(const CudaProblem& p) {
   if (defect.empty())
     defect = layout_defect("B", s.k, s.b_k_stride, s.n, s.b_col_stride, "columns", s.batch, s.b_batch_stride,
                            s.b_alignment, element);
-  const bool along_k = s.b_k_stride == 1 || s.k == 1;
-  if (defect.empty() && element == 1 && !along_k)
+  const bool k_adjacent = s.b_k_stride == 1 || s.k == 1;
+  if (defect.empty() && element == 1 && !k_adjacent)
     defect = fmt::format("elements of one byte are read along K, and consecutive k of B are {} apart", s.b_k_stride);
   if (!defect.empty()) return no(diag::Code::family_layout, defect);
   if (stream_configurations(p).empty()) {
