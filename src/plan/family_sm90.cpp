@@ -278,9 +278,9 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
 }
 
 Mainloop sm90_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
-  // Measured on an H100 (bench/NOTES.md): ping-pong of any width alike, cooperative 0.958 of it; one consumer waits for
-  // its own products between stages.
-  const double efficiency = c.pingpong ? 0.97 : c.consumers > 1 ? 0.945 : 0.9;
+  // Measured on an H100 (bench/NOTES.md): ping-pong from 128 columns on alike, narrower ones 0.78 of it (128x112 at
+  // 4096^3: 250 us where 128x128 takes 197), cooperative 0.958; one consumer waits for its own products between stages.
+  const double efficiency = c.pingpong ? (c.tile_n < 128 ? 0.75 : 0.97) : c.consumers > 1 ? 0.945 : 0.9;
   const double wait = c.consumers == 1 ? 64 : 0;
   const auto blocks = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k));
   // 64 x n x 32 bytes of K take n / 2 clocks, or as long as shared memory needs for them at 128 bytes a clock.

@@ -113,6 +113,8 @@ TEST(CudaRanking, FollowsTheMeasuredOrders) {
                coop = microseconds(program, middle, 128, 256, false),
                pp192 = microseconds(program, middle, 128, 192, true);
   EXPECT_LT(pp128, pp176);
+  EXPECT_NEAR(microseconds(program, middle, 128, 112, true, 2) / microseconds(program, middle, 128, 128, true, 2),
+              250.0 / 197, 0.06);
   EXPECT_LT(pp176, coop);
   EXPECT_LT(coop, pp192);
   EXPECT_NEAR(pp192 / pp128, 0.99 / 0.88, 0.03);
