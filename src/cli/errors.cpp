@@ -15,6 +15,11 @@ Error usage_error(std::string headline, std::string reason, std::string help) {
   return Error(std::move(diagnostic));
 }
 
+Error all_kernels(const std::string& command) {
+  return usage_error("--kernel is not for " + command, "it looks at all kernels",
+                     "leave it out; gemm, bench, emit, compile, kernels and verify take it");
+}
+
 int report(const Error& error, bool json) {
   const std::string text = json ? error.to_json() + "\n" : error.render();
   std::fwrite(text.data(), 1, text.size(), stderr);

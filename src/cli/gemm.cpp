@@ -65,12 +65,11 @@ Result<void> write_outputs(const GemmProblem& problem) {
 }
 
 // The best kernel that has a packed form of B, where the best of all reads B in place.
-Result<Kernel> choose_and_pack(const Session& session, const std::string& name, std::optional<PackedTensor>& packed) {
-  auto first = session.choose(name);
+Result<Kernel> choose_and_pack(const Session& session, std::optional<PackedTensor>& packed) {
+  auto first = session.choose();
   if (!first) return first;
   std::optional<Error> unpackable;
   for (const Kernel& kernel : session.kernels) {
-    if (kernel.metadata().name.find(name) == std::string::npos) continue;
     auto made = kernel.pack(session.arguments.B);
     if (made) {
       packed = *std::move(made);
@@ -89,7 +88,7 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
   if (!session) return report(session.error(), common.json);
   GemmArguments arguments = session->arguments;
   std::optional<PackedTensor> packed;
-  auto kernel = flags.pack ? choose_and_pack(*session, options.kernel, packed) : session->choose(options.kernel);
+  auto kernel = flags.pack ? choose_and_pack(*session, packed) : session->choose();
   if (!kernel) return report(kernel.error(), common.json);
   if (packed) arguments.packed_B = &*packed;
   const auto start = Clock::now();
@@ -148,7 +147,7 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
     for (const auto& [name, file] : session->problem.output_files)
       std::printf("wrote     %s to %s\n", name.c_str(), file.c_str());
   } else {
-    std::printf("%s\n", json.dump().c_str());
+    std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
   return status;
 }
@@ -181,7 +180,7 @@ int bench(const CommonOptions& common, const GemmOptions& options, size_t candid
       std::printf("%-44s %12.2f %12.2f %10.1f\n", metadata.name.c_str(), timing.median_us, metadata.estimated_us,
                   gflops);
   }
-  if (common.json) std::printf("%s\n", rows.dump().c_str());
+  if (common.json) std::printf("%s\n", rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   return exit_ok;
 }
 

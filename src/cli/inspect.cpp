@@ -108,6 +108,7 @@ int explain(const CommonOptions& common, const GemmOptions& options, const std::
     }
     return report_file.empty() ? exit_ok : keep(compiled->html_report());
   }
+  if (!options.kernel.empty()) return report(all_kernels("explain"), common.json);
   auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
   auto text = codetta::explain(session->problem.arguments, session->target, common.json, session->context);
@@ -137,7 +138,7 @@ int kernels(const CommonOptions& common, const GemmOptions& options) {
     json["rejections"].push_back({{"code", r.code}, {"kernel", r.kernel}, {"text", r.text}});
     if (!common.json) std::printf("%-44s rejected   E%04u: %s\n", r.kernel.c_str(), r.code, r.text.c_str());
   }
-  if (common.json) std::printf("%s\n", json.dump().c_str());
+  if (common.json) std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   return exit_ok;
 }
 
@@ -154,7 +155,7 @@ int emit(const CommonOptions& common, const GemmOptions& options, const std::str
   }
   auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
-  auto kernel = session->choose(options.kernel);
+  auto kernel = session->choose();
   if (!kernel) return report(kernel.error(), common.json);
   return print_stages(common, what, [&](Stage stage) { return kernel->emit(stage); });
 }
@@ -175,7 +176,7 @@ int compile_for_gpu(const CommonOptions& common, const Session& session, Kernel 
   if (common.json) {
     const nlohmann::json json{
         {"kernel", name}, {"cache", cache.directory}, {"compile_ms", *seconds * 1e3}, {"hit", *seconds == 0}};
-    std::printf("%s\n", json.dump().c_str());
+    std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
     std::printf("%s %s; cache %s\n", name.c_str(), *seconds > 0 ? "compiled" : "was compiled already",
                 cache.enabled ? cache.directory.c_str() : "off");
@@ -188,7 +189,7 @@ int compile_for_gpu(const CommonOptions& common, const Session& session, Kernel 
 int compile(const CommonOptions& common, const GemmOptions& options) {
   auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
-  auto kernel = session->choose(options.kernel);
+  auto kernel = session->choose();
   if (!kernel) return report(kernel.error(), common.json);
   if (on_gpu(session->target)) return compile_for_gpu(common, *session, *kernel, !options.kernel.empty());
   auto execution = kernel->prepare(session->problem.arguments);
@@ -209,7 +210,7 @@ int compile(const CommonOptions& common, const GemmOptions& options) {
                                        {"kept", stored},
                                        {"compile_ms", execution->compile_seconds() * 1e3},
                                        {"hit", execution->compile_seconds() == 0}}
-                            .dump()
+                            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                             .c_str());
   } else {
     std::printf("%s %s; %s\n", kernel->metadata().name.c_str(),

@@ -43,7 +43,7 @@ int cache(const CommonOptions& common, const std::string& action) {
                                        {"entries", cache.entries},
                                        {"bytes", cache.bytes},
                                        {"capacity_bytes", cache.capacity_bytes}}
-                            .dump()
+                            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                             .c_str());
   } else {
     std::printf("%s: %s, %lld entries, %lld of %lld bytes\n", cache.directory.c_str(),

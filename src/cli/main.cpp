@@ -80,7 +80,7 @@ void add_gemm(CLI::App& app, GemmOptions& o) {
       ->allow_extra_args(false);
   app.add_option("--epilogue", o.epilogue, "File or text of the epilogue (default: D = accum)");
   app.add_option("--function", o.function, "Which function of the text (default: the last)");
-  app.add_option("--kernel", o.kernel, "Use the best kernel whose name contains this");
+  app.add_option("--kernel", o.kernel, "Only kernels whose names contain this (not for tune, explain)");
   app.add_flag("--transpose-a", o.transpose_a, "A lies as [K, M]");
   app.add_flag("--transpose-b", o.transpose_b, "B lies as [N, K]");
   app.add_flag("--strict", o.strict, "No contraction of a * b + c");

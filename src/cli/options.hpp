@@ -64,5 +64,6 @@ int report(const Error& error, bool json);
 // The compiler's remarks rule the kernel out (E0533): another one of the list does the work.
 inline bool is_unfit(const Error& error) { return error.code() == 533; }
 Error usage_error(std::string headline, std::string reason, std::string help);
+Error all_kernels(const std::string& command);  // E0701 for a command that takes no --kernel
 
 }  // namespace codetta::cli

@@ -356,6 +356,11 @@ class Builder {
 
 }  // namespace
 
-Result<GemmProblem> build_problem(const GemmOptions& options, bool data) { return Builder(options, data).build(); }
+Result<GemmProblem> build_problem(const GemmOptions& options, bool data) {
+  auto problem = Builder(options, data).build();
+  if (!problem) return problem;
+  if (auto ok = check_places(problem->output_files); !ok) return std::move(ok).error();
+  return problem;
+}
 
 }  // namespace codetta::cli

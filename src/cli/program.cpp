@@ -70,7 +70,9 @@ Result<void> check_outputs(const Program& program, const ProgramOptions& options
     return usage_error(known ? "'" + item + "' names no file" : "the program has no output '" + name + "'",
                        "given to --out", "its outputs are " + names_of(outputs) + "; write --out NAME=FILE.npy");
   }
-  return {};
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const std::string& item : options.outputs) files.push_back(split_name(item));
+  return check_places(files);
 }
 
 // Every name is given once, whichever options give it.

@@ -19,6 +19,20 @@ Result<Session> Session::make(const CommonOptions& common, const GemmOptions& op
   if (!problem) return std::move(problem).error();
   auto kernels = find_kernels(problem->arguments, *target, {}, *context);
   if (!kernels) return std::move(kernels).error();
+  if (!options.kernel.empty() && !kernels->empty()) {
+    std::vector<Kernel> named;
+    std::string names;
+    for (const Kernel& kernel : *kernels) {
+      const std::string& name = kernel.metadata().name;
+      if (name.find(options.kernel) != std::string::npos) named.push_back(kernel);
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    if (named.empty()) {
+      return usage_error("no kernel named '" + options.kernel + "' can do this", "candidates are " + names,
+                         "pass one of these, or leave out --kernel");
+    }
+    kernels->kernels_ = std::move(named);
+  }
   Session session{*std::move(target), *std::move(context), *std::move(problem), *std::move(kernels), {}, {}, {}};
   session.arguments = session.problem.arguments;
   if (device) {
@@ -40,7 +54,7 @@ Result<void> Session::fetch_outputs() const {
   return {};
 }
 
-Result<Kernel> Session::choose(const std::string& name) const {
+Result<Kernel> Session::choose() const {
   if (kernels.empty()) {
     Diagnostic diagnostic;
     diagnostic.code = 701;
@@ -53,13 +67,7 @@ Result<Kernel> Session::choose(const std::string& name) const {
     }
     return Error(std::move(diagnostic));
   }
-  std::string names;
-  for (const Kernel& kernel : kernels) {
-    if (kernel.metadata().name.find(name) != std::string::npos) return kernel;
-    names += (names.empty() ? "" : ", ") + kernel.metadata().name;
-  }
-  return usage_error("no kernel named '" + name + "' can do this", "candidates are " + names,
-                     "pass one of these, or leave out --kernel");
+  return kernels[0];
 }
 
 }  // namespace codetta::cli

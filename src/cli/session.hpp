@@ -21,10 +21,11 @@ struct Session {
   std::optional<Device> device;
   std::optional<OnDevice> copies;
 
-  // `runs`: the command needs data, where the target has its memory.
+  // `runs`: the command needs data, where the target has its memory. With options.kernel only kernels whose names
+  // contain it are left; E0701 with the names that there are, if none does.
   static Result<Session> make(const CommonOptions& common, const GemmOptions& options, bool runs);
-  // The best kernel, or the best whose name contains `name`. Errors: E0701 with the names that there are.
-  [[nodiscard]] Result<Kernel> choose(const std::string& name) const;
+  // The best kernel. Errors: of the first rejection, where there is none.
+  [[nodiscard]] Result<Kernel> choose() const;
   // Waits for the device and copies the outputs to host memory, where there is one.
   [[nodiscard]] Result<void> fetch_outputs() const;
 };

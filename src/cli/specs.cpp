@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 
 #include "cli/options.hpp"
 
@@ -146,6 +147,20 @@ Result<Tensor> read_tensor(const std::string& file) {
   }
   return usage_error(name.empty() ? "which tensor of " + path + " is meant?" : path + " has no tensor '" + name + "'",
                      "it holds " + (names.empty() ? "none" : names), "write " + path + ":NAME");
+}
+
+Result<void> check_places(const std::vector<std::pair<std::string, std::string>>& outputs) {
+  std::map<std::pair<std::string, std::string>, std::string> taken;  // file and entry -> output
+  for (const auto& [output, file] : outputs) {
+    const auto [path, name] = archive_of(file);
+    const auto place = path.empty() ? std::pair(file, std::string()) : std::pair(path, name.empty() ? output : name);
+    const auto [at, fresh] = taken.emplace(place, output);
+    if (fresh) continue;
+    return usage_error(
+        at->second + " and " + output + " would be written to the same place", "both go to " + file,
+        path.empty() ? "give each a file of its own" : "give each a name of its own: FILE.safetensors:NAME");
+  }
+  return {};
 }
 
 Result<void> write_tensors(const std::vector<OutputFile>& outputs) {

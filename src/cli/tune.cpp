@@ -16,6 +16,7 @@ namespace codetta::cli {
 
 int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
          const std::string& report_file) {
+  if (!options.kernel.empty()) return report(all_kernels("tune"), common.json);
   auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
   take_time_when_interrupted();
@@ -34,7 +35,7 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
         std::fprintf(
             stderr, "%s\n",
             nlohmann::json{{"done", p.done}, {"total", p.total}, {"best", p.best}, {"best_us", p.best_microseconds}}
-                .dump()
+                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                 .c_str());
         last = now;
       }

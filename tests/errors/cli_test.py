@@ -75,6 +75,18 @@ def data_in_and_out(folder, cache):
         if f'"column": {column},' not in json.dumps(told) or told["code"] != "E0701":
             FAILURES.append(f"{spec}: column {told}, wanted {column}")
     expect(2, "no closing", "gemm", *SIZES, *cache, "--out", "D=x.npy@[5,7")
+    expect(2, "D and F would be written to the same place", "gemm", *SIZES, *cache, "--epilogue", relu, "--out", f"D={other}", "--out", f"F={other}")
+    expect(2, "a name of its own", "gemm", *SIZES, *cache, "--epilogue", relu, "--out", f"D={archive}:x", "--out", f"F={archive}:x")
+    for verb in ("gemm", "bench", "kernels", "emit"):
+        expect(2, "no kernel named 'zzz'", verb, *SIZES, *cache, "--kernel", "zzz")
+    for verb in ("tune", "explain"):
+        expect(2, f"--kernel is not for {verb}", verb, *SIZES, *cache, "--kernel", "in_place")
+    named = json.loads(expect(0, "", "kernels", *SIZES, *cache, "--kernel", "in_place", "--json").stdout)["kernels"]
+    if not named or not all("in_place" in kernel["name"] for kernel in named):
+        FAILURES.append(f"kernels --kernel in_place: {named}")
+    odd = subprocess.run([COMMAND, "cache", "--json", "--cache-dir", os.fsencode(folder) + b"/x\xff"], capture_output=True, timeout=60)
+    if odd.returncode != 0 or not json.loads(odd.stdout):
+        FAILURES.append(f"a cache folder that is not UTF-8: {odd}")
     expect(2, "is a directory", "gemm", *SIZES, *cache, "--epilogue", folder)
     for bad in (["--budget", "nan"], ["--budget", "inf"], ["--budget", "0"], ["--candidates", "0"]):
         expect(2, "error[E0701]", "tune", *SIZES, *cache, *bad)
