@@ -29,8 +29,8 @@ class Scalar(ctypes.Structure):
 
 class Bridge:
     def __init__(self, path):
-        self.library = ctypes.CDLL(path)
-        self.library.bridge_prepare.restype = ctypes.c_void_p
+        self.code = ctypes.CDLL(path)
+        self.code.bridge_prepare.restype = ctypes.c_void_p
         self.message = ctypes.create_string_buffer(8192)
 
     def prepare(self, epilogue, tensors, only="", candidates=0):
@@ -39,18 +39,18 @@ class Bridge:
             pad = (0,) * (3 - value.dim())
             item.name, item.data, item.dtype, item.rank = name.encode(), value.data_ptr(), NAMES[value.dtype].encode(), value.dim()
             item.shape, item.strides = (ctypes.c_int64 * 3)(*value.shape, *pad), (ctypes.c_int64 * 3)(*value.stride(), *pad)
-        handle = self.library.bridge_prepare(epilogue.encode(), items, len(items), (Scalar * 0)(), 0, only.encode(), candidates, self.message, len(self.message))
+        handle = self.code.bridge_prepare(epilogue.encode(), items, len(items), (Scalar * 0)(), 0, only.encode(), candidates, self.message, len(self.message))
         if not handle:
             raise RuntimeError(self.message.value.decode())
         return ctypes.c_void_p(handle)
 
     def run(self, handle):
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        if self.library.bridge_run(handle, stream, self.message, len(self.message)):
+        if self.code.bridge_run(handle, stream, self.message, len(self.message)):
             raise RuntimeError(self.message.value.decode())
 
     def describe(self, handle):
-        self.library.bridge_describe(handle, self.message, len(self.message))
+        self.code.bridge_describe(handle, self.message, len(self.message))
         name, milliseconds = self.message.value.decode().split("\n")
         return name, float(milliseconds)
 
@@ -242,7 +242,7 @@ def main():
             cells += [f"{took['ours']:.2f}", kernel.removeprefix("cuda_"), f"{took['cuBLAS alone']:.2f}", f"{took['eager']:.2f}",
                       f"{took['compiled']:.2f}" if "compiled" in took else "", f"{peer / took['ours']:.3f}", f"{error:.1e}"]
             for handle in handles:
-                bridge.library.bridge_release(handle)
+                bridge.code.bridge_release(handle)
             del graphs, case
         except Exception as problem:  # a row that cannot run is shown as such; the others go on
             cells += [" ".join(str(problem).split())[:160].replace("|", "/")]

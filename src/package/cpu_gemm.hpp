@@ -14,8 +14,8 @@ enum class CpuFamily : uint8_t {
   Packed,   // B packed in panels (once by kernel.pack, or per run), A streamed or packed; any shape
   InPlace,  // A and B read where they lie: tiny shapes (<= 64), skinny M or N, GEMV; no packing, no scratch beyond the
             // tile
-  Convert,  // operands converted while packing to the accumulator dtype: every dtype pair and layout; the floor that
-            // always exists
+  Convert,  // operands converted while packing to the accumulator dtype: every dtype pair and layout that no native
+            // product multiplies the same way
   Fused,    // whole kernel compiled with the epilogue in registers; a candidate that tuning may pick
 };
 
