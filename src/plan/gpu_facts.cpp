@@ -10,12 +10,12 @@ namespace {
 
 constexpr int64_t kib = 1024, mib = 1024 * kib;
 
-// Measured: H100's clock under matrix load (1.476 GHz: 798 TFLOP/s of bf16 on 8192^3 random normal data), its memory rate
-// (a copy reaches 0.9 of the data sheet's) and that its L2 gives at least 9.9 TB/s (4096^3 in 128 x 128 tiles without
-// multicast). The others are nominal: multiprocessors, boost clock and memory of NVIDIA's data sheets as remembered, not
-// checked against them (least certain: the L2 of L40S, all of Blackwell), with 0.8 of the clock, 0.9 of the memory rate,
-// and L2 in proportion to multiprocessors and clock. Shared memory: the CUDA programming guide's table of compute
-// capabilities. They rank kernels where no device is there to ask; a device's own figures replace them.
+// Measured: H100's clock under matrix load (1.476 GHz: 798 TFLOP/s of bf16 on 8192^3 random normal data), its memory
+// rate (a copy reaches 0.9 of the data sheet's) and that its L2 gives at least 9.9 TB/s (4096^3 in 128 x 128 tiles
+// without multicast). The others are nominal: multiprocessors, boost clock and memory of NVIDIA's data sheets as
+// remembered, not checked against them (least certain: the L2 of L40S, all of Blackwell), with 0.8 of the clock, 0.9 of
+// the memory rate, and L2 in proportion to multiprocessors and clock. Shared memory: the CUDA programming guide's table
+// of compute capabilities. They rank kernels where no device is there to ask; a device's own figures replace them.
 const std::array<GpuFacts, 9> table{{
     {"sm_75", 40, 1.27, 64 * kib, 64 * kib, 4 * mib, 288, 1600},          // T4
     {"sm_80", 108, 1.13, 163 * kib, 164 * kib, 40 * mib, 1835, 4000},     // A100 80 GB SXM
