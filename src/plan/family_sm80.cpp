@@ -203,7 +203,7 @@ std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& p) {
       if (held > 128 || (c.alignment < 16 && held + copies * (c.alignment < 4 ? 5 : 2) > (c.alignment < 4 ? 104 : 128)))
         continue;
       // Since Hopper, products of 8-bit floats are made of several instructions with registers of their own.
-      if (is_float8(s.a) && arch_number(p.gpu.arch) >= 90 && held > 32) continue;
+      if (is_float8(s.a) && arch_number(p.gpu.arch) >= 90 && held > (span > 128 ? 16 : 32)) continue;
       if (s.math == package::MathMode::Tf32x3 && s.a == DType::f32 && held > 32) continue;
       // 64 x 64 of a warp leave no registers for anything else.
       const bool transposed = element != 2 && !(c.a_k_major && c.b_k_major);

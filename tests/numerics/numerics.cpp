@@ -148,6 +148,8 @@ int main(int argc, char** argv) {
       "{} failed; {:.0f} s\n",
       jobs.size(), operations.load(), runs.load(), interpreted.load(), elements.load(), refused.load(), failed.load(),
       seconds);
-  if (options.interpreted && interpreted.load() == 0) std::puts("nothing was interpreted");
-  return failed == 0 && runs > 0 && (!options.interpreted || interpreted > 0) ? 0 : 1;
+  // A slice of the tails may hold plain products only, which have no epilogue to interpret.
+  const bool idle = options.interpreted && !options.tails && interpreted.load() == 0;
+  if (idle) std::puts("nothing was interpreted");
+  return failed == 0 && runs > 0 && !idle ? 0 : 1;
 }
