@@ -12,15 +12,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "types/cpuid.hpp"
 #include "types/dtype.hpp"
-
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#include <sys/syscall.h>
-#define CODETTA_X86 1
-#else
-#define CODETTA_X86 0
-#endif
 
 namespace codetta::types {
 namespace {
@@ -58,55 +51,7 @@ constexpr AccumulationModel model_table[] = {
 #undef CODETTA_ACCUMULATION
 };
 
-using IsaSet = std::array<bool, isa_count>;
-
 #if CODETTA_X86
-struct Cpuid {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-};
-Cpuid cpuid(unsigned leaf, unsigned subleaf) {
-  Cpuid r;
-  if (__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx) == 0) return {};
-  return r;
-}
-constexpr bool bit(unsigned word, int position) { return ((word >> position) & 1u) != 0; }
-
-// Which register states the operating system saves (XCR0).
-unsigned saved_states() {
-  unsigned low = 0, high = 0;
-  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return low;
-}
-
-// AMX state is 8 KiB a thread, so Linux hands it out on request only (Documentation/arch/x86/xstate.rst).
-bool request_amx() {
-#if defined(__linux__) && defined(SYS_arch_prctl)
-  constexpr long arch_req_xcomp_perm = 0x1023, xfeature_tile_data = 18;
-  return syscall(SYS_arch_prctl, arch_req_xcomp_perm, xfeature_tile_data) == 0;
-#else
-  return false;
-#endif
-}
-
-// Bits: Intel SDM volume 2, CPUID; volume 1, 13.3 (XCR0).
-IsaSet detect() {
-  IsaSet has{};
-  const auto set = [&has](CpuIsa isa, bool value) { return has[static_cast<size_t>(isa)] = value; };
-  set(CpuIsa::generic, true);
-  const Cpuid one = cpuid(1, 0), seven = cpuid(7, 0), seven1 = cpuid(7, 1);
-  if (!bit(one.ecx, 27)) return has;  // OSXSAVE
-  const unsigned states = saved_states();
-  const bool ymm = (states & 0x06) == 0x06, zmm = (states & 0xe6) == 0xe6, tiles = (states & 0x60000) == 0x60000;
-  const bool avx2 =
-      set(CpuIsa::avx2, ymm && bit(one.ecx, 28) && bit(one.ecx, 12) && bit(one.ecx, 29) && bit(seven.ebx, 5));
-  const bool avx512 = set(CpuIsa::avx512, avx2 && zmm && bit(seven.ebx, 16) && bit(seven.ebx, 17) &&
-                                              bit(seven.ebx, 28) && bit(seven.ebx, 30) && bit(seven.ebx, 31));
-  const bool vnni = set(CpuIsa::avx512_vnni, avx512 && bit(seven.ecx, 11));
-  const bool bf16 = set(CpuIsa::avx512_bf16, vnni && seven.eax >= 1 && bit(seven1.eax, 5));
-  set(CpuIsa::amx, bf16 && tiles && bit(seven.edx, 22) && bit(seven.edx, 24) && bit(seven.edx, 25) && request_amx());
-  return has;
-}
-
 std::string processor_name() {
   char text[49] = {};
   for (unsigned i = 0; i < 3; ++i) {
@@ -119,14 +64,6 @@ std::string processor_name() {
   return name.empty() ? "x86" : name;
 }
 #else
-IsaSet detect() {
-  IsaSet has{};
-  has[static_cast<size_t>(CpuIsa::generic)] = true;
-#if defined(__aarch64__)
-  has[static_cast<size_t>(CpuIsa::neon)] = true;  // part of the AArch64 baseline
-#endif
-  return has;
-}
 std::string processor_name() {
 #if defined(__aarch64__)
   return "AArch64";
@@ -135,12 +72,6 @@ std::string processor_name() {
 #endif
 }
 #endif
-
-// Detection traps in virtual machines and the AMX request is a system call; both answers stay the same.
-const IsaSet& supported() {
-  static const IsaSet set = detect();
-  return set;
-}
 
 std::string read_line(const std::string& path) {
   std::ifstream file(path);
@@ -216,7 +147,7 @@ CpuFacts read_cpu_facts() {
   CpuFacts facts;
   facts.name = processor_name();
   for (size_t i = 0; i < isa_count; ++i) {
-    if (supported()[i]) facts.isas.push_back(static_cast<CpuIsa>(i));
+    if (cpu_supports(static_cast<CpuIsa>(i))) facts.isas.push_back(static_cast<CpuIsa>(i));
   }
   facts.best = facts.isas.back();
   facts.cores = available_cores();
@@ -237,10 +168,5 @@ CpuFacts read_cpu_facts() {
 namespace codetta {
 
 std::string_view isa_name(CpuIsa isa) { return types::isa_info(isa).name; }
-
-bool cpu_supports(CpuIsa isa) {
-  const auto i = static_cast<size_t>(isa);
-  return i < types::isa_count && types::supported()[i];
-}
 
 }  // namespace codetta

@@ -70,8 +70,8 @@ void run_fused(const CpuGemmConfig& config, const GemmProblem& problem, abi::Fus
   std::memcpy(&header, packed, sizeof header);
   const Layout layout = resolve(fused_packing(config), problem);
   Job job{config, problem, function};
-  job.a_size = dtype_size(config.a_dtype);
-  job.b_size = dtype_size(config.b_dtype);
+  job.a_size = dtype_bytes(config.a_dtype);
+  job.b_size = dtype_bytes(config.b_dtype);
   job.row_blocks = ceil_div(problem.m, config.tile_rows);
   job.column_panels = ceil_div(problem.n, config.nr);
   job.args = {operands,  scalars,   nullptr,        nullptr,          problem.batch,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The default thread pool: persistent workers woken through one epoch counter.
-#include "codetta/threads.hpp"
+#include "runtime/cpu/thread_pool.hpp"
 
 #include <sched.h>
 #include <unistd.h>
@@ -109,7 +109,9 @@ class WorkerPool final : public ThreadPool {
   std::atomic<bool> stop_{false};
 };
 
-int usable_processors() {
+}  // namespace
+
+int runtime::cpu::usable_processors() {
 #if defined(__linux__)
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
@@ -118,10 +120,8 @@ int usable_processors() {
   return n == 0 ? 1 : static_cast<int>(n);
 }
 
-}  // namespace
-
 std::unique_ptr<ThreadPool> make_thread_pool(int threads) {
-  return std::make_unique<WorkerPool>(threads > 0 ? threads : usable_processors());
+  return std::make_unique<WorkerPool>(threads > 0 ? threads : runtime::cpu::usable_processors());
 }
 
 }  // namespace codetta

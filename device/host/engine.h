@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU engine as emitted libraries call it: plain data, C linkage, no libcodetta. The functions are in
+// libcodetta_engine.a (src/runtime/cpu/engine.cpp), which is made of the objects that libcodetta itself runs.
+// Header-free like device/cpu/abi.h. Sizes and strides count elements; DType, CpuFamily and CpuIsa travel as their
+// numbers, which are part of file formats.
+#pragma once
+
+#include "device/cpu/abi.h"
+
+namespace codetta::host {
+
+using cpu::i32;
+using cpu::i64;
+using cpu::u64;
+using cpu::u8;
+
+// package::CpuGemmConfig.
+struct GemmConfig {
+  u8 family, isa, a_dtype, b_dtype, accumulator;
+  bool pack_a;
+  i32 mr, nr, tile_rows, tile_cols, kc, mc, nc, k_split;
+};
+
+// runtime::cpu::GemmProblem.
+struct Gemm {
+  i64 batch, m, n, k;
+  const void* a;
+  i64 a_batch, a_row, a_k;
+  const void* b;
+  i64 b_batch, b_k, b_col;
+  const void* packed_b;  // what codetta_engine_pack wrote for the same configuration, k, n and split; 64-byte aligned
+  i32 split_ways;
+  i64 split_chunk;
+};
+
+// runtime::cpu::Phase and Reduction, their enumerations as numbers.
+struct Phase {
+  u8 scope, space;
+  bool accumulators;
+};
+struct Reduction {
+  u8 kind, axis, dtype;
+  bool mean;
+  i32 phase, parts;
+  bool of_nothing;
+};
+
+// What follows the product. One of: `tiles`, an epilogue called over tiles; `fused`, a kernel that does all of it;
+// neither: the accumulators are stored to `out` as they are.
+struct Epilogue {
+  cpu::EpilogueFunction tiles;
+  cpu::FusedFunction fused;
+  const cpu::Operand* operands;
+  const cpu::ScalarValue* scalars;
+  const Phase* phases;
+  const Reduction* reductions;
+  i32 phase_count, reduction_count;
+  void* out;
+  i64 out_batch, out_row;
+};
+
+// Threads of whoever has some: codetta::ThreadPool as data. run() calls task(context, 0) to task(context, tasks - 1) on
+// any threads and returns when all have returned.
+struct Threads {
+  i32 size;
+  void (*run)(void* self, i32 tasks, void (*task)(void* context, i32 index), void* context);
+  void* self;
+};
+
+// A tensor in memory, for the overlap tests.
+struct Extent {
+  const void* data;
+  i64 element_bytes;
+  i32 rank;
+  const i64* sizes;
+  const i64* strides;
+};
+
+inline constexpr i64 packed_header_bytes = 128;  // before the panels of a packed B
+
+extern "C" {
+// Bytes of 64-byte-aligned scratch for codetta_engine_run with up to `threads` threads.
+i64 codetta_engine_workspace(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, i32 threads);
+void codetta_engine_run(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, const Threads* threads,
+                        void* workspace);
+// Bytes of a packed B, its header included; 0: the configuration reads B where it lies.
+i64 codetta_engine_packed_size(const GemmConfig* config, const Gemm* gemm);
+void codetta_engine_pack(const GemmConfig* config, const Gemm* gemm, const Threads* threads, void* out);
+// Whether these bytes are what codetta_engine_run needs for this configuration and product; reads the header only.
+bool codetta_engine_packed_matches(const void* packed, i64 bytes, const GemmConfig* config, const Gemm* gemm);
+
+// Whether this process may run code of an instruction-set level (CpuIsa). Asks the system for AMX, once.
+bool codetta_engine_runs(i32 isa);
+// Byte-exact; true also where the search gives up (types/view.hpp).
+bool codetta_engine_overlap(const Extent* a, const Extent* b);
+bool codetta_engine_overlaps_itself(const Extent* view);
+
+// A pool of `threads` threads (0: one per processor that the process may use), as codetta::make_thread_pool makes it;
+// null without memory.
+void* codetta_engine_threads_make(i32 threads);
+void codetta_engine_threads_free(void* pool);  // joins the workers
+i32 codetta_engine_threads_size(void* pool);
+void codetta_engine_threads_run(void* pool, i32 tasks, void (*task)(void* context, i32 index), void* context);
+i32 codetta_engine_processors();  // that the process may use
+}
+
+}  // namespace codetta::host

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// device/host/engine.h over the engine: what emitted libraries link. Nothing here computes; it only translates.
+#include "device/host/engine.h"
+
+#include <cstring>
+#include <new>
+
+#include "codetta/target.hpp"
+#include "runtime/cpu/fused.hpp"
+#include "runtime/cpu/layout.hpp"
+#include "runtime/cpu/thread_pool.hpp"
+#include "runtime/cpu/workspace.hpp"
+#include "types/overlap.hpp"
+
+namespace codetta::host {
+namespace {
+
+namespace engine = runtime::cpu;
+
+engine::CpuGemmConfig config_of(const GemmConfig& c) {
+  engine::CpuGemmConfig config;
+  config.family = static_cast<package::CpuFamily>(c.family);
+  config.isa = static_cast<CpuIsa>(c.isa);
+  config.a_dtype = static_cast<DType>(c.a_dtype);
+  config.b_dtype = static_cast<DType>(c.b_dtype);
+  config.accumulator = static_cast<DType>(c.accumulator);
+  config.mr = c.mr;
+  config.nr = c.nr;
+  config.tile_rows = c.tile_rows;
+  config.tile_cols = c.tile_cols;
+  config.kc = c.kc;
+  config.mc = c.mc;
+  config.nc = c.nc;
+  config.k_split = c.k_split;
+  config.pack_a = c.pack_a;
+  return config;
+}
+
+engine::GemmProblem problem_of(const Gemm& g) {
+  engine::GemmProblem problem{g.batch, g.m, g.n,       g.k,   g.a,     g.a_batch,  g.a_row,
+                              g.a_k,   g.b, g.b_batch, g.b_k, g.b_col, g.packed_b, {}};
+  problem.split = {g.split_ways, g.split_chunk};
+  return problem;
+}
+
+// The caller's threads as the engine knows them.
+class CallersPool final : public ThreadPool {
+ public:
+  explicit CallersPool(const Threads& threads) : threads_(threads) {}
+  [[nodiscard]] int size() const override { return threads_.size; }
+  void run(int tasks, void (*fn)(void*, int), void* context) override {
+    threads_.run(threads_.self, tasks, fn, context);
+  }
+
+ private:
+  const Threads& threads_;
+};
+
+// Phases and reductions of a call in the engine's form.
+struct Call {
+  explicit Call(const Epilogue& e) {
+    for (i32 i = 0; i < e.phase_count; ++i) {
+      phases[i] = {static_cast<engine::Scope>(e.phases[i].scope), static_cast<engine::Space>(e.phases[i].space),
+                   e.phases[i].accumulators};
+    }
+    for (i32 i = 0; i < e.reduction_count; ++i) {
+      const Reduction& r = e.reductions[i];
+      reductions[i] = {static_cast<engine::ReductionKind>(r.kind),
+                       static_cast<engine::ReductionAxis>(r.axis),
+                       static_cast<DType>(r.dtype),
+                       r.mean,
+                       r.phase,
+                       r.parts,
+                       r.of_nothing};
+    }
+    call.function = e.tiles;
+    call.operands = e.operands;
+    call.scalars = e.scalars;
+    call.phases = {phases, static_cast<size_t>(e.phase_count)};
+    call.reductions = {reductions, static_cast<size_t>(e.reduction_count)};
+  }
+  engine::Phase phases[engine::max_phases];
+  engine::Reduction reductions[engine::max_reductions];
+  engine::EpilogueCall call;
+};
+
+// Fused kernels read the panels of the packed family.
+engine::CpuGemmConfig packing_of(const engine::CpuGemmConfig& config) {
+  return config.family == package::CpuFamily::Fused ? engine::fused_packing(config) : config;
+}
+
+types::Placed placed(const Extent& e) { return {e.data, e.element_bytes, e.rank, e.sizes, e.strides}; }
+
+}  // namespace
+
+static_assert(sizeof(engine::PackedHeader) == packed_header_bytes);
+
+extern "C" {
+
+i64 codetta_engine_workspace(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, i32 threads) {
+  const engine::CpuGemmConfig c = config_of(*config);
+  const engine::GemmProblem p = problem_of(*gemm);
+  if (epilogue->fused != nullptr) return static_cast<i64>(engine::fused_workspace_size(c, p));
+  if (epilogue->tiles == nullptr) return static_cast<i64>(engine::workspace_size(packing_of(c), p, threads));
+  return static_cast<i64>(engine::workspace_size(packing_of(c), p, Call(*epilogue).call, threads));
+}
+
+void codetta_engine_run(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, const Threads* threads,
+                        void* workspace) {
+  const engine::CpuGemmConfig c = config_of(*config);
+  const engine::GemmProblem p = problem_of(*gemm);
+  CallersPool pool(*threads);
+  if (epilogue->fused != nullptr) {
+    engine::run_fused(c, p, epilogue->fused, epilogue->operands, epilogue->scalars, &pool, workspace);
+  } else if (epilogue->tiles == nullptr) {
+    engine::run(packing_of(c), p, engine::StoreTile{epilogue->out, epilogue->out_batch, epilogue->out_row}, &pool,
+                workspace);
+  } else {
+    const Call call(*epilogue);
+    engine::run(packing_of(c), p, call.call, &pool, workspace);
+  }
+}
+
+i64 codetta_engine_packed_size(const GemmConfig* config, const Gemm* gemm) {
+  return static_cast<i64>(engine::packed_size(packing_of(config_of(*config)), problem_of(*gemm)));
+}
+
+void codetta_engine_pack(const GemmConfig* config, const Gemm* gemm, const Threads* threads, void* out) {
+  CallersPool pool(*threads);
+  engine::pack_b(packing_of(config_of(*config)), problem_of(*gemm), &pool, out);
+}
+
+bool codetta_engine_packed_matches(const void* packed, i64 bytes, const GemmConfig* config, const Gemm* gemm) {
+  return engine::packed_matches(packed, static_cast<size_t>(bytes), packing_of(config_of(*config)), problem_of(*gemm));
+}
+
+bool codetta_engine_runs(i32 isa) { return cpu_supports(static_cast<CpuIsa>(isa)); }
+
+bool codetta_engine_overlap(const Extent* a, const Extent* b) { return types::overlaps(placed(*a), placed(*b)); }
+
+bool codetta_engine_overlaps_itself(const Extent* view) { return types::overlaps_itself(placed(*view)); }
+
+void* codetta_engine_threads_make(i32 threads) try {
+  return make_thread_pool(threads).release();
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+void codetta_engine_threads_free(void* pool) { delete static_cast<ThreadPool*>(pool); }
+
+i32 codetta_engine_threads_size(void* pool) { return static_cast<ThreadPool*>(pool)->size(); }
+
+void codetta_engine_threads_run(void* pool, i32 tasks, void (*task)(void* context, i32 index), void* context) {
+  static_cast<ThreadPool*>(pool)->run(tasks, task, context);
+}
+
+i32 codetta_engine_processors() { return engine::usable_processors(); }
+
+}  // extern "C"
+
+}  // namespace codetta::host
