@@ -34,7 +34,8 @@ struct DeviceInfo {
 CODETTA_API Result<int> device_count(Context& context = Context::process_default());
 
 // A device with its primary context, which is what the CUDA runtime uses too. Cheap to copy (shared); thread safe. The
-// context of the calling thread is left as it was by every function.
+// context of the calling thread is left as it was by every function. A default-made one holds nothing: its info is
+// empty, everything else, with what is made on it, is E0608.
 class CODETTA_API Device {
  public:
   // The device that the context's kernels run on (ContextOptions::device). Errors: E0640 to E0642, E0647.
@@ -50,6 +51,7 @@ class CODETTA_API Device {
  private:
   friend struct driver::DeviceAccess;
   friend class DeviceTensor;
+  friend class DeviceStream;
   std::shared_ptr<const driver::DeviceMemory> state_;
 };
 
@@ -74,7 +76,7 @@ class CODETTA_API DeviceTensor {
 
   // Copies between this tensor and host memory of the same dtype, shape and strides. They are ordered on the stream,
   // and return when the host memory may be changed or read. Errors: E0212 (another shape or strides), E0213 (dtype),
-  // E0644 to E0647.
+  // E0644 to E0647; a download into read-only memory is E0213.
   Result<void> upload(const TensorView& host, Stream stream = {}) const;
   Result<void> download(const TensorView& host, Stream stream = {}) const;
   // Sets every byte; enqueues only. Errors: E0644, E0645, E0647.
@@ -88,7 +90,7 @@ class CODETTA_API DeviceTensor {
 };
 
 // A stream of a device, with an owner; it does not wait for the default stream. Cheap to copy (shared); gone with the
-// last copy, when what was enqueued still runs.
+// last copy, when what was enqueued still runs. A default-made one is the default stream; to wait for it is E0608.
 class CODETTA_API DeviceStream {
  public:
   // Errors: E0644, E0647.

@@ -29,7 +29,8 @@ CODETTA_API Result<void> write_safetensors(const std::string& path,
                                            const std::vector<std::pair<std::string, TensorView>>& tensors);
 
 // DLPack exchange without copies. import: the view is valid until the caller calls the deleter of `managed` (ownership
-// stays with the caller). Errors: E0624 (device, dtype, lanes, rank, version or alignment that Codetta cannot use).
+// stays with the caller); it is read-only where the flags of `managed` say so, and so is an export of it. Errors: E0624
+// (device, dtype, lanes, rank, version or alignment that Codetta cannot use).
 CODETTA_API Result<TensorView> from_dlpack(const DLManagedTensorVersioned* managed);
 CODETTA_API Result<TensorView> from_dlpack(const DLManagedTensor* managed);
 // export: a new managed tensor that shares the view's memory; its deleter frees only the record. Memory must outlive

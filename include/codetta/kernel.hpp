@@ -38,7 +38,7 @@ struct ContextOptions {
   std::string cuda_home{};                 // folder of a CUDA toolkit, searched before the usual places
   std::string cuda_driver{};               // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
   std::string nvrtc{};                     // file of NVRTC; "" = looked for
-  int threads = 0;                         // 0 = as many as this process may use
+  int threads = 0;                         // to 4096 (else E0703); 0 = as many as this process may use
   ThreadPool* pool = nullptr;              // the caller's pool; must outlive the context
   Allocator* allocator = nullptr;          // the caller's; must outlive the context
   // Device memory for workspaces, instead of the driver's own allocation; must outlive the context. Called with the
@@ -100,7 +100,8 @@ struct Rejection {
   std::string text;    // one sentence with the limiting numbers
 };
 
-// A prepared run: compiled, loaded, sized; owns or borrows its workspace; belongs to one stream (thread) at a time.
+// A prepared run: compiled, loaded, sized; owns or borrows its workspace; belongs to one stream (thread) at a time. A
+// default-made one holds nothing: sizes are 0, what can fail is E0608.
 class CODETTA_API Execution {
  public:
   // Enqueues; allocates nothing, compiles nothing, never waits. On the CPU it returns when the results are there and
@@ -136,6 +137,7 @@ enum class Stage : uint8_t {
 
 class CODETTA_API Kernel {
  public:
+  // A default-made kernel holds nothing: its metadata is empty, everything else E0608.
   [[nodiscard]] const KernelMetadata& metadata() const;
   // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ in pointers, numbers and
   // strides from those that found the kernel; another program or shape is E0414, a guard that fails E0610. Errors also:
@@ -281,13 +283,15 @@ CODETTA_API Result<std::string> html_report(const GemmArguments& arguments, cons
                                             const TuneReport* tuned = nullptr,
                                             Context& context = Context::process_default());
 
+// A default-made one holds nothing: its size is 0, its texts are empty, and a GEMM that it is given to is E0608.
 class CODETTA_API PackedTensor {
  public:
   [[nodiscard]] const std::string& layout() const;  // "packed f32 nr=64 kc=512"
   [[nodiscard]] int64_t byte_size() const;
   [[nodiscard]] std::string serialize() const;  // header with layout, digest, family and ISA, then the panels
   static Result<PackedTensor> deserialize(std::string_view bytes);  // untrusted bytes; E0612
-  [[nodiscard]] const driver::PackedState& state() const { return *state_; }
+  [[nodiscard]] bool holds_weights() const { return state_ != nullptr; }
+  [[nodiscard]] const driver::PackedState& state() const { return *state_; }  // holds_weights()
 
  private:
   friend struct driver::PackedState;

@@ -93,8 +93,8 @@ class CODETTA_API TensorView {
   TensorView() = default;
 
   // Checks: rank <= 8, sizes >= 0, the extent (sum of |stride| * (size - 1), in bytes) below 2^63, data not null unless
-  // some size is 0, data aligned to the element size. Strides default to row-major.
-  // Errors: E0601 (rank), E0602 (size), E0603 (overflow), E0604 (null), E0605 (misaligned).
+  // some size is 0, data aligned to the element size. Strides default to row-major. A view of const data is read-only.
+  // Errors: E0601 (rank), E0602 (size), E0603 (overflow), E0604 (null), E0605 (misaligned), E0607 (no such dtype).
   static Result<TensorView> make(void* data, DType dtype, const Dims& shape);
   static Result<TensorView> make(void* data, DType dtype, const Dims& shape, const Dims& strides);
   static Result<TensorView> make(const void* data, DType dtype, const Dims& shape);
@@ -111,6 +111,12 @@ class CODETTA_API TensorView {
     return static_cast<T*>(data_);
   }
   [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] bool read_only() const { return read_only_; }  // no output may be bound to it (E0213)
+  [[nodiscard]] TensorView as_read_only() const {
+    TensorView view = *this;
+    view.read_only_ = true;
+    return view;
+  }
   [[nodiscard]] const Dims& shape() const { return shape_; }
   [[nodiscard]] const Dims& strides() const { return strides_; }
   [[nodiscard]] int rank() const { return shape_.rank(); }
@@ -123,12 +129,13 @@ class CODETTA_API TensorView {
   // First and one-past-last byte that the view can touch (handles negative strides); {p, p} when empty.
   [[nodiscard]] std::pair<const std::byte*, const std::byte*> byte_range() const;
   [[nodiscard]] std::string describe() const;  // "f32[2, 3]"
-  // Same pointer, dtype, shape and strides.
+  // Same pointer, dtype, shape and strides, whether read-only or not.
   bool operator==(const TensorView& o) const;
 
  private:
   void* data_ = nullptr;
   DType dtype_ = DType::f32;
+  bool read_only_ = false;
   Dims shape_{};
   Dims strides_{};
 };
@@ -147,7 +154,7 @@ CODETTA_API Allocator& default_allocator();  // aligned operator new; stateless
 class CODETTA_API Tensor {
  public:
   Tensor() = default;
-  // Errors: E0602, E0603, E0606 (out of memory).
+  // Errors: E0601, E0602, E0603, E0606 (out of memory), E0607.
   static Result<Tensor> make(DType dtype, const Dims& shape, Allocator& allocator = default_allocator());
   Tensor(Tensor&& other) noexcept;
   Tensor& operator=(Tensor&& other) noexcept;

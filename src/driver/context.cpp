@@ -18,6 +18,14 @@ Result<Context> Context::make(const ContextOptions& wanted) {
   state->options = driver::with_environment(wanted);
   ContextOptions& options = state->options;
   CODETTA_TRY(state->debug, driver::parse_debug(options.debug));
+  constexpr int most_threads = 4096;
+  if (options.threads < 0 || options.threads > most_threads) {
+    return diag::error(diag::Code::option_range,
+                       std::to_string(options.threads) +
+                           (options.threads < 0 ? " threads are too few" : " threads are too many"))
+        .reason("a context starts 0 (as many as there are processors) to " + std::to_string(most_threads))
+        .help("leave out `threads`, or pass a pool of your own");
+  }
   state->path = environment.path;
   state->library_path = environment.library_path;
   if (options.cache_dir.empty()) options.cache_dir = environment.default_cache_dir;

@@ -7,6 +7,7 @@
 #include "diag/diagnostic.hpp"
 #include "driver/context.hpp"
 #include "driver/device_access.hpp"
+#include "driver/problem.hpp"
 
 namespace codetta {
 
@@ -17,6 +18,10 @@ namespace driver {
 const DeviceRef& DeviceAccess::of(const Device& device) { return device.state_->device; }
 
 runtime::cuda::StreamHandle handle(Stream stream) { return static_cast<runtime::cuda::StreamHandle>(stream.handle); }
+
+namespace {
+Error no_device() { return nothing_held("device", "Device::open"); }
+}  // namespace
 
 }  // namespace driver
 
@@ -68,17 +73,28 @@ Result<Device> Device::open(Context& context) {
   return device;
 }
 
-const DeviceInfo& Device::info() const { return state_->info; }
+const DeviceInfo& Device::info() const {
+  static const DeviceInfo none;
+  return state_ ? state_->info : none;
+}
 
 Result<int64_t> Device::free_bytes() const {
+  if (!state_) return driver::no_device();
   CODETTA_TRY(const auto memory, state_->device->memory());
   return memory.first;
 }
 
-Result<void> Device::synchronize() const { return state_->device->synchronize(); }
-Result<void> Device::synchronize(Stream stream) const { return state_->device->synchronize(handle(stream)); }
+Result<void> Device::synchronize() const {
+  if (!state_) return driver::no_device();
+  return state_->device->synchronize();
+}
+Result<void> Device::synchronize(Stream stream) const {
+  if (!state_) return driver::no_device();
+  return state_->device->synchronize(handle(stream));
+}
 
 Result<DeviceTensor> DeviceTensor::make(const Device& device, DType dtype, const Dims& shape) {
+  if (!device.state_) return driver::no_device();
   // Any address will do for the checks of shape and size.
   alignas(16) static const char anywhere[16] = {};
   CODETTA_TRY(const TensorView wanted, TensorView::make(static_cast<const void*>(anywhere), dtype, shape));
@@ -94,6 +110,7 @@ Result<DeviceTensor> DeviceTensor::make(const Device& device, DType dtype, const
 }
 
 Result<DeviceTensor> DeviceTensor::copy_of(const Device& device, const TensorView& host) {
+  if (!device.state_) return driver::no_device();
   const auto [first, last] = host.byte_range();
   DeviceTensor tensor;
   tensor.bytes_ = last - first;
@@ -138,6 +155,11 @@ Result<void> DeviceTensor::upload(const TensorView& host, Stream stream) const {
 
 Result<void> DeviceTensor::download(const TensorView& host, Stream stream) const {
   CODETTA_CHECK_OK(check_same(view_, host));
+  if (host.read_only()) {
+    return diag::error(diag::Code::output_binding, "the copy's destination is read-only memory")
+        .reason(host.describe() + " comes from const data, or from a library that does not let it be written")
+        .help("copy into memory that may be written");
+  }
   if (bytes_ == 0) return {};
   const auto& device = *device_->device;
   CODETTA_CHECK_OK(device.download(const_cast<std::byte*>(host.byte_range().first), address(memory_),
@@ -151,13 +173,17 @@ Result<void> DeviceTensor::fill_bytes(uint8_t value, Stream stream) const {
 }
 
 Result<DeviceStream> DeviceStream::make(const Device& device) {
+  if (!device.state_) return driver::no_device();
   CODETTA_TRY(runtime::cuda::OwnedStream made, runtime::cuda::OwnedStream::make(driver::DeviceAccess::of(device)));
   DeviceStream stream;
   stream.state_ = std::make_shared<const driver::StreamState>(driver::StreamState{std::move(made)});
   return stream;
 }
 
-Stream DeviceStream::get() const { return Stream::from_cuda(state_->stream.get()); }
-Result<void> DeviceStream::synchronize() const { return state_->stream.device()->synchronize(state_->stream.get()); }
+Stream DeviceStream::get() const { return state_ ? Stream::from_cuda(state_->stream.get()) : Stream(); }
+Result<void> DeviceStream::synchronize() const {
+  if (!state_) return driver::nothing_held("stream", "DeviceStream::make");
+  return state_->stream.device()->synchronize(state_->stream.get());
+}
 
 }  // namespace codetta

@@ -27,6 +27,7 @@ Result<std::string> assembly_of(const driver::KernelState& state, const package:
 }  // namespace
 
 Result<std::string> Kernel::emit(Stage stage) const {
+  if (!state_) return driver::nothing_held("kernel", "find_kernels");
   const driver::FoundState& found = *state_->found;
   switch (stage) {
     case Stage::Ast: {
@@ -82,6 +83,7 @@ Result<std::string> Kernel::emit(Stage stage) const {
 }
 
 Result<std::string> Kernel::source_path() const {
+  if (!state_) return driver::nothing_held("kernel", "find_kernels");
   CODETTA_TRY(const package::PackageRef package, state_->package());
   driver::ContextState& context = *state_->found->context;
   const package::Kernel& kernel = package->kernels[0];

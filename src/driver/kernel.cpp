@@ -39,7 +39,15 @@ Result<package::PackageRef> KernelState::package() const {
   return package_;
 }
 
+Error nothing_held(const std::string& what, const std::string& source) {
+  return diag::error(diag::Code::empty_handle, fmt::format("the {} holds nothing", what))
+      .reason("it was made by its default constructor, or moved from")
+      .help("take it from " + source);
+}
+
 namespace {
+
+Error no_kernel() { return nothing_held("kernel", "find_kernels"); }
 
 // The arguments must lead to the same program as those that found the kernel; sizes and pointers may differ. Arguments
 // with equal facts do; else the programs are compared, as bound and, failing that, as lowered.
@@ -128,9 +136,13 @@ Result<runtime::cpu::GemmProblem> packing_problem(const package::Kernel& kernel,
 }  // namespace
 }  // namespace driver
 
-const KernelMetadata& Kernel::metadata() const { return state_->metadata; }
+const KernelMetadata& Kernel::metadata() const {
+  static const KernelMetadata none;
+  return state_ ? state_->metadata : none;
+}
 
 Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
+  if (!state_) return driver::no_kernel();
   const driver::FoundState& found = *state_->found;
   if (found.target.backend == Backend::cuda) return driver::prepare_on_gpu(state_, arguments, false);
   CODETTA_TRY(driver::Prepared prepared, driver::bind_kernel(*state_, arguments));
@@ -150,6 +162,7 @@ Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
 }
 
 Result<double> Kernel::compile() const {
+  if (!state_) return driver::no_kernel();
   driver::ContextState& context = *state_->found->context;
   CODETTA_TRY(const package::PackageRef package, state_->package());
   double seconds = 0;
@@ -167,6 +180,7 @@ Result<double> Kernel::compile() const {
 }
 
 Result<void> Kernel::run(const GemmArguments& arguments, Stream stream) const {
+  if (!state_) return driver::no_kernel();
   if (state_->found->target.backend != Backend::cuda) {
     CODETTA_TRY(Execution execution, prepare(arguments));
     return execution.run(stream);
@@ -204,6 +218,7 @@ Result<Execution> KernelList::prepare(const GemmArguments& arguments, size_t* ch
 }
 
 Result<PackedTensor> Kernel::pack(const TensorView& B) const {
+  if (!state_) return driver::no_kernel();
   if (state_->found->target.backend != Backend::cpu) return driver::nothing_to_pack(state_->metadata.name);
   CODETTA_TRY(const package::PackageRef package, state_->package());
   const package::Kernel& kernel = package->kernels[0];
@@ -223,7 +238,12 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   return driver::PackedState::make(std::move(state));
 }
 
+namespace {
+Error no_execution() { return driver::nothing_held("execution", "Kernel::prepare"); }
+}  // namespace
+
 Result<void> Execution::run(Stream stream) {
+  if (!state_) return no_execution();
   if (auto* cpu = std::get_if<runtime::Execution>(&state_->execution)) {
     cpu->run();
     return {};
@@ -232,21 +252,28 @@ Result<void> Execution::run(Stream stream) {
       ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));
 }
 int64_t Execution::workspace_size() const {
+  if (!state_) return 0;
   return std::visit([](const auto& execution) { return execution.workspace_size(); }, state_->execution);
 }
 Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
+  if (!state_) return no_execution();
   return std::visit([&](auto& execution) { return execution.set_workspace(memory, bytes); }, state_->execution);
 }
-double Execution::compile_seconds() const { return state_->compile_seconds; }
+double Execution::compile_seconds() const { return state_ ? state_->compile_seconds : 0; }
 bool Execution::interpreted() const {
+  if (!state_) return false;
   const auto* cpu = std::get_if<runtime::Execution>(&state_->execution);
   return cpu != nullptr && cpu->interpreted();
 }
 
-const std::string& PackedTensor::layout() const { return state_->layout; }
-int64_t PackedTensor::byte_size() const { return static_cast<int64_t>(state_->packed->bytes.byte_size()); }
+const std::string& PackedTensor::layout() const {
+  static const std::string none;
+  return state_ ? state_->layout : none;
+}
+int64_t PackedTensor::byte_size() const { return state_ ? static_cast<int64_t>(state_->packed->bytes.byte_size()) : 0; }
 
 std::string PackedTensor::serialize() const {
+  if (!state_) return {};
   const Tensor& bytes = state_->packed->bytes;
   return {static_cast<const char*>(bytes.data()), bytes.byte_size()};
 }

@@ -122,6 +122,8 @@ codetta::cpu::ScalarValue scalar_value(const ArgumentValue& value, DType dtype) 
 }
 
 Result<Problem> gather_problem(const GemmArguments& arguments) {
+  if (arguments.packed_B != nullptr && !arguments.packed_B->holds_weights())
+    return nothing_held("packed B", "Kernel::pack, or PackedTensor::deserialize");
   Problem problem;
   problem.strict = arguments.strict;
   CODETTA_CHECK_OK(check_shapes(arguments.A, arguments.B));

@@ -158,7 +158,7 @@ std::optional<Rejection> refuse_layout(FamilyProblem& p) {
 std::optional<Rejection> refuse_epilogue(const FamilyProblem& p) {
   const size_t phases = p.epilogue.phases.size(), reductions = p.epilogue.reductions.size();
   if (phases > package::max_cpu_phases || reductions > package::max_cpu_reductions) {
-    return rejection(p, diag::Code::family_size,
+    return rejection(p, diag::Code::epilogue_large,
                      fmt::format("the epilogue has {} reductions in {} phases, and a kernel holds {} in {}", reductions,
                                  phases, package::max_cpu_reductions, package::max_cpu_phases));
   }

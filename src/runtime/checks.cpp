@@ -92,7 +92,15 @@ Result<void> check_guard(const package::Package& package, const package::Guard& 
 Result<void> check_outputs(const package::Package& package, const std::vector<TensorView>& tensors) {
   for (size_t i = 0; i < package.buffers.size(); ++i) {
     const TensorView& view = tensors[i];
-    if (package.buffers[i].role != package::Buffer::Role::Output || !types::overlaps_itself(view)) continue;
+    if (package.buffers[i].role != package::Buffer::Role::Output) continue;
+    if (view.read_only()) {
+      return diag::error(diag::Code::output_binding,
+                         fmt::format("output {} is bound to read-only memory", package.buffers[i].name))
+          .reason(fmt::format("{} comes from const data, or from a library that does not let it be written",
+                              view.describe()))
+          .help("bind memory that may be written");
+    }
+    if (!types::overlaps_itself(view)) continue;
     return diag::error(diag::Code::overlap, fmt::format("output {} overlaps itself", package.buffers[i].name))
         .reason(fmt::format("elements of {} with strides {} share memory", view.describe(), to_string(view.strides())))
         .help("give each element of an output its own place; a result that is the same along a dim takes size 1 there");

@@ -20,6 +20,15 @@ std::string describe_tensor(DType dtype, const Dims& shape) {
   return std::string(dtype_name(dtype)) + to_string(shape);
 }
 
+// Casts and the other side of an ABI make enums of anything.
+Result<void> check_dtype(DType dtype) {
+  if (static_cast<unsigned>(dtype) < static_cast<unsigned>(dtype_count)) return {};
+  return diag::error(diag::Code::tensor_dtype,
+                     "element type number " + std::to_string(static_cast<unsigned>(dtype)) + " does not exist")
+      .reason("they are numbered 0 to " + std::to_string(dtype_count - 1))
+      .help("pass one of the enum codetta::DType");
+}
+
 Result<void> check_rank(const Dims& shape, const Dims& strides) {
   for (const Dims* dims : {&shape, &strides}) {
     if (dims->rank() > max_rank) {
@@ -178,11 +187,13 @@ Dims row_major_strides(const Dims& shape) {
 }
 
 Result<TensorView> TensorView::make(void* data, DType dtype, const Dims& shape) {
+  CODETTA_CHECK_OK(check_dtype(dtype));
   CODETTA_CHECK_OK(check_row_major(dtype, shape));
   return make(data, dtype, shape, row_major_strides(shape));
 }
 
 Result<TensorView> TensorView::make(void* data, DType dtype, const Dims& shape, const Dims& strides) {
+  CODETTA_CHECK_OK(check_dtype(dtype));
   CODETTA_CHECK_OK(check_rank(shape, strides));
   CODETTA_CHECK_OK(check_sizes(shape));
   const auto extent = extent_of(dtype, shape, strides);
@@ -197,11 +208,13 @@ Result<TensorView> TensorView::make(void* data, DType dtype, const Dims& shape, 
 }
 
 Result<TensorView> TensorView::make(const void* data, DType dtype, const Dims& shape) {
-  return make(const_cast<void*>(data), dtype, shape);
+  CODETTA_TRY(const TensorView view, make(const_cast<void*>(data), dtype, shape));
+  return view.as_read_only();
 }
 
 Result<TensorView> TensorView::make(const void* data, DType dtype, const Dims& shape, const Dims& strides) {
-  return make(const_cast<void*>(data), dtype, shape, strides);
+  CODETTA_TRY(const TensorView view, make(const_cast<void*>(data), dtype, shape, strides));
+  return view.as_read_only();
 }
 
 int64_t TensorView::element_count() const {

@@ -91,7 +91,7 @@ TEST_F(DriverErrors, E0417AndE0418AreRejections) {
   EXPECT_EQ(ranked->text, std::to_string(all.size() - 1) + " more candidates rank behind the 1 that were asked for");
 }
 
-TEST_F(DriverErrors, E0406TooManyReductions) {
+TEST_F(DriverErrors, E0419TooManyReductions) {
   Context plain = context();
   const auto rejections_of = [&](int reductions) {
     std::string text = "def f(accum):\n", names;
@@ -119,9 +119,65 @@ TEST_F(DriverErrors, E0406TooManyReductions) {
   ASSERT_FALSE(rejections.empty());
   for (const Rejection& rejection : rejections) {
     if (rejection.kernel == "cpu_packed") {
-      EXPECT_EQ(rejection.code, 406) << rejection.text;
+      EXPECT_EQ(rejection.code, 419) << rejection.text;  // E0419
       EXPECT_TRUE(rejection.text.starts_with("the epilogue has 65 reductions in ")) << rejection.text;
     }
+  }
+}
+
+TEST_F(DriverErrors, E0608ObjectsThatHoldNothing) {
+  Context plain = context();
+  const GemmArguments call = arguments(DType::f32);
+  Kernel kernel;
+  Execution execution;
+  PackedTensor packed;
+  for (const Error& error : {kernel.prepare(call).error(), kernel.run(call).error(), kernel.pack(call.B).error(),
+                             kernel.emit(Stage::Source).error(), kernel.source_path().error()})
+    expect(error, "E0608", "the kernel holds nothing");
+  EXPECT_EQ(kernel.metadata().name, "");
+  for (const Error& error : {execution.run().error(), execution.set_workspace(nullptr, 0).error()})
+    expect(error, "E0608", "the execution holds nothing");
+  EXPECT_EQ(execution.workspace_size(), 0);
+  EXPECT_EQ(execution.compile_seconds(), 0);
+  EXPECT_FALSE(execution.interpreted());
+  EXPECT_EQ(packed.byte_size(), 0);
+  EXPECT_EQ(packed.layout() + packed.serialize(), "");
+  GemmArguments with_nothing = call;
+  with_nothing.packed_B = &packed;
+  expect(find_kernels(with_nothing, Target::host(), {}, plain).error(), "E0608", "the packed B holds nothing");
+  const auto kernels = find_kernels(call, Target::host(), {}, plain).value();
+  expect(kernels[0].prepare(with_nothing).error(), "E0608", "the packed B holds nothing");
+}
+
+TEST_F(DriverErrors, E0607NoSuchElementType) {
+  float memory[4] = {};
+  for (const auto& made : {TensorView::make(memory, static_cast<DType>(77), {2}),
+                           TensorView::make(memory, static_cast<DType>(dtype_count), {2}, {1})}) {
+    ASSERT_FALSE(made);
+    expect(made.error(), "E0607", "does not exist");
+  }
+  expect(Tensor::make(static_cast<DType>(255), {2}).error(), "E0607", "element type number 255 does not exist");
+}
+
+TEST_F(DriverErrors, E0213ReadOnlyMemoryIsNoOutput) {
+  Context plain = context();
+  GemmArguments call = arguments(DType::f32);
+  const void* memory = tensors_[2].data();
+  call.out = TensorView::make(memory, DType::f32, {m_, n_}).value();
+  const auto kernels = find_kernels(call, Target::host(), {}, plain).value();
+  const auto prepared = kernels[0].prepare(call);
+  ASSERT_FALSE(prepared);
+  expect(prepared.error(), "E0213", "output D is bound to read-only memory");
+  call = arguments(DType::f32);
+  call.A = call.A.as_read_only();
+  EXPECT_TRUE(kernels[0].prepare(call));
+}
+
+TEST_F(DriverErrors, E0703ThreadsWithoutEnd) {
+  for (const int threads : {1000000, 4097, -1}) {
+    const auto made = Context::make({.cache_enabled = false, .threads = threads});
+    ASSERT_FALSE(made) << threads;
+    expect(made.error(), "E0703", std::to_string(threads) + " threads are too ");
   }
 }
 

@@ -84,7 +84,8 @@ Result<TensorView> from_dlpack(const DLManagedTensorVersioned* managed) {
         fmt::format("it has version {}.{}; {}.x is known", managed->version.major, managed->version.minor, dl_major),
         "export it with a library that speaks DLPack 1");
   }
-  return view_of(managed->dl_tensor);
+  CODETTA_TRY(const TensorView view, view_of(managed->dl_tensor));
+  return (managed->flags & dl_flag_read_only) != 0 ? view.as_read_only() : view;
 }
 
 Result<TensorView> from_dlpack(const DLManagedTensor* managed) {
@@ -107,6 +108,7 @@ Result<DLManagedTensorVersioned*> to_dlpack(const TensorView& view) {
   managed.version = {dl_major, dl_minor};
   managed.manager_ctx = record;
   managed.deleter = [](DLManagedTensorVersioned* self) { delete static_cast<Exported*>(self->manager_ctx); };
+  managed.flags = view.read_only() ? dl_flag_read_only : 0;
   managed.dl_tensor.data = view.data();
   managed.dl_tensor.device = {dl_cpu, 0};
   managed.dl_tensor.ndim = view.rank();

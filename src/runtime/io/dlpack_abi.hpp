@@ -57,6 +57,8 @@ static_assert(sizeof(void*) != 8 ||
 
 namespace codetta::runtime::io {
 
+inline constexpr uint64_t dl_flag_read_only = 1;  // of DLManagedTensorVersioned::flags
+
 enum DLCode : uint8_t {
   dl_int = 0,
   dl_uint = 1,

@@ -44,6 +44,7 @@ TEST_F(CudaApi, RunsAndIsChecked) {
   EXPECT_NE(host.view().as<float>()[0], 0.0F);
   expect(p.tensors[2].download(Tensor::make(f32, {n, m}).value()), Code::output_shape, "different shapes");
   expect(p.tensors[2].download(Tensor::make(i32, {m, n}).value()), Code::output_binding, "different types");
+  expect(p.tensors[2].download(host.view().as_read_only()), Code::output_binding, "destination is read-only memory");
 }
 
 TEST_F(CudaApi, ViewsKeepTheirStridesOnTheDevice) {

@@ -45,6 +45,20 @@ TEST_F(CudaErrors, OldDriverAndNoDevice) {
   expect(Device::open(none), Code::device_missing, "");
 }
 
+TEST_F(CudaErrors, E0608HandlesThatHoldNothing) {
+  const Device device;
+  const DeviceStream stream;
+  EXPECT_EQ(device.info().name, "");
+  EXPECT_EQ(stream.get().handle, nullptr);
+  expect(device.free_bytes(), Code::empty_handle, "the device holds nothing");
+  expect(device.synchronize(), Code::empty_handle, "the device holds nothing");
+  expect(device.synchronize(Stream()), Code::empty_handle, "the device holds nothing");
+  expect(DeviceTensor::make(device, f32, {2}), Code::empty_handle, "the device holds nothing");
+  expect(DeviceTensor::copy_of(device, Tensor::make(f32, {2}).value()), Code::empty_handle, "");
+  expect(DeviceStream::make(device), Code::empty_handle, "the device holds nothing");
+  expect(stream.synchronize(), Code::empty_handle, "the stream holds nothing");
+}
+
 TEST_F(CudaErrors, NoCompiler) {
   Context good = context();
   const Problem p = problem(good);

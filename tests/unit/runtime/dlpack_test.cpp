@@ -60,6 +60,20 @@ TEST(DLPack, ImportsOffsetsAndDefaultStrides) {
   EXPECT_TRUE(*from_dlpack(&old) == *view);
 }
 
+TEST(DLPack, ReadOnlyStaysSo) {
+  Case c;
+  EXPECT_FALSE(from_dlpack(&c.versioned)->read_only());
+  c.versioned.flags = io::dl_flag_read_only;
+  const auto view = from_dlpack(&c.versioned);
+  ASSERT_TRUE(view.has_value());
+  EXPECT_TRUE(view->read_only());
+  EXPECT_TRUE(view->transposed().read_only());
+  const auto exported = to_dlpack(*view);
+  ASSERT_TRUE(exported.has_value());
+  EXPECT_EQ((*exported)->flags, io::dl_flag_read_only);
+  (*exported)->deleter(*exported);
+}
+
 TEST(DLPack, RefusesWhatItCannotUse) {
   const std::string headline = "the DLPack tensor cannot be used";
   expect_error(from_dlpack(static_cast<const DLManagedTensor*>(nullptr)), diag::Code::dlpack_unusable, headline,
