@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "package/cpu_call.hpp"
 #include "runtime/cpu/workspace.hpp"
 #include "runtime/empty.hpp"
 
@@ -16,25 +17,6 @@ using package::Access;
 using package::Axis;
 
 namespace {
-
-// Whether the epilogue does nothing but store the accumulators, unchanged, row by row: the engine writes the result
-// itself.
-bool only_stores(const package::EpilogueProgram& program) {
-  if (program.split.ways != 1 || !program.reductions.empty() || program.phases.size() != 1) return false;
-  const package::Phase& phase = program.phases[0];
-  if (phase.insts.size() != 1 || phase.insts[0].kind != package::Inst::Kind::Accumulator || phase.stores.size() != 1)
-    return false;
-  const package::Operand& operand = program.operands[phase.stores[0].operand];
-  if (!operand.unit_stride || operand.dtype != program.accumulator || !operand.offsets.empty()) return false;
-  bool seen[3] = {};
-  for (const package::IndexTerm& term : operand.terms) {
-    const int dim = term.axis == Axis::Col ? 0 : term.axis == Axis::Row ? 1 : 2;
-    if (operand.access == Access::Indexed || term.dim != dim || !(term.scale == types::Dim::constant(1)) || seen[dim])
-      return false;
-    seen[dim] = true;
-  }
-  return true;
-}
 
 cpu::Scope scope_of(package::Scope scope) {
   switch (scope) {
@@ -48,27 +30,6 @@ cpu::Scope scope_of(package::Scope scope) {
   return cpu::Scope::Whole;
 }
 
-// A phase without accumulators whose stores all lie in one reduced space runs over that space only.
-cpu::Space space_of(const package::EpilogueProgram& program, size_t index) {
-  const package::Phase& phase = program.phases[index];
-  const bool reduces = std::any_of(program.reductions.begin(), program.reductions.end(),
-                                   [&](const package::Reduction& r) { return r.phase == index; });
-  if (phase.reads_accumulator || reduces || phase.stores.empty()) return cpu::Space::Tiles;
-  std::optional<cpu::Space> space;
-  for (const package::Store& store : phase.stores) {
-    const package::Operand& operand = program.operands[store.operand];
-    const bool batched =
-        std::any_of(operand.terms.begin(), operand.terms.end(), [](const auto& t) { return t.axis == Axis::Batch; });
-    cpu::Space wanted = cpu::Space::Tiles;
-    if (operand.access == Access::Column) wanted = cpu::Space::Rows;
-    if (operand.access == Access::Row) wanted = cpu::Space::Columns;
-    if (operand.access == Access::Scalar && !batched) wanted = cpu::Space::Once;
-    if (space && *space != wanted) return cpu::Space::Tiles;
-    space = wanted;
-  }
-  return *space;
-}
-
 cpu::Reduction reduction_of(const package::Reduction& reduction) {
   cpu::Reduction result;
   result.kind = static_cast<cpu::ReductionKind>(reduction.kind);
@@ -79,13 +40,15 @@ cpu::Reduction reduction_of(const package::Reduction& reduction) {
   result.phase = static_cast<int32_t>(reduction.phase);
   return result;
 }
+static_assert(static_cast<int>(cpu::Space::Once) == static_cast<int>(package::CpuSpace::Once));
 static_assert(static_cast<int>(cpu::ReductionKind::LogSumExp) == static_cast<int>(package::ReduceKind::LogSumExp));
 static_assert(static_cast<int>(cpu::ReductionAxis::Item) == static_cast<int>(package::ReduceAxis::Item));
 
 std::vector<cpu::Phase> phases_of(const package::EpilogueProgram& program) {
   std::vector<cpu::Phase> phases;
   for (size_t i = 0; i < program.phases.size(); ++i)
-    phases.push_back({scope_of(program.phases[i].scope), space_of(program, i), program.phases[i].reads_accumulator});
+    phases.push_back({scope_of(program.phases[i].scope), static_cast<cpu::Space>(package::space_of(program, i)),
+                      program.phases[i].reads_accumulator});
   return phases;
 }
 
@@ -120,7 +83,7 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
     call.reductions = reductions;
     small.packed_b = nullptr;
     if (owes_stores(owed)) stand_in(small);
-    const bool plain = only_stores(owed);
+    const bool plain = package::only_stores(owed);
     const package::CpuGemmConfig unfused =
         config.family == package::CpuFamily::Fused ? cpu::fused_packing(config) : config;
     return plain ? cpu::workspace_size(unfused, small, threads) : cpu::workspace_size(unfused, small, call, threads);
@@ -129,7 +92,7 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
     if (compiled) return cpu::fused_workspace_size(config, problem);
     return scratch_bytes(cpu::fused_packing(config), program, problem, argument_empty, threads, false);
   }
-  if (!compiled && only_stores(program)) return cpu::workspace_size(config, problem, threads);
+  if (!compiled && package::only_stores(program)) return cpu::workspace_size(config, problem, threads);
   cpu::EpilogueCall call;
   const std::vector<cpu::Phase> phases = phases_of(program);
   const std::vector<cpu::Reduction> reductions = reductions_of(program, problem);
@@ -206,7 +169,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
       launch.config_ = cpu::fused_packing(launch.config_);  // no compiler: the same panels with an interpreted epilogue
     }
   }
-  launch.plain_ = entry.function == nullptr && launch.fused_ == nullptr && only_stores(program);
+  launch.plain_ = entry.function == nullptr && launch.fused_ == nullptr && package::only_stores(program);
   launch.call_.function = entry.function;
   if (!launch.plain_ && entry.function == nullptr && launch.fused_ == nullptr) {
     launch.tape_ = std::make_unique<cpu::Tape>(program);

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// What emitted C++ host text includes: error texts, checked sizes, views, launches over the engine. One library is made
+// of several such texts; what they share (library.h) is inline and hidden, so there is one of it in a library.
+// No standard C++ headers: they would cost more time than the text itself.
+#pragma once
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/host/engine.h"
+
+namespace codetta::host {
+
+// What an exported function returns. The header of every library documents these numbers.
+enum Status : i32 {
+  ok = 0,
+  bad_argument = -1,  // null, misaligned, a negative size, another dtype or rank
+  bad_sizes = -2,     // sizes contradict each other or what the code relies on
+  bad_overlap = -3,   // an output shares memory with another tensor, or with itself
+  no_memory = -4,
+  bad_workspace = -5,  // the caller's workspace is too small or misaligned
+  wrong_machine = -6,  // the processor lacks the instruction set
+  bad_weights = -7,    // the file of the weights is missing, damaged, or of another program
+};
+
+inline constexpr i32 max_rank = 8;
+inline constexpr i64 int64_max = 0x7fffffffffffffff;
+
+// The calling thread's last error. Written by whatever fails, never cleared by success.
+inline thread_local char error_text[1024] = "";
+
+__attribute__((format(printf, 2, 3))) inline Status fail(Status status, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(error_text, sizeof error_text, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+// ---- element types ----
+// By the numbers of DType, which are part of file formats.
+inline constexpr i32 dtype_count = 15;
+inline const char* dtype_name(i32 dtype) {
+  static const char* const names[dtype_count] = {"bool", "i8",     "i16",    "i32", "i64",  "u8",  "u16", "u32",
+                                                 "u64",  "f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"};
+  return dtype >= 0 && dtype < dtype_count ? names[dtype] : "unknown";
+}
+inline i64 dtype_bytes(i32 dtype) {
+  static const u8 bytes[dtype_count] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 2, 2, 4, 8};
+  return dtype >= 0 && dtype < dtype_count ? bytes[dtype] : 1;
+}
+
+// ---- sizes ----
+// A 64-bit integer that remembers when it could not be said.
+struct Number {
+  i64 value = 0;
+  bool bad = false;
+  bool unset = false;
+
+  Number() = default;
+  Number(i64 v) : value(v) {}  // NOLINT: sizes read like numbers
+  static Number none() {
+    Number n;
+    n.bad = n.unset = true;
+    return n;
+  }
+};
+inline Number with(i64 value, bool bad) {
+  Number n(value);
+  n.bad = bad;
+  return n;
+}
+inline Number operator+(Number a, Number b) {
+  i64 v = 0;
+  const bool over = __builtin_add_overflow(a.value, b.value, &v);
+  return with(v, over || a.bad || b.bad);
+}
+inline Number operator*(Number a, Number b) {
+  i64 v = 0;
+  const bool over = __builtin_mul_overflow(a.value, b.value, &v);
+  return with(v, over || a.bad || b.bad);
+}
+// Python's // and %, rounding toward minus infinity.
+inline Number floordiv(Number a, Number b) {
+  if (a.bad || b.bad || b.value == 0 || (b.value == -1 && a.value == -int64_max - 1)) return with(0, true);
+  const i64 q = a.value / b.value;
+  return with(q - (a.value % b.value != 0 && (a.value < 0) != (b.value < 0)), false);
+}
+inline Number mod(Number a, Number b) {
+  const Number q = floordiv(a, b);
+  return q.bad ? q : with(a.value - q.value * b.value, false);
+}
+inline Number min(Number a, Number b) { return with(a.value < b.value ? a.value : b.value, a.bad || b.bad); }
+inline Number max(Number a, Number b) { return with(a.value > b.value ? a.value : b.value, a.bad || b.bad); }
+inline Number round_up(Number a, i64 unit) { return floordiv(a + Number(unit - 1), Number(unit)) * Number(unit); }
+
+// ---- views ----
+struct View {
+  char* data = nullptr;
+  i32 dtype = 0;
+  i32 rank = 0;
+  i64 size[max_rank] = {};
+  i64 stride[max_rank] = {};  // elements
+
+  bool empty() const {
+    for (i32 i = 0; i < rank; ++i) {
+      if (size[i] == 0) return true;
+    }
+    return false;
+  }
+  // Counted from the last dim; 1 where the view lacks it.
+  i64 size_from_last(i32 i) const { return i < rank ? size[rank - 1 - i] : 1; }
+  // How far the next element along this dim is; 0 where there is none.
+  i64 step(i32 from_last) const {
+    const i32 dim = rank - 1 - from_last;
+    return dim < 0 || size[dim] == 1 ? 0 : stride[dim];
+  }
+};
+
+// "f32[2, 3]", in one of a few buffers of the thread that it keeps for this.
+inline const char* describe(const View& view) {
+  static thread_local char texts[4][160];
+  static thread_local unsigned next = 0;
+  char* text = texts[next++ % 4];
+  int at = snprintf(text, sizeof texts[0], "%s[", dtype_name(view.dtype));
+  for (i32 i = 0; i < view.rank && at < 140; ++i)
+    at += snprintf(text + at, sizeof texts[0] - static_cast<u64>(at), "%s%lld", i == 0 ? "" : ", ",
+                   static_cast<long long>(view.size[i]));
+  snprintf(text + at, sizeof texts[0] - static_cast<u64>(at), "]");
+  return text;
+}
+
+// Bytes that a view spans fit in 63 bits, sizes are not negative, data is there and aligned.
+inline Status check_memory(const View& view, const char* name) {
+  Number reach(dtype_bytes(view.dtype)), count(1);
+  for (i32 i = 0; i < view.rank; ++i) {
+    if (view.size[i] < 0)
+      return fail(bad_argument, "E0602: dimension %d of %s has the negative size %lld", i, name,
+                  static_cast<long long>(view.size[i]));
+  }
+  if (view.empty()) return ok;
+  for (i32 i = 0; i < view.rank; ++i) {
+    const Number step = Number(view.stride[i]) * Number(view.size[i] - 1) * Number(dtype_bytes(view.dtype));
+    reach = reach + (step.value < 0 ? step * Number(-1) : step);
+    count = count * Number(view.size[i]);
+  }
+  if (reach.bad || (count * Number(dtype_bytes(view.dtype))).bad)
+    return fail(bad_argument, "E0603: the extent of %s, %s, exceeds 2^63 bytes", name, describe(view));
+  if (view.data == nullptr) return fail(bad_argument, "E0604: %s is null; it has to be %s", name, describe(view));
+  const u64 address = reinterpret_cast<u64>(view.data);
+  if (address % static_cast<u64>(dtype_bytes(view.dtype)) != 0)
+    return fail(bad_argument,
+                "E0605: %s is misaligned: its address ends in %d (modulo 64), and %s needs multiples of %d", name,
+                static_cast<int>(address % 64), dtype_name(view.dtype), static_cast<int>(dtype_bytes(view.dtype)));
+  return ok;
+}
+
+// A row-major tensor of these sizes. `strides` may give others.
+inline Status bind(View& view, const void* data, i32 dtype, const Number* sizes, i32 rank, const char* name,
+                   const i64* strides = nullptr) {
+  view = View();
+  view.data = static_cast<char*>(const_cast<void*>(data));
+  view.dtype = dtype;
+  view.rank = rank;
+  Number step(1);
+  for (i32 i = rank; i-- > 0;) {
+    if (sizes[i].bad) return fail(bad_sizes, "E0610: the size of dimension %d of %s has no value", i, name);
+    view.size[i] = sizes[i].value;
+    view.stride[i] = strides != nullptr ? strides[i] : step.value;
+    step = step * sizes[i];
+  }
+  return check_memory(view, name);
+}
+
+inline Extent extent_of(const View& view) {
+  return {view.data, dtype_bytes(view.dtype), view.rank, view.size, view.stride};
+}
+
+// ---- checks ----
+// symbol = size of a dim, counted from the first of `declared` dims.
+inline Status define(Number& symbol, const char* symbol_name, const View& view, const char* name, i32 dim,
+                     i32 declared) {
+  const i64 size = view.size_from_last(declared - 1 - dim);
+  if (symbol.unset) {
+    symbol = Number(size);
+    return ok;
+  }
+  if (symbol.value == size) return ok;
+  return fail(bad_sizes, "E0610: %s is %lld here but %lld elsewhere: dim %d of %s is %s", symbol_name,
+              static_cast<long long>(size), static_cast<long long>(symbol.value), dim, name, describe(view));
+}
+
+// The view is what the program declares; sizes align at the last dim, and a dim that either lacks counts as 1.
+inline Status fits(const View& view, const char* name, i32 dtype, const Number* sizes, i32 declared) {
+  if (view.dtype != dtype)
+    return fail(bad_argument, "E0610: %s does not fit: it is %s, the program takes %s", name, describe(view),
+                dtype_name(dtype));
+  for (i32 i = 0; i < (declared > view.rank ? declared : view.rank); ++i) {
+    const Number wanted = i < declared ? sizes[declared - 1 - i] : Number(1);
+    if (wanted.bad) return fail(bad_sizes, "E0610: a size of %s has no value", name);
+    if (view.size_from_last(i) != wanted.value)
+      return fail(bad_sizes, "E0610: %s does not fit: it is %s; the program takes %lld in dim %d from the last", name,
+                  describe(view), static_cast<long long>(wanted.value), i);
+  }
+  return ok;
+}
+
+inline Status check_equal(Number left, Number right, const char* headline, const char* why) {
+  if (!left.bad && !right.bad && left.value == right.value) return ok;
+  return fail(bad_sizes, "E0610: %s: they are %lld and %lld; %s", headline, static_cast<long long>(left.value),
+              static_cast<long long>(right.value), why);
+}
+
+inline Status check_unit_stride(const View& view, const char* name) {
+  const i32 last = view.rank - 1;
+  if (view.rank == 0 || view.size[last] <= 1 || view.stride[last] == 1) return ok;
+  return fail(bad_sizes, "E0610: %s must be contiguous in its last dimension: its stride there is %lld", name,
+              static_cast<long long>(view.stride[last]));
+}
+
+inline bool identical(const View& a, const View& b) {
+  if (a.dtype != b.dtype || a.rank != b.rank) return false;
+  for (i32 i = 0; i < a.rank; ++i) {
+    if (a.size[i] != b.size[i]) return false;
+  }
+  if (a.empty()) return true;
+  for (i32 i = 0; i < a.rank; ++i) {
+    if (a.size[i] > 1 && a.stride[i] != b.stride[i]) return false;
+  }
+  return a.data == b.data;
+}
+
+inline Status check_no_overlap(const View& output, const char* output_name, const View& other, const char* name,
+                               bool in_place_ok) {
+  const Extent a = extent_of(output), b = extent_of(other);
+  if (!codetta_engine_overlap(&a, &b) || (in_place_ok && identical(output, other))) return ok;
+  return fail(bad_overlap, "E0613: output %s, %s, overlaps %s, %s%s", output_name, describe(output), name,
+              describe(other), in_place_ok ? "; only the identical view is allowed" : "");
+}
+
+inline Status check_apart(const View& output, const char* name) {
+  const Extent e = extent_of(output);
+  if (!codetta_engine_overlaps_itself(&e)) return ok;
+  return fail(bad_overlap, "E0613: output %s overlaps itself: elements of %s share memory", name, describe(output));
+}
+
+// ---- running ----
+// One call of a program. Its steps run twice: once to check and to measure, once, with memory, to compute; so nothing
+// is written before everything is known to be right.
+struct Frame {
+  View* views = nullptr;
+  const cpu::ScalarValue* scalars = nullptr;
+  const Threads* threads = nullptr;
+  char* memory = nullptr;
+  bool running = false;
+  i64 temporary_bytes = 0, engine_bytes = 0;
+
+  i64 bytes() const { return temporary_bytes + engine_bytes; }
+};
+
+// A temporary at `offset` bytes of the workspace.
+inline Status allocate(Frame& frame, View& view, i32 dtype, Number offset, const Number* sizes, i32 rank) {
+  Number bytes(dtype_bytes(dtype));
+  for (i32 i = 0; i < rank; ++i) bytes = bytes * sizes[i];
+  const Number end = round_up(offset + bytes, 64);
+  if (end.bad || offset.value < 0 || end.value > int64_max / 2)
+    return fail(bad_sizes, "E0603: the size of a temporary overflows");
+  if (end.value > frame.temporary_bytes) frame.temporary_bytes = end.value;
+  // While sizes are measured it seems to lie at a small address: never read, but distinct and not null.
+  char* base = frame.running ? frame.memory : reinterpret_cast<char*>(static_cast<u64>(4096));
+  return bind(view, base + offset.value, dtype, sizes, rank, "a temporary");
+}
+
+inline Status set_sizes(Gemm& gemm, Number batch, Number m, Number n, Number k) {
+  if (batch.bad || m.bad || n.bad || k.bad) return fail(bad_sizes, "E0610: a size of a product has no value");
+  gemm.batch = batch.value;
+  gemm.m = m.value;
+  gemm.n = n.value;
+  gemm.k = k.value;
+  return ok;
+}
+
+// Columns in `ways` parts of chunks.
+inline Status set_split(Gemm& gemm, i32 ways, Number chunk) {
+  gemm.split_ways = ways;
+  gemm.split_chunk = chunk.value;
+  if (ways <= 1 || gemm.n == 0) return ok;
+  if (!chunk.bad && gemm.n % ways == 0 && chunk.value >= 1 && gemm.n / ways % chunk.value == 0) return ok;
+  return fail(bad_sizes, "E0610: %lld columns cannot be split: the kernel takes %d parts in chunks of %lld",
+              static_cast<long long>(gemm.n), ways, static_cast<long long>(chunk.value));
+}
+
+inline Status check_factor(const View& view, const char* name, bool transposed, i64 batch, i64 rows, i64 cols) {
+  if (view.rank < 2)
+    return fail(bad_sizes, "E0610: %s does not fit: it is %s; a factor has two or three dims", name, describe(view));
+  const i64 have_rows = view.size_from_last(transposed ? 0 : 1), have_cols = view.size_from_last(transposed ? 1 : 0);
+  const i64 have_batch = view.size_from_last(2);
+  if (have_rows == rows && have_cols == cols && (have_batch == batch || have_batch == 1)) return ok;
+  return fail(bad_sizes, "E0610: %s does not fit: it is %s%s; the product takes [%lld, %lld] in a batch of %lld", name,
+              describe(view), transposed ? " transposed" : "", static_cast<long long>(rows),
+              static_cast<long long>(cols), static_cast<long long>(batch));
+}
+
+inline Status set_a(Gemm& gemm, const View& view, const char* name, bool transposed) {
+  if (const Status bad = check_factor(view, name, transposed, gemm.batch, gemm.m, gemm.k)) return bad;
+  gemm.a = view.data;
+  gemm.a_batch = view.step(2);
+  gemm.a_row = view.stride[view.rank - (transposed ? 1 : 2)];
+  gemm.a_k = view.stride[view.rank - (transposed ? 2 : 1)];
+  return ok;
+}
+inline Status set_b(Gemm& gemm, const View& view, const char* name, bool transposed) {
+  if (const Status bad = check_factor(view, name, transposed, gemm.batch, gemm.k, gemm.n)) return bad;
+  gemm.b = view.data;
+  gemm.b_batch = view.step(2);
+  gemm.b_k = view.stride[view.rank - (transposed ? 1 : 2)];
+  gemm.b_col = view.stride[view.rank - (transposed ? 2 : 1)];
+  return ok;
+}
+
+// An operand of an epilogue; `start` elements from the view's first. Its strides are set by the text that calls this.
+inline cpu::Operand operand(const View& view, Number start = Number(0)) {
+  cpu::Operand result{};
+  if (!view.empty()) result.data = view.data + start.value * dtype_bytes(view.dtype);
+  return result;
+}
+
+// What one launch works on beside the product itself.
+struct Work {
+  Epilogue epilogue{};
+  cpu::Operand* operands = nullptr;
+  const View* const* views = nullptr;  // of each operand
+  const bool* stores = nullptr;        // whether it is written
+  i32 operand_count = 0;
+  cpu::EpilogueFunction tiles = nullptr;  // a fused kernel's epilogue over tiles, for products without elements
+};
+
+inline bool reduces_nothing(u8 axis, const Gemm& gemm) {
+  switch (axis) {
+    case 0:
+      return gemm.n == 0;
+    case 1:
+      return gemm.m == 0;
+    case 3:
+      return gemm.m == 0 || gemm.n == 0;
+    default:
+      return gemm.batch == 0 || gemm.m == 0 || gemm.n == 0;
+  }
+}
+
+// A product without elements may still owe results of rows, of columns and of everything. It runs over a space in which
+// each empty extent counts as 1, with accumulators of K = 0; what belongs to tensors without elements goes to a sink.
+inline Status launch_empty(Frame& frame, const GemmConfig& config, Gemm gemm, Work work) {
+  bool owes = false;
+  for (i32 i = 0; i < work.operand_count; ++i) owes = owes || (work.stores[i] && !work.views[i]->empty());
+  if (work.tiles != nullptr) work.epilogue.tiles = work.tiles;
+  work.epilogue.fused = nullptr;
+  if (!owes || work.epilogue.tiles == nullptr) return ok;
+  Reduction reductions[64];
+  for (i32 i = 0; i < work.epilogue.reduction_count; ++i) {
+    reductions[i] = work.epilogue.reductions[i];
+    reductions[i].of_nothing = reduces_nothing(reductions[i].axis, gemm);
+  }
+  work.epilogue.reductions = reductions;
+  if (gemm.batch == 0) gemm.batch = 1;
+  if (gemm.m == 0) gemm.m = 1;
+  gemm.k = 0;
+  gemm.packed_b = nullptr;
+  if (gemm.n == 0) {
+    gemm.n = gemm.split_ways > 1 ? gemm.split_ways : 1;
+    gemm.split_chunk = 1;
+  }
+  const i64 scratch = round_up(codetta_engine_workspace(&config, &gemm, &work.epilogue, frame.threads->size), 64).value;
+  const i64 sink_bytes = round_up((Number(gemm.n) + Number(64)) * Number(8), 64).value;
+  if (!frame.running) {
+    if (scratch + sink_bytes > frame.engine_bytes) frame.engine_bytes = scratch + sink_bytes;
+    return ok;
+  }
+  char* memory = frame.memory + frame.temporary_bytes;
+  memset(memory + scratch, 0, static_cast<u64>(sink_bytes));
+  for (i32 i = 0; i < work.operand_count; ++i) {
+    if (!work.views[i]->empty()) continue;
+    work.operands[i] = cpu::Operand{};
+    work.operands[i].data = memory + scratch;
+  }
+  codetta_engine_run(&config, &gemm, &work.epilogue, frame.threads, memory);
+  return ok;
+}
+
+inline Status launch(Frame& frame, const GemmConfig& config, const Gemm& gemm, const Work& work) {
+  if (gemm.batch == 0 || gemm.m == 0 || gemm.n == 0) return launch_empty(frame, config, gemm, work);
+  if (!frame.running) {
+    if (work.epilogue.fused != nullptr && gemm.k > 1 && gemm.a_k != 1)
+      return fail(bad_sizes, "E0610: the kernel reads consecutive k side by side, and they are %lld elements apart",
+                  static_cast<long long>(gemm.a_k));
+    const i64 bytes = codetta_engine_workspace(&config, &gemm, &work.epilogue, frame.threads->size);
+    if (bytes > frame.engine_bytes) frame.engine_bytes = bytes;
+    return ok;
+  }
+  codetta_engine_run(&config, &gemm, &work.epilogue, frame.threads, frame.memory + frame.temporary_bytes);
+  return ok;
+}
+
+}  // namespace codetta::host
