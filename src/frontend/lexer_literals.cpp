@@ -55,7 +55,9 @@ int64_t decimal_exponent(std::string_view digits) {
   int64_t exponent = 0;
   if (e < digits.size()) {
     const auto end = std::from_chars(digits.data() + e + 1, digits.data() + digits.size(), exponent);
-    if (end.ec != std::errc()) exponent = digits[e + 1] == '-' ? -int_limit_exponent : int_limit_exponent;
+    // Beyond any limit already: the sum below must not wrap.
+    if (end.ec != std::errc() || exponent > int_limit_exponent || exponent < -int_limit_exponent)
+      exponent = digits[e + 1] == '-' ? -int_limit_exponent : int_limit_exponent;
   }
   return exponent + static_cast<int64_t>(point) - static_cast<int64_t>(first);
 }

@@ -25,13 +25,13 @@ void define_symbols(const std::vector<Buffer>& buffers, std::vector<package::Ste
 
 namespace {
 
-bool covers_elements(const Operand& operand) {
-  bool row = false, col = false;
-  for (const package::IndexTerm& term : operand.terms) {
-    row = row || term.axis == package::Axis::Row;
-    col = col || term.axis == package::Axis::Col;
-  }
-  return row && col;
+// Is each element of the operand met by one root element only?
+bool covers_elements(const Operand& operand, bool batched) {
+  const auto uses = [&](package::Axis axis) {
+    return std::any_of(operand.terms.begin(), operand.terms.end(),
+                       [&](const package::IndexTerm& term) { return term.axis == axis; });
+  };
+  return uses(package::Axis::Row) && uses(package::Axis::Col) && (!batched || uses(package::Axis::Batch));
 }
 
 // Do they touch the same element for the same root element? Two identical views have equal sizes, so where the load's
@@ -48,14 +48,14 @@ bool same_element(const EpilogueProgram& program, const Operand& load, const Ope
 
 // May `input` and `output` (arguments of one program) be the identical view? Every load of the input must hit an
 // element that the same root element stores, in that phase or before.
-bool in_place(const EpilogueProgram& program, uint32_t input, uint32_t output) {
+bool in_place(const EpilogueProgram& program, bool batched, uint32_t input, uint32_t output) {
   std::vector<const Operand*> stores;
   size_t first_store = program.phases.size();
   for (size_t p = 0; p < program.phases.size(); ++p) {
     for (const package::Store& store : program.phases[p].stores) {
       const Operand& operand = program.operands[store.operand];
       if (operand.argument != output) continue;
-      if (!covers_elements(operand)) return false;  // written by some tiles, read by all
+      if (!covers_elements(operand, batched)) return false;  // written by some tiles, read by all
       stores.push_back(&operand);
       first_store = std::min(first_store, p);
     }
@@ -112,7 +112,7 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
         const bool reads = in < arguments.size(), writes = out < arguments.size();
         if (kernel.a == other || kernel.b == other) ok = false;
         if (reads != writes && (reads || kernels.size() > 1)) ok = false;  // read by one kernel, written by another
-        if (reads && writes) ok = ok && in_place(*kernel.epilogue, in, out);
+        if (reads && writes) ok = ok && in_place(*kernel.epilogue, kernel.batched, in, out);
       }
       check(steps, package::NoOverlapGuard{output, other, ok});
     }

@@ -69,7 +69,8 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
                             {}});
   }
   define_symbols(plan.buffers, plan.steps);
-  add_guards(plan.buffers, {{0, 1, &kernel.lowered.program, &launch.arguments}}, plan.steps);
+  const bool batched = !(launch.batch == types::Dim::constant(1));
+  add_guards(plan.buffers, {{0, 1, batched, &kernel.lowered.program, &launch.arguments}}, plan.steps);
   plan.steps.emplace_back(std::move(launch));
   plan.steps.emplace_back(package::Return{});
   plan.kernels.push_back(std::move(kernel));

@@ -39,7 +39,9 @@ class ProgramPlanner {
     define_symbols(plan_.buffers, plan_.steps);
     std::vector<KernelUse> uses;
     for (size_t r = 0; r < launches_.size(); ++r) {
-      uses.push_back({launches_[r].a, launches_[r].b, &plan_.kernels[r].lowered.program, &launches_[r].arguments});
+      const bool batched = !(launches_[r].batch == Dim::constant(1));
+      uses.push_back(
+          {launches_[r].a, launches_[r].b, batched, &plan_.kernels[r].lowered.program, &launches_[r].arguments});
     }
     add_guards(plan_.buffers, uses, plan_.steps);
     CODETTA_CHECK_OK(schedule());

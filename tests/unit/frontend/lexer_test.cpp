@@ -125,6 +125,8 @@ TEST(Lexer, ReadsNumbers) {
   }
   EXPECT_EQ(lex("1" + std::string(400, '0') + "e-1").code, 109);
   EXPECT_EQ(lex("0.01e320").code, 109);
+  EXPECT_EQ(lex("40e9223372036854775807").code, 109);
+  EXPECT_EQ(real("0.04e-9223372036854775807"), 0.0);
   for (const char* text :
        {"1__0", "1_", "0x", "0xg", "0b2", "0o8", "012", "1e", "1e+", "1._5", "1.5_", "2j", "2.5J", "3x", "0_"}) {
     EXPECT_EQ(lex(text).code, 110) << text;

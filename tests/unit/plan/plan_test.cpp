@@ -125,6 +125,11 @@ TEST(PlanGemm, InPlaceOnlyWhereEachElementIsReadBeforeItIsWritten) {
            {tensor("b", DType::f32, {1, 64}), tensor("D", DType::f32, {8, 64}), tensor("s", DType::f32, {1, 64})}, 8,
            64, 16),
       "s", "b"));
+  // One item of the output for all items of the product.
+  const auto total = test::bind_text("def f(accum, C):\n    D = C * 2.0 + sum(accum, axis=\"all\")\n    return D\n",
+                                     {tensor("C", DType::f32, {1, 1, 16}), tensor("D", DType::f32, {1, 1, 16})}, facts);
+  ASSERT_TRUE(total) << total.error().render();
+  EXPECT_FALSE(in_place(plan::plan_gemm(*total, shape, {}, target, {}), "D", "C"));
 }
 
 TEST(PlanGemm, WithoutAProduct) {
