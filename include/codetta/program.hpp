@@ -18,7 +18,7 @@ struct CompiledProgramState;
 
 struct ProgramParameter {
   std::string name;
-  std::string type;  // "bf16[batch, 4096]"
+  std::string type;  // "bf16[batch, 4096]"; "f32" is a number
 };
 
 // A parsed and verified program. Immutable, shared.
@@ -40,7 +40,9 @@ class CODETTA_API Program {
 // A program compiled for a target; sizes stay symbolic. Immutable, shared between threads.
 class CODETTA_API CompiledProgram {
  public:
-  // Tensors by name: every parameter and every output. Errors: E0207 (sizes disagree), E06xx.
+  // Every parameter and every output by name: a number for what is declared without brackets (a: f32), else a tensor.
+  // Numbers are what they are now; tensors are read by each run. Errors: E0208 to E0210 (missing, unknown or double
+  // names), E0213, E0221 (a type, a size or a number that does not fit the declaration), E06xx.
   [[nodiscard]] Result<Execution> prepare(const std::vector<NamedArgument>& arguments) const;
   Result<void> run(const std::vector<NamedArgument>& arguments, Stream stream = {}) const;
   [[nodiscard]] Result<std::string> emit(Stage stage) const;  // Graph, Plan, Memory, Source, Manifest

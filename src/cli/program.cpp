@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // run: a program over files.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -130,6 +131,11 @@ Result<void> load_inputs(const Program& program, const ProgramOptions& options, 
     const auto [name, text] = split_name(item);
     if (name.empty())
       return usage_error("'" + item + "' is not NAME=NUMBER", "given to --scalar", "write --scalar a=2");
+    const auto parameters = program.parameters();
+    if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == name; })) {
+      return usage_error("the program has no parameter '" + name + "'", "given to --scalar",
+                         "its parameters are " + names_of(parameters));
+    }
     auto value = parse_scalar(name, text);
     if (!value) return std::move(value).error();
     loaded.arguments.push_back({name, *value});

@@ -8,6 +8,7 @@
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
+#include "driver/program_arguments.hpp"
 #include "driver/report.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
@@ -52,6 +53,7 @@ std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>&
 }
 
 Result<runtime::Bindings> bind(const package::Package& package, const std::vector<NamedArgument>& arguments) {
+  CODETTA_CHECK_OK(check_known(package, arguments));
   runtime::Bindings bindings;
   bindings.tensors.resize(package.buffers.size());
   bindings.scalars.resize(package.buffers.size());
@@ -77,8 +79,12 @@ Result<runtime::Bindings> bind(const package::Package& package, const std::vecto
             .help("convert the tensor, or change the declaration");
       }
       bindings.tensors[i] = *tensor;
+    } else if (buffer.is_scalar) {
+      CODETTA_TRY(bindings.scalars[i], declared_number(buffer, found->value));
     } else {
-      bindings.scalars[i] = scalar_value(found->value, buffer.dtype);
+      return diag::error(diag::Code::output_binding, fmt::format("output {} is bound to a scalar", buffer.name))
+          .reason("an output is written to memory")
+          .help(fmt::format("bind {} to a tensor; a single value has shape [] or [1]", buffer.name));
     }
   }
   return bindings;
@@ -145,7 +151,9 @@ Result<package::Package> package_of(const CompiledProgramState& state) {
   return package;
 }
 
-ProgramParameter parameter(const std::string& name, const ir::TensorType& type) { return {name, ir::to_string(type)}; }
+ProgramParameter parameter(const std::string& name, const ir::TensorType& type, bool is_scalar = false) {
+  return {name, is_scalar ? std::string(dtype_name(type.dtype)) : ir::to_string(type)};
+}
 
 Result<std::string> emit_program(const ProgramState& program, Stage stage) {
   if (stage == Stage::Ast) {
@@ -172,7 +180,7 @@ Result<Program> Program::parse(std::string text, std::string name) {
 std::vector<ProgramParameter> Program::parameters() const {
   std::vector<ProgramParameter> result;
   for (const ir::GraphInput& input : state_->graph.inputs())
-    result.push_back(driver::parameter(input.name, state_->graph.type(input.node)));
+    result.push_back(driver::parameter(input.name, state_->graph.type(input.node), input.is_scalar));
   return result;
 }
 

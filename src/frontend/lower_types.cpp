@@ -26,7 +26,7 @@ std::optional<DType> Lowerer::dtype(std::string_view name, Span span) {
   return std::nullopt;
 }
 
-// bf16["batch", 4096], f32[4096], f32 (a scalar).
+// bf16["batch", 4096], f32[4096], f32[()] (a tensor without dims), f32 (a number).
 std::optional<ir::TypeAnnotation> Lowerer::parameter_type(const ast::Parameter& parameter) {
   const auto problem = [&](Span span, std::string headline, std::string reason) {
     report_.error(Code::parameter_type, span, std::move(headline))
@@ -49,6 +49,7 @@ std::optional<ir::TypeAnnotation> Lowerer::parameter_type(const ast::Parameter& 
   ir::TypeAnnotation type;
   type.dtype = *found;
   type.span = annotation.span;
+  type.is_scalar = !shaped;
   if (!shaped) return type;
   const Expr& sizes = module_[annotation.b];
   const bool tuple = sizes.kind == ExprKind::Tuple;

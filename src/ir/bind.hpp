@@ -50,6 +50,7 @@ Result<Graph> bind_epilogue(const EpilogueFunction& function, const std::vector<
 Result<Graph> bind_program(const ProgramFunction& function);
 
 // Shape checks against actual tensors: binds every symbol from the first dim that names it; errors name the two places.
+// A parameter that is a number takes a scalar of any dtype: whether the value fits is the caller's to check.
 struct SymbolBindings {
   std::vector<std::pair<std::string, int64_t>> values;
 };

@@ -34,7 +34,8 @@ Result<Graph> bind_program(const ProgramFunction& function) {
           .reason(fmt::format("a tensor has at most {}", max_rank))
           .help("use fewer dims");
     }
-    binder.set(ValueId(i), builder.add_input(parameter.name, std::move(type), false, parameter.span));
+    binder.set(ValueId(i),
+               builder.add_input(parameter.name, std::move(type), parameter.type->is_scalar, parameter.span));
   }
   CODETTA_CHECK_OK(binder.run());
   for (const Output& output : function.outputs) {

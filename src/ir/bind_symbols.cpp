@@ -26,6 +26,21 @@ Error conflict(const Graph& graph, const GraphInput& input, std::string headline
       .help(std::move(help));
 }
 
+// A number where a tensor is declared, or the other way round.
+Error wrong_kind(const Graph& graph, const GraphInput& input, const BoundArgument& bound) {
+  const std::string declared = to_string(graph.type(input.node)), dtype(dtype_name(graph.type(input.node).dtype));
+  if (input.is_scalar) {
+    return conflict(graph, input, fmt::format("{} is a tensor but is declared as a number", input.name),
+                    fmt::format("it is {}, declared {}", describe(bound), dtype),
+                    fmt::format("bind a number, or declare {}: {}[()], a tensor without dims", input.name, dtype));
+  }
+  return conflict(graph, input, fmt::format("{} is a number but is declared as a tensor", input.name),
+                  fmt::format("it is declared as {}", declared),
+                  graph.type(input.node).shape.empty()
+                      ? fmt::format("bind a tensor without dims, or declare {}: {}, a number", input.name, dtype)
+                      : "bind a tensor");
+}
+
 const BoundArgument* find(const std::vector<BoundArgument>& arguments, const std::string& name) {
   for (const BoundArgument& argument : arguments) {
     if (argument.name == name) return &argument;
@@ -53,9 +68,11 @@ Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundA
       return diag::error(Code::argument_missing, fmt::format("argument {} is not provided", input.name))
           .at(graph.source(), graph.span(input.node))
           .reason(fmt::format("it is declared as {}", to_string(type)))
-          .help(fmt::format("bind {} to a tensor", input.name));
+          .help(fmt::format("bind {} to a {}", input.name, input.is_scalar ? "number" : "tensor"));
     }
-    const int rank = bound->is_scalar ? 0 : bound->shape.rank();
+    if (bound->is_scalar != input.is_scalar) return wrong_kind(graph, input, *bound);
+    if (input.is_scalar) continue;
+    const int rank = bound->shape.rank();
     if (bound->dtype != type.dtype) {
       return conflict(graph, input,
                       fmt::format("{} is {} but is declared as {}", input.name, describe(*bound), to_string(type)),

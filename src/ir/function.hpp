@@ -22,6 +22,7 @@ struct TypeAnnotation {
   DType dtype = DType::f32;
   std::vector<Dim> shape;  // symbols for names in strings
   diag::Span span;
+  bool is_scalar = false;  // no brackets: a number; f32[()] is a tensor without dims
 };
 
 struct Parameter {

@@ -35,6 +35,13 @@ std::string sizes_text(const std::vector<Dim>& sizes, bool strings) {
   return base::join(parts, ", ");
 }
 
+// f32 is a number, f32[()] a tensor without dims.
+std::string type_text(const TypeAnnotation& type) {
+  const std::string dtype(dtype_name(type.dtype));
+  if (type.is_scalar) return dtype;
+  return dtype + "[" + (type.shape.empty() ? "()" : sizes_text(type.shape, true)) + "]";
+}
+
 bool is_symbol(std::string_view spelling) { return !spelling.empty() && !base::is_identifier(spelling); }
 
 class FunctionPrinter {
@@ -46,8 +53,7 @@ class FunctionPrinter {
     std::vector<std::string> parameters;
     for (const Parameter& parameter : function_.parameters) {
       std::string text = parameter.name;
-      if (parameter.type)
-        text += fmt::format(": {}[{}]", dtype_name(parameter.type->dtype), sizes_text(parameter.type->shape, true));
+      if (parameter.type) text += ": " + type_text(*parameter.type);
       parameters.push_back(std::move(text));
     }
     out_ = fmt::format("def {}({}):\n", function_.name.empty() ? "epilogue" : function_.name,

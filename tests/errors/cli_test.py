@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -103,7 +104,7 @@ def data_in_and_out(folder, cache):
         FAILURES.append(f"run --json: {result}")
     expect(2, "no output 'z'", *inputs, "--out", f"y={folder / 'no.npy'}", "--out", f"z={folder / 'no.npy'}")
     expect(2, "no parameter 'v'", *inputs, "--tensor", f"v={plain}")
-    expect(2, "not a number", *inputs, "--scalar", "a=x")
+    expect(2, "no parameter 'a'", *inputs, "--scalar", "a=x")
     if (folder / "no.npy").exists():
         FAILURES.append("a failing run wrote an output")
 
@@ -171,11 +172,20 @@ def said_wrongly(folder, cache):
     expect(1, "nothing to keep", "tune", *SIZES, *cache, "--epilogue", "def f(accum): D = floor(accum * 1e6); return D", "--candidates", 2)
     expect(2, "error[E0701]", "gemm", *SIZES, *cache, "--threads", 5000)
     program, data = folder / "twice.py", folder / "twice.npy"
-    program.write_text("def p(x: f32[5, 5]):\n    y = x @ x\n    return y\n")
+    program.write_text("def p(x: f32[5, 5], a: f32):\n    y = x @ x * a\n    return y\n")
     expect(0, "", "gemm", "--m", 5, "--n", 5, "--k", 3, *cache, "--out", f"D={data}")
     good = ["run", program, *cache, "--tensor", f"x={data}"]
-    expect(0, "", *good)
-    for more in (["--tensor", f"x={data}"], ["--scalar", "x=2.5"], ["--out", f"y={folder / 'y1.npy'}", "--out", f"y={folder / 'y2.npy'}"]):
+    expect(0, "", *good, "--scalar", "a=2.5", "--out", f"y={folder / 'scaled.npy'}")
+    expect(0, "", *good, "--scalar", "a=1", "--out", f"y={folder / 'plain.npy'}")
+    scaled, plain = (struct.unpack("<25f", (folder / name).read_bytes()[-100:]) for name in ("scaled.npy", "plain.npy"))
+    if not all(abs(s - 2.5 * p) <= 1e-6 * abs(p) for s, p in zip(scaled, plain)) or not any(plain):
+        FAILURES.append(f"run --scalar a=2.5: {scaled} for 2.5 times {plain}")
+    expect(1, "argument a is not provided", *good)
+    expect(1, "a is a tensor but is declared as a number", *good, "--tensor", f"a={data}")
+    expect(1, "a is true but is declared as f32", *good, "--scalar", "a=true")
+    expect(2, "no parameter 'b'", *good, "--scalar", "b=1")
+    for more in (["--scalar", "a=2.5", "--tensor", f"x={data}"], ["--scalar", "a=2.5", "--scalar", "x=2.5"],
+                 ["--scalar", "a=2.5", "--out", f"y={folder / 'y1.npy'}", "--out", f"y={folder / 'y2.npy'}"]):
         expect(2, "is given twice", *good, *more)
 
 

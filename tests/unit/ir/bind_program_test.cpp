@@ -111,6 +111,34 @@ TEST(BindSymbols, FirstDimThatNamesIt) {
   EXPECT_EQ(symbols_of({tensor("x", bf16, {3, 64})}), "argument w1 is not provided");
 }
 
+TEST(BindSymbols, NumbersAreNoTensors) {
+  for (const bool number : {true, false}) {
+    FunctionMaker f("def f(x, a):\n    z = x * a\n    return z\n");
+    TypeAnnotation type = typed(f32, {});
+    type.is_scalar = number;
+    const ValueId x = f.parameter("x", typed(f32, {sym("n"), num(3)})), a = f.parameter("a", type);
+    f.output("z", f.op(Op::mul, {x, a}, "x * a", "z"));
+    const ProgramFunction function = f.program();
+    EXPECT_NE(print(function).find(number ? "a: f32)" : "a: f32[()])"), std::string::npos) << print(function);
+    const Result<Graph> graph = bind_program(function);
+    ASSERT_TRUE(graph);
+    EXPECT_EQ(graph->inputs()[1].is_scalar, number);
+    BoundArgument scalar;
+    scalar.name = "a";
+    scalar.is_scalar = true;
+    const auto bound = [&](const BoundArgument& what) {
+      return bind_symbols(*graph, {tensor("x", f32, {2, 3}), what});
+    };
+    EXPECT_EQ(bound(scalar).has_value(), number);
+    EXPECT_EQ(bound(tensor("a", f32, {})).has_value(), !number);
+    const Error error = number ? bound(tensor("a", f32, {})).error() : bound(scalar).error();
+    EXPECT_EQ(error.code(), 221);
+    EXPECT_NE(error.render().find(number ? "declare a: f32[()], a tensor without dims" : "declare a: f32, a number"),
+              std::string::npos)
+        << error.render();
+  }
+}
+
 TEST(BindSymbols, ExpressionsAreCheckedOnceSymbolsAreKnown) {
   FunctionMaker f("def f(x, y):\n    z = x @ y\n    return z\n");
   const ValueId x = f.parameter("x", typed(f32, {num(2) * sym("n"), num(3)})),

@@ -77,7 +77,7 @@ TEST(FunctionPrint, ProgramsHaveTypes) {
   f.parameters[0].type = TypeAnnotation{bf16, {Dim::symbol("batch"), Dim::constant(64)}, {}};
   f.parameters[1].type = TypeAnnotation{f32, {}, {}};
   f.outputs = {{"y", push(f, Op::matmul, {ValueId(0u), ValueId(1u)}, "y", MatmulAttr{}), {}}};
-  EXPECT_EQ(print(f), "def f(x: bf16[\"batch\", 64], w: f32[]):\n    y = x @ w\n    return y\n");
+  EXPECT_EQ(print(f), "def f(x: bf16[\"batch\", 64], w: f32[()]):\n    y = x @ w\n    return y\n");
 }
 
 Function sample(bool duplicate, double factor, const std::string& inner) {
