@@ -47,6 +47,8 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
   result.target = plan.target;
   result.buffers = plan.buffers;
   result.steps = plan.steps;
+  result.step_lists = plan.step_lists;
+  result.pools = plan.pools;
   result.build_id = options.build_id;
   std::map<std::string, std::string> named;  // name -> source: a clash of the short names would mix up kernels
   for (const plan::PlannedKernel& planned : plan.kernels) {

@@ -12,7 +12,6 @@ namespace codetta::package {
 namespace {
 
 constexpr uint64_t program_format = 1;
-constexpr uint64_t max_items = 1 << 24;  // of any list; the bytes that are left bound it, too
 
 void write(ByteWriter& out, const Inst& inst) {
   out.choice(inst.kind);

@@ -4,20 +4,23 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <variant>
+#include <string_view>
 #include <vector>
 
 #include "codetta/target.hpp"
 #include "codetta/tensor.hpp"
 #include "package/epilogue_program.hpp"
 #include "package/kernel_config.hpp"
+#include "package/step.hpp"
 #include "types/dim.hpp"
 
 namespace codetta::package {
 
-inline constexpr uint32_t package_format = 2;
+inline constexpr uint32_t package_format = 3;
 
 // A tensor or scalar that lives during a run. Sizes are expressions over the package's symbols.
 struct Buffer {
@@ -27,28 +30,16 @@ struct Buffer {
   DType dtype = DType::f32;
   bool is_scalar = false;
   std::vector<Dim> shape;
-  std::string constant;  // bytes of a Constant, row-major
+  std::string constant;  // bytes of a Constant, row-major; empty for an external one
+  // Strides in elements, one a dim; empty: row-major. Temporaries only. Every element lies at or behind the first.
+  std::vector<Dim> strides{};
+  Dim offset{};            // of a view made by Reinterpret, in bytes from the source's first element
+  uint32_t device = 0;     // of the package's devices
+  int64_t alignment = 64;  // of a Temporary's memory, in bytes: a power of two
+  std::string external{};  // Constant: its name in the weights file
+  bool donated = false;    // Argument: the caller gives its memory up, so that it may be written and reused
   bool operator==(const Buffer&) const = default;
 };
-
-// Facts that the code relies on; checked at every run before anything is written. A failing guard is E0610 with the
-// offending value.
-struct EqualGuard {  // left == right
-  Dim left, right;
-  std::string why;
-  bool operator==(const EqualGuard&) const = default;
-};
-struct UnitStrideGuard {  // the buffer's last dim has stride 1 (or size <= 1)
-  uint32_t buffer = 0;
-  bool operator==(const UnitStrideGuard&) const = default;
-};
-struct NoOverlapGuard {  // the output shares no byte with the other buffer, unless they are the identical view and
-                         // in_place_ok
-  uint32_t output = 0, other = 0;
-  bool in_place_ok = false;  // other is read only at the element written
-  bool operator==(const NoOverlapGuard&) const = default;
-};
-using Guard = std::variant<EqualGuard, UnitStrideGuard, NoOverlapGuard>;
 
 // One kernel: a GEMM configuration, its epilogue as tape and as source, and the compiled binary if there is one.
 struct Kernel {
@@ -65,60 +56,57 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
-// Host steps: a closed set, executed in order; every consumer handles every kind.
-struct DefineSymbol {  // symbol = size of dim `dim` of buffer `buffer`; checked against later definitions of the same
-                       // symbol
-  std::string symbol;
-  uint32_t buffer = 0;
-  int32_t dim = 0;
-  bool operator==(const DefineSymbol&) const = default;
+// Memory that the planner places Temporaries in. `bytes` depends on symbols that are defined before the first
+// AllocateFromPool of this pool.
+struct Pool {
+  uint32_t device = 0;
+  Dim bytes;
+  int64_t alignment = 64;  // a power of two, no less than that of any buffer within
+  bool operator==(const Pool&) const = default;
 };
-struct Check {
-  Guard guard;
-  bool operator==(const Check&) const = default;
-};
-struct Allocate {  // a Temporary at `offset` bytes in the workspace (planned by lifetime)
-  uint32_t buffer = 0;
-  Dim offset = Dim::constant(0);
-  bool operator==(const Allocate&) const = default;
-};
-struct Free {
-  uint32_t buffer = 0;
-  bool operator==(const Free&) const = default;
-};
-struct LaunchKernel {
-  uint32_t kernel = 0;
-  uint32_t a = 0, b = 0;  // buffers
-  bool a_transposed = false, b_transposed = false;
-  Dim batch = Dim::constant(1), m = Dim::constant(0), n = Dim::constant(0), k = Dim::constant(0);
-  std::vector<uint32_t> arguments;  // buffer of each EpilogueProgram argument
-  bool operator==(const LaunchKernel&) const = default;
-};
-struct Comment {
-  std::string text;
-  bool operator==(const Comment&) const = default;
-};
-struct Return {
-  bool operator==(const Return&) const = default;
-};
-using Step = std::variant<DefineSymbol, Check, Allocate, Free, LaunchKernel, Comment, Return>;
 
 struct Package {
   std::string name;
   Target target;
   std::vector<Buffer> buffers;  // arguments in declared order, then outputs, then temporaries and constants
   std::vector<Kernel> kernels;
-  std::vector<Step> steps;
-  std::string build_id;  // of the libcodetta that made it
+  StepList steps;
+  std::vector<StepList> step_lists;  // children of If and While; each has exactly one parent
+  std::vector<Pool> pools;
+  uint32_t device_count = 1;  // of the target's kind
+  uint32_t stream_count = 1;  // stream 0 is the caller's
+  uint32_t event_count = 0;
+  uint32_t result_count = 0;  // results of alloc-form CallExtern
+  std::string build_id;       // of the libcodetta that made it
   bool operator==(const Package&) const = default;
 
-  // Versioned file form; decode() treats the bytes as untrusted: sizes are checked before anything is allocated
-  // (E0520).
+  // Versioned file form; decode() treats the bytes as untrusted: sizes are checked before anything is allocated, and
+  // what is read has no defect (E0520).
   [[nodiscard]] std::string encode() const;
   static Result<Package> decode(std::string_view bytes);
   // JSON for people and tools: buffers, kernels, steps; without binaries.
   [[nodiscard]] std::string manifest_json() const;
 };
 using PackageRef = std::shared_ptr<const Package>;
+
+// What is wrong with a package, if anything: "step 3 (free): t ...", "list 0, step 2 (copy): ...". Indices, dtypes and
+// ranks that steps need; buffers allocated before use and not used behind their end; scopes balanced; symbols, events
+// and results defined before use on every path; child lists in a tree; kernels for the target. Not: whether pool
+// offsets overlap (plan's checker), and what depends on the values of symbols. Every consumer may rely on it. Linear in
+// the package but for nesting, which max_step_depth bounds.
+std::optional<std::string> find_defect(const Package& package);
+inline constexpr int max_step_depth = 64;
+// The same as a result: E0520.
+Result<void> check(const Package& package);
+
+// The steps for people, a line a step, children indented: deterministic, names as the package has them.
+struct StepNames {
+  std::function<std::string(uint32_t buffer)> buffer;
+  std::function<std::string(uint32_t kernel)> kernel;
+};
+std::string line_of(const Step& step, const StepNames& names);
+std::string list_steps(const StepList& steps, const std::vector<StepList>& children, const StepNames& names,
+                       std::string_view indent = {});
+std::string list_steps(const Package& package);
 
 }  // namespace codetta::package

@@ -8,10 +8,12 @@
 #include "package/bytes.hpp"
 #include "package/epilogue_program.hpp"
 #include "package/kernel_config.hpp"
+#include "package/step.hpp"
 
 namespace codetta::package {
 
 inline constexpr uint64_t max_name_bytes = 4 << 20;
+inline constexpr uint64_t max_items = 1 << 24;  // of any list; the bytes that are left bound it, too
 
 void write(ByteWriter& out, const std::vector<Dim>& shape);
 std::vector<Dim> read_shape(ByteReader& in);
@@ -25,6 +27,9 @@ void write_entries(ByteWriter& out, const std::vector<CudaEntry>& entries);
 std::vector<CudaEntry> read_entries(ByteReader& in);
 void write_maps(ByteWriter& out, const std::vector<CudaTensorMap>& maps);
 std::vector<CudaTensorMap> read_maps(ByteReader& in);
+
+void write(ByteWriter& out, const StepList& steps);
+StepList read_steps(ByteReader& in);
 
 Error damaged(std::string_view reason);  // E0520
 

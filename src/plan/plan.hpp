@@ -44,7 +44,9 @@ struct Plan {
   Target target;
   std::vector<PlannedKernel> kernels;
   std::vector<package::Buffer> buffers;
-  std::vector<package::Step> steps;  // LaunchKernel::kernel indexes `kernels`
+  package::StepList steps;  // LaunchKernel::kernel indexes `kernels`
+  std::vector<package::StepList> step_lists;
+  std::vector<package::Pool> pools;
   MemoryPlan memory;
 };
 

@@ -19,42 +19,14 @@ std::string text_of(const Buffer& buffer) {
   return text + (buffer.is_scalar ? " scalar" : types::to_string(buffer.shape));
 }
 
-struct StepText {
-  const Plan& plan;
-  std::string name(uint32_t buffer) const { return plan.buffers[buffer].name; }
-
-  std::string operator()(const package::DefineSymbol& step) const {
-    return fmt::format("define {} = size of {} in dim {}", step.symbol, name(step.buffer), step.dim);
-  }
-  std::string operator()(const package::Check& step) const {
-    if (const auto* equal = std::get_if<package::EqualGuard>(&step.guard)) {
-      return fmt::format("check {} == {}: {}", equal->left.to_string(), equal->right.to_string(), equal->why);
-    }
-    if (const auto* unit = std::get_if<package::UnitStrideGuard>(&step.guard)) {
-      return fmt::format("check {} has stride 1 in its last dim", name(unit->buffer));
-    }
-    const auto& overlap = *std::get_if<package::NoOverlapGuard>(&step.guard);
-    return fmt::format("check {} does not overlap {}{}", name(overlap.output), name(overlap.other),
-                       overlap.in_place_ok ? ", or is the same view" : "");
-  }
-  std::string operator()(const package::Allocate& step) const {
-    return fmt::format("allocate {} at {}", name(step.buffer), step.offset.to_string());
-  }
-  std::string operator()(const package::Free& step) const { return "free " + name(step.buffer); }
-  std::string operator()(const package::LaunchKernel& step) const {
-    const PlannedKernel& kernel = plan.kernels[step.kernel];
-    std::vector<std::string> arguments;
-    for (uint32_t argument : step.arguments) arguments.push_back(name(argument));
-    const bool known = kernel.chosen < kernel.discovery.candidates.size();
-    return fmt::format("launch {} on {}{} @ {}{} ({} x {} x {}, batch {}) with [{}]",
-                       known ? kernel.discovery.candidates[kernel.chosen].name : fmt::format("kernel {}", step.kernel),
-                       name(step.a), step.a_transposed ? " transposed" : "", name(step.b),
-                       step.b_transposed ? " transposed" : "", step.m.to_string(), step.n.to_string(),
-                       step.k.to_string(), step.batch.to_string(), fmt::join(arguments, ", "));
-  }
-  std::string operator()(const package::Comment& step) const { return "# " + step.text; }
-  std::string operator()(const package::Return&) const { return "return"; }
-};
+package::StepNames names_in(const Plan& plan) {
+  return {[&plan](uint32_t buffer) { return plan.buffers[buffer].name; },
+          [&plan](uint32_t kernel) {
+            const PlannedKernel& planned = plan.kernels[kernel];
+            const bool known = planned.chosen < planned.discovery.candidates.size();
+            return known ? planned.discovery.candidates[planned.chosen].name : fmt::format("kernel {}", kernel);
+          }};
+}
 
 Json json_of(const Candidate& candidate) {
   Json terms = Json::array();
@@ -91,7 +63,7 @@ std::string to_string(const Plan& plan) {
     }
   }
   text += "steps:\n";
-  for (const package::Step& step : plan.steps) text += "  " + std::visit(StepText{plan}, step) + "\n";
+  text += package::list_steps(plan.steps, plan.step_lists, names_in(plan), "  ");
   if (!plan.memory.lifetimes.empty()) {
     text += fmt::format("memory: {} bytes for temporaries, at least {} are needed\n", plan.memory.bytes,
                         plan.memory.lower_bound);
@@ -121,7 +93,14 @@ std::string to_json(const Plan& plan) {
                                {"epilogue", kernel.lowered.program.to_string()}});
   }
   json["steps"] = Json::array();
-  for (const package::Step& step : plan.steps) json["steps"].push_back(std::visit(StepText{plan}, step));
+  const package::StepNames names = names_in(plan);
+  for (const package::Step& step : plan.steps) json["steps"].push_back(package::line_of(step, names));
+  json["step_lists"] = Json::array();
+  for (const package::StepList& list : plan.step_lists) {
+    Json lines = Json::array();
+    for (const package::Step& step : list) lines.push_back(package::line_of(step, names));
+    json["step_lists"].push_back(std::move(lines));
+  }
   json["memory"] = {{"bytes", plan.memory.bytes}, {"lower_bound", plan.memory.lower_bound}};
   json["memory"]["lifetimes"] = Json::array();
   for (const Lifetime& lifetime : plan.memory.lifetimes) {

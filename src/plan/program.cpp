@@ -170,7 +170,7 @@ class ProgramPlanner {
       for (const auto& [buffer, span] : spans) {
         if (span.first != r) continue;
         allocate_step[buffer] = plan_.steps.size();
-        plan_.steps.emplace_back(package::Allocate{buffer, {}});
+        plan_.steps.emplace_back(package::AllocateFromPool{buffer, 0, {}});
       }
       plan_.steps.emplace_back(launches_[r]);
       for (const auto& [buffer, span] : spans) {
@@ -189,7 +189,7 @@ class ProgramPlanner {
     std::sort(lifetimes.begin(), lifetimes.end(),
               [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
     const auto offset_of = [&](uint32_t buffer) -> Dim& {
-      return std::get_if<package::Allocate>(&plan_.steps[allocate_step.at(buffer)])->offset;
+      return std::get_if<package::AllocateFromPool>(&plan_.steps[allocate_step.at(buffer)])->offset;
     };
     const bool symbolic = std::any_of(lifetimes.begin(), lifetimes.end(), [&](const Lifetime& l) {
       return !bytes_of(plan_.buffers[l.buffer]).is_constant();
@@ -199,6 +199,7 @@ class ProgramPlanner {
       CODETTA_CHECK_OK(check_memory(plan_.memory));
       for (const Lifetime& lifetime : plan_.memory.lifetimes)
         offset_of(lifetime.buffer) = Dim::constant(lifetime.offset);
+      if (!lifetimes.empty()) plan_.pools.push_back({0, Dim::constant(plan_.memory.bytes), memory_alignment});
       return {};
     }
     struct Slot {
@@ -226,6 +227,7 @@ class ProgramPlanner {
     }
     plan_.memory.lifetimes = std::move(lifetimes);
     plan_.memory.bytes = hinted_end;
+    plan_.pools.push_back({0, end, memory_alignment});
     return check_memory(plan_.memory);
   }
 

@@ -66,6 +66,80 @@ struct GuardCheck {
         .help(guard.in_place_ok ? "bind exactly the same view to both for an update in place, or separate memory"
                                 : "give the output memory of its own");
   }
+
+  Result<void> operator()(const package::SizeGuard& guard) const {
+    const TensorView& view = tensors[guard.buffer];
+    const int dim = dim_of(guard.buffer, guard.dim);
+    const int64_t size = dim < 0 ? 1 : view.size(dim);
+    const auto wanted = guard.size.evaluate(symbols);
+    if (wanted && *wanted == size) return {};
+    return failed(
+        fmt::format("{} has the wrong size", name(guard.buffer)),
+        fmt::format("dim {} is {}, and {} ({}) is wanted", guard.dim, size, guard.size.to_string(), text_of(wanted)));
+  }
+  Result<void> operator()(const package::StrideGuard& guard) const {
+    const TensorView& view = tensors[guard.buffer];
+    const int dim = dim_of(guard.buffer, guard.dim);
+    if (dim < 0 || view.size(dim) <= 1 || view.empty()) return {};
+    const auto wanted = guard.stride.evaluate(symbols);
+    if (wanted && *wanted == view.stride(dim)) return {};
+    return failed(fmt::format("{} has the wrong stride", name(guard.buffer)),
+                  fmt::format("dim {} has stride {}, and {} ({}) is wanted", guard.dim, view.stride(dim),
+                              guard.stride.to_string(), text_of(wanted)));
+  }
+  Result<void> operator()(const package::AlignmentGuard& guard) const {
+    const TensorView& view = tensors[guard.buffer];
+    if (view.empty()) return {};
+    const auto address = reinterpret_cast<uintptr_t>(view.data());
+    if (address % static_cast<uint64_t>(guard.bytes) != 0) {
+      return failed(
+          fmt::format("{} is not aligned to {} bytes", name(guard.buffer), guard.bytes),
+          fmt::format("its address is {} modulo {}", address % static_cast<uint64_t>(guard.bytes), guard.bytes));
+    }
+    for (int i = 0; i + 1 < view.rank(); ++i) {
+      // Modulo before the product: the stride in bytes may not fit 64 bits where the size is 1.
+      const int64_t over = view.stride(i) % guard.bytes * dtype_size(view.dtype()) % guard.bytes;
+      if (view.size(i) > 1 && over != 0) {
+        return failed(
+            fmt::format("{} is not aligned to {} bytes", name(guard.buffer), guard.bytes),
+            fmt::format("dim {} has a stride of {} elements of {} bytes", i, view.stride(i), dtype_size(view.dtype())));
+      }
+    }
+    return {};
+  }
+  Result<void> operator()(const package::DivisibleGuard& guard) const {
+    const auto value = guard.value.evaluate(symbols), divisor = guard.divisor.evaluate(symbols);
+    if (value && divisor && *divisor != 0 && (*divisor == -1 || *value % *divisor == 0)) return {};
+    return failed(fmt::format("{} must be a multiple of {}", guard.value.to_string(), guard.divisor.to_string()),
+                  fmt::format("they are {} and {}{}", text_of(value), text_of(divisor), because(guard.why)));
+  }
+  Result<void> operator()(const package::RangeGuard& guard) const {
+    const auto value = guard.value.evaluate(symbols), least = guard.least.evaluate(symbols),
+               most = guard.most.evaluate(symbols);
+    if (value && least && most && *least <= *value && *value <= *most) return {};
+    return failed(
+        fmt::format("{} must be {} to {}", guard.value.to_string(), guard.least.to_string(), guard.most.to_string()),
+        fmt::format("it is {}, and {} to {} is wanted{}", text_of(value), text_of(least), text_of(most),
+                    because(guard.why)));
+  }
+  // About contents: where the memory lies decides who looks.
+  Result<void> operator()(const package::NanGuard&) const { return {}; }
+  Result<void> operator()(const package::IndexGuard&) const { return {}; }
+
+  [[nodiscard]] const std::string& name(uint32_t buffer) const { return package.buffers[buffer].name; }
+  // Declared dims count from the front; a view with fewer dims has size 1 in those that it lacks (then below 0).
+  [[nodiscard]] int dim_of(uint32_t buffer, int32_t dim) const {
+    return dim - (static_cast<int>(package.buffers[buffer].shape.size()) - tensors[buffer].rank());
+  }
+  static std::string text_of(const std::optional<int64_t>& value) {
+    return value ? std::to_string(*value) : "out of range";
+  }
+  static std::string because(const std::string& why) { return why.empty() ? "" : "; " + why; }
+  static Error failed(std::string headline, std::string reason) {
+    return diag::error(diag::Code::guard_failed, std::move(headline))
+        .reason(std::move(reason))
+        .help("find a kernel for these tensors");
+  }
 };
 
 }  // namespace

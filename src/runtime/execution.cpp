@@ -25,15 +25,18 @@ struct Execution::State {
   Symbols symbols;
   std::vector<Launch> launches;
   std::vector<std::optional<int64_t>> temporary_offset;  // by buffer
+  std::vector<std::pair<int64_t, int64_t>> pools;        // offset and bytes
   int64_t temporary_bytes = 0;
   int64_t engine_bytes = 0;
   Tensor own_workspace;
   std::byte* workspace = nullptr;
 
+  struct Preparing;
   [[nodiscard]] int64_t bytes() const { return temporary_bytes + engine_bytes; }
   Result<void> prepare();
   Result<void> bind_constants();
-  Result<void> add_temporary(const package::Allocate& step);
+  Result<void> add_pools();
+  Result<void> add_temporary(const package::AllocateFromPool& step);
   void place(std::byte* memory);
 };
 
@@ -50,7 +53,20 @@ Error overflow(const std::string& what) {
 
 }  // namespace
 
-Result<void> Execution::State::add_temporary(const package::Allocate& step) {
+Result<void> Execution::State::add_pools() {
+  for (const package::Pool& pool : package->pools) {
+    const auto bytes = pool.bytes.evaluate(symbols);
+    const auto end = bytes ? base::checked_add(temporary_bytes, *bytes) : std::nullopt;
+    const auto rounded = end ? base::checked_round_up(*end, 64) : std::nullopt;
+    if (!rounded || *bytes < 0 || *rounded > INT64_MAX - 8192) return overflow("a pool");
+    pools.emplace_back(temporary_bytes, *bytes);
+    temporary_bytes = *rounded;
+  }
+  return {};
+}
+
+Result<void> Execution::State::add_temporary(const package::AllocateFromPool& step) {
+  if (pools.empty()) CODETTA_CHECK_OK(add_pools());
   const Buffer& buffer = package->buffers[step.buffer];
   const auto offset = step.offset.evaluate(symbols);
   Dims shape;
@@ -66,12 +82,17 @@ Result<void> Execution::State::add_temporary(const package::Allocate& step) {
     bytes = *product;
   }
   const auto end = offset ? base::checked_add(*offset, bytes) : std::nullopt;
-  const auto rounded = end ? base::checked_round_up(*end, 64) : std::nullopt;
-  if (!rounded || *offset < 0 || *rounded > INT64_MAX - 8192) return overflow("temporary " + buffer.name);
-  temporary_offset[step.buffer] = *offset;
-  temporary_bytes = std::max(temporary_bytes, *rounded);
+  if (!end || *offset < 0) return overflow("temporary " + buffer.name);
+  const auto [begin, size] = pools[step.pool];
+  if (*end > size) {
+    return diag::error(diag::Code::package_damaged, "package is damaged")
+        .reason(
+            fmt::format("temporary {} ends at byte {} of pool {}, which has {}", buffer.name, *end, step.pool, size))
+        .help("build the package again");
+  }
+  temporary_offset[step.buffer] = begin + *offset;
   CODETTA_TRY(bindings.tensors[step.buffer],
-              TensorView::make(static_cast<void*>(unplaced(*offset)), buffer.dtype, shape));
+              TensorView::make(static_cast<void*>(unplaced(begin + *offset)), buffer.dtype, shape));
   return {};
 }
 
@@ -94,6 +115,67 @@ Result<void> Execution::State::bind_constants() {
   return {};
 }
 
+// What each step means before the first run.
+struct Execution::State::Preparing {
+  State& state;
+  size_t position;
+
+  Result<void> operator()(const package::DefineSymbol& step) const {
+    using From = package::DefineSymbol::From;
+    if (step.from != From::Size || !(step.divisor == types::Dim::constant(1))) return refused();
+    return define_symbol(*state.package, step, state.bindings.tensors[step.buffer], state.symbols);
+  }
+  Result<void> operator()(const package::Check& step) const {
+    if (std::holds_alternative<package::NanGuard>(step.guard) || std::holds_alternative<package::IndexGuard>(step.guard))
+      return refused();
+    if (!state.options.checked) return {};
+    return check_guard(*state.package, step.guard, state.bindings.tensors, state.symbols);
+  }
+  Result<void> operator()(const package::AllocateFromPool& step) const { return state.add_temporary(step); }
+  Result<void> operator()(const package::LaunchKernel& step) const {
+    if (!(step.options == package::LaunchOptions{})) return refused();
+    CODETTA_TRY(Launch made, Launch::make(*state.package, step, state.bindings, state.kernels[step.kernel],
+                                          state.symbols, state.options.pool->size()));
+    state.engine_bytes = std::max(state.engine_bytes, static_cast<int64_t>(made.workspace_bytes));
+    state.launches.push_back(std::move(made));
+    return {};
+  }
+  // Offsets were planned, constants are bound before, kernels loaded; the others are for readers.
+  Result<void> operator()(const package::Free&) const { return {}; }
+  Result<void> operator()(const package::LoadConstant&) const { return {}; }
+  Result<void> operator()(const package::DefineKernel&) const { return {}; }
+  Result<void> operator()(const package::Comment&) const { return {}; }
+  Result<void> operator()(const package::Return&) const { return {}; }
+  Result<void> operator()(const package::EnterSubgraph&) const { return {}; }
+  Result<void> operator()(const package::ExitSubgraph&) const { return {}; }
+
+  Result<void> operator()(const package::Allocate&) const { return refused(); }
+  Result<void> operator()(const package::Reuse&) const { return refused(); }
+  Result<void> operator()(const package::Reinterpret&) const { return refused(); }
+  Result<void> operator()(const package::Copy&) const { return refused(); }
+  Result<void> operator()(const package::Fill&) const { return refused(); }
+  Result<void> operator()(const package::CallExtern&) const { return refused(); }
+  Result<void> operator()(const package::SelectOutput&) const { return refused(); }
+  Result<void> operator()(const package::IndexPut&) const { return refused(); }
+  Result<void> operator()(const package::Scatter&) const { return refused(); }
+  Result<void> operator()(const package::EnterDevice&) const { return refused(); }
+  Result<void> operator()(const package::ExitDevice&) const { return refused(); }
+  Result<void> operator()(const package::EnterStream&) const { return refused(); }
+  Result<void> operator()(const package::ExitStream&) const { return refused(); }
+  Result<void> operator()(const package::RecordEvent&) const { return refused(); }
+  Result<void> operator()(const package::WaitEvent&) const { return refused(); }
+  Result<void> operator()(const package::If&) const { return refused(); }
+  Result<void> operator()(const package::While&) const { return refused(); }
+
+  Result<void> refused() const {
+    return diag::error(diag::Code::step_unsupported,
+                       fmt::format("step {} ({}) can not run on {}", position, name_of(state.package->steps[position]),
+                                   state.package->target.to_string()))
+        .reason("the executor of this backend does not have it")
+        .help("docs/features.md lists what runs where");
+  }
+};
+
 Result<void> Execution::State::prepare() {
   temporary_offset.resize(package->buffers.size());
   bindings.tensors.resize(package->buffers.size());
@@ -101,20 +183,9 @@ Result<void> Execution::State::prepare() {
   kernels.resize(package->kernels.size());
   CODETTA_CHECK_OK(bind_constants());
   if (options.checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
-  for (const package::Step& step : package->steps) {
-    if (const auto* define = std::get_if<package::DefineSymbol>(&step)) {
-      CODETTA_CHECK_OK(define_symbol(*package, *define, bindings.tensors[define->buffer], symbols));
-    } else if (const auto* check = std::get_if<package::Check>(&step)) {
-      if (options.checked) CODETTA_CHECK_OK(check_guard(*package, check->guard, bindings.tensors, symbols));
-    } else if (const auto* allocate = std::get_if<package::Allocate>(&step)) {
-      CODETTA_CHECK_OK(add_temporary(*allocate));
-    } else if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) {
-      CODETTA_TRY(Launch made,
-                  Launch::make(*package, *launch, bindings, kernels[launch->kernel], symbols, options.pool->size()));
-      engine_bytes = std::max(engine_bytes, static_cast<int64_t>(made.workspace_bytes));
-      launches.push_back(std::move(made));
-    }
-    // Free needs nothing: offsets were planned. Comment and Return are for the other consumers of steps.
+  for (size_t i = 0; i < package->steps.size(); ++i) {
+    const package::Step& step = package->steps[i];
+    CODETTA_CHECK_OK(std::visit(Preparing{*this, i}, step));
   }
   return {};
 }
@@ -143,6 +214,7 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Kerne
   state->kernels = std::move(kernels);
   state->bindings = std::move(bindings);
   state->options = options;
+  CODETTA_CHECK_OK(package::check(*state->package));
   CODETTA_CHECK_OK(state->prepare());
   if (state->bytes() != 0) {
     CODETTA_TRY(state->own_workspace, Tensor::make(DType::u8, {state->bytes()}, *options.allocator));

@@ -25,6 +25,7 @@ struct Execution::State {
   std::vector<Launch> launches;
   std::vector<std::pair<uint32_t, int64_t>> temporaries;  // buffer, offset
   std::vector<DeviceBuffer> constants;
+  std::vector<std::pair<int64_t, int64_t>> pools;  // offset and bytes
   int64_t temporary_bytes = 0;
   int64_t scratch_bytes = 0;  // of all launches: each keeps counters of its own
   DeviceBuffer own_workspace;
@@ -33,7 +34,9 @@ struct Execution::State {
   Result<void> prepare();
   Result<void> check_places() const;
   Result<void> bind_constants();
-  Result<void> add_temporary(const package::Allocate& step);
+  struct Preparing;
+  Result<void> add_pools();
+  Result<void> add_temporary(const package::AllocateFromPool& step);
   Result<void> place(DeviceAddress memory);
 };
 
@@ -98,7 +101,20 @@ Result<void> Execution::State::bind_constants() {
   return setup ? device->synchronize(setup->get()) : Result<void>();
 }
 
-Result<void> Execution::State::add_temporary(const package::Allocate& step) {
+Result<void> Execution::State::add_pools() {
+  for (const package::Pool& pool : package->pools) {
+    const auto bytes = pool.bytes.evaluate(symbols);
+    const auto end = bytes ? base::checked_add(temporary_bytes, *bytes) : std::nullopt;
+    const auto rounded = end ? base::checked_round_up(*end, workspace_alignment) : std::nullopt;
+    if (!rounded || *bytes < 0 || *rounded > INT64_MAX / 2) return overflow("a pool");
+    pools.emplace_back(temporary_bytes, *bytes);
+    temporary_bytes = *rounded;
+  }
+  return {};
+}
+
+Result<void> Execution::State::add_temporary(const package::AllocateFromPool& step) {
+  if (pools.empty()) CODETTA_CHECK_OK(add_pools());
   const Buffer& buffer = package->buffers[step.buffer];
   const auto offset = step.offset.evaluate(symbols);
   Dims shape;
@@ -111,15 +127,84 @@ Result<void> Execution::State::add_temporary(const package::Allocate& step) {
     bytes = *product;
   }
   const auto end = offset ? base::checked_add(*offset, bytes) : std::nullopt;
-  const auto rounded = end ? base::checked_round_up(*end, workspace_alignment) : std::nullopt;
-  if (!rounded || *offset < 0 || *rounded > INT64_MAX / 2) return overflow("temporary " + buffer.name);
-  temporaries.emplace_back(step.buffer, *offset);
-  temporary_bytes = std::max(temporary_bytes, *rounded);
+  if (!end || *offset < 0) return overflow("temporary " + buffer.name);
+  const auto [begin, size] = pools[step.pool];
+  if (*end > size) {
+    return diag::error(diag::Code::package_damaged, "package is damaged")
+        .reason(
+            fmt::format("temporary {} ends at byte {} of pool {}, which has {}", buffer.name, *end, step.pool, size))
+        .help("build the package again");
+  }
+  temporaries.emplace_back(step.buffer, begin + *offset);
   // Until place(): never read, but distinct, aligned and not null.
-  auto* seems = reinterpret_cast<void*>(static_cast<uintptr_t>(*offset) + 4096);
+  auto* seems = reinterpret_cast<void*>(static_cast<uintptr_t>(begin + *offset) + 4096);
   CODETTA_TRY(bindings.tensors[step.buffer], TensorView::make(seems, buffer.dtype, shape));
   return {};
 }
+
+// What each step means before the first run.
+struct Execution::State::Preparing {
+  State& state;
+  size_t position;
+
+  Result<void> operator()(const package::DefineSymbol& step) const {
+    using From = package::DefineSymbol::From;
+    if (step.from != From::Size || !(step.divisor == types::Dim::constant(1))) return refused();
+    return define_symbol(*state.package, step, state.bindings.tensors[step.buffer], state.symbols);
+  }
+  Result<void> operator()(const package::Check& step) const {
+    if (std::holds_alternative<package::NanGuard>(step.guard) ||
+        std::holds_alternative<package::IndexGuard>(step.guard))
+      return refused();
+    if (!state.checked) return {};
+    return check_guard(*state.package, step.guard, state.bindings.tensors, state.symbols);
+  }
+  Result<void> operator()(const package::AllocateFromPool& step) const { return state.add_temporary(step); }
+  Result<void> operator()(const package::LaunchKernel& step) const {
+    if (!(step.options == package::LaunchOptions{})) return refused();
+    CODETTA_TRY(Launch made,
+                Launch::make(*state.package, step, state.bindings, state.modules[step.kernel], state.symbols));
+    const auto sum = base::checked_add(state.scratch_bytes, made.workspace_bytes);
+    if (!sum || *sum > INT64_MAX / 2) return overflow("the workspace");
+    state.scratch_bytes = *sum;
+    state.launches.push_back(std::move(made));
+    return {};
+  }
+  // Offsets were planned, constants are bound before, kernels loaded; the others are for readers.
+  Result<void> operator()(const package::Free&) const { return {}; }
+  Result<void> operator()(const package::LoadConstant&) const { return {}; }
+  Result<void> operator()(const package::DefineKernel&) const { return {}; }
+  Result<void> operator()(const package::Comment&) const { return {}; }
+  Result<void> operator()(const package::Return&) const { return {}; }
+  Result<void> operator()(const package::EnterSubgraph&) const { return {}; }
+  Result<void> operator()(const package::ExitSubgraph&) const { return {}; }
+
+  Result<void> operator()(const package::Allocate&) const { return refused(); }
+  Result<void> operator()(const package::Reuse&) const { return refused(); }
+  Result<void> operator()(const package::Reinterpret&) const { return refused(); }
+  Result<void> operator()(const package::Copy&) const { return refused(); }
+  Result<void> operator()(const package::Fill&) const { return refused(); }
+  Result<void> operator()(const package::CallExtern&) const { return refused(); }
+  Result<void> operator()(const package::SelectOutput&) const { return refused(); }
+  Result<void> operator()(const package::IndexPut&) const { return refused(); }
+  Result<void> operator()(const package::Scatter&) const { return refused(); }
+  Result<void> operator()(const package::EnterDevice&) const { return refused(); }
+  Result<void> operator()(const package::ExitDevice&) const { return refused(); }
+  Result<void> operator()(const package::EnterStream&) const { return refused(); }
+  Result<void> operator()(const package::ExitStream&) const { return refused(); }
+  Result<void> operator()(const package::RecordEvent&) const { return refused(); }
+  Result<void> operator()(const package::WaitEvent&) const { return refused(); }
+  Result<void> operator()(const package::If&) const { return refused(); }
+  Result<void> operator()(const package::While&) const { return refused(); }
+
+  Result<void> refused() const {
+    return diag::error(diag::Code::step_unsupported,
+                       fmt::format("step {} ({}) can not run on {}", position, name_of(state.package->steps[position]),
+                                   state.package->target.to_string()))
+        .reason("the executor of this backend does not have it")
+        .help("docs/features.md lists what runs where");
+  }
+};
 
 Result<void> Execution::State::prepare() {
   bindings.tensors.resize(package->buffers.size());
@@ -127,22 +212,8 @@ Result<void> Execution::State::prepare() {
   if (checked) CODETTA_CHECK_OK(check_places());
   CODETTA_CHECK_OK(bind_constants());
   if (checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
-  for (const package::Step& step : package->steps) {
-    if (const auto* define = std::get_if<package::DefineSymbol>(&step)) {
-      CODETTA_CHECK_OK(define_symbol(*package, *define, bindings.tensors[define->buffer], symbols));
-    } else if (const auto* check = std::get_if<package::Check>(&step)) {
-      if (checked) CODETTA_CHECK_OK(check_guard(*package, check->guard, bindings.tensors, symbols));
-    } else if (const auto* allocate = std::get_if<package::Allocate>(&step)) {
-      CODETTA_CHECK_OK(add_temporary(*allocate));
-    } else if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) {
-      CODETTA_TRY(Launch made, Launch::make(*package, *launch, bindings, modules[launch->kernel], symbols));
-      const auto sum = base::checked_add(scratch_bytes, made.workspace_bytes);
-      if (!sum || *sum > INT64_MAX / 2) return overflow("the workspace");
-      scratch_bytes = *sum;
-      launches.push_back(std::move(made));
-    }
-    // Free needs nothing: offsets were planned. Comment and Return are for the other consumers of steps.
-  }
+  for (size_t i = 0; i < package->steps.size(); ++i)
+    CODETTA_CHECK_OK(std::visit(Preparing{*this, i}, package->steps[i]));
   return {};
 }
 
@@ -182,6 +253,7 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Modul
   state->modules = std::move(modules);
   state->bindings = std::move(bindings);
   state->checked = checked;
+  CODETTA_CHECK_OK(package::check(*state->package));
   CODETTA_CHECK_OK(state->prepare());
   CODETTA_TRY(state->own_workspace, DeviceBuffer::make(state->device, static_cast<size_t>(state->bytes()), allocator));
   CODETTA_CHECK_OK(state->place(state->own_workspace.address()));

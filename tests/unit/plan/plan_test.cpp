@@ -155,7 +155,7 @@ TEST(PlanProgram, TwoProductsAndATransposedFactor) {
   int allocated = 0, freed = 0;
   for (const package::Step& step : plan->steps) {
     if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) launches.push_back(launch);
-    allocated += std::holds_alternative<package::Allocate>(step);
+    allocated += std::holds_alternative<package::AllocateFromPool>(step);
     freed += std::holds_alternative<package::Free>(step);
   }
   ASSERT_EQ(launches.size(), 2u);

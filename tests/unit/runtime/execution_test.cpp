@@ -214,7 +214,8 @@ TEST_F(ExecutionTest, ResolvesSymbols) {
   launch.m = m;
   launch.k = k;
   auto missing = made.prepare(*pool);
-  expect_error(missing, diag::Code::guard_failed, "M has no value", "m: unbound symbol");
+  expect_error(missing, diag::Code::package_damaged, "package is damaged",
+               "step 0 (launch_kernel): symbol m is not defined yet");
   std::vector<package::Step> defined{package::DefineSymbol{"m", 0, 1}, package::DefineSymbol{"k", 0, 2},
                                      package::DefineSymbol{"m", 2, 1}};
   made.package.steps.insert(made.package.steps.begin(), defined.begin(), defined.end());
@@ -227,6 +228,12 @@ TEST_F(ExecutionTest, ResolvesSymbols) {
   made.bindings.tensors[2] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 5, 8});
   expect_error(made.prepare(*pool), diag::Code::guard_failed, "m is 5 here but 6 elsewhere",
                "dim 1 of C is f32[1, 5, 8]");
+}
+
+TEST_F(ExecutionTest, RefusesLaunchesThatACpuCanNotDo) {
+  Made made(add_program({}), {}, config, gen);
+  std::get<package::LaunchKernel>(made.package.steps[0]).options.cooperative = true;
+  expect_error(made.prepare(*pool), diag::Code::step_unsupported, "step 0 (launch_kernel) can not run on cpu:generic");
 }
 
 TEST_F(ExecutionTest, TakesAWorkspace) {
@@ -316,7 +323,9 @@ TEST_F(ExecutionTest, TemporariesAndConstants) {
   second.a = 3;
   second.b = 4;
   second.k = c(4);
-  made.package.steps = {package::Allocate{3, c(128)}, first, second, package::Free{3}};
+  made.package.pools = {{0, c(128 + 80)}};
+  made.package.steps = {package::LoadConstant{4}, package::AllocateFromPool{3, 0, c(128)}, first, second,
+                        package::Free{3}};
   auto wanted = made.expected();
   for (auto& element : wanted[0].elements) element.f *= 2;
   auto execution = made.prepare(*pool);
@@ -334,8 +343,13 @@ TEST_F(ExecutionTest, TemporariesAndConstants) {
   expect_error(made.prepare(*pool), diag::Code::package_damaged, "package is damaged",
                "constant twice is f32[4, 4] and has 63 bytes");
   made.package.buffers[4].constant.assign(64, '\0');
-  std::get<package::Allocate>(made.package.steps[0]).offset = c(INT64_MAX - 10);
+  std::get<package::AllocateFromPool>(made.package.steps[1]).offset = c(INT64_MAX - 10);
   expect_error(made.prepare(*pool), diag::Code::tensor_overflow, "the size of temporary T overflows");
+  std::get<package::AllocateFromPool>(made.package.steps[1]).offset = c(192);
+  expect_error(made.prepare(*pool), diag::Code::package_damaged, "package is damaged",
+               "temporary T ends at byte 272 of pool 0, which has 208");
+  made.package.pools[0].bytes = c(INT64_MAX - 10);
+  expect_error(made.prepare(*pool), diag::Code::tensor_overflow, "the size of a pool overflows");
 }
 
 TEST_F(ExecutionTest, RealReductionsOverSeveralTiles) {

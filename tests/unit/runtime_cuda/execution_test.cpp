@@ -37,6 +37,7 @@ class CudaExecution : public ::testing::Test {
   package::Package make_package(int64_t m, int64_t n, int64_t k) {
     package::Package package;
     package.name = "test";
+    package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
     const auto buffer = [&](const char* name, package::Buffer::Role role, int64_t rows, int64_t cols) {
       package::Buffer made;
       made.name = name;
