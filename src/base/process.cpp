@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// posix_spawn (a vfork underneath, so that a large caller doesn't pay for its page tables), then one poll loop.
+// One poll loop over a child's streams and its end.
 #include "base/process.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,6 +18,7 @@
 
 #include "base/files.hpp"
 #include "base/retry.hpp"
+#include "base/spawn.hpp"
 #include "base/text.hpp"
 
 namespace codetta::base {
@@ -31,31 +31,6 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr Milliseconds grace{100};
 constexpr Milliseconds cancel_tick{20};
 constexpr Milliseconds blind_tick{2};  // where the system can't make the child's end pollable
-
-// Above 2, so that moving it to 0, 1 or 2 of the child always makes a copy, which is not close-on-exec.
-FileDescriptor above_standard(FileDescriptor fd) {
-  if (fd.get() > 2 || !fd.valid()) return fd;
-  return FileDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
-}
-
-struct Pipe {
-  FileDescriptor read_end;
-  FileDescriptor write_end;
-};
-
-Expected<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-#if defined(__linux__)
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return last_error("pipe", {});
-#else
-  if (::pipe(ends.data()) != 0) return last_error("pipe", {});
-  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
-#endif
-  Pipe pipe{above_standard(FileDescriptor(ends[0])), above_standard(FileDescriptor(ends[1]))};
-  if (!pipe.read_end.valid() || !pipe.write_end.valid()) return last_error("pipe", {});
-  if (::fcntl(pipe.read_end.get(), F_SETFL, O_NONBLOCK) != 0) return last_error("pipe", {});
-  return pipe;
-}
 
 // The input as an unnamed file: no pipe to feed, so no SIGPIPE and no deadlock with a child that doesn't read.
 Expected<FileDescriptor> make_input(const std::string& input) {
@@ -82,65 +57,6 @@ Expected<FileDescriptor> make_input(const std::string& input) {
   return file;
 }
 
-struct SpawnSettings {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  SpawnSettings() {
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawnattr_init(&attributes);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-  ~SpawnSettings() {
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::posix_spawnattr_destroy(&attributes);
-  }
-};
-
-std::vector<char*> pointers(const std::vector<std::string>& texts, const std::string* first) {
-  std::vector<char*> out;
-  out.reserve(texts.size() + 2);
-  // The exec family promises not to write through these.
-  if (first != nullptr) out.push_back(const_cast<char*>(first->c_str()));
-  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
-  out.push_back(nullptr);
-  return out;
-}
-
-Expected<pid_t> spawn(const ProcessRequest& request, int input, int output, int errors) {
-  SpawnSettings settings;
-  int failed = ::posix_spawn_file_actions_adddup2(&settings.actions, input, 0);
-  if (failed == 0) failed = ::posix_spawn_file_actions_adddup2(&settings.actions, output, 1);
-  if (failed == 0) failed = ::posix_spawn_file_actions_adddup2(&settings.actions, errors, 2);
-  if (failed == 0 && !request.working_directory.empty()) {
-    failed = ::posix_spawn_file_actions_addchdir_np(&settings.actions, request.working_directory.c_str());
-  }
-#if defined(__GLIBC_PREREQ)
-#if __GLIBC_PREREQ(2, 34)
-  if (failed == 0) failed = ::posix_spawn_file_actions_addclosefrom_np(&settings.actions, 3);
-#endif
-#endif
-  sigset_t all{};
-  sigset_t none{};
-  sigfillset(&all);
-  sigemptyset(&none);
-  ::posix_spawnattr_setsigdefault(&settings.attributes, &all);
-  ::posix_spawnattr_setsigmask(&settings.attributes, &none);
-  ::posix_spawnattr_setpgroup(&settings.attributes, 0);
-  ::posix_spawnattr_setflags(&settings.attributes,
-                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-
-  const std::vector<char*> arguments = pointers(request.arguments, &request.program);
-  const std::vector<char*> environment = pointers(request.environment, nullptr);
-  pid_t pid = 0;
-  if (failed == 0) {
-    failed = ::posix_spawn(&pid, request.program.c_str(), &settings.actions, &settings.attributes, arguments.data(),
-                           environment.data());
-  }
-  if (failed != 0) return SystemError{failed, "start", request.program};
-  return pid;
-}
-
 // Reads what is there now, at most what a full pipe can hold, lest a fast writer keep the caller from looking at the
 // clock. False at the end of the stream.
 bool drain(int fd, size_t limit, std::string& text, bool& cut) {
@@ -156,21 +72,12 @@ bool drain(int fd, size_t limit, std::string& text, bool& cut) {
   return true;
 }
 
-// Why a child that ran has no status: the system or somebody else in this process has collected it.
-const char* lost_status() {
-  struct sigaction action {};
-  const bool dropped = ::sigaction(SIGCHLD, nullptr, &action) == 0 &&
-                       (action.sa_handler == SIG_IGN || (action.sa_flags & SA_NOCLDWAIT) != 0);
-  return dropped ? "wait, while this process ignores SIGCHLD, so that exit statuses are lost"
-                 : "wait, while another part of this process collects all children";
-}
-
 // A running child. The destructor leaves no process behind, whatever path led there.
 class Child {
  public:
-  explicit Child(pid_t pid) : pid_(pid) {
+  explicit Child(Spawned spawned) : spawned_(std::move(spawned)), pid_(spawned_.pid) {
 #if defined(SYS_pidfd_open)
-    watch_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    watch_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 #endif
   }
   Child(const Child&) = delete;
@@ -194,12 +101,19 @@ class Child {
     signal_group(SIGKILL);
     reaped_ = true;
     int status = 0;
-    if (retry_interrupted([&] { return ::waitpid(pid_, &status, 0); }) == pid_) return status;
-    if (errno == ECHILD) return SystemError{ECHILD, lost_status(), {}};
+    const pid_t got = retry_interrupted([&] { return ::waitpid(pid_, &status, 0); });
+    const int problem = errno;
+    if (spawned_.status.valid()) return spawned_.kept();
+    if (got == pid_) return status;
+    // Guessing would be worse. Either all children are collected elsewhere, or SIGCHLD is ignored since the start.
+    if (problem == ECHILD)
+      return SystemError{ECHILD, "wait, while another part of this process collects or ignores its children", {}};
+    errno = problem;
     return last_error("wait", {});
   }
 
  private:
+  Spawned spawned_;
   pid_t pid_;
   FileDescriptor watch_;
   bool reaped_ = false;
@@ -240,9 +154,9 @@ Expected<ProcessResult> run_process(const ProcessRequest& request) {
   if (!output) return output.error();
   auto errors = make_pipe();
   if (!errors) return errors.error();
-  auto pid = spawn(request, input->get(), output->write_end.get(), errors->write_end.get());
-  if (!pid) return pid.error();
-  Child child(*pid);
+  auto spawned = spawn(request, input->get(), output->write_end.get(), errors->write_end.get());
+  if (!spawned) return spawned.error();
+  Child child(*std::move(spawned));
   output->write_end = FileDescriptor();
   errors->write_end = FileDescriptor();
 

@@ -56,6 +56,7 @@ nlohmann::json check_json(const VerifyReport& report) {
 Result<void> write_outputs(const GemmProblem& problem) {
   std::vector<OutputFile> outputs;
   for (const auto& [name, file] : problem.output_files) {
+    if (problem.arguments.out) outputs.push_back({name, file, *problem.arguments.out});  // D of a plain product
     for (const NamedArgument& argument : problem.arguments.epilogue.arguments()) {
       if (argument.name == name && argument.value.tensor() != nullptr)
         outputs.push_back({name, file, *argument.value.tensor()});

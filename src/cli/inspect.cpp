@@ -50,7 +50,7 @@ Result<std::vector<StageName>> stages_of(const std::string& what) {
 }
 
 Result<Program> parse_program(const std::string& file) {
-  auto source = read_source(file);
+  auto source = read_source(file, TextOf::Program);
   if (!source) return std::move(source).error();
   return Program::parse(source->text, source->name);
 }
@@ -135,8 +135,10 @@ int kernels(const CommonOptions& common, const GemmOptions& options) {
                   m.tuned ? m.measured_us : m.estimated_us, m.tuned ? "measured" : "estimated");
   }
   for (const Rejection& r : session->kernels.rejections()) {
-    json["rejections"].push_back({{"code", r.code}, {"kernel", r.kernel}, {"text", r.text}});
-    if (!common.json) std::printf("%-44s rejected   E%04u: %s\n", r.kernel.c_str(), r.code, r.text.c_str());
+    char code[8];
+    std::snprintf(code, sizeof code, "E%04u", r.code);
+    json["rejections"].push_back({{"code", code}, {"kernel", r.kernel}, {"text", r.text}});
+    if (!common.json) std::printf("%-44s rejected   %s: %s\n", r.kernel.c_str(), code, r.text.c_str());
   }
   if (common.json) std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   return exit_ok;

@@ -24,6 +24,19 @@ int doctor(const CommonOptions& common) {
   return all ? exit_ok : exit_environment;
 }
 
+namespace {
+// What E0511 says to whoever would change it.
+Error no_cache(const CacheReport& cache) {
+  Diagnostic diagnostic;
+  diagnostic.code = 511;
+  diagnostic.headline = "there is no cache to work on";
+  diagnostic.reason = cache.warning.empty() ? "it is switched off" : cache.warning;
+  diagnostic.help = cache.warning.empty() ? "leave out --no-cache"
+                                          : "set CODETTA_CACHE_DIR to a folder that you own and nobody else can write";
+  return Error(std::move(diagnostic));
+}
+}  // namespace
+
 int cache(const CommonOptions& common, const std::string& action) {
   auto context = context_of(common);
   if (!context) return report(context.error(), common.json);
@@ -32,9 +45,11 @@ int cache(const CommonOptions& common, const std::string& action) {
     if (!done) return report(done.error(), common.json);
   }
   const CacheReport cache = cache_report(*context);
+  const int status = cache.enabled ? exit_ok : exit_environment;
+  if (!cache.enabled && !common.json) return report(no_cache(cache), false);
   if (action == "path" && !common.json) {
     std::printf("%s\n", cache.directory.c_str());
-    return cache.enabled ? exit_ok : exit_environment;
+    return status;
   }
   if (common.json) {
     std::printf("%s\n", nlohmann::json{{"directory", cache.directory},
@@ -47,10 +62,10 @@ int cache(const CommonOptions& common, const std::string& action) {
                             .c_str());
   } else {
     std::printf("%s: %s, %lld entries, %lld of %lld bytes\n", cache.directory.c_str(),
-                cache.enabled ? "in use" : cache.warning.c_str(), static_cast<long long>(cache.entries),
+                cache.read_only ? "read-only" : "in use", static_cast<long long>(cache.entries),
                 static_cast<long long>(cache.bytes), static_cast<long long>(cache.capacity_bytes));
   }
-  return exit_ok;
+  return status;
 }
 
 }  // namespace codetta::cli

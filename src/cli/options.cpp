@@ -4,7 +4,9 @@
 
 #include "cli/interrupt.hpp"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -42,16 +44,21 @@ Result<Context> context_of(const CommonOptions& options) {
   return Context::make(context);
 }
 
-Result<Source> read_source(const std::string& file_or_text) {
+Result<Source> read_source(const std::string& file_or_text, TextOf of) {
   if (file_or_text.find("def ") != std::string::npos) return Source{"<command line>", file_or_text};
   if (std::error_code ignored; std::filesystem::is_directory(file_or_text, ignored))
     return usage_error(file_or_text + " is a directory", "", "name the file in it that holds the text");
+  errno = 0;
   std::ifstream file(file_or_text, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || file.bad()) {
-    return usage_error("cannot read " + file_or_text, "it is no readable file, and no text with a def",
-                       "pass the path of an epilogue, or its text: \"def f(accum): D = relu(accum); return D\"");
+    const std::string why = errno != 0 ? std::strerror(errno) : "it cannot be read";
+    return usage_error("cannot read " + file_or_text, "as a file: " + why + "; and a text would have a def",
+                       of == TextOf::Epilogue
+                           ? "pass the path of an epilogue, or its text: \"def f(accum): D = relu(accum); return D\""
+                           : "pass the path of a program such as \"def p(x: f32['n', 64], w: f32[64, 8]): y = relu(x @ "
+                             "w); return y\"");
   }
   return Source{file_or_text, text.str()};
 }

@@ -57,7 +57,8 @@ Result<Context> context_of(const CommonOptions& options);
 struct Source {
   std::string name, text;
 };
-Result<Source> read_source(const std::string& file_or_text);
+enum class TextOf : uint8_t { Epilogue, Program };  // what messages call it
+Result<Source> read_source(const std::string& file_or_text, TextOf of);
 
 // Diagnostics on stderr (text or JSON); returns the exit status of the error's family.
 int report(const Error& error, bool json);

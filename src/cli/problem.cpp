@@ -84,18 +84,13 @@ Result<Dims> parse_shape(const std::string& text, const Sizes& sizes) {
   return shape;
 }
 
-Result<std::map<std::string, std::string>> named(const std::vector<std::string>& items, const char* option) {
+Result<std::map<std::string, std::string>> named(const std::vector<std::string>& items, const std::string& option) {
   std::map<std::string, std::string> result;
   for (const std::string& item : items) {
-    const size_t equals = item.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return usage_error("'" + item + "' is not NAME=VALUE", std::string("given to ") + option,
-                         std::string("write ") + option + " C=C.npy");
-    }
-    if (!result.emplace(item.substr(0, equals), item.substr(equals + 1)).second) {
-      return usage_error(item.substr(0, equals) + " is given twice", std::string("by ") + option,
-                         "give each name once");
-    }
+    auto pair = split_item(item, option);
+    if (!pair) return std::move(pair).error();
+    if (!result.insert(*pair).second)
+      return usage_error(pair->first + " is given twice", "by " + option, "give each name once");
   }
   return result;
 }
@@ -126,7 +121,7 @@ class Builder {
   Result<void> read() {
     Source source;
     if (!options_.epilogue.empty()) {
-      if (!take(read_source(options_.epilogue), source)) return *error_;
+      if (!take(read_source(options_.epilogue, TextOf::Epilogue), source)) return *error_;
       auto epilogue = Epilogue::parse(source.text, source.name, options_.function);
       if (!epilogue) return std::move(epilogue).error();
       epilogue_ = *std::move(epilogue);
@@ -251,11 +246,32 @@ class Builder {
     return random(*dtype, *shape, form.data);
   }
 
+  // Each name stands for one thing, and without an epilogue D is the only one.
+  Result<void> check_names(const std::map<std::string, std::string>& tensors,
+                           const std::map<std::string, std::string>& scalars,
+                           const std::map<std::string, std::string>& outputs) const {
+    std::map<std::string, std::string> option_of;
+    const std::pair<const char*, const std::map<std::string, std::string>*> all[] = {
+        {"--tensor", &tensors}, {"--scalar", &scalars}, {"--out", &outputs}};
+    for (const auto& [option, given] : all) {
+      for (const auto& [name, text] : *given) {
+        if (!epilogue_ && (name != "D" || given == &scalars)) {
+          return usage_error("there is no epilogue that knows " + name, std::string("given to ") + option,
+                             "pass --epilogue with a function that uses it; a plain product has the one output D");
+        }
+        const auto [at, fresh] = option_of.emplace(name, option);
+        if (!fresh) return usage_error(name + " is given twice", "by " + at->second + " and " + option, "give it once");
+      }
+    }
+    return {};
+  }
+
   Result<void> arguments() {
     std::map<std::string, std::string> tensors, scalars, outputs;
     if (!take(named(options_.tensors, "--tensor"), tensors)) return *error_;
     if (!take(named(options_.scalars, "--scalar"), scalars)) return *error_;
     if (!take(named(options_.outputs, "--out"), outputs)) return *error_;
+    if (auto ok = check_names(tensors, scalars, outputs); !ok) return ok;
     std::vector<NamedArgument> bound;
     for (const auto& [name, text] : tensors) {
       if (text.starts_with('[')) {
@@ -302,13 +318,12 @@ class Builder {
       if (!view) return std::move(view).error();
       bound.push_back({name, *view});
     }
-    problem_.arguments.epilogue = epilogue_ ? EpilogueArguments(*epilogue_, std::move(bound)) : plain(std::move(bound));
+    if (epilogue_) {
+      problem_.arguments.epilogue = EpilogueArguments(*epilogue_, std::move(bound));
+    } else {
+      problem_.arguments.out = *bound.front().value.tensor();
+    }
     return {};
-  }
-
-  static EpilogueArguments plain(std::vector<NamedArgument> bound) {
-    auto made = EpilogueArguments::make("def plain_product(accum):\n    D = accum\n    return D\n", std::move(bound));
-    return made ? *std::move(made) : EpilogueArguments();
   }
 
   // NAME=FILE, NAME=[M,N]:f32, or NAME=FILE@[M,N]:f32; what is missing comes from the bind line, else [M, N] in the

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 
@@ -16,16 +17,32 @@
 namespace codetta::cli {
 namespace {
 
+using Items = std::vector<std::pair<std::string, std::string>>;
+// What --tensor, --scalar and --out gave: name and file or number.
+struct Given {
+  Items tensors, scalars, outputs;
+
+  static Result<Given> make(const ProgramOptions& options) {
+    Given given;
+    const std::tuple<const std::vector<std::string>&, const char*, Items&> all[] = {
+        {options.tensors, "--tensor", given.tensors},
+        {options.scalars, "--scalar", given.scalars},
+        {options.outputs, "--out", given.outputs}};
+    for (const auto& [texts, option, items] : all) {
+      for (const std::string& text : texts) {
+        auto item = split_item(text, option);
+        if (!item) return std::move(item).error();
+        items.push_back(*std::move(item));
+      }
+    }
+    return given;
+  }
+};
+
 struct Loaded {
   std::vector<Tensor> owned;
   std::vector<NamedArgument> arguments;
 };
-
-std::pair<std::string, std::string> split_name(const std::string& item) {
-  const size_t equals = item.find('=');
-  if (equals == std::string::npos) return {"", item};
-  return {item.substr(0, equals), item.substr(equals + 1)};
-}
 
 // "f32[batch, 10]" with the sizes that the inputs gave.
 Result<Tensor> make_output(const ProgramParameter& output, const std::map<std::string, int64_t>& sizes) {
@@ -61,46 +78,39 @@ std::string names_of(const std::vector<ProgramParameter>& list) {
 }
 
 // Before any work: every --out names an output.
-Result<void> check_outputs(const Program& program, const ProgramOptions& options) {
+Result<void> check_outputs(const Program& program, const Given& given) {
   const auto outputs = program.outputs();
-  for (const std::string& item : options.outputs) {
-    const auto [name, file] = split_name(item);
+  for (const auto& [name, file] : given.outputs) {
     bool known = false;
     for (const ProgramParameter& output : outputs) known |= output.name == name;
-    if (known && !file.empty()) continue;
-    return usage_error(known ? "'" + item + "' names no file" : "the program has no output '" + name + "'",
-                       "given to --out", "its outputs are " + names_of(outputs) + "; write --out NAME=FILE.npy");
+    if (known) continue;
+    return usage_error("the program has no output '" + name + "'", "given to --out",
+                       "its outputs are " + names_of(outputs) + "; write --out NAME=FILE.npy");
   }
-  std::vector<std::pair<std::string, std::string>> files;
-  for (const std::string& item : options.outputs) files.push_back(split_name(item));
-  return check_places(files);
+  return check_places(given.outputs);
 }
 
 // Every name is given once, whichever options give it.
-Result<void> check_names(const ProgramOptions& options) {
-  const auto twice = [](std::initializer_list<const std::vector<std::string>*> lists) -> std::optional<std::string> {
+Result<void> check_names(const Given& given) {
+  const auto twice = [](std::initializer_list<const Items*> lists) -> std::optional<std::string> {
     std::set<std::string> seen;
     for (const auto* list : lists) {
-      for (const std::string& item : *list) {
-        const std::string name = split_name(item).first;
-        if (!name.empty() && !seen.insert(name).second) return name;
+      for (const auto& [name, value] : *list) {
+        if (!seen.insert(name).second) return name;
       }
     }
     return std::nullopt;
   };
-  for (const auto& [name, by] : {std::pair(twice({&options.tensors, &options.scalars}), "by --tensor or --scalar"),
-                                 std::pair(twice({&options.outputs}), "by --out")}) {
+  for (const auto& [name, by] : {std::pair(twice({&given.tensors, &given.scalars}), "by --tensor or --scalar"),
+                                 std::pair(twice({&given.outputs}), "by --out")}) {
     if (name) return usage_error(*name + " is given twice", by, "give each name once");
   }
   return {};
 }
 
-Result<void> load_inputs(const Program& program, const ProgramOptions& options, Loaded& loaded,
+Result<void> load_inputs(const Program& program, const Given& given, Loaded& loaded,
                          std::map<std::string, int64_t>& sizes) {
-  for (const std::string& item : options.tensors) {
-    const auto [name, file] = split_name(item);
-    if (name.empty())
-      return usage_error("'" + item + "' is not NAME=FILE", "given to --tensor", "write --tensor x=x.npy");
+  for (const auto& [name, file] : given.tensors) {
     auto tensor = read_tensor(file);
     if (!tensor) return std::move(tensor).error();
     bool known = false;
@@ -127,12 +137,10 @@ Result<void> load_inputs(const Program& program, const ProgramOptions& options, 
     loaded.owned.push_back(*std::move(tensor));
     loaded.arguments.push_back({name, loaded.owned.back().view()});
   }
-  for (const std::string& item : options.scalars) {
-    const auto [name, text] = split_name(item);
-    if (name.empty())
-      return usage_error("'" + item + "' is not NAME=NUMBER", "given to --scalar", "write --scalar a=2");
+  for (const auto& item : given.scalars) {
+    const auto& [name, text] = item;
     const auto parameters = program.parameters();
-    if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == name; })) {
+    if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == item.first; })) {
       return usage_error("the program has no parameter '" + name + "'", "given to --scalar",
                          "its parameters are " + names_of(parameters));
     }
@@ -146,19 +154,21 @@ Result<void> load_inputs(const Program& program, const ProgramOptions& options, 
 }  // namespace
 
 int run_program(const CommonOptions& common, const ProgramOptions& options) {
-  auto source = read_source(options.file);
+  auto source = read_source(options.file, TextOf::Program);
   if (!source) return report(source.error(), common.json);
   auto program = Program::parse(source->text, source->name);
   if (!program) return report(program.error(), common.json);
-  if (auto ok = check_outputs(*program, options); !ok) return report(ok.error(), common.json);
-  if (auto ok = check_names(options); !ok) return report(ok.error(), common.json);
+  auto given = Given::make(options);
+  if (!given) return report(given.error(), common.json);
+  if (auto ok = check_outputs(*program, *given); !ok) return report(ok.error(), common.json);
+  if (auto ok = check_names(*given); !ok) return report(ok.error(), common.json);
   auto target = target_of(common);
   if (!target) return report(target.error(), common.json);
   auto context = context_of(common);
   if (!context) return report(context.error(), common.json);
   Loaded loaded;
   std::map<std::string, int64_t> sizes;
-  if (auto ok = load_inputs(*program, options, loaded, sizes); !ok) return report(ok.error(), common.json);
+  if (auto ok = load_inputs(*program, *given, loaded, sizes); !ok) return report(ok.error(), common.json);
   std::vector<std::pair<std::string, TensorView>> results;
   for (const ProgramParameter& output : program->outputs()) {
     auto tensor = make_output(output, sizes);
@@ -207,8 +217,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   for (const auto& [name, view] : results) {
     nlohmann::json output{{"name", name}, {"dtype", dtype_name(view.dtype())}, {"shape", nlohmann::json::array()}};
     for (int d = 0; d < view.rank(); ++d) output["shape"].push_back(view.size(d));
-    for (const std::string& item : options.outputs) {
-      const auto [wanted, file] = split_name(item);
+    for (const auto& [wanted, file] : given->outputs) {
       if (wanted != name) continue;
       files.push_back({name, file, view});
       output["file"] = file;

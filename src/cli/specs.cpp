@@ -119,15 +119,28 @@ class FileSet {
 
 }  // namespace
 
+Result<std::pair<std::string, std::string>> split_item(const std::string& item, const std::string& option) {
+  const size_t equals = item.find('=');
+  std::string name = item.substr(0, equals), value = equals == std::string::npos ? "" : item.substr(equals + 1);
+  if (!name.empty() && !value.empty()) return std::pair(std::move(name), std::move(value));
+  const std::string what = option == "--scalar" ? "number" : "file or shape";
+  const std::string shown = name.empty() ? option == "--scalar" ? "a" : option == "--out" ? "D" : "C" : name;
+  return usage_error(name.empty() ? "'" + item + "' names nothing" : "no " + what + " is given for " + name,
+                     "given to " + option,
+                     "write " + option + " " + shown + "=" + (option == "--scalar" ? "0.5" : shown + ".npy"));
+}
+
 Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text) {
   if (text == "true" || text == "True") return ArgumentValue(true);
   if (text == "false" || text == "False") return ArgumentValue(false);
-  const char* const last = text.data() + text.size();
+  // A leading '+' is a number's in every language but that of from_chars.
+  const size_t sign = text.size() > 1 && text[0] == '+' && text[1] != '-' ? 1 : 0;
+  const char *const first = text.data() + sign, *const last = text.data() + text.size();
   int64_t integer = 0;
-  if (const auto [end, error] = std::from_chars(text.data(), last, integer); error == std::errc() && end == last)
+  if (const auto [end, error] = std::from_chars(first, last, integer); error == std::errc() && end == last)
     return ArgumentValue(integer);
   double value = 0;
-  if (const auto [end, error] = std::from_chars(text.data(), last, value); error != std::errc() || end != last) {
+  if (const auto [end, error] = std::from_chars(first, last, value); error != std::errc() || end != last) {
     return usage_error("'" + text + "' is not a number", "given for the scalar " + name,
                        "pass a number such as " + name + "=0.5, or true, false");
   }

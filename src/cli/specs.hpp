@@ -16,7 +16,9 @@ struct Form {  // [M,N/2]:bf16:tiny
 };
 // "[M,N]:f32" (type and data may be missing), the part of `item` from `at` on. Errors: E0701, at the column.
 Result<Form> parse_form(const std::string& item, size_t at, const std::string& option);
-// Errors: E0701.
+// NAME=VALUE of --tensor, --scalar or --out; both are there. Errors: E0701.
+Result<std::pair<std::string, std::string>> split_item(const std::string& item, const std::string& option);
+// "0.5", "+3", "-1e-3", "inf", "true". Errors: E0701.
 Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text);
 
 // FILE.npy, FILE.safetensors:NAME, or FILE.safetensors when it holds one tensor. Errors: E0620 to E0622, E0701.

@@ -90,9 +90,11 @@ std::vector<Finding> diagnose(Context& context) {
                                     static_cast<double>(cache.bytes) / 1048576.0,
                                     static_cast<double>(cache.capacity_bytes) / 1048576.0),
                         ""});
+  } else if (cache.warning.empty()) {
+    findings.push_back({"cache", true, "switched off, as asked", ""});
   } else {
-    findings.push_back({"cache", false, cache.warning.empty() ? "switched off" : cache.warning,
-                        "set CODETTA_CACHE_DIR to a folder that you own and nobody else can write"});
+    findings.push_back(
+        {"cache", false, cache.warning, "set CODETTA_CACHE_DIR to a folder that you own and nobody else can write"});
   }
   return findings;
 }
@@ -129,7 +131,8 @@ Result<toolchain::Cache*> usable_cache(Context& context) {
   if (cache.enabled()) return &cache;
   return diag::error(diag::Code::cache_unavailable, "there is no cache to work on")
       .reason(cache.warning().empty() ? "it is switched off" : cache.warning())
-      .help("set CODETTA_CACHE_DIR to a folder that you own and nobody else can write");
+      .help(cache.warning().empty() ? "leave out --no-cache, or set cache_enabled"
+                                    : "set CODETTA_CACHE_DIR to a folder that you own and nobody else can write");
 }
 }  // namespace
 

@@ -18,6 +18,14 @@ Result<std::string> sass_of(driver::ContextState& context, const package::Kernel
 Result<std::string> assembly_of(const driver::KernelState& state, const package::Kernel& kernel) {
   if (state.found->target.backend == Backend::cuda) return state.found->context->cuda.ptx(kernel);
   if (kernel.source.empty()) return std::string("; the kernel stores the accumulators itself: nothing is compiled\n");
+  const ContextOptions& options = state.found->context->options;
+  if (options.no_compiler || options.no_jit) {
+    return diag::error(diag::Code::jit_disabled, options.no_jit ? "compiling at run time is switched off"
+                                                                : "the use of compilers is switched off")
+        .reason("assembly is what the compiler makes of the emitted source")
+        .help(options.no_jit ? "unset CODETTA_NO_JIT, or ask for the source"
+                             : "leave out --no-compiler, or ask for the source");
+  }
   const auto& compiler = state.found->context->compiler();
   if (!compiler) return compiler.error();
   const auto& flags = compiler->kind == toolchain::CompilerKind::Clang ? kernel.clang_flags : kernel.gcc_flags;

@@ -185,6 +185,11 @@ class Trace {
             .help("give the output a name of its own");
       }
     }
+    if (state_.outputs.size() > max_outputs) {
+      report_.error(Code::text_too_large, {}, fmt::format("{} values are returned", state_.outputs.size()))
+          .reason(fmt::format("at most {} outputs are written", max_outputs))
+          .help("return fewer, or join those that have one shape");
+    }
     if (state_.outputs.empty()) {
       report_.error(Code::return_missing, {}, "the traced function has no output")
           .reason("what it computes is given out by output()")

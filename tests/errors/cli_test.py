@@ -109,6 +109,78 @@ def data_in_and_out(folder, cache):
         FAILURES.append("a failing run wrote an output")
 
 
+def told(arguments, *wanted, absent=()):
+    """A usage error that says all of these, and none of those."""
+    said = run(*arguments).stderr
+    if "error[E0701]" not in said or not all(text in said for text in wanted) or any(text in said for text in absent):
+        FAILURES.append(f"codetta {' '.join(map(str, arguments))}: wanted {wanted}, not {absent}, in:\n{said}")
+
+
+def options_with_values(folder, cache):
+    """NAME=VALUE, numbers, files of text, and what the user has not written."""
+    plain, scale = ["gemm", *SIZES, *cache], "def f(accum, a): D = accum * a; return D"
+    told([*plain, "--out", "D="], "no file or shape is given for D", "write --out D=D.npy")
+    told([*plain, "--out", "D"], "no file or shape is given for D", "write --out D=D.npy")
+    told([*plain, "--tensor", "=x.npy"], "'=x.npy' names nothing", "write --tensor C=C.npy")
+    for text in ("a", "a="):
+        told([*plain, "--epilogue", scale, "--scalar", text], "no number is given for a", "write --scalar a=0.5")
+    for text in ("+3", "+0.5e1", "3", "-inf", "+inf"):
+        expect(0, "", *plain, "--epilogue", scale, "--scalar", f"a={text}")
+    for text in ("+", "++3", "+-3", "3x"):
+        told([*plain, "--epilogue", scale, "--scalar", f"a={text}"], f"'{text}' is not a number")
+    told([*plain, "--epilogue", scale, "--tensor", "a=[1]:f32", "--scalar", "a=1"], "a is given twice", "by --tensor and --scalar")
+    told(["gemm", *SIZES, *cache, "--epilogue", "nofile.py"], "No such file or directory", "def f(accum)")
+    for verb in (["run", "nofile.py"], ["emit", "--program", "nofile.py"], ["explain", "--program", "nofile.py"]):
+        told(verb, "cannot read nofile.py", "No such file or directory", "def p(x: f32['n', 64]", absent=["accum"])
+    program = folder / "values.py"
+    program.write_text("def p(x: f32[5, 5], a: f32):\n    y = x @ x * a\n    return y\n")
+    told(["run", program, "--scalar", "a"], "no number is given for a", "write --scalar a=0.5")
+    told(["run", program, "--tensor", "x="], "no file or shape is given for x", "write --tensor x=x.npy")
+    told(["run", program, "--out", "y"], "no file or shape is given for y", "write --out y=y.npy")
+    # Nothing points into a text that the user has not written.
+    for arguments in (["--tensor", "Q=[5,7]:f32"], ["--scalar", "D=1"], ["--out", "F=[5,7]:f32"]):
+        told([*plain, *arguments], "there is no epilogue that knows " + arguments[1][0], absent=["-->", "plain_product"])
+    for arguments in (["--out", "D=[5,8]:f32"], ["--accumulator", "i32"]):
+        done = expect(1, "error[", *plain, *arguments)
+        if "-->" in done.stderr or "plain_product" in done.stderr:
+            FAILURES.append(f"an error of the plain product points into its text: {done.stderr}")
+    expect(0, "", *plain, "--out", f"D={folder / 'D.npy'}", "--check")
+    if len((folder / "D.npy").read_bytes()) < 5 * 7 * 4:
+        FAILURES.append("the plain product's D was not written")
+    damaged, strange = folder / "damaged.npy", folder / "strange.npy"
+    damaged.write_bytes((folder / "D.npy").read_bytes()[:-4])
+    strange.write_bytes((folder / "D.npy").read_bytes().replace(b"'<f4'", b"'>f4'"))
+    for file, code in ((folder / "absent.npy", "E0620"), (damaged, "E0621"), (strange, "E0622")):
+        expect(3, code, "gemm", *cache, "--a", file, "--n", 4)
+
+
+def switched_off(folder, cache):
+    """The cache and compilers, where they are not to be used."""
+    kernels = json.loads(run("kernels", *SIZES, *cache, "--json").stdout)
+    if not kernels["rejections"] or not all(rejection["code"].startswith("E04") for rejection in kernels["rejections"]):
+        FAILURES.append(f"kernels --json: {kernels['rejections']}")
+    expect(0, "switched off, as asked", "doctor", "--no-cache")
+    for action in ("stats", "path", "clear", "evict"):
+        expect(3, "E0511", "cache", action, "--no-cache")
+    if json.loads(expect(3, "", "cache", "--no-cache", "--json").stdout)["enabled"]:
+        FAILURES.append("cache --no-cache --json: enabled")
+    foreign = folder / "foreign"
+    foreign.mkdir(mode=0o777)
+    foreign.chmod(0o777)
+    for action in (["doctor"], ["cache"], ["cache", "path"]):
+        expect(3, str(foreign), *action, "--cache-dir", foreign)
+    never = folder / "never.sh"
+    never.write_text(f"#!/bin/sh\ntouch {folder / 'started'}\nexec c++ \"$@\"\n")
+    never.chmod(0o755)
+    tanh = ["emit", *SIZES, *cache, "--compiler", never, "--epilogue", "def f(accum): D = tanh(accum); return D", "--what"]
+    expect(3, "E0503", *tanh, "asm", "--no-compiler")
+    expect(0, "tanh", *tanh, "source", "--no-compiler")
+    if (folder / "started").exists():
+        FAILURES.append("emit --what asm --no-compiler started the compiler")
+    expect(3, "E0503", *tanh, "asm", "--no-jit")
+    expect(0, "codetta_epilogue", *tanh, "asm")
+
+
 def leftovers(process):
     return [str(path) for parent in ("/dev/shm", "/tmp", "/var/tmp") for path in pathlib.Path(parent).glob(f"codetta-cc-{process}-*")]
 
@@ -234,6 +306,8 @@ def main():
             FAILURES.append("--out wrote nothing")
         data_in_and_out(folder, cache)
         said_wrongly(folder, cache)
+        options_with_values(folder, cache)
+        switched_off(folder, cache)
         cache_is_honest(folder)
         on_a_gpu(cache)
         for how in (signal.SIGINT, signal.SIGKILL):

@@ -52,6 +52,36 @@ TEST_F(DriverErrors, E0414AnotherKernelIsNeeded) {
   expect(prepared.error(), "E0414", "these arguments need another kernel");
 }
 
+TEST_F(DriverErrors, APlainProductHasNoTextToPointInto) {
+  Context plain = context();
+  GemmArguments call = arguments(DType::f32);
+  call.epilogue = {};
+  EXPECT_TRUE(find_kernels(call, Target::host(), {}, plain));
+  call.out = tensors_[0].view();
+  const Error error = find_kernels(call, Target::host(), {}, plain).error();
+  expect(error, "E0212", "D is bound as [100, 64] but its value has shape [100, 96]");
+  EXPECT_EQ(error.render().find("-->"), std::string::npos) << error.render();
+  call = arguments(DType::f32);
+  call.epilogue = {};
+  call.accumulator = DType::i32;
+  const Error accumulator = find_kernels(call, Target::host(), {}, plain).error();
+  EXPECT_EQ(accumulator.render().find("plain"), std::string::npos) << accumulator.render();
+}
+
+TEST_F(DriverErrors, E0503AssemblyWithoutCompilers) {
+  for (const bool no_jit : {false, true}) {
+    Context plain =
+        Context::make(
+            {.cache_enabled = false, .no_jit = no_jit, .no_compiler = !no_jit, .compiler = "/nonexistent/c++"})
+            .value();
+    const auto kernels = find_kernels(arguments(DType::f32), Target::host(), {}, plain).value();
+    const auto assembly = kernels[0].emit(Stage::Asm);
+    ASSERT_FALSE(assembly);
+    expect(assembly.error(), "E0503", "switched off");
+    EXPECT_TRUE(kernels[0].emit(Stage::Source));
+  }
+}
+
 TEST_F(DriverErrors, E0415StageIsNotThere) {
   Context plain = context();
   const auto kernels = find_kernels(arguments(DType::f32), Target::host(), {}, plain).value();

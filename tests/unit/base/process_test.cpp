@@ -215,24 +215,78 @@ TEST(Process, IsInItsOwnGroupWithDefaultSignals) {
   EXPECT_EQ(trim(lines[2]), trim(lines[3]));
 }
 
-// As a daemon may, and as a child inherits it: the system then keeps no exit status, and guessing one is worse.
-TEST(Process, SaysWhyAnExitStatusIsLost) {
-  struct sigaction ignore {};
-  struct sigaction old {};
-  ignore.sa_handler = SIG_IGN;
-  ::sigaction(SIGCHLD, &ignore, &old);
-  const auto lost = run_process(shell("exit 3"));
-  ProcessRequest slow = shell("sleep 1000");
-  slow.timeout = 100ms;
-  const auto late = run_process(slow);
-  ::sigaction(SIGCHLD, &old, nullptr);
-  ASSERT_FALSE(lost);
-  EXPECT_EQ(lost.error().errno_value, ECHILD);
-  EXPECT_NE(lost.error().message().find("ignores SIGCHLD"), std::string::npos) << lost.error().message();
-  ASSERT_TRUE(late);  // needs no status
-  EXPECT_EQ(late->end, ProcessEnd::TimedOut);
-  EXPECT_EQ(run(shell("exit 3")).exit_code, 3);
+// As a daemon may, and as a child inherits it: the system then keeps no exit status of a child.
+class IgnoredChildren : public ::testing::TestWithParam<int> {
+ protected:
+  IgnoredChildren() {
+    struct sigaction ignore {};
+    ignore.sa_handler = GetParam() == 0 ? SIG_IGN : SIG_DFL;
+    ignore.sa_flags = GetParam();
+    ::sigaction(SIGCHLD, &ignore, &former_);
+  }
+  ~IgnoredChildren() override { ::sigaction(SIGCHLD, &former_, nullptr); }
+  struct sigaction former_ {};
+};
+
+TEST_P(IgnoredChildren, HaveAStatus) {
+  const ProcessResult three = run(shell("echo out; echo err >&2; exit 3"));
+  EXPECT_EQ(three.end, ProcessEnd::Exited);
+  EXPECT_EQ(three.exit_code, 3);
+  EXPECT_EQ(three.output, "out\n");
+  EXPECT_EQ(three.errors, "err\n");
+  EXPECT_TRUE(run(shell("exit 0")).success());
+  const ProcessResult died = run(shell("kill -SEGV $$"));
+  EXPECT_EQ(died.end, ProcessEnd::Signaled);
+  EXPECT_EQ(died.signal, SIGSEGV);
+  ProcessRequest absent = shell("exit 0");
+  absent.program = "/nonexistent/program";
+  EXPECT_EQ(run_process(absent).error().errno_value, ENOENT);
 }
+
+TEST_P(IgnoredChildren, EndInTimeWithAllTheyStarted) {
+  ProcessRequest slow = shell("sleep 1000 & echo $!; wait");
+  slow.timeout = 200ms;
+  const ProcessResult late = run(slow);
+  EXPECT_EQ(late.end, ProcessEnd::TimedOut);
+  EXPECT_TRUE(gone_soon(static_cast<pid_t>(parse_int64(trim(late.output)).value())));
+  slow.timeout = 10s;
+  slow.arguments = {"-c", "trap 'echo tidied; exit 0' TERM; while :; do sleep 0.01; done"};
+  std::atomic<bool> cancel{false};
+  slow.cancel = &cancel;
+  std::thread later([&] {
+    std::this_thread::sleep_for(100ms);
+    cancel = true;
+  });
+  const ProcessResult cancelled = run(slow);
+  later.join();
+  EXPECT_EQ(cancelled.end, ProcessEnd::Cancelled);
+  EXPECT_EQ(cancelled.output, "tidied\n");  // it had its grace
+}
+
+TEST_P(IgnoredChildren, InheritNothingAndLeaveNothing) {
+  const int leaked = ::open("/dev/null", O_RDONLY);
+  ProcessRequest request;
+  request.program = "/bin/ls";
+  request.arguments = {"/proc/self/fd"};
+  EXPECT_EQ(run(request).output, "0\n1\n2\n3\n");
+  ::close(leaked);
+  const ProcessResult signals =
+      run(shell("while read -r line; do case $line in SigBlk*|SigIgn*) echo \"$line\";; esac; done </proc/$$/status"));
+  EXPECT_NE(signals.output.find("SigBlk:\t0000000000000000"), std::string::npos) << signals.output;
+  EXPECT_EQ(signals.output.substr(signals.output.size() - 8), "0000000\n") << signals.output;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([i] {
+      for (int round = 0; round < 10; ++round)
+        EXPECT_EQ(run(shell("exit " + std::to_string(i * 10 + round))).exit_code, i * 10 + round);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, IgnoredChildren, ::testing::Values(0, SA_NOCLDWAIT));
 
 TEST(Process, FromManyThreads) {
   std::atomic<int> good{0};

@@ -196,6 +196,20 @@ TEST(Trace, DeepExpressionsNeedNoStack) {
   EXPECT_EQ(traced->function()->values.size(), 100001u);
 }
 
+TEST(Trace, HasNoMoreOutputsThanATextMayHave) {
+  const auto traced = [](int outputs) {
+    return Epilogue::trace([&](EpilogueTracer& e) {
+      for (int i = 0; i < outputs; ++i) e.output("s" + std::to_string(i), e.accum() * i);
+    });
+  };
+  EXPECT_TRUE(traced(256));
+  const auto more = traced(257);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code(), 102);
+  EXPECT_EQ(more.error().diagnostics()[0].headline, "257 values are returned");
+  EXPECT_EQ(more.error().diagnostics()[0].reason, "at most 256 outputs are written");
+}
+
 TEST(Trace, NumbersKeepTheirKind) {
   const auto traced =
       Epilogue::trace([](EpilogueTracer& e) { e.output("D", e.accum() * 2u + 3.5f + e.literal(true) + 7LL); });
