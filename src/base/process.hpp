@@ -45,10 +45,10 @@ struct ProcessResult {
 
 // Runs the program to its end. An error means that it was not started (ENOENT, EACCES, ENOEXEC, E2BIG, EAGAIN, a bad
 // working directory, ...) or that its exit status is lost (ECHILD), because the caller collects all children elsewhere.
-// A caller that ignores SIGCHLD is served through a forked process that waits in its place. Whatever it leaves running in its process group is killed when it ends; timeout and cancel
-// terminate the group and kill it 100 ms later. The child is in a group of its own, so Ctrl-C at the terminal reaches
-// the caller only; it inherits no descriptor but 0, 1, 2 and starts with default signal handling. Thread-safe; the
-// caller's signal handlers and masks stay as they are.
+// A caller that ignores SIGCHLD is served through a forked process that waits in its place. Whatever it leaves running
+// in its process group is killed when it ends; timeout and cancel terminate the group and kill it 100 ms later. The
+// child is in a group of its own, so Ctrl-C at the terminal reaches the caller only; it inherits no descriptor but 0,
+// 1, 2 and starts with default signal handling. Thread-safe; the caller's signal handlers and masks stay as they are.
 Expected<ProcessResult> run_process(const ProcessRequest& request);
 
 // The first executable regular file `name` in the colon separated folders; relative and empty entries are skipped. A
