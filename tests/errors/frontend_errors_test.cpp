@@ -99,6 +99,37 @@ INSTANTIATE_TEST_SUITE_P(FrontendMore, MessagesOf,
                                          "E0151", "E0152", "E0153", "E0154", "E0155"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
+// The pages of docs/errors show a text in a python block (entry=NAME: which function is asked for) and behind it what
+// is said of it.
+TEST(Pages, ShowWhatIsSaid) {
+  const bool update = std::getenv("CODETTA_UPDATE_GOLDEN") != nullptr;
+  int shown = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(CODETTA_SOURCE_DIR) / "docs" / "errors")) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string page((std::istreambuf_iterator<char>(file)), {});
+    const size_t python = page.find("```python"), message = page.find("```\nerror[");
+    if (python == std::string::npos || page.find("```sh") != std::string::npos) continue;  // sh: pages_test.py
+    ASSERT_NE(message, std::string::npos) << entry.path();
+    const size_t text = page.find('\n', python) + 1, text_end = page.find("```\n", text);
+    const std::string form = page.substr(python, text - python);
+    const size_t asked = form.find("entry=");
+    const std::string source = page.substr(text, text_end - text),
+                      named = asked == std::string::npos ? "" : form.substr(asked + 6, form.size() - asked - 7);
+    const size_t begin = message + 4, end = page.find("```\n", begin);
+    const std::string wanted = page.substr(begin, end - begin), head = "error[" + entry.path().stem().string() + "]: ";
+    std::string said = render("epilogue " + named, source);
+    if (!said.starts_with(head)) said = render("program", source);
+    EXPECT_TRUE(said.starts_with(head)) << entry.path() << "\n" << said;
+    ++shown;
+    if (update) {
+      std::ofstream(entry.path(), std::ios::binary) << page.substr(0, begin) << said << page.substr(end);
+    } else {
+      EXPECT_EQ(said, wanted) << entry.path();
+    }
+  }
+  EXPECT_GE(shown, 40);
+}
+
 // Kept word for word: users of the CUTLASS Python interfaces look for them.
 TEST(Frontend, KeepsHeadlinesThatUsersKnow) {
   const auto headline = [](const std::string& text) {
