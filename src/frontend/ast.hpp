@@ -27,7 +27,9 @@ enum class ExprKind : uint8_t {
   Call,        // a = callee (a Name), arguments [first, first + count)
   Tuple,       // elements [first, first + count); also lists, which mean the same wherever they are allowed
   Annotation,  // a form that only annotations have, such as attributes: a, b are its parts, if any
-  Subscript,   // a[b], annotations only
+  Subscript,   // a[b]; outside of annotations b is a tuple of values, slices, None and ...
+  Slice,       // elements [first, first + 3): start, stop, step, each invalid where it is left out
+  Ellipsis,    // ... in a subscript
 };
 
 struct Expr {

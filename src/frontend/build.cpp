@@ -26,6 +26,12 @@ ValueId FunctionBuilder::parameter(std::string name, Span span, std::optional<ir
   return ValueId(function_.values.size() - 1);
 }
 
+ValueId FunctionBuilder::parameter(std::string name, Span span, int rank) {
+  const ValueId id = parameter(std::move(name), span);
+  ranks_.back() = rank;
+  return id;
+}
+
 ValueId FunctionBuilder::literal(LiteralAttr attr, Span span) { return op(Op::literal, {}, attr, span); }
 
 ValueId FunctionBuilder::unary(Op op_kind, ValueId x, Span span) {
@@ -47,7 +53,12 @@ ValueId FunctionBuilder::unary(Op op_kind, ValueId x, Span span) {
 }
 
 ValueId FunctionBuilder::op(Op op_kind, std::vector<ValueId> operands, ir::Attr attr, Span span) {
-  ranks_.push_back(result_rank(op_kind, operands, attr));
+  const int rank = result_rank(op_kind, operands, attr);
+  return op(op_kind, std::move(operands), std::move(attr), span, rank);
+}
+
+ValueId FunctionBuilder::op(Op op_kind, std::vector<ValueId> operands, ir::Attr attr, Span span, int rank) {
+  ranks_.push_back(rank);
   ir::Value value;
   value.op = op_kind;
   value.operands = std::move(operands);
@@ -60,7 +71,18 @@ ValueId FunctionBuilder::op(Op op_kind, std::vector<ValueId> operands, ir::Attr 
 int FunctionBuilder::result_rank(Op op_kind, const std::vector<ValueId>& operands, const ir::Attr& attr) const {
   if (op_kind == Op::literal) return 0;
   if (const auto* permuted = std::get_if<ir::PermuteAttr>(&attr)) return static_cast<int>(permuted->order.size());
-  if (const auto* reshaped = std::get_if<ir::ReshapeAttr>(&attr)) return static_cast<int>(reshaped->shape.size());
+  if (const auto* reshaped = std::get_if<ir::ReshapeAttr>(&attr)) {
+    const auto dims = static_cast<int>(reshaped->dims.size());
+    if (reshaped->form == ir::ReshapeForm::Shape) return static_cast<int>(reshaped->shape.size());
+    if (rank(operands[0]) < 0) return -1;
+    return std::max(0, rank(operands[0]) + (reshaped->form == ir::ReshapeForm::Squeeze ? -dims : dims));
+  }
+  if (op_kind == Op::take) {
+    const int x = rank(operands[0]), indices = rank(operands[1]);
+    return x < 0 || indices < 0 ? -1 : x + indices - 1;
+  }
+  if (op_kind == Op::gather) return rank(operands[1]);
+  if (op_kind == Op::index_put || op_kind == Op::scatter) return rank(operands[0]);
   int result = operands.empty() ? -1 : 0;
   for (const ValueId operand : operands) {
     const int operand_rank = rank(operand);
@@ -69,8 +91,6 @@ int FunctionBuilder::result_rank(Op op_kind, const std::vector<ValueId>& operand
   }
   return result;
 }
-
-namespace {
 
 void keep_reachable(ir::Function& function) {
   std::vector<char> needed(function.values.size(), 0);
@@ -92,8 +112,6 @@ void keep_reachable(ir::Function& function) {
   function.values.resize(count);
   for (ir::Output& output : function.outputs) output.value = renumbered[output.value.index()];
 }
-
-}  // namespace
 
 void finish_function(ir::Function& function, Report& report) {
   std::vector<char> used(function.values.size(), 0);    // by an operation or as an output, needed or not

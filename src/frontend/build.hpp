@@ -24,15 +24,20 @@ class FunctionBuilder {
 
   // Once for each parameter, before everything else.
   ValueId parameter(std::string name, diag::Span span, std::optional<ir::TypeAnnotation> type = std::nullopt);
+  // Of a branch or a loop: without a type, of a known number of dims.
+  ValueId parameter(std::string name, diag::Span span, int rank);
   ValueId literal(ir::LiteralAttr attr, diag::Span span);
   ValueId real(double value, diag::Span span) { return literal({ir::LiteralAttr::Kind::Float, 0, value}, span); }
   // The operands are valid. Minus folds into a literal; Op::input stands for unary plus.
   ValueId unary(types::Op op, ValueId x, diag::Span span);
   ValueId op(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span);
+  // Where the attribute and the operands don't say how many dims the result has.
+  ValueId op(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
 
   [[nodiscard]] ir::Function& function() { return function_; }
   [[nodiscard]] const ir::Value& operator[](ValueId id) const { return function_[id]; }
-  [[nodiscard]] bool full() const { return function_.values.size() >= max_values; }
+  // `more`: values elsewhere that count, too.
+  [[nodiscard]] bool full(size_t more = 0) const { return function_.values.size() + more >= max_values; }
   // Number of dims; -1 when it depends on what is bound.
   [[nodiscard]] int rank(ValueId id) const { return ranks_[id.index()]; }
 
@@ -45,7 +50,7 @@ class FunctionBuilder {
 
 // One argument of a call as the table's parameter kinds see it.
 struct CallArgument {
-  enum class Kind : uint8_t { Absent, None, Value, Text, Integers, Shape, Flag, DType };
+  enum class Kind : uint8_t { Absent, None, Value, Text, Integers, Shape, Flag, DType, Function, Types };
   Kind kind = Kind::Absent;
   ValueId value;                  // Value
   std::string text;               // Text
@@ -53,6 +58,9 @@ struct CallArgument {
   DType dtype = DType::f32;       // DType
   std::vector<int64_t> integers;  // Integers: of integers, dims; one element for an integer
   std::vector<ir::Dim> shape;     // Shape
+  std::vector<ir::TensorType> types;  // Types
+  ir::FunctionRef function;           // Function
+  std::vector<int> ranks;             // Function: of its results
 };
 
 // What is wrong with the arguments of a call.
@@ -63,12 +71,20 @@ struct CallProblem {
   std::string help;
 };
 
-// arguments[i] belongs to the i-th parameter; of a variadic function the leading ones are the values, then the other
-// parameters follow. Absent ones take their default. Not for Unavailable functions.
-std::variant<std::vector<ValueId>, CallProblem> emit_call(FunctionBuilder& builder, const FunctionInfo& info,
-                                                          const std::vector<CallArgument>& arguments, diag::Span span);
+using CallOutcome = std::variant<std::vector<ValueId>, CallProblem>;
+// arguments[i] belongs to the i-th parameter; a parameter that takes any number of arguments has as many, at least one,
+// which may be absent. Absent ones take their default. Not for Unavailable functions.
+CallOutcome emit_call(FunctionBuilder& builder, const FunctionInfo& info,
+                      const std::vector<CallArgument>& arguments, diag::Span span);
+// Of functions that only programs may call (build_program.cpp).
+CallOutcome emit_program_call(FunctionBuilder& builder, const FunctionInfo& info,
+                              const std::vector<CallArgument>& arguments, diag::Span span);
+CallProblem dim_problem(size_t argument, int64_t dim);
+inline bool fits_dim(int64_t dim) { return dim >= -max_rank && dim < max_rank; }
 
-// Drops what no output needs, and checks: every parameter is used, no output is a constant.
+// Drops what no output needs; parameters stay.
+void keep_reachable(ir::Function& function);
+// The same, and checks: every parameter is used, no output is a constant.
 void finish_function(ir::Function& function, Report& report);
 
 }  // namespace codetta::frontend

@@ -13,19 +13,17 @@ using Kind = CallArgument::Kind;
 using diag::Span;
 using types::Op;
 
-namespace {
-
-using Outcome = std::variant<std::vector<ValueId>, CallProblem>;
-
-constexpr int64_t max_parts = 1024;
-
-bool fits_dim(int64_t dim) { return dim >= -max_rank && dim < max_rank; }
-
 CallProblem dim_problem(size_t argument, int64_t dim) {
   return {argument, fmt::format("{} is not a dimension", dim),
           fmt::format("tensors have at most {} dimensions", max_rank),
           "count from 0, or from -1 for the last dimension"};
 }
+
+namespace {
+
+using Outcome = CallOutcome;
+
+constexpr int64_t max_parts = 1024;
 
 Outcome emit_operands(FunctionBuilder& builder, const FunctionInfo& info, const std::vector<CallArgument>& arguments,
                       Span span) {
@@ -103,7 +101,15 @@ Outcome emit_reduce(FunctionBuilder& builder, const FunctionInfo& info, const st
     }
     std::sort(attr.dims.begin(), attr.dims.end());
   }
-  return std::vector{builder.op(info.op, {arguments[0].value}, attr, span)};
+  const ValueId reduced = builder.op(info.op, {arguments[0].value}, attr, span);
+  const bool keep = arguments.size() < 4 || arguments[3].kind != Kind::Flag || arguments[3].flag;
+  if (keep) return std::vector{reduced};
+  ir::ReshapeAttr dropped;  // of everything, a scalar is left
+  if (attr.axis != ir::ReduceAxis::All) {
+    dropped.form = ir::ReshapeForm::Squeeze;
+    dropped.dims = attr.axis == ir::ReduceAxis::Dims ? attr.dims : std::vector{attr.axis == ir::ReduceAxis::Row ? -1 : -2};
+  }
+  return std::vector{builder.op(Op::reshape, {reduced}, std::move(dropped), span)};
 }
 
 Outcome emit_permute(FunctionBuilder& builder, const std::vector<CallArgument>& arguments, Span span) {
@@ -178,21 +184,9 @@ Outcome emit_join(FunctionBuilder& builder, const FunctionInfo& info, const std:
   }
   std::vector<ValueId> operands;
   for (size_t i = 0; i < values; ++i) operands.push_back(arguments[i].value);
+  const bool interleave = values + 1 < arguments.size() && arguments[values + 1].flag;  // concat has no such flag
   return std::vector{builder.op(Op::join, std::move(operands),
-                                ir::JoinAttr{static_cast<int32_t>(dim), arguments[values + 1].flag}, span)};
-}
-
-Outcome emit_transpose(FunctionBuilder& builder, const std::vector<CallArgument>& arguments, Span span) {
-  const int rank = builder.rank(arguments[0].value);
-  if (rank < 2) {
-    return CallProblem{0, "only tensors of two or more dimensions can be transposed",
-                       rank < 0 ? "the number of dimensions is not known here" : fmt::format("this one has {}", rank),
-                       "write permute(x, indices=(1, 0))"};
-  }
-  ir::PermuteAttr attr;
-  for (int32_t i = 0; i < rank; ++i) attr.order.push_back(i);
-  std::swap(attr.order[attr.order.size() - 1], attr.order[attr.order.size() - 2]);
-  return std::vector{builder.op(Op::permute, {arguments[0].value}, std::move(attr), span)};
+                                ir::JoinAttr{static_cast<int32_t>(dim), interleave}, span)};
 }
 
 }  // namespace
@@ -200,6 +194,7 @@ Outcome emit_transpose(FunctionBuilder& builder, const std::vector<CallArgument>
 Outcome emit_call(FunctionBuilder& builder, const FunctionInfo& info, const std::vector<CallArgument>& arguments,
                   Span span) {
   const auto first = [&] { return arguments[0].value; };
+  if (info.program_only()) return emit_program_call(builder, info, arguments, span);
   switch (info.lowering) {
     case Lowering::Operands:
       return emit_operands(builder, info, arguments, span);
@@ -226,11 +221,7 @@ Outcome emit_call(FunctionBuilder& builder, const FunctionInfo& info, const std:
       return emit_split(builder, info, arguments, span);
     case Lowering::Join:
       return emit_join(builder, info, arguments, span);
-    case Lowering::Matmul:
-      return std::vector{builder.op(Op::matmul, {first(), arguments[1].value}, ir::MatmulAttr{}, span)};
-    case Lowering::Transpose:
-      return emit_transpose(builder, arguments, span);
-    case Lowering::Unavailable:
+    default:
       break;
   }
   return CallProblem{0, fmt::format("{} is not in this version", info.name), "", std::string(info.doc)};

@@ -20,6 +20,11 @@ constexpr FunctionParameter value(std::string_view name, double number) {
 }
 constexpr FunctionParameter bound(std::string_view name) { return {name, ParameterKind::Bound, false, 0, {}}; }
 constexpr FunctionParameter rest(std::string_view name) { return {name, ParameterKind::Rest, true, 0, {}}; }
+constexpr FunctionParameter any(std::string_view name) { return {name, ParameterKind::Rest, false, 0, {}}; }
+constexpr FunctionParameter sizes(std::string_view name) { return {name, ParameterKind::Sizes, true, 0, {}}; }
+constexpr FunctionParameter text(std::string_view name) { return {name, ParameterKind::Text, true, 0, {}}; }
+constexpr FunctionParameter callee(std::string_view name) { return {name, ParameterKind::Function, true, 0, {}}; }
+constexpr FunctionParameter types(std::string_view name) { return {name, ParameterKind::Types, true, 0, {}}; }
 constexpr FunctionParameter text(std::string_view name, std::string_view standard) {
   return {name, ParameterKind::Text, false, 0, standard};
 }
@@ -31,8 +36,13 @@ constexpr FunctionParameter integers(std::string_view name) { return {name, Para
 constexpr FunctionParameter dims(std::string_view name) { return {name, ParameterKind::Dims, false, 0, {}}; }
 constexpr FunctionParameter axis(std::string_view name) { return {name, ParameterKind::Axis, false, 0, {}}; }
 constexpr FunctionParameter shape(std::string_view name) { return {name, ParameterKind::Shape, true, 0, {}}; }
-constexpr FunctionParameter flag(std::string_view name) { return {name, ParameterKind::Flag, false, 0, {}}; }
+constexpr FunctionParameter flag(std::string_view name, bool standard = false) {
+  return {name, ParameterKind::Flag, false, standard ? 1.0 : 0.0, {}};
+}
 constexpr FunctionParameter dtype(std::string_view name) { return {name, ParameterKind::DType, true, 0, {}}; }
+constexpr FunctionParameter dtype(std::string_view name, std::string_view standard) {
+  return {name, ParameterKind::DType, false, 0, standard};
+}
 
 template <class... Parameters>
 constexpr FunctionInfo function(std::string_view name, Lowering lowering, Op op, std::string_view doc,
@@ -110,11 +120,14 @@ std::string nearest_function(std::string_view name) {
       {"absolute", "abs"},        {"fabs", "abs"},         {"fmax", "maximum"},
       {"fmin", "minimum"},        {"clip", "clamp"},       {"ln", "log"},
       {"inv", "reciprocal"},      {"recip", "reciprocal"}, {"fma", "multiply_add"},
-      {"select", "where"},        {"cat", "join"},         {"stack", "join"},
+      {"select", "where"},        {"cat", "concat"},         {"stack", "join"},
       {"chunk", "split"},         {"average", "mean"},     {"astype", "cast"},
       {"convert", "cast"},        {"absmax", "amax"},      {"sumsq", "sum_of_squares"},
       {"norm", "sum_of_squares"}, {"mm", "matmul"},        {"dot", "matmul"},
-      {"bmm", "matmul"},          {"view", "reshape"},     {"leakyrelu", "leaky_relu"}};
+      {"bmm", "matmul"},          {"view", "reshape"},     {"leakyrelu", "leaky_relu"},
+      {"rmsnorm", "rms_norm"},    {"layernorm", "layer_norm"}, {"broadcast_to", "expand"},
+      {"index_select", "take"},   {"take_along_axis", "gather"}, {"iota", "arange"},
+      {"swapaxes", "transpose"},  {"scatter_add", "scatter"},  {"index_add", "index_put"}};
   for (const Alias& alias : other_names) {
     if (alias.other == name) return std::string(alias.ours);
   }
@@ -131,6 +144,7 @@ std::string signature(const FunctionInfo& info) {
     out += parameter.name;
     switch (parameter.kind) {
       case ParameterKind::Rest:
+      case ParameterKind::Sizes:
         out += ", ...";
         break;
       case ParameterKind::Value:
@@ -143,16 +157,20 @@ std::string signature(const FunctionInfo& info) {
         if (!parameter.required) out += "=\"" + std::string(parameter.text) + "\"";
         break;
       case ParameterKind::Flag:
-        out += "=False";
+        out += parameter.number != 0 ? "=True" : "=False";
         break;
       case ParameterKind::Bound:
       case ParameterKind::Dims:
       case ParameterKind::Axis:
         out += "=None";
         break;
+      case ParameterKind::DType:
+        if (!parameter.required) out += "=" + std::string(parameter.text.empty() ? "None" : parameter.text);
+        break;
       case ParameterKind::Integers:
       case ParameterKind::Shape:
-      case ParameterKind::DType:
+      case ParameterKind::Function:
+      case ParameterKind::Types:
         break;
     }
   }

@@ -15,26 +15,29 @@ namespace codetta::frontend {
 enum class ParameterKind : uint8_t {
   Value,     // a tensor or a number
   Bound,     // a value or None
-  Rest,      // one or more values
+  Rest,      // one or more values, none where it is not required
   Text,      // a string
   Integer,   // an integer literal
   Integers,  // a tuple of integer literals
   Dims,      // None, an integer literal or a tuple of them
   Axis,      // None, "row", "column" or "all"
-  Shape,     // a tuple of integer literals and strings
+  Shape,     // a size or a tuple of them: integer literals, strings, and arithmetic with names of sizes
+  Sizes,     // one or more of these, as arguments of their own or as tuples
   Flag,      // True or False
   DType,     // an element type, bare or as a string
+  Function,  // the name of a function of the text
+  Types,     // a string such as "f32[m, n]", or a tuple of them
 };
 
 struct FunctionParameter {
   std::string_view name;
   ParameterKind kind = ParameterKind::Value;
   bool required = true;
-  double number = 0;      // default of Value and Integer
+  double number = 0;      // default of Value, Integer and Flag
   std::string_view text;  // default of Text
 };
 
-enum class Lowering : uint8_t {
+enum class Lowering : uint8_t {  // from Matmul on of programs only
   Operands,     // the op on the values in order
   Identity,     // nothing
   Approximate,  // the op, or with approximate="tanh" the op after it in ops.def
@@ -48,10 +51,28 @@ enum class Lowering : uint8_t {
   Join,
   Matmul,
   Transpose,
+  Concat,
+  Squeeze,
+  Unsqueeze,
+  Expand,
+  Full,
+  Filled,  // zeros, ones
+  Arange,
+  Take,  // also gather
+  IndexPut,
+  Scatter,
+  Softmax,  // also log_softmax
+  LayerNorm,
+  RmsNorm,
+  Rope,
+  Cond,
+  WhileLoop,
+  CallExtern,
+  UserKernel,
   Unavailable,  // known, rejected with what to write instead
 };
 
-inline constexpr size_t max_parameters = 3;
+inline constexpr size_t max_parameters = 5;
 
 struct FunctionInfo {
   std::string_view name;
@@ -63,9 +84,19 @@ struct FunctionInfo {
   [[nodiscard]] std::span<const FunctionParameter> all_parameters() const {
     return {parameters.data(), parameter_count};
   }
-  [[nodiscard]] bool variadic() const { return parameter_count > 0 && parameters[0].kind == ParameterKind::Rest; }
+  // The parameter that takes any number of arguments; parameter_count when there is none.
+  [[nodiscard]] size_t rest_at() const {
+    size_t at = 0;
+    while (at < parameter_count && parameters[at].kind != ParameterKind::Rest &&
+           parameters[at].kind != ParameterKind::Sizes)
+      ++at;
+    return at;
+  }
+  [[nodiscard]] bool variadic() const { return rest_at() < parameter_count; }
   // Only programs may call it.
-  [[nodiscard]] bool program_only() const { return lowering == Lowering::Matmul || lowering == Lowering::Transpose; }
+  [[nodiscard]] bool program_only() const {
+    return lowering >= Lowering::Matmul && lowering < Lowering::Unavailable;
+  }
 };
 
 std::span<const FunctionInfo> all_functions();

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "frontend/lower_impl.hpp"
 #include "frontend/parser.hpp"
@@ -152,18 +153,17 @@ std::optional<ir::Function> Lowerer::lower(std::string_view function_name) {
     const ast::Parameter& parameter = module_.parameters[entry->first_parameter + i];
     std::optional<ir::TypeAnnotation> type;
     if (program_) type = parameter_type(parameter);
+    if (type) {
+      for (const ir::Dim& size : type->shape) {
+        for (std::string& symbol : size.symbols()) symbols_.insert(std::move(symbol));
+      }
+    }
     declare(scope, parameter.name, builder_.parameter(std::string(text(parameter.name)), parameter.name, type), true);
   }
   active_.push_back(entry);
   run(scope, true);
   if (!report_.empty()) return std::nullopt;
   finish_function(function, report_);
-  const auto is_matmul = [](const ir::Value& value) { return value.op == Op::matmul; };
-  if (program_ && report_.empty() && std::none_of(function.values.begin(), function.values.end(), is_matmul)) {
-    report_.error(Code::matmul_missing, entry->name, "the program has no matrix product")
-        .reason("a program is made of matrix products and what follows them")
-        .help("write a @ b, or an epilogue whose first parameter is accum");
-  }
   if (!report_.empty()) return std::nullopt;
   return std::move(function);
 }
@@ -171,6 +171,11 @@ std::optional<ir::Function> Lowerer::lower(std::string_view function_name) {
 // The statements of a function; what it returns, for a helper.
 Lowerer::Values Lowerer::run(Scope& scope, bool entry) {
   const ast::Function& function = *scope.function;
+  struct Restore {
+    const Scope*& place;
+    const Scope* before;
+    ~Restore() { place = before; }
+  } const restore{scope_, std::exchange(scope_, &scope)};
   for (uint32_t i = 0; i < function.statement_count && !stopped_; ++i) {
     const ast::Statement& statement = module_.statements[function.first_statement + i];
     if (statement.kind == ast::StatementKind::Assign) {

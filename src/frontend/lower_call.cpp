@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "frontend/lower_impl.hpp"
 
@@ -18,6 +19,53 @@ namespace {
 
 bool is_value(ParameterKind kind) {
   return kind == ParameterKind::Value || kind == ParameterKind::Bound || kind == ParameterKind::Rest;
+}
+
+// What an epilogue says instead of a function that belongs to programs.
+std::string in_epilogue(const FunctionInfo& info) {
+  switch (info.lowering) {
+    case Lowering::Matmul:
+      return "use accum, or write a program with typed parameters";
+    case Lowering::Transpose:
+      return "write permute(x, indices=(1, 0))";
+    case Lowering::Concat:
+      return "write join(x, y, dim=-1)";
+    case Lowering::Softmax:
+      return info.op == types::Op::sub ? "write D = x - logsumexp(x, dim=-1)"
+                                       : "write e = exp(x - max(x, dim=-1)); D = e / sum(e, dim=-1)";
+    case Lowering::LayerNorm:
+      return "write c = x - mean(x, dim=-1); D = c * rsqrt(mean(c * c, dim=-1) + 1e-5)";
+    case Lowering::RmsNorm:
+      return "write D = x * rsqrt(mean(x * x, dim=-1) + 1e-6)";
+    case Lowering::Cond:
+      return "write D = where(condition, a, b)";
+    default:
+      return "write a program: def f(a: f32[\"m\", \"k\"], b: f32[\"k\", \"n\"]): C = a @ b; ...";
+  }
+}
+
+// "f32[m, n // 8]", "i64" of a scalar.
+std::optional<ir::TensorType> type_of_text(std::string_view text) {
+  ir::TensorType type;
+  const size_t open = text.find('[');
+  const auto dtype = dtype_from_name(text.substr(0, open));
+  if (!dtype || (open != std::string_view::npos && text.back() != ']')) return std::nullopt;
+  type.dtype = *dtype;
+  if (open == std::string_view::npos) return type;
+  const std::string_view inside = text.substr(open + 1, text.size() - open - 2);
+  if (inside.find_first_not_of(' ') == std::string_view::npos) return type;
+  for (size_t begin = 0, depth = 0, at = 0; at <= inside.size(); ++at) {
+    const char c = at < inside.size() ? inside[at] : ',';
+    depth += c == '(' ? 1 : 0;
+    depth -= c == ')' && depth > 0 ? 1 : 0;
+    if (c != ',' || depth > 0) continue;
+    auto size = types::parse_dim(inside.substr(begin, at - begin));
+    if (!size || size->as_constant().value_or(0) < 0 || type.shape.size() == static_cast<size_t>(max_rank))
+      return std::nullopt;
+    type.shape.push_back(std::move(*size));
+    begin = at + 1;
+  }
+  return type;
 }
 
 std::string count_text(size_t count, std::string_view what) {
@@ -52,10 +100,10 @@ void Lowerer::prepare_call(Frame& frame) {
         .help(fmt::format("write {}", info->doc));
   } else if (info->program_only() && !program_) {
     report_.error(Code::program_only, span, fmt::format("function '{}' belongs to programs", callee))
-        .reason(info->lowering == Lowering::Matmul ? "an epilogue follows one product, whose result is accum"
-                                                   : "the number of dimensions is not known in an epilogue")
-        .help(info->lowering == Lowering::Matmul ? "use accum, or write a program with typed parameters"
-                                                 : "write permute(x, indices=(1, 0))");
+        .reason(info->lowering == Lowering::Matmul      ? "an epilogue follows one product, whose result is accum"
+                : info->lowering == Lowering::Transpose ? "the number of dimensions is not known in an epilogue"
+                                                        : "an epilogue says what happens to one element")
+        .help(in_epilogue(*info));
   } else {
     call.builtin = info;
     call.failed = !match_builtin(call, expr);
@@ -66,7 +114,8 @@ void Lowerer::prepare_call(Frame& frame) {
     for (uint32_t i = 0; i < expr.count; ++i) {
       const ast::Argument& argument = module_.arguments[expr.first + i];
       const ExprKind kind = module_[argument.value].kind;
-      const bool looks_like_value = kind == ExprKind::Unary || kind == ExprKind::Binary || kind == ExprKind::Call;
+      const bool looks_like_value = kind == ExprKind::Unary || kind == ExprKind::Binary ||
+                                    kind == ExprKind::Call || kind == ExprKind::Subscript;
       if (looks_like_value && !argument.keyword.known()) frame.children.push_back(argument.value);
     }
     return;
@@ -94,9 +143,8 @@ void Lowerer::unknown_keyword(Span keyword, const std::vector<std::string>& name
     const size_t common = std::min(name.size(), word.size());
     if (near.empty() && common >= 3 && name.compare(0, common, word, 0, common) == 0) near = name;
   }
-  if (word == "keepdim" || word == "keepdims") {
-    error.help("leave it out: reduced dimensions always stay, with size 1");
-  } else if (word == "inplace" || word == "out") {
+  if (word == "keepdims" && near.empty()) near = "keepdim";
+  if (word == "inplace" || word == "out") {
     error.help("leave it out: every function gives a new value");
   } else if (!near.empty()) {
     error.help(fmt::format("did you mean '{}'?", near));
@@ -111,14 +159,20 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
   const Span callee = module_[expr.a].span;
   size_t positional = 0;
   while (positional < expr.count && !module_.arguments[expr.first + positional].keyword.known()) ++positional;
-  // The slots: values of a variadic function first, then the named parameters.
-  const size_t rest = info.variadic() ? std::max<size_t>(positional, 1) : 0;
-  const size_t named = info.variadic() ? parameters.size() - 1 : parameters.size();
-  const size_t slots = rest + named;
+  // The slots: parameters in order, with as many for the one that takes any number of arguments as there are.
+  const size_t rest_at = info.rest_at();
+  const bool variadic = info.variadic();
+  size_t taken = positional;  // by parameters up to that one
+  if (variadic && parameters[rest_at].kind == ParameterKind::Sizes && positional > rest_at + 1) {
+    const Expr& last = module_[module_.arguments[expr.first + positional - 1].value];  // zeros(m, n, f32)
+    if (last.kind == ExprKind::Name && dtype_from_name(text(last.span)) && !is_size(text(last.span))) --taken;
+  }
+  const size_t rest = variadic ? std::max<size_t>(taken, rest_at + 1) - rest_at : 0;
+  const size_t slots = parameters.size() + (variadic ? rest - 1 : 0);
   const auto parameter_of = [&](size_t slot) -> const FunctionParameter& {
-    return slot < rest ? parameters[0] : parameters[slot - rest + (info.variadic() ? 1 : 0)];
+    return slot < rest_at ? parameters[slot] : slot < rest_at + rest ? parameters[rest_at] : parameters[slot - rest + 1];
   };
-  if (!info.variadic() && positional > parameters.size()) {
+  if (!variadic && positional > parameters.size()) {
     const Span extra = module_[module_.arguments[expr.first + parameters.size()].value].span;
     report_
         .error(
@@ -155,11 +209,13 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
     }
     if (argument.keyword.known()) {
       const std::string_view word = text(argument.keyword);
-      slot = rest;
-      while (slot < slots && parameter_of(slot).name != word) ++slot;
+      slot = 0;
+      while (slot < slots && (parameter_of(slot).name != word || parameter_of(slot).kind == ParameterKind::Rest)) ++slot;
       if (slot == slots) {
         std::vector<std::string> names;
-        for (size_t s = rest; s < slots; ++s) names.emplace_back(parameter_of(s).name);
+        for (const FunctionParameter& parameter : parameters) {
+          if (parameter.kind != ParameterKind::Rest) names.emplace_back(parameter.name);
+        }
         unknown_keyword(argument.keyword, names, info.name);
         good = false;
         continue;
@@ -187,6 +243,15 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
       call.arguments[slot].kind = CallArgument::Kind::None;
     } else if (is_value(parameter.kind)) {
       call.operand_slots.push_back(slot);
+    } else if (parameter.kind == ParameterKind::Function) {
+      const auto found = module_[id].kind == ExprKind::Name ? functions_.find(text(module_[id].span)) : functions_.end();
+      if (found != functions_.end()) {
+        call.functions.emplace_back(slot, found->second);
+      } else {
+        bad_argument(info, parameter, id, "the name of a function of this text",
+                     "define it beside this function, and write its name without parentheses");
+        good = false;
+      }
     } else if (auto converted = convert(info, parameter, id)) {
       call.arguments[slot] = std::move(*converted);
     } else {
@@ -196,12 +261,10 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
   return good;
 }
 
-bool Lowerer::match_helper(PendingCall& call, const Expr& expr) {
-  const ast::Function& function = *call.helper;
-  const std::string_view callee = text(function.name);
-  const Span span = module_[expr.a].span;
+// False, with a report, where a call of the function would never end or is too deep.
+bool Lowerer::may_enter(const ast::Function& function, Span span) {
   if (std::find(active_.begin(), active_.end(), &function) != active_.end()) {
-    auto& error = report_.error(Code::recursion, span, fmt::format("'{}' calls itself", callee));
+    auto& error = report_.error(Code::recursion, span, fmt::format("'{}' calls itself", text(function.name)));
     error.reason(active_.back() == &function ? "calls are inlined, and this one would never end"
                                              : "calls are inlined, and this chain of calls would never end");
     error.help("write the steps one by one");
@@ -213,6 +276,14 @@ bool Lowerer::match_helper(PendingCall& call, const Expr& expr) {
         .help("merge functions");
     return false;
   }
+  return true;
+}
+
+bool Lowerer::match_helper(PendingCall& call, const Expr& expr) {
+  const ast::Function& function = *call.helper;
+  const std::string_view callee = text(function.name);
+  const Span span = module_[expr.a].span;
+  if (!may_enter(function, span)) return false;
   std::vector<std::string> names;
   for (uint32_t i = 0; i < function.parameter_count; ++i) {
     names.emplace_back(text(module_.parameters[function.first_parameter + i].name));
@@ -282,12 +353,28 @@ std::optional<int64_t> Lowerer::integer_argument(ExprId id) const {
   return negative ? -value : value;
 }
 
-std::optional<ir::Dim> Lowerer::size_argument(ExprId id) {
-  if (const auto constant = integer_argument(id)) return ir::Dim::constant(*constant);
+// "f32[m, n]" or a tuple of such texts.
+std::optional<CallArgument> Lowerer::types_argument(const FunctionInfo& info, const FunctionParameter& parameter,
+                                                    ExprId id) {
   const Expr& expr = module_[id];
-  if (expr.kind != ExprKind::String) return std::nullopt;
-  types::DimSyntaxError problem;
-  if (auto dim = types::parse_dim(module_.strings[expr.first], &problem)) return dim;
+  const bool tuple = expr.kind == ExprKind::Tuple;
+  CallArgument out;
+  out.kind = CallArgument::Kind::Types;
+  for (uint32_t i = 0; i < (tuple ? expr.count : 1); ++i) {
+    const ExprId element = tuple ? module_.elements[expr.first + i] : id;
+    std::optional<ir::TensorType> type;
+    if (module_[element].kind == ExprKind::String) type = type_of_text(module_.strings[module_[element].first]);
+    if (!type) {
+      bad_argument(info, parameter, element, "a type such as \"f32[m, n]\", or a tuple of them",
+                   fmt::format("write {}=\"f32[m, 64]\"; sizes are numbers and symbols of the parameters",
+                               parameter.name));
+      return std::nullopt;
+    }
+    out.types.push_back(std::move(*type));
+  }
+  if (!out.types.empty() && out.types.size() <= max_outputs) return out;
+  bad_argument(info, parameter, id, fmt::format("one to {} types", max_outputs),
+               fmt::format("write {}=(\"f32[m, n]\", \"i32[m]\")", parameter.name));
   return std::nullopt;
 }
 
@@ -301,7 +388,10 @@ std::optional<CallArgument> Lowerer::convert(const FunctionInfo& info, const Fun
     case ParameterKind::Value:
     case ParameterKind::Bound:
     case ParameterKind::Rest:
+    case ParameterKind::Function:
       break;
+    case ParameterKind::Types:
+      return types_argument(info, parameter, id);
     case ParameterKind::Text:
     case ParameterKind::Axis:
       if (expr.kind == ExprKind::None && parameter.kind == ParameterKind::Axis) return out;
@@ -313,7 +403,8 @@ std::optional<CallArgument> Lowerer::convert(const FunctionInfo& info, const Fun
       bad_argument(info, parameter, id, "a string",
                    parameter.kind == ParameterKind::Axis
                        ? "write axis=\"row\", axis=\"column\" or axis=\"all\", or dim=-1"
-                       : fmt::format("write {}=\"tanh\"", parameter.name));
+                   : info.lowering == Lowering::Approximate ? fmt::format("write {}=\"tanh\"", parameter.name)
+                                                            : "write it in quotes");
       return std::nullopt;
     case ParameterKind::Dims:
       if (expr.kind == ExprKind::None) return out;
@@ -342,12 +433,15 @@ std::optional<CallArgument> Lowerer::convert(const FunctionInfo& info, const Fun
       }
       return out;
     case ParameterKind::Shape:
+    case ParameterKind::Sizes:
       out.kind = CallArgument::Kind::Shape;
       for (uint32_t i = 0; i < count; ++i) {
         auto size = size_argument(element(i));
         if (!size) {
           bad_argument(info, parameter, element(i), "a tuple of integers and dimensions",
-                       "write new_shape=(-1, 64); symbolic dimensions are strings: (\"batch\", 64)");
+                       info.lowering == Lowering::Reshape
+                           ? "write new_shape=(-1, 64); symbolic dimensions are strings: (\"batch\", 64)"
+                           : "write integers and sizes of the parameters' types, such as n // 2");
           return std::nullopt;
         }
         out.shape.push_back(std::move(*size));
@@ -387,6 +481,7 @@ Lowerer::Values Lowerer::call(Frame& frame, const std::vector<ValueId>& operands
     argument.kind = CallArgument::Kind::Value;
     argument.value = operands[i];
   }
+  if (!lower_functions(call, operands)) return {ValueId()};
   auto outcome = emit_call(builder_, *call.builtin, call.arguments, expr.span);
   if (auto* values = std::get_if<Values>(&outcome)) return std::move(*values);
   const auto& problem = std::get<CallProblem>(outcome);
@@ -404,11 +499,71 @@ Lowerer::Values Lowerer::call_helper(PendingCall& call, const Expr& expr, const 
     const Span parameter = module_.parameters[call.helper->first_parameter + call.operand_slots[i]].name;
     declare(scope, parameter, operands[i], true);
   }
+  ++elsewhere_;
   active_.push_back(call.helper);
   Values values = run(scope, false);
   active_.pop_back();
   (void)expr;
   return values;
+}
+
+// The functions that a call of cond or while_loop names, over the values that it passes to them.
+bool Lowerer::lower_functions(PendingCall& call, const std::vector<ValueId>& operands) {
+  if (call.functions.empty()) return true;
+  std::vector<int> ranks;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (call.operand_slots[i] > call.functions.back().first) ranks.push_back(builder_.rank(operands[i]));
+  }
+  bool good = true;
+  for (const auto& [slot, function] : call.functions) {
+    const Span span = module_[call.argument_exprs[slot]].span;
+    good = lower_branch(*function, ranks, span, call.arguments[slot]) && good;
+  }
+  return good;
+}
+
+bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>& ranks, Span span,
+                           CallArgument& argument) {
+  if (!may_enter(function, span)) return false;
+  if (function.parameter_count != ranks.size()) {
+    report_
+        .error(Code::argument_count, span,
+               fmt::format("{} takes {}, {} passed to it", text(function.name),
+                           count_text(function.parameter_count, "argument"),
+                           ranks.size() == 1 ? "1 is" : fmt::format("{} are", ranks.size())))
+        .note("defined here", module_.source, function.name)
+        .help("pass one value for each of its parameters, behind the names of the functions");
+    return false;
+  }
+  FunctionBuilder outer = std::exchange(builder_, FunctionBuilder{ir::Function{}});
+  ir::Function& body = builder_.function();
+  body.source = module_.source;
+  body.name = text(function.name);
+  Scope scope;
+  scope.function = &function;
+  for (uint32_t i = 0; i < function.parameter_count; ++i) {
+    const Span name = module_.parameters[function.first_parameter + i].name;
+    declare(scope, name, builder_.parameter(std::string(text(name)), name, ranks[i]), true);
+  }
+  elsewhere_ += outer.function().values.size() + 1;
+  active_.push_back(&function);
+  const Values values = run(scope, false);
+  active_.pop_back();
+  elsewhere_ -= outer.function().values.size();
+  bool good = !values.empty() && values.size() <= max_outputs;
+  for (const ValueId value : values) good = good && value.valid();
+  if (good) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      argument.ranks.push_back(builder_.rank(values[i]));
+      body.outputs.push_back({fmt::format("r{}", i), values[i], body.values[values[i].index()].span});
+    }
+    keep_reachable(body);
+    elsewhere_ += body.values.size();
+    argument.kind = CallArgument::Kind::Function;
+    argument.function = std::make_shared<const ir::Function>(std::move(body));
+  }
+  builder_ = std::move(outer);
+  return good;
 }
 
 }  // namespace codetta::frontend

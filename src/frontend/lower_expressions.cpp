@@ -93,6 +93,10 @@ ValueId Lowerer::name(Scope& scope, const Expr& expr) {
     report_.error(Code::value_kind, expr.span, fmt::format("element type '{}' is used as a value", word))
         .reason("a value is a tensor or a number")
         .help(fmt::format("convert with cast(x, {})", word));
+  } else if (is_size(word)) {
+    report_.error(Code::value_kind, expr.span, fmt::format("size '{}' is used as a value", word))
+        .reason("it is a dimension of a parameter's type, not a tensor or a number")
+        .help("sizes stand in slices and in reshape, expand, full and arange; a count is sum(ones(n))");
   } else {
     undefined(scope, expr);
   }
@@ -133,6 +137,12 @@ Lowerer::Values Lowerer::leaf(Scope& scope, const Expr& expr) {
     case ExprKind::Binary:
     case ExprKind::Call:
       break;
+    case ExprKind::Slice:
+    case ExprKind::Ellipsis:
+      report_.error(Code::value_kind, expr.span, "a slice is not a value")
+          .reason("it stands in brackets behind a value, with nothing around it")
+          .help("write x[1:3]");
+      break;
   }
   return {ValueId()};
 }
@@ -158,6 +168,8 @@ Lowerer::Values Lowerer::evaluate(Scope& scope, ExprId root) {
     frame.first_operand = operands.size();
     if (expr.kind == ExprKind::Unary) {
       if (expr.op != Op::neg || module_[expr.a].kind != ExprKind::Int) frame.children = {expr.a};
+    } else if (expr.kind == ExprKind::Subscript) {
+      frame.children = {expr.a};
     } else if (expr.kind == ExprKind::Binary) {
       frame.children = {expr.a, expr.b};
     } else {
@@ -167,7 +179,8 @@ Lowerer::Values Lowerer::evaluate(Scope& scope, ExprId root) {
   };
   const auto composite = [&](ExprId id) {
     const ExprKind kind = module_[id].kind;
-    return kind == ExprKind::Unary || kind == ExprKind::Binary || kind == ExprKind::Call;
+    return kind == ExprKind::Unary || kind == ExprKind::Binary || kind == ExprKind::Call ||
+           kind == ExprKind::Subscript;
   };
   if (!composite(root)) return leaf(scope, module_[root]);
   push(root);
@@ -182,7 +195,7 @@ Lowerer::Values Lowerer::evaluate(Scope& scope, ExprId root) {
       }
       continue;
     }
-    if (builder_.full() && !stopped_) {
+    if (builder_.full(elsewhere_) && !stopped_) {
       stopped_ = true;
       report_.error(Code::text_too_large, module_[frame.id].span, "the function has too many operations")
           .reason(fmt::format("at most {} are built, calls inlined", max_values))
@@ -211,6 +224,7 @@ Lowerer::Values Lowerer::finish_frame(Frame& frame, const std::vector<ValueId>& 
   }
   if (frame.children.empty()) return {integer(module_[expr.a], true, expr.span)};
   const ValueId a = operands[frame.first_operand];
+  if (expr.kind == ExprKind::Subscript) return {subscript(expr, a)};
   if (expr.kind == ExprKind::Unary) {
     if (!a.valid()) return {a};
     return {builder_.unary(expr.op, a, expr.span)};

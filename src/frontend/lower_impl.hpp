@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -70,11 +71,23 @@ class Lowerer {
   void unknown_keyword(diag::Span keyword, const std::vector<std::string>& names, std::string_view callee);
   std::optional<CallArgument> convert(const FunctionInfo& info, const FunctionParameter& parameter, ast::ExprId id);
   std::optional<int64_t> integer_argument(ast::ExprId id) const;
-  std::optional<ir::Dim> size_argument(ast::ExprId id);
+  std::optional<CallArgument> types_argument(const FunctionInfo& info, const FunctionParameter& parameter,
+                                             ast::ExprId id);
   void bad_argument(const FunctionInfo& info, const FunctionParameter& parameter, ast::ExprId id, std::string expected,
                     std::string help);
   Values call(Frame& frame, const std::vector<ValueId>& operands);
   Values call_helper(PendingCall& call, const ast::Expr& expr, const std::vector<ValueId>& operands);
+  bool may_enter(const ast::Function& function, diag::Span span);
+  bool lower_functions(PendingCall& call, const std::vector<ValueId>& operands);
+  bool lower_branch(const ast::Function& function, const std::vector<int>& ranks, diag::Span span,
+                    CallArgument& argument);
+
+  // sizes and subscripts (lower_subscript.cpp)
+  std::optional<ir::Dim> size_argument(ast::ExprId id, int depth = 0);
+  [[nodiscard]] bool is_size(std::string_view name) const;
+  ValueId subscript(const ast::Expr& expr, ValueId object);
+  bool slice_item(const ast::Expr& item, ir::SliceAttr& attr, bool& whole);
+  void bad_subscript(diag::Span span, std::string headline, std::string reason, std::string help);
 
   // types
   std::optional<DType> dtype(std::string_view name, diag::Span span);
@@ -86,6 +99,9 @@ class Lowerer {
   FunctionBuilder builder_{ir::Function{}};
   std::unordered_map<std::string_view, const ast::Function*> functions_;
   std::vector<const ast::Function*> active_;  // being inlined
+  std::set<std::string, std::less<>> symbols_;  // in the types of the entry's parameters
+  const Scope* scope_ = nullptr;                // of the function being lowered
+  size_t elsewhere_ = 0;                        // values of branches that are done, and calls
   bool stopped_ = false;
 };
 
@@ -96,6 +112,7 @@ struct Lowerer::PendingCall {
   std::vector<CallArgument> arguments;      // builtin
   std::vector<ast::ExprId> argument_exprs;  // by parameter; invalid for defaults
   std::vector<size_t> operand_slots;        // child i is argument operand_slots[i]
+  std::vector<std::pair<size_t, const ast::Function*>> functions;  // arguments that name functions
 };
 
 // An expression on the way: its children are evaluated one after the other.

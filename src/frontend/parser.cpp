@@ -295,7 +295,11 @@ bool Parser::add_targets(ExprId target) {
   for (uint32_t i = 0; i < count; ++i) {
     const ast::Expr& name = expr.kind == ExprKind::Tuple ? module_[module_.elements[expr.first + i]] : expr;
     if (name.kind != ExprKind::Name) {
-      if (name.kind != ExprKind::Invalid) {
+      if (name.kind == ExprKind::Subscript) {
+        report_.error(Code::subscript, name.span, "a part of a value cannot be assigned")
+            .reason("values never change; an operation gives a new one")
+            .help("write y = index_put(x, indices, values), or join the parts");
+      } else if (name.kind != ExprKind::Invalid) {
         report_.error(Code::syntax, name.span, "only names can be assigned")
             .reason("the left side of = lists one or more names")
             .help("write name = value");

@@ -62,6 +62,7 @@ class Parser {
   ExprId call(ExprId callee, uint32_t begin);
   ExprId attribute(ExprId object, uint32_t begin);
   ExprId subscript(ExprId object, uint32_t begin);
+  ExprId subscript_item();
   ExprId comprehension(uint32_t begin);
   ExprId annotation();
 

@@ -135,15 +135,59 @@ ExprId Parser::subscript(ExprId object, uint32_t begin) {
     expr.b = index;
     return add(expr);
   }
-  const bool reported = module_[object].kind == ExprKind::Invalid;
-  skip_brackets();
-  if (panic_) return object;
-  if (!reported) {
-    report_.error(Code::subscript, span_from(begin), "subscripts are not part of the language")
-        .reason("an epilogue says what happens to one element; operands broadcast by their shape")
-        .help("bind an operand of shape (N,), (M, 1) or (1,); use split() for equal parts of a dimension");
+  advance();
+  std::vector<ExprId> items;
+  while (!panic_ && !at("]")) {
+    items.push_back(subscript_item());
+    if (panic_ || at("]")) break;
+    if (!at(",")) {
+      syntax_error("']' or ','");
+      break;
+    }
+    advance();
   }
-  return invalid(begin);
+  if (panic_) return object;
+  Expr tuple;
+  tuple.kind = ExprKind::Tuple;
+  tuple.span = span_from(begin);
+  tuple.first = static_cast<uint32_t>(module_.elements.size());
+  tuple.count = static_cast<uint32_t>(items.size());
+  module_.elements.insert(module_.elements.end(), items.begin(), items.end());
+  advance();
+  if (module_[object].kind == ExprKind::Invalid) return invalid(begin);
+  Expr expr;
+  expr.kind = ExprKind::Subscript;
+  expr.span = span_from(begin);
+  expr.a = object;
+  expr.b = add(tuple);
+  return add(expr);
+}
+
+// A value, None, start:stop:step with any part left out, or ...
+ExprId Parser::subscript_item() {
+  Expr expr;
+  const uint32_t begin = token_.span.begin;
+  if (at("...")) {
+    expr.kind = ExprKind::Ellipsis;
+    expr.span = token_.span;
+    advance();
+    return add(expr);
+  }
+  ExprId parts[3];
+  if (!at(":")) {
+    parts[0] = expression();
+    if (panic_ || !at(":")) return parts[0];
+  }
+  for (size_t i = 1; i < 3 && accept(":"); ++i) {
+    if (!panic_ && !at(":") && !at(",") && !at("]")) parts[i] = expression();
+    if (panic_) return invalid(begin);
+  }
+  expr.kind = ExprKind::Slice;
+  expr.span = span_from(begin);
+  expr.first = static_cast<uint32_t>(module_.elements.size());
+  expr.count = 3;
+  module_.elements.insert(module_.elements.end(), std::begin(parts), std::end(parts));
+  return add(expr);
 }
 
 ExprId Parser::comprehension(uint32_t begin) {

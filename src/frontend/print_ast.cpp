@@ -20,7 +20,7 @@ std::string operator_text(const Expr& expr) {
 }
 
 std::vector<ExprId> children(const Module& module, const Expr& expr) {
-  if (expr.kind == ExprKind::Tuple) {
+  if (expr.kind == ExprKind::Tuple || expr.kind == ExprKind::Slice) {
     const auto begin = module.elements.begin() + expr.first;
     return {begin, begin + expr.count};
   }
@@ -63,6 +63,10 @@ void print_expr(const Module& module, ExprId root, std::string& out) {
       out += *piece;
       continue;
     }
+    if (!std::get<ExprId>(item).valid()) {  // a bound that is left out
+      out += "_";
+      continue;
+    }
     const Expr& expr = module[std::get<ExprId>(item)];
     Pending items;
     if (expr.kind == ExprKind::Call) {
@@ -78,6 +82,7 @@ void print_expr(const Module& module, ExprId root, std::string& out) {
       const bool op = expr.kind == ExprKind::Unary || expr.kind == ExprKind::Binary;
       items.emplace_back(op                                 ? "(" + operator_text(expr)
                          : expr.kind == ExprKind::Tuple     ? std::string("(tuple")
+                         : expr.kind == ExprKind::Slice     ? std::string("(slice")
                          : expr.kind == ExprKind::Subscript ? std::string("(subscript")
                                                             : std::string("(annotation"));
       for (const ExprId part : parts) {

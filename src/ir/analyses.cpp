@@ -62,7 +62,7 @@ DType operand_dtype(const Graph& graph, NodeId node) {
   if (info.rule != types::OpRule::compare) return graph.type(node).dtype;
   std::vector<OperandFacts> facts;
   for (const NodeId operand : operands)
-    facts.push_back({&graph.type(operand), std::get_if<LiteralAttr>(&graph.attr(operand))});
+    facts.push_back({&graph.type(operand), std::get_if<LiteralAttr>(&graph.attr(operand)), &graph.attr(operand)});
   return join_types(facts).dtype;
 }
 

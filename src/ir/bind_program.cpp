@@ -2,10 +2,45 @@
 // bind_program: a program's values typed by its declared parameters.
 #include <fmt/format.h>
 
+#include <set>
+
 #include "ir/bind.hpp"
 #include "ir/bind_values.hpp"
 
 namespace codetta::ir {
+namespace {
+
+// Every symbol must be a dim of some parameter, alone: only that gives it a value when the program runs.
+Result<void> check_symbols(const ProgramFunction& function, const Graph& graph) {
+  std::set<std::string, std::less<>> bound;
+  for (const GraphInput& input : graph.inputs()) {
+    for (const Dim& dim : graph.type(input.node).shape) {
+      if (const auto symbol = dim.as_symbol()) bound.emplace(*symbol);
+    }
+  }
+  const auto check = [&](const TensorType& type, diag::Span span) -> Result<void> {
+    for (const Dim& dim : type.shape) {
+      if (dim.is_constant()) continue;
+      for (const std::string& symbol : dim.symbols()) {
+        if (bound.contains(symbol)) continue;
+        return diag::error(diag::Code::symbol_unbound, fmt::format("symbol {} has no value", symbol))
+            .at(function.source, span, to_string(type))
+            .reason(fmt::format("no parameter has a dim that is {} alone", symbol))
+            .help(fmt::format("declare a parameter with that size, such as x: f32[\"{}\", 64]", symbol));
+      }
+    }
+    return {};
+  };
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const NodeId id(i);
+    const bool input = graph.node(id).op == Op::input;
+    const diag::Span span = input ? function.parameters[i].type->span : graph.span(id);
+    for (const TensorType& type : results_of(graph, id)) CODETTA_CHECK_OK(check(type, span));
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<Graph> bind_program(const ProgramFunction& function) {
   GraphBuilder builder(function.source);
@@ -49,7 +84,9 @@ Result<Graph> bind_program(const ProgramFunction& function) {
     }
     builder.add_output(output.name, node, type.dtype);
   }
-  return std::move(builder).finish();
+  CODETTA_TRY(Graph graph, std::move(builder).finish());
+  CODETTA_CHECK_OK(check_symbols(function, graph));
+  return graph;
 }
 
 }  // namespace codetta::ir

@@ -59,6 +59,10 @@ Result<void> ValueBinder::bind(ValueId id) {
   const types::OpInfo& info = types::op_info(value.op);
   Slot& slot = slots_[id.index()];
   if (info.rule == OpRule::index) {
+    if (const auto* counted = std::get_if<ReshapeAttr>(&value.attr)) {  // arange
+      CODETTA_TRY(slot.node, builder_.add(value.op, {}, *counted, value.span, value.name));
+      return {};
+    }
     if (options_.index_space.empty()) {
       return diag::error(diag::Code::index_without_gemm,
                          fmt::format("{}() is only defined in an epilogue", info.spelling))
@@ -105,6 +109,7 @@ Result<void> ValueBinder::bind(ValueId id) {
 
 Result<NodeId> ValueBinder::add(const Value& value, std::span<const NodeId> operands) {
   if (const auto* literal = std::get_if<LiteralAttr>(&value.attr)) return builder_.add_literal(*literal, value.span);
+  if (value.op == Op::cond || value.op == Op::while_loop) return add_control(value, operands);
   Attr attr = value.attr;
   if (value.op == Op::matmul && operands.size() == 2) {
     attr = MatmulAttr{

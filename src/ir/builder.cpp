@@ -43,8 +43,17 @@ size_t attr_index(Op op) {
       return index_of<MatmulAttr>();
     case OpRule::layout:
       if (op == Op::permute) return index_of<PermuteAttr>();
-      if (op == Op::reshape) return index_of<ReshapeAttr>();
+      if (op == Op::reshape || op == Op::broadcast) return index_of<ReshapeAttr>();
+      if (op == Op::slice) return index_of<SliceAttr>();
       return op == Op::split ? index_of<SplitAttr>() : index_of<JoinAttr>();
+    case OpRule::indexed:
+      if (op == Op::index_put) return index_of<IndexPutAttr>();
+      return op == Op::scatter ? index_of<ScatterAttr>() : index_of<TakeAttr>();
+    case OpRule::control:
+      if (op == Op::cond) return index_of<CondAttr>();
+      return op == Op::while_loop ? index_of<WhileAttr>() : index_of<ResultAttr>();
+    case OpRule::external:
+      return op == Op::call_extern ? index_of<ExternAttr>() : index_of<UserKernelAttr>();
     default:
       return index_of<std::monostate>();
   }
@@ -213,7 +222,7 @@ Result<NodeId> GraphBuilder::add(Op op, std::span<const NodeId> operands, Attr a
   std::vector<OperandFacts> facts;
   facts.reserve(operands.size());
   for (const NodeId operand : operands)
-    facts.push_back({&type(operand), std::get_if<LiteralAttr>(&graph_.attr(operand))});
+    facts.push_back({&type(operand), std::get_if<LiteralAttr>(&graph_.attr(operand)), &graph_.attr(operand)});
   const auto names = [&](size_t i) { return display_name(graph_, operands[i]); };
   Inference inference = infer(op, facts, attr, names);
   if (const auto* complaint = std::get_if<Complaint>(&inference))
@@ -226,6 +235,7 @@ Result<NodeId> GraphBuilder::add(Op op, std::span<const NodeId> operands, Attr a
   for (size_t i = 0; i < typed.size(); ++i) {
     DType dtype = inferred.compute;
     if (op == Op::dropout && i > 0) dtype = i == 1 ? DType::f32 : DType::i64;
+    if (info.rule == OpRule::indexed && i == 1) dtype = DType::i64;
     typed[i] = coerce(typed[i], dtype);
   }
   return intern(op, typed, std::move(inferred.attr), std::move(inferred.type), span, std::move(name));

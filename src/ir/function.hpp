@@ -62,10 +62,11 @@ struct Function {
 // An epilogue: parameter 0 is `accum`; every parameter is used; at least one output depends on a parameter.
 // The C++ tracer and the parser give equal EpilogueFunctions for equal math (equality ignores spans and source).
 struct EpilogueFunction : Function {};
-// A program: every parameter has a type; contains matmul.
+// A program: every parameter has a type.
 struct ProgramFunction : Function {};
 
 bool equivalent(const Function& a, const Function& b);  // ignores spans, source, and names of inner values
+bool same_body(const Function& a, const Function& b);   // as equivalent, and ignores the functions' names
 std::string print(
     const Function& function);  // Python syntax, one assignment a value; parses back to an equivalent function
 

@@ -2,6 +2,7 @@
 // An untyped function as text of the language: one assignment a value, literals in place.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -48,7 +49,36 @@ class FunctionPrinter {
  public:
   explicit FunctionPrinter(const Function& function) : function_(function), names_(function.values.size()) {}
 
-  std::string run() {
+  // Functions that branches and loops name come first; `printed`: the texts of those that are there, by name.
+  std::string run(std::map<std::string, std::string>& printed) {
+    for (const Value& value : function_.values) {
+      if (const auto* branches = std::get_if<CondAttr>(&value.attr)) {
+        callees_[branches->then_function.get()] = print_callee(*branches->then_function, printed);
+        callees_[branches->otherwise_function.get()] = print_callee(*branches->otherwise_function, printed);
+      }
+      if (const auto* loop = std::get_if<WhileAttr>(&value.attr)) {
+        callees_[loop->condition_function.get()] = print_callee(*loop->condition_function, printed);
+        callees_[loop->body_function.get()] = print_callee(*loop->body_function, printed);
+      }
+    }
+    for (const auto& [name, text] : printed) taken_.insert(name);
+    return std::move(before_) + body();
+  }
+
+ private:
+  // Prints a function unless an equal one is there; the name that calls it.
+  std::string print_callee(const Function& callee, std::map<std::string, std::string>& printed) {
+    Function named = callee;
+    for (int next = 2;; ++next) {
+      std::string inner = FunctionPrinter(named).run(printed);
+      const auto [at, fresh] = printed.emplace(named.name, inner);
+      if (fresh) before_ += inner + "\n\n";
+      if (fresh || at->second == inner) return named.name;
+      named.name = fmt::format("{}_{}", callee.name, next);
+    }
+  }
+
+  std::string body() {
     reserve_names();
     std::vector<std::string> parameters;
     for (const Parameter& parameter : function_.parameters) {
@@ -69,7 +99,6 @@ class FunctionPrinter {
     return std::move(out_);
   }
 
- private:
   // Outputs get their names first, then variables keep theirs where they are free.
   void reserve_names() {
     for (const types::OpInfo& info : types::all_ops()) taken_.emplace(info.spelling);
@@ -106,12 +135,74 @@ class FunctionPrinter {
     return base::join(arguments, ", ");
   }
 
+  // x[:, 1:n // 2:3], with colons for the dims before; x[..., 1:, :] where the dim counts from the end.
+  std::string slice_text(const Value& value) {
+    const auto& slice = *std::get_if<SliceAttr>(&value.attr);
+    std::vector<std::string> items(static_cast<size_t>(std::max(slice.dim, 0)), ":");
+    if (slice.dim < 0) items.emplace_back("...");
+    std::string item = slice.start == Dim::constant(0) ? ":" : slice.start.to_string() + ":";
+    if (slice.bound == SliceBound::Stop) item += slice.count.to_string();
+    if (slice.step != 1) item += fmt::format(":{}", slice.step);
+    items.push_back(std::move(item));
+    for (int32_t dim = slice.dim; dim < -1; ++dim) items.emplace_back(":");
+    return fmt::format("{}[{}]", reference(value.operands[0]), base::join(items, ", "));
+  }
+
+  std::string program_call(const Value& value) {
+    const types::OpInfo& info = types::op_info(value.op);
+    std::string name(info.spelling);
+    std::string arguments = argument_list(value);
+    if (const auto* reshape = std::get_if<ReshapeAttr>(&value.attr)) {
+      const bool squeeze = reshape->form == ReshapeForm::Squeeze;
+      if (reshape->form != ReshapeForm::Shape) {
+        name = squeeze ? "squeeze" : "unsqueeze";
+        arguments += ", " + tuple_text(reshape->dims);
+      } else if (info.rule == types::OpRule::index) {
+        name = "arange";
+        arguments = sizes_text(reshape->shape, true);
+      } else {
+        arguments += fmt::format(", ({}{})", sizes_text(reshape->shape, true), reshape->shape.size() == 1 ? "," : "");
+      }
+    }
+    if (const auto* take = std::get_if<TakeAttr>(&value.attr)) arguments += fmt::format(", dim={}", take->dim);
+    if (const auto* put = std::get_if<IndexPutAttr>(&value.attr))
+      arguments += fmt::format(", dim={}{}", put->dim, put->accumulate ? ", accumulate=True" : "");
+    if (const auto* scatter = std::get_if<ScatterAttr>(&value.attr))
+      arguments += fmt::format(", dim={}, reduce=\"{}\"", scatter->dim, to_string(scatter->reduce));
+    if (const auto* branches = std::get_if<CondAttr>(&value.attr)) {
+      const std::string functions = fmt::format("{}, {}", callees_.at(branches->then_function.get()),
+                                                callees_.at(branches->otherwise_function.get()));
+      const size_t comma = arguments.find(", ");
+      arguments = comma == std::string::npos ? fmt::format("{}, {}", arguments, functions)
+                                             : fmt::format("{}, {}{}", arguments.substr(0, comma), functions,
+                                                           arguments.substr(comma));
+    }
+    if (const auto* loop = std::get_if<WhileAttr>(&value.attr))
+      arguments = fmt::format("{}, {}, {}", callees_.at(loop->condition_function.get()),
+                              callees_.at(loop->body_function.get()), arguments);
+    if (const auto* external = std::get_if<ExternAttr>(&value.attr))
+      arguments = fmt::format("\"{}\", {}, {}{}", base::escape_c(external->symbol), arguments, out_text(external->results),
+                              external->form == ExternForm::Alloc ? ", form=\"alloc\"" : "");
+    if (const auto* kernel = std::get_if<UserKernelAttr>(&value.attr))
+      arguments = fmt::format("\"{}\", {}, {}", base::escape_c(kernel->name), arguments, out_text(kernel->results));
+    return fmt::format("{}({})", name, arguments);
+  }
+
+  static std::string out_text(const std::vector<TensorType>& results) {
+    std::vector<std::string> texts;
+    for (const TensorType& type : results) texts.push_back(fmt::format("\"{}\"", ir::to_string(type)));
+    return texts.size() == 1 ? "out=" + texts[0] : fmt::format("out=({})", base::join(texts, ", "));
+  }
+
   std::string expression(const Value& value) {
     const types::OpInfo& info = types::op_info(value.op);
     if (is_symbol(info.spelling)) {
       if (value.operands.size() == 1) return fmt::format("{}{}", info.spelling, reference(value.operands[0]));
       return fmt::format("{} {} {}", reference(value.operands[0]), info.spelling, reference(value.operands[1]));
     }
+    if (value.op == Op::slice) return slice_text(value);
+    if (types::op_info(value.op).program_only() || value.op == Op::reshape || types::op_info(value.op).rule == types::OpRule::index)
+      return program_call(value);
     std::string arguments = argument_list(value);
     if (value.op == Op::gelu_tanh || value.op == Op::dgelu_tanh) arguments += ", approximate=\"tanh\"";
     if (const auto* cast = std::get_if<CastAttr>(&value.attr))
@@ -125,9 +216,6 @@ class FunctionPrinter {
       }
     }
     if (const auto* permute = std::get_if<PermuteAttr>(&value.attr)) arguments += ", " + tuple_text(permute->order);
-    if (const auto* reshape = std::get_if<ReshapeAttr>(&value.attr)) {
-      arguments += fmt::format(", ({}{})", sizes_text(reshape->shape, true), reshape->shape.size() == 1 ? "," : "");
-    }
     if (const auto* join = std::get_if<JoinAttr>(&value.attr)) {
       arguments += fmt::format(", dim={}{}", join->dim, join->interleave ? ", interleave=True" : "");
     }
@@ -138,7 +226,29 @@ class FunctionPrinter {
     const Value& value = function_[id];
     if (value.op == Op::literal) return;
     if (value.op == Op::split) return assign_split(id);
+    if (value.op == Op::result) return;  // stands with the first one
+    if (const size_t results = result_count(value); results > 1) return assign_results(id, results);
     out_ += fmt::format("    {} = {}\n", name_of(id), expression(value));
+  }
+
+  static size_t result_count(const Value& value) {
+    if (const auto* branches = std::get_if<CondAttr>(&value.attr)) return branches->then_function->outputs.size();
+    if (const auto* loop = std::get_if<WhileAttr>(&value.attr)) return loop->body_function->outputs.size();
+    return std::max<size_t>(1, result_types(value.attr).size());
+  }
+
+  void assign_results(ValueId id, size_t results) {
+    std::vector<std::string> targets(results);
+    targets[0] = name_of(id);
+    for (size_t i = 0; i < function_.values.size(); ++i) {
+      const auto* result = std::get_if<ResultAttr>(&function_.values[i].attr);
+      if (result == nullptr || function_.values[i].operands[0] != id) continue;
+      targets[static_cast<size_t>(result->index)] = name_of(ValueId(i));
+    }
+    for (std::string& target : targets) {
+      if (target.empty()) target = "_";
+    }
+    out_ += fmt::format("    {} = {}\n", base::join(targets, ", "), expression(function_[id]));
   }
 
   // All parts of one split are assigned together, where the first of them stands.
@@ -177,12 +287,16 @@ class FunctionPrinter {
   std::vector<std::string> names_;
   std::set<std::string, std::less<>> taken_;
   std::map<std::tuple<uint32_t, int32_t, int32_t>, std::vector<ValueId>> parts_;
+  std::map<const Function*, std::string> callees_;
   uint32_t next_ = 0;
-  std::string out_;
+  std::string out_, before_;
 };
 
 }  // namespace
 
-std::string print(const Function& function) { return FunctionPrinter(function).run(); }
+std::string print(const Function& function) {
+  std::map<std::string, std::string> printed;
+  return FunctionPrinter(function).run(printed);
+}
 
 }  // namespace codetta::ir

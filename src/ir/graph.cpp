@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ir/function.hpp"
 #include "ir/hashing.hpp"
 
 namespace codetta::ir {
@@ -12,6 +13,47 @@ namespace codetta::ir {
 bool LiteralAttr::operator==(const LiteralAttr& o) const {
   if (kind != o.kind) return false;
   return kind == Kind::Float ? std::bit_cast<uint64_t>(f) == std::bit_cast<uint64_t>(o.f) : i == o.i;
+}
+
+namespace {
+bool same(const GraphRef& a, const GraphRef& b) { return a == b || (a && b && *a == *b); }
+bool same(const FunctionRef& a, const FunctionRef& b) { return a == b || (a && b && same_body(*a, *b)); }
+}  // namespace
+
+bool CondAttr::operator==(const CondAttr& o) const {
+  return same(then, o.then) && same(otherwise, o.otherwise) && same(then_function, o.then_function) &&
+         same(otherwise_function, o.otherwise_function);
+}
+bool WhileAttr::operator==(const WhileAttr& o) const {
+  return same(condition, o.condition) && same(body, o.body) && same(condition_function, o.condition_function) &&
+         same(body_function, o.body_function);
+}
+
+std::vector<GraphRef> children(const Attr& attr) {
+  std::vector<GraphRef> out;
+  if (const auto* branches = std::get_if<CondAttr>(&attr)) out = {branches->then, branches->otherwise};
+  if (const auto* loop = std::get_if<WhileAttr>(&attr)) out = {loop->condition, loop->body};
+  std::erase(out, nullptr);
+  return out;
+}
+
+std::vector<TensorType> result_types(const Attr& attr) {
+  if (const auto* external = std::get_if<ExternAttr>(&attr)) return external->results;
+  if (const auto* kernel = std::get_if<UserKernelAttr>(&attr)) return kernel->results;
+  std::vector<TensorType> types;
+  const auto outputs = [&](const GraphRef& graph) {
+    if (!graph) return;
+    for (const GraphOutput& output : graph->outputs()) types.push_back(graph->type(output.node));
+  };
+  if (const auto* branches = std::get_if<CondAttr>(&attr)) outputs(branches->then);
+  if (const auto* loop = std::get_if<WhileAttr>(&attr)) outputs(loop->body);
+  return types;
+}
+
+std::vector<TensorType> results_of(const Graph& graph, NodeId node) {
+  std::vector<TensorType> types = result_types(graph.attr(node));
+  if (types.empty()) types.push_back(graph.type(node));
+  return types;
 }
 
 uint64_t hash_of(std::string_view text) {
@@ -48,14 +90,41 @@ struct AttrHash {
   uint64_t operator()(const CastAttr& a) const { return static_cast<uint64_t>(a.dtype); }
   uint64_t operator()(const ReduceAttr& a) const { return hash_of_numbers(static_cast<uint64_t>(a.axis), a.dims); }
   uint64_t operator()(const PermuteAttr& a) const { return hash_of_numbers(0, a.order); }
-  uint64_t operator()(const ReshapeAttr& a) const { return hash_of_shape(0, a.shape); }
+  uint64_t operator()(const ReshapeAttr& a) const {
+    return hash_of_numbers(hash_of_shape(static_cast<uint64_t>(a.form), a.shape), a.dims);
+  }
   uint64_t operator()(const SplitAttr& a) const {
     return mix(mix(static_cast<uint64_t>(a.ways), static_cast<uint64_t>(a.part)), static_cast<uint64_t>(a.dim));
   }
   uint64_t operator()(const JoinAttr& a) const { return mix(static_cast<uint64_t>(a.dim), a.interleave ? 1 : 0); }
   uint64_t operator()(const MatmulAttr& a) const { return static_cast<uint64_t>(a.accumulator); }
   uint64_t operator()(const InputAttr& a) const { return a.parameter; }
+  uint64_t operator()(const SliceAttr& a) const {
+    uint64_t hash = mix(static_cast<uint64_t>(a.dim), static_cast<uint64_t>(a.bound));
+    hash = mix(mix(hash, hash_of(a.start)), hash_of(a.count));
+    return mix(hash, static_cast<uint64_t>(a.step));
+  }
+  uint64_t operator()(const TakeAttr& a) const { return static_cast<uint64_t>(a.dim); }
+  uint64_t operator()(const IndexPutAttr& a) const { return mix(static_cast<uint64_t>(a.dim), a.accumulate ? 1 : 0); }
+  uint64_t operator()(const ScatterAttr& a) const {
+    return mix(static_cast<uint64_t>(a.dim), static_cast<uint64_t>(a.reduce));
+  }
+  uint64_t operator()(const CondAttr& a) const { return mix(of(a.then), of(a.otherwise)); }
+  uint64_t operator()(const WhileAttr& a) const { return mix(of(a.condition), of(a.body)); }
+  uint64_t operator()(const ResultAttr& a) const { return static_cast<uint64_t>(a.index); }
+  uint64_t operator()(const ExternAttr& a) const {
+    return of(a.results, mix(hash_of(a.symbol), static_cast<uint64_t>(a.form)));
+  }
+  uint64_t operator()(const UserKernelAttr& a) const { return of(a.results, hash_of(a.name)); }
+
+ private:
+  static uint64_t of(const GraphRef& graph) { return graph ? graph->hash() : 0; }
+  static uint64_t of(const std::vector<TensorType>& types, uint64_t hash) {
+    for (const TensorType& type : types) hash = mix(hash, hash_of(type));
+    return hash;
+  }
 };
+
 
 bool same_node(const Node& a, const Node& b) {
   return a.op == b.op && a.type == b.type && a.attr == b.attr && a.first_operand == b.first_operand &&

@@ -23,15 +23,6 @@ using NodeId = base::Id<struct NodeTag>;
 using TypeId = base::Id<struct TypeTag>;
 using AttrId = base::Id<struct AttrTag>;
 
-// dtype as stored or computed. weak: a literal, or a value made of literals only; it yields to the types it meets.
-struct TensorType {
-  DType dtype = DType::f32;
-  bool weak = false;
-  std::vector<Dim> shape;  // rank 0: scalar
-  bool operator==(const TensorType&) const = default;
-};
-std::string to_string(const TensorType& type);  // "f32[m, n]"
-
 struct Node {
   Op op = Op::input;
   TypeId type;
@@ -98,7 +89,8 @@ class Graph {
 // the node's dtype.
 //
 // Attributes are normalized: dims count from 0; a ReduceAttr of Row, Column or All becomes Dims (the last, the last but
-// one, all); a -1 of a reshape is inferred. row_index, col_index and batch_index take a ReshapeAttr with the shape that
+// one, all); a ReshapeAttr becomes a Shape without -1, a SliceAttr a start from 0 on and a Count. Graphs in attributes
+// are finished ones. row_index, col_index and batch_index take a ReshapeAttr with the shape that
 // they count in, such as [m, 1], [1, n], [batch, 1, 1]. matmul keeps the accumulator of its MatmulAttr.
 class GraphBuilder {
  public:
@@ -136,6 +128,11 @@ class GraphBuilder {
   std::unique_ptr<Tables> tables_;
 };
 
+// All results of a node, result 0 first: of one with a single result its own type.
+std::vector<TensorType> results_of(const Graph& graph, NodeId node);
+// The graphs in a node's attribute: of cond then and otherwise, of while_loop condition and body; else none.
+std::vector<GraphRef> children(const Attr& attr);
+
 // Values computed on demand.
 struct Uses {
   std::vector<std::vector<NodeId>> users;  // by node; a user appears once per operand slot
@@ -146,7 +143,8 @@ Uses uses(const Graph& graph);
 // caret in the printed graph: a graph that fails is our bug unless it was parsed from text.
 Result<void> verify(const Graph& graph);
 
-// Text form, one node a line: `%3:f32[m, n] = relu %2`. parse(print(g)) == g.
+// Text form, one node a line: `%3:f32[m, n] = relu %2`; graphs inside of a node as blocks that begin on its line.
+// parse(print(g)) == g.
 std::string print(const Graph& graph);
 Result<Graph> parse_graph(const diag::SourceRef& text);
 

@@ -15,6 +15,7 @@ namespace codetta::ir {
 struct OperandFacts {
   const TensorType* type = nullptr;
   const LiteralAttr* literal = nullptr;  // of a literal node
+  const Attr* attr = nullptr;            // of the node
 };
 // How a message calls operand i: "bias", "the accumulator".
 using OperandNames = std::function<std::string(size_t)>;
@@ -56,7 +57,25 @@ MaybeComplaint split_shape(const TensorType& operand, SplitAttr& attr, const Ope
                            std::vector<Dim>& out);
 MaybeComplaint join_shape(std::span<const OperandFacts> operands, JoinAttr& attr, const OperandNames& names,
                           std::vector<Dim>& out);
+MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const OperandNames& names,
+                           std::vector<Dim>& out);
+MaybeComplaint broadcast_shape(const TensorType& operand, ReshapeAttr& attr, const OperandNames& names,
+                               std::vector<Dim>& out);
 MaybeComplaint matmul_shape(std::span<const OperandFacts> operands, const OperandNames& names, std::vector<Dim>& out);
+
+// Ops that only programs have (infer_program.cpp).
+Inference infer_indexed(Op op, std::span<const OperandFacts> operands, Attr attr, const OperandNames& names);
+Inference infer_control(Op op, std::span<const OperandFacts> operands, Attr attr, const OperandNames& names);
+Inference infer_external(Op op, Attr attr);
+
+// Why `name` cannot be the name of an extern function or a user kernel; "" when it can: an identifier, no keyword of C,
+// C++ or Python, and short enough.
+std::string public_name_defect(std::string_view name);
+
+// A dim index that may count from the end; nullopt when it is out of range.
+std::optional<int32_t> normalized_dim(int32_t dim, size_t rank);
+MaybeComplaint no_such_dim(std::string_view who, int32_t dim, const TensorType& type, const OperandNames& names,
+                           diag::Code code);
 
 // May a product of these accumulate in that type? Floats in f32 (f64 where one is f64) or f64; 8-bit integers in i32 or
 // i64, wider ones in i64. The default is default_accumulator (bind.hpp).

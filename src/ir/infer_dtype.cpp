@@ -122,6 +122,10 @@ Inference infer_layout(Op op, std::span<const OperandFacts> operands, Attr attr,
     complaint = permute_shape(*operands[0].type, *std::get_if<PermuteAttr>(&attr), names, shape);
   } else if (op == Op::reshape) {
     complaint = reshape_shape(*operands[0].type, *std::get_if<ReshapeAttr>(&attr), names, shape);
+  } else if (op == Op::slice) {
+    complaint = slice_shape(*operands[0].type, *std::get_if<SliceAttr>(&attr), names, shape);
+  } else if (op == Op::broadcast) {
+    complaint = broadcast_shape(*operands[0].type, *std::get_if<ReshapeAttr>(&attr), names, shape);
   } else if (op == Op::split) {
     complaint = split_shape(*operands[0].type, *std::get_if<SplitAttr>(&attr), names, shape);
   } else {
@@ -162,9 +166,11 @@ Inference apply_rule(Op op, std::span<const OperandFacts> operands, Attr attr, c
       return typed(std::move(attr), dtype, !is_bool, {}, dtype, false);
     }
     case OpRule::index: {
-      shape = std::get_if<ReshapeAttr>(&attr)->shape;
+      const ReshapeAttr& counted = *std::get_if<ReshapeAttr>(&attr);
+      shape = counted.shape;
       const size_t from_end = op == Op::col_index ? 1 : op == Op::row_index ? 2 : 3;
-      bool plain = shape.size() >= from_end;
+      bool plain = shape.size() >= from_end && shape.size() <= static_cast<size_t>(max_rank) &&
+                   counted.form == ReshapeForm::Shape;
       for (size_t i = 0; i < shape.size(); ++i)
         plain = plain && (shape.size() - i == from_end || shape[i] == Dim::constant(1));
       if (!plain) {
@@ -214,6 +220,12 @@ Inference apply_rule(Op op, std::span<const OperandFacts> operands, Attr attr, c
       return infer_layout(op, operands, std::move(attr), names);
     case OpRule::matmul:
       return infer_matmul(operands, std::move(attr), names);
+    case OpRule::indexed:
+      return infer_indexed(op, operands, std::move(attr), names);
+    case OpRule::control:
+      return infer_control(op, operands, std::move(attr), names);
+    case OpRule::external:
+      return infer_external(op, std::move(attr));
   }
   return Complaint{diag::Code::graph_node, fmt::format("{} has no type rule", info.name),
                    "inputs and literals are added by their own calls", "use add_input or add_literal", -1};
@@ -270,6 +282,11 @@ Inference infer(Op op, std::span<const OperandFacts> operands, Attr attr, const 
   Inference result = apply_rule(op, operands, std::move(attr), names);
   const auto* inferred = std::get_if<Inferred>(&result);
   if (inferred == nullptr) return result;
+  if (inferred->type.shape.size() > static_cast<size_t>(max_rank)) {
+    return Complaint{diag::Code::layout_mismatch,
+                     fmt::format("the result of {} has {} dims", types::op_info(op).name, inferred->type.shape.size()),
+                     fmt::format("a tensor has at most {}", max_rank), "merge dims with reshape first", -1};
+  }
   for (const Dim& dim : inferred->type.shape) {
     if (dim.is_constant() || dim.fault() == types::DimFault::none) continue;
     return Complaint{diag::Code::layout_mismatch,

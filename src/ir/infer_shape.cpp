@@ -29,15 +29,22 @@ MaybeComplaint bad_attr(std::string headline, std::string reason, std::string he
   return Complaint{Code::layout_mismatch, std::move(headline), std::move(reason), std::move(help), operand};
 }
 
-// A dim index that may count from the end; nullopt when it is out of range.
-std::optional<int32_t> normalized(int32_t dim, size_t rank) {
+std::string type_note(const OperandNames& names, const TensorType& type, size_t operand = 0) {
+  return fmt::format("{} is {}", names(operand), to_string(type));
+}
+
+Dim product(const std::vector<Dim>& shape) {
+  Dim count = Dim::constant(1);
+  for (const Dim& dim : shape) count = count * dim;
+  return count;
+}
+
+}  // namespace
+
+std::optional<int32_t> normalized_dim(int32_t dim, size_t rank) {
   const auto size = static_cast<int32_t>(rank);
   if (dim < -size || dim >= size) return std::nullopt;
   return dim < 0 ? dim + size : dim;
-}
-
-std::string type_note(const OperandNames& names, const TensorType& type, size_t operand = 0) {
-  return fmt::format("{} is {}", names(operand), to_string(type));
 }
 
 MaybeComplaint no_such_dim(std::string_view who, int32_t dim, const TensorType& type, const OperandNames& names,
@@ -49,14 +56,6 @@ MaybeComplaint no_such_dim(std::string_view who, int32_t dim, const TensorType& 
                              : fmt::format("use a dim from {} to {}", -static_cast<int64_t>(rank), rank - 1),
                    0};
 }
-
-Dim product(const std::vector<Dim>& shape) {
-  Dim count = Dim::constant(1);
-  for (const Dim& dim : shape) count = count * dim;
-  return count;
-}
-
-}  // namespace
 
 std::string count_dims(size_t rank) { return rank == 1 ? "1 dim" : fmt::format("{} dims", rank); }
 
@@ -109,7 +108,7 @@ MaybeComplaint reduce_shape(const TensorType& operand, ReduceAttr& attr, const O
   const auto last = static_cast<int32_t>(rank) - 1;
   if (attr.axis == ReduceAxis::Dims) {
     for (int32_t& dim : attr.dims) {
-      const std::optional<int32_t> fixed = normalized(dim, rank);
+      const std::optional<int32_t> fixed = normalized_dim(dim, rank);
       if (!fixed) return no_such_dim("reduction", dim, operand, names, Code::reduction_axis);
       dim = *fixed;
     }
@@ -152,7 +151,7 @@ MaybeComplaint permute_shape(const TensorType& operand, PermuteAttr& attr, const
   std::vector<bool> seen(rank, false);
   bool valid = attr.order.size() == rank;
   for (size_t i = 0; valid && i < rank; ++i) {
-    const std::optional<int32_t> dim = normalized(attr.order[i], rank);
+    const std::optional<int32_t> dim = normalized_dim(attr.order[i], rank);
     valid = dim.has_value() && !seen[static_cast<size_t>(*dim)];
     if (!valid) break;
     seen[static_cast<size_t>(*dim)] = true;
@@ -168,8 +167,132 @@ MaybeComplaint permute_shape(const TensorType& operand, PermuteAttr& attr, const
   return std::nullopt;
 }
 
+namespace {
+
+// The shape that a Squeeze or Unsqueeze means.
+MaybeComplaint resolve_form(const TensorType& operand, ReshapeAttr& attr, const OperandNames& names) {
+  const bool squeeze = attr.form == ReshapeForm::Squeeze;
+  const size_t rank = operand.shape.size() + (squeeze ? 0 : attr.dims.size());
+  std::vector<bool> chosen(rank, false);
+  for (const int32_t dim : attr.dims) {
+    const std::optional<int32_t> at = normalized_dim(dim, rank);
+    if (!at) {
+      if (squeeze) return no_such_dim("squeeze", dim, operand, names, Code::layout_mismatch);
+      return bad_attr(fmt::format("unsqueeze puts a dim at {}, but the result has {}", dim, count_dims(rank)),
+                      type_note(names, operand),
+                      fmt::format("use a dim from {} to {}", -static_cast<int64_t>(rank), rank - 1));
+    }
+    if (chosen[static_cast<size_t>(*at)]) {
+      return bad_attr(fmt::format("{} names dim {} twice", squeeze ? "squeeze" : "unsqueeze", *at),
+                      type_note(names, operand), "name each dim once");
+    }
+    chosen[static_cast<size_t>(*at)] = true;
+  }
+  attr.shape.clear();
+  size_t from = 0;
+  for (size_t d = 0; d < rank; ++d) {
+    if (!squeeze) {
+      attr.shape.push_back(chosen[d] ? Dim::constant(1) : operand.shape[from++]);
+    } else if (!chosen[d]) {
+      attr.shape.push_back(operand.shape[d]);
+    } else if (!is_one(operand.shape[d])) {
+      return bad_attr(fmt::format("squeeze drops dim {}, whose size is {}", d, operand.shape[d].to_string()),
+                      type_note(names, operand), "only dims of size 1 can be dropped; use reshape to merge dims");
+    }
+  }
+  attr.form = ReshapeForm::Shape;
+  attr.dims.clear();
+  return std::nullopt;
+}
+
+// A bound below 0 counts from the end.
+bool from_end(const Dim& bound) {
+  const std::optional<int64_t> high = bound.upper_bound();
+  return high && *high <= 0 && !(bound == Dim::constant(0));
+}
+
+MaybeComplaint bad_bound(std::string what, const Dim& bound, const Dim& size, size_t along, const TensorType& operand,
+                         const OperandNames& names) {
+  const bool known = bound.is_constant() && size.is_constant();
+  return Complaint{Code::slice_bounds,
+                   fmt::format("the slice {} {}, but dim {} of {} has the size {}", what, bound.to_string(), along,
+                               names(0), size.to_string()),
+                   known ? fmt::format("{}; bounds are not clamped", type_note(names, operand))
+                         : fmt::format("{}; that 0 <= start <= stop <= size holds for all sizes cannot be shown",
+                                       type_note(names, operand)),
+                   known ? fmt::format("use bounds from {} to {}", (-size).to_string(), size.to_string())
+                         : std::string("write bounds in terms of the size, such as size // 2, or use take with arange"),
+                   0};
+}
+
+}  // namespace
+
+MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const OperandNames& names,
+                           std::vector<Dim>& out) {
+  const std::optional<int32_t> dim = normalized_dim(attr.dim, operand.shape.size());
+  if (!dim) return no_such_dim("slice", attr.dim, operand, names, Code::layout_mismatch);
+  attr.dim = *dim;
+  const auto along = static_cast<size_t>(*dim);
+  const Dim& size = operand.shape[along];
+  if (attr.step < 1) {
+    return Complaint{Code::slice_bounds, fmt::format("the slice has the step {}", attr.step),
+                     "a slice runs forward, by 1 or more", "reverse with take(x, n - 1 - arange(n), dim=...)", 0};
+  }
+  Dim stop;
+  const Dim step = Dim::constant(attr.step);
+  if (attr.bound == SliceBound::Count) {
+    // Empty slices end where they start; the last element of others lies inside.
+    if (!types::is_non_negative(attr.count)) return bad_bound("takes", attr.count, size, along, operand, names);
+    stop = attr.count == Dim::constant(0) ? attr.start : attr.start + (attr.count - Dim::constant(1)) * step;
+    if (!(attr.count == Dim::constant(0))) stop = stop + Dim::constant(1);
+  } else {
+    if (from_end(attr.start)) attr.start = size + attr.start;
+    stop = attr.bound == SliceBound::Open ? size : from_end(attr.count) ? size + attr.count : attr.count;
+  }
+  if (!types::is_non_negative(attr.start)) return bad_bound("starts at", attr.start, size, along, operand, names);
+  if (!types::is_non_negative(size - stop)) return bad_bound("ends at", stop, size, along, operand, names);
+  if (attr.bound != SliceBound::Count) {
+    if (!types::is_non_negative(stop - attr.start)) {
+      return bad_bound(fmt::format("ends at {}, before its start", stop.to_string()), attr.start, size, along, operand,
+                       names);
+    }
+    attr.count = floordiv(stop - attr.start + Dim::constant(attr.step - 1), step);
+    attr.bound = SliceBound::Count;
+  }
+  out = operand.shape;
+  out[along] = attr.count;
+  return std::nullopt;
+}
+
+MaybeComplaint broadcast_shape(const TensorType& operand, ReshapeAttr& attr, const OperandNames& names,
+                               std::vector<Dim>& out) {
+  const std::string wanted = types::to_string(attr.shape);
+  const size_t rank = operand.shape.size();
+  const auto misfit = [&](std::string reason) {
+    return bad_attr(fmt::format("cannot expand {} to {}", types::to_string(operand.shape), wanted), std::move(reason),
+                    "from the right, each size stays or grows from 1");
+  };
+  if (attr.form != ReshapeForm::Shape || attr.shape.size() < rank || attr.shape.size() > static_cast<size_t>(max_rank))
+    return misfit(fmt::format("{}; the result needs {} to {} dims", type_note(names, operand), rank, max_rank));
+  for (size_t d = 0; d < attr.shape.size(); ++d) {
+    Dim& size = attr.shape[d];
+    const size_t fresh = attr.shape.size() - rank;
+    if (size == Dim::constant(-1) && d >= fresh) size = operand.shape[d - fresh];
+    if (const std::optional<int64_t> constant = size.as_constant(); constant && *constant < 0)
+      return misfit(fmt::format("{} is not a size of a new dim", *constant));
+    if (d < fresh || is_one(operand.shape[d - fresh]) || operand.shape[d - fresh] == size) continue;
+    return misfit(fmt::format("{}; dim {} is {}, not {}", type_note(names, operand), d - fresh,
+                              operand.shape[d - fresh].to_string(), size.to_string()));
+  }
+  out = attr.shape;
+  return std::nullopt;
+}
+
 MaybeComplaint reshape_shape(const TensorType& operand, ReshapeAttr& attr, const OperandNames& names,
                              std::vector<Dim>& out) {
+  if (attr.form != ReshapeForm::Shape) {
+    if (MaybeComplaint complaint = resolve_form(operand, attr, names)) return complaint;
+  }
   if (attr.shape.size() > static_cast<size_t>(max_rank)) {
     return bad_attr(fmt::format("reshape to {} dims", attr.shape.size()),
                     fmt::format("a tensor has at most {} dims", max_rank), "use fewer dims");
@@ -214,7 +337,7 @@ MaybeComplaint reshape_shape(const TensorType& operand, ReshapeAttr& attr, const
 
 MaybeComplaint split_shape(const TensorType& operand, SplitAttr& attr, const OperandNames& names,
                            std::vector<Dim>& out) {
-  const std::optional<int32_t> dim = normalized(attr.dim, operand.shape.size());
+  const std::optional<int32_t> dim = normalized_dim(attr.dim, operand.shape.size());
   if (!dim) return no_such_dim("split", attr.dim, operand, names, Code::layout_mismatch);
   if (attr.ways < 1 || attr.part < 0 || attr.part >= attr.ways) {
     return bad_attr(fmt::format("part {} of a split in {}", attr.part, attr.ways), type_note(names, operand),
@@ -241,7 +364,7 @@ MaybeComplaint split_shape(const TensorType& operand, SplitAttr& attr, const Ope
 MaybeComplaint join_shape(std::span<const OperandFacts> operands, JoinAttr& attr, const OperandNames& names,
                           std::vector<Dim>& out) {
   const TensorType& first = *operands[0].type;
-  const std::optional<int32_t> dim = normalized(attr.dim, first.shape.size());
+  const std::optional<int32_t> dim = normalized_dim(attr.dim, first.shape.size());
   if (!dim) return no_such_dim("join", attr.dim, first, names, Code::layout_mismatch);
   attr.dim = *dim;
   const auto along = static_cast<size_t>(*dim);

@@ -2,6 +2,7 @@
 // Reads the text form of a graph. The text is untrusted: every error has a place, nothing recurses.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <unordered_map>
 
@@ -24,14 +25,7 @@ class Parser {
   explicit Parser(const diag::SourceRef& source) : source_(source), text_(source->text()), builder_(source) {}
 
   Result<Graph> run() {
-    for (skip_blank_lines(); at_ < text_.size(); skip_blank_lines()) {
-      CODETTA_CHECK_OK(statement());
-      blanks();
-      if (at_ < text_.size() && text_[at_] != '\n' && text_[at_] != '#')
-        return fail("the line should end here", "one node or output a line");
-    }
-    if (!has_output_) return fail("the text has no output", "end it with `output \"D\": f32 = %3`");
-    CODETTA_TRY(Graph graph, std::move(builder_).finish());
+    CODETTA_TRY(Graph graph, graph_until('\0'));
     if (const std::optional<Violation> violation = find_violation(graph)) {
       const Span place =
           violation->node.valid() && violation->node.index() < graph.size() ? graph.span(violation->node) : Span{};
@@ -44,6 +38,56 @@ class Parser {
   }
 
  private:
+  static constexpr int max_depth = 100;  // of graphs inside of graphs
+
+  // Statements up to `end`, which is passed, or up to the end of the text.
+  Result<Graph> graph_until(char end) {
+    for (skip_blank_lines(); at_ < text_.size() && (end == '\0' || text_[at_] != end); skip_blank_lines()) {
+      CODETTA_CHECK_OK(statement());
+      blanks();
+      if (at_ < text_.size() && text_[at_] != '\n' && text_[at_] != '#')
+        return fail("the line should end here", "one node or output a line");
+    }
+    if (!has_output_) return fail("the text has no output", "end it with `output \"D\": f32 = %3`");
+    if (end != '\0') CODETTA_CHECK_OK(expect(end));
+    return std::move(builder_).finish();
+  }
+
+  // `then { ... }`: a graph of its own; the numbers outside mean nothing inside.
+  Result<GraphRef> block(std::string_view name) {
+    blanks();
+    if (!accept_word(name)) return fail(fmt::format("expected `{} {{`", name), "print() shows the form of a block");
+    CODETTA_CHECK_OK(expect('{'));
+    if (depth_ == max_depth) return fail("blocks are nested too deeply", fmt::format("at most {} are read", max_depth));
+    GraphBuilder builder(source_);
+    std::unordered_map<int64_t, NodeId> nodes;
+    bool has_output = false;
+    const auto exchange = [&] {
+      std::swap(builder, builder_);
+      std::swap(nodes, nodes_);
+      std::swap(has_output, has_output_);
+    };
+    ++depth_;
+    exchange();
+    Result<Graph> graph = graph_until('}');
+    exchange();
+    --depth_;
+    if (!graph) return std::move(graph).error();
+    return std::make_shared<const Graph>(*std::move(graph));
+  }
+  Result<Attr> blocks(Op op) {
+    if (op == Op::cond) {
+      CondAttr attr;
+      CODETTA_TRY(attr.then, block("then"));
+      CODETTA_TRY(attr.otherwise, block("otherwise"));
+      return Attr(std::move(attr));
+    }
+    WhileAttr attr;
+    CODETTA_TRY(attr.condition, block("condition"));
+    CODETTA_TRY(attr.body, block("body"));
+    return Attr(std::move(attr));
+  }
+
   diag::ErrorBuilder fail_at(size_t begin, size_t end, std::string headline, std::string help) const {
     return diag::error(Code::graph_text, std::move(headline))
         .at(source_, {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)})
@@ -156,6 +200,21 @@ class Parser {
     return out;
   }
 
+  // Up to a comma or a closing bracket.
+  Result<Dim> size() {
+    blanks();
+    const size_t begin = at_;
+    for (int depth = 0; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
+      if (depth == 0 && (text_[at_] == ',' || text_[at_] == ']' || text_[at_] == ')')) break;
+      depth += text_[at_] == '(' ? 1 : text_[at_] == ')' ? -1 : 0;
+    }
+    types::DimSyntaxError error;
+    const std::optional<Dim> dim = types::parse_dim(text_.substr(begin, at_ - begin), &error);
+    if (!dim)
+      return fail_at(begin + error.begin, begin + std::max(error.end, error.begin + 1),
+                     "size cannot be read: " + error.reason, "such as 64, n, 2*n or n // 8");
+    return *dim;
+  }
   Result<std::vector<Dim>> shape() {
     CODETTA_CHECK_OK(expect('['));
     std::vector<Dim> dims;
@@ -163,21 +222,36 @@ class Parser {
     do {
       blanks();
       const size_t begin = at_;
-      for (int depth = 0; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
-        if (depth == 0 && (text_[at_] == ',' || text_[at_] == ']')) break;
-        depth += text_[at_] == '(' ? 1 : text_[at_] == ')' ? -1 : 0;
-      }
-      types::DimSyntaxError error;
-      const std::optional<Dim> dim = types::parse_dim(text_.substr(begin, at_ - begin), &error);
-      if (!dim)
-        return fail_at(begin + error.begin, begin + std::max(error.end, error.begin + 1),
-                       "size cannot be read: " + error.reason, "such as 64, n, 2*n or n // 8");
+      CODETTA_TRY(Dim dim, size());
       if (dims.size() == static_cast<size_t>(max_rank))
         return fail_at(begin, at_, "too many dims", fmt::format("a tensor has at most {}", max_rank));
-      dims.push_back(*dim);
+      dims.push_back(std::move(dim));
     } while (accept(','));
     CODETTA_CHECK_OK(expect(']'));
     return dims;
+  }
+  Result<std::vector<TensorType>> types_list() {
+    CODETTA_CHECK_OK(expect('['));
+    std::vector<TensorType> types;
+    if (accept(']')) return types;
+    do {
+      TensorType type;
+      CODETTA_TRY(type.dtype, dtype());
+      CODETTA_TRY(type.shape, shape());
+      types.push_back(std::move(type));
+    } while (accept(','));
+    CODETTA_CHECK_OK(expect(']'));
+    return types;
+  }
+  // One of `words`, by index.
+  Result<size_t> choice(std::initializer_list<std::string_view> words) {
+    blanks();
+    const size_t begin = at_;
+    const std::string_view said = word();
+    const auto* const found = std::find(words.begin(), words.end(), said);
+    if (found != words.end()) return static_cast<size_t>(found - words.begin());
+    return fail_at(begin, std::max(at_, begin + 1), fmt::format("`{}` is not expected here", said),
+                   fmt::format("write one of {}", fmt::join(words, ", ")));
   }
   Result<std::vector<int32_t>> numbers() {
     CODETTA_CHECK_OK(expect('['));
@@ -232,18 +306,81 @@ class Parser {
                    "such as 2, 0.5, 1e-3, -inf, true, nan:0x7ff8000000000000");
   }
 
+  Result<void> key_after_comma(std::string_view name) {
+    CODETTA_CHECK_OK(expect(','));
+    return key(name);
+  }
+
+  // What stands in parentheses behind the names of ops that only programs have.
+  Result<Attr> program_attribute(Op op) {
+    if (op == Op::call_extern) {
+      ExternAttr attr;
+      CODETTA_CHECK_OK(key("symbol"));
+      CODETTA_TRY(attr.symbol, string());
+      CODETTA_CHECK_OK(key_after_comma("form"));
+      CODETTA_TRY(const size_t form, choice({"out", "alloc"}));
+      attr.form = static_cast<ExternForm>(form);
+      CODETTA_CHECK_OK(key_after_comma("results"));
+      CODETTA_TRY(attr.results, types_list());
+      return Attr(std::move(attr));
+    }
+    if (op == Op::user_kernel) {
+      UserKernelAttr attr;
+      CODETTA_CHECK_OK(key("name"));
+      CODETTA_TRY(attr.name, string());
+      CODETTA_CHECK_OK(key_after_comma("results"));
+      CODETTA_TRY(attr.results, types_list());
+      return Attr(std::move(attr));
+    }
+    if (op == Op::result) {
+      CODETTA_CHECK_OK(key("index"));
+      CODETTA_TRY(const int32_t index, small_integer());
+      return Attr(ResultAttr{index});
+    }
+    CODETTA_CHECK_OK(key("dim"));
+    CODETTA_TRY(const int32_t dim, small_integer());
+    if (op == Op::slice) {
+      SliceAttr attr;
+      attr.dim = dim;
+      CODETTA_CHECK_OK(key_after_comma("start"));
+      CODETTA_TRY(attr.start, size());
+      CODETTA_CHECK_OK(key_after_comma("count"));
+      CODETTA_TRY(attr.count, size());
+      CODETTA_CHECK_OK(key_after_comma("step"));
+      CODETTA_TRY(attr.step, integer());
+      return Attr(std::move(attr));
+    }
+    if (op == Op::index_put) {
+      CODETTA_CHECK_OK(key_after_comma("accumulate"));
+      CODETTA_TRY(const bool accumulate, boolean());
+      return Attr(IndexPutAttr{dim, accumulate});
+    }
+    if (op == Op::scatter) {
+      CODETTA_CHECK_OK(key_after_comma("reduce"));
+      CODETTA_TRY(const size_t reduce, choice({"none", "sum", "max", "min"}));
+      return Attr(ScatterAttr{dim, static_cast<ScatterReduce>(reduce)});
+    }
+    return Attr(TakeAttr{dim});
+  }
+
   Result<Attr> attribute(Op op) {
     const types::OpRule rule = types::op_info(op).rule;
     if (op == Op::literal) {
       CODETTA_TRY(const LiteralAttr value, literal());
       return Attr(value);
     }
-    if (rule != types::OpRule::index && rule != types::OpRule::cast && rule != types::OpRule::reduce &&
-        rule != types::OpRule::layout && rule != types::OpRule::matmul) {
-      return Attr();
-    }
+    const bool has_one = rule == types::OpRule::index || rule == types::OpRule::cast ||
+                         rule == types::OpRule::reduce || rule == types::OpRule::layout ||
+                         rule == types::OpRule::matmul || rule == types::OpRule::indexed ||
+                         rule == types::OpRule::external || op == Op::result;
+    if (!has_one) return Attr();
     CODETTA_CHECK_OK(expect('('));
     Attr attr;
+    if (types::op_info(op).program_only() && op != Op::broadcast) {
+      CODETTA_TRY(attr, program_attribute(op));
+      CODETTA_CHECK_OK(expect(')'));
+      return attr;
+    }
     if (rule == types::OpRule::cast) {
       CODETTA_TRY(const DType to, dtype());
       attr = CastAttr{to};
@@ -333,6 +470,9 @@ class Parser {
         operands.push_back(operand);
       } while (accept(','));
     }
+    if (info->op == Op::cond || info->op == Op::while_loop) {
+      CODETTA_TRY(attr, blocks(info->op));
+    }
     nodes_[number] = builder_.add_unchecked(info->op, operands, std::move(attr), std::move(type), line_span(begin));
     return {};
   }
@@ -344,6 +484,7 @@ class Parser {
   GraphBuilder builder_;
   std::unordered_map<int64_t, NodeId> nodes_;
   bool has_output_ = false;
+  int depth_ = 0;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -13,6 +14,12 @@ namespace codetta::ir {
 namespace {
 
 std::string numbers_text(const std::vector<int32_t>& numbers) { return fmt::format("[{}]", fmt::join(numbers, ", ")); }
+
+std::string types_text(const std::vector<TensorType>& types) {
+  std::vector<std::string> texts;
+  for (const TensorType& type : types) texts.push_back(to_string(type));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
 
 struct AttrText {
   std::string operator()(std::monostate) const { return ""; }
@@ -29,7 +36,46 @@ struct AttrText {
   }
   std::string operator()(const MatmulAttr& a) const { return fmt::format("({})", dtype_name(a.accumulator)); }
   std::string operator()(const InputAttr&) const { return ""; }
+  std::string operator()(const SliceAttr& a) const {
+    return fmt::format("(dim={}, start={}, count={}, step={})", a.dim, a.start.to_string(), a.count.to_string(), a.step);
+  }
+  std::string operator()(const TakeAttr& a) const { return fmt::format("(dim={})", a.dim); }
+  std::string operator()(const IndexPutAttr& a) const {
+    return fmt::format("(dim={}, accumulate={})", a.dim, a.accumulate);
+  }
+  std::string operator()(const ScatterAttr& a) const {
+    return fmt::format("(dim={}, reduce={})", a.dim, to_string(a.reduce));
+  }
+  std::string operator()(const CondAttr&) const { return ""; }
+  std::string operator()(const WhileAttr&) const { return ""; }
+  std::string operator()(const ResultAttr& a) const { return fmt::format("(index={})", a.index); }
+  std::string operator()(const ExternAttr& a) const {
+    return fmt::format("(symbol=\"{}\", form={}, results={})", base::escape_c(a.symbol),
+                       a.form == ExternForm::Out ? "out" : "alloc", types_text(a.results));
+  }
+  std::string operator()(const UserKernelAttr& a) const {
+    return fmt::format("(name=\"{}\", results={})", base::escape_c(a.name), types_text(a.results));
+  }
 };
+
+// " then {", the graph two columns in, "} otherwise {", "}".
+std::string block_text(const Attr& attr) {
+  const std::vector<GraphRef> graphs = children(attr);
+  if (graphs.size() != 2) return "";
+  const bool loop = std::holds_alternative<WhileAttr>(attr);
+  std::string text;
+  for (size_t i = 0; i < 2; ++i) {
+    text += fmt::format("{} {} {{\n", i == 0 ? "" : "}", i == 0 ? (loop ? "condition" : "then") : loop ? "body" : "otherwise");
+    const std::string inner = print(*graphs[i]);
+    for (size_t at = 0; at < inner.size();) {
+      const size_t end = inner.find('\n', at) + 1;
+      text += "  ";
+      text.append(inner, at, end - at);
+      at = end;
+    }
+  }
+  return text + "}";
+}
 
 std::string input_text(const GraphInput& input) {
   return fmt::format(" \"{}\"{}", base::escape_c(input.name), input.is_scalar ? " scalar" : "");
@@ -46,7 +92,8 @@ struct Printer {
   std::vector<diag::Span> lines;
 
   void line(std::string_view text) {
-    lines.push_back({static_cast<uint32_t>(out.size()), static_cast<uint32_t>(out.size() + text.size())});
+    const size_t first = std::min(text.find('\n'), text.size());  // of a node with blocks
+    lines.push_back({static_cast<uint32_t>(out.size()), static_cast<uint32_t>(out.size() + first)});
     out += text;
     out += '\n';
   }
@@ -77,6 +124,20 @@ struct Printer {
 
 }  // namespace
 
+std::string_view to_string(ScatterReduce reduce) {
+  switch (reduce) {
+    case ScatterReduce::None:
+      return "none";
+    case ScatterReduce::Sum:
+      return "sum";
+    case ScatterReduce::Max:
+      return "max";
+    case ScatterReduce::Min:
+      break;
+  }
+  return "min";
+}
+
 std::string literal_text(const LiteralAttr& literal) {
   switch (literal.kind) {
     case LiteralAttr::Kind::Bool:
@@ -96,7 +157,7 @@ std::string node_text(Op op, std::span<const NodeId> operands, const Attr& attr)
   std::string text(types::op_info(op).name);
   text += attr_text(attr);
   for (size_t i = 0; i < operands.size(); ++i) text += fmt::format("{}%{}", i == 0 ? " " : ", ", operands[i].index());
-  return text;
+  return text + block_text(attr);
 }
 
 std::string print(const Graph& graph) {

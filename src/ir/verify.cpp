@@ -79,7 +79,7 @@ MaybeComplaint check_node(const Graph& graph, NodeId id) {
   }
   std::vector<OperandFacts> facts;
   for (const NodeId operand : operands)
-    facts.push_back({&graph.type(operand), std::get_if<LiteralAttr>(&graph.attr(operand))});
+    facts.push_back({&graph.type(operand), std::get_if<LiteralAttr>(&graph.attr(operand)), &graph.attr(operand)});
   Inference inference =
       infer(node.op, facts, graph.attr(id), [&](size_t i) { return display_name(graph, operands[i]); });
   if (auto* complaint = std::get_if<Complaint>(&inference)) return std::move(*complaint);
@@ -90,6 +90,9 @@ MaybeComplaint check_node(const Graph& graph, NodeId id) {
   if (!(inferred.attr == graph.attr(id)))
     return broken(fmt::format("the attribute of {} is not in normal form", types::op_info(node.op).name),
                   "normal form is" + attr_text(inferred.attr));
+  for (const GraphRef& child : children(graph.attr(id))) {
+    if (std::optional<Violation> violation = find_violation(*child)) return std::move(violation->complaint);
+  }
   for (size_t i = 0; inferred.joins && i < operands.size(); ++i) {
     if (facts[i].type->weak)
       return broken(fmt::format("the weak operand %{} meets a typed one", operands[i].index()),

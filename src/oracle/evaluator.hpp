@@ -17,7 +17,9 @@ class Evaluator {
   Evaluator(const Problem& problem, const Picks& picks)
       : problem_(problem), graph_(*problem.graph), picks_(picks), blocks_(graph_.size()) {}
 
-  void run(std::span<const ir::NodeId> roots);
+  Result<void> run(std::span<const ir::NodeId> roots);
+  // Of a graph inside of another: the values of its inputs, in order, instead of the problem's.
+  void give(std::vector<Block<T>> inputs) { given_ = std::move(inputs); }
   [[nodiscard]] const Block<T>& block(ir::NodeId id) const { return blocks_[id.index()]; }
 
  private:
@@ -33,6 +35,15 @@ class Evaluator {
   void dropout(ir::NodeId id, Block<T>& out);
   void layout(ir::NodeId id, Block<T>& out);  // evaluator_layout.hpp
   void reduce(ir::NodeId id, Block<T>& out);  // evaluator_reduce.hpp
+  void indexed(ir::NodeId id, Block<T>& out);  // evaluator_indexed.hpp
+  void control(ir::NodeId id, Block<T>& out);  // evaluator_control.hpp
+  void external(ir::NodeId id, Block<T>& out);
+  Result<std::vector<Block<T>>> run_child(const ir::Graph& child, const std::vector<Block<T>>& inputs);
+  Result<std::vector<Block<T>>> run_cond(ir::NodeId id);
+  Result<std::vector<Block<T>>> run_while(ir::NodeId id);
+  Result<std::vector<Block<T>>> run_external(ir::NodeId id);
+  std::vector<int64_t> index_range(ir::NodeId id, size_t position, int64_t size);
+  void set_results(ir::NodeId id, Result<std::vector<Block<T>>> results, Block<T>& out);
   void matmul(ir::NodeId id, Block<T>& out);  // evaluator_matmul.hpp
   void matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& out);
   void matmul_int(const Block<T>& a, const Block<T>& b, Block<T>& out);
@@ -49,6 +60,9 @@ class Evaluator {
   const ir::Graph& graph_;
   const Picks& picks_;
   std::vector<Block<T>> blocks_;
+  std::vector<Block<T>> given_;
+  std::map<uint32_t, std::vector<Block<T>>> results_;  // further ones, by node
+  std::optional<Error> failure_;                       // the first
 };
 
 // Calls visit(i, offset) for each element i of a space of `sizes`, with the row-major offset of the operand that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that are moved: permute, reshape, split, join.
+// Values that are moved: permute, reshape, split, join, slice, broadcast.
 #pragma once
 
 #include "oracle/evaluator_elementwise.hpp"
@@ -18,9 +18,39 @@ void gather(const Block<T>& in, const std::vector<size_t>& from, const std::vect
   }
 }
 
+// out[at] = in[at], where in broadcasts; along `dim` (of a slice) in[start + at * step].
+template <class T>
+void read_by_result(const Block<T>& in, size_t dim, int64_t start, int64_t step, Block<T>& out) {
+  const Sizes space = out.axes.locals();
+  Sizes strides = broadcast_strides(in.axes.locals(), space.size());
+  int64_t base = 0;
+  if (dim < space.size()) base = start * strides[dim], strides[dim] *= step;
+  for_each_row(space, [&](int64_t position, const Sizes& at) {
+    int64_t row = base;
+    for (size_t d = 0; d + 1 < space.size(); ++d) row += at[d] * strides[d];
+    const int64_t inner = space.empty() ? 1 : space.back();
+    for (int64_t j = 0; j < inner; ++j) {
+      const auto from = static_cast<size_t>(row + (space.empty() ? 0 : j * strides.back()));
+      const auto to = static_cast<size_t>(position + j);
+      if (out.real()) {
+        out.reals[to] = in.reals[from];
+      } else {
+        out.ints[to] = in.ints[from];
+      }
+    }
+  });
+}
+
 template <class T>
 void Evaluator<T>::layout(ir::NodeId id, Block<T>& out) {
   const Op op = graph_.node(id).op;
+  if (op == Op::slice || op == Op::broadcast) {
+    const Block<T>& in = blocks_[graph_.operands(id)[0].index()];
+    if (op == Op::broadcast) return read_by_result(in, out.axes.rank(), 0, 1, out);
+    const auto& attr = graph_.attr_as<ir::SliceAttr>(id);
+    const int64_t start = attr.start.evaluate(problem_.symbols.values).value_or(0);
+    return read_by_result(in, static_cast<size_t>(attr.dim), start, attr.step, out);
+  }
   const std::span<const ir::NodeId> operands = graph_.operands(id);
   const Sizes space = out.axes.locals();
   const Sizes strides = [&] {
@@ -29,6 +59,7 @@ void Evaluator<T>::layout(ir::NodeId id, Block<T>& out) {
     for (size_t d = space.size(); d-- > 0; step *= space[d]) s[d] = step;
     return s;
   }();
+  int64_t joined = 0;  // sizes of the parts before
   for (size_t k = 0; k < operands.size(); ++k) {
     Block<T> room;
     const Block<T>& in = as(operands[k], out.dtype, room);
@@ -58,7 +89,8 @@ void Evaluator<T>::layout(ir::NodeId id, Block<T>& out) {
         const auto& attr = graph_.attr_as<ir::JoinAttr>(id);
         along = static_cast<size_t>(attr.dim);
         const auto part = static_cast<int64_t>(k), parts = static_cast<int64_t>(operands.size());
-        base = (attr.interleave ? part : part * sizes[along]) * strides[along];
+        base = (attr.interleave ? part : joined) * strides[along];
+        joined += sizes[along];
         if (attr.interleave) step[along] *= parts;
       }
     }

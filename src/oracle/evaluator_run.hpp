@@ -2,6 +2,8 @@
 // The loop over the nodes, leaves, and the conversion of outputs to what is stored.
 #pragma once
 
+#include "oracle/evaluator_control.hpp"
+#include "oracle/evaluator_indexed.hpp"
 #include "oracle/evaluator_layout.hpp"
 #include "oracle/evaluator_matmul.hpp"
 #include "oracle/evaluator_reduce.hpp"
@@ -10,6 +12,10 @@ namespace codetta::oracle {
 
 template <class T>
 void Evaluator<T>::load_input(ir::NodeId id, Block<T>& out) {
+  if (!given_.empty()) {
+    out = given_[graph_.attr_as<ir::InputAttr>(id).parameter];
+    return;
+  }
   const OracleInput& input = problem_.inputs[graph_.attr_as<ir::InputAttr>(id).parameter];
   const auto take = [&](size_t i, const void* p, DType from) {
     if (from != out.dtype) {
@@ -77,6 +83,9 @@ void Evaluator<T>::evaluate(ir::NodeId id) {
   out.dtype = graph_.type(id).dtype;
   out.axes = axes_of(problem_, id, picks_);
   const auto count = static_cast<size_t>(out.axes.count());
+  // Even of no elements: other results may have some.
+  if (info.rule == types::OpRule::control) return control(id, out);
+  if (info.rule == types::OpRule::external) return external(id, out);
   if (info.rule != types::OpRule::cast) {
     if (out.real()) {
       out.reals.resize(count);
@@ -107,11 +116,16 @@ void Evaluator<T>::evaluate(ir::NodeId id) {
       return layout(id, out);
     case types::OpRule::matmul:
       return matmul(id, out);
+    case types::OpRule::indexed:
+      return indexed(id, out);
+    case types::OpRule::control:
+    case types::OpRule::external:
+      break;
   }
 }
 
 template <class T>
-void Evaluator<T>::run(std::span<const ir::NodeId> roots) {
+Result<void> Evaluator<T>::run(std::span<const ir::NodeId> roots) {
   const std::vector<ir::NodeId> order = ir::topological_order(graph_, roots);
   std::vector<uint32_t> last(graph_.size(), 0);
   for (const ir::NodeId id : order) {
@@ -120,10 +134,12 @@ void Evaluator<T>::run(std::span<const ir::NodeId> roots) {
   for (const ir::NodeId root : roots) last[root.index()] = UINT32_MAX;
   for (const ir::NodeId id : order) {
     evaluate(id);
+    if (failure_) return *std::move(failure_);
     for (const ir::NodeId operand : graph_.operands(id)) {
       if (last[operand.index()] == id.index()) blocks_[operand.index()] = {};
     }
   }
+  return {};
 }
 
 template <class T>
@@ -178,7 +194,7 @@ Result<std::vector<PassOutput>> run_pass(const Problem& problem, std::span<const
   std::vector<ir::NodeId> roots;
   for (const size_t o : outputs) roots.push_back(graph.outputs()[o].node);
   Evaluator<T> evaluator(problem, picks);
-  evaluator.run(roots);
+  CODETTA_CHECK_OK(evaluator.run(roots));
   std::vector<PassOutput> results;
   for (const size_t o : outputs) {
     const Block<T>& block = evaluator.block(graph.outputs()[o].node);

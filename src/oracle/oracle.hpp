@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +24,11 @@ namespace codetta::oracle {
 // By graph input. A scalar of another dtype is converted as a host scalar is.
 using OracleInput = std::variant<TensorView, types::Scalar>;
 
+// Code of the user: operands in the graph's types (of floats the middle of what is admissible), results to be filled;
+// all row-major without gaps.
+using OracleFunction =
+    std::function<Result<void>(std::span<const TensorView> operands, std::span<const TensorView> results)>;
+
 struct OracleOptions {
   CpuIsa isa = CpuIsa::generic;  // the accumulation model of matrix products (types/targets.def)
   std::optional<types::AccumulationModel> accumulation;  // of floats, instead: for targets that are no CPU
@@ -33,6 +40,11 @@ struct OracleOptions {
   int64_t max_work = int64_t{1} << 29;
   int64_t sampled_rows =
       96;  // of each axis that is sampled, at least 64; the first and the last 16 are always among them
+  // What call_extern and user_kernel stand for, by name; their results count as exact. Without one such a node is an
+  // error.
+  std::map<std::string, OracleFunction, std::less<>> functions;
+  bool clamp_indices = false;             // an index out of range is taken as the nearest one; else an error
+  int64_t max_iterations = int64_t{1} << 16;  // of one loop
 };
 
 // One element of an output, as stored. Integers and bool: exact_low..exact_high (payloads of types::Scalar); floats:
@@ -62,7 +74,8 @@ struct OracleResult {
 };
 
 // `inputs` by graph input. Errors: E0208 (count), E0221 (shape or dtype does not fit), E0606 (the problem is too large
-// for memory).
+// for memory), E0614 (an index out of range), E0615 (a loop that does not end), E0311 (an extern function without a
+// meaning here).
 Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
                               const OracleOptions& options = {});
 

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "ir/analyses.hpp"
-#include "ir/bind.hpp"
 
 namespace codetta::oracle {
 namespace {
@@ -82,6 +81,12 @@ void unite_node(const ir::Graph& graph, const std::vector<Sizes>& sizes, NodeId 
     for (size_t i = 0; i < order.size(); ++i) axes.unite(operands[0], static_cast<size_t>(order[i]), id, i);
   } else if (info.op == Op::reshape) {
     for (const auto& [from, to] : kept_dims(sizes[operands[0].index()], out)) axes.unite(operands[0], from, id, to);
+  } else if (info.op == Op::slice) {
+    for (size_t d = 0; d < out.size(); ++d) {
+      if (d != static_cast<size_t>(graph.attr_as<ir::SliceAttr>(id).dim)) axes.unite(operands[0], d, id, d);
+    }
+  } else if (info.rule == OpRule::indexed || info.rule == OpRule::control || info.rule == OpRule::external) {
+    return;  // evaluated whole
   } else {
     for (const NodeId operand : operands) align(operand, 0);
   }
@@ -110,6 +115,15 @@ void mark_mixed(const Problem& problem, NodeId id, std::vector<bool>& mixed) {
         info.op == Op::split ? graph.attr_as<ir::SplitAttr>(id).dim : graph.attr_as<ir::JoinAttr>(id).dim;
     for (const NodeId operand : operands) mark(operand, static_cast<size_t>(dim));
     mark(id, static_cast<size_t>(dim));
+  } else if (info.op == Op::slice) {
+    const auto dim = static_cast<size_t>(graph.attr_as<ir::SliceAttr>(id).dim);
+    mark(operands[0], dim);
+    mark(id, dim);
+  } else if (info.rule == OpRule::indexed || info.rule == OpRule::control || info.rule == OpRule::external) {
+    for (const NodeId operand : operands) {
+      for (size_t d = 0; d < problem.size(operand).size(); ++d) mark(operand, d);
+    }
+    for (size_t d = 0; d < problem.size(id).size(); ++d) mark(id, d);
   } else if (info.op == Op::reshape) {
     std::vector<bool> kept_in(problem.size(operands[0]).size()), kept_out(problem.size(id).size());
     for (const auto& [from, to] : kept_dims(problem.size(operands[0]), problem.size(id)))
@@ -133,32 +147,30 @@ Error size_error(const ir::Graph& graph, NodeId node, const ir::Dim& dim, std::s
 
 }  // namespace
 
-Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput> inputs,
-                             const OracleOptions& options) {
-  if (inputs.size() != graph.inputs().size()) {
-    return diag::error(diag::Code::argument_missing,
-                       fmt::format("{} inputs are given to a graph of {}", inputs.size(), graph.inputs().size()))
-        .reason("each input of the graph needs one value, in the graph's order")
-        .help("pass the operands A and B first, then the others as the text names them");
-  }
-  Problem problem{&graph, inputs, options, {}, {}, {}, {}, false};
-  std::vector<ir::BoundArgument> bound;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const ir::GraphInput& input = graph.inputs()[i];
-    if (const auto* view = std::get_if<TensorView>(&inputs[i])) {
-      bound.push_back({input.name, view->rank() == 0, view->dtype(), view->shape()});
-    } else {
-      bound.push_back({input.name, true, graph.type(input.node).dtype, {}});
-    }
-  }
-  CODETTA_TRY(const ir::SymbolBindings symbols, ir::bind_symbols(graph, bound));
+namespace {
+
+bool computes_wide(const ir::Graph& graph) {
   for (uint32_t n = 0; n < graph.size(); ++n) {
     const ir::TensorType& type = graph.type(NodeId(n));
-    problem.wide = problem.wide || (type.dtype == DType::f64 && !type.weak);
+    if (type.dtype == DType::f64 && !type.weak) return true;
+    for (const ir::GraphRef& child : ir::children(graph.attr(NodeId(n)))) {
+      if (computes_wide(*child)) return true;
+    }
+  }
+  return false;
+}
+
+// Sizes, axes and accuracies, once the symbols are known.
+Result<Problem> complete(Problem problem) {
+  const ir::Graph& graph = *problem.graph;
+  const OracleOptions& options = problem.options;
+  problem.wide = computes_wide(graph);
+  for (uint32_t n = 0; n < graph.size(); ++n) {
+    const ir::TensorType& type = graph.type(NodeId(n));
     Sizes& sizes = problem.sizes.emplace_back();
     for (const ir::Dim& dim : type.shape) {
       types::DimFault why{};
-      const std::optional<int64_t> size = dim.evaluate(symbols.values, &why);
+      const std::optional<int64_t> size = dim.evaluate(problem.symbols.values, &why);
       if (!size || *size < 0) {
         return size_error(graph, NodeId(n), dim,
                           size ? fmt::format("it is {}", *size) : std::string(types::to_string(why)));
@@ -184,6 +196,33 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
     problem.f64_accuracy[static_cast<size_t>(row.op)] = {row.f64_ulp, row.f64_abs};
   }
   return problem;
+}
+
+}  // namespace
+
+Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput> inputs,
+                             const OracleOptions& options) {
+  if (inputs.size() != graph.inputs().size()) {
+    return diag::error(diag::Code::argument_missing,
+                       fmt::format("{} inputs are given to a graph of {}", inputs.size(), graph.inputs().size()))
+        .reason("each input of the graph needs one value, in the graph's order")
+        .help("pass the operands A and B first, then the others as the text names them");
+  }
+  std::vector<ir::BoundArgument> bound;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ir::GraphInput& input = graph.inputs()[i];
+    if (const auto* view = std::get_if<TensorView>(&inputs[i])) {
+      bound.push_back({input.name, view->rank() == 0, view->dtype(), view->shape()});
+    } else {
+      bound.push_back({input.name, true, graph.type(input.node).dtype, {}});
+    }
+  }
+  CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols(graph, bound));
+  return complete({&graph, inputs, options, {}, {}, {}, {}, false, std::move(symbols)});
+}
+
+Result<Problem> make_child_problem(const ir::Graph& graph, const Problem& outer) {
+  return complete({&graph, {}, outer.options, {}, {}, {}, {}, false, outer.symbols});
 }
 
 std::vector<bool> mixed_classes(const Problem& problem, NodeId root) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "oracle/block.hpp"
+#include "ir/bind.hpp"
 #include "oracle/oracle.hpp"
 
 namespace codetta::oracle {
@@ -15,18 +16,22 @@ using AxisClass = uint32_t;
 
 struct Problem {
   const ir::Graph* graph = nullptr;
-  std::span<const OracleInput> inputs;
+  std::span<const OracleInput> inputs;       // none of a graph inside of another: it gets blocks
   OracleOptions options;
   std::vector<Sizes> sizes;                  // by node
   std::vector<std::vector<AxisClass>> axes;  // by node and dim; equal classes run over the same index
   std::array<Accuracy, types::all_ops().size()> f32_accuracy{}, f64_accuracy{};
   bool wide = false;  // computes in f64 somewhere
+  ir::SymbolBindings symbols;
 
   [[nodiscard]] const Sizes& size(ir::NodeId id) const { return sizes[id.index()]; }
 };
 
 // Errors: as evaluate().
 Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options);
+
+// Of a graph inside of a node of `outer`, whose symbols it shares.
+Result<Problem> make_child_problem(const ir::Graph& graph, const Problem& outer);
 
 // The classes that can't be sampled for an output: something that it needs mixes their indices.
 std::vector<bool> mixed_classes(const Problem& problem, ir::NodeId root);

@@ -33,6 +33,7 @@ class ProgramPlanner {
   }
 
   Result<Plan> run() {
+    CODETTA_CHECK_OK(check_plannable(graph_));
     CODETTA_TRY(regions_, find_regions(graph_));
     add_buffers();
     for (size_t r = 0; r < regions_.regions.size(); ++r) CODETTA_CHECK_OK(add_kernel(r));

@@ -51,6 +51,24 @@ void add_once(std::vector<NodeId>& list, NodeId node) {
 
 }  // namespace
 
+Result<void> check_plannable(const ir::Graph& graph) {
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const NodeId node(i);
+    const types::OpInfo& info = types::op_info(graph.node(node).op);
+    if (!info.program_only()) continue;
+    return diag::error(diag::Code::target_lacks, fmt::format("this target cannot run {}", info.name))
+        .at(graph.source(), graph.span(node), ir::to_string(graph.type(node)))
+        .reason("no kernel and no host step of this target carries it out")
+        .help("compute it outside of the program and pass the result");
+  }
+  if (!ir::matmuls(graph).empty()) return {};
+  const NodeId output = graph.outputs()[0].node;
+  return diag::error(diag::Code::matmul_missing, "the program has no matrix product")
+      .at(graph.source(), graph.span(output), ir::to_string(graph.type(output)))
+      .reason("a program is made of matrix products and what follows them")
+      .help("write a @ b, or an epilogue whose first parameter is accum");
+}
+
 Result<ProgramRegions> find_regions(const ir::Graph& graph) {
   ProgramRegions result;
   result.owner.assign(graph.size(), no_region);

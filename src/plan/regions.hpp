@@ -23,6 +23,9 @@ struct ProgramRegions {
 };
 inline constexpr uint32_t no_region = UINT32_MAX;
 
+// Errors: E0311, located, for an op that no kernel or host step carries out; E0152 without a product.
+Result<void> check_plannable(const ir::Graph& graph);
+
 // Errors: E0310 outputs and factors that are computed without a product, E0220 products of more than three dims.
 Result<ProgramRegions> find_regions(const ir::Graph& graph);
 

@@ -20,6 +20,9 @@ enum class OpRule : uint8_t {
   reduce,   // arith for sum/max/min/amax/sum_of_squares, real for mean/logsumexp
   layout,   // dtype of the operands' join, new shape
   matmul,   // accumulator type: f32 for floats up to f32, f64 for f64, i32 for 8-bit integers, i64 for wider ones
+  indexed,  // dtype of operand 0; operand 1 is integer indices
+  control,  // the outputs of the graphs in the attribute; result: one of them
+  external,  // the result types in the attribute
 };
 
 struct OpTraits {
@@ -29,6 +32,7 @@ struct OpTraits {
 };
 namespace traits {
 inline constexpr OpTraits none{0}, elementwise{1}, commutative{2}, discontinuous{4};
+inline constexpr OpTraits program{8};  // only programs have it, no epilogue
 }
 
 enum class Op : uint8_t {
@@ -48,6 +52,7 @@ struct OpInfo {
   [[nodiscard]] constexpr bool elementwise() const { return traits.has(traits::elementwise); }
   [[nodiscard]] constexpr bool commutative() const { return traits.has(traits::commutative); }
   [[nodiscard]] constexpr bool discontinuous() const { return traits.has(traits::discontinuous); }
+  [[nodiscard]] constexpr bool program_only() const { return traits.has(traits::program); }
   [[nodiscard]] constexpr bool is_reduction() const { return rule == OpRule::reduce; }
 };
 
@@ -56,6 +61,7 @@ using traits::commutative;
 using traits::discontinuous;
 using traits::elementwise;
 using traits::none;
+using traits::program;
 inline constexpr OpInfo op_table[] = {
 #define CODETTA_OP(name, spelling, arity, rule, traits, doc) \
   {Op::name, #name, spelling, arity, OpRule::rule, traits, doc},

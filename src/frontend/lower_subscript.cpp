@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes as expressions, and subscripts: x[a:b, :, ::2], x[..., i], x[None].
+#include <fmt/format.h>
+
+#include "frontend/lower_impl.hpp"
+
+namespace codetta::frontend {
+
+using ast::Expr;
+using ast::ExprId;
+using ast::ExprKind;
+using diag::Code;
+using diag::Span;
+using types::Op;
+
+namespace {
+
+constexpr int max_size_depth = 100;
+
+}  // namespace
+
+// A symbol of the entry's parameter types that no variable hides.
+bool Lowerer::is_size(std::string_view name) const {
+  return symbols_.find(name) != symbols_.end() && (scope_ == nullptr || !scope_->definitions.contains(name));
+}
+
+// 64, n, 2*n, n // 8, min(n, 4), "n // 8".
+std::optional<ir::Dim> Lowerer::size_argument(ExprId id, int depth) {
+  if (const auto constant = integer_argument(id)) return ir::Dim::constant(*constant);
+  const Expr& expr = module_[id];
+  if (depth > max_size_depth) return std::nullopt;
+  const auto part = [&](ExprId child) { return size_argument(child, depth + 1); };
+  std::optional<ir::Dim> size;
+  if (expr.kind == ExprKind::String) {
+    types::DimSyntaxError problem;
+    size = types::parse_dim(module_.strings[expr.first], &problem);
+  } else if (expr.kind == ExprKind::Name && is_size(text(expr.span))) {
+    size = ir::Dim::symbol(std::string(text(expr.span)));
+  } else if (expr.kind == ExprKind::Unary && expr.op != Op::logical_not) {
+    size = part(expr.a);
+    if (size && expr.op == Op::neg) size = -*size;
+  } else if (expr.kind == ExprKind::Binary) {
+    const auto a = part(expr.a), b = a ? part(expr.b) : a;
+    if (!a || !b) return std::nullopt;
+    if (expr.op == Op::add) size = *a + *b;
+    if (expr.op == Op::sub) size = *a - *b;
+    if (expr.op == Op::mul) size = *a * *b;
+    if (expr.op == Op::floordiv) size = floordiv(*a, *b);
+    if (expr.op == Op::mod) size = mod(*a, *b);
+  } else if (expr.kind == ExprKind::Call && expr.count >= 2) {
+    const std::string_view callee = module_.name_of(expr.a);
+    if (callee != "min" && callee != "max") return std::nullopt;
+    for (uint32_t i = 0; i < expr.count; ++i) {
+      const ast::Argument& argument = module_.arguments[expr.first + i];
+      const auto next = argument.keyword.known() ? std::nullopt : part(argument.value);
+      if (!next) return std::nullopt;
+      size = i == 0 ? *next : callee == "min" ? min(*size, *next) : max(*size, *next);
+    }
+  }
+  if (size && size->fault() != types::DimFault::none) return std::nullopt;
+  return size;
+}
+
+void Lowerer::bad_subscript(Span span, std::string headline, std::string reason, std::string help) {
+  report_.error(Code::subscript, span, std::move(headline)).reason(std::move(reason)).help(std::move(help));
+}
+
+// Start, stop and step of one item; `whole`: it is a plain colon.
+bool Lowerer::slice_item(const Expr& item, ir::SliceAttr& attr, bool& whole) {
+  const auto bound = [&](uint32_t i) { return module_.elements[item.first + i]; };
+  const auto read = [&](ExprId id, ir::Dim& out) {
+    if (!id.valid() || module_[id].kind == ExprKind::None) return true;
+    if (auto size = size_argument(id)) {
+      out = std::move(*size);
+      return true;
+    }
+    if (module_[id].kind != ExprKind::Invalid) {
+      bad_subscript(module_[id].span, "the bound of a slice is not a size",
+                    "bounds are integers, sizes of the parameters' types, and arithmetic on them",
+                    "write x[1:n // 2]; for places that are computed use take(x, indices)");
+    }
+    return false;
+  };
+  const bool open = !bound(1).valid() || module_[bound(1)].kind == ExprKind::None;
+  attr.bound = open ? ir::SliceBound::Open : ir::SliceBound::Stop;
+  ir::Dim step = ir::Dim::constant(1);
+  if (!read(bound(0), attr.start) || !read(bound(1), attr.count) || !read(bound(2), step)) return false;
+  const auto constant = step.as_constant();
+  if (!constant || *constant < 1) {
+    bad_subscript(module_[bound(2)].span,
+                  constant ? fmt::format("the slice has the step {}", *constant) : std::string("the step is a symbol"),
+                  "a slice runs forward, by a step of 1 or more that is written as a number",
+                  "reverse with take(x, n - 1 - arange(n), dim=...)");
+    return false;
+  }
+  attr.step = *constant;
+  whole = open && attr.start == ir::Dim::constant(0) && attr.step == 1;
+  return true;
+}
+
+ValueId Lowerer::subscript(const Expr& expr, ValueId object) {
+  if (!program_) {
+    bad_subscript(expr.span, "subscripts are not part of the language",
+                  "an epilogue says what happens to one element; operands broadcast by their shape",
+                  "bind an operand of shape (N,), (M, 1) or (1,); use split() for equal parts of a dimension");
+    return {};
+  }
+  if (!object.valid()) return {};
+  const Expr& items = module_[expr.b];
+  const int rank = builder_.rank(object);
+  int named = 0, fresh = 0, dots = 0;  // dims of x that items name, dims that None adds
+  for (uint32_t i = 0; i < items.count; ++i) {
+    const ExprKind kind = module_[module_.elements[items.first + i]].kind;
+    ++(kind == ExprKind::None ? fresh : kind == ExprKind::Ellipsis ? dots : named);
+    if (kind == ExprKind::Invalid) return {};
+  }
+  if (items.count == 0 || dots > 1 || rank < 0 || named > rank || rank + fresh > 2 * max_rank) {
+    bad_subscript(expr.span,
+                  items.count == 0 ? std::string("the subscript is empty")
+                  : dots > 1       ? std::string("the subscript has '...' twice")
+                  : rank < 0       ? std::string("a value whose number of dimensions is not known is sliced")
+                                   : fmt::format("the subscript names {} dimensions", named + fresh),
+                  rank < 0 ? "it depends on what is bound" : fmt::format("the value has {}", rank),
+                  "write one item for each dimension; ... stands for those that stay");
+    return {};
+  }
+  int32_t dim = 0, place = 0;  // in x, in the result
+  ir::ReshapeAttr dropped, added;
+  dropped.form = ir::ReshapeForm::Squeeze;
+  added.form = ir::ReshapeForm::Unsqueeze;
+  ValueId value = object;
+  const auto slice = [&](const ir::SliceAttr& attr) { value = builder_.op(Op::slice, {value}, attr, expr.span); };
+  const auto pass = [&](int32_t count) { dim += count, place += count; };
+  for (uint32_t i = 0; i < items.count; ++i) {
+    const ExprId id = module_.elements[items.first + i];
+    const Expr& item = module_[id];
+    ir::SliceAttr attr;
+    attr.dim = dim;
+    if (item.kind == ExprKind::None) {
+      added.dims.push_back(place++);
+    } else if (item.kind == ExprKind::Ellipsis) {
+      pass(static_cast<int32_t>(rank - named));
+    } else if (item.kind == ExprKind::Slice) {
+      bool whole = false;
+      if (!slice_item(item, attr, whole)) return {};
+      if (!whole) slice(attr);
+      pass(1);
+    } else {
+      const auto index = size_argument(id);
+      const bool from_end = index && index->upper_bound().value_or(1) < 0;
+      if (!index || (from_end && !index->is_constant())) {
+        bad_subscript(item.span, "the index is not an integer or a size",
+                      "an index in brackets is known when the text is read",
+                      "for places that are computed use take(x, indices)");
+        return {};
+      }
+      attr.start = *index;
+      attr.count = *index + ir::Dim::constant(1);
+      attr.bound = *index == ir::Dim::constant(-1) ? ir::SliceBound::Open : ir::SliceBound::Stop;
+      if (attr.bound == ir::SliceBound::Open) attr.count = {};
+      slice(attr);
+      dropped.dims.push_back(dim++);
+    }
+  }
+  if (!dropped.dims.empty()) value = builder_.op(Op::reshape, {value}, std::move(dropped), expr.span);
+  if (!added.dims.empty()) value = builder_.op(Op::reshape, {value}, std::move(added), expr.span);
+  return value;
+}
+
+}  // namespace codetta::frontend

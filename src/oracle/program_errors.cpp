@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/program_errors.hpp"
+
+#include <fmt/format.h>
+
+namespace codetta::oracle {
+
+Error index_error(const ir::Graph& graph, ir::NodeId node, int64_t index, int64_t size, const Sizes& at) {
+  return diag::error(diag::Code::index_range, fmt::format("index {} is out of range for the size {}", index, size))
+      .at(graph.source(), graph.span(node))
+      .reason(fmt::format("it stands at [{}] of the indices of {}", fmt::join(at, ", "),
+                          types::op_info(graph.node(node).op).name))
+      .help(size == 0 ? std::string("there is nothing to index")
+                      : fmt::format("pass indices from 0 to {}", size - 1));
+}
+
+Error loop_error(const ir::Graph& graph, ir::NodeId node, int64_t iterations) {
+  return diag::error(diag::Code::loop_endless, fmt::format("the loop still runs after {} iterations", iterations))
+      .at(graph.source(), graph.span(node))
+      .reason("its condition has not become false")
+      .help("carry a count, and let the condition compare it with a limit");
+}
+
+Error unknown_function_error(const ir::Graph& graph, ir::NodeId node, const std::string& name) {
+  return diag::error(diag::Code::target_lacks, fmt::format("the oracle does not know {}", name))
+      .at(graph.source(), graph.span(node))
+      .reason("it is code of the user, which the oracle cannot look into")
+      .help("give it a function of that name in OracleOptions::functions");
+}
+
+}  // namespace codetta::oracle

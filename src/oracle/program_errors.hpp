@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can go wrong while a program is interpreted.
+#pragma once
+
+#include <string>
+
+#include "ir/graph.hpp"
+#include "oracle/block.hpp"
+
+namespace codetta::oracle {
+
+// `at`: where the index stands among the indices.
+Error index_error(const ir::Graph& graph, ir::NodeId node, int64_t index, int64_t size, const Sizes& at);
+Error loop_error(const ir::Graph& graph, ir::NodeId node, int64_t iterations);
+Error unknown_function_error(const ir::Graph& graph, ir::NodeId node, const std::string& name);
+
+}  // namespace codetta::oracle
