@@ -52,12 +52,12 @@ class FunctionBuilder {
 struct CallArgument {
   enum class Kind : uint8_t { Absent, None, Value, Text, Integers, Shape, Flag, DType, Function, Types };
   Kind kind = Kind::Absent;
-  ValueId value;                  // Value
-  std::string text;               // Text
-  bool flag = false;              // Flag
-  DType dtype = DType::f32;       // DType
-  std::vector<int64_t> integers;  // Integers: of integers, dims; one element for an integer
-  std::vector<ir::Dim> shape;     // Shape
+  ValueId value;                      // Value
+  std::string text;                   // Text
+  bool flag = false;                  // Flag
+  DType dtype = DType::f32;           // DType
+  std::vector<int64_t> integers;      // Integers: of integers, dims; one element for an integer
+  std::vector<ir::Dim> shape;         // Shape
   std::vector<ir::TensorType> types;  // Types
   ir::FunctionRef function;           // Function
   std::vector<int> ranks;             // Function: of its results
@@ -74,8 +74,8 @@ struct CallProblem {
 using CallOutcome = std::variant<std::vector<ValueId>, CallProblem>;
 // arguments[i] belongs to the i-th parameter; a parameter that takes any number of arguments has as many, at least one,
 // which may be absent. Absent ones take their default. Not for Unavailable functions.
-CallOutcome emit_call(FunctionBuilder& builder, const FunctionInfo& info,
-                      const std::vector<CallArgument>& arguments, diag::Span span);
+CallOutcome emit_call(FunctionBuilder& builder, const FunctionInfo& info, const std::vector<CallArgument>& arguments,
+                      diag::Span span);
 // Of functions that only programs may call (build_program.cpp).
 CallOutcome emit_program_call(FunctionBuilder& builder, const FunctionInfo& info,
                               const std::vector<CallArgument>& arguments, diag::Span span);

@@ -107,7 +107,8 @@ Outcome emit_reduce(FunctionBuilder& builder, const FunctionInfo& info, const st
   ir::ReshapeAttr dropped;  // of everything, a scalar is left
   if (attr.axis != ir::ReduceAxis::All) {
     dropped.form = ir::ReshapeForm::Squeeze;
-    dropped.dims = attr.axis == ir::ReduceAxis::Dims ? attr.dims : std::vector{attr.axis == ir::ReduceAxis::Row ? -1 : -2};
+    dropped.dims =
+        attr.axis == ir::ReduceAxis::Dims ? attr.dims : std::vector{attr.axis == ir::ReduceAxis::Row ? -1 : -2};
   }
   return std::vector{builder.op(Op::reshape, {reduced}, std::move(dropped), span)};
 }
@@ -185,8 +186,8 @@ Outcome emit_join(FunctionBuilder& builder, const FunctionInfo& info, const std:
   std::vector<ValueId> operands;
   for (size_t i = 0; i < values; ++i) operands.push_back(arguments[i].value);
   const bool interleave = values + 1 < arguments.size() && arguments[values + 1].flag;  // concat has no such flag
-  return std::vector{builder.op(Op::join, std::move(operands),
-                                ir::JoinAttr{static_cast<int32_t>(dim), interleave}, span)};
+  return std::vector{
+      builder.op(Op::join, std::move(operands), ir::JoinAttr{static_cast<int32_t>(dim), interleave}, span)};
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call becomes of the functions that only programs may call. Composites are made of primitive operations here, so
-// that everything behind the front end knows those alone.
+// What a call becomes of the functions that only programs may call. Composites are made of primitive operations here,
+// so that everything behind the front end knows those alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,8 @@ struct Emitter {
 
 // An integer argument, or the standard one of its parameter.
 int64_t integer_of(const FunctionInfo& info, const Arguments& arguments, size_t i) {
-  return arguments[i].kind == Kind::Integers ? arguments[i].integers[0] : static_cast<int64_t>(info.parameters[i].number);
+  return arguments[i].kind == Kind::Integers ? arguments[i].integers[0]
+                                             : static_cast<int64_t>(info.parameters[i].number);
 }
 
 std::vector<int32_t> narrow_dims(const std::vector<int64_t>& dims) { return {dims.begin(), dims.end()}; }
@@ -114,7 +115,8 @@ CallOutcome expand_to(Emitter emit, ValueId value, const Arguments& arguments, s
                       int64_t least) {
   auto sizes = sizes_of(arguments, first, end, least);
   if (auto* problem = std::get_if<CallProblem>(&sizes)) return std::move(*problem);
-  return Values{emit.op(Op::broadcast, {value}, ir::ReshapeAttr{std::move(*std::get_if<std::vector<ir::Dim>>(&sizes))})};
+  return Values{
+      emit.op(Op::broadcast, {value}, ir::ReshapeAttr{std::move(*std::get_if<std::vector<ir::Dim>>(&sizes))})};
 }
 
 CallOutcome emit_filled(Emitter emit, const FunctionInfo& info, const Arguments& arguments) {

@@ -38,10 +38,10 @@ struct FunctionParameter {
 };
 
 enum class Lowering : uint8_t {  // from Matmul on of programs only
-  Operands,     // the op on the values in order
-  Identity,     // nothing
-  Approximate,  // the op, or with approximate="tanh" the op after it in ops.def
-  Clamp,        // clamp, minimum or maximum
+  Operands,                      // the op on the values in order
+  Identity,                      // nothing
+  Approximate,                   // the op, or with approximate="tanh" the op after it in ops.def
+  Clamp,                         // clamp, minimum or maximum
   Relu6,
   Cast,
   Reduce,
@@ -94,9 +94,7 @@ struct FunctionInfo {
   }
   [[nodiscard]] bool variadic() const { return rest_at() < parameter_count; }
   // Only programs may call it.
-  [[nodiscard]] bool program_only() const {
-    return lowering >= Lowering::Matmul && lowering < Lowering::Unavailable;
-  }
+  [[nodiscard]] bool program_only() const { return lowering >= Lowering::Matmul && lowering < Lowering::Unavailable; }
 };
 
 std::span<const FunctionInfo> all_functions();

@@ -114,8 +114,8 @@ void Lowerer::prepare_call(Frame& frame) {
     for (uint32_t i = 0; i < expr.count; ++i) {
       const ast::Argument& argument = module_.arguments[expr.first + i];
       const ExprKind kind = module_[argument.value].kind;
-      const bool looks_like_value = kind == ExprKind::Unary || kind == ExprKind::Binary ||
-                                    kind == ExprKind::Call || kind == ExprKind::Subscript;
+      const bool looks_like_value =
+          kind == ExprKind::Unary || kind == ExprKind::Binary || kind == ExprKind::Call || kind == ExprKind::Subscript;
       if (looks_like_value && !argument.keyword.known()) frame.children.push_back(argument.value);
     }
     return;
@@ -170,7 +170,9 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
   const size_t rest = variadic ? std::max<size_t>(taken, rest_at + 1) - rest_at : 0;
   const size_t slots = parameters.size() + (variadic ? rest - 1 : 0);
   const auto parameter_of = [&](size_t slot) -> const FunctionParameter& {
-    return slot < rest_at ? parameters[slot] : slot < rest_at + rest ? parameters[rest_at] : parameters[slot - rest + 1];
+    return slot < rest_at          ? parameters[slot]
+           : slot < rest_at + rest ? parameters[rest_at]
+                                   : parameters[slot - rest + 1];
   };
   if (!variadic && positional > parameters.size()) {
     const Span extra = module_[module_.arguments[expr.first + parameters.size()].value].span;
@@ -210,7 +212,8 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
     if (argument.keyword.known()) {
       const std::string_view word = text(argument.keyword);
       slot = 0;
-      while (slot < slots && (parameter_of(slot).name != word || parameter_of(slot).kind == ParameterKind::Rest)) ++slot;
+      while (slot < slots && (parameter_of(slot).name != word || parameter_of(slot).kind == ParameterKind::Rest))
+        ++slot;
       if (slot == slots) {
         std::vector<std::string> names;
         for (const FunctionParameter& parameter : parameters) {
@@ -244,7 +247,8 @@ bool Lowerer::match_builtin(PendingCall& call, const Expr& expr) {
     } else if (is_value(parameter.kind)) {
       call.operand_slots.push_back(slot);
     } else if (parameter.kind == ParameterKind::Function) {
-      const auto found = module_[id].kind == ExprKind::Name ? functions_.find(text(module_[id].span)) : functions_.end();
+      const auto found =
+          module_[id].kind == ExprKind::Name ? functions_.find(text(module_[id].span)) : functions_.end();
       if (found != functions_.end()) {
         call.functions.emplace_back(slot, found->second);
       } else {
@@ -365,9 +369,9 @@ std::optional<CallArgument> Lowerer::types_argument(const FunctionInfo& info, co
     std::optional<ir::TensorType> type;
     if (module_[element].kind == ExprKind::String) type = type_of_text(module_.strings[module_[element].first]);
     if (!type) {
-      bad_argument(info, parameter, element, "a type such as \"f32[m, n]\", or a tuple of them",
-                   fmt::format("write {}=\"f32[m, 64]\"; sizes are numbers and symbols of the parameters",
-                               parameter.name));
+      bad_argument(
+          info, parameter, element, "a type such as \"f32[m, n]\", or a tuple of them",
+          fmt::format("write {}=\"f32[m, 64]\"; sizes are numbers and symbols of the parameters", parameter.name));
       return std::nullopt;
     }
     out.types.push_back(std::move(*type));

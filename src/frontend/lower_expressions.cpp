@@ -179,8 +179,7 @@ Lowerer::Values Lowerer::evaluate(Scope& scope, ExprId root) {
   };
   const auto composite = [&](ExprId id) {
     const ExprKind kind = module_[id].kind;
-    return kind == ExprKind::Unary || kind == ExprKind::Binary || kind == ExprKind::Call ||
-           kind == ExprKind::Subscript;
+    return kind == ExprKind::Unary || kind == ExprKind::Binary || kind == ExprKind::Call || kind == ExprKind::Subscript;
   };
   if (!composite(root)) return leaf(scope, module_[root]);
   push(root);

@@ -98,7 +98,7 @@ class Lowerer {
   bool program_;
   FunctionBuilder builder_{ir::Function{}};
   std::unordered_map<std::string_view, const ast::Function*> functions_;
-  std::vector<const ast::Function*> active_;  // being inlined
+  std::vector<const ast::Function*> active_;    // being inlined
   std::set<std::string, std::less<>> symbols_;  // in the types of the entry's parameters
   const Scope* scope_ = nullptr;                // of the function being lowered
   size_t elsewhere_ = 0;                        // values of branches that are done, and calls
@@ -109,9 +109,9 @@ struct Lowerer::PendingCall {
   const FunctionInfo* builtin = nullptr;
   const ast::Function* helper = nullptr;
   bool failed = false;
-  std::vector<CallArgument> arguments;      // builtin
-  std::vector<ast::ExprId> argument_exprs;  // by parameter; invalid for defaults
-  std::vector<size_t> operand_slots;        // child i is argument operand_slots[i]
+  std::vector<CallArgument> arguments;                             // builtin
+  std::vector<ast::ExprId> argument_exprs;                         // by parameter; invalid for defaults
+  std::vector<size_t> operand_slots;                               // child i is argument operand_slots[i]
   std::vector<std::pair<size_t, const ast::Function*>> functions;  // arguments that name functions
 };
 

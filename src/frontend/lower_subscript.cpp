@@ -147,7 +147,7 @@ ValueId Lowerer::subscript(const Expr& expr, ValueId object) {
       pass(1);
     } else {
       const auto index = size_argument(id);
-      const bool from_end = index && index->upper_bound().value_or(1) < 0;
+      const bool from_end = index && index->upper_bound().value_or(1) <= 0 && !(*index == ir::Dim::constant(0));
       if (!index || (from_end && !index->is_constant())) {
         bad_subscript(item.span, "the index is not an integer or a size",
                       "an index in brackets is known when the text is read",

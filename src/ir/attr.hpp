@@ -113,8 +113,8 @@ struct ScatterAttr {
   ScatterReduce reduce = ScatterReduce::None;
   bool operator==(const ScatterAttr&) const = default;
 };
-// Graphs over the operands behind the predicate: their inputs have these types, in order, and their symbols are those of
-// the graph around them. Both have the same number of outputs with equal types. Untyped functions have the functions
+// Graphs over the operands behind the predicate: their inputs have these types, in order, and their symbols are those
+// of the graph around them. Both have the same number of outputs with equal types. Untyped functions have the functions
 // instead, whose parameters have no types.
 struct CondAttr {
   GraphRef then, otherwise;
@@ -151,8 +151,8 @@ using Attr = std::variant<std::monostate, LiteralAttr, CastAttr, ReduceAttr, Per
                           JoinAttr, MatmulAttr, InputAttr, SliceAttr, TakeAttr, IndexPutAttr, ScatterAttr, CondAttr,
                           WhileAttr, ResultAttr, ExternAttr, UserKernelAttr>;
 
-// The types of all results that the attribute of cond, while_loop, call_extern or user_kernel gives to its op; empty for
-// every other attribute, and for functions that aren't typed yet.
+// The types of all results that the attribute of cond, while_loop, call_extern or user_kernel gives to its op; empty
+// for every other attribute, and for functions that aren't typed yet.
 std::vector<TensorType> result_types(const Attr& attr);
 
 }  // namespace codetta::ir

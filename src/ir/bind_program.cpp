@@ -31,11 +31,17 @@ Result<void> check_symbols(const ProgramFunction& function, const Graph& graph) 
     }
     return {};
   };
-  for (size_t i = 0; i < graph.size(); ++i) {
-    const NodeId id(i);
-    const bool input = graph.node(id).op == Op::input;
-    const diag::Span span = input ? function.parameters[i].type->span : graph.span(id);
-    for (const TensorType& type : results_of(graph, id)) CODETTA_CHECK_OK(check(type, span));
+  std::vector<const Graph*> graphs{&graph};
+  while (!graphs.empty()) {
+    const Graph& next = *graphs.back();
+    graphs.pop_back();
+    for (size_t i = 0; i < next.size(); ++i) {
+      const NodeId id(i);
+      const bool parameter = &next == &graph && next.node(id).op == Op::input;
+      const diag::Span span = parameter ? function.parameters[i].type->span : next.span(id);
+      for (const TensorType& type : results_of(next, id)) CODETTA_CHECK_OK(check(type, span));
+      for (const GraphRef& child : children(next.attr(id))) graphs.push_back(child.get());
+    }
   }
   return {};
 }

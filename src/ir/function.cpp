@@ -53,8 +53,7 @@ bool same_parameter(const Parameter& a, const Parameter& b) {
 bool equivalent(const Function& a, const Function& b) { return a.name == b.name && same_body(a, b); }
 
 bool same_body(const Function& a, const Function& b) {
-  if (a.parameters.size() != b.parameters.size() || a.outputs.size() != b.outputs.size())
-    return false;
+  if (a.parameters.size() != b.parameters.size() || a.outputs.size() != b.outputs.size()) return false;
   for (size_t i = 0; i < a.parameters.size(); ++i) {
     if (!same_parameter(a.parameters[i], b.parameters[i])) return false;
   }

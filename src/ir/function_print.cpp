@@ -173,16 +173,17 @@ class FunctionPrinter {
       const std::string functions = fmt::format("{}, {}", callees_.at(branches->then_function.get()),
                                                 callees_.at(branches->otherwise_function.get()));
       const size_t comma = arguments.find(", ");
-      arguments = comma == std::string::npos ? fmt::format("{}, {}", arguments, functions)
-                                             : fmt::format("{}, {}{}", arguments.substr(0, comma), functions,
-                                                           arguments.substr(comma));
+      arguments = comma == std::string::npos
+                      ? fmt::format("{}, {}", arguments, functions)
+                      : fmt::format("{}, {}{}", arguments.substr(0, comma), functions, arguments.substr(comma));
     }
     if (const auto* loop = std::get_if<WhileAttr>(&value.attr))
       arguments = fmt::format("{}, {}, {}", callees_.at(loop->condition_function.get()),
                               callees_.at(loop->body_function.get()), arguments);
     if (const auto* external = std::get_if<ExternAttr>(&value.attr))
-      arguments = fmt::format("\"{}\", {}, {}{}", base::escape_c(external->symbol), arguments, out_text(external->results),
-                              external->form == ExternForm::Alloc ? ", form=\"alloc\"" : "");
+      arguments =
+          fmt::format("\"{}\", {}, {}{}", base::escape_c(external->symbol), arguments, out_text(external->results),
+                      external->form == ExternForm::Alloc ? ", form=\"alloc\"" : "");
     if (const auto* kernel = std::get_if<UserKernelAttr>(&value.attr))
       arguments = fmt::format("\"{}\", {}, {}", base::escape_c(kernel->name), arguments, out_text(kernel->results));
     return fmt::format("{}({})", name, arguments);
@@ -201,7 +202,8 @@ class FunctionPrinter {
       return fmt::format("{} {} {}", reference(value.operands[0]), info.spelling, reference(value.operands[1]));
     }
     if (value.op == Op::slice) return slice_text(value);
-    if (types::op_info(value.op).program_only() || value.op == Op::reshape || types::op_info(value.op).rule == types::OpRule::index)
+    if (types::op_info(value.op).program_only() || value.op == Op::reshape ||
+        types::op_info(value.op).rule == types::OpRule::index)
       return program_call(value);
     std::string arguments = argument_list(value);
     if (value.op == Op::gelu_tanh || value.op == Op::dgelu_tanh) arguments += ", approximate=\"tanh\"";

@@ -125,7 +125,6 @@ struct AttrHash {
   }
 };
 
-
 bool same_node(const Node& a, const Node& b) {
   return a.op == b.op && a.type == b.type && a.attr == b.attr && a.first_operand == b.first_operand &&
          a.operand_count == b.operand_count;

@@ -24,10 +24,10 @@ bool is_one_element(const TensorType& type) {
 MaybeComplaint check_indices(Op op, std::span<const OperandFacts> operands, size_t along, const OperandNames& names) {
   const TensorType& type = *operands[1].type;
   if (types::is_float(type.dtype) || types::is_bool(type.dtype)) {
-    return Complaint{Code::operand_kind,
-                     fmt::format("the indices of {} are {}, not integers", types::op_info(op).name,
-                                 dtype_name(type.dtype)),
-                     note(names, operands, 1), "pass integers, or cast them to i64", 1};
+    return Complaint{
+        Code::operand_kind,
+        fmt::format("the indices of {} are {}, not integers", types::op_info(op).name, dtype_name(type.dtype)),
+        note(names, operands, 1), "pass integers, or cast them to i64", 1};
   }
   const LiteralAttr* literal = operands[1].literal;
   const Dim& size = operands[0].type->shape[along];
@@ -72,11 +72,11 @@ Inference put_result(Op op, std::span<const OperandFacts> operands, Attr attr, b
   const DType dtype = x.weak ? values.dtype : x.dtype;
   const bool kind_fits = !values.weak || x.weak || types::is_float(x.dtype) || !types::is_float(values.dtype);
   if ((!x.weak && !values.weak && x.dtype != values.dtype) || !kind_fits) {
-    return Complaint{Code::operand_kind,
-                     fmt::format("{} puts {} into {}", types::op_info(op).name, dtype_name(values.dtype),
-                                 dtype_name(x.dtype)),
-                     fmt::format("{}, {}", note(names, operands, 0), note(names, operands, 2)),
-                     fmt::format("write cast({}, {})", names(2), dtype_name(x.dtype)), 2};
+    return Complaint{
+        Code::operand_kind,
+        fmt::format("{} puts {} into {}", types::op_info(op).name, dtype_name(values.dtype), dtype_name(x.dtype)),
+        fmt::format("{}, {}", note(names, operands, 0), note(names, operands, 2)),
+        fmt::format("write cast({}, {})", names(2), dtype_name(x.dtype)), 2};
   }
   if (computes && types::is_bool(dtype)) {
     return Complaint{Code::operand_kind, fmt::format("{} cannot add or compare booleans", types::op_info(op).name),
@@ -89,12 +89,12 @@ Inference put_result(Op op, std::span<const OperandFacts> operands, Attr attr, b
 MaybeComplaint value_shape(Op op, std::span<const OperandFacts> operands, const std::vector<Dim>& wanted,
                            const OperandNames& names) {
   if (operands[2].type->shape == wanted) return std::nullopt;
-  return Complaint{Code::layout_mismatch,
-                   fmt::format("the values of {} have the shape {}, needed {}", types::op_info(op).name,
-                               types::to_string(operands[2].type->shape), types::to_string(wanted)),
-                   fmt::format("{}, {}, {}", note(names, operands, 0), note(names, operands, 1),
-                               note(names, operands, 2)),
-                   "there is one value for each place; repeat values with expand", 2};
+  return Complaint{
+      Code::layout_mismatch,
+      fmt::format("the values of {} have the shape {}, needed {}", types::op_info(op).name,
+                  types::to_string(operands[2].type->shape), types::to_string(wanted)),
+      fmt::format("{}, {}, {}", note(names, operands, 0), note(names, operands, 1), note(names, operands, 2)),
+      "there is one value for each place; repeat values with expand", 2};
 }
 
 // "result 1 of then", "carried value 1 (acc)".
@@ -103,15 +103,16 @@ MaybeComplaint differ(std::string headline, const std::string& one, const Tensor
   const bool dtypes = a.dtype != b.dtype && a.shape == b.shape;
   return Complaint{Code::branch_mismatch, std::move(headline),
                    fmt::format("{} is {}, {} is {}", one, to_string(a), other, to_string(b)),
-                   dtypes ? fmt::format("cast one to the other's element type, such as cast(x, {})", dtype_name(b.dtype))
-                          : "make the shapes equal, for example with reshape or expand",
+                   dtypes
+                       ? fmt::format("cast one to the other's element type, such as cast(x, {})", dtype_name(b.dtype))
+                       : "make the shapes equal, for example with reshape or expand",
                    -1};
 }
 
 MaybeComplaint check_graph(const GraphRef& graph, std::string_view who, std::span<const OperandFacts> operands) {
   const auto wrong = [&](std::string reason) {
-    return Complaint{Code::graph_node, fmt::format("the graph of {} does not fit the operands", who),
-                     std::move(reason), "its inputs are the operands, in order, with their types", -1};
+    return Complaint{Code::graph_node, fmt::format("the graph of {} does not fit the operands", who), std::move(reason),
+                     "its inputs are the operands, in order, with their types", -1};
   };
   if (!graph) return wrong("there is none");
   if (graph->inputs().size() != operands.size())
@@ -124,8 +125,8 @@ MaybeComplaint check_graph(const GraphRef& graph, std::string_view who, std::spa
   for (const GraphOutput& output : graph->outputs()) {
     const TensorType& type = graph->type(output.node);
     if (type.weak || output.dtype != type.dtype)
-      return wrong(fmt::format("output {} is {} and stored as {}", output.name, to_string(type),
-                               dtype_name(output.dtype)));
+      return wrong(
+          fmt::format("output {} is {} and stored as {}", output.name, to_string(type), dtype_name(output.dtype)));
   }
   return std::nullopt;
 }
@@ -174,17 +175,16 @@ Inference infer_while(std::span<const OperandFacts> operands, Attr attr) {
   const TensorType& test = loop.condition->type(tests[0].node);
   if (MaybeComplaint complaint = check_predicate(test, "the condition", "while_loop", -1)) return *complaint;
   if (next.size() != operands.size()) {
-    return Complaint{Code::branch_mismatch,
-                     fmt::format("the body of while_loop returns {} values, {} are carried", next.size(),
-                                 operands.size()),
-                     "what the body returns is carried to its next run", "return each carried value once, in order",
-                     -1};
+    return Complaint{
+        Code::branch_mismatch,
+        fmt::format("the body of while_loop returns {} values, {} are carried", next.size(), operands.size()),
+        "what the body returns is carried to its next run", "return each carried value once, in order", -1};
   }
   for (size_t i = 0; i < next.size(); ++i) {
     const TensorType& type = loop.body->type(next[i].node);
     if (type == *operands[i].type) continue;
-    return *differ(fmt::format("carried value {} ({}) changes its type", i, loop.body->inputs()[i].name), "after a run it",
-                   type, "before the loop it", *operands[i].type);
+    return *differ(fmt::format("carried value {} ({}) changes its type", i, loop.body->inputs()[i].name),
+                   "after a run it", type, "before the loop it", *operands[i].type);
   }
   TensorType type = *operands[0].type;
   return Inferred{std::move(type), std::move(attr), DType::f32, false};
@@ -194,27 +194,129 @@ Inference infer_while(std::span<const OperandFacts> operands, Attr attr) {
 
 std::string public_name_defect(std::string_view name) {
   // Of C23, C++20 and Python; the last row is what would clash with what emitted code uses itself.
-  static constexpr std::string_view keywords[] = {
-      "alignas",      "alignof",       "and",       "and_eq",     "as",            "asm",          "assert",
-      "async",        "auto",          "await",     "bitand",     "bitor",         "bool",         "break",
-      "case",         "catch",         "char",      "char16_t",   "char32_t",      "char8_t",      "class",
-      "co_await",     "co_return",     "co_yield",  "compl",      "concept",       "const",        "const_cast",
-      "consteval",    "constexpr",     "constinit", "continue",   "decltype",      "def",          "default",
-      "del",          "delete",        "do",        "double",     "dynamic_cast",  "elif",         "else",
-      "enum",         "except",        "explicit",  "export",     "extern",        "false",        "False",
-      "finally",      "float",         "for",       "friend",     "from",          "global",       "goto",
-      "if",           "import",        "in",        "inline",     "int",           "is",           "lambda",
-      "long",         "mutable",       "namespace", "new",        "noexcept",      "None",         "nonlocal",
-      "not",          "not_eq",        "nullptr",   "operator",   "or",            "or_eq",        "pass",
-      "private",      "protected",     "public",    "raise",      "register",      "reinterpret_cast", "requires",
-      "restrict",     "return",        "short",     "signed",     "sizeof",        "static",       "static_assert",
-      "static_cast",  "struct",        "switch",    "template",   "this",          "thread_local", "throw",
-      "true",         "True",          "try",       "typedef",    "typeid",        "typename",     "typeof",
-      "typeof_unqual", "union",        "unsigned",  "using",      "virtual",       "void",         "volatile",
-      "wchar_t",      "while",         "with",      "xor",        "xor_eq",        "yield",        "main"};
+  static constexpr std::string_view keywords[] = {"alignas",
+                                                  "alignof",
+                                                  "and",
+                                                  "and_eq",
+                                                  "as",
+                                                  "asm",
+                                                  "assert",
+                                                  "async",
+                                                  "auto",
+                                                  "await",
+                                                  "bitand",
+                                                  "bitor",
+                                                  "bool",
+                                                  "break",
+                                                  "case",
+                                                  "catch",
+                                                  "char",
+                                                  "char16_t",
+                                                  "char32_t",
+                                                  "char8_t",
+                                                  "class",
+                                                  "co_await",
+                                                  "co_return",
+                                                  "co_yield",
+                                                  "compl",
+                                                  "concept",
+                                                  "const",
+                                                  "const_cast",
+                                                  "consteval",
+                                                  "constexpr",
+                                                  "constinit",
+                                                  "continue",
+                                                  "decltype",
+                                                  "def",
+                                                  "default",
+                                                  "del",
+                                                  "delete",
+                                                  "do",
+                                                  "double",
+                                                  "dynamic_cast",
+                                                  "elif",
+                                                  "else",
+                                                  "enum",
+                                                  "except",
+                                                  "explicit",
+                                                  "export",
+                                                  "extern",
+                                                  "false",
+                                                  "False",
+                                                  "finally",
+                                                  "float",
+                                                  "for",
+                                                  "friend",
+                                                  "from",
+                                                  "global",
+                                                  "goto",
+                                                  "if",
+                                                  "import",
+                                                  "in",
+                                                  "inline",
+                                                  "int",
+                                                  "is",
+                                                  "lambda",
+                                                  "long",
+                                                  "mutable",
+                                                  "namespace",
+                                                  "new",
+                                                  "noexcept",
+                                                  "None",
+                                                  "nonlocal",
+                                                  "not",
+                                                  "not_eq",
+                                                  "nullptr",
+                                                  "operator",
+                                                  "or",
+                                                  "or_eq",
+                                                  "pass",
+                                                  "private",
+                                                  "protected",
+                                                  "public",
+                                                  "raise",
+                                                  "register",
+                                                  "reinterpret_cast",
+                                                  "requires",
+                                                  "restrict",
+                                                  "return",
+                                                  "short",
+                                                  "signed",
+                                                  "sizeof",
+                                                  "static",
+                                                  "static_assert",
+                                                  "static_cast",
+                                                  "struct",
+                                                  "switch",
+                                                  "template",
+                                                  "this",
+                                                  "thread_local",
+                                                  "throw",
+                                                  "true",
+                                                  "True",
+                                                  "try",
+                                                  "typedef",
+                                                  "typeid",
+                                                  "typename",
+                                                  "typeof",
+                                                  "typeof_unqual",
+                                                  "union",
+                                                  "unsigned",
+                                                  "using",
+                                                  "virtual",
+                                                  "void",
+                                                  "volatile",
+                                                  "wchar_t",
+                                                  "while",
+                                                  "with",
+                                                  "xor",
+                                                  "xor_eq",
+                                                  "yield",
+                                                  "main"};
   constexpr size_t max_length = 255;
   if (name.empty()) return "it is empty";
-  if (name.size() > max_length) return fmt::format("it has {} characters, at most {} are taken", name.size(), max_length);
+  if (name.size() > max_length)
+    return fmt::format("it has {} characters, at most {} are taken", name.size(), max_length);
   if (!base::is_identifier(name)) return "it is not an identifier: letters, digits and _, no digit first";
   if (std::find(std::begin(keywords), std::end(keywords), name) != std::end(keywords))
     return "it is a keyword of C, C++ or Python";
@@ -235,7 +337,8 @@ Inference infer_indexed(Op op, std::span<const OperandFacts> operands, Attr attr
   dim = *fixed;
   const auto along = static_cast<size_t>(dim);
   if (MaybeComplaint complaint = check_indices(op, operands, along, names)) return *complaint;
-  if (op == Op::take) return Inferred{{x.dtype, x.weak, taken_shape(x, indices, along)}, std::move(attr), x.dtype, false};
+  if (op == Op::take)
+    return Inferred{{x.dtype, x.weak, taken_shape(x, indices, along)}, std::move(attr), x.dtype, false};
   if (op == Op::index_put) {
     if (MaybeComplaint complaint = value_shape(op, operands, taken_shape(x, indices, along), names)) return *complaint;
     const bool computes = put->accumulate;
@@ -255,7 +358,8 @@ Inference infer_control(Op op, std::span<const OperandFacts> operands, Attr attr
   std::vector<TensorType> results;
   if (operands[0].attr != nullptr) results = result_types(*operands[0].attr);
   if (index < 1 || static_cast<size_t>(index) >= results.size()) {
-    return Complaint{Code::graph_node, fmt::format("result {} of a node that has {}", index, std::max<size_t>(results.size(), 1)),
+    return Complaint{Code::graph_node,
+                     fmt::format("result {} of a node that has {}", index, std::max<size_t>(results.size(), 1)),
                      "result 0 is the node itself; the others count from 1", "take a result that the node has", 0};
   }
   return Inferred{results[static_cast<size_t>(index)], std::move(attr), DType::f32, false};

@@ -369,10 +369,9 @@ class Parser {
       CODETTA_TRY(const LiteralAttr value, literal());
       return Attr(value);
     }
-    const bool has_one = rule == types::OpRule::index || rule == types::OpRule::cast ||
-                         rule == types::OpRule::reduce || rule == types::OpRule::layout ||
-                         rule == types::OpRule::matmul || rule == types::OpRule::indexed ||
-                         rule == types::OpRule::external || op == Op::result;
+    const bool has_one = rule == types::OpRule::index || rule == types::OpRule::cast || rule == types::OpRule::reduce ||
+                         rule == types::OpRule::layout || rule == types::OpRule::matmul ||
+                         rule == types::OpRule::indexed || rule == types::OpRule::external || op == Op::result;
     if (!has_one) return Attr();
     CODETTA_CHECK_OK(expect('('));
     Attr attr;

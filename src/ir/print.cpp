@@ -37,7 +37,8 @@ struct AttrText {
   std::string operator()(const MatmulAttr& a) const { return fmt::format("({})", dtype_name(a.accumulator)); }
   std::string operator()(const InputAttr&) const { return ""; }
   std::string operator()(const SliceAttr& a) const {
-    return fmt::format("(dim={}, start={}, count={}, step={})", a.dim, a.start.to_string(), a.count.to_string(), a.step);
+    return fmt::format("(dim={}, start={}, count={}, step={})", a.dim, a.start.to_string(), a.count.to_string(),
+                       a.step);
   }
   std::string operator()(const TakeAttr& a) const { return fmt::format("(dim={})", a.dim); }
   std::string operator()(const IndexPutAttr& a) const {
@@ -65,7 +66,10 @@ std::string block_text(const Attr& attr) {
   const bool loop = std::holds_alternative<WhileAttr>(attr);
   std::string text;
   for (size_t i = 0; i < 2; ++i) {
-    text += fmt::format("{} {} {{\n", i == 0 ? "" : "}", i == 0 ? (loop ? "condition" : "then") : loop ? "body" : "otherwise");
+    text += fmt::format("{} {} {{\n", i == 0 ? "" : "}",
+                        i == 0 ? (loop ? "condition" : "then")
+                        : loop ? "body"
+                               : "otherwise");
     const std::string inner = print(*graphs[i]);
     for (size_t at = 0; at < inner.size();) {
       const size_t end = inner.find('\n', at) + 1;

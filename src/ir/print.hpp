@@ -19,7 +19,7 @@ struct PrintedGraph {
   std::vector<diag::Span> lines;
 };
 PrintedGraph print_with_lines(const Graph& graph, std::string_view extra = {});
-std::string_view to_string(ScatterReduce reduce);  // "none", "sum", ...
+std::string_view to_string(ScatterReduce reduce);                                  // "none", "sum", ...
 std::string node_text(Op op, std::span<const NodeId> operands, const Attr& attr);  // "relu %2"
 
 // The part of `span` (in `source`) that is `name` as a whole word; `span` itself when it isn't there.

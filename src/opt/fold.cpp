@@ -139,6 +139,8 @@ Rewrite fold(const Candidate& n, RuleContext& x, bool (*belongs)(const types::Op
   }
   const std::optional<Scalar> result = value(n, x);
   if (!result) return {};
+  // A literal holds 64 bits with a sign: larger numbers stay computed.
+  if (n.type.dtype == DType::u64 && static_cast<int64_t>(result->payload()) < 0) return {};
   return x.literal(literal_of(*result), n.type.dtype);
 }
 

@@ -33,8 +33,8 @@ class Evaluator {
   void select(ir::NodeId id, Block<T>& out);
   void cast(ir::NodeId id, Block<T>& out);
   void dropout(ir::NodeId id, Block<T>& out);
-  void layout(ir::NodeId id, Block<T>& out);  // evaluator_layout.hpp
-  void reduce(ir::NodeId id, Block<T>& out);  // evaluator_reduce.hpp
+  void layout(ir::NodeId id, Block<T>& out);   // evaluator_layout.hpp
+  void reduce(ir::NodeId id, Block<T>& out);   // evaluator_reduce.hpp
   void indexed(ir::NodeId id, Block<T>& out);  // evaluator_indexed.hpp
   void control(ir::NodeId id, Block<T>& out);  // evaluator_control.hpp
   void external(ir::NodeId id, Block<T>& out);

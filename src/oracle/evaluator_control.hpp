@@ -95,8 +95,7 @@ Result<std::vector<Block<T>>> Evaluator<T>::run_external(ir::NodeId id) {
     auto& bytes = memory.emplace_back(static_cast<size_t>(block.axes.count()) * width + 8);
     for (size_t i = 0; i < block.reals.size(); ++i)
       types::store_f64(&bytes[i * width], block.dtype, static_cast<double>(block.reals[i].middle()));
-    for (size_t i = 0; i < block.ints.size(); ++i)
-      types::store_i64(&bytes[i * width], block.dtype, block.ints[i].lo);
+    for (size_t i = 0; i < block.ints.size(); ++i) types::store_i64(&bytes[i * width], block.dtype, block.ints[i].lo);
     CODETTA_TRY(const TensorView view, TensorView::make(bytes.data(), block.dtype, shape_of(block.axes.full)));
     operands.push_back(view);
   }

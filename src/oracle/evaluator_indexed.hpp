@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing by indices: take, gather, index_put, scatter. Indices are integers, as a rule single ones; where an
-// index is only known within bounds, everything that it may reach is admissible.
+// Reading and writing by indices: take, gather, index_put, scatter. Indices are integers, as a rule single ones; where
+// an index is only known within bounds, everything that it may reach is admissible.
 #pragma once
 
 #include "oracle/evaluator_reduce.hpp"
@@ -43,9 +43,7 @@ std::vector<int64_t> Evaluator<T>::index_range(ir::NodeId id, size_t position, i
   const Block<T>& indices = blocks_[graph_.operands(id)[1].index()];
   const Int& index = indices.ints[position];
   const Wide lo = widened(index.lo, indices.dtype), hi = widened(index.hi, indices.dtype);
-  const auto clamped = [&](Wide x) {
-    return static_cast<int64_t>(x < 0 ? Wide(0) : x >= size ? Wide(size) - 1 : x);
-  };
+  const auto clamped = [&](Wide x) { return static_cast<int64_t>(x < 0 ? Wide(0) : x >= size ? Wide(size) - 1 : x); };
   if ((lo < 0 || hi >= size) && (!problem_.options.clamp_indices || size == 0)) {
     if (!failure_) {
       Sizes at(indices.axes.rank());
@@ -93,7 +91,7 @@ void Evaluator<T>::indexed(ir::NodeId id, Block<T>& out) {
   const ir::Attr& attr = graph_.attr(id);
   const auto* put = std::get_if<ir::IndexPutAttr>(&attr);
   const auto* scatter = std::get_if<ir::ScatterAttr>(&attr);
-  const auto along = static_cast<size_t>(takes          ? graph_.attr_as<ir::TakeAttr>(id).dim
+  const auto along = static_cast<size_t>(takes            ? graph_.attr_as<ir::TakeAttr>(id).dim
                                          : put != nullptr ? put->dim
                                                           : scatter->dim);
   Block<T> room, value_room;
@@ -144,7 +142,8 @@ void Evaluator<T>::indexed(ir::NodeId id, Block<T>& out) {
   const size_t rank = walk.space.size();
   for_each_row(walk.space, [&](int64_t position, const Sizes& at) {
     int64_t index_base = 0, x_base = 0;
-    for (size_t d = 0; d + 1 < rank; ++d) index_base += at[d] * walk.index_strides[d], x_base += at[d] * walk.x_strides[d];
+    for (size_t d = 0; d + 1 < rank; ++d)
+      index_base += at[d] * walk.index_strides[d], x_base += at[d] * walk.x_strides[d];
     const int64_t inner = rank == 0 ? 1 : walk.space.back();
     for (int64_t j = 0; j < inner && !failure_; ++j) {
       const auto i = static_cast<size_t>(position + j);

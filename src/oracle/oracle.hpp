@@ -43,7 +43,7 @@ struct OracleOptions {
   // What call_extern and user_kernel stand for, by name; their results count as exact. Without one such a node is an
   // error.
   std::map<std::string, OracleFunction, std::less<>> functions;
-  bool clamp_indices = false;             // an index out of range is taken as the nearest one; else an error
+  bool clamp_indices = false;                 // an index out of range is taken as the nearest one; else an error
   int64_t max_iterations = int64_t{1} << 16;  // of one loop
 };
 

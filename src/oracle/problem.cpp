@@ -145,10 +145,6 @@ Error size_error(const ir::Graph& graph, NodeId node, const ir::Dim& dim, std::s
       .help("bind every symbol through the shape of an input");
 }
 
-}  // namespace
-
-namespace {
-
 bool computes_wide(const ir::Graph& graph) {
   for (uint32_t n = 0; n < graph.size(); ++n) {
     const ir::TensorType& type = graph.type(NodeId(n));
@@ -212,7 +208,7 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ir::GraphInput& input = graph.inputs()[i];
     if (const auto* view = std::get_if<TensorView>(&inputs[i])) {
-      bound.push_back({input.name, view->rank() == 0, view->dtype(), view->shape()});
+      bound.push_back({input.name, input.is_scalar && view->rank() == 0, view->dtype(), view->shape()});
     } else {
       bound.push_back({input.name, true, graph.type(input.node).dtype, {}});
     }

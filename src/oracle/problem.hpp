@@ -6,8 +6,8 @@
 #include <array>
 #include <map>
 
-#include "oracle/block.hpp"
 #include "ir/bind.hpp"
+#include "oracle/block.hpp"
 #include "oracle/oracle.hpp"
 
 namespace codetta::oracle {
@@ -16,7 +16,7 @@ using AxisClass = uint32_t;
 
 struct Problem {
   const ir::Graph* graph = nullptr;
-  std::span<const OracleInput> inputs;       // none of a graph inside of another: it gets blocks
+  std::span<const OracleInput> inputs;  // none of a graph inside of another: it gets blocks
   OracleOptions options;
   std::vector<Sizes> sizes;                  // by node
   std::vector<std::vector<AxisClass>> axes;  // by node and dim; equal classes run over the same index

@@ -10,8 +10,7 @@ Error index_error(const ir::Graph& graph, ir::NodeId node, int64_t index, int64_
       .at(graph.source(), graph.span(node))
       .reason(fmt::format("it stands at [{}] of the indices of {}", fmt::join(at, ", "),
                           types::op_info(graph.node(node).op).name))
-      .help(size == 0 ? std::string("there is nothing to index")
-                      : fmt::format("pass indices from 0 to {}", size - 1));
+      .help(size == 0 ? std::string("there is nothing to index") : fmt::format("pass indices from 0 to {}", size - 1));
 }
 
 Error loop_error(const ir::Graph& graph, ir::NodeId node, int64_t iterations) {

@@ -93,8 +93,8 @@ Dim min(const Dim& a, const Dim& b);
 Dim max(const Dim& a, const Dim& b);
 inline std::string to_string(const Dim& dim) { return dim.to_string(); }
 
-// Is the value >= 0 for all symbols >= 0? False where that is not found; it knows that c * (x // c) lies within c of x, so
-// n - n // 2 is found. Needs more than bounds: lower_bound() of such a difference is unknown.
+// Is the value >= 0 for all symbols >= 0? False where that is not found; it knows that c * (x // c) lies within c of x,
+// so n - n // 2 is found. Needs more than bounds: lower_bound() of such a difference is unknown.
 bool is_non_negative(const Dim& dim);
 
 // q with q * b == a for all values of the symbols, where b is a product (one term, such as 4*batch) that divides every

@@ -9,19 +9,19 @@
 namespace codetta::types {
 
 enum class OpRule : uint8_t {
-  special,  // input, literal
-  index,    // i64
-  arith,    // join of the operands' compute types; bool counts as i32
-  real,     // as arith, then integers become f32
-  compare,  // bool; operands are joined first
-  logical,  // bool; operands must be bool
-  select,   // operand 0 is bool; join of the rest (all-bool stays bool)
-  cast,     // the dtype of the attribute
-  reduce,   // arith for sum/max/min/amax/sum_of_squares, real for mean/logsumexp
-  layout,   // dtype of the operands' join, new shape
-  matmul,   // accumulator type: f32 for floats up to f32, f64 for f64, i32 for 8-bit integers, i64 for wider ones
-  indexed,  // dtype of operand 0; operand 1 is integer indices
-  control,  // the outputs of the graphs in the attribute; result: one of them
+  special,   // input, literal
+  index,     // i64
+  arith,     // join of the operands' compute types; bool counts as i32
+  real,      // as arith, then integers become f32
+  compare,   // bool; operands are joined first
+  logical,   // bool; operands must be bool
+  select,    // operand 0 is bool; join of the rest (all-bool stays bool)
+  cast,      // the dtype of the attribute
+  reduce,    // arith for sum/max/min/amax/sum_of_squares, real for mean/logsumexp
+  layout,    // dtype of the operands' join, new shape
+  matmul,    // accumulator type: f32 for floats up to f32, f64 for f64, i32 for 8-bit integers, i64 for wider ones
+  indexed,   // dtype of operand 0; operand 1 is integer indices
+  control,   // the outputs of the graphs in the attribute; result: one of them
   external,  // the result types in the attribute
 };
 
@@ -33,7 +33,7 @@ struct OpTraits {
 namespace traits {
 inline constexpr OpTraits none{0}, elementwise{1}, commutative{2}, discontinuous{4};
 inline constexpr OpTraits program{8};  // only programs have it, no epilogue
-}
+}  // namespace traits
 
 enum class Op : uint8_t {
 #define CODETTA_OP(name, spelling, arity, rule, traits, doc) name,

@@ -215,8 +215,8 @@ std::vector<std::string> missing(const CaseCounts& counts) {
   for (const auto& [what, count] : counts.covered) seen.insert(what.substr(0, what.find(' ')));
   std::vector<std::string> result;
   for (const codetta::types::OpInfo& info : codetta::types::all_ops()) {
-    const bool written = info.rule != codetta::types::OpRule::special &&
-                         info.rule != codetta::types::OpRule::matmul && !info.program_only();
+    const bool written = info.rule != codetta::types::OpRule::special && info.rule != codetta::types::OpRule::matmul &&
+                         !info.program_only();
     if (written && seen.count(std::string(info.name)) == 0) result.emplace_back(info.name);
   }
   return result;

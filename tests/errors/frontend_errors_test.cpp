@@ -15,6 +15,7 @@
 
 #include "codetta/epilogue.hpp"
 #include "frontend/lower.hpp"
+#include "ir/bind.hpp"
 
 namespace {
 
@@ -58,7 +59,9 @@ diag::SourceRef source_of(std::string text) {
 std::string render(const std::string& head, const std::string& text) {
   if (head == "program") {
     const auto program = frontend::parse_program(source_of(text));
-    return program ? "accepted\n" : program.error().render();
+    if (!program) return program.error().render();
+    const auto graph = codetta::ir::bind_program(*program);
+    return graph ? "accepted\n" : graph.error().render();
   }
   const std::string entry = head.size() > 9 ? head.substr(9) : std::string();
   const auto epilogue = frontend::parse_epilogue(source_of(text), entry);
@@ -96,7 +99,8 @@ INSTANTIATE_TEST_SUITE_P(Frontend, MessagesOf,
                          [](const auto& param_info) { return std::string(param_info.param); });
 INSTANTIATE_TEST_SUITE_P(FrontendMore, MessagesOf,
                          testing::Values("E0140", "E0141", "E0142", "E0143", "E0144", "E0145", "E0147", "E0150",
-                                         "E0151", "E0152", "E0153", "E0154", "E0155"),
+                                         "E0151", "E0153", "E0154", "E0155", "E0216", "E0218", "E0224", "E0225",
+                                         "E0226", "E0227", "E0228"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
 // The pages of docs/errors show a text in a python block (entry=NAME: which function is asked for) and behind it what

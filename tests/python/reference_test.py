@@ -53,9 +53,9 @@ class ReferenceTest(unittest.TestCase):
 
     def test_the_front_end_and_the_guide_have_the_same_functions(self):
         root = pathlib.Path(__file__).resolve().parents[2]
-        table = re.findall(r"^CODETTA_FUNCTION\((\w+), (\w+),", (root / "src/frontend/functions.def").read_text(), re.M)
-        programs = {"matmul", "transpose"}
-        self.assertEqual({n for n, lowering in table if lowering != "Unavailable"} - programs, set(r.LANGUAGE))
+        text = (root / "src/frontend/functions.def").read_text()
+        table = re.findall(r"^CODETTA_FUNCTION\((\w+), (\w+),", text[:text.index("\n// programs\n")], re.M)
+        self.assertEqual({n for n, _ in table}, set(r.LANGUAGE))
         guide = (root / "docs/language.md").read_text()
         self.assertEqual([n for n in r.__all__ if not re.search(rf"[`(, ]{n}[`(, ]", guide)], [])
 

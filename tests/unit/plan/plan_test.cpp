@@ -53,6 +53,22 @@ bool in_place(const Result<Plan>& plan, const std::string& output, const std::st
   return false;
 }
 
+TEST(PlanProgram, RefusesWhatNothingCarriesOut) {
+  const auto none = program("def f(x: f32[4, 4]):\n    D = relu(x)\n    return D\n");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().diagnostics()[0].code, static_cast<uint16_t>(diag::Code::matmul_missing));
+  const auto scatter =
+      program("def f(x: f32[\"m\", 8], w: f32[8, 8], i: i64[3]):\n    D = take(x @ w, i)\n    return D\n");
+  ASSERT_FALSE(scatter);
+  EXPECT_EQ(scatter.error().render(), R"(error[E0311]: this target cannot run take
+  --> p.py:2:9
+2 |     D = take(x @ w, i)
+  |         ^^^^^^^^^^^^^^ f32[3, 8]
+note: no kernel and no host step of this target carries it out
+help: compute it outside of the program and pass the result
+)");
+}
+
 TEST(PlanGemm, Steps) {
   const auto plan = gemm(test::example("relu_aux_store"),
                          {scalar("alpha"), tensor("C", DType::f32, {64, 64}), tensor("D", DType::f32, {64, 64}),
