@@ -74,7 +74,7 @@ struct OracleResult {
 };
 
 // `inputs` by graph input. Errors: E0208 (count), E0221 (shape or dtype does not fit), E0606 (the problem is too large
-// for memory), E0614 (an index out of range), E0615 (a loop that does not end), E0311 (an extern function without a
+// for memory), E0618 (an index out of range), E0651 (a loop that does not end), E0311 (an extern function without a
 // meaning here).
 Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
                               const OracleOptions& options = {});
