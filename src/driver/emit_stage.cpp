@@ -52,8 +52,7 @@ Result<std::string> Kernel::emit(Stage stage) const {
     }
     case Stage::Memory: {
       CODETTA_TRY(const driver::Planned* planned, found.planned());
-      const plan::MemoryPlan& memory = planned->plan.memory;
-      return fmt::format("temporaries: {} bytes (lower bound {})\n", memory.bytes, memory.lower_bound);
+      return plan::memory_text(planned->plan);
     }
     case Stage::Source: {
       CODETTA_TRY(const package::PackageRef package, state_->package());

@@ -30,9 +30,7 @@ Result<Planned> make_plan(const FoundState& found) {
   CODETTA_TRY(planned.plan, plan::plan_gemm(planned.graph, problem.shape, problem.layouts, found.target,
                                             context.machine(found.target)));
   if (debug.dump_plan) context.log(plan::to_string(planned.plan));
-  if (debug.dump_memory)
-    context.log(fmt::format("temporaries: {} bytes (lower bound {})", planned.plan.memory.bytes,
-                            planned.plan.memory.lower_bound));
+  if (debug.dump_memory) context.log(plan::memory_text(planned.plan));
   return planned;
 }
 

@@ -20,7 +20,8 @@ constexpr std::string_view style =
     "th{border-bottom:1px solid #bbb}td.n{text-align:right;font-variant-numeric:tabular-nums}"
     ".pair{display:flex;gap:1rem;flex-wrap:wrap}.pair>div{flex:1 1 24rem;min-width:0}"
     "svg{max-width:100%;height:auto}svg text{font:12px sans-serif;fill:#1c1c1c}.bar{fill:#4a7aa7}.even{fill:#7f9f6c}"
-    ".line{stroke:#999}summary{cursor:pointer}"
+    ".line{stroke:#999}.live{fill:none;stroke:#b04a3a;stroke-width:1.5}.bound{stroke:#b04a3a;stroke-dasharray:4 3}"
+    "summary{cursor:pointer}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}pre{background:#242424}svg "
     "text{fill:#ddd}}";
 
@@ -89,7 +90,8 @@ std::string bar_chart(const std::vector<Bar>& bars, std::string_view unit) {
   return out + "</svg>\n";
 }
 
-std::string timeline(const std::vector<Span>& spans, size_t steps, double total_bytes) {
+std::string timeline(const std::vector<Span>& spans, const std::vector<int64_t>& live, double total_bytes) {
+  const size_t steps = live.size();
   constexpr double left = 80, width = 780, height = 240, top = 10;
   const double across = width / static_cast<double>(std::max<size_t>(steps, 1)),
                up = total_bytes > 0 ? height / total_bytes : 0;
@@ -111,6 +113,19 @@ std::string timeline(const std::vector<Span>& spans, size_t steps, double total_
         escaped(facts), i % 2 == 0 ? "bar" : "even", x + 1, y, std::max(w - 2, 1.0), std::max(s.bytes * up, 1.0), x + 5,
         y + 14, escaped(shortened(s.label, 24)));
   }
+  int64_t most = 0;
+  std::string curve;
+  for (size_t step = 0; step < steps; ++step) {
+    most = std::max(most, live[step]);
+    const double y = top + height - static_cast<double>(live[step]) * up, x = left + static_cast<double>(step) * across;
+    curve += fmt::format("{:.1f},{:.1f} {:.1f},{:.1f} ", x, y, x + across, y);
+  }
+  const double bound = top + height - static_cast<double>(most) * up;
+  out += fmt::format(
+      "<polyline class=\"live\" points=\"{}\"/>\n"
+      "<line class=\"bound\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\"><title>{} bytes live at "
+      "once</title></line>\n",
+      curve, left, bound, left + width, bound, most);
   for (size_t step = 0; step < steps && steps <= 64; ++step) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{}\">{}</text>\n", left + (static_cast<double>(step) + 0.4) * across,
                        top + height + 18, step);

@@ -2,6 +2,7 @@
 // The pieces of a self-contained page: escaped text, tables, charts as inline SVG. Nothing is fetched, nothing runs.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,8 @@ struct Span {
   std::string label;
   double first = 0, last = 0, offset = 0, bytes = 0;
 };
-std::string timeline(const std::vector<Span>& spans, size_t steps, double total_bytes);
+// The line over it: live bytes of each step; its largest value is dashed.
+std::string timeline(const std::vector<Span>& spans, const std::vector<int64_t>& live, double total_bytes);
 
 class Page {
  public:

@@ -143,8 +143,7 @@ Result<package::Package> package_of(const CompiledProgramState& state) {
   }
   CODETTA_TRY(const plan::Plan plan, plan_of(state));
   if (context.debug.dump_plan) context.log(plan::to_string(plan));
-  if (context.debug.dump_memory)
-    context.log(fmt::format("temporaries: {} bytes (lower bound {})", plan.memory.bytes, plan.memory.lower_bound));
+  if (context.debug.dump_memory) context.log(plan::memory_text(plan));
   CODETTA_TRY(package::Package package,
               emit::emit_package(plan, {.name = state.program->function.name, .build_id = build_id()}));
   if (kept) context.cache->store(key, {package.name, package.encode()});
@@ -275,7 +274,7 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
     }
     case Stage::Memory: {
       CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
-      return fmt::format("temporaries: {} bytes (lower bound {})\n", plan.memory.bytes, plan.memory.lower_bound);
+      return plan::memory_text(plan);
     }
     case Stage::Source: {
       std::string text;

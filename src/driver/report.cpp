@@ -95,6 +95,32 @@ void add_tuning(Page& page, const TuneReport& tuned) {
   page.table({"kernel", "median us", "spread", "why it cannot win"}, rows);
 }
 
+void add_memory(Page& page, const plan::Plan& plan) {
+  const plan::MemoryReport& report = plan.memory.report;
+  const auto& requests = plan.temporaries.requests;
+  page.text(fmt::format("Temporaries take {} bytes{}; live at once are up to {}, without sharing it would be {}.",
+                        report.peak, report.symbolic ? " with the hinted sizes" : "", report.lower_bound,
+                        report.unshared));
+  if (requests.empty()) return;
+  std::vector<driver::html::Span> spans;
+  Rows rows;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const plan::MemoryRequest& r = requests[i];
+    const plan::Placement& place = plan.memory.placements[i];
+    const int64_t bytes = r.bytes.as_constant().value_or(r.hint.value_or(0));
+    if (bytes > 0) {
+      spans.push_back({plan.buffers[r.buffer].name, static_cast<double>(r.first), static_cast<double>(r.last),
+                       static_cast<double>(place.hinted), static_cast<double>(bytes)});
+    }
+    rows.push_back({plan.buffers[r.buffer].name, r.bytes.to_string(), fmt::format("{} to {}", r.first, r.last),
+                    place.offset.to_string(),
+                    place.of == plan::no_buffer ? "" : "takes over " + plan.buffers[place.of].name});
+  }
+  page.drawing(driver::html::timeline(spans, report.live, static_cast<double>(report.peak)));
+  page.text("Boxes are temporaries over the kernels that use them; the line is the sum of live bytes.");
+  page.table({"temporary", "bytes", "kernels", "offset", ""}, rows);
+}
+
 void add_source(Page& page, std::string_view name, std::string_view source) {
   page.section("Emitted source");
   page.folded(fmt::format("{}, {} lines", name, std::count(source.begin(), source.end(), '\n')), source);
@@ -130,14 +156,7 @@ std::string driver::program_page(const ir::ProgramFunction& function, const ir::
     if (!rows.empty()) page.table({"rejected", "code", "reason"}, rows);
   }
   page.section("Memory");
-  page.text(fmt::format("Temporaries take {} bytes (lower bound {}), with the sizes above.", plan.memory.bytes,
-                        plan.memory.lower_bound));
-  std::vector<html::Span> spans;
-  for (const plan::Lifetime& l : plan.memory.lifetimes) {
-    spans.push_back({plan.buffers[l.buffer].name, static_cast<double>(l.first), static_cast<double>(l.last),
-                     static_cast<double>(l.offset), static_cast<double>(l.bytes)});
-  }
-  if (!spans.empty()) page.drawing(html::timeline(spans, plan.steps.size(), static_cast<double>(plan.memory.bytes)));
+  add_memory(page, plan);
   add_graphs(page, bound, optimized.graph, optimized.passes);
   page.section("Plan");
   page.code(plan::to_string(plan));

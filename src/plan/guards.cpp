@@ -46,9 +46,9 @@ bool same_element(const EpilogueProgram& program, const Operand& load, const Ope
   return terms == load.terms && load.offsets == store.offsets && load.dtype == store.dtype;
 }
 
-// May `input` and `output` (arguments of one program) be the identical view? Every load of the input must hit an
-// element that the same root element stores, in that phase or before.
-bool in_place(const EpilogueProgram& program, bool batched, uint32_t input, uint32_t output) {
+}  // namespace
+
+bool may_be_in_place(const EpilogueProgram& program, bool batched, uint32_t input, uint32_t output) {
   std::vector<const Operand*> stores;
   size_t first_store = program.phases.size();
   for (size_t p = 0; p < program.phases.size(); ++p) {
@@ -71,6 +71,8 @@ bool in_place(const EpilogueProgram& program, bool batched, uint32_t input, uint
   }
   return true;
 }
+
+namespace {
 
 // Made in place: GCC 12 warns of uninitialized members when a variant of variants is moved.
 template <class G>
@@ -112,7 +114,7 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
         const bool reads = in < arguments.size(), writes = out < arguments.size();
         if (kernel.a == other || kernel.b == other) ok = false;
         if (reads != writes && (reads || kernels.size() > 1)) ok = false;  // read by one kernel, written by another
-        if (reads && writes) ok = ok && in_place(*kernel.epilogue, kernel.batched, in, out);
+        if (reads && writes) ok = ok && may_be_in_place(*kernel.epilogue, kernel.batched, in, out);
       }
       check(steps, package::NoOverlapGuard{output, other, ok});
     }

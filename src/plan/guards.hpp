@@ -21,5 +21,8 @@ void define_symbols(const std::vector<package::Buffer>& buffers, std::vector<pac
 // Unit strides, and no overlap of outputs with anything but what may be updated in place. Temporaries need neither.
 void add_guards(const std::vector<package::Buffer>& buffers, const std::vector<KernelUse>& kernels,
                 std::vector<package::Step>& steps);
+// May `input` and `output` (arguments of one program) be the identical view? Every load of the input must hit an
+// element that the same root element stores, in that phase or before.
+bool may_be_in_place(const package::EpilogueProgram& program, bool batched, uint32_t input, uint32_t output);
 
 }  // namespace codetta::plan

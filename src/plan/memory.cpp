@@ -1,117 +1,290 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where temporaries lie in the workspace, and the checker that doesn't trust the planner.
+// plan_memory: what is placed where, and the report. The searches and the guard on reuse have files of their own.
+#include "plan/memory.hpp"
+
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
-#include "plan/plan.hpp"
+#include "base/result.hpp"
+#include "diag/diagnostic.hpp"
+#include "plan/memory_blocks.hpp"
+#include "plan/memory_reuse.hpp"
+#include "plan/memory_search.hpp"
+#include "plan/memory_symbolic.hpp"
 
 namespace codetta::plan {
+
+using types::Dim;
+using Kind = Placement::Kind;
+using Storage = MemoryRequest::Storage;
+
 namespace {
 
-int64_t aligned(int64_t bytes) { return base::round_up(bytes, memory_alignment); }
-bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+// Streams are told apart pair by pair on problems up to this size; larger ones give each stream a part of the pool.
+constexpr size_t max_items_by_pairs = 2048;
 
-// Places in the given order; returns the bytes used.
-int64_t place(std::vector<Lifetime>& lifetimes, const std::vector<size_t>& order) {
-  int64_t total = 0;
-  std::vector<size_t> placed;
-  for (const size_t i : order) {
-    Lifetime& lifetime = lifetimes[i];
-    std::vector<std::pair<int64_t, int64_t>> taken;  // [begin, end) of what lives at the same time
-    for (const size_t j : placed) {
-      if (meet(lifetime, lifetimes[j]))
-        taken.emplace_back(lifetimes[j].offset, lifetimes[j].offset + aligned(lifetimes[j].bytes));
-    }
-    std::sort(taken.begin(), taken.end());
-    const int64_t need = aligned(lifetime.bytes);
-    int64_t best = -1, best_gap = INT64_MAX, end = 0;
-    for (const auto& [begin, after] : taken) {
-      const int64_t gap = begin - end;
-      if (gap >= need && gap < best_gap) {
-        best = end;
-        best_gap = gap;
-      }
-      end = std::max(end, after);
-    }
-    lifetime.offset = best >= 0 ? best : end;
-    total = std::max(total, lifetime.offset + need);
-    placed.push_back(i);
-  }
-  return total;
+Error no_room(std::string reason) {
+  return diag::error(diag::Code::tensor_overflow, "temporaries leave 64 bits")
+      .reason(std::move(reason))
+      .help("use smaller sizes");
 }
 
-int64_t peak(const std::vector<Lifetime>& lifetimes) {
-  int64_t most = 0;
-  for (const Lifetime& at : lifetimes) {  // the peak is reached where some lifetime begins
-    int64_t live = 0;
-    for (const Lifetime& other : lifetimes) {
-      if (other.first <= at.first && at.first <= other.last) live += aligned(other.bytes);
+class PoolPlanner {
+ public:
+  PoolPlanner(const MemoryProblem& problem, const Blocks& all)
+      : problem_(problem), all_(all), place_(all.blocks.size()), hinted_at_(all.blocks.size(), -1) {}
+
+  Result<MemoryPlan> run() {
+    std::map<uint32_t, std::vector<uint32_t>> by_device;
+    for (uint32_t b = 0; b < all_.blocks.size(); ++b) {
+      const Block& block = all_.blocks[b];
+      if (block.of_caller) {
+        place_[b].kind = Kind::Caller;
+      } else if (!(block.bytes == Dim::constant(0))) {
+        by_device[block.device].push_back(b);
+      }
     }
-    most = std::max(most, live);
+    fill_donated(by_device);
+    for (const auto& [device, blocks] : by_device) {
+      if (!blocks.empty()) CODETTA_CHECK_OK(add_pool(device, blocks));
+    }
+    plan_.placements.resize(problem_.requests.size());
+    for (uint32_t b = 0; b < all_.blocks.size(); ++b) {
+      for (const uint32_t i : all_.blocks[b].members) {
+        Placement& placement = plan_.placements[i];
+        placement = place_[b];
+        if (all_.base[i] != i) {
+          placement.kind = Kind::View;
+          placement.of = problem_.requests[i].view_of;
+        } else if (all_.taken_over[i] != no_buffer) {
+          placement.kind = Kind::InPlace;
+          placement.of = problem_.requests[all_.taken_over[i]].buffer;
+        }
+      }
+    }
+    return std::move(plan_);
   }
-  return most;
+
+  // The hinted end of each block in its pool, -1: not in a pool.
+  [[nodiscard]] int64_t end_of(uint32_t block) const {
+    return hinted_at_[block] < 0 ? -1 : hinted_at_[block] + all_.blocks[block].hinted;
+  }
+
+ private:
+  // A donated input holds blocks of its own stream after its last use, one after another, the largest first.
+  void fill_donated(std::map<uint32_t, std::vector<uint32_t>>& by_device) {
+    for (const uint32_t i : all_.sorted) {
+      const MemoryRequest& donor = problem_.requests[i];
+      if (donor.storage != Storage::Donated || all_.base[i] != i) continue;
+      const Block& home = all_.blocks[all_.block_of[i]];
+      const auto of_device = by_device.find(donor.device);
+      if (home.uses.size() != 1 || of_device == by_device.end()) continue;
+      std::vector<uint32_t> guests;
+      for (const uint32_t b : of_device->second) {
+        const Block& block = all_.blocks[b];
+        const MemoryRequest& owner = problem_.requests[block.members[0]];
+        if (block.uses.size() == 1 && block.stream == home.stream && block.first > home.last &&
+            owner.alignment <= donor.alignment && proven_at_most(owner.bytes, donor.bytes))
+          guests.push_back(b);
+      }
+      std::sort(guests.begin(), guests.end(), [&](uint32_t a, uint32_t b) {
+        const Block &x = all_.blocks[a], &y = all_.blocks[b];
+        if (x.hinted != y.hinted) return x.hinted > y.hinted;
+        return std::make_pair(x.last - x.first, b) > std::make_pair(y.last - y.first, a);
+      });
+      std::map<size_t, size_t> taken;  // first to last
+      for (const uint32_t b : guests) {
+        const Block& block = all_.blocks[b];
+        const auto next = taken.lower_bound(block.first);
+        if ((next != taken.end() && next->first <= block.last) ||
+            (next != taken.begin() && std::prev(next)->second >= block.first))
+          continue;
+        taken.emplace(block.first, block.last);
+        place_[b].kind = Kind::Reuse;
+        place_[b].of = donor.buffer;
+        ++plan_.report.reused;
+      }
+      std::erase_if(of_device->second, [&](uint32_t b) { return place_[b].kind == Kind::Reuse; });
+    }
+  }
+
+  Result<void> add_pool(uint32_t device, const std::vector<uint32_t>& blocks) {
+    MemoryPool pool;
+    pool.device = device;
+    pool.alignment = all_.alignment;
+    const Block& one = all_.blocks[blocks[0]];
+    const bool one_stream = std::all_of(blocks.begin(), blocks.end(), [&](uint32_t b) {
+      return all_.blocks[b].uses.size() == 1 && all_.blocks[b].stream == one.stream;
+    });
+    if (one_stream || blocks.size() <= max_items_by_pairs) {
+      CODETTA_CHECK_OK(add_part(pool, blocks, one_stream));
+    } else {
+      std::map<uint32_t, std::vector<uint32_t>> by_stream;
+      for (const uint32_t b : blocks) by_stream[all_.blocks[b].stream].push_back(b);
+      for (const auto& [stream, part] : by_stream) CODETTA_CHECK_OK(add_part(pool, part, true));
+    }
+    plan_.report.peak += pool.hinted;
+    plan_.pools.push_back(std::move(pool));
+    return {};
+  }
+
+  // Until when a block keeps its own stream from using its place.
+  [[nodiscard]] size_t held_until(const Block& block) const {
+    size_t last = block.last;
+    for (const MemoryRequest::Use& use : block.uses) {
+      const size_t free = all_.order.release(use.stream, use.last, block.stream);
+      last = std::max(last, free == never ? all_.positions : free - 1);
+    }
+    return last;
+  }
+
+  // Places blocks behind what the pool has so far.
+  Result<void> add_part(MemoryPool& pool, const std::vector<uint32_t>& blocks, bool by_lifetimes) {
+    std::vector<SearchItem> items;
+    std::vector<Dim> sizes;
+    bool symbolic = false;
+    for (const uint32_t b : blocks) {
+      const Block& block = all_.blocks[b];
+      items.push_back({block.hinted, block.first, by_lifetimes ? held_until(block) : block.last});
+      sizes.push_back(problem_.requests[block.members[0]].bytes);
+      symbolic = symbolic || !block.bytes.is_constant();
+    }
+    std::optional<Conflicts> conflicts;
+    if (by_lifetimes) {
+      conflicts = Conflicts::of_lifetimes(items, std::max<size_t>(100'000, 32 * items.size()));
+    } else {
+      std::vector<std::pair<uint32_t, uint32_t>> pairs;
+      for (uint32_t i = 0; i < blocks.size(); ++i) {
+        for (uint32_t j = 0; j < i; ++j) {
+          if (in_conflict(all_, all_.blocks[blocks[i]], all_.blocks[blocks[j]])) pairs.emplace_back(j, i);
+        }
+      }
+      conflicts = Conflicts::of_pairs(items.size(), pairs);
+    }
+    const Offsets found = search_offsets(items, conflicts ? &*conflicts : nullptr, by_lifetimes, most_alive(items));
+    if (!symbolic && pool.bytes.is_constant()) {
+      const int64_t base = *pool.bytes.as_constant();
+      for (size_t i = 0; i < blocks.size(); ++i)
+        place(blocks[i], base + found.at[i], Dim::constant(base + found.at[i]));
+      pool.bytes = Dim::constant(base + found.bytes);
+      pool.hinted += found.bytes;
+      return {};
+    }
+    std::vector<uint32_t> order(items.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return std::make_pair(found.at[a], a) < std::make_pair(found.at[b], b); });
+    const SymbolicOffsets stacked =
+        stack_in_order(sizes, items, all_.alignment, order, by_lifetimes ? nullptr : &*conflicts);
+    const bool moved = !(pool.bytes == Dim::constant(0));
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      Placement& placement =
+          place(blocks[i], pool.hinted + stacked.hinted[i], moved ? pool.bytes + stacked.at[i] : stacked.at[i]);
+      if (placement.offset.fault() != types::DimFault::none) return too_complex();
+      if (!moved && !placement.offset.is_constant()) placement.terms = stacked.terms[i];
+    }
+    pool.bytes = moved ? pool.bytes + stacked.bytes : stacked.bytes;
+    pool.hinted += stacked.hinted_bytes;
+    if (pool.bytes.fault() != types::DimFault::none) return too_complex();
+    return {};
+  }
+
+  static Error too_complex() { return no_room("the sum of symbolic sizes has no 64-bit expression"); }
+
+  Placement& place(uint32_t block, int64_t hinted, Dim offset) {
+    hinted_at_[block] = hinted;
+    place_[block].kind = Kind::Pool;
+    place_[block].pool = static_cast<uint32_t>(plan_.pools.size());
+    place_[block].offset = std::move(offset);
+    place_[block].hinted = hinted;
+    return place_[block];
+  }
+
+  const MemoryProblem& problem_;
+  const Blocks& all_;
+  MemoryPlan plan_;
+  std::vector<Placement> place_;    // by block
+  std::vector<int64_t> hinted_at_;  // by block
+};
+
+// Live bytes by position. An operand that is taken over counts once where it changes hands.
+std::vector<int64_t> live_bytes(const Blocks& all, uint32_t device) {
+  std::vector<int64_t> live(all.positions + 1, 0);
+  for (const Block& block : all.blocks) {
+    if (block.of_caller || block.device != device) continue;
+    live[block.first] += block.hinted;
+    live[block.last + 1] -= block.hinted;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
+}
+
+// The end of the highest live block by position.
+void add_extents(const Blocks& all, const PoolPlanner& planner, uint32_t device, std::vector<int64_t>& extents) {
+  std::vector<uint32_t> begins;
+  for (uint32_t b = 0; b < all.blocks.size(); ++b) {
+    if (all.blocks[b].device == device && planner.end_of(b) >= 0) begins.push_back(b);
+  }
+  std::sort(begins.begin(), begins.end(),
+            [&](uint32_t a, uint32_t b) { return all.blocks[a].first < all.blocks[b].first; });
+  std::multimap<int64_t, size_t> alive;  // end to last position, of those that may still be the highest
+  size_t next = 0;
+  for (size_t position = 0; position < all.positions; ++position) {
+    for (; next < begins.size() && all.blocks[begins[next]].first == position; ++next)
+      alive.emplace(planner.end_of(begins[next]), all.blocks[begins[next]].last);
+    while (!alive.empty() && alive.rbegin()->second < position) alive.erase(std::prev(alive.end()));
+    if (!alive.empty()) extents[position] += alive.rbegin()->first;
+  }
 }
 
 }  // namespace
 
-MemoryPlan plan_memory(std::vector<Lifetime> lifetimes) {
-  std::vector<size_t> order(lifetimes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto length = [&](size_t i) { return lifetimes[i].last - lifetimes[i].first; };
-  const auto by = [&](auto key) {
-    std::vector<size_t> sorted = order;
-    std::stable_sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) { return key(a) > key(b); });
-    return sorted;
-  };
-  const std::vector<size_t> orders[] = {
-      by([&](size_t i) { return std::make_pair(lifetimes[i].bytes, static_cast<int64_t>(length(i))); }),
-      by([&](size_t i) { return std::make_pair(static_cast<int64_t>(length(i)), lifetimes[i].bytes); }),
-      by([&](size_t i) { return -static_cast<int64_t>(lifetimes[i].first); }),
-  };
+Result<MemoryPlan> plan_memory(const MemoryProblem& problem, const MemoryOptions& options) {
+  CODETTA_TRY(const Blocks all, make_blocks(problem));
+  MemoryReport report;
+  std::vector<uint32_t> devices;
+  for (const Block& block : all.blocks) {
+    if (block.of_caller) continue;
+    devices.push_back(block.device);
+    report.symbolic = report.symbolic || !block.bytes.is_constant();
+  }
+  for (const uint32_t i : all.sorted) {
+    if (problem.requests[i].storage != Storage::Temporary || all.base[i] != i) continue;
+    const auto sum = base::checked_add(report.unshared, all.hinted[i]);
+    if (!sum)
+      return no_room(fmt::format("the sum of the sizes of {} temporaries exceeds 2^63 bytes", all.sorted.size()));
+    report.unshared = *sum;
+    report.in_place += all.taken_over[i] != no_buffer ? 1 : 0;
+  }
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  report.live.assign(all.positions, 0);
+  report.occupied.assign(all.positions, 0);
+  std::vector<std::vector<int64_t>> live;
+  for (const uint32_t device : devices) {
+    live.push_back(live_bytes(all, device));
+    for (size_t p = 0; p < all.positions; ++p) report.live[p] += live.back()[p];
+    if (!live.back().empty()) report.lower_bound += *std::max_element(live.back().begin(), live.back().end());
+  }
   MemoryPlan plan;
-  plan.lower_bound = peak(lifetimes);
-  plan.bytes = INT64_MAX;
-  for (const auto& candidate : orders) {
-    std::vector<Lifetime> trial = lifetimes;
-    const int64_t bytes = place(trial, candidate);
-    if (bytes >= plan.bytes) continue;
-    plan.bytes = bytes;
-    plan.lifetimes = std::move(trial);
-    if (bytes == plan.lower_bound) break;
+  if (options.mode == MemoryOptions::Mode::Reuse) {
+    CODETTA_TRY(plan, plan_reuse(problem, all, devices, std::move(live), options.candidates));
+    report.peak = plan.report.peak;
+    report.occupied = std::move(plan.report.occupied);
+  } else {
+    PoolPlanner planner(problem, all);
+    CODETTA_TRY(plan, planner.run());
+    report.peak = plan.report.peak;
+    for (const uint32_t device : devices) add_extents(all, planner, device, report.occupied);
   }
+  report.reused = plan.report.reused;
+  plan.report = std::move(report);
   return plan;
-}
-
-Result<void> check_memory(const MemoryPlan& plan) {
-  const auto internal = [](std::string reason) {
-    return diag::error(diag::Code::internal, "the memory plan is wrong")
-        .reason(std::move(reason))
-        .help("please report this with the program");
-  };
-  for (size_t i = 0; i < plan.lifetimes.size(); ++i) {
-    const Lifetime& a = plan.lifetimes[i];
-    if (a.bytes < 0 || a.offset < 0 || a.first > a.last || a.offset % memory_alignment != 0) {
-      return internal(fmt::format("buffer {} has {} bytes at offset {} from step {} to {}", a.buffer, a.bytes, a.offset,
-                                  a.first, a.last));
-    }
-    if (a.bytes > plan.bytes || a.offset > plan.bytes - a.bytes) {
-      return internal(fmt::format("buffer {} ends at {}, beyond the workspace of {} bytes", a.buffer,
-                                  a.offset + a.bytes, plan.bytes));
-    }
-    for (size_t j = 0; j < i; ++j) {
-      const Lifetime& b = plan.lifetimes[j];
-      const bool same_time = !(a.last < b.first || b.last < a.first);
-      const bool same_place = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-      if (same_time && same_place) {
-        return internal(fmt::format("buffers {} and {} share bytes from {} while both live", b.buffer, a.buffer,
-                                    std::max(a.offset, b.offset)));
-      }
-    }
-  }
-  return {};
 }
 
 }  // namespace codetta::plan

@@ -8,6 +8,7 @@
 #include "ir/graph.hpp"
 #include "package/package.hpp"
 #include "plan/candidates.hpp"
+#include "plan/memory.hpp"
 
 namespace codetta::plan {
 
@@ -27,19 +28,6 @@ struct PlannedKernel {
   size_t chosen = 0;  // index into discovery.candidates
 };
 
-// Sizes of temporaries and when they live: [first, last] step that uses them.
-struct Lifetime {
-  uint32_t buffer = 0;
-  int64_t bytes = 0;
-  size_t first = 0, last = 0;
-  int64_t offset = 0;
-};
-struct MemoryPlan {
-  std::vector<Lifetime> lifetimes;
-  int64_t bytes = 0;        // of the workspace for temporaries
-  int64_t lower_bound = 0;  // largest sum of live bytes at any step
-};
-
 struct Plan {
   Target target;
   std::vector<PlannedKernel> kernels;
@@ -47,6 +35,7 @@ struct Plan {
   package::StepList steps;  // LaunchKernel::kernel indexes `kernels`
   std::vector<package::StepList> step_lists;
   std::vector<package::Pool> pools;
+  MemoryProblem temporaries;  // what was asked of the memory plan; MemoryRequest::buffer indexes `buffers`
   MemoryPlan memory;
 };
 
@@ -61,12 +50,9 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints);
 
-// Places lifetimes (all but offset given) by offset search: largest, longest or earliest first, each into the smallest
-// gap that fits; the best of the orders is kept. Offsets are multiples of memory_alignment.
-inline constexpr int64_t memory_alignment = 64;
-MemoryPlan plan_memory(std::vector<Lifetime> lifetimes);
-// The independent checker: no two live buffers overlap, every buffer fits. Errors: E0901.
-Result<void> check_memory(const MemoryPlan& plan);
+// The memory plan for people, for `emit --what=memory`.
+std::string memory_text(const Plan& plan);
+std::string memory_json(const Plan& plan);
 
 std::string to_string(const Plan& plan);  // for `emit --what=plan` and explain
 std::string to_json(const Plan& plan);

@@ -64,14 +64,7 @@ std::string to_string(const Plan& plan) {
   }
   text += "steps:\n";
   text += package::list_steps(plan.steps, plan.step_lists, names_in(plan), "  ");
-  if (!plan.memory.lifetimes.empty()) {
-    text += fmt::format("memory: {} bytes for temporaries, at least {} are needed\n", plan.memory.bytes,
-                        plan.memory.lower_bound);
-    for (const Lifetime& lifetime : plan.memory.lifetimes) {
-      text += fmt::format("  {}: {} bytes at {}, steps {} to {}\n", plan.buffers[lifetime.buffer].name, lifetime.bytes,
-                          lifetime.offset, lifetime.first, lifetime.last);
-    }
-  }
+  if (!plan.temporaries.requests.empty()) text += "memory:\n" + memory_text(plan);
   return text;
 }
 
@@ -101,15 +94,7 @@ std::string to_json(const Plan& plan) {
     for (const package::Step& step : list) lines.push_back(package::line_of(step, names));
     json["step_lists"].push_back(std::move(lines));
   }
-  json["memory"] = {{"bytes", plan.memory.bytes}, {"lower_bound", plan.memory.lower_bound}};
-  json["memory"]["lifetimes"] = Json::array();
-  for (const Lifetime& lifetime : plan.memory.lifetimes) {
-    json["memory"]["lifetimes"].push_back({{"buffer", plan.buffers[lifetime.buffer].name},
-                                           {"bytes", lifetime.bytes},
-                                           {"offset", lifetime.offset},
-                                           {"first", lifetime.first},
-                                           {"last", lifetime.last}});
-  }
+  json["memory"] = Json::parse(memory_json(plan), nullptr, false);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

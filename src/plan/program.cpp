@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "plan/guards.hpp"
+#include "plan/memory_check.hpp"
 #include "plan/regions.hpp"
 #include "types/dtype.hpp"
 
@@ -166,70 +166,61 @@ class ProgramPlanner {
       }
     }
     std::map<uint32_t, size_t> allocate_step;
-    std::vector<Lifetime> lifetimes;
     for (size_t r = 0; r < launches_.size(); ++r) {
       for (const auto& [buffer, span] : spans) {
         if (span.first != r) continue;
         allocate_step[buffer] = plan_.steps.size();
         plan_.steps.emplace_back(package::AllocateFromPool{buffer, 0, {}});
+        MemoryRequest request;
+        request.buffer = buffer;
+        request.bytes = bytes_of(plan_.buffers[buffer]);
+        request.hint = hint(request.bytes);
+        request.alignment = memory_alignment();
+        request.dtype = plan_.buffers[buffer].dtype;
+        request.first = span.first;
+        request.last = span.last;
+        for (const uint32_t operand : launches_[r].arguments) {
+          if (spans.count(operand) != 0 && updates_in_place(r, operand, buffer)) request.in_place_of.push_back(operand);
+        }
+        plan_.temporaries.requests.push_back(std::move(request));
       }
       plan_.steps.emplace_back(launches_[r]);
       for (const auto& [buffer, span] : spans) {
-        if (span.last != r) continue;
-        lifetimes.push_back(
-            {buffer, hint(bytes_of(plan_.buffers[buffer])), allocate_step[buffer], plan_.steps.size(), 0});
-        plan_.steps.emplace_back(package::Free{buffer});
+        if (span.last == r) plan_.steps.emplace_back(package::Free{buffer});
       }
     }
     plan_.steps.emplace_back(package::Return{});
-    return place(std::move(lifetimes), allocate_step);
+    CODETTA_TRY(plan_.memory, plan_memory(plan_.temporaries));
+    CODETTA_CHECK_OK(check_memory(plan_.temporaries, plan_.memory));
+    for (const MemoryPool& pool : plan_.memory.pools) plan_.pools.push_back({pool.device, pool.bytes, pool.alignment});
+    // A pool of nothing, too, for temporaries of no bytes.
+    if (plan_.pools.empty() && !spans.empty()) plan_.pools.push_back({0, Dim::constant(0), memory_alignment()});
+    for (size_t i = 0; i < plan_.memory.placements.size(); ++i) {
+      const Placement& placement = plan_.memory.placements[i];
+      auto& step = plan_.steps[allocate_step.at(plan_.temporaries.requests[i].buffer)];
+      std::get_if<package::AllocateFromPool>(&step)->pool = placement.pool;
+      std::get_if<package::AllocateFromPool>(&step)->offset = placement.offset;
+    }
+    return {};
   }
 
-  // Offsets are numbers where all sizes are; else expressions: lifetimes in a row, each in a slot of exactly its size.
-  Result<void> place(std::vector<Lifetime> lifetimes, const std::map<uint32_t, size_t>& allocate_step) {
-    std::sort(lifetimes.begin(), lifetimes.end(),
-              [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
-    const auto offset_of = [&](uint32_t buffer) -> Dim& {
-      return std::get_if<package::AllocateFromPool>(&plan_.steps[allocate_step.at(buffer)])->offset;
+  // A cache line; what CUDA's allocations have.
+  [[nodiscard]] int64_t memory_alignment() const { return plan_.target.backend == Backend::cpu ? 64 : 256; }
+
+  // Whether launch r reads `operand` nowhere but at the element of `result` that it writes.
+  [[nodiscard]] bool updates_in_place(size_t r, uint32_t operand, uint32_t result) const {
+    const package::LaunchKernel& launch = launches_[r];
+    const auto& arguments = launch.arguments;
+    const auto once = [&](uint32_t buffer) { return std::count(arguments.begin(), arguments.end(), buffer) == 1; };
+    const auto index = [&](uint32_t buffer) {
+      return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin());
     };
-    const bool symbolic = std::any_of(lifetimes.begin(), lifetimes.end(), [&](const Lifetime& l) {
-      return !bytes_of(plan_.buffers[l.buffer]).is_constant();
-    });
-    plan_.memory = plan_memory(lifetimes);
-    if (!symbolic) {
-      CODETTA_CHECK_OK(check_memory(plan_.memory));
-      for (const Lifetime& lifetime : plan_.memory.lifetimes)
-        offset_of(lifetime.buffer) = Dim::constant(lifetime.offset);
-      if (!lifetimes.empty()) plan_.pools.push_back({0, Dim::constant(plan_.memory.bytes), memory_alignment});
-      return {};
-    }
-    struct Slot {
-      Dim size, offset;
-      size_t free_after = 0;
-      int64_t hinted = 0;
-    };
-    std::vector<Slot> slots;
-    Dim end = Dim::constant(0);
-    int64_t hinted_end = 0;
-    for (Lifetime& lifetime : lifetimes) {
-      const Dim unit = Dim::constant(memory_alignment);
-      const Dim size =
-          floordiv(bytes_of(plan_.buffers[lifetime.buffer]) + Dim::constant(memory_alignment - 1), unit) * unit;
-      auto slot = std::find_if(slots.begin(), slots.end(),
-                               [&](const Slot& s) { return s.free_after < lifetime.first && s.size == size; });
-      if (slot == slots.end()) {
-        slot = slots.insert(slots.end(), {size, end, 0, hinted_end});
-        end = end + size;
-        hinted_end += base::round_up(lifetime.bytes, memory_alignment);
-      }
-      slot->free_after = lifetime.last;
-      lifetime.offset = slot->hinted;
-      offset_of(lifetime.buffer) = slot->offset;
-    }
-    plan_.memory.lifetimes = std::move(lifetimes);
-    plan_.memory.bytes = hinted_end;
-    plan_.pools.push_back({0, end, memory_alignment});
-    return check_memory(plan_.memory);
+    if (operand == result || operand == launch.a || operand == launch.b || !once(operand) || !once(result))
+      return false;
+    const Buffer &from = plan_.buffers[operand], &to = plan_.buffers[result];
+    return from.dtype == to.dtype && from.shape == to.shape &&
+           may_be_in_place(plan_.kernels[r].lowered.program, !(launch.batch == Dim::constant(1)), index(operand),
+                           index(result));
   }
 
   const ir::Graph& graph_;

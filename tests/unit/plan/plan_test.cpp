@@ -2,6 +2,7 @@
 // Whole plans: steps, guards, in-place updates, programs of several products.
 #include <gtest/gtest.h>
 
+#include "plan/memory_check.hpp"
 #include "unit/plan/bind_text.hpp"
 
 namespace {
@@ -183,8 +184,8 @@ TEST(PlanProgram, TwoProductsAndATransposedFactor) {
   EXPECT_EQ(plan->buffers[launches[1]->a].role, package::Buffer::Role::Temporary);
   EXPECT_EQ(launches[1]->n.to_string(), "32");
   EXPECT_EQ(launches[1]->m.to_string(), "batch");
-  EXPECT_EQ(plan->memory.bytes, 256 * 128 * 4);
-  EXPECT_TRUE(plan::check_memory(plan->memory));
+  EXPECT_EQ(plan->memory.report.peak, 256 * 128 * 4);
+  EXPECT_TRUE(plan::check_memory(plan->temporaries, plan->memory));
   EXPECT_NE(plan::to_json(*plan).find("\"launch "), std::string::npos);
 }
 
@@ -194,8 +195,8 @@ TEST(PlanProgram, ChainsReuseMemory) {
   const auto plan = program(text + "    return a5\n");
   ASSERT_TRUE(plan) << plan.error().render();
   EXPECT_EQ(plan->kernels.size(), 6u);
-  EXPECT_EQ(plan->memory.bytes, 2 * 64 * 64 * 4);  // one is read while the next is written
-  EXPECT_EQ(plan->memory.lower_bound, plan->memory.bytes);
+  EXPECT_EQ(plan->memory.report.peak, 2 * 64 * 64 * 4);  // one is read while the next is written
+  EXPECT_EQ(plan->memory.report.lower_bound, plan->memory.report.peak);
 }
 
 TEST(PlanProgram, ResidualReadsAFactorAgain) {
@@ -204,7 +205,7 @@ TEST(PlanProgram, ResidualReadsAFactorAgain) {
       "x\n    return y, h\n");
   ASSERT_TRUE(plan) << plan.error().render();
   EXPECT_EQ(plan->kernels.size(), 2u);
-  EXPECT_TRUE(plan->memory.lifetimes.empty());  // h is an output of its own dtype, and is read from there
+  EXPECT_TRUE(plan->temporaries.requests.empty());  // h is an output of its own dtype, and is read from there
 }
 
 TEST(PlanProgram, WorkWithoutAProduct) {
