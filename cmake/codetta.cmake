@@ -103,11 +103,13 @@ function(codetta_script_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300 SKIP_RETURN_CODE 77)
 endfunction()
 
-# codetta_aarch64_test(<name> SOURCES <cpp>... [OPTIONS <option>...])
+# codetta_aarch64_test(<name> SOURCES <cpp>... [OPTIONS <option>...] [DEPENDS <file>...] [EMITTED <folder> <name>...])
+# EMITTED: <name>.cpp of the folder, made when the tests are built, each with the flags in <name>.rsp and its entry points
+# called after it.
 # A program with a main() of its own (there is no GoogleTest for AArch64 on the build machine), cross-compiled and run by
 # qemu-user; exit status 77 means skipped. Where compiler or emulator are missing, the test is listed as disabled.
 function(codetta_aarch64_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;OPTIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;OPTIONS;DEPENDS;EMITTED")
   find_program(CODETTA_AARCH64_CXX aarch64-linux-gnu-g++ DOC "Cross compiler for the NEON tests")
   find_program(CODETTA_AARCH64_RUN NAMES qemu-aarch64 qemu-aarch64-static DOC "Emulator for the NEON tests")
   set(program ${CMAKE_CURRENT_BINARY_DIR}/${name})
@@ -128,8 +130,19 @@ function(codetta_aarch64_test name)
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/${name}.dir
       COMMAND ${CODETTA_AARCH64_CXX} -std=c++20 -O2 -Wall -Wextra -ffp-contract=off ${arg_OPTIONS} ${includes} -MD -MF
               ${object}.d -c ${absolute} -o ${object}
-      DEPENDS ${absolute}
+      DEPENDS ${absolute} ${arg_DEPENDS}
       DEPFILE ${object}.d
+      VERBATIM)
+    list(APPEND objects ${object})
+  endforeach()
+  list(POP_FRONT arg_EMITTED folder)
+  foreach(epilogue IN LISTS arg_EMITTED)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.dir/${epilogue}.o)
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${CODETTA_AARCH64_CXX} @${folder}/${epilogue}.rsp -Dcodetta_epilogue=codetta_epilogue_${epilogue}
+              -Dcodetta_entry_digest=codetta_entry_digest_${epilogue} -c ${folder}/${epilogue}.cpp -o ${object}
+      DEPENDS ${folder}/${epilogue}.cpp ${folder}/${epilogue}.rsp
       VERBATIM)
     list(APPEND objects ${object})
   endforeach()

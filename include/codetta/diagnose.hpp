@@ -4,11 +4,21 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codetta/kernel.hpp"
 
 namespace codetta {
+
+// "Did you mean": the candidate nearest to `word` by edits (insert, delete, replace, swap of neighbours) over lower
+// case, at most a third of the longer one's length away; the first of several. "" when there is none, or `word` is one
+// of the candidates or longer than 64 bytes.
+CODETTA_API std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
+
+// Text as it may go to a terminal: control characters, invalid bytes and invisible or bidirectional marks become "\n",
+// "\x1b", "\u202e"; a tab becomes one blank.
+CODETTA_API std::string displayable(std::string_view text);
 
 // One thing that was looked for.
 struct Finding {
@@ -17,7 +27,8 @@ struct Finding {
   std::string detail;  // what was found, or what was looked for and where
   std::string help;    // what to do when it is not ok; empty else
 };
-// Processor and ISA levels, threads, compiler, cache. Never fails; may start the compiler once to ask for its version.
+// Processor and ISA levels, caches and threads, host compiler, NVIDIA driver, devices, CUDA compiler, cache. Never
+// fails; may start the compiler to ask what it is.
 CODETTA_API std::vector<Finding> diagnose(Context& context = Context::process_default());
 
 struct CacheReport {

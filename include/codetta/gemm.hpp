@@ -77,6 +77,11 @@ class EpilogueArguments {
   std::vector<NamedArgument> arguments_;
 };
 
+// What A times B accumulates in unless asked otherwise: f32 for floats up to f32, f64 if one is f64, i32 for 8-bit
+// integers, i64 where one of two integers is wider. Nullopt where no GEMM multiplies the two (bool, a float with an
+// integer).
+CODETTA_API std::optional<DType> default_accumulator(DType a, DType b);
+
 // How results are rounded.
 enum class Rounding : uint8_t {
   Fused,      // computed in the accumulator's type, one rounding at each store
@@ -93,7 +98,7 @@ struct GemmArguments {
   TensorView A{};
   TensorView B{};
   std::optional<TensorView> out{};
-  std::optional<DType> accumulator{};  // default: f32 (f64 for f64, i32 for 8-bit integers)
+  std::optional<DType> accumulator{};  // else that of default_accumulator
   EpilogueArguments epilogue{};        // default: D = accum
   Rounding rounding = Rounding::Fused;
   bool strict = false;                     // no contraction of a * b + c

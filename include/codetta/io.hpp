@@ -25,6 +25,9 @@ CODETTA_API Result<void> write_npy(const std::string& path, const TensorView& te
 
 // All tensors of a file in file order. Errors as read_npy.
 CODETTA_API Result<std::vector<std::pair<std::string, Tensor>>> read_safetensors(const std::string& path);
+// Under these names. Errors: E0623 as write_npy; E0210 (two of one name), E0209 (a name that the format has no room
+// for:
+// __metadata__, invalid UTF-8).
 CODETTA_API Result<void> write_safetensors(const std::string& path,
                                            const std::vector<std::pair<std::string, TensorView>>& tensors);
 

@@ -31,20 +31,23 @@ struct ContextOptions {
   bool cache_enabled = true;
   bool cache_read_only = false;            //                                                           CODETTA_CACHE_RO
   int64_t cache_bytes = int64_t{1} << 30;  // size cap
-  bool no_jit = false;                     // any compile is an error (E0503)                           CODETTA_NO_JIT
-  bool no_compiler = false;                // behave as if no host compiler were there: interpret tapes
-  std::string compiler{};                  // "" = c++, g++, clang++ found in PATH; else a name or an absolute path
-  int device = 0;                          // the CUDA device that kernels run on, as CUDA_VISIBLE_DEVICES numbers them
-  std::string cuda_home{};                 // folder of a CUDA toolkit, searched before the usual places
-  std::string cuda_driver{};               // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
-  std::string nvrtc{};                     // file of NVRTC; "" = looked for
-  int threads = 0;                         // to 4096 (else E0703); 0 = as many as this process may use
-  ThreadPool* pool = nullptr;              // the caller's pool; must outlive the context
-  Allocator* allocator = nullptr;          // the caller's; must outlive the context
+  // Any compile is an error (E0503); what any compiler has put into the cache serves.              CODETTA_NO_JIT
+  bool no_jit = false;
+  bool no_compiler = false;             // behave as if no host compiler were there: interpret tapes
+  std::string compiler{};               // "" = g++, c++, clang++ found in PATH; else a name or an absolute path
+  double compile_timeout_seconds = 60;  // of one run of the compiler (E0505); above 0, to 86400 (else E0703)
+  int device = 0;                       // the CUDA device that kernels run on, as CUDA_VISIBLE_DEVICES numbers them
+  std::string cuda_home{};              // folder of a CUDA toolkit, searched before the usual places
+  std::string cuda_driver{};            // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
+  std::string nvrtc{};                  // file of NVRTC; "" = looked for
+  int threads = 0;                      // to 4096 (else E0703); 0 = as many as this process may use
+  ThreadPool* pool = nullptr;           // the caller's pool; must outlive the context
+  Allocator* allocator = nullptr;       // the caller's; must outlive the context
   // Device memory for workspaces, instead of the driver's own allocation; must outlive the context. Called with the
   // device's primary context current; nullptr from it is E0643.
   Allocator* device_allocator = nullptr;
-  std::string debug{};  // "dump:plan,time:passes,explain:fusion"                    CODETTA_DEBUG
+  // "dump:plan,time:passes,explain:fusion"; "skip:PASS" leaves a pass out, "stop:PASS" those behind it. CODETTA_DEBUG
+  std::string debug{};
   std::function<void(std::string_view)> log{};  // one line at a time; called from any thread
   // When it becomes true, compilers that run for this context end within about 20 ms and what needed them is E0510;
   // must outlive the context.
@@ -54,6 +57,8 @@ struct ContextOptions {
 // Owns cache, compiler, threads and options. Cheap to copy (shared).
 class CODETTA_API Context {
  public:
+  // A cache folder that cannot be used is no error: the log is told, and nothing is kept. Errors: E0702 (debug), E0703
+  // (threads, compile_timeout_seconds).
   static Result<Context> make(const ContextOptions& options);
   static Context& process_default();  // made on first use from the environment; the only process-wide object
   [[nodiscard]] const ContextOptions& options() const;
@@ -149,14 +154,18 @@ class CODETTA_API Kernel {
   // needs a workspace. While `stream` is being captured, what would have to be compiled is E0535, and a kernel that
   // needs a workspace E0646; the capture stays valid.
   Result<void> run(const GemmArguments& arguments, Stream stream = {}) const;
-  // Compiles into the cache if needed, and loads nothing: a kernel for a GPU needs none there. Returns the seconds
-  // spent in the compiler, 0 when it was found. Errors: E05xx.
+  // Compiles into the cache if needed. A kernel for a GPU is not loaded: there may be none; one for the CPU is, which
+  // shows that it works. Returns the seconds spent in the compiler, 0 when it was found or nothing has to be compiled.
+  // Errors: E05xx; without a compiler E0501 or E0502, unless the cache holds the kernel.
   [[nodiscard]] Result<double> compile() const;
   // Packs B ([K, N] or [batch, K, N]) for this kernel; the view may be freed afterwards. Errors: E0416 (family reads B
   // in place).
   [[nodiscard]] Result<PackedTensor> pack(const TensorView& B) const;
+  // A stage as text. Errors: E0415 (a stage that this target does not have), those of planning (E03xx), E01xx (ast of a
+  // traced epilogue), for asm, ptx and sass E05xx.
   [[nodiscard]] Result<std::string> emit(Stage stage) const;
-  [[nodiscard]] Result<std::string> source_path() const;  // a file holding the emitted source, in the cache folder
+  // A file holding the emitted source, in the cache folder. Errors: E0511 (the cache is off, or cannot be written).
+  [[nodiscard]] Result<std::string> source_path() const;
 
  private:
   friend struct driver::KernelState;
@@ -166,6 +175,10 @@ class CODETTA_API Kernel {
 // Ranked candidates, best first; never empty without rejections that say why.
 class CODETTA_API KernelList {
  public:
+  KernelList() = default;
+  // A list of the caller's own, best first.
+  explicit KernelList(std::vector<Kernel> kernels, std::vector<Rejection> rejections = {})
+      : kernels_(std::move(kernels)), rejections_(std::move(rejections)) {}
   [[nodiscard]] size_t size() const { return kernels_.size(); }
   [[nodiscard]] bool empty() const { return kernels_.empty(); }
   const Kernel& operator[](size_t i) const { return kernels_[i]; }
@@ -178,6 +191,7 @@ class CODETTA_API KernelList {
   // list.
   [[nodiscard]] Result<Execution> prepare(const GemmArguments& arguments, size_t* chosen = nullptr) const;
 
+ private:
   std::vector<Kernel> kernels_;        // in rank order
   std::vector<Rejection> rejections_;  // in family order
 };
@@ -209,8 +223,8 @@ struct TuneProgress {
   double best_microseconds = 0;
 };
 struct TuneOptions {
-  double budget_seconds = 30;
-  size_t max_candidates = 16;
+  double budget_seconds = 30;                           // above 0
+  size_t max_candidates = 16;                           // at least 1
   std::function<bool(const TuneProgress&)> progress{};  // false stops; results so far are kept
   double trial_seconds = 0;  // for a candidate's first run, in a process of its own; 0: 10 s and 100 times the estimate
 };
@@ -232,6 +246,7 @@ struct TuneReport {
 // takes the GPU's context with it (E0644): that ends the call.
 // On a CPU each candidate's first run is in a forked process of one thread: one that crashes or does not end loses
 // alone. The thread pool of the context is not used there. GPU candidates have no such trial (`note`).
+// Errors: those of find_kernels and of verify, E0403, E0430, E064x (the target does not run here), E0703 (options).
 CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target& target,
                                     const TuneOptions& options = {}, Context& context = Context::process_default());
 
@@ -253,10 +268,11 @@ struct OutputCheck {
   int64_t checked = 0, total = 0;  // elements
   int64_t wrong = 0;
   int64_t ambiguous = 0;       // a discontinuity lies inside the bound: either branch is accepted
-  double max_error = 0;        // absolute
-  double max_error_ratio = 0;  // error / bound
+  double max_error = 0;        // absolute, from the middle of what may be stored
+  double max_error_ratio = 0;  // error / bound (half of what may be stored); infinite where one value alone is right
   std::string worst;           // "[3, 17]: 1.5, expected 1.25 within 0.0001"; empty when nothing was compared
   std::string note;            // "64 of 4096 rows", or why the output was left out
+  std::string mistrust;        // why right elements prove nothing here; empty when they do
 };
 struct VerifyReport {
   enum class Verdict : uint8_t { Pass, Fail, Mistrusted };
@@ -264,21 +280,39 @@ struct VerifyReport {
   std::vector<OutputCheck> outputs;
   std::string text;  // for people
 };
+struct VerifyOptions {
+  // Former contents of each operand that the run has overwritten, by name. Missing ones are E0208.
+  std::vector<std::pair<std::string, TensorView>> before{};
+  uint64_t seed = 1;  // of the rows and columns that are checked of a large problem
+  // The outputs held something else than the answer before the run (fill_poison): then elements that must be 0 prove as
+  // much as others do.
+  bool poisoned = false;
+};
 // Checks the outputs that a run with these arguments left in memory. Inputs must be unchanged since; for in-place
-// epilogues pass the former contents of each overwritten operand in `before` (name -> view). The target says how
-// products are accumulated. A problem too large for the oracle is checked on whole random rows and columns, chosen by
-// the seed. For a GPU the tensors are those of its memory, `before` too; all work on them is waited for, and they are
-// copied to the host.
-CODETTA_API Result<VerifyReport> verify(const GemmArguments& arguments,
-                                        const std::vector<std::pair<std::string, TensorView>>& before = {},
-                                        const Target& target = Target::host(), uint64_t seed = 1,
-                                        Context& context = Context::process_default());
+// epilogues pass the former contents of each overwritten operand in `before`. The target says how products are
+// accumulated. A problem too large for the oracle is checked on whole random rows and columns, chosen by the seed. For
+// a GPU the tensors are those of its memory, `before` too; all work on them is waited for, and they are copied to the
+// host. Errors: those of the epilogue's text, of binding and of the views; E0208 (`before` lacks an operand), E0209 (it
+// names none); E0606; for a GPU E064x.
+CODETTA_API Result<VerifyReport> verify(const GemmArguments& arguments, const Target& target,
+                                        const VerifyOptions& options, Context& context = Context::process_default());
+inline Result<VerifyReport> verify(const GemmArguments& arguments,
+                                   const std::vector<std::pair<std::string, TensorView>>& before = {},
+                                   const Target& target = Target::host(), uint64_t seed = 1,
+                                   Context& context = Context::process_default()) {
+  VerifyOptions options;
+  options.before = before;
+  options.seed = seed;
+  return verify(arguments, target, options, context);
+}
 
-// A printed account of how the epilogue is understood, the chosen kernel, its cost terms, and every rejection.
+// A printed account of how the epilogue is understood, the chosen kernel, its cost terms, and every rejection. Errors:
+// those of find_kernels.
 CODETTA_API Result<std::string> explain(const GemmArguments& arguments, const Target& target, bool json = false,
                                         Context& context = Context::process_default());
 
 // The same and the emitted source as one self-contained HTML page, with the results of a tuning if there are any.
+// Errors: those of find_kernels.
 CODETTA_API Result<std::string> html_report(const GemmArguments& arguments, const Target& target,
                                             const TuneReport* tuned = nullptr,
                                             Context& context = Context::process_default());

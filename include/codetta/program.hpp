@@ -21,6 +21,17 @@ struct ProgramParameter {
   std::string type;  // "bf16[batch, 4096]"; "f32" is a number
 };
 
+// What the symbols of a program are for given tensors, and what its outputs then must be.
+struct ProgramShapes {
+  struct Output {
+    std::string name;
+    DType dtype = DType::f32;
+    Dims shape;
+  };
+  std::vector<std::pair<std::string, int64_t>> symbols;  // in the order of the parameters that name them
+  std::vector<Output> outputs;                           // in the order of the return statement
+};
+
 // A parsed and verified program. Immutable, shared.
 class CODETTA_API Program {
  public:
@@ -28,7 +39,11 @@ class CODETTA_API Program {
   static Result<Program> parse(std::string text, std::string name = "<program>");
   [[nodiscard]] std::vector<ProgramParameter> parameters() const;
   [[nodiscard]] std::vector<ProgramParameter> outputs() const;
-  [[nodiscard]] Result<std::string> emit(Stage stage) const;  // Ast, Graph
+  // For arguments that hold every parameter; outputs may be among them, and count for nothing. Errors: E0208 (one is
+  // missing), E0209 (an unknown name), E0210 (one twice), E0221 (it does not fit its declaration).
+  [[nodiscard]] Result<ProgramShapes> shapes(const std::vector<NamedArgument>& arguments) const;
+  // Errors: E0415 for every stage but Ast and Graph.
+  [[nodiscard]] Result<std::string> emit(Stage stage) const;
 
   struct Access;
 
@@ -40,12 +55,15 @@ class CODETTA_API Program {
 // A program compiled for a target; sizes stay symbolic. Immutable, shared between threads.
 class CODETTA_API CompiledProgram {
  public:
-  // Every parameter and every output by name: a number for what is declared without brackets (a: f32), else a tensor.
-  // Numbers are what they are now; tensors are read by each run. Errors: E0208 to E0210 (missing, unknown or double
-  // names), E0213, E0221 (a type, a size or a number that does not fit the declaration), E06xx.
+  // Every parameter and every output by name, and nothing else: a number for what is declared without brackets (a:
+  // f32), else a tensor. Numbers are what they are now; tensors are read by each run. Errors: those of shapes(), E0213,
+  // E0403, E06xx.
   [[nodiscard]] Result<Execution> prepare(const std::vector<NamedArgument>& arguments) const;
   Result<void> run(const std::vector<NamedArgument>& arguments, Stream stream = {}) const;
-  [[nodiscard]] Result<std::string> emit(Stage stage) const;  // Graph, Plan, Memory, Source, Manifest
+  // That of the program.
+  [[nodiscard]] Result<ProgramShapes> shapes(const std::vector<NamedArgument>& arguments) const;
+  // Ast, Graph, Plan, Memory, Source, Manifest. Errors: E0415 for the others.
+  [[nodiscard]] Result<std::string> emit(Stage stage) const;
   // Graph before and after the passes, plan, kernels, when temporaries live, source: one self-contained HTML page.
   [[nodiscard]] Result<std::string> html_report() const;
 
@@ -56,7 +74,9 @@ class CODETTA_API CompiledProgram {
   std::shared_ptr<const driver::CompiledProgramState> state_;
 };
 
-// Plans, compiles and loads every kernel. Size hints (symbol -> value) steer the choice of kernels.
+// Plans, compiles and loads every kernel. Size hints (symbol -> value) steer the choice of kernels. Without a compiler
+// epilogues are interpreted. Errors: E0209 (a hint for no symbol), E0210 (two for one), E0602 (a negative one), those
+// of planning (E03xx, E04xx), E05xx (compiler).
 CODETTA_API Result<CompiledProgram> compile(const Program& program, const Target& target,
                                             const std::vector<std::pair<std::string, int64_t>>& size_hints = {},
                                             Context& context = Context::process_default());

@@ -20,6 +20,11 @@ Error all_kernels(const std::string& command) {
                      "leave it out; gemm, bench, emit, compile, kernels and verify take it");
 }
 
+std::string& internal_message() {
+  static std::string message;
+  return message;
+}
+
 int report(const Error& error, bool json) {
   const std::string text = json ? error.to_json() + "\n" : error.render();
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -33,6 +38,7 @@ int report(const Error& error, bool json) {
     case ErrorFamily::Internal:
       break;
   }
+  internal_message() = error.render();
   return exit_internal;
 }
 

@@ -47,7 +47,8 @@ nlohmann::json check_json(const VerifyReport& report) {
                        {"ambiguous", o.ambiguous},
                        {"max_error", o.max_error},
                        {"max_error_ratio", o.max_error_ratio},
-                       {"note", o.note}});
+                       {"note", o.note},
+                       {"mistrust", o.mistrust}});
   }
   static constexpr const char* verdicts[] = {"pass", "fail", "mistrusted"};
   return {{"verdict", verdicts[static_cast<size_t>(report.verdict)]}, {"outputs", outputs}};
@@ -122,7 +123,10 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
   }
   int status = exit_ok;
   if (flags.check) {
-    auto checked = verify(session->arguments, {}, session->target, options.seed, session->context);
+    VerifyOptions how;
+    how.seed = options.seed;
+    how.poisoned = true;  // by build_problem
+    auto checked = verify(session->arguments, session->target, how, session->context);
     if (!checked) return report(checked.error(), common.json);
     json["check"] = check_json(*checked);
     if (!common.json) std::printf("check     %s", checked->text.c_str());
@@ -146,7 +150,7 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
   if (auto written = write_outputs(session->problem); !written) return report(written.error(), common.json);
   if (!common.json) {
     for (const auto& [name, file] : session->problem.output_files)
-      std::printf("wrote     %s to %s\n", name.c_str(), file.c_str());
+      std::printf("wrote     %s to %s\n", displayable(name).c_str(), displayable(file).c_str());
   } else {
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }

@@ -194,10 +194,10 @@ int compile(const CommonOptions& common, const GemmOptions& options) {
   auto kernel = session->choose();
   if (!kernel) return report(kernel.error(), common.json);
   if (on_gpu(session->target)) return compile_for_gpu(common, *session, *kernel, !options.kernel.empty());
-  auto execution = kernel->prepare(session->problem.arguments);
-  if (!execution) return report(execution.error(), common.json);
+  const auto seconds = kernel->compile();
+  if (!seconds) return report(seconds.error(), common.json);
   const CacheReport cache = cache_report(session->context);
-  const bool compiled = execution->compile_seconds() > 0;
+  const bool compiled = *seconds > 0;
   const bool stored = compiled && cache.stored > 0 && cache.warning.empty();
   const std::string kept = !cache.enabled           ? "cache off"
                            : !compiled              ? "cache " + cache.directory
@@ -207,18 +207,14 @@ int compile(const CommonOptions& common, const GemmOptions& options) {
                                                     : "not kept: it does not fit the size of the cache";
   if (common.json) {
     std::printf("%s\n", nlohmann::json{{"kernel", kernel->metadata().name},
-                                       {"interpreted", execution->interpreted()},
                                        {"cache", cache.directory},
                                        {"kept", stored},
-                                       {"compile_ms", execution->compile_seconds() * 1e3},
-                                       {"hit", execution->compile_seconds() == 0}}
+                                       {"compile_ms", *seconds * 1e3},
+                                       {"hit", !compiled}}
                             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                             .c_str());
   } else {
-    std::printf("%s %s; %s\n", kernel->metadata().name.c_str(),
-                execution->interpreted() ? "is interpreted: no compiler"
-                : compiled               ? "compiled"
-                                         : "was compiled already",
+    std::printf("%s %s; %s\n", kernel->metadata().name.c_str(), compiled ? "compiled" : "was compiled already",
                 kept.c_str());
   }
   return exit_ok;

@@ -3,65 +3,60 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
+
+#include <nlohmann/json.hpp>
 
 #include "cli/interrupt.hpp"
+#include "cli/repro.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
 namespace {
 
-size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
+// An integer in decimal digits: CLI11 would take 010 and 0x10 for octal and hexadecimal, and cut other things short.
+CLI::Validator decimal(int64_t low, int64_t high) {
+  return CLI::Validator(
+      [low, high](const std::string& text) -> std::string {
+        int64_t value = 0;
+        const char* const end = text.data() + text.size();
+        const auto [stop, failed] = std::from_chars(text.data(), end, value);
+        const bool plain = stop == end && (text.size() == 1 || text[0] != '0') && text.rfind("-0", 0) != 0;
+        const std::string range = "from " + std::to_string(low) + " to " + std::to_string(high);
+        if (stop != end || failed == std::errc::invalid_argument || !plain)
+          return "'" + text + "' is not a whole number in decimal digits, such as 10 (" + range + ")";
+        if (failed != std::errc() || value < low || value > high) return text + " is out of range: " + range;
+        return {};
+      },
+      "INTEGER");
 }
-
-std::string nearest(const std::string& word, const std::vector<std::string>& known) {
-  std::string best;
-  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
-  for (const std::string& candidate : known) {
-    const size_t d = distance(word.substr(0, 64), candidate);
-    if (d < best_distance) {
-      best = candidate;
-      best_distance = d;
-    }
-  }
-  return best;
-}
+constexpr int64_t any_size = INT64_MAX - 1;
 
 void add_common(CLI::App& app, CommonOptions& o) {
   app.add_flag("--json", o.json, "Results and diagnostics as JSON");
   app.add_option("--target", o.target,
                  "cpu, cpu:avx2, cpu:avx512, ..., cuda (the device's), cuda:sm_90a, ... (default: this CPU's best)");
   app.add_option("--device", o.device, "CUDA device to run on, as CUDA_VISIBLE_DEVICES numbers them (default: 0)")
-      ->check(CLI::Range(0, 1024));
+      ->check(decimal(0, 1024));
   app.add_option("--cuda-home", o.cuda_home, "Folder of a CUDA toolkit, searched before the usual places");
-  app.add_option("--threads", o.threads, "Threads to use (default: all)")->check(CLI::Range(0, 4096));
+  app.add_option("--threads", o.threads, "Threads to use (default: all)")->check(decimal(0, 4096));
   app.add_option("--cache-dir", o.cache_dir, "Cache folder (twin of CODETTA_CACHE_DIR)");
   app.add_flag("--no-cache", o.no_cache, "Neither read nor write the cache");
   app.add_flag("--no-jit", o.no_jit, "Any compile is an error (twin of CODETTA_NO_JIT)");
   app.add_flag("--no-compiler", o.no_compiler, "Interpret epilogues as if no compiler were there");
   app.add_option("--compiler", o.compiler, "Host C++ compiler: a name or an absolute path");
-  app.add_option(
-      "--debug", o.debug,
-      "dump:graph, dump:plan, dump:memory, dump:source, time:passes, explain:fusion (twin of CODETTA_DEBUG)");
+  app.add_option("--compile-timeout", o.compile_timeout, "Seconds after which a compiler is ended")
+      ->capture_default_str();
+  app.add_option("--debug", o.debug,
+                 "dump:graph, dump:plan, dump:memory, dump:source, time:passes, explain:fusion, skip:PASS, stop:PASS "
+                 "(twin of CODETTA_DEBUG)");
 }
 
 void add_gemm(CLI::App& app, GemmOptions& o) {
-  const CLI::Range sizes(int64_t{0}, INT64_MAX - 1);  // what does not fit is read as INT64_MAX
+  const CLI::Validator sizes = decimal(0, any_size);
   app.add_option("--m", o.m, "Rows of A and D")->check(sizes);
   app.add_option("--n", o.n, "Columns of B and D")->check(sizes);
   app.add_option("--k", o.k, "Columns of A, rows of B")->check(sizes);
@@ -85,7 +80,10 @@ void add_gemm(CLI::App& app, GemmOptions& o) {
   app.add_flag("--transpose-b", o.transpose_b, "B lies as [N, K]");
   app.add_flag("--strict", o.strict, "No contraction of a * b + c");
   app.add_flag("--as-unfused", o.as_unfused, "Round between operations as separate kernels would");
-  app.add_option("--seed", o.seed, "Of random data and of sampled checks")->capture_default_str();
+  app.add_option("--seed", o.seed, "Of random data and of sampled checks")
+      ->capture_default_str()
+      ->check(decimal(0, any_size));
+  app.add_flag("--force", o.force, "Let --out overwrite a file that operands are read from");
 }
 
 int run(int argc, char** argv) {
@@ -110,7 +108,7 @@ int run(int argc, char** argv) {
         return good ? std::string() : "'" + text + "' is not a number of seconds from 0.001 to 1e9";
       },
       "SECONDS");
-  const CLI::Range some(size_t{1}, size_t{1000000});
+  const CLI::Validator some = decimal(1, 1000000);
 
   CLI::App* gemm_verb = app.add_subcommand("gemm", "Run a GEMM with its epilogue on files or random data");
   CLI::App* verify_verb = app.add_subcommand("verify", "Run it and compare with the float64 oracle");
@@ -125,6 +123,9 @@ int run(int argc, char** argv) {
   CLI::App* run_verb = app.add_subcommand("run", "Run a program of GEMMs on files");
   CLI::App* doctor_verb = app.add_subcommand("doctor", "What was looked for on this machine, and found");
   CLI::App* cache_verb = app.add_subcommand("cache", "Show or clean the cache");
+  CLI::App* help_verb = app.add_subcommand("help", "What a command takes");
+  std::string help_of;
+  help_verb->add_option("command", help_of, "Which one");
   for (CLI::App* verb :
        {gemm_verb, verify_verb, bench_verb, explain_verb, kernels_verb, emit_verb, compile_verb, tune_verb}) {
     add_gemm(*verb, options);
@@ -148,6 +149,7 @@ int run(int argc, char** argv) {
       ->allow_extra_args(false);
   run_verb->add_option("--scalar", program.scalars, "Number: NAME=0.5")->allow_extra_args(false);
   run_verb->add_option("--out", program.outputs, "Output: NAME=FILE (.npy or .safetensors)")->allow_extra_args(false);
+  run_verb->add_flag("--force", program.force, "Let --out overwrite a file that parameters are read from");
   cache_verb->add_option("action", cache_action, "stats, path, clear or evict")
       ->check(CLI::IsMember({"stats", "path", "clear", "evict"}));
 
@@ -174,26 +176,66 @@ int run(int argc, char** argv) {
     for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
     std::string help = "see codetta " + (verb == &app ? std::string() : verb->get_name() + " ") + "--help";
     for (const std::string& word : app.remaining(true)) {
-      const std::string meant = nearest(word.substr(0, word.find('=')), known);
+      const std::string meant = nearest_word(word.substr(0, word.find('=')), known);
       if (!meant.empty()) help = "did you mean '" + meant + "'?";
     }
     if (verb == &app && argc > 1) {
-      const std::string meant = nearest(argv[1], known);
-      if (!meant.empty() && meant != argv[1]) help = "did you mean '" + meant + "'?";
+      const std::string meant = nearest_word(argv[1], known);
+      if (!meant.empty()) help = "did you mean '" + meant + "'?";
     }
     return report(usage_error(error.what(), "", help), common.json);
   }
-  if (gemm_verb->parsed()) return gemm(common, options, flags);
-  if (verify_verb->parsed()) return gemm(common, options, {.check = true, .bench = false, .pack = false});
-  if (bench_verb->parsed()) return bench(common, options, bench_candidates);
-  if (explain_verb->parsed()) return explain(common, options, program_file, report_file);
-  if (kernels_verb->parsed()) return kernels(common, options);
-  if (emit_verb->parsed()) return emit(common, options, what, program_file);
-  if (compile_verb->parsed()) return compile(common, options);
-  if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);
-  if (run_verb->parsed()) return run_program(common, program);
-  if (doctor_verb->parsed()) return doctor(common);
-  return cache(common, cache_action);
+  if (help_verb->parsed()) {
+    std::vector<std::string> verbs;
+    for (const CLI::App* sub : app.get_subcommands({})) verbs.push_back(sub->get_name());
+    if (!help_of.empty() && std::find(verbs.begin(), verbs.end(), help_of) == verbs.end()) {
+      const std::string meant = nearest_word(help_of, verbs);
+      return report(usage_error("there is no command '" + help_of + "'", "",
+                                meant.empty() ? "see codetta --help" : "did you mean '" + meant + "'?"),
+                    common.json);
+    }
+    std::printf("%s", (help_of.empty() ? &app : app.get_subcommand(help_of))->help().c_str());
+    return exit_ok;
+  }
+  const auto execute = [&] {
+    if (gemm_verb->parsed()) return gemm(common, options, flags);
+    if (verify_verb->parsed()) return gemm(common, options, {.check = true, .bench = false, .pack = false});
+    if (bench_verb->parsed()) return bench(common, options, bench_candidates);
+    if (explain_verb->parsed()) return explain(common, options, program_file, report_file);
+    if (kernels_verb->parsed()) return kernels(common, options);
+    if (emit_verb->parsed()) return emit(common, options, what, program_file);
+    if (compile_verb->parsed()) return compile(common, options);
+    if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);
+    if (run_verb->parsed()) return run_program(common, program);
+    if (doctor_verb->parsed()) return doctor(common);
+    return cache(common, cache_action);
+  };
+  int status = exit_internal;
+  try {
+    status = execute();
+  } catch (const std::exception& error) {
+    Diagnostic diagnostic;
+    diagnostic.code = 901;
+    diagnostic.headline = std::string("internal error: ") + error.what();
+    diagnostic.help = "please report this";
+    status = report(Error(std::move(diagnostic)), common.json);
+  }
+  if (status == exit_internal) {
+    const std::string text = !program.file.empty()   ? program.file
+                             : !program_file.empty() ? program_file
+                                                     : options.epilogue;
+    auto context = context_of(common);
+    const std::string kept = keep_repro({.command = std::vector<std::string>(argv, argv + argc),
+                                         .folder = context ? cache_report(*context).directory : std::string(),
+                                         .text = text,
+                                         .message = internal_message()});
+    if (!kept.empty() && !common.json) std::fprintf(stderr, "what led here is kept in %s\n", kept.c_str());
+    if (!kept.empty() && common.json) {
+      const nlohmann::json line{{"repro", kept}};
+      std::fprintf(stderr, "%s\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    }
+  }
+  return status;
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -27,6 +26,7 @@ Result<Context> context_of(const CommonOptions& options) {
   context.no_jit = options.no_jit;
   context.no_compiler = options.no_compiler;
   context.compiler = options.compiler;
+  context.compile_timeout_seconds = options.compile_timeout;
   context.debug = options.debug;
   context.threads = options.threads;
   context.cancel = &interrupted();
@@ -48,19 +48,30 @@ Result<Source> read_source(const std::string& file_or_text, TextOf of) {
   if (file_or_text.find("def ") != std::string::npos) return Source{"<command line>", file_or_text};
   if (std::error_code ignored; std::filesystem::is_directory(file_or_text, ignored))
     return usage_error(file_or_text + " is a directory", "", "name the file in it that holds the text");
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(file_or_text, ignored).type();
+  const bool device = kind == std::filesystem::file_type::character || kind == std::filesystem::file_type::block;
   errno = 0;
-  std::ifstream file(file_or_text, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) {
-    const std::string why = errno != 0 ? std::strerror(errno) : "it cannot be read";
+  std::ifstream file;
+  if (!device) file.open(file_or_text, std::ios::binary);
+  // What is read of a pipe that does not end is more than a text may be: the front end says how much that is.
+  constexpr size_t most = (size_t{16} << 20) + 1;
+  std::string text;
+  for (char part[1 << 16]; file && text.size() < most;) {
+    file.read(part, sizeof part);
+    text.append(part, static_cast<size_t>(file.gcount()));
+  }
+  if (device || !file.is_open() || file.bad()) {
+    const std::string why = device       ? "it is a device, neither a file nor a pipe"
+                            : errno != 0 ? std::strerror(errno)
+                                         : "it cannot be read";
     return usage_error("cannot read " + file_or_text, "as a file: " + why + "; and a text would have a def",
                        of == TextOf::Epilogue
                            ? "pass the path of an epilogue, or its text: \"def f(accum): D = relu(accum); return D\""
                            : "pass the path of a program such as \"def p(x: f32['n', 64], w: f32[64, 8]): y = relu(x @ "
                              "w); return y\"");
   }
-  return Source{file_or_text, text.str()};
+  return Source{file_or_text, std::move(text)};
 }
 
 }  // namespace codetta::cli

@@ -20,6 +20,7 @@ struct CommonOptions {
   bool no_jit = false;
   bool no_compiler = false;
   std::string compiler;
+  double compile_timeout = 60;
   std::string debug;
   int threads = 0;
   int device = 0;
@@ -39,6 +40,7 @@ struct GemmOptions {
   std::string kernel;  // name, or part of it
   bool transpose_a = false, transpose_b = false;
   bool strict = false, as_unfused = false;
+  bool force = false;  // outputs may overwrite files that operands are read from
   uint64_t seed = 1;
 };
 
@@ -47,13 +49,15 @@ struct GemmProblem {
   GemmArguments arguments;
   std::vector<Tensor> owned;
   std::vector<std::pair<std::string, std::string>> output_files;  // output name -> file to write
+  std::vector<std::string> input_files;                           // that were read
 };
 
 // Without `data` random operands stay zeros: enough for whoever only asks what would be done.
 Result<GemmProblem> build_problem(const GemmOptions& options, bool data = true);
 Result<Target> target_of(const CommonOptions& options);
 Result<Context> context_of(const CommonOptions& options);
-// Text of a file, or the text itself when it is no file but a def.
+// Text of a file or a pipe, at most a little more than any text may have; or the text itself when it is no file but a
+// def.
 struct Source {
   std::string name, text;
 };
@@ -62,6 +66,8 @@ Result<Source> read_source(const std::string& file_or_text, TextOf of);
 
 // Diagnostics on stderr (text or JSON); returns the exit status of the error's family.
 int report(const Error& error, bool json);
+// The message of the last error of Codetta's own that report() has shown in this process, for the bundle.
+std::string& internal_message();
 // The compiler's remarks rule the kernel out (E0533): another one of the list does the work.
 inline bool is_unfit(const Error& error) { return error.code() == 533; }
 Error usage_error(std::string headline, std::string reason, std::string help);

@@ -2,53 +2,19 @@
 // The problem of a command line: data from files or random, bound by name. What the options leave open comes from the
 // epilogue's own line "# bind: C=tensor[M,N]:T alpha=scalar:0.5 D=out[M,N]:T", when it has one.
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <sstream>
 
+#include "cli/bind_line.hpp"
 #include "cli/options.hpp"
 #include "cli/specs.hpp"
 
 namespace codetta::cli {
 namespace {
 
-struct BindLine {
-  std::map<std::string, Form> tensors, outputs;
-  std::map<std::string, std::string> scalars;
-  std::map<std::string, int64_t> sizes;
-};
 struct Sizes {
   int64_t batch = 0, m = 0, n = 0, k = 0;
 };
-
-std::optional<int64_t> parse_int(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-BindLine parse_bind_line(const std::string& text) {
-  BindLine bind;
-  const size_t at = text.find("# bind: ");
-  if (at == std::string::npos) return bind;
-  std::istringstream items(text.substr(at + 8, text.find('\n', at) - at - 8));
-  for (std::string item; items >> item;) {
-    const size_t equals = item.find('=');
-    if (equals == std::string::npos) continue;
-    const std::string name = item.substr(0, equals), value = item.substr(equals + 1);
-    if (value.starts_with("scalar:")) {
-      bind.scalars[name] = value.substr(7);
-    } else if (value.starts_with("tensor[")) {
-      if (auto form = parse_form(value, 6, "# bind")) bind.tensors[name] = *form;
-    } else if (value.starts_with("out[")) {
-      if (auto form = parse_form(value, 3, "# bind")) bind.outputs[name] = *form;
-    } else if (auto size = parse_int(value)) {
-      bind.sizes[name] = *size;
-    }
-  }
-  return bind;
-}
 
 Result<DType> parse_dtype(const std::string& name) {
   if (const auto dtype = dtype_from_name(name)) return *dtype;
@@ -95,6 +61,12 @@ Result<std::map<std::string, std::string>> named(const std::vector<std::string>&
   return result;
 }
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 class Builder {
  public:
   Builder(const GemmOptions& options, bool data) : options_(options), data_(data) {}
@@ -125,7 +97,11 @@ class Builder {
       auto epilogue = Epilogue::parse(source.text, source.name, options_.function);
       if (!epilogue) return std::move(epilogue).error();
       epilogue_ = *std::move(epilogue);
-      bind_ = parse_bind_line(source.text);
+      if (!take(parse_bind_line(source), bind_)) return *error_;
+      if (source.name != "<command line>") problem_.input_files.push_back(source.name);
+    } else if (!options_.function.empty()) {
+      return usage_error("--function " + options_.function + " names a function of no text", "",
+                         "give the text too, with --epilogue");
     }
     if (!options_.dtype.empty() && !take(parse_dtype(options_.dtype), a_dtype_)) return *error_;
     if (!options_.accumulator.empty()) {
@@ -156,6 +132,7 @@ class Builder {
     if (!file.empty()) {
       auto tensor = read_tensor(file);
       if (!tensor) return std::move(tensor).error();
+      problem_.input_files.push_back(file);
       auto view = own(*std::move(tensor));
       return transposed && view->rank() >= 2 ? view->transposed() : *view;
     }
@@ -207,19 +184,27 @@ class Builder {
   // What is said beside a file must be what the file holds.
   Result<void> check_given(const TensorView& a, const TensorView& b) const {
     const auto contradicts = [](const char* option, const std::string& given, const std::string& file,
-                                const TensorView& view) {
-      return usage_error(std::string(option) + " " + given + " contradicts " + file, "it holds " + view.describe(),
+                                const TensorView& view, const char* transposing) {
+      const std::string holds =
+          *transposing == '\0' || view.rank() < 2
+              ? "it holds " + view.describe()
+              : "it holds " + view.transposed().describe() + ", which " + transposing + " turns to " + view.describe();
+      return usage_error(std::string(option) + " " + given + " contradicts " + file, holds,
                          std::string("leave out ") + option + ", or pass the file that was meant");
+    };
+    const auto transposing = [&](const TensorView& view) {
+      if (&view == &a) return options_.transpose_a ? "--transpose-a" : "";
+      return options_.transpose_b ? "--transpose-b" : "";
     };
     const auto size = [&](const char* option, int64_t given, const std::string& file, const TensorView& view,
                           int from_end) -> Result<void> {
       if (given < 0 || file.empty() || view.rank() < from_end || view.size(view.rank() - from_end) == given) return {};
-      return contradicts(option, std::to_string(given), file, view);
+      return contradicts(option, std::to_string(given), file, view, transposing(view));
     };
     const auto type = [&](const char* option, const std::string& given, const std::string& file,
                           const TensorView& view) -> Result<void> {
       if (given.empty() || file.empty() || dtype_name(view.dtype()) == given) return {};
-      return contradicts(option, given, file, view);
+      return contradicts(option, given, file, view, transposing(view));
     };
     for (const auto& checked :
          {size("--m", options_.m, options_.a_file, a, 2), size("--k", options_.k, options_.a_file, a, 1),
@@ -233,10 +218,13 @@ class Builder {
   }
 
   Result<DType> dtype_named(const std::string& name) {
-    const bool integers = a_dtype_ != boolean && static_cast<int>(a_dtype_) <= static_cast<int>(u64);
     if (name == "T" || name.empty()) return a_dtype_;
-    if (name == "acc") return problem_.arguments.accumulator.value_or(integers ? i32 : a_dtype_ == f64 ? f64 : f32);
+    if (name == "acc") return accumulator();
     return parse_dtype(name);
+  }
+  DType accumulator() const {
+    const auto natural = default_accumulator(a_dtype_, b_dtype_);
+    return problem_.arguments.accumulator ? *problem_.arguments.accumulator : natural.value_or(f32);
   }
   Result<TensorView> tensor_of(const Form& form) {
     auto shape = parse_shape(form.shape, sizes_);
@@ -284,6 +272,7 @@ class Builder {
       }
       auto tensor = read_tensor(text);
       if (!tensor) return std::move(tensor).error();
+      problem_.input_files.push_back(text);
       bound.push_back({name, *own(*std::move(tensor))});
     }
     for (const auto& [name, text] : scalars) {
@@ -294,29 +283,53 @@ class Builder {
     const auto is_bound = [&](const std::string& name) {
       return std::any_of(bound.begin(), bound.end(), [&](const NamedArgument& b) { return b.name == name; });
     };
-    if (epilogue_) {
-      for (const std::string& name : epilogue_->parameters()) {
-        if (name == "accum" || is_bound(name)) continue;
-        if (const auto scalar = bind_.scalars.find(name); scalar != bind_.scalars.end()) {
-          auto value = parse_scalar(name, scalar->second);
-          if (!value) return std::move(value).error();
-          bound.push_back({name, *value});
-        } else if (const auto form = bind_.tensors.find(name); form != bind_.tensors.end()) {
-          auto view = tensor_of(form->second);
-          if (!view) return std::move(view).error();
-          bound.push_back({name, *view});
-        }  // else: binding names the missing argument with its position
+    const std::vector<std::string> operands = epilogue_ ? epilogue_->parameters() : std::vector<std::string>{"accum"};
+    std::vector<std::string> names = epilogue_ ? epilogue_->outputs() : std::vector<std::string>{"D"};
+    const auto holds = [](const std::vector<std::string>& list, const std::string& name) {
+      return std::find(list.begin(), list.end(), name) != list.end();
+    };
+    // The line binds what it names; with another function than the last, of what that one has.
+    const auto wanted = [&](const std::string& name) {
+      return name != "accum" && !is_bound(name) && (options_.function.empty() || holds(operands, name));
+    };
+    for (const auto& [name, text] : bind_.scalars) {
+      if (!wanted(name)) continue;
+      auto value = parse_scalar(name, text);
+      if (!value) return std::move(value).error();
+      bound.push_back({name, *value});
+    }
+    for (const auto& [name, form] : bind_.tensors) {
+      if (!wanted(name)) continue;
+      auto view = tensor_of(form);
+      if (!view) return std::move(view).error();
+      bound.push_back({name, *view});
+    }  // what is missing then, or too much: binding says so with its position
+    for (const auto& [name, text] : outputs) {
+      if (!holds(names, name) && holds(operands, name)) {
+        return usage_error(name + " is an operand, and --out names outputs", "the epilogue returns " + joined(names),
+                           "name one of these, or return " + name + " under another name");
       }
     }
-    std::vector<std::string> names = epilogue_ ? epilogue_->outputs() : std::vector<std::string>{"D"};
-    for (const auto& [name, text] : outputs) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);  // reported as unexpected
-    }
+    const bool line_binds_outputs = !bind_.outputs.empty() && options_.function.empty();
+    std::vector<std::string> given;  // where the line names outputs, those and what --out names are all that is bound
     for (const std::string& name : names) {
+      if (!line_binds_outputs || bind_.outputs.count(name) != 0 || outputs.count(name) != 0) given.push_back(name);
+    }
+    for (const auto& [name, text] : outputs) {
+      if (!holds(names, name)) given.push_back(name);
+    }
+    for (const auto& [name, form] : bind_.outputs) {
+      if (!holds(names, name) && !holds(given, name) && line_binds_outputs) given.push_back(name);
+    }
+    for (const std::string& name : given) {
       if (is_bound(name)) continue;
       auto view = output(name, outputs);
       if (!view) return std::move(view).error();
-      bound.push_back({name, *view});
+      if (name == "D" && !holds(names, name)) {
+        problem_.arguments.out = *view;  // where D is not returned, that is what is said
+      } else {
+        bound.push_back({name, *view});
+      }
     }
     if (epilogue_) {
       problem_.arguments.epilogue = EpilogueArguments(*epilogue_, std::move(bound));
@@ -345,9 +358,12 @@ class Builder {
     if (!options_.out_dtype.empty() && name == "D") form.dtype = options_.out_dtype;
     if (form.shape.empty() && form.dtype.empty()) form.dtype = "out";
     DType dtype{};
-    const bool integers = static_cast<int>(a_dtype_) <= static_cast<int>(u64);
-    if (!take(form.dtype == "out" ? Result<DType>(integers ? i32 : a_dtype_) : dtype_named(form.dtype), dtype))
+    const auto natural = default_accumulator(a_dtype_, b_dtype_);
+    const bool integers = natural == i32 || natural == i64;
+    if (!take(form.dtype == "out" ? Result<DType>(integers ? accumulator() : a_dtype_) : dtype_named(form.dtype),
+              dtype)) {
       return *error_;
+    }
     Dims shape;
     const bool default_shape = form.shape.empty() && bind_.outputs.count(name) == 0;
     if (!take(parse_shape(default_shape ? (batched_ ? "batch,M,N" : "M,N") : form.shape, sizes_), shape))
@@ -374,7 +390,10 @@ class Builder {
 Result<GemmProblem> build_problem(const GemmOptions& options, bool data) {
   auto problem = Builder(options, data).build();
   if (!problem) return problem;
-  if (auto ok = check_places(problem->output_files); !ok) return std::move(ok).error();
+  if (auto ok = check_places(problem->output_files, options.force ? std::vector<std::string>{} : problem->input_files);
+      !ok) {
+    return std::move(ok).error();
+  }
   return problem;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -44,33 +43,6 @@ struct Loaded {
   std::vector<NamedArgument> arguments;
 };
 
-// "f32[batch, 10]" with the sizes that the inputs gave.
-Result<Tensor> make_output(const ProgramParameter& output, const std::map<std::string, int64_t>& sizes) {
-  const size_t bracket = output.type.find('[');
-  const auto dtype = dtype_from_name(output.type.substr(0, bracket));
-  Dims shape;
-  std::string term;
-  for (const char c : bracket == std::string::npos ? std::string() : output.type.substr(bracket + 1)) {
-    if (c != ',' && c != ']') {
-      if (c != ' ') term += c;
-      continue;
-    }
-    if (const auto known = sizes.find(term); known != sizes.end()) {
-      shape.push_back(known->second);
-    } else {
-      char* end = nullptr;
-      const long long value = std::strtoll(term.c_str(), &end, 10);
-      if (term.empty() || *end != '\0') {
-        return usage_error("the size of output " + output.name + " is not known", "it is " + output.type,
-                           "use plain symbols in the program's types");
-      }
-      shape.push_back(value);
-    }
-    term.clear();
-  }
-  return Tensor::make(dtype.value_or(f32), shape);
-}
-
 std::string names_of(const std::vector<ProgramParameter>& list) {
   std::string names;
   for (const ProgramParameter& one : list) names += (names.empty() ? "" : ", ") + one.name;
@@ -78,7 +50,7 @@ std::string names_of(const std::vector<ProgramParameter>& list) {
 }
 
 // Before any work: every --out names an output.
-Result<void> check_outputs(const Program& program, const Given& given) {
+Result<void> check_outputs(const Program& program, const Given& given, const ProgramOptions& options) {
   const auto outputs = program.outputs();
   for (const auto& [name, file] : given.outputs) {
     bool known = false;
@@ -87,7 +59,10 @@ Result<void> check_outputs(const Program& program, const Given& given) {
     return usage_error("the program has no output '" + name + "'", "given to --out",
                        "its outputs are " + names_of(outputs) + "; write --out NAME=FILE.npy");
   }
-  return check_places(given.outputs);
+  std::vector<std::string> inputs{options.file};
+  for (const auto& [name, file] : given.tensors) inputs.push_back(file);
+  if (options.force) inputs.clear();
+  return check_places(given.outputs, inputs);
 }
 
 // Every name is given once, whichever options give it.
@@ -108,42 +83,22 @@ Result<void> check_names(const Given& given) {
   return {};
 }
 
-Result<void> load_inputs(const Program& program, const Given& given, Loaded& loaded,
-                         std::map<std::string, int64_t>& sizes) {
+Result<void> load_inputs(const Program& program, const Given& given, Loaded& loaded) {
+  const auto parameters = program.parameters();
+  const auto check_parameter = [&](const std::string& name, const char* option) -> Result<void> {
+    if (std::any_of(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == name; })) return {};
+    return usage_error("the program has no parameter '" + name + "'", std::string("given to ") + option,
+                       "its parameters are " + names_of(parameters));
+  };
   for (const auto& [name, file] : given.tensors) {
+    if (auto known = check_parameter(name, "--tensor"); !known) return known;
     auto tensor = read_tensor(file);
     if (!tensor) return std::move(tensor).error();
-    bool known = false;
-    for (const ProgramParameter& parameter : program.parameters()) {
-      if (parameter.name != name) continue;
-      known = true;
-      const size_t bracket = parameter.type.find('[');
-      std::string term;
-      int dim = 0;
-      for (const char c : parameter.type.substr(bracket + 1)) {
-        if (c != ',' && c != ']') {
-          if (c != ' ') term += c;
-          continue;
-        }
-        if (dim < tensor->view().rank()) sizes.emplace(term, tensor->view().size(dim));
-        term.clear();
-        ++dim;
-      }
-    }
-    if (!known) {
-      return usage_error("the program has no parameter '" + name + "'", "given to --tensor",
-                         "its parameters are " + names_of(program.parameters()));
-    }
     loaded.owned.push_back(*std::move(tensor));
     loaded.arguments.push_back({name, loaded.owned.back().view()});
   }
-  for (const auto& item : given.scalars) {
-    const auto& [name, text] = item;
-    const auto parameters = program.parameters();
-    if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == item.first; })) {
-      return usage_error("the program has no parameter '" + name + "'", "given to --scalar",
-                         "its parameters are " + names_of(parameters));
-    }
+  for (const auto& [name, text] : given.scalars) {
+    if (auto known = check_parameter(name, "--scalar"); !known) return known;
     auto value = parse_scalar(name, text);
     if (!value) return std::move(value).error();
     loaded.arguments.push_back({name, *value});
@@ -160,25 +115,25 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (!program) return report(program.error(), common.json);
   auto given = Given::make(options);
   if (!given) return report(given.error(), common.json);
-  if (auto ok = check_outputs(*program, *given); !ok) return report(ok.error(), common.json);
+  if (auto ok = check_outputs(*program, *given, options); !ok) return report(ok.error(), common.json);
   if (auto ok = check_names(*given); !ok) return report(ok.error(), common.json);
   auto target = target_of(common);
   if (!target) return report(target.error(), common.json);
   auto context = context_of(common);
   if (!context) return report(context.error(), common.json);
   Loaded loaded;
-  std::map<std::string, int64_t> sizes;
-  if (auto ok = load_inputs(*program, *given, loaded, sizes); !ok) return report(ok.error(), common.json);
+  if (auto ok = load_inputs(*program, *given, loaded); !ok) return report(ok.error(), common.json);
+  const auto shapes = program->shapes(loaded.arguments);
+  if (!shapes) return report(shapes.error(), common.json);
   std::vector<std::pair<std::string, TensorView>> results;
-  for (const ProgramParameter& output : program->outputs()) {
-    auto tensor = make_output(output, sizes);
+  for (const ProgramShapes::Output& output : shapes->outputs) {
+    auto tensor = Tensor::make(output.dtype, output.shape);
     if (!tensor) return report(tensor.error(), common.json);
     loaded.owned.push_back(*std::move(tensor));
     results.emplace_back(output.name, loaded.owned.back().view());
     loaded.arguments.push_back({output.name, loaded.owned.back().view()});
   }
-  std::vector<std::pair<std::string, int64_t>> hints(sizes.begin(), sizes.end());
-  auto compiled = codetta::compile(*program, *target, hints, *context);
+  auto compiled = codetta::compile(*program, *target, shapes->symbols, *context);
   if (!compiled) return report(compiled.error(), common.json);
   const auto start = std::chrono::steady_clock::now();
   const auto milliseconds = [](auto from) {

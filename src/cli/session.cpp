@@ -31,7 +31,7 @@ Result<Session> Session::make(const CommonOptions& common, const GemmOptions& op
       return usage_error("no kernel named '" + options.kernel + "' can do this", "candidates are " + names,
                          "pass one of these, or leave out --kernel");
     }
-    kernels->kernels_ = std::move(named);
+    kernels = KernelList(std::move(named), kernels->rejections());
   }
   Session session{*std::move(target), *std::move(context), *std::move(problem), *std::move(kernels), {}, {}, {}};
   session.arguments = session.problem.arguments;

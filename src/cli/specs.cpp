@@ -162,7 +162,21 @@ Result<Tensor> read_tensor(const std::string& file) {
                      "it holds " + (names.empty() ? "none" : names), "write " + path + ":NAME");
 }
 
-Result<void> check_places(const std::vector<std::pair<std::string, std::string>>& outputs) {
+Result<void> check_places(const std::vector<std::pair<std::string, std::string>>& outputs,
+                          const std::vector<std::string>& inputs) {
+  const auto file_of = [](const std::string& place) {
+    const std::string path = archive_of(place).first;
+    return path.empty() ? place : path;
+  };
+  for (const auto& [output, place] : outputs) {
+    for (const std::string& input : inputs) {
+      std::error_code absent;
+      if (!std::filesystem::equivalent(file_of(place), file_of(input), absent) || absent) continue;
+      if (!std::filesystem::is_regular_file(file_of(place), absent)) continue;  // such as /dev/stdout
+      return usage_error(output + " would overwrite " + input, "which is read by this command",
+                         "give another file, or say --force");
+    }
+  }
   std::map<std::pair<std::string, std::string>, std::string> taken;  // file and entry -> output
   for (const auto& [output, file] : outputs) {
     const auto [path, name] = archive_of(file);

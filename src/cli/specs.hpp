@@ -28,8 +28,10 @@ struct OutputFile {
   std::string name, file;  // the output, and what --out gave for it
   TensorView view;
 };
-// No two outputs may go to one file, or under one name of one archive. Output name -> what --out gave. Errors: E0701.
-Result<void> check_places(const std::vector<std::pair<std::string, std::string>>& outputs);
+// No two outputs may go to one file, or under one name of one archive, and none to a file of `inputs` (as they were
+// given). Output name -> what --out gave. Errors: E0701.
+Result<void> check_places(const std::vector<std::pair<std::string, std::string>>& outputs,
+                          const std::vector<std::string>& inputs);
 // Each .npy file, and each .safetensors file once, with all that goes into it (under the output's name where none is
 // given). All of them, or, where one cannot be written, none. Errors: E0623.
 Result<void> write_tensors(const std::vector<OutputFile>& outputs);

@@ -30,6 +30,7 @@ int cache(const CommonOptions& common, const std::string& action);
 struct ProgramOptions {
   std::string file;
   std::vector<std::string> tensors, scalars, outputs;  // NAME=FILE, NAME=NUMBER
+  bool force = false;                                  // outputs may overwrite files that parameters are read from
 };
 int run_program(const CommonOptions& common, const ProgramOptions& options);
 

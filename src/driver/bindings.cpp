@@ -111,9 +111,7 @@ int64_t workspace_bytes(const plan::Candidate& candidate, const package::Epilogu
 }
 
 std::string packed_layout(const void* packed) {
-  const auto& header = *static_cast<const runtime::cpu::PackedHeader*>(packed);
-  return fmt::format("packed {} k={} n={} nr={} {}", dtype_name(static_cast<DType>(header.dtype)), header.k, header.n,
-                     header.nr, isa_name(static_cast<CpuIsa>(header.isa)));
+  return runtime::packed_layout(*static_cast<const runtime::cpu::PackedHeader*>(packed));
 }
 
 Rejection describe(const plan::Rejection& rejection) { return {rejection.code, rejection.kernel, rejection.text}; }

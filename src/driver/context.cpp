@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "diag/diagnostic.hpp"
 #include "driver/environment.hpp"
 #include "driver/machine.hpp"
@@ -25,6 +27,13 @@ Result<Context> Context::make(const ContextOptions& wanted) {
                            (options.threads < 0 ? " threads are too few" : " threads are too many"))
         .reason("a context starts 0 (as many as there are processors) to " + std::to_string(most_threads))
         .help("leave out `threads`, or pass a pool of your own");
+  }
+  constexpr double longest_compile = 86400;
+  if (!(options.compile_timeout_seconds > 0 && options.compile_timeout_seconds <= longest_compile)) {
+    return diag::error(diag::Code::option_range,
+                       fmt::format("{:g} seconds are no time to compile in", options.compile_timeout_seconds))
+        .reason("a compiler is ended after more than 0 and at most 86400 seconds")
+        .help("leave out `compile_timeout_seconds`: it is 60");
   }
   state->path = environment.path;
   state->library_path = environment.library_path;
@@ -79,6 +88,7 @@ toolchain::CompileOptions ContextState::compile_options() {
   toolchain::CompileOptions how;
   how.keep_dir = keep_dir();
   how.cancel = options.cancel;
+  how.timeout_seconds = options.compile_timeout_seconds;
   how.sweep = !swept_.exchange(true);
   return how;
 }
@@ -156,7 +166,7 @@ toolchain::CacheKey ContextState::binary_key(const package::Kernel& kernel, CpuI
   for (const std::string& flag : toolchain::compile_arguments(host, flags_for(kernel, host))) key.add("flag", flag);
   key.add("target", isa_name(isa));
   key.add("abi", std::to_string(codetta::cpu::abi_version));
-  key.add("compiler", host.identity);
+  if (!host.identity.empty()) key.add("compiler", host.identity);
   return key;
 }
 
@@ -187,10 +197,18 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
   interpreted.interpreted = true;
   if (options.no_compiler) return interpreted;
   const auto& host = compiler();
-  if (!host) {
-    if (!options.compiler.empty()) return host.error();  // the user asked for this one
-    log_once("no compiler", "no host C++ compiler: epilogues are interpreted, slower; install g++ or clang++ (" +
-                                host.error().message() + ")");
+  if (!host && !options.compiler.empty() && !options.no_jit) return host.error();  // the user asked for this one
+  if (!host || options.no_jit) {
+    if (auto kept = load_kept(kernel, isa)) return *std::move(kept);
+    if (options.no_jit) {
+      return diag::error(diag::Code::jit_disabled, "compiling at run time is switched off")
+          .reason(cache->enabled() ? kernel.name + " is not in the cache " + cache->directory()
+                                   : kernel.name + " is in no cache: it is off")
+          .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
+    }
+    const Diagnostic& problem = host.error().diagnostics().front();
+    log_once("no compiler", problem.headline + ": epilogues are interpreted, slower (" + problem.reason +
+                                "; help: " + problem.help + ")");
     return interpreted;
   }
   const toolchain::CacheKey key = binary_key(kernel, isa, *host);
@@ -207,11 +225,6 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
   const auto make = [&]() -> Result<LoadedKernel> {
     double seconds = 0;
     const auto compile = [&]() -> Result<toolchain::CacheEntry> {
-      if (options.no_jit) {
-        return diag::error(diag::Code::jit_disabled, "compiling at run time is switched off")
-            .reason(kernel.name + " is not in the cache " + cache->directory())
-            .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
-      }
       toolchain::CompileJob job{with_digest(kernel.source, digest), flags_for(kernel, *host), kernel.name};
       auto output = toolchain::compile(*host, job, compile_options());
       if (!output) {
@@ -240,6 +253,45 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
     return result;
   };
   return loading_.run(digest, make).value;
+}
+
+std::optional<LoadedKernel> ContextState::load_kept(const package::Kernel& kernel, CpuIsa isa) {
+  const auto& host = compiler();
+  std::vector<toolchain::CacheKey> keys;  // of any compiler
+  for (const auto kind : {toolchain::CompilerKind::Gcc, toolchain::CompilerKind::Clang}) {
+    for (const char* linker : {"", "ld"}) {
+      toolchain::HostCompiler any;
+      any.kind = kind;
+      any.linker = linker;
+      keys.push_back(binary_key(kernel, isa, any));
+    }
+  }
+  const std::string name = keys.back().digest_hex();
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = loaded_.find(name); found != loaded_.end()) return found->second;
+  }
+  std::optional<LoadedKernel> kept;
+  const auto use = [&](const std::string& object, const std::string& digest) {
+    auto result = loaded(object, kernel, digest);
+    if (!result) return false;
+    result->from_cache = true;
+    kept = *std::move(result);
+    return true;
+  };
+  bool done = false;
+  if (host) {
+    const toolchain::CacheKey own = binary_key(kernel, isa, *host);
+    const auto entry = cache->lookup(own);
+    done = entry && use(entry->payload, own.digest_hex());
+  }
+  for (size_t i = 0; i < keys.size() && !done; ++i) {
+    const auto found = cache->lookup_like(keys[i]);
+    done = found && use(found->entry.payload, found->digest_hex);
+  }
+  if (!kept) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return loaded_.emplace(name, *std::move(kept)).first->second;
 }
 
 void ContextState::compile_ahead(const std::vector<const package::Kernel*>& kernels, CpuIsa isa,

@@ -14,6 +14,7 @@
 #include "base/single_flight.hpp"
 #include "codetta/kernel.hpp"
 #include "driver/cuda_state.hpp"
+#include "opt/passes.hpp"
 #include "package/package.hpp"
 #include "plan/candidates.hpp"
 #include "runtime/execution.hpp"
@@ -36,8 +37,10 @@ struct DebugSwitches {
   bool dump_graph = false, dump_plan = false, dump_memory = false, dump_source = false;
   bool time_passes = false;
   bool explain_fusion = false;
+  opt::RunOptions passes;  // to leave out
   [[nodiscard]] bool any() const {
-    return dump_graph || dump_plan || dump_memory || dump_source || time_passes || explain_fusion;
+    return dump_graph || dump_plan || dump_memory || dump_source || time_passes || explain_fusion ||
+           !passes.skip.empty() || !passes.stop_after.empty();
   }
 };
 
@@ -62,14 +65,17 @@ struct ContextState {
   // Whether kernels of this target run here, now, on the context's device. Errors: E0403, E0430, E0640 to E0642.
   Result<void> check_runs(const Target& target);
   // Compiles (or finds in memory or on disk) the binary of a package's kernel and loads it. Single flight per source.
-  // Errors: E0503 (no_jit), E0504..E0509.
+  // Where compiling is impossible or forbidden, what any compiler has put into the cache serves. Errors: E0503
+  // (no_jit), E0504..E0509.
   Result<LoadedKernel> load(const package::Kernel& kernel, CpuIsa isa);
   // Compiles what load() would have to compile, in parallel processes. A failing one is left to load(), which reports
   // it. `goes_on` is polled while compilers run; false ends them.
   void compile_ahead(const std::vector<const package::Kernel*>& kernels, CpuIsa isa,
                      const std::function<bool()>& goes_on);
-  // Key text of the binary entry: complete source, embedded-header digest (part of the source), flags, target, compiler
-  // identity.
+  // What is in the cache for the kernel, by whichever compiler; nothing when there is none, or it does not load.
+  std::optional<LoadedKernel> load_kept(const package::Kernel& kernel, CpuIsa isa);
+  // Key text of the binary entry: complete source, embedded-header digest (part of the source), flags, target, and at
+  // the end the compiler's identity, where it has one.
   [[nodiscard]] toolchain::CacheKey binary_key(const package::Kernel& kernel, CpuIsa isa,
                                                const toolchain::HostCompiler& compiler) const;
   // Where compilers may keep what they refuse: the cache's folder; "" when it is off or read-only.

@@ -2,9 +2,12 @@
 // diagnose and the cache's report.
 #include "codetta/diagnose.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "diag/display.hpp"
 #include "driver/context.hpp"
 #include "runtime/cuda/device.hpp"
 #include "toolchain/nvrtc.hpp"
@@ -63,6 +66,13 @@ void add_cuda(std::vector<Finding>& findings, const ContextOptions& options) {
 
 }  // namespace
 
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
+  if (std::find(candidates.begin(), candidates.end(), word) != candidates.end()) return {};
+  return diag::nearest(word, candidates);
+}
+
+std::string displayable(std::string_view text) { return diag::displayable(text); }
+
 std::vector<Finding> diagnose(Context& context) {
   driver::ContextState& state = *context.shared_state();
   std::vector<Finding> findings;
@@ -75,7 +85,17 @@ std::vector<Finding> diagnose(Context& context) {
   findings.push_back({"threads", true, fmt::format("{} of {} processors", state.pool->size(), cpu.cores), ""});
   const auto& compiler = state.compiler();
   if (compiler) {
-    findings.push_back({"host compiler", true, fmt::format("{} ({})", compiler->path, compiler->version), ""});
+    // One that says what it is may still lack its assembler or linker: only a compile shows that it works.
+    const toolchain::CompileJob job{"extern \"C\" int codetta_trial() { return 1; }\n", {"-nostdlib"}, "trial"};
+    const auto trial = toolchain::compile(*compiler, job, state.compile_options());
+    const std::string found = fmt::format("{} ({})", compiler->path, compiler->version);
+    if (trial) {
+      findings.push_back({"host compiler", true, found, ""});
+    } else {
+      Finding broken = missing("host compiler", trial.error());
+      broken.detail = found + " compiles nothing: " + broken.detail;
+      findings.push_back(std::move(broken));
+    }
   } else {
     const Diagnostic& problem = compiler.error().diagnostics().front();
     findings.push_back({"host compiler", false,

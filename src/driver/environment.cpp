@@ -14,10 +14,14 @@
 namespace codetta::driver {
 namespace {
 
-constexpr std::array<base::OptionRow, 3> debug_table{{
+constexpr std::string_view pass_names =
+    "fold_constants|simplify_algebra|eliminate_layout|eliminate_common_subexpressions|eliminate_dead_code";
+constexpr std::array<base::OptionRow, 5> debug_table{{
     {"dump", base::OptionKind::List, "", "graph|plan|memory|source", "log a stage of each compile"},
     {"time", base::OptionKind::List, "", "passes", "log how long each pass and compile took"},
     {"explain", base::OptionKind::List, "", "fusion", "log how each epilogue is fused"},
+    {"skip", base::OptionKind::List, "", pass_names, "leave a pass out"},
+    {"stop", base::OptionKind::List, "", pass_names, "leave out the passes behind this one"},
 }};
 
 std::string variable(const char* name) {
@@ -67,9 +71,10 @@ Result<DebugSwitches> parse_debug(const std::string& text) {
     const auto& problem = ok.error();
     return diag::error(diag::Code::debug_unknown, problem.text)
         .reason("in the debug switches \"" + text + "\"")
-        .help(problem.nearest.empty()
-                  ? "known are dump:graph, dump:plan, dump:memory, dump:source, time:passes and explain:fusion"
-                  : "did you mean '" + problem.nearest + "'?");
+        .help(problem.nearest.empty() ? "known are dump:graph, dump:plan, dump:memory, dump:source, time:passes, "
+                                        "explain:fusion, skip:PASS and "
+                                        "stop:PASS"
+                                      : "did you mean '" + problem.nearest + "'?");
   }
   DebugSwitches switches;
   switches.dump_graph = parsed.has("dump", "graph");
@@ -78,6 +83,10 @@ Result<DebugSwitches> parse_debug(const std::string& text) {
   switches.dump_source = parsed.has("dump", "source");
   switches.time_passes = parsed.has("time", "passes");
   switches.explain_fusion = parsed.has("explain", "fusion");
+  for (const opt::Pass& pass : opt::all_passes) {
+    if (parsed.has("skip", pass.name)) switches.passes.skip.emplace_back(pass.name);
+    if (parsed.has("stop", pass.name) && switches.passes.stop_after.empty()) switches.passes.stop_after = pass.name;
+  }
   return switches;
 }
 

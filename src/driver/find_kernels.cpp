@@ -16,7 +16,7 @@ namespace {
 Result<Planned> make_plan(const FoundState& found) {
   const Problem& problem = found.problem;
   ContextState& context = *found.context;
-  CODETTA_TRY(opt::Optimized optimized, opt::optimize(problem.bound));
+  CODETTA_TRY(opt::Optimized optimized, opt::optimize(problem.bound, context.debug.passes));
   Planned planned{std::move(optimized.graph), std::move(optimized.passes), {}};
   const DebugSwitches& debug = context.debug;
   for (const opt::PassRecord& pass : planned.passes) {
@@ -103,24 +103,25 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
     states[0]->set_package(std::make_shared<const package::Package>(std::move(kept->package)));
   }
 
-  KernelList list;
+  std::vector<Kernel> kernels;
+  std::vector<Rejection> rejections;
   for (auto& state : states) {
     if (options.filter && !options.filter(state->metadata)) {
-      list.rejections_.push_back(
+      rejections.push_back(
           {static_cast<uint16_t>(diag::Code::filtered_out), state->metadata.name, "the caller's filter refuses it"});
       continue;
     }
-    list.kernels_.push_back(driver::KernelState::make(std::move(state)));
+    kernels.push_back(driver::KernelState::make(std::move(state)));
   }
-  if (list.kernels_.size() > options.max_candidates) {
-    const auto dropped = list.kernels_.size() - options.max_candidates;
-    list.kernels_.resize(options.max_candidates);
-    list.rejections_.push_back(
+  if (kernels.size() > options.max_candidates) {
+    const auto dropped = kernels.size() - options.max_candidates;
+    kernels.resize(options.max_candidates);
+    rejections.push_back(
         {static_cast<uint16_t>(diag::Code::ranked_out), "",
          fmt::format("{} more candidates rank behind the {} that were asked for", dropped, options.max_candidates)});
   }
-  list.rejections_.insert(list.rejections_.end(), ranking->rejections.begin(), ranking->rejections.end());
-  return list;
+  rejections.insert(rejections.end(), ranking->rejections.begin(), ranking->rejections.end());
+  return KernelList(std::move(kernels), std::move(rejections));
 }
 
 }  // namespace codetta

@@ -57,7 +57,7 @@ Result<void> check_same_program(const FoundState& found, Problem& problem) {
   CODETTA_CHECK_OK(bind_problem(problem));
   const bool same_types = problem.facts.a == wanted.facts.a && problem.facts.b == wanted.facts.b;
   if (same_types && problem.strict == wanted.strict) {
-    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(problem.bound));
+    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(problem.bound, found.context->debug.passes));
     CODETTA_TRY(const Planned* planned, found.planned());
     const plan::PlannedKernel& kernel = planned->plan.kernels[0];
     CODETTA_TRY(const plan::Lowered lowered,
@@ -106,6 +106,14 @@ Result<Execution> prepare_on_gpu(const std::shared_ptr<const KernelState>& state
               prepare_cuda(*state->found->context, prepared.package, state->found->target, std::move(prepared.bindings),
                            capturing, seconds));
   return ExecutionState::make(std::move(execution), state, seconds);
+}
+
+// Of a kernel that was to be compiled, and would be interpreted.
+Error no_compiler_for(ContextState& context, const std::string& kernel) {
+  if (!context.options.no_compiler && !context.compiler()) return context.compiler().error();
+  return diag::error(diag::Code::compiler_missing, "no C++ compiler may be used")
+      .reason(kernel + " is to be compiled, and the option no_compiler forbids it")
+      .help("leave out the option; without it a compiler is looked for");
 }
 
 Result<runtime::cpu::GemmProblem> packing_problem(const package::Kernel& kernel, const TensorView& b) {
@@ -173,6 +181,7 @@ Result<double> Kernel::compile() const {
       seconds += binary.compile_seconds;
     } else {
       CODETTA_TRY(const driver::LoadedKernel loaded, context.load(kernel, state_->found->target.isa));
+      if (loaded.interpreted) return driver::no_compiler_for(context, kernel.name);
       seconds += loaded.compile_seconds;
     }
   }

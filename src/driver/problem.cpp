@@ -8,6 +8,12 @@
 
 #include "types/dtype.hpp"
 
+namespace codetta {
+
+std::optional<DType> default_accumulator(DType a, DType b) { return ir::default_accumulator(a, b); }
+
+}  // namespace codetta
+
 namespace codetta::driver {
 namespace {
 

@@ -35,25 +35,9 @@ struct CompiledProgramState {
 
 namespace {
 
-std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>& arguments) {
-  std::vector<ir::BoundArgument> bound;
-  for (const NamedArgument& argument : arguments) {
-    ir::BoundArgument b;
-    b.name = argument.name;
-    if (const TensorView* tensor = argument.value.tensor()) {
-      b.dtype = tensor->dtype();
-      b.shape = tensor->shape();
-    } else {
-      b.is_scalar = true;
-      b.dtype = scalar_dtype(argument.value, DType::f32);
-    }
-    bound.push_back(std::move(b));
-  }
-  return bound;
-}
-
-Result<runtime::Bindings> bind(const package::Package& package, const std::vector<NamedArgument>& arguments) {
-  CODETTA_CHECK_OK(check_known(package, arguments));
+Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph& graph,
+                               const std::vector<NamedArgument>& arguments) {
+  CODETTA_CHECK_OK(check_known(graph, arguments));
   runtime::Bindings bindings;
   bindings.tensors.resize(package.buffers.size());
   bindings.scalars.resize(package.buffers.size());
@@ -66,9 +50,13 @@ Result<runtime::Bindings> bind(const package::Package& package, const std::vecto
       if (argument.name == buffer.name) found = &argument;
     }
     if (found == nullptr) {
-      return diag::error(diag::Code::argument_missing,
-                         fmt::format("argument {} of the program is not provided", buffer.name))
-          .help(fmt::format("bind {} to a tensor", buffer.name));
+      auto error = diag::error(diag::Code::argument_missing,
+                               fmt::format("argument {} of the program is not provided", buffer.name));
+      for (const ir::GraphOutput& output : graph.outputs()) {
+        if (output.name == buffer.name) error.at(graph.source(), graph.span(output.node));
+      }
+      return error.reason(fmt::format("{} is an output of the program", buffer.name))
+          .help(fmt::format("bind {} to the tensor that receives it", buffer.name));
     }
     if (const TensorView* tensor = found->value.tensor()) {
       if (tensor->dtype() != buffer.dtype) {
@@ -91,7 +79,7 @@ Result<runtime::Bindings> bind(const package::Package& package, const std::vecto
 }
 
 Result<plan::Plan> plan_of(const CompiledProgramState& state) {
-  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph, state.context->debug.passes));
   return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints);
 }
 
@@ -195,6 +183,10 @@ std::vector<ProgramParameter> Program::outputs() const {
 
 Result<std::string> Program::emit(Stage stage) const { return driver::emit_program(*state_, stage); }
 
+Result<ProgramShapes> Program::shapes(const std::vector<NamedArgument>& arguments) const {
+  return driver::shapes_of(state_->graph, arguments);
+}
+
 struct Program::Access {
   static const std::shared_ptr<const driver::ProgramState>& state(const Program& program) { return program.state_; }
 };
@@ -210,6 +202,7 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
   state->program = Program::Access::state(program);
   state->context = context.shared_state();
   CODETTA_TRY(state->target, driver::resolve_target(*state->context, target));
+  CODETTA_CHECK_OK(driver::check_hints(state->program->graph, size_hints));
   state->hints = size_hints;
   CODETTA_TRY(package::Package package, driver::package_of(*state));
   if (state->target.backend == Backend::cuda) {
@@ -227,10 +220,15 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
   return CompiledProgram::Access::make(std::move(state));
 }
 
+Result<ProgramShapes> CompiledProgram::shapes(const std::vector<NamedArgument>& arguments) const {
+  return driver::shapes_of(state_->program->graph, arguments);
+}
+
 Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arguments) const {
   CODETTA_CHECK_OK(state_->context->check_runs(state_->target));
-  CODETTA_CHECK_OK(ir::bind_symbols(state_->program->graph, driver::bound_arguments(arguments)));
-  CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state_->package, arguments));
+  const ir::Graph& graph = state_->program->graph;
+  CODETTA_CHECK_OK(ir::bind_symbols(graph, driver::bound_arguments(arguments)));
+  CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state_->package, graph, arguments));
   if (state_->target.backend == Backend::cuda) {
     double seconds = state_->compile_seconds;
     CODETTA_TRY(
@@ -257,7 +255,7 @@ Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, S
 }
 
 Result<std::string> CompiledProgram::html_report() const {
-  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state_->program->graph));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state_->program->graph, state_->context->debug.passes));
   CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
   CODETTA_TRY(const std::string source, emit(Stage::Source));
   return driver::program_page(state_->program->function, state_->program->graph, optimized, plan, source);

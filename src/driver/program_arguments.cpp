@@ -9,10 +9,23 @@
 
 #include "base/text.hpp"
 #include "diag/diagnostic.hpp"
+#include "driver/problem.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::driver {
+namespace {
+
+bool holds(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string meant(const std::string& word, const std::vector<std::string>& names) {
+  const std::string near = diag::nearest(word, names);
+  return near.empty() ? fmt::format("known are {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", near);
+}
+
+}  // namespace
 
 Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer, const ArgumentValue& value) {
   const DType dtype = buffer.dtype;
@@ -61,14 +74,29 @@ Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer,
   return result;
 }
 
-Result<void> check_known(const package::Package& package, const std::vector<NamedArgument>& arguments) {
-  std::vector<std::string> known, unknown;
-  for (const package::Buffer& buffer : package.buffers) {
-    if (buffer.role == package::Buffer::Role::Argument || buffer.role == package::Buffer::Role::Output)
-      known.push_back(buffer.name);
-  }
+std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>& arguments) {
+  std::vector<ir::BoundArgument> bound;
   for (const NamedArgument& argument : arguments) {
-    if (std::find(known.begin(), known.end(), argument.name) == known.end()) unknown.push_back(argument.name);
+    ir::BoundArgument b;
+    b.name = argument.name;
+    if (const TensorView* tensor = argument.value.tensor()) {
+      b.dtype = tensor->dtype();
+      b.shape = tensor->shape();
+    } else {
+      b.is_scalar = true;
+      b.dtype = scalar_dtype(argument.value, DType::f32);
+    }
+    bound.push_back(std::move(b));
+  }
+  return bound;
+}
+
+Result<void> check_known(const ir::Graph& graph, const std::vector<NamedArgument>& arguments) {
+  std::vector<std::string> known, unknown;
+  for (const ir::GraphInput& input : graph.inputs()) known.push_back(input.name);
+  for (const ir::GraphOutput& output : graph.outputs()) known.push_back(output.name);
+  for (const NamedArgument& argument : arguments) {
+    if (!holds(known, argument.name)) unknown.push_back(argument.name);
   }
   if (unknown.empty()) return {};
   const std::string near = diag::nearest(unknown.front(), known);
@@ -76,6 +104,65 @@ Result<void> check_known(const package::Package& package, const std::vector<Name
                      fmt::format("the program has no parameter or output {}", base::join(unknown, ", ")))
       .reason(fmt::format("it has {}", base::join(known, ", ")))
       .help(near.empty() ? "remove the argument" : fmt::format("did you mean {}?", near));
+}
+
+Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints) {
+  std::vector<std::string> symbols;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    for (const ir::Dim& dim : graph.type(input.node).shape) {
+      for (const std::string& symbol : dim.symbols()) {
+        if (!holds(symbols, symbol)) symbols.push_back(symbol);
+      }
+    }
+  }
+  std::vector<std::string> seen;
+  for (const auto& [symbol, value] : hints) {
+    if (!holds(symbols, symbol)) {
+      return diag::error(diag::Code::argument_unexpected, fmt::format("the program has no size {}", symbol))
+          .reason(symbols.empty() ? std::string("all its sizes are numbers")
+                                  : fmt::format("its sizes are {}", fmt::join(symbols, ", ")))
+          .help(symbols.empty() ? std::string("leave out the hint") : meant(symbol, symbols));
+    }
+    if (holds(seen, symbol)) {
+      return diag::error(diag::Code::argument_duplicate, fmt::format("the size {} is hinted at twice", symbol))
+          .help("give each size one value");
+    }
+    seen.push_back(symbol);
+    if (value >= 0) continue;
+    return diag::error(diag::Code::tensor_size, fmt::format("the hint for size {} is {}", symbol, value))
+        .reason("sizes are 0 or more")
+        .help("hint at the size that is usual, or leave it out");
+  }
+  return {};
+}
+
+Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedArgument>& arguments) {
+  CODETTA_CHECK_OK(check_known(graph, arguments));
+  CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols(graph, bound_arguments(arguments)));
+  ProgramShapes result;
+  result.symbols = std::move(symbols.values);
+  for (const ir::GraphOutput& output : graph.outputs()) {
+    std::vector<int64_t> sizes;
+    for (const ir::Dim& dim : graph.type(output.node).shape) {
+      types::DimFault why{};
+      const std::optional<int64_t> size = dim.evaluate(result.symbols, &why);
+      if (!size || *size < 0) {
+        return diag::error(diag::Code::symbol_conflict,
+                           fmt::format("size {} of output {} cannot be", dim.to_string(), output.name))
+            .at(graph.source(), graph.span(output.node))
+            .reason(size ? fmt::format("it is {}", *size) : std::string(types::to_string(why)))
+            .help("pass tensors of other sizes");
+      }
+      sizes.push_back(*size);
+    }
+    if (sizes.size() > static_cast<size_t>(max_rank)) {
+      return diag::error(diag::Code::tensor_rank, fmt::format("output {} has {} dimensions", output.name, sizes.size()))
+          .reason(fmt::format("a tensor has at most {}", max_rank))
+          .help("reshape it");
+    }
+    result.outputs.push_back({output.name, output.dtype, Dims(sizes)});
+  }
+  return result;
 }
 
 }  // namespace codetta::driver

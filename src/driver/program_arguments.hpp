@@ -4,8 +4,10 @@
 
 #include <vector>
 
-#include "codetta/gemm.hpp"
+#include "codetta/program.hpp"
 #include "device/cpu/abi.h"
+#include "driver/package_entry.hpp"
+#include "ir/bind.hpp"
 #include "package/package.hpp"
 
 namespace codetta::driver {
@@ -15,6 +17,14 @@ namespace codetta::driver {
 Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer, const ArgumentValue& value);
 
 // Errors: E0209, names that are neither a parameter nor an output.
-Result<void> check_known(const package::Package& package, const std::vector<NamedArgument>& arguments);
+Result<void> check_known(const ir::Graph& graph, const std::vector<NamedArgument>& arguments);
+
+std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>& arguments);
+
+// Hints are for symbols of the program's types, one each. Errors: E0209, E0210, E0602 (negative).
+Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints);
+
+// What the symbols are, and the outputs then. Errors: E0208 to E0210, E0221.
+Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedArgument>& arguments);
 
 }  // namespace codetta::driver

@@ -205,7 +205,7 @@ Result<void> Tuning::try_out(Contender& contender, const driver::Verification& e
   }
   if (auto ok = contender.execution->run(); !ok) return fails(ok.error());
   if (auto ok = wait(); !ok) return fails(ok.error());
-  const auto checked = expected.check();
+  const auto checked = expected.check(true);
   if (!checked) return fails(checked.error());
   if (checked->verdict != VerifyReport::Verdict::Pass) {
     const bool wrong = checked->verdict == VerifyReport::Verdict::Fail;
@@ -289,6 +289,14 @@ Result<TuneReport> Tuning::run() {
 
 Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options,
                         Context& context) {
+  if (!(options.budget_seconds > 0) || options.max_candidates == 0) {
+    const bool budget = !(options.budget_seconds > 0);
+    return diag::error(diag::Code::option_range,
+                       budget ? fmt::format("{:g} seconds are no time to tune in", options.budget_seconds)
+                              : "0 candidates are none to tune")
+        .reason(budget ? "the budget has to be above 0 seconds" : "at least one has to be timed")
+        .help(budget ? "leave out `budget_seconds`: it is 30" : "leave out `max_candidates`: it is 16");
+  }
   driver::ContextState& state = *context.shared_state();
   CODETTA_TRY(const Target resolved, driver::resolve_target(state, target));
   CODETTA_CHECK_OK(state.check_runs(resolved));

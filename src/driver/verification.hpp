@@ -15,12 +15,14 @@ namespace codetta::driver {
 class Verification {
  public:
   // Reads the inputs, where the target has them; all work on them is done. `before`: former contents of overwritten
-  // operands. Errors: those of make_problem and of the oracle, and of copies from the device.
+  // operands; with `former_needed`, the run is over: none of them may be missing. Errors: those of make_problem and of
+  // the oracle, and of copies from the device; E0208, E0209 (before).
   static Result<Verification> make(const GemmArguments& arguments,
                                    const std::vector<std::pair<std::string, TensorView>>& before, const Target& target,
-                                   uint64_t seed, ContextState& context);
-  // Compares the outputs as they lie in memory now. Errors: E0212, E0213, those of copies from the device.
-  [[nodiscard]] Result<VerifyReport> check() const;
+                                   uint64_t seed, ContextState& context, bool former_needed = false);
+  // Compares the outputs as they lie in memory now; `poisoned`: they held something else before the run. Errors: E0212,
+  // E0213, those of copies from the device.
+  [[nodiscard]] Result<VerifyReport> check(bool poisoned = false) const;
   [[nodiscard]] const Problem& problem() const { return problem_; }
 
  private:

@@ -24,6 +24,7 @@ std::string describe(const OutputCheck& output) {
   text += fmt::format(", largest error {:.3g} ({:.3g} of its bound)", output.max_error, output.max_error_ratio);
   if (!output.note.empty()) text += "; " + output.note;
   if (output.wrong != 0) text += "; worst " + output.worst;
+  if (!output.mistrust.empty()) text += "; proves nothing: " + output.mistrust;
   return text;
 }
 
@@ -42,14 +43,47 @@ oracle::OracleOptions gpu_options(int64_t k) {
   return options;
 }
 
+// The oracle reads operands as they were before the run: those that are outputs as well are no more what they were.
+Result<void> check_before(const Problem& problem, const std::vector<std::pair<std::string, TensorView>>& before) {
+  const auto& inputs = problem.bound.inputs();
+  for (const auto& [name, former] : before) {
+    const std::string& wanted = name;
+    const bool known = std::any_of(inputs.begin() + 2, inputs.end(),
+                                   [&](const ir::GraphInput& input) { return input.name == wanted; });
+    if (known) continue;
+    return diag::error(diag::Code::argument_unexpected, fmt::format("former contents of '{}' are given", name))
+        .reason("the epilogue has no operand of that name")
+        .help("name an operand that an output overwrites");
+  }
+  for (size_t i = 2; i < inputs.size(); ++i) {
+    const std::string& name = inputs[i].name;
+    if (inputs[i].is_scalar) continue;
+    const bool given =
+        std::any_of(before.begin(), before.end(), [&](const auto& former) { return former.first == name; });
+    if (given) continue;
+    const auto range = problem.tensors.at(name).byte_range();
+    for (const ir::GraphOutput& output : problem.bound.outputs()) {
+      const auto written = problem.tensors.at(output.name).byte_range();
+      if (range.first >= written.second || written.first >= range.second) continue;
+      return diag::error(diag::Code::argument_missing, fmt::format("the former contents of {} are not given", name))
+          .reason(fmt::format("output {} has overwritten it, and a result is checked from what it was made of",
+                              output.name))
+          .help(fmt::format("copy {} before the run and pass the copy in `before`", name));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Verification> Verification::make(const GemmArguments& arguments,
                                         const std::vector<std::pair<std::string, TensorView>>& before,
-                                        const Target& target, uint64_t seed, ContextState& context) {
+                                        const Target& target, uint64_t seed, ContextState& context,
+                                        bool former_needed) {
   Verification made;
   CODETTA_TRY(made.problem_, make_problem(arguments));
   const Problem& problem = made.problem_;
+  if (former_needed) CODETTA_CHECK_OK(check_before(problem, before));
   if (target.backend == Backend::cuda) {
     CODETTA_TRY(made.device_, context.cuda.device());
   }
@@ -80,7 +114,7 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
   return made;
 }
 
-Result<VerifyReport> Verification::check() const {
+Result<VerifyReport> Verification::check(bool poisoned) const {
   HostCopies copies(device_.get());
   std::vector<TensorView> actual;
   for (const ir::GraphOutput& output : problem_.bound.outputs()) {
@@ -90,7 +124,9 @@ Result<VerifyReport> Verification::check() const {
     }
     actual.push_back(view);
   }
-  CODETTA_TRY(const oracle::CheckReport checked, oracle::check(actual, expected_));
+  oracle::CheckOptions options;
+  if (poisoned || problem_.shape.k == 0) options.max_zeros = 1;  // no product: zeros by definition
+  CODETTA_TRY(const oracle::CheckReport checked, oracle::check(actual, expected_, options));
 
   VerifyReport report;
   report.verdict = checked.verdict == oracle::Verdict::Pass   ? VerifyReport::Verdict::Pass
@@ -107,6 +143,7 @@ Result<VerifyReport> Verification::check() const {
     check.max_error_ratio = output.max_ratio;
     check.worst = output.worst_text;
     check.note = output.note;
+    check.mistrust = output.mistrust;
     report.text += describe(check) + "\n";
     report.outputs.push_back(std::move(check));
   }
@@ -116,17 +153,16 @@ Result<VerifyReport> Verification::check() const {
 
 }  // namespace driver
 
-Result<VerifyReport> verify(const GemmArguments& arguments,
-                            const std::vector<std::pair<std::string, TensorView>>& before, const Target& target,
-                            uint64_t seed, Context& context) {
+Result<VerifyReport> verify(const GemmArguments& arguments, const Target& target, const VerifyOptions& options,
+                            Context& context) {
   driver::ContextState& state = *context.shared_state();
   if (target.backend == Backend::cuda) {
     CODETTA_TRY(const runtime::cuda::DeviceRef device, state.cuda.device());
     CODETTA_CHECK_OK(device->synchronize());
   }
   CODETTA_TRY(const driver::Verification verification,
-              driver::Verification::make(arguments, before, target, seed, state));
-  return verification.check();
+              driver::Verification::make(arguments, options.before, target, options.seed, state, true));
+  return verification.check(options.poisoned);
 }
 
 }  // namespace codetta

@@ -55,5 +55,8 @@ struct SymbolBindings {
   std::vector<std::pair<std::string, int64_t>> values;
 };
 Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundArgument>& arguments);
+// The same where the arguments stand in the order of the graph's inputs, whatever their names: the factors of a product
+// are called A and B, and so may operands of its epilogue be. Errors also: E0208 for another count.
+Result<SymbolBindings> bind_symbols_in_order(const Graph& graph, const std::vector<BoundArgument>& arguments);
 
 }  // namespace codetta::ir

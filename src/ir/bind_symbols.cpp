@@ -48,28 +48,15 @@ const BoundArgument* find(const std::vector<BoundArgument>& arguments, const std
   return nullptr;
 }
 
-}  // namespace
-
-Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundArgument>& arguments) {
+// `given` holds one argument for each input of the graph, in its order.
+Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const BoundArgument*>& given) {
   SymbolBindings bindings;
   std::map<std::string, Place, std::less<>> places;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const BoundArgument& first = *find(arguments, arguments[i].name);
-    if (&first == &arguments[i]) continue;
-    return diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", first.name))
-        .reason(fmt::format("as {} and as {}", describe(first), describe(arguments[i])))
-        .help("provide each name once");
-  }
   // Dims that are one symbol bind it; the others are checked when all symbols are known.
-  for (const GraphInput& input : graph.inputs()) {
+  for (size_t n = 0; n < given.size(); ++n) {
+    const GraphInput& input = graph.inputs()[n];
     const TensorType& type = graph.type(input.node);
-    const BoundArgument* bound = find(arguments, input.name);
-    if (bound == nullptr) {
-      return diag::error(Code::argument_missing, fmt::format("argument {} is not provided", input.name))
-          .at(graph.source(), graph.span(input.node))
-          .reason(fmt::format("it is declared as {}", to_string(type)))
-          .help(fmt::format("bind {} to a {}", input.name, input.is_scalar ? "number" : "tensor"));
-    }
+    const BoundArgument* bound = given[n];
     if (bound->is_scalar != input.is_scalar) return wrong_kind(graph, input, *bound);
     if (input.is_scalar) continue;
     const int rank = bound->shape.rank();
@@ -113,9 +100,10 @@ Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundA
     if (found == places.end()) return std::nullopt;
     return found->second.value;
   };
-  for (const GraphInput& input : graph.inputs()) {
+  for (size_t n = 0; n < given.size(); ++n) {
+    const GraphInput& input = graph.inputs()[n];
     const std::vector<Dim>& shape = graph.type(input.node).shape;
-    const BoundArgument& bound = *find(arguments, input.name);
+    const BoundArgument& bound = *given[n];
     for (size_t i = 0; i < shape.size(); ++i) {
       if (shape[i].is_constant() || shape[i].as_symbol()) continue;
       types::DimFault why = types::DimFault::none;
@@ -137,6 +125,38 @@ Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundA
     }
   }
   return bindings;
+}
+
+}  // namespace
+
+Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundArgument>& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const BoundArgument& first = *find(arguments, arguments[i].name);
+    if (&first == &arguments[i]) continue;
+    return diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", first.name))
+        .reason(fmt::format("as {} and as {}", describe(first), describe(arguments[i])))
+        .help("provide each name once");
+  }
+  std::vector<const BoundArgument*> given;
+  for (const GraphInput& input : graph.inputs()) {
+    given.push_back(find(arguments, input.name));
+    if (given.back() != nullptr) continue;
+    return diag::error(Code::argument_missing, fmt::format("argument {} is not provided", input.name))
+        .at(graph.source(), graph.span(input.node))
+        .reason(fmt::format("it is declared as {}", to_string(graph.type(input.node))))
+        .help(fmt::format("bind {} to a {}", input.name, input.is_scalar ? "number" : "tensor"));
+  }
+  return bind_given(graph, given);
+}
+
+Result<SymbolBindings> bind_symbols_in_order(const Graph& graph, const std::vector<BoundArgument>& arguments) {
+  std::vector<const BoundArgument*> given;
+  for (const BoundArgument& argument : arguments) given.push_back(&argument);
+  if (given.size() == graph.inputs().size()) return bind_given(graph, given);
+  return diag::error(Code::argument_missing,
+                     fmt::format("{} arguments are given for {} inputs", given.size(), graph.inputs().size()))
+      .reason("each input of the graph takes one, in its order")
+      .help("pass as many as there are inputs");
 }
 
 }  // namespace codetta::ir

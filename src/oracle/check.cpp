@@ -31,9 +31,12 @@ const unsigned char* element(const TensorView& view, int64_t index) {
 
 struct Outcome {
   bool right = false;
-  double error = 0;  // nan and inf count as infinite when wrong
+  double error = 0;  // from the middle of what is admissible; nan and inf count as infinite when wrong
   double actual = 0;
 };
+
+// Of an interval of stored values, which may be one.
+double middle_of(double low, double high) { return low == high ? low : low / 2 + high / 2; }
 
 Outcome judge_float(const ExpectedElement& e, double actual, const CheckOptions& options) {
   constexpr double inf = std::numeric_limits<double>::infinity();
@@ -45,15 +48,43 @@ Outcome judge_float(const ExpectedElement& e, double actual, const CheckOptions&
       !e.ambiguous) {
     o.right = std::signbit(actual) == std::signbit(e.low);
   }
-  o.error = actual == e.value ? 0 : std::abs(actual - e.value);
+  const double middle = middle_of(e.low, e.high);
+  o.error = actual == middle ? 0 : std::abs(actual - middle);
   return o;
 }
 
 Outcome judge_int(const ExpectedElement& e, int64_t payload, DType dtype) {
   const Wide x = widened(payload, dtype), low = widened(e.exact_low, dtype), high = widened(e.exact_high, dtype);
-  Outcome o{x >= low && x <= high, 0, static_cast<double>(x)};
-  if (!o.right) o.error = static_cast<double>(x < low ? low - x : x - high);
-  return o;
+  const Wide twice = 2 * x - low - high;
+  return {x >= low && x <= high, static_cast<double>(twice < 0 ? -twice : twice) / 2, static_cast<double>(x)};
+}
+
+// Half of what is admissible for a stored element.
+double bound_of(const ExpectedElement& e, DType dtype) {
+  if (types::is_float(dtype)) return e.low == e.high ? 0 : e.high / 2 - e.low / 2;
+  return static_cast<double>(widened(e.exact_high, dtype) - widened(e.exact_low, dtype)) / 2;
+}
+
+// How much of its bound an error is: infinitely much, where nothing but one value is right.
+double ratio_of(double error, double bound) {
+  if (error == 0 || !(bound < std::numeric_limits<double>::infinity())) return 0;
+  return bound == 0 ? std::numeric_limits<double>::infinity() : error / bound;
+}
+
+// Why an output without a wrong element proves nothing; "" when it does.
+std::string mistrust(const OutputReport& report, const ExpectedOutput& expected, const CheckOptions& options) {
+  const auto count = static_cast<double>(report.elements);
+  if (expected.left_out()) return "nothing was compared";
+  if (static_cast<double>(report.ambiguous) > options.max_ambiguous * count) {
+    return fmt::format("{} of {} elements lie where a comparison or a rounding may go either way, more than {:g} %",
+                       report.ambiguous, report.elements, options.max_ambiguous * 100);
+  }
+  if (report.elements >= 64 && static_cast<double>(report.zeros) > options.max_zeros * count) {
+    return fmt::format(
+        "{} of {} elements must be 0, more than {:g} %: memory that nothing was written to looks the same",
+        report.zeros, report.elements, options.max_zeros * 100);
+  }
+  return {};
 }
 
 std::string place(int64_t index, const std::vector<int64_t>& shape) {
@@ -98,11 +129,7 @@ OutputReport check_output(const TensorView& view, const ExpectedOutput& expected
     report.ambiguous += e.ambiguous ? 1 : 0;
     report.zeros += e.low == 0 && e.high == 0 ? 1 : 0;
     if (std::isfinite(o.error)) report.max_error = std::max(report.max_error, o.error);
-    // The half interval after storing says how much of what is admissible was used.
-    const double bound = e.high / 2 - e.low / 2;
-    const double ratio = !integral && std::isfinite(bound) && bound > 0 && std::isfinite(o.error)
-                             ? std::abs(o.actual - (e.high / 2 + e.low / 2)) / bound
-                             : 0;
+    const double ratio = std::isfinite(o.error) || !o.right ? ratio_of(o.error, bound_of(e, expected.dtype)) : 0;
     report.max_ratio = std::max(report.max_ratio, ratio);
     if (!o.right) {
       ++report.wrong;
@@ -120,15 +147,9 @@ OutputReport check_output(const TensorView& view, const ExpectedOutput& expected
     report.worst_text = fmt::format("{}: {}, expected {}", place(report.worst, expected.shape), shown.actual,
                                     expectation(expected.elements[shown_at], expected.dtype));
   }
-  const auto count = static_cast<double>(report.elements);
-  if (report.wrong > 0) {
-    report.verdict = Verdict::Fail;
-  } else if (expected.left_out()) {  // nothing was compared: that proves nothing
-    report.verdict = Verdict::Mistrusted;
-  } else if (static_cast<double>(report.ambiguous) > options.max_ambiguous * count ||
-             (report.elements >= 64 && static_cast<double>(report.zeros) > options.max_zeros * count)) {
-    report.verdict = Verdict::Mistrusted;
-  }
+  report.mistrust = mistrust(report, expected, options);
+  if (!report.mistrust.empty()) report.verdict = Verdict::Mistrusted;
+  if (report.wrong > 0) report.verdict = Verdict::Fail;
   return report;
 }
 

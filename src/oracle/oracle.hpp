@@ -81,8 +81,10 @@ Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInpu
 
 struct CheckOptions {
   double max_ambiguous = 0.01;  // a larger part of the elements: mistrusted
-  double max_zeros = 0.9;       // a larger part of the expected elements is 0 (64 elements at least): mistrusted
-  bool signed_zeros = false;    // an expectation of one zero asks for its sign, too
+  // A larger part of the expected elements is 0 (64 elements at least): mistrusted, since memory that was never written
+  // to looks like that. 1 where the outputs held something else before the run, or zeros are the answer by definition.
+  double max_zeros = 0.9;
+  bool signed_zeros = false;  // an expectation of one zero asks for its sign, too
 };
 
 enum class Verdict : uint8_t { Pass, Fail, Mistrusted };
@@ -92,11 +94,12 @@ struct OutputReport {
   std::string name;
   int64_t elements = 0, total = 0;  // checked, and what the output has
   int64_t wrong = 0, ambiguous = 0, zeros = 0;
-  double max_error = 0;    // |actual - value|, over finite elements
-  double max_ratio = 0;    // error / bound, over elements with a bound
+  double max_error = 0;    // from the middle of low..high, over elements where that is finite
+  double max_ratio = 0;    // error / half of low..high; infinite for an error where one value alone is right
   int64_t worst = -1;      // row-major index of a wrong element, the worst; else of the largest ratio
   std::string worst_text;  // "[3, 17]: 1.5, expected 1.25 within 0.0001"
   std::string note;
+  std::string mistrust;             // why right elements prove nothing; "" when they do
   Verdict verdict = Verdict::Pass;  // Mistrusted too when the output was left out
 };
 

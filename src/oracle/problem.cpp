@@ -213,7 +213,7 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
       bound.push_back({input.name, true, graph.type(input.node).dtype, {}});
     }
   }
-  CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols(graph, bound));
+  CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols_in_order(graph, bound));
   return complete({&graph, inputs, options, {}, {}, {}, {}, false, std::move(symbols)});
 }
 

@@ -162,6 +162,14 @@ std::optional<Rejection> refuse_epilogue(const FamilyProblem& p) {
                      fmt::format("the epilogue has {} reductions in {} phases, and a kernel holds {} in {}", reductions,
                                  phases, package::max_cpu_reductions, package::max_cpu_phases));
   }
+  // A compiler takes about 15 s for as many in one function, and ever more for each further one.
+  constexpr size_t most_operations = 16384;
+  size_t operations = 0;
+  for (const package::Phase& phase : p.epilogue.phases) operations += phase.insts.size();
+  if (operations > most_operations) {
+    return rejection(p, diag::Code::epilogue_large,
+                     fmt::format("the epilogue has {} operations, and a kernel holds {}", operations, most_operations));
+  }
   if (p.family.result_values) return std::nullopt;
   for (const package::Phase& phase : p.epilogue.phases) {
     if (phase.scope != package::Scope::Tile && phase.reads_accumulator) {

@@ -3,6 +3,7 @@
 #include "runtime/launch.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -189,9 +190,12 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
         cpu::fused_packing(launch.config_);  // families with the same panels share them
     const package::CpuGemmConfig& reads = launch.config_.family == package::CpuFamily::Fused ? layout : launch.config_;
     if (!cpu::packed_matches(packed->bytes.data(), packed->bytes.byte_size(), reads, problem)) {
+      cpu::PackedHeader have;
+      std::memcpy(&have, packed->bytes.data(), std::min(sizeof have, packed->bytes.byte_size()));
+      const cpu::PackedHeader want = cpu::packed_wanted(reads, problem);
       return diag::error(diag::Code::guard_failed, "the packed weights do not fit this kernel and these sizes")
-          .reason(fmt::format("the kernel {} multiplies [{}, {}] by [{}, {}]", kernel.name, problem.m, problem.k,
-                              problem.k, problem.n))
+          .reason(fmt::format("they are {}; {} reads {}", packed_layout(have), kernel.name,
+                              want.magic == 0 ? "B in place" : packed_layout(want)))
           .help("pack B with Kernel::pack of the same kernel, for the same K and N");
     }
     launch.packed_ = packed;
@@ -205,6 +209,14 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   launch.workspace_bytes = launch.plain_ ? cpu::workspace_size(launch.config_, problem, threads)
                                          : cpu::workspace_size(launch.config_, problem, launch.call_, threads);
   return launch;
+}
+
+std::string packed_layout(const cpu::PackedHeader& header) {
+  std::string text = fmt::format("packed {} k={} n={} nr={} {}", dtype_name(static_cast<DType>(header.dtype)), header.k,
+                                 header.n, header.nr, isa_name(static_cast<CpuIsa>(header.isa)));
+  if (header.batches != 1) text += fmt::format(" batch={}", header.batches);
+  if (header.ways != 1) text += fmt::format(" split={}", header.ways);
+  return text;
 }
 
 void Launch::resolve(const Bindings& bindings) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,9 @@
 #include "runtime/operands.hpp"
 
 namespace codetta::runtime {
+
+// "packed f32 k=768 n=3072 nr=64 avx512": what packed weights are for.
+std::string packed_layout(const cpu::PackedHeader& header);
 
 // Scratch of one launch: with problem.packed_b set (never read here) for packed weights; `argument_empty`: which of the
 // program's arguments hold no element (looked at where the product is empty); `compiled`: whether the

@@ -54,9 +54,9 @@ void remove_damaged(const base::FileDescriptor& folder, const std::string& name,
 
 }  // namespace
 
-std::string entry_name(const CacheKey& key) {
-  return key.digest_hex() + std::string(kind_suffix[static_cast<size_t>(key.kind())]);
-}
+std::string_view suffix_of(EntryKind kind) { return kind_suffix[static_cast<size_t>(kind)]; }
+
+std::string entry_name(const CacheKey& key) { return key.digest_hex() + std::string(suffix_of(key.kind())); }
 
 void Cache::State::warn(const std::string& text) {
   {
@@ -131,7 +131,11 @@ std::optional<CacheEntry> Cache::lookup(const CacheKey& key) {
 }
 
 std::optional<CacheEntry> Cache::State::find(const CacheKey& key) {
-  const std::string name = entry_name(key);
+  return read(entry_name(key), key.kind(), [&](std::string_view text) { return text == key.text(); });
+}
+
+std::optional<CacheEntry> Cache::State::read(const std::string& name, EntryKind kind,
+                                             const std::function<bool(std::string_view)>& wanted) {
   const auto miss = [&](const base::SystemError* error) -> std::optional<CacheEntry> {
     if (error != nullptr && error->errno_value != ENOENT) io_error(*error);
     return std::nullopt;
@@ -166,7 +170,7 @@ std::optional<CacheEntry> Cache::State::find(const CacheKey& key) {
   if (!bytes) return miss(&bytes.error());
   const auto entry = decode_entry(*bytes);
   if (!entry) return drop();
-  if (entry->kind != key.kind() || entry->key != key.text()) return miss(nullptr);  // another key of the same name
+  if (entry->kind != kind || !wanted(entry->key)) return miss(nullptr);  // another key of the same name
 
   if (!options.read_only && ::time(nullptr) - info.st_mtime > touch_interval_seconds) {
     (void)calls->futimens(file->get(), nullptr);

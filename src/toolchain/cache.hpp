@@ -31,6 +31,7 @@ class CacheKey {
   EntryKind kind_;
   std::string text_;
 };
+std::string digest_hex_of(EntryKind kind, std::string_view key_text);
 
 struct CacheEntry {
   std::string metadata;  // small, free form
@@ -64,6 +65,13 @@ class Cache {
   [[nodiscard]] const std::string& directory() const;
 
   std::optional<CacheEntry> lookup(const CacheKey& key);
+  struct Kept {
+    CacheEntry entry;
+    std::string digest_hex;  // of its key
+  };
+  // The sound entry of a kind that was made or used last, of those whose key texts begin like `key`. Looks at every
+  // entry of the kind.
+  std::optional<Kept> lookup_like(const CacheKey& key);
   void store(const CacheKey& key, const CacheEntry& entry);
   // Removes the entry, if any, and stores this one: for tuning records, the only ones whose content may change.
   void replace(const CacheKey& key, const CacheEntry& entry);

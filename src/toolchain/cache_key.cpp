@@ -17,8 +17,10 @@ CacheKey& CacheKey::add(std::string_view name, std::string_view value) {
   return *this;
 }
 
-std::string CacheKey::digest_hex() const {
-  return base::Hasher().add(static_cast<uint32_t>(kind_)).add(text_).digest().hex();
+std::string CacheKey::digest_hex() const { return digest_hex_of(kind_, text_); }
+
+std::string digest_hex_of(EntryKind kind, std::string_view key_text) {
+  return base::Hasher().add(static_cast<uint32_t>(kind)).add(key_text).digest().hex();
 }
 
 }  // namespace codetta::toolchain

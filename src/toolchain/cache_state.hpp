@@ -36,6 +36,9 @@ struct Cache::State {
 
   // A lookup that is not counted.
   std::optional<CacheEntry> find(const CacheKey& key);
+  // The entry of that name and kind, if it is sound and its key is the wanted one.
+  std::optional<CacheEntry> read(const std::string& name, EntryKind kind,
+                                 const std::function<bool(std::string_view key_text)>& wanted);
   // The first one stays.
   void warn(const std::string& text);
   void io_error(const base::SystemError& error);
@@ -50,6 +53,7 @@ struct Cache::State {
 };
 
 std::string entry_name(const CacheKey& key);
+std::string_view suffix_of(EntryKind kind);  // ".bin"
 // A source or memo: a file of the folder itself that counts as an entry does.
 bool is_loose_file(const std::string& name);
 // A temporary whose writer is gone: its process does not run any more, or it is older than an hour.

@@ -104,6 +104,28 @@ void restart_log(const base::FileDescriptor& root, int64_t total, const base::Sy
 
 }  // namespace
 
+std::optional<Cache::Kept> Cache::lookup_like(const CacheKey& key) {
+  if (!enabled()) return std::nullopt;
+  State& state = *state_;
+  std::vector<std::pair<int64_t, std::string>> names;  // when, which
+  for_each_file(state.root, *state.calls,
+                [&](const base::FileDescriptor&, size_t folder, const std::string& name, const struct stat& info) {
+                  if (folder != root_folder && is_entry_name(name) && name.substr(32) == suffix_of(key.kind()))
+                    names.emplace_back(modified_ns(info), name);
+                });
+  std::sort(names.rbegin(), names.rend());
+  for (const auto& [when, name] : names) {
+    const std::string digest = name.substr(0, 32);
+    auto entry = state.read(name, key.kind(), [&](std::string_view text) {
+      return text.starts_with(key.text()) && digest_hex_of(key.kind(), text) == digest;
+    });
+    if (!entry) continue;
+    ++state.hits;
+    return Kept{std::move(*entry), digest};
+  }
+  return std::nullopt;
+}
+
 bool is_loose_file(const std::string& name) {
   const bool source = name.ends_with(".cpp") || name.ends_with(".cu");
   if (name.find('/') != std::string::npos) return false;

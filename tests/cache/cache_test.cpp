@@ -50,6 +50,29 @@ TEST_F(CacheTest, StoresAndFinds) {
   EXPECT_EQ(statistics.damaged + statistics.io_errors + statistics.evicted, 0);
 }
 
+TEST_F(CacheTest, FindsTheNewestOfThoseAlike) {
+  const auto cache = open();
+  const auto made_by = [](int number, const char* compiler) { return key_of(number).add("compiler", compiler); };
+  cache->store(made_by(1, "old"), entry_of(1));
+  cache->store(made_by(1, "new"), entry_of(2));
+  cache->store(made_by(2, "newest"), entry_of(3));
+  cache->store(key_of(1, EntryKind::Package).add("compiler", "newest"), entry_of(4));
+  set_age(cache->path_of(made_by(1, "old")), 100);
+  const auto found = cache->lookup_like(key_of(1));
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(same(found->entry, entry_of(2)));
+  EXPECT_EQ(found->digest_hex, made_by(1, "new").digest_hex());
+  EXPECT_TRUE(same(cache->lookup_like(made_by(1, "old"))->entry, entry_of(1)));
+  EXPECT_FALSE(cache->lookup_like(key_of(4)));
+  // A file under the name of another key is passed over.
+  base::WriteOptions private_file;
+  private_file.mode = 0600;
+  ASSERT_TRUE(base::write_file_atomically(cache->path_of(made_by(1, "new")), encode_entry(made_by(1, "x"), entry_of(9)),
+                                          private_file));
+  EXPECT_TRUE(same(cache->lookup_like(key_of(1))->entry, entry_of(1)));
+  EXPECT_FALSE(Cache::disabled("")->lookup_like(key_of(1)));
+}
+
 TEST_F(CacheTest, FolderAndFilesArePrivate) {
   const auto cache = open();
   cache->store(key_of(1), entry_of(1));

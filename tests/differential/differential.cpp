@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The differential runner:
-//   differential [--count N] [--seed S | --slice COMMIT] [--first I] [--problems P] [--seconds T] [--jobs J] [--tape]
+//   differential [--count N] [--seed S | --slice COMMIT] [--first I] [--problems P] [--seconds T [--at-least N]]
+//   [--jobs J] [--tape]
 //                [--cover]
 // Cases are (seed, index); a failure prints the line that runs it alone. A slice is the part of the space that a
 // commit's hash picks. Each job is a process, so that a crash is a failure with a name, too. --tape: nothing is
@@ -37,10 +38,10 @@ using Clock = std::chrono::steady_clock;
 constexpr int max_jobs = 256;
 
 struct Options {
-  int64_t count = 1000, first = 0;
+  int64_t count = 1000, first = 0, at_least = 0;
   uint64_t seed = 1;
   int problems = 3, jobs = 1;
-  double seconds = 0;  // 0: no limit
+  double seconds = 0;  // 0: no limit; else the end, once at_least epilogues are done
   bool tape = false, cover = false;
 };
 
@@ -80,6 +81,8 @@ bool parse(int argc, char** argv, Options& options) {
       options.seed = std::strtoull(value, nullptr, 10);
     } else if (name == "--first") {
       options.first = std::atoll(value);
+    } else if (name == "--at-least") {
+      options.at_least = std::atoll(value);
     } else if (name == "--problems") {
       options.problems = std::atoi(value);
     } else if (name == "--jobs") {
@@ -123,7 +126,9 @@ CaseCounts work(const Options& options, Shared& shared, int job, Clock::time_poi
     }
   };
   for (int64_t begin = shared.next.fetch_add(most); begin < options.count; begin = shared.next.fetch_add(most)) {
-    if (options.seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options.seconds) break;
+    const bool late =
+        options.seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options.seconds;
+    if (late && begin >= options.at_least) break;
     if (done == 0 || done >= 100) {
       done = 0;
       auto made = CaseContexts::make();
@@ -228,8 +233,8 @@ int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
     std::fputs(
-        "usage: differential [--count N] [--seed S | --slice COMMIT] [--first I] [--problems P] [--seconds T] [--jobs "
-        "J] [--tape] [--cover]\n",
+        "usage: differential [--count N] [--seed S | --slice COMMIT] [--first I] [--problems P] [--seconds T "
+        "[--at-least N]] [--jobs J] [--tape] [--cover]\n",
         stderr);
     return 2;
   }
@@ -273,5 +278,9 @@ int main(int argc, char** argv) {
       counts.runs > 0 && counts.mistrusted < counts.runs / 20 + scatter && counts.refused < counts.runs / 10 + scatter;
   if (!enough && options.count >= 100)
     fmt::print("too few cases were checked: the generator or the oracle has become too strict\n");
+  if (options.at_least > 0 && shared.epilogues < std::min(options.at_least, options.count)) {
+    fmt::print("{} epilogues are fewer than {}\n", shared.epilogues.load(), options.at_least);
+    fine = false;
+  }
   return fine && (enough || options.count < 100) ? 0 : 1;
 }

@@ -13,6 +13,8 @@
 namespace codetta {
 namespace {
 
+std::string code_of(const Rejection& rejection) { return "E0" + std::to_string(rejection.code); }
+
 class DriverErrors : public ::testing::Test {
  protected:
   Context context(ContextOptions options = {.cache_enabled = false, .threads = 1}) {
@@ -111,12 +113,12 @@ TEST_F(DriverErrors, E0417AndE0418AreRejections) {
       find_kernels(call, Target::host(), {.filter = [](const KernelMetadata&) { return false; }}, plain).value();
   EXPECT_TRUE(none.empty());
   const auto refused = std::count_if(none.rejections().begin(), none.rejections().end(),
-                                     [](const Rejection& r) { return r.code == 417; });  // E0417
+                                     [](const Rejection& r) { return code_of(r) == "E0417"; });
   EXPECT_EQ(static_cast<size_t>(refused), all.size());
   const auto one = find_kernels(call, Target::host(), {.max_candidates = 1}, plain).value();
   ASSERT_EQ(one.size(), 1U);
   const auto ranked = std::find_if(one.rejections().begin(), one.rejections().end(),
-                                   [](const Rejection& r) { return r.code == 418; });  // E0418
+                                   [](const Rejection& r) { return code_of(r) == "E0418"; });
   ASSERT_NE(ranked, one.rejections().end());
   EXPECT_EQ(ranked->text, std::to_string(all.size() - 1) + " more candidates rank behind the 1 that were asked for");
 }
@@ -149,10 +151,27 @@ TEST_F(DriverErrors, E0419TooManyReductions) {
   ASSERT_FALSE(rejections.empty());
   for (const Rejection& rejection : rejections) {
     if (rejection.kernel == "cpu_packed") {
-      EXPECT_EQ(rejection.code, 419) << rejection.text;  // E0419
+      EXPECT_EQ(code_of(rejection), "E0419") << rejection.text;
       EXPECT_TRUE(rejection.text.starts_with("the epilogue has 65 reductions in ")) << rejection.text;
     }
   }
+}
+
+TEST_F(DriverErrors, E0419TooManyOperations) {
+  Context plain = context({.cache_enabled = false, .no_compiler = true, .threads = 1});
+  const auto kernels_for = [&](int steps) {
+    std::string text = "def f(accum):\n    v0 = accum * 1.5\n";
+    for (int i = 1; i < steps; ++i) text += "    v" + std::to_string(i) + " = v" + std::to_string(i - 1) + " * accum\n";
+    text += "    D = relu(v" + std::to_string(steps - 1) + ")\n    return D\n";
+    return find_kernels(arguments(f32, text.c_str()), Target::host(), {}, plain).value();
+  };
+  EXPECT_FALSE(kernels_for(16000).empty());
+  const KernelList none = kernels_for(16400);
+  EXPECT_TRUE(none.empty());
+  ASSERT_FALSE(none.rejections().empty());
+  EXPECT_TRUE(std::any_of(none.rejections().begin(), none.rejections().end(), [](const Rejection& r) {
+    return code_of(r) == "E0419" && r.text.find("operations, and a kernel holds 16384") != std::string::npos;
+  }));
 }
 
 TEST_F(DriverErrors, E0608ObjectsThatHoldNothing) {
@@ -223,6 +242,148 @@ TEST_F(DriverErrors, E0210ArgumentsOfAProgramAreGivenOnce) {
   const auto twice = compiled.prepare(bound);
   ASSERT_FALSE(twice);
   expect(twice.error(), "E0210", "argument x is provided twice");
+}
+
+TEST_F(DriverErrors, ProgramsKnowTheirShapesAndHints) {
+  Context plain = context();
+  const auto program =
+      Program::parse(
+          "def p(x: f32[\"b\", 6], w: f32[6, \"n\"]):\n    h = x @ w\n    gate, up = split(h, 2, dim=-1)\n"
+          "    y = relu(gate) * up\n    z = sum(h, dim=-1)\n    return y, z\n",
+          "p.py")
+          .value();
+  const Tensor x = Tensor::make(f32, {5, 6}).value(), w = Tensor::make(f32, {6, 8}).value();
+  const auto shapes = program.shapes({{"x", x.view()}, {"w", w.view()}}).value();
+  ASSERT_EQ(shapes.outputs.size(), 2U);
+  EXPECT_EQ(shapes.outputs[0].shape, (Dims{5, 4}));
+  EXPECT_EQ(shapes.outputs[1].shape, (Dims{5, 1}));
+  EXPECT_EQ(shapes.symbols, (std::vector<std::pair<std::string, int64_t>>{{"b", 5}, {"n", 8}}));
+  expect(program.shapes({{"x", x.view()}}).error(), "E0208", "p.py:1:");
+  expect(program.shapes({{"x", x.view()}, {"w", w.view()}, {"v", w.view()}}).error(), "E0209",
+         "no parameter or output v");
+  expect(program.shapes({{"x", w.view()}, {"w", w.view()}}).error(), "E0221", "");
+
+  const auto plain_program =
+      Program::parse("def p(x: f32[\"b\", 6], w: f32[6, \"n\"]):\n    y = x @ w\n    return y\n", "p.py").value();
+  const auto hinted = [&](std::vector<std::pair<std::string, int64_t>> hints) {
+    return compile(plain_program, Target::host(), hints, plain);
+  };
+  EXPECT_TRUE(hinted({{"b", 5}, {"n", 8}}));
+  expect(hinted({{"batch", 5}}).error(), "E0209", "the program has no size batch");
+  expect(hinted({{"b", 5}, {"b", 6}}).error(), "E0210", "hinted at twice");
+  expect(hinted({{"b", -1}}).error(), "E0602", "the hint for size b is -1");
+  const auto compiled = hinted({}).value();
+  const Tensor y = Tensor::make(f32, {5, 8}).value();
+  std::vector<NamedArgument> bound{{"x", x.view()}, {"w", w.view()}};
+  EXPECT_EQ(compiled.shapes(bound).value().outputs[0].shape, (Dims{5, 8}));
+  const auto missing = compiled.prepare(bound);
+  ASSERT_FALSE(missing);
+  expect(missing.error(), "E0208", "p.py:2:");
+  bound.push_back({"y", y.view()});
+  EXPECT_TRUE(compiled.prepare(bound));
+  bound.push_back({"extra", y.view()});
+  const auto extra = compiled.prepare(bound);
+  ASSERT_FALSE(extra);
+  expect(extra.error(), "E0209", "no parameter or output extra");
+}
+
+TEST_F(DriverErrors, VerifyNeedsWhatWasOverwritten) {
+  Context plain = context();
+  GemmArguments call = arguments(f32);
+  call.epilogue = EpilogueArguments::make("def f(accum, C):\n    D = accum + C\n    return D\n",
+                                          {{"C", tensors_[2].view()}, {"D", tensors_[2].view()}})
+                      .value();
+  call.out.reset();
+  fill_random(tensors_[2], 3);
+  const Tensor former = Tensor::make(f32, {m_, n_}).value();
+  std::copy_n(static_cast<const float*>(tensors_[2].data()), m_ * n_, static_cast<float*>(former.data()));
+  ASSERT_TRUE(find_kernels(call, Target::host(), {}, plain).value()[0].run(call));
+  expect(verify(call, {}, Target::host(), 1, plain).error(), "E0208", "the former contents of C are not given");
+  expect(verify(call, {{"E", former.view()}}, Target::host(), 1, plain).error(), "E0209", "no operand of that name");
+  EXPECT_EQ(verify(call, {{"C", former.view()}}, Target::host(), 1, plain).value().verdict,
+            VerifyReport::Verdict::Pass);
+}
+
+TEST_F(DriverErrors, ZerosThatMustBe) {
+  Context plain = context();
+  k_ = 0;
+  GemmArguments call = arguments(f32, "def f(accum):\n    D = accum\n    return D\n");
+  ASSERT_TRUE(find_kernels(call, Target::host(), {}, plain).value()[0].run(call));
+  EXPECT_EQ(verify(call, {}, Target::host(), 1, plain).value().verdict, VerifyReport::Verdict::Pass);
+  k_ = 64;
+  call = arguments(f32, "def f(accum):\n    D = minimum(accum * accum, 0.0)\n    return D\n");
+  ASSERT_TRUE(find_kernels(call, Target::host(), {}, plain).value()[0].run(call));
+  const auto mistrusted = verify(call, {}, Target::host(), 1, plain).value();
+  EXPECT_EQ(mistrusted.verdict, VerifyReport::Verdict::Mistrusted);
+  EXPECT_NE(mistrusted.text.find("must be 0, more than 90 %"), std::string::npos) << mistrusted.text;
+  VerifyOptions options;
+  options.poisoned = true;
+  EXPECT_EQ(verify(call, Target::host(), options, plain).value().verdict, VerifyReport::Verdict::Pass);
+}
+
+TEST_F(DriverErrors, OperandsMayBeCalledLikeFactors) {
+  Context plain = context();
+  for (const char* name : {"A", "B"}) {
+    GemmArguments call = arguments(f32);
+    const Tensor other = Tensor::make(f32, {m_, n_}).value();
+    fill_random(other, 4);
+    call.epilogue = EpilogueArguments::make(
+                        std::string("def f(accum, ") + name + "):\n    D = accum * " + name + "\n    return D\n",
+                        {{name, other.view()}})
+                        .value();
+    ASSERT_TRUE(find_kernels(call, Target::host(), {}, plain).value()[0].run(call));
+    const auto report = verify(call, {}, Target::host(), 1, plain);
+    ASSERT_TRUE(report) << report.error().render();
+    EXPECT_EQ(report->verdict, VerifyReport::Verdict::Pass) << report->text;
+  }
+}
+
+TEST_F(DriverErrors, E0703OptionsWithoutMeaning) {
+  for (const double seconds : {0.0, -1.0, 1e9}) {
+    const auto made = Context::make({.cache_enabled = false, .compile_timeout_seconds = seconds});
+    ASSERT_FALSE(made) << seconds;
+    expect(made.error(), "E0703", "seconds are no time to compile in");
+  }
+  Context plain = context();
+  TuneOptions options;
+  options.budget_seconds = -1;
+  expect(tune(arguments(f32), Target::host(), options, plain).error(), "E0703", "-1 seconds are no time to tune in");
+  options = {};
+  options.max_candidates = 0;
+  expect(tune(arguments(f32), Target::host(), options, plain).error(), "E0703", "0 candidates are none to tune");
+}
+
+TEST_F(DriverErrors, E0505TheCompilerHasATimeLimit) {
+  Context hasty = context({.cache_enabled = false, .compile_timeout_seconds = 0.001, .threads = 1});
+  const GemmArguments call = arguments(f32);
+  const auto prepared = find_kernels(call, Target::host(), {}, hasty).value()[0].prepare(call);
+  ASSERT_FALSE(prepared);
+  expect(prepared.error(), "E0505", "did not finish");
+}
+
+TEST_F(DriverErrors, E0501CompilingNeedsACompiler) {
+  Context without = context({.cache_enabled = false, .no_compiler = true, .threads = 1});
+  const auto kernels = find_kernels(arguments(f32), Target::host(), {}, without).value();
+  expect(kernels[0].compile().error(), "E0501", "no C++ compiler may be used");
+  EXPECT_TRUE(kernels[0].prepare(arguments(f32)).value().interpreted());
+}
+
+TEST_F(DriverErrors, ListsCanBeTheCallersOwn) {
+  Context plain = context();
+  const auto all = find_kernels(arguments(f32), Target::host(), {}, plain).value();
+  ASSERT_GT(all.size(), 1U);
+  const KernelList turned({all[1], all[0]}, all.rejections());
+  size_t chosen = 9;
+  EXPECT_TRUE(turned.prepare(arguments(f32), &chosen));
+  EXPECT_EQ(chosen, 0U);
+  EXPECT_EQ(turned[0].metadata().name, all[1].metadata().name);
+}
+
+TEST(Words, NearestIsNeverTheSame) {
+  EXPECT_EQ(nearest_word("gem", {"gemm", "emit"}), "gemm");
+  EXPECT_EQ(nearest_word("gemm", {"gemm", "gems"}), "");
+  EXPECT_EQ(nearest_word("explain", {"gemm"}), "");
+  EXPECT_EQ(displayable("a\x1b[31m"), "a\\x1b[31m");
 }
 
 TEST_F(DriverErrors, E0510TheCallerEndsCompilers) {

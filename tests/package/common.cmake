@@ -14,3 +14,13 @@ endfunction()
 set(configure_arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
                         -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
 set(consumers tests/package/consumer examples/hello)
+
+# The consumer compiles every public header without exceptions.
+file(GLOB public_headers RELATIVE ${SOURCE}/include ${SOURCE}/include/codetta/*.hpp)
+file(READ ${SOURCE}/tests/package/consumer/consumer.cpp consumer_text)
+foreach(header IN LISTS public_headers)
+  string(FIND "${consumer_text}" "#include <${header}>" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "tests/package/consumer/consumer.cpp does not include ${header}")
+  endif()
+endforeach()

@@ -131,6 +131,8 @@ size_t packed_size(const CpuGemmConfig& config, const GemmProblem& problem);
 void pack_b(const CpuGemmConfig& config, const GemmProblem& problem, ThreadPool* pool, void* out);
 // Whether a packed B of `bytes` bytes is what run() needs for this configuration and problem; reads the header only.
 bool packed_matches(const void* packed, size_t bytes, const CpuGemmConfig& config, const GemmProblem& problem);
+// What a packed B that matches says of itself, but for its payload; all zeros where B is read in place.
+PackedHeader packed_wanted(const CpuGemmConfig& config, const GemmProblem& problem);
 // Whether the payload is what pack_b() wrote (reads all of it).
 bool packed_intact(const void* packed, size_t bytes);
 

@@ -100,6 +100,11 @@ bool packed_matches(const void* packed, size_t bytes, const CpuGemmConfig& confi
   return have == want && bytes >= sizeof(PackedHeader) + have.payload_bytes;
 }
 
+PackedHeader packed_wanted(const CpuGemmConfig& config, const GemmProblem& problem) {
+  const Layout l = resolve_unpacked(config, problem);
+  return l.form == Form::Panels ? header_for(config, problem, l, problem.batch) : PackedHeader{};
+}
+
 bool packed_intact(const void* packed, size_t bytes) {
   if (packed == nullptr || bytes < sizeof(PackedHeader)) return false;
   PackedHeader h;

@@ -95,7 +95,9 @@ Result<DType> dtype_of(const Source& source, const NpyHeader& header, std::optio
     if (dtype_size(*as) == descr->size && (descr->opaque || *as == descr->dtype || types::is_unsigned(*descr->dtype)))
       return *as;
     return unsupported_dtype(source, fmt::format("elements of type '{}', not {}", header.descr, dtype_name(*as)))
-        .reason(fmt::format("they have {} bytes; {} has {}", descr->size, dtype_name(*as), dtype_size(*as)))
+        .reason(dtype_size(*as) == descr->size
+                    ? fmt::format("the file says what they are, and that is not {}", dtype_name(*as))
+                    : fmt::format("they have {} bytes; {} has {}", descr->size, dtype_name(*as), dtype_size(*as)))
         .help("only opaque or unsigned elements of the same size can be read as another type; leave it out and cast");
   }
   if (descr->opaque) {

@@ -247,9 +247,17 @@ static Result<std::string> safetensors_bytes(const std::string& path,
   std::string header = "{", data;
   std::unordered_set<std::string_view> names;
   for (const auto& [name, view] : tensors) {
-    if (!names.insert(name).second) return unwritable(path, fmt::format("two tensors are called '{}'", shown(name)));
-    if (name == metadata) return unwritable(path, "__metadata__ is no name for a tensor");
-    if (!base::is_valid_utf8(name)) return unwritable(path, "the name of a tensor is not valid UTF-8");
+    if (!names.insert(name).second) {
+      return diag::error(diag::Code::argument_duplicate, fmt::format("two tensors are called '{}'", shown(name)))
+          .reason("they were to be written to " + path)
+          .help("give each tensor of a file a name of its own");
+    }
+    if (name == metadata || !base::is_valid_utf8(name)) {
+      return diag::error(diag::Code::argument_unexpected,
+                         fmt::format("a tensor can not be written as '{}'", shown(name)))
+          .reason(name == metadata ? "safetensors files keep remarks under that name" : "it is not valid UTF-8")
+          .help("give it another name");
+    }
     const auto* known = std::find_if(std::begin(dtype_names), std::end(dtype_names),
                                      [&](const DTypeName& n) { return n.dtype == view.dtype(); });
     const size_t begin = data.size();

@@ -1,7 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses the library through Result only; the exit status says whether it behaved.
+// Every public header without exceptions, and the library used through Result only; the exit status says whether it
+// behaved.
+#include <codetta/codetta.hpp>
+#include <codetta/device.hpp>
+#include <codetta/diagnose.hpp>
+#include <codetta/epilogue.hpp>
 #include <codetta/error.hpp>
+#include <codetta/fill.hpp>
+#include <codetta/gemm.hpp>
+#include <codetta/io.hpp>
+#include <codetta/kernel.hpp>
+#include <codetta/program.hpp>
+#include <codetta/target.hpp>
 #include <codetta/tensor.hpp>
+#include <codetta/threads.hpp>
+#include <codetta/trace.hpp>
 #include <codetta/version.hpp>
 #include <cstdio>
 #include <cstring>

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -102,7 +103,17 @@ Context context_in(const TemporaryFolder& folder) {
 // The same kernel from every thread: one compile serves all.
 TEST(Concurrency, OneKernelFromManyThreads) {
   const TemporaryFolder folder;
-  Context context = context_in(folder);
+  // A compiler that leaves a file for each kernel that it is asked for.
+  const std::string counting = folder.path() + "/counting", marks = folder.path() + "/marks";
+  std::filesystem::create_directory(marks);
+  std::ofstream(counting) << "#!/bin/sh\ncase \"$*\" in *-shared*) mktemp " << marks
+                          << "/XXXXXX >/dev/null;; esac\nexec c++ \"$@\"\n";
+  std::filesystem::permissions(counting, std::filesystem::perms::owner_all);
+  ContextOptions options;
+  options.cache_dir = folder.path() + "/cache";
+  options.threads = 2;
+  options.compiler = counting;
+  Context context = Context::make(options).value();
   in_threads([&](int t) {
     const Operands operands(static_cast<uint32_t>(t));
     const GemmArguments arguments = arguments_of(operands, 0);
@@ -116,6 +127,7 @@ TEST(Concurrency, OneKernelFromManyThreads) {
       EXPECT_EQ(operands.wrong(0), 0) << "thread " << t;
     }
   });
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(marks), {}), 1) << "compiles";
 }
 
 // Different kernels, each met by two threads; every thread walks all of them from another start.

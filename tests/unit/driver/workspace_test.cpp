@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What metadata says of the workspace is what an Execution has, for every candidate of many problems.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include "base/files.hpp"
 #include "codetta/codetta.hpp"
 
 namespace {
@@ -65,9 +65,10 @@ class Workspace : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Workspace, IsWhatMetadataSays) {
-  const std::string folder = testing::TempDir() + "/codetta-workspace-" + std::to_string(::getpid());
+  const auto folder = base::TemporaryDirectory::make(testing::TempDir());
+  ASSERT_TRUE(folder);
   ContextOptions options;
-  options.cache_dir = folder;
+  options.cache_dir = folder->path() + "/cache";
   options.threads = 2;
   check(options, false);
   check(options, true);

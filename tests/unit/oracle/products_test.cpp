@@ -343,6 +343,7 @@ TEST(Verdict, MostlyAmbiguousOrZeroIsNotTrusted) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->verdict, Verdict::Mistrusted);
   EXPECT_EQ(report->outputs[0].ambiguous, 100);
+  EXPECT_TRUE(report->outputs[0].mistrust.starts_with("100 of 100 elements lie")) << report->outputs[0].mistrust;
   out.set(3, 3);
   EXPECT_EQ(check(views, unsure)->verdict, Verdict::Fail);
 
@@ -352,6 +353,7 @@ TEST(Verdict, MostlyAmbiguousOrZeroIsNotTrusted) {
   const OracleResult empty = second.evaluate();
   const TensorView zero_views[] = {zeros.view()};
   EXPECT_EQ(check(zero_views, empty)->verdict, Verdict::Mistrusted);
+  EXPECT_TRUE(check(zero_views, empty)->outputs[0].mistrust.starts_with("100 of 100 elements must be 0"));
   CheckOptions expected_zeros;
   expected_zeros.max_zeros = 1;
   EXPECT_EQ(check(zero_views, empty, expected_zeros)->verdict, Verdict::Pass);
@@ -359,6 +361,42 @@ TEST(Verdict, MostlyAmbiguousOrZeroIsNotTrusted) {
   EXPECT_EQ(check(zero_views, empty, expected_zeros)->verdict, Verdict::Pass);
   expected_zeros.signed_zeros = true;
   EXPECT_EQ(check(zero_views, empty, expected_zeros)->verdict, Verdict::Fail);
+}
+
+// The error is that of what is stored, and the ratio is error / bound.
+TEST(Verdict, ErrorsAreMeasuredAfterStoring) {
+  Data x(DType::f32, {4}, {500, -500, 3, 3}), out(DType::f8e4m3, {4}, {448, -448, 3, 3});
+  Maker maker({&x});
+  maker.output(maker.input(0), DType::f8e4m3);
+  const OracleResult saturated = maker.evaluate();
+  const TensorView views[] = {out.view()};
+  CheckReport report = *check(views, saturated);
+  EXPECT_EQ(report.verdict, Verdict::Pass) << report.outputs[0].worst_text;
+  EXPECT_EQ(report.outputs[0].max_error, 0);
+  EXPECT_EQ(report.outputs[0].max_ratio, 0);
+  out.set(2, 4);
+  report = *check(views, saturated);
+  EXPECT_EQ(report.verdict, Verdict::Fail);
+  EXPECT_EQ(report.outputs[0].max_error, 1);
+  EXPECT_EQ(report.outputs[0].max_ratio, std::numeric_limits<double>::infinity());
+
+  Data y(DType::f32, {3}, {1, 2, 3}), exps(DType::f32, {3});
+  Maker rounding({&y});
+  rounding.output(rounding.add(Op::exp, {rounding.input(0)}), DType::f32);
+  const OracleResult bounded = rounding.evaluate();
+  const ExpectedElement& e = bounded.outputs[0].elements[1];
+  ASSERT_LT(e.low, e.high);
+  for (size_t i = 0; i < 3; ++i) exps.set(i, std::exp(y.get(i)));
+  exps.set(1, e.high);
+  const TensorView near[] = {exps.view()};
+  report = *check(near, bounded);
+  EXPECT_EQ(report.verdict, Verdict::Pass);
+  EXPECT_DOUBLE_EQ(report.outputs[0].max_error, e.high / 2 - e.low / 2);
+  EXPECT_DOUBLE_EQ(report.outputs[0].max_ratio, 1);
+  exps.set(1, e.high + (e.high - e.low));
+  report = *check(near, bounded);
+  EXPECT_EQ(report.verdict, Verdict::Fail);
+  EXPECT_DOUBLE_EQ(report.outputs[0].max_ratio, 3);
 }
 
 TEST(Verdict, WrongTensorsAreErrors) {

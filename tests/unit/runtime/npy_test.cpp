@@ -104,7 +104,10 @@ TEST_F(Npy, ReadsOpaqueTypesAsToldTo) {
   expect_error(read_npy(whole, DType::f32), diag::Code::file_dtype, whole + " holds elements of type '<V2', not f32");
   EXPECT_TRUE(read_npy(write("u.npy", file_of(header_of("<u2", "False", "(2,)"), data)), DType::f16).has_value());
   const std::string f2 = write("f2.npy", file_of(header_of("<f2", "False", "(2,)"), data));
-  expect_error(read_npy(f2, DType::bf16), diag::Code::file_dtype, f2 + " holds elements of type '<f2', not bf16");
+  expect_error(read_npy(f2, DType::bf16), diag::Code::file_dtype, f2 + " holds elements of type '<f2', not bf16",
+               "the file says what they are, and that is not bf16");
+  expect_error(read_npy(f2, DType::f32), diag::Code::file_dtype, f2 + " holds elements of type '<f2', not f32",
+               "they have 2 bytes; f32 has 4");
 }
 
 TEST_F(Npy, RefusesWhatItCannotRead) {

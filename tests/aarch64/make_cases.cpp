@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run when the tests are built, on the build machine: examples of epilogues emitted for NEON, with operands, and with
+// what the oracle admits for every element of every output (its intervals come from ulp.def). The tape's results must
+// lie there as well. What comes out is compiled for AArch64. Arguments: the folder of the examples, where to write,
+// and the examples' names.
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cli/options.hpp"
+#include "driver/kernel_state.hpp"
+#include "oracle/oracle.hpp"
+#include "package/cpu_call.hpp"
+#include "runtime/launch.hpp"
+#include "runtime/operands.hpp"
+
+namespace codetta {
+namespace {
+
+class Writer {
+ public:
+  explicit Writer(std::string folder) : folder_(std::move(folder)) {}
+
+  // Whether all went well.
+  bool add(const std::string& name, const std::string& example);
+  bool finish() const { return write("cases.inc", data_ + "const Case cases[] = {\n" + cases_ + "};\n"); }
+
+ private:
+  bool write(const std::string& name, const std::string& text) const {
+    std::ofstream file(folder_ + "/" + name, std::ios::binary);
+    file << text;
+    return static_cast<bool>(file);
+  }
+  // The bytes of a contiguous view; returns the array's name.
+  std::string bytes_of(const std::string& name, const void* data, size_t size) {
+    data_ += "alignas(64) unsigned char " + name + "[] = {";
+    char byte[8];
+    for (size_t i = 0; i < size; ++i) {
+      std::snprintf(byte, sizeof byte, "%d,", static_cast<const unsigned char*>(data)[i]);
+      data_ += byte;
+    }
+    data_ += size == 0 ? "0};\n" : "};\n";
+    return name;
+  }
+
+  std::string folder_, data_, cases_;
+};
+
+std::string text_of(int64_t value) { return std::to_string(value) + "ll"; }
+std::string bits_of(double value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return std::to_string(bits) + "ull";
+}
+
+types::Scalar scalar_of(const ArgumentValue& value, DType dtype) {
+  if (const auto* flag = std::get_if<bool>(&value.value())) return types::Scalar::from_bool(*flag);
+  if (const auto* integer = std::get_if<int64_t>(&value.value())) return types::Scalar::from_i64(*integer, dtype);
+  return types::Scalar::from_f64(std::get<double>(value.value()), dtype);
+}
+
+Result<oracle::OracleResult> expected_of(const driver::Problem& problem, const oracle::OracleOptions& options) {
+  std::vector<oracle::OracleInput> inputs;
+  for (size_t i = 0; i < problem.bound.inputs().size(); ++i) {
+    const ir::GraphInput& input = problem.bound.inputs()[i];
+    if (i >= 2 && input.is_scalar) {
+      inputs.emplace_back(scalar_of(problem.scalars.at(input.name), problem.bound.type(input.node).dtype));
+    } else {
+      inputs.emplace_back(i == 0 ? problem.a : i == 1 ? problem.b : problem.tensors.at(input.name));
+    }
+  }
+  return oracle::evaluate(problem.bound, inputs, options);
+}
+
+bool failed(const std::string& name, const std::string& why) {
+  std::fprintf(stderr, "%s: %s\n", name.c_str(), why.c_str());
+  return false;
+}
+
+bool Writer::add(const std::string& name, const std::string& example) {
+  cli::GemmOptions options;
+  options.m = 13;
+  options.k = 19;
+  if (std::ifstream text(example);
+      std::string(std::istreambuf_iterator<char>(text), {}).find(" N=") == std::string::npos)
+    options.n = 37;
+  if (name.find("int8") != std::string::npos) options.dtype = "i8";
+  options.epilogue = example;
+  auto problem = cli::build_problem(options);
+  if (!problem) return failed(name, problem.error().render());
+  Context context = *Context::make({.cache_enabled = false, .no_compiler = true, .threads = 1});
+  const auto kernels = find_kernels(problem->arguments, *Target::parse("cpu:neon"), {}, context);
+  if (!kernels) return failed(name, kernels.error().render());
+  if (kernels->empty()) return failed(name, "no kernel");
+  const driver::KernelState& state = driver::KernelState::of((*kernels)[0]);
+  const auto package = state.package();
+  if (!package) return failed(name, package.error().render());
+  const package::Kernel& kernel = (*package)->kernels.at(0);
+  const driver::Problem& bound = state.found->problem;
+  const plan::GemmShape& shape = bound.shape;
+  auto bindings = driver::make_bindings(**package, bound);
+  if (!bindings) return failed(name, bindings.error().render());
+
+  // The host's tape, on the same operands.
+  const auto tape = find_kernels(problem->arguments, *Target::parse("cpu:generic"), {}, context);
+  if (!tape || !(*tape)[0].run(problem->arguments)) return failed(name, "the tape does not run");
+  const auto judged = verify(problem->arguments, {}, *Target::parse("cpu:generic"), 1, context);
+  if (!judged || judged->verdict == VerifyReport::Verdict::Fail)
+    return failed(name, judged ? judged->text : judged.error().render());
+
+  oracle::OracleOptions how;
+  how.isa = CpuIsa::neon;
+  const auto expected = expected_of(bound, how);
+  if (!expected) return failed(name, expected.error().render());
+
+  const package::LaunchKernel* launch = nullptr;
+  runtime::Symbols symbols;
+  for (const package::Step& step : (*package)->steps) {
+    if (const auto* one = std::get_if<package::LaunchKernel>(&step)) launch = one;
+    const auto* symbol = std::get_if<package::DefineSymbol>(&step);
+    if (symbol != nullptr && !runtime::define_symbol(**package, *symbol, bindings->tensors[symbol->buffer], symbols))
+      return failed(name, "a symbol has two values");
+  }
+  const package::EpilogueProgram& program = kernel.epilogue;
+  const auto chunk = runtime::value_of(program.split.chunk, symbols, "the chunk");
+  if (launch == nullptr || !chunk || kernel.source.empty()) return failed(name, "nothing is launched");
+
+  const std::string id = "c_" + name;
+  const auto array_of = [&](size_t buffer) { return id + "_" + std::to_string(buffer); };
+  for (size_t i = 0; i < (*package)->buffers.size(); ++i) {
+    const package::Buffer& buffer = (*package)->buffers[i];
+    if (buffer.is_scalar) continue;
+    const TensorView& view = bindings->tensors[i];
+    const auto size = static_cast<size_t>(view.element_count() * dtype_size(view.dtype()));
+    if (buffer.role == package::Buffer::Role::Output) {
+      bytes_of(array_of(i), std::string(size, '\xa5').data(), size);
+    } else {
+      bytes_of(array_of(i), view.data(), size);
+    }
+  }
+  std::string operands, scalars, phases, reductions;
+  for (const package::Operand& operand : program.operands) {
+    const auto plan = runtime::plan_operand(operand, symbols);
+    if (!plan) return failed(name, plan.error().render());
+    const uint32_t buffer = launch->arguments[operand.argument];
+    const TensorView& view = bindings->tensors[buffer];
+    const cpu::Operand resolved = runtime::resolve_operand(operand, *plan, view);
+    operands += "{" + array_of(buffer) + " + " +
+                text_of(static_cast<const std::byte*>(resolved.data) - static_cast<const std::byte*>(view.data())) +
+                ", {";
+    for (const cpu::i64 stride : resolved.stride) operands += text_of(stride) + ",";
+    operands += "}},\n";
+  }
+  for (size_t i = 0; i < program.arguments.size(); ++i) {
+    const uint32_t buffer = launch->arguments[i];
+    scalars +=
+        "{.u = " + std::to_string((*package)->buffers[buffer].is_scalar ? bindings->scalars[buffer].u : 0) + "ull},";
+  }
+  for (size_t i = 0; i < program.phases.size(); ++i) {
+    const package::Phase& phase = program.phases[i];
+    const int scope = phase.scope == package::Scope::Tile ? 0 : phase.scope == package::Scope::RowPanel ? 1 : 2;
+    phases += "{" + std::to_string(scope) + "," + std::to_string(static_cast<int>(package::space_of(program, i))) +
+              (phase.reads_accumulator ? ",true}," : ",false},");
+  }
+  for (const package::Reduction& r : program.reductions) {
+    reductions += "{" + std::to_string(static_cast<int>(r.kind)) + "," + std::to_string(static_cast<int>(r.axis)) +
+                  "," + std::to_string(static_cast<int>(r.type)) + (r.mean ? ",true," : ",false,") +
+                  std::to_string(r.phase) + "," + std::to_string(r.parts) + ",false},";
+  }
+  std::string outputs;
+  for (const oracle::ExpectedOutput& output : expected->outputs) {
+    size_t buffer = 0;
+    while (buffer < (*package)->buffers.size() && ((*package)->buffers[buffer].name != output.name ||
+                                                   (*package)->buffers[buffer].role != package::Buffer::Role::Output))
+      ++buffer;
+    if (!output.whole || buffer == (*package)->buffers.size()) return failed(name, "an output is not there");
+    std::string low, high, nan;
+    for (const oracle::ExpectedElement& e : output.elements) {
+      const bool real = output.dtype == f64 || output.dtype == f32 || output.dtype == bf16 || output.dtype == f16;
+      low += real ? bits_of(e.low) + "," : std::to_string(static_cast<uint64_t>(e.exact_low)) + "ull,";
+      high += real ? bits_of(e.high) + "," : std::to_string(static_cast<uint64_t>(e.exact_high)) + "ull,";
+      nan += e.may_be_nan ? "1," : "0,";
+    }
+    const std::string of = array_of(buffer);
+    data_ += "const u64 " + of + "_low[] = {" + low + "};\nconst u64 " + of + "_high[] = {" + high +
+             "};\nconst unsigned char " + of + "_nan[] = {" + nan + "};\n";
+    outputs += "{\"" + output.name + "\", " + of + ", DType(" + std::to_string(static_cast<int>(output.dtype)) + "), " +
+               text_of(static_cast<int64_t>(output.elements.size())) + ", " + of + "_low, " + of + "_high, " + of +
+               "_nan},";
+  }
+  const package::CpuGemmConfig& c = package::cpu(kernel.config);
+  const auto number = [](auto value) { return std::to_string(static_cast<int64_t>(value)) + ","; };
+  const std::string config = "{" + number(c.family) + number(c.isa) + number(c.a_dtype) + number(c.b_dtype) +
+                             number(c.accumulator) + (c.pack_a ? "true," : "false,") + number(c.mr) + number(c.nr) +
+                             number(c.tile_rows) + number(c.tile_cols) + number(c.kc) + number(c.mc) + number(c.nc) +
+                             number(c.k_split) + "}";
+  const std::string gemm = "{" + number(shape.batch) + number(shape.m) + number(shape.n) + number(shape.k) +
+                           array_of(launch->a) + "," + number(shape.a_batch_stride) + number(shape.a_row_stride) +
+                           number(shape.a_k_stride) + array_of(launch->b) + "," + number(shape.b_batch_stride) +
+                           number(shape.b_k_stride) + number(shape.b_col_stride) + "nullptr," +
+                           number(program.split.ways) + number(*chunk) + "}";
+  const std::string function = "codetta_epilogue_" + name;
+  data_ += "extern \"C\" void " + function + "(const cpu::EpilogueArgs*, const cpu::Tile*);\n";
+  data_ += "const cpu::Operand " + id + "_operands[] = {\n" + operands + "};\nconst cpu::ScalarValue " + id +
+           "_scalars[] = {" + (scalars.empty() ? "{.u = 0}" : scalars) + "};\nconst Phase " + id + "_phases[] = {" +
+           phases + "};\nconst Reduction " + id + "_reductions[] = {" +
+           (reductions.empty() ? "{0,0,0,false,0,0,false}" : reductions) + "};\nconst Output " + id + "_outputs[] = {" +
+           outputs + "};\n";
+  cases_ += "{\"" + name + "\", \"" + kernel.name + "\", " + config + ", " + gemm + ", {" + function + ", nullptr, " +
+            id + "_operands, " + id + "_scalars, " + id + "_phases, " + id + "_reductions, " +
+            number(program.phases.size()) + number(program.reductions.size()) + "nullptr, 0, 0}, " + id + "_outputs, " +
+            std::to_string(expected->outputs.size()) + "},\n";
+  std::string flags;
+  for (const std::string& flag : kernel.gcc_flags) flags += flag + "\n";
+  return write(name + ".cpp", kernel.source) && write(name + ".rsp", flags);
+}
+
+}  // namespace
+}  // namespace codetta
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  codetta::Writer writer(argv[2]);
+  for (int i = 3; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (!writer.add(name, std::string(argv[1]) + "/" + name + ".py")) return 1;
+  }
+  return writer.finish() ? 0 : 1;
+}

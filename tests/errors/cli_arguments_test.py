@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the codetta command makes of its arguments: names, sizes, types, `# bind:` lines, programs, a machine without a
+compiler. Argument: the built command."""
+import json
+import os
+import pathlib
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+COMMAND = sys.argv.pop(1)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FAILURES = []
+SIZES = ["--m", "5", "--n", "7", "--k", "3"]
+RELU = "def f(accum): D = relu(accum); return D"
+
+
+def run(*arguments, **options):
+    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+
+
+def expect(status, text, *arguments, **options):
+    done = run(*arguments, **options)
+    if done.returncode != status or text not in done.stdout + done.stderr:
+        FAILURES.append(f"codetta {' '.join(map(str, arguments))}\n  status {done.returncode}, wanted {status}; wanted '{text}' in:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def array(path, shape, kind="f4"):
+    """A .npy file of small numbers."""
+    count = 1
+    for size in shape:
+        count *= size
+    header = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * (63 - (len(header) + 10) % 64) + "\n"
+    values = [(i * 7 % 11) - 5 for i in range(count)]
+    body = struct.pack(f"<{count}{'f' if kind == 'f4' else 'i'}", *values)
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + body)
+    return path
+
+
+def shape_of(path):
+    text = path.read_bytes()[:200].decode("latin-1")
+    return text[text.index("'shape':") + 9:text.index(")") + 1]
+
+
+def names(folder, cache):
+    """Operands may have any name; outputs and operands are not taken for each other."""
+    for name in ("A", "B"):
+        epilogue = ["--epilogue", f"def f(accum, {name}): D = accum + {name}; return D", "--tensor", f"{name}=[M,N]:f32"]
+        expect(0, "pass", "verify", *SIZES, *cache, *epilogue)
+        expect(0, "candidates in", "tune", *SIZES, *cache, *epilogue, "--candidates", 1)
+    add = ["gemm", *SIZES, *cache, "--epilogue", "def f(accum, C): D = accum + C; return D"]
+    expect(2, "C is an operand", *add, "--out", f"C={folder / 'C.npy'}")
+    expect(2, "D is given twice", *add, "--tensor", "C=[M,N]", "--tensor", "D=[M,N]", "--out", f"D={folder / 'D.npy'}")
+    expect(1, "Unexpected keyword arguments for epilogue: E", *add, "--tensor", "C=[M,N]", "--out", f"E={folder / 'E.npy'}")
+    expect(1, "D is expected to be a output node", "gemm", *SIZES, *cache, "--epilogue", "def f(accum): F = accum * 2.0; return F", "--out", f"D={folder / 'D.npy'}")
+    expect(2, "--function g names a function of no text", "gemm", *SIZES, *cache, "--function", "g")
+    data = array(folder / "A.npy", (5, 3))
+    before = data.read_bytes()
+    expect(2, "would overwrite", "gemm", "--a", data, "--n", 3, *cache, "--out", f"D={folder}/../{folder.name}/A.npy")
+    if data.read_bytes() != before:
+        FAILURES.append("--out overwrote what --a read")
+    expect(0, "", "gemm", "--a", data, "--n", 3, *cache, "--out", f"D={data}", "--force")
+    turned = array(folder / "turned.npy", (3, 5))
+    expect(2, "which --transpose-a turns to f32[5, 3]", "gemm", "--a", turned, "--transpose-a", "--m", 6, "--n", 3, *cache)
+    strange = folder / "\x1b[31mred.npy"
+    told = expect(0, "wrote", "gemm", *SIZES, *cache, "--out", f"D={strange}").stdout
+    if "\x1b" in told or "\\x1b[31mred" not in told:
+        FAILURES.append(f"an escape byte in: {told!r}")
+
+
+def numbers(cache):
+    """Sizes are decimal integers; types of integers follow the accumulator."""
+    for size in ("010", "0x10", "3.5", "1e3", "+5", "-0", "", " 5", "9" * 30):
+        expect(2, "error[E0701]", "gemm", "--m", size, "--n", 4, "--k", 4, *cache)
+    expect(2, "'0x10' is not a whole number in decimal digits", "gemm", "--m", "0x10", "--n", 4, "--k", 4, *cache)
+    expect(2, "out of range", "gemm", *SIZES, *cache, "--threads", 99999)
+    for dtype, accumulator in (("i16", "i64"), ("i32", "i64"), ("i8", "i32"), ("u8", "i32")):
+        wanted = f"{accumulator}[5, 7]" if accumulator == "i64" else ""
+        text = "def f(accum): D = accum; F = accum; return D, F"
+        expect(0, "pass", "gemm", *SIZES, *cache, "--dtype", dtype, "--check", "--epilogue", f"# bind: D=out[M,N]:{accumulator} F=out[M,N]:acc\n{text}")
+        graph = expect(0, "", "emit", *SIZES, *cache, "--dtype", dtype, "--what", "graph").stdout
+        if accumulator not in graph:
+            FAILURES.append(f"{dtype}: the accumulator is not {accumulator} ({wanted}) in\n{graph}")
+    zero = expect(0, "pass", "verify", "--m", 64, "--n", 64, "--k", 0, *cache, "--epilogue", "def f(accum): D = accum; return D")
+    if "proves nothing" in zero.stdout:
+        FAILURES.append(zero.stdout)
+    expect(1, "proves nothing", "verify", "--m", 64, "--n", 64, "--k", 9, *cache, "--epilogue", "def f(accum): D = floor(accum * 1e6); return D")
+
+
+def bind_lines(folder, cache):
+    """The line of a text is all that is bound, and says something."""
+    for path in sorted((ROOT / "examples/epilogues/failing").glob("*.py")):
+        wanted = next(line for line in path.read_text().splitlines() if line.startswith("# expect: "))[10:].strip()
+        expect(1, wanted, "gemm", *SIZES, *cache, "--epilogue", path)
+    for line, said in (("C=tensor[M,N", "no closing"), ("the outputs", "'the' binds nothing"), ("D=output[M,N]", "binds nothing"), ("N=x", "binds nothing"),
+                       ("Q=4", "binds nothing"), ("C=tensor[M,N]:T C=scalar:1", "bound twice"), ("C=scalar:x", "not a number")):
+        epilogue = folder / "bind.py"
+        epilogue.write_text(f"# bind: {line}\ndef f(accum, C):\n    D = accum + C\n    return D\n")
+        expect(2, said, "gemm", *SIZES, *cache, "--epilogue", epilogue)
+    inside = folder / "inside.py"
+    inside.write_text("def f(accum):  # a comment: # bind: nonsense\n    D = relu(accum)\n    return D\n")
+    expect(0, "", "gemm", *SIZES, *cache, "--epilogue", inside)
+    for device in ("/dev/zero", "/dev/urandom"):
+        expect(2, "it is a device", "gemm", *SIZES, *cache, "--epilogue", device)
+    piped = subprocess.run([COMMAND, "gemm", *SIZES, *map(str, cache), "--epilogue", "/dev/stdin", "--check"], input=RELU, capture_output=True, text=True, timeout=120)
+    if piped.returncode != 0:
+        FAILURES.append(f"an epilogue from a pipe: {piped.stderr}")
+
+
+def programs(folder, cache):
+    """Missing inputs are named where they are declared; outputs have the sizes that follow."""
+    program = folder / "p.py"
+    program.write_text('def p(x: f32["b", 6], w: f32[6, "n"]):\n    y = relu(x @ w)\n    return y\n')
+    x, w = array(folder / "x.npy", (4, 6)), array(folder / "w.npy", (6, 8))
+    missing = expect(1, "error[E0208]: argument w is not provided", "run", program, *cache, "--tensor", f"x={x}")
+    if "p.py:1:" not in missing.stderr:
+        FAILURES.append(f"no position: {missing.stderr}")
+    expect(0, "", "run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}")
+    expect(2, "would overwrite", "run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}", "--out", f"y={w}")
+    program.write_text('def p(x: f32["b", 6], w: f32[6, "n"]):\n    gate, up = split(x @ w, 2, dim=-1)\n    y = relu(gate) * up\n    return y\n')
+    out = folder / "y.npy"
+    done = run("run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}", "--out", f"y={out}")
+    if done.returncode == 0 and shape_of(out) != "(4, 4)":
+        FAILURES.append(f"half of 8 columns: {shape_of(out)}")
+    if done.returncode != 0 and ("error[E0701]" in done.stderr or "not known" in done.stderr):
+        FAILURES.append(f"an output of derived size: {done.stderr}")
+
+
+def without_compiler(folder):
+    """A warm cache serves where no compiler is; what is not in it is interpreted, or an error."""
+    cache = ["--cache-dir", folder / "warm"]
+    epilogue = ["--epilogue", "def f(accum): D = tanh(accum) * 1.75; return D"]
+    expect(0, "compiled", "compile", *SIZES, *cache, *epilogue)
+    bare = {**os.environ, "PATH": str(folder / "nothing")}
+    warm = json.loads(expect(0, "", "gemm", *SIZES, *cache, *epilogue, "--json", env=bare).stdout or "{}")
+    if warm.get("interpreted") is not False:
+        FAILURES.append(f"a warm cache without a compiler: {warm}")
+    expect(0, "kernel", "gemm", *SIZES, *cache, *epilogue, "--check", env={**bare, "CODETTA_NO_JIT": "1"})
+    expect(0, "was compiled already", "compile", *SIZES, *cache, *epilogue, env=bare)
+    other = ["--epilogue", "def f(accum): D = tanh(accum) * 2.75; return D"]
+    expect(3, "error[E0503]", "gemm", *SIZES, *cache, *other, env={**bare, "CODETTA_NO_JIT": "1"})
+    expect(3, "error[E0501]", "compile", *SIZES, *cache, *other, env=bare)
+    expect(3, "error[E0501]", "compile", *SIZES, *cache, *other, "--no-compiler")
+    expect(0, "epilogue interpreted", "gemm", *SIZES, *cache, *other, env=bare)
+    # One that answers questions and compiles nothing is broken, not missing.
+    real = shutil.which("c++")
+    broken = folder / "broken"
+    broken.mkdir()
+    (broken / "g++").write_text(f'#!/bin/sh\ncase "$*" in *-shared*) echo "g++: no assembler" >&2; exit 1;; esac\nexec {real} "$@"\n')
+    (broken / "g++").chmod(0o755)
+    ill = {**os.environ, "PATH": str(broken)}
+    expect(3, "compiles nothing", "doctor", "--cache-dir", folder / "ill", env=ill)
+    (broken / "g++").write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
+    expect(0, "no C++ compiler that was found can be used", "gemm", *SIZES, *other, "--cache-dir", folder / "ill2", env=ill)
+    expect(3, "error[E0505]", "gemm", *SIZES, "--no-cache", *other, "--compile-timeout", "0.001")
+    expect(2, "error[E0703]", "gemm", *SIZES, "--no-cache", *other, "--compile-timeout", "-1")
+
+
+def internal_errors(folder):
+    """Where the process has too little memory for a text, what led to status 70 is kept beside the cache."""
+    text, cache = folder / "long.py", folder / "repro_cache"
+    text.write_text("def f(accum):\n    D = accum" + " + accum" * 60000 + "\n    return D\n")
+    arguments = ["gemm", *SIZES, "--threads", 1, "--cache-dir", cache, "--epilogue", text, "--json"]
+    ended = []
+    for megabytes in range(16, 96, 4):
+        limit = megabytes << 20
+        ended.append(run(*arguments, preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))))
+        if ended[-1].returncode == 70:
+            break
+    done = ended[-1]
+    if done.returncode != 70:
+        if any("E0419" in one.stderr for one in ended):
+            FAILURES.append(f"no limit of memory led to status 70: {[one.returncode for one in ended]}")
+        return  # a sanitizer's memory cannot be limited
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    kept = pathlib.Path(next((line["repro"] for line in lines if "repro" in line), "none"))
+    if lines[0]["diagnostics"][0]["code"] != "E0901" or kept.parent != cache:
+        FAILURES.append(f"status 70 says {done.stderr}")
+    elif (kept / "epilogue.py").read_text() != text.read_text() or "--epilogue" not in (kept / "command.txt").read_text():
+        FAILURES.append(f"{kept} holds {list(kept.iterdir())}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        cache = ["--cache-dir", folder / "cache"]
+        names(folder, cache)
+        numbers(cache)
+        bind_lines(folder, cache)
+        programs(folder, cache)
+        without_compiler(folder)
+        internal_errors(folder)
+        expect(0, "--epilogue", "help", "gemm")
+        expect(0, "explain", "help")
+        expect(2, "did you mean 'gemm'", "help", "gem")
+        same = expect(2, "error[E0701]", "gemm", *SIZES, *cache, "gemm")
+        if "did you mean 'gemm'" in same.stderr:
+            FAILURES.append(f"the same word is suggested: {same.stderr}")
+        counted = json.loads(expect(0, "", "cache", *cache, "--json").stdout)
+        if "hits" not in counted or "misses" not in counted:
+            FAILURES.append(f"cache --json: {counted}")
+        gelu = ["--epilogue", "def f(accum): D = accum * 1.0 + 0.0 * 2.0; return D"]
+        for switch in ("skip:simplify_algebra", "stop:fold_constants"):
+            expect(0, "pass", "gemm", *SIZES, *cache, *gelu, "--check", "--debug", switch)
+        expect(2, "error[E0702]", "gemm", *SIZES, *cache, *gelu, "--debug", "skip:nothing")
+    for failure in FAILURES:
+        print(failure)
+    print(f"{len(FAILURES)} failures")
+    return 1 if FAILURES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
