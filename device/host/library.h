@@ -161,6 +161,21 @@ inline Library::~Library() {
   for (Block& block : blocks) block.from.give_back(block.memory, block.bytes);
 }
 
+// ---- starting ----
+inline bool is_ready() { return __atomic_load_n(&library.ready, __ATOMIC_ACQUIRE) != 0; }
+
+// Once: looks at the processor, then lets `load` fetch what the programs need. A failure leaves all as it was.
+inline Status start_library(i32 isa, const char* isa_name, Status (*load)(const char* path), const char* path) {
+  const Locked locked(library.starting);
+  if (is_ready()) return ok;
+  if (!codetta_engine_runs(isa))
+    return fail(wrong_machine, "E0403: this library is made for %s, which this processor or system does not offer",
+                isa_name);
+  CODETTA_OK(load(path));
+  __atomic_store_n(&library.ready, 1, __ATOMIC_RELEASE);
+  return ok;
+}
+
 // ---- calls ----
 struct Program {
   Status (*steps)(Frame& frame);
@@ -176,6 +191,7 @@ inline Status run(const Program& program, View* views, const cpu::ScalarValue* s
   frame.views = views;
   frame.scalars = scalars;
   frame.threads = &threads;
+  frame.sizes_only = measured != nullptr;
   if (const Status bad = program.steps(frame)) return bad;
   const i64 bytes = frame.bytes();
   if (measured != nullptr) {

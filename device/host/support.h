@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,12 @@ __attribute__((format(printf, 2, 3))) inline Status fail(Status status, const ch
   va_end(arguments);
   return status;
 }
+
+// Leaves the function with the status of what failed.
+#define CODETTA_OK(call)                                                                                         \
+  do {                                                                                                           \
+    if (const ::codetta::host::Status bad_status = (call); bad_status != ::codetta::host::ok) return bad_status; \
+  } while (false)
 
 // ---- element types ----
 // By the numbers of DType, which are part of file formats.
@@ -158,7 +165,7 @@ inline Status check_memory(const View& view, const char* name) {
 
 // A row-major tensor of these sizes. `strides` may give others.
 inline Status bind(View& view, const void* data, i32 dtype, const Number* sizes, i32 rank, const char* name,
-                   const i64* strides = nullptr) {
+                   const Number* strides = nullptr) {
   view = View();
   view.data = static_cast<char*>(const_cast<void*>(data));
   view.dtype = dtype;
@@ -167,7 +174,8 @@ inline Status bind(View& view, const void* data, i32 dtype, const Number* sizes,
   for (i32 i = rank; i-- > 0;) {
     if (sizes[i].bad) return fail(bad_sizes, "E0610: the size of dimension %d of %s has no value", i, name);
     view.size[i] = sizes[i].value;
-    view.stride[i] = strides != nullptr ? strides[i] : step.value;
+    if (strides != nullptr && strides[i].bad) return fail(bad_sizes, "E0610: a stride of %s has no value", name);
+    view.stride[i] = strides != nullptr ? strides[i].value : step.value;
     step = step * sizes[i];
   }
   return check_memory(view, name);
@@ -175,6 +183,46 @@ inline Status bind(View& view, const void* data, i32 dtype, const Number* sizes,
 
 inline Extent extent_of(const View& view) {
   return {view.data, dtype_bytes(view.dtype), view.rank, view.size, view.stride};
+}
+
+// An address for views of which only the sizes matter.
+inline void* unplaced() { return reinterpret_cast<void*>(static_cast<u64>(4096)); }
+
+// A tensor as the header of a library declares it (NAME_tensor).
+struct Tensor {
+  void* data;
+  i32 dtype;
+  i32 rank;
+  i64 shape[max_rank];
+  i64 strides[max_rank];  // elements
+};
+
+inline Status check_count(const Tensor* tensors, i32 count, i32 wanted) {
+  if (tensors == nullptr && wanted != 0) return fail(bad_argument, "E0604: the list of tensors is null");
+  if (count == wanted) return ok;
+  return fail(bad_argument, "E0208: %d tensors are given, and the program takes %d", count, wanted);
+}
+
+inline Status take_tensor(View& view, const Tensor& tensor, const char* name) {
+  if (tensor.rank < 0 || tensor.rank > max_rank)
+    return fail(bad_argument, "E0601: %s has %d dimensions; 0 to %d are possible", name, tensor.rank, max_rank);
+  if (tensor.dtype < 0 || tensor.dtype >= dtype_count)
+    return fail(bad_argument, "E0607: %s has the element type %d, and there is none of that number", name,
+                tensor.dtype);
+  view.data = static_cast<char*>(tensor.data);
+  view.dtype = tensor.dtype;
+  view.rank = tensor.rank;
+  memcpy(view.size, tensor.shape, sizeof view.size);
+  memcpy(view.stride, tensor.strides, sizeof view.stride);
+  return check_memory(view, name);
+}
+
+inline Status take_scalar(void* value, u64 bytes, const Tensor& tensor, i32 dtype, const char* name) {
+  if (tensor.rank != 0 || tensor.dtype != dtype)
+    return fail(bad_argument, "E0610: %s does not fit: it has to be a tensor of rank 0 of %s", name, dtype_name(dtype));
+  if (tensor.data == nullptr) return fail(bad_argument, "E0604: %s is null", name);
+  memcpy(value, tensor.data, bytes);
+  return ok;
 }
 
 // ---- checks ----
@@ -219,6 +267,38 @@ inline Status check_unit_stride(const View& view, const char* name) {
               static_cast<long long>(view.stride[last]));
 }
 
+// symbol = value / divisor.
+inline Status define_value(Number& symbol, const char* symbol_name, Number value, Number divisor) {
+  const Number quotient = floordiv(value, divisor);
+  if (quotient.bad || quotient.value * divisor.value != value.value || quotient.value < 0)
+    return fail(bad_sizes, "E0610: %s has no value: %lld divided by %lld", symbol_name,
+                static_cast<long long>(value.value), static_cast<long long>(divisor.value));
+  if (symbol.unset) symbol = quotient;
+  if (symbol.value == quotient.value) return ok;
+  return fail(bad_sizes, "E0610: %s is %lld here but %lld elsewhere", symbol_name,
+              static_cast<long long>(quotient.value), static_cast<long long>(symbol.value));
+}
+
+inline Status check_stride(const View& view, i32 from_last, Number stride, const char* name) {
+  if (view.empty() || view.size_from_last(from_last) <= 1) return ok;
+  return check_equal(Number(view.step(from_last)), stride, "a stride does not fit the kernel", name);
+}
+
+inline Status check_alignment(const View& view, i64 bytes, const char* name) {
+  if (view.empty()) return ok;
+  bool fits = reinterpret_cast<u64>(view.data) % static_cast<u64>(bytes) == 0;
+  for (i32 i = 0; i + 1 < view.rank; ++i)
+    fits = fits && (view.size[i] <= 1 || view.stride[i] * dtype_bytes(view.dtype) % bytes == 0);
+  if (fits) return ok;
+  return fail(bad_sizes, "E0610: %s and its rows must be aligned to %lld bytes", name, static_cast<long long>(bytes));
+}
+
+inline Status check_range(Number value, Number least, Number most, const char* what, const char* why) {
+  if (!value.bad && !least.bad && !most.bad && least.value <= value.value && value.value <= most.value) return ok;
+  return fail(bad_sizes, "E0610: %s is %lld, outside of %lld to %lld; %s", what, static_cast<long long>(value.value),
+              static_cast<long long>(least.value), static_cast<long long>(most.value), why);
+}
+
 inline bool identical(const View& a, const View& b) {
   if (a.dtype != b.dtype || a.rank != b.rank) return false;
   for (i32 i = 0; i < a.rank; ++i) {
@@ -254,22 +334,110 @@ struct Frame {
   const Threads* threads = nullptr;
   char* memory = nullptr;
   bool running = false;
+  bool sizes_only = false;  // the views lie nowhere
+  i64 placed = 0;           // bytes of temporaries so far
   i64 temporary_bytes = 0, engine_bytes = 0;
 
   i64 bytes() const { return temporary_bytes + engine_bytes; }
+  bool checking() const { return !running && !sizes_only; }
 };
 
-// A temporary at `offset` bytes of the workspace.
-inline Status allocate(Frame& frame, View& view, i32 dtype, Number offset, const Number* sizes, i32 rank) {
-  Number bytes(dtype_bytes(dtype));
-  for (i32 i = 0; i < rank; ++i) bytes = bytes * sizes[i];
-  const Number end = round_up(offset + bytes, 64);
-  if (end.bad || offset.value < 0 || end.value > int64_max / 2)
+// Bytes from the first element to behind the last; row-major without strides, which are not negative.
+inline Number span_bytes(i32 dtype, const Number* sizes, const Number* strides, i32 rank) {
+  Number count(1), reach(1);
+  bool empty = false;
+  for (i32 i = 0; i < rank; ++i) {
+    count = count * sizes[i];
+    if (strides != nullptr) reach = reach + (sizes[i] + Number(-1)) * strides[i];
+    empty = empty || (!sizes[i].bad && sizes[i].value == 0);
+  }
+  if (empty) return Number(0);
+  return (strides != nullptr ? reach : count) * Number(dtype_bytes(dtype));
+}
+
+// Memory of the workspace behind all that was placed before.
+inline Status place(Frame& frame, i64& offset, Number bytes) {
+  const Number end = round_up(Number(frame.placed) + bytes, 64);
+  if (end.bad || bytes.value < 0 || end.value > int64_max / 2)
+    return fail(bad_sizes, "E0603: the size of the temporaries overflows");
+  offset = frame.placed;
+  frame.placed = end.value;
+  if (frame.placed > frame.temporary_bytes) frame.temporary_bytes = frame.placed;
+  return ok;
+}
+
+// A temporary at `offset` bytes of the workspace, in memory that was placed.
+inline Status allocate(Frame& frame, View& view, i32 dtype, Number offset, const Number* sizes, const Number* strides,
+                       i32 rank) {
+  const Number end = offset + span_bytes(dtype, sizes, strides, rank);
+  if (end.bad || offset.value < 0 || end.value > frame.placed)
     return fail(bad_sizes, "E0603: the size of a temporary overflows");
-  if (end.value > frame.temporary_bytes) frame.temporary_bytes = end.value;
   // While sizes are measured it seems to lie at a small address: never read, but distinct and not null.
   char* base = frame.running ? frame.memory : reinterpret_cast<char*>(static_cast<u64>(4096));
-  return bind(view, base + offset.value, dtype, sizes, rank, "a temporary");
+  return bind(view, base + offset.value, dtype, sizes, rank, "a temporary", strides);
+}
+
+// Another view of the memory of `source`, `offset` bytes behind its first element.
+inline Status reinterpret(View& view, const View& source, Number offset, i32 dtype, const Number* sizes,
+                          const Number* strides, i32 rank, const char* name) {
+  const Number span = span_bytes(dtype, sizes, strides, rank);
+  const Number need = !span.bad && span.value == 0 ? span : offset + span;
+  i64 have = source.empty() ? 0 : 1;
+  for (i32 i = 0; i < source.rank; ++i) have += have == 0 ? 0 : (source.size[i] - 1) * source.stride[i];
+  if (need.bad || offset.bad || offset.value < 0 || need.value > have * dtype_bytes(source.dtype))
+    return fail(bad_sizes, "E0610: %s would leave the memory that it is a view of", name);
+  return bind(view, source.data + offset.value, dtype, sizes, rank, name, strides);
+}
+
+// The one integer that a tensor of the caller's holds; 0 where its memory is not there.
+inline i64 integer_in(const View& view, bool nowhere) {
+  if (nowhere || view.data == nullptr || view.empty()) return 0;
+  i64 value = 0;
+  const i64 bytes = dtype_bytes(view.dtype);
+  memcpy(&value, view.data, static_cast<u64>(bytes));
+  if (view.dtype >= 1 && view.dtype <= 3) {  // i8 to i32: the sign is carried on
+    const int shift = static_cast<int>(64 - 8 * bytes);
+    value = static_cast<i64>(static_cast<u64>(value) << shift) >> shift;
+  }
+  return value;
+}
+inline bool is_true(const View& view) { return !view.empty() && *view.data != 0; }
+
+// Every element of `view`, in row-major order, with its address.
+template <class F>
+void for_elements(const View& view, F&& f) {
+  if (view.empty()) return;
+  i64 at[max_rank] = {};
+  const i64 bytes = dtype_bytes(view.dtype);
+  for (;;) {
+    i64 offset = 0;
+    for (i32 i = 0; i < view.rank; ++i) offset += at[i] * view.stride[i];
+    f(view.data + offset * bytes, static_cast<const i64*>(at));
+    i32 dim = view.rank;
+    while (dim > 0 && ++at[dim - 1] == view.size[dim - 1]) at[--dim] = 0;
+    if (dim == 0) return;
+  }
+}
+
+inline void fill(const View& view, u64 bits) {
+  const auto bytes = static_cast<u64>(dtype_bytes(view.dtype));
+  for_elements(view, [&](char* element, const i64*) { memcpy(element, &bits, bytes); });
+}
+
+inline Status copy(const Frame& frame, const View& target, const View& source, const char* name) {
+  bool same = target.dtype == source.dtype && target.rank == source.rank;
+  for (i32 i = 0; same && i < target.rank; ++i) same = target.size[i] == source.size[i];
+  if (!same)
+    return fail(bad_sizes, "E0610: %s is copied from a tensor of another form: %s from %s", name, describe(target),
+                describe(source));
+  if (!frame.running) return ok;
+  const i64 bytes = dtype_bytes(source.dtype);
+  for_elements(target, [&](char* element, const i64* at) {
+    i64 offset = 0;
+    for (i32 i = 0; i < source.rank; ++i) offset += at[i] * source.stride[i];
+    memcpy(element, source.data + offset * bytes, static_cast<u64>(bytes));
+  });
+  return ok;
 }
 
 inline Status set_sizes(Gemm& gemm, Number batch, Number m, Number n, Number k) {
@@ -326,6 +494,20 @@ inline cpu::Operand operand(const View& view, Number start = Number(0)) {
   return result;
 }
 
+inline Status add_stride(cpu::Operand& operand, i32 slot, Number scale, i64 step) {
+  const Number stride = scale * Number(step) + Number(operand.stride[slot]);
+  if (stride.bad) return fail(bad_sizes, "E0610: an index has no value");
+  operand.stride[slot] = stride.value;
+  return ok;
+}
+
+inline Status set_packed(Gemm& gemm, const GemmConfig& config, const void* packed, i64 bytes, const char* name) {
+  if (!codetta_engine_packed_matches(packed, bytes, &config, &gemm))
+    return fail(bad_sizes, "E0610: the packed weights %s do not fit these sizes", name);
+  gemm.packed_b = packed;
+  return ok;
+}
+
 // What one launch works on beside the product itself.
 struct Work {
   Epilogue epilogue{};
@@ -335,6 +517,24 @@ struct Work {
   i32 operand_count = 0;
   cpu::EpilogueFunction tiles = nullptr;  // a fused kernel's epilogue over tiles, for products without elements
 };
+
+template <i32 n>
+void set_operands(Work& work, cpu::Operand (&operands)[n], const View* const (&views)[n], const bool (&stores)[n]) {
+  work.epilogue.operands = work.operands = operands;
+  work.views = views;
+  work.stores = stores;
+  work.operand_count = n;
+}
+template <i32 n>
+void set_phases(Work& work, const Phase (&phases)[n]) {
+  work.epilogue.phases = phases;
+  work.epilogue.phase_count = n;
+}
+template <i32 n>
+void set_reductions(Work& work, const Reduction (&reductions)[n]) {
+  work.epilogue.reductions = reductions;
+  work.epilogue.reduction_count = n;
+}
 
 inline bool reduces_nothing(u8 axis, const Gemm& gemm) {
   switch (axis) {

@@ -2,6 +2,7 @@
 // Everything: GEMMs with any epilogue, fused.
 #pragma once
 
+#include "codetta/build.hpp"     // IWYU pragma: export
 #include "codetta/device.hpp"    // IWYU pragma: export
 #include "codetta/diagnose.hpp"  // IWYU pragma: export
 #include "codetta/epilogue.hpp"  // IWYU pragma: export

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codetta/kernel.hpp"
@@ -36,7 +37,8 @@ struct ProgramShapes {
 class CODETTA_API Program {
  public:
   // Errors: E01xx, E02xx.
-  static Result<Program> parse(std::string text, std::string name = "<program>");
+  // `function`: which one of the text; "" = the last.
+  static Result<Program> parse(std::string text, std::string name = "<program>", std::string_view function = {});
   [[nodiscard]] std::vector<ProgramParameter> parameters() const;
   [[nodiscard]] std::vector<ProgramParameter> outputs() const;
   // For arguments that hold every parameter; outputs may be among them, and count for nothing. Errors: E0208 (one is

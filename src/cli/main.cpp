@@ -96,6 +96,7 @@ int run(int argc, char** argv) {
   GemmOptions options;
   RunFlags flags;
   ProgramOptions program;
+  BuildLibraryOptions library;
   std::string what = "source", program_file, report_file, cache_action = "stats";
   double budget = 30;
   size_t tune_candidates = 16, bench_candidates = 4;
@@ -121,6 +122,7 @@ int run(int argc, char** argv) {
   CLI::App* compile_verb = app.add_subcommand("compile", "Compile into the cache without running");
   CLI::App* tune_verb = app.add_subcommand("tune", "Time the candidates, keep the results");
   CLI::App* run_verb = app.add_subcommand("run", "Run a program of GEMMs on files");
+  CLI::App* build_verb = app.add_subcommand("build", "Build programs as a shared library with a C header");
   CLI::App* doctor_verb = app.add_subcommand("doctor", "What was looked for on this machine, and found");
   CLI::App* cache_verb = app.add_subcommand("cache", "Show or clean the cache");
   CLI::App* help_verb = app.add_subcommand("help", "What a command takes");
@@ -150,6 +152,28 @@ int run(int argc, char** argv) {
   run_verb->add_option("--scalar", program.scalars, "Number: NAME=0.5")->allow_extra_args(false);
   run_verb->add_option("--out", program.outputs, "Output: NAME=FILE (.npy or .safetensors)")->allow_extra_args(false);
   run_verb->add_flag("--force", program.force, "Let --out overwrite a file that parameters are read from");
+  build_verb->add_option("program", library.program, "File of the programs")->required();
+  build_verb->add_option("-o,--output", library.output, "The library: libNAME.so")->required();
+  build_verb->add_option("--function", library.functions, "Functions of the text, one a program (default: the last)")
+      ->allow_extra_args(false);
+  build_verb->add_option("--name", library.name, "Prefix of what is public (default: from the library's file name)");
+  build_verb->add_option("--header", library.header, "The C header (default: NAME.h beside the library)");
+  build_verb->add_option("--manifest", library.manifest, "The manifest (default: NAME.json beside the library)");
+  build_verb->add_option("--constant", library.constants, "A parameter's value, in the library: NAME=FILE")
+      ->allow_extra_args(false);
+  build_verb->add_option("--weights", library.weights, "A safetensors file with values of parameters");
+  build_verb->add_flag("--embed-weights", library.embed_weights,
+                       "The library carries them, instead of mapping the file");
+  build_verb->add_option("--hint", library.hints, "A likely size, for the choice of kernels: batch=8")
+      ->allow_extra_args(false);
+  build_verb->add_flag("--tune", library.tune, "Time the candidates at the hinted sizes");
+  build_verb->add_option("--budget", library.tune_budget, "Seconds for --tune, a program")
+      ->capture_default_str()
+      ->check(budgets);
+  build_verb->add_flag("--no-checks", library.no_checks, "Leave guards and overlaps unchecked in calls");
+  build_verb->add_option("--engine-dir", library.engine_dir,
+                         "Folder of libcodetta_engine.a (default: beside libcodetta)");
+  build_verb->add_flag("--show", library.show, "Print the host text and the header, build nothing");
   cache_verb->add_option("action", cache_action, "stats, path, clear or evict")
       ->check(CLI::IsMember({"stats", "path", "clear", "evict"}));
 
@@ -207,6 +231,7 @@ int run(int argc, char** argv) {
     if (compile_verb->parsed()) return compile(common, options);
     if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);
     if (run_verb->parsed()) return run_program(common, program);
+    if (build_verb->parsed()) return build_library(common, library);
     if (doctor_verb->parsed()) return doctor(common);
     return cache(common, cache_action);
   };

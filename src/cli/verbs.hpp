@@ -34,4 +34,15 @@ struct ProgramOptions {
 };
 int run_program(const CommonOptions& common, const ProgramOptions& options);
 
+struct BuildLibraryOptions {
+  std::string program;                 // file or text
+  std::vector<std::string> functions;  // of the text; empty: the last
+  std::string output, name, header, manifest, weights, engine_dir;
+  std::vector<std::string> constants;  // NAME=FILE
+  std::vector<std::string> hints;      // SIZE=NUMBER
+  bool embed_weights = false, no_checks = false, tune = false, show = false;
+  double tune_budget = 10;
+};
+int build_library(const CommonOptions& common, const BuildLibraryOptions& options);
+
 }  // namespace codetta::cli

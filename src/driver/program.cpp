@@ -9,6 +9,7 @@
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
 #include "driver/program_arguments.hpp"
+#include "driver/program_state.hpp"
 #include "driver/report.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
@@ -17,11 +18,6 @@
 
 namespace codetta {
 namespace driver {
-
-struct ProgramState {
-  ir::ProgramFunction function;
-  ir::Graph graph;
-};
 
 struct CompiledProgramState {
   std::shared_ptr<const ProgramState> program;
@@ -156,10 +152,10 @@ Result<std::string> emit_program(const ProgramState& program, Stage stage) {
 }  // namespace
 }  // namespace driver
 
-Result<Program> Program::parse(std::string text, std::string name) {
+Result<Program> Program::parse(std::string text, std::string name, std::string_view function) {
   auto state = std::make_shared<driver::ProgramState>();
   const auto source = std::make_shared<const diag::SourceText>(std::move(name), std::move(text));
-  CODETTA_TRY(state->function, frontend::parse_program(source));
+  CODETTA_TRY(state->function, frontend::parse_program(source, function));
   CODETTA_TRY(state->graph, ir::bind_program(state->function));
   return Program(std::move(state));
 }
@@ -187,9 +183,6 @@ Result<ProgramShapes> Program::shapes(const std::vector<NamedArgument>& argument
   return driver::shapes_of(state_->graph, arguments);
 }
 
-struct Program::Access {
-  static const std::shared_ptr<const driver::ProgramState>& state(const Program& program) { return program.state_; }
-};
 struct CompiledProgram::Access {
   static CompiledProgram make(std::shared_ptr<const driver::CompiledProgramState> state) {
     return CompiledProgram(std::move(state));

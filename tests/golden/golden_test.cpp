@@ -15,13 +15,17 @@
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "case.hpp"
+#include "host_case.hpp"
 #include "types/op.hpp"
 
 namespace codetta::golden {
 namespace {
 
 const std::string folder = CODETTA_SOURCE_DIR "/tests/golden/expected";
-std::string path_of(const Case& c) { return folder + "/" + std::string(c.name) + ".txt"; }
+template <class AnyCase>
+std::string path_of(const AnyCase& c) {
+  return folder + "/" + std::string(c.name) + ".txt";
+}
 
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -84,8 +88,27 @@ TEST_P(Golden, IsAsReviewed) {
 INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(all_cases().begin(), all_cases().end()),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
+class HostGolden : public testing::TestWithParam<HostCase> {};
+
+TEST_P(HostGolden, IsAsReviewed) {
+  const HostCase& c = GetParam();
+  const auto emitted = emit_host_case(c);
+  ASSERT_TRUE(emitted.has_value()) << emitted.error().render();
+  const auto again = emit_host_case(c);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(*emitted, *again) << "two emissions in one process differ";
+  const std::string expected = contents(path_of(c));
+  if (expected == *emitted) return;
+  ADD_FAILURE() << c.name << (expected.empty() ? " has no expected text" : " is not what was reviewed") << "\n"
+                << difference(expected, *emitted) << "If this is meant: tools/update_golden, and review the "
+                << "changes of tests/golden/expected.";
+}
+INSTANTIATE_TEST_SUITE_P(Cases, HostGolden, testing::ValuesIn(host_cases().begin(), host_cases().end()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
 TEST(GoldenFiles, EachBelongsToOneCase) {
   std::set<std::string> names;
+  for (const HostCase& c : host_cases()) EXPECT_TRUE(names.insert(path_of(c)).second) << c.name;
   for (const Case& c : all_cases()) EXPECT_TRUE(names.insert(path_of(c)).second) << c.name;
   EXPECT_GE(names.size(), 40U);
   for (const auto& file : std::filesystem::directory_iterator(folder))
@@ -150,6 +173,17 @@ int update() {
       status = 1;
     } else if (contents(path_of(c)) != emitted->golden) {
       std::ofstream(path_of(c), std::ios::binary) << emitted->golden;
+      std::cout << "updated " << c.name << "\n";
+    }
+  }
+  for (const HostCase& c : host_cases()) {
+    kept.insert(path_of(c));
+    const auto emitted = emit_host_case(c);
+    if (!emitted) {
+      std::cerr << c.name << ": " << emitted.error().render();
+      status = 1;
+    } else if (contents(path_of(c)) != *emitted) {
+      std::ofstream(path_of(c), std::ios::binary) << *emitted;
       std::cout << "updated " << c.name << "\n";
     }
   }

@@ -32,4 +32,8 @@ endforeach()
 # The installed command finds its library in the moved tree.
 if(EXISTS "${moved}/bin/codetta")
   run("${moved}/bin/codetta" --version)
+  # And the engine that it links into libraries; an instrumented one cannot be linked.
+  if(NOT CXX_FLAGS MATCHES "-fsanitize")
+    run("${moved}/bin/codetta" build ${SOURCE}/examples/digits/classifier.py -o ${WORK}/libinstalled.so --cache-dir ${WORK}/cache)
+  endif()
 endif()

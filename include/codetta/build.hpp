@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ahead of time: programs as a shared library with a C header, which needs neither Codetta nor a compiler where it
+// runs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "codetta/program.hpp"
+
+namespace codetta {
+
+struct BuildOptions {
+  std::string output{};    // path of the library: "out/libdigits.so"
+  std::string name{};      // prefix of everything public; "" = the file's name without "lib" and what follows a dot
+  std::string header{};    // path; "" = beside the library, <name>.h
+  std::string manifest{};  // path; "" = beside the library, <name>.json
+  // Parameters that get their value now; they are no arguments of the functions any more. Read during the call only.
+  std::vector<NamedArgument> constants{};
+  // A safetensors file: parameters of its names are constants, too. The library maps it when it is first used (from its
+  // own folder, under the same name, or from where NAME_load_weights says), or carries its tensors with embed_weights.
+  std::string weights{};
+  bool embed_weights = false;
+  std::vector<std::pair<std::string, int64_t>> size_hints{};  // symbol -> value, for the choice of kernels
+  bool checks = true;  // guards and overlaps are looked at in every call; null, misaligned and sizes always are
+  // Times the candidates of every product on random data of the hinted sizes, and takes the fastest; 0: the cost model.
+  double tune_seconds = 0;
+  std::string engine_dir{};                          // folder of libcodetta_engine.a; "" = "codetta" beside libcodetta
+  std::function<void(std::string_view)> progress{};  // one line at a time, from the calling thread
+};
+
+struct BuildReport {
+  std::string library, header, manifest;  // paths
+  int64_t bytes = 0;                      // of the library
+  double seconds = 0;                     // all of it
+  double compile_seconds = 0;             // in compilers and linker, summed over processes
+  std::vector<std::string> functions;     // exported, one a program
+  std::vector<std::string> kernels;
+};
+
+// One library with a function for each program. It links the C++ runtime, pthread and dl; it exports its own functions
+// only. Library, header and manifest appear whole or not at all, each by a rename. The target is a CPU; the library
+// refuses to start on one that lacks its instruction set.
+// Errors: E0208 to E0210, E0221 (constants), E0230 (a name that cannot be public), E0440 (no form as host text), E0501
+// to E0507 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E06xx (files), those of compile().
+CODETTA_API Result<BuildReport> build(const std::vector<Program>& programs, const Target& target,
+                                      const BuildOptions& options, Context& context = Context::process_default());
+
+// The C++ host text of a library of these programs and its header, as build() compiles them: for reading.
+CODETTA_API Result<std::string> host_text(const std::vector<Program>& programs, const Target& target,
+                                          const BuildOptions& options, Context& context = Context::process_default());
+
+}  // namespace codetta

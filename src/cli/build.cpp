@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// build: programs as a shared library with a C header.
+#include <cstdio>
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/specs.hpp"
+#include "cli/verbs.hpp"
+
+namespace codetta::cli {
+namespace {
+
+// "NAME=VALUE" in two.
+Result<std::pair<std::string, std::string>> split_pair(const std::string& item, const std::string& option,
+                                                       const std::string& form) {
+  const size_t equals = item.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == item.size())
+    return usage_error("'" + item + "' is not " + form, "given to " + option, "write " + option + " " + form);
+  return std::pair(item.substr(0, equals), item.substr(equals + 1));
+}
+
+Result<std::vector<Program>> programs_of(const BuildLibraryOptions& options) {
+  auto source = read_source(options.program, TextOf::Program);
+  if (!source) return std::move(source).error();
+  std::vector<std::string> functions = options.functions;
+  if (functions.empty()) functions.emplace_back();
+  std::vector<Program> programs;
+  for (const std::string& function : functions) {
+    auto program = Program::parse(source->text, source->name, function);
+    if (!program) return std::move(program).error();
+    programs.push_back(*std::move(program));
+  }
+  return programs;
+}
+
+}  // namespace
+
+int build_library(const CommonOptions& common, const BuildLibraryOptions& options) {
+  BuildOptions wanted;
+  wanted.output = options.output;
+  wanted.name = options.name;
+  wanted.header = options.header;
+  wanted.manifest = options.manifest;
+  wanted.weights = options.weights;
+  wanted.embed_weights = options.embed_weights;
+  wanted.checks = !options.no_checks;
+  wanted.engine_dir = options.engine_dir;
+  if (options.tune) wanted.tune_seconds = options.tune_budget;
+  if (!common.json) {
+    wanted.progress = [](std::string_view line) {
+      std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+    };
+  }
+  std::vector<Tensor> owned;
+  for (const std::string& item : options.constants) {
+    auto pair = split_pair(item, "--constant", "NAME=FILE");
+    if (!pair) return report(pair.error(), common.json);
+    auto tensor = read_tensor(pair->second);
+    if (!tensor) return report(tensor.error(), common.json);
+    owned.push_back(*std::move(tensor));
+    wanted.constants.push_back({pair->first, owned.back().view()});
+  }
+  for (const std::string& item : options.hints) {
+    auto pair = split_pair(item, "--hint", "SIZE=NUMBER");
+    if (!pair) return report(pair.error(), common.json);
+    char* end = nullptr;
+    const long long value = std::strtoll(pair->second.c_str(), &end, 10);
+    if (*end != '\0' || value < 0) {
+      return report(usage_error("'" + item + "' gives no size", "given to --hint", "write --hint batch=8"),
+                    common.json);
+    }
+    wanted.size_hints.emplace_back(pair->first, value);
+  }
+  auto programs = programs_of(options);
+  if (!programs) return report(programs.error(), common.json);
+  auto target = target_of(common);
+  if (!target) return report(target.error(), common.json);
+  auto context = context_of(common);
+  if (!context) return report(context.error(), common.json);
+  if (options.show) {
+    auto text = host_text(*programs, *target, wanted, *context);
+    if (!text) return report(text.error(), common.json);
+    std::printf("%s", text->c_str());
+    return exit_ok;
+  }
+  auto built = build(*programs, *target, wanted, *context);
+  if (!built) return report(built.error(), common.json);
+  if (common.json) {
+    const nlohmann::ordered_json json{{"library", built->library},     {"header", built->header},
+                                      {"manifest", built->manifest},   {"bytes", built->bytes},
+                                      {"seconds", built->seconds},     {"compile_seconds", built->compile_seconds},
+                                      {"functions", built->functions}, {"kernels", built->kernels}};
+    std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    return exit_ok;
+  }
+  std::printf("library   %s, %lld bytes\n", built->library.c_str(), static_cast<long long>(built->bytes));
+  std::printf("header    %s\n", built->header.c_str());
+  std::printf("manifest  %s\n", built->manifest.c_str());
+  for (const std::string& function : built->functions) std::printf("function  %s\n", function.c_str());
+  std::printf("built in  %.2f s\n", built->seconds);
+  return exit_ok;
+}
+
+}  // namespace codetta::cli

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// build(): programs planned, printed, compiled and linked as one library, and published with its header and manifest.
+#include "codetta/build.hpp"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+#include "codetta/version.hpp"
+#include "device/embedded.hpp"
+#include "diag/diagnostic.hpp"
+#include "driver/build_constants.hpp"
+#include "driver/build_id.hpp"
+#include "driver/build_tune.hpp"
+#include "driver/kernel_state.hpp"
+#include "driver/program_state.hpp"
+#include "emit/emit.hpp"
+#include "emit/package.hpp"
+#include "opt/passes.hpp"
+#include "package/cpu_call.hpp"
+
+namespace codetta {
+namespace driver {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t most_embedded = int64_t{1} << 30;
+
+// A kernel's translation unit in the library; several launches and programs may share it.
+struct KernelUnit {
+  std::string source;
+  std::vector<std::string> gcc_flags, clang_flags;
+  std::string entry;     // what the source calls its function
+  std::string function;  // what the library calls it
+};
+
+struct LibraryPlan {
+  emit::host::Library library;
+  std::vector<KernelUnit> kernels;
+  EmbeddedBytes bytes;
+  ConstantValues values;
+  Json tuning;
+};
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+std::string file_of(const std::string& path) { return path.substr(folder_of(path).size()); }
+
+// "out/libdigits.so.1" -> "digits".
+std::string default_name(const std::string& output) {
+  std::string name = file_of(output);
+  if (name.starts_with("lib")) name = name.substr(3);
+  return name.substr(0, name.find('.'));
+}
+
+// "classifier.py:4: hidden = relu(x @ w1 + b1)".
+std::string origin_of(const ir::Graph& graph, ir::NodeId node) {
+  if (graph.source() == nullptr) return {};
+  const SourceLocation where = graph.source()->locate(graph.span(node));
+  const size_t begin = where.line_text.find_first_not_of(" \t");
+  return fmt::format("{}:{}: {}", file_of(where.file), where.line,
+                     begin == std::string::npos ? "" : where.line_text.substr(begin));
+}
+
+// Whether a fused kernel may owe stores where its product has no elements.
+bool stores_less_than_elements(const package::EpilogueProgram& program) {
+  return std::any_of(program.operands.begin(), program.operands.end(), [](const package::Operand& operand) {
+    return operand.is_store && operand.access != package::Access::Full;
+  });
+}
+
+Result<void> add_kernel(const package::Kernel& kernel, emit::host::Program& program, std::vector<KernelUnit>& units) {
+  const auto& config = package::cpu(kernel.config);
+  const bool fused = config.family == package::CpuFamily::Fused;
+  emit::host::KernelFunctions functions;
+  const auto unit = [&](std::string source, std::vector<std::string> gcc, std::vector<std::string> clang,
+                        std::string entry, const std::string& function) {
+    const bool known =
+        std::any_of(units.begin(), units.end(), [&](const KernelUnit& one) { return one.function == function; });
+    if (!known) units.push_back({std::move(source), std::move(gcc), std::move(clang), std::move(entry), function});
+    return function;
+  };
+  if (!kernel.source.empty()) {
+    (fused ? functions.fused : functions.tiles) =
+        unit(kernel.source, kernel.gcc_flags, kernel.clang_flags, kernel.symbol, kernel.name);
+  }
+  const bool tiles_too = fused ? stores_less_than_elements(kernel.epilogue)
+                               : kernel.source.empty() && !package::only_stores(kernel.epilogue);
+  if (tiles_too) {
+    CODETTA_TRY(emit::EmittedSource source, emit::emit_cpu_epilogue(kernel.epilogue, {.isa = config.isa}));
+    functions.tiles = unit(std::move(source.text), std::move(source.gcc_flags), std::move(source.clang_flags),
+                           std::move(source.entry), kernel.name + "_tiles");
+  }
+  program.functions.push_back(std::move(functions));
+  return {};
+}
+
+Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Target& wanted,
+                                 const BuildOptions& options, ContextState& context) {
+  CODETTA_TRY(const Target target, resolve_target(context, wanted));
+  if (target.backend != Backend::cpu) {
+    return diag::error(diag::Code::host_feature, fmt::format("libraries are not built for {}", target.to_string()))
+        .reason("C++ host text exists for CPUs")
+        .help("choose a CPU: --target cpu, cpu:avx2, cpu:avx512, ...");
+  }
+  if (programs.empty()) {
+    return diag::error(diag::Code::usage, "no program is given")
+        .reason("a library has a function for each")
+        .help("pass at least one");
+  }
+  LibraryPlan planned;
+  planned.library.name = options.name.empty() ? default_name(options.output) : options.name;
+  planned.library.target = target;
+  planned.library.version = version();
+  planned.library.checked = options.checks;
+  CODETTA_TRY(planned.values, constant_values(options));
+  if (!planned.values.external.empty()) planned.library.weights_file = file_of(options.weights);
+  for (const Program& one : programs) {
+    const ProgramState& state = *Program::Access::state(one);
+    CODETTA_TRY(auto hints, constant_hints(state.graph, planned.values));
+    hints.insert(hints.end(), options.size_hints.begin(), options.size_hints.end());
+    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
+    CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, context.machine(target), hints));
+    if (options.tune_seconds > 0) {
+      CODETTA_TRY(const std::string tuned, tune_plan(plan, state.function.name, hints, options, context));
+      planned.tuning[state.function.name] = Json::parse(tuned);
+    }
+    CODETTA_TRY(package::Package package,
+                emit::emit_package(plan, {.name = state.function.name, .build_id = build_id()}));
+    emit::host::Program program;
+    program.function = state.function.name;
+    for (const plan::PlannedKernel& kernel : plan.kernels)
+      program.origins.push_back(origin_of(optimized.graph, kernel.region.matmul));
+    program.package = std::make_shared<const package::Package>(std::move(package));
+    for (const package::Kernel& kernel : program.package->kernels)
+      CODETTA_CHECK_OK(add_kernel(kernel, program, planned.kernels));
+    planned.library.programs.push_back(std::move(program));
+  }
+  CODETTA_CHECK_OK(check_used(planned.values, options, planned.library.programs));
+  for (emit::host::Program& program : planned.library.programs)
+    CODETTA_CHECK_OK(bind_constants(program, planned.values, planned.bytes, *context.pool));
+  CODETTA_CHECK_OK(emit::host::check_library(planned.library));
+  if (planned.bytes.byte_size() > most_embedded) {
+    return diag::error(diag::Code::host_feature, "the constants are too large to be carried by the library")
+        .reason(fmt::format("they have {} bytes; up to {} are possible", planned.bytes.byte_size(), most_embedded))
+        .help("leave them in a safetensors file that the library maps: --weights without --embed-weights");
+  }
+  return planned;
+}
+
+// The engine's archives for a level, or what was looked for.
+Result<std::vector<std::string>> archives_for(CpuIsa isa, const BuildOptions& options) {
+  std::string folder = options.engine_dir;
+  if (folder.empty()) {
+    Dl_info info{};
+    if (::dladdr(reinterpret_cast<const void*>(&version), &info) != 0 && info.dli_fname != nullptr)
+      folder = folder_of(info.dli_fname) + "codetta";
+  }
+  if (!folder.empty() && folder.front() != '/') {
+    char here[4096];
+    if (::getcwd(here, sizeof here) != nullptr) folder = std::string(here) + "/" + folder;
+  }
+  std::vector<std::string> archives;
+  for (const std::string& name :
+       {std::string("libcodetta_engine.a"), fmt::format("libcodetta_table_{}.a", isa_name(isa))}) {
+    archives.push_back(folder + "/" + name);
+    if (::access(archives.back().c_str(), R_OK) == 0) continue;
+    return diag::error(diag::Code::engine_missing, "the CPU engine for libraries was not found")
+        .reason(fmt::format("there is no {}", archives.back()))
+        .help(name.find("table") == std::string::npos
+                  ? "install it beside libcodetta, in a folder `codetta`, or name its folder (engine_dir)"
+                  : fmt::format("this build of Codetta has no kernels for {}; choose another target", isa_name(isa)));
+  }
+  return archives;
+}
+
+toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler,
+                             const std::string& file_name) {
+  toolchain::LibraryJob job;
+  job.name = file_name;
+  job.exports = emit::host::print_exports(planned.library);
+  for (const device::EmbeddedFile& file : device::files()) {
+    if (file.path.starts_with("host/") || file.path == "cpu/abi.h")
+      job.files.push_back({"device/" + std::string(file.path), std::string(file.text)});
+  }
+  const std::vector<std::string> host_flags = {
+      "-std=c++20",      "-O2",       "-fvisibility=hidden",     "-fvisibility-inlines-hidden",
+      "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-ffunction-sections",
+      "-fdata-sections"};
+  for (emit::host::File& file : emit::host::print_cpp(planned.library))
+    job.units.push_back({std::move(file.text), host_flags, std::move(file.name)});
+  for (const KernelUnit& unit : planned.kernels) {
+    std::vector<std::string> flags =
+        compiler.kind == toolchain::CompilerKind::Clang ? unit.clang_flags : unit.gcc_flags;
+    std::erase(flags, "-nostdlib");  // nothing is linked here
+    // Every kernel's source calls its function the same; in a library each has its own name.
+    flags.push_back("-D" + unit.entry + "=" + unit.function);
+    flags.push_back("-D" + std::string(emit::entry_digest_symbol) + "=" + unit.function + "_digest");
+    job.units.push_back({unit.source, std::move(flags), unit.function});
+  }
+  planned.bytes.add_to(job);
+  return job;
+}
+
+Error unwritable(const std::string& path, const std::string& why) {
+  return diag::error(diag::Code::output_unwritable, fmt::format("{} cannot be written", path))
+      .reason(why)
+      .help("choose a folder that exists and may be written to, with room for the library");
+}
+
+// Before minutes of work: every output can be made where it shall go.
+Result<void> check_writable(const std::vector<std::string>& paths) {
+  std::set<std::string> seen;
+  for (const std::string& path : paths) {
+    if (path.empty() || path.back() == '/') return unwritable(path.empty() ? "the library" : path, "it names no file");
+    if (!seen.insert(path).second) return unwritable(path, "library, header and manifest would be one file");
+    struct stat info {};
+    if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return unwritable(path, "it is a folder");
+    const std::string folder = folder_of(path).empty() ? "./" : folder_of(path);
+    if (::access(folder.c_str(), W_OK | X_OK) != 0)
+      return unwritable(path, fmt::format("{}: {}", folder, std::strerror(errno)));
+  }
+  return {};
+}
+
+Result<void> publish(const std::string& path, std::string_view bytes, unsigned mode) {
+  base::WriteOptions how;
+  how.mode = mode;
+  const auto written = base::write_file_atomically(path, bytes, how);
+  if (!written) return unwritable(path, written.error().message());
+  return {};
+}
+
+std::string manifest_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler) {
+  Json json = Json::parse(emit::host::print_manifest(planned.library));
+  json["compiler"] = compiler.version;
+  if (!planned.tuning.is_null()) json["tuning"] = planned.tuning;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+}  // namespace driver
+
+Result<BuildReport> build(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
+                          Context& context) {
+  using namespace driver;
+  const auto start = std::chrono::steady_clock::now();
+  const auto tell = [&](const std::string& line) {
+    if (options.progress) options.progress(line);
+  };
+  ContextState& state = *context.shared_state();
+  const std::string name = options.name.empty() ? default_name(options.output) : options.name;
+  BuildReport report;
+  report.library = options.output;
+  report.header = options.header.empty() ? folder_of(options.output) + name + ".h" : options.header;
+  report.manifest = options.manifest.empty() ? folder_of(options.output) + name + ".json" : options.manifest;
+  CODETTA_CHECK_OK(check_writable({report.library, report.header, report.manifest}));
+  CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, state));
+  if (state.options.no_jit) {
+    return diag::error(diag::Code::jit_disabled, "compiling is switched off")
+        .reason("a library is compiled")
+        .help("unset CODETTA_NO_JIT for builds");
+  }
+  if (!state.compiler()) return state.compiler().error();
+  const toolchain::HostCompiler& compiler = *state.compiler();
+  toolchain::LibraryJob job = job_of(planned, compiler, file_of(options.output));
+  CODETTA_TRY(job.archives, archives_for(planned.library.target.isa, options));
+  tell(fmt::format("{} kernels, {} translation units", planned.kernels.size(), job.units.size()));
+  CODETTA_TRY(
+      const toolchain::LibraryOutput output,
+      toolchain::build_library(compiler, job, state.compile_options(), state.pool->size(),
+                               [&](size_t done, size_t all) { tell(fmt::format("compiled {} of {}", done, all)); }));
+  for (const auto& [label, seconds] : output.unit_seconds) tell(fmt::format("{}: {:.0f} ms", label, seconds * 1e3));
+  // The library last: who sees it finds the header that goes with it.
+  CODETTA_CHECK_OK(publish(report.header, emit::host::print_header(planned.library), 0666));
+  CODETTA_CHECK_OK(publish(report.manifest, manifest_of(planned, compiler), 0666));
+  CODETTA_CHECK_OK(publish(report.library, output.bytes, 0777));
+  report.bytes = static_cast<int64_t>(output.bytes.size());
+  report.compile_seconds = output.seconds;
+  for (const emit::host::Program& program : planned.library.programs) {
+    report.functions.push_back(planned.library.name + "_" + program.function);
+    for (const package::Kernel& kernel : program.package->kernels) report.kernels.push_back(kernel.name);
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+Result<std::string> host_text(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
+                              Context& context) {
+  CODETTA_TRY(const driver::LibraryPlan planned,
+              driver::plan_library(programs, target, options, *context.shared_state()));
+  std::string text;
+  const auto add = [&](const std::string& name, const std::string& part) {
+    text += fmt::format("// ---- {} ----\n{}\n", name, part);
+  };
+  add(planned.library.name + ".h", emit::host::print_header(planned.library));
+  for (const emit::host::File& file : emit::host::print_cpp(planned.library)) add(file.name, file.text);
+  return text;
+}
+
+}  // namespace codetta

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/build_constants.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/digest.hpp"
+#include "codetta/io.hpp"
+#include "diag/diagnostic.hpp"
+#include "emit/host/signature.hpp"
+#include "runtime/cpu/fused.hpp"
+#include "runtime/cpu/gemm.hpp"
+
+namespace codetta::driver {
+
+using package::Buffer;
+
+namespace {
+
+Error misfit(const std::string& name, const TensorView& value, const std::string& declared, std::string help) {
+  return diag::error(diag::Code::symbol_conflict, fmt::format("the constant {} does not fit its declared shape", name))
+      .reason(fmt::format("it is {}, and the program declares {}", value.describe(), declared))
+      .help(std::move(help));
+}
+
+std::string declared_text(DType dtype, const types::Shape& shape) {
+  return std::string(dtype_name(dtype)) + types::to_string(shape);
+}
+
+// Checks a value against a declaration; symbols that it fixes join `fixed`.
+Result<void> check_value(const std::string& name, DType dtype, const types::Shape& shape, const TensorView& value,
+                         std::map<std::string, int64_t>& fixed) {
+  const std::string declared = declared_text(dtype, shape);
+  if (value.dtype() != dtype) return misfit(name, value, declared, "convert it, or change the declaration");
+  if (value.rank() != static_cast<int>(shape.size())) return misfit(name, value, declared, "reshape it");
+  for (int d = 0; d < value.rank(); ++d) {
+    const types::Dim& dim = shape[static_cast<size_t>(d)];
+    if (const auto symbol = dim.as_symbol()) {
+      const auto [at, fresh] = fixed.emplace(std::string(*symbol), value.size(d));
+      if (fresh || at->second == value.size(d)) continue;
+      return misfit(name, value, declared,
+                    fmt::format("{} is {} by another constant; give constants that agree", *symbol, at->second));
+    }
+    const auto known = dim.evaluate(fixed);
+    if (known && *known == value.size(d)) continue;
+    return misfit(name, value, declared,
+                  known ? fmt::format("dim {} has to be {}", d, *known)
+                        : fmt::format("the size {} of dim {} is known at run time only; declare plain sizes for "
+                                      "constants",
+                                      dim.to_string(), d));
+  }
+  return {};
+}
+
+const TensorView* value_of(const ConstantValues& values, const std::string& name) {
+  for (const auto* map : {&values.embedded, &values.external}) {
+    if (const auto found = map->find(name); found != map->end()) return &found->second;
+  }
+  return nullptr;
+}
+
+// Row-major bytes of a view.
+void copy_elements(const TensorView& view, int dim, const std::byte* from, std::byte*& to) {
+  const int64_t size = dtype_size(view.dtype());
+  if (dim == view.rank()) {
+    std::memcpy(to, from, static_cast<size_t>(size));
+    to += size;
+    return;
+  }
+  for (int64_t i = 0; i < view.size(dim); ++i) copy_elements(view, dim + 1, from + i * view.stride(dim) * size, to);
+}
+std::string row_major_bytes(const TensorView& view) {
+  std::string bytes(static_cast<size_t>(view.element_count() * dtype_size(view.dtype())), '\0');
+  if (bytes.empty()) return bytes;
+  if (view.is_row_major()) {
+    std::memcpy(bytes.data(), view.data(), bytes.size());
+  } else {
+    auto* to = reinterpret_cast<std::byte*>(bytes.data());
+    copy_elements(view, 0, static_cast<const std::byte*>(view.data()), to);
+  }
+  return bytes;
+}
+
+// B of a launch as the engine's packer takes it; nullopt where its sizes are not known now.
+std::optional<runtime::cpu::GemmProblem> packing_problem(const emit::host::Program& program,
+                                                         const package::LaunchKernel& launch, const TensorView& b) {
+  std::map<std::string, int64_t> fixed;
+  for (const auto& [symbol, value] : emit::host::signature_of(program).fixed) fixed.emplace(symbol, value);
+  const package::EpilogueProgram& epilogue = program.package->kernels[launch.kernel].epilogue;
+  const auto n = launch.n.evaluate(fixed), k = launch.k.evaluate(fixed), chunk = epilogue.split.chunk.evaluate(fixed);
+  if (!n || !k || !chunk || b.rank() < 2 || b.rank() > 3 || b.empty()) return std::nullopt;
+  runtime::cpu::GemmProblem problem;
+  problem.batch = b.rank() > 2 ? b.size(0) : 1;
+  problem.m = 1;
+  problem.n = *n;
+  problem.k = *k;
+  problem.b = b.data();
+  problem.b_batch = b.rank() > 2 && b.size(0) > 1 ? b.stride(0) : 0;
+  problem.b_k = b.stride(b.rank() - (launch.b_transposed ? 1 : 2));
+  problem.b_col = b.stride(b.rank() - (launch.b_transposed ? 2 : 1));
+  problem.split = {epilogue.split.ways, *chunk};
+  if (epilogue.split.ways > 1 &&
+      (*n % epilogue.split.ways != 0 || *chunk < 1 || *n / epilogue.split.ways % *chunk != 0))
+    return std::nullopt;
+  return problem;
+}
+
+// Whether something but packed products reads the buffer.
+bool read_as_it_lies(const emit::host::Program& program, uint32_t buffer) {
+  for (size_t s = 0; s < program.package->steps.size(); ++s) {
+    const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
+    if (launch == nullptr) continue;
+    if (launch->a == buffer ||
+        std::find(launch->arguments.begin(), launch->arguments.end(), buffer) != launch->arguments.end())
+      return true;
+    const bool packed = std::any_of(program.packed.begin(), program.packed.end(),
+                                    [&](const emit::host::PackedFactor& factor) { return factor.step == s; });
+    if (launch->b == buffer && !packed) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<ConstantValues> constant_values(const BuildOptions& options) {
+  ConstantValues values;
+  for (const NamedArgument& constant : options.constants) {
+    const TensorView* tensor = constant.value.tensor();
+    if (tensor == nullptr) {
+      return diag::error(diag::Code::argument_kind, fmt::format("the constant {} is a number", constant.name))
+          .reason("tensors can be constants of a library")
+          .help("write the number into the program's text, or pass it at run time");
+    }
+    if (!values.embedded.emplace(constant.name, *tensor).second) {
+      return diag::error(diag::Code::argument_duplicate, fmt::format("the constant {} is given twice", constant.name))
+          .help("give each name once");
+    }
+  }
+  if (options.weights.empty()) return values;
+  CODETTA_TRY(values.owned, read_safetensors(options.weights));
+  for (const auto& [name, tensor] : values.owned) {
+    if (values.embedded.count(name) != 0) continue;  // the single constant wins
+    (options.embed_weights ? values.embedded : values.external).emplace(name, tensor.view());
+  }
+  return values;
+}
+
+Result<void> check_used(const ConstantValues& values, const BuildOptions& options,
+                        const std::vector<emit::host::Program>& programs) {
+  std::vector<std::string> parameters;
+  bool any_weight = options.weights.empty();
+  for (const emit::host::Program& program : programs) {
+    for (const Buffer& buffer : program.package->buffers) {
+      if (buffer.role == Buffer::Role::Argument && !buffer.is_scalar) parameters.push_back(buffer.name);
+    }
+  }
+  const auto is_parameter = [&](const std::string& name) {
+    return std::find(parameters.begin(), parameters.end(), name) != parameters.end();
+  };
+  for (const auto& [name, tensor] : values.owned) any_weight = any_weight || is_parameter(name);
+  for (const NamedArgument& constant : options.constants) {
+    if (is_parameter(constant.name)) continue;
+    const std::string near = diag::nearest(constant.name, parameters);
+    return diag::error(diag::Code::argument_unexpected, fmt::format("no program has a tensor {}", constant.name))
+        .reason("it is given as a constant")
+        .help(near.empty() ? "leave it out" : "did you mean " + near + "?");
+  }
+  if (!any_weight) {
+    return diag::error(diag::Code::argument_unexpected,
+                       fmt::format("no tensor of {} is a parameter of a program", options.weights))
+        .reason(values.owned.empty() ? "the file holds no tensor" : "its first one is " + values.owned.front().first)
+        .help("name the tensors of the file as the program names its parameters");
+  }
+  return {};
+}
+
+std::string EmbeddedBytes::add(std::string bytes) {
+  const auto [at, fresh] = by_digest_.emplace(base::digest_of(bytes).hex(), contents_.size());
+  if (fresh) {
+    bytes_ += static_cast<int64_t>(bytes.size());
+    contents_.push_back(std::move(bytes));
+  }
+  return fmt::format("codetta_constant_{}", at->second);
+}
+
+void EmbeddedBytes::add_to(toolchain::LibraryJob& job) const {
+  if (contents_.empty()) return;
+  std::string text = "// Generated by Codetta: bytes that the library carries.\n";
+  for (size_t i = 0; i < contents_.size(); ++i) {
+    const std::string file = fmt::format("constant_{}.bin", i), symbol = fmt::format("codetta_constant_{}", i);
+    job.files.push_back({file, contents_[i].empty() ? std::string(1, '\0') : contents_[i]});
+    text += fmt::format(
+        "__asm__(\".pushsection .rodata.codetta,\\\"a\\\"\\n.balign 64\\n.globl {0}\\n.hidden {0}\\n.type {0}, "
+        "%object\\n{0}:\\n.incbin \\\"{1}\\\"\\n.size {0}, .-{0}\\n.popsection\\n\");\n",
+        symbol, file);
+  }
+  job.units.push_back({std::move(text), {"-std=c++20"}, "constants"});
+}
+
+Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Graph& graph,
+                                                                    const ConstantValues& values) {
+  std::map<std::string, int64_t> fixed;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    if (input.is_scalar) continue;
+    const TensorView* value = value_of(values, input.name);
+    if (value == nullptr) continue;
+    const ir::TensorType& type = graph.type(input.node);
+    CODETTA_CHECK_OK(check_value(input.name, type.dtype, type.shape, *value, fixed));
+  }
+  return std::vector<std::pair<std::string, int64_t>>(fixed.begin(), fixed.end());
+}
+
+Result<void> bind_constants(emit::host::Program& program, const ConstantValues& values, EmbeddedBytes& bytes,
+                            ThreadPool& pool) {
+  const auto& buffers = program.package->buffers;
+  std::map<std::string, int64_t> fixed;
+  std::vector<std::pair<uint32_t, TensorView>> bound;
+  for (uint32_t b = 0; b < buffers.size(); ++b) {
+    const TensorView* value = buffers[b].role == Buffer::Role::Argument && !buffers[b].is_scalar
+                                  ? value_of(values, buffers[b].name)
+                                  : nullptr;
+    if (value == nullptr) continue;
+    CODETTA_CHECK_OK(check_value(buffers[b].name, buffers[b].dtype, buffers[b].shape, *value, fixed));
+    program.constants.push_back({b, value->shape(), {}, buffers[b].name});
+    bound.emplace_back(b, *value);
+  }
+  std::vector<std::string> packed_symbol(bound.size());  // stands in for bytes that only packed products read
+  for (size_t s = 0; s < program.package->steps.size(); ++s) {
+    const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
+    if (launch == nullptr) continue;
+    const auto at = std::find_if(bound.begin(), bound.end(), [&](const auto& one) { return one.first == launch->b; });
+    if (at == bound.end()) continue;
+    const auto problem = packing_problem(program, *launch, at->second);
+    if (!problem) continue;
+    const package::CpuGemmConfig config =
+        runtime::cpu::fused_packing(package::cpu(program.package->kernels[launch->kernel].config));
+    if (package::cpu(program.package->kernels[launch->kernel].config).family == package::CpuFamily::InPlace) continue;
+    const size_t size = runtime::cpu::packed_size(config, *problem);
+    if (size == 0) continue;
+    emit::host::PackedFactor factor{s, {}, static_cast<int64_t>(size)};
+    // The packers are code of the instruction set: without it here, the library packs when it starts.
+    if (values.embedded.count(buffers[launch->b].name) != 0 && cpu_supports(config.isa)) {
+      CODETTA_TRY(const Tensor out, Tensor::make(DType::u8, {static_cast<int64_t>(size)}));
+      runtime::cpu::pack_b(config, *problem, &pool, out.data());
+      factor.symbol = bytes.add(std::string(static_cast<const char*>(out.data()), size));
+      packed_symbol[static_cast<size_t>(at - bound.begin())] = factor.symbol;
+    }
+    program.packed.push_back(std::move(factor));
+  }
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const auto& [b, value] = bound[i];
+    if (values.embedded.count(buffers[b].name) == 0) continue;
+    const bool needed = packed_symbol[i].empty() || read_as_it_lies(program, b);
+    program.constants[i].symbol = needed ? bytes.add(row_major_bytes(value)) : packed_symbol[i];
+  }
+  for (uint32_t b = 0; b < buffers.size(); ++b) {  // those of the program's own
+    if (buffers[b].role != Buffer::Role::Constant || buffers[b].is_scalar) continue;
+    Dims shape;
+    for (const types::Dim& dim : buffers[b].shape) shape.push_back(dim.as_constant().value_or(0));
+    if (buffers[b].external.empty()) {
+      program.constants.push_back({b, shape, bytes.add(buffers[b].constant), {}});
+      continue;
+    }
+    const TensorView* value = value_of(values, buffers[b].external);
+    if (value == nullptr) {
+      return diag::error(diag::Code::argument_missing, "the weights lack " + buffers[b].external)
+          .reason("the program reads it as a constant")
+          .help("pass a safetensors file that holds it: --weights");
+    }
+    CODETTA_CHECK_OK(check_value(buffers[b].external, buffers[b].dtype, buffers[b].shape, *value, fixed));
+    const bool embedded = values.embedded.count(buffers[b].external) != 0;
+    program.constants.push_back(
+        {b, shape, embedded ? bytes.add(row_major_bytes(*value)) : std::string(), buffers[b].external});
+  }
+  return {};
+}
+
+}  // namespace codetta::driver

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of a program that have their value when a library is built: checked, read, packed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codetta/build.hpp"
+#include "driver/context.hpp"
+#include "emit/host/cpp.hpp"
+#include "ir/graph.hpp"
+#include "toolchain/library.hpp"
+
+namespace codetta::driver {
+
+// The values that the options give, by name. Views point into `owned` and into the options.
+struct ConstantValues {
+  std::vector<std::pair<std::string, Tensor>> owned;  // of the weights file
+  std::map<std::string, TensorView> embedded, external;
+};
+// Errors: E0210 given twice, E0213 a number, E06xx.
+Result<ConstantValues> constant_values(const BuildOptions& options);
+// Every constant is a parameter of one of the programs. Errors: E0209.
+Result<void> check_used(const ConstantValues& values, const BuildOptions& options,
+                        const std::vector<emit::host::Program>& programs);
+
+// What the library carries, by symbol.
+class EmbeddedBytes {
+ public:
+  // A symbol for these bytes; equal bytes share one.
+  std::string add(std::string bytes);
+  [[nodiscard]] int64_t byte_size() const { return bytes_; }
+  // Their files, and the translation unit that includes them; no units when there are none.
+  void add_to(toolchain::LibraryJob& job) const;
+
+ private:
+  std::vector<std::string> contents_;
+  std::map<std::string, size_t> by_digest_;
+  int64_t bytes_ = 0;
+};
+
+// Binds the constants of a program and packs those that are factors in the form that their kernels read. What the
+// library carries goes to `bytes`. Errors: E0221 dtype or shape.
+Result<void> bind_constants(emit::host::Program& program, const ConstantValues& values, EmbeddedBytes& bytes,
+                            ThreadPool& pool);
+
+// Sizes that the constants fix, as hints for planning. Errors: E0221.
+Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Graph& graph,
+                                                                    const ConstantValues& values);
+
+}  // namespace codetta::driver

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tuning while a library is built: which candidate each product of a program takes, by measurement.
+#pragma once
+
+#include <string>
+
+#include "codetta/build.hpp"
+#include "driver/context.hpp"
+#include "driver/package_entry.hpp"
+#include "plan/plan.hpp"
+
+namespace codetta::driver {
+
+// Sets `chosen` of every product to the fastest of its candidates that run here, on random data of the hinted sizes
+// (512 where there is no hint); returns what was measured and picked, as JSON. Errors: those of preparing the program,
+// E0403 where the target does not run here.
+Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const SizeHints& hints,
+                              const BuildOptions& options, ContextState& context);
+
+}  // namespace codetta::driver

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state behind Program.
+#pragma once
+
+#include <memory>
+
+#include "codetta/program.hpp"
+#include "ir/function.hpp"
+#include "ir/graph.hpp"
+
+namespace codetta {
+
+namespace driver {
+
+struct ProgramState {
+  ir::ProgramFunction function;
+  ir::Graph graph;
+};
+
+}  // namespace driver
+
+struct Program::Access {
+  static const std::shared_ptr<const driver::ProgramState>& state(const Program& program) { return program.state_; }
+};
+
+}  // namespace codetta

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packages for a CPU as C++ host text and a C header: what `codetta build` compiles to a library without libcodetta.
+// The text is for reading: the user's line before each launch, generator-made identifiers, the same bytes for the same
+// input. It is compiled against device/host/weights.h and linked with libcodetta_engine.a (device/host/engine.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "package/package.hpp"
+
+namespace codetta::emit::host {
+
+// A parameter that has its value when the library is built or loaded, and so is no argument of the function; or a
+// constant of the program.
+struct Constant {
+  uint32_t buffer = 0;
+  Dims shape;
+  std::string symbol{};  // of its bytes in the library; empty: loaded
+  std::string weight{};  // its name in the weights file, where it is loaded
+};
+
+// B of a launch in the form that its kernel reads best.
+struct PackedFactor {
+  size_t step = 0;       // of the LaunchKernel
+  std::string symbol{};  // of its bytes in the library; empty: packed when the library starts
+  int64_t bytes = 0;
+};
+
+// The functions of a kernel, C linkage; both empty: the engine stores the accumulators itself.
+struct KernelFunctions {
+  std::string tiles{};  // an EpilogueFunction
+  std::string fused{};  // a FusedFunction; `tiles` then serves products without elements
+};
+
+struct Program {
+  std::string function;  // public
+  package::PackageRef package;
+  std::vector<std::string> origins{};        // by kernel: "classifier.py:4: hidden = relu(x @ w1 + b1)"
+  std::vector<KernelFunctions> functions{};  // by kernel
+  std::vector<Constant> constants{};
+  std::vector<PackedFactor> packed{};
+};
+
+struct Library {
+  std::string name;  // prefix of everything public
+  std::vector<Program> programs;
+  Target target;
+  std::string version;         // of Codetta
+  std::string weights_file{};  // name of the file beside the library that holds the weights; empty: there is none
+  bool checked = true;         // guards and overlaps are looked at in every call
+};
+
+// Bumped when a function of the header changes its meaning; NAME_abi_version() returns it.
+inline constexpr int library_abi = 1;
+
+struct File {
+  std::string name, text;
+};
+
+// Names that cannot be public, steps that this backend lacks. Errors: E0230, E0420.
+Result<void> check_library(const Library& library);
+// One text for the library and one for each program. check_library() has passed.
+std::vector<File> print_cpp(const Library& library);
+std::string print_header(const Library& library);
+// Which symbols the linker exports: a version script.
+std::string print_exports(const Library& library);
+// For tools: functions with their arguments, symbols, weights, kernels.
+std::string print_manifest(const Library& library);
+
+}  // namespace codetta::emit::host

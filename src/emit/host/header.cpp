@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// What users of a library read: the C header, the manifest, the list of exported functions; and what may stand in them.
+#include <algorithm>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "base/code_writer.hpp"
+#include "diag/diagnostic.hpp"
+#include "diag/display.hpp"
+#include "emit/host/signature.hpp"
+#include "emit/host/steps.hpp"
+
+namespace codetta::emit::host {
+
+using base::CodeWriter;
+using package::Buffer;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Error name_error(const std::string& what, const std::string& name, const std::string& defect) {
+  return diag::error(diag::Code::public_name,
+                     what + " '" + diag::displayable(name) + "' cannot be public in a C header")
+      .reason(defect)
+      .help("give it another name: names in the header are those of the text and of the command, never changed ones");
+}
+
+// Every exported function, in the order of the header.
+std::vector<std::string> exported_names(const Library& library) {
+  std::vector<std::string> names;
+  for (const Program& program : library.programs) {
+    const std::string name = function_name(library, program);
+    names.insert(names.end(), {name, name + "_tensors", name + "_workspace_size"});
+  }
+  for (const char* name : {"_init", "_get_last_error", "_abi_version", "_version", "_set_allocator", "_set_thread_pool",
+                           "_release_memory"})
+    names.push_back(library.name + name);
+  if (!library.weights_file.empty()) names.push_back(library.name + "_load_weights");
+  return names;
+}
+
+std::string upper(std::string text) {
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
+std::string element_note(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return "f16, IEEE binary16 as bits";
+    case DType::bf16:
+      return "bf16, the upper half of a float";
+    case DType::f8e4m3:
+      return "f8e4m3, OCP E4M3 as bits";
+    case DType::f8e5m2:
+      return "f8e5m2, OCP E5M2 as bits";
+    default:
+      return std::string(dtype_name(dtype));
+  }
+}
+
+// "x: f32[batch, 64], row-major".
+std::string argument_line(const Buffer& buffer, bool with_alias) {
+  std::string line = buffer.name + ": ";
+  if (buffer.is_scalar) return line + std::string(dtype_name(scalar_dtype(buffer.dtype))) + ", a number";
+  line += buffer.role == Buffer::Role::Output ? "written, " : "read, ";
+  line += element_note(buffer.dtype) + " " + types::to_string(buffer.shape);
+  return with_alias ? line : line + ", row-major";
+}
+
+void print_comment(CodeWriter& out, const std::vector<std::string>& lines) {
+  if (lines.size() == 1) return out.line("/* ", lines[0], " */");
+  for (size_t i = 0; i < lines.size(); ++i)
+    out.line(i == 0 ? "/* " : " * ", lines[i], i + 1 == lines.size() ? " */" : "");
+}
+
+void print_program(CodeWriter& out, const Library& library, const Program& program) {
+  const Signature signature = signature_of(program);
+  const std::string name = function_name(library, program);
+  const auto& buffers = program.package->buffers;
+  std::vector<std::string> lines{program.function + ". Sizes count elements; tensors lie row-major without gaps."};
+  std::string parameters, sizes;
+  for (const uint32_t b : signature.arguments) {
+    const Buffer& buffer = buffers[b];
+    lines.push_back("  " + argument_line(buffer, false));
+    if (buffer.is_scalar) {
+      parameters += std::string(scalar_type(buffer.dtype)) + " ";
+    } else {
+      parameters += (buffer.role == Buffer::Role::Output ? "" : "const ") + std::string(c_type(buffer.dtype)) + "* ";
+    }
+    parameters += buffer.name + ", ";
+  }
+  for (const std::string& symbol : signature.symbols) {
+    lines.push_back("  " + symbol + ": the size of that name, 0 or more");
+    sizes += (sizes.empty() ? "int64_t " : ", int64_t ") + symbol;
+  }
+  lines.emplace_back("  stream: not used on a CPU; pass NULL");
+  for (const Constant& constant : program.constants) {
+    lines.push_back("  (" + buffers[constant.buffer].name + ": " + type_text(buffers[constant.buffer]) +
+                    (constant.symbol.empty() ? ", from the weights file)" : ", in the library)"));
+  }
+  lines.emplace_back(
+      "Memory of a written tensor is its own, or exactly that of a tensor read at the same element only.");
+  print_comment(out, lines);
+  out.line("int ", name, "(", parameters, sizes.empty() ? "" : sizes + ", ", "void* stream);");
+  out.blank();
+  lines = {"The same with sizes and strides that the tensors carry, in this order:"};
+  for (const uint32_t b : signature.arguments) {
+    lines.push_back(
+        "  " + (buffers[b].is_scalar
+                    ? buffers[b].name + ": " + std::string(dtype_name(scalar_dtype(buffers[b].dtype))) + ", of rank 0"
+                    : argument_line(buffers[b], true)));
+  }
+  lines.emplace_back("workspace: memory aligned to 64 bytes, used during the call; NULL: the library takes its own.");
+  print_comment(out, lines);
+  out.line("int ", name, "_tensors(const ", library.name,
+           "_tensor* tensors, int32_t count, void* workspace, int64_t workspace_bytes, void* stream);");
+  out.blank();
+  print_comment(out,
+                {"Bytes of workspace that a call with row-major tensors of these sizes takes; negative: an error."});
+  out.line("int64_t ", name, "_workspace_size(", sizes.empty() ? "void" : sizes, ");");
+  out.blank();
+}
+
+void print_shared(CodeWriter& out, const Library& library) {
+  const std::string& name = library.name;
+  print_comment(out, {"Checks the processor" + std::string(library.weights_file.empty() ? "" : ", loads the weights") +
+                          ". Every other function does it at need; calling it early makes the first call fast.",
+                      "Any thread may call it, any number of times."});
+  out.line("int ", name, "_init(void);");
+  out.blank();
+  if (!library.weights_file.empty()) {
+    print_comment(out, {"Loads the weights from this safetensors file instead of " + library.weights_file +
+                            " beside the library. Before any other call.",
+                        "The file is mapped, and must not change while the library is loaded."});
+    out.line("int ", name, "_load_weights(const char* path);");
+    out.blank();
+  }
+  print_comment(
+      out, {"What the last failure of the calling thread was; \"\" before the first. Valid until its next failure."});
+  out.line("const char* ", name, "_get_last_error(void);");
+  out.blank();
+  print_comment(out,
+                {"Compare with " + upper(name) + "_ABI_VERSION: a header goes with libraries of the same number."});
+  out.line("int ", name, "_abi_version(void);");
+  out.line("const char* ", name, "_version(void);");
+  out.blank();
+  print_comment(
+      out, {"Memory for workspaces: release gets what allocate was asked for. Both NULL: the default. Both must stay",
+            "callable until other ones are set or the library is unloaded."});
+  out.line("int ", name, "_set_allocator(void* (*allocate)(void* self, size_t bytes, size_t alignment),");
+  out.line("    void (*release)(void* self, void* memory, size_t bytes, size_t alignment), void* self);");
+  out.blank();
+  print_comment(
+      out, {"Threads: run calls task(context, 0) to task(context, tasks - 1), on any threads and in any order, and",
+            "returns when all have returned. run NULL: the library's own, `threads` of them, 0: one a processor.",
+            "Results have the same bits for every number of threads. Not while another call is under way."});
+  out.line("int ", name, "_set_thread_pool(int32_t threads,");
+  out.line("    void (*run)(void* self, int32_t tasks, void (*task)(void* context, int32_t index), void* context),");
+  out.line("    void* self);");
+  out.blank();
+  print_comment(out, {"Gives back workspaces that rest between calls."});
+  out.line("void ", name, "_release_memory(void);");
+}
+
+Json json_of(const types::Shape& shape) {
+  Json sizes = Json::array();
+  for (const types::Dim& dim : shape) {
+    if (const auto size = dim.as_constant()) {
+      sizes.push_back(*size);
+    } else {
+      sizes.push_back(dim.to_string());
+    }
+  }
+  return sizes;
+}
+
+Json json_of(const Library& library, const Program& program) {
+  const Signature signature = signature_of(program);
+  const auto& buffers = program.package->buffers;
+  Json json{{"name", program.function}, {"symbol", function_name(library, program)}, {"arguments", Json::array()}};
+  for (const uint32_t b : signature.arguments) {
+    Json argument{{"name", buffers[b].name},
+                  {"role", buffers[b].role == Buffer::Role::Output ? "output" : "input"},
+                  {"dtype", dtype_name(buffers[b].dtype)}};
+    if (buffers[b].is_scalar) {
+      argument["scalar"] = true;
+    } else {
+      argument["shape"] = json_of(buffers[b].shape);
+    }
+    json["arguments"].push_back(std::move(argument));
+  }
+  json["sizes"] = signature.symbols;
+  json["constants"] = Json::array();
+  for (const Constant& constant : program.constants) {
+    bool packed = false;
+    for (const PackedFactor& factor : program.packed) {
+      const auto& step = program.package->steps[factor.step];
+      packed = packed || std::get_if<package::LaunchKernel>(&step)->b == constant.buffer;
+    }
+    Json shape = Json::array();
+    for (const int64_t size : constant.shape) shape.push_back(size);
+    json["constants"].push_back({{"name", buffers[constant.buffer].name},
+                                 {"dtype", dtype_name(buffers[constant.buffer].dtype)},
+                                 {"shape", std::move(shape)},
+                                 {"from", constant.symbol.empty() ? "weights file" : "library"},
+                                 {"packed", packed}});
+  }
+  json["plan"] = Json::parse(program.package->manifest_json());
+  return json;
+}
+
+}  // namespace
+
+Result<void> check_library(const Library& library) {
+  if (const std::string defect = public_name_defect(library.name); !defect.empty())
+    return name_error("the library's name", library.name, defect);
+  std::map<std::string, bool> taken{{library.name + "_tensor", true}};
+  for (const std::string& name : exported_names(library)) {
+    if (!taken.emplace(name, true).second)
+      return name_error("the function", name, "two functions of the library would have this name");
+  }
+  for (const Program& program : library.programs) {
+    if (const std::string defect = public_name_defect(program.function); !defect.empty())
+      return name_error("the function", program.function, defect);
+    const Signature signature = signature_of(program);
+    std::map<std::string, bool> seen;
+    for (const uint32_t b : signature.arguments) {
+      const std::string& name = program.package->buffers[b].name;
+      if (const std::string defect = public_name_defect(name); !defect.empty())
+        return name_error("the parameter", name, defect);
+      if (!seen.emplace(name, true).second)
+        return name_error("the parameter", name, "two parameters of the function would have this name");
+    }
+    for (const std::string& symbol : signature.symbols) {
+      if (const std::string defect = public_name_defect(symbol); !defect.empty())
+        return name_error("the size", symbol, defect);
+      if (!seen.emplace(symbol, true).second)
+        return name_error("the size", symbol, "a parameter of " + program.function + " has this name");
+    }
+    if (const auto missing = missing_feature(program)) {
+      return diag::error(diag::Code::host_feature, program.function + " has no form as C++ host text")
+          .reason(*missing)
+          .help("run this program in process, or write it without this");
+    }
+  }
+  return {};
+}
+
+std::string print_header(const Library& library) {
+  CodeWriter out;
+  const std::string guard = upper(library.name) + "_CODETTA_H";
+  print_comment(out,
+                {"Generated by Codetta " + library.version + " for " + library.target.to_string() +
+                     ". Functions return 0, or a negative number and a text:",
+                 "  -1  an argument: null, misaligned, a negative size, another element type",
+                 "  -2  sizes that contradict each other or the program",
+                 "  -3  a written tensor that overlaps another one, or itself", "  -4  no memory",
+                 "  -5  a workspace that is too small or misaligned",
+                 "  -6  a processor without the instructions of this library",
+                 "  -7  weights that are missing, damaged, or of another program",
+                 "Nothing is written by a call that fails with -1 to -3 or -5. All functions may be called from",
+                 "several threads at once, except where they say otherwise. Nothing is printed, no signal is raised."});
+  out.line("#ifndef ", guard);
+  out.line("#define ", guard);
+  out.blank();
+  out.line("#include <stdbool.h>");
+  out.line("#include <stddef.h>");
+  out.line("#include <stdint.h>");
+  out.blank();
+  out.line("#define ", upper(library.name), "_ABI_VERSION ", library_abi);
+  out.blank();
+  out.line("#ifdef __cplusplus");
+  out.line("extern \"C\" {");
+  out.line("#endif");
+  out.blank();
+  print_comment(out,
+                {"A tensor in memory. dtype: 0 bool, 1 i8, 2 i16, 3 i32, 4 i64, 5 u8, 6 u16, 7 u32, 8 u64, 9 f8e4m3,",
+                 "10 f8e5m2, 11 f16, 12 bf16, 13 f32, 14 f64. Strides count elements and may be negative."});
+  out.line("typedef struct ", library.name, "_tensor {");
+  out.line("  void* data;");
+  out.line("  int32_t dtype;");
+  out.line("  int32_t rank; /* 0 to 8 */");
+  out.line("  int64_t shape[8];");
+  out.line("  int64_t strides[8];");
+  out.line("} ", library.name, "_tensor;");
+  out.blank();
+  for (const Program& program : library.programs) print_program(out, library, program);
+  print_shared(out, library);
+  out.blank();
+  out.line("#ifdef __cplusplus");
+  out.line("}");
+  out.line("#endif");
+  out.blank();
+  out.line("#endif");
+  return out.str();
+}
+
+std::string print_exports(const Library& library) {
+  std::string text = "{\n  global:\n";
+  for (const std::string& name : exported_names(library)) text += "    " + name + ";\n";
+  return text + "  local: *;\n};\n";
+}
+
+std::string print_manifest(const Library& library) {
+  Json json{{"library", library.name},           {"abi", library_abi},
+            {"codetta", library.version},        {"target", library.target.to_string()},
+            {"checked", library.checked},        {"programs", Json::array()},
+            {"exports", exported_names(library)}};
+  if (!library.weights_file.empty()) json["weights"] = library.weights_file;
+  for (const Program& program : library.programs) json["programs"].push_back(json_of(library, program));
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace codetta::emit::host

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/host/signature.hpp"
+
+#include <algorithm>
+
+namespace codetta::emit::host {
+
+using package::Buffer;
+
+const Constant* constant_of(const Program& program, uint32_t buffer) {
+  for (const Constant& constant : program.constants) {
+    if (constant.buffer == buffer) return &constant;
+  }
+  return nullptr;
+}
+
+Signature signature_of(const Program& program) {
+  Signature signature;
+  const auto& buffers = program.package->buffers;
+  std::set<std::string> seen;
+  for (const Constant& constant : program.constants) {
+    const auto& shape = buffers[constant.buffer].shape;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const auto symbol = shape[d].as_symbol();
+      if (symbol && seen.emplace(*symbol).second)
+        signature.fixed.emplace_back(*symbol, constant.shape[static_cast<int>(d)]);
+    }
+  }
+  for (uint32_t b = 0; b < buffers.size(); ++b) {
+    const Buffer& buffer = buffers[b];
+    if (buffer.role != Buffer::Role::Argument && buffer.role != Buffer::Role::Output) continue;
+    if (constant_of(program, b) != nullptr) continue;
+    signature.arguments.push_back(b);
+    for (const types::Dim& dim : buffer.shape) {
+      for (const std::string& symbol : dim.symbols()) {
+        if (seen.insert(symbol).second) signature.symbols.push_back(symbol);
+      }
+    }
+  }
+  return signature;
+}
+
+std::string type_text(const Buffer& buffer) {
+  const std::string dtype(dtype_name(buffer.dtype));
+  return buffer.is_scalar ? dtype : dtype + types::to_string(buffer.shape);
+}
+
+}  // namespace codetta::emit::host

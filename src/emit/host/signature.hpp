@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program's function takes, in order; the same for host text, header and manifest.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "emit/host/cpp.hpp"
+#include "emit/host/text.hpp"
+
+namespace codetta::emit::host {
+
+struct Signature {
+  std::vector<uint32_t> arguments;   // buffers: parameters in declared order, then outputs
+  std::vector<std::string> symbols;  // sizes that the caller passes, in the order in which they first appear
+  std::vector<std::pair<std::string, int64_t>> fixed;  // sizes that the shapes of constants give
+};
+
+Signature signature_of(const Program& program);
+
+// By buffer; null when it is none.
+const Constant* constant_of(const Program& program, uint32_t buffer);
+
+// "f32[batch, 64]".
+std::string type_text(const package::Buffer& buffer);
+
+inline std::string function_name(const Library& library, const Program& program) {
+  return library.name + "_" + program.function;
+}
+
+}  // namespace codetta::emit::host

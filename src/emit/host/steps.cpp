@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/host/steps.hpp"
+
+#include <map>
+#include <utility>
+
+#include "emit/host/signature.hpp"
+#include "package/cpu_call.hpp"
+
+namespace codetta::emit::host {
+
+using base::CodeWriter;
+using package::Buffer;
+using types::Dim;
+
+namespace {
+
+template <class Range, class F>
+std::string list_text(const Range& range, F&& item) {
+  std::string text;
+  for (const auto& one : range) text += (text.empty() ? "" : ", ") + std::string(item(one));
+  return text;
+}
+
+class StepPrinter {
+ public:
+  StepPrinter(CodeWriter& out, const Library& library, const Program& program)
+      : out_(out), library_(library), program_(program), package_(*program.package) {}
+
+  // What this backend lacks; empty: nothing.
+  [[nodiscard]] const std::string& missing() const { return missing_; }
+
+  void print() {
+    name_symbols();
+    const auto function = out_.block("Status steps(Frame& frame)");
+    out_.line("View* const v = frame.views;");
+    out_.line("frame.placed = 0;");
+    for (const auto& [symbol, variable] : variables_)
+      out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));
+    main_ = &package_.steps;
+    print_list(package_.steps);
+  }
+
+  void operator()(const package::DefineSymbol& step) {
+    using From = package::DefineSymbol::From;
+    const std::string head = CodeWriter::text_of(variables_.at(step.symbol), ", ", literal_text(step.symbol), ", ");
+    const bool whole = step.divisor == Dim::constant(1);
+    std::string value;
+    switch (step.from) {
+      case From::Size:
+        if (whole) {
+          out_.line("CODETTA_OK(define(", head, "v[", step.buffer, "], ", name_of(step.buffer), ", ", step.dim, ", ",
+                    package_.buffers[step.buffer].shape.size(), "));");
+          return;
+        }
+        value = CodeWriter::text_of("v[", step.buffer, "].size_from_last(", from_last(step), ")");
+        break;
+      case From::Stride:
+        value = CodeWriter::text_of("v[", step.buffer, "].step(", from_last(step), ")");
+        break;
+      case From::Expression:
+        value = number(step.value);
+        break;
+      case From::Value: {
+        const Buffer& buffer = package_.buffers[step.buffer];
+        if (buffer.role == Buffer::Role::Argument && !buffer.is_scalar) {
+          value = CodeWriter::text_of("integer_in(v[", step.buffer, "], frame.sizes_only)");
+          break;
+        }
+        return lacks("a size is read from a value that the program computes");
+      }
+      case From::OutputSize:
+      case From::OutputStride:
+        return lacks("a size comes from an extern operation");
+    }
+    out_.line("CODETTA_OK(define_value(", head, "Number(", value, "), ", number(step.divisor), "));");
+  }
+
+  void operator()(const package::Check& step) {
+    if (library_.checked) std::visit(*this, step.guard);
+  }
+  void operator()(const package::EqualGuard& guard) {
+    checked("check_equal(", number(guard.left), ", ", number(guard.right), ", ",
+            literal_text(guard.left.to_string() + " must equal " + guard.right.to_string()), ", ",
+            literal_text(guard.why), ")");
+  }
+  void operator()(const package::UnitStrideGuard& guard) {
+    checked("check_unit_stride(v[", guard.buffer, "], ", name_of(guard.buffer), ")");
+  }
+  void operator()(const package::NoOverlapGuard& guard) {
+    // The planner has placed temporaries; those that do not live at the same time may share memory.
+    for (const uint32_t buffer : {guard.output, guard.other}) {
+      if (package_.buffers[buffer].role == Buffer::Role::Temporary) return;
+    }
+    checked("check_no_overlap(v[", guard.output, "], ", name_of(guard.output), ", v[", guard.other, "], ",
+            name_of(guard.other), ", ", guard.in_place_ok, ")");
+  }
+  void operator()(const package::SizeGuard& guard) {
+    checked("check_equal(Number(v[", guard.buffer, "].size_from_last(", from_last(guard), ")), ", number(guard.size),
+            ", ", literal_text("a size of " + package_.buffers[guard.buffer].name), ", \"\")");
+  }
+  void operator()(const package::StrideGuard& guard) {
+    checked("check_stride(v[", guard.buffer, "], ", from_last(guard), ", ", number(guard.stride), ", ",
+            name_of(guard.buffer), ")");
+  }
+  void operator()(const package::AlignmentGuard& guard) {
+    checked("check_alignment(v[", guard.buffer, "], ", guard.bytes, ", ", name_of(guard.buffer), ")");
+  }
+  void operator()(const package::DivisibleGuard& guard) {
+    checked("check_equal(mod(", number(guard.value), ", ", number(guard.divisor), "), Number(0), ",
+            literal_text(guard.value.to_string() + " must be a multiple of " + guard.divisor.to_string()), ", ",
+            literal_text(guard.why), ")");
+  }
+  void operator()(const package::RangeGuard& guard) {
+    checked("check_range(", number(guard.value), ", ", number(guard.least), ", ", number(guard.most), ", ",
+            literal_text(guard.value.to_string()), ", ", literal_text(guard.why), ")");
+  }
+  void operator()(const package::NanGuard&) { lacks("it traps NaN, a debug check of runs in process"); }
+  void operator()(const package::IndexGuard&) { lacks("it checks the indices that a tensor holds"); }
+
+  void operator()(const package::Allocate& step) {
+    const Buffer& buffer = package_.buffers[step.buffer];
+    const auto scope = begin_buffer(buffer);
+    out_.line("i64 offset = 0;");
+    out_.line("CODETTA_OK(place(frame, offset, span_bytes(", dtype_of(step.buffer), ", sizes, ", strides_of(buffer),
+              ", ", buffer.shape.size(), ")));");
+    out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(offset), sizes, ",
+              strides_of(buffer), ", ", buffer.shape.size(), "));");
+  }
+  void operator()(const package::AllocateFromPool& step) {
+    const Buffer& buffer = package_.buffers[step.buffer];
+    const auto scope = begin_buffer(buffer);
+    out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(pool_", step.pool,
+              ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), "));");
+  }
+  void operator()(const package::Free&) {}  // the offsets were planned
+  void operator()(const package::Reuse& step) {
+    const Buffer& buffer = package_.buffers[step.buffer];
+    const auto scope = begin_buffer(buffer);
+    out_.line("CODETTA_OK(bind(v[", step.buffer, "], v[", step.from, "].data, ", dtype_of(step.buffer), ", sizes, ",
+              buffer.shape.size(), ", ", name_of(step.buffer), ", ", strides_of(buffer), "));");
+  }
+  void operator()(const package::Reinterpret& step) {
+    const Buffer& buffer = package_.buffers[step.buffer];
+    const auto scope = begin_buffer(buffer);
+    out_.line("CODETTA_OK(reinterpret(v[", step.buffer, "], v[", step.source, "], ", number(buffer.offset), ", ",
+              dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
+              name_of(step.buffer), "));");
+  }
+  void operator()(const package::LoadConstant&) {}  // when the library starts
+  void operator()(const package::Copy& step) {
+    out_.line("CODETTA_OK(copy(frame, v[", step.target, "], v[", step.source, "], ", name_of(step.target), "));");
+  }
+  void operator()(const package::Fill& step) {
+    // What is filled once in process is filled in every call: a workspace may be another one each time.
+    if (step.mode == package::ZeroMode::None) return;
+    out_.line("if (frame.running) fill(v[", step.buffer, "], ", step.bits, "ull);");
+  }
+  void operator()(const package::DefineKernel&) {}  // the linker did
+
+  void operator()(const package::CallExtern&) { lacks("it calls an extern operation"); }
+  void operator()(const package::SelectOutput&) { lacks("it takes results of an extern operation"); }
+  void operator()(const package::IndexPut&) { lacks("it puts values at computed indices"); }
+  void operator()(const package::Scatter&) { lacks("it scatters values"); }
+
+  // One device, and the order of the list is the order of work.
+  void operator()(const package::EnterDevice&) {}
+  void operator()(const package::ExitDevice&) {}
+  void operator()(const package::EnterStream&) {}
+  void operator()(const package::ExitStream&) {}
+  void operator()(const package::RecordEvent&) {}
+  void operator()(const package::WaitEvent&) {}
+  void operator()(const package::EnterSubgraph& step) { out_.line("// ", comment_text(step.name), " {"); }
+  void operator()(const package::ExitSubgraph&) { out_.line("// }"); }
+
+  // While sizes are measured both branches are gone through; they use the same memory.
+  void operator()(const package::If& step) {
+    const auto scope = out_.block("");
+    out_.line("const i64 mark = frame.placed;");
+    {
+      const auto then = out_.block("if (!frame.running || ", predicate(step.predicate), ")");
+      print_list(package_.step_lists[step.then_list]);
+    }
+    out_.line("frame.placed = mark;");
+    {
+      const auto other = out_.block("if (!frame.running || !", predicate(step.predicate), ")");
+      print_list(package_.step_lists[step.else_list]);
+    }
+    out_.line("frame.placed = mark;");
+  }
+  void operator()(const package::While& step) {
+    const auto scope = out_.block("");
+    out_.line("const i64 mark = frame.placed;");
+    const auto loop = out_.block("for (i64 pass = 0;; ++pass)");
+    out_.line("frame.placed = mark;");
+    forget_symbols(package_.step_lists[step.condition]);
+    print_list(package_.step_lists[step.condition]);
+    out_.line("if (frame.running && !", predicate(step.predicate), ") break;");
+    if (step.limit > 0) {
+      out_.line("if (pass == ", step.limit, ") return fail(bad_sizes, \"E0610: the loop has made its ", step.limit,
+                " passes\");");
+    }
+    forget_symbols(package_.step_lists[step.body]);
+    print_list(package_.step_lists[step.body]);
+    out_.line("if (!frame.running) break;");
+  }
+
+  void operator()(const package::LaunchKernel& step) {
+    const package::Kernel& kernel = package_.kernels[step.kernel];
+    const package::EpilogueProgram& program = kernel.epilogue;
+    if (!std::holds_alternative<package::CpuGemmConfig>(kernel.config))
+      return lacks(kernel.name + " is no product on a CPU");
+    if (!(step.options == package::LaunchOptions{})) return lacks("it launches a kernel of the user's");
+    out_.blank();
+    if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
+      out_.line("// ", comment_text(program_.origins[step.kernel]));
+    const auto scope = out_.block("");
+    out_.line("// ", kernel.name);
+    print_fits(step.a);
+    print_fits(step.b);
+    for (const uint32_t argument : step.arguments) print_fits(argument);
+    out_.line("Gemm gemm{};");
+    out_.line("CODETTA_OK(set_sizes(gemm, ", number(step.batch), ", ", number(step.m), ", ", number(step.n), ", ",
+              number(step.k), "));");
+    out_.line("CODETTA_OK(set_a(gemm, v[", step.a, "], ", name_of(step.a), ", ", step.a_transposed, "));");
+    out_.line("CODETTA_OK(set_b(gemm, v[", step.b, "], ", name_of(step.b), ", ", step.b_transposed, "));");
+    if (program.split.ways > 1)
+      out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
+    for (const PackedFactor& packed : program_.packed) {
+      if (list_ != main_ || packed.step != step_) continue;
+      const std::string symbol = packed.symbol.empty() ? CodeWriter::text_of("packed_", step_) : packed.symbol;
+      out_.line("CODETTA_OK(set_packed(gemm, config_", step.kernel, ", ", symbol, ", ", packed.bytes, ", ",
+                name_of(step.b), "));");
+    }
+    out_.line("Work work;");
+    const KernelFunctions functions =
+        step.kernel < program_.functions.size() ? program_.functions[step.kernel] : KernelFunctions{};
+    if (functions.tiles.empty() && functions.fused.empty()) {
+      const uint32_t out = step.arguments[program.operands[program.phases[0].stores[0].operand].argument];
+      out_.line("work.epilogue.out = v[", out, "].data;");
+      out_.line("work.epilogue.out_batch = v[", out, "].step(2);");
+      out_.line("work.epilogue.out_row = v[", out, "].step(1);");
+    } else {
+      print_epilogue(step, program, functions);
+    }
+    out_.line("CODETTA_OK(launch(frame, config_", step.kernel, ", gemm, work));");
+  }
+
+  void operator()(const package::Comment& step) { out_.line("// ", comment_text(step.text)); }
+  void operator()(const package::Return&) { out_.line("return ok;"); }
+
+  void print_pack(const package::LaunchKernel& step, const PackedFactor& packed) {
+    const Constant& constant = *constant_of(program_, step.b);
+    size_t slot = 0;
+    while (program_.constants[slot].buffer != constant.buffer) ++slot;
+    const package::EpilogueProgram& program = package_.kernels[step.kernel].epilogue;
+    const auto scope = out_.block("");
+    out_.line("Gemm gemm{};");
+    out_.line("CODETTA_OK(set_sizes(gemm, Number(", constant.shape.rank() > 2 ? constant.shape[0] : 1, "), Number(1), ",
+              number(step.n), ", ", number(step.k), "));");
+    out_.line("CODETTA_OK(set_b(gemm, loaded[", slot, "], ", name_of(step.b), ", ", step.b_transposed, "));");
+    if (program.split.ways > 1)
+      out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
+    out_.line("CODETTA_OK(pack_weight(&packed_", packed.step, ", config_", step.kernel, ", gemm));");
+  }
+
+  // Symbols that the shapes of constants fix are numbers.
+  void fix_symbols() {
+    for (const auto& [symbol, value] : signature_of(program_).fixed)
+      variables_[symbol] = "Number(" + std::to_string(value) + ")";
+  }
+
+ private:
+  void name_symbols() {
+    const auto name = [this](const package::StepList& list) {
+      for (const package::Step& step : list) {
+        if (const auto* define = std::get_if<package::DefineSymbol>(&step))
+          variables_.emplace(define->symbol, CodeWriter::text_of("n", variables_.size()));
+      }
+    };
+    name(package_.steps);
+    for (const package::StepList& list : package_.step_lists) name(list);
+  }
+  // Symbols of a loop are new in every pass.
+  void forget_symbols(const package::StepList& list) {
+    for (const package::Step& step : list) {
+      if (const auto* define = std::get_if<package::DefineSymbol>(&step))
+        out_.line(variables_.at(define->symbol), " = Number::none();");
+    }
+  }
+
+  void print_list(const package::StepList& list) {
+    const package::StepList* outer = std::exchange(list_, &list);
+    const size_t at = step_;
+    for (step_ = 0; step_ < list.size(); ++step_) {
+      const package::Step& step = list[step_];
+      const bool uses_pools = std::holds_alternative<package::AllocateFromPool>(step) ||
+                              std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
+      if (uses_pools) place_pools();
+      std::visit(*this, step);
+    }
+    step_ = at;
+    list_ = outer;
+  }
+  // Before their first use, all of them.
+  void place_pools() {
+    if (!out_.once("pools")) return;
+    for (size_t i = 0; i < package_.pools.size(); ++i) {
+      if (package_.pools[i].alignment > 64) lacks("a pool is aligned to more than 64 bytes");
+      out_.line("i64 pool_", i, " = 0;");
+      out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
+    }
+  }
+
+  void lacks(const std::string& what) {
+    if (missing_.empty()) missing_ = what;
+  }
+
+  // Dims of steps count from the first, those of views from the last.
+  template <class Step>
+  size_t from_last(const Step& step) const {
+    return package_.buffers[step.buffer].shape.size() - 1 - static_cast<size_t>(step.dim);
+  }
+
+  // Opens a scope that says what the buffer is, with `sizes` and, where it is not row-major, `strides`.
+  CodeWriter::Block begin_buffer(const Buffer& buffer) {
+    if (buffer.alignment > 64) lacks("a buffer is aligned to more than 64 bytes");
+    auto scope = out_.block("");
+    out_.line("// ", comment_text(buffer.name), ": ", type_text(buffer));
+    print_sizes(buffer);
+    if (!buffer.strides.empty())
+      out_.line("const Number strides[] = {", list_text(buffer.strides, [this](const Dim& d) { return number(d); }),
+                "};");
+    return scope;
+  }
+  static std::string strides_of(const Buffer& buffer) { return buffer.strides.empty() ? "nullptr" : "strides"; }
+
+  std::string predicate(uint32_t buffer) {
+    if (package_.buffers[buffer].is_scalar) return CodeWriter::text_of("(frame.scalars[", buffer, "].u != 0)");
+    return CodeWriter::text_of("is_true(v[", buffer, "])");
+  }
+
+  std::string number(const Dim& dim) const {
+    return number_text(dim, [this](std::string_view symbol) {
+      const auto found = variables_.find(std::string(symbol));
+      return found == variables_.end() ? "Number::none()" : found->second;
+    });
+  }
+  std::string name_of(uint32_t buffer) const { return literal_text(package_.buffers[buffer].name); }
+  int dtype_of(uint32_t buffer) const { return static_cast<int>(package_.buffers[buffer].dtype); }
+
+  template <class... Pieces>
+  void checked(const Pieces&... pieces) {
+    out_.line("if (frame.checking()) CODETTA_OK(", pieces..., ");");
+  }
+
+  void print_sizes(const Buffer& buffer) {
+    out_.line("const Number sizes[] = {",
+              buffer.shape.empty() ? "Number(1)" : list_text(buffer.shape, [this](const Dim& d) { return number(d); }),
+              "};");
+  }
+
+  // Once a buffer, before its first use: it is what the program declares.
+  void print_fits(uint32_t b) {
+    const Buffer& buffer = package_.buffers[b];
+    if (buffer.is_scalar || buffer.role == Buffer::Role::Temporary || !fitted_.insert(b).second) return;
+    const auto scope = out_.block("if (!frame.running)");
+    print_sizes(buffer);
+    out_.line("CODETTA_OK(fits(v[", b, "], ", name_of(b), ", ", dtype_of(b), ", sizes, ", buffer.shape.size(), "));");
+  }
+
+  void print_operand(size_t i, const package::Operand& operand, uint32_t b) {
+    std::string start;
+    for (const auto& [dim, count] : operand.offsets) {
+      start += (start.empty() ? "" : " + ") + number(count) +
+               CodeWriter::text_of(" * Number(v[", b, "].step(", static_cast<int>(dim), "))");
+    }
+    out_.line("operands[", i, "] = operand(v[", b, "]", start.empty() ? "" : ", " + start, ");");
+    const Dim one = Dim::constant(1);
+    for (size_t t = 0; t < operand.terms.size(); ++t) {
+      const package::IndexTerm& term = operand.terms[t];
+      const size_t slot = operand.access == package::Access::Indexed ? t : static_cast<size_t>(term.axis);
+      const std::string step = CodeWriter::text_of("v[", b, "].step(", static_cast<int>(term.dim), ")");
+      if (term.scale == one) {
+        out_.line("operands[", i, "].stride[", slot, "] += ", step, ";");
+      } else {
+        out_.line("CODETTA_OK(add_stride(operands[", i, "], ", slot, ", ", number(term.scale), ", ", step, "));");
+      }
+    }
+  }
+
+  void print_epilogue(const package::LaunchKernel& step, const package::EpilogueProgram& program,
+                      const KernelFunctions& functions) {
+    const size_t count = program.operands.size();
+    if (count > 0) {
+      out_.line("codetta::cpu::Operand operands[", count, "];");
+      for (size_t i = 0; i < count; ++i)
+        print_operand(i, program.operands[i], step.arguments[program.operands[i].argument]);
+      out_.line("const View* const views[] = {",
+                list_text(program.operands,
+                          [&](const package::Operand& o) {
+                            return CodeWriter::text_of("&v[", step.arguments[o.argument], "]");
+                          }),
+                "};");
+      out_.line("static constexpr bool stores[] = {",
+                list_text(program.operands, [](const package::Operand& o) { return o.is_store ? "true" : "false"; }),
+                "};");
+      out_.line("set_operands(work, operands, views, stores);");
+    }
+    bool scalars = false;
+    for (const package::Argument& argument : program.arguments) scalars = scalars || argument.is_scalar;
+    if (scalars) {
+      size_t i = 0;
+      out_.line("const codetta::cpu::ScalarValue scalars[] = {",
+                list_text(program.arguments,
+                          [&](const package::Argument& argument) {
+                            const uint32_t buffer = step.arguments[i++];
+                            return argument.is_scalar ? CodeWriter::text_of("frame.scalars[", buffer, "]") : "{}";
+                          }),
+                "};");
+      out_.line("work.epilogue.scalars = scalars;");
+    }
+    size_t p = 0;
+    out_.line("static constexpr Phase phases[] = {",
+              list_text(program.phases,
+                        [&](const package::Phase& phase) {
+                          const auto space = static_cast<int>(package::space_of(program, p++));
+                          return CodeWriter::text_of("{", static_cast<int>(phase.scope), ", ", space, ", ",
+                                                     phase.reads_accumulator, "}");
+                        }),
+              "};  // scope, space, reads accumulators");
+    out_.line("set_phases(work, phases);");
+    if (!program.reductions.empty()) {
+      out_.line("static constexpr Reduction reductions[] = {",
+                list_text(program.reductions,
+                          [](const package::Reduction& r) {
+                            return CodeWriter::text_of("{", static_cast<int>(r.kind), ", ", static_cast<int>(r.axis),
+                                                       ", ", static_cast<int>(r.type), ", ", r.mean, ", ", r.phase,
+                                                       ", ", r.parts, ", false}");
+                          }),
+                "};  // kind, axis, dtype, mean, phase, parts");
+      out_.line("set_reductions(work, reductions);");
+    }
+    if (functions.fused.empty()) {
+      out_.line("work.epilogue.tiles = ", functions.tiles, ";");
+    } else {
+      out_.line("work.epilogue.fused = ", functions.fused, ";");
+      if (!functions.tiles.empty()) out_.line("work.tiles = ", functions.tiles, ";");
+    }
+  }
+
+  CodeWriter& out_;
+  const Library& library_;
+  const Program& program_;
+  const package::Package& package_;
+  std::map<std::string, std::string> variables_;  // of symbols
+  std::set<uint32_t> fitted_;
+  const package::StepList* main_ = nullptr;
+  const package::StepList* list_ = nullptr;
+  size_t step_ = 0;
+  std::string missing_;
+};
+
+}  // namespace
+
+void print_steps(CodeWriter& out, const Library& library, const Program& program) {
+  StepPrinter(out, library, program).print();
+}
+
+void print_packing(CodeWriter& out, const Program& program, const PackedFactor& packed) {
+  const Library library{};
+  StepPrinter printer(out, library, program);
+  printer.fix_symbols();
+  printer.print_pack(*std::get_if<package::LaunchKernel>(&program.package->steps[packed.step]), packed);
+}
+
+void print_configuration(CodeWriter& out, size_t index, const package::Kernel& kernel) {
+  const package::CpuGemmConfig& c = package::cpu(kernel.config);
+  out.line("// ", kernel.name, ": ", package::name_of(c.family), " ", c.mr, "x", c.nr, " ", isa_name(c.isa), ", ",
+           dtype_name(c.a_dtype), " x ", dtype_name(c.b_dtype), " in ", dtype_name(c.accumulator));
+  const auto number = [](auto value) { return static_cast<int>(value); };
+  out.line("constexpr GemmConfig config_", index, " = {.family = ", number(c.family), ", .isa = ", number(c.isa),
+           ", .a_dtype = ", number(c.a_dtype), ", .b_dtype = ", number(c.b_dtype),
+           ", .accumulator = ", number(c.accumulator), ", .pack_a = ", c.pack_a, ", .mr = ", c.mr, ", .nr = ", c.nr,
+           ", .tile_rows = ", c.tile_rows, ", .tile_cols = ", c.tile_cols, ", .kc = ", c.kc, ", .mc = ", c.mc,
+           ", .nc = ", c.nc, ", .k_split = ", c.k_split, "};");
+}
+
+bool loads_constants(const Program& program) {
+  for (const Constant& constant : program.constants) {
+    if (constant.symbol.empty()) return true;
+  }
+  for (const PackedFactor& packed : program.packed) {
+    if (packed.symbol.empty()) return true;
+  }
+  return false;
+}
+
+std::optional<std::string> missing_feature(const Program& program) {
+  CodeWriter nowhere;
+  const Library library{};
+  StepPrinter printer(nowhere, library, program);
+  printer.print();
+  if (printer.missing().empty()) return std::nullopt;
+  return printer.missing();
+}
+
+bool is_number(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16 ||
+         dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
+}
+
+bool is_unsigned(DType dtype) {
+  return dtype == DType::boolean || dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32 ||
+         dtype == DType::u64;
+}
+
+DType scalar_dtype(DType dtype) { return is_number(dtype) && dtype != DType::f64 ? DType::f32 : dtype; }
+
+std::string_view scalar_type(DType dtype) { return c_type(scalar_dtype(dtype)); }
+
+}  // namespace codetta::emit::host

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host steps as C++ statements over `Frame& frame` and `View* v` (device/host/support.h). Private to the room.
+#pragma once
+
+#include <optional>
+
+#include "base/code_writer.hpp"
+#include "emit/host/cpp.hpp"
+
+namespace codetta::emit::host {
+
+// "static Status steps(Frame& frame) { ... }".
+void print_steps(base::CodeWriter& out, const Library& library, const Program& program);
+// "constexpr GemmConfig config_0 = {...};".
+void print_configuration(base::CodeWriter& out, size_t index, const package::Kernel& kernel);
+// Packs B of a launch into packed_<step> while the library starts.
+void print_packing(base::CodeWriter& out, const Program& program, const PackedFactor& packed);
+
+// Why this backend has no text for the program: the first step or kernel that it lacks; nullopt: it has all.
+std::optional<std::string> missing_feature(const Program& program);
+
+// Whether anything of the program is loaded or packed when the library starts.
+bool loads_constants(const Program& program);
+
+// How a scalar parameter travels: its C type, and the dtype that a tensor of rank 0 has for it. 8- and 16-bit floats
+// travel as float.
+std::string_view scalar_type(DType dtype);
+DType scalar_dtype(DType dtype);
+bool is_number(DType dtype);    // a float type
+bool is_unsigned(DType dtype);  // bool among them
+
+}  // namespace codetta::emit::host

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/host/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "diag/display.hpp"
+#include "types/dim_node.hpp"
+
+namespace codetta::emit::host {
+
+using types::Atom;
+using types::AtomKind;
+using types::Dim;
+
+namespace {
+
+std::string atom_text(const Atom& atom, const SymbolText& symbol) {
+  const auto call = [&](std::string_view function, const std::string& left, const Dim& right) {
+    return std::string(function) + "(" + left + ", " + number_text(right, symbol) + ")";
+  };
+  switch (atom.kind) {
+    case AtomKind::symbol:
+      return symbol(atom.name);
+    case AtomKind::floordiv:
+      return call("floordiv", number_text(atom.args[0], symbol), atom.args[1]);
+    case AtomKind::mod:
+      return call("mod", number_text(atom.args[0], symbol), atom.args[1]);
+    case AtomKind::min:
+    case AtomKind::max:
+      break;
+  }
+  std::string text = number_text(atom.args[0], symbol);
+  for (size_t i = 1; i < atom.args.size(); ++i)
+    text = call(atom.kind == AtomKind::min ? "min" : "max", text, atom.args[i]);
+  return text;
+}
+
+// Words of C11, C23, C++20, and macros of the usual headers and compilers; sorted.
+constexpr std::array kept_words = {
+    "EOF",      "FILE",          "INFINITY",    "NAN",       "NULL",         "alignas",       "alignof",
+    "and",      "and_eq",        "asm",         "assert",    "auto",         "bitand",        "bitor",
+    "bool",     "break",         "case",        "catch",     "char",         "char16_t",      "char32_t",
+    "char8_t",  "class",         "co_await",    "co_return", "co_yield",     "compl",         "concept",
+    "const",    "const_cast",    "consteval",   "constexpr", "constinit",    "continue",      "decltype",
+    "default",  "delete",        "do",          "double",    "dynamic_cast", "else",          "enum",
+    "errno",    "explicit",      "export",      "extern",    "false",        "float",         "for",
+    "friend",   "goto",          "if",          "inline",    "int",          "int16_t",       "int32_t",
+    "int64_t",  "int8_t",        "linux",       "long",      "main",         "mutable",       "namespace",
+    "new",      "noexcept",      "not",         "not_eq",    "nullptr",      "offsetof",      "operator",
+    "or",       "or_eq",         "private",     "protected", "public",       "register",      "reinterpret_cast",
+    "requires", "restrict",      "return",      "short",     "signed",       "size_t",        "sizeof",
+    "static",   "static_assert", "static_cast", "stderr",    "stdin",        "stdout",        "stream",
+    "struct",   "switch",        "template",    "this",      "thread_local", "throw",         "true",
+    "try",      "typedef",       "typeid",      "typename",  "typeof",       "typeof_unqual", "uint16_t",
+    "uint32_t", "uint64_t",      "uint8_t",     "union",     "unix",         "unsigned",      "using",
+    "virtual",  "void",          "volatile",    "wchar_t",   "while",        "xor",           "xor_eq",
+};
+
+}  // namespace
+
+std::string number_text(const Dim& dim, const SymbolText& symbol) {
+  if (const auto value = dim.as_constant()) return "Number(" + std::to_string(*value) + ")";
+  std::string text;
+  for (const types::Term& term : types::DimBuilder::terms(dim)) {
+    std::string product;
+    for (const types::AtomRef& atom : term.factors)
+      product += (product.empty() ? "" : " * ") + atom_text(*atom, symbol);
+    if (product.empty()) {
+      product = "Number(" + std::to_string(term.coefficient) + ")";
+    } else if (term.coefficient != 1) {
+      product += " * Number(" + std::to_string(term.coefficient) + ")";
+    }
+    text += (text.empty() ? "" : " + ") + product;
+  }
+  return text;
+}
+
+std::string literal_text(std::string_view bytes) {
+  std::string text = "\"";
+  for (const char c : bytes) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\' || c == '?') {  // ? for trigraphs
+      text += '\\';
+      text += c;
+    } else if (u < 0x20 || u >= 0x7f) {  // three octal digits end by themselves
+      text += '\\';
+      for (const int shift : {6, 3, 0}) text += static_cast<char>('0' + (u >> shift & 7));
+    } else {
+      text += c;
+    }
+  }
+  return text + "\"";
+}
+
+std::string comment_text(std::string_view text) {
+  std::string shown = diag::displayable(text.substr(0, 400));
+  for (size_t at = shown.find("?\?"); at != std::string::npos; at = shown.find("?\?")) shown.replace(at, 2, "? ?");
+  while (!shown.empty() && (shown.back() == '\\' || shown.back() == ' ')) shown.pop_back();
+  return shown;
+}
+
+std::string_view c_type(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return "bool";
+    case DType::i8:
+      return "int8_t";
+    case DType::i16:
+      return "int16_t";
+    case DType::i32:
+      return "int32_t";
+    case DType::i64:
+      return "int64_t";
+    case DType::u8:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+      return "uint8_t";
+    case DType::u16:
+    case DType::f16:
+    case DType::bf16:
+      return "uint16_t";
+    case DType::u32:
+      return "uint32_t";
+    case DType::u64:
+      return "uint64_t";
+    case DType::f32:
+      return "float";
+    case DType::f64:
+      break;
+  }
+  return "double";
+}
+
+std::string public_name_defect(std::string_view name) {
+  if (name.empty()) return "it is empty";
+  if (name.size() > 128) return "it has more than 128 bytes";
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  for (const char c : name) {
+    if (!letter(c) && !(c >= '0' && c <= '9')) return "it holds something that is no ASCII letter, digit or underscore";
+  }
+  if (!letter(name.front())) return "it begins with a digit";
+  if (name.front() == '_' || name.find("__") != std::string_view::npos)
+    return "names that begin with an underscore or hold two in a row belong to compilers";
+  if (std::find(kept_words.begin(), kept_words.end(), name) != kept_words.end())
+    return "it is a word of C or C++, or of their headers";
+  return {};
+}
+
+}  // namespace codetta::emit::host

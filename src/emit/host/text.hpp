@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces of C++ host text: numbers over symbols, literals, comments, and the names that may be public in a C header.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "codetta/tensor.hpp"
+#include "types/dim.hpp"
+
+namespace codetta::emit::host {
+
+// An expression of Number (device/host/support.h) for a size; `symbol` gives the variable of a symbol.
+using SymbolText = std::function<std::string(std::string_view symbol)>;
+std::string number_text(const types::Dim& dim, const SymbolText& symbol);
+
+// A string literal that holds exactly these bytes, quotes included.
+std::string literal_text(std::string_view bytes);
+// The text as it may stand behind "//": one line, nothing that moves the cursor, no backslash at the end.
+std::string comment_text(std::string_view text);
+
+// The C type of an element in the header and in host text: "float", "uint16_t" for f16 and bf16.
+std::string_view c_type(DType dtype);
+
+// Why a name cannot be public in a C header; empty when it can: an identifier, at most 128 bytes, no word of C or C++,
+// none of those that the standards or the usual headers keep for themselves.
+std::string public_name_defect(std::string_view name);
+
+}  // namespace codetta::emit::host

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries that `codetta build` makes: built, called from C11, C++ and ctypes, loaded and unloaded, and refused.
+Usage: aot_test.py <codetta> <cc> <c++> <source folder> <work folder>"""
+
+import ctypes
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import unittest
+
+CODETTA, CC, CXX = sys.argv[1:4]
+SOURCE, WORK = pathlib.Path(sys.argv[4]), pathlib.Path(sys.argv[5])
+DIGITS = SOURCE / "examples/digits"
+NEEDED = re.compile(r"lib(stdc\+\+|gcc_s|c\+\+|c\+\+abi|c|m|pthread|dl)\.so|ld-linux")
+F32 = 13
+
+
+def run(*command, code=0, cwd=None):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd)
+    if code is not None and done.returncode != code:
+        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def codetta(*arguments, code=0):
+    return run(CODETTA, *arguments, "--cache-dir", WORK / "cache", code=code)
+
+
+def npy(path, shape, values, code="f"):
+    header = f"{{'descr': '<{dict(f='f4', d='f8')[code]}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    data = struct.pack(f"<{len(values)}{code}", *values)
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+    return data
+
+
+def npy_data(path):
+    raw = path.read_bytes()
+    return raw[10 + struct.unpack_from("<H", raw, 8)[0]:]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8)]
+
+
+def tensor(buffer, shape, dtype=F32, strides=None):
+    steps, step = [], 1
+    for size in reversed(shape):
+        steps.insert(0, step)
+        step *= size
+    address = ctypes.addressof(buffer) if buffer is not None else None
+    return Tensor(address, dtype, len(shape), (ctypes.c_int64 * 8)(*shape), (ctypes.c_int64 * 8)(*(strides or steps)))
+
+
+def floats(data_or_count):
+    if isinstance(data_or_count, int):
+        return (ctypes.c_float * data_or_count)(*([-7.0] * data_or_count))
+    return (ctypes.c_float * (len(data_or_count) // 4)).from_buffer_copy(data_or_count)
+
+
+class Library:
+    def __init__(self, path, name):
+        self.so, self.name = ctypes.CDLL(str(path)), name
+        self.error = getattr(self.so, name + "_get_last_error")
+        self.error.restype = ctypes.c_char_p
+
+    def __call__(self, function, *arguments):
+        call = getattr(self.so, f"{self.name}_{function}")
+        call.restype = ctypes.c_int64 if function.endswith("_size") else ctypes.c_int
+        return call(*arguments)
+
+    def text(self):
+        return self.error().decode()
+
+
+def build(program, name, *options, code=0):
+    path = WORK / f"lib{name}.so"
+    text = program if isinstance(program, pathlib.Path) else WORK / f"{name}.py"
+    if not isinstance(program, pathlib.Path):
+        text.write_text(program)
+    done = codetta("build", text, "-o", path, *options, code=code)
+    return (path, done) if code == 0 else done.stderr
+
+
+class Digits(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.path, _ = build(DIGITS / "classifier.py", "digits", "--weights", DIGITS / "digits.safetensors",
+                            "--embed-weights")
+
+    def test_size_exports_and_needs(self):
+        size = self.path.stat().st_size
+        print(f"\nlibdigits.so: {size} bytes")
+        self.assertLessEqual(size, 1 << 20)
+        exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]
+        self.assertEqual(sorted(exported), sorted(json.loads((WORK / "digits.json").read_text())["exports"]))
+        for name in re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", self.path).stdout):
+            self.assertRegex(name, NEEDED)
+        self.assertNotIn("codetta", run("readelf", "-d", self.path).stdout.replace("libcodetta_", ""))
+
+    def test_example_in_c(self):
+        program = WORK / "digits"
+        run(CC, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", SOURCE / "examples/aot/digits.c", "-I", WORK, "-o",
+            program, "-L", WORK, "-ldigits", "-Wl,-rpath," + str(WORK))
+        print(run(program, DIGITS).stdout.strip())
+
+    def test_header_in_cxx_and_threads(self):
+        program = WORK / "threads"
+        run(CXX, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", SOURCE / "tests/package/aot/threads.cpp", "-I", WORK, "-o",
+            program, "-L", WORK, "-ldigits", "-Wl,-rpath," + str(WORK))
+        print(run(program).stdout.strip())
+
+    def test_thousand_loads(self):
+        for name, flags, times in (("leaks", [], 1000), ("leaks_asan", ["-fsanitize=address", "-g"], 100)):
+            program = WORK / name
+            made = run(CC, "-std=c11", "-O1", *flags, SOURCE / "tests/package/aot/leaks.c", "-o", program, "-ldl", code=None)
+            if made.returncode != 0 and flags:
+                continue  # no sanitizer runtime on this machine
+            self.assertEqual(made.returncode, 0, made.stderr)
+            print(run(program, self.path, times).stdout.strip())
+
+    def test_same_bits_as_in_process(self):
+        library = Library(self.path, "digits")
+        images = npy_data(DIGITS / "held_out_images.npy")
+        for batch in (1, 2, 7, 64, 360):
+            npy(WORK / "x.npy", (batch, 64), struct.unpack(f"<{batch * 64}f", images[:batch * 256]))
+            codetta("run", DIGITS / "classifier.py", "--tensor", f"x={WORK / 'x.npy'}",
+                    *sum((["--tensor", f"{n}={DIGITS / n}.npy"] for n in ("w1", "b1", "w2", "b2")), []),
+                    "--out", f"scores={WORK / 'scores.npy'}")
+            scores = floats(batch * 10)
+            x = floats(images[:batch * 256])
+            self.assertEqual(library("classifier", x, scores, ctypes.c_int64(batch), None), 0, library.text())
+            self.assertEqual(bytes(scores), npy_data(WORK / "scores.npy"), f"batch {batch}")
+
+    def test_arguments(self):
+        library = Library(self.path, "digits")
+        x, scores = floats(4 * 64 + 1), floats(4 * 10 + 1)
+        n = ctypes.c_int64
+        cases = [((None, scores, n(4), None), -1, "x is null"),
+                 ((x, None, n(4), None), -1, "scores is null"),
+                 ((x, scores, n(-1), None), -1, "negative size -1"),
+                 ((ctypes.c_void_p(ctypes.addressof(x) + 2), scores, n(4), None), -1, "x is misaligned"),
+                 ((x, scores, n(2**60), None), -1, "exceeds 2^63"),
+                 ((x, x, n(4), None), -3, "output scores")]
+        for arguments, status, text in cases:
+            self.assertEqual(library("classifier", *arguments), status, library.text())
+            self.assertIn(text, library.text())
+        self.assertEqual(list(scores), [-7.0] * 41)
+        self.assertEqual(library("classifier", None, None, n(0), None), 0, library.text())
+
+    def test_tensors(self):
+        library = Library(self.path, "digits")
+        x, scores = floats(5 * 70), floats(5 * 12)
+        for i in range(len(x)):
+            x[i] = random.uniform(-1, 1)
+        call = lambda *t: library("classifier_tensors", (Tensor * len(t))(*t), ctypes.c_int32(len(t)), None, ctypes.c_int64(0), None)
+        dense = floats(b"".join(bytes(x)[r * 280:r * 280 + 256] for r in range(5)))
+        expected = floats(50)
+        self.assertEqual(library("classifier", dense, expected, ctypes.c_int64(5), None), 0)
+        self.assertEqual(call(tensor(x, (5, 64), strides=(70, 1)), tensor(scores, (5, 10), strides=(12, 1))), 0, library.text())
+        for r in range(5):
+            self.assertEqual(list(scores[r * 12:r * 12 + 10]), list(expected[r * 10:r * 10 + 10]))
+            self.assertEqual(list(scores[r * 12 + 10:r * 12 + 12]), [-7.0, -7.0])
+        for tensors, status, text in [
+                ((tensor(x, (5, 64)), tensor(scores, (4, 10))), -2, "batch is 4 here but 5 elsewhere"),
+                ((tensor(x, (5, 63)), tensor(scores, (5, 10))), -2, "f32[5, 63]"),
+                ((tensor(x, (5, 64), dtype=14), tensor(scores, (5, 10))), -1, "f64[5, 64]"),
+                ((tensor(x, (5, 64), dtype=99), tensor(scores, (5, 10))), -1, "99"),
+                ((tensor(x, (5, 64)),), -1, "1 tensors are given"),
+                ((tensor(x, (5, 64)), tensor(scores, (5, 10), strides=(0, 1))), -3, "overlaps itself"),
+                ((tensor(x, (5, 64)), tensor(scores, (5, 5), strides=(10, 2))), -2, "scores")]:
+            self.assertEqual(call(*tensors), status, library.text())
+            self.assertIn(text, library.text())
+
+    def test_workspace(self):
+        library = Library(self.path, "digits")
+        size = library("classifier_workspace_size", ctypes.c_int64(300))
+        self.assertGreaterEqual(size, 300 * 128 * 4)
+        self.assertLess(library("classifier_workspace_size", ctypes.c_int64(-3)), 0)
+        memory = ctypes.create_string_buffer(size + 64)
+        base = (ctypes.addressof(memory) + 63) // 64 * 64
+        x, scores = floats(300 * 64), floats(300 * 10)
+        tensors = (Tensor * 2)(tensor(x, (300, 64)), tensor(scores, (300, 10)))
+        for place, given, status in ((base, size, 0), (base, size - 1, -5), (base + 8, size, -5)):
+            got = library("classifier_tensors", tensors, ctypes.c_int32(2), ctypes.c_void_p(place), ctypes.c_int64(given), None)
+            self.assertEqual(got, status, library.text())
+
+    def test_same_bytes_again(self):
+        again = WORK / "again"
+        again.mkdir(exist_ok=True)
+        codetta("build", DIGITS / "classifier.py", "-o", again / "libdigits.so", "--weights", DIGITS / "digits.safetensors",
+                "--embed-weights", "--no-cache")
+        for name in ("libdigits.so", "digits.h", "digits.json"):
+            self.assertEqual((WORK / name).read_bytes(), (again / name).read_bytes(), name)
+        shown = codetta("build", DIGITS / "classifier.py", "-o", WORK / "libdigits.so", "--show").stdout
+        self.assertIn("// classifier.py:4: hidden = relu(x @ w1 + b1)", shown)
+        self.assertEqual(shown, codetta("build", DIGITS / "classifier.py", "-o", WORK / "libdigits.so", "--show").stdout)
+
+
+class Weights(unittest.TestCase):
+    def test_mapped(self):
+        folder = WORK / "mapped"
+        folder.mkdir(exist_ok=True)
+        weights = folder / "digits.safetensors"
+        shutil.copy(DIGITS / "digits.safetensors", weights)
+        path, _ = build(DIGITS / "classifier.py", "beside", "--weights", weights)
+        x = floats(npy_data(DIGITS / "held_out_images.npy")[:256])
+        good = weights.read_bytes()
+        one = ctypes.c_int64(1)
+        scores = floats(10)
+        library = Library(path, "beside")
+        weights.rename(folder / "away")
+        self.assertEqual(library("classifier", x, scores, one, None), -7)
+        self.assertIn("digits.safetensors cannot be read", library.text())
+        header = struct.unpack("<Q", good[:8])[0]
+        text = good[8:8 + header]
+        cases = [(good[:5], "no safetensors file"), (good[:len(good) - 100], "truncated"),
+                 (struct.pack("<Q", 1 << 40) + good[8:], "truncated"),
+                 (good[:8] + b"[" + good[9:], "header of the weights is damaged"),
+                 (good[:8] + text.replace(b'"w1"', b'"q1"') + good[8 + header:], "lack the tensor w1"),
+                 (good[:8] + text.replace(b"[64,128]", b"[32,256]").replace(b"[64, 128]", b"[32, 256]") + good[8 + header:], "f32[32, 256]"),
+                 (good[:8] + text.replace(b'"F32"', b'"I32"') + good[8 + header:], "is I32")]
+        for data, wanted in cases:
+            weights.write_bytes(data)
+            self.assertEqual(library("load_weights", str(weights).encode()), -7)
+            self.assertIn(wanted, library.text())
+        self.assertEqual(library("load_weights", None), -1)
+        self.assertEqual(library("load_weights", str(folder / "away").encode()), 0, library.text())
+        self.assertEqual(library("classifier", x, scores, one, None), 0, library.text())
+        self.assertEqual(library("load_weights", str(folder / "away").encode()), -7)
+        embedded, _ = build(DIGITS / "classifier.py", "digits", "--weights", DIGITS / "digits.safetensors", "--embed-weights")
+        expected = floats(10)
+        self.assertEqual(Library(embedded, "digits")("classifier", x, expected, one, None), 0)
+        self.assertEqual(bytes(scores), bytes(expected))
+
+    def test_beside_the_library(self):
+        folder = WORK / "beside"
+        folder.mkdir(exist_ok=True)
+        codetta("build", DIGITS / "classifier.py", "-o", folder / "libnear.so", "--weights", DIGITS / "digits.safetensors")
+        shutil.copy(DIGITS / "digits.safetensors", folder / "digits.safetensors")
+        x, scores = floats(64), floats(10)
+        library = Library(folder / "libnear.so", "near")
+        self.assertEqual(library("classifier", x, scores, ctypes.c_int64(1), None), 0, library.text())
+
+    def test_wrong_constants(self):
+        npy(WORK / "narrow.npy", (64, 127), [0.0] * 64 * 127)
+        npy(WORK / "double.npy", (128,), [0.0] * 128, "d")
+        for options, code, text in [
+                (["--constant", f"w1={WORK / 'narrow.npy'}"], "E0221", "f32[64, 127]"),
+                (["--constant", f"b1={WORK / 'double.npy'}"], "E0221", "f64[128]"),
+                (["--constant", f"w3={DIGITS / 'w1.npy'}"], "E0209", "no program has a tensor w3"),
+                (["--constant", f"w1={DIGITS / 'w1.npy'}", "--constant", f"w1={DIGITS / 'w1.npy'}"], "E0210", "twice"),
+                (["--weights", WORK / "nowhere.safetensors"], "E0620", "nowhere")]:
+            errors = build(DIGITS / "classifier.py", "wrong", *options, code=None)
+            text_of = errors[1].stderr if isinstance(errors, tuple) else errors
+            self.assertIn(code, text_of)
+            self.assertIn(text, text_of)
+        self.assertFalse((WORK / "libwrong.so").exists() or (WORK / "wrong.h").exists())
+
+
+PROGRAMS = {
+    "scaled": ("def scaled(x: f32['m', 'k'], w: f32['k', 24], c: f32['m', 24], alpha: f32):\n"
+               "    y = alpha * (x @ w) + c\n    return y\n", {"x": ("m", "k"), "w": ("k", 24), "c": ("m", 24)}, ["alpha"],
+               {"y": ("m", 24)}),
+    "rows": ("def rows(x: f32['m', 16], w: f32[16, 'n'], r: f32['m', 1]):\n"
+             "    h = silu(x @ w) * r\n    s = sum(h, dim=-1)\n    t = max(h, dim=-1)\n    return h, s, t\n",
+             {"x": ("m", 16), "w": (16, "n"), "r": ("m", 1)}, [], {"h": ("m", "n"), "s": ("m",), "t": ("m",)}),
+    "three": ("def three(x: f32['b', 20], u: f32[20, 40], v: f32[40, 40], w: f32[40, 4]):\n"
+              "    p = gelu(x @ u)\n    q = tanh(p @ v) + p\n    z = q @ w\n    return p, z\n",
+              {"x": ("b", 20), "u": (20, 40), "v": (40, 40), "w": (40, 4)}, [], {"p": ("b", 40), "z": ("b", 4)}),
+}
+
+
+class Others(unittest.TestCase):
+    def test_same_bits(self):
+        for name, (text, inputs, scalars, outputs) in PROGRAMS.items():
+            for sizes in ({"m": 5, "k": 33, "n": 9, "b": 3}, {"m": 1, "k": 1, "n": 1, "b": 1}, {"m": 130, "k": 64, "n": 200, "b": 77}):
+                self.compare(name, text, inputs, scalars, outputs, sizes)
+
+    def compare(self, name, text, inputs, scalars, outputs, sizes):
+        def of(shape):
+            return tuple(sizes.get(s, s) for s in shape)
+
+        arguments, options, symbols, results = [], [], [], {}
+        for shape in [*inputs.values(), *outputs.values()]:
+            symbols += [s for s in shape if isinstance(s, str) and s not in symbols]
+        # A run in process picks its kernels for the sizes that it is given.
+        path, _ = build(text, name, *sum((["--hint", f"{s}={sizes[s]}"] for s in symbols), []))
+        folder = WORK / "copies"
+        folder.mkdir(exist_ok=True)
+        copy = folder / f"{name}_{sizes['m']}.so"  # the loader keeps libraries by their path
+        shutil.copy(path, copy)
+        library = Library(copy, name)
+        for argument, shape in inputs.items():
+            values = [random.gauss(0, 1) for _ in range(math.prod(of(shape)))]
+            arguments.append(floats(npy(WORK / f"{argument}.npy", of(shape), values)))
+            options += ["--tensor", f"{argument}={WORK / argument}.npy"]
+        for scalar in scalars:
+            arguments.append(ctypes.c_float(0.75))
+            options += ["--scalar", f"{scalar}=0.75"]
+        for output, shape in outputs.items():
+            results[output] = floats(math.prod(of(shape)))
+            options += ["--out", f"{output}={WORK / output}_expected.npy"]
+        codetta("run", WORK / f"{name}.py", *options)
+        status = library(name, *arguments, *results.values(), *(ctypes.c_int64(sizes[s]) for s in symbols), None)
+        self.assertEqual(status, 0, library.text())
+        for output, got in results.items():
+            self.assertEqual(bytes(got), npy_data(WORK / f"{output}_expected.npy"), f"{name}.{output} for {sizes}")
+
+    def test_empty_products_owe_reductions(self):
+        path, _ = build(PROGRAMS["rows"][0], "rows")
+        library = Library(path, "rows")
+        x, w, r = floats(3 * 16), floats(1), floats(3)
+        s, t = floats(3), floats(3)
+        status = library("rows", x, w, r, None, s, t, ctypes.c_int64(3), ctypes.c_int64(0), None)
+        self.assertEqual(status, 0, library.text())
+        self.assertEqual(list(s), [0.0] * 3)
+        self.assertEqual(list(t), [float("-inf")] * 3)
+
+    def test_several_functions_of_one_text(self):
+        text = ("def first(x: f32['m', 8], w: f32[8, 8]):\n    y = x @ w\n    return y\n\n"
+                "def second(x: f32['m', 8], w: f32[8, 8]):\n    y = relu(x @ w)\n    return y\n")
+        path, _ = build(text, "pair", "--function", "first", "--function", "second", "--target", "cpu:avx2")
+        library = Library(path, "pair")
+        x, w = floats(16), floats(64)
+        for i in range(16):
+            x[i] = random.gauss(0, 1)
+        for i in range(64):
+            w[i] = float(i % 9 == 0)
+        y, z = floats(16), floats(16)
+        self.assertEqual(library("first", x, w, y, ctypes.c_int64(2), None), 0, library.text())
+        self.assertEqual(library("second", x, w, z, ctypes.c_int64(2), None), 0, library.text())
+        self.assertEqual(list(y), list(x))
+        self.assertEqual(list(z), [max(v, 0.0) for v in x])
+
+    def test_tuned(self):
+        _, done = build(PROGRAMS["three"][0], "tuned", "--tune", "--hint", "b=8", "--budget", "0.3")
+        manifest = json.loads((WORK / "tuned.json").read_text())
+        products = manifest["tuning"]["three"]["products"]
+        self.assertEqual(len(products), 3)
+        self.assertEqual(manifest["tuning"]["three"]["sizes"], {"b": 8})
+        for product in products:
+            best = min(product["measured"], key=lambda m: m["program_microseconds"])
+            self.assertEqual(product["picked"], best["kernel"])
+
+    def test_machine_without_the_instructions(self):
+        text = PROGRAMS["three"][0]
+        for isa in ("amx", "avx512_bf16", "avx512", "avx2"):
+            if f"cpu:{isa}" in run(CODETTA, "doctor", code=None).stdout:
+                continue
+            done = codetta("kernels", "--m", "4", "--n", "4", "--k", "4", "--target", f"cpu:{isa}", code=None)
+            if done.returncode != 0:
+                continue
+            path, _ = build(text, "foreign", "--target", f"cpu:{isa}")
+            library = Library(path, "foreign")
+            if library("init") == 0:
+                continue  # this machine has it
+            self.assertEqual(library("init"), -6)
+            self.assertIn(isa, library.text())
+            return
+
+    def test_refused_names(self):
+        for text, name, wanted in [
+                ("def f(double: f32['m', 8], w: f32[8, 8]):\n    y = double @ w\n    return y\n", "refused", "'double'"),
+                ("def f(m: f32['m', 8], w: f32[8, 8]):\n    y = m @ w\n    return y\n", "refused", "the size 'm'"),
+                ("def init(x: f32['m', 8], w: f32[8, 8]):\n    y = x @ w\n    return y\n", "refused", "refused_init"),
+                ("def f(x: f32['m', 8], w: f32[8, 8]):\n    y = x @ w\n    return y\n", "a-b;c", "'a-b;c'"),
+                ("def f(x: f32['m', 8], w: f32[8, 8]):\n    y = x @ w\n    return y\n", "int", "'int'")]:
+            errors = build(text, "refused", "--name", name, code=1)
+            self.assertIn("E0230", errors)
+            self.assertIn(wanted, errors)
+        self.assertFalse((WORK / "librefused.so").exists())
+
+    def test_refused_outputs_and_targets(self):
+        text = PROGRAMS["three"][0]
+        good, _ = build(text, "kept")
+        before = good.read_bytes()
+        cases = [(["--header", WORK / "no" / "such.h"], 3, "E0543"), (["--manifest", WORK], 3, "E0543"),
+                 (["--header", WORK / "libkept.so"], 3, "E0543"), (["--target", "cuda:sm_90a"], 1, "E0440"),
+                 (["--engine-dir", WORK], 3, "E0541"), (["--hint", "b"], 2, "E0701")]
+        for options, code, wanted in cases:
+            self.assertIn(wanted, build(text, "kept", *options, code=code), options)
+        broken = WORK / "broken"
+        broken.mkdir(exist_ok=True)
+        folder = pathlib.Path(CODETTA).parent.parent / "codetta"
+        for archive in folder.glob("*.a"):
+            (broken / archive.name).write_bytes(b"!<arch>\n")
+        self.assertIn("E0542", build(text, "kept", "--engine-dir", broken, code=3))
+        self.assertEqual(good.read_bytes(), before)
+        self.assertEqual([p.name for p in WORK.iterdir() if p.name.startswith(".tmp-")], [])
+
+    def test_killed_build_leaves_nothing_partial(self):
+        folder = WORK / "killed"
+        folder.mkdir(exist_ok=True)
+        program = WORK / "killed.py"
+        program.write_text(PROGRAMS["three"][0])
+        for delay in (0.02, 0.1, 0.3, 0.6, 0.9):
+            started = subprocess.Popen([CODETTA, "build", program, "-o", folder / "libk.so", "--no-cache"],
+                                       stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            try:
+                started.wait(delay)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
+            library = folder / "libk.so"
+            if library.exists():
+                self.assertEqual(Library(library, "k")("init"), 0)
+                self.assertIn("k_three(", (folder / "k.h").read_text())
+                library.unlink()
+
+
+if __name__ == "__main__":
+    WORK.mkdir(parents=True, exist_ok=True)
+    os.environ.pop("CODETTA_CACHE_DIR", None)
+    random.seed(20)
+    unittest.main(argv=sys.argv[:1] + sys.argv[6:], verbosity=1)

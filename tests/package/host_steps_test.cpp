@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host steps of all kinds that C++ host text has, in packages made by hand: printed, compiled, linked with the engine's
+// archives, loaded and called.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/files.hpp"
+#include "device/embedded.hpp"
+#include "emit/host/cpp.hpp"
+#include "toolchain/library.hpp"
+
+namespace codetta {
+namespace {
+
+using package::Buffer;
+using package::Package;
+using types::Dim;
+
+const Dim n = Dim::symbol("n");
+
+Buffer buffer(const char* name, Buffer::Role role, std::vector<Dim> shape, DType dtype = DType::f32) {
+  Buffer b;
+  b.name = name;
+  b.role = role;
+  b.dtype = dtype;
+  b.shape = std::move(shape);
+  return b;
+}
+
+class Loaded {
+ public:
+  explicit Loaded(std::shared_ptr<const Package> package) {
+    emit::host::Library library;
+    library.name = "made";
+    library.version = "0";
+    library.programs.push_back({"f", std::move(package)});
+    const auto good = emit::host::check_library(library);
+    EXPECT_TRUE(good.has_value()) << good.error().render();
+    toolchain::LibraryJob job;
+    job.name = "libmade.so";
+    job.exports = emit::host::print_exports(library);
+    for (const device::EmbeddedFile& file : device::files())
+      job.files.push_back({"device/" + std::string(file.path), std::string(file.text)});
+    for (const emit::host::File& file : emit::host::print_cpp(library)) {
+      job.units.push_back(
+          {file.text,
+           {"-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"},
+           file.name});
+    }
+    job.archives = {CODETTA_ENGINE_DIR "/libcodetta_engine.a", CODETTA_ENGINE_DIR "/libcodetta_table_generic.a"};
+    toolchain::FindOptions find;
+    find.path = "/usr/local/bin:/usr/bin:/bin";
+    const auto compiler = toolchain::find_host_compiler(find);
+    EXPECT_TRUE(compiler.has_value()) << compiler.error().render();
+    const auto built = toolchain::build_library(*compiler, job, {}, 2);
+    EXPECT_TRUE(built.has_value()) << built.error().render();
+    if (!built) return;
+    auto folder = base::TemporaryDirectory::make("/tmp", "codetta-host-steps-");
+    const std::string path = folder->path() + "/libmade.so";
+    std::ofstream(path, std::ios::binary) << built->bytes;
+    handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_NE(handle_, nullptr) << ::dlerror();
+  }
+  ~Loaded() {
+    if (handle_ != nullptr) ::dlclose(handle_);
+  }
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+
+  template <class... Arguments>
+  int operator()(Arguments... arguments) const {
+    using Function = int (*)(Arguments..., void*);
+    return reinterpret_cast<Function>(::dlsym(handle_, "made_f"))(arguments..., nullptr);
+  }
+  [[nodiscard]] std::string error() const {
+    return reinterpret_cast<const char* (*)()>(::dlsym(handle_, "made_get_last_error"))();
+  }
+  [[nodiscard]] int64_t workspace(int64_t size) const {
+    return reinterpret_cast<int64_t (*)(int64_t)>(::dlsym(handle_, "made_f_workspace_size"))(size);
+  }
+
+ private:
+  void* handle_ = nullptr;
+};
+
+TEST(HostSteps, MemoryAndViews) {
+  auto package = std::make_shared<Package>();
+  package->buffers = {buffer("x", Buffer::Role::Argument, {n, Dim::constant(4)}),
+                      buffer("y", Buffer::Role::Output, {n, Dim::constant(4)}),
+                      buffer("z", Buffer::Role::Output, {n, Dim::constant(2)}),
+                      buffer("own", Buffer::Role::Temporary, {n, Dim::constant(4)}),
+                      buffer("pooled", Buffer::Role::Temporary, {n, Dim::constant(4)}),
+                      buffer("reused", Buffer::Role::Temporary, {n, Dim::constant(2)}),
+                      buffer("half", Buffer::Role::Temporary, {n, Dim::constant(2)})};
+  package->buffers[6].strides = {Dim::constant(4), Dim::constant(1)};
+  package->buffers[6].offset = Dim::constant(8);  // bytes: columns 2 and 3
+  package->pools = {{0, n * Dim::constant(16) + Dim::constant(64), 64}};
+  package->steps = {package::DefineSymbol{"n", 0, 0},
+                    package::Check{package::SizeGuard{0, 1, Dim::constant(4)}},
+                    package::Check{package::StrideGuard{0, 0, Dim::constant(4)}},
+                    package::Check{package::AlignmentGuard{0, 16}},
+                    package::Check{package::DivisibleGuard{n, Dim::constant(2), "rows come in pairs"}},
+                    package::Check{package::RangeGuard{n, Dim::constant(0), Dim::constant(100), "that is enough"}},
+                    package::Comment{"a comment \\"},
+                    package::EnterSubgraph{"inner"},
+                    package::EnterStream{0},
+                    package::Allocate{3},
+                    package::AllocateFromPool{4, 0, Dim::constant(64)},
+                    package::Copy{0, 3},
+                    package::Fill{4, package::ZeroMode::PerCall, 0x40400000},
+                    package::Reinterpret{3, 6},
+                    package::Copy{3, 1},
+                    package::Copy{6, 2},
+                    package::Reuse{4, 5},
+                    package::Copy{5, 6},
+                    package::Free{6},
+                    package::ExitStream{},
+                    package::ExitSubgraph{},
+                    package::Copy{3, 1},
+                    package::Return{}};
+  const Loaded f(package);
+  for (const int64_t rows : {0, 2, 6}) {
+    std::vector<float> memory(64), y(64, -1.0f), z(64, -1.0f);
+    float* x = memory.data() + (16 - reinterpret_cast<uintptr_t>(memory.data()) % 16) % 16 / 4;
+    for (int64_t i = 0; i < rows * 4; ++i) x[i] = static_cast<float>(i);
+    ASSERT_EQ(f(x, y.data(), z.data(), rows), 0) << f.error();
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < 4; ++c) EXPECT_EQ(y[static_cast<size_t>(r * 4 + c)], c < 2 ? x[r * 4 + c] : 3.0f);
+      for (int64_t c = 0; c < 2; ++c) EXPECT_EQ(z[static_cast<size_t>(r * 2 + c)], x[r * 4 + 2 + c]);
+    }
+    EXPECT_EQ(y[static_cast<size_t>(rows * 4)], -1.0f);
+    EXPECT_EQ(f(x + 1, y.data(), z.data(), int64_t{2}), -2);
+    EXPECT_NE(f.error().find("aligned to 16 bytes"), std::string::npos) << f.error();
+    EXPECT_EQ(f(x, y.data(), z.data(), int64_t{3}), -2);
+    EXPECT_NE(f.error().find("rows come in pairs"), std::string::npos) << f.error();
+    EXPECT_EQ(f(x, y.data(), z.data(), int64_t{102}), -2);
+    EXPECT_NE(f.error().find("outside of 0 to 100"), std::string::npos) << f.error();
+  }
+  EXPECT_EQ(f.workspace(6), 128 + 192);  // 96 bytes of its own, 160 in the pool, in lines of 64
+}
+
+TEST(HostSteps, BranchesAndLoops) {
+  auto package = std::make_shared<Package>();
+  package->buffers = {buffer("x", Buffer::Role::Argument, {n}),
+                      buffer("choose", Buffer::Role::Argument, {}, DType::boolean),
+                      buffer("again", Buffer::Role::Argument, {Dim::constant(1)}, DType::boolean),
+                      buffer("y", Buffer::Role::Output, {n}), buffer("t", Buffer::Role::Temporary, {n})};
+  package->buffers[1].is_scalar = true;
+  package->step_lists = {
+      {package::Allocate{4}, package::Copy{0, 4}, package::Copy{4, 3}, package::Free{4}},
+      {package::Fill{3, package::ZeroMode::PerCall, 0x3f800000}},
+      {package::Comment{"nothing to compute"}},
+      {package::DefineSymbol{"m", 0, 0, package::DefineSymbol::From::Expression, 0, n * Dim::constant(2),
+                             Dim::constant(2)},
+       package::Allocate{4}, package::Fill{3, package::ZeroMode::PerCall, 0x40000000}},
+  };
+  package->steps = {package::DefineSymbol{"n", 0, 0}, package::If{1, 0, 1}, package::While{2, 2, 3, 5},
+                    package::Return{}};
+  const Loaded f(package);
+  const std::vector<float> x = {5, 6, 7};
+  std::vector<float> y(3);
+  bool again = false;
+  ASSERT_EQ(f(x.data(), true, &again, y.data(), int64_t{3}), 0) << f.error();
+  EXPECT_EQ(y, x);
+  ASSERT_EQ(f(x.data(), false, &again, y.data(), int64_t{3}), 0) << f.error();
+  EXPECT_EQ(y, std::vector<float>(3, 1.0f));
+  again = true;
+  EXPECT_EQ(f(x.data(), true, &again, y.data(), int64_t{3}), -2);
+  EXPECT_NE(f.error().find("5 passes"), std::string::npos) << f.error();
+  EXPECT_EQ(y, std::vector<float>(3, 2.0f));
+  EXPECT_EQ(f.workspace(3), 64);  // branch and loop body take the same place
+}
+
+TEST(HostSteps, SizesOfValues) {
+  auto package = std::make_shared<Package>();
+  const Dim k = Dim::symbol("k");
+  package->buffers = {buffer("count", Buffer::Role::Argument, {Dim::constant(1)}, DType::i32),
+                      buffer("x", Buffer::Role::Argument, {n}), buffer("y", Buffer::Role::Output, {n})};
+  package->steps = {package::DefineSymbol{"n", 1, 0},
+                    package::DefineSymbol{"k", 0, 0, package::DefineSymbol::From::Value, 0, {}, Dim::constant(2)},
+                    package::Check{package::RangeGuard{k, Dim::constant(1), n, "k picks a row"}}, package::Copy{1, 2},
+                    package::Return{}};
+  const Loaded f(package);
+  const std::vector<float> x = {5, 6, 7};
+  std::vector<float> y(3);
+  for (const auto& [count, status] :
+       {std::pair(2, 0), std::pair(6, 0), std::pair(8, -2), std::pair(3, -2), std::pair(-2, -2)}) {
+    const int32_t value = count;
+    EXPECT_EQ(f(&value, x.data(), y.data(), int64_t{3}), status) << count << " " << f.error();
+  }
+}
+
+}  // namespace
+}  // namespace codetta

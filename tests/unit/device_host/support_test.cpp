@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/host/weights.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace codetta::host {
+namespace {
+
+TEST(HostSupport, NumbersAreThoseOfPython) {
+  for (i64 a = -7; a <= 7; ++a) {
+    for (i64 b : {-3, -2, -1, 1, 2, 5}) {
+      const i64 q = floordiv(Number(a), Number(b)).value;
+      EXPECT_LE(q * b * (b < 0 ? -1 : 1), a * (b < 0 ? -1 : 1));
+      EXPECT_EQ(q * b + mod(Number(a), Number(b)).value, a);
+      EXPECT_TRUE(mod(Number(a), Number(b)).value == 0 || (mod(Number(a), Number(b)).value < 0) == (b < 0));
+    }
+  }
+  EXPECT_TRUE(floordiv(Number(1), Number(0)).bad);
+  EXPECT_TRUE(mod(Number(1), Number(0)).bad);
+  EXPECT_TRUE((Number(int64_max) + Number(1)).bad);
+  EXPECT_TRUE((Number(int64_max) * Number(2) + Number(1)).bad);
+  EXPECT_TRUE(floordiv(Number(-int64_max - 1), Number(-1)).bad);
+  EXPECT_TRUE((Number::none() + Number(1)).bad);
+}
+
+View view_of(std::vector<float>& data, std::vector<i64> sizes, std::vector<i64> strides) {
+  View view;
+  view.data = reinterpret_cast<char*>(data.data());
+  view.dtype = 13;
+  view.rank = static_cast<i32>(sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    view.size[i] = sizes[i];
+    view.stride[i] = strides[i];
+  }
+  return view;
+}
+
+TEST(HostSupport, CopiesAndFillsAnyStrides) {
+  std::vector<float> source(12), target(20, -1.0f);
+  for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
+  const View from = view_of(source, {3, 4}, {4, 1}), to = view_of(target, {3, 4}, {1, 5});
+  Frame frame;
+  EXPECT_EQ(copy(frame, to, from, "t"), ok);
+  EXPECT_EQ(target[1], -1.0f);  // nothing is done while sizes are measured
+  frame.running = true;
+  EXPECT_EQ(copy(frame, to, from, "t"), ok);
+  for (size_t r = 0; r < 3; ++r) {
+    for (size_t c = 0; c < 4; ++c) EXPECT_EQ(target[r + 5 * c], source[4 * r + c]);
+  }
+  EXPECT_EQ(target[3], -1.0f);
+  fill(to, 0x3f800000u);
+  EXPECT_EQ(target[16], 1.0f);
+  EXPECT_EQ(target[4], -1.0f);
+  EXPECT_EQ(copy(frame, view_of(target, {3, 3}, {1, 5}), from, "t"), bad_sizes);
+  EXPECT_NE(strstr(error_text, "f32[3, 3]"), nullptr);
+}
+
+TEST(HostSupport, ViewsOfOtherMemoryStayInside) {
+  std::vector<float> data(12);
+  const View source = view_of(data, {3, 4}, {4, 1});
+  View view;
+  const Number six[] = {Number(6)}, two[] = {Number(2)}, step[] = {Number(6)};
+  EXPECT_EQ(reinterpret(view, source, Number(24), 13, six, nullptr, 1, "t"), ok);
+  EXPECT_EQ(view.data, source.data + 24);
+  EXPECT_EQ(reinterpret(view, source, Number(28), 13, six, nullptr, 1, "t"), bad_sizes);
+  EXPECT_EQ(reinterpret(view, source, Number(-4), 13, six, nullptr, 1, "t"), bad_sizes);
+  EXPECT_EQ(reinterpret(view, source, Number(20), 13, two, step, 1, "t"), ok);
+  EXPECT_EQ(reinterpret(view, source, Number(24), 13, two, step, 1, "t"), bad_sizes);
+}
+
+TEST(HostSupport, WorkspacesAreKeptAndGivenBack) {
+  const Block first = take_block(1000);
+  EXPECT_EQ(reinterpret_cast<u64>(first.memory) % 64, 0u);
+  put_block(first);
+  const Block again = take_block(500);
+  EXPECT_EQ(again.memory, first.memory);
+  const Block other = take_block(500);
+  EXPECT_NE(other.memory, first.memory);
+  put_block(again);
+  put_block(other);
+  drop_blocks();
+  for (const Block& block : library.blocks) EXPECT_EQ(block.memory, nullptr);
+  EXPECT_EQ(take_block(int64_max / 4).memory, nullptr);
+}
+
+TEST(HostSupport, AllocatorsComeInPairs) {
+  EXPECT_EQ(set_allocator([](void*, size_t, size_t) -> void* { return nullptr; }, nullptr, nullptr), bad_argument);
+  EXPECT_EQ(set_threads(-1, nullptr, nullptr), bad_argument);
+  EXPECT_EQ(set_threads(
+                0, [](void*, i32, void (*)(void*, i32), void*) {}, nullptr),
+            bad_argument);
+}
+
+const char* const header =
+    R"({"__metadata__":{"a":"{\"x\":1}"},"w\u0031":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]} , "b":{"shape":[],"dtype":"BF16","data_offsets":[24,26]}})";
+
+TEST(HostSupport, WeightsAreFoundByName) {
+  Weight found{};
+  bool damaged = false;
+  ASSERT_TRUE(find_entry(header, strlen(header), "w1", &found, &damaged));
+  EXPECT_EQ(found.rank, 2);
+  EXPECT_EQ(found.shape[1], 3);
+  EXPECT_EQ(found.offsets[1], 24);
+  EXPECT_STREQ(found.dtype, "F32");
+  ASSERT_TRUE(find_entry(header, strlen(header), "b", &found, &damaged));
+  EXPECT_EQ(found.rank, 0);
+  EXPECT_FALSE(find_entry(header, strlen(header), "x", &found, &damaged));
+  EXPECT_FALSE(damaged);
+  EXPECT_FALSE(find_entry(header, strlen(header), "__metadata__", &found, &damaged));
+}
+
+TEST(HostSupport, DamagedHeadersAreToldFromMissingNames) {
+  const std::string whole = header;
+  Weight found{};
+  for (size_t n = 0; n < whole.size(); ++n) {  // every cut
+    bool damaged = false;
+    const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
+    EXPECT_FALSE(find_entry(cut.data(), cut.size(), "b", &found, &damaged)) << n;
+    EXPECT_TRUE(damaged) << n;
+  }
+  std::mt19937 random(7);
+  for (int i = 0; i < 20000; ++i) {  // and any change: an answer, and nothing read outside (sanitizers)
+    std::vector<char> changed(whole.begin(), whole.end());
+    for (int k = 0; k < 3; ++k) changed[random() % changed.size()] = static_cast<char>(random());
+    bool damaged = false;
+    if (find_entry(changed.data(), changed.size(), "w1", &found, &damaged)) {
+      EXPECT_LE(found.rank, max_rank);
+      EXPECT_GE(found.rank, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace codetta::host
