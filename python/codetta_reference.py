@@ -521,7 +521,7 @@ def _logsumexp(x, axes):
     return np.log(np.sum(np.exp(x - shift), axis=axes, keepdims=True)) + shift
 
 
-def _reduce(name, x, dim, axis):
+def _reduce(name, x, dim, axis, keepdim=True):
     x = _whole(x)
     dtype = compute_dtype(x.dtype)
     if dtype == "bool":
@@ -545,16 +545,18 @@ def _reduce(name, x, dim, axis):
             out = np.add.reduce(array, axis=axes, keepdims=True, dtype=array.dtype)
             if name == "mean":
                 out = out / np.float64(np.prod([array.shape[a] for a in axes]))
+    if not keepdim:
+        out = np.squeeze(out, axis=axes)
     return _result(out, dtype, [x])
 
 
-def sum(x, dim=None, axis=None): return _reduce("sum", x, dim, axis)        # sum; 0 over nothing
-def max(x, *, dim=None, axis=None): return _reduce("max", x, dim, axis)     # largest; NaN propagates
-def min(x, *, dim=None, axis=None): return _reduce("min", x, dim, axis)     # smallest; NaN propagates
-def mean(x, dim=None, axis=None): return _reduce("mean", x, dim, axis)      # mean; NaN over nothing
-def amax(x, dim=None, axis=None): return _reduce("amax", x, dim, axis)      # largest |x|; 0 over nothing
-def sum_of_squares(x, dim=None, axis=None): return _reduce("sum_of_squares", x, dim, axis)  # sum of x * x
-def logsumexp(x, dim=None, axis=None): return _reduce("logsumexp", x, dim, axis)            # log(sum(exp(x)))
+def sum(x, dim=None, axis=None, keepdim=True): return _reduce("sum", x, dim, axis, keepdim)     # 0 over nothing
+def max(x, *, dim=None, axis=None, keepdim=True): return _reduce("max", x, dim, axis, keepdim)  # NaN propagates
+def min(x, *, dim=None, axis=None, keepdim=True): return _reduce("min", x, dim, axis, keepdim)  # NaN propagates
+def mean(x, dim=None, axis=None, keepdim=True): return _reduce("mean", x, dim, axis, keepdim)   # NaN over nothing
+def amax(x, dim=None, axis=None, keepdim=True): return _reduce("amax", x, dim, axis, keepdim)   # largest |x|
+def sum_of_squares(x, dim=None, axis=None, keepdim=True): return _reduce("sum_of_squares", x, dim, axis, keepdim)
+def logsumexp(x, dim=None, axis=None, keepdim=True): return _reduce("logsumexp", x, dim, axis, keepdim)
 
 
 # Layout ---------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "codetta/error.hpp"     // IWYU pragma: export
 #include "codetta/fill.hpp"      // IWYU pragma: export
 #include "codetta/gemm.hpp"      // IWYU pragma: export
+#include "codetta/graph.hpp"     // IWYU pragma: export
 #include "codetta/io.hpp"        // IWYU pragma: export
 #include "codetta/kernel.hpp"    // IWYU pragma: export
 #include "codetta/program.hpp"   // IWYU pragma: export

@@ -20,6 +20,7 @@ struct ProgramState {
 }  // namespace driver
 
 struct Program::Access {
+  static Program make(std::shared_ptr<const driver::ProgramState> state) { return Program(std::move(state)); }
   static const std::shared_ptr<const driver::ProgramState>& state(const Program& program) { return program.state_; }
 };
 

@@ -2,7 +2,9 @@
 // Making an untyped function: what the parser and the tracer share, so that equal math gives equal functions.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -35,6 +37,7 @@ class FunctionBuilder {
   ValueId op(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
 
   [[nodiscard]] ir::Function& function() { return function_; }
+  [[nodiscard]] const ir::Function& function() const { return function_; }
   [[nodiscard]] const ir::Value& operator[](ValueId id) const { return function_[id]; }
   // `more`: values elsewhere that count, too.
   [[nodiscard]] bool full(size_t more = 0) const { return function_.values.size() + more >= max_values; }
@@ -79,6 +82,8 @@ CallOutcome emit_call(FunctionBuilder& builder, const FunctionInfo& info, const 
 // Of functions that only programs may call (build_program.cpp).
 CallOutcome emit_program_call(FunctionBuilder& builder, const FunctionInfo& info,
                               const std::vector<CallArgument>& arguments, diag::Span span);
+// "f32[m, n // 8]", "i64" of a scalar: the type of a result.
+std::optional<ir::TensorType> type_of_text(std::string_view text);
 CallProblem dim_problem(size_t argument, int64_t dim);
 inline bool fits_dim(int64_t dim) { return dim >= -max_rank && dim < max_rank; }
 

@@ -201,7 +201,8 @@ CallOutcome emit_rope(Emitter emit, const Arguments& arguments) {
   ValueId parts[2];
   for (int32_t part = 0; part < 2; ++part) {
     ir::Attr attr = ir::SplitAttr{2, part, -1};
-    if (interleave) attr = ir::SliceAttr{-1, ir::Dim::constant(part), {}, 2, ir::SliceBound::Open};
+    const auto last = static_cast<int32_t>(emit.builder.rank(x)) - 1;  // -1 of a scalar, which binding refuses
+    if (interleave) attr = ir::SliceAttr{last, ir::Dim::constant(part), {}, 2, ir::SliceBound::Open};
     parts[part] = emit.op(interleave ? Op::slice : Op::split, {x}, std::move(attr));
   }
   const auto product = [&](ValueId a, ValueId b) { return emit.op(Op::mul, {a, b}); };

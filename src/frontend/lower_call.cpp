@@ -44,30 +44,6 @@ std::string in_epilogue(const FunctionInfo& info) {
   }
 }
 
-// "f32[m, n // 8]", "i64" of a scalar.
-std::optional<ir::TensorType> type_of_text(std::string_view text) {
-  ir::TensorType type;
-  const size_t open = text.find('[');
-  const auto dtype = dtype_from_name(text.substr(0, open));
-  if (!dtype || (open != std::string_view::npos && text.back() != ']')) return std::nullopt;
-  type.dtype = *dtype;
-  if (open == std::string_view::npos) return type;
-  const std::string_view inside = text.substr(open + 1, text.size() - open - 2);
-  if (inside.find_first_not_of(' ') == std::string_view::npos) return type;
-  for (size_t begin = 0, depth = 0, at = 0; at <= inside.size(); ++at) {
-    const char c = at < inside.size() ? inside[at] : ',';
-    depth += c == '(' ? 1 : 0;
-    depth -= c == ')' && depth > 0 ? 1 : 0;
-    if (c != ',' || depth > 0) continue;
-    auto size = types::parse_dim(inside.substr(begin, at - begin));
-    if (!size || size->as_constant().value_or(0) < 0 || type.shape.size() == static_cast<size_t>(max_rank))
-      return std::nullopt;
-    type.shape.push_back(std::move(*size));
-    begin = at + 1;
-  }
-  return type;
-}
-
 std::string count_text(size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }

@@ -135,13 +135,13 @@ class FunctionPrinter {
     return base::join(arguments, ", ");
   }
 
-  // x[:, 1:n // 2:3], with colons for the dims before; x[..., 1:, :] where the dim counts from the end.
+  // x[:, 1:"n // 2":3], with colons for the dims before; x[..., 1:, :] where the dim counts from the end.
   std::string slice_text(const Value& value) {
     const auto& slice = *std::get_if<SliceAttr>(&value.attr);
     std::vector<std::string> items(static_cast<size_t>(std::max(slice.dim, 0)), ":");
     if (slice.dim < 0) items.emplace_back("...");
-    std::string item = slice.start == Dim::constant(0) ? ":" : slice.start.to_string() + ":";
-    if (slice.bound == SliceBound::Stop) item += slice.count.to_string();
+    std::string item = slice.start == Dim::constant(0) ? ":" : sizes_text({slice.start}, true) + ":";
+    if (slice.bound == SliceBound::Stop) item += sizes_text({slice.count}, true);
     if (slice.step != 1) item += fmt::format(":{}", slice.step);
     items.push_back(std::move(item));
     for (int32_t dim = slice.dim; dim < -1; ++dim) items.emplace_back(":");
@@ -182,10 +182,10 @@ class FunctionPrinter {
                               callees_.at(loop->body_function.get()), arguments);
     if (const auto* external = std::get_if<ExternAttr>(&value.attr))
       arguments =
-          fmt::format("\"{}\", {}, {}{}", base::escape_c(external->symbol), arguments, out_text(external->results),
+          fmt::format("\"{}\", {}, {}{}", base::escape_json(external->symbol), arguments, out_text(external->results),
                       external->form == ExternForm::Alloc ? ", form=\"alloc\"" : "");
     if (const auto* kernel = std::get_if<UserKernelAttr>(&value.attr))
-      arguments = fmt::format("\"{}\", {}, {}", base::escape_c(kernel->name), arguments, out_text(kernel->results));
+      arguments = fmt::format("\"{}\", {}, {}", base::escape_json(kernel->name), arguments, out_text(kernel->results));
     return fmt::format("{}({})", name, arguments);
   }
 

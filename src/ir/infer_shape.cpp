@@ -253,8 +253,9 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
   if (!types::is_non_negative(size - stop)) return bad_bound("ends at", stop, size, along, operand, names);
   if (attr.bound != SliceBound::Count) {
     if (!types::is_non_negative(stop - attr.start)) {
-      return bad_bound(fmt::format("ends at {}, before its start", stop.to_string()), attr.start, size, along, operand,
-                       names);
+      const bool known = attr.start.is_constant() && stop.is_constant();
+      return bad_bound(fmt::format("{} at {}, before its start", known ? "ends" : "may end", stop.to_string()),
+                       attr.start, size, along, operand, names);
     }
     attr.count = floordiv(stop - attr.start + Dim::constant(attr.step - 1), step);
     attr.bound = SliceBound::Count;

@@ -133,7 +133,7 @@ def f(q: bf16["b", 4, "s", 16], k: bf16["b", 4, "t", 16], v: bf16["b", 4, "t", 1
 )",
     R"(
 def f(x: i32["n"], e: f32["v", 32]):
-    h = embedding(e, x)
+    h = rope(embedding(e, x), ones(n, 16), zeros(16), interleave=True)
     pos = arange(n)
     y = h * unsqueeze(cast(pos, f32), 1) + full(0.5, n, 1)
     m = max(y, dim=(0, 1), keepdim=False)

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the functions of programs mean, in NumPy (docs/language.md, docs/semantics.md). Tests only; see codetta_reference.
+
+run_program() runs a program file under CPython: parameters are bound to values, the symbols of their types become
+integers, and the functions here stand beside those of the epilogue language.
+"""
+import ast
+import builtins
+
+import numpy as np
+
+import codetta_reference as r
+from codetta_reference import LanguageError, Value
+
+PROGRAM = [  # in the order of src/frontend/functions.def
+    "matmul", "transpose", "concat", "squeeze", "unsqueeze", "expand", "full", "zeros", "ones", "arange", "take",
+    "embedding", "gather", "index_put", "scatter", "softmax", "log_softmax", "layer_norm", "rms_norm", "rope", "cond",
+    "while_loop", "call_extern", "user_kernel",
+]
+EXTERN = {}  # what call_extern and user_kernel stand for: name -> function of Values that gives a list of Values
+
+
+def _dims(dim):
+    return (dim,) if isinstance(dim, builtins.int) else tuple(dim)
+
+
+def _sizes(sizes):
+    """m, n or (m, n)."""
+    flat = []
+    for size in sizes:
+        flat += list(size) if isinstance(size, (tuple, list)) else [size]
+    return tuple(builtins.int(s) for s in flat)
+
+
+def _item(x, items):
+    """x[...]: as NumPy, but bounds are never clamped and steps are positive."""
+    items = items if isinstance(items, tuple) else (items,)
+    named = [i for i in items if i is not None and i is not Ellipsis]
+    at, sizes = 0, x.shape
+    for item in items:
+        if item is None:
+            continue
+        if item is Ellipsis:
+            at += len(sizes) - len(named)
+            continue
+        if isinstance(item, slice):
+            if item.step is not None and item.step < 1:
+                raise LanguageError("a slice runs forward")
+            bounds = [b + sizes[at] if b < 0 else b for b in (item.start, item.stop) if b is not None]
+            if any(not 0 <= b <= sizes[at] for b in bounds) or (len(bounds) == 2 and bounds[0] > bounds[1]):
+                raise LanguageError(f"slice {item} leaves a dim of size {sizes[at]}")
+        at += 1
+    return Value(x.array[items], x.dtype, x.weak)
+
+
+Value.__getitem__ = _item
+Value.__matmul__ = lambda x, y: matmul(x, y)
+
+
+def matmul(a, b):
+    """The product over the last two dims; leading dims broadcast."""
+    return r.accumulate(a, b)
+
+
+def transpose(x, dim0=-2, dim1=-1):
+    return Value(np.swapaxes(x.array, dim0, dim1), x.dtype)
+
+
+def concat(*parts, dim=0):
+    return r.join(*parts, dim=dim)
+
+
+def squeeze(x, dim):
+    return Value(np.squeeze(x.array, axis=_dims(dim)), x.dtype)
+
+
+def unsqueeze(x, dim):
+    return Value(np.expand_dims(x.array, _dims(dim)), x.dtype)
+
+
+def expand(x, *sizes):
+    sizes, x = _sizes(sizes), r._lift(x)
+    old = (None,) * (len(sizes) - x.array.ndim) + x.shape
+    return Value(np.broadcast_to(x.array, [o if s == -1 else s for s, o in zip(sizes, old)]), x.dtype, x.weak)
+
+
+def full(value, *sizes, dtype=None):
+    if sizes and isinstance(sizes[-1], str):
+        sizes, dtype = sizes[:-1], sizes[-1]
+    return expand(value if dtype is None else r.cast(value, dtype), *sizes)
+
+
+def zeros(*sizes, dtype="f32"):
+    if sizes and isinstance(sizes[-1], str):
+        sizes, dtype = sizes[:-1], sizes[-1]
+    return full(0.0, *sizes, dtype=dtype)
+
+
+def ones(*sizes, dtype="f32"):
+    if sizes and isinstance(sizes[-1], str):
+        sizes, dtype = sizes[:-1], sizes[-1]
+    return full(1.0, *sizes, dtype=dtype)
+
+
+def arange(n):
+    return Value(np.arange(n, dtype=np.int64), "i64")
+
+
+def _indices(x, indices, dim):
+    indices = r._lift(indices).array.astype(np.int64)
+    if indices.size and not (0 <= indices.min() and indices.max() < x.shape[dim]):
+        raise LanguageError(f"an index is out of range for the size {x.shape[dim]}")
+    return indices
+
+
+def take(x, indices, dim=0):
+    return Value(np.take(x.array, _indices(x, indices, dim), axis=dim), x.dtype)
+
+
+def embedding(table, ids):
+    return take(table, ids, dim=0)
+
+
+def gather(x, indices, dim=0):
+    dim %= x.array.ndim
+    at = list(np.indices(r._lift(indices).shape))
+    at[dim] = _indices(x, indices, dim)
+    return Value(x.array[tuple(at)], x.dtype)
+
+
+def _put(x, places, values, reduce):
+    """x with values in places (one index array a dim, of the values' shape); of equal places the last one counts."""
+    out = np.array(x.array, np.float64 if r.is_float(x.dtype) else x.array.dtype)
+    values = np.broadcast_to(r._as(r._lift(values), x.dtype), places[0].shape)
+    with np.errstate(all="ignore"):
+        if reduce == "sum":
+            np.add.at(out, places, values)
+        elif reduce in ("max", "min"):
+            (np.maximum if reduce == "max" else np.minimum).at(out, places, values)
+        else:
+            for at in np.ndindex(values.shape):
+                out[tuple(p[at] for p in places)] = values[at]
+    return r._cast(x.dtype, Value(out, x.dtype)) if r.is_float(x.dtype) and reduce == "sum" else Value(out, x.dtype)
+
+
+def index_put(x, indices, values, dim=0, accumulate=False):
+    dim %= x.array.ndim
+    indices = _indices(x, indices, dim)
+    space = np.indices(x.shape[:dim] + indices.shape + x.shape[dim + 1:])
+    inside = range(dim, dim + indices.ndim)
+    places = [space[d] for d in range(len(space)) if d not in inside]
+    places.insert(dim, indices[tuple(space[d] for d in inside)])
+    return _put(x, tuple(places), values, "sum" if accumulate else "none")
+
+
+def scatter(x, indices, values, dim=0, reduce="none"):
+    dim %= x.array.ndim
+    places = list(np.indices(r._lift(indices).shape))
+    places[dim] = _indices(x, indices, dim)
+    return _put(x, tuple(places), values, reduce)
+
+
+def softmax(x, dim=-1):
+    e = r.exp(x - r.max(x, dim=dim))
+    return e / r.sum(e, dim=dim)
+
+
+def log_softmax(x, dim=-1):
+    return x - r.logsumexp(x, dim=dim)
+
+
+def _scaled(x, weight, eps):
+    y = x * r.rsqrt(r.mean(x * x, dim=-1) + eps)
+    return y if weight is None else y * weight
+
+
+def layer_norm(x, weight=None, bias=None, eps=1e-5):
+    y = _scaled(x - r.mean(x, dim=-1), weight, eps)
+    return y if bias is None else y + bias
+
+
+def rms_norm(x, weight=None, eps=1e-6):
+    return _scaled(x, weight, eps)
+
+
+def rope(x, cos, sin, interleave=False):
+    a, b = (x[..., 0::2], x[..., 1::2]) if interleave else r.split(x, 2, dim=-1)
+    return r.join(a * cos - b * sin, b * cos + a * sin, dim=-1, interleave=interleave)
+
+
+def _carried(x):
+    x = r._lift(x)
+    return Value(x.array, "f32" if r.is_float(x.dtype) else x.dtype) if x.weak else x
+
+
+def cond(predicate, then, otherwise, *values):
+    return (then if predicate.array.reshape(()) else otherwise)(*[_carried(v) for v in values])
+
+
+def while_loop(condition, body, *values):
+    values = tuple(_carried(v) for v in values)
+    while r._lift(condition(*values)).array.reshape(()):
+        results = body(*values)
+        values = tuple(_carried(v) for v in (results if isinstance(results, tuple) else (results,)))
+    return values if len(values) > 1 else values[0]
+
+
+def call_extern(symbol, *values, out, form="out"):
+    results = EXTERN[symbol](*values)
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def user_kernel(name, *values, out):
+    return call_extern(name, *values, out=out)
+
+
+def load_program(text, sizes, name=None):
+    """Runs a text with the names of the language and of sizes as globals: (function, its parameters' names, outputs)."""
+    scope = {n: getattr(r, n) for n in r.LANGUAGE} | r.CONSTANTS | {n: globals()[n] for n in PROGRAM}
+    scope.update({d: d for d in r.DTYPES})
+    tree = ast.parse(text)
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    chosen = [f for f in functions if f.name == name] if name else functions[-1:]
+    if not chosen:
+        raise LanguageError("the text defines no such function")
+    for function in functions:  # types say nothing to CPython
+        for argument in function.args.args:
+            argument.annotation = None
+    scope.update(sizes)
+    exec(compile(tree, "<program>", "exec"), scope)
+    last = [s for s in ast.walk(chosen[0]) if isinstance(s, ast.Return)][-1].value
+    names = [n.id for n in (last.elts if isinstance(last, ast.Tuple) else [last])]
+    return scope[chosen[0].name], names
+
+
+def _evaluated(size, sizes):
+    """A size that a text names, such as "n // 8", and in tuples of reshape."""
+    return eval(size, {"__builtins__": {"min": min, "max": max}}, sizes) if isinstance(size, str) else size
+
+
+def run_program(text, operands, sizes=None, name=None):
+    """{output name: Value}. operands: Values by parameter name; sizes: the value of each symbol."""
+    sizes = dict(sizes or {})
+    function, names = load_program(text, sizes, name)
+    reshape = function.__globals__["reshape"]
+    function.__globals__["reshape"] = lambda x, new_shape: reshape(
+        x, tuple(_evaluated(s, sizes) for s in (new_shape if isinstance(new_shape, tuple) else (new_shape,))))
+    results = function(**operands)
+    results = results if isinstance(results, tuple) else (results,)
+    return dict(zip(names, results))

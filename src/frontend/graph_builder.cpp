@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+// The typed builder of programs. What a call means is decided by the table (build_call.cpp, build_program.cpp), as it
+// is for texts.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "frontend/graph_state.hpp"
+#include "frontend/parser_impl.hpp"
+
+namespace codetta {
+
+using detail::GraphAccess;
+using detail::GraphState;
+using diag::Code;
+using frontend::CallArgument;
+using frontend::FunctionInfo;
+using frontend::FunctionParameter;
+using frontend::ParameterKind;
+using ir::ValueId;
+using types::Op;
+using Kind = CallArgument::Kind;
+using State = std::shared_ptr<GraphState>;
+
+namespace {
+
+constexpr size_t max_depth = 100;  // of functions inside of functions
+
+diag::ErrorBuilder& fault(const State& state, Code code, std::string headline) {
+  return state->report->error(code, {}, std::move(headline));
+}
+
+// The id in `state`; invalid, with a report, for a value of elsewhere or none.
+ValueId id_in(const State& state, const GraphValue& value) {
+  if (GraphAccess::state(value) == nullptr) {
+    fault(state, Code::trace_empty_expression, "an expression holds no value")
+        .reason("a default-made GraphValue stands for nothing")
+        .help("assign it the result of an operation first");
+    return {};
+  }
+  if (GraphAccess::state(value) != state) {
+    fault(state, Code::trace_foreign, "an expression of another builder or function is used")
+        .reason("functions of branches and loops see their own operands only")
+        .help("pass the value as an operand, and use what the function is given for it");
+    return {};
+  }
+  return GraphAccess::id(value);
+}
+
+GraphValue apply(Op op, const GraphValue& x, const GraphValue* y) {
+  const State& state = GraphAccess::state(x) ? GraphAccess::state(x)
+                       : y != nullptr        ? GraphAccess::state(*y)
+                                             : GraphAccess::state(x);
+  if (!state) return {};
+  const ValueId a = id_in(state, x), b = y != nullptr ? id_in(state, *y) : ValueId();
+  if (!a.valid() || (y != nullptr && !b.valid()) || state->builder.full()) return {};
+  if (y == nullptr) return GraphAccess::make(state, state->builder.unary(op, a, {}));
+  return GraphAccess::make(state, state->builder.op(op, {a, b}, {}, {}));
+}
+
+std::optional<ir::Dim> size_of(const Size& size) {
+  types::DimSyntaxError problem;
+  return types::parse_dim(size.text(), &problem);
+}
+
+std::optional<std::vector<ir::Dim>> sizes_of(const Argument& argument) {
+  std::vector<ir::Dim> out;
+  const auto add = [&](const Size& size) {
+    const auto dim = size_of(size);
+    if (dim) out.push_back(*dim);
+    return dim.has_value();
+  };
+  if (const auto* number = std::get_if<int64_t>(&argument.value())) {
+    out.push_back(ir::Dim::constant(*number));
+  } else if (const auto* text = std::get_if<std::string>(&argument.value())) {
+    if (!add(*text)) return std::nullopt;
+  } else if (const auto* numbers = std::get_if<std::vector<int64_t>>(&argument.value())) {
+    for (const int64_t n : *numbers) out.push_back(ir::Dim::constant(n));
+  } else if (const auto* sizes = std::get_if<std::vector<Size>>(&argument.value())) {
+    for (const Size& size : *sizes) {
+      if (!add(size)) return std::nullopt;
+    }
+  } else {
+    return std::nullopt;
+  }
+  return out;
+}
+
+// A call on its way: arguments by the slots of emit_call.
+class Call {
+ public:
+  Call(State state, std::string_view function) : state_(std::move(state)), name_(function) {}
+
+  std::vector<GraphValue> run(const std::vector<Argument>& arguments, const NamedArguments& named) {
+    info_ = frontend::find_function(name_);
+    const bool known = info_ != nullptr && info_->lowering != frontend::Lowering::Unavailable &&
+                       info_->lowering != frontend::Lowering::Cond && info_->lowering != frontend::Lowering::WhileLoop;
+    if (!known) {
+      fault(state_, Code::function_unknown, fmt::format("function '{}' is not known", name_.substr(0, 64)))
+          .reason("it is no function of the language that takes values alone")
+          .help("docs/language.md lists the functions; branches and loops are made by cond() and while_loop()");
+      return {};
+    }
+    if (state_->builder.full() || !match(arguments, named)) return {};
+    auto outcome = frontend::emit_call(state_->builder, *info_, slots_, {});
+    if (const auto* problem = std::get_if<frontend::CallProblem>(&outcome)) {
+      fault(state_, Code::argument_kind, fmt::format("{}: {}", name_, problem->headline))
+          .reason(problem->reason)
+          .help(problem->help);
+      return {};
+    }
+    std::vector<GraphValue> values;
+    for (const ValueId id : *std::get_if<std::vector<ValueId>>(&outcome))
+      values.push_back(GraphAccess::make(state_, id));
+    return values;
+  }
+
+ private:
+  bool wrong_count(const std::string& headline) {
+    fault(state_, Code::argument_count, headline)
+        .reason(fmt::format("it is {}", frontend::signature(*info_)))
+        .help("pass each argument once");
+    return false;
+  }
+
+  bool match(const std::vector<Argument>& arguments, const NamedArguments& named) {
+    const auto parameters = info_->all_parameters();
+    const size_t rest_at = info_->rest_at();
+    std::vector<std::vector<const Argument*>> given(parameters.size());
+    size_t at = 0;
+    for (const Argument& argument : arguments) {
+      if (at == parameters.size()) return wrong_count(fmt::format("{} takes fewer arguments", name_));
+      given[at].push_back(&argument);
+      const bool list = std::holds_alternative<std::vector<GraphValue>>(argument.value()) ||
+                        std::holds_alternative<std::vector<Size>>(argument.value());
+      // Values and sizes one by one stay with the parameter that takes any number of them.
+      if (at != rest_at || list) ++at;
+    }
+    for (const auto& [name, argument] : named) {
+      size_t p = 0;
+      while (p < parameters.size() && parameters[p].name != name) ++p;
+      if (p == parameters.size()) {
+        fault(state_, Code::keyword_unknown, fmt::format("{} has no argument '{}'", name_, name.substr(0, 64)))
+            .reason(fmt::format("it is {}", frontend::signature(*info_)))
+            .help("use one of its names");
+        return false;
+      }
+      if (!given[p].empty()) return wrong_count(fmt::format("argument '{}' of {} is given twice", name, name_));
+      given[p].push_back(&argument);
+    }
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      if (given[p].empty() && parameters[p].required)
+        return wrong_count(fmt::format("{} lacks its argument '{}'", name_, parameters[p].name));
+      if (given[p].empty()) slots_.emplace_back();
+      for (const Argument* argument : given[p]) {
+        if (!convert(parameters[p], *argument)) return false;
+      }
+    }
+    return true;
+  }
+
+  bool add_value(const GraphValue& value) {
+    CallArgument slot;
+    slot.kind = Kind::Value;
+    slot.value = id_in(state_, value);
+    slots_.push_back(slot);
+    return slot.value.valid();
+  }
+
+  bool wrong_kind(const FunctionParameter& parameter, std::string_view expected) {
+    fault(state_, Code::argument_kind, fmt::format("argument '{}' of {} is {}", parameter.name, name_, expected))
+        .reason(fmt::format("it is {}", frontend::signature(*info_)))
+        .help("pass an argument of that kind");
+    return false;
+  }
+
+  bool convert(const FunctionParameter& parameter, const Argument& argument) {
+    const Argument::Variant& value = argument.value();
+    CallArgument slot;
+    switch (parameter.kind) {
+      case ParameterKind::Value:
+      case ParameterKind::Bound:
+      case ParameterKind::Rest: {
+        if (const auto* one = std::get_if<GraphValue>(&value)) return add_value(*one);
+        if (const auto* list = std::get_if<std::vector<GraphValue>>(&value)) {
+          if (parameter.kind != ParameterKind::Rest || list->empty())
+            return wrong_kind(parameter, "one or more values");
+          return std::all_of(list->begin(), list->end(), [&](const GraphValue& v) { return add_value(v); });
+        }
+        slot.kind = Kind::Value;
+        using Literal = ir::LiteralAttr;
+        if (const auto* real = std::get_if<double>(&value)) {
+          slot.value = state_->builder.real(*real, {});
+        } else if (const auto* integer = std::get_if<int64_t>(&value)) {
+          slot.value = state_->builder.literal({Literal::Kind::Int, *integer, 0}, {});
+        } else if (const auto* flag = std::get_if<bool>(&value)) {
+          slot.value = state_->builder.literal({Literal::Kind::Bool, *flag ? 1 : 0, 0}, {});
+        } else if (parameter.kind == ParameterKind::Bound && std::holds_alternative<std::monostate>(value)) {
+          slot.kind = Kind::None;
+        } else {
+          return wrong_kind(parameter, "a value or a number");
+        }
+        break;
+      }
+      case ParameterKind::Text:
+      case ParameterKind::Axis: {
+        const auto* text = std::get_if<std::string>(&value);
+        if (text == nullptr) return wrong_kind(parameter, "a text");
+        slot.kind = Kind::Text;
+        slot.text = *text;
+        break;
+      }
+      case ParameterKind::Integer:
+      case ParameterKind::Integers:
+      case ParameterKind::Dims: {
+        const auto* list = std::get_if<std::vector<int64_t>>(&value);
+        const auto* one = std::get_if<int64_t>(&value);
+        if (one == nullptr && (list == nullptr || parameter.kind == ParameterKind::Integer))
+          return wrong_kind(parameter, "an integer, or integers where it takes several");
+        slot.kind = Kind::Integers;
+        slot.integers = one != nullptr ? std::vector{*one} : *list;
+        break;
+      }
+      case ParameterKind::Shape:
+      case ParameterKind::Sizes: {
+        auto sizes = sizes_of(argument);
+        if (!sizes) return wrong_kind(parameter, "sizes");
+        slot.kind = Kind::Shape;
+        slot.shape = std::move(*sizes);
+        break;
+      }
+      case ParameterKind::Flag: {
+        const auto* flag = std::get_if<bool>(&value);
+        if (flag == nullptr) return wrong_kind(parameter, "true or false");
+        slot.kind = Kind::Flag;
+        slot.flag = *flag;
+        break;
+      }
+      case ParameterKind::DType: {
+        const auto* dtype = std::get_if<DType>(&value);
+        if (dtype == nullptr) return wrong_kind(parameter, "an element type");
+        slot.kind = Kind::DType;
+        slot.dtype = *dtype;
+        break;
+      }
+      case ParameterKind::Types: {
+        const auto* one = std::get_if<std::string>(&value);
+        const auto* list = std::get_if<std::vector<std::string>>(&value);
+        slot.kind = Kind::Types;
+        for (const std::string& text : one != nullptr    ? std::vector{*one}
+                                       : list != nullptr ? *list
+                                                         : std::vector<std::string>{}) {
+          const auto type = frontend::type_of_text(text);
+          if (!type) return wrong_kind(parameter, "types such as \"f32[m, n]\"");
+          slot.types.push_back(*type);
+        }
+        if (slot.types.empty()) return wrong_kind(parameter, "one or more types such as \"f32[m, n]\"");
+        break;
+      }
+      case ParameterKind::Function:
+        return wrong_kind(parameter, "a function");
+    }
+    slots_.push_back(std::move(slot));
+    return true;
+  }
+
+  State state_;
+  std::string name_;
+  const FunctionInfo* info_ = nullptr;
+  std::vector<CallArgument> slots_;
+};
+
+// The builder of the first value among the arguments.
+State state_among(const std::vector<Argument>& arguments) {
+  for (const Argument& argument : arguments) {
+    if (const auto* value = std::get_if<GraphValue>(&argument.value()); value != nullptr && GraphAccess::state(*value))
+      return GraphAccess::state(*value);
+    const auto* values = std::get_if<std::vector<GraphValue>>(&argument.value());
+    for (size_t i = 0; values != nullptr && i < values->size(); ++i) {
+      if (GraphAccess::state((*values)[i])) return GraphAccess::state((*values)[i]);
+    }
+  }
+  return nullptr;
+}
+
+// The function as one of a branch or loop, over operands with these numbers of dims; Absent where something is wrong.
+CallArgument lower(const State& outer, const GraphFunction& function, const std::string& name,
+                   const std::vector<int>& ranks) {
+  CallArgument argument;
+  if (outer->depth == max_depth) {
+    fault(outer, Code::too_deep, "functions are nested too deeply")
+        .reason(fmt::format("at most {} inside of each other are built", max_depth))
+        .help("merge functions");
+    return argument;
+  }
+  const auto state = std::make_shared<GraphState>();
+  state->report = outer->report;
+  state->depth = outer->depth + 1;
+  state->builder.function().name = name;
+  std::vector<GraphValue> parameters;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    parameters.push_back(GraphAccess::make(state, state->builder.parameter(fmt::format("x{}", i), {}, ranks[i])));
+  const std::vector<GraphValue> results = function(parameters);
+  ir::Function& body = state->builder.function();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ValueId id = id_in(state, results[i]);
+    if (!id.valid()) return argument;
+    argument.ranks.push_back(state->builder.rank(id));
+    body.outputs.push_back({fmt::format("r{}", i), id, {}});
+  }
+  if (results.empty()) {
+    fault(outer, Code::return_missing, "a function of a branch or loop returns nothing")
+        .reason("what it returns are the results")
+        .help("return one value or more");
+    return argument;
+  }
+  frontend::keep_reachable(body);
+  argument.kind = Kind::Function;
+  argument.function = std::make_shared<const ir::Function>(std::move(body));
+  return argument;
+}
+
+std::vector<GraphValue> emit(const State& state, std::string_view name, const std::vector<CallArgument>& arguments) {
+  auto outcome = frontend::emit_call(state->builder, *frontend::find_function(name), arguments, {});
+  if (const auto* problem = std::get_if<frontend::CallProblem>(&outcome)) {
+    fault(state, Code::argument_kind, fmt::format("{}: {}", name, problem->headline))
+        .reason(problem->reason)
+        .help(problem->help);
+    return {};
+  }
+  std::vector<GraphValue> values;
+  for (const ValueId id : *std::get_if<std::vector<ValueId>>(&outcome)) values.push_back(GraphAccess::make(state, id));
+  return values;
+}
+
+// cond and while_loop: a predicate, if any, two functions, the values.
+std::vector<GraphValue> control(std::string_view name, const GraphValue* predicate, const GraphFunction& first,
+                                const GraphFunction& second, const std::vector<GraphValue>& values) {
+  State state = predicate != nullptr ? GraphAccess::state(*predicate) : nullptr;
+  if (!state) state = state_among({Argument(values)});
+  if (!state) return {};
+  std::vector<CallArgument> arguments;
+  std::vector<CallArgument> passed;
+  std::vector<int> ranks;
+  const auto add = [&](const GraphValue& value, std::vector<CallArgument>& list) {
+    CallArgument slot;
+    slot.kind = Kind::Value;
+    slot.value = id_in(state, value);
+    list.push_back(slot);
+    return slot.value.valid();
+  };
+  if (predicate != nullptr && !add(*predicate, arguments)) return {};
+  for (const GraphValue& value : values) {
+    if (!add(value, passed)) return {};
+    ranks.push_back(state->builder.rank(passed.back().value));
+  }
+  const bool loop = predicate == nullptr;
+  for (const auto& [function, part] :
+       {std::pair(&first, loop ? "condition" : "then"), {&second, loop ? "body" : "otherwise"}}) {
+    arguments.push_back(lower(state, *function, part, ranks));
+    if (arguments.back().kind != Kind::Function) return {};
+  }
+  if (passed.empty()) passed.emplace_back();
+  arguments.insert(arguments.end(), passed.begin(), passed.end());
+  return emit(state, name, arguments);
+}
+
+bool check_name(const State& state, const std::string& name, std::string_view what) {
+  std::string reason;
+  if (!base::is_identifier(name) || name.size() > frontend::Lexer::max_name) {
+    reason = "it is not an identifier";
+  } else if (frontend::is_keyword(name) || frontend::is_reserved(name)) {
+    reason = "it is a name of the language";
+  } else if (name == "_") {
+    reason = "in text it stands for a result that is not wanted";
+  }
+  const ir::Function& function = state->builder.function();
+  for (const ir::Parameter& parameter : function.parameters) {
+    if (reason.empty() && parameter.name == name) reason = "an operand has that name";
+  }
+  for (const ir::Output& output : function.outputs) {
+    if (reason.empty() && output.name == name) reason = "an output has that name";
+  }
+  if (reason.empty()) return true;
+  fault(state, Code::trace_name, fmt::format("{} can not be named '{}'", what, name.substr(0, 64)))
+      .reason(reason)
+      .help("choose another name");
+  return false;
+}
+
+}  // namespace
+
+GraphValue operator+(const GraphValue& x, const GraphValue& y) { return apply(Op::add, x, &y); }
+GraphValue operator-(const GraphValue& x, const GraphValue& y) { return apply(Op::sub, x, &y); }
+GraphValue operator*(const GraphValue& x, const GraphValue& y) { return apply(Op::mul, x, &y); }
+GraphValue operator/(const GraphValue& x, const GraphValue& y) { return apply(Op::div, x, &y); }
+GraphValue operator%(const GraphValue& x, const GraphValue& y) { return apply(Op::mod, x, &y); }
+GraphValue floordiv(const GraphValue& x, const GraphValue& y) { return apply(Op::floordiv, x, &y); }
+GraphValue operator-(const GraphValue& x) { return apply(Op::neg, x, nullptr); }
+GraphValue operator==(const GraphValue& x, const GraphValue& y) { return apply(Op::eq, x, &y); }
+GraphValue operator!=(const GraphValue& x, const GraphValue& y) { return apply(Op::ne, x, &y); }
+GraphValue operator<(const GraphValue& x, const GraphValue& y) { return apply(Op::lt, x, &y); }
+GraphValue operator<=(const GraphValue& x, const GraphValue& y) { return apply(Op::le, x, &y); }
+GraphValue operator>(const GraphValue& x, const GraphValue& y) { return apply(Op::gt, x, &y); }
+GraphValue operator>=(const GraphValue& x, const GraphValue& y) { return apply(Op::ge, x, &y); }
+GraphValue operator&(const GraphValue& x, const GraphValue& y) { return apply(Op::logical_and, x, &y); }
+GraphValue operator|(const GraphValue& x, const GraphValue& y) { return apply(Op::logical_or, x, &y); }
+GraphValue operator^(const GraphValue& x, const GraphValue& y) { return apply(Op::logical_xor, x, &y); }
+GraphValue operator~(const GraphValue& x) { return apply(Op::logical_not, x, nullptr); }
+
+GraphValue GraphValue::slice(int dim, const Size& start, const std::optional<Size>& stop, int64_t step) const {
+  if (!state_) return {};
+  const ValueId id = id_in(state_, *this);
+  const auto first = size_of(start), last = stop ? size_of(*stop) : std::optional(ir::Dim());
+  if (!id.valid() || state_->builder.full()) return {};
+  if (!first || !last || step < 1) {
+    fault(state_, Code::argument_kind, "slice: a bound is not a size, or the step is less than 1")
+        .reason(fmt::format("it is x[{}:{}:{}]", start.text(), stop ? stop->text() : "", step))
+        .help("pass integers and sizes of the inputs' shapes, such as \"n // 2\"");
+    return {};
+  }
+  const int rank = state_->builder.rank(id);
+  const auto from_front = static_cast<int32_t>(dim < 0 && rank >= 0 ? dim + rank : dim);
+  const ir::SliceAttr attr{from_front, *first, *last, step, stop ? ir::SliceBound::Stop : ir::SliceBound::Open};
+  return GraphAccess::make(state_, state_->builder.op(Op::slice, {id}, attr, {}));
+}
+
+std::vector<GraphValue> call_all(std::string_view function, std::vector<Argument> arguments,
+                                 const NamedArguments& named) {
+  State state = state_among(arguments);
+  if (!state) {
+    for (const auto& [name, argument] : named) {
+      if (!state) state = state_among({argument});
+    }
+  }
+  return state ? Call(state, function).run(arguments, named) : std::vector<GraphValue>{};
+}
+
+GraphValue call(std::string_view function, std::vector<Argument> arguments, const NamedArguments& named) {
+  const std::vector<GraphValue> values = call_all(function, std::move(arguments), named);
+  return values.empty() ? GraphValue() : values[0];
+}
+
+std::vector<GraphValue> cond(const GraphValue& predicate, const GraphFunction& then, const GraphFunction& otherwise,
+                             std::vector<GraphValue> operands) {
+  return control("cond", &predicate, then, otherwise, operands);
+}
+
+std::vector<GraphValue> while_loop(const GraphFunction& condition, const GraphFunction& body,
+                                   std::vector<GraphValue> carried) {
+  return control("while_loop", nullptr, condition, body, carried);
+}
+
+ProgramBuilder::ProgramBuilder(std::string name) : state_(std::make_shared<GraphState>()) {
+  state_->report = std::make_shared<frontend::Report>(nullptr);
+  if (check_name(state_, name, "program")) state_->builder.function().name = std::move(name);
+}
+
+GraphValue ProgramBuilder::input(const std::string& name, DType dtype, const std::vector<Size>& shape) {
+  ir::TypeAnnotation type;
+  type.dtype = dtype;
+  bool good = check_name(state_, name, "operand") && shape.size() <= static_cast<size_t>(max_rank);
+  for (const Size& size : shape) {
+    const auto dim = size_of(size);
+    good = good && dim && dim->as_constant().value_or(0) >= 0;
+    type.shape.push_back(dim.value_or(ir::Dim()));
+  }
+  if (!good) {
+    fault(state_, Code::parameter_type, fmt::format("operand {} has no valid type", name.substr(0, 64)))
+        .reason(
+            fmt::format("it has {} dims; tensors have at most {}, of sizes that are 0 or more", shape.size(), max_rank))
+        .help("pass numbers and texts such as \"n\" or \"2*n\"");
+    return {};
+  }
+  if (state_->builder.function().values.size() != state_->builder.function().parameters.size()) {
+    fault(state_, Code::parameter_form, fmt::format("operand {} comes behind an operation", name))
+        .reason("the operands of a program come first")
+        .help("declare all inputs before the first operation");
+    return {};
+  }
+  return GraphAccess::make(state_, state_->builder.parameter(name, {}, std::move(type)));
+}
+
+GraphValue ProgramBuilder::number(const std::string& name, DType dtype) {
+  const GraphValue value = input(name, dtype, {});
+  if (GraphAccess::state(value)) state_->builder.function().parameters.back().type->is_scalar = true;
+  return value;
+}
+
+GraphValue ProgramBuilder::constant(double value) { return GraphAccess::make(state_, state_->builder.real(value, {})); }
+GraphValue ProgramBuilder::constant(int64_t value) {
+  return GraphAccess::make(state_, state_->builder.literal({ir::LiteralAttr::Kind::Int, value, 0}, {}));
+}
+
+GraphValue ProgramBuilder::call(std::string_view function, std::vector<Argument> arguments,
+                                const NamedArguments& named) {
+  const std::vector<GraphValue> values = Call(state_, function).run(arguments, named);
+  return values.empty() ? GraphValue() : values[0];
+}
+
+void ProgramBuilder::output(const std::string& name, const GraphValue& value) {
+  if (!check_name(state_, name, "output")) return;
+  const ValueId id = id_in(state_, value);
+  if (!id.valid()) return;
+  ir::Function& function = state_->builder.function();
+  ir::Value& named = function.values[id.index()];
+  if (named.name.empty()) named.name = name;
+  function.outputs.push_back({name, id, {}});
+}
+
+namespace frontend {
+
+Result<ir::ProgramFunction> finish_program(const detail::GraphState& state) {
+  Report report = *state.report;
+  ir::Function function = state.builder.function();
+  if (function.outputs.empty()) {
+    report.error(Code::return_missing, {}, "the program has no outputs")
+        .reason("what is computed is bound by name")
+        .help("call output() for each result");
+  }
+  if (state.builder.full()) {
+    report.error(Code::text_too_large, {}, "the program has too many operations")
+        .reason(fmt::format("at most {} are built", max_values))
+        .help("split the program");
+  }
+  if (!report.empty()) return report.finish();
+  finish_function(function, report);
+  if (!report.empty()) return report.finish();
+  function.source = std::make_shared<const diag::SourceText>("<" + function.name + ">", ir::print(function));
+  return ir::ProgramFunction{std::move(function)};
+}
+
+}  // namespace frontend
+}  // namespace codetta

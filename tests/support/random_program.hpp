@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs as texts: products, element-wise math, reductions, views, slices, concats, reads by indices, branches
+// and loops, with shapes that fit. Equal seeds and options give equal programs on every machine.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codetta/tensor.hpp"
+#include "types/dim.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::test {
+
+struct RandomProgramOptions {
+  int operations = 12;
+  bool symbolic = true;    // some sizes are names
+  bool indices = true;     // take, gather, index_put, scatter
+  bool control = false;    // cond and while_loop
+  bool composites = true;  // softmax, rms_norm, layer_norm
+  bool products = true;    // the first operation is one
+};
+
+struct RandomParameter {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;  // under `sizes`
+  int64_t index_limit = 0;     // integers: values 0..index_limit - 1; floats: 0, any value
+};
+
+struct RandomProgram {
+  std::string text;
+  std::vector<RandomParameter> parameters;  // in order
+  std::vector<std::string> outputs;
+  std::vector<std::pair<std::string, int64_t>> sizes;  // a value of each symbol for which everything is defined
+};
+
+namespace random_programs {
+
+using types::Dim;
+
+inline constexpr int64_t max_elements = 4096;
+
+struct Value {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<Dim> shape;
+  bool parameter = false;
+  bool used = false;
+};
+
+class Generator {
+ public:
+  Generator(uint64_t seed, const RandomProgramOptions& options) : state_(seed * 2 + 1), options_(options) {}
+
+  RandomProgram run() {
+    if (options_.symbolic) {
+      for (const char* symbol : {"n", "m"}) program_.sizes.emplace_back(symbol, 1 + pick(9));
+    }
+    std::vector<Dim> shape{any_size(), Dim::constant(4 + 4 * pick(3))};
+    if (pick(3) == 0) shape.insert(shape.begin(), any_size());
+    add_parameter(pick(3) == 0 ? DType::bf16 : DType::f32, shape);
+    for (int attempts = 0; made_ < options_.operations && attempts < 40 * options_.operations; ++attempts) {
+      if (made_ == 0) {
+        options_.products ? product() : unary();
+      } else {
+        operation();
+      }
+    }
+    finish();
+    return std::move(program_);
+  }
+
+ private:
+  // splitmix64: the same numbers everywhere.
+  int64_t pick(int64_t n) {
+    uint64_t z = state_ += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return static_cast<int64_t>((z ^ (z >> 31)) % static_cast<uint64_t>(n));
+  }
+  Dim any_size() {
+    if (program_.sizes.empty() || pick(3) == 0) return Dim::constant(1 + pick(8));
+    return Dim::symbol(program_.sizes[static_cast<size_t>(pick(static_cast<int64_t>(program_.sizes.size())))].first);
+  }
+  [[nodiscard]] int64_t size_of(const Dim& dim) const { return dim.evaluate(program_.sizes).value_or(0); }
+  [[nodiscard]] int64_t count_of(const std::vector<Dim>& shape) const {
+    int64_t n = 1;
+    for (const Dim& dim : shape) n *= size_of(dim);
+    return n;
+  }
+
+  static std::string list(const std::vector<Dim>& shape, bool quoted) {
+    std::string out;
+    for (const Dim& dim : shape) {
+      const bool quotes = quoted && !dim.is_constant();
+      out += (out.empty() ? "" : ", ") + (quotes ? "\"" + dim.to_string() + "\"" : dim.to_string());
+    }
+    return out;
+  }
+
+  std::string add_parameter(DType dtype, const std::vector<Dim>& shape, int64_t index_limit = 0) {
+    RandomParameter parameter{"p" + std::to_string(program_.parameters.size()), dtype, {}, index_limit};
+    for (const Dim& dim : shape) parameter.shape.push_back(size_of(dim));
+    parameters_ += (parameters_.empty() ? "" : ", ") + parameter.name + ": " + std::string(dtype_name(dtype)) + "[" +
+                   (shape.empty() ? "()" : list(shape, true)) + "]";
+    program_.parameters.push_back(parameter);
+    if (index_limit == 0) values_.push_back({parameter.name, dtype, shape, true, false});
+    return parameter.name;
+  }
+
+  // Mostly one of the latest; by index, since operations add values.
+  size_t any_value() {
+    const auto n = static_cast<int64_t>(values_.size());
+    return static_cast<size_t>(pick(2) == 0 ? n - 1 - pick(std::min<int64_t>(n, 3)) : pick(n));
+  }
+  std::string use(size_t i) {
+    values_[i].used = true;
+    return values_[i].name;
+  }
+  bool define(const std::string& expression, std::vector<Dim> shape, DType dtype = DType::f32) {
+    const std::string name = "v" + std::to_string(made_++);
+    body_ += "    " + name + " = " + expression + "\n";
+    values_.push_back({name, dtype, std::move(shape), false, false});
+    return true;
+  }
+  static DType widened(DType dtype) { return types::compute_dtype(dtype); }
+
+  bool product() {
+    const size_t i = any_value();
+    const std::vector<Dim> shape = values_[i].shape;
+    if (shape.size() < 2) return false;
+    if (pick(4) == 0) {  // of a value with itself
+      std::vector<Dim> out = shape;
+      out.back() = shape[shape.size() - 2];
+      if (count_of(out) > max_elements) return false;
+      const std::string x = use(i);
+      return define(x + " @ transpose(" + x + ") * 0.125", out);
+    }
+    std::vector<Dim> weight{shape.back(), Dim::constant(2 + 2 * pick(6))}, out = shape;
+    out.back() = weight[1];
+    // A dim of weights that is an expression has no value of its own; its symbols have one by other parameters.
+    if (count_of(out) > max_elements) return false;
+    const std::string x = use(i), w = add_parameter(values_[i].dtype, weight);
+    values_.back().used = true;
+    return define(x + " @ " + w, out);
+  }
+
+  bool unary() {
+    static constexpr const char* forms[] = {"relu(X)",
+                                            "tanh(X)",
+                                            "sigmoid(X)",
+                                            "abs(X) * 0.5",
+                                            "X * 0.5 - 1.0",
+                                            "maximum(X, -0.25)",
+                                            "where(X > 0.0, X, X * 0.25)",
+                                            "cast(X, bf16)",
+                                            "clamp(X, -2.0, 2.0)"};
+    const size_t i = any_value();
+    std::string form = forms[pick(std::size(forms))];
+    const bool narrows = form.find("bf16") != std::string::npos;
+    const std::vector<Dim> shape = values_[i].shape;
+    const std::string x = use(i);
+    for (size_t at = form.find('X'); at != std::string::npos; at = form.find('X', at + x.size()))
+      form.replace(at, 1, x);
+    return define(form, shape, narrows ? DType::bf16 : widened(values_[i].dtype));
+  }
+
+  bool binary() {
+    static constexpr const char* operators[] = {" + ", " - ", " * "};
+    const size_t i = any_value();
+    const std::vector<Dim> shape = values_[i].shape;
+    const char* op = operators[pick(3)];
+    for (size_t j = 0; j < values_.size() && pick(3) != 0; ++j) {
+      if (j == i || values_[j].shape != shape) continue;
+      const std::string x = use(i), y = use(j);
+      return define(x + op + y, shape);
+    }
+    if (shape.empty()) return false;
+    std::vector<Dim> row{shape.back()};
+    if (pick(3) == 0 && shape.size() > 1) row = {shape[shape.size() - 2], Dim::constant(1)};
+    const std::string x = use(i), y = add_parameter(DType::f32, row);
+    values_.back().used = true;
+    return define(x + op + y, shape);
+  }
+
+  bool reduction() {
+    static constexpr const char* names[] = {"sum", "max", "min", "mean", "amax", "sum_of_squares"};
+    const size_t i = any_value();
+    std::vector<Dim> shape = values_[i].shape;
+    if (shape.empty()) return false;
+    const auto dim = static_cast<size_t>(pick(static_cast<int64_t>(shape.size())));
+    if (size_of(shape[dim]) == 0) return false;
+    const bool keep = pick(2) == 0;
+    if (keep) {
+      shape[dim] = Dim::constant(1);
+    } else {
+      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dim));
+    }
+    const std::string x = use(i);
+    return define(std::string(names[pick(6)]) + "(" + x + ", dim=" + std::to_string(dim) +
+                      (keep ? ")" : ", keepdim=False)") + " * 0.5",
+                  shape);
+  }
+
+  bool view() {
+    const size_t i = any_value();
+    std::vector<Dim> shape = values_[i].shape;
+    const DType dtype = values_[i].dtype;
+    const auto rank = static_cast<int64_t>(shape.size());
+    switch (pick(4)) {
+      case 0: {
+        if (rank < 2) return false;
+        const auto a = static_cast<size_t>(pick(rank)), b = static_cast<size_t>(pick(rank));
+        if (a == b) return false;
+        std::swap(shape[a], shape[b]);
+        return define("transpose(" + use(i) + ", " + std::to_string(a) + ", " + std::to_string(b) + ")", shape, dtype);
+      }
+      case 1: {
+        if (rank < 2) return false;
+        std::vector<Dim> merged{shape[0] * shape[1]};
+        merged.insert(merged.end(), shape.begin() + 2, shape.end());
+        return define("reshape(" + use(i) + ", (" + list(merged, true) + (merged.size() == 1 ? ",))" : "))"), merged,
+                      dtype);
+      }
+      case 2: {
+        if (rank > 3) return false;
+        const auto at = static_cast<size_t>(pick(rank + 1));
+        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(at), Dim::constant(1));
+        return define("unsqueeze(" + use(i) + ", " + std::to_string(at) + ")", shape, dtype);
+      }
+      default: {
+        if (rank > 3) return false;
+        shape.insert(shape.begin(), Dim::constant(2));
+        if (count_of(shape) > max_elements) return false;
+        return define("expand(" + use(i) + ", " + list(shape, false) + ")", shape, dtype);
+      }
+    }
+  }
+
+  bool slice() {
+    const size_t i = any_value();
+    std::vector<Dim> shape = values_[i].shape;
+    const DType dtype = values_[i].dtype;
+    if (shape.empty()) return false;
+    const auto dim = static_cast<size_t>(pick(static_cast<int64_t>(shape.size())));
+    std::string items;
+    for (size_t d = 0; d < dim; ++d) items += ":, ";
+    const Dim size = shape[dim];
+    if (const auto constant = size.as_constant()) {
+      if (*constant < 2) return false;
+      const int64_t start = pick(*constant), stop = start + 1 + pick(*constant - start), step = 1 + pick(2);
+      items += std::to_string(start) + ":" + std::to_string(stop) + (step == 1 ? "" : ":2");
+      shape[dim] = Dim::constant((stop - start + step - 1) / step);
+    } else {
+      if (!size.as_symbol()) return false;  // of expressions the bounds would have to be shown
+      const Dim half = floordiv(size, Dim::constant(2));
+      const bool front = pick(2) == 0;
+      items += front ? ":" + half.to_string() : half.to_string() + ":";
+      shape[dim] = front ? half : size - half;
+    }
+    return define(use(i) + "[" + items + "]", shape, dtype);
+  }
+
+  bool concat() {
+    const size_t i = any_value(), j = any_value();
+    std::vector<Dim> shape = values_[i].shape;
+    const std::vector<Dim>& other = values_[j].shape;
+    if (shape.empty() || shape.size() != other.size() || values_[i].dtype != values_[j].dtype) return false;
+    const auto dim = static_cast<size_t>(pick(static_cast<int64_t>(shape.size())));
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (d != dim && !(shape[d] == other[d])) return false;
+    }
+    const DType dtype = values_[i].dtype;
+    shape[dim] = shape[dim] + other[dim];
+    if (count_of(shape) > max_elements) return false;
+    const std::string x = use(i), y = use(j);
+    return define("concat(" + x + ", " + y + ", dim=" + std::to_string(dim) + ")", shape, dtype);
+  }
+
+  bool indexed() {
+    const size_t i = any_value();
+    std::vector<Dim> shape = values_[i].shape;
+    const DType dtype = values_[i].dtype;
+    if (shape.empty()) return false;
+    const auto dim = static_cast<size_t>(pick(static_cast<int64_t>(shape.size())));
+    const int64_t limit = size_of(shape[dim]);
+    if (limit == 0) return false;
+    const std::string along = ", dim=" + std::to_string(dim) + ")";
+    const Dim taken = Dim::constant(1 + pick(4));
+    const DType index = pick(2) == 0 ? DType::i64 : DType::i32;
+    std::vector<Dim> part = shape;
+    part[dim] = taken;
+    if (count_of(part) > max_elements) return false;
+    switch (pick(4)) {
+      case 0: {
+        const std::string x = use(i), p = add_parameter(index, {taken}, limit);
+        return define("take(" + x + ", " + p + along, part, dtype);
+      }
+      case 1: {
+        const std::string x = use(i), p = add_parameter(index, part, limit);
+        return define("gather(" + x + ", " + p + along, part, dtype);
+      }
+      case 2: {
+        const std::string x = use(i), p = add_parameter(index, {taken}, limit), v = add_parameter(dtype, part);
+        values_.back().used = true;
+        return define("index_put(" + x + ", " + p + ", " + v + ", dim=" + std::to_string(dim) +
+                          (pick(2) == 0 ? ", accumulate=True)" : ")"),
+                      shape, dtype);
+      }
+      default: {
+        static constexpr const char* reductions[] = {"none", "sum", "max", "min"};
+        const std::string x = use(i), p = add_parameter(index, part, limit), v = add_parameter(dtype, part);
+        values_.back().used = true;
+        return define("scatter(" + x + ", " + p + ", " + v + ", dim=" + std::to_string(dim) + ", reduce=\"" +
+                          reductions[pick(4)] + "\")",
+                      shape, dtype);
+      }
+    }
+  }
+
+  bool composite() {
+    const size_t i = any_value();
+    const std::vector<Dim> shape = values_[i].shape;
+    if (shape.empty() || size_of(shape.back()) == 0) return false;
+    const std::string x = use(i);
+    if (pick(2) == 0) return define("softmax(" + x + ")", shape);
+    const std::string w = add_parameter(DType::f32, {shape.back()});
+    values_.back().used = true;
+    return define((pick(2) == 0 ? "rms_norm(" : "layer_norm(") + x + ", " + w + ")", shape);
+  }
+
+  bool control() {
+    const size_t i = any_value();
+    if (values_[i].dtype != DType::f32) return false;
+    const std::vector<Dim> shape = values_[i].shape;
+    const std::string x = use(i), id = std::to_string(made_);
+    if (pick(2) == 0) {
+      const std::string p = add_parameter(DType::i32, {Dim::constant(1)}, 2);
+      functions_ += "def yes" + id + "(x):\n    return relu(x) * 0.5\n\ndef no" + id + "(x):\n    return x - 1.0\n\n";
+      return define("cond(" + p + " > 0, yes" + id + ", no" + id + ", " + x + ")", shape);
+    }
+    functions_ += "def more" + id + "(i, x):\n    return i < " + std::to_string(pick(4)) + "\n\ndef step" + id +
+                  "(i, x):\n    return i + 1, tanh(x) + 0.25\n\n";
+    const std::string name = "v" + std::to_string(made_);
+    body_ += "    _, " + name + " = while_loop(more" + id + ", step" + id + ", 0, " + x + ")\n";
+    ++made_;
+    values_.push_back({name, DType::f32, shape, false, false});
+    return true;
+  }
+
+  void operation() {
+    switch (pick(12)) {
+      case 0:
+      case 1:
+        product();
+        return;
+      case 2:
+      case 3:
+        unary();
+        return;
+      case 4:
+      case 5:
+        binary();
+        return;
+      case 6:
+        reduction();
+        return;
+      case 7:
+        view();
+        return;
+      case 8:
+        slice();
+        return;
+      case 9:
+        concat();
+        return;
+      case 10:
+        options_.indices ? indexed() : binary();
+        return;
+      default:
+        if (options_.control && pick(2) == 0) {
+          control();
+        } else if (options_.composites) {
+          composite();
+        }
+    }
+  }
+
+  // Returns everything that nothing uses. Each symbol that something says gets a parameter with that size.
+  void finish() {
+    std::string returned;
+    for (const Value& value : values_) {
+      if (value.parameter || value.used) continue;
+      returned += (returned.empty() ? "" : ", ") + value.name;
+      program_.outputs.push_back(value.name);
+    }
+    std::string anchors;
+    for (const auto& [symbol, size] : program_.sizes) {
+      const std::string p = add_parameter(DType::f32, {Dim::symbol(symbol)});
+      const std::string name = "s" + symbol;
+      anchors += "    " + name + " = " + p + " * 2.0\n";
+      returned += ", " + name;
+      program_.outputs.push_back(name);
+    }
+    program_.text =
+        functions_ + "def program(" + parameters_ + "):\n" + body_ + anchors + "    return " + returned + "\n";
+  }
+
+  uint64_t state_;
+  RandomProgramOptions options_;
+  RandomProgram program_;
+  std::vector<Value> values_;
+  std::string functions_, parameters_, body_;
+  int made_ = 0;
+};
+
+}  // namespace random_programs
+
+inline RandomProgram random_program(uint64_t seed, const RandomProgramOptions& options = {}) {
+  return random_programs::Generator(seed, options).run();
+}
+
+}  // namespace codetta::test

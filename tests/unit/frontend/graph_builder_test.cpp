@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The builder of programs in C++ makes the graphs that texts make, and keeps what goes wrong.
+#include <gtest/gtest.h>
+
+#include "frontend/graph_state.hpp"
+#include "frontend/lower.hpp"
+#include "ir/bind.hpp"
+
+namespace {
+
+using namespace codetta;
+
+Result<ir::Graph> built(const ProgramBuilder& builder) {
+  const auto function = frontend::finish_program(*detail::GraphAccess::state(builder));
+  if (!function) return function.error();
+  return ir::bind_program(*function);
+}
+
+Result<ir::Graph> parsed(const std::string& text) {
+  const auto function = frontend::parse_program(std::make_shared<const diag::SourceText>("p.py", text));
+  if (!function) return function.error();
+  return ir::bind_program(*function);
+}
+
+void expect_equal(const ProgramBuilder& builder, const std::string& text) {
+  const auto a = built(builder), b = parsed(text);
+  ASSERT_TRUE(a) << a.error().render();
+  ASSERT_TRUE(b) << b.error().render();
+  EXPECT_TRUE(*a == *b) << ir::print(*a) << ir::print(*b);
+}
+
+TEST(GraphBuilderApi, MakesTheGraphsOfTexts) {
+  ProgramBuilder b("f");
+  const auto x = b.input("x", DType::bf16, {"n", 8}), w = b.input("w", DType::bf16, {8, 8});
+  const auto i = b.input("i", DType::i64, {3});
+  const auto scale = b.number("scale", DType::f32);
+  const auto h = call("softmax", {call("matmul", {x, w})}) * scale + b.constant(1.0);
+  const auto t = call("take", {h, i}, {{"dim", 1}});
+  const auto s = t.slice(0, floordiv(Size("n"), 2)).slice(-1, 0, {}, 2);
+  b.output("y", call("concat", {s, s}, {{"dim", 1}}));
+  b.output("z", call("rms_norm", {x}, {{"eps", 1e-3}}));
+  expect_equal(b, R"(
+def f(x: bf16["n", 8], w: bf16[8, 8], i: i64[3], scale: f32):
+    h = softmax(x @ w) * scale + 1.0
+    t = take(h, i, dim=1)
+    s = t[n // 2:, :][:, ::2]
+    y = concat(s, s, dim=1)
+    z = rms_norm(x, eps=1e-3)
+    return y, z
+)");
+}
+
+TEST(GraphBuilderApi, BranchesLoopsAndOwnCode) {
+  ProgramBuilder b("f");
+  const auto p = b.input("p", DType::boolean, {1}), x = b.input("x", DType::f32, {"n"});
+  using Values = std::vector<GraphValue>;
+  const Values c = cond(
+      p, [](Values v) { return Values{call("relu", {v[0]})}; }, [](Values v) { return Values{-v[0]}; }, {x});
+  const Values l = while_loop(
+      [](Values v) {
+        return Values{v[0] < call("full", {v[0], std::vector<Size>{}})};
+      },
+      [](Values v) {
+        return Values{v[0], v[1] * v[1]};
+      },
+      {call("sum", {x}, {{"keepdim", false}}), c[0]});
+  const Values e =
+      call_all("call_extern", {"halve", l[1]}, {{"out", std::vector<std::string>{"f32[n]", "i64[n // 2]"}}});
+  ASSERT_EQ(e.size(), 2U);
+  b.output("y", e[0]);
+  b.output("z", e[1]);
+  expect_equal(b, R"(
+def relu_of(x0):
+    return relu(x0)
+def minus(x0):
+    return -x0
+def more(x0, x1):
+    return x0 < full(x0, ())
+def step(x0, x1):
+    return x0, x1 * x1
+def f(p: bool[1], x: f32["n"]):
+    c = cond(p, relu_of, minus, x)
+    s = sum(x, keepdim=False)
+    a, l = while_loop(more, step, s, c)
+    y, z = call_extern("halve", l, out=("f32[n]", "i64[n // 2]"))
+    return y, z
+)");
+}
+
+std::string first_error(const ProgramBuilder& builder) {
+  const auto graph = built(builder);
+  return graph ? "" : graph.error().render();
+}
+
+TEST(GraphBuilderApi, KeepsMistakes) {
+  const auto with = [](auto&& make) {
+    ProgramBuilder b("f");
+    const auto x = b.input("x", DType::f32, {"n", 8});
+    b.output("y", make(b, x));
+    return first_error(b);
+  };
+  const auto starts = [](const std::string& error, std::string_view code) {
+    return error.find(code) != std::string::npos;
+  };
+  EXPECT_TRUE(starts(with([](auto&, auto x) { return call("soft", {x}); }), "E0135"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) { return call("softmax", {x}, {{"axis", 1}}); }), "E0136"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) { return call("softmax", {x, 1, 2}); }), "E0138"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) { return call("softmax", {x, "row"}); }), "E0139"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) { return x + GraphValue(); }), "E0156"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) { return x.slice(1, "+"); }), "E0139"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) { return x.slice(1, 9); }), "E0225"));
+  EXPECT_TRUE(starts(with([](auto& b, auto x) {
+                       b.output("class", x);
+                       return x;
+                     }),
+                     "E0149"));
+  EXPECT_TRUE(starts(with([](auto& b, auto x) {
+                       b.input("late", DType::f32, {});
+                       return x + b.constant(1.0);
+                     }),
+                     "E0133"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) {
+                       ProgramBuilder other;
+                       return x + other.input("z", DType::f32, {});
+                     }),
+                     "E0148"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) {
+                       using Values = std::vector<GraphValue>;
+                       const auto own = [&](Values) { return Values{x}; };
+                       const auto same = [](Values v) { return v; };
+                       const Values results = cond(call("max", {x}) > call("min", {x}), own, same, {x});
+                       return results.empty() ? GraphValue() : results[0];
+                     }),
+                     "E0148"));
+  // Without a text, errors point into the printed graph.
+  EXPECT_TRUE(starts(with([](auto&, auto x) {
+                       return call("matmul", {x, x});
+                     }),
+                     "%1:? = matmul"))
+      << with([](auto&, auto x) {
+           return call("matmul", {x, x});
+         });
+}
+
+}  // namespace

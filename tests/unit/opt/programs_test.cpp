@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs: they are valid, texts and graphs are read back as printed, and the passes keep their meaning.
+#include "frontend/lower.hpp"
+#include "ir/bind.hpp"
+#include "opt/passes.hpp"
+#include "support/random_program.hpp"
+#include "unit/oracle/support.hpp"
+
+namespace codetta::opt::test {
+namespace {
+
+using codetta::test::random_program;
+using codetta::test::RandomProgram;
+using codetta::test::RandomProgramOptions;
+using oracle::test::Data;
+
+RandomProgramOptions options_of(uint64_t seed) {
+  RandomProgramOptions options;
+  options.operations = 4 + static_cast<int>(seed % 12);
+  options.symbolic = seed % 3 != 0;
+  options.control = seed % 2 == 0;
+  options.products = seed % 5 != 0;
+  return options;
+}
+
+diag::SourceRef source_of(std::string text) {
+  return std::make_shared<const diag::SourceText>("p.py", std::move(text));
+}
+
+TEST(RandomPrograms, AreReadBackAsPrinted) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    const RandomProgram program = random_program(seed, options_of(seed));
+    ASSERT_EQ(program.text, random_program(seed, options_of(seed)).text);
+    const auto function = frontend::parse_program(source_of(program.text));
+    ASSERT_TRUE(function) << program.text << function.error().render();
+    const auto graph = ir::bind_program(*function);
+    ASSERT_TRUE(graph) << program.text << graph.error().render();
+    ASSERT_EQ(graph->inputs().size(), program.parameters.size());
+    const auto again = frontend::parse_program(source_of(ir::print(*function)));
+    ASSERT_TRUE(again) << ir::print(*function) << again.error().render();
+    EXPECT_TRUE(ir::equivalent(*function, *again)) << program.text << ir::print(*function);
+    const auto parsed = ir::parse_graph(source_of(ir::print(*graph)));
+    ASSERT_TRUE(parsed) << ir::print(*graph) << parsed.error().render();
+    EXPECT_TRUE(*parsed == *graph) << ir::print(*graph);
+  }
+}
+
+// Both ways of computing meet within their bounds.
+TEST(RandomPrograms, PassesKeepTheirMeaning) {
+  int64_t elements = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    const RandomProgram program = random_program(seed, options_of(seed));
+    const auto function = frontend::parse_program(source_of(program.text));
+    ASSERT_TRUE(function) << program.text << function.error().render();
+    const auto graph = ir::bind_program(*function);
+    ASSERT_TRUE(graph) << program.text << graph.error().render();
+    const auto optimized = optimize(*graph);
+    ASSERT_TRUE(optimized) << program.text << optimized.error().render();
+    std::vector<Data> data;
+    for (const codetta::test::RandomParameter& parameter : program.parameters) {
+      Data& d = data.emplace_back(parameter.dtype, parameter.shape);
+      if (parameter.index_limit > 0) {
+        d.fill_integers(seed + data.size(), 0, static_cast<int>(parameter.index_limit) - 1);
+      } else {
+        d.fill_normal(seed * 100 + data.size());
+      }
+    }
+    std::vector<oracle::OracleInput> inputs;
+    for (Data& d : data) inputs.emplace_back(d.view());
+    const auto before = oracle::evaluate(*graph, inputs), after = oracle::evaluate(optimized->graph, inputs);
+    ASSERT_TRUE(before) << program.text << before.error().render();
+    ASSERT_TRUE(after) << program.text << after.error().render();
+    ASSERT_EQ(before->outputs.size(), program.outputs.size());
+    for (size_t o = 0; o < before->outputs.size(); ++o) {
+      const auto &e = before->outputs[o].elements, &f = after->outputs[o].elements;
+      ASSERT_EQ(e.size(), f.size());
+      for (size_t i = 0; i < e.size(); ++i, ++elements) {
+        const bool nan = e[i].low != e[i].low || f[i].low != f[i].low;
+        EXPECT_TRUE(nan ? e[i].may_be_nan && f[i].may_be_nan : e[i].low <= f[i].high && f[i].low <= e[i].high)
+            << program.text << program.outputs[o] << " " << i;
+      }
+    }
+  }
+  EXPECT_GT(elements, 10000);
+}
+
+}  // namespace
+}  // namespace codetta::opt::test
