@@ -18,7 +18,7 @@ namespace {
 using Values = std::vector<ValueId>;
 using Arguments = std::vector<CallArgument>;
 
-constexpr size_t max_parts = 1024;
+constexpr size_t max_joined = 1024;
 
 // Operations of one call; all have its place.
 struct Emitter {
@@ -69,8 +69,8 @@ CallOutcome emit_concat(Emitter emit, const FunctionInfo& info, const Arguments&
   const int64_t dim =
       dim_argument.kind == Kind::Integers ? dim_argument.integers[0] : static_cast<int64_t>(info.parameters[1].number);
   if (!fits_dim(dim)) return dim_problem(parts, dim);
-  if (parts > max_parts) {
-    return CallProblem{0, fmt::format("{} parts are too many to join", parts), fmt::format("at most {} are", max_parts),
+  if (parts > max_joined) {
+    return CallProblem{0, fmt::format("{} parts are too many to join", parts), fmt::format("at most {} are", max_joined),
                        "join groups of parts first"};
   }
   std::vector<ValueId> operands;

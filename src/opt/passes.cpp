@@ -99,10 +99,59 @@ Result<ir::Graph> eliminate_common_subexpressions(const ir::Graph& graph, std::v
   return std::move(builder).finish();
 }
 
+namespace {
+
+Result<ir::GraphRef> optimized(const ir::GraphRef& child, const RunOptions& options) {
+  CODETTA_TRY(Optimized result, optimize(*child, options));
+  return ir::GraphRef(std::make_shared<const ir::Graph>(std::move(result.graph)));
+}
+
+// The graph with the graphs inside of its nodes run through the passes.
+Result<ir::Graph> with_optimized_children(const ir::Graph& graph, const RunOptions& options) {
+  ir::GraphBuilder builder(graph.source());
+  std::vector<NodeId> now(graph.size());
+  for (const ir::GraphInput& input : graph.inputs()) {
+    now[input.node.index()] =
+        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+  }
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    const NodeId id(i);
+    if (graph.node(id).op == Op::input) continue;
+    std::vector<NodeId> operands;
+    for (const NodeId operand : graph.operands(id)) operands.push_back(now[operand.index()]);
+    ir::Attr attr = graph.attr(id);
+    if (auto* branches = std::get_if<ir::CondAttr>(&attr)) {
+      CODETTA_TRY(branches->then, optimized(branches->then, options));
+      CODETTA_TRY(branches->otherwise, optimized(branches->otherwise, options));
+    }
+    if (auto* loop = std::get_if<ir::WhileAttr>(&attr)) {
+      CODETTA_TRY(loop->condition, optimized(loop->condition, options));
+      CODETTA_TRY(loop->body, optimized(loop->body, options));
+    }
+    now[i] = builder.add_unchecked(graph.node(id).op, operands, std::move(attr), graph.type(id), graph.span(id),
+                                   graph.name_hint(id));
+  }
+  for (const ir::GraphOutput& output : graph.outputs())
+    builder.add_output(output.name, now[output.node.index()], output.dtype);
+  return std::move(builder).finish();
+}
+
+bool has_children(const ir::Graph& graph) {
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    if (!ir::children(graph.attr(NodeId(i))).empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<Optimized> optimize(const ir::Graph& graph, const RunOptions& options) {
   if (!options.stop_after.empty()) CODETTA_CHECK_OK(check_name(options.stop_after));
   for (const std::string& name : options.skip) CODETTA_CHECK_OK(check_name(name));
   Optimized result{graph, {}};
+  if (has_children(graph)) {
+    CODETTA_TRY(result.graph, with_optimized_children(graph, options));
+  }
   for (const Pass& pass : all_passes) {
     PassRecord& record = result.passes.emplace_back();
     record.name = pass.name;

@@ -66,6 +66,7 @@ struct Optimized {
   ir::Graph graph;
   std::vector<PassRecord> passes;
 };
+// Graphs inside of nodes (branches, loops) are run through the same passes first; the records are of the graph itself.
 // Errors: E0901 a pass name that is not known (stop_after, skip), or a pass that broke the graph (naming it).
 Result<Optimized> optimize(const ir::Graph& graph, const RunOptions& options = {});
 

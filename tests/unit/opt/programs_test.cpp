@@ -84,5 +84,19 @@ TEST(RandomPrograms, PassesKeepTheirMeaning) {
   EXPECT_GT(elements, 10000);
 }
 
+TEST(RandomPrograms, PassesReachTheGraphsInside) {
+  const auto function =
+      frontend::parse_program(source_of("def g(x):\n    return x * 1.0\ndef h(x):\n    return -(-x)\n"
+                                        "def f(p: bool[1], x: f32[\"n\"]):\n    y = cond(p, g, h, x)\n    return y\n"));
+  ASSERT_TRUE(function);
+  const auto graph = ir::bind_program(*function);
+  ASSERT_TRUE(graph);
+  const auto optimized = optimize(*graph);
+  ASSERT_TRUE(optimized) << optimized.error().render();
+  const auto& attr = optimized->graph.attr_as<ir::CondAttr>(optimized->graph.outputs()[0].node);
+  EXPECT_EQ(attr.then->size(), 1U) << ir::print(*attr.then);
+  EXPECT_EQ(attr.otherwise->size(), 1U) << ir::print(*attr.otherwise);
+}
+
 }  // namespace
 }  // namespace codetta::opt::test
