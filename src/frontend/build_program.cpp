@@ -70,8 +70,8 @@ CallOutcome emit_concat(Emitter emit, const FunctionInfo& info, const Arguments&
       dim_argument.kind == Kind::Integers ? dim_argument.integers[0] : static_cast<int64_t>(info.parameters[1].number);
   if (!fits_dim(dim)) return dim_problem(parts, dim);
   if (parts > max_joined) {
-    return CallProblem{0, fmt::format("{} parts are too many to join", parts), fmt::format("at most {} are", max_joined),
-                       "join groups of parts first"};
+    return CallProblem{0, fmt::format("{} parts are too many to join", parts),
+                       fmt::format("at most {} are", max_joined), "join groups of parts first"};
   }
   std::vector<ValueId> operands;
   for (size_t i = 0; i < parts; ++i) operands.push_back(arguments[i].value);
