@@ -84,8 +84,8 @@ std::string row_major_bytes(const TensorView& view) {
 }
 
 // B of a launch as the engine's packer takes it; nullopt where its sizes are not known now.
-std::optional<runtime::cpu::GemmProblem> packing_problem(const emit::host::Program& program,
-                                                         const package::LaunchKernel& launch, const TensorView& b) {
+std::optional<runtime::cpu::GemmProblem> factor_to_pack(const emit::host::Program& program,
+                                                        const package::LaunchKernel& launch, const TensorView& b) {
   std::map<std::string, int64_t> fixed;
   for (const auto& [symbol, value] : emit::host::signature_of(program).fixed) fixed.emplace(symbol, value);
   const package::EpilogueProgram& epilogue = program.package->kernels[launch.kernel].epilogue;
@@ -232,7 +232,7 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
     if (launch == nullptr) continue;
     const auto at = std::find_if(bound.begin(), bound.end(), [&](const auto& one) { return one.first == launch->b; });
     if (at == bound.end()) continue;
-    const auto problem = packing_problem(program, *launch, at->second);
+    const auto problem = factor_to_pack(program, *launch, at->second);
     if (!problem) continue;
     const package::CpuGemmConfig config =
         runtime::cpu::fused_packing(package::cpu(program.package->kernels[launch->kernel].config));

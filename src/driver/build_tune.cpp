@@ -96,9 +96,9 @@ std::vector<double> time_in_turn(std::vector<Trial>& trials, double seconds) {
 
 Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const SizeHints& hints,
                               const BuildOptions& options, ContextState& context) {
-  using Json = nlohmann::ordered_json;
+  using List = nlohmann::ordered_json;
   CODETTA_CHECK_OK(device_supports(plan.target));
-  Json picks = Json::array();
+  List picks = List::array();
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     const auto& candidates = plan.kernels[k].discovery.candidates;
     const size_t count = std::min(candidates.size(), most_candidates);
@@ -113,14 +113,14 @@ Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const S
         time_in_turn(trials, options.tune_seconds / static_cast<double>(plan.kernels.size()));
     const auto best = std::min_element(times.begin(), times.end());
     plan.kernels[k].chosen = static_cast<size_t>(best - times.begin());
-    Json measured = Json::array();
+    List measured = List::array();
     for (size_t c = 0; c < count; ++c)
       measured.push_back({{"kernel", candidates[c].name}, {"program_microseconds", times[c]}});
     const std::string& picked = candidates[plan.kernels[k].chosen].name;
     if (options.progress) options.progress(fmt::format("{}: product {} takes {}, {:.1f} us", name, k, picked, *best));
     picks.push_back({{"product", k}, {"picked", picked}, {"measured", std::move(measured)}});
   }
-  Json result{{"sizes", Json::object()}, {"products", std::move(picks)}};
+  List result{{"sizes", List::object()}, {"products", std::move(picks)}};
   for (const auto& [symbol, size] : hints) result["sizes"][symbol] = size;
   return result.dump();
 }

@@ -22,7 +22,7 @@ namespace codetta::toolchain {
 
 namespace {
 
-constexpr size_t max_library_bytes = size_t{4} << 30;
+constexpr size_t max_linked_bytes = size_t{4} << 30;
 
 // One library being built.
 class LibraryBuild {
@@ -102,7 +102,7 @@ class LibraryBuild {
               "calls");
     }
     LibraryOutput output;
-    auto bytes = base::read_file(folder_ + "/library.so", max_library_bytes);
+    auto bytes = base::read_file(folder_ + "/library.so", max_linked_bytes);
     if (!bytes) return folder_failed(job_.name, bytes.error().message(), {folder_});
     output.bytes = std::move(*bytes);
     output.seconds = ran->seconds;
