@@ -17,11 +17,11 @@ namespace {
 constexpr std::string_view pass_names =
     "fold_constants|simplify_algebra|eliminate_layout|eliminate_common_subexpressions|eliminate_dead_code";
 constexpr std::array<base::OptionRow, 5> debug_table{{
-    {"dump", base::OptionKind::List, "", "graph|plan|memory|source", "log a stage of each compile"},
-    {"time", base::OptionKind::List, "", "passes", "log how long each pass and compile took"},
-    {"explain", base::OptionKind::List, "", "fusion", "log how each epilogue is fused"},
-    {"skip", base::OptionKind::List, "", pass_names, "leave a pass out"},
-    {"stop", base::OptionKind::List, "", pass_names, "leave out the passes behind this one"},
+    {"dump", "graph|plan|memory|source"},  // a stage of each compile
+    {"time", "passes"},                    // how long each pass and compile took
+    {"explain", "fusion"},                 // how each epilogue is fused
+    {"skip", pass_names},                  // leave a pass out
+    {"stop", pass_names},                  // leave out the passes behind this one
 }};
 
 std::string variable(const char* name) {
@@ -89,7 +89,5 @@ Result<DebugSwitches> parse_debug(const std::string& text) {
   }
   return switches;
 }
-
-std::string debug_help() { return base::Options(debug_table).help(); }
 
 }  // namespace codetta::driver

@@ -23,7 +23,5 @@ ContextOptions with_environment(ContextOptions options);
 
 // "dump:plan,time:passes,explain:fusion". Errors: E0702 unknown key, with what was probably meant.
 Result<DebugSwitches> parse_debug(const std::string& text);
-// The keys, one line each.
-std::string debug_help();
 
 }  // namespace codetta::driver

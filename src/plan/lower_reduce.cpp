@@ -89,7 +89,11 @@ Result<void> Lowering::lower_reduction(NodeId node) {
     return reject(diag::Code::reduction_axes, node, "this reduction is over neither rows, columns nor everything")
         .reason(fmt::format("it reduces {}{}{} of the accumulator", reduced.batch ? "batch items, " : "",
                             reduced.row ? "rows, " : "", reduced.col ? "some columns" : "no columns"))
-        .help("reduce over dim -1 (each row), dim -2 (each column), dims (-2, -1) (each item) or all dims");
+        .help(reduced.col && kept.col
+                  ? "reduce over all columns of a row; for parts of them, such as heads, make the parts a batch of "
+                    "products "
+                    "(B as [heads, K, columns of a head]) and reduce each one's rows"
+                  : "reduce over dim -1 (each row), dim -2 (each column), dims (-2, -1) (each item) or all dims");
   }
 
   const auto at_least_zero = [&](ValueRef value) {  // 0 over nothing, and for a magnitude that wraps

@@ -55,6 +55,5 @@ std::string memory_text(const Plan& plan);
 std::string memory_json(const Plan& plan);
 
 std::string to_string(const Plan& plan);  // for `emit --what=plan` and explain
-std::string to_json(const Plan& plan);
 
 }  // namespace codetta::plan

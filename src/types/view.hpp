@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broadcasting of concrete shapes, and how tensor views lie relative to each other in memory.
+// How tensor views lie relative to each other in memory.
 #pragma once
-
-#include <optional>
 
 #include "codetta/tensor.hpp"
 
 namespace codetta::types {
-
-// NumPy's rule: shapes align at the last dimension; sizes are equal or one of them is 1. Nullopt when they do not fit,
-// and then *conflict is the dimension, counted from the last (0 = last).
-std::optional<Dims> broadcast(const Dims& a, const Dims& b, int* conflict = nullptr);
-// Whether `from` broadcasts to exactly `to`.
-bool broadcasts_to(const Dims& from, const Dims& to);
-// Strides that walk a tensor of `shape` and `strides` as one of shape `to`: 0 along what is repeated. broadcasts_to
-// must hold.
-Dims broadcast_strides(const Dims& shape, const Dims& strides, const Dims& to);
 
 // The same elements in the same places: pointer, dtype, shape, and the strides of all dimensions of more than one
 // element. Empty views of the same dtype and shape are identical.

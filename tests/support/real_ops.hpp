@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise ops on real numbers in a floating type T wide enough to be the truth.
+// Element-wise ops on real numbers in a floating type T wide enough to be the truth. Written apart from
+// oracle/functions.hpp, and to stay so: tests hold the oracle, too, against this, from the definitions alone.
 #pragma once
 
 #include <algorithm>

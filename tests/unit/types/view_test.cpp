@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broadcasting, overlap of strided views against brute force, and matrix layouts.
+// Overlap of strided views against brute force, and matrix layouts.
 #include "types/view.hpp"
 
 #include <gtest/gtest.h>
@@ -17,24 +17,6 @@ TensorView view_at(int64_t byte, DType d, const Dims& shape, const Dims& strides
   auto v = TensorView::make(static_cast<void*>(arena + byte), d, shape, strides);
   EXPECT_TRUE(v.has_value());
   return *v;
-}
-
-TEST(Broadcast, NumPyRule) {
-  EXPECT_EQ(broadcast({2, 3}, {3}), (Dims{2, 3}));
-  EXPECT_EQ(broadcast({2, 1}, {1, 3}), (Dims{2, 3}));
-  EXPECT_EQ(broadcast({}, {4, 5}), (Dims{4, 5}));
-  EXPECT_EQ(broadcast({4, 1, 5}, {7, 1}), (Dims{4, 7, 5}));
-  EXPECT_EQ(broadcast({0}, {1}), (Dims{0}));
-  EXPECT_EQ(broadcast({3, 0}, {3, 1}), (Dims{3, 0}));
-  int conflict = -1;
-  EXPECT_EQ(broadcast({0}, {2}, &conflict), std::nullopt);
-  EXPECT_EQ(conflict, 0);
-  EXPECT_EQ(broadcast({5, 2, 3}, {4, 1, 3}, &conflict), std::nullopt);
-  EXPECT_EQ(conflict, 2);
-  EXPECT_TRUE(broadcasts_to({3}, {2, 3}));
-  EXPECT_FALSE(broadcasts_to({2, 3}, {3}));
-  EXPECT_FALSE(broadcasts_to({2, 3}, {1, 3}));
-  EXPECT_EQ(broadcast_strides({3, 1}, {7, 9}, {2, 3, 4}), (Dims{0, 7, 0}));
 }
 
 TEST(Overlap, KnownCases) {
