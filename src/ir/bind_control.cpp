@@ -26,35 +26,39 @@ DType weak_as(const TensorType& weak, const TensorType* wanted) {
   return takes ? wanted->dtype : default_dtype(weak);
 }
 
+// A function whose values have nodes; what weak results become is open.
 struct Body {
-  Graph graph;
-  std::vector<TensorType> results;  // as they are before weak ones get a type
+  GraphBuilder builder;
+  std::vector<NodeId> nodes;        // of the results
+  std::vector<TensorType> results;  // their types
 };
 
-// `wanted`: types that weak results take, where they are known.
-Result<Body> bind_body(const Function& function, std::span<const TensorType> parameters,
-                       std::span<const TensorType> wanted, bool round_as_unfused) {
-  GraphBuilder builder(function.source);
-  ValueBinder binder(function, builder, {{}, round_as_unfused});
+Result<Body> open_body(const Function& function, std::span<const TensorType> parameters, bool round_as_unfused) {
+  Body body{GraphBuilder(function.source), {}, {}};
+  ValueBinder binder(function, body.builder, {{}, round_as_unfused});
   for (size_t i = 0; i < parameters.size(); ++i) {
-    binder.set(ValueId(i),
-               builder.add_input(function.parameters[i].name, parameters[i], false, function.parameters[i].span));
+    const Parameter& parameter = function.parameters[i];
+    binder.set(ValueId(i), body.builder.add_input(parameter.name, parameters[i], false, parameter.span));
   }
   CODETTA_CHECK_OK(binder.run());
-  Body body;
-  for (size_t i = 0; i < function.outputs.size(); ++i) {
-    const Output& output = function.outputs[i];
-    CODETTA_TRY(NodeId node, binder.node(output.value));
-    body.results.push_back(builder.type(node));
-    const DType dtype = weak_as(body.results.back(), i < wanted.size() ? &wanted[i] : nullptr);
-    CODETTA_TRY(node, typed(builder, node, dtype));
-    builder.add_output(output.name, node, builder.type(node).dtype);
+  for (const Output& output : function.outputs) {
+    CODETTA_TRY(const NodeId node, binder.node(output.value));
+    body.nodes.push_back(node);
+    body.results.push_back(body.builder.type(node));
   }
-  CODETTA_TRY(body.graph, std::move(builder).finish());
   return body;
 }
 
-GraphRef shared(Graph graph) { return std::make_shared<const Graph>(std::move(graph)); }
+// `wanted`: types that weak results take, where they are known.
+Result<GraphRef> close_body(Body body, const Function& function, std::span<const TensorType> wanted) {
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    const DType dtype = weak_as(body.results[i], i < wanted.size() ? &wanted[i] : nullptr);
+    CODETTA_TRY(const NodeId node, typed(body.builder, body.nodes[i], dtype));
+    body.builder.add_output(function.outputs[i].name, node, body.builder.type(node).dtype);
+  }
+  CODETTA_TRY(Graph graph, std::move(body.builder).finish());
+  return GraphRef(std::make_shared<const Graph>(std::move(graph)));
+}
 
 }  // namespace
 
@@ -73,25 +77,22 @@ Result<NodeId> ValueBinder::add_control(const Value& value, std::span<const Node
   const bool round = options_.round_as_unfused;
   if (loop) {
     const WhileAttr& functions = *std::get_if<WhileAttr>(&value.attr);
-    CODETTA_TRY(Body condition, bind_body(*functions.condition_function, types, {}, round));
-    CODETTA_TRY(Body body, bind_body(*functions.body_function, types, types, round));
+    const Function &test = *functions.condition_function, &step = *functions.body_function;
+    CODETTA_TRY(Body condition, open_body(test, types, round));
+    CODETTA_TRY(Body body, open_body(step, types, round));
     WhileAttr attr;
-    attr.condition = shared(std::move(condition.graph));
-    attr.body = shared(std::move(body.graph));
+    CODETTA_TRY(attr.condition, close_body(std::move(condition), test, {}));
+    CODETTA_TRY(attr.body, close_body(std::move(body), step, types));
     return builder_.add(value.op, nodes, std::move(attr), value.span, value.name);
   }
   const CondAttr& functions = *std::get_if<CondAttr>(&value.attr);
-  CODETTA_TRY(Body then, bind_body(*functions.then_function, types, {}, round));
-  CODETTA_TRY(Body otherwise, bind_body(*functions.otherwise_function, types, then.results, round));
-  bool again = false;  // numbers written in the first branch take the types of the second
-  for (size_t i = 0; i < then.results.size() && i < otherwise.results.size(); ++i)
-    again = again || (then.results[i].weak && !otherwise.results[i].weak);
-  if (again) {
-    CODETTA_TRY(then, bind_body(*functions.then_function, types, otherwise.results, round));
-  }
+  CODETTA_TRY(Body then, open_body(*functions.then_function, types, round));
+  CODETTA_TRY(Body otherwise, open_body(*functions.otherwise_function, types, round));
+  // Numbers written in one branch take the types of the other.
+  const std::vector<TensorType> then_types = then.results, otherwise_types = otherwise.results;
   CondAttr attr;
-  attr.then = shared(std::move(then.graph));
-  attr.otherwise = shared(std::move(otherwise.graph));
+  CODETTA_TRY(attr.then, close_body(std::move(then), *functions.then_function, otherwise_types));
+  CODETTA_TRY(attr.otherwise, close_body(std::move(otherwise), *functions.otherwise_function, then_types));
   return builder_.add(value.op, nodes, std::move(attr), value.span, value.name);
 }
 
