@@ -254,8 +254,7 @@ Error no_execution() { return driver::nothing_held("execution", "Kernel::prepare
 Result<void> Execution::run(Stream stream) {
   if (!state_) return no_execution();
   if (auto* cpu = std::get_if<runtime::Execution>(&state_->execution)) {
-    cpu->run();
-    return {};
+    return cpu->run();
   }
   return std::get_if<runtime::cuda::Execution>(&state_->execution)
       ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));

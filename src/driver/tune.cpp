@@ -96,7 +96,7 @@ bool survives_trial(Contender& contender, const TuneOptions& options, int thread
   limits.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::min(seconds, 86400.0) * 1e3));
   limits.goes_on = goes_on;
   AloneAsMany pool(threads);
-  const auto outcome = base::run_isolated([&] { cpu->run(pool); }, limits);
+  const auto outcome = base::run_isolated([&] { static_cast<void>(cpu->run(pool)); }, limits);
   if (!outcome) {
     note =
         fmt::format("no process for trials ({}): a candidate that crashes is not stopped", outcome.error().message());

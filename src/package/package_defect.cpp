@@ -363,6 +363,9 @@ class PackageWalk {
     if (buffers_[s.from].memory != BufferState::Memory::Own && !from.donated)
       return fmt::format("{} does not own its memory", name(s.from));
     if (from.device != to.device) return fmt::format("{} and {} lie on two devices", name(s.from), name(s.buffer));
+    if (!from.donated && to.alignment > from.alignment)
+      return fmt::format("{} is aligned to {} bytes, {} to {}", name(s.from), from.alignment, name(s.buffer),
+                         to.alignment);
     end(s.from);
     return begin(s.buffer, BufferState::Memory::Own);
   }

@@ -170,8 +170,8 @@ struct SelectOutput {
   bool operator==(const SelectOutput&) const = default;
 };
 // target[i0[s], i1[s], ..., rest] = values[s, rest] for every position s of the index tensors, which have one shape;
-// += where `accumulate`. Of equal indices the last in row-major order wins; sums are taken in that order. An index i <
-// 0 counts from the end. Errors: E0618 out of range (always checked: nothing is written outside).
+// += where `accumulate`. Of equal indices the last in row-major order wins; sums of narrow floats are taken in f32 and
+// rounded once. Errors: E0618 an index outside of 0 to size - 1; where runs are not checked the nearest one is meant.
 struct IndexPut {
   uint32_t target = 0;
   std::vector<uint32_t> indices;  // for the leading dims, integer tensors
@@ -266,7 +266,7 @@ struct NanGuard {  // contents: no NaN, and with `infinity` no infinity either; 
   std::string why{};  // the step that has made the buffer, for the message
   bool operator==(const NanGuard&) const = default;
 };
-struct IndexGuard {  // contents: every integer i of the buffer has -size <= i < size (E0618)
+struct IndexGuard {  // contents: every integer i of the buffer has 0 <= i < size (E0618)
   uint32_t buffer = 0;
   Dim size;
   bool operator==(const IndexGuard&) const = default;
@@ -335,7 +335,7 @@ struct While {
   uint32_t condition = 0;  // list
   uint32_t predicate = 0;  // as of If
   uint32_t body = 0;       // list
-  int64_t limit = 0;       // passes allowed, 0: any number. Errors: E0610 where one more would be made
+  int64_t limit = 0;       // passes allowed, 0: any number. Errors: E0651 where one more would be made
   bool operator==(const While&) const = default;
 };
 

@@ -144,18 +144,72 @@ struct GuardCheck {
 
 }  // namespace
 
-Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
-                           Symbols& symbols) {
+Result<int64_t> symbol_source(const package::Package& package, const package::DefineSymbol& step,
+                              const TensorView& view, const Symbols& symbols) {
+  using From = package::DefineSymbol::From;
+  if (step.from == From::Expression) {
+    types::DimFault why = types::DimFault::none;
+    if (const auto value = step.value.evaluate(symbols, &why)) return *value;
+    return diag::error(diag::Code::guard_failed, fmt::format("{} has no value", step.symbol))
+        .reason(fmt::format("{}: {}", step.value.to_string(), types::to_string(why)))
+        .help("bind tensors whose sizes give it one");
+  }
   // Dims are counted from the front here; a view with fewer dims has size 1 in those that it lacks.
   const int missing = static_cast<int>(package.buffers[step.buffer].shape.size()) - view.rank();
   const int dim = step.dim - missing;
-  const int64_t size = dim < 0 ? 1 : view.size(dim);
-  const auto [at, fresh] = symbols.emplace(step.symbol, size);
-  if (fresh || at->second == size) return {};
+  if (step.from == From::Stride) return dim < 0 ? 0 : view.stride(dim);
+  return dim < 0 ? 1 : view.size(dim);
+}
+
+std::string symbol_origin(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
+                          int64_t source) {
+  using From = package::DefineSymbol::From;
+  switch (step.from) {
+    case From::Size:
+      return fmt::format("dim {} of {} is {}", step.dim, package.buffers[step.buffer].name, view.describe());
+    case From::Stride:
+      return fmt::format("the stride of dim {} of {} is {}", step.dim, package.buffers[step.buffer].name, source);
+    case From::Value:
+      return fmt::format("{} is {}", package.buffers[step.buffer].name, source);
+    case From::OutputSize:
+    case From::OutputStride:
+      return fmt::format("dim {} of output {} of an extern gives {}", step.dim, step.output, source);
+    case From::Expression:
+      break;
+  }
+  return fmt::format("{} is {}", step.value.to_string(), source);
+}
+
+Result<void> define_symbol(const package::DefineSymbol& step, int64_t source, const std::string& origin,
+                           Symbols& symbols) {
+  int64_t value = source;
+  if (!(step.divisor == types::Dim::constant(1))) {
+    const auto divisor = step.divisor.evaluate(symbols);
+    if (!divisor || *divisor == 0 || *divisor == -1 || source % *divisor != 0) {
+      return diag::error(diag::Code::guard_failed, fmt::format("{} is no whole number", step.symbol))
+          .reason(fmt::format("{}, and is divided by {} ({})", origin, step.divisor.to_string(),
+                              divisor ? std::to_string(*divisor) : "out of range"))
+          .help("bind tensors whose sizes are multiples");
+    }
+    value = source / *divisor;
+  }
+  if (value < 0) {  // what is known of expressions rests on symbols that are not
+    return diag::error(diag::Code::guard_failed, fmt::format("{} is negative", step.symbol))
+        .reason(fmt::format("it is {}: {}", value, origin))
+        .help("bind tensors whose sizes give a number of at least 0");
+  }
+  const auto [at, fresh] = symbols.emplace(step.symbol, value);
+  if (fresh || at->second == value) return {};
   return diag::error(diag::Code::guard_failed,
-                     fmt::format("{} is {} here but {} elsewhere", step.symbol, size, at->second))
-      .reason(fmt::format("dim {} of {} is {}", step.dim, package.buffers[step.buffer].name, view.describe()))
+                     fmt::format("{} is {} here but {} elsewhere", step.symbol, value, at->second))
+      .reason(origin)
       .help("bind tensors whose sizes agree");
+}
+
+Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
+                           Symbols& symbols) {
+  CODETTA_TRY(const int64_t source, symbol_source(package, step, view, symbols));
+  return define_symbol(step, source, symbol_origin(package, step, view, source), symbols);
 }
 
 Result<void> check_guard(const package::Package& package, const package::Guard& guard,

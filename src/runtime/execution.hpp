@@ -2,11 +2,14 @@
 // Running a package in this process. prepare = everything that can fail or allocate; run() only computes.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "codetta/extern.h"
 #include "codetta/threads.hpp"
 #include "device/cpu/abi.h"
 #include "package/package.hpp"
@@ -37,25 +40,40 @@ struct Bindings {
   std::vector<std::shared_ptr<const cpu::PackedB>> packed_b;  // by kernel; null = B as it lies
 };
 
+// A function of the caller's by the name that CallExtern has. `context` is handed to it and must outlive the execution.
+struct ExternFunction {
+  std::string name;
+  CodettaExtern function = nullptr;
+  void* context = nullptr;
+};
+
 struct ExecutionOptions {
   ThreadPool* pool = nullptr;      // required
-  Allocator* allocator = nullptr;  // required
-  bool checked = true;             // overlap and guard checks
+  Allocator* allocator = nullptr;  // required; outlives the execution
+  bool checked = true;             // overlap, guard and content checks
+  std::vector<ExternFunction> externs{};
+  // External constants by name: a row-major view that outlives the execution, or nothing where there is none.
+  std::function<std::optional<TensorView>(const std::string& name)> weights{};
 };
 
 // Belongs to one thread at a time. Bound pointers must stay valid while it is used.
 class Execution {
  public:
-  // Resolves symbols, evaluates guards (E0610), checks overlaps (E0613), sizes and allocates the workspace (E0606).
+  // Resolves symbols, evaluates guards (E0610), checks overlaps (E0613), finds externs (E0616) and external constants
+  // (E0615), sizes and allocates the workspace (E0606). A package with a defect is E0520.
   static Result<Execution> make(package::PackageRef package, std::vector<KernelEntry> kernels, Bindings bindings,
                                 const ExecutionOptions& options);
   Execution(Execution&&) noexcept;
   Execution& operator=(Execution&&) noexcept;
   ~Execution();
 
-  void run();
+  // Fails only where steps depend on what a run computes: symbols and checks of contents (E0610, E0618, E0619), externs
+  // (E0617), loops (E0651), memory whose size is known then (E0606). Outputs are then partly written, and the execution
+  // can run again.
+  Result<void> run();
   // On another pool of at most as many threads as that of ExecutionOptions; the same bits.
-  void run(ThreadPool& pool);
+  Result<void> run(ThreadPool& pool);
+  // Without memory whose size only a run knows: that comes from the allocator, grows as needed and is kept.
   [[nodiscard]] int64_t workspace_size() const;
   Result<void> set_workspace(void* memory, int64_t bytes);  // E0604, E0605, E0611
   [[nodiscard]] bool interpreted() const;

@@ -241,6 +241,11 @@ TEST(PackageDefects, BuffersAndPools) {
               p.steps.emplace_back(AllocateFromPool{2, 0, {}});
             }),
             "step 1 (allocate_from_pool): buffer 2 (t0) is aligned to 64 bytes, pool 0 to 32");
+  EXPECT_EQ(found([](Package& p) {
+              p.buffers[3].alignment = 256;
+              p.steps.insert(p.steps.end(), {Allocate{2}, Reuse{2, 3}});
+            }),
+            "step 2 (reuse): buffer 2 (t0) is aligned to 64 bytes, buffer 3 (t1) to 256");
   Package p = base();
   p.buffers[0].dtype = static_cast<DType>(77);
   EXPECT_EQ(find_defect(p), "buffer 0: it has no dtype");

@@ -91,7 +91,7 @@ TEST(empty_problem, a_reduction_of_identities) {
   const auto pool = make_thread_pool(1);
   auto execution = made.prepare(*pool);
   ASSERT_TRUE(execution.has_value()) << execution.error().render();
-  execution->run();
+  ASSERT_TRUE(execution->run());
   const TensorView &l = made.bindings.tensors[3], &e = made.bindings.tensors[4];
   for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(l.as<float>()[i], INFINITY);
   for (int64_t i = 0; i < 2; ++i) EXPECT_NEAR(e.as<float>()[i], 2 + std::log(4.0), 1e-5);

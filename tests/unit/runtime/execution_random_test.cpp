@@ -35,11 +35,11 @@ TEST(RandomPrograms, AgreeWithDirectEvaluation) {
     auto execution = made.prepare(seed % 2 == 0 ? static_cast<ThreadPool&>(one) : two);
     ASSERT_TRUE(execution.has_value()) << seed << execution.error().render();
     EXPECT_TRUE(execution->interpreted());
-    execution->run();
+    ASSERT_TRUE(execution->run());
     const std::string difference = made.differences(wanted);
     ASSERT_EQ(difference, "") << "seed " << seed << " sizes " << sizes.batch << " " << sizes.m << " " << sizes.n << " "
                               << sizes.k;
-    execution->run();  // again: nothing is left over from the first
+    ASSERT_TRUE(execution->run());  // again: nothing is left over from the first
     ASSERT_EQ(made.differences(wanted), "") << "seed " << seed;
   }
 }

@@ -66,7 +66,7 @@ TEST_F(ExecutionTest, PlainStoresNeedNoInterpreter) {
   auto execution = plain.prepare(*pool);
   ASSERT_TRUE(execution.has_value()) << execution.error().render();
   EXPECT_FALSE(execution->interpreted());
-  execution->run();
+  ASSERT_TRUE(execution->run());
   EXPECT_EQ(plain.differences(wanted), "");
 
   Made add(add_program(sizes), sizes, config, gen, true);
@@ -74,7 +74,7 @@ TEST_F(ExecutionTest, PlainStoresNeedNoInterpreter) {
   auto interpreted = add.prepare(*pool);
   ASSERT_TRUE(interpreted.has_value());
   EXPECT_TRUE(interpreted->interpreted());
-  interpreted->run();
+  ASSERT_TRUE(interpreted->run());
   EXPECT_EQ(add.differences(sums), "");
 }
 
@@ -88,7 +88,7 @@ TEST_F(ExecutionTest, ATransposedStoreIsNotPlain) {
   const auto wanted = made.expected();
   auto execution = made.prepare(*pool);
   ASSERT_TRUE(execution.has_value()) << execution.error().render();
-  execution->run();
+  ASSERT_TRUE(execution->run());
   EXPECT_EQ(made.differences(wanted), "");
 }
 
@@ -108,7 +108,7 @@ TEST_F(ExecutionTest, CompiledFunctionsAreCalled) {
   auto execution = Execution::make(std::make_shared<package::Package>(made.package), entries, made.bindings, options);
   ASSERT_TRUE(execution.has_value());
   EXPECT_FALSE(execution->interpreted());
-  execution->run();
+  ASSERT_TRUE(execution->run());
   for (int i = 0; i < 32; ++i) EXPECT_EQ(made.bindings.tensors[3].as<float>()[i], 42);
 }
 
@@ -120,7 +120,7 @@ TEST_F(ExecutionTest, UpdatesInPlace) {
   guard(made, package::NoOverlapGuard{3, 2, true});
   auto execution = made.prepare(*pool);
   ASSERT_TRUE(execution.has_value()) << execution.error().render();
-  execution->run();
+  ASSERT_TRUE(execution->run());
   EXPECT_EQ(made.differences(wanted), "");
 }
 
@@ -222,7 +222,7 @@ TEST_F(ExecutionTest, ResolvesSymbols) {
   const auto wanted = made.expected();
   auto execution = made.prepare(*pool);
   ASSERT_TRUE(execution.has_value()) << execution.error().render();
-  execution->run();
+  ASSERT_TRUE(execution->run());
   EXPECT_EQ(made.differences(wanted), "");
   std::vector<float> memory(200);
   made.bindings.tensors[2] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 5, 8});
@@ -253,7 +253,7 @@ TEST_F(ExecutionTest, TakesAWorkspace) {
   expect_error(execution->set_workspace(start, size - 1), diag::Code::workspace_small, "the workspace is too small",
                std::to_string(size - 1) + " bytes are given, " + std::to_string(size) + " are needed");
   ASSERT_TRUE(execution->set_workspace(start, size).has_value());
-  execution->run();
+  ASSERT_TRUE(execution->run());
   EXPECT_EQ(made.differences(wanted), "");
 
   Made nothing(add_program(sizes), sizes, config, gen);
@@ -262,7 +262,7 @@ TEST_F(ExecutionTest, TakesAWorkspace) {
   ASSERT_TRUE(empty.has_value());
   EXPECT_EQ(empty->workspace_size(), 0);
   EXPECT_TRUE(empty->set_workspace(nullptr, 0).has_value());
-  empty->run();
+  ASSERT_TRUE(empty->run());
 }
 
 TEST_F(ExecutionTest, EmptySizesRunAndReductionsGetTheirIdentity) {
@@ -292,7 +292,7 @@ TEST_F(ExecutionTest, EmptySizesRunAndReductionsGetTheirIdentity) {
     Made made(program, sizes, config, gen);
     auto execution = made.prepare(*pool);
     ASSERT_TRUE(execution.has_value()) << execution.error().render();
-    execution->run();
+    ASSERT_TRUE(execution->run());
     const TensorView &c = made.bindings.tensors[2], &d = made.bindings.tensors[3], &r = made.bindings.tensors[4],
                      &s = made.bindings.tensors[5];
     if (sizes.k == 0) {
@@ -331,12 +331,12 @@ TEST_F(ExecutionTest, TemporariesAndConstants) {
   auto execution = made.prepare(*pool);
   ASSERT_TRUE(execution.has_value()) << execution.error().render();
   EXPECT_GE(execution->workspace_size(), 128 + 80);
-  execution->run();
+  ASSERT_TRUE(execution->run());
   EXPECT_EQ(made.differences(wanted), "");
   auto memory = Tensor::make(DType::u8, {execution->workspace_size()});
   ASSERT_TRUE(execution->set_workspace(memory->data(), execution->workspace_size()).has_value());
   std::memset(made.bindings.tensors[2].data(), 0, 80);
-  execution->run();
+  ASSERT_TRUE(execution->run());
   EXPECT_EQ(made.differences(wanted), "");
 
   made.package.buffers[4].constant.pop_back();
@@ -382,7 +382,7 @@ TEST_F(ExecutionTest, RealReductionsOverSeveralTiles) {
     const auto wanted = made.expected();
     auto execution = made.prepare(*pool);
     ASSERT_TRUE(execution.has_value()) << execution.error().render();
-    execution->run();
+    ASSERT_TRUE(execution->run());
     for (size_t i = 0; i < 8; ++i) {
       const auto got = array_of(made.bindings.tensors[i + 2]);
       for (size_t e = 0; e < got.elements.size(); ++e) {
@@ -394,7 +394,7 @@ TEST_F(ExecutionTest, RealReductionsOverSeveralTiles) {
     // NaN in one element reaches its row, its column, its item and the whole, and nothing else.
     TensorView& a = made.bindings.tensors[0];
     types::store_f64(element(a, {1, 7, 0}), type, std::nan(""));
-    execution->run();
+    ASSERT_TRUE(execution->run());
     for (size_t i = 0; i < 8; ++i) {
       const auto got = array_of(made.bindings.tensors[i + 2]);
       for (size_t e = 0; e < got.elements.size(); ++e) {
@@ -425,7 +425,7 @@ TEST_F(ExecutionTest, ManyLiveValues) {
     auto two = make_thread_pool(2);
     auto execution = made.prepare(*two);
     ASSERT_TRUE(execution.has_value());
-    execution->run();
+    ASSERT_TRUE(execution->run());
     EXPECT_EQ(made.differences(wanted), "") << count;
   }
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "device/cuda/abi.h"
 #include "runtime/cuda/stream.hpp"
@@ -319,6 +320,106 @@ TEST_F(CudaExecution, Refusals) {
   auto tiny = make_package(1, 1, 64);
   config(tiny).k_split = 2;
   expect(prepare(tiny, small), Code::device_memory, "cuMemAlloc(bytes = ");
+}
+
+// y = x, then -1, through temporaries; the flag decides what w is.
+TEST_F(CudaExecution, HostSteps) {
+  using namespace package;
+  Package p;
+  p.name = "steps";
+  p.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
+  const auto four = Dim::constant(4);
+  p.buffers = {{"x", Buffer::Role::Argument, DType::f32, false, {four}, {}},
+               {"y", Buffer::Role::Output, DType::f32, false, {four}, {}},
+               {"w", Buffer::Role::Output, DType::f32, false, {four}, {}},
+               {"flag", Buffer::Role::Output, DType::boolean, false, {Dim::constant(1)}, {}}};
+  for (const char* name : {"a", "b", "c", "d"})
+    p.buffers.push_back({name, Buffer::Role::Temporary, DType::f32, false, {four}, {}});
+  p.buffers[6].shape = {Dim::constant(2)};
+  p.buffers[6].offset = Dim::constant(8);
+  p.pools = {{0, Dim::constant(300), 64}};
+  p.stream_count = p.event_count = 2;
+  p.kernels = make_package(4, 4, 4).kernels;
+  p.step_lists = {{Copy{0, 2}}, {Fill{2}}, {}, {Fill{3}}};
+  p.steps = {AllocateFromPool{4, 0, Dim::constant(256)},
+             Fill{4, ZeroMode::Once, 0xFFFFFFFF},
+             Allocate{5},
+             EnterStream{1},
+             Copy{0, 5},
+             ExitStream{},
+             RecordEvent{0},
+             WaitEvent{0},
+             Reuse{5, 7},
+             Copy{7, 1},
+             Reinterpret{7, 6},
+             Fill{6},
+             If{3, 0, 1},
+             While{2, 3, 3, 5},
+             Free{7},
+             Free{4},
+             Return{}};
+  Bindings bindings;
+  bindings.tensors = {tensor({4}), tensor({4}), tensor({4}), tensor({4})};
+  bindings.tensors[3] = TensorView::make(bindings.tensors[3].data(), DType::boolean, {1}).value();
+  auto* x = bindings.tensors[0].as<float>();
+  auto* flag = bindings.tensors[3].as<unsigned char>();
+  std::iota(x, x + 4, 1.0F);
+  const std::vector<float> ones{1, 2, 3, 4};
+  Execution execution = prepare(p, bindings).value();
+  EXPECT_EQ(execution.workspace_size(), 512 + 256);
+  const auto stream = OwnedStream::make(device_).value();
+  *flag = 1;
+  ASSERT_TRUE(execution.run(stream.get()));
+  EXPECT_EQ(std::vector<float>(bindings.tensors[1].as<float>(), bindings.tensors[1].as<float>() + 4), ones);
+  EXPECT_EQ(std::vector<float>(bindings.tensors[2].as<float>(), bindings.tensors[2].as<float>() + 4), ones);
+  EXPECT_EQ(*flag, 0) << "the loop has run once";
+  ASSERT_TRUE(execution.run(stream.get()));
+  EXPECT_EQ(bindings.tensors[2].as<float>()[3], 0);
+  p.step_lists[3] = {};
+  p.steps[13] = While{2, 3, 3, 5};
+  *flag = 1;
+  execution = prepare(p, bindings).value();
+  expect(execution.run(stream.get()), Code::loop_endless, "the loop still runs after 5 iterations");
+  fake_.capturing.insert(stream.get());
+  expect(execution.run(stream.get()), Code::capture_active, "flag is read on the host");
+  fake_.capturing.clear();
+
+  const auto refused = [&](Step step) {
+    Package changed = p;
+    changed.steps.insert(changed.steps.end() - 3, std::move(step));
+    changed.result_count = 1;
+    const auto made = prepare(changed, bindings);
+    if (made) return std::string("runs");
+    EXPECT_EQ(made.error().code(), static_cast<uint16_t>(Code::step_unsupported)) << made.error().render();
+    return made.error().diagnostics()[0].headline;
+  };
+  const auto check = [](auto guard) {
+    Step step(std::in_place_type<Check>);
+    std::get_if<Check>(&step)->guard.emplace<decltype(guard)>(guard);
+    return step;
+  };
+  EXPECT_EQ(refused(CallExtern{"f", {0}, CallExtern::Form::Out, {1}}),
+            "step 14 (call_extern) can not run on cuda:sm_90a");
+  EXPECT_EQ(refused(check(NanGuard{0})), "step 14 (check) can not run on cuda:sm_90a");
+  EXPECT_EQ(refused(Fill{1, ZeroMode::PerCall, 0x3F800000}), "step 14 (fill) can not run on cuda:sm_90a");
+  p.buffers[0].dtype = p.buffers[1].dtype = p.buffers[7].dtype = p.buffers[5].dtype = p.buffers[2].dtype = DType::i32;
+  for (const size_t b : {size_t{0}, size_t{1}, size_t{2}})
+    bindings.tensors[b] = TensorView::make(bindings.tensors[b].data(), DType::i32, {4}).value();
+  EXPECT_EQ(refused(IndexPut{1, {0}, 2, false}), "step 14 (index_put) can not run on cuda:sm_90a");
+  EXPECT_EQ(refused(Scatter{1, 0, 2, 0}), "step 14 (scatter) can not run on cuda:sm_90a");
+  EXPECT_EQ(refused(check(IndexGuard{0, four})), "step 14 (check) can not run on cuda:sm_90a");
+  EXPECT_EQ(refused(CallExtern{"f", {}, CallExtern::Form::Alloc, {}, 0, 1}),
+            "step 14 (call_extern) can not run on cuda:sm_90a");
+  p.device_count = 2;
+  p.step_lists[3] = {EnterDevice{1}, ExitDevice{}};
+  EXPECT_EQ(refused(Comment{""}), "list 3, step 0 (enter_device) can not run on cuda:sm_90a");
+}
+
+TEST_F(CudaExecution, LaunchOptionsAreRefused) {
+  auto package = make_package(64, 64, 64);
+  std::get<package::LaunchKernel>(package.steps[0]).options.cluster = {2, 1, 1};
+  expect(prepare(package, bind(64, 64, 64)), Code::step_unsupported,
+         "step 0 (launch_kernel) can not run on cuda:sm_90a");
 }
 
 TEST_F(CudaExecution, FailedLaunchesAreReported) {

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running steps that are more than launches: late memory and symbols, host work, externs, control flow.
+#include <array>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "base/checked.hpp"
+#include "diag/diagnostic.hpp"
+#include "runtime/checks.hpp"
+#include "runtime/cpu/module.hpp"
+#include "runtime/execution_state.hpp"
+#include "types/convert.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::runtime {
+
+using package::Buffer;
+
+namespace {
+
+// The bytes of a scalar argument as an element of its dtype.
+void store_scalar(const codetta::cpu::ScalarValue& value, DType dtype, void* bytes) {
+  const DType type = types::compute_dtype(dtype);
+  if (type == DType::f64) {
+    types::store_f64(bytes, dtype, value.d);
+  } else if (types::is_float(type)) {
+    types::store_f64(bytes, dtype, static_cast<double>(value.f));
+  } else {
+    types::store_i64(bytes, dtype, value.i);
+  }
+}
+
+CodettaTensor tensor_of(const TensorView& view, uint32_t device) {
+  CodettaTensor tensor{};
+  tensor.data = view.data();
+  tensor.rank = view.rank();
+  for (int i = 0; i < view.rank(); ++i) {
+    tensor.shape[i] = view.size(i);
+    tensor.strides[i] = view.stride(i);
+  }
+  tensor.dtype = static_cast<int32_t>(view.dtype());
+  tensor.device = static_cast<int32_t>(device);
+  return tensor;
+}
+
+void release(CodettaTensor& tensor) {
+  if (tensor.release != nullptr) tensor.release(&tensor);
+  tensor.release = nullptr;
+}
+
+}  // namespace
+
+class Execution::State::Running {
+ public:
+  Running(State& state, ThreadPool& pool)
+      : s_(state),
+        p_(*state.package),
+        pool_(pool),
+        scratch_(state.workspace == nullptr ? nullptr : state.workspace + state.temporary_bytes()) {}
+
+  // One pass over a list.
+  Result<void> list(size_t index) {
+    const std::vector<uint32_t> outer = std::exchange(made_, {});
+    for (const Active& active : s_.lists[index]) {
+      if (active.launch >= 0) {
+        s_.launches[static_cast<size_t>(active.launch)].run(&pool_, scratch_);
+        continue;
+      }
+      active_ = &active;
+      CODETTA_CHECK_OK(std::visit(*this, *active.step));
+    }
+    for (const uint32_t result : made_) drop(result);
+    made_ = outer;
+    return {};
+  }
+
+  Result<void> operator()(const package::DefineSymbol& step) {
+    using From = package::DefineSymbol::From;
+    int64_t source = 0;
+    TensorView view;
+    switch (step.from) {
+      case From::Size:
+      case From::Stride:
+        view = s_.bindings.tensors[step.buffer];
+        [[fallthrough]];
+      case From::Expression: {
+        CODETTA_TRY(source, symbol_source(p_, step, view, s_.symbols));
+        break;
+      }
+      case From::Value: {
+        const Buffer& buffer = p_.buffers[step.buffer];
+        if (buffer.is_scalar) {
+          source = s_.bindings.scalars[step.buffer].i;
+          break;
+        }
+        CODETTA_TRY(const NamedView named, view_of(step.buffer));
+        source = types::load_i64(named.view.data(), buffer.dtype);
+        break;
+      }
+      case From::OutputSize:
+      case From::OutputStride: {
+        const CodettaTensor& output = s_.results[step.buffer].outputs[step.output];
+        if (step.dim >= output.rank) {
+          return diag::error(diag::Code::guard_failed, fmt::format("output {} of {} has no dim {}", step.output,
+                                                                   s_.results[step.buffer].name, step.dim))
+              .reason(fmt::format("it has {} dims", output.rank))
+              .help("the function and the program disagree about its results");
+        }
+        source = step.from == From::OutputSize ? output.shape[step.dim] : output.strides[step.dim];
+        break;
+      }
+    }
+    const size_t before = s_.symbols.size();
+    CODETTA_CHECK_OK(define_symbol(step, source, symbol_origin(p_, step, view, source), s_.symbols));
+    if (s_.symbols.size() != before) s_.defined.push_back(step.symbol);
+    return {};
+  }
+
+  Result<void> operator()(const package::Check& step) {
+    if (const auto* numbers = std::get_if<package::NanGuard>(&step.guard)) {
+      CODETTA_TRY(const NamedView view, view_of(numbers->buffer));
+      const std::string here = s_.where(active_->step);
+      return check_numbers(view, numbers->infinity, numbers->why.empty() ? here : numbers->why + ", seen by " + here);
+    }
+    if (const auto* indices = std::get_if<package::IndexGuard>(&step.guard)) {
+      CODETTA_TRY(const NamedView view, view_of(indices->buffer));
+      CODETTA_TRY(const int64_t size, value_of(indices->size, s_.symbols, "the size that is indexed"));
+      return check_indices(view, size);
+    }
+    return check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
+  }
+
+  // ---- late memory
+  Result<void> operator()(const package::Allocate& step) {
+    CODETTA_TRY(const Form form, form_of(p_, step.buffer, s_.symbols));
+    CODETTA_TRY(std::byte * data, grow(s_.blocks[step.buffer], form.bytes, p_.buffers[step.buffer].alignment));
+    return set_view(step.buffer, data, form);
+  }
+  Result<void> operator()(const package::AllocateFromPool& step) {
+    const Buffer& buffer = p_.buffers[step.buffer];
+    const package::Pool& pool = p_.pools[step.pool];
+    CODETTA_TRY(const Form form, form_of(p_, step.buffer, s_.symbols));
+    CODETTA_TRY(const int64_t offset, value_of(step.offset, s_.symbols, "an offset"));
+    std::byte* base = nullptr;
+    int64_t bytes = 0;
+    if (s_.pool_offset[step.pool]) {
+      base = s_.workspace + *s_.pool_offset[step.pool];
+      bytes = s_.pool_bytes[step.pool];
+    } else {
+      CODETTA_TRY(bytes, value_of(pool.bytes, s_.symbols, "the size of a pool"));
+      if (bytes < 0) return size_overflow("a pool");
+      CODETTA_TRY(base, grow(s_.pool_blocks[step.pool], bytes, pool.alignment));
+    }
+    const auto end = base::checked_add(offset, form.bytes);
+    if (!end || offset < 0) return size_overflow("temporary " + buffer.name);
+    if (*end > bytes) {
+      return diag::error(diag::Code::package_damaged, "package is damaged")
+          .reason(
+              fmt::format("temporary {} ends at byte {} of pool {}, which has {}", buffer.name, *end, step.pool, bytes))
+          .help("build the package again");
+    }
+    return set_view(step.buffer, base == nullptr ? nullptr : base + offset, form);
+  }
+  Result<void> operator()(const package::Free& step) {  // of a result of an extern
+    const auto at = selected_.find(step.buffer);
+    if (at != selected_.end()) release(s_.results[at->second.first].outputs[at->second.second]);
+    s_.bindings.tensors[step.buffer] = TensorView();
+    return {};
+  }
+  Result<void> operator()(const package::Reuse& step) {
+    CODETTA_TRY(const NamedView from, view_of(step.from));
+    CODETTA_CHECK_OK(s_.check_donated(step));
+    CODETTA_TRY(const Form form, form_of(p_, step.buffer, s_.symbols));
+    CODETTA_TRY(const TensorView view, view_into(p_, s_.bindings.tensors, step.buffer, form, step.from, 0));
+    // The memory goes with the name: `from` must not grow it away while `buffer` lives.
+    if (const auto block = s_.blocks.find(step.from); block != s_.blocks.end())
+      std::swap(block->second, s_.blocks[step.buffer]);
+    s_.bindings.tensors[step.buffer] = view;
+    return {};
+  }
+  Result<void> operator()(const package::Reinterpret& step) {
+    CODETTA_TRY(const NamedView source, view_of(step.source));
+    CODETTA_TRY(const Form form, form_of(p_, step.buffer, s_.symbols));
+    CODETTA_TRY(const int64_t offset, value_of(p_.buffers[step.buffer].offset, s_.symbols, "an offset"));
+    CODETTA_TRY(s_.bindings.tensors[step.buffer],
+                view_into(p_, s_.bindings.tensors, step.buffer, form, step.source, offset));
+    return {};
+  }
+
+  // ---- work
+  Result<void> operator()(const package::LaunchKernel& step) {
+    LateLaunch& late = s_.late_launches[static_cast<size_t>(active_->slot)];
+    std::vector<int64_t> values;
+    for (const std::string& symbol : s_.defined) values.push_back(s_.symbols.at(symbol));
+    const auto add_form = [&](uint32_t buffer) {
+      if (p_.buffers[buffer].is_scalar) return;
+      const TensorView& view = s_.bindings.tensors[buffer];
+      values.insert(values.end(), view.shape().begin(), view.shape().end());
+      values.insert(values.end(), view.strides().begin(), view.strides().end());
+    };
+    add_form(step.a);
+    add_form(step.b);
+    for (const uint32_t argument : step.arguments) add_form(argument);
+    if (late.launch && late.values == values && late.symbols == s_.defined) {
+      late.launch->resolve(s_.bindings);
+    } else {
+      late.launch.reset();
+      CODETTA_TRY(Launch made,
+                  Launch::make(p_, step, s_.bindings, s_.kernels[step.kernel], s_.symbols, s_.options.pool->size()));
+      late.launch.emplace(std::move(made));
+      late.values = std::move(values);
+      late.symbols = s_.defined;
+    }
+    const auto needed = static_cast<int64_t>(late.launch->workspace_bytes);
+    void* scratch = scratch_;
+    if (needed > s_.engine_bytes) {
+      if (static_cast<int64_t>(s_.late_scratch.byte_size()) < needed) {
+        s_.late_scratch = Tensor();
+        CODETTA_TRY(s_.late_scratch, Tensor::make(DType::u8, {needed}, *s_.options.allocator));
+      }
+      scratch = s_.late_scratch.data();
+    }
+    late.launch->run(&pool_, scratch);
+    return {};
+  }
+
+  Result<void> operator()(const package::CallExtern& step) {
+    const ExternFunction& function = s_.externs.at(&step);
+    std::vector<std::array<std::byte, 8>> scalars(step.inputs.size());
+    std::vector<CodettaTensor> inputs, outputs;
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const uint32_t input = step.inputs[i];
+      const Buffer& buffer = p_.buffers[input];
+      if (buffer.is_scalar) {
+        store_scalar(s_.bindings.scalars[input], buffer.dtype, scalars[i].data());
+        inputs.push_back({});
+        inputs.back().data = scalars[i].data();
+        inputs.back().dtype = static_cast<int32_t>(buffer.dtype);
+        continue;
+      }
+      CODETTA_TRY(const NamedView view, view_of(input));
+      inputs.push_back(tensor_of(view.view, buffer.device));
+    }
+    const bool allocates = step.form == package::CallExtern::Form::Alloc;
+    if (allocates) outputs.resize(step.output_count);
+    for (const uint32_t output : step.outputs) {
+      CODETTA_TRY(const NamedView view, view_of(output));
+      outputs.push_back(tensor_of(view.view, p_.buffers[output].device));
+    }
+    const int code = function.function(function.context, inputs.data(), static_cast<int>(inputs.size()), outputs.data(),
+                                       static_cast<int>(outputs.size()));
+    if (allocates) {
+      s_.results[step.result] = {std::move(outputs), step.name};
+      made_.push_back(step.result);
+    }
+    if (code == 0) return {};
+    return diag::error(diag::Code::extern_failed, fmt::format("external function {} failed", step.name))
+        .reason(fmt::format("{}: it returned {}", s_.where(active_->step), code))
+        .help("the code is the function's own");
+  }
+  Result<void> operator()(const package::SelectOutput& step) {
+    const CodettaTensor& output = s_.results[step.result].outputs[step.output];
+    const Buffer& buffer = p_.buffers[step.buffer];
+    const std::string& name = s_.results[step.result].name;
+    const auto misfit = [&](const std::string& reason) {
+      return diag::error(diag::Code::guard_failed,
+                         fmt::format("output {} of {} is not what the program declares", step.output, name))
+          .reason(reason)
+          .help("the function and the program disagree about its results");
+    };
+    if (output.rank != static_cast<int32_t>(buffer.shape.size()) ||
+        output.dtype != static_cast<int32_t>(buffer.dtype)) {
+      const bool known = output.dtype >= 0 && output.dtype < dtype_count;
+      return misfit(fmt::format("it has {} dims of {}, and {} has {} of {}", output.rank,
+                                known ? dtype_name(static_cast<DType>(output.dtype)) : "no element type", buffer.name,
+                                buffer.shape.size(), dtype_name(buffer.dtype)));
+    }
+    const auto count = static_cast<size_t>(output.rank);
+    const Dims shape(std::span<const int64_t>(output.shape, count)),
+        strides(std::span<const int64_t>(output.strides, count));
+    CODETTA_TRY(s_.bindings.tensors[step.buffer], TensorView::make(output.data, buffer.dtype, shape, strides));
+    if (const auto fits = check_view(buffer, s_.bindings.tensors[step.buffer], s_.symbols); !fits)
+      return misfit(fits.error().diagnostics().front().reason);
+    selected_[step.buffer] = {step.result, step.output};
+    return {};
+  }
+  Result<void> operator()(const package::Copy& step) {
+    CODETTA_TRY(const NamedView source, view_of(step.source));
+    CODETTA_TRY(const NamedView target, view_of(step.target));
+    return copy_elements(source, target);
+  }
+  Result<void> operator()(const package::Fill& step) {
+    CODETTA_TRY(const NamedView target, view_of(step.buffer));
+    if (step.mode == package::ZeroMode::Once) {
+      OnceFill& kept = s_.once_fills[static_cast<size_t>(active_->slot)];
+      const OnceFill now{target.view.data(), s_.growth, target.view.element_count()};
+      if (kept == now) return {};
+      kept = now;
+    }
+    fill_elements(target.view, step.bits);
+    return {};
+  }
+  Result<void> operator()(const package::IndexPut& step) {
+    CODETTA_TRY(const NamedView target, view_of(step.target));
+    CODETTA_TRY(const NamedView values, view_of(step.values));
+    std::vector<NamedView> indices;
+    for (const uint32_t index : step.indices) {
+      CODETTA_TRY(NamedView view, view_of(index));
+      indices.push_back(std::move(view));
+    }
+    return index_put(target, indices, values, step.accumulate, s_.options.checked);
+  }
+  Result<void> operator()(const package::Scatter& step) {
+    CODETTA_TRY(const NamedView target, view_of(step.target));
+    CODETTA_TRY(const NamedView index, view_of(step.index));
+    CODETTA_TRY(const NamedView source, view_of(step.source));
+    return scatter(target, index, source, step.dim, step.reduce, s_.options.checked);
+  }
+
+  Result<void> operator()(const package::If& step) {
+    CODETTA_TRY(const bool taken, holds(step.predicate));
+    return list(size_t{1} + (taken ? step.then_list : step.else_list));
+  }
+  Result<void> operator()(const package::While& step) {
+    const package::Step* loop = active_->step;
+    const size_t mark = s_.defined.size();
+    for (int64_t pass = 0;; ++pass) {
+      s_.forget_symbols(mark);
+      CODETTA_CHECK_OK(list(size_t{1} + step.condition));
+      CODETTA_TRY(const bool more, holds(step.predicate));
+      if (!more) return {};
+      if (step.limit != 0 && pass >= step.limit) {
+        return diag::error(diag::Code::loop_endless, fmt::format("the loop still runs after {} iterations", pass))
+            .reason(fmt::format("{}: {} has not become false", s_.where(loop), p_.buffers[step.predicate].name))
+            .help("carry a count, and let the condition compare it with a limit");
+      }
+      CODETTA_CHECK_OK(list(size_t{1} + step.body));
+    }
+  }
+
+  // Resolved or dropped by prepare.
+  Result<void> operator()(const package::LoadConstant&) { return {}; }
+  Result<void> operator()(const package::DefineKernel&) { return {}; }
+  Result<void> operator()(const package::EnterDevice&) { return {}; }
+  Result<void> operator()(const package::ExitDevice&) { return {}; }
+  Result<void> operator()(const package::EnterStream&) { return {}; }
+  Result<void> operator()(const package::ExitStream&) { return {}; }
+  Result<void> operator()(const package::RecordEvent&) { return {}; }
+  Result<void> operator()(const package::WaitEvent&) { return {}; }
+  Result<void> operator()(const package::EnterSubgraph&) { return {}; }
+  Result<void> operator()(const package::ExitSubgraph&) { return {}; }
+  Result<void> operator()(const package::Comment&) { return {}; }
+  Result<void> operator()(const package::Return&) { return {}; }
+
+ private:
+  // With exactly the declared dims; what the caller bound fits its declaration.
+  Result<NamedView> view_of(uint32_t index) {
+    const Buffer& buffer = p_.buffers[index];
+    const TensorView& view = s_.bindings.tensors[index];
+    const bool bound = buffer.role == Buffer::Role::Argument || buffer.role == Buffer::Role::Output;
+    if (bound) CODETTA_CHECK_OK(check_view(buffer, view, s_.symbols));
+    return NamedView{with_rank(view, static_cast<int>(buffer.shape.size())), buffer.name};
+  }
+  Result<bool> holds(uint32_t predicate) {
+    if (p_.buffers[predicate].is_scalar) return s_.bindings.scalars[predicate].i != 0;
+    CODETTA_TRY(const NamedView named, view_of(predicate));
+    return *named.view.as<unsigned char>() != 0;
+  }
+  Result<void> set_view(uint32_t buffer, std::byte* data, const Form& form) {
+    CODETTA_TRY(s_.bindings.tensors[buffer],
+                TensorView::make(static_cast<void*>(data), p_.buffers[buffer].dtype, form.shape, form.strides));
+    return {};
+  }
+  Result<std::byte*> grow(Tensor& block, int64_t bytes, int64_t unit) {
+    const auto padded = base::checked_add(bytes, unit > 64 ? unit : 0);
+    if (!padded || *padded > INT64_MAX / 2) return size_overflow("a temporary");
+    if (static_cast<int64_t>(block.byte_size()) < *padded) {
+      block = Tensor();  // its contents end here, and both together would be a higher peak
+      ++s_.growth;
+      CODETTA_TRY(block, Tensor::make(DType::u8, {*padded}, *s_.options.allocator));
+    }
+    auto* data = static_cast<std::byte*>(block.data());
+    const auto over = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(unit);
+    return data == nullptr || over == 0 ? data : data + (static_cast<uintptr_t>(unit) - over);
+  }
+  void drop(uint32_t result) {
+    const auto at = s_.results.find(result);
+    if (at == s_.results.end()) return;
+    for (CodettaTensor& output : at->second.outputs) release(output);
+    s_.results.erase(at);
+  }
+
+  State& s_;
+  const package::Package& p_;
+  ThreadPool& pool_;
+  std::byte* scratch_;
+  const Active* active_ = nullptr;
+  std::vector<uint32_t> made_;                                  // results of the list that runs
+  std::map<uint32_t, std::pair<uint32_t, uint32_t>> selected_;  // buffer -> result and output
+};
+
+Result<void> Execution::State::run_steps(ThreadPool& pool) { return Running(*this, pool).list(0); }
+
+void Execution::State::end_run() {
+  forget_symbols(0);
+  for (auto& [index, result] : results) {
+    for (CodettaTensor& output : result.outputs) release(output);
+  }
+  results.clear();
+}
+
+void Execution::State::forget_symbols(size_t mark) {
+  while (defined.size() > mark) {
+    symbols.erase(defined.back());
+    defined.pop_back();
+  }
+}
+
+}  // namespace codetta::runtime

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// docs/features.md is what the backends really say: every feature is offered to each of them, and the page must hold
+// the answers. With --gtest_also_run_disabled_tests --gtest_filter=*Print* the page is printed.
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <sstream>
+
+#include "feature_packages.hpp"
+#include "runtime/cuda/execution.hpp"
+#include "unit/runtime_cuda/fake_driver.hpp"
+
+namespace codetta::features {
+namespace {
+
+template <class T>
+std::string cell(const Result<T>& result) {
+  return result ? "runs" : "E0" + std::to_string(result.error().code());
+}
+
+std::string in_process_cpu(const Feature& feature) {
+  auto execution = feature.program->prepare();
+  if (!execution) return cell(execution);
+  // What only a function of the caller's could make true is no matter of the backend.
+  const auto ran = execution->run();
+  const std::set<uint16_t> of_the_extern{610};
+  return !ran && of_the_extern.contains(ran.error().code()) ? "runs" : cell(ran);
+}
+
+std::string in_process_cuda(const Feature& feature) {
+  using namespace runtime::cuda;
+  test::FakeDriver& fake = test::fake_driver(CODETTA_FAKE_DRIVER);
+  fake.reset();
+  fake.parameter_bytes = 64;
+  const DeviceRef device = Device::open(Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+  std::string image =
+      "\x7f"
+      "ELFgemm";
+  image.resize(256);
+  const ModuleRef module = Module::load(device, image, "test").value();
+  package::Package package = feature.program->package;
+  package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
+  for (package::Kernel& kernel : package.kernels) {
+    package::CudaGemmConfig config;
+    config.tile_m = config.tile_n = 128;
+    config.tile_k = 32;
+    config.piece_cols = 32;
+    kernel.config = config;
+    kernel.entries = {{package::CudaEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1}};
+  }
+  return cell(
+      Execution::make(std::make_shared<const package::Package>(package), {module}, feature.program->bindings, false));
+}
+
+std::string page() {
+  std::ostringstream text;
+  text << "# What runs where\n\n"
+          "Every kind of host step, every check and every feature of a launch, against what executes them. *runs*: a "
+          "test\n"
+          "runs it; a code: it is refused with that [diagnostic](errors) before anything runs. The page is written by\n"
+          "`tests/unit/features`, which asks each backend.\n";
+  std::string group;
+  for (const Feature& feature : all_features()) {
+    if (feature.group != group) {
+      group = feature.group;
+      text << "\n## " << group << "\n\n| feature | in process, CPU | in process, CUDA |\n|---|---|---|\n";
+    }
+    text << "| " << feature.row << " | " << in_process_cpu(feature) << " | " << in_process_cuda(feature) << " |\n";
+  }
+  return text.str();
+}
+
+TEST(Features, EveryStepAndGuardHasARow) {
+  std::set<size_t> steps, guards;
+  for (const Feature& feature : all_features()) {
+    EXPECT_EQ(find_defect(feature.program->package).value_or("none"), "none") << feature.row;
+    for (const size_t step : feature.steps) {
+      steps.insert(step);
+      const auto& list = feature.program->package.steps;
+      EXPECT_TRUE(std::any_of(list.begin(), list.end(), [&](const package::Step& s) { return s.index() == step; }) ||
+                  std::any_of(feature.program->package.step_lists.begin(), feature.program->package.step_lists.end(),
+                              [&](const package::StepList& l) { return !l.empty() && l[0].index() == step; }))
+          << feature.row;
+    }
+    guards.insert(feature.guards.begin(), feature.guards.end());
+  }
+  EXPECT_EQ(steps.size(), std::variant_size_v<package::Step>);
+  EXPECT_EQ(guards.size(), std::variant_size_v<package::Guard>);
+}
+
+TEST(Features, ThePageSaysWhatTheBackendsDo) {
+  std::ifstream file(CODETTA_SOURCE_DIR "/docs/features.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), page());
+}
+
+TEST(Features, DISABLED_Print) { std::cout << page(); }
+
+}  // namespace
+}  // namespace codetta::features
