@@ -123,7 +123,7 @@ Result<void> probe(Gpu& gpu, const std::string& what, const Options& options) {
   std::vector<package::CudaGemmConfig> configs;
   for (const plan::Candidate& candidate : planned.plan.kernels[0].discovery.candidates)
     configs.push_back(package::cuda(candidate.config));
-  if (options.all) configs = sm90_configs(planned);
+  if (options.all) configs = family_configs(planned, package::CudaFamily::Sm90, "sm_90a");
   for (package::CudaGemmConfig& config : configs) {
     if (!options.pieces || !config.from_registers) continue;
     config.from_registers = false;

@@ -49,21 +49,21 @@ void say(const std::string& text, char* message, int64_t room) {
   message[length] = 0;
 }
 
-Result<std::unique_ptr<Prepared>> prepare(const char* epilogue, const BridgeTensor* tensors, int count,
-                                          const BridgeScalar* scalars, int scalar_count, const char* only,
-                                          int candidates) {
-  auto made = std::make_unique<Prepared>();
+Result<GemmArguments> arguments_of(const char* epilogue, const BridgeTensor* tensors, int count,
+                                   const BridgeScalar* scalars, int scalar_count, const char* math) {
+  GemmArguments arguments;
+  arguments.math = math_mode_from_name(math).value_or(MathMode::Strict);
   std::vector<NamedArgument> named;
   for (int i = 0; i < count; ++i) {
     auto view = view_of(tensors[i]);
     if (!view) return std::move(view).error();
     const std::string_view name = tensors[i].name;
     if (name == "A") {
-      made->arguments.A = *view;
+      arguments.A = *view;
     } else if (name == "B") {
-      made->arguments.B = *view;
+      arguments.B = *view;
     } else if (name == "D") {
-      made->arguments.out = *view;
+      arguments.out = *view;
     } else {
       named.push_back({std::string(name), *view});
     }
@@ -72,8 +72,14 @@ Result<std::unique_ptr<Prepared>> prepare(const char* epilogue, const BridgeTens
   if (epilogue[0] != 0) {
     auto bound = EpilogueArguments::make(epilogue, std::move(named));
     if (!bound) return std::move(bound).error();
-    made->arguments.epilogue = *std::move(bound);
+    arguments.epilogue = *std::move(bound);
   }
+  return arguments;
+}
+
+Result<std::unique_ptr<Prepared>> prepare(GemmArguments arguments, const char* only, int candidates) {
+  auto made = std::make_unique<Prepared>();
+  made->arguments = std::move(arguments);
   auto target = Target::parse("cuda");
   if (!target) return std::move(target).error();
   DiscoveryOptions options;
@@ -101,12 +107,18 @@ Result<std::unique_ptr<Prepared>> prepare(const char* epilogue, const BridgeTens
 
 extern "C" {
 
-// A prepared kernel, or null. `only`: part of a kernel's name, or "". `candidates`: tune over so many before, 0: don't.
+// A prepared kernel, or null. `math`: a math mode's name. `only`: part of a kernel's name, or "". `candidates`: tune
+// over so many before, 0: don't.
 __attribute__((visibility("default"))) void* bridge_prepare(const char* epilogue, const BridgeTensor* tensors,
                                                             int32_t count, const BridgeScalar* scalars,
-                                                            int32_t scalar_count, const char* only, int32_t candidates,
-                                                            char* message, int64_t room) {
-  auto made = prepare(epilogue, tensors, count, scalars, scalar_count, only, candidates);
+                                                            int32_t scalar_count, const char* math, const char* only,
+                                                            int32_t candidates, char* message, int64_t room) {
+  auto arguments = arguments_of(epilogue, tensors, count, scalars, scalar_count, math);
+  if (!arguments) {
+    say(arguments.error().render(), message, room);
+    return nullptr;
+  }
+  auto made = prepare(*std::move(arguments), only, candidates);
   if (made) return made->release();
   say(made.error().render(), message, room);
   return nullptr;
@@ -116,6 +128,30 @@ __attribute__((visibility("default"))) int32_t bridge_run(void* prepared, void* 
   auto done = static_cast<Prepared*>(prepared)->execution.run(Stream::from_cuda(stream));
   if (!done) say(done.error().render(), message, room);
   return done ? 0 : 1;
+}
+
+// All kernels in their order, a line each: "cuda_sm90_128x256x64_sm_90a 183.2", name and estimated microseconds. 0: ok.
+__attribute__((visibility("default"))) int32_t bridge_kernels(const char* epilogue, const BridgeTensor* tensors,
+                                                              int32_t count, const char* math, char* message,
+                                                              int64_t room) {
+  const auto list = [&]() -> Result<std::string> {
+    auto arguments = arguments_of(epilogue, tensors, count, nullptr, 0, math);
+    if (!arguments) return std::move(arguments).error();
+    auto target = Target::parse("cuda");
+    if (!target) return std::move(target).error();
+    DiscoveryOptions options;
+    options.max_candidates = 1000;
+    auto kernels = find_kernels(*arguments, *target, options);
+    if (!kernels) return std::move(kernels).error();
+    std::string lines;
+    for (size_t i = 0; i < kernels->size(); ++i) {
+      const KernelMetadata& kernel = (*kernels)[i].metadata();
+      lines += kernel.name + " " + std::to_string(kernel.estimated_us) + "\n";
+    }
+    return lines;
+  }();
+  say(list ? *list : list.error().render(), message, room);
+  return list ? 0 : 1;
 }
 
 // "cuda_sm90_128x256x64_sm_90a\n1.25": its name and the milliseconds that the compiler took.

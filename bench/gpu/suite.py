@@ -33,16 +33,33 @@ class Bridge:
         self.code.bridge_prepare.restype = ctypes.c_void_p
         self.message = ctypes.create_string_buffer(8192)
 
-    def prepare(self, epilogue, tensors, only="", candidates=0):
+    @staticmethod
+    def items(tensors):
         items = (Tensor * len(tensors))()
         for item, (name, value) in zip(items, tensors.items()):
             pad = (0,) * (3 - value.dim())
             item.name, item.data, item.dtype, item.rank = name.encode(), value.data_ptr(), NAMES[value.dtype].encode(), value.dim()
             item.shape, item.strides = (ctypes.c_int64 * 3)(*value.shape, *pad), (ctypes.c_int64 * 3)(*value.stride(), *pad)
-        handle = self.code.bridge_prepare(epilogue.encode(), items, len(items), (Scalar * 0)(), 0, only.encode(), candidates, self.message, len(self.message))
+        return items
+
+    @staticmethod
+    def math(tensors):
+        """What the peers are allowed: PyTorch multiplies float32 as TF32 here."""
+        return b"tf32" if tensors["A"].dtype == torch.float32 else b"strict"
+
+    def prepare(self, epilogue, tensors, only="", candidates=0):
+        items, message = self.items(tensors), ctypes.create_string_buffer(8192)
+        handle = self.code.bridge_prepare(epilogue.encode(), items, len(items), (Scalar * 0)(), 0, self.math(tensors), only.encode(), candidates, message, len(message))
         if not handle:
-            raise RuntimeError(self.message.value.decode())
+            raise RuntimeError(message.value.decode())
         return ctypes.c_void_p(handle)
+
+    def kernels(self, epilogue, tensors):
+        """Names and estimated microseconds, best first."""
+        items, room = self.items(tensors), ctypes.create_string_buffer(1 << 16)
+        if self.code.bridge_kernels(epilogue.encode(), items, len(items), self.math(tensors), room, len(room)):
+            raise RuntimeError(room.value.decode())
+        return [(line.split()[0], float(line.split()[1])) for line in room.value.decode().splitlines()]
 
     def run(self, handle):
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
@@ -186,12 +203,12 @@ def graph_of(call, copies):
     return graph
 
 
-def measure(graphs, copies, seconds):
+def measure(graphs, copies, seconds, least=50):
     """Medians of microseconds a call, the graphs replayed in turn."""
     times = {name: [] for name in graphs}
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     until = time.monotonic() + seconds
-    while time.monotonic() < until or len(next(iter(times.values()))) < 50:
+    while time.monotonic() < until or len(next(iter(times.values()))) < least:
         for name, graph in graphs.items():
             begin.record()
             graph.replay()
@@ -218,8 +235,8 @@ def main():
     wanted = {int(x) for x in options.rows.split(",") if x}
     head = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, {time.strftime('%Y-%m-%d')}"
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__))).stdout.strip()
-    lines += [head + (f", commit {commit}" if commit else ""), "", "| row | M x N x K | dtype | epilogue | ours us | kernel | cuBLAS alone | eager | compiled | best peer / ours | error |",
-              "|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines += [head + (f", commit {commit}" if commit else ""), "", "| row | M x N x K | dtype | epilogue | ours us | kernel | tuned us | cuBLAS alone | eager | compiled | best peer / ours | / tuned | error |",
+              "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     print("\n".join(lines), flush=True)
     for number, m, n, k, dtype, name, a_columns, b_columns in ROWS:
         if wanted and number not in wanted:
@@ -227,20 +244,33 @@ def main():
         cells = [str(number), f"{m} x {n} x {k}", NAMES[dtype], name]
         try:
             case = Case(m, n, k, dtype, name, a_columns, b_columns)
-            handles = [bridge.prepare(case.text, t, candidates=options.tune if i == 0 else 0) for i, t in enumerate(case.sets)]
+            handles = [bridge.prepare(case.text, t) for t in case.sets]
             kernel, milliseconds = bridge.describe(handles[0])
             graphs = {"ours": graph_of(lambda i: bridge.run(handles[i]), case.copies)}
             torch.cuda.synchronize()
             error = case.check()
+            chosen = ""
+            if options.tune > 0:
+                tuned = [bridge.prepare(case.text, t, candidates=options.tune if i == 0 else 0) for i, t in enumerate(case.sets)]
+                chosen = bridge.describe(tuned[0])[0]
+                if chosen != kernel:
+                    graphs["tuned"] = graph_of(lambda i: bridge.run(tuned[i]), case.copies)
+                handles += tuned
             graphs["cuBLAS alone"] = graph_of(lambda i: case.product(case.sets[i]), case.copies)
             graphs["eager"] = graph_of(case.eager, case.copies)
             if options.compile and name != "none":
-                compiled = torch.compile(lambda t: case.reference(case.product(t), t))
-                graphs["compiled"] = graph_of(lambda i: compiled(case.sets[i]), case.copies)
+                try:
+                    torch._dynamo.reset()
+                    compiled = torch.compile(lambda t: case.reference(case.product(t), t))
+                    graphs["compiled"] = graph_of(lambda i: compiled(case.sets[i]), case.copies)
+                except Exception:  # a peer that fails is no peer of this row
+                    torch.cuda.synchronize()
             took = measure(graphs, case.copies, options.seconds)
-            peer = min(took[x] for x in took if x not in ("ours", "cuBLAS alone")) if name != "none" else took["cuBLAS alone"]
-            cells += [f"{took['ours']:.2f}", kernel.removeprefix("cuda_"), f"{took['cuBLAS alone']:.2f}", f"{took['eager']:.2f}",
-                      f"{took['compiled']:.2f}" if "compiled" in took else "", f"{peer / took['ours']:.3f}", f"{error:.1e}"]
+            peer = min(took[x] for x in took if x not in ("ours", "tuned", "cuBLAS alone")) if name != "none" else took["cuBLAS alone"]
+            best = min(took["ours"], took.get("tuned", took["ours"]))
+            cells += [f"{took['ours']:.2f}", kernel.removeprefix("cuda_").removesuffix("_sm_90a"),
+                      f"{best:.2f} {chosen.removeprefix('cuda_').removesuffix('_sm_90a')}" if "tuned" in took else "", f"{took['cuBLAS alone']:.2f}", f"{took['eager']:.2f}",
+                      f"{took['compiled']:.2f}" if "compiled" in took else "", f"{peer / took['ours']:.3f}", f"{peer / best:.3f}", f"{error:.1e}"]
             for handle in handles:
                 bridge.code.bridge_release(handle)
             del graphs, case

@@ -71,6 +71,20 @@ struct Problem {
   u64 group;           // tiles of one raster group along the slower axis (L2 reuse), >= 1
 };
 
+// A factor that is copied before the product, because rows of it do not begin where the copy engine needs them. Sizes
+// and strides count elements; `fast` of them lie side by side in the copy, whose rows are packed_stride apart.
+struct Packing {
+  const void* from;
+  void* to;
+  i64 batches, slow, fast;
+  i64 batch_stride, slow_stride, fast_stride;  // of `from`
+  i64 packed_stride;                           // of `to`; batch items follow each other
+};
+// The parameter of the kernel that packs: as many factors as its grid has blocks along y.
+struct PackParams {
+  Packing factor[2];
+};
+
 // What a kernel gets, by value, as its only parameter (`const __grid_constant__`). Counts of zero become one unused
 // entry, because C++ has no empty arrays. Layout on the host: each member after the other, 8-byte aligned; the maps
 // first, 64-byte aligned.

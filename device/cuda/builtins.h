@@ -94,6 +94,23 @@ CODETTA_FN u32 unpack_f8e5m2(u16 x) {
 // Brings the line at p into L2.
 CODETTA_FN void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
+// To global memory that nothing in the same kernel reads back.
+CODETTA_FN void store_two(void* p, u32 a, u32 b) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(a), "r"(b));
+}
+CODETTA_FN void store_four(void* p, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d));
+}
+
+// A kernel that may be launched before its predecessor ends (programmatic dependent launch) waits for that here, and
+// lets its own successor come: that one waits in turn until all of this kernel has ended.
+CODETTA_FN void begin_dependent() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // All threads of the group meet. Memory operations before it are visible to the group after it.
 CODETTA_FN void group_barrier(i32 id, i32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

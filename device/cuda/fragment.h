@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // TileFragment: what an emitted epilogue sees of a piece of finished accumulators (Tile). The threads of the group lie
-// side by side along the columns of a row (`across` of them, `lanes` columns each), then along rows; a thread visits
-// the rows first_row(), first_row() + row_step(), ... of its columns. The method names are those that the printer knows
-// (device/cpu/fragment.h says what each means). With `whole`, every position has all lanes or none, and every
-// unit-stride operand is aligned; without, elements are taken one by one. Nothing outside the piece's valid extent is
-// touched.
+// side by side along the columns of a row (`across` of them, `lanes` columns each), then along rows. The method names
+// are those that the printer knows (device/cpu/fragment.h says what each means). With `whole`, every position has all
+// lanes or none, and every unit-stride operand is aligned; without, elements are taken one by one. Nothing outside the
+// piece's valid extent is touched.
 #pragma once
 
 #include "device/cuda/convert.h"
@@ -52,9 +51,17 @@ struct TileFragment {
     const i32 left = tile.cols - column;
     n = left < 0 ? 0 : left < lanes ? left : lanes;
   }
-  CODETTA_MEMBER bool here() const { return n > 0 && first_row() < row_step(); }
-  CODETTA_MEMBER i32 first_row() const { return tile.thread / across; }
-  CODETTA_MEMBER i32 row_step() const { return tile.threads / across; }
+  // The rows of this thread: first_row(), first_row() + row_step(), ... below end_row(). Where rows are the warps' own,
+  // `across` divides 32.
+  CODETTA_MEMBER bool takes_rows() const { return tile.warp_rows != 0 || tile.thread / across < tile.threads / across; }
+  CODETTA_MEMBER i32 first_row() const {
+    return tile.warp_rows != 0 ? tile.thread / 32 * tile.warp_rows + tile.thread % 32 / across : tile.thread / across;
+  }
+  CODETTA_MEMBER i32 row_step() const { return (tile.warp_rows != 0 ? 32 : tile.threads) / across; }
+  CODETTA_MEMBER i32 end_row() const {
+    const i32 own = tile.warp_rows != 0 ? (tile.thread / 32 + 1) * tile.warp_rows : tile.rows;
+    return own < tile.rows ? own : tile.rows;
+  }
   CODETTA_MEMBER bool leads_row() const { return tile.thread % across == 0; }
 
   CODETTA_MEMBER i64v batch_index() const { return splat<i64v>(tile.batch); }
@@ -196,7 +203,7 @@ struct TileFragment {
     return tile.row == 0 && tile.col == 0 && tile.thread == 0 && (tile.batch == 0 || o.batch_stride != 0);
   }
 
-  // Reductions: `across` is a power of two of at most 32 then. reduce_row: by the threads of the row, all of them.
+  // Reductions: `across` is a power of two of at most 32 then. reduce_rows: by the threads of the rows, all of them.
   // reduce_column and reduce_all: by all threads of the group; both end with the scratch free again.
   template <class S, class T>
   static CODETTA_MEMBER void write(const S& s, T* p, i64 at) {
@@ -210,20 +217,45 @@ struct TileFragment {
     for (int i = 0; i < S::width; ++i) s.v[i] = p[at * S::width + i];
     return s;
   }
-  template <template <class> class R, class V>
-  CODETTA_MEMBER void reduce_row(int k, const R<V>& q) const {
-    auto s = q.folded();
+  // The rows `first`, first + row_step(), ... whose states are held[0].*q, held[1].*q, ... With `together` all threads
+  // of a warp call this; several rows then are folded at once: lanes exchange halves of them, until each has one.
+  template <bool together, class V, class H, class S, int count>
+  CODETTA_MEMBER void reduce_rows(int k, const H (&held)[count], S H::*q, i32 first) const {
+    static_assert(count == 1 || (together && count <= across));
     const int lane = tile.thread % 32;
-    const u32 mask = across == 32 ? ~0u : ((1u << (across % 32)) - 1) << (lane / across * across);
-    merge_threads(mask, lane, s, 1, across);
-    if (leads_row())
-      write(s, (element<V>*)params.reduction[k].partials,
-            (tile.batch * params.problem.pieces_n + tile.piece_n) * params.problem.rows + tile.row + r);
+    const u32 mask = together || across == 32 ? ~0u : ((1u << (across % 32)) - 1) << (lane / across * across);
+    S s[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) s[i] = held[i].*q;
+    int row = 0;
+#pragma unroll
+    for (int n = count / 2; n >= 1; n /= 2) {
+      const int distance = count / 2 / n;
+      const bool upper = (lane & distance) != 0;
+      row += upper ? n : 0;
+#pragma unroll
+      for (int i = 0; i < n; ++i) {
+        S other;
+#pragma unroll
+        for (int j = 0; j < S::width; ++j) {
+          const auto given = upper ? s[i].v[j] : s[i + n].v[j];
+          s[i].v[j] = upper ? s[i + n].v[j] : s[i].v[j];
+          other.v[j] = exchanged(mask, given, distance);
+        }
+        s[i].merge(other);
+      }
+    }
+    merge_threads(mask, s[0], count, across);
+    if (tile.thread % across < count) {
+      write(s[0], (element<V>*)params.reduction[k].partials,
+            (tile.batch * params.problem.pieces_n + tile.piece_n) * params.problem.rows + tile.row + first +
+                row * row_step());
+    }
   }
   template <template <class> class R, class V>
   CODETTA_MEMBER void reduce_all(int k, const R<V>& q) const {
     auto s = q.folded();
-    merge_threads(~0u, tile.thread % 32, s, 1, 32);
+    merge_threads(~0u, s, 1, 32);
     auto* const shared = (element<V>*)tile.scratch;
     if (tile.thread % 32 == 0) write(s, shared, tile.thread / 32);
     group_barrier(tile.barrier, tile.threads);
@@ -239,7 +271,7 @@ struct TileFragment {
     using S = typename R<V>::State;
     auto* const shared = (element<V>*)tile.scratch;
     CODETTA_EACH_LANE {
-      merge_threads(~0u, tile.thread % 32, q.lane[i], across, 32);
+      merge_threads(~0u, q.lane[i], across, 32);
       if (tile.thread % 32 < across) write(q.lane[i], shared, tile.thread / 32 * (across * lanes) + c + i);
     }
     group_barrier(tile.barrier, tile.threads);

@@ -58,7 +58,7 @@ CODETTA_FN f32 gelu_erf(f32 x) {
 // Phi(x) + x phi(x). Q e^(a^2/2) (a + 3) in (a - 3) / (a + 3) on [0, 14], order 8; phi(x) = exp(-x^2 / 2) / sqrt(2 pi).
 CODETTA_FN f32 dgelu_erf(f32 x) {
   const f32 a = abs(x);
-  const f32 d = 1.0f / (a + 3.0f);
+  const f32 d = rcp_approx(a + 3.0f);
   const f32 u = 1.0f - 6.0f * d;
   f32 p = -0x1.33f752p-12f * u - 0x1.eb393p-11f;
   p = p * u + 0x1.1eb2aep-10f;
@@ -78,7 +78,7 @@ CODETTA_FN f32 dgelu_tanh(f32 x) {
   const f32 c = minimum(maximum(x, -10.0f), 10.0f);
   const f32 c2 = c * c;
   const f32 e = ex2_approx(c * (-0x1.26aec2p+1f + -0x1.a5a7dp-4f * c2));
-  const f32 s = 1.0f / (1.0f + e);
+  const f32 s = rcp_approx(1.0f + e);
   return s + c * (e * s * s) * (0x1.988454p+0f + 0x1.b6676cp-3f * c2) + (x - x);  // NaN at infinity
 }
 

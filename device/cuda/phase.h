@@ -19,9 +19,9 @@ struct Folding<SumState, f32> {
 };
 
 // A block of 256 threads finishes 32 results (Axis::All, Axis::Item: one), several threads a result; the order is
-// fixed.
+// fixed. `out`: an output of the same type that takes the results as they are, or null.
 template <Axis axis, template <class> class State, bool mean, int parts, class T>
-CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers) {
+CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const Operand* out = nullptr) {
   using W = typename Folding<State, T>::W;
   constexpr int results = axis == Axis::All || axis == Axis::Item ? 1 : 32, sharing = 256 / results,
                 width = State<T>::width;
@@ -73,6 +73,10 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers) {
     value = value / (W)(reduced * parts);
   }
   ((T*)buffers.results)[result] = (T)value;
+  if (out == nullptr) return;
+  const i64 item = axis == Axis::Item ? result : result / extent, at = axis == Axis::Item ? 0 : result % extent;
+  const i64 stride = axis == Axis::Row ? out->stride[1] : axis == Axis::Column ? out->stride[2] : 0;
+  if (item == 0 || out->stride[0] != 0) ((T*)out->data)[item * out->stride[0] + at * stride] = (T)value;
 }
 
 CODETTA_FN i64 at_least_1(i64 n) { return n < 1 ? 1 : n; }

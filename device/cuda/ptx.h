@@ -107,6 +107,12 @@ CODETTA_PTX void tma_load(u32 dst, const TensorMap* map, u32 bar, i32 fast, i32 
       "l"(map), "r"(bar), "r"(fast), "r"(slow), "r"(batch), "l"(policy)
       : "memory");
 }
+// Brings the box into L2 only.
+CODETTA_PTX void tma_prefetch(const TensorMap* map, i32 fast, i32 slow, i32 batch) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(fast), "r"(slow),
+               "r"(batch)
+               : "memory");
+}
 CODETTA_PTX void tma_load_multicast(u32 dst, const TensorMap* map, u32 bar, i32 fast, i32 slow, i32 batch, u16 mask,
                                     u64 policy) {
   asm volatile(

@@ -103,20 +103,15 @@ CODETTA_FN T exchanged(u32 mask, T x, int distance) {
   return x;
 }
 // Merges with the threads at distances first, 2 first, ... below last (powers of two). The lower lane's state comes
-// first, so that all get the same bits.
+// first; what counts is what the lowest lane of a group ends with, and that always was the lower one.
 template <class S>
-CODETTA_FN void merge_threads(u32 mask, int lane, S& s, int first, int last) {
+CODETTA_FN void merge_threads(u32 mask, S& s, int first, int last) {
 #pragma unroll
   for (int d = first; d < last; d *= 2) {
     S other;
 #pragma unroll
     for (int i = 0; i < S::width; ++i) other.v[i] = exchanged(mask, s.v[i], d);
-    if ((lane & d) == 0) {
-      s.merge(other);
-    } else {
-      other.merge(s);
-      s = other;
-    }
+    s.merge(other);
   }
 }
 

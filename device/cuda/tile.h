@@ -6,11 +6,13 @@
 // that the emitted entry point calls with the parameter struct of abi.h. It multiplies, brings finished accumulators
 // into shared memory piece by piece, and calls, with all threads of a group (whole warps that share a named barrier),
 //   Epilogue::template phase_0<P>(params, tile)
-// once a piece, after a barrier that made the piece visible to the group. The epilogue only reads the piece; when it
-// returns in all threads and the group has met at the barrier again, the memory may be reused. Config offers constexpr
-// what package::CudaGemmConfig says: tile_m, tile_n, tile_k, stages, cluster_m, cluster_n, consumers, pingpong,
-// k_split, piece_rows, piece_cols, threads, shared_bytes, ways (parts of the split), alignment, math, a_k_major,
-// b_k_major, and types A, B (storage), Accumulator.
+// once a piece, after a barrier that made the piece visible to those who finish it. The epilogue only reads the piece;
+// when it returns in all threads and they have met again, the memory may be reused. The sm_90a body calls
+//   Epilogue::template ahead_0<P>(params, tile, held)
+// before the piece is there, which loads what it can into `held` (Epilogue::Ahead), and phase_0<P>(params, tile, held).
+// Config offers constexpr what package::CudaGemmConfig says: tile_m, tile_n, tile_k, stages, cluster_m, cluster_n,
+// consumers, pingpong, k_split, piece_rows, piece_cols, threads, shared_bytes, ways (parts of the split), alignment,
+// math, a_k_major, b_k_major, and types A, B (storage), Accumulator.
 //
 // Parts of a split lie in blocks in a tile: accumulator column j of a tile belongs to part j / (tile_n / ways) and to
 // root column tile_n0 + j % (tile_n / ways); which column of B that is, Problem::chunk says (column_of_b below).
@@ -33,6 +35,8 @@ struct Tile {
   i64 piece_m, piece_n;  // index of the piece in the grid of one batch item (see ReductionBuffers)
   i32 thread, threads;   // this thread in the group, and how many there are (a multiple of 32)
   i32 barrier;           // bar.sync id of the group
+  i32 warp_rows = 0;     // not 0: each warp finishes so many rows of its own, the first warp the first ones; otherwise
+                         // the rows are dealt out to all threads
   void* scratch;  // shared memory of the group for reductions: Epilogue::scratch_bytes(threads) bytes, 16-byte aligned
 };
 

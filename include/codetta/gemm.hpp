@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codetta/epilogue.hpp"
+#include "codetta/math_mode.hpp"
 #include "codetta/tensor.hpp"
 #include "codetta/trace.hpp"
 
@@ -102,6 +103,7 @@ struct GemmArguments {
   EpilogueArguments epilogue{};        // default: D = accum
   Rounding rounding = Rounding::Fused;
   bool strict = false;                     // no contraction of a * b + c
+  MathMode math = MathMode::Strict;        // how exactly A and B are multiplied
   const PackedTensor* packed_B = nullptr;  // instead of B's memory; B still says shape and dtype
 };
 

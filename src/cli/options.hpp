@@ -41,6 +41,7 @@ struct GemmOptions {
   bool transpose_a = false, transpose_b = false;
   bool strict = false, as_unfused = false;
   bool force = false;  // outputs may overwrite files that operands are read from
+  std::string math = "strict";
   uint64_t seed = 1;
 };
 

@@ -110,6 +110,12 @@ class Builder {
       problem_.arguments.accumulator = accumulator;
     }
     problem_.arguments.strict = options_.strict;
+    const auto math = math_mode_from_name(options_.math);
+    if (!math) {
+      return usage_error("math mode '" + options_.math + "' is not known", "",
+                         "known are strict 3xtf32 tf32 fp8_fast_accum");
+    }
+    problem_.arguments.math = *math;
     problem_.arguments.rounding = options_.as_unfused ? Rounding::AsUnfused : Rounding::Fused;
     return {};
   }

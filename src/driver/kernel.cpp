@@ -56,7 +56,7 @@ Result<void> check_same_program(const FoundState& found, Problem& problem) {
   if (binds_alike(wanted, problem)) return {};
   CODETTA_CHECK_OK(bind_problem(problem));
   const bool same_types = problem.facts.a == wanted.facts.a && problem.facts.b == wanted.facts.b;
-  if (same_types && problem.strict == wanted.strict) {
+  if (same_types && problem.strict == wanted.strict && problem.math == wanted.math) {
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(problem.bound, found.context->debug.passes));
     CODETTA_TRY(const Planned* planned, found.planned());
     const plan::PlannedKernel& kernel = planned->plan.kernels[0];
@@ -68,8 +68,10 @@ Result<void> check_same_program(const FoundState& found, Problem& problem) {
       .reason(!same_types
                   ? fmt::format("the kernel is for {} x {}, the arguments are {} x {}", dtype_name(wanted.facts.a),
                                 dtype_name(wanted.facts.b), dtype_name(problem.facts.a), dtype_name(problem.facts.b))
-              : problem.strict != wanted.strict
-                  ? "the kernel was found with another setting of `strict`"
+              : problem.strict != wanted.strict ? "the kernel was found with another setting of `strict`"
+              : problem.math != wanted.math
+                  ? fmt::format("the kernel was found with math = {}, the arguments have {}",
+                                math_mode_name(wanted.math), math_mode_name(problem.math))
                   : "the epilogue, an operand's dtype, broadcast form or layout differs from what the kernel was found "
                     "with")
       .help("call find_kernels again with these arguments");

@@ -52,6 +52,7 @@ toolchain::CacheKey problem_key(toolchain::EntryKind kind, std::string_view what
   for (const plan::ArgumentLayout& layout : problem.layouts) layouts += layout.unit_stride ? '1' : '0';
   key.add("unit strides", layouts);
   key.add("options", fmt::format("{}{}", problem.strict ? "strict " : "", shape.b_packed ? "packed" : ""));
+  if (shape.math != MathMode::Strict) key.add("math", math_mode_name(shape.math));
   key.add("target", found.target.to_string());
   return key;
 }

@@ -141,6 +141,7 @@ Result<Problem> gather_problem(const GemmArguments& arguments) {
     return nothing_held("packed B", "Kernel::pack, or PackedTensor::deserialize");
   Problem problem;
   problem.strict = arguments.strict;
+  problem.math = arguments.math;
   CODETTA_CHECK_OK(check_shapes(arguments.A, arguments.B));
   problem.a = arguments.A;
   problem.b = arguments.B;
@@ -194,6 +195,7 @@ Result<Problem> gather_problem(const GemmArguments& arguments) {
     }
   }
   problem.shape = shape_of(problem.a, problem.b, facts);
+  problem.shape.math = arguments.math;
   problem.shape.b_packed = arguments.packed_B != nullptr;
   return problem;
 }
@@ -217,7 +219,7 @@ bool binds_alike(const Problem& bound, const Problem& other) {
                       [](const auto& x, const auto& y) { return x.unit_stride == y.unit_stride; });
   };
   return bound.function == other.function && bound.facts == other.facts && bound.arguments == other.arguments &&
-         bound.strict == other.strict && same_layouts();
+         bound.strict == other.strict && bound.math == other.math && same_layouts();
 }
 
 }  // namespace codetta::driver

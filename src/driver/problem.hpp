@@ -21,6 +21,7 @@ struct Problem {
   ir::GemmFacts facts;
   std::vector<ir::BoundArgument> arguments;  // what the epilogue's parameters and outputs are bound to
   bool strict = false;
+  MathMode math = MathMode::Strict;
   ir::Graph bound;  // canonical and typed, before any pass: what the oracle evaluates
   plan::GemmShape shape;
   TensorView a, b;                            // as rank-3 views where batched

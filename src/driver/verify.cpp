@@ -31,13 +31,14 @@ std::string describe(const OutputCheck& output) {
 // Of whichever family has run. Matrix instructions line products up by the largest exponent of a step and cut what
 // falls off, once a product, then round the sum towards zero: two units of 2^-24 a product are above both, and above
 // one fused multiply-add. Slices of K add a rounding each.
-oracle::OracleOptions gpu_options(int64_t k) {
+oracle::OracleOptions gpu_options(const plan::GemmShape& shape) {
   constexpr int64_t least_slice = 64;
   oracle::OracleOptions options;
   options.isa = CpuIsa::avx2;  // f64: one multiply-add a product
   types::AccumulationModel model = types::accumulation_model(CpuIsa::avx2, DType::f32);
   model.roundings = 2;
-  model.extra_roundings = static_cast<int>(std::min<int64_t>(k / least_slice, package::max_k_split));
+  model.extra_roundings = static_cast<int>(std::min<int64_t>(shape.k / least_slice, package::max_k_split));
+  options.factor_rounding = plan::factor_rounding(shape.math, shape.a);
   options.accumulation = model;
   options.ulp = oracle::cuda_ulp_table();
   return options;
@@ -106,7 +107,7 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
     inputs.emplace_back(view);
   }
   oracle::OracleOptions options =
-      target.backend == Backend::cuda ? gpu_options(problem.shape.k) : oracle::OracleOptions{};
+      target.backend == Backend::cuda ? gpu_options(problem.shape) : oracle::OracleOptions{};
   if (target.backend == Backend::cpu) options.isa = target.isa;
   options.contraction = !arguments.strict;
   options.seed = seed;

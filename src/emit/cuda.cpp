@@ -2,11 +2,13 @@
 // CUDA's translation unit: configuration, one function a phase, and the kernels around them.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/code_writer.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/emit.hpp"
 #include "emit/phase_printer.hpp"
+#include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
 
 namespace codetta::emit {
@@ -22,6 +24,7 @@ namespace {
 struct FamilySource {
   CudaFamily family;
   std::string_view header, function;
+  bool waits_itself;                                    // for the kernel before it, where it must
   void (*defines)(CodeWriter&, const CudaGemmConfig&);  // before the first include
   void (*constants)(CodeWriter&);                       // of Config
   void (*maps)(const package::EpilogueProgram&, const CudaGemmConfig&, std::vector<package::CudaTensorMap>&);
@@ -33,11 +36,23 @@ void no_maps(const package::EpilogueProgram&, const CudaGemmConfig&, std::vector
 
 // The matrix instruction: 32 bytes of K a step; 16-bit operands may lie along M and N.
 void wgmma_defines(CodeWriter& out, const CudaGemmConfig& config) {
-  const std::string_view type = config.a_dtype == DType::f16 ? "f16" : "bf16";
+  const auto type = [](DType d) -> std::string_view {
+    return d == DType::f16    ? "f16"
+           : d == DType::bf16 ? "bf16"
+           : d == DType::f32  ? "tf32"
+           : d == DType::i8   ? "s8"
+                              : "u8";
+  };
+  const bool integers = config.accumulator == DType::i32, half = types::byte_size(config.a_dtype) == 2;
   out.line("#define CODETTA_WGMMA_N ", config.tile_n);
-  out.line("#define CODETTA_WGMMA_TYPES \"k16.f32.", type, ".", type, "\"");
-  out.line("#define CODETTA_WGMMA_FLAGS \", 1, 1, ", config.a_k_major ? 0 : 1, ", ", config.b_k_major ? 0 : 1, "\"");
-  out.line("#define CODETTA_WGMMA_REGISTER \"+f\"");
+  out.line("#define CODETTA_WGMMA_TYPES \"k", 32 / types::byte_size(config.a_dtype), integers ? ".s32." : ".f32.",
+           type(config.a_dtype), ".", type(config.b_dtype), "\"");
+  if (half) {
+    out.line("#define CODETTA_WGMMA_FLAGS \", 1, 1, ", config.a_k_major ? 0 : 1, ", ", config.b_k_major ? 0 : 1, "\"");
+  } else {
+    out.line("#define CODETTA_WGMMA_FLAGS \"", integers ? "" : ", 1, 1", "\"");
+  }
+  out.line("#define CODETTA_WGMMA_REGISTER \"", integers ? "+r" : "+f", "\"");
 }
 // One group of products stays in flight while the next stage is waited for: measured equal for two consumers that share
 // a tile, and 1.2 times as fast where each has its own.
@@ -55,13 +70,15 @@ void sm90_maps(const package::EpilogueProgram& program, const CudaGemmConfig& co
 }
 
 constexpr std::array family_sources{
-    FamilySource{CudaFamily::Simt, "device/cuda/kernels/simt.h", "gemm_simt", no_defines, no_constants, no_maps},
-    FamilySource{CudaFamily::Sm90, "device/cuda/kernels/sm90.h", "gemm_sm90", wgmma_defines, sm90_constants, sm90_maps},
-    FamilySource{CudaFamily::Sm80, "device/cuda/kernels/sm80.h", "gemm_sm80", no_defines, no_constants, no_maps},
-    FamilySource{CudaFamily::Stream, "device/cuda/kernels/stream.h", "gemm_stream", no_defines, no_constants, no_maps},
+    FamilySource{CudaFamily::Simt, "device/cuda/kernels/simt.h", "gemm_simt", false, no_defines, no_constants, no_maps},
+    FamilySource{CudaFamily::Sm90, "device/cuda/kernels/sm90.h", "gemm_sm90", true, wgmma_defines, sm90_constants,
+                 sm90_maps},
+    FamilySource{CudaFamily::Sm80, "device/cuda/kernels/sm80.h", "gemm_sm80", false, no_defines, no_constants, no_maps},
+    FamilySource{CudaFamily::Stream, "device/cuda/kernels/stream.h", "gemm_stream", true, no_defines, no_constants,
+                 no_maps},
 };
 
-constexpr int phase_threads = 256, results_per_block = 32;
+constexpr int phase_threads = 256, pack_threads = 256, results_per_block = 32;
 
 Error broken(std::string headline, std::string reason) {
   return diag::error(diag::Code::internal, std::move(headline))
@@ -91,6 +108,7 @@ class CudaPrinter {
       : program_(program), config_(config), family_(family), options_(options) {
     reduces_ = !program.reductions.empty();
     layout_ = plan::piece_layout(program, config);
+    if (config.family == CudaFamily::Sm90 && 32 % layout_.across == 0) warp_rows_ = 16;
   }
   Result<CudaSource> print();
 
@@ -99,10 +117,39 @@ class CudaPrinter {
   Result<void> print_phase_function(CodeWriter& out, uint32_t index);
   void print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   void print_strip(CodeWriter& out, const PhaseText& phase) const;
+  void print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
+  [[nodiscard]] int rows_at_once(uint32_t index, const PhaseText& phase) const;
+  // Whether what a piece loads is asked for before its accumulators are there.
+  [[nodiscard]] bool loads_ahead(uint32_t index, const PhaseText& phase) const {
+    return index == 0 && config_.family == CudaFamily::Sm90 && !phase.loads.empty() && even_rows(index) &&
+           rows_at_once(index, phase) == passes_of(index);
+  }
   void print_prefetch(CodeWriter& out) const;
   [[nodiscard]] bool loads_full(const package::Operand& o) const {
     return !o.is_store && o.access == package::Access::Full && o.unit_stride;
   }
+  // Threads among which the rows of a piece are dealt out, and how many these are: of one warp, where each finishes the
+  // rows that it has multiplied.
+  [[nodiscard]] int warp_rows(uint32_t phase) const { return phase == 0 ? warp_rows_ : 0; }
+  [[nodiscard]] int group_threads(uint32_t phase) const {
+    if (warp_rows(phase) != 0) return 32;
+    return phase > 0 ? phase_threads : config_.family == CudaFamily::Sm90 ? 128 : config_.threads;
+  }
+  [[nodiscard]] int group_rows(uint32_t phase) const {
+    return warp_rows(phase) != 0 ? warp_rows(phase) : config_.piece_rows;
+  }
+  // Whether the rows come out even among them.
+  [[nodiscard]] bool even_rows(uint32_t phase) const {
+    const int threads = group_threads(phase);
+    return threads % layout_.across == 0 && group_rows(phase) % (threads / layout_.across) == 0;
+  }
+  [[nodiscard]] int passes_of(uint32_t phase) const {
+    const int step = std::max(group_threads(phase) / layout_.across, 1);
+    return (group_rows(phase) + step - 1) / step;
+  }
+  [[nodiscard]] bool every_thread_has_columns() const { return layout_.across * layout_.lanes == config_.piece_cols; }
+  [[nodiscard]] bool only_stores_results(uint32_t index) const;
+  [[nodiscard]] std::vector<std::optional<uint32_t>> combined_outputs() const;
   void print_entries(CodeWriter& out, CudaSource& result) const;
   [[nodiscard]] bool keeps_accumulators() const {
     return std::any_of(program_.phases.begin() + 1, program_.phases.end(),
@@ -114,6 +161,7 @@ class CudaPrinter {
   const FamilySource& family_;
   const CudaEmitOptions& options_;
   bool reduces_ = false;
+  int warp_rows_ = 0;
   plan::PieceLayout layout_;
   std::set<PartLibrary::Request> needs_;
 };
@@ -140,6 +188,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   number("shared_bytes", config_.shared_bytes);
   number("ways", program_.split.ways);
   number("alignment", config_.alignment);
+  number("warp_rows", warp_rows_);
   static constexpr std::array<std::string_view, 4> math{"Strict", "Tf32x3", "Tf32", "Fp8FastAccumulation"};
   out.line("static constexpr MathMode math = MathMode::", math[static_cast<size_t>(config_.math)], ";");
   out.line("static constexpr bool pingpong = ", config_.pingpong, ";");
@@ -153,32 +202,94 @@ void put_lines(CodeWriter& out, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) out.line(line);
 }
 
+// `complete` pieces have all of their rows (and columns, where no thread is idle), so that the number of passes over
+// them is known and several rows are under way at once; otherwise calls between threads keep the loop from being
+// unrolled.
 void CudaPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const {
-  out.line("template <bool whole, class P>");
-  const auto function =
-      out.block("static __device__ __forceinline__ void piece_", index, "(const P& params, const Tile& tile)");
-  out.line("TileFragment<whole, ", layout_.across, ", P> f(params, tile);");
+  const std::string fragment = CodeWriter::text_of("TileFragment<whole, ", layout_.across, ", P> f(params, tile);");
+  const auto structure = [&](std::string_view name, const std::vector<Held>& members, std::string_view suffix) {
+    const auto block = out.block_with("};", "struct ", name, index);
+    for (const Held& member : members) out.line(member.type, suffix, " ", member.name, ";");
+  };
+  structure("Loads", phase.loads, "");
+  structure("States", phase.row_states, "::State");
+  out.blank();
+  out.line("template <bool whole, bool complete, class P, class Held>");
+  const auto function = out.block("static __device__ __forceinline__ void piece_", index,
+                                  "(const P& params, const Tile& tile, const Held& ahead)");
+  out.line(fragment);
   put_lines(out, phase.setup);
   if (!phase.column.empty()) {
     const auto guard = out.block("if (f.n > 0 && (", phase.column_guard, "))");
     put_lines(out, phase.column);
   }
-  if (phase.has_full_work || !phase.row.empty()) {
-    // Threads without columns of their own take part in reductions of rows all the same.
-    const auto held = out.block("if (f.first_row() < f.row_step())");
-    put_lines(out, phase.by_column);
-    const bool loads = std::any_of(program_.operands.begin(), program_.operands.end(),
-                                   [&](const package::Operand& o) { return loads_full(o); });
-    if (phase.full.size() <= 24 && !reduces_) out.line("#pragma unroll ", loads ? 4 : 2);
-    const auto rows = out.block("for (f.r = f.first_row(); f.r < f.tile.rows; f.r += f.row_step())");
+  if (phase.has_full_work || !phase.row.empty()) print_rows(out, index, phase);
+  put_lines(out, phase.end);
+}
+
+void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const {
+  const bool even = even_rows(index), per_row = !phase.row_states.empty();
+  const bool all_columns = every_thread_has_columns();
+  const std::string_view here = all_columns || !per_row ? "complete || " : "";
+  const int at_once = rows_at_once(index, phase), passes = passes_of(index);
+  // Threads without columns of their own take part in reductions of rows all the same.
+  const auto held = out.block("if (f.takes_rows()", per_row || all_columns ? "" : " && (f.n > 0 || !complete)", ")");
+  put_lines(out, phase.by_column);
+  if (!phase.loads.empty()) {
+    const auto fetch = out.block_with("};", "const auto fetch = [&](i32 r, Loads", index, "& held)");
+    out.line("f.r = r;");
+    const auto columns = out.block("if (", here, "f.n > 0)");
+    for (const Held& load : phase.loads) out.line("held.", load.name, " = ", load.text, ";");
+  }
+  {
+    const auto row =
+        out.block_with("};", "const auto row = [&](i32 r, const Loads", index, "& held, States", index, "& states)");
+    out.line("f.r = r;");
     put_lines(out, phase.row);
+    for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, ";");
     if (phase.has_full_work) {
-      const auto columns = out.block("if (f.n > 0)");
+      const auto columns = out.block("if (", here, "f.n > 0)");
+      for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = held.", load.name, ";");
       put_lines(out, phase.full);
     }
-    put_lines(out, phase.row_end);
+    for (const Held& state : phase.row_states) out.line("states.", state.name, " = ", state.name, ".folded();");
   }
-  put_lines(out, phase.end);
+  const auto reduce = [&](bool together) {
+    for (const Held& state : phase.row_states) {
+      const package::Reduction& reduction = program_.reductions[std::stoul(state.text)];
+      out.line("f.template reduce_rows<", together, ", ", cuda_dialect().type(reduction.type).value, ">(", state.text,
+               ", states, &States", index, "::", state.name, ", r);");
+    }
+  };
+  {
+    const auto known = out.block("if constexpr (complete)");
+    if (passes > at_once) out.line("#pragma unroll 1");
+    const auto loop = out.block("for (i32 i = 0; i < ", passes, "; i += ", at_once, ")");
+    out.line("const i32 r = f.first_row() + i * f.row_step();");
+    if (!loads_ahead(index, phase)) out.line("Loads", index, " held[", at_once, "];");
+    out.line("States", index, " states[", at_once, "];");
+    const auto each = [&](std::string_view what) {
+      out.line("#pragma unroll");
+      const auto several = out.block("for (i32 j = 0; j < ", at_once, "; ++j)");
+      out.line(even ? "" : "if (r + j * f.row_step() < Config::piece_rows) ", what, ";");
+    };
+    if (!phase.loads.empty() && !loads_ahead(index, phase)) each("fetch(r + j * f.row_step(), held[j])");
+    each(loads_ahead(index, phase) ? "row(r + j * f.row_step(), ahead.rows[j], states[j])"
+                                   : "row(r + j * f.row_step(), held[j], states[j])");
+    if (per_row && !even) out.line("if (r < Config::piece_rows)");
+    if (per_row) {
+      const auto all = out.block("");
+      reduce(even);
+    }
+  }
+  const auto otherwise = out.block("if constexpr (!complete)");
+  out.line("#pragma unroll 1");
+  const auto loop = out.block("for (i32 r = f.first_row(); r < f.end_row(); r += f.row_step())");
+  out.line("Loads", index, " held;");
+  out.line("States", index, " states[1];");
+  if (!phase.loads.empty()) out.line("fetch(r, held);");
+  out.line("row(r, held, states[0]);");
+  reduce(false);
 }
 
 // Phase 0 over accumulators in registers (device/cuda/strip.h); `complete` strips need no bounds.
@@ -201,7 +312,29 @@ void CudaPrinter::print_strip(CodeWriter& out, const PhaseText& phase) const {
   const auto rows = out.block("if (complete || f.r < tile.rows)");
   out.line("strip.give(f, step, half);");
   put_lines(out, phase.row);
+  for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
   put_lines(out, phase.full);
+}
+
+// Rows of a piece that a thread has under way at once: many hide the latency of loads, shuffles and long functions.
+int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
+  double clocks = 0;
+  for (const package::Inst& inst : program_.phases[index].insts) {
+    if (inst.kind == package::Inst::Kind::Op) clocks += plan::vector_clocks(inst.op, inst.type);
+    if (types::byte_size(inst.type) == 8) clocks += 4;
+  }
+  for (const package::Reduction& reduction : program_.reductions) {
+    if (reduction.phase == index) clocks += reduction.kind == package::ReduceKind::LogSumExp ? 60 : 1;
+  }
+  const bool hopper = index == 0 && config_.family == CudaFamily::Sm90;
+  int rows = layout_.lanes > 4 ? 1 : clocks <= 20 ? 8 : clocks <= 64 ? 4 : clocks <= 100 ? 2 : 1;
+  if (!hopper) rows = std::min(rows, clocks <= 20 ? 4 : clocks <= 48 ? 2 : 1);
+  // Accumulators that wait for their own pieces leave few registers.
+  if (hopper && plan::sm90_shape(program_, config_).accumulators > 128)
+    rows = std::min(rows, phase.row_states.empty() && clocks <= 20 ? 4 : 2);
+  if (!even_rows(index)) return phase.row_states.empty() ? std::min(rows, 4) : 1;
+  while (rows > 1 && (rows > passes_of(index) || passes_of(index) % rows != 0)) rows /= 2;
+  return rows;
 }
 
 // What phase 0 loads at each element, asked for while the product is still at work.
@@ -233,9 +366,6 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   const bool strips = index == 0 && config_.from_registers;
   strips ? print_strip(out, phase) : print_piece(out, index, phase);
   out.blank();
-  out.line(strips ? "template <class P, class S>" : "template <class P>");
-  const auto function = out.block("static __device__ __forceinline__ void phase_", index,
-                                  "(const P& params, const Tile& tile", strips ? ", const S& strip)" : ")");
   std::string whole = CodeWriter::text_of("tile.cols % ", layout_.lanes, " == 0");
   if (index > 0 && program_.phases[index].reads_accumulator) {
     whole += CodeWriter::text_of(" && tile.acc_ld % ", 16 / types::byte_size(program_.accumulator), " == 0");
@@ -245,7 +375,19 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     if (!o.unit_stride || (o.access != package::Access::Full && o.access != package::Access::Row)) continue;
     whole += CodeWriter::text_of(" && vectorable<", cuda_dialect().type(o.dtype).element, ">(params.operand[", k, "])");
   }
+  const bool pieces = index == 0 && !strips && config_.family == CudaFamily::Sm90, ahead = loads_ahead(index, phase);
+  const auto begin = [&](std::string_view name, std::string_view parameters, std::string_view more) {
+    out.line("template <class P", more, ">");
+    return out.block("static __device__ __forceinline__ void ", name, index, "(const P& params, const Tile& tile",
+                     parameters, ")");
+  };
+  const auto choose = [&] {
+    out.line("const bool whole = ", whole, ";");
+    out.line("const bool complete = tile.rows == Config::piece_rows",
+             every_thread_has_columns() ? " && tile.cols == Config::piece_cols;" : ";");
+  };
   if (strips) {
+    const auto function = begin("phase_", ", const S& strip", ", class S");
     out.line("if (", whole, ") {");
     out.line("  if (tile.rows == 64 && tile.cols == S::cols) {");
     out.line("    strip_0<true, true>(params, tile, strip);");
@@ -257,12 +399,70 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     out.line("}");
     return {};
   }
-  out.line("if (", whole, ") {");
-  out.line("  piece_", index, "<true>(params, tile);");
+  if (pieces) {
+    const int rows = rows_at_once(index, phase);
+    {
+      const auto block = out.block_with("};", "struct Ahead");
+      if (ahead) out.line("Loads", index, " rows[", rows, "];");
+    }
+    const auto function = begin("ahead_", ", Ahead& held", "");
+    if (ahead) {
+      choose();
+      out.line("if (!whole || !complete) return;");
+      out.line("TileFragment<true, ", layout_.across, ", P> f(params, tile);");
+      std::set<std::string> references;
+      for (const Held& load : phase.loads) references.insert(load.setup);
+      for (const std::string& line : references) out.line(line);
+      out.line("#pragma unroll");
+      const auto loop = out.block("for (i32 j = 0; j < ", rows, "; ++j)");
+      out.line("f.r = f.first_row() + j * f.row_step();");
+      const std::string guard = every_thread_has_columns() ? "" : "if (f.n > 0) ";
+      for (const Held& load : phase.loads) out.line(guard, "held.rows[j].", load.name, " = ", load.text, ";");
+    }
+  }
+  const auto function = begin("phase_", pieces ? ", const Ahead& held" : "", "");
+  choose();
+  if (!pieces) out.line("constexpr int held = 0;");
+  out.line("if (whole && complete) {");
+  out.line("  piece_", index, "<true, true>(params, tile, held);");
+  out.line("} else if (whole) {");
+  out.line("  piece_", index, "<true, false>(params, tile, held);");
   out.line("} else {");
-  out.line("  piece_", index, "<false>(params, tile);");
+  out.line("  piece_", index, "<false, false>(params, tile, held);");
   out.line("}");
   return {};
+}
+
+// Whether a later phase stores results of reductions as they are and does nothing else: what combines them does that.
+bool CudaPrinter::only_stores_results(uint32_t index) const {
+  const package::Phase& phase = program_.phases[index];
+  std::set<uint32_t> stored;
+  if (phase.reads_accumulator || phase.stores.empty()) return false;
+  for (const package::Reduction& reduction : program_.reductions) {
+    if (reduction.phase == index) return false;
+  }
+  return std::all_of(phase.stores.begin(), phase.stores.end(), [&](const package::Store& store) {
+    const package::Inst& value = phase.insts[store.value];
+    if (value.kind != package::Inst::Kind::Result || !stored.insert(value.index).second) return false;
+    const package::Reduction& reduction = program_.reductions[value.index];
+    const package::Operand& operand = program_.operands[store.operand];
+    const package::Access fitting = reduction.axis == package::ReduceAxis::Row      ? package::Access::Column
+                                    : reduction.axis == package::ReduceAxis::Column ? package::Access::Row
+                                                                                    : package::Access::Scalar;
+    return reduction.phase + 1 == index && operand.access == fitting && operand.dtype == reduction.type &&
+           value.type == reduction.type;
+  });
+}
+
+// The output that takes each reduction's results from where they are combined.
+std::vector<std::optional<uint32_t>> CudaPrinter::combined_outputs() const {
+  std::vector<std::optional<uint32_t>> outputs(program_.reductions.size());
+  for (uint32_t p = 1; p < program_.phases.size(); ++p) {
+    if (!only_stores_results(p)) continue;
+    for (const package::Store& store : program_.phases[p].stores)
+      outputs[program_.phases[p].insts[store.value].index] = store.operand;
+  }
+  return outputs;
 }
 
 void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
@@ -273,16 +473,26 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", 1) ", result.entries.back().symbol,
                      "(const __grid_constant__ Parameters params)");
   };
+  if (config_.pack_a || config_.pack_b) {
+    result.entries.push_back({CudaEntry::Kind::Pack, 0, "codetta_pack", pack_threads, 0, 1});
+    const auto body = out.block("extern \"C\" __global__ void __launch_bounds__(", pack_threads,
+                                ", 4) codetta_pack(const __grid_constant__ PackParams params)");
+    out.line("begin_dependent();");
+    out.line("pack_factor<u", 8 * types::byte_size(config_.a_dtype), ">(params);");
+  }
   {
     const auto body = entry(CudaEntry::Kind::Gemm, 0, "codetta_gemm", config_.threads);
+    if (!family_.waits_itself) out.line("begin_dependent();");
     out.line(family_.function, "<Config, Epilogue>(params);");
   }
   static constexpr std::array<std::string_view, 4> states{"SumState", "MaxState", "MinState", "LogSumExpState"};
   static constexpr std::array<std::string_view, 4> axes{"Row", "Column", "All", "Item"};
+  const std::vector<std::optional<uint32_t>> outputs = combined_outputs();
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
-    if (p > 0) {
+    if (p > 0 && !only_stores_results(p)) {
       out.blank();
       const auto body = entry(CudaEntry::Kind::Phase, p, CodeWriter::text_of("codetta_phase_", p), phase_threads);
+      out.line("begin_dependent();");
       out.line("run_phase<Config, ", phase_threads, ", Epilogue::scratch_bytes(", phase_threads,
                ")>(params, [](const Parameters& q, const Tile& t) { Epilogue::phase_", p, "<Parameters>(q, t); });");
     }
@@ -293,13 +503,15 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     if (place == 0) continue;
     out.blank();
     const auto body = entry(CudaEntry::Kind::Combine, p, CodeWriter::text_of("codetta_combine_", p), phase_threads);
+    out.line("begin_dependent();");
     place = 0;
     for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
       const package::Reduction& r = program_.reductions[k];
       if (r.phase != p) continue;
       out.line("if (blockIdx.y == ", place++, ") combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ",
                states[static_cast<size_t>(r.kind)], ", ", r.mean, ", ", r.parts, ", ",
-               cuda_dialect().type(r.type).element, ">(params.problem, params.reduction[", k, "]);");
+               cuda_dialect().type(r.type).element, ">(params.problem, params.reduction[", k, "]",
+               outputs[k] ? CodeWriter::text_of(", &params.operand[", *outputs[k], "]") : std::string(), ");");
     }
   }
 }
@@ -316,6 +528,7 @@ Result<CudaSource> CudaPrinter::print() {
       print_prefetch(body);
     }
     for (uint32_t p = 0; p < program_.phases.size(); ++p) {
+      if (p > 0 && only_stores_results(p)) continue;
       body.blank();
       CODETTA_CHECK_OK(print_phase_function(body, p));
     }
@@ -339,6 +552,7 @@ Result<CudaSource> CudaPrinter::print() {
   family_.maps(program_, config_, result.maps);
   out.line("#include \"device/cuda/phase.h\"");
   out.line("#include \"", family_.header, "\"");
+  if (config_.pack_a || config_.pack_b) out.line("#include \"device/cuda/pack.h\"");
   out.blank();
   out.line("namespace codetta::cuda {");
   out.blank();

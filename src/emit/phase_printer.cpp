@@ -65,6 +65,12 @@ class PhasePrinter {
   std::string scalar_text(const Inst& in);
   std::string load_text(const Inst& in);
   std::string result_text(const Inst& in);
+  // Full operands are loaded ahead of what is done with them, for several positions at once.
+  [[nodiscard]] bool loads_early(const Inst& in) const {
+    return dialect_.registers && in.kind == Inst::Kind::Load && program_.operands[in.index].access == Access::Full &&
+           program_.operands[in.index].unit_stride;
+  }
+  [[nodiscard]] std::string early_name(const Inst& in) const { return text("l", &in - phase_.insts.data()); }
   [[nodiscard]] std::string comment(uint32_t id) const;
 
   // Operands.
@@ -256,6 +262,7 @@ std::string PhasePrinter::load_text(const Inst& in) {
       }
   }
   if (loaded.empty()) loaded = text(template_method(name), "<", raw, ">(o", in.index, ")");
+  if (loads_early(in)) loaded = early_name(in);
   return convert_.widen(std::move(loaded), o.dtype, in.type);
 }
 
@@ -395,6 +402,11 @@ void PhasePrinter::print_reductions(PhaseText& out) {
       out.full.push_back(text(method("reduce_column"), "<", type, ">(p", k, ", ", value, ", valid);"));
     } else {
       const bool row = r.axis == package::ReduceAxis::Row;
+      if (row && dialect_.registers) {
+        out.row_states.push_back({type, text("q", k), text(k), {}});
+        out.full.push_back(text("q", k, ".add(", value, ", valid);"));
+        continue;
+      }
       (row ? out.row : out.setup).push_back(text(type, " q", k, ";"));
       out.full.push_back(text("q", k, ".add(", value, ", valid);"));
       (row ? out.row_end : out.end).push_back(text(method(row ? "reduce_row" : "reduce_all"), "(", k, ", q", k, ");"));
@@ -412,6 +424,13 @@ PhaseText PhasePrinter::print() {
   for (const uint32_t id : nests_.full_values) {
     const bool early = dialect_.registers && nests_.variation[id] == by_column;
     (early ? out.by_column : out.full).push_back(value_line(id));
+    if (const Inst& in = inst(id); loads_early(in)) {
+      const TypeNames& type = dialect_.type(program_.operands[in.index].dtype);
+      out.loads.push_back({std::string(type.raw), early_name(in),
+                           text(template_method("load_full"), "<", type.raw, ">(o", in.index, ")"),
+                           text("const Ref<", type.element, "> o", in.index, " = ", dialect_.templated, "ref<",
+                                type.element, ">(", in.index, ");")});
+    }
   }
   print_reductions(out);
   for (const uint32_t i : nests_.full_stores) out.full.push_back(store_line(phase_.stores[i]));

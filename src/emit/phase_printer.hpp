@@ -14,10 +14,18 @@
 
 namespace codetta::emit {
 
+// What a position or a row holds: a load that may be under way before its value is needed (`text` says what is loaded,
+// `setup` from where), or the state of a row's reduction (`text` is its number).
+struct Held {
+  std::string type, name, text, setup;
+};
+
 struct PhaseText {
   std::vector<std::string> setup;      // operand references and uniform values; scalar stores
   std::vector<std::string> row;        // at each row, before the columns: per-row values, column stores, row reducers
   std::vector<std::string> by_column;  // once a column that a thread holds, before its rows (Dialect::registers)
+  std::vector<Held> loads;             // at each position, before `full`, which names them (Dialect::registers)
+  std::vector<Held> row_states;        // of a row, which `full` adds to (Dialect::registers)
   std::vector<std::string> full;       // at each position
   std::vector<std::string> row_end;    // after the columns of a row: row reductions
   std::vector<std::string> end;        // after all rows: reductions of everything

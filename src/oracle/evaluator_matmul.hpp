@@ -102,6 +102,8 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
 
   const T roundings = T(model.roundings) * T(k) + T(model.extra_roundings) + 1;
   const T relative = gamma<T>(roundings, T(types::unit_roundoff(d))), own = gamma<T>(T(k) + 2, unit_of<T>);
+  const bool rounds = d == DType::f32 && deciding == DType::f32 && problem_.options.factor_rounding > 0;
+  const T off = rounds ? T(problem_.options.factor_rounding) : T(0), rounded = off * (2 + off);
   const T absolute = T(k) * T(types::min_subnormal(d));
   const T flush = T(model.flush_below);
   const std::vector<BatchItem> items = batch_items(sa, sb, so);
@@ -147,15 +149,15 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
         }
         const int lowest = k == 0 ? 0 : fa.lowest[line_a + i] + fb.lowest[line_b + j];
         const bool normal = flush == 0 || lowest >= -126;
-        if (points && normal && exact_sum(s, lowest, d)) {
+        if (points && normal && !rounds && exact_sum(s, lowest, d)) {
           r = {c, c, static_cast<uint8_t>(flags)};
           continue;
         }
-        if (s > T(types::max_finite(d))) {
+        if (s * (1 + rounded) > T(types::max_finite(d))) {
           r = Real<T>::anything(flags);  // a partial sum may overflow
           continue;
         }
-        T error = s * (relative + 2 * own) + absolute;
+        T error = s * (relative + 2 * own + rounded * (1 + relative)) + absolute;
         if (!points) error += std::max(T(0), s - plain[i * n + j]) * (1 + 4 * unit_of<T>);
         if (flush > 0) error += flush * (2 * T(k) + size_a[i] + size_b[j]);
         r = {nearest(c - error, d), nearest(c + error, d), static_cast<uint8_t>(flags)};

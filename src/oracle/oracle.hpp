@@ -32,6 +32,7 @@ using OracleFunction =
 struct OracleOptions {
   CpuIsa isa = CpuIsa::generic;  // the accumulation model of matrix products (types/targets.def)
   std::optional<types::AccumulationModel> accumulation;  // of floats, instead: for targets that are no CPU
+  double factor_rounding = 0;  // relative, of each f32 factor of a product before it is multiplied
   std::span<const UlpRow> ulp = cpu_ulp_table();
   bool contraction = true;  // x * y + z may be one rounding
   uint64_t seed = 1;        // of sampling

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codetta/math_mode.hpp"
 #include "codetta/tensor.hpp"
 
 namespace codetta::package {
@@ -24,8 +25,7 @@ std::string_view name_of(CudaFamily family);  // "simt", "sm80", "sm90", "stream
 // Bounds of every configuration, so that what is read from a file cannot ask for absurd launches.
 inline constexpr int32_t max_cuda_tile = 1 << 16, max_cuda_threads = 1024, max_cuda_shared = 1 << 20;
 
-// How f32 operands are multiplied; part of the program, never ambient.
-enum class MathMode : uint8_t { Strict, Tf32x3, Tf32, Fp8FastAccumulation };
+using codetta::MathMode;
 
 // One configuration. Sizes count elements. plan/ has checked it against the family's limits.
 struct CudaGemmConfig {
@@ -43,6 +43,8 @@ struct CudaGemmConfig {
   bool pingpong = false;  // Sm90: each consumer owns whole tiles in turn
   bool persistent = false;
   bool from_registers = false;  // Sm90: the epilogue takes accumulators from registers, without shared memory
+  bool pack_a = false;          // A (B) is first copied to where the product can read it; a_k_major, b_k_major and
+  bool pack_b = false;          // `alignment` then speak of the copy
   int32_t k_split = 1;          // > 1: slices of K summed in slice order by the block that arrives last
   int32_t group = 8;            // tiles of a raster group
   int32_t alignment = 1;        // bytes that A's and B's addresses and slower strides are multiples of (a guard)
@@ -63,6 +65,8 @@ struct CudaEntry {
               // of the largest of them, y = its reduction's place among those of the phase
     Phase,    // phase `index` >= 1 over the root space, after everything before. Grid: pieces_n, pieces_m, batches
               // (pieces_m beyond 65,535 are walked by a loop)
+    Pack,     // copies of the factors that the configuration packs, before the product; gets PackParams of
+              // device/cuda/abi.h instead of Params. Grid: rows, factors
   };
   Kind kind = Kind::Gemm;
   uint32_t index = 0;

@@ -4,6 +4,23 @@
 
 #include "package/serialize.hpp"
 
+namespace codetta {
+
+namespace {
+constexpr std::string_view math_modes[] = {"strict", "3xtf32", "tf32", "fp8_fast_accum"};
+}
+
+std::string_view math_mode_name(MathMode mode) { return math_modes[static_cast<size_t>(mode) % 4]; }
+
+std::optional<MathMode> math_mode_from_name(std::string_view name) {
+  for (size_t i = 0; i < std::size(math_modes); ++i) {
+    if (math_modes[i] == name) return static_cast<MathMode>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace codetta
+
 namespace codetta::package {
 
 std::string_view name_of(CpuFamily family) {
@@ -93,7 +110,8 @@ void write_cuda_config(ByteWriter& out, const CudaGemmConfig& config) {
   out.choice(config.family);
   for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
   out.choice(config.math);
-  for (bool flag : {config.a_k_major, config.b_k_major, config.pingpong, config.persistent, config.from_registers})
+  for (bool flag : {config.a_k_major, config.b_k_major, config.pingpong, config.persistent, config.from_registers,
+                    config.pack_a, config.pack_b})
     out.flag(flag);
   for (const Field& field : cuda_fields) out.integer(config.*field.member);
 }
@@ -105,8 +123,8 @@ CudaGemmConfig read_cuda_config(ByteReader& in) {
   config.b_dtype = in.dtype();
   config.accumulator = in.dtype();
   config.math = in.choice<MathMode>(4, "math mode");
-  for (bool* flag :
-       {&config.a_k_major, &config.b_k_major, &config.pingpong, &config.persistent, &config.from_registers})
+  for (bool* flag : {&config.a_k_major, &config.b_k_major, &config.pingpong, &config.persistent, &config.from_registers,
+                     &config.pack_a, &config.pack_b})
     *flag = in.flag();
   for (const Field& field : cuda_fields) config.*field.member = in.small(field.least, field.most, field.name);
   check_accumulator(in, config.accumulator);
@@ -140,7 +158,7 @@ std::vector<CudaEntry> read_entries(ByteReader& in) {
   std::vector<CudaEntry> entries;
   for (size_t n = in.count(4096, "number of entry points"); n > 0 && in.ok(); --n) {
     CudaEntry entry;
-    entry.kind = in.choice<CudaEntry::Kind>(3, "kind of an entry point");
+    entry.kind = in.choice<CudaEntry::Kind>(4, "kind of an entry point");
     entry.index = in.index("what an entry point computes");
     entry.symbol = in.text(max_name_bytes, "length of a symbol");
     entry.threads = in.small(1, max_cuda_threads, "threads");

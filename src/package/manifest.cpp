@@ -64,12 +64,11 @@ Json json_of(const CpuGemmConfig& config) {
 }
 
 Json json_of(const CudaGemmConfig& config) {
-  constexpr std::string_view math[] = {"strict", "3xtf32", "tf32", "fp8_fast_accum"};
   return {{"family", name_of(config.family)},
           {"a", dtype_name(config.a_dtype)},
           {"b", dtype_name(config.b_dtype)},
           {"accumulator", dtype_name(config.accumulator)},
-          {"math", math[static_cast<size_t>(config.math)]},
+          {"math", math_mode_name(config.math)},
           {"a_k_major", config.a_k_major},
           {"b_k_major", config.b_k_major},
           {"tile", {config.tile_m, config.tile_n, config.tile_k}},
@@ -79,6 +78,8 @@ Json json_of(const CudaGemmConfig& config) {
           {"pingpong", config.pingpong},
           {"persistent", config.persistent},
           {"from_registers", config.from_registers},
+          {"pack_a", config.pack_a},
+          {"pack_b", config.pack_b},
           {"k_split", config.k_split},
           {"group", config.group},
           {"alignment", config.alignment},

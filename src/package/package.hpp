@@ -20,7 +20,7 @@
 
 namespace codetta::package {
 
-inline constexpr uint32_t package_format = 3;
+inline constexpr uint32_t package_format = 4;
 
 // A tensor or scalar that lives during a run. Sizes are expressions over the package's symbols.
 struct Buffer {
@@ -50,7 +50,7 @@ struct Kernel {
   std::vector<std::string> gcc_flags, clang_flags;  // CPU: for the source, by compiler
   std::string symbol;                               // CPU: entry point in the binary
   std::vector<std::string> nvrtc_flags;             // CUDA: for the source, the architecture included
-  std::vector<CudaEntry> entries;                   // CUDA: in launch order, the product first
+  std::vector<CudaEntry> entries;                   // CUDA: in launch order
   std::vector<CudaTensorMap> maps;                  // CUDA: in the order of Params::map
   std::string binary;                               // CPU: shared object, empty: the tape is interpreted. CUDA: cubin
   bool operator==(const Kernel&) const = default;

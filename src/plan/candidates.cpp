@@ -79,6 +79,11 @@ Discovery discover_cuda(const CudaProblem& problem) {
 
 }  // namespace
 
+double factor_rounding(MathMode math, DType factors) {
+  if (factors != DType::f32) return 0;
+  return math == MathMode::Tf32 ? 0x1p-10 : math == MathMode::Tf32x3 ? 0x1p-21 : 0;
+}
+
 Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target,
                    const MachineFacts& machine) {
   Discovery discovery;

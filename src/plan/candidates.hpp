@@ -24,6 +24,10 @@ struct GemmShape {
   int32_t a_alignment = 16, b_alignment = 16;          // bytes that the addresses are multiples of, if less than 16
 };
 
+// What a math mode may cost in accuracy, whichever kernel computes: the relative error of each f32 factor.
+// TF32 has 10 bits of fraction, and wgmma cuts what is below them; three products of it leave 2^-21 of each.
+double factor_rounding(MathMode math, DType factors);
+
 // What the cost model knows of a GPU: of the device, or of the architecture's usual product when there is none to ask.
 struct GpuFacts {
   std::string arch = "sm_80";                                 // "sm_90a", ...

@@ -14,12 +14,13 @@
 namespace codetta::plan {
 namespace {
 
-constexpr double sm_rate = 95;                          // bytes per nanosecond that one multiprocessor takes in
-constexpr double load_rate = 12, store_rate = 40;       // of the epilogue, per multiprocessor: loads are waited for
-constexpr double lanes_per_clock = 128;                 // f32 operations of a multiprocessor
-constexpr double piece_clocks = 0.05;                   // an element's way through shared memory
-constexpr double entry_us = 2;                          // each further kernel of the same run
-constexpr double atomic_us = 1.2, barrier_clocks = 60;  // the last block's wait for slices; a piece's two barriers
+constexpr double sm_rate = 95;                            // bytes per nanosecond that one multiprocessor takes in
+constexpr double load_rate = 20, store_rate = 40;         // of the epilogue, per multiprocessor: loads are waited for
+constexpr double lanes_per_clock = 128;                   // f32 operations of a multiprocessor
+constexpr double piece_clocks = 0.05;                     // an element's way through shared memory
+constexpr double direct_clocks = 0.02, direct_rate = 20;  // the exchange between lanes, and stores in short runs
+constexpr double entry_us = 2;                            // each further kernel of the same run
+constexpr double atomic_us = 1.2, barrier_clocks = 60;    // the last block's wait for slices; a piece's two barriers
 
 double bytes_of(DType dtype, double elements) { return static_cast<double>(types::byte_size(dtype)) * elements; }
 
@@ -39,9 +40,9 @@ void add_access(const package::Operand& operand, EpilogueCost& cost) {
                  lanes_per_clock;
 }
 
-EpilogueCost epilogue_cost(const CudaProblem& p, const package::Phase& phase) {
+EpilogueCost epilogue_cost(const CudaProblem& p, const package::Phase& phase, bool direct = false) {
   EpilogueCost cost;
-  if (phase.reads_accumulator) cost.clocks += piece_clocks * static_cast<double>(p.ways());
+  if (phase.reads_accumulator) cost.clocks += (direct ? direct_clocks : piece_clocks) * static_cast<double>(p.ways());
   for (const package::Inst& inst : phase.insts) {
     if (inst.kind == package::Inst::Kind::Op) cost.clocks += vector_clocks(inst.op, inst.type) / lanes_per_clock;
     if (inst.kind == package::Inst::Kind::Load) add_access(p.epilogue.operands[inst.index], cost);
@@ -111,10 +112,15 @@ struct Model {
   }
 
   [[nodiscard]] double epilogue_us(std::string& note) const {
-    const EpilogueCost cost = epilogue_cost(p, p.epilogue.phases[0]);
+    const EpilogueCost cost = epilogue_cost(p, p.epilogue.phases[0], c.from_registers);
     const double pieces = std::ceil(root_elements / (c.piece_rows * c.piece_cols));
-    const double tile = us(cost.clocks * root_elements + pieces * barrier_clocks) +
-                        root_elements * (cost.loads / load_rate + cost.stores / store_rate) / 1000;
+    // The columns of a last piece that is not whole are finished a row at a time.
+    const double width = c.tile_n / static_cast<double>(p.ways());
+    const double ragged = c.from_registers ? 0 : std::fmod(width, c.piece_cols) / width;
+    const double waits = c.from_registers ? 0 : pieces * barrier_clocks;
+    const double rate = c.from_registers ? direct_rate : store_rate;
+    const double tile = (1 + 1.5 * ragged) * us(cost.clocks * root_elements + waits) +
+                        root_elements * (cost.loads / load_rate + cost.stores / rate) * (1 + ragged) / 1000;
     const double done = c.k_split > 1 ? std::max(1.0, rounds / c.k_split) : rounds;  // tiles that one block finishes
     const double memory = root_elements * tiles * (cost.loads + cost.stores) / p.gpu.memory_rate / 1000;
     const double exposed = tile * (1 + loop.exposed * (done - 1));
@@ -128,6 +134,17 @@ struct Model {
     const double part = bytes_of(c.accumulator, static_cast<double>(c.tile_m) * c.tile_n);
     note = fmt::format("{} slices of {:.0f} bytes, summed by the last block", c.k_split, part);
     return atomic_us + part * (rounds + c.k_split) / sm_rate / 1000;
+  }
+
+  // Reads a factor that lies badly, and writes it as the product reads it.
+  [[nodiscard]] double packing_us(std::string& note) const {
+    double bytes = 0;
+    if (c.pack_a) bytes += 2 * bytes_of(c.a_dtype, m * k) * (p.shape.a_batch_stride == 0 ? 1 : batch);
+    if (c.pack_b) bytes += 2 * bytes_of(c.b_dtype, n * k) * (p.shape.b_batch_stride == 0 ? 1 : batch);
+    if (bytes == 0) return 0;
+    note = fmt::format("{}{} copied to rows of whole 16 bytes, {:.1f} MB", c.pack_a ? "A" : "", c.pack_b ? "B" : "",
+                       bytes / 1e6);
+    return entry_us + bytes / p.gpu.memory_rate / 1000;
   }
 
   [[nodiscard]] double later_us(std::string& note) const {
@@ -172,6 +189,8 @@ std::vector<CostTerm> cuda_cost_terms(const CudaProblem& problem, const CudaFami
   add("epilogue", us);
   us = model.slices_us(note);
   add("slices of K", us);
+  us = model.packing_us(note);
+  add("packing", us);
   us = model.later_us(note);
   add("later phases", us);
   note = "launch, first copies, last stores";

@@ -80,8 +80,9 @@ struct Sm90Shape {
   int accumulators = 0;  // of a thread
 };
 Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
-inline constexpr int64_t sm90_shared_limit = 232448;                         // bytes of a block, PTX ISA
-inline constexpr int sm90_accumulators = 192, sm90_accumulators_split = 96;  // beyond them the assembler spills
+inline constexpr int64_t sm90_shared_limit = 232448;  // bytes of a block, PTX ISA
+// Beyond them the assembler spills.
+inline constexpr int sm90_accumulators = 192, sm90_accumulators_busy = 160, sm90_accumulators_split = 96;
 
 // Of device/cuda/kernels/sm80.h: rows of warps in a tile (0: it cannot be split), and dynamic shared memory.
 int sm80_warps_along_m(int tile_m, int tile_n, int warps);

@@ -19,12 +19,13 @@ constexpr int64_t least_slice = 256;  // steps of K, below which a slice costs m
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Dtypes that wgmma multiplies and this family has been run with.
-struct Product {
-  DType a, b, accumulator;
-};
-constexpr std::array products{Product{DType::bf16, DType::bf16, DType::f32},
-                              Product{DType::f16, DType::f16, DType::f32}};
+// What wgmma multiplies here. Only 16-bit factors may lie along M and N.
+bool multiplies(const GemmShape& s) {
+  const auto byte = [](DType d) { return d == DType::i8 || d == DType::u8; };
+  if (byte(s.a)) return byte(s.b) && s.accumulator == DType::i32;
+  if (s.a != s.b || s.accumulator != DType::f32) return false;
+  return s.a == DType::bf16 || s.a == DType::f16 || s.a == DType::f32;
+}
 
 // Accumulator columns of a block's tile: first, last, step.
 struct Tiles {
@@ -43,45 +44,41 @@ constexpr std::array<std::pair<int32_t, int32_t>, 3> clusters{{{1, 1}, {2, 1}, {
 
 // How one factor lies in memory, as a tensor map sees it. Sizes and strides in elements.
 struct Factor {
-  const char* name;
   int64_t k, k_stride, other, other_stride, batch, batch_stride;
   int32_t address_alignment;
-  const char* other_name;
 };
 std::array<Factor, 2> factors_of(const CudaProblem& p) {
   const GemmShape& s = p.shape;
-  return {Factor{"A", s.k, s.a_k_stride, s.m, s.a_row_stride, s.batch, s.a_batch_stride, s.a_alignment, "rows"},
-          Factor{"B", s.k, s.b_k_stride, s.n, s.b_col_stride, s.batch, s.b_batch_stride, s.b_alignment, "columns"}};
+  return {Factor{s.k, s.a_k_stride, s.m, s.a_row_stride, s.batch, s.a_batch_stride, s.a_alignment},
+          Factor{s.k, s.b_k_stride, s.n, s.b_col_stride, s.batch, s.b_batch_stride, s.b_alignment}};
 }
 
-// Why a map cannot have the dim of `size` elements `stride` elements apart.
-std::string stride_defect(int64_t size, int64_t stride, int64_t element) {
-  if (size <= 1) return {};
-  if (stride <= 0) return fmt::format("is {} elements, and tensor maps have positive ones", stride);
-  if (stride >= map_stride / element)
-    return fmt::format("is {} elements, and tensor maps stay below 2^40 bytes", stride);
-  if (stride * element % map_alignment != 0)
-    return fmt::format("is {} bytes, no multiple of {}", stride * element, map_alignment);
-  return {};
+// Whether a map can have the dim of `size` elements `stride` elements apart.
+bool stride_fits(int64_t size, int64_t stride, int64_t element) {
+  return size <= 1 || (stride > 0 && stride < map_stride / element && stride * element % map_alignment == 0);
 }
 
-// Whether consecutive k are the fast dim of the map; why neither dim can be, if so.
-std::optional<bool> k_major(const Factor& f, int64_t element, std::string& why) {
+// Whether consecutive k are the fast dim of the map, if either dim can be.
+std::optional<bool> k_major(const Factor& f, int64_t element) {
   const auto fits = [&](int64_t fast, int64_t fast_stride, int64_t slow, int64_t slow_stride) {
-    return (fast <= 1 || fast_stride == 1) && stride_defect(slow, slow_stride, element).empty();
+    return (fast <= 1 || fast_stride == 1) && stride_fits(slow, slow_stride, element);
   };
   if (fits(f.k, f.k_stride, f.other, f.other_stride)) return true;
   if (fits(f.other, f.other_stride, f.k, f.k_stride)) return false;
-  if (f.k_stride != 1 && f.other_stride != 1) {
-    why = fmt::format("{} has strides {} along K and {} along {}; one of them must be 1", f.name, f.k_stride,
-                      f.other_stride, f.other_name);
-  } else {
-    const bool k_fast = f.k_stride == 1;
-    why =
-        fmt::format("the stride of {} along {} {}", f.name, k_fast ? f.other_name : "K",
-                    k_fast ? stride_defect(f.other, f.other_stride, element) : stride_defect(f.k, f.k_stride, element));
-  }
   return std::nullopt;
+}
+
+// How the kernel reads a factor: where it lies, or packed first (device/cuda/pack.h).
+struct Reading {
+  bool k_major = true, packed = false;
+};
+Reading reading_of(const Factor& f, int64_t element) {
+  const std::optional<bool> lies = k_major(f, element);
+  const bool batch_fits = f.batch_stride == 0 || stride_fits(f.batch, f.batch_stride, element);
+  const bool along_k = element != 2;
+  if (lies && (*lies || !along_k) && batch_fits && f.address_alignment % map_alignment == 0) return {*lies, false};
+  // As it lies, where elements are side by side; along K otherwise.
+  return {along_k || f.k_stride == 1 || f.other_stride != 1 || f.k <= 1, true};
 }
 
 bool split_fits(const CudaProblem& p, const CudaGemmConfig& c, const Sm90Shape& shape) {
@@ -167,13 +164,16 @@ std::optional<Rejection> refuse_sm90(const CudaProblem& p) {
     return no(diag::Code::isa_lacks,
               fmt::format("wgmma and setmaxnreg belong to sm_90a, which {} code does not have", p.gpu.arch));
   }
-  const bool known = std::any_of(products.begin(), products.end(), [&](const Product& product) {
-    return product.a == s.a && product.b == s.b && product.accumulator == s.accumulator;
-  });
-  if (!known) {
+  if (!multiplies(s)) {
+    return no(
+        diag::Code::family_dtypes,
+        fmt::format("multiplies bf16, f16 and f32 (as tf32) into f32 and 8-bit integers into i32, and this is {} x "
+                    "{} into {}",
+                    dtype_name(s.a), dtype_name(s.b), dtype_name(s.accumulator)));
+  }
+  if (s.a == DType::f32 && s.math != MathMode::Tf32) {
     return no(diag::Code::family_dtypes,
-              fmt::format("multiplies bf16 x bf16 and f16 x f16 into f32, and this is {} x {} into {}", dtype_name(s.a),
-                          dtype_name(s.b), dtype_name(s.accumulator)));
+              fmt::format("wgmma cuts f32 factors to tf32, and the program's math is {}", math_mode_name(s.math)));
   }
   if (s.k == 0 || p.empty()) {
     return no(diag::Code::family_size,
@@ -182,21 +182,6 @@ std::optional<Rejection> refuse_sm90(const CudaProblem& p) {
   for (const int64_t size : {s.m, s.n, s.k, s.batch}) {
     if (size > max_extent)
       return no(diag::Code::family_size, fmt::format("a size of {} is beyond the copy engine's 2^31", size));
-  }
-  const int64_t element = types::byte_size(s.a);
-  for (const Factor& f : factors_of(p)) {
-    std::string why;
-    if (!k_major(f, element, why)) return no(diag::Code::family_layout, why);
-    if (f.batch > 1 && f.batch_stride != 0) {
-      const std::string defect = stride_defect(f.batch, f.batch_stride, element);
-      if (!defect.empty())
-        return no(diag::Code::family_layout, fmt::format("the batch stride of {} {}", f.name, defect));
-    }
-    if (f.address_alignment % map_alignment != 0) {
-      return no(diag::Code::family_layout,
-                fmt::format("{} lies at a multiple of {} bytes, and the copy engine needs {}", f.name,
-                            f.address_alignment, map_alignment));
-    }
   }
   if (p.epilogue.split.interleaved()) {
     return no(
@@ -213,7 +198,6 @@ std::optional<Rejection> refuse_sm90(const CudaProblem& p) {
 
 std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
   const GemmShape& s = p.shape;
-  std::string ignored;
   const auto factors = factors_of(p);
   const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
   CudaGemmConfig base;
@@ -221,12 +205,20 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
   base.a_dtype = s.a;
   base.b_dtype = s.b;
   base.accumulator = s.accumulator;
-  base.a_k_major = k_major(factors[0], element, ignored).value_or(true);
-  base.b_k_major = k_major(factors[1], element, ignored).value_or(true);
+  base.math = s.a == DType::f32 ? s.math : MathMode::Strict;
+  const Reading a = reading_of(factors[0], element), b = reading_of(factors[1], element);
+  base.a_k_major = a.k_major;
+  base.b_k_major = b.k_major;
+  base.pack_a = a.packed;
+  base.pack_b = b.packed;
   base.tile_k = static_cast<int32_t>(span / element);
   base.persistent = true;
   base.alignment = map_alignment;
   base.piece_rows = 64;
+  // Reductions and integers need registers of their own.
+  const bool light = takes_registers(p.epilogue);
+  const int most_accumulators =
+      p.epilogue.reductions.empty() && s.accumulator == DType::f32 ? sm90_accumulators : sm90_accumulators_busy;
   std::vector<CudaGemmConfig> result;
   for (const Tiles& row : tile_table) {
     if (row.rows > 64 && s.m <= row.rows / 2) continue;  // half of the rows or more would be padding
@@ -251,15 +243,16 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
         c.cluster_n = cluster_n;
         c.threads = 128 * (1 + row.consumers);
         c.group = tile_n >= 192 ? 16 : 8;
-        // Beyond 128 accumulators a thread the exchange spills.
-        c.from_registers =
-            takes_registers(p.epilogue) && width % 16 == 0 && sm90_shape(p.epilogue, c).accumulators <= 128;
         if (!place(p, c)) continue;
         const Sm90Shape shape = sm90_shape(p.epilogue, c);
-        if (shape.accumulators > sm90_accumulators || !split_fits(p, c, shape)) continue;
+        if (shape.accumulators > most_accumulators || !split_fits(p, c, shape)) continue;
         if (shape.a_box_rows % 8 != 0 || shape.b_box_rows % 8 != 0 || shape.a_box_rows > 256 || shape.b_box_rows > 256)
           continue;
         result.push_back(c);
+        // Beyond 128 accumulators a thread the exchange spills.
+        CudaGemmConfig direct = c;
+        direct.from_registers = light && width % 16 == 0 && shape.accumulators <= 128;
+        if (direct.from_registers && place(p, direct)) result.push_back(direct);
         // Slices of K where tiles leave multiprocessors idle.
         if (c.pingpong || cluster_m * cluster_n > 1 || shape.accumulators > sm90_accumulators_split) continue;
         int64_t before = 1;
@@ -268,8 +261,9 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
                                                 s.k / least_slice, int64_t{package::max_k_split}});
           if (split <= before) continue;
           before = split;
-          c.k_split = static_cast<int32_t>(split);
+          c.k_split = direct.k_split = static_cast<int32_t>(split);
           result.push_back(c);
+          if (direct.from_registers) result.push_back(direct);
         }
       }
     }
@@ -278,14 +272,19 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
 }
 
 Mainloop sm90_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
-  // Measured on an H100 (bench/NOTES.md): ping-pong from 128 columns on alike, narrower ones 0.78 of it (128x112 at
-  // 4096^3: 250 us where 128x128 takes 197), cooperative 0.958; one consumer waits for its own products between stages.
-  const double efficiency = c.pingpong ? (c.tile_n < 128 ? 0.75 : 0.97) : c.consumers > 1 ? 0.945 : 0.9;
+  const Sm90Shape shape = sm90_shape(p.epilogue, c);
+  const double efficiency = c.consumers == 1 ? 0.9 : 0.97;  // one consumer waits for its own products between stages
   const double wait = c.consumers == 1 ? 64 : 0;
   const auto blocks = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k));
-  // 64 x n x 32 bytes of K take n / 2 clocks, or as long as shared memory needs for them at 128 bytes a clock.
-  const double step = std::max(c.tile_n / 2.0, 16 + c.tile_n / 4.0);
-  const Sm90Shape shape = sm90_shape(p.epilogue, c);
+  // 64 x n x 32 bytes of K take n / 2 clocks, and longer the more bytes of shared memory a clock they need: those of
+  // both factors, and those that the copy engine writes meanwhile. Fitted to what an H100 took (bench/NOTES.md): 1 up
+  // to 146, 1.04 at 160 (128 x 128), 1.44 at 192 (64 x 128). Columns of B that come in blocks of 64 and are not all
+  // needed: 1.12. One consumer alone does not get there.
+  const double reads = 2048 + 32.0 * c.tile_n, writes = static_cast<double>(shape.stage_bytes) / (c.tile_m / 16.0);
+  const double above = c.consumers == 1 ? 0 : std::max(0.0, (reads + writes) / (c.tile_n / 2.0) - 146);
+  const double crowding =
+      (1 + std::min(0.45, 0.00021 * above * above)) * (!c.b_k_major && c.tile_n / p.ways() % 64 != 0 ? 1.12 : 1);
+  const double step = c.tile_n / 2.0 * crowding;
   const double loaded_n = c.b_k_major ? c.tile_n : static_cast<double>(shape.b_boxes * 64);
   Mainloop loop;
   loop.bytes = blocks * span * (c.tile_m / static_cast<double>(c.cluster_n) + loaded_n / c.cluster_m);
@@ -293,7 +292,8 @@ Mainloop sm90_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
   const double traffic = 0.03 * loop.bytes / 64;  // of L2, in the way of the products' own operands: 3 % at 64 a clock
   loop.clocks = products_clocks / efficiency + traffic;
   loop.exposed = c.pingpong ? 0.4 : 1;
-  loop.prologue_us = 3.3 + (c.cluster_m * c.cluster_n > 1 ? 1.3 : 0);
+  // Few rows wait for memory from their first stage on.
+  loop.prologue_us = (p.shape.m <= 64 ? 6.5 : 3.3) + (c.cluster_m * c.cluster_n > 1 ? 1.3 : 0);
   loop.note = fmt::format("{} stages of 64 x {} x {} in {:.0f} clocks a product at {:.1f} %", c.stages, c.tile_n,
                           c.tile_k, step, 100 * efficiency);
   return loop;

@@ -7,7 +7,6 @@
 
 #include "plan/guards.hpp"
 #include "plan/memory_check.hpp"
-#include "plan/order.hpp"
 #include "plan/regions.hpp"
 #include "types/dtype.hpp"
 
@@ -151,33 +150,8 @@ class ProgramPlanner {
     return {};
   }
 
-  // Launches in the order that needs the least memory at once.
-  Result<void> order_launches() {
-    const int64_t most = INT64_MAX / static_cast<int64_t>(plan_.buffers.size() + 1);
-    std::vector<OrderBuffer> buffers;
-    for (const Buffer& buffer : plan_.buffers) {
-      const bool temporary = buffer.role == Buffer::Role::Temporary;
-      buffers.push_back({temporary ? std::min(hint(bytes_of(buffer)), most) : 0, !temporary});
-    }
-    std::vector<OrderStep> steps;
-    for (const package::LaunchKernel& launch : launches_) {
-      OrderStep step;
-      step.reads = {launch.a, launch.b};
-      const auto& arguments = plan_.kernels[launch.kernel].lowered.program.arguments;
-      for (size_t i = 0; i < arguments.size(); ++i)
-        (arguments[i].is_output ? step.makes : step.reads).push_back(launch.arguments[i]);
-      steps.push_back(std::move(step));
-    }
-    CODETTA_TRY(const StepOrder order, order_for_memory(steps, buffers));
-    std::vector<package::LaunchKernel> ordered;
-    for (const uint32_t r : order.steps) ordered.push_back(std::move(launches_[r]));
-    launches_ = std::move(ordered);
-    return {};
-  }
-
   // Launches with Allocate before the first use of a temporary and Free behind its last.
   Result<void> schedule() {
-    CODETTA_CHECK_OK(order_launches());
     struct Span {
       size_t first = SIZE_MAX, last = 0;
     };
@@ -245,8 +219,8 @@ class ProgramPlanner {
       return false;
     const Buffer &from = plan_.buffers[operand], &to = plan_.buffers[result];
     return from.dtype == to.dtype && from.shape == to.shape &&
-           may_be_in_place(plan_.kernels[launch.kernel].lowered.program, !(launch.batch == Dim::constant(1)),
-                           index(operand), index(result));
+           may_be_in_place(plan_.kernels[r].lowered.program, !(launch.batch == Dim::constant(1)), index(operand),
+                           index(result));
   }
 
   const ir::Graph& graph_;

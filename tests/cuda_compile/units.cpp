@@ -198,6 +198,12 @@ class Collector {
         const package::EpilogueProgram program = plain(DType::f32, DType::bf16);
         for (const CudaGemmConfig& config : plan::sm80_configurations({program, shape, gpu}))
           add("unaligned by " + std::to_string(2 * pad) + " " + layout.name, program, config, arch);
+        // The product is that of aligned factors; what differs is that they are packed first.
+        std::vector<CudaGemmConfig> packed = plan::sm90_configurations({program, shape, gpu});
+        if (arch != std::string("sm_90a")) packed.clear();
+        packed.resize(std::min<size_t>(packed.size(), 2));
+        for (const CudaGemmConfig& config : packed)
+          add("packed from " + std::to_string(2 * pad) + " " + layout.name, program, config, arch);
       }
     }
   }

@@ -52,6 +52,9 @@ TEST_F(DriverErrors, E0414AnotherKernelIsNeeded) {
   const auto prepared = kernels[0].prepare(arguments(DType::bf16));
   ASSERT_FALSE(prepared);
   expect(prepared.error(), "E0414", "these arguments need another kernel");
+  GemmArguments other = arguments(DType::f32);
+  other.math = MathMode::Tf32;
+  expect(kernels[0].prepare(other).error(), "E0414", "these arguments need another kernel");
 }
 
 TEST_F(DriverErrors, APlainProductHasNoTextToPointInto) {

@@ -28,9 +28,9 @@ bool holds(const HostBlock& block, const TensorView& view) {
 types::AccumulationModel accumulation_of(const package::CudaGemmConfig& config) {
   types::AccumulationModel model = types::accumulation_model(CpuIsa::avx2, DType::f32);  // one multiply-add a product
   model.extra_roundings = config.k_split > 1 ? config.k_split : 0;
-  // wgmma lines products up by the largest exponent of a step and cuts what falls off, once a product, then rounds the
-  // sum towards zero: two units of 2^-24 a product are above both.
-  if (config.family == package::CudaFamily::Sm90) model.roundings = 2;
+  // Tensor cores line products up by the largest exponent of a step and cuts what falls off, once a product, then
+  // rounds the sum towards zero: two units of 2^-24 a product are above both.
+  if (config.family != package::CudaFamily::Simt) model.roundings = 2;
   return model;
 }
 
@@ -215,6 +215,7 @@ Result<Judgement> judge(const Planned& planned, const package::CudaGemmConfig& c
   options.isa = CpuIsa::avx2;  // f64: one multiply-add a product
   options.accumulation = accumulation_of(config);
   options.ulp = oracle::cuda_ulp_table();
+  options.factor_rounding = plan::factor_rounding(config.math, config.a_dtype);
   options.contraction = !strict;
   CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(problem.bound, inputs, options));
   std::vector<TensorView> actual;
@@ -276,15 +277,19 @@ std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram
   return result;
 }
 
-std::vector<package::CudaGemmConfig> sm90_configs(const Planned& planned) {
+std::vector<package::CudaGemmConfig> family_configs(const Planned& planned, package::CudaFamily family,
+                                                    const std::string& arch) {
   std::vector<package::CudaGemmConfig> result;
-  plan::GpuFacts facts = plan::gpu_facts("sm_90a");
+  plan::GpuFacts facts = plan::gpu_facts(arch);
+  const auto families = plan::cuda_families();
+  const auto info = std::find_if(families.begin(), families.end(), [&](const auto& f) { return f.family == family; });
+  if (info == families.end()) return result;
   const int real = facts.sms;
   for (const int sms : {real, 1}) {  // many: slices of K; one: schedules for many tiles
     facts.sms = sms;
     const plan::CudaProblem problem{planned.program(), planned.plan.kernels[0].shape, facts};
-    if (plan::refuse_sm90(problem)) continue;
-    for (const package::CudaGemmConfig& config : plan::sm90_configurations(problem)) {
+    if (!info->concerns(problem) || info->refuse(problem)) continue;
+    for (const package::CudaGemmConfig& config : info->configurations(problem)) {
       if (std::find(result.begin(), result.end(), config) == result.end()) result.push_back(config);
     }
   }

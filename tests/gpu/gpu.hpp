@@ -113,8 +113,9 @@ Result<Judgement> judge(const Planned& planned, const package::CudaGemmConfig& c
 
 // Every SIMT configuration that the tests use for a program, in a fixed order.
 std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram& program, DType a, DType b);
-// Every configuration of the sm_90a family that is legal for the problem, however few tiles it has.
-std::vector<package::CudaGemmConfig> sm90_configs(const Planned& planned);
+// Every configuration of a family that is legal for the problem, however few tiles it has; none where it is refused.
+std::vector<package::CudaGemmConfig> family_configs(const Planned& planned, package::CudaFamily family,
+                                                    const std::string& arch);
 std::string name_of(const package::CudaGemmConfig& config);
 
 }  // namespace codetta::gpu

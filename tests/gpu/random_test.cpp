@@ -55,10 +55,10 @@ Result<TensorView> aligned_copy(const TensorView& view, HostTensors& memory, tes
   return turned ? transposed(to) : to;
 }
 
-// Which kernels: SIMT on anything, or sm_90a on problems that it takes.
-enum class Family { Simt, Sm90 };
+using package::CudaFamily;
 
-void sm90_sizes(test::RandomProblem& problem, const test::EpilogueSpec& spec) {
+// Sizes that make several tiles, and few rows for the family that is for them.
+void tiled_sizes(CudaFamily family, test::RandomProblem& problem, const test::EpilogueSpec& spec) {
   const auto below = [&](size_t n) { return 1 + static_cast<int64_t>(problem.pick(n)); };
   const bool many_tiles = problem.one_in(6);  // each block has several
   problem.m = many_tiles ? 800 + below(700) : problem.one_in(3) ? 64 * below(4) : below(300);
@@ -66,14 +66,15 @@ void sm90_sizes(test::RandomProblem& problem, const test::EpilogueSpec& spec) {
   if (many_tiles && spec.fixed_n != 0) problem.m *= 8;
   problem.k = problem.one_in(8) ? 500 + below(1000) : below(200);
   if (problem.batch != 0 && spec.fixed_batch == 0) problem.batch = below(3);
+  if (family == CudaFamily::Stream) problem.m = below(32);
 }
 
 // One problem on one kernel; `choice` picks the configuration.
-std::string run_problem(Gpu& gpu, Family family, const test::EpilogueSpec& spec, const Epilogue& epilogue,
+std::string run_problem(Gpu& gpu, CudaFamily family, const test::EpilogueSpec& spec, const Epilogue& epilogue,
                         uint64_t seed, uint64_t choice, Counts& counts) {
   test::RandomProblem problem(spec, seed, false, choice);  // one form an epilogue: one compile
   problem.sizes();
-  if (family == Family::Sm90) sm90_sizes(problem, spec);
+  if (family != CudaFamily::Simt) tiled_sizes(family, problem, spec);
   const auto failed = [&](const std::string& what) {
     return fmt::format("M={} N={} K={} batch={}{}{}: {}\n{}", problem.m, problem.n, problem.k, problem.batch,
                        problem.call.strict ? " strict" : "",
@@ -81,7 +82,10 @@ std::string run_problem(Gpu& gpu, Family family, const test::EpilogueSpec& spec,
   };
   if (auto made = problem.arguments(epilogue); !made) return "the test's own views: " + made.error().render();
   HostTensors factors;
-  if (family == Family::Sm90) {
+  const bool three = family == CudaFamily::Sm80 && choice % 2 != 0;
+  if (family != CudaFamily::Simt && spec.a == DType::f32) problem.call.math = three ? MathMode::Tf32x3 : MathMode::Tf32;
+  // Otherwise anywhere: copied in small parts or packed first.
+  if (family != CudaFamily::Simt && (family == CudaFamily::Stream || choice % 4 != 0)) {
     for (TensorView* factor : {&problem.call.A, &problem.call.B}) {
       auto copy = aligned_copy(*factor, factors, problem);
       if (!copy) return "the test's own views: " + copy.error().render();
@@ -101,10 +105,10 @@ std::string run_problem(Gpu& gpu, Family family, const test::EpilogueSpec& spec,
   };
   const auto planned = plan_call(problem.call, gpu.arch());
   if (!planned) return refused(planned.error());
-  const auto configs =
-      family == Family::Sm90 ? sm90_configs(*planned) : simt_configs(planned->program(), spec.a, spec.b);
+  const auto configs = family == CudaFamily::Simt ? simt_configs(planned->program(), spec.a, spec.b)
+                                                  : family_configs(*planned, family, gpu.arch());
   if (configs.empty()) {
-    if (family == Family::Simt) return failed("no configuration takes it");
+    if (family == CudaFamily::Simt) return failed("no configuration takes it");
     ++counts.left_out;
     return "";
   }
@@ -147,15 +151,17 @@ std::string run_problem(Gpu& gpu, Family family, const test::EpilogueSpec& spec,
   return "";
 }
 
-void run_random(Gpu& gpu, Family family) {
+void run_random(Gpu& gpu, CudaFamily family) {
   Counts counts;
   in_parallel(options().count, [&](int64_t i) {
     if (gpu.lost()) return std::string();  // said before, by whom it happened to
     const uint64_t index = static_cast<uint64_t>(options().first + i), seed = mixed(options().seed, index);
     test::EpilogueSpec spec = test::random_epilogue_text(seed);
-    if (family == Family::Sm90) {
-      if (!types::is_float(spec.a)) return std::string();
-      spec.a = spec.b = seed % 3 == 0 ? DType::f16 : DType::bf16;
+    if (family != CudaFamily::Simt) {
+      const bool bytes = types::byte_size(spec.a) == 1 && types::byte_size(spec.b) == 1;
+      if (!types::is_float(spec.a) && !bytes) return std::string();
+      if (types::is_float(spec.a))
+        spec.a = spec.b = seed % 7 == 0 ? DType::f32 : seed % 3 == 0 ? DType::f16 : DType::bf16;
     }
     const auto epilogue = Epilogue::parse(spec.text);
     if (!epilogue) return "the text was not taken: " + epilogue.error().render() + spec.text;
@@ -176,14 +182,22 @@ void run_random(Gpu& gpu, Family family) {
 }
 
 TEST(CudaRandom, Simt) {
-  if (const auto gpu = gpu_or_skip()) run_random(*gpu, Family::Simt);
+  if (const auto gpu = gpu_or_skip()) run_random(*gpu, CudaFamily::Simt);
+}
+
+TEST(CudaRandom, Sm80) {
+  if (const auto gpu = gpu_or_skip()) run_random(*gpu, CudaFamily::Sm80);
+}
+
+TEST(CudaRandom, Stream) {
+  if (const auto gpu = gpu_or_skip()) run_random(*gpu, CudaFamily::Stream);
 }
 
 TEST(CudaRandom, Sm90) {
   const auto gpu = gpu_or_skip();
   if (gpu == nullptr) return;
   if (gpu->arch() != "sm_90a") GTEST_SKIP() << "this device is " << gpu->arch();
-  run_random(*gpu, Family::Sm90);
+  run_random(*gpu, CudaFamily::Sm90);
 }
 
 }  // namespace

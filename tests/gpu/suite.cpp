@@ -78,12 +78,14 @@ int main(int argc, char** argv) {
       options.seconds = std::atof(argv[++i]);
     } else if (name == "--threads" && has_value) {
       options.threads = std::max(1, std::atoi(argv[++i]));
+    } else if (name == "--planted" && has_value) {
+      options.planted = argv[++i];
     } else if (name == "--of" && has_value) {
       options.of = std::max<uint64_t>(1, std::strtoull(argv[++i], nullptr, 10));
     } else {
       std::fputs(
           "usage: test_cuda_kernels [--seed S] [--first I] [--count N] [--seconds T] [--threads T] [--of N] "
-          "[--thorough] "
+          "[--planted BUG] [--thorough] "
           "[--compile-only ARCH]\n",
           stderr);
       return 2;

@@ -5,7 +5,8 @@
 // bands of 64 rows each) and ping-pong (each consumer owns whole tiles in turn, so that the epilogue of one runs under
 // the multiplication of the other). A K that is split is summed in slice order by the block that arrives last.
 //
-// Config offers, besides what tile.h says: a_k_major, b_k_major; wait_depth (wgmma groups left in flight, 0 or 1).
+// Config offers, besides what tile.h says: a_k_major, b_k_major; wait_depth (wgmma groups left in flight, 0 or 1);
+// warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together).
 // wgmma.h's width must be tile_n. Tails of M, N and K are zero-filled by the copy engine; the epilogue masks stores.
 #pragma once
 
@@ -122,6 +123,33 @@ struct Ring {
   }
 };
 
+// The first column of B in this block's i-th box of a unit.
+template <class Config, class S>
+__device__ __forceinline__ i32 column_of_box(const Problem& p, const Unit& u, u32 rank_m, int i) {
+  const int at = (int)(rank_m + i * Config::cluster_m) * S::b_box_rows;
+  constexpr int padded = Config::b_k_major ? S::width : (S::width + 63) / 64 * 64;
+  const i64 root = (i64)u.tile_n * S::width + at % padded;
+  return (i32)column_of_b<Config::ways>(p, root, at / padded);
+}
+
+// Few rows wait for B: one thread brings the first stages of it towards L2 while the kernel before this one ends, where
+// it does not matter who may still write it.
+template <class Config, class S, class P>
+__device__ __forceinline__ void approach(const P& params, const Schedule<Config>& schedule) {
+  if (schedule.first >= schedule.count) return;
+  const Unit u = schedule.unit(params.problem, schedule.first);
+  i32 k = (i32)(u.slice * schedule.blocks_slice * Config::tile_k);
+#pragma unroll 1
+  for (u32 block = 0; block < u.blocks && block < Config::stages; ++block, k += Config::tile_k) {
+#pragma unroll
+    for (int i = 0; i < S::b_boxes; ++i) {
+      const i32 column = column_of_box<Config, S>(params.problem, u, 0, i);
+      ptx::tma_prefetch(&params.map[1], Config::b_k_major ? k : column, Config::b_k_major ? column : k,
+                        params.problem.b_batch ? (i32)u.batch : 0);
+    }
+  }
+}
+
 // One thread's work: copy every stage of every unit as soon as it is free.
 template <class Config, class S, class P>
 __device__ __forceinline__ void produce(const P& params, const Schedule<Config>& schedule, u32 base, u32 full,
@@ -143,12 +171,7 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
     const i32 row = (i32)(u.tile_m * Config::tile_m);
     i32 column[my_b];
 #pragma unroll
-    for (int i = 0; i < my_b; ++i) {
-      const int at = (int)(rank_m + i * Config::cluster_m) * S::b_box_rows;
-      constexpr int padded = Config::b_k_major ? S::width : (S::width + 63) / 64 * 64;
-      const i64 root = (i64)u.tile_n * S::width + at % padded;
-      column[i] = (i32)column_of_b<Config::ways>(p, root, at / padded);
-    }
+    for (int i = 0; i < my_b; ++i) column[i] = column_of_box<Config, S>(p, u, rank_m, i);
 #pragma unroll 1
     for (u32 block = 0; block < u.blocks; ++block, k += Config::tile_k) {
       const u32 bar = full + 8 * ring.stage, a = base + ring.stage * S::stage_bytes, b = a + S::a_bytes;
@@ -313,6 +336,7 @@ __device__ __forceinline__ void finish(const P& params, const Unit& u, T (&acc)[
   tile.thread = (i32)thread;
   tile.threads = 128;
   tile.barrier = (i32)(1 + consumer);
+  tile.warp_rows = Config::warp_rows;
   tile.scratch = piece + S::piece_bytes;
   const i64 col0 = (i64)u.tile_n * S::width;
 #pragma unroll 1
@@ -327,6 +351,17 @@ __device__ __forceinline__ void finish(const P& params, const Unit& u, T (&acc)[
     tile.cols = cols < widest ? (i32)cols : widest;
     tile.piece_m = tile.row / 64;
     tile.piece_n = tile.col / Config::piece_cols;
+    typename Epilogue::Ahead ahead;
+    Epilogue::template ahead_0<P>(params, tile, ahead);
+    // Warps that finish the rows that they have multiplied wait for nobody else.
+    const auto meet = [consumer] {
+      if constexpr (Config::warp_rows != 0) {
+        __syncwarp();
+      } else {
+        ptx::named_sync(1 + consumer, 128);
+      }
+    };
+    meet();
 #pragma unroll
     for (int m = 0; m < S::bands; ++m) {
 #pragma unroll
@@ -345,9 +380,8 @@ __device__ __forceinline__ void finish(const P& params, const Unit& u, T (&acc)[
         }
       }
     }
-    ptx::named_sync(1 + consumer, 128);
-    Epilogue::template phase_0<P>(params, tile);
-    ptx::named_sync(1 + consumer, 128);
+    meet();
+    Epilogue::template phase_0<P>(params, tile, ahead);
   }
 }
 
@@ -471,6 +505,7 @@ __device__ __forceinline__ void gemm_sm90(const P& params) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const u32 base = ptx::shared_address(shared), full = base + S::barriers_at, empty = full + 8 * Config::stages;
   const u32 group = ptx::uniform(threadIdx.x / 128), rank = S::cluster > 1 ? ptx::cluster_rank() : 0;
+  const sm90::Schedule<Config> schedule(params.problem, rank);  // while one thread makes the barriers
   if (threadIdx.x == 0) {
     ptx::map_prefetch(&params.map[0]);
     ptx::map_prefetch(&params.map[1]);
@@ -486,7 +521,10 @@ __device__ __forceinline__ void gemm_sm90(const P& params) {
   } else {
     __syncthreads();
   }
-  const sm90::Schedule<Config> schedule(params.problem, rank);
+  if constexpr (Config::consumers == 1 && S::cluster == 1) {
+    if (threadIdx.x < 32 && ptx::elect()) sm90::approach<Config, S>(params, schedule);
+    __syncwarp();
+  }
   ptx::dependency_wait();  // everything before this line may overlap the kernel before this one
   if (group == 0) {
     if constexpr (Config::consumers == 2) ptx::register_decrease<40>();

@@ -19,6 +19,8 @@ namespace {
 
 constexpr int64_t workspace_step = 256;  // alignment of everything in the workspace
 constexpr size_t max_parameter_bytes = 4096;
+constexpr int64_t pack_alignment = 16;  // bytes that rows of a packed factor are multiples of
+constexpr int64_t pack_blocks = 8;      // a multiprocessor, which walk the rows
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -118,6 +120,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   if (!blocks) return beyond(launch.kernel_->name, "has more than 2^63 blocks");
   launch.geometry_.blocks = *blocks;
   CODETTA_CHECK_OK(launch.check_factors(bindings));
+  launch.plan_packing(bindings);
   CODETTA_CHECK_OK(launch.plan_workspace());
   CODETTA_CHECK_OK(launch.plan_entries());
   return launch;
@@ -129,14 +132,14 @@ Result<void> Launch::check_factors(const Bindings& bindings) const {
   if (config.family == package::CudaFamily::Simt) return {};
   const struct {
     uint32_t buffer;
-    bool transposed, k_last, k_major;
+    bool transposed, k_last, k_major, packed;
     DType dtype;
-  } factors[] = {{step_->a, step_->a_transposed, true, config.a_k_major, config.a_dtype},
-                 {step_->b, step_->b_transposed, false, config.b_k_major, config.b_dtype}};
+  } factors[] = {{step_->a, step_->a_transposed, true, config.a_k_major, config.pack_a, config.a_dtype},
+                 {step_->b, step_->b_transposed, false, config.b_k_major, config.pack_b, config.b_dtype}};
   for (const auto& factor : factors) {
     const TensorView& view = bindings.tensors[factor.buffer];
     const std::string& name = package_->buffers[factor.buffer].name;
-    if (view.empty()) continue;
+    if (view.empty() || factor.packed) continue;
     const int rows = view.rank() - 2, cols = view.rank() - 1;
     const bool k_is_last = factor.k_last != factor.transposed;
     const int fast = factor.k_major == k_is_last ? cols : rows, slow = fast == cols ? rows : cols;
@@ -158,6 +161,36 @@ Result<void> Launch::check_factors(const Bindings& bindings) const {
   return {};
 }
 
+// Sizes and strides of the copies; their addresses come with resolve().
+void Launch::plan_packing(const Bindings& bindings) {
+  const package::CudaGemmConfig& config = package::cuda(kernel_->config);
+  const abi::Problem& p = geometry_.problem;
+  const struct {
+    bool packed, k_major, transposed, k_last;
+    uint32_t buffer;
+    int64_t other;
+    DType dtype;
+  } factors[] = {{config.pack_a, config.a_k_major, step_->a_transposed, true, step_->a, p.m, config.a_dtype},
+                 {config.pack_b, config.b_k_major, step_->b_transposed, false, step_->b, p.n, config.b_dtype}};
+  int count = 0;
+  for (const auto& factor : factors) {
+    if (!factor.packed) continue;
+    const TensorView& view = bindings.tensors[factor.buffer];
+    const int k_dim = view.rank() - (factor.transposed == factor.k_last ? 2 : 1);
+    const int other_dim = view.rank() - (factor.transposed == factor.k_last ? 1 : 2);
+    const int64_t k_stride = view.stride(k_dim), other_stride = view.stride(other_dim);
+    const int64_t batch_stride = stride_from_end(view, 2), unit = pack_alignment / dtype_size(factor.dtype);
+    abi::Packing& packing = packing_.factor[count++];
+    packing.batches = batch_stride == 0 ? 1 : std::max<int64_t>(p.batches, 1);
+    packing.fast = factor.k_major ? p.k : factor.other;
+    packing.slow = factor.k_major ? factor.other : p.k;
+    packing.batch_stride = batch_stride;
+    packing.fast_stride = factor.k_major ? k_stride : other_stride;
+    packing.slow_stride = factor.k_major ? other_stride : k_stride;
+    packing.packed_stride = ceil_div(packing.fast, unit) * unit;
+  }
+}
+
 Result<void> Launch::plan_workspace() {
   const package::CudaGemmConfig& config = package::cuda(kernel_->config);
   const package::EpilogueProgram& program = kernel_->epilogue;
@@ -169,6 +202,12 @@ Result<void> Launch::plan_workspace() {
     (void)placer.add({tiles, 4});
     counter_bytes_ = placer.end();
     slices_at_ = placer.add({tiles, p.k_split, int64_t{config.tile_m} * config.tile_n, accumulator});
+  }
+  for (int factor = 0, place = 0; factor < 2; ++factor) {
+    if (!(factor == 0 ? config.pack_a : config.pack_b)) continue;
+    const abi::Packing& packing = packing_.factor[place++];
+    packed_at_[factor] = placer.add({packing.batches, packing.slow, packing.packed_stride,
+                                     dtype_size(factor == 0 ? config.a_dtype : config.b_dtype)});
   }
   for (size_t i = 1; i < program.phases.size(); ++i) {
     if (!program.phases[i].reads_accumulator || accumulators_at_ >= 0) continue;
@@ -221,8 +260,8 @@ Result<void> Launch::plan_entries() {
       attribute.value.cluster = {static_cast<unsigned>(cluster), 1, 1};
       entry.attributes.push_back(attribute);
     }
-    if (is_gemm && config.family == package::CudaFamily::Stream && facts.major >= 9) {
-      // It may begin before its predecessor ends: until it has waited for that it only brings B towards L2.
+    if (facts.major >= 9) {
+      // Every entry waits for its predecessor by itself, and may begin before that ends.
       LaunchAttribute attribute{};
       attribute.id = launch_programmatic_serialization;
       attribute.value.flag = 1;
@@ -256,6 +295,16 @@ Result<void> Launch::plan_entries() {
         }
         grid[0] = std::min<int64_t>(grid[0], int64_t{fit} * cluster);
       }
+    } else if (wanted.kind == package::CudaEntry::Kind::Pack) {
+      const int count = (config.pack_a ? 1 : 0) + (config.pack_b ? 1 : 0);
+      int64_t rows = 0;
+      for (int i = 0; i < count; ++i)
+        rows = std::max<int64_t>(rows, packing_.factor[i].batches * packing_.factor[i].slow);
+      const int64_t warps = std::max(wanted.threads / 32, 1);
+      grid[0] = std::min(ceil_div(rows, warps), int64_t{facts.multiprocessors} * pack_blocks);
+      grid[1] = count;
+      entry.packs = true;
+      entry.skipped = geometry_.empty || p.k == 0 || rows == 0 || count == 0;
     } else if (wanted.kind == package::CudaEntry::Kind::Combine) {
       int64_t largest = 0, count = 0;
       for (const package::Reduction& reduction : program.reductions) {
@@ -366,6 +415,20 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) 
   p.b_batch = stride_from_end(b, 2);
   p.b_k = b.stride(b.rank() - (step_->b_transposed ? 1 : 2));
   p.b_col = b.stride(b.rank() - (step_->b_transposed ? 2 : 1));
+  const package::CudaGemmConfig& config = package::cuda(kernel_->config);
+  int place = 0;
+  const auto packed = [&](int factor, bool k_major, const void*& data, abi::i64& batch, abi::i64& k, abi::i64& other) {
+    if (packed_at_[factor] < 0) return;
+    abi::Packing& packing = packing_.factor[place++];
+    packing.from = data;
+    packing.to = at(packed_at_[factor]);
+    data = packing.to;
+    batch = packing.batch_stride == 0 ? 0 : packing.slow * packing.packed_stride;
+    k = k_major ? 1 : packing.packed_stride;
+    other = k_major ? packing.packed_stride : 1;
+  };
+  packed(0, config.a_k_major, p.a, p.a_batch, p.a_k, p.a_row);
+  packed(1, config.b_k_major, p.b, p.b_batch, p.b_k, p.b_col);
   p.accumulators = at(accumulators_at_);
   p.slices = at(slices_at_);
   p.counters = static_cast<abi::u32*>(at(counter_bytes_ != 0 ? 0 : -1));
@@ -407,13 +470,15 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) 
 Status Launch::run(StreamHandle stream) const {
   const DriverTable& call = module_->device()->driver().call();
   void* parameters[] = {const_cast<std::byte*>(parameters_.data())};  // the driver copies them
+  void* packing[] = {const_cast<abi::PackParams*>(&packing_)};
   for (const Entry& entry : entries_) {
     if (entry.skipped) continue;
     LaunchConfig config = entry.config;
     config.stream = stream;
     config.attributes = const_cast<LaunchAttribute*>(entry.attributes.data());
     config.attribute_count = static_cast<unsigned>(entry.attributes.size());
-    const Status status = call.launch_kernel(&config, entry.function.handle, parameters, nullptr);
+    const Status status =
+        call.launch_kernel(&config, entry.function.handle, entry.packs ? packing : parameters, nullptr);
     if (status != Status::Success) return status;
   }
   return Status::Success;

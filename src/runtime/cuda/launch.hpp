@@ -41,8 +41,10 @@ class Launch {
     LaunchConfig config{};
     std::vector<LaunchAttribute> attributes;
     bool skipped = false;  // nothing to do for an empty problem
+    bool packs = false;    // gets packing_ instead of parameters_
   };
   Launch() = default;
+  void plan_packing(const Bindings& bindings);
   Result<void> plan_workspace();
   Result<void> plan_entries();
   Result<void> check_factors(const Bindings& bindings) const;
@@ -56,6 +58,8 @@ class Launch {
   std::vector<OperandPlan> plans_;
   std::vector<Entry> entries_;
   std::vector<std::byte> parameters_;  // Params of device/cuda/abi.h
+  codetta::cuda::PackParams packing_{};
+  int64_t packed_at_[2] = {-1, -1};  // A, B: offsets in the workspace; -1: read where they lie
   int64_t counter_bytes_ = 0;
   int64_t accumulators_at_ = -1, slices_at_ = -1;           // offsets in the workspace; -1: not there
   std::vector<std::pair<int64_t, int64_t>> reductions_at_;  // partials, results

@@ -86,6 +86,32 @@ TEST(Products, SmallIntegersAreBitExact) {
   EXPECT_EQ(gemm.check(expected).verdict, Verdict::Fail);
 }
 
+// Factors cut to the ten bits of fraction that TF32 has: right where the options say so, and only there.
+TEST(Products, RoundedFactors) {
+  Gemm gemm(DType::f32, 37, 29, 83);
+  Data a = gemm.a, b = gemm.b;
+  for (Data* factor : {&a, &b}) {
+    for (size_t i = 0; i < factor->count(); ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, factor->at(i), 4);
+      bits &= 0xffffe000u;
+      std::memcpy(factor->at(i), &bits, 4);
+    }
+  }
+  run_kernel(a, b, gemm.row, gemm.out);
+  EXPECT_EQ(gemm.check(gemm.expected()).verdict, Verdict::Fail);
+  OracleOptions options;
+  options.factor_rounding = 0x1p-10;
+  EXPECT_EQ(gemm.check(gemm.expected(options)).verdict, Verdict::Pass);
+  options.factor_rounding = 0x1p-14;
+  EXPECT_EQ(gemm.check(gemm.expected(options)).verdict, Verdict::Fail);
+  // Other dtypes are multiplied as they are.
+  Gemm half(DType::bf16, 20, 20, 64);
+  const OracleResult strict = half.expected(), loose = half.expected(options);
+  for (size_t i = 0; i < strict.outputs[0].elements.size(); ++i)
+    ASSERT_EQ(strict.outputs[0].elements[i].bound, loose.outputs[0].elements[i].bound);
+}
+
 TEST(Products, BoundGrowsWithRoundingsAndFlushing) {
   Data a(DType::bf16, {1, 4}, {0x1p-130, 1, 1, 1}), b(DType::bf16, {4, 1}, {1, 1.0 / 3, 2.0 / 3, 0.1});
   const auto width = [&](CpuIsa isa) {

@@ -127,7 +127,8 @@ TEST_F(CudaExecution, GridAndParameters) {
   EXPECT_EQ(launch.config.block_x, 256U);
   EXPECT_EQ(launch.config.dynamic_shared, 65536U);
   EXPECT_EQ(launch.config.stream, stream.get());
-  EXPECT_TRUE(launch.attributes.empty());
+  ASSERT_EQ(launch.attributes.size(), 1U);
+  EXPECT_EQ(launch.attributes[0].id, launch_programmatic_serialization);
   EXPECT_EQ(fake_.dynamic_shared["gemm"], 65536);
   // No maps and no reductions: one unused entry each, as in device/cuda/abi.h.
   codetta::cuda::Params<0, 1, 1, 0> params{};
@@ -180,6 +181,37 @@ TEST_F(CudaExecution, SplitKHasZeroedCounters) {
   EXPECT_EQ(seen.problem.counters[0], 0U);
 }
 
+// A factor that is packed: the copy's rows begin at multiples of 16 bytes, and the product reads the copy.
+TEST_F(CudaExecution, PackedFactors) {
+  auto package = make_package(30, 20, 70);
+  config(package).pack_a = true;
+  config(package).a_k_major = true;
+  package.kernels[0].entries.insert(package.kernels[0].entries.begin(),
+                                    {CudaEntry::Kind::Pack, 0, "combine", 256, 0, 1});
+  const Bindings bindings = bind(30, 20, 70);
+  const void* a = bindings.tensors[0].data();
+  Execution execution = prepare(package, bindings).value();
+  EXPECT_GE(execution.workspace_size(), 30 * 72 * 4);
+  fake_.parameter_bytes = sizeof(codetta::cuda::PackParams);
+  ASSERT_TRUE(execution.run(nullptr));
+  ASSERT_EQ(fake_.launches.size(), 2U);
+  codetta::cuda::PackParams packing{};
+  std::memcpy(&packing, fake_.launches[0].parameters.data(), sizeof packing);
+  const codetta::cuda::Packing& f = packing.factor[0];
+  EXPECT_EQ(f.from, a);
+  EXPECT_EQ(f.batches, 1);
+  EXPECT_EQ(f.slow, 30);
+  EXPECT_EQ(f.fast, 70);
+  EXPECT_EQ(f.slow_stride, 70);
+  EXPECT_EQ(f.fast_stride, 1);
+  EXPECT_EQ(f.packed_stride, 72);
+  EXPECT_EQ(fake_.launches[0].config.grid_x, 4U);  // 8 rows a block
+  EXPECT_EQ(fake_.launches[0].config.grid_y, 1U);
+  const void* read = nullptr;
+  std::memcpy(&read, fake_.launches[1].parameters.data() + sizeof(codetta::cuda::TensorMap), sizeof read);
+  EXPECT_EQ(read, f.to);
+}
+
 TEST_F(CudaExecution, ClustersAndPersistence) {
   auto package = make_package(128 * 35, 128 * 7, 64);
   config(package).cluster_m = 2;
@@ -187,7 +219,7 @@ TEST_F(CudaExecution, ClustersAndPersistence) {
   Execution execution = prepare(package, bind(128 * 35, 128 * 7, 64)).value();
   ASSERT_TRUE(execution.run(nullptr));
   EXPECT_EQ(fake_.launches[0].config.grid_x, 66U * 2U) << "as many clusters as fit";
-  ASSERT_EQ(fake_.launches[0].attributes.size(), 1U);
+  ASSERT_EQ(fake_.launches[0].attributes.size(), 2U);
   EXPECT_EQ(fake_.launches[0].attributes[0].id, launch_cluster_dimension);
   EXPECT_EQ(fake_.launches[0].attributes[0].value.cluster.x, 2U);
   config(package).persistent = false;

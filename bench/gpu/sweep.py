@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How good the cost model's pick is: every kernel that discovery offers for a row of suite.py, timed in turn with the others and with
+PyTorch's product. Usage: sweep.py BRIDGE.so [--rows 1,2,...] [--seconds S] [--jobs J] [--check] [--only TEXT] [--show N]
+
+The last line counts the rows whose first kernel is within 5 % of the fastest, and whose four first hold one within 2 %."""
+import argparse
+import concurrent.futures
+import sys
+
+import torch
+
+import suite
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bridge")
+    parser.add_argument("--rows", default="")
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--jobs", type=int, default=16)
+    parser.add_argument("--check", action="store_true", help="hold each kernel's results against float64")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--show", type=int, default=12)
+    options = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    bridge = suite.Bridge(options.bridge)
+    wanted = {int(x) for x in options.rows.split(",") if x}
+    rows = first_good = four_good = 0
+    for number, m, n, k, dtype, name, a_columns, b_columns in suite.ROWS:
+        if wanted and number not in wanted:
+            continue
+        case = suite.Case(m, n, k, dtype, name, a_columns, b_columns)
+        kernels = [(kernel, us) for kernel, us in bridge.kernels(case.text, case.sets[0]) if options.only in kernel]
+        estimated = dict(kernels)
+        handles, errors = {}, {}
+
+        def prepare(kernel):
+            return [bridge.prepare(case.text, t, only=kernel) for t in case.sets]
+
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            made = {kernel: pool.submit(prepare, kernel) for kernel, _ in kernels}
+        for kernel, result in made.items():
+            if result.exception():
+                errors[kernel] = " ".join(str(result.exception()).split())[:100]
+            else:
+                handles[kernel] = result.result()
+        wrong = {}
+        for kernel in list(handles):
+            try:
+                if options.check:
+                    for key in case.outputs:
+                        case.sets[0][key].fill_(float("nan") if case.sets[0][key].is_floating_point() else 77)
+                    bridge.run(handles[kernel][0])
+                    torch.cuda.synchronize()
+                    error = case.check()
+                    if not error < (2e-2 if dtype == torch.bfloat16 else 2e-3):
+                        wrong[kernel] = error
+            except RuntimeError as problem:
+                errors[kernel] = " ".join(str(problem).split())[:100]
+                del handles[kernel]
+        graphs = {kernel: suite.graph_of(lambda i, held=held: bridge.run(held[i]), case.copies) for kernel, held in handles.items()}
+        graphs["cuBLAS alone"] = suite.graph_of(lambda i: case.product(case.sets[i]), case.copies)
+        took = suite.measure(graphs, case.copies, options.seconds, least=12)
+        own = sorted(((us, kernel) for kernel, us in took.items() if kernel in estimated))
+        order = [kernel for kernel, _ in kernels if kernel in took]
+        best, pick = own[0][0], took[order[0]]
+        rows += 1
+        first_good += pick <= 1.05 * best
+        four_good += min(took[kernel] for kernel in order[:4]) <= 1.02 * best
+        print(f"row {number}: {m} x {n} x {k} {suite.NAMES[dtype]} {name}: cuBLAS alone {took['cuBLAS alone']:.2f}, "
+              f"best {own[0][1]} {best:.2f}, pick {order[0]} {pick:.2f} ({pick / best:.3f} of the best)")
+        for us, kernel in own[:options.show]:
+            note = f"  WRONG {wrong[kernel]:.1e}" if kernel in wrong else ""
+            print(f"    {us:9.2f} us, estimated {estimated[kernel]:9.2f} (place {order.index(kernel) + 1:2d})  {kernel}{note}")
+        for kernel, error in list(errors.items()) + [(kernel, f"wrong by {error:.1e}") for kernel, error in wrong.items()]:
+            print(f"    FAILED {kernel}: {error}")
+        sys.stdout.flush()
+        for held in handles.values():
+            for handle in held:
+                bridge.code.bridge_release(handle)
+        del graphs, case
+        torch.cuda.empty_cache()
+    print(f"{rows} rows: the first is within 5 % of the best in {first_good}, one of the first four within 2 % in {four_good}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
