@@ -191,8 +191,9 @@ struct Model {
     double clocks = 0, bytes = 0, all_clocks = 0;
     const double elements = batch * m * root_cols;
     for (const package::Phase& phase : p.epilogue.phases) {
+      // B's panel flows through the other half of L1 meanwhile.
       const bool spills = bytes_of(p.shape.accumulator, static_cast<double>(c.tile_rows) * c.tile_cols) >
-                          0.6 * static_cast<double>(p.machine.l1);
+                          0.5 * static_cast<double>(p.machine.l1);
       double vector = phase.reads_accumulator ? (spills ? 4.0 : 2.0) * p.epilogue.split.ways
                                               : 0;  // accumulators pass through L1, or L2
       for (const package::Inst& inst : phase.insts) {
@@ -266,6 +267,8 @@ std::vector<CostTerm> cost_terms(const FamilyProblem& problem, const CpuGemmConf
   const double stream = model.stream_b_us(note) / readers;
   double us = 0;
   add("B beyond compute", stream - compute, note);
+  us = model.reread_b_us(note) / readers;
+  add("B again", us, note);
   us = model.pack_b_us(note) / readers;
   add("pack B", us, note);
   us = model.pack_a_us(note) / model.threads;

@@ -81,6 +81,20 @@ TEST(Discovery, RanksByShape) {
 }
 
 // By conversion, or packed as it is where that is the same product.
+// Of 16 rows in place one block reads B once, where blocks of 6 rows read it three times.
+TEST(Discovery, RanksBlocksThatReadBOnceFirst) {
+  const Discovery skinny = found(shape_of(16, 4096, 4096), CpuIsa::avx512);
+  EXPECT_EQ(package::cpu(skinny.candidates.at(0).config).mr, 16) << skinny.candidates.at(0).name;
+  for (const plan::Candidate& candidate : skinny.candidates) {
+    const auto& config = package::cpu(candidate.config);
+    const bool again = std::any_of(candidate.terms.begin(), candidate.terms.end(),
+                                   [](const plan::CostTerm& term) { return term.name == "B again"; });
+    EXPECT_EQ(again, config.family == CpuFamily::InPlace && config.mr < 16) << candidate.name;
+  }
+  const Discovery square = found(shape_of(1024, 1024, 1024), CpuIsa::avx512);
+  EXPECT_EQ(package::cpu(square.candidates.at(0).config).nr, 64) << square.candidates.at(0).name;
+}
+
 TEST(Discovery, EveryPairThatMultipliesIsTaken) {
   for (int a = 0; a < dtype_count; ++a) {
     for (int b = 0; b < dtype_count; ++b) {
