@@ -6,6 +6,7 @@
 
 #include "driver/host_copy.hpp"
 #include "driver/verification.hpp"
+#include "types/view.hpp"
 
 namespace codetta {
 namespace driver {
@@ -62,10 +63,9 @@ Result<void> check_before(const Problem& problem, const std::vector<std::pair<st
     const bool given =
         std::any_of(before.begin(), before.end(), [&](const auto& former) { return former.first == name; });
     if (given) continue;
-    const auto range = problem.tensors.at(name).byte_range();
+    const TensorView& operand = problem.tensors.at(name);
     for (const ir::GraphOutput& output : problem.bound.outputs()) {
-      const auto written = problem.tensors.at(output.name).byte_range();
-      if (range.first >= written.second || written.first >= range.second) continue;
+      if (!types::overlaps(operand, problem.tensors.at(output.name))) continue;
       return diag::error(diag::Code::argument_missing, fmt::format("the former contents of {} are not given", name))
           .reason(fmt::format("output {} has overwritten it, and a result is checked from what it was made of",
                               output.name))
