@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What emitted Python host modules begin with: memory, views, checks and host work over numpy, kernels through ctypes.
+
+Element types that numpy lacks travel as unsigned integers of their size: bf16 as uint16, f8e4m3 and f8e5m2 as uint8.
+"""
+import base64
+import ctypes
+import os
+import threading
+
+import numpy as np
+
+_DTYPES = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+           np.uint8, np.uint8, np.float16, np.uint16, np.float32, np.float64]
+_NAMES = ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"]
+_last = threading.local()
+
+
+class HostError(Exception):
+    """A call that could not be done; its text is what get_last_error() returns."""
+
+
+def get_last_error():
+    """Text of this thread's last failing call; "" where there was none."""
+    return getattr(_last, "text", "")
+
+
+# ---- the engine, as device/host/engine.h describes it
+
+class _GemmConfig(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint8) for name in ("family", "isa", "a_dtype", "b_dtype", "accumulator")] + [
+        ("pack_a", ctypes.c_bool)] + [
+        (name, ctypes.c_int32) for name in ("mr", "nr", "tile_rows", "tile_cols", "kc", "mc", "nc", "k_split")]
+
+
+class _Gemm(ctypes.Structure):
+    _fields_ = [("batch", ctypes.c_int64), ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
+                ("a", ctypes.c_void_p), ("a_batch", ctypes.c_int64), ("a_row", ctypes.c_int64), ("a_k", ctypes.c_int64),
+                ("b", ctypes.c_void_p), ("b_batch", ctypes.c_int64), ("b_k", ctypes.c_int64), ("b_col", ctypes.c_int64),
+                ("packed_b", ctypes.c_void_p), ("split_ways", ctypes.c_int32), ("split_chunk", ctypes.c_int64)]
+
+
+class _Phase(ctypes.Structure):
+    _fields_ = [("scope", ctypes.c_uint8), ("space", ctypes.c_uint8), ("accumulators", ctypes.c_bool)]
+
+
+class _Reduction(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint8), ("axis", ctypes.c_uint8), ("dtype", ctypes.c_uint8), ("mean", ctypes.c_bool),
+                ("phase", ctypes.c_int32), ("parts", ctypes.c_int32), ("of_nothing", ctypes.c_bool)]
+
+
+class _Operand(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("stride", ctypes.c_int64 * 8)]
+
+
+class _Scalar(ctypes.Union):
+    _fields_ = [("f", ctypes.c_float), ("d", ctypes.c_double), ("i", ctypes.c_int64), ("u", ctypes.c_uint64)]
+
+
+class _Epilogue(ctypes.Structure):
+    _fields_ = [("tiles", ctypes.c_void_p), ("fused", ctypes.c_void_p), ("operands", ctypes.c_void_p),
+                ("scalars", ctypes.c_void_p), ("phases", ctypes.c_void_p), ("reductions", ctypes.c_void_p),
+                ("phase_count", ctypes.c_int32), ("reduction_count", ctypes.c_int32), ("out", ctypes.c_void_p),
+                ("out_batch", ctypes.c_int64), ("out_row", ctypes.c_int64)]
+
+
+class _Extent(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("element_bytes", ctypes.c_int64), ("rank", ctypes.c_int32),
+                ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
+
+
+class _Engine:
+    """The engine's library and the functions of the kernels; made once, by init()."""
+
+    def __init__(self, path, kernels):
+        self.lib = ctypes.CDLL(path)
+        self.lib.codetta_host_workspace.restype = ctypes.c_int64
+        self.lib.codetta_host_overlap.restype = ctypes.c_bool
+        self.lib.codetta_host_threads_make.restype = ctypes.c_void_p
+        self.pool = ctypes.c_void_p(self.lib.codetta_host_threads_make(0))
+        self.lock = threading.Lock()  # a pool runs one launch at a time
+        self.functions = []
+        self.kept = []
+        for place, symbol in kernels:
+            if not symbol:
+                self.functions.append(0)
+                continue
+            if isinstance(place, bytes):  # a base64 text; the descriptor stays open, so that no path names two libraries
+                descriptor = os.memfd_create("codetta", 0)
+                with os.fdopen(os.dup(descriptor), "wb") as file:
+                    file.write(base64.b64decode(place))
+                place = f"/proc/{os.getpid()}/fd/{descriptor}"
+            module = ctypes.CDLL(place)
+            self.kept.append(module)
+            self.functions.append(ctypes.cast(getattr(module, symbol), ctypes.c_void_p).value)
+
+
+_engine = None
+_lock = threading.Lock()
+
+
+def _loaded(path, kernels):
+    global _engine
+    with _lock:
+        if _engine is None:
+            _engine = _Engine(path, kernels)
+    return _engine
+
+
+# ---- memory and views
+
+def _fail(text):
+    raise HostError(text)
+
+
+def _memory(count, alignment):
+    """Bytes at a multiple of `alignment`."""
+    if count < 0 or count >= 1 << 62:
+        _fail(f"E0603: the size of a temporary overflows: {count} bytes")
+    try:
+        raw = np.empty(count + alignment, np.uint8)
+    except MemoryError:
+        _fail(f"E0606: {count} bytes could not be allocated")
+    begin = -raw.ctypes.data % alignment
+    return raw[begin:begin + count]
+
+
+def _span(dtype, shape, strides):
+    if any(size == 0 for size in shape):
+        return 0
+    return (sum((size - 1) * stride for size, stride in zip(shape, strides)) + 1) * np.dtype(_DTYPES[dtype]).itemsize
+
+
+def _row_major(shape):
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def _view(memory, offset, dtype, shape, strides=None, name=""):
+    """A view `offset` bytes behind the first element of `memory` (any array); strides count elements."""
+    strides = _row_major(shape) if strides is None else strides
+    size = np.dtype(_DTYPES[dtype]).itemsize
+    need = _span(dtype, shape, strides)
+    have = 0 if memory.size == 0 else sum((n - 1) * s for n, s in zip(memory.shape, memory.strides)) + memory.itemsize
+    if offset < 0 or min(shape, default=0) < 0 or (need > 0 and offset + need > have):
+        _fail(f"E0610: {name} does not fit: it takes {need} bytes from byte {offset} on, and {have} are there")
+    if need == 0:
+        return np.empty(shape, _DTYPES[dtype])
+    if (memory.ctypes.data + offset) % size != 0:
+        _fail(f"E0605: {name} is misaligned")
+    raw = (ctypes.c_char * need).from_address(memory.ctypes.data + offset)
+    return np.ndarray(shape, _DTYPES[dtype], raw, 0, tuple(stride * size for stride in strides))
+
+
+def _bound(array, name, dtype, rank, written):
+    """An argument as the program sees it: exactly `rank` dims, those of size 1 in front may be missing or more."""
+    if not isinstance(array, np.ndarray):
+        _fail(f"E0610: {name} is a {type(array).__name__}, and has to be an array")
+    if array.dtype != np.dtype(_DTYPES[dtype]):
+        _fail(f"E0610: {name} is {array.dtype}, and {_NAMES[dtype]} has to be passed as {np.dtype(_DTYPES[dtype])}")
+    if written and not array.flags.writeable:
+        _fail(f"E0610: {name} is read-only")
+    if any(stride % array.itemsize for stride in array.strides):
+        _fail(f"E0605: the strides of {name} are no multiples of its elements")
+    if array.size and array.ctypes.data % array.itemsize:
+        _fail(f"E0605: {name} is misaligned")
+    while array.ndim > rank and array.shape[0] == 1:
+        array = np.squeeze(array, 0)
+    while array.ndim < rank:
+        array = array[np.newaxis]
+    if array.ndim != rank:
+        _fail(f"E0610: {name} has {array.ndim} dims, and {rank} are wanted")
+    return array
+
+
+def _shaped(array, shape, name):
+    if array.shape != tuple(shape):
+        _fail(f"E0610: {name} does not fit: it is {list(array.shape)}, and {list(shape)} is wanted")
+
+
+def _symbol(old, value, divisor, name):
+    if divisor == 0 or value % divisor != 0:
+        _fail(f"E0610: {name} is no whole number: {value} is divided by {divisor}")
+    value //= divisor
+    if value < 0:
+        _fail(f"E0610: {name} is negative: it is {value}")
+    if old is not None and old != value:
+        _fail(f"E0610: {name} is {value} here but {old} elsewhere")
+    return value
+
+
+def _stride(array, dim):
+    return array.strides[dim] // array.itemsize
+
+
+def _pool(pools, index, count, alignment):
+    if index not in pools:
+        pools[index] = _memory(count, alignment)
+    return pools[index]
+
+
+def _scalar(value, dtype):
+    """A number of the program's element type, as the engine takes it."""
+    if dtype <= 8:
+        return ("i", int(value))
+    if dtype == 14:
+        return ("d", float(value))
+    if dtype == 11:
+        value = np.float16(value)
+    elif dtype == 12:
+        bits = int(np.float32(value).view(np.uint32))
+        if bits & 0x7FFFFFFF <= 0x7F800000:
+            bits += 0x7FFF + (bits >> 16 & 1)
+        value = np.uint32(bits & 0xFFFF0000).view(np.float32)
+    return ("f", float(np.float32(value)))
+
+
+def _scalar_array(value, dtype):
+    return np.array(value, _DTYPES[dtype])
+
+
+def _selected(array, name, dtype, shape):
+    array = _bound(array, name, dtype, len(shape), False)
+    _shaped(array, shape, name)
+    return array
+
+
+def _dim_of(array, dim, name):
+    if dim >= array.ndim:
+        _fail(f"E0610: {name} has no dim {dim}: it has {array.ndim} dims")
+    return dim
+
+
+# ---- checks
+
+def _equal(left, right, what):
+    if left != right:
+        _fail(f"E0610: {what}: they are {left} and {right}")
+
+
+def _divisible(value, divisor, what):
+    if divisor == 0 or value % divisor != 0:
+        _fail(f"E0610: {what}: they are {value} and {divisor}")
+
+
+def _in_range(value, least, most, what):
+    if not least <= value <= most:
+        _fail(f"E0610: {what}: it is {value}, and {least} to {most} is wanted")
+
+
+def _has_size(array, dim, size, name):
+    if array.shape[dim] != size:
+        _fail(f"E0610: {name} has the wrong size: dim {dim} is {array.shape[dim]}, and {size} is wanted")
+
+
+def _has_stride(array, dim, stride, name):
+    if array.size and array.shape[dim] > 1 and _stride(array, dim) != stride:
+        _fail(f"E0610: {name} has the wrong stride: dim {dim} has {_stride(array, dim)}, and {stride} is wanted")
+
+
+def _aligned(array, unit, name):
+    if array.size and (array.ctypes.data % unit or any(
+            n > 1 and s % unit for n, s in zip(array.shape[:-1], array.strides[:-1]))):
+        _fail(f"E0610: {name} is not aligned to {unit} bytes")
+
+
+def _extent(array):
+    rank = array.ndim
+    sizes, strides = (ctypes.c_int64 * max(rank, 1))(*array.shape), (ctypes.c_int64 * max(rank, 1))(
+        *[_stride(array, i) for i in range(rank)])
+    return _Extent(array.ctypes.data, array.itemsize, rank, sizes, strides)
+
+
+def _apart(engine, output, other, in_place, names):
+    if not engine.lib.codetta_host_overlap(ctypes.byref(_extent(output)), ctypes.byref(_extent(other))):
+        return
+    same = (output.ctypes.data == other.ctypes.data and output.shape == other.shape and output.strides == other.strides
+            and output.dtype == other.dtype)
+    if not (in_place and same):
+        _fail(f"E0613: output {names[0]} overlaps {names[1]}")
+
+
+def _numbers(array, dtype, infinity, name, why):
+    if dtype == 12:
+        values = (array.astype(np.uint32) << 16).view(np.float32)
+    elif dtype == 10:
+        values = (array.astype(np.uint16) << 8).view(np.float16)
+    elif dtype == 9:
+        values = np.where((array & 0x7F) == 0x7F, np.float32("nan"), np.float32(0))
+    else:
+        values = array
+    bad = np.isnan(values) | (np.isinf(values) if infinity else False)
+    if bad.any():
+        place = np.argwhere(bad)[0]
+        what = "NaN" if np.isnan(values[tuple(place)]) else "an infinity"
+        _fail(f"E0619: {name} holds {what} at {place.tolist()}" + (f"; made by {why}" if why else ""))
+
+
+def _indices(array, size, name):
+    values = array.astype(object) if array.dtype == np.uint64 else array.astype(np.int64)
+    bad = (values >= size) | (values < 0)
+    if np.any(bad):
+        place = np.argwhere(bad)[0]
+        _fail(f"E0618: index {values[tuple(place)]} is out of range for the size {size}: it stands at {place.tolist()} "
+              f"of {name}")
+    return values.astype(np.int64)
+
+
+def _places(array, size, name, checked):
+    """Indices; where runs are not checked the nearest that are in range."""
+    if checked or size == 0:
+        return _indices(array, size, name)
+    return np.clip(array.astype(object), 0, size - 1).astype(np.int64)
+
+
+# ---- host work
+
+def _copy(source, target, name):
+    _shaped(source, target.shape, name)
+    np.copyto(target, source)
+
+
+def _fill(array, bits):
+    unsigned = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[array.itemsize]
+    if array.size:
+        array.view(unsigned)[...] = unsigned(bits)
+
+
+def _combine(ufunc, target, places, values, rounds):
+    """Sums and products of narrow floats are formed in f32 and rounded once."""
+    if rounds and target.dtype == np.float16:
+        wide = target.astype(np.float32)
+        ufunc.at(wide, places, values.astype(np.float32))
+        target[...] = wide.astype(np.float16)
+    else:
+        ufunc.at(target, places, values)
+
+
+def _index_put(target, indices, names, values, values_name, add, checked):
+    places = tuple(_places(index, target.shape[i], names[i], checked) for i, index in enumerate(indices))
+    for place, name in zip(places, names):
+        _shaped(place, places[0].shape, name)
+    _shaped(values, places[0].shape + target.shape[len(places):], values_name)
+    if add:
+        _combine(np.add, target, places, values, True)
+    else:
+        target[places] = values
+
+
+def _scatter(target, index, name, source, dim, how, checked):
+    for i, size in enumerate(index.shape):
+        if size > source.shape[i] or (i != dim and size > target.shape[i]):
+            _fail(f"E0610: {name} has the wrong shape: {list(index.shape)}")
+    places = list(np.indices(index.shape))
+    places[dim] = _places(index, target.shape[dim], name, checked)
+    values = source[tuple(slice(size) for size in index.shape)]
+    if how == 0:
+        target[tuple(places)] = values
+    else:
+        _combine((np.add, np.multiply, np.minimum, np.maximum)[how - 1], target, tuple(places), values, how <= 2)
+
+
+def _call_out(externs, name, inputs, outputs):
+    code = externs[name](inputs, outputs)
+    if code:
+        _fail(f"E0617: external function {name} failed: it returned {code}")
+
+
+def _call_alloc(externs, name, inputs, count):
+    results = externs[name](inputs)
+    if not isinstance(results, (list, tuple)) or len(results) != count:
+        _fail(f"E0617: external function {name} failed: {count} arrays are wanted")
+    return list(results)
+
+
+# ---- launches
+
+def _step(array, from_end):
+    dim = array.ndim - 1 - from_end
+    return 0 if dim < 0 or array.shape[dim] == 1 else _stride(array, dim)
+
+
+def _factor(array, transposed, batch, rows, cols, name):
+    if transposed:
+        array = np.swapaxes(array, -1, -2)
+    have = array.shape[0] if array.ndim > 2 else 1
+    if array.shape[-2:] != (rows, cols) or have not in (1, batch):
+        _fail(f"E0610: {name} does not fit: the product takes [{rows}, {cols}] in a batch of {batch}")
+    return array
+
+
+def _launch(engine, index, config, split, phases, reductions, fused, plain, a, b, sizes, chunk, operands, scalars, owed):
+    """operands: (array, indexed, [(axis, dim from the last, scale)], [(dim from the last, count)])"""
+    batch, m, n, k = sizes
+    if batch * m * n == 0:
+        for array in owed:
+            if array.size:
+                _fail("E0614: a product without elements that owes results runs in process only")
+        return
+    if split > 1 and (n % split or chunk < 1 or n // split % chunk):
+        _fail(f"E0610: {n} columns cannot be split in {split} parts in chunks of {chunk}")
+    gemm = _Gemm(batch, m, n, k, a.ctypes.data, _step(a, 2), _stride(a, a.ndim - 2), _stride(a, a.ndim - 1),
+                 b.ctypes.data, _step(b, 2), _stride(b, b.ndim - 2), _stride(b, b.ndim - 1), None, split, chunk)
+    if fused and k > 1 and gemm.a_k != 1:
+        _fail("E0610: the kernel reads consecutive k side by side")
+    table = (_Operand * max(len(operands), 1))()
+    for entry, (array, indexed, terms, offsets) in zip(table, operands):
+        entry.data = array.ctypes.data + sum(count * _step(array, dim) for dim, count in offsets) * array.itemsize
+        for slot, (axis, dim, scale) in enumerate(terms):
+            entry.stride[slot if indexed else axis] += scale * _step(array, dim)
+    values = (_Scalar * max(len(scalars), 1))()
+    for value, (kind, number) in zip(values, scalars):
+        setattr(value, kind, number)
+    phase_table = (_Phase * max(len(phases), 1))(*phases)
+    reduction_table = (_Reduction * max(len(reductions), 1))(*reductions)
+    epilogue = _Epilogue()
+    if plain:
+        out = operands[0][0]
+        epilogue.out, epilogue.out_batch, epilogue.out_row = out.ctypes.data, _step(out, 2), _step(out, 1)
+    else:
+        if fused:
+            epilogue.fused = engine.functions[index]
+        else:
+            epilogue.tiles = engine.functions[index]
+        epilogue.operands, epilogue.scalars = ctypes.addressof(table), ctypes.addressof(values)
+        epilogue.phases, epilogue.reductions = ctypes.addressof(phase_table), ctypes.addressof(reduction_table)
+        epilogue.phase_count, epilogue.reduction_count = len(phases), len(reductions)
+    shape = _GemmConfig(*config)
+    lib = engine.lib
+    form = ctypes.byref(shape), ctypes.byref(gemm), ctypes.byref(epilogue)
+    scratch = _memory(lib.codetta_host_workspace(engine.pool, *form), 64)
+    with engine.lock:
+        lib.codetta_host_run(engine.pool, *form, ctypes.c_void_p(scratch.ctypes.data))

@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/host/python.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "device/embedded.hpp"
+#include "diag/diagnostic.hpp"
+#include "package/cpu_call.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::emit::host {
+namespace {
+
+using namespace package;  // NOLINT: all kinds of steps
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t three = 0;
+    const size_t count = std::min<size_t>(3, bytes.size() - i);
+    for (size_t j = 0; j < 3; ++j) three = three << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    for (size_t j = 0; j < 4; ++j) text += j <= count ? digits[three >> (18 - 6 * j) & 63] : '=';
+  }
+  return text;
+}
+
+// A string literal that reads back to these bytes as UTF-8 text.
+std::string py_quoted(std::string_view text) {
+  std::string body;
+  bool ascii = true;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      body += '\\';
+      body += c;
+    } else if (byte >= 0x20 && byte < 0x7F) {
+      body += c;
+    } else {
+      ascii = false;
+      body += fmt::format("\\x{:02x}", byte);
+    }
+  }
+  return ascii ? "\"" + body + "\"" : "b\"" + body + "\".decode(\"utf-8\", \"replace\")";
+}
+
+// One line of a comment, whatever the text holds.
+std::string py_comment(std::string_view text) {
+  std::string line;
+  for (const char c : text) line += c >= 0x20 && c < 0x7F ? c : '?';
+  return line;
+}
+
+class PythonPrinter {
+ public:
+  PythonPrinter(const Package& package, const PythonOptions& options) : p_(package), o_(options) {}
+
+  Result<std::string> run() {
+    const device::EmbeddedFile* head = device::find_file("host/program.py");
+    CODETTA_CHECK_OK(check_kernels());
+    text_ = std::string(head == nullptr ? std::string_view() : head->text);
+    text_ += fmt::format("\n\n# ---- the program {}\n\n", py_comment(p_.name));
+    constants();
+    signature();
+    indent_ = 1;
+    line("engine = _loaded(ENGINE, KERNELS)");
+    line("keep, pools = {{}}, {{}}");
+    for (uint32_t i = 0; i < p_.buffers.size(); ++i) {
+      const Buffer& b = p_.buffers[i];
+      if (!bound(b) || b.is_scalar) continue;
+      const bool written = b.role == Buffer::Role::Output || b.donated;
+      line("v{0} = _bound(a{0}, {1}, {2}, {3}, {4})", i, py_quoted(b.name), static_cast<int>(b.dtype), b.shape.size(),
+           written ? "True" : "False");
+    }
+    CODETTA_CHECK_OK(list(p_.steps));
+    return std::move(text_);
+  }
+
+  // ---- steps
+  Result<void> operator()(const DefineSymbol& s) {
+    using From = DefineSymbol::From;
+    std::string value;
+    switch (s.from) {
+      case From::Size:
+        value = fmt::format("v{}.shape[{}]", s.buffer, s.dim);
+        break;
+      case From::Stride:
+        value = fmt::format("_stride(v{}, {})", s.buffer, s.dim);
+        break;
+      case From::Value:
+        value = p_.buffers[s.buffer].is_scalar ? fmt::format("int(a{})", s.buffer)
+                                               : fmt::format("int(v{}.reshape(-1)[0])", s.buffer);
+        break;
+      case From::OutputSize:
+        value = fmt::format("r{0}[{1}].shape[_dim_of(r{0}[{1}], {2}, \"an output\")]", s.buffer, s.output, s.dim);
+        break;
+      case From::OutputStride:
+        value = fmt::format("_stride(r{0}[{1}], _dim_of(r{0}[{1}], {2}, \"an output\"))", s.buffer, s.output, s.dim);
+        break;
+      case From::Expression:
+        value = expression(s.value);
+        break;
+    }
+    line("n{0} = _symbol(n{0}, {1}, {2}, {3})", symbol(s.symbol), value, expression(s.divisor), py_quoted(s.symbol));
+    defined_.insert(s.symbol);
+    return {};
+  }
+  Result<void> operator()(const Check& s) { return o_.checked ? std::visit(*this, s.guard) : Result<void>(); }
+  Result<void> operator()(const EqualGuard& g) {
+    line("_equal({}, {}, {})", expression(g.left), expression(g.right),
+         py_quoted(g.left.to_string() + " must equal " + g.right.to_string()));
+    return {};
+  }
+  Result<void> operator()(const UnitStrideGuard& g) {
+    const size_t rank = p_.buffers[g.buffer].shape.size();
+    if (rank > 0) line("_has_stride(v{}, {}, 1, {})", g.buffer, rank - 1, name(g.buffer));
+    return {};
+  }
+  Result<void> operator()(const NoOverlapGuard& g) {
+    if (!bound(p_.buffers[g.output]) || !bound(p_.buffers[g.other])) return {};
+    line("_apart(engine, v{}, v{}, {}, ({}, {}))", g.output, g.other, g.in_place_ok ? "True" : "False", name(g.output),
+         name(g.other));
+    return {};
+  }
+  Result<void> operator()(const SizeGuard& g) {
+    line("_has_size(v{}, {}, {}, {})", g.buffer, g.dim, expression(g.size), name(g.buffer));
+    return {};
+  }
+  Result<void> operator()(const StrideGuard& g) {
+    line("_has_stride(v{}, {}, {}, {})", g.buffer, g.dim, expression(g.stride), name(g.buffer));
+    return {};
+  }
+  Result<void> operator()(const AlignmentGuard& g) {
+    line("_aligned(v{}, {}, {})", g.buffer, g.bytes, name(g.buffer));
+    return {};
+  }
+  Result<void> operator()(const DivisibleGuard& g) {
+    line("_divisible({}, {}, {})", expression(g.value), expression(g.divisor),
+         py_quoted(g.value.to_string() + " must be a multiple of " + g.divisor.to_string()));
+    return {};
+  }
+  Result<void> operator()(const RangeGuard& g) {
+    line("_in_range({}, {}, {}, {})", expression(g.value), expression(g.least), expression(g.most),
+         py_quoted(g.value.to_string() + " is out of range"));
+    return {};
+  }
+  Result<void> operator()(const NanGuard& g) {
+    line("_numbers(v{}, {}, {}, {}, {})", g.buffer, static_cast<int>(p_.buffers[g.buffer].dtype),
+         g.infinity ? "True" : "False", name(g.buffer), py_quoted(g.why));
+    return {};
+  }
+  Result<void> operator()(const IndexGuard& g) {
+    line("_indices(v{}, {}, {})", g.buffer, expression(g.size), name(g.buffer));
+    return {};
+  }
+
+  Result<void> operator()(const Allocate& s) {
+    const Buffer& b = p_.buffers[s.buffer];
+    line("keep[{}] = _memory(_span({}, {}, {}), {})", s.buffer, static_cast<int>(b.dtype), tuple(b.shape), strides(b),
+         b.alignment);
+    return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
+  }
+  Result<void> operator()(const AllocateFromPool& s) {
+    const Pool& pool = p_.pools[s.pool];
+    line("keep[{}] = _pool(pools, {}, {}, {})", s.buffer, s.pool, expression(pool.bytes), pool.alignment);
+    return view(s.buffer, fmt::format("keep[{}]", s.buffer), expression(s.offset));
+  }
+  Result<void> operator()(const Free& s) {
+    line("keep.pop({}, None)", s.buffer);
+    line("v{} = None", s.buffer);
+    return {};
+  }
+  Result<void> operator()(const Reuse& s) {
+    line("keep[{0}] = keep.pop({1}, v{1})", s.buffer, s.from);
+    CODETTA_CHECK_OK(view(s.buffer, fmt::format("v{}", s.from), "0"));
+    line("v{} = None", s.from);
+    return {};
+  }
+  Result<void> operator()(const Reinterpret& s) {
+    line("keep[{0}] = v{1}", s.buffer, s.source);
+    return view(s.buffer, fmt::format("v{}", s.source), expression(p_.buffers[s.buffer].offset));
+  }
+  Result<void> operator()(const LoadConstant& s) {
+    const Buffer& b = p_.buffers[s.buffer];
+    if (b.external.empty()) {
+      line("keep[{0}] = np.frombuffer(base64.b64decode(_CONSTANTS[{0}]), np.uint8)", s.buffer);
+      return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
+    }
+    line("if {0} not in weights:", py_quoted(b.external));
+    line("    _fail(\"E0615: constant \" + {} + \" is not provided\")", py_quoted(b.external));
+    line("v{} = _selected(weights[{}], {}, {}, {})", s.buffer, py_quoted(b.external), name(s.buffer),
+         static_cast<int>(b.dtype), tuple(b.shape));
+    return {};
+  }
+  Result<void> operator()(const Copy& s) {
+    shaped(s.source);
+    shaped(s.target);
+    line("_copy(v{}, v{}, {})", s.source, s.target, name(s.source));
+    return {};
+  }
+  Result<void> operator()(const Fill& s) {
+    shaped(s.buffer);
+    if (s.mode != ZeroMode::None) line("_fill(v{}, {:#x})", s.buffer, s.bits);  // memory is placed anew in every call
+    return {};
+  }
+  Result<void> operator()(const DefineKernel& s) {
+    line("# kernel {} is {}", s.kernel, py_comment(p_.kernels[s.kernel].name));
+    return {};
+  }
+  Result<void> operator()(const LaunchKernel& s) {
+    LaunchOptions plain_options;
+    plain_options.programmatic = s.options.programmatic;
+    if (!(s.options == plain_options)) return refused(s, "grids, clusters, tensor maps and L2 windows are of GPUs");
+    const Kernel& kernel = p_.kernels[s.kernel];
+    const CpuGemmConfig& c = cpu(kernel.config);
+    const EpilogueProgram& program = kernel.epilogue;
+    for (const uint32_t buffer : {s.a, s.b}) shaped(buffer);
+    for (const uint32_t buffer : s.arguments) shaped(buffer);
+    std::string phases, reductions, operands, scalars, owed;
+    for (size_t i = 0; i < program.phases.size(); ++i) {
+      phases +=
+          fmt::format("({}, {}, {}), ", static_cast<int>(program.phases[i].scope),
+                      static_cast<int>(space_of(program, i)), program.phases[i].reads_accumulator ? "True" : "False");
+    }
+    for (const Reduction& r : program.reductions) {
+      reductions += fmt::format("({}, {}, {}, {}, {}, {}, False), ", static_cast<int>(r.kind), static_cast<int>(r.axis),
+                                static_cast<int>(r.type), r.mean ? "True" : "False", r.phase, r.parts);
+    }
+    for (const Operand& operand : program.operands) {
+      operands += fmt::format("(v{}, {}, [", s.arguments[operand.argument],
+                              operand.access == Access::Indexed ? "True" : "False");
+      for (const IndexTerm& term : operand.terms)
+        operands += fmt::format("({}, {}, {}), ", static_cast<int>(term.axis), term.dim, expression(term.scale));
+      operands += "], [";
+      for (const auto& [dim, count] : operand.offsets) operands += fmt::format("({}, {}), ", dim, expression(count));
+      operands += "]), ";
+    }
+    for (size_t i = 0; i < program.arguments.size(); ++i) {
+      const uint32_t buffer = s.arguments[i];
+      scalars += program.arguments[i].is_scalar
+                     ? fmt::format("_scalar(a{}, {}), ", buffer, static_cast<int>(program.arguments[i].dtype))
+                     : "(\"i\", 0), ";
+      if (program.arguments[i].is_output) owed += fmt::format("v{}, ", buffer);
+    }
+    const std::string sizes =
+        fmt::format("({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n), expression(s.k));
+    line("batch, m, n, k = {}", sizes);
+    line("_launch(engine, {}, ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}),  # {}", s.kernel,
+         static_cast<int>(c.family), static_cast<int>(c.isa), static_cast<int>(c.a_dtype), static_cast<int>(c.b_dtype),
+         static_cast<int>(c.accumulator), c.pack_a ? "True" : "False", c.mr, c.nr, c.tile_rows, c.tile_cols, c.kc, c.mc,
+         c.nc, c.k_split, py_comment(kernel.name));
+    indent_ += 2;
+    line("{}, [{}], [{}], {}, {},", program.split.ways, phases, reductions,
+         c.family == CpuFamily::Fused ? "True" : "False", kernel.source.empty() ? "True" : "False");
+    line("_factor(v{}, {}, batch, m, k, {}), _factor(v{}, {}, batch, k, n, {}),", s.a,
+         s.a_transposed ? "True" : "False", name(s.a), s.b, s.b_transposed ? "True" : "False", name(s.b));
+    line("(batch, m, n, k), {}, [{}], [{}], [{}])", expression(program.split.chunk), operands, scalars, owed);
+    indent_ -= 2;
+    return {};
+  }
+  Result<void> operator()(const CallExtern& s) {
+    std::string inputs, outputs;
+    for (const uint32_t input : s.inputs) {
+      shaped(input);
+      inputs += p_.buffers[input].is_scalar
+                    ? fmt::format("_scalar_array(a{}, {}), ", input, static_cast<int>(p_.buffers[input].dtype))
+                    : fmt::format("v{}, ", input);
+    }
+    for (const uint32_t output : s.outputs) {
+      shaped(output);
+      outputs += fmt::format("v{}, ", output);
+    }
+    line("if {} not in externs:", py_quoted(s.name));
+    line("    _fail(\"E0616: external function \" + {} + \" is not provided\")", py_quoted(s.name));
+    if (s.form == CallExtern::Form::Out) {
+      line("_call_out(externs, {}, [{}], [{}])", py_quoted(s.name), inputs, outputs);
+    } else {
+      line("r{} = _call_alloc(externs, {}, [{}], {})", s.result, py_quoted(s.name), inputs, s.output_count);
+    }
+    return {};
+  }
+  Result<void> operator()(const SelectOutput& s) {
+    const Buffer& b = p_.buffers[s.buffer];
+    line("v{} = _selected(r{}[{}], {}, {}, {})", s.buffer, s.result, s.output, name(s.buffer),
+         static_cast<int>(b.dtype), tuple(b.shape));
+    return {};
+  }
+  Result<void> operator()(const IndexPut& s) {
+    if (s.accumulate && !adds(s.target)) return refused(s, "numpy does not add elements of this type");
+    std::string indices, names;
+    for (const uint32_t index : s.indices) {
+      shaped(index);
+      indices += fmt::format("v{}, ", index);
+      names += name(index) + ", ";
+    }
+    shaped(s.target);
+    shaped(s.values);
+    line("_index_put(v{}, [{}], [{}], v{}, {}, {}, {})", s.target, indices, names, s.values, name(s.values),
+         s.accumulate ? "True" : "False", o_.checked ? "True" : "False");
+    return {};
+  }
+  Result<void> operator()(const Scatter& s) {
+    if (s.reduce != ScatterReduce::None && !adds(s.target))
+      return refused(s, "numpy does not combine elements of this type");
+    for (const uint32_t buffer : {s.target, s.index, s.source}) shaped(buffer);
+    line("_scatter(v{}, v{}, {}, v{}, {}, {}, {})", s.target, s.index, name(s.index), s.source, s.dim,
+         static_cast<int>(s.reduce), o_.checked ? "True" : "False");
+    return {};
+  }
+
+  // One thread keeps the order that these ask for, in the memory that all devices share.
+  Result<void> operator()(const EnterDevice& s) { return remark(fmt::format("device {}", s.device)); }
+  Result<void> operator()(const ExitDevice&) { return {}; }
+  Result<void> operator()(const EnterStream& s) { return remark(fmt::format("stream {}", s.stream)); }
+  Result<void> operator()(const ExitStream&) { return {}; }
+  Result<void> operator()(const RecordEvent&) { return {}; }
+  Result<void> operator()(const WaitEvent&) { return {}; }
+  Result<void> operator()(const EnterSubgraph& s) { return remark("enter " + py_comment(s.name)); }
+  Result<void> operator()(const ExitSubgraph&) { return remark("exit"); }
+  Result<void> operator()(const If& s) {
+    line("if {}:", predicate(s.predicate));
+    CODETTA_CHECK_OK(child(s.then_list));
+    line("else:");
+    return child(s.else_list);
+  }
+  Result<void> operator()(const While& s) {
+    const int loop = loops_++;
+    line("passes{} = 0", loop);
+    line("while True:");
+    ++indent_;
+    std::set<std::string> fresh;
+    new_symbols(p_.step_lists[s.condition], fresh);
+    new_symbols(p_.step_lists[s.body], fresh);
+    for (const std::string& known : fresh) line("n{} = None", symbol(known));
+    CODETTA_CHECK_OK(list(p_.step_lists[s.condition]));
+    line("if not {}:", predicate(s.predicate));
+    line("    break");
+    if (s.limit != 0) {
+      line("if passes{} == {}:", loop, s.limit);
+      line("    _fail(\"E0651: the loop still runs after {} iterations\")", s.limit);
+    }
+    line("passes{} += 1", loop);
+    CODETTA_CHECK_OK(list(p_.step_lists[s.body]));
+    --indent_;
+    return {};
+  }
+  Result<void> operator()(const Comment& s) { return remark(s.text); }
+  Result<void> operator()(const Return&) {
+    line("return");
+    return {};
+  }
+
+ private:
+  template <class... A>
+  void line(fmt::format_string<A...> format, A&&... arguments) {
+    text_.append(static_cast<size_t>(4 * indent_), ' ');
+    fmt::format_to(std::back_inserter(text_), format, std::forward<A>(arguments)...);
+    text_ += '\n';
+  }
+  Result<void> remark(std::string_view text) {
+    line("# {}", py_comment(text));
+    return {};
+  }
+  static bool bound(const Buffer& b) { return b.role == Buffer::Role::Argument || b.role == Buffer::Role::Output; }
+  [[nodiscard]] std::string name(uint32_t buffer) const { return py_quoted(p_.buffers[buffer].name); }
+  size_t symbol(const std::string& symbol_name) { return symbols_.emplace(symbol_name, symbols_.size()).first->second; }
+
+  // Dims print as Python; their symbols become the generator's names.
+  std::string expression(const Dim& dim) {
+    const std::string text = dim.to_string();
+    std::string result;
+    for (size_t i = 0; i < text.size();) {
+      const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+      if (!letter(text[i])) {
+        result += text[i++];
+        continue;
+      }
+      size_t end = i;
+      while (end < text.size() && (letter(text[end]) || std::isdigit(static_cast<unsigned char>(text[end])) != 0))
+        ++end;
+      const std::string word = text.substr(i, end - i);
+      const bool call = end < text.size() && text[end] == '(';
+      result += call ? word : fmt::format("n{}", symbol(word));
+      i = end;
+    }
+    return result.find(' ') == std::string::npos ? result : "(" + result + ")";
+  }
+  std::string tuple(const std::vector<Dim>& dims) {
+    std::string text = "(";
+    for (const Dim& dim : dims) text += expression(dim) + ", ";
+    return text + ")";
+  }
+  std::string strides(const Buffer& b) {
+    return b.strides.empty() ? fmt::format("_row_major({})", tuple(b.shape)) : tuple(b.strides);
+  }
+  Result<void> view(uint32_t buffer, const std::string& memory, const std::string& offset) {
+    const Buffer& b = p_.buffers[buffer];
+    line("v{} = _view({}, {}, {}, {}, {}, {})", buffer, memory, offset, static_cast<int>(b.dtype), tuple(b.shape),
+         strides(b), name(buffer));
+    return {};
+  }
+  // What the caller passed fits its declaration.
+  void shaped(uint32_t buffer) {
+    const Buffer& b = p_.buffers[buffer];
+    if (!b.is_scalar && bound(b)) line("_shaped(v{}, {}, {})", buffer, tuple(b.shape), name(buffer));
+  }
+  std::string predicate(uint32_t buffer) const {
+    return p_.buffers[buffer].is_scalar ? fmt::format("bool(a{})", buffer)
+                                        : fmt::format("bool(v{}.reshape(-1)[0])", buffer);
+  }
+  bool adds(uint32_t buffer) const {
+    const DType dtype = p_.buffers[buffer].dtype;
+    return dtype != DType::bf16 && dtype != DType::f8e4m3 && dtype != DType::f8e5m2 && dtype != DType::boolean;
+  }
+  void new_symbols(const StepList& steps, std::set<std::string>& found) const {
+    for (const Step& step : steps) {
+      if (const auto* define = std::get_if<DefineSymbol>(&step);
+          define != nullptr && !defined_.contains(define->symbol))
+        found.insert(define->symbol);
+      if (const auto* branch = std::get_if<If>(&step)) {
+        new_symbols(p_.step_lists[branch->then_list], found);
+        new_symbols(p_.step_lists[branch->else_list], found);
+      }
+      if (const auto* loop = std::get_if<While>(&step)) {
+        new_symbols(p_.step_lists[loop->condition], found);
+        new_symbols(p_.step_lists[loop->body], found);
+      }
+    }
+  }
+  Result<void> child(uint32_t index) {
+    ++indent_;
+    CODETTA_CHECK_OK(list(p_.step_lists[index]));
+    line("pass");
+    --indent_;
+    return {};
+  }
+  Result<void> list(const StepList& steps) {
+    for (const Step& step : steps) {
+      step_ = &step;
+      CODETTA_CHECK_OK(std::visit(*this, step));
+    }
+    return {};
+  }
+
+  Result<void> check_kernels() const {
+    if (p_.target.backend != Backend::cpu) {
+      return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
+          .reason(fmt::format("it is for {}", p_.target.to_string()))
+          .help("build it for a CPU");
+    }
+    for (size_t i = 0; i < p_.kernels.size(); ++i) {
+      const Kernel& kernel = p_.kernels[i];
+      const bool plain = kernel.source.empty() && only_stores(kernel.epilogue);
+      const bool file = i < o_.kernel_paths.size() && !o_.kernel_paths[i].empty();
+      if (plain || file || !kernel.binary.empty()) continue;
+      return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
+          .reason(fmt::format("kernel {} is not compiled, and a module does not interpret", kernel.name))
+          .help("compile the package first");
+    }
+    return {};
+  }
+  void constants() {
+    text_ += fmt::format("NAME = {}\nPARAMETERS = (", py_quoted(p_.name));
+    for (const Buffer& b : p_.buffers) {
+      if (bound(b)) text_ += py_quoted(b.name) + ", ";
+    }
+    text_ += fmt::format(")\nENGINE = {}\nKERNELS = (\n", py_quoted(o_.engine));
+    for (size_t i = 0; i < p_.kernels.size(); ++i) {
+      const Kernel& kernel = p_.kernels[i];
+      const bool file = i < o_.kernel_paths.size() && !o_.kernel_paths[i].empty();
+      text_ += fmt::format("    ({}, {}),  # {}\n",
+                           file ? py_quoted(o_.kernel_paths[i]) : "b\"" + base64(kernel.binary) + "\"",
+                           py_quoted(kernel.source.empty() ? "" : kernel.symbol), py_comment(kernel.name));
+    }
+    text_ += ")\n_CONSTANTS = {\n";
+    for (size_t i = 0; i < p_.buffers.size(); ++i) {
+      const Buffer& b = p_.buffers[i];
+      if (b.role == Buffer::Role::Constant && b.external.empty())
+        text_ += fmt::format("    {}: b\"{}\",\n", i, base64(b.constant));
+    }
+    text_ += "}\nexterns = {}\nweights = {}\n";
+  }
+  void signature() {
+    std::string parameters, given, sizes, sizes_given;
+    for (size_t i = 0; i < p_.buffers.size(); ++i) {
+      if (!bound(p_.buffers[i])) continue;
+      parameters += fmt::format("a{}, ", i);
+    }
+    for (const bool strides_only : {false, true}) {
+      for (const Step& step : p_.steps) {
+        const auto* define = std::get_if<DefineSymbol>(&step);
+        const auto from = strides_only ? DefineSymbol::From::Stride : DefineSymbol::From::Size;
+        if (define == nullptr || define->from != from || symbols_.contains(define->symbol)) continue;
+        const size_t index = symbol(define->symbol);
+        sizes += fmt::format("n{}=None, ", index);
+        sizes_given += fmt::format("n{}, ", index);
+      }
+    }
+    const size_t passed = symbols_.size();
+    std::set<std::string> others;
+    new_symbols(p_.steps, others);
+    for (const std::string& other : others) symbol(other);
+    text_ += fmt::format(
+        "\n\ndef init():\n    \"\"\"Loads the engine and the kernels: 0, or -1 with the text in "
+        "get_last_error().\"\"\"\n"
+        "    try:\n        _loaded(ENGINE, KERNELS)\n        return 0\n    except (OSError, AttributeError) as error:\n"
+        "        _last.text = f\"E0508: {{error}}\"\n        return -1\n\n\n"
+        "def call({0}{1}stream=None):\n    \"\"\"Runs the program: 0, or -1 with the text in get_last_error().\"\"\"\n"
+        "    if init() != 0:\n        return -1\n    try:\n        _run({0}{2})\n        return 0\n"
+        "    except HostError as error:\n        _last.text = str(error)\n        return -1\n\n\n"
+        "def _run({0}{2}):\n",
+        parameters, sizes, sizes_given);
+    indent_ = 1;
+    for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
+  }
+
+  template <class S>
+  Result<void> refused(const S&, const char* why) const {
+    return diag::error(diag::Code::step_unsupported, fmt::format("{} has no form as Python text", name_of(*step_)))
+        .reason(why)
+        .help("docs/features.md lists what runs where");
+  }
+
+  const Package& p_;
+  const PythonOptions& o_;
+  std::string text_;
+  int indent_ = 0;
+  int loops_ = 0;
+  std::map<std::string, size_t> symbols_;
+  std::set<std::string> defined_;
+  const Step* step_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::string> emit_python(const package::Package& package, const PythonOptions& options) {
+  CODETTA_CHECK_OK(package::check(package));
+  return PythonPrinter(package, options).run();
+}
+
+}  // namespace codetta::emit::host

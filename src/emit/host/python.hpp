@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A package for a CPU as a Python module that needs numpy and the engine's shared library, and nothing of Codetta's:
+// the text of device/host/program.py, then the program. Identifiers are made by the generator; names of the user's
+// appear in string literals only.
+//
+// The module has init(), call(...) and get_last_error(). call takes an array for each tensor and a number for each
+// scalar in declared order (outputs are written), then shape symbols, stride symbols and a stream, which may be left
+// out: what is given is checked. It returns 0, or -1 with the text in get_last_error(). `externs` maps names to Python
+// functions f(inputs, outputs) -> code, or f(inputs) -> arrays for the alloc-form; `weights` maps names of external
+// constants to arrays.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "package/package.hpp"
+
+namespace codetta::emit::host {
+
+struct PythonOptions {
+  std::string engine = "libcodetta_host.so";  // path or name of the engine's shared library
+  std::vector<std::string>
+      kernel_paths{};   // by kernel: its compiled code as a file; empty: the package's bytes, inside
+  bool checked = true;  // Check steps are printed
+};
+
+// Errors: E0614 for what this backend does not have, E0520 for a package with a defect.
+Result<std::string> emit_python(const package::Package& package, const PythonOptions& options);
+
+}  // namespace codetta::emit::host
