@@ -44,7 +44,7 @@ def statistics(x: f32["m", "k"], w: f32["k", "n"], scale: f32, C: f32["m", "n"])
     return D, row_sums, largest
 )"},
       HostCase{"host_sizes", "cpu:generic", "", "", R"(
-def sizes(x: bf16["batch", "2*n"], w: bf16["2*n", 32], v: f32["batch", 32]):
+def sizes(x: bf16["n", "k"], w: bf16["k", "2*n"], v: f32["2*n"]):
     y = silu(x @ w) * v
     return y
 )"},
