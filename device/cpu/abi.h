@@ -21,7 +21,7 @@ inline constexpr int max_terms = 8;
 //   data + sum over the operand's index terms t of stride[t] * index_t(b, r, c)        (in elements),
 // where for the affine accesses the terms are t0 = b, t1 = r, t2 = c (stride 0 where the operand does not vary), and
 // for Indexed operands term t is (axis_t / div_t) % mod_t as the emitted code and the tape know. Constant offsets are
-// already added to `data` by the host.
+// already added to `data` by the host. Behind the terms of a gathered operand lie stride and size of each gathered dim.
 struct Operand {
   void* data;
   i64 stride[max_terms];

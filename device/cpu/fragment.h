@@ -12,7 +12,7 @@
 //   refs          f.ref<E>(k): operand k (affine: terms batch, row, column); an indexed one is its data pointer
 //   loads         of raw elements, widened by the caller: load_full, load_full_strided; load_row, load_row_strided (one
 //                 value per column); load_column (one per row) and load_scalar, both in every lane; load_indexed
-//                 (per-row base plus a column function)
+//                 (per-row base plus a column function); load_at (and an offset a lane, of gather_offset)
 //   results       result_row, result_column, result_item, result_all: final values of a reduction of an earlier phase;
 //                 result_any_row, result_any_column: of one whose results are all the same
 //   stores        put_full, put_full_strided, put_row, put_row_strided, put_one (column and scalar class), put_indexed
@@ -151,6 +151,22 @@ struct TileFragment {
     }
     E part[lanes] = {};
     for (i64 i = 0; i < n; ++i) part[i] = row[column_offset(col + i)];
+    return load_all<V>(part);
+  }
+  //% gather_offset
+  // Of an index into a dim of `size` elements: below 0 it counts from the end; the nearest that is there.
+  CODETTA_MEMBER i64v gather_offset(i64v index, i64 stride, i64 size) const {
+    index = index < 0 ? index + size : index;
+    const i64v last = splat<i64v>(size - 1);
+    index = index > last ? last : index;
+    return (index < 0 ? i64v{} : index) * stride;
+  }
+  //% load_at
+  template <class V, class E, class F>
+  CODETTA_MEMBER V load_at(const E* row, F column_offset, i64v offset) const {
+    const i64 col = tile.col + c;
+    E part[lanes] = {};
+    for (i64 i = 0; i < n; ++i) part[i] = row[column_offset(col + i) + offset[i]];
     return load_all<V>(part);
   }
   //% result_row

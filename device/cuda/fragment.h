@@ -134,6 +134,21 @@ struct TileFragment {
     CODETTA_EACH_LANE v.e[i] = i < n ? __ldg(row + column_offset(tile.col + c + i)) : (E)0;
     return v;
   }
+  // Of an index into a dim of `size` elements: below 0 it counts from the end; the nearest that is there.
+  CODETTA_MEMBER i64v gather_offset(i64v index, i64 stride, i64 size) const {
+    CODETTA_EACH_LANE {
+      i64 at = index.e[i] < 0 ? index.e[i] + size : index.e[i];
+      at = at < size ? at : size - 1;
+      index.e[i] = (at < 0 ? 0 : at) * stride;
+    }
+    return index;
+  }
+  template <class V, class E, class F>
+  CODETTA_MEMBER V load_at(const E* row, F column_offset, i64v offset) const {
+    V v;
+    CODETTA_EACH_LANE v.e[i] = i < n ? __ldg(row + column_offset(tile.col + c + i) + offset.e[i]) : (E)0;
+    return v;
+  }
   template <class V>
   CODETTA_MEMBER V result_row(int k) const {
     return splat<V>(((const element<V>*)params.reduction[k].results)[tile.batch * params.problem.rows + tile.row + r]);

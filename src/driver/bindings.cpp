@@ -57,6 +57,18 @@ std::vector<std::pair<std::string, int64_t>> settings(const package::CpuGemmConf
           {"pack_a", config.pack_a ? 1 : 0}};
 }
 
+std::vector<std::pair<std::string, int64_t>> settings(const package::CpuMapConfig& config) {
+  return {{"tile_rows", config.tile_rows}, {"tile_cols", config.tile_cols}};
+}
+
+std::vector<std::pair<std::string, int64_t>> settings(const package::CudaMapConfig& config) {
+  return {{"piece_rows", config.piece_rows},
+          {"piece_cols", config.piece_cols},
+          {"lanes", config.lanes},
+          {"threads", config.threads},
+          {"panels", config.panels ? 1 : 0}};
+}
+
 std::vector<std::pair<std::string, int64_t>> settings(const package::CudaGemmConfig& config) {
   return {{"tile_m", config.tile_m},
           {"tile_n", config.tile_n},

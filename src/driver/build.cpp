@@ -83,8 +83,8 @@ bool stores_less_than_elements(const package::EpilogueProgram& program) {
 }
 
 Result<void> add_kernel(const package::Kernel& kernel, emit::host::Program& program, std::vector<KernelUnit>& units) {
-  const auto& config = package::cpu(kernel.config);
-  const bool fused = config.family == package::CpuFamily::Fused;
+  const auto* config = std::get_if<package::CpuGemmConfig>(&kernel.config);
+  const bool fused = config != nullptr && config->family == package::CpuFamily::Fused;
   emit::host::KernelFunctions functions;
   const auto unit = [&](std::string source, std::vector<std::string> gcc, std::vector<std::string> clang,
                         std::string entry, const std::string& function) {

@@ -89,7 +89,8 @@ std::optional<runtime::cpu::GemmProblem> factor_to_pack(const emit::host::Progra
   std::map<std::string, int64_t> fixed;
   for (const auto& [symbol, value] : emit::host::signature_of(program).fixed) fixed.emplace(symbol, value);
   const package::EpilogueProgram& epilogue = program.package->kernels[launch.kernel].epilogue;
-  const auto n = launch.n.evaluate(fixed), k = launch.k.evaluate(fixed), chunk = epilogue.split.chunk.evaluate(fixed);
+  const auto n = launch.n.evaluate(fixed), k = launch.product->k.evaluate(fixed),
+             chunk = epilogue.split.chunk.evaluate(fixed);
   if (!n || !k || !chunk || b.rank() < 2 || b.rank() > 3 || b.empty()) return std::nullopt;
   runtime::cpu::GemmProblem problem;
   problem.batch = b.rank() > 2 ? b.size(0) : 1;
@@ -98,8 +99,8 @@ std::optional<runtime::cpu::GemmProblem> factor_to_pack(const emit::host::Progra
   problem.k = *k;
   problem.b = b.data();
   problem.b_batch = b.rank() > 2 && b.size(0) > 1 ? b.stride(0) : 0;
-  problem.b_k = b.stride(b.rank() - (launch.b_transposed ? 1 : 2));
-  problem.b_col = b.stride(b.rank() - (launch.b_transposed ? 2 : 1));
+  problem.b_k = b.stride(b.rank() - (launch.product->b_transposed ? 1 : 2));
+  problem.b_col = b.stride(b.rank() - (launch.product->b_transposed ? 2 : 1));
   problem.split = {epilogue.split.ways, *chunk};
   if (epilogue.split.ways > 1 &&
       (*n % epilogue.split.ways != 0 || *chunk < 1 || *n / epilogue.split.ways % *chunk != 0))
@@ -112,12 +113,12 @@ bool read_as_it_lies(const emit::host::Program& program, uint32_t buffer) {
   for (size_t s = 0; s < program.package->steps.size(); ++s) {
     const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
     if (launch == nullptr) continue;
-    if (launch->a == buffer ||
+    if ((launch->product && launch->product->a == buffer) ||
         std::find(launch->arguments.begin(), launch->arguments.end(), buffer) != launch->arguments.end())
       return true;
     const bool packed = std::any_of(program.packed.begin(), program.packed.end(),
                                     [&](const emit::host::PackedFactor& factor) { return factor.step == s; });
-    if (launch->b == buffer && !packed) return true;
+    if (launch->product && launch->product->b == buffer && !packed) return true;
   }
   return false;
 }
@@ -229,8 +230,9 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
   std::vector<std::string> packed_symbol(bound.size());  // stands in for bytes that only packed products read
   for (size_t s = 0; s < program.package->steps.size(); ++s) {
     const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
-    if (launch == nullptr) continue;
-    const auto at = std::find_if(bound.begin(), bound.end(), [&](const auto& one) { return one.first == launch->b; });
+    if (launch == nullptr || !launch->product) continue;
+    const auto at =
+        std::find_if(bound.begin(), bound.end(), [&](const auto& one) { return one.first == launch->product->b; });
     if (at == bound.end()) continue;
     const auto problem = factor_to_pack(program, *launch, at->second);
     if (!problem) continue;
@@ -241,7 +243,7 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
     if (size == 0) continue;
     emit::host::PackedFactor factor{s, {}, static_cast<int64_t>(size)};
     // The packers are code of the instruction set: without it here, the library packs when it starts.
-    if (values.embedded.count(buffers[launch->b].name) != 0 && cpu_supports(config.isa)) {
+    if (values.embedded.count(buffers[launch->product->b].name) != 0 && cpu_supports(config.isa)) {
       CODETTA_TRY(const Tensor out, Tensor::make(DType::u8, {static_cast<int64_t>(size)}));
       runtime::cpu::pack_b(config, *problem, &pool, out.data());
       factor.symbol = bytes.add(std::string(static_cast<const char*>(out.data()), size));

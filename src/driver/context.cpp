@@ -181,7 +181,8 @@ Result<LoadedKernel> loaded(const std::string& object, const package::Kernel& ke
         .reason("no symbol " + kernel.symbol + " in " + kernel.name)
         .help("clear the cache with `codetta cache clear` and report this");
   }
-  if (package::cpu(kernel.config).family == package::CpuFamily::Fused) {
+  const auto* gemm = std::get_if<package::CpuGemmConfig>(&kernel.config);
+  if (gemm != nullptr && gemm->family == package::CpuFamily::Fused) {
     result.entry.fused = reinterpret_cast<codetta::cpu::FusedFunction>(symbol);
   } else {
     result.entry.function = reinterpret_cast<codetta::cpu::EpilogueFunction>(symbol);

@@ -170,7 +170,8 @@ std::vector<toolchain::PtxasRemarks> CudaState::known_remarks(const package::Ker
 Result<void> CudaState::judge(const package::Kernel& kernel, const CudaBinary& binary) {
   auto judged = toolchain::check_remarks(binary.remarks, kernel.name);
   // The family that always exists is right, whatever it costs; any other would only be chosen for its speed.
-  if (judged || package::cuda(kernel.config).family != package::CudaFamily::Simt) return judged;
+  const auto* gemm = std::get_if<package::CudaGemmConfig>(&kernel.config);
+  if (judged || (gemm != nullptr && gemm->family != package::CudaFamily::Simt)) return judged;
   context_.log_once(kernel.name, kernel.name + " may be slow: " + judged.error().diagnostics().front().reason);
   return {};
 }

@@ -78,7 +78,11 @@ constexpr std::array family_sources{
                  no_maps},
 };
 
+constexpr FamilySource map_source{CudaFamily::Simt, "device/cuda/kernels/map.h", {}, false, no_defines, no_constants,
+                                  no_maps};
+
 constexpr int phase_threads = 256, pack_threads = 256, results_per_block = 32;
+constexpr std::array<std::string_view, 4> states{"SumState", "MaxState", "MinState", "LogSumExpState"};
 
 Error broken(std::string headline, std::string reason) {
   return diag::error(diag::Code::internal, std::move(headline))
@@ -103,9 +107,10 @@ std::string_view storage_name(DType d) {
 
 class CudaPrinter {
  public:
+  // `map`: the configuration is that of its pieces, and there is no product.
   CudaPrinter(const package::EpilogueProgram& program, const CudaGemmConfig& config, const FamilySource& family,
-              const CudaEmitOptions& options)
-      : program_(program), config_(config), family_(family), options_(options) {
+              const CudaEmitOptions& options, const package::CudaMapConfig* map = nullptr)
+      : program_(program), config_(config), family_(family), options_(options), map_(map) {
     reduces_ = !program.reductions.empty();
     layout_ = plan::piece_layout(program, config);
     if (config.family == CudaFamily::Sm90 && 32 % layout_.across == 0) warp_rows_ = 16;
@@ -151,6 +156,7 @@ class CudaPrinter {
   [[nodiscard]] bool only_stores_results(uint32_t index) const;
   [[nodiscard]] std::vector<std::optional<uint32_t>> combined_outputs() const;
   void print_entries(CodeWriter& out, CudaSource& result) const;
+  void print_panels(CodeWriter& out) const;
   [[nodiscard]] bool keeps_accumulators() const {
     return std::any_of(program_.phases.begin() + 1, program_.phases.end(),
                        [](const package::Phase& p) { return p.reads_accumulator; });
@@ -160,6 +166,7 @@ class CudaPrinter {
   const CudaGemmConfig& config_;
   const FamilySource& family_;
   const CudaEmitOptions& options_;
+  const package::CudaMapConfig* map_;
   bool reduces_ = false;
   int warp_rows_ = 0;
   plan::PieceLayout layout_;
@@ -363,7 +370,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     }
     phase.has_full_work = true;
   }
-  const bool strips = index == 0 && config_.from_registers;
+  const bool strips = index == 0 && config_.from_registers && map_ == nullptr;
   strips ? print_strip(out, phase) : print_piece(out, index, phase);
   out.blank();
   std::string whole = CodeWriter::text_of("tile.cols % ", layout_.lanes, " == 0");
@@ -473,23 +480,27 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", 1) ", result.entries.back().symbol,
                      "(const __grid_constant__ Parameters params)");
   };
-  if (config_.pack_a || config_.pack_b) {
+  if (map_ != nullptr && map_->panels) {
+    const auto body = entry(CudaEntry::Kind::Panel, static_cast<uint32_t>(program_.phases.size() - 1), "codetta_panels",
+                            phase_threads);
+    return print_panels(out);
+  }
+  if (map_ == nullptr && (config_.pack_a || config_.pack_b)) {
     result.entries.push_back({CudaEntry::Kind::Pack, 0, "codetta_pack", pack_threads, 0, 1});
     const auto body = out.block("extern \"C\" __global__ void __launch_bounds__(", pack_threads,
                                 ", 4) codetta_pack(const __grid_constant__ PackParams params)");
     out.line("begin_dependent();");
     out.line("pack_factor<u", 8 * types::byte_size(config_.a_dtype), ">(params);");
   }
-  {
+  if (map_ == nullptr) {
     const auto body = entry(CudaEntry::Kind::Gemm, 0, "codetta_gemm", config_.threads);
     if (!family_.waits_itself) out.line("begin_dependent();");
     out.line(family_.function, "<Config, Epilogue>(params);");
   }
-  static constexpr std::array<std::string_view, 4> states{"SumState", "MaxState", "MinState", "LogSumExpState"};
   static constexpr std::array<std::string_view, 4> axes{"Row", "Column", "All", "Item"};
   const std::vector<std::optional<uint32_t>> outputs = combined_outputs();
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
-    if (p > 0 && !only_stores_results(p)) {
+    if ((p > 0 || map_ != nullptr) && !only_stores_results(p)) {
       out.blank();
       const auto body = entry(CudaEntry::Kind::Phase, p, CodeWriter::text_of("codetta_phase_", p), phase_threads);
       out.line("begin_dependent();");
@@ -516,13 +527,27 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
   }
 }
 
+void CudaPrinter::print_panels(CodeWriter& out) const {
+  const auto panels = out.block_with("});", "run_panels<Config, ", phase_threads, ", Epilogue::scratch_bytes(",
+                                     phase_threads, ")>(params, [](const auto& panel)");
+  for (uint32_t p = 0; p < program_.phases.size(); ++p) {
+    out.line("panel.phase([](const Parameters& q, const Tile& t) { Epilogue::phase_", p, "<Parameters>(q, t); });");
+    for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
+      const package::Reduction& r = program_.reductions[k];
+      if (r.phase != p) continue;
+      out.line("panel.template finish<", states[static_cast<size_t>(r.kind)], ", ", r.mean, ", ", r.parts, ", ",
+               cuda_dialect().type(r.type).element, ">(panel.params.reduction[", k, "]);");
+    }
+  }
+}
+
 Result<CudaSource> CudaPrinter::print() {
   CodeWriter body;
   {
     const auto epilogue = body.block_with("};", "struct Epilogue");
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
-    if (config_.family == CudaFamily::Sm90) {
+    if (config_.family == CudaFamily::Sm90 && map_ == nullptr) {
       body.line("static constexpr int strip_steps = 2;");
       body.blank();
       print_prefetch(body);
@@ -535,8 +560,8 @@ Result<CudaSource> CudaPrinter::print() {
   }
   CudaSource result;
   CodeWriter out;
-  out.line("// Generated by Codetta: ", package::name_of(config_.family), " kernel for ", options_.arch,
-           options_.strict ? ", strict" : "", ".");
+  out.line("// Generated by Codetta: ", map_ != nullptr ? "map" : package::name_of(config_.family), " kernel for ",
+           options_.arch, options_.strict ? ", strict" : "", ".");
   out.line("#define CODETTA_LANES ", layout_.lanes);
   // Reductions fold f32 sums in f64.
   bool wide = reduces_ || config_.accumulator == DType::f64, whole_numbers = false;
@@ -582,6 +607,12 @@ Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, con
     return broken("this CUDA family has no kernel body", std::string(package::name_of(config.family)));
   }
   return CudaPrinter(program, config, *family, options).print();
+}
+
+Result<CudaSource> emit_cuda_map(const package::EpilogueProgram& program, const package::CudaMapConfig& config,
+                                 const CudaEmitOptions& options) {
+  if (auto defect = package::find_defect(program)) return broken("the program is not valid", *defect);
+  return CudaPrinter(program, package::pieces_of(config), map_source, options, &config).print();
 }
 
 }  // namespace codetta::emit

@@ -64,4 +64,8 @@ struct CudaSource {
 Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, const package::CudaGemmConfig& config,
                                     const CudaEmitOptions& options);
 
+// The same for a map: its phases over the root space, and the reductions between them.
+Result<CudaSource> emit_cuda_map(const package::EpilogueProgram& program, const package::CudaMapConfig& config,
+                                 const CudaEmitOptions& options);
+
 }  // namespace codetta::emit

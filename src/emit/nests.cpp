@@ -53,12 +53,15 @@ Result<Variation> variation_of(const package::EpilogueProgram& program, const In
     case Inst::Kind::Extent:
     case Inst::Kind::BatchIndex:
       return uniform;
+    case Inst::Kind::LoadAt:
+      if (inst.index >= program.operands.size()) return broken("a load names an operand that is not there");
+      break;
     case Inst::Kind::Op:
       break;
   }
   if (inst.arity > 4) return broken("an instruction has more than 4 operands");
   const std::vector<Variation>& earlier = known.back();
-  Variation v = uniform;
+  Variation v = inst.kind == Inst::Kind::LoadAt ? emit::variation_of(program.operands[inst.index]) : uniform;
   for (int i = 0; i < inst.arity; ++i) {
     if (inst.in[i] >= earlier.size()) return broken("an instruction uses a later value");
     v |= earlier[inst.in[i]];
@@ -87,7 +90,6 @@ void mark(const package::Phase& phase, uint32_t value, std::vector<bool>& needed
     if (needed[id]) continue;
     needed[id] = true;
     const Inst& inst = phase.insts[id];
-    if (inst.kind != Inst::Kind::Op) continue;
     for (int i = 0; i < inst.arity; ++i) open.push_back(inst.in[i]);
   }
 }

@@ -62,8 +62,15 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
       kernel.nvrtc_flags = std::move(source.flags);
       kernel.entries = std::move(source.entries);
       kernel.maps = std::move(source.maps);
-    } else if (const auto& config = package::cpu(kernel.config); config.family == package::CpuFamily::Fused) {
-      CODETTA_TRY(FusedSource source, emit_cpu_fused(kernel.epilogue, config.a_dtype, config.b_dtype,
+    } else if (const auto* map = std::get_if<package::CudaMapConfig>(&kernel.config)) {
+      CODETTA_TRY(CudaSource source,
+                  emit_cuda_map(kernel.epilogue, *map, {.arch = plan.target.arch, .strict = options.strict}));
+      kernel.source = std::move(source.text);
+      kernel.nvrtc_flags = std::move(source.flags);
+      kernel.entries = std::move(source.entries);
+    } else if (const auto* config = std::get_if<package::CpuGemmConfig>(&kernel.config);
+               config != nullptr && config->family == package::CpuFamily::Fused) {
+      CODETTA_TRY(FusedSource source, emit_cpu_fused(kernel.epilogue, config->a_dtype, config->b_dtype,
                                                      {.isa = plan.target.isa, .strict = options.strict}));
       kernel.source = std::move(source.text);
       kernel.gcc_flags = std::move(source.gcc_flags);
@@ -71,7 +78,8 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
       kernel.symbol = std::move(source.entry);
     } else if (!is_plain_store(kernel.epilogue)) {
       CODETTA_TRY(EmittedSource source,
-                  emit_cpu_epilogue(kernel.epilogue, {.isa = config.isa, .strict = options.strict}));
+                  emit_cpu_epilogue(kernel.epilogue, {.isa = config != nullptr ? config->isa : plan.target.isa,
+                                                      .strict = options.strict}));
       kernel.source = std::move(source.text);
       kernel.gcc_flags = std::move(source.gcc_flags);
       kernel.clang_flags = std::move(source.clang_flags);

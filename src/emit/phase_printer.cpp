@@ -64,6 +64,7 @@ class PhasePrinter {
   std::string literal_text(const Inst& in);
   std::string scalar_text(const Inst& in);
   std::string load_text(const Inst& in);
+  std::string load_at_text(const Inst& in);
   std::string result_text(const Inst& in);
   // Full operands are loaded ahead of what is done with them, for several positions at once.
   [[nodiscard]] bool loads_early(const Inst& in) const {
@@ -144,9 +145,12 @@ std::string PhasePrinter::comment(uint32_t id) const {
     case Inst::Kind::BatchIndex:
       what = "batch_index";
       break;
+    case Inst::Kind::LoadAt:
+      what = text("load o", in.index, " ", types::dtype_traits(program_.operands[in.index].dtype).name, " at");
+      break;
   }
   if (in.kind == Inst::Kind::Op && in.op == types::Op::cast) what += text(" ", types::dtype_traits(in.aux).name);
-  if (in.kind == Inst::Kind::Op) {
+  if (in.kind == Inst::Kind::Op || in.kind == Inst::Kind::LoadAt) {
     for (int i = 0; i < in.arity; ++i) what += text(" v", in.in[i]);
   }
   return text("  // v", id, ": ", types::dtype_traits(in.type).name, " = ", what);
@@ -181,6 +185,8 @@ std::string PhasePrinter::value_text(uint32_t id) {
       return convert_.convert(method("col_index") + "()", DType::i64, in.type, false);
     case Inst::Kind::BatchIndex:
       return convert_.convert(method("batch_index") + "()", DType::i64, in.type, false);
+    case Inst::Kind::LoadAt:
+      return load_at_text(in);
   }
   return {};
 }
@@ -266,6 +272,22 @@ std::string PhasePrinter::load_text(const Inst& in) {
   return convert_.widen(std::move(loaded), o.dtype, in.type);
 }
 
+// Strides and sizes of the gathered dims follow the operand's terms, in pairs.
+std::string PhasePrinter::load_at_text(const Inst& in) {
+  const package::Operand& o = program_.operands[in.index];
+  const std::string_view raw = dialect_.type(o.dtype).raw;
+  std::string offset;
+  for (int i = 0; i < in.arity; ++i) {
+    const size_t slot = o.terms.size() + 2 * static_cast<size_t>(i);
+    if (i > 0) offset += " + ";
+    offset += text(method("gather_offset"), "(v", in.in[i], ", ", stride_name(in.index, slot), ", ",
+                   stride_name(in.index, slot + 1), ")");
+  }
+  return convert_.widen(text(template_method("load_at"), "<", raw, ">(", row_pointer(in.index), ", o", in.index,
+                             "_column, ", offset, ")"),
+                        o.dtype, in.type);
+}
+
 std::string PhasePrinter::result_text(const Inst& in) {
   const package::Reduction& r = program_.reductions[in.index];
   const bool shared = nests_.variation[static_cast<size_t>(&in - phase_.insts.data())] == uniform;
@@ -331,6 +353,10 @@ void PhasePrinter::print_indexed(uint32_t operand, PhaseText& out) {
     if (o.terms[t].axis == Axis::Col)
       terms.push_back(text(stride_name(operand, t), " * ", index_of(o.terms[t], "col")));
   }
+  for (size_t t = o.terms.size(); t < o.terms.size() + 2 * o.gathered.size(); ++t) {
+    out.setup.push_back(
+        text("const i64 ", stride_name(operand, t), " = ", dialect_.operands, "[", operand, "].stride[", t, "];"));
+  }
   if (terms.empty()) terms.emplace_back("col * 0");
   out.setup.push_back(text("const auto o", operand, "_column = [=](i64 col) { return ", joined(terms, " + "), "; };"));
 }
@@ -339,7 +365,7 @@ void PhasePrinter::print_operands(PhaseText& out) {
   std::set<uint32_t> used;
   for (const auto* list : {&nests_.uniform_values, &nests_.row_values, &nests_.full_values, &nests_.column_values}) {
     for (const uint32_t id : *list) {
-      if (inst(id).kind == Inst::Kind::Load) used.insert(inst(id).index);
+      if (inst(id).kind == Inst::Kind::Load || inst(id).kind == Inst::Kind::LoadAt) used.insert(inst(id).index);
     }
   }
   for (const package::Store& store : phase_.stores) used.insert(store.operand);

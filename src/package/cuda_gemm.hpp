@@ -63,10 +63,12 @@ struct CudaEntry {
               // fit at once where the configuration is persistent
     Combine,  // the reductions of phase `index`: partials to results. Grid: x = results / results_per_block rounded up
               // of the largest of them, y = its reduction's place among those of the phase
-    Phase,    // phase `index` >= 1 over the root space, after everything before. Grid: pieces_n, pieces_m, batches
-              // (pieces_m beyond 65,535 are walked by a loop)
+    Phase,    // phase `index` over the root space, after everything before (0: of a map). Grid: pieces_n, pieces_m,
+              // batches (pieces_m beyond 65,535 are walked by a loop)
     Pack,     // copies of the factors that the configuration packs, before the product; gets PackParams of
               // device/cuda/abi.h instead of Params. Grid: rows, factors
+    Panel,    // phases 0 to `index` of a map, and their row reductions: a block finishes piece_rows rows. Grid: 1,
+              // pieces_m, batches
   };
   Kind kind = Kind::Gemm;
   uint32_t index = 0;

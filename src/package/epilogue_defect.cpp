@@ -32,6 +32,12 @@ MaybeText defect_of_terms(const Operand& operand) {
     row = row || term.axis == Axis::Row;
     col = col || term.axis == Axis::Col;
   }
+  if (operand.terms.size() + 2 * operand.gathered.size() > max_index_terms) return "an operand gathers too many dims";
+  for (const uint8_t dim : operand.gathered) {
+    if (dim >= max_rank) return "a gathered dim is out of range";
+  }
+  affine = affine && operand.gathered.empty();
+  if (!operand.gathered.empty() && operand.is_store) return "a store is gathered";
   const Access affine_access = row && col ? Access::Full : col ? Access::Row : row ? Access::Column : Access::Scalar;
   if (operand.access != (affine ? affine_access : Access::Indexed))
     return "an operand's access contradicts its index terms";
@@ -130,6 +136,19 @@ MaybeText defect_of_inst(const EpilogueProgram& program, uint32_t p, size_t at) 
     if (inst.index != 0 || inst.bits != 0) return "an op has a stray field";
     return defect_of_op(phase, inst);
   }
+  if (inst.kind == Inst::Kind::LoadAt) {
+    if (inst.op != Op::input || inst.aux != inst.type || inst.bits != 0) return "a value has a stray field";
+    if (inst.index >= program.operands.size() || program.operands[inst.index].is_store)
+      return fmt::format("v{} reads operand {}, which is not there", at, inst.index);
+    const Operand& operand = program.operands[inst.index];
+    if (inst.type != types::compute_dtype(operand.dtype)) return "a load has the wrong type";
+    if (inst.arity == 0 || inst.arity != operand.gathered.size())
+      return "a gathered load has the wrong number of indices";
+    for (uint8_t i = 0; i < inst.arity; ++i) {
+      if (phase.insts[inst.in[i]].type != DType::i64) return "a gathered load has an index that is not i64";
+    }
+    return std::nullopt;
+  }
   if (inst.op != Op::input || inst.arity != 0 || inst.aux != inst.type) return "a value has a stray field";
   if (inst.kind != Inst::Kind::Literal && inst.bits != 0) return "a value has stray bits";
   const auto out_of_range = [&](const char* what) {
@@ -143,6 +162,7 @@ MaybeText defect_of_inst(const EpilogueProgram& program, uint32_t p, size_t at) 
     case Inst::Kind::Load:
       if (inst.index >= program.operands.size() || program.operands[inst.index].is_store)
         return out_of_range("operand");
+      if (!program.operands[inst.index].gathered.empty()) return "a gathered operand is loaded without indices";
       if (inst.type != types::compute_dtype(program.operands[inst.index].dtype)) return "a load has the wrong type";
       break;
     case Inst::Kind::Scalar:

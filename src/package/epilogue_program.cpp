@@ -11,7 +11,7 @@
 namespace codetta::package {
 namespace {
 
-constexpr uint64_t program_format = 1;
+constexpr uint64_t program_format = 2;
 
 void write(ByteWriter& out, const Inst& inst) {
   out.choice(inst.kind);
@@ -26,7 +26,7 @@ void write(ByteWriter& out, const Inst& inst) {
 
 Inst read_inst(ByteReader& in) {
   Inst inst;
-  inst.kind = in.choice<Inst::Kind>(static_cast<uint64_t>(Inst::Kind::BatchIndex) + 1, "instruction");
+  inst.kind = in.choice<Inst::Kind>(static_cast<uint64_t>(Inst::Kind::LoadAt) + 1, "instruction");
   inst.op = in.choice<Op>(types::all_ops().size(), "op");
   inst.type = in.dtype();
   inst.aux = in.dtype();
@@ -56,6 +56,8 @@ void write(ByteWriter& out, const Operand& operand) {
     out.number(dim);
     out.dim(start);
   }
+  out.number(operand.gathered.size());
+  for (const uint8_t dim : operand.gathered) out.number(dim);
 }
 
 Operand read_operand(ByteReader& in) {
@@ -78,6 +80,8 @@ Operand read_operand(ByteReader& in) {
     dim = static_cast<uint8_t>(in.number_up_to(max_rank, "dim"));
     start = in.dim();
   }
+  operand.gathered.resize(in.count(max_index_terms / 2, "number of gathered dims"));
+  for (uint8_t& dim : operand.gathered) dim = static_cast<uint8_t>(in.number_up_to(max_rank, "dim"));
   return operand;
 }
 

@@ -2,7 +2,8 @@
 // EpilogueProgram: what every back end lowers from and what the tape interpreter runs. Plain serializable data, no IR.
 //
 // It describes the work at one element of the *root space* [batches, rows, cols]: the accumulator's space [batch, M,
-// N], or, when the epilogue splits the accumulator's columns in `split.ways` parts, [batch, M, N / ways]. Instructions
+// N], or, when the epilogue splits the accumulator's columns in `split.ways` parts, [batch, M, N / ways]; for a map
+// kernel, which has no accumulators, any space. Instructions
 // are SSA in execution order, grouped in phases: phase p may use the results of reductions computed in phases before p.
 // Later phases recompute what they need, so each phase is a straight line on its own (ValueIds are local to their
 // phase).
@@ -55,6 +56,9 @@ struct Operand {
   std::vector<IndexTerm> terms;  // at most max_index_terms; for the affine accesses div = 1, mod = 0
   std::vector<std::pair<uint8_t, Dim>> offsets;  // constant start: sum of count * stride(dim)
   bool is_store = false;
+  // Of LoadAt: dims (counted from the last) whose index is a value of the program. Such an operand is Indexed, and has
+  // at most max_index_terms - 2 * gathered.size() terms.
+  std::vector<uint8_t> gathered{};
   bool operator==(const Operand&) const = default;
 };
 
@@ -80,6 +84,8 @@ struct Inst {
     RowIndex,
     ColIndex,
     BatchIndex,  // root coordinates, i64
+    LoadAt,  // `index` = operand; `in` = i64 indices of its gathered dims: below 0 they count from the end, and what
+             // is out of range still is taken as the nearest that is there
   };
   Kind kind = Kind::Op;
   Op op = Op::input;

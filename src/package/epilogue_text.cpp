@@ -37,6 +37,7 @@ std::string text_of(const EpilogueProgram& program, const Operand& operand) {
   for (const IndexTerm& term : operand.terms) {
     if (operand.access == Access::Indexed || !(term.scale == Dim::constant(1))) text += ", " + text_of(term);
   }
+  for (const uint8_t dim : operand.gathered) text += fmt::format(", gathered in dim {}", -1 - static_cast<int>(dim));
   for (const auto& [dim, start] : operand.offsets)
     text += fmt::format(", {} in dim {}", start.to_string(), -1 - static_cast<int>(dim));
   return text + "]";
@@ -105,6 +106,10 @@ std::string line_of(const EpilogueProgram& program, const Phase& phase, size_t a
       return line + "col index";
     case Inst::Kind::BatchIndex:
       return line + "batch index";
+    case Inst::Kind::LoadAt:
+      line += "load " + text_of(program, program.operands[inst.index]) + " at";
+      for (uint8_t i = 0; i < inst.arity; ++i) line += fmt::format(" v{}", inst.in[i]);
+      return line;
   }
   return line;
 }

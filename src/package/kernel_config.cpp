@@ -2,6 +2,8 @@
 // Configurations: what they share, and their file form.
 #include "package/kernel_config.hpp"
 
+#include <utility>
+
 #include "package/serialize.hpp"
 
 namespace codetta {
@@ -32,17 +34,37 @@ std::string_view name_of(CudaFamily family) {
   return names[static_cast<size_t>(family)];
 }
 
+CudaGemmConfig pieces_of(const CudaMapConfig& config) {
+  CudaGemmConfig pieces;
+  pieces.tile_m = pieces.piece_rows = config.piece_rows;
+  pieces.tile_n = pieces.piece_cols = config.piece_cols;
+  pieces.threads = config.threads;
+  pieces.lanes = config.lanes;
+  return pieces;
+}
+
+namespace {
+
+template <class Read>
+auto of_product(const KernelConfig& config, decltype(std::declval<Read>()(CpuGemmConfig{})) otherwise, Read&& read) {
+  if (const auto* c = std::get_if<CpuGemmConfig>(&config)) return read(*c);
+  if (const auto* c = std::get_if<CudaGemmConfig>(&config)) return read(*c);
+  return otherwise;
+}
+
+}  // namespace
+
 DType a_dtype(const KernelConfig& config) {
-  return std::visit([](const auto& c) { return c.a_dtype; }, config);
+  return of_product(config, DType::f32, [](const auto& c) { return c.a_dtype; });
 }
 DType b_dtype(const KernelConfig& config) {
-  return std::visit([](const auto& c) { return c.b_dtype; }, config);
+  return of_product(config, DType::f32, [](const auto& c) { return c.b_dtype; });
 }
 DType accumulator(const KernelConfig& config) {
-  return std::visit([](const auto& c) { return c.accumulator; }, config);
+  return of_product(config, DType::f32, [](const auto& c) { return c.accumulator; });
 }
 std::string_view family_name(const KernelConfig& config) {
-  return std::visit([](const auto& c) { return name_of(c.family); }, config);
+  return of_product(config, std::string_view("map"), [](const auto& c) { return name_of(c.family); });
 }
 
 namespace {
@@ -137,11 +159,39 @@ void write_config(ByteWriter& out, const KernelConfig& config) {
   out.number(config.index());
   if (const auto* cpu_config = std::get_if<CpuGemmConfig>(&config)) write_cpu(out, *cpu_config);
   if (const auto* cuda_config = std::get_if<CudaGemmConfig>(&config)) write_cuda_config(out, *cuda_config);
+  if (const auto* map = std::get_if<CpuMapConfig>(&config)) {
+    out.choice(map->isa);
+    for (int32_t size : {map->tile_rows, map->tile_cols}) out.integer(size);
+  }
+  if (const auto* map = std::get_if<CudaMapConfig>(&config)) {
+    for (int32_t size : {map->threads, map->piece_rows, map->piece_cols, map->lanes}) out.integer(size);
+    out.flag(map->panels);
+  }
 }
 
 KernelConfig read_config(ByteReader& in) {
-  if (in.number_up_to(std::variant_size_v<KernelConfig> - 1, "backend of a kernel") == 0) return read_cpu(in);
-  return read_cuda_config(in);
+  switch (in.number_up_to(std::variant_size_v<KernelConfig> - 1, "backend of a kernel")) {
+    case 0:
+      return read_cpu(in);
+    case 1:
+      return read_cuda_config(in);
+    case 2: {
+      CpuMapConfig config;
+      config.isa = in.choice<CpuIsa>(7, "instruction set");
+      config.tile_rows = in.small(1, max_map_rows, "tile_rows");
+      config.tile_cols = in.small(1, max_map_cols, "tile_cols");
+      return config;
+    }
+    default: {
+      CudaMapConfig config;
+      config.threads = in.small(1, max_cuda_threads, "threads");
+      config.piece_rows = in.small(1, max_map_rows, "piece_rows");
+      config.piece_cols = in.small(1, max_map_cols, "piece_cols");
+      config.lanes = in.small(1, 16, "lanes");
+      config.panels = in.flag();
+      return config;
+    }
+  }
 }
 
 void write_entries(ByteWriter& out, const std::vector<CudaEntry>& entries) {
@@ -158,7 +208,7 @@ std::vector<CudaEntry> read_entries(ByteReader& in) {
   std::vector<CudaEntry> entries;
   for (size_t n = in.count(4096, "number of entry points"); n > 0 && in.ok(); --n) {
     CudaEntry entry;
-    entry.kind = in.choice<CudaEntry::Kind>(4, "kind of an entry point");
+    entry.kind = in.choice<CudaEntry::Kind>(5, "kind of an entry point");
     entry.index = in.index("what an entry point computes");
     entry.symbol = in.text(max_name_bytes, "length of a symbol");
     entry.threads = in.small(1, max_cuda_threads, "threads");

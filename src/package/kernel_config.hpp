@@ -6,18 +6,34 @@
 
 #include "package/cpu_gemm.hpp"
 #include "package/cuda_gemm.hpp"
+#include "package/map_config.hpp"
 
 namespace codetta::package {
 
-using KernelConfig = std::variant<CpuGemmConfig, CudaGemmConfig>;
+// File forms number these by position: append only.
+using KernelConfig = std::variant<CpuGemmConfig, CudaGemmConfig, CpuMapConfig, CudaMapConfig>;
 
 // The caller knows the backend (of the package's or the discovery's target).
 inline const CpuGemmConfig& cpu(const KernelConfig& config) { return *std::get_if<CpuGemmConfig>(&config); }
 inline const CudaGemmConfig& cuda(const KernelConfig& config) { return *std::get_if<CudaGemmConfig>(&config); }
 
+inline const CpuMapConfig& cpu_map(const KernelConfig& config) { return *std::get_if<CpuMapConfig>(&config); }
+inline const CudaMapConfig& cuda_map(const KernelConfig& config) { return *std::get_if<CudaMapConfig>(&config); }
+
+// The pieces of a map as those of a product: its phases are emitted and launched as a product's later ones are.
+CudaGemmConfig pieces_of(const CudaMapConfig& config);
+
+// Whether the kernel is launched without a product.
+inline bool is_map(const KernelConfig& config) {
+  return std::holds_alternative<CpuMapConfig>(config) || std::holds_alternative<CudaMapConfig>(config);
+}
+inline bool is_cuda(const KernelConfig& config) {
+  return std::holds_alternative<CudaGemmConfig>(config) || std::holds_alternative<CudaMapConfig>(config);
+}
+// Of products only; f32 for maps, which have none.
 DType a_dtype(const KernelConfig& config);
 DType b_dtype(const KernelConfig& config);
 DType accumulator(const KernelConfig& config);
-std::string_view family_name(const KernelConfig& config);
+std::string_view family_name(const KernelConfig& config);  // "map" for maps
 
 }  // namespace codetta::package

@@ -89,13 +89,28 @@ Json json_of(const CudaGemmConfig& config) {
           {"shared_bytes", config.shared_bytes}};
 }
 
+Json json_of(const CpuMapConfig& config) {
+  return {{"family", "map"},
+          {"isa", isa_name(config.isa)},
+          {"tile_rows", config.tile_rows},
+          {"tile_cols", config.tile_cols}};
+}
+
+Json json_of(const CudaMapConfig& config) {
+  return {{"family", "map"},
+          {"threads", config.threads},
+          {"piece", {config.piece_rows, config.piece_cols}},
+          {"lanes", config.lanes},
+          {"panels", config.panels}};
+}
+
 Json json_of(const Kernel& kernel) {
   Json json{{"name", kernel.name},
             {"config", std::visit([](const auto& config) { return json_of(config); }, kernel.config)},
             {"epilogue", kernel.epilogue.to_string()},
             {"source_bytes", kernel.source.size()},
             {"binary_bytes", kernel.binary.size()}};
-  if (std::holds_alternative<CpuGemmConfig>(kernel.config)) {
+  if (!is_cuda(kernel.config)) {
     json["symbol"] = kernel.symbol;
     json["gcc_flags"] = kernel.gcc_flags;
     json["clang_flags"] = kernel.clang_flags;
@@ -189,16 +204,18 @@ struct StepJson {
   }
   Json operator()(const DefineKernel& s) const { return {{"kernel", kernel(s.kernel)}}; }
   Json operator()(const LaunchKernel& s) const {
-    Json json{{"kernel", kernel(s.kernel)},
-              {"a", buffer(s.a)},
-              {"b", buffer(s.b)},
-              {"a_transposed", s.a_transposed},
-              {"b_transposed", s.b_transposed},
-              {"batch", json_of(s.batch)},
-              {"m", json_of(s.m)},
-              {"n", json_of(s.n)},
-              {"k", json_of(s.k)},
-              {"arguments", buffers(s.arguments)}};
+    Json json{{"kernel", kernel(s.kernel)}};
+    if (s.product) {
+      json["a"] = buffer(s.product->a);
+      json["b"] = buffer(s.product->b);
+      json["a_transposed"] = s.product->a_transposed;
+      json["b_transposed"] = s.product->b_transposed;
+    }
+    json["batch"] = json_of(s.batch);
+    json["m"] = json_of(s.m);
+    json["n"] = json_of(s.n);
+    if (s.product) json["k"] = json_of(s.product->k);
+    json["arguments"] = buffers(s.arguments);
     const LaunchOptions& o = s.options;
     if (o == LaunchOptions{}) return json;
     json["grid"] = json_of(std::vector<Dim>(o.grid.begin(), o.grid.end()));

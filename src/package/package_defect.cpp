@@ -68,7 +68,7 @@ class PackageWalk {
       if (pool.bytes.fault() != types::DimFault::none) return fmt::format("pool {} has no size", i);
     }
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
-      if (std::holds_alternative<CudaGemmConfig>(p_.kernels[i].config) != (p_.target.backend == Backend::cuda))
+      if (is_cuda(p_.kernels[i].config) != (p_.target.backend == Backend::cuda))
         return fmt::format("kernel {} is not for the package's target", i);
     }
     if (Defect defect = walk(p_.steps, main_list, 0)) return defect;
@@ -428,9 +428,13 @@ class PackageWalk {
     if (s.kernel >= p_.kernels.size()) return fmt::format("there is no kernel {}", s.kernel);
     launched_kernels_[s.kernel] = true;
     const Kernel& kernel = p_.kernels[s.kernel];
-    if (Defect defect = factor(s.a, a_dtype(kernel.config))) return defect;
-    if (Defect defect = factor(s.b, b_dtype(kernel.config))) return defect;
-    if (Defect defect = all_known(std::array{s.batch, s.m, s.n, s.k})) return defect;
+    if (is_map(kernel.config) == s.product.has_value()) return "a map has a product, or a product has none";
+    if (s.product) {
+      if (Defect defect = factor(s.product->a, a_dtype(kernel.config))) return defect;
+      if (Defect defect = factor(s.product->b, b_dtype(kernel.config))) return defect;
+      if (Defect defect = known(s.product->k)) return defect;
+    }
+    if (Defect defect = all_known(std::array{s.batch, s.m, s.n})) return defect;
     if (s.arguments.size() != kernel.epilogue.arguments.size()) {
       return fmt::format("{} arguments are given and {} are wanted", s.arguments.size(),
                          kernel.epilogue.arguments.size());
@@ -599,7 +603,7 @@ class PackageWalk {
   Defect factor(uint32_t buffer, DType dtype) const {
     if (Defect defect = readable(buffer)) return defect;
     const Buffer& factor = p_.buffers[buffer];
-    if (factor.dtype != dtype || factor.shape.size() < 2 || factor.shape.size() > 3)
+    if (factor.dtype != dtype || factor.shape.size() < 2)
       return fmt::format("{} is no factor of the product", name(buffer));
     return std::nullopt;
   }

@@ -132,13 +132,20 @@ struct LaunchOptions {
   std::optional<L2Window> window;
   bool operator==(const LaunchOptions&) const = default;
 };
-// One kernel over its arguments. A product: A[batch, m, k] @ B[batch, k, n], each as it lies or transposed.
-struct LaunchKernel {
-  uint32_t kernel = 0;
+// A[batch, m, k] @ B[batch, k, n], each as it lies or with its last two dims swapped. More than one leading dim counts
+// as one batch dim, which they must fold to (E0610); a leading size of 1 serves every item.
+struct Product {
   uint32_t a = 0, b = 0;  // buffers
   bool a_transposed = false, b_transposed = false;
-  Dim batch = Dim::constant(1), m = Dim::constant(0), n = Dim::constant(0), k = Dim::constant(0);
-  std::vector<uint32_t> arguments;  // buffer of each EpilogueProgram argument
+  Dim k = Dim::constant(0);
+  bool operator==(const Product&) const = default;
+};
+// One kernel over its arguments: a product with its epilogue, or without one a map over a root space of its own.
+struct LaunchKernel {
+  uint32_t kernel = 0;
+  std::optional<Product> product;
+  Dim batch = Dim::constant(1), m = Dim::constant(0), n = Dim::constant(0);  // the product's, or the map's root space
+  std::vector<uint32_t> arguments;                                           // buffer of each EpilogueProgram argument
   LaunchOptions options{};
   bool operator==(const LaunchKernel&) const = default;
 };

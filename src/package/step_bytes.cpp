@@ -134,11 +134,17 @@ struct StepFields {
   }
   void operator()(LaunchKernel& s) const {
     a.index(s.kernel, "kernel");
-    a.index(s.a, "buffer");
-    a.index(s.b, "buffer");
-    a.flag(s.a_transposed);
-    a.flag(s.b_transposed);
-    for (Dim* dim : {&s.batch, &s.m, &s.n, &s.k}) a.dim(*dim);
+    bool has_product = s.product.has_value();
+    a.flag(has_product);
+    if (has_product) {
+      Product& product = s.product ? *s.product : s.product.emplace();
+      a.index(product.a, "buffer");
+      a.index(product.b, "buffer");
+      a.flag(product.a_transposed);
+      a.flag(product.b_transposed);
+      a.dim(product.k);
+    }
+    for (Dim* dim : {&s.batch, &s.m, &s.n}) a.dim(*dim);
     buffers(s.arguments, "number of arguments");
     bool plain = s.options == LaunchOptions{};
     a.flag(plain);

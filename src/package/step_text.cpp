@@ -156,10 +156,15 @@ struct StepLine {
     return text;
   }
   std::string operator()(const LaunchKernel& s) const {
+    if (!s.product) {
+      return fmt::format("launch {} over {} x {}, batch {} with [{}]{}", names.kernel(s.kernel), s.m.to_string(),
+                         s.n.to_string(), s.batch.to_string(), all(s.arguments), options(s));
+    }
+    const Product& product = *s.product;
     return fmt::format("launch {} on {}{} @ {}{} ({} x {} x {}, batch {}) with [{}]{}", names.kernel(s.kernel),
-                       name(s.a), s.a_transposed ? " transposed" : "", name(s.b), s.b_transposed ? " transposed" : "",
-                       s.m.to_string(), s.n.to_string(), s.k.to_string(), s.batch.to_string(), all(s.arguments),
-                       options(s));
+                       name(product.a), product.a_transposed ? " transposed" : "", name(product.b),
+                       product.b_transposed ? " transposed" : "", s.m.to_string(), s.n.to_string(),
+                       product.k.to_string(), s.batch.to_string(), all(s.arguments), options(s));
   }
   std::string operator()(const CallExtern& s) const {
     const std::string result = s.form == CallExtern::Form::Out

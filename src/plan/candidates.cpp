@@ -21,7 +21,9 @@ bool multiplies_in(DType accumulator, Backend backend) {
 
 size_t family_of(const package::KernelConfig& config) {
   const auto* cuda = std::get_if<package::CudaGemmConfig>(&config);
-  return cuda != nullptr ? static_cast<size_t>(cuda->family) : static_cast<size_t>(package::cpu(config).family);
+  if (cuda != nullptr) return static_cast<size_t>(cuda->family);
+  const auto* cpu = std::get_if<package::CpuGemmConfig>(&config);
+  return cpu != nullptr ? static_cast<size_t>(cpu->family) : 0;
 }
 
 void rank(std::vector<Candidate>& candidates) {

@@ -62,7 +62,9 @@ bool may_be_in_place(const EpilogueProgram& program, bool batched, uint32_t inpu
   }
   for (size_t p = 0; p < program.phases.size(); ++p) {
     for (const package::Inst& inst : program.phases[p].insts) {
-      if (inst.kind != package::Inst::Kind::Load || program.operands[inst.index].argument != input) continue;
+      const bool loads = inst.kind == package::Inst::Kind::Load || inst.kind == package::Inst::Kind::LoadAt;
+      if (!loads || program.operands[inst.index].argument != input) continue;
+      if (inst.kind == package::Inst::Kind::LoadAt) return false;
       const Operand& load = program.operands[inst.index];
       const bool same = std::any_of(stores.begin(), stores.end(),
                                     [&](const Operand* store) { return same_element(program, load, *store); });
@@ -112,7 +114,7 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
         };
         const uint32_t in = position(other), out = position(output);
         const bool reads = in < arguments.size(), writes = out < arguments.size();
-        if (kernel.a == other || kernel.b == other) ok = false;
+        if (kernel.product && (kernel.product->a == other || kernel.product->b == other)) ok = false;
         if (reads != writes && (reads || kernels.size() > 1)) ok = false;  // read by one kernel, written by another
         if (reads && writes) ok = ok && may_be_in_place(*kernel.epilogue, kernel.batched, in, out);
       }

@@ -8,9 +8,9 @@
 
 namespace codetta::plan {
 
-// One kernel as its guards see it: buffers of A, B and of the program's arguments.
+// One kernel as its guards see it: its factors, if any, and the buffers of the program's arguments.
 struct KernelUse {
-  uint32_t a = 0, b = 0;
+  std::optional<package::Product> product;
   bool batched = false;  // may run over more than one batch item
   const package::EpilogueProgram* epilogue = nullptr;
   const std::vector<uint32_t>* arguments = nullptr;

@@ -18,6 +18,7 @@ using package::Axis;
 using types::Op;
 
 diag::ErrorBuilder Lowering::reject(diag::Code code, NodeId node, std::string headline) const {
+  failed_ = node;
   diag::ErrorBuilder builder = diag::error(code, std::move(headline));
   const diag::Span span = graph_.span(node);
   if (graph_.source() && span.known()) builder.at(graph_.source(), span, ir::to_string(graph_.type(node)));
@@ -35,83 +36,103 @@ Location broadcast_location(const Location& at, const std::vector<Dim>& operand_
   return result;
 }
 
-Index Lowering::root(size_t from_end) const {
-  if (from_end == 0) return Index::axis(Axis::Col, cols_);
-  if (from_end == 1) return Index::axis(Axis::Row, rows_);
-  return Index::axis(Axis::Batch, batches_);
-}
-
 // The accumulator's instances: one per part of the split.
 Result<void> Lowering::find_roots() {
-  const auto& shape = graph_.type(matmul_).shape;
-  const size_t rank = shape.size();
+  root_shape_ = graph_.type(*matmul_).shape;
+  const size_t rank = root_shape_.size();
   const auto size = [&](size_t from_end) {
-    return from_end < rank ? shape[rank - 1 - from_end].as_constant().value_or(0) : int64_t{1};
+    return from_end < rank ? root_shape_[rank - 1 - from_end].as_constant().value_or(0) : int64_t{1};
   };
-  batches_ = size(2);
   rows_ = size(1);
   cols_ = size(0);
+  root_at_.assign(rank, Index{});
+  std::vector<size_t> leading;
+  for (size_t d = 0; d + 2 < rank; ++d) leading.push_back(d);
+  if (!fold(leading, Axis::Batch, extents_[0])) {
+    return reject(diag::Code::symbolic_layout, *matmul_, "the batch dims of this product cannot be told apart")
+        .reason(
+            fmt::format("{}: all leading dims but the first need constant sizes", ir::to_string(graph_.type(*matmul_))))
+        .help("give the inner batch dims constant sizes, or reshape them to one");
+  }
+  batches_ = extents_[0].as_constant().value_or(0);
+  root_at_[rank - 2] = Index::axis(Axis::Row, rows_);
+  root_at_[rank - 1] = Index::axis(Axis::Col, cols_);
   CODETTA_CHECK_OK(find_split());
   cols_ /= ways_;
-  result_.program.accumulator = graph_.type(matmul_).dtype;
+  root_at_[rank - 1] = Index::axis(Axis::Col, cols_);
+  result_.program.accumulator = graph_.type(*matmul_).dtype;
   result_.program.split.ways = ways_;
   result_.program.split.chunk = Dim::constant(chunk_);
   for (int32_t part = 0; part < ways_; ++part) {
     Instance instance;
-    if (rank == 3) instance.at.push_back(root(2));
-    instance.at.push_back(root(1));
+    instance.at = root_at_;
     Index column = root(0);
     if (ways_ > 1) {
       const auto division = divide(column, chunk_);  // (c / chunk) * chunk * ways + part * chunk + c % chunk
       if (!division) {
-        return reject(diag::Code::split_unsupported, matmul_, "the split's parts do not tile the columns")
+        return reject(diag::Code::split_unsupported, *matmul_, "the split's parts do not tile the columns")
             .reason(fmt::format("{} columns in chunks of {}", cols_, chunk_))
             .help("split a dim whose size is a multiple of the number of parts");
       }
       column = scaled(division->quotient, chunk_ * ways_) + division->remainder + Index::of(part * chunk_);
     }
-    instance.at.push_back(column);
+    instance.at.back() = column;
     Inst inst;
     inst.kind = Inst::Kind::Accumulator;
     inst.type = inst.aux = result_.program.accumulator;
     inst.index = static_cast<uint32_t>(part);
     instance.value = recorder_.add(inst);
-    instances_[matmul_.index()].push_back(std::move(instance));
+    instances_[matmul_->index()].push_back(std::move(instance));
   }
   return {};
 }
 
-Result<void> Lowering::add_arguments() {
-  const auto operands = graph_.operands(matmul_);
-  argument_of_input_.assign(graph_.inputs().size(), UINT32_MAX);
-  for (size_t i = 0; i < graph_.inputs().size(); ++i) {
-    const ir::GraphInput& input = graph_.inputs()[i];
-    if (input.node == operands[0] || input.node == operands[1]) continue;
-    const ir::TensorType& type = graph_.type(input.node);
+void Lowering::add_arguments() {
+  argument_of_input_.assign(scope_.leaves.size(), UINT32_MAX);
+  for (size_t i = 0; i < scope_.leaves.size(); ++i) {
+    const LoweringScope::Leaf& leaf = scope_.leaves[i];
+    const ir::TensorType& type = graph_.type(leaf.node);
     argument_of_input_[i] = static_cast<uint32_t>(result_.program.arguments.size());
-    result_.program.arguments.push_back({input.name, type.dtype, input.is_scalar, false, type.shape});
+    result_.program.arguments.push_back({leaf.name, type.dtype, leaf.is_scalar, false, type.shape});
     result_.argument_input.push_back(static_cast<uint32_t>(i));
   }
-  for (size_t i = 0; i < graph_.outputs().size(); ++i) {
-    const ir::GraphOutput& output = graph_.outputs()[i];
-    result_.program.arguments.push_back({output.name, output.dtype, false, true, graph_.type(output.node).shape});
-    result_.argument_input.push_back(static_cast<uint32_t>(graph_.inputs().size() + i));
+  for (size_t i = 0; i < scope_.outputs.size(); ++i) {
+    const LoweringScope::Output& output = scope_.outputs[i];
+    result_.program.arguments.push_back(
+        {output.name, output.dtype, false, true, output.whole.empty() ? graph_.type(output.node).shape : output.whole});
+    result_.argument_input.push_back(static_cast<uint32_t>(scope_.leaves.size() + i));
   }
-  return {};
+}
+
+// Nodes between the outputs and the leaves.
+void Lowering::find_inside() {
+  leaf_.assign(graph_.size(), UINT32_MAX);
+  for (size_t i = 0; i < scope_.leaves.size(); ++i) leaf_[scope_.leaves[i].node.index()] = static_cast<uint32_t>(i);
+  inside_.assign(graph_.size(), false);
+  for (const LoweringScope::Output& output : scope_.outputs) inside_[output.node.index()] = true;
+  if (matmul_) inside_[matmul_->index()] = true;
+  for (size_t i = graph_.size(); i-- > 0;) {
+    const NodeId node(i);
+    if (!inside_[i] || node == matmul_ || leaf_[i] != UINT32_MAX) continue;
+    for (NodeId operand : graph_.operands(node)) inside_[operand.index()] = true;
+  }
 }
 
 Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Location& at,
-                                        const std::vector<Dim>& shape, bool is_store, NodeId node) {
+                                        const std::vector<Dim>& shape, bool is_store, NodeId node,
+                                        std::optional<size_t> gathered) {
   package::Operand operand;
   operand.argument = argument;
   operand.dtype = dtype;
   operand.is_store = is_store;
   bool affine = true, row = false, col = false;
   int column_terms = 0;
-  bool unit = argument >= layouts_.size() || layouts_[argument].unit_stride;
+  bool unit = argument < scope_.leaves.size() ? scope_.leaves[argument].layout.unit_stride
+                                              : scope_.outputs[argument - scope_.leaves.size()].layout.unit_stride;
   for (size_t d = 0; d < shape.size(); ++d) {
     const auto from_end = static_cast<uint8_t>(shape.size() - 1 - d);
-    if (shape[d] == Dim::constant(1)) continue;
+    if (d == gathered) operand.gathered.push_back(from_end);
+    if (shape[d] == Dim::constant(1) || d == gathered) continue;
     for (const IndexTerm& term : at[d].terms) {
       affine &= term.div == 1 && term.mod == 0;
       row |= term.axis == Axis::Row;
@@ -126,23 +147,21 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   }
   // Of one row or column, a value still varies with it, as far as the program can tell: its store keeps the index,
   // which is 0.
-  const auto& root = graph_.type(matmul_).shape;
-  const auto keep = [&](Axis axis, const Dim& extent, bool& there) {
-    if (!is_store || shape.empty() || there || extent != Dim::constant(1)) return;
-    there = true;
+  if (is_store && !shape.empty() && !row && rows_ == 1) {
+    row = true;
     // In a dim of size 1 where there is one, so that a load of the same element is known to be that.
     const auto one = std::find(shape.begin(), shape.end(), Dim::constant(1));
     const auto d = static_cast<size_t>(one == shape.end() ? 0 : one - shape.begin());
-    operand.terms.push_back({axis, 1, 0, static_cast<uint8_t>(shape.size() - 1 - d), Dim::constant(1)});
-  };
-  keep(Axis::Row, root[root.size() - 2], row);
+    operand.terms.push_back({Axis::Row, 1, 0, static_cast<uint8_t>(shape.size() - 1 - d), Dim::constant(1)});
+  }
+  affine = affine && !gathered;
   operand.access = !affine      ? Access::Indexed
                    : row && col ? Access::Full
                    : col        ? Access::Row
                    : row        ? Access::Column
                                 : Access::Scalar;
   operand.unit_stride = affine && col && column_terms == 1 && unit;
-  if (operand.terms.size() > static_cast<size_t>(codetta::cpu::max_terms)) {
+  if (operand.terms.size() + 2 * operand.gathered.size() > static_cast<size_t>(codetta::cpu::max_terms)) {
     return reject(diag::Code::index_terms, node, "the layout of this value needs too many index terms")
         .reason(fmt::format("{} terms; a kernel takes {}", operand.terms.size(), codetta::cpu::max_terms))
         .help("use fewer nested reshapes and permutes, or bind a tensor that already has the layout");
@@ -158,7 +177,7 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
 // Where a root element lies in a value that doesn't depend on the accumulator: dim by dim from the right.
 Result<Location> Lowering::plain_location(NodeId node) const {
   const auto& shape = graph_.type(node).shape;
-  const auto& accumulator = graph_.type(matmul_).shape;
+  const auto& accumulator = root_shape_;
   Location at(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
     const size_t from_end = shape.size() - 1 - i;
@@ -168,7 +187,7 @@ Result<Location> Lowering::plain_location(NodeId node) const {
     if (!same) {
       return reject(diag::Code::position_conflict, node, "this output does not lie in the accumulator's space")
           .reason(fmt::format("it is {} and the accumulator is {}", ir::to_string(graph_.type(node)),
-                              ir::to_string(graph_.type(matmul_))))
+                              types::to_string(root_shape_)))
           .help("compute it outside of the epilogue: it does not depend on accum");
     }
     at[i] = root(from_end);
@@ -177,18 +196,29 @@ Result<Location> Lowering::plain_location(NodeId node) const {
 }
 
 Result<void> Lowering::store_outputs() {
-  for (size_t i = 0; i < graph_.outputs().size(); ++i) {
-    const ir::GraphOutput& output = graph_.outputs()[i];
-    const auto argument = static_cast<uint32_t>(result_.program.arguments.size() - graph_.outputs().size() + i);
+  for (size_t i = 0; i < scope_.outputs.size(); ++i) {
+    const LoweringScope::Output& output = scope_.outputs[i];
+    const auto argument = static_cast<uint32_t>(result_.program.arguments.size() - scope_.outputs.size() + i);
     std::vector<Instance> instances = instances_[output.node.index()];
     if (!dependent(output.node)) {
-      CODETTA_TRY(Location at, plain_location(output.node));
+      const auto& known = at_.empty() ? std::nullopt : at_[output.node.index()];
+      Location at;
+      if (known) {
+        at = *known;
+      } else {
+        CODETTA_TRY(at, plain_location(output.node));
+      }
       CODETTA_TRY(const ValueRef value, value_at(output.node, at));
       instances.push_back({std::move(at), value});
     }
-    for (const Instance& instance : instances) {
-      CODETTA_TRY(const uint32_t operand,
-                  make_operand(argument, output.dtype, instance.at, graph_.type(output.node).shape, true, output.node));
+    const auto& shape = output.whole.empty() ? graph_.type(output.node).shape : output.whole;
+    for (Instance& instance : instances) {
+      if (!output.whole.empty()) instance.at[output.dim] = scaled(instance.at[output.dim], output.step);
+      CODETTA_TRY(uint32_t operand, make_operand(argument, output.dtype, instance.at, shape, true, output.node));
+      if (!output.whole.empty() && output.start != Dim::constant(0)) {
+        package::Operand& part = result_.program.operands[operand];
+        part.offsets.emplace_back(static_cast<uint8_t>(shape.size() - 1 - output.dim), output.start);
+      }
       recorder_.store(operand, instance.value);
     }
   }
@@ -197,12 +227,13 @@ Result<void> Lowering::store_outputs() {
 
 Result<Lowered> Lowering::run() {
   const size_t count = graph_.size();
+  find_inside();
   dependent_.assign(count, false);
   instances_.resize(count);
-  dependent_[matmul_.index()] = true;
+  dependent_[matmul_->index()] = true;
   for (size_t i = 0; i < count; ++i) {
     const NodeId node(i);
-    if (node == matmul_) continue;
+    if (!inside(node) || node == matmul_ || leaf_of(node)) continue;
     for (NodeId operand : graph_.operands(node)) {
       if (dependent(operand)) dependent_[i] = true;
     }
@@ -213,7 +244,7 @@ Result<Lowered> Lowering::run() {
     }
   }
   CODETTA_CHECK_OK(find_roots());
-  CODETTA_CHECK_OK(add_arguments());
+  add_arguments();
   for (size_t i = 0; i < count; ++i) {
     const NodeId node(i);
     if (node != matmul_ && dependent(node)) CODETTA_CHECK_OK(lower_dependent(node));
@@ -224,7 +255,36 @@ Result<Lowered> Lowering::run() {
 }
 
 Result<Lowered> lower_epilogue(const ir::Graph& graph, NodeId matmul, const std::vector<ArgumentLayout>& layouts) {
-  return Lowering(graph, matmul, layouts).run();
+  LoweringScope scope;
+  std::vector<uint32_t> input_of;  // leaf -> graph input
+  const auto factors = graph.operands(matmul);
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ir::GraphInput& input = graph.inputs()[i];
+    if (input.node == factors[0] || input.node == factors[1]) continue;
+    LoweringScope::Leaf leaf{input.node, input.name, input.is_scalar};
+    if (input_of.size() < layouts.size()) leaf.layout = layouts[input_of.size()];
+    scope.leaves.push_back(std::move(leaf));
+    input_of.push_back(static_cast<uint32_t>(i));
+  }
+  for (const ir::GraphOutput& output : graph.outputs()) {
+    scope.outputs.push_back({output.node, output.name, output.dtype});
+    const size_t argument = scope.leaves.size() + scope.outputs.size() - 1;
+    if (argument < layouts.size()) scope.outputs.back().layout = layouts[argument];
+  }
+  Lowering lowering(graph, matmul, scope);
+  CODETTA_TRY(Lowered lowered, lowering.run());
+  for (uint32_t& from : lowered.argument_input) {
+    from = from < scope.leaves.size() ? input_of[from]
+                                      : static_cast<uint32_t>(graph.inputs().size() + from - scope.leaves.size());
+  }
+  return lowered;
+}
+
+Result<Lowered> lower_region(const ir::Graph& graph, NodeId matmul, const LoweringScope& scope, NodeId* failed) {
+  Lowering lowering(graph, matmul, scope);
+  auto result = lowering.run();
+  if (!result && failed != nullptr) *failed = lowering.failed().value_or(matmul);
+  return result;
 }
 
 }  // namespace codetta::plan

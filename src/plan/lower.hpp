@@ -22,15 +22,50 @@ struct Rejection {
 // Facts about how the arguments lie in memory that the program may specialize on.
 struct ArgumentLayout {
   bool unit_stride = true;  // last dim has stride 1 or size <= 1
+  // Row-major without gaps, so that any reshape of it is index arithmetic.
+  bool contiguous = false;
+};
+
+// What of a graph becomes one kernel: the nodes between `leaves`, which it loads, and `outputs`, which it stores.
+struct LoweringScope {
+  struct Leaf {
+    ir::NodeId node;
+    std::string name;
+    bool is_scalar = false;
+    ArgumentLayout layout{};
+  };
+  struct Output {
+    ir::NodeId node;
+    std::string name;
+    DType dtype = DType::f32;  // one rounding there
+    // Where it is a part of what is stored (a join): the whole shape, and index `start` + i * `step` in dim `dim`.
+    std::vector<types::Dim> whole{};
+    size_t dim = 0;
+    types::Dim start{};
+    int64_t step = 1;
+    ArgumentLayout layout{};
+  };
+  std::vector<Leaf> leaves;
+  std::vector<Output> outputs;
 };
 
 struct Lowered {
   package::EpilogueProgram program;
-  std::vector<uint32_t> argument_input;  // program argument -> graph input or (inputs + output index)
+  std::vector<uint32_t> argument_input;  // program argument -> graph input (or leaf) or (inputs + output index)
+};
+// A map kernel: the root space is its own.
+struct LoweredMap : Lowered {
+  types::Dim batch, rows, cols;
 };
 
 // The matmul's region must hold every node between it and the outputs. Errors are Rejections turned into E03xx
 // diagnostics: accumulator needed at two positions at once, a split along rows, more than max_terms index terms, ...
 Result<Lowered> lower_epilogue(const ir::Graph& graph, ir::NodeId matmul, const std::vector<ArgumentLayout>& layouts);
+// The same for a part of a program. Where it fails and `failed` is given, it says which node is to blame.
+Result<Lowered> lower_region(const ir::Graph& graph, ir::NodeId matmul, const LoweringScope& scope,
+                             ir::NodeId* failed = nullptr);
+// Work without a product. The root space is that of the largest reduction's operand, else of the largest output; dims
+// fold to [batch, rows, cols] such that reductions are over rows, columns, items or everything.
+Result<LoweredMap> lower_map(const ir::Graph& graph, const LoweringScope& scope, ir::NodeId* failed = nullptr);
 
 }  // namespace codetta::plan

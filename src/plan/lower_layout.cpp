@@ -27,12 +27,134 @@ Result<std::vector<int64_t>> Lowering::sizes(NodeId node) const {
 }
 
 namespace {
+
+bool is_one(const Dim& dim) { return dim == Dim::constant(1); }
+
+// Dims [begin, end) of a shape that hold as many elements as those of another.
+struct Segment {
+  std::vector<size_t> to, from;
+};
+// Where the products of the trailing dims agree, a shape can be cut; dims of size 1 belong to no segment.
+std::vector<Segment> segments_of(const std::vector<Dim>& to, const std::vector<Dim>& from) {
+  std::vector<Segment> segments;
+  size_t i = to.size(), j = from.size();
+  while (true) {
+    while (i > 0 && is_one(to[i - 1])) --i;
+    while (j > 0 && is_one(from[j - 1])) --j;
+    if (i == 0 && j == 0) return segments;
+    if (i == 0 || j == 0) return {};
+    // The shortest pair of runs whose products agree, by trying every length: ranks are small.
+    bool found = false;
+    for (size_t total = 2; total <= i + j && !found; ++total) {
+      for (size_t a = 1; a < total && a <= i && !found; ++a) {
+        const size_t b = total - a;
+        if (b > j) continue;
+        Dim left = Dim::constant(1), right = Dim::constant(1);
+        for (size_t d = i - a; d < i; ++d) left = left * to[d];
+        for (size_t d = j - b; d < j; ++d) right = right * from[d];
+        if (!(left == right)) continue;
+        Segment segment;
+        for (size_t d = i - a; d < i; ++d) {
+          if (!is_one(to[d])) segment.to.push_back(d);
+        }
+        for (size_t d = j - b; d < j; ++d) {
+          if (!is_one(from[d])) segment.from.push_back(d);
+        }
+        segments.push_back(std::move(segment));
+        i -= a;
+        j -= b;
+        found = true;
+      }
+    }
+    if (!found) return {};
+  }
+}
+
+// The position in a segment, in elements; the sizes of all dims but the first are constants.
+std::optional<Index> position(const Location& at, const std::vector<Dim>& shape, const std::vector<size_t>& dims) {
+  Index sum;
+  int64_t stride = 1;
+  for (size_t k = dims.size(); k-- > 0;) {
+    sum = sum + scaled(at[dims[k]], stride);
+    if (k == 0) break;
+    const auto size = shape[dims[k]].as_constant();
+    if (!size) return std::nullopt;
+    stride *= *size;
+  }
+  return sum;
+}
+
 Location permuted(const Location& at, const std::vector<int32_t>& order) {
   Location result;
   for (int32_t from : order) result.push_back(at[static_cast<size_t>(from)]);
   return result;
 }
 }  // namespace
+
+std::optional<Location> Lowering::reshaped(const Location& at, const std::vector<Dim>& shape,
+                                           const std::vector<Dim>& from, bool contiguous) const {
+  Location result(from.size());
+  bool constant = true, empty = false, any = false;
+  const auto sizes_of = [&](const std::vector<Dim>& dims) {
+    std::vector<int64_t> sizes;
+    for (const Dim& dim : dims) {
+      constant = constant && dim.is_constant();
+      empty = empty || dim == Dim::constant(0);
+      any = any || !is_one(dim);
+      sizes.push_back(dim.as_constant().value_or(0));
+    }
+    return sizes;
+  };
+  const std::vector<int64_t> to_sizes = sizes_of(shape), from_sizes = sizes_of(from);
+  if (constant) {
+    if (auto exact = delinearize(linearize(at, to_sizes), from_sizes)) return exact;
+    if (!contiguous || empty) return std::nullopt;
+  }
+  const std::vector<Segment> segments = segments_of(shape, from);
+  if (any && segments.empty()) return std::nullopt;
+  for (const Segment& segment : segments) {
+    if (segment.to.size() == 1 && segment.from.size() == 1) {
+      result[segment.from[0]] = at[segment.to[0]];
+      continue;
+    }
+    const auto index = position(at, shape, segment.to);
+    if (!index) return std::nullopt;
+    if (segment.from.size() == 1) {
+      result[segment.from[0]] = *index;
+      continue;
+    }
+    // Dim by dim from the right, as long as sizes are known.
+    Index rest = *index;
+    bool exact = true;
+    Location parts(segment.from.size());
+    for (size_t k = segment.from.size(); k-- > 1 && exact;) {
+      const auto size = from[segment.from[k]].as_constant();
+      const auto division = size ? divide(rest, *size) : std::nullopt;
+      exact = division.has_value();
+      if (!exact) break;
+      parts[k] = division->remainder;
+      rest = division->quotient;
+    }
+    parts[0] = rest;
+    if (exact) {
+      for (size_t k = 0; k < parts.size(); ++k) result[segment.from[k]] = parts[k];
+      continue;
+    }
+    if (!contiguous) return std::nullopt;
+    // In steps of a dim of two elements or more, beyond its end: the segment's last, or one inside of it.
+    std::optional<size_t> base;
+    int64_t step = 1;
+    for (size_t d = segment.from.back(); d < from.size() && !base; ++d) {
+      const auto size = from[d].as_constant();
+      if (d > segment.from.back() && !size) break;
+      if (d > segment.from.back()) step *= *size;
+      if (size && *size >= 2) base = d;
+    }
+    if (!base) return std::nullopt;
+    result[*base] = result[*base] + scaled(*index, step);
+  }
+  return result;
+}
 
 // Where operand i of an accumulator-independent node is needed when the node is needed at `at`.
 Result<Location> Lowering::operand_location(NodeId node, size_t i, const Location& at) {
@@ -45,15 +167,30 @@ Result<Location> Lowering::operand_location(NodeId node, size_t i, const Locatio
       return result;
     }
     case Op::reshape: {
-      CODETTA_TRY(const std::vector<int64_t> to, sizes(node));
-      CODETTA_TRY(const std::vector<int64_t> from, sizes(operand));
-      auto result = delinearize(linearize(at, to), from);
+      const auto leaf = leaf_of(operand);
+      const bool contiguous = leaf && scope_.leaves[*leaf].layout.contiguous;
+      auto result = reshaped(at, graph_.type(node).shape, graph_.type(operand).shape, contiguous);
       if (!result) {
+        CODETTA_CHECK_OK(sizes(node));
+        CODETTA_CHECK_OK(sizes(operand));
         return reject(diag::Code::index_terms, node, "this reshape cannot be followed by index arithmetic")
             .reason("its dims cut across the dims of the value that it meets")
             .help("reshape along boundaries of the original dims, or bind a reshaped tensor");
       }
       return *std::move(result);
+    }
+    case Op::slice: {
+      const auto& slice = graph_.attr_as<ir::SliceAttr>(node);
+      const auto start = slice.start.as_constant();
+      if (!start) {
+        return reject(diag::Code::symbolic_layout, node, "a slice that starts at a symbolic index cannot be lowered")
+            .reason(fmt::format("it starts at {}", slice.start.to_string()))
+            .help("start it at a constant");
+      }
+      Location result = at;
+      const auto d = static_cast<size_t>(slice.dim);
+      result[d] = scaled(result[d], slice.step) + Index::of(*start);
+      return result;
     }
     case Op::split: {
       const auto& split = graph_.attr_as<ir::SplitAttr>(node);
@@ -71,13 +208,10 @@ Result<Location> Lowering::operand_location(NodeId node, size_t i, const Locatio
 // All splits of accumulator values must cut the columns in the same way; this finds how.
 Result<void> Lowering::find_split() {
   std::vector<std::optional<Location>> at(graph_.size());
-  const auto& accumulator = graph_.type(matmul_).shape;
   bool any = false;
   for (size_t i = 0; i < graph_.size(); ++i) any |= graph_.node(NodeId(i)).op == Op::split && dependent(NodeId(i));
   if (!any) return {};
-  Location start;
-  for (size_t d = 0; d < accumulator.size(); ++d) start.push_back(root(accumulator.size() - 1 - d));
-  at[matmul_.index()] = std::move(start);
+  at[matmul_->index()] = root_at_;
   for (size_t i = 0; i < graph_.size(); ++i) {
     const NodeId node(i);
     if (node == matmul_ || !dependent(node)) continue;
@@ -94,9 +228,7 @@ Result<void> Lowering::find_split() {
         at[i] = permuted(source, graph_.attr_as<ir::PermuteAttr>(node).order);
         break;
       case Op::reshape: {
-        CODETTA_TRY(const std::vector<int64_t> before, sizes(*from));
-        CODETTA_TRY(const std::vector<int64_t> after, sizes(node));
-        at[i] = delinearize(linearize(source, before), after);
+        at[i] = reshaped(source, graph_.type(*from).shape, graph_.type(node).shape, false);
         break;
       }
       case Op::split: {
@@ -140,6 +272,11 @@ Result<void> Lowering::lower_layout(NodeId node) {
   const auto operands = graph_.operands(node);
   auto& result = instances_[node.index()];
   const Op op = graph_.node(node).op;
+  if (op == Op::slice || op == Op::broadcast) {
+    return reject(diag::Code::position_conflict, node, "a part or a repetition of the accumulator is no epilogue")
+        .reason(fmt::format("{} of {}", types::op_info(op).name, ir::to_string(graph_.type(operands[0]))))
+        .help("store the accumulator, and take its parts in a second step");
+  }
   if (op == Op::join) {
     const auto& join = graph_.attr_as<ir::JoinAttr>(node);
     const auto d = static_cast<size_t>(join.dim);
@@ -170,10 +307,10 @@ Result<void> Lowering::lower_layout(NodeId node) {
     if (op == Op::permute) {
       moved.at = permuted(instance.at, graph_.attr_as<ir::PermuteAttr>(node).order);
     } else if (op == Op::reshape) {
-      CODETTA_TRY(const std::vector<int64_t> before, sizes(operands[0]));
-      CODETTA_TRY(const std::vector<int64_t> after, sizes(node));
-      auto at = delinearize(linearize(instance.at, before), after);
+      auto at = reshaped(instance.at, graph_.type(operands[0]).shape, graph_.type(node).shape, false);
       if (!at) {
+        CODETTA_CHECK_OK(sizes(node));
+        CODETTA_CHECK_OK(sizes(operands[0]));
         return reject(diag::Code::index_terms, node, "this reshape cannot be followed by index arithmetic")
             .reason("its dims cut across the dims of the accumulator")
             .help("reshape along boundaries of the original dims, or bind a reshaped output view");

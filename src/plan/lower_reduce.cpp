@@ -42,6 +42,92 @@ ReduceKind kind_of(Op op) {
 
 }  // namespace
 
+// Which axes a reduction covers, of an operand whose elements lie at these places.
+struct Lowering::Reduced {
+  std::optional<ReduceAxis> axis;
+  AxesUsed reduced;
+  bool nothing = false;    // dims of size 1 only
+  bool some_cols = false;  // columns are reduced, and others kept
+};
+
+Lowering::Reduced Lowering::reduced_axes(NodeId node, const std::vector<Location>& places) const {
+  const auto& dims = graph_.attr_as<ir::ReduceAttr>(node).dims;
+  Reduced result;
+  AxesUsed kept;
+  AxesUsed& reduced = result.reduced;
+  for (const Location& at : places) {
+    for (size_t d = 0; d < at.size(); ++d) {
+      const bool is_reduced = std::find(dims.begin(), dims.end(), static_cast<int32_t>(d)) != dims.end();
+      (is_reduced ? reduced : kept).add(at[d]);
+    }
+  }
+  const bool one_batch = batches_ == 1;
+  auto& axis = result.axis;
+  if (reduced.row && reduced.col && !kept.row && !kept.col && (reduced.batch || one_batch)) axis = ReduceAxis::All;
+  // Over the items of a batch of single rows or columns: an index of one value leaves no trace.
+  const bool rows = !kept.row && (reduced.row || rows_ == 1), cols = !kept.col && (reduced.col || cols_ == 1);
+  if (reduced.batch && !kept.batch && rows && cols) axis = ReduceAxis::All;
+  if (reduced.row && reduced.col && !kept.row && !kept.col && !reduced.batch && !one_batch) axis = ReduceAxis::Item;
+  if (reduced.col && !reduced.row && !kept.col && !reduced.batch) axis = ReduceAxis::Row;
+  if (reduced.row && !reduced.col && !kept.row && !reduced.batch) axis = ReduceAxis::Column;
+  result.nothing = !reduced.row && !reduced.col && !reduced.batch;
+  result.some_cols = reduced.col && kept.col;
+  return result;
+}
+
+diag::ErrorBuilder Lowering::no_axis(NodeId node, const Reduced& found) const {
+  return reject(diag::Code::reduction_axes, node, "this reduction is over neither rows, columns nor everything")
+      .reason(fmt::format("it reduces {}{}{} of the {}", found.reduced.batch ? "batch items, " : "",
+                          found.reduced.row ? "rows, " : "", found.reduced.col ? "some columns" : "no columns",
+                          matmul_ ? "accumulator" : "kernel's space"))
+      .help(found.some_cols
+                ? "reduce over all columns of a row; for parts of them, such as heads, make the parts a batch of "
+                  "products "
+                  "(B as [heads, K, columns of a head]) and reduce each one's rows"
+                : "reduce over dim -1 (each row), dim -2 (each column), dims (-2, -1) (each item) or all dims");
+}
+
+Result<void> Lowering::check_reduced(NodeId node, const Location& from) const {
+  const Reduced found = reduced_axes(node, {from});
+  if (found.nothing || (found.axis && covers(node, from))) return {};
+  return no_axis(node, found);
+}
+
+// The element-wise part of composite reductions.
+ValueRef Lowering::prepared(NodeId node, ValueRef value) {
+  const Op op = graph_.node(node).op;
+  const DType type = register_type(node);
+  value = recorder_.convert(value, type);
+  if (op == Op::reduce_amax) return recorder_.op(Op::abs, type, {value}, type);
+  if (op == Op::reduce_sum_of_squares) return recorder_.op(Op::mul, type, {value, value}, type);
+  return value;
+}
+
+// 0 over nothing, and for a magnitude that wraps.
+ValueRef Lowering::at_least_zero(ValueRef value, DType type) {
+  return recorder_.op(Op::maximum, type, {value, recorder_.literal(type, 0)}, type);
+}
+
+// Of an operand that lies at `from`; the result lies there without the reduced dims.
+Result<ValueRef> Lowering::reduce_here(NodeId node, const Location& from, ValueRef value) {
+  const Op op = graph_.node(node).op;
+  const DType type = register_type(node);
+  const Reduced found = reduced_axes(node, {from});
+  value = prepared(node, value);
+  if (found.nothing) {
+    const bool may_wrap = op == Op::reduce_amax && types::is_integer(type) && types::is_signed(type);
+    return may_wrap ? at_least_zero(value, type) : value;
+  }
+  if (!found.axis) return no_axis(node, found);
+  package::Reduction reduction;
+  reduction.kind = kind_of(op);
+  reduction.axis = *found.axis;
+  reduction.mean = op == Op::reduce_mean;
+  reduction.type = type;
+  value = recorder_.reduce(reduction, value);
+  return op == Op::reduce_amax ? at_least_zero(value, type) : value;
+}
+
 Result<void> Lowering::lower_reduction(NodeId node) {
   const Op op = graph_.node(node).op;
   const NodeId operand = graph_.operands(node)[0];
@@ -51,28 +137,14 @@ Result<void> Lowering::lower_reduction(NodeId node) {
     return std::find(dims.begin(), dims.end(), static_cast<int32_t>(d)) != dims.end();
   };
 
-  // Element-wise part of composite reductions.
   std::vector<Instance> instances = instances_[operand.index()];
+  std::vector<Location> places;
   for (Instance& instance : instances) {
-    instance.value = recorder_.convert(instance.value, type);
-    if (op == Op::reduce_amax) instance.value = recorder_.op(Op::abs, type, {instance.value}, type);
-    if (op == Op::reduce_sum_of_squares)
-      instance.value = recorder_.op(Op::mul, type, {instance.value, instance.value}, type);
+    instance.value = prepared(node, instance.value);
+    places.push_back(instance.at);
   }
-
-  AxesUsed reduced, kept;
-  for (const Instance& instance : instances) {
-    for (size_t d = 0; d < instance.at.size(); ++d) (is_reduced(d) ? reduced : kept).add(instance.at[d]);
-  }
-  const bool one_batch = batches_ == 1;
-  std::optional<ReduceAxis> axis;
-  if (reduced.row && reduced.col && !kept.row && !kept.col && (reduced.batch || one_batch)) axis = ReduceAxis::All;
-  // Over the items of a batch of single rows or columns: an index of one value leaves no trace.
-  const bool rows = !kept.row && (reduced.row || rows_ == 1), cols = !kept.col && (reduced.col || cols_ == 1);
-  if (reduced.batch && !kept.batch && rows && cols) axis = ReduceAxis::All;
-  if (reduced.row && reduced.col && !kept.row && !kept.col && !reduced.batch && !one_batch) axis = ReduceAxis::Item;
-  if (reduced.col && !reduced.row && !kept.col && !reduced.batch) axis = ReduceAxis::Row;
-  if (reduced.row && !reduced.col && !kept.row && !reduced.batch) axis = ReduceAxis::Column;
+  const Reduced found = reduced_axes(node, places);
+  const std::optional<ReduceAxis>& axis = found.axis;
   const auto place = [&](const Instance& instance) {
     Location at = instance.at;
     for (size_t d = 0; d < at.size(); ++d) {
@@ -81,28 +153,16 @@ Result<void> Lowering::lower_reduction(NodeId node) {
     return at;
   };
   // Over dims of size 1, and no two parts of a split in one result.
-  bool nothing = !reduced.row && !reduced.col && !reduced.batch;
+  bool nothing = found.nothing;
   for (size_t i = 0; i < instances.size(); ++i) {
     for (size_t j = 0; j < i; ++j) nothing = nothing && place(instances[i]) != place(instances[j]);
   }
-  if (!axis && !nothing) {
-    return reject(diag::Code::reduction_axes, node, "this reduction is over neither rows, columns nor everything")
-        .reason(fmt::format("it reduces {}{}{} of the accumulator", reduced.batch ? "batch items, " : "",
-                            reduced.row ? "rows, " : "", reduced.col ? "some columns" : "no columns"))
-        .help(reduced.col && kept.col
-                  ? "reduce over all columns of a row; for parts of them, such as heads, make the parts a batch of "
-                    "products "
-                    "(B as [heads, K, columns of a head]) and reduce each one's rows"
-                  : "reduce over dim -1 (each row), dim -2 (each column), dims (-2, -1) (each item) or all dims");
-  }
-
-  const auto at_least_zero = [&](ValueRef value) {  // 0 over nothing, and for a magnitude that wraps
-    return recorder_.op(Op::maximum, type, {value, recorder_.literal(type, 0)}, type);
-  };
+  if (!axis && !nothing) return no_axis(node, found);
   if (nothing) {  // the values themselves (their magnitudes, their squares)
     const bool may_wrap = op == Op::reduce_amax && types::is_integer(type) && types::is_signed(type);
     for (const Instance& instance : instances) {
-      instances_[node.index()].push_back({place(instance), may_wrap ? at_least_zero(instance.value) : instance.value});
+      instances_[node.index()].push_back(
+          {place(instance), may_wrap ? at_least_zero(instance.value, type) : instance.value});
     }
     return {};
   }
@@ -154,7 +214,7 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   for (size_t g = 0; g < groups.size(); ++g) {
     reduction.parts = parts[g];
     ValueRef value = recorder_.reduce(reduction, groups[g].value);
-    if (op == Op::reduce_amax) value = at_least_zero(value);
+    if (op == Op::reduce_amax) value = at_least_zero(value, type);
     instances_[node.index()].push_back({groups[g].at, value});
   }
   return {};

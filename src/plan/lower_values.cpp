@@ -19,10 +19,13 @@ Result<void> Lowering::lower_dependent(NodeId node) {
   const types::OpInfo& info = types::op_info(graph_.node(node).op);
   if (info.rule == OpRule::layout) return lower_layout(node);
   if (info.rule == OpRule::reduce) return lower_reduction(node);
+  if (!info.elementwise()) {
+    return reject(diag::Code::position_conflict, node, "this reads the accumulator at other places than it lies at")
+        .reason(fmt::format("{} of {}", info.name, ir::to_string(graph_.type(node))))
+        .help("store the accumulator, and read it in a second step");
+  }
   return lower_elementwise(node);
 }
-
-namespace {
 
 // Two dims may not move along with one another: x[1, n] against its transpose has elements off the diagonal, too.
 bool independent(const Location& at) {
@@ -31,8 +34,8 @@ bool independent(const Location& at) {
     for (const IndexTerm& term : index.terms) {
       for (const IndexTerm& other : terms) {
         if (other.axis != term.axis) continue;
-        if (term.extent == 0 || other.extent == 0) return false;
-        const bool apart = term.div >= other.div * other.extent || other.div >= term.div * term.extent;
+        const bool apart = (other.extent != 0 && term.div >= other.div * other.extent) ||
+                           (term.extent != 0 && other.div >= term.div * term.extent);
         if (!apart) return false;
       }
       terms.push_back(term);
@@ -40,6 +43,8 @@ bool independent(const Location& at) {
   }
   return true;
 }
+
+namespace {
 
 // Elements that the instances hold together; none when a size is symbolic.
 std::optional<int64_t> count_elements(const std::vector<Instance>& instances) {
@@ -123,7 +128,7 @@ Result<void> Lowering::combine(NodeId node) {
     for (size_t d = 0; d < shape.size(); ++d) {
       if (choice.known[d] || shape[d] == Dim::constant(1)) continue;
       const size_t from_end = shape.size() - 1 - d;
-      const auto& accumulator = graph_.type(matmul_).shape;
+      const auto& accumulator = root_shape_;
       const bool same = from_end < accumulator.size() && shape[d] == accumulator[accumulator.size() - 1 - from_end];
       if (!same || (ways_ > 1 && from_end == 0)) {
         return reject(diag::Code::position_conflict, node, "this value does not lie in the accumulator's space")
@@ -181,26 +186,31 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
       last = known->second;
     } else if (op == Op::literal) {
       last = literal_value(frame.node);
-    } else if (op == Op::input) {
-      size_t input = 0;
-      while (graph_.inputs()[input].node != frame.node) ++input;
-      const uint32_t argument = argument_of_input_[input];
-      const ir::TensorType& type = graph_.type(frame.node);
-      if (argument == UINT32_MAX) {  // the product's own A or B is read by the epilogue
-        return reject(diag::Code::operand_is_factor, frame.node,
-                      "a factor of the product is read by its epilogue under the same name")
-            .help("bind the tensor to an epilogue parameter of its own");
+    } else if (const auto leaf = leaf_of(frame.node)) {
+      CODETTA_TRY(last, load_at(*leaf, frame.at));
+    } else if (op == Op::input) {  // the product's own A or B is read by the epilogue
+      return reject(diag::Code::operand_is_factor, frame.node,
+                    "a factor of the product is read by its epilogue under the same name")
+          .help("bind the tensor to an epilogue parameter of its own");
+    } else if (types::op_info(op).is_reduction() && !matmul_) {
+      if (frame.values.empty()) {
+        CODETTA_TRY(Location from, reduced_at(frame.node, frame.at));
+        stack.push_back({operands[0], std::move(from), {}});
+        continue;
       }
-      Inst inst;
-      inst.type = inst.aux = register_type(frame.node);
-      if (graph_.inputs()[input].is_scalar) {
-        inst.kind = Inst::Kind::Scalar;
-        inst.index = argument;
-      } else {
-        inst.kind = Inst::Kind::Load;
-        CODETTA_TRY(inst.index, make_operand(argument, type.dtype, frame.at, type.shape, false, frame.node));
+      CODETTA_TRY(const Location from, reduced_at(frame.node, frame.at));
+      CODETTA_TRY(last, reduce_here(frame.node, from, frame.values[0]));
+    } else if (op == Op::take || op == Op::gather) {
+      if (frame.values.empty()) {
+        Location indices = frame.at;
+        if (op == Op::take) {  // the dims of the indices stand where the dim was
+          const auto first = frame.at.begin() + graph_.attr_as<ir::TakeAttr>(frame.node).dim;
+          indices.assign(first, first + static_cast<ptrdiff_t>(graph_.type(operands[1]).shape.size()));
+        }
+        stack.push_back({operands[1], std::move(indices), {}});
+        continue;
       }
-      last = recorder_.add(inst);
+      CODETTA_TRY(last, gathered(frame.node, frame.at, frame.values[0]));
     } else if (types::op_info(op).rule == OpRule::index) {
       const size_t from_end = op == Op::col_index ? 1 : op == Op::row_index ? 2 : 3;
       last = recorder_.index_value(frame.at.size() >= from_end ? frame.at[frame.at.size() - from_end] : Index{});
@@ -209,25 +219,21 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
           .reason("it does not depend on accum, so no tile of the product holds what it needs")
           .help("reduce the operand beforehand and bind the result");
     } else if (op == Op::join) {
-      const auto& join = graph_.attr_as<ir::JoinAttr>(frame.node);
-      const auto d = static_cast<size_t>(join.dim);
+      const auto part = part_of(frame.node, frame.at);
+      const bool chosen = part && part->quotient.terms.empty();
       const auto ways = static_cast<int64_t>(operands.size());
-      if (frame.values.empty()) {
-        const auto division =
-            divide(frame.at[d], join.interleave ? ways : graph_.type(operands[0]).shape[d].as_constant().value_or(0));
-        const Index which = division ? (join.interleave ? division->remainder : division->quotient)
-                                     : Index::axis(package::Axis::Row, 0);
-        if (!which.terms.empty() || which.constant >= ways) {
-          return reject(diag::Code::operand_join, frame.node,
-                        "which part of this join is needed depends on the element")
-              .help("bind the joined tensor as one operand, or join values of the accumulator instead");
-        }
+      if (!part || (chosen ? part->quotient.constant >= ways : matmul_.has_value())) {
+        return reject(diag::Code::operand_join, frame.node, "which part of this join is needed depends on the element")
+            .help("bind the joined tensor as one operand, or join values of the accumulator instead");
+      }
+      if (frame.values.size() < (chosen ? 1 : operands.size())) {
+        const size_t next = chosen ? static_cast<size_t>(part->quotient.constant) : frame.values.size();
         Location at = frame.at;
-        at[d] = join.interleave ? division->quotient : division->remainder;
-        stack.push_back({operands[static_cast<size_t>(which.constant)], std::move(at), {}});
+        at[static_cast<size_t>(graph_.attr_as<ir::JoinAttr>(frame.node).dim)] = part->remainder;
+        stack.push_back({operands[next], std::move(at), {}});
         continue;
       }
-      last = recorder_.convert(frame.values[0], register_type(frame.node));
+      last = choose_part(frame.node, part->quotient, frame.values);
     } else if (frame.values.size() < operands.size()) {
       const size_t i = frame.values.size();
       CODETTA_TRY(Location at, operand_location(frame.node, i, frame.at));
@@ -243,6 +249,92 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
     if (!stack.empty()) stack.back().values.push_back(last);
   }
   return last;
+}
+
+Result<ValueRef> Lowering::load_at(size_t leaf, const Location& at) {
+  const NodeId node = scope_.leaves[leaf].node;
+  const ir::TensorType& type = graph_.type(node);
+  Inst inst;
+  inst.type = inst.aux = register_type(node);
+  inst.kind = scope_.leaves[leaf].is_scalar ? Inst::Kind::Scalar : Inst::Kind::Load;
+  inst.index = argument_of_input_[leaf];
+  if (inst.kind == Inst::Kind::Load) {
+    CODETTA_TRY(inst.index, make_operand(argument_of_input_[leaf], type.dtype, at, type.shape, false, node));
+  }
+  return recorder_.add(inst);
+}
+
+// Loads operand 0 where the index says: it lies in memory.
+Result<ValueRef> Lowering::gathered(NodeId node, const Location& at, ValueRef index) {
+  const NodeId table = graph_.operands(node)[0];
+  const auto leaf = leaf_of(table);
+  if (!leaf) {
+    return reject(diag::Code::position_conflict, node, "what is read by indices is not in memory")
+        .reason(ir::to_string(graph_.type(table)) + " would be computed anew for each index")
+        .help("compute it in a kernel in front");
+  }
+  const auto& shape = graph_.type(table).shape;
+  const auto dim = static_cast<size_t>(graph_.attr_as<ir::TakeAttr>(node).dim);
+  const size_t extra = graph_.node(node).op == Op::take ? at.size() + 1 - shape.size() : 1;
+  Location from(shape.size());
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (d != dim) from[d] = at[d < dim ? d : d + extra - 1];
+  }
+  Inst inst;
+  inst.kind = Inst::Kind::LoadAt;
+  inst.type = inst.aux = register_type(table);
+  inst.arity = 1;
+  inst.in[0] = recorder_.convert(index, DType::i64);
+  CODETTA_TRY(inst.index,
+              make_operand(argument_of_input_[*leaf], graph_.type(table).dtype, from, shape, false, node, dim));
+  return recorder_.add(inst);
+}
+
+// Which part of a join an index falls in, and where there; none where parts differ in size or the form has no answer.
+std::optional<Division> Lowering::part_of(NodeId node, const Location& at) const {
+  const auto& join = graph_.attr_as<ir::JoinAttr>(node);
+  const auto d = static_cast<size_t>(join.dim);
+  const auto operands = graph_.operands(node);
+  const Dim& size = graph_.type(operands[0]).shape[d];
+  for (NodeId part : operands) {
+    if (!(graph_.type(part).shape[d] == size)) return std::nullopt;
+  }
+  auto division =
+      divide(at[d], join.interleave ? static_cast<int64_t>(operands.size()) : size.as_constant().value_or(0));
+  if (division && join.interleave) std::swap(division->quotient, division->remainder);
+  return division;
+}
+
+// One value: the part that is needed. Several: a choice by the element's index.
+ValueRef Lowering::choose_part(NodeId node, const Index& which, const std::vector<ValueRef>& parts) {
+  const DType type = register_type(node);
+  ValueRef value = recorder_.convert(parts[0], type);
+  if (parts.size() == 1) return value;
+  const ValueRef index = recorder_.index_value(which);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const ValueRef number = recorder_.integer(static_cast<int64_t>(i));
+    const ValueRef here = recorder_.op(Op::eq, DType::boolean, {index, number}, DType::i64);
+    value = recorder_.op(Op::where, type, {here, recorder_.convert(parts[i], type), value}, type);
+  }
+  return value;
+}
+
+Result<ValueRef> Lowering::extent_of(NodeId node, size_t dim) {
+  const Dim& size = graph_.type(node).shape[dim];
+  if (const auto constant = size.as_constant()) return recorder_.integer(*constant);
+  Inst extent;
+  extent.kind = Inst::Kind::Extent;
+  extent.type = extent.aux = DType::i64;
+  if (matmul_) {
+    extent.index = static_cast<uint32_t>(2 - (graph_.type(node).shape.size() - 1 - dim));
+    return recorder_.add(extent);
+  }
+  for (extent.index = 0; extent.index < 3; ++extent.index) {
+    if (extents_[extent.index] == size) return recorder_.add(extent);
+  }
+  return reject(diag::Code::symbolic_layout, node, "the size of a dim is not one of the kernel's")
+      .reason(fmt::format("{} of {}", size.to_string(), ir::to_string(graph_.type(node))))
+      .help("give the dim a constant size");
 }
 
 Result<ValueRef> Lowering::emit_op(NodeId node, const std::vector<ValueRef>& operands, const Location& at) {
@@ -278,14 +370,7 @@ Result<ValueRef> Lowering::emit_op(NodeId node, const std::vector<ValueRef>& ope
     const auto& shape = graph_.type(node).shape;
     ValueRef position = recorder_.integer(0);
     for (size_t d = 0; d < shape.size(); ++d) {
-      ValueRef extent = recorder_.integer(shape[d].as_constant().value_or(0));
-      if (!shape[d].is_constant()) {
-        Inst e;
-        e.kind = Inst::Kind::Extent;
-        e.type = e.aux = DType::i64;
-        e.index = static_cast<uint32_t>(2 - (shape.size() - 1 - d));
-        extent = recorder_.add(e);
-      }
+      CODETTA_TRY(const ValueRef extent, extent_of(node, d));
       if (d != 0) position = recorder_.op(Op::mul, DType::i64, {position, extent}, DType::i64);
       const ValueRef index = recorder_.index_value(at[d]);
       position = d == 0 ? index : recorder_.op(Op::add, DType::i64, {position, index}, DType::i64);

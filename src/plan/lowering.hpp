@@ -57,24 +57,33 @@ struct Instance {
 
 class Lowering {
  public:
-  Lowering(const ir::Graph& graph, ir::NodeId matmul, const std::vector<ArgumentLayout>& layouts)
-      : graph_(graph), matmul_(matmul), layouts_(layouts) {}
+  // `matmul`: none for a map.
+  Lowering(const ir::Graph& graph, std::optional<ir::NodeId> matmul, const LoweringScope& scope)
+      : graph_(graph), matmul_(matmul), scope_(scope) {}
   Result<Lowered> run();
+  Result<LoweredMap> run_map();
+  [[nodiscard]] std::optional<ir::NodeId> failed() const { return failed_; }
 
  private:
   // lower.cpp
+  void find_inside();
   Result<void> find_roots();
-  Result<void> add_arguments();
+  void add_arguments();
   Result<void> store_outputs();
   Result<uint32_t> make_operand(uint32_t argument, DType dtype, const Location& at, const std::vector<Dim>& shape,
-                                bool is_store, ir::NodeId node);
+                                bool is_store, ir::NodeId node, std::optional<size_t> gathered = std::nullopt);
   Result<Location> plain_location(ir::NodeId node) const;
-  [[nodiscard]] Index root(size_t from_end) const;
+  [[nodiscard]] Index root(size_t from_end) const { return root_at_[root_at_.size() - 1 - from_end]; }
   // lower_values.cpp
   Result<void> lower_dependent(ir::NodeId node);
   Result<void> lower_elementwise(ir::NodeId node);
   Result<void> combine(ir::NodeId node);
   Result<ValueRef> value_at(ir::NodeId node, const Location& at);
+  Result<ValueRef> load_at(size_t leaf, const Location& at);
+  Result<ValueRef> gathered(ir::NodeId node, const Location& at, ValueRef index);
+  [[nodiscard]] std::optional<Division> part_of(ir::NodeId join, const Location& at) const;
+  ValueRef choose_part(ir::NodeId join, const Index& which, const std::vector<ValueRef>& parts);
+  Result<ValueRef> extent_of(ir::NodeId node, size_t dim);
   Result<ValueRef> emit_op(ir::NodeId node, const std::vector<ValueRef>& operands, const Location& at);
   Result<Location> operand_location(ir::NodeId node, size_t operand, const Location& at);
   [[nodiscard]] ValueRef literal_value(ir::NodeId node);
@@ -82,26 +91,57 @@ class Lowering {
   Result<void> find_split();
   Result<void> lower_layout(ir::NodeId node);
   Result<std::vector<int64_t>> sizes(ir::NodeId node) const;
+  // Where the operand of a reshape is needed; contiguous: any reshape has an answer, in terms of whole dims.
+  [[nodiscard]] std::optional<Location> reshaped(const Location& at, const std::vector<Dim>& shape,
+                                                 const std::vector<Dim>& from, bool contiguous) const;
   // lower_reduce.cpp
   Result<void> lower_reduction(ir::NodeId node);
+  struct Reduced;
+  [[nodiscard]] Reduced reduced_axes(ir::NodeId node, const std::vector<Location>& at) const;
+  Result<void> check_reduced(ir::NodeId node, const Location& from) const;
+  ValueRef prepared(ir::NodeId node, ValueRef value);
+  ValueRef at_least_zero(ValueRef value, DType type);
+  diag::ErrorBuilder no_axis(ir::NodeId node, const Reduced& reduced) const;
+  // lower_map.cpp
+  Result<ir::NodeId> find_anchor();
+  Result<void> fold_root(ir::NodeId anchor);
+  bool fold(const std::vector<size_t>& dims, package::Axis axis, Dim& extent);
+  void push_locations(ir::NodeId anchor);
+  [[nodiscard]] bool covers(ir::NodeId node, const Location& from) const;
+  Result<Location> reduced_at(ir::NodeId node, const Location& at);
+  Result<ValueRef> reduce_here(ir::NodeId node, const Location& from, ValueRef value);
 
   [[nodiscard]] bool dependent(ir::NodeId node) const { return dependent_[node.index()]; }
+  [[nodiscard]] bool inside(ir::NodeId node) const { return inside_[node.index()]; }
+  [[nodiscard]] std::optional<size_t> leaf_of(ir::NodeId node) const {
+    const uint32_t leaf = leaf_[node.index()];
+    return leaf == UINT32_MAX ? std::nullopt : std::optional<size_t>(leaf);
+  }
   [[nodiscard]] DType register_type(ir::NodeId node) const;
   [[nodiscard]] diag::ErrorBuilder reject(diag::Code code, ir::NodeId node, std::string headline) const;
 
   const ir::Graph& graph_;
-  ir::NodeId matmul_;
-  const std::vector<ArgumentLayout>& layouts_;
+  std::optional<ir::NodeId> matmul_;
+  const LoweringScope& scope_;
+  mutable std::optional<ir::NodeId> failed_;  // of reject
   Lowered result_;
   Recorder recorder_;
-  std::vector<bool> dependent_;
+  std::vector<bool> dependent_, inside_;                     // inside: between the leaves and the outputs
+  std::vector<uint32_t> leaf_;                               // by node; UINT32_MAX: none
+  std::vector<Dim> root_shape_;                              // of the product, or of a map's anchor
+  Location root_at_;                                         // its dims in terms of the root axes
+  Dim extents_[3];                                           // of a map's root axes
+  std::vector<std::optional<Location>> at_;                  // of a map, by node: where the anchor's elements lie in it
   std::vector<std::vector<Instance>> instances_;             // by node
-  std::vector<uint32_t> argument_of_input_;                  // graph input -> program argument
+  std::vector<uint32_t> argument_of_input_;                  // leaf -> program argument
   std::map<std::pair<uint32_t, Location>, ValueRef> known_;  // of value_at
   int64_t batches_ = 0, rows_ = 0, cols_ = 0;                // root extents; 0 = symbolic
   int64_t chunk_ = 0;
   int32_t ways_ = 1;
 };
+
+// Whether no two dims move along with one another.
+bool independent(const Location& at);
 
 // Aligned to the right: the location of an operand of shape `from` inside a value of shape `shape` located at `at`.
 Location broadcast_location(const Location& at, const std::vector<Dim>& operand_shape);

@@ -51,13 +51,13 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
         {name, Buffer::Role::Argument, graph.type(factor).dtype, false, graph.type(factor).shape, {}});
   }
   package::LaunchKernel launch;
-  launch.a = 0;
-  launch.b = 1;
+  package::Product& product = launch.product.emplace();
+  product.b = 1;
   const auto& a = graph.type(operands[0]).shape;
   const auto& result = graph.type(matmul).shape;
   launch.m = result[result.size() - 2];
   launch.n = result.back();
-  launch.k = a.back();
+  product.k = a.back();
   if (result.size() > 2) launch.batch = result[0];
   for (const package::Argument& argument : kernel.lowered.program.arguments) {
     launch.arguments.push_back(static_cast<uint32_t>(plan.buffers.size()));
@@ -70,7 +70,7 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
   }
   define_symbols(plan.buffers, plan.steps);
   const bool batched = !(launch.batch == types::Dim::constant(1));
-  add_guards(plan.buffers, {{0, 1, batched, &kernel.lowered.program, &launch.arguments}}, plan.steps);
+  add_guards(plan.buffers, {{launch.product, batched, &kernel.lowered.program, &launch.arguments}}, plan.steps);
   plan.steps.emplace_back(std::move(launch));
   plan.steps.emplace_back(package::Return{});
   plan.kernels.push_back(std::move(kernel));

@@ -12,9 +12,11 @@
 
 namespace codetta::plan {
 
-// One matmul with everything after it up to the next matmul or output.
+// One product with what follows it, or work without a product: one kernel.
 struct Region {
-  ir::NodeId matmul;
+  enum class Kind : uint8_t { Product, Map };
+  Kind kind = Kind::Product;
+  ir::NodeId matmul;                // Product
   std::vector<ir::NodeId> nodes;    // in graph order, the matmul first
   std::vector<ir::NodeId> inputs;   // values computed elsewhere, or graph inputs
   std::vector<ir::NodeId> outputs;  // values that other regions or the graph's outputs need
@@ -28,6 +30,13 @@ struct PlannedKernel {
   size_t chosen = 0;  // index into discovery.candidates
 };
 
+// Why a value is where it is: not fused behind its product, stored in front of its user, copied.
+struct FusionNote {
+  ir::NodeId node;
+  std::string action;
+  Rejection why;
+};
+
 struct Plan {
   Target target;
   std::vector<PlannedKernel> kernels;
@@ -37,6 +46,7 @@ struct Plan {
   std::vector<package::Pool> pools;
   MemoryProblem temporaries;  // what was asked of the memory plan; MemoryRequest::buffer indexes `buffers`
   MemoryPlan memory;
+  std::vector<FusionNote> notes;  // in the order of the decisions
 };
 
 // A graph of one GEMM with its epilogue. Buffers: A, B, then the epilogue's arguments in program order. The kernel's
@@ -44,9 +54,9 @@ struct Plan {
 // Errors: E0301..E0309 (the epilogue cannot be fused), E0310 (there is no product).
 Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std::vector<ArgumentLayout>& layouts,
                        const Target& target, const MachineFacts& machine);
-// A program of consecutive GEMMs: one kernel a matmul, element-wise work fused behind the last product that it depends
-// on, transposes of factors folded into the launch. Symbols without a hint are taken as 512 for ranking only. Errors:
-// E0310 work that belongs to no matmul, E0301..E0309, and the rejection of the last family where there is no kernel.
+// A program: one kernel a matmul, with the work that follows it where it can be fused; map kernels for the rest.
+// Transposes of factors are folded into the launch. Symbols without a hint are taken as 512 for ranking only. Errors:
+// E03xx where an operation alone cannot be lowered, and the rejection of the last family where there is no kernel.
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan_program: one kernel a product, temporaries between them.
+// plan_program: a kernel a region, temporaries between them.
 #include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "plan/family_map.hpp"
 #include "plan/guards.hpp"
 #include "plan/memory_check.hpp"
 #include "plan/regions.hpp"
@@ -33,17 +34,39 @@ class ProgramPlanner {
   }
 
   Result<Plan> run() {
-    CODETTA_CHECK_OK(check_plannable(graph_));
-    CODETTA_TRY(regions_, find_regions(graph_));
+    std::map<NodeId, Discovery> found;  // of products, by matmul: the last one is of the region that stays
+    const Refusal refuses = [&](const KernelRegion& region) -> std::optional<Rejection> {
+      Discovery& discovery = found[*region.matmul];
+      discovery = discover(region.lowered.program, gemm_shape(region), plan_.target, machine_);
+      if (!discovery.candidates.empty()) return std::nullopt;
+      return discovery.rejections.back();
+    };
+    CODETTA_TRY(ProgramRegions regions, find_regions(graph_, refuses));
+    plan_.notes = std::move(regions.notes);
     add_buffers();
-    for (size_t r = 0; r < regions_.regions.size(); ++r) CODETTA_CHECK_OK(add_kernel(r));
+    for (KernelRegion& region : regions.kernels) {
+      PlannedKernel kernel;
+      if (region.matmul) {
+        kernel.shape = gemm_shape(region);
+        kernel.discovery = std::move(found[*region.matmul]);
+      } else {
+        kernel.discovery = discover_map(
+            region.lowered.program, {hint(region.batch), hint(region.rows), hint(region.cols)}, plan_.target, machine_);
+        if (kernel.discovery.candidates.empty()) {
+          const Rejection& last = kernel.discovery.rejections.back();
+          return diag::error(static_cast<diag::Code>(last.code), "no kernel computes this")
+              .at(graph_.source(), graph_.span(region.stores[0].node))
+              .reason(last.text)
+              .help("choose another target");
+        }
+      }
+      add_kernel(std::move(region), std::move(kernel));
+    }
     define_symbols(plan_.buffers, plan_.steps);
     std::vector<KernelUse> uses;
-    for (size_t r = 0; r < launches_.size(); ++r) {
-      const bool batched = !(launches_[r].batch == Dim::constant(1));
-      uses.push_back(
-          {launches_[r].a, launches_[r].b, batched, &plan_.kernels[r].lowered.program, &launches_[r].arguments});
-    }
+    for (size_t r = 0; r < launches_.size(); ++r)
+      uses.push_back({launches_[r].product, !(launches_[r].batch == Dim::constant(1)),
+                      &plan_.kernels[r].lowered.program, &launches_[r].arguments});
     add_guards(plan_.buffers, uses, plan_.steps);
     CODETTA_CHECK_OK(schedule());
     return std::move(plan_);
@@ -53,7 +76,7 @@ class ProgramPlanner {
   void add_buffers() {
     for (const ir::GraphInput& input : graph_.inputs()) {
       const ir::TensorType& type = graph_.type(input.node);
-      buffer_of_[input.node] = static_cast<uint32_t>(plan_.buffers.size());
+      input_buffer_[input.node] = static_cast<uint32_t>(plan_.buffers.size());
       plan_.buffers.push_back({input.name, Buffer::Role::Argument, type.dtype, input.is_scalar, type.shape, {}});
     }
     first_output_ = plan_.buffers.size();
@@ -63,22 +86,29 @@ class ProgramPlanner {
     }
   }
 
-  uint32_t output_buffer(const RegionGraph::Output& output) {
-    const DType dtype = graph_.type(output.node).dtype;
-    if (output.of) {
-      const auto buffer = static_cast<uint32_t>(first_output_ + *output.of);
-      if (plan_.buffers[buffer].dtype == dtype) buffer_of_.emplace(output.node, buffer);
+  // Where a value is stored; parts of a join share a buffer.
+  uint32_t stored_buffer(const StoredValue& store) {
+    const DType dtype = graph_.type(store.target).dtype;
+    if (store.output) {
+      const auto buffer = static_cast<uint32_t>(first_output_ + *store.output);
+      if (plan_.buffers[buffer].dtype == dtype && graph_.node(store.target).op != types::Op::input)
+        buffer_of_.emplace(store.target, buffer);
       return buffer;
     }
-    const auto buffer = static_cast<uint32_t>(plan_.buffers.size());
-    plan_.buffers.push_back({fmt::format("t{}", output.node.index()),
-                             Buffer::Role::Temporary,
-                             dtype,
-                             false,
-                             graph_.type(output.node).shape,
-                             {}});
-    buffer_of_.emplace(output.node, buffer);
-    return buffer;
+    const auto [at, fresh] = buffer_of_.emplace(store.target, static_cast<uint32_t>(plan_.buffers.size()));
+    if (fresh) {
+      plan_.buffers.push_back({fmt::format("t{}", store.target.index()),
+                               Buffer::Role::Temporary,
+                               dtype,
+                               false,
+                               graph_.type(store.target).shape,
+                               {}});
+    }
+    return at->second;
+  }
+  [[nodiscard]] uint32_t read_buffer(NodeId node) const {
+    const auto stored = buffer_of_.find(node);
+    return stored != buffer_of_.end() ? stored->second : input_buffer_.at(node);
   }
 
   [[nodiscard]] int64_t hint(const Dim& dim) const {
@@ -93,61 +123,57 @@ class ProgramPlanner {
         .value_or(unknown);
   }
 
-  Result<void> add_kernel(size_t r) {
-    CODETTA_TRY(RegionGraph region, extract(graph_, regions_, r));
-    PlannedKernel kernel;
-    kernel.region = regions_.regions[r];
-    CODETTA_TRY(kernel.lowered, lower_epilogue(region.graph, region.matmul, {}));
-    const auto& [a, b] = regions_.factors[r];
+  [[nodiscard]] GemmShape gemm_shape(const KernelRegion& region) const {
+    const auto operands = graph_.operands(*region.matmul);
+    const auto& a_shape = graph_.type(operands[0]).shape;
+    const auto& b_shape = graph_.type(operands[1]).shape;
+    GemmShape gemm;
+    gemm.batch = hint(region.batch);
+    gemm.m = hint(region.rows);
+    gemm.n = hint(region.cols);
+    gemm.k = hint(a_shape.back());
+    gemm.a = graph_.type(operands[0]).dtype;
+    gemm.b = graph_.type(operands[1]).dtype;
+    gemm.accumulator = graph_.type(*region.matmul).dtype;
+    gemm.a_row_stride = region.a.transposed ? 1 : gemm.k;
+    gemm.a_k_stride = region.a.transposed ? gemm.m : 1;
+    gemm.b_k_stride = region.b.transposed ? 1 : gemm.n;
+    gemm.b_col_stride = region.b.transposed ? gemm.k : 1;
+    const auto batched = [](const std::vector<Dim>& shape) {
+      return std::any_of(shape.begin(), shape.end() - 2, [](const Dim& dim) { return !(dim == Dim::constant(1)); });
+    };
+    gemm.a_batch_stride = batched(a_shape) ? gemm.m * gemm.k : 0;
+    gemm.b_batch_stride = batched(b_shape) ? gemm.k * gemm.n : 0;
+    return gemm;
+  }
+
+  void add_kernel(KernelRegion region, PlannedKernel kernel) {
     package::LaunchKernel launch;
-    launch.kernel = static_cast<uint32_t>(r);
-    launch.a = buffer_of_.at(a.source);
-    launch.b = buffer_of_.at(b.source);
-    launch.a_transposed = a.transposed;
-    launch.b_transposed = b.transposed;
-    const auto operands = region.graph.operands(region.matmul);
-    const auto& a_shape = region.graph.type(operands[0]).shape;
-    const auto& b_shape = region.graph.type(operands[1]).shape;
-    const auto& shape = region.graph.type(region.matmul).shape;
-    launch.m = shape[shape.size() - 2];
-    launch.n = shape.back();
-    launch.k = a_shape.back();
-    if (shape.size() > 2) launch.batch = shape[0];
-
-    std::vector<uint32_t> stored;
-    for (const RegionGraph::Output& output : region.outputs) stored.push_back(output_buffer(output));
-    const size_t inputs = region.graph.inputs().size();
-    for (uint32_t from : kernel.lowered.argument_input) {
-      launch.arguments.push_back(from >= inputs ? stored[from - inputs]
-                                                : buffer_of_.at(kernel.region.inputs[from - 2]));
+    launch.kernel = static_cast<uint32_t>(plan_.kernels.size());
+    launch.batch = region.batch;
+    launch.m = region.rows;
+    launch.n = region.cols;
+    Region& planned = kernel.region;
+    planned.kind = region.matmul ? Region::Kind::Product : Region::Kind::Map;
+    if (region.matmul) {
+      planned.matmul = *region.matmul;
+      package::Product& product = launch.product.emplace();
+      product.a = read_buffer(region.a.source);
+      product.b = read_buffer(region.b.source);
+      product.a_transposed = region.a.transposed;
+      product.b_transposed = region.b.transposed;
+      product.k = graph_.type(graph_.operands(*region.matmul)[0]).shape.back();
     }
-
-    GemmShape& gemm = kernel.shape;
-    gemm.batch = hint(launch.batch);
-    gemm.m = hint(launch.m);
-    gemm.n = hint(launch.n);
-    gemm.k = hint(launch.k);
-    gemm.a = region.graph.type(operands[0]).dtype;
-    gemm.b = region.graph.type(operands[1]).dtype;
-    gemm.accumulator = region.graph.type(region.matmul).dtype;
-    gemm.a_row_stride = launch.a_transposed ? 1 : gemm.k;
-    gemm.a_k_stride = launch.a_transposed ? gemm.m : 1;
-    gemm.b_k_stride = launch.b_transposed ? 1 : gemm.n;
-    gemm.b_col_stride = launch.b_transposed ? gemm.k : 1;
-    const Dim one = Dim::constant(1);
-    gemm.a_batch_stride = a_shape.size() > 2 && !(a_shape[0] == one) ? gemm.m * gemm.k : 0;
-    gemm.b_batch_stride = b_shape.size() > 2 && !(b_shape[0] == one) ? gemm.k * gemm.n : 0;
-    kernel.discovery = discover(kernel.lowered.program, gemm, plan_.target, machine_);
-    if (kernel.discovery.candidates.empty()) {
-      const Rejection& last = kernel.discovery.rejections.back();
-      return diag::error(static_cast<diag::Code>(last.code), "no kernel computes this product")
-          .at(graph_.source(), graph_.span(kernel.region.matmul), ir::to_string(graph_.type(kernel.region.matmul)))
-          .reason(last.text)
-          .help("choose another target, or other element types");
-    }
+    // What is read is known before anything is stored: a copy reads its input.
+    std::vector<uint32_t> buffers;
+    for (NodeId leaf : region.leaves) buffers.push_back(read_buffer(leaf));
+    for (const StoredValue& store : region.stores) buffers.push_back(stored_buffer(store));
+    for (uint32_t from : region.lowered.argument_input) launch.arguments.push_back(buffers[from]);
+    planned.inputs = std::move(region.leaves);
+    for (const StoredValue& store : region.stores) planned.outputs.push_back(store.node);
+    kernel.lowered = std::move(region.lowered);
     launches_.push_back(std::move(launch));
     plan_.kernels.push_back(std::move(kernel));
-    return {};
   }
 
   // Launches with Allocate before the first use of a temporary and Free behind its last.
@@ -158,7 +184,7 @@ class ProgramPlanner {
     std::map<uint32_t, Span> spans;  // by temporary: launches that use it
     for (size_t r = 0; r < launches_.size(); ++r) {
       std::vector<uint32_t> used = launches_[r].arguments;
-      used.insert(used.end(), {launches_[r].a, launches_[r].b});
+      if (const auto& product = launches_[r].product) used.insert(used.end(), {product->a, product->b});
       for (uint32_t buffer : used) {
         if (plan_.buffers[buffer].role != Buffer::Role::Temporary) continue;
         spans[buffer].first = std::min(spans[buffer].first, r);
@@ -215,8 +241,9 @@ class ProgramPlanner {
     const auto index = [&](uint32_t buffer) {
       return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin());
     };
-    if (operand == result || operand == launch.a || operand == launch.b || !once(operand) || !once(result))
-      return false;
+    const auto& product = launch.product;
+    if (product && (operand == product->a || operand == product->b)) return false;
+    if (operand == result || !once(operand) || !once(result)) return false;
     const Buffer &from = plan_.buffers[operand], &to = plan_.buffers[result];
     return from.dtype == to.dtype && from.shape == to.shape &&
            may_be_in_place(plan_.kernels[r].lowered.program, !(launch.batch == Dim::constant(1)), index(operand),
@@ -227,9 +254,8 @@ class ProgramPlanner {
   const MachineFacts& machine_;
   const std::vector<std::pair<std::string, int64_t>>& hints_;
   Plan plan_;
-  ProgramRegions regions_;
   std::vector<package::LaunchKernel> launches_;
-  std::map<NodeId, uint32_t> buffer_of_;
+  std::map<NodeId, uint32_t> input_buffer_, buffer_of_;  // of inputs; of stored values (and copies of inputs)
   size_t first_output_ = 0;
 };
 

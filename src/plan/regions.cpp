@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// Regions are found by trying: what a lowering refuses is cut off behind its product or stored in front of its user,
+// and the rest is tried again. Every round cuts or stores one value more, so it ends.
+//
+// No cycles: a node's level is the last product that it depends on. A product's kernel reads values of lower levels,
+// and map kernels hold values of one level, put in groups whose order follows the graph.
 #include "plan/regions.hpp"
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -11,9 +16,14 @@
 namespace codetta::plan {
 
 using ir::NodeId;
+using types::Dim;
 using types::Op;
 
 namespace {
+
+constexpr int32_t no_product = -1;
+constexpr size_t looked_back = 8;  // groups that a value is offered to
+constexpr size_t most_phases = 8;  // of a group: each reads again what it needs
 
 // 0: no change, 1: the last two dims swapped, -1: anything else.
 int swap_of(const std::vector<int32_t>& order) {
@@ -27,190 +37,541 @@ int swap_of(const std::vector<int32_t>& order) {
   return identity ? 0 : swapped ? 1 : -1;
 }
 
+// Whether a reshape touches leading dims only: a launch counts them as one.
+bool folds_leading(const std::vector<Dim>& from, const std::vector<Dim>& to) {
+  const size_t m = from.size(), n = to.size();
+  if (m < 2 || n < 2 || !(from[m - 1] == to[n - 1]) || !(from[m - 2] == to[n - 2])) return false;
+  Dim left = Dim::constant(1), right = Dim::constant(1);
+  for (size_t d = 0; d + 2 < m; ++d) left = left * from[d];
+  for (size_t d = 0; d + 2 < n; ++d) right = right * to[d];
+  return left == right;
+}
+
 Factor follow(const ir::Graph& graph, NodeId node) {
   Factor factor{node, false};
-  while (graph.node(factor.source).op == Op::permute) {
-    const int swap = swap_of(graph.attr_as<ir::PermuteAttr>(factor.source).order);
-    if (swap < 0) break;
-    factor.transposed ^= swap == 1;
-    factor.source = graph.operands(factor.source)[0];
+  while (true) {
+    const NodeId at = factor.source;
+    if (graph.node(at).op == Op::permute) {
+      const int swap = swap_of(graph.attr_as<ir::PermuteAttr>(at).order);
+      if (swap < 0) return factor;
+      factor.transposed ^= swap == 1;
+    } else if (graph.node(at).op != Op::reshape ||
+               !folds_leading(graph.type(graph.operands(at)[0]).shape, graph.type(at).shape)) {
+      return factor;
+    }
+    factor.source = graph.operands(at)[0];
   }
-  return factor;
 }
 
-diag::ErrorBuilder outside(const ir::Graph& graph, NodeId node, std::string headline) {
-  return diag::error(diag::Code::outside_product, std::move(headline))
-      .at(graph.source(), graph.span(node), ir::to_string(graph.type(node)))
-      .reason("every kernel is a matrix product with what follows it")
-      .help("compute it outside of the program and pass the result, or behind a product");
-}
+class RegionFinder {
+ public:
+  RegionFinder(const ir::Graph& graph, const Refusal& refuses)
+      : graph_(graph),
+        refuses_(refuses),
+        products_(ir::matmuls(graph)),
+        level_(graph.size(), no_product),
+        cut_(graph.size()),
+        forced_(graph.size()) {
+    for (size_t i = 0, r = 0; i < graph.size(); ++i) {
+      for (NodeId operand : graph.operands(NodeId(i))) level_[i] = std::max(level_[i], level_[operand.index()]);
+      if (graph.node(NodeId(i)).op == Op::matmul) level_[i] = static_cast<int32_t>(r++);
+    }
+    for (NodeId product : products_) {
+      const auto operands = graph.operands(product);
+      factors_.emplace_back(follow(graph, operands[0]), follow(graph, operands[1]));
+    }
+  }
 
-void add_once(std::vector<NodeId>& list, NodeId node) {
-  if (std::find(list.begin(), list.end(), node) == list.end()) list.push_back(node);
-}
+  Result<ProgramRegions> run() {
+    while (true) {
+      find_stored();
+      kernels_.clear();
+      producer_.clear();
+      changed_ = false;
+      CODETTA_CHECK_OK(find_products());
+      if (!changed_) CODETTA_CHECK_OK(find_maps());
+      if (!changed_) break;
+    }
+    ProgramRegions result;
+    for (const size_t k : execution_order()) result.kernels.push_back(std::move(kernels_[k]));
+    result.notes = std::move(notes_);
+    return result;
+  }
+
+ private:
+  [[nodiscard]] bool is_input(NodeId node) const { return graph_.node(node).op == Op::input; }
+  // Computed by a product's kernel.
+  [[nodiscard]] bool of_product(NodeId node) const { return level_[node.index()] != no_product && !cut_[node.index()]; }
+  [[nodiscard]] bool is_stored(NodeId node) const { return stored_[node.index()]; }
+
+  // What other kernels read, or the program returns; of what is needed at all.
+  void find_stored() {
+    stored_.assign(graph_.size(), false);
+    read_.assign(graph_.size(), false);
+    needed_.assign(graph_.size(), false);
+    for (const ir::GraphOutput& output : graph_.outputs()) {
+      needed_[output.node.index()] = true;
+      stored_[output.node.index()] = true;
+    }
+    const auto reads = [&](NodeId node) {
+      needed_[node.index()] = true;
+      if (is_input(node) && !forced_[node.index()]) return;
+      stored_[node.index()] = read_[node.index()] = true;
+    };
+    for (size_t i = graph_.size(); i-- > 0;) {
+      const NodeId node(i);
+      if (!needed_[i] || is_input(node)) continue;
+      if (graph_.node(node).op == Op::matmul) {
+        const auto& [a, b] = factors_[static_cast<size_t>(level_[i])];
+        reads(a.source);
+        reads(b.source);
+        continue;
+      }
+      for (NodeId operand : graph_.operands(node)) {
+        const size_t o = operand.index();
+        needed_[o] = true;
+        if (forced_[o]) {
+          reads(operand);
+        } else if (of_product(operand)) {
+          if (!of_product(node) || level_[i] != level_[o]) reads(operand);
+        } else if (cut_[o] && of_product(node)) {
+          reads(operand);
+        }
+      }
+    }
+  }
+
+  void note(NodeId node, std::string what, const Error& error) {
+    const Diagnostic& first = error.diagnostics().front();
+    std::string text = first.headline;
+    if (!first.reason.empty()) text += ": " + first.reason;
+    notes_.push_back({node, std::move(what), {error.code(), {}, std::move(text), graph_.span(node)}});
+  }
+
+  // ---- leaves ----
+  // Walks back from `from`; `here`: whether a stored node is computed in this kernel all the same.
+  std::vector<NodeId> leaves_of(const std::vector<NodeId>& from, std::optional<NodeId> matmul,
+                                const std::function<bool(NodeId)>& here) const {
+    std::set<NodeId> seen, leaves;
+    std::vector<NodeId> open = from;
+    while (!open.empty()) {
+      const NodeId node = open.back();
+      open.pop_back();
+      if (!seen.insert(node).second || node == matmul) continue;
+      if (is_input(node) || (is_stored(node) && !here(node))) {
+        leaves.insert(node);
+        continue;
+      }
+      for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+    }
+    return {leaves.begin(), leaves.end()};
+  }
+
+  // A graph input that is copied in front is read from its copy; the copy itself reads the input.
+  [[nodiscard]] LoweringScope scope_of(const KernelRegion& region) const {
+    LoweringScope scope;
+    for (NodeId node : region.leaves) {
+      LoweringScope::Leaf leaf{node, name_of(node), false, {true, !is_input(node) || copied(node, region)}};
+      for (const ir::GraphInput& input : graph_.inputs()) {
+        if (input.node == node) leaf.is_scalar = input.is_scalar;
+      }
+      scope.leaves.push_back(std::move(leaf));
+    }
+    for (const StoredValue& store : region.stores) {
+      LoweringScope::Output output{store.node, {}, graph_.type(store.target).dtype};
+      if (store.output) {
+        output.name = graph_.outputs()[*store.output].name;
+        output.dtype = graph_.outputs()[*store.output].dtype;
+      } else {
+        output.name = fmt::format("t{}", store.target.index());
+      }
+      if (store.node != store.target) {
+        const auto& join = graph_.attr_as<ir::JoinAttr>(store.target);
+        const auto parts = graph_.operands(store.target);
+        output.whole = graph_.type(store.target).shape;
+        output.dim = static_cast<size_t>(join.dim);
+        output.start = Dim::constant(join.interleave ? static_cast<int64_t>(store.part) : 0);
+        if (join.interleave) output.step = static_cast<int64_t>(parts.size());
+        for (size_t p = 0; p < store.part && !join.interleave; ++p)
+          output.start = output.start + graph_.type(parts[p]).shape[output.dim];
+      }
+      scope.outputs.push_back(std::move(output));
+    }
+    return scope;
+  }
+  [[nodiscard]] bool copied(NodeId input, const KernelRegion& region) const {
+    return forced_[input.index()] && std::none_of(region.stores.begin(), region.stores.end(),
+                                                  [&](const StoredValue& store) { return store.node == input; });
+  }
+  [[nodiscard]] std::string name_of(NodeId node) const {
+    for (const ir::GraphInput& input : graph_.inputs()) {
+      if (input.node == node) return input.name;
+    }
+    return fmt::format("t{}", node.index());
+  }
+
+  // Every place where a node goes: outputs of the program, and a temporary where others read it and no output has it.
+  [[nodiscard]] std::vector<StoredValue> places_of(NodeId node, NodeId target, size_t part) const {
+    std::vector<StoredValue> places;
+    bool readable = false;
+    for (size_t o = 0; o < graph_.outputs().size(); ++o) {
+      const ir::GraphOutput& output = graph_.outputs()[o];
+      if (output.node != target) continue;
+      places.push_back({node, target, part, o});
+      readable = readable || output.dtype == graph_.type(target).dtype;
+    }
+    if (read_[target.index()] && (!readable || is_input(target))) places.push_back({node, target, part, std::nullopt});
+    return places;
+  }
+
+  // ---- products ----
+  Result<void> find_products() {
+    for (size_t r = 0; r < products_.size(); ++r) {
+      const NodeId product = products_[r];
+      if (!needed_[product.index()]) continue;
+      KernelRegion region;
+      region.matmul = product;
+      region.a = factors_[r].first;
+      region.b = factors_[r].second;
+      std::vector<NodeId> outputs;
+      for (size_t i = product.index(); i < graph_.size(); ++i) {
+        const NodeId node(i);
+        if (!stored_[i] || !needed_[i] || !of_product(node) || level_[i] != static_cast<int32_t>(r)) continue;
+        outputs.push_back(node);
+        for (const StoredValue& place : places_of(node, node, 0)) region.stores.push_back(place);
+      }
+      const auto level = static_cast<int32_t>(r);
+      region.leaves =
+          leaves_of(outputs, product, [&](NodeId node) { return of_product(node) && level_[node.index()] == level; });
+      const auto& shape = graph_.type(product).shape;
+      region.rows = shape[shape.size() - 2];
+      region.cols = shape.back();
+      region.batch = Dim::constant(1);
+      for (size_t d = 0; d + 2 < shape.size(); ++d) region.batch = region.batch * shape[d];
+      CODETTA_CHECK_OK(lower_product(std::move(region)));
+      if (changed_) return {};
+    }
+    return {};
+  }
+
+  Result<void> lower_product(KernelRegion region) {
+    const NodeId product = *region.matmul;
+    const auto key = key_of(region);
+    if (const auto found = known_.find(key); found != known_.end()) {
+      region.lowered = found->second;
+      add(std::move(region));
+      return {};
+    }
+    NodeId failed = product;
+    auto lowered = lower_region(graph_, product, scope_of(region), &failed);
+    if (!lowered) return cut_at(product, failed, lowered.error());
+    region.lowered = *std::move(lowered);
+    if (const auto no = refuses_(region)) {
+      // Without a kernel for all of it: without reductions, then without anything behind the product.
+      const Error error =
+          diag::error(static_cast<diag::Code>(no->code), "no kernel takes this behind its product").reason(no->text);
+      const auto behind = [&](bool reductions_only) -> std::optional<NodeId> {
+        for (size_t i = product.index() + 1; i < graph_.size(); ++i) {
+          if (!needed_[i] || !of_product(NodeId(i)) || level_[i] != level_[product.index()]) continue;
+          if (!reductions_only || types::op_info(graph_.node(NodeId(i)).op).is_reduction()) return NodeId(i);
+        }
+        return std::nullopt;
+      };
+      auto at = behind(true);
+      if (!at) at = behind(false);
+      if (at) return cut_at(product, *at, error);
+      return diag::error(static_cast<diag::Code>(no->code), "no kernel computes this product")
+          .at(graph_.source(), graph_.span(product), ir::to_string(graph_.type(product)))
+          .reason(no->text)
+          .help("choose another target, or other element types");
+    }
+    known_.emplace(key, region.lowered);
+    add(std::move(region));
+    return {};
+  }
+
+  // Behind the product `failed` and what depends on it becomes map work; a value in front of it is stored.
+  Result<void> cut_at(NodeId product, NodeId failed, const Error& error) {
+    const int32_t level = level_[product.index()];
+    const size_t f = failed.index();
+    changed_ = true;
+    if (failed != product && level_[f] == level && !cut_[f]) {
+      cut_[f] = true;
+      note(failed, "cut off behind its product", error);
+    } else if (level_[f] == no_product && !is_input(failed) && !forced_[f] && !stored_[f]) {
+      forced_[f] = true;
+      note(failed, "computed in front of the product", error);
+    } else {
+      changed_ = false;
+      for (size_t i = product.index() + 1; i < graph_.size(); ++i) {
+        if (level_[i] != level || cut_[i]) continue;
+        if (!changed_) note(NodeId(i), "cut off behind its product", error);
+        cut_[i] = changed_ = true;
+      }
+      if (!changed_) return error;
+    }
+    for (size_t i = product.index() + 1; i < graph_.size(); ++i) {
+      if (level_[i] != level || cut_[i]) continue;
+      for (NodeId operand : graph_.operands(NodeId(i))) cut_[i] = cut_[i] || cut_[operand.index()];
+    }
+    return {};
+  }
+
+  // ---- maps ----
+  struct Group {
+    int32_t level = no_product;
+    std::vector<NodeId> nodes;  // stored here
+    std::vector<StoredValue> stores;
+    size_t kernel = 0;
+  };
+
+  Result<void> find_maps() {
+    std::vector<Group> groups;
+    std::map<NodeId, size_t> group_of;  // of a stored value; the last one where parts lie in several
+    for (int32_t level = no_product; level < static_cast<int32_t>(products_.size()); ++level) {
+      const size_t first = groups.size();
+      for (size_t i = 0; i < graph_.size(); ++i) {
+        const NodeId node(i);
+        if (!stored_[i] || !needed_[i] || of_product(node) || level_[i] != level) continue;
+        const bool join = graph_.node(node).op == Op::join;
+        const auto parts = graph_.operands(node);
+        for (size_t part = 0; part < (join ? parts.size() : 1); ++part) {
+          CODETTA_CHECK_OK(place(groups, group_of, first, level, join ? parts[part] : node, node, part));
+          if (changed_) return {};
+        }
+      }
+    }
+    // A reduction that several kernels would compute is stored.
+    std::vector<uint32_t> computed(graph_.size());
+    for (const Group& group : groups) {
+      std::vector<NodeId> open;
+      for (const StoredValue& store : group.stores) open.push_back(store.node);
+      const std::vector<NodeId>& leaves = kernels_[group.kernel].leaves;
+      std::set<NodeId> seen;
+      while (!open.empty()) {
+        const NodeId node = open.back();
+        open.pop_back();
+        if (!seen.insert(node).second || std::binary_search(leaves.begin(), leaves.end(), node)) continue;
+        if (types::op_info(graph_.node(node).op).is_reduction() && ++computed[node.index()] == 2 &&
+            !forced_[node.index()]) {
+          forced_[node.index()] = changed_ = true;
+        }
+        for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+      }
+    }
+    return {};
+  }
+
+  // Into a group in front of which all that it needs is computed, if one shares its work; else into a new one.
+  Result<void> place(std::vector<Group>& groups, std::map<NodeId, size_t>& group_of, size_t first, int32_t level,
+                     NodeId node, NodeId target, size_t part) {
+    const std::vector<StoredValue> stores = places_of(node, target, part);
+    const std::vector<NodeId> own = leaves_of({node}, std::nullopt, [&](NodeId n) { return n == node; });
+    size_t earliest = first;
+    bool depends = false;
+    for (NodeId leaf : own) {
+      const auto found = group_of.find(leaf);
+      if (found == group_of.end()) continue;
+      depends = depends || found->second >= first;
+      earliest = std::max(earliest, found->second);
+    }
+    const size_t from = groups.size() > looked_back ? groups.size() - looked_back : 0;
+    for (size_t g = groups.size(); g-- > std::max({earliest, from, first});) {
+      Group& group = groups[g];
+      KernelRegion& before = kernels_[group.kernel];
+      const bool shares = (depends && g == earliest) || std::any_of(own.begin(), own.end(), [&](NodeId leaf) {
+                            return std::find(before.leaves.begin(), before.leaves.end(), leaf) != before.leaves.end();
+                          });
+      if (!shares) continue;
+      KernelRegion merged;
+      merged.stores = group.stores;
+      merged.stores.insert(merged.stores.end(), stores.begin(), stores.end());
+      std::vector<NodeId> nodes;
+      for (const StoredValue& store : merged.stores) nodes.push_back(store.node);
+      const auto here = [&](NodeId n) {
+        return n == node || std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
+      };
+      merged.leaves = leaves_of(nodes, std::nullopt, here);
+      const auto lowered = try_map(merged, nullptr);
+      if (!lowered || lowered->program.phases.size() > most_phases || !same_space(*lowered, before)) continue;
+      take(merged, *lowered);
+      group.stores = merged.stores;
+      group.nodes.push_back(target);
+      group_of[target] = std::max(g, group_of.contains(target) ? group_of[target] : g);
+      before = std::move(merged);
+      for (const StoredValue& store : stores) producer_[store.target].insert(group.kernel);
+      return {};
+    }
+    KernelRegion region;
+    region.stores = stores;
+    region.leaves = own;
+    NodeId failed = node;
+    const auto lowered = try_map(region, &failed);
+    if (!lowered) return store_in_front(node, failed, own, lowered.error());
+    take(region, *lowered);
+    Group group;
+    group.level = level;
+    group.nodes = {target};
+    group.stores = stores;
+    group.kernel = kernels_.size();
+    group_of[target] = groups.size();  // the last one, where the parts of a join lie in several
+    groups.push_back(std::move(group));
+    add(std::move(region));
+    return {};
+  }
+
+  // Rounds try the same regions again.
+  Result<LoweredMap> try_map(const KernelRegion& region, NodeId* failed) {
+    const Key key = key_of(region);
+    const auto known = known_maps_.find(key);
+    if (known != known_maps_.end()) return known->second;
+    auto lowered = lower_map(graph_, scope_of(region), failed);
+    if (lowered) known_maps_.emplace(key, *lowered);
+    return lowered;
+  }
+  static bool same_space(const LoweredMap& map, const KernelRegion& region) {
+    return map.batch == region.batch && map.rows == region.rows && map.cols == region.cols;
+  }
+  static void take(KernelRegion& region, LoweredMap lowered) {
+    region.batch = lowered.batch;
+    region.rows = lowered.rows;
+    region.cols = lowered.cols;
+    region.lowered = std::move(lowered);
+  }
+
+  // A map that cannot be lowered needs one of its values in memory.
+  Result<void> store_in_front(NodeId node, NodeId failed, const std::vector<NodeId>& leaves, const Error& error) {
+    const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
+    const auto force = [&](NodeId n) {
+      const bool possible = n != node && !is_leaf(n) && !forced_[n.index()] && graph_.node(n).op != Op::literal &&
+                            types::op_info(graph_.node(n).op).rule != types::OpRule::index;
+      if (!possible) return false;
+      forced_[n.index()] = changed_ = true;
+      note(n, "stored in front of its user", error);
+      return true;
+    };
+    const auto copy = [&](NodeId n) {  // an input, so that it lies without gaps
+      if (!is_input(n) || forced_[n.index()] || n == node) return false;
+      forced_[n.index()] = changed_ = true;
+      note(n, "copied", error);
+      return true;
+    };
+    const types::OpInfo& info = types::op_info(graph_.node(failed).op);
+    if (info.op == Op::take || info.op == Op::gather) {
+      if (force(graph_.operands(failed)[0])) return {};
+    }
+    if (info.op == Op::reshape) {
+      const NodeId operand = graph_.operands(failed)[0];
+      if (force(operand) || copy(operand)) return {};
+    }
+    if ((info.is_reduction() || info.op == Op::join) && force(failed)) return {};
+    // Reductions in it, the last first; then everything that its own operation works on.
+    std::set<NodeId> seen;
+    std::vector<NodeId> open{node}, reductions;
+    while (!open.empty()) {
+      const NodeId n = open.back();
+      open.pop_back();
+      if (!seen.insert(n).second || is_leaf(n)) continue;
+      if (n != node && types::op_info(graph_.node(n).op).is_reduction()) reductions.push_back(n);
+      for (NodeId operand : graph_.operands(n)) open.push_back(operand);
+    }
+    std::sort(reductions.begin(), reductions.end());
+    while (!reductions.empty()) {
+      if (force(reductions.back())) return {};
+      reductions.pop_back();
+    }
+    bool any = false;
+    for (NodeId operand : graph_.operands(node)) any = force(operand) || any;
+    for (NodeId operand : graph_.operands(node)) any = any || copy(operand);
+    if (any) return {};
+    return error;
+  }
+
+  // ---- kernels ----
+  using Key = std::vector<std::pair<uint32_t, uint32_t>>;
+  Key key_of(const KernelRegion& region) const {
+    Key key;
+    key.emplace_back(region.matmul ? region.matmul->index() : UINT32_MAX, static_cast<uint32_t>(region.leaves.size()));
+    for (NodeId leaf : region.leaves) key.emplace_back(leaf.index(), copied(leaf, region) ? 1 : 0);
+    for (const StoredValue& store : region.stores)
+      key.insert(key.end(), {{store.node.index(), store.output ? static_cast<uint32_t>(*store.output) : UINT32_MAX},
+                             {store.target.index(), static_cast<uint32_t>(store.part)}});
+    return key;
+  }
+
+  void add(KernelRegion region) {
+    for (const StoredValue& store : region.stores) producer_[store.target].insert(kernels_.size());
+    kernels_.push_back(std::move(region));
+  }
+
+  // Products in the order of the program, each with what it needs right in front of it; then the rest.
+  std::vector<size_t> execution_order() {
+    std::vector<size_t> order;
+    std::vector<uint8_t> state(kernels_.size());  // 1: waiting for what it needs, 2: there
+    std::vector<size_t> stack;
+    for (size_t root = 0; root < kernels_.size(); ++root) {
+      stack.push_back(root);
+      while (!stack.empty()) {
+        const size_t k = stack.back();
+        if (state[k] == 2) {
+          stack.pop_back();
+          continue;
+        }
+        if (state[k] == 1) {
+          state[k] = 2;
+          order.push_back(k);
+          stack.pop_back();
+          continue;
+        }
+        state[k] = 1;
+        std::set<size_t> wanted;
+        const auto want = [&](NodeId node) {
+          if (is_input(node) && !copied(node, kernels_[k])) return;
+          const auto found = producer_.find(node);
+          if (found != producer_.end()) wanted.insert(found->second.begin(), found->second.end());
+        };
+        for (NodeId leaf : kernels_[k].leaves) want(leaf);
+        if (kernels_[k].matmul) {
+          want(kernels_[k].a.source);
+          want(kernels_[k].b.source);
+        }
+        for (auto it = wanted.rbegin(); it != wanted.rend(); ++it) {
+          if (state[*it] == 0) stack.push_back(*it);
+        }
+      }
+    }
+    return order;
+  }
+
+  const ir::Graph& graph_;
+  const Refusal& refuses_;
+  const std::vector<NodeId> products_;
+  std::vector<std::pair<Factor, Factor>> factors_;
+  std::vector<int32_t> level_;                   // by node: the last product that it depends on
+  std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
+  std::vector<bool> needed_, stored_, read_;     // by node, of this round; read_: by another kernel
+  std::vector<KernelRegion> kernels_;            // of this round
+  std::map<NodeId, std::set<size_t>> producer_;  // kernels that store a value (parts of a join: several)
+  std::map<Key, Lowered> known_;                 // products that have been lowered
+  std::map<Key, LoweredMap> known_maps_;
+  std::vector<FusionNote> notes_;
+  bool changed_ = false;
+};
 
 }  // namespace
 
-Result<void> check_plannable(const ir::Graph& graph) {
+Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses) {
   for (size_t i = 0; i < graph.size(); ++i) {
     const NodeId node(i);
     const types::OpInfo& info = types::op_info(graph.node(node).op);
-    if (!info.program_only()) continue;
+    const bool reads = info.rule == types::OpRule::layout || info.op == Op::take || info.op == Op::gather;
+    if (!info.program_only() || reads) continue;
     return diag::error(diag::Code::target_lacks, fmt::format("this target cannot run {}", info.name))
         .at(graph.source(), graph.span(node), ir::to_string(graph.type(node)))
         .reason("no kernel and no host step of this target carries it out")
         .help("compute it outside of the program and pass the result");
   }
-  if (!ir::matmuls(graph).empty()) return {};
-  const NodeId output = graph.outputs()[0].node;
-  return diag::error(diag::Code::matmul_missing, "the program has no matrix product")
-      .at(graph.source(), graph.span(output), ir::to_string(graph.type(output)))
-      .reason("a program is made of matrix products and what follows them")
-      .help("write a @ b, or an epilogue whose first parameter is accum");
-}
-
-Result<ProgramRegions> find_regions(const ir::Graph& graph) {
-  ProgramRegions result;
-  result.owner.assign(graph.size(), no_region);
-  result.crosses.assign(graph.size(), false);
-  const auto is_input = [&](NodeId node) { return graph.node(node).op == Op::input; };
-  for (size_t i = 0; i < graph.size(); ++i) {
-    const NodeId node(i);
-    uint32_t& owner = result.owner[i];
-    if (graph.node(node).op == Op::matmul) {
-      if (graph.type(node).shape.size() > 3) {
-        return diag::error(diag::Code::matmul_shape, fmt::format("a product of {} dims", graph.type(node).shape.size()))
-            .at(graph.source(), graph.span(node), ir::to_string(graph.type(node)))
-            .reason("kernels take [m, k] and [batch, m, k]")
-            .help("reshape the leading dims of the operands to one");
-      }
-      owner = static_cast<uint32_t>(result.regions.size());
-      result.regions.push_back({node, {node}, {}, {}});
-      const auto operands = graph.operands(node);
-      result.factors.emplace_back(follow(graph, operands[0]), follow(graph, operands[1]));
-      for (const Factor& factor : {result.factors.back().first, result.factors.back().second}) {
-        if (is_input(factor.source) || result.owner[factor.source.index()] != no_region) continue;
-        return outside(graph, factor.source, "a factor of a product is computed without a product");
-      }
-      continue;
-    }
-    for (NodeId operand : graph.operands(node)) {
-      const uint32_t from = result.owner[operand.index()];
-      if (from != no_region && (owner == no_region || from > owner)) owner = from;
-    }
-    if (owner != no_region) result.regions[owner].nodes.push_back(node);
-  }
-  if (result.regions.empty()) {
-    return outside(graph, graph.outputs()[0].node, "there is no matrix product");
-  }
-  const auto leaves = [&](NodeId node) { add_once(result.regions[result.owner[node.index()]].outputs, node); };
-  for (const ir::GraphOutput& output : graph.outputs()) {
-    if (result.owner[output.node.index()] == no_region)
-      return outside(graph, output.node, fmt::format("output {} is computed without a product", output.name));
-    leaves(output.node);
-  }
-  const auto crosses = [&](NodeId node) {
-    result.crosses[node.index()] = true;
-    leaves(node);
-  };
-  // Values that cross from one region to another, seen from what is really needed there.
-  std::vector<bool> needed(graph.size());
-  for (const ir::GraphOutput& output : graph.outputs()) needed[output.node.index()] = true;
-  for (size_t i = graph.size(); i-- > 0;) {
-    const NodeId node(i);
-    if (!needed[i]) continue;
-    if (graph.node(node).op == Op::matmul) {
-      const auto& [a, b] = result.factors[result.owner[i]];
-      for (const Factor& factor : {a, b}) {
-        needed[factor.source.index()] = true;
-        if (!is_input(factor.source)) crosses(factor.source);
-      }
-      continue;
-    }
-    for (NodeId operand : graph.operands(node)) {
-      needed[operand.index()] = true;
-      const uint32_t from = result.owner[operand.index()];
-      if (from != no_region && from != result.owner[i]) crosses(operand);
-    }
-  }
-  for (size_t r = 0; r < result.regions.size(); ++r) {
-    Region& region = result.regions[r];
-    std::sort(region.outputs.begin(), region.outputs.end());
-    // Inputs: walk back from the outputs to graph inputs and to values of other regions.
-    std::vector<bool> seen(graph.size());
-    std::vector<NodeId> work = region.outputs;
-    while (!work.empty()) {
-      const NodeId node = work.back();
-      work.pop_back();
-      if (seen[node.index()] || node == region.matmul) continue;
-      seen[node.index()] = true;
-      const uint32_t owner = result.owner[node.index()];
-      if (is_input(node) || (owner != no_region && owner != r)) {
-        region.inputs.push_back(node);
-        continue;
-      }
-      for (NodeId operand : graph.operands(node)) work.push_back(operand);
-    }
-    std::sort(region.inputs.begin(), region.inputs.end());
-  }
-  return result;
-}
-
-Result<RegionGraph> extract(const ir::Graph& graph, const ProgramRegions& regions, size_t r) {
-  const Region& region = regions.regions[r];
-  ir::GraphBuilder builder(graph.source());
-  std::map<NodeId, NodeId> clone;
-  const auto operands = graph.operands(region.matmul);
-  const NodeId factors[] = {builder.add_input("A", graph.type(operands[0])),
-                            builder.add_input("B", graph.type(operands[1]))};
-  for (NodeId node : region.inputs) {
-    std::string name = graph.name_hint(node);
-    bool is_scalar = false;
-    for (const ir::GraphInput& input : graph.inputs()) {
-      if (input.node != node) continue;
-      name = input.name;
-      is_scalar = input.is_scalar;
-    }
-    clone[node] = builder.add_input(name.empty() ? fmt::format("t{}", node.index()) : std::move(name), graph.type(node),
-                                    is_scalar, graph.span(node));
-  }
-  clone[region.matmul] =
-      builder.add_unchecked(Op::matmul, factors, graph.attr(region.matmul), graph.type(region.matmul),
-                            graph.span(region.matmul), graph.name_hint(region.matmul));
-  const std::vector<bool> needed = ir::needed_by(graph, region.outputs);
-  for (size_t i = 0; i < graph.size(); ++i) {
-    const NodeId node(i);
-    const uint32_t owner = regions.owner[i];
-    if (!needed[i] || clone.contains(node) || (owner != no_region && owner != r) || graph.node(node).op == Op::input)
-      continue;
-    std::vector<NodeId> copied;
-    bool complete = true;  // what only other regions need may rest on values that are not here
-    for (NodeId operand : graph.operands(node)) {
-      const auto found = clone.find(operand);
-      complete = complete && found != clone.end();
-      if (complete) copied.push_back(found->second);
-    }
-    if (complete)
-      clone[node] = builder.add_unchecked(graph.node(node).op, copied, graph.attr(node), graph.type(node),
-                                          graph.span(node), graph.name_hint(node));
-  }
-  RegionGraph result;
-  for (NodeId node : region.outputs) {
-    bool stored = false;  // where it can be read again
-    for (size_t o = 0; o < graph.outputs().size(); ++o) {
-      const ir::GraphOutput& output = graph.outputs()[o];
-      if (output.node != node) continue;
-      builder.add_output(output.name, clone[node], output.dtype);
-      result.outputs.push_back({node, o});
-      stored = stored || output.dtype == graph.type(node).dtype;
-    }
-    if (!regions.crosses[node.index()] || stored) continue;
-    builder.add_output(fmt::format("t{}", node.index()), clone[node], graph.type(node).dtype);
-    result.outputs.push_back({node, std::nullopt});
-  }
-  CODETTA_TRY(result.graph, std::move(builder).finish());
-  result.matmul = ir::matmuls(result.graph)[0];
-  return result;
+  return RegionFinder(graph, refuses).run();
 }
 
 }  // namespace codetta::plan

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cutting a program into regions: each node behind a product belongs to the last product that it depends on.
+// Cutting a program into kernels: each product with what can run behind it, and map kernels for everything else. Values
+// are stored where another kernel reads them; what depends on no product is computed where it is used, unless it has to
+// be stored.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -11,34 +15,37 @@ namespace codetta::plan {
 
 // A factor of a product: where it is read, and whether its last two dims are swapped on the way.
 struct Factor {
-  ir::NodeId source;  // a graph input, or a value of an earlier region
+  ir::NodeId source;  // a graph input, or a stored value
   bool transposed = false;
+  bool operator==(const Factor&) const = default;
+};
+
+// What a kernel stores: a node, or one of the parts that a stored join is put together from.
+struct StoredValue {
+  ir::NodeId node;               // computed
+  ir::NodeId target;             // stored: the node itself, or the join
+  size_t part = 0;               // of the join
+  std::optional<size_t> output;  // of the program; none: a temporary
+  bool operator==(const StoredValue&) const = default;
+};
+
+struct KernelRegion {
+  std::optional<ir::NodeId> matmul;  // none: a map
+  Factor a, b;
+  std::vector<StoredValue> stores;
+  std::vector<ir::NodeId> leaves;  // loaded, in graph order: inputs and stored values
+  Lowered lowered;                 // arguments: leaves, then stores
+  types::Dim batch, rows, cols;    // of the product, or of a map's root space
 };
 
 struct ProgramRegions {
-  std::vector<Region> regions;                     // in execution order
-  std::vector<std::pair<Factor, Factor>> factors;  // by region
-  std::vector<uint32_t> owner;                     // by node: its region; no_region: depends on no product
-  std::vector<bool> crosses;                       // by node: another region reads it
+  std::vector<KernelRegion> kernels;  // in execution order
+  std::vector<FusionNote> notes;
 };
-inline constexpr uint32_t no_region = UINT32_MAX;
 
-// Errors: E0311, located, for an op that no kernel or host step carries out; E0152 without a product.
-Result<void> check_plannable(const ir::Graph& graph);
-
-// Errors: E0310 outputs and factors that are computed without a product, E0220 products of more than three dims.
-Result<ProgramRegions> find_regions(const ir::Graph& graph);
-
-// A region as a graph of its own: inputs "A", "B" (as the product sees them), then region.inputs.
-struct RegionGraph {
-  struct Output {
-    ir::NodeId node;           // in the program
-    std::optional<size_t> of;  // which output of the program; none: a temporary
-  };
-  ir::Graph graph;
-  ir::NodeId matmul;
-  std::vector<Output> outputs;  // in the order of graph.outputs()
-};
-Result<RegionGraph> extract(const ir::Graph& graph, const ProgramRegions& regions, size_t region);
+// `takes`: why no kernel computes a product with this epilogue, if so. Errors: E03xx where even a kernel for one
+// operation alone cannot be made.
+using Refusal = std::function<std::optional<Rejection>(const KernelRegion&)>;
+Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses);
 
 }  // namespace codetta::plan

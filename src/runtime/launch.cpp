@@ -102,18 +102,80 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
   return cpu::workspace_size(config, problem, call, threads);
 }
 
+Result<void> Launch::plan_operands(const Symbols& symbols) {
+  for (const package::Operand& operand : program_->operands) {
+    CODETTA_TRY(OperandPlan plan, plan_operand(operand, symbols));
+    plans_.push_back(std::move(plan));
+  }
+  return {};
+}
+
+// Compiled, or by the tape.
+void Launch::interpret(const KernelEntry& entry) {
+  call_.function = entry.function;
+  if (entry.function != nullptr) return;
+  tape_ = std::make_unique<cpu::Tape>(*program_);
+  call_.interpret = &cpu::Tape::run_tile;
+  call_.context = tape_.get();
+}
+
+Result<void> Launch::make_map(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled,
+                              const Symbols& symbols) {
+  const package::Kernel& kernel = package.kernels[step_->kernel];
+  is_map_ = true;
+  map_config_ = package::cpu_map(kernel.config);
+  cpu::GemmProblem space;  // what of the root space is empty, as products ask it
+  CODETTA_TRY(space.batch, value_of(step_->batch, symbols, "the batch"));
+  CODETTA_TRY(space.m, value_of(step_->m, symbols, "the number of rows"));
+  CODETTA_TRY(space.n, value_of(step_->n, symbols, "the number of columns"));
+  const bool empty = is_empty(space);
+  if (empty) {
+    std::vector<bool> argument_empty;
+    for (const uint32_t argument : step_->arguments)
+      argument_empty.push_back(!package.buffers[argument].is_scalar && bindings.tensors[argument].empty());
+    empty_program_ = std::make_unique<const package::EpilogueProgram>(owed_stores(kernel.epilogue, argument_empty));
+  }
+  program_ = empty ? empty_program_.get() : &kernel.epilogue;
+  for (const uint32_t argument : step_->arguments) {
+    const package::Buffer& buffer = package.buffers[argument];
+    if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[argument], symbols));
+  }
+  phases_ = phases_of(*program_);
+  reductions_ = reductions_of(*program_, space);
+  CODETTA_CHECK_OK(plan_operands(symbols));
+  const KernelEntry entry = empty ? KernelEntry{} : compiled;
+  module_ = entry.module;
+  interpret(entry);
+  if (empty && owes_stores(*program_)) stand_in(space);
+  map_ = {space.batch, space.m, space.n};
+  resolve(bindings);
+  workspace_bytes = cpu::map_workspace_size(map_config_, map_, call_);
+  return {};
+}
+
 Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step,
                             const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols,
                             int threads) {
   const package::Kernel& kernel = package.kernels[step.kernel];
   Launch launch;
   launch.step_ = &step;
+  if (kernel.epilogue.phases.size() > cpu::max_phases || kernel.epilogue.reductions.size() > cpu::max_reductions) {
+    return diag::error(diag::Code::guard_failed, fmt::format("the epilogue of {} is too large", kernel.name))
+        .reason(fmt::format("it has {} phases and {} reductions; {} and {} can run", kernel.epilogue.phases.size(),
+                            kernel.epilogue.reductions.size(), cpu::max_phases, cpu::max_reductions))
+        .help("split the epilogue in several kernels");
+  }
+  if (!step.product) {
+    CODETTA_CHECK_OK(launch.make_map(package, bindings, compiled, symbols));
+    return launch;
+  }
+  const package::Product& product = *step.product;
   launch.config_ = package::cpu(kernel.config);
   cpu::GemmProblem& problem = launch.problem_;
   CODETTA_TRY(problem.batch, value_of(step.batch, symbols, "the batch"));
   CODETTA_TRY(problem.m, value_of(step.m, symbols, "M"));
   CODETTA_TRY(problem.n, value_of(step.n, symbols, "N"));
-  CODETTA_TRY(problem.k, value_of(step.k, symbols, "K"));
+  CODETTA_TRY(problem.k, value_of(product.k, symbols, "K"));
   const bool empty = is_empty(problem);
   if (empty) {
     std::vector<bool> argument_empty;
@@ -125,12 +187,6 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   const package::EpilogueProgram& program = empty ? *launch.empty_program_ : kernel.epilogue;
   const KernelEntry entry = empty ? KernelEntry{} : compiled;
   launch.program_ = &program;
-  if (program.phases.size() > cpu::max_phases || program.reductions.size() > cpu::max_reductions) {
-    return diag::error(diag::Code::guard_failed, fmt::format("the epilogue of {} is too large", kernel.name))
-        .reason(fmt::format("it has {} phases and {} reductions; {} and {} can run", program.phases.size(),
-                            program.reductions.size(), cpu::max_phases, cpu::max_reductions))
-        .help("split the epilogue in several kernels");
-  }
   problem.split.ways = program.split.ways;
   CODETTA_TRY(problem.split.chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
   const int64_t root_cols = problem.n / problem.split.ways;
@@ -142,14 +198,14 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   }
   const std::shared_ptr<const cpu::PackedB> packed =
       step.kernel < bindings.packed_b.size() ? bindings.packed_b[step.kernel] : nullptr;
-  CODETTA_CHECK_OK(check_view(package.buffers[step.a], bindings.tensors[step.a], symbols));
-  CODETTA_CHECK_OK(check_factor(package.buffers[step.a], bindings.tensors[step.a], step.a_transposed, problem.batch,
-                                problem.m, problem.k));
-  launch.reads_b_ = packed == nullptr || bindings.tensors[step.b].data() != nullptr;
+  CODETTA_CHECK_OK(check_view(package.buffers[product.a], bindings.tensors[product.a], symbols));
+  CODETTA_CHECK_OK(check_factor(package.buffers[product.a], bindings.tensors[product.a], product.a_transposed,
+                                problem.batch, problem.m, problem.k));
+  launch.reads_b_ = packed == nullptr || bindings.tensors[product.b].data() != nullptr;
   if (launch.reads_b_) {
-    CODETTA_CHECK_OK(check_view(package.buffers[step.b], bindings.tensors[step.b], symbols));
-    CODETTA_CHECK_OK(check_factor(package.buffers[step.b], bindings.tensors[step.b], step.b_transposed, problem.batch,
-                                  problem.k, problem.n));
+    CODETTA_CHECK_OK(check_view(package.buffers[product.b], bindings.tensors[product.b], symbols));
+    CODETTA_CHECK_OK(check_factor(package.buffers[product.b], bindings.tensors[product.b], product.b_transposed,
+                                  problem.batch, problem.k, problem.n));
   }
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const package::Buffer& buffer = package.buffers[step.arguments[i]];
@@ -158,10 +214,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
 
   launch.phases_ = phases_of(program);
   launch.reductions_ = reductions_of(program, problem);
-  for (const package::Operand& operand : program.operands) {
-    CODETTA_TRY(OperandPlan plan, plan_operand(operand, symbols));
-    launch.plans_.push_back(std::move(plan));
-  }
+  CODETTA_CHECK_OK(launch.plan_operands(symbols));
 
   launch.module_ = entry.module;
   if (launch.config_.family == package::CpuFamily::Fused) {
@@ -171,16 +224,11 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     }
   }
   launch.plain_ = entry.function == nullptr && launch.fused_ == nullptr && package::only_stores(program);
-  launch.call_.function = entry.function;
-  if (!launch.plain_ && entry.function == nullptr && launch.fused_ == nullptr) {
-    launch.tape_ = std::make_unique<cpu::Tape>(program);
-    launch.call_.interpret = &cpu::Tape::run_tile;
-    launch.call_.context = launch.tape_.get();
-  }
+  if (!launch.plain_ && launch.fused_ == nullptr) launch.interpret(entry);
   launch.resolve(bindings);
   if (launch.fused_ != nullptr && problem.k > 1 && problem.a_k != 1) {
     return diag::error(diag::Code::guard_failed,
-                       fmt::format("{} does not fit the kernel", package.buffers[step.a].name))
+                       fmt::format("{} does not fit the kernel", package.buffers[product.a].name))
         .reason(fmt::format("consecutive k are {} elements apart, and {} reads them side by side", problem.a_k,
                             kernel.name))
         .help("find a kernel with this view, or pass rows whose elements lie side by side");
@@ -220,16 +268,19 @@ std::string packed_layout(const cpu::PackedHeader& header) {
 }
 
 void Launch::resolve(const Bindings& bindings) {
-  const TensorView &a = bindings.tensors[step_->a], &b = bindings.tensors[step_->b];
-  problem_.a = a.data();
-  problem_.a_batch = stride_from_end(a, 2);
-  problem_.a_row = a.stride(a.rank() - (step_->a_transposed ? 1 : 2));
-  problem_.a_k = a.stride(a.rank() - (step_->a_transposed ? 2 : 1));
-  if (reads_b_) {
-    problem_.b = b.data();
-    problem_.b_batch = stride_from_end(b, 2);
-    problem_.b_k = b.stride(b.rank() - (step_->b_transposed ? 1 : 2));
-    problem_.b_col = b.stride(b.rank() - (step_->b_transposed ? 2 : 1));
+  if (step_->product) {
+    const package::Product& product = *step_->product;
+    const TensorView &a = bindings.tensors[product.a], &b = bindings.tensors[product.b];
+    problem_.a = a.data();
+    problem_.a_batch = batch_stride(a).value_or(0);
+    problem_.a_row = a.stride(a.rank() - (product.a_transposed ? 1 : 2));
+    problem_.a_k = a.stride(a.rank() - (product.a_transposed ? 2 : 1));
+    if (reads_b_) {
+      problem_.b = b.data();
+      problem_.b_batch = batch_stride(b).value_or(0);
+      problem_.b_k = b.stride(b.rank() - (product.b_transposed ? 1 : 2));
+      problem_.b_col = b.stride(b.rank() - (product.b_transposed ? 2 : 1));
+    }
   }
 
   const auto view_of = [&](uint32_t argument) -> const TensorView& {

@@ -12,6 +12,7 @@
 #include "runtime/checks.hpp"
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/gemm.hpp"
+#include "runtime/cpu/map.hpp"
 #include "runtime/cpu/tape.hpp"
 #include "runtime/execution.hpp"
 #include "runtime/operands.hpp"
@@ -31,15 +32,17 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
 
 class Launch {
  public:
-  // Errors: E0610 when a bound tensor does not fit its declaration or the product's sizes, or packed weights the
-  // kernel.
+  // Errors: E0610 when a bound tensor does not fit its declaration or the product's sizes, leading dims of a factor do
+  // not fold to one, or packed weights do not fit the kernel.
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step,
                              const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols,
                              int threads);
   // Recomputes every address from the bindings' views.
   void resolve(const Bindings& bindings);
   void run(ThreadPool* pool, void* workspace) {
-    if (fused_ != nullptr) {
+    if (is_map_) {
+      cpu::run_map(map_config_, map_, call_, pool, workspace);
+    } else if (fused_ != nullptr) {
       cpu::run_fused(config_, problem_, fused_, operands_.data(), scalars_.data(), pool, workspace);
     } else if (plain_) {
       cpu::run(config_, problem_, store_, pool, workspace);
@@ -53,12 +56,19 @@ class Launch {
 
  private:
   Launch() = default;
+  Result<void> make_map(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled,
+                        const Symbols& symbols);
+  Result<void> plan_operands(const Symbols& symbols);
+  void interpret(const KernelEntry& entry);
 
   const package::LaunchKernel* step_ = nullptr;
   const package::EpilogueProgram* program_ = nullptr;
   std::unique_ptr<const package::EpilogueProgram> empty_program_;  // interpreted instead when no tile will run
   package::CpuGemmConfig config_;
   cpu::GemmProblem problem_;
+  bool is_map_ = false;
+  package::CpuMapConfig map_config_;
+  cpu::MapProblem map_;
   codetta::cpu::FusedFunction fused_ = nullptr;  // whole kernel in registers
   bool plain_ = false;
   cpu::StoreTile store_;

@@ -53,6 +53,11 @@ codetta::cpu::Operand resolve_operand(const package::Operand& operand, const Ope
     const size_t slot = operand.access == Access::Indexed ? i : static_cast<size_t>(term.axis);
     result.stride[slot] += plan.scales[i] * stride_from_end(view, term.dim);
   }
+  for (size_t i = 0; i < operand.gathered.size(); ++i) {  // stride and size of each dim
+    const int dim = operand.gathered[i];
+    result.stride[operand.terms.size() + 2 * i] = stride_from_end(view, dim);
+    result.stride[operand.terms.size() + 2 * i + 1] = dim < view.rank() ? view.size(view.rank() - 1 - dim) : 1;
+  }
   return result;
 }
 
@@ -79,16 +84,37 @@ Result<void> check_view(const package::Buffer& buffer, const TensorView& view, c
   return {};
 }
 
+std::optional<int64_t> batch_stride(const TensorView& view) {
+  int64_t stride = 0, inner = 1;  // of the innermost leading dim, and how many items lie inside of the current one
+  for (int dim = view.rank() - 3; dim >= 0; --dim) {
+    if (view.size(dim) == 1) continue;
+    if (inner == 1) {
+      stride = view.stride(dim);
+    } else if (view.stride(dim) != stride * inner) {
+      return std::nullopt;
+    }
+    inner *= view.size(dim);
+  }
+  return stride;
+}
+
 Result<void> check_factor(const package::Buffer& buffer, const TensorView& view, bool transposed, int64_t batch,
                           int64_t rows, int64_t cols) {
   if (view.rank() < 2) {
     return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
-        .reason(fmt::format("it is {}; a factor has two or three dims", view.describe()))
+        .reason(fmt::format("it is {}; a factor has two dims or more", view.describe()))
         .help("bind a matrix");
   }
   const int64_t have_rows = view.size(view.rank() - (transposed ? 1 : 2)),
                 have_cols = view.size(view.rank() - (transposed ? 2 : 1));
-  const int64_t have_batch = view.rank() > 2 ? view.size(view.rank() - 3) : 1;
+  int64_t have_batch = 1;
+  for (int dim = 0; dim + 2 < view.rank(); ++dim) have_batch *= view.size(dim);
+  if (!view.empty() && !batch_stride(view)) {
+    return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+        .reason(fmt::format("it is {} with strides {}: its leading dims are not evenly spaced", view.describe(),
+                            to_string(view.strides())))
+        .help("bind a tensor whose leading dims lie one inside the other, such as a contiguous one");
+  }
   if (have_rows == rows && have_cols == cols && (have_batch == batch || have_batch == 1)) return {};
   return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
       .reason(fmt::format("it is {}{}; the product takes [{}, {}] in a batch of {}", view.describe(),

@@ -2,6 +2,7 @@
 // Operands of a launch resolved against bound views, and the checks of those views; the same for every backend.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,7 +34,12 @@ codetta::cpu::Operand resolve_operand(const package::Operand& operand, const Ope
 // as 1. Errors: E0610.
 Result<void> check_view(const package::Buffer& buffer, const TensorView& view, const Symbols& symbols);
 
-// A factor of the product: [batch or 1, rows, columns] before a transposition. Errors: E0610.
+// One stride for all leading dims of a factor (those before the last two) seen as one: 0 where there is one matrix for
+// all; none where they do not fold to one.
+std::optional<int64_t> batch_stride(const TensorView& view);
+
+// A factor of the product: [leading dims that fold to batch, or to 1; rows, columns] before a transposition. Errors:
+// E0610.
 Result<void> check_factor(const package::Buffer& buffer, const TensorView& view, bool transposed, int64_t batch,
                           int64_t rows, int64_t cols);
 

@@ -294,9 +294,11 @@ class Execution::State::Preparing {
     const auto fixed = [&](uint32_t buffer) {
       return p_.buffers[buffer].is_scalar || (is_static(buffer) && known_form(p_.buffers[buffer]));
     };
-    if (!fixed(step.a) || !fixed(step.b) || !std::all_of(step.arguments.begin(), step.arguments.end(), fixed))
-      return false;
-    for (const types::Dim* dim : {&step.batch, &step.m, &step.n, &step.k}) {
+    if (!std::all_of(step.arguments.begin(), step.arguments.end(), fixed)) return false;
+    if (const auto& product = step.product) {
+      if (!fixed(product->a) || !fixed(product->b) || !known(product->k)) return false;
+    }
+    for (const types::Dim* dim : {&step.batch, &step.m, &step.n}) {
       if (!known(*dim)) return false;
     }
     const package::EpilogueProgram& program = p_.kernels[step.kernel].epilogue;

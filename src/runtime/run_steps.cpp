@@ -199,8 +199,10 @@ class Execution::State::Running {
       values.insert(values.end(), view.shape().begin(), view.shape().end());
       values.insert(values.end(), view.strides().begin(), view.strides().end());
     };
-    add_form(step.a);
-    add_form(step.b);
+    if (step.product) {
+      add_form(step.product->a);
+      add_form(step.product->b);
+    }
     for (const uint32_t argument : step.arguments) add_form(argument);
     if (late.launch && late.values == values && late.symbols == s_.defined) {
       late.launch->resolve(s_.bindings);

@@ -133,6 +133,20 @@ class ProgramEvaluator {
         return integer_element(root.col, DType::i64);
       case Kind::BatchIndex:
         return integer_element(root.batch, DType::i64);
+      case Kind::LoadAt: {
+        const package::Operand& operand = program_.operands[inst.index];
+        const package::Argument& argument = program_.arguments[operand.argument];
+        size_t at = address(operand, root);
+        for (uint8_t i = 0; i < inst.arity; ++i) {
+          int64_t stride = 1;
+          for (uint8_t d = 0; d < operand.gathered[i]; ++d)
+            stride *= *argument.shape[argument.shape.size() - 1 - d].as_constant();
+          const int64_t size = *argument.shape[argument.shape.size() - 1 - operand.gathered[i]].as_constant();
+          const int64_t index = v[inst.in[i]].i < 0 ? v[inst.in[i]].i + size : v[inst.in[i]].i;
+          at += static_cast<size_t>(stride * std::max<int64_t>(std::min(index, size - 1), 0));
+        }
+        return arguments_[operand.argument].elements[at];
+      }
     }
     return {};
   }

@@ -216,9 +216,11 @@ class PythonPrinter {
     plain_options.programmatic = s.options.programmatic;
     if (!(s.options == plain_options)) return refused(s, "grids, clusters, tensor maps and L2 windows are of GPUs");
     const Kernel& kernel = p_.kernels[s.kernel];
+    if (!s.product) return refused(s, "kernels without a product run in process");
+    const Product& product = *s.product;
     const CpuGemmConfig& c = cpu(kernel.config);
     const EpilogueProgram& program = kernel.epilogue;
-    for (const uint32_t buffer : {s.a, s.b}) shaped(buffer);
+    for (const uint32_t buffer : {product.a, product.b}) shaped(buffer);
     for (const uint32_t buffer : s.arguments) shaped(buffer);
     std::string phases, reductions, operands, scalars, owed;
     for (size_t i = 0; i < program.phases.size(); ++i) {
@@ -247,7 +249,7 @@ class PythonPrinter {
       if (program.arguments[i].is_output) owed += fmt::format("v{}, ", buffer);
     }
     const std::string sizes =
-        fmt::format("({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n), expression(s.k));
+        fmt::format("({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n), expression(product.k));
     line("batch, m, n, k = {}", sizes);
     line("_launch(engine, {}, ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}),  # {}", s.kernel,
          static_cast<int>(c.family), static_cast<int>(c.isa), static_cast<int>(c.a_dtype), static_cast<int>(c.b_dtype),
@@ -256,8 +258,9 @@ class PythonPrinter {
     indent_ += 2;
     line("{}, [{}], [{}], {}, {},", program.split.ways, phases, reductions,
          c.family == CpuFamily::Fused ? "True" : "False", kernel.source.empty() ? "True" : "False");
-    line("_factor(v{}, {}, batch, m, k, {}), _factor(v{}, {}, batch, k, n, {}),", s.a,
-         s.a_transposed ? "True" : "False", name(s.a), s.b, s.b_transposed ? "True" : "False", name(s.b));
+    line("_factor(v{}, {}, batch, m, k, {}), _factor(v{}, {}, batch, k, n, {}),", product.a,
+         product.a_transposed ? "True" : "False", name(product.a), product.b, product.b_transposed ? "True" : "False",
+         name(product.b));
     line("(batch, m, n, k), {}, [{}], [{}], [{}])", expression(program.split.chunk), operands, scalars, owed);
     indent_ -= 2;
     return {};

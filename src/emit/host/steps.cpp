@@ -211,26 +211,28 @@ class StepPrinter {
     if (!std::holds_alternative<package::CpuGemmConfig>(kernel.config))
       return lacks(kernel.name + " is no product on a CPU");
     if (!(step.options == package::LaunchOptions{})) return lacks("it launches a kernel of the user's");
+    if (!step.product) return lacks(kernel.name + " is no product");
+    const package::Product& product = *step.product;
     out_.blank();
     if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
       out_.line("// ", comment_text(program_.origins[step.kernel]));
     const auto scope = out_.block("");
     out_.line("// ", kernel.name);
-    print_fits(step.a);
-    print_fits(step.b);
+    print_fits(product.a);
+    print_fits(product.b);
     for (const uint32_t argument : step.arguments) print_fits(argument);
     out_.line("Gemm gemm{};");
     out_.line("CODETTA_OK(set_sizes(gemm, ", number(step.batch), ", ", number(step.m), ", ", number(step.n), ", ",
-              number(step.k), "));");
-    out_.line("CODETTA_OK(set_a(gemm, v[", step.a, "], ", name_of(step.a), ", ", step.a_transposed, "));");
-    out_.line("CODETTA_OK(set_b(gemm, v[", step.b, "], ", name_of(step.b), ", ", step.b_transposed, "));");
+              number(product.k), "));");
+    out_.line("CODETTA_OK(set_a(gemm, v[", product.a, "], ", name_of(product.a), ", ", product.a_transposed, "));");
+    out_.line("CODETTA_OK(set_b(gemm, v[", product.b, "], ", name_of(product.b), ", ", product.b_transposed, "));");
     if (program.split.ways > 1)
       out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
     for (const PackedFactor& packed : program_.packed) {
       if (list_ != main_ || packed.step != step_) continue;
       const std::string symbol = packed.symbol.empty() ? CodeWriter::text_of("packed_", step_) : packed.symbol;
       out_.line("CODETTA_OK(set_packed(gemm, config_", step.kernel, ", ", symbol, ", ", packed.bytes, ", ",
-                name_of(step.b), "));");
+                name_of(product.b), "));");
     }
     out_.line("Work work;");
     const KernelFunctions functions =
@@ -250,15 +252,16 @@ class StepPrinter {
   void operator()(const package::Return&) { out_.line("return ok;"); }
 
   void print_pack(const package::LaunchKernel& step, const PackedFactor& packed) {
-    const Constant& constant = *constant_of(program_, step.b);
+    const package::Product& product = *step.product;
+    const Constant& constant = *constant_of(program_, product.b);
     size_t slot = 0;
     while (program_.constants[slot].buffer != constant.buffer) ++slot;
     const package::EpilogueProgram& program = package_.kernels[step.kernel].epilogue;
     const auto scope = out_.block("");
     out_.line("Gemm gemm{};");
     out_.line("CODETTA_OK(set_sizes(gemm, Number(", constant.shape.rank() > 2 ? constant.shape[0] : 1, "), Number(1), ",
-              number(step.n), ", ", number(step.k), "));");
-    out_.line("CODETTA_OK(set_b(gemm, loaded[", slot, "], ", name_of(step.b), ", ", step.b_transposed, "));");
+              number(step.n), ", ", number(product.k), "));");
+    out_.line("CODETTA_OK(set_b(gemm, loaded[", slot, "], ", name_of(product.b), ", ", product.b_transposed, "));");
     if (program.split.ways > 1)
       out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
     out_.line("CODETTA_OK(pack_weight(&packed_", packed.step, ", config_", step.kernel, ", gemm));");

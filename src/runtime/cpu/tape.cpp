@@ -133,6 +133,9 @@ class TileRun {
       case Inst::Kind::BatchIndex:
         *at<int64_t>(code.at) = tile_.batch;
         break;
+      case Inst::Kind::LoadAt:
+        load_at(code, lanes);
+        break;
     }
   }
 
@@ -204,6 +207,25 @@ class TileRun {
     std::byte* const out = scratch_ + inst.at;
     std::byte* const to = raw ? scratch_ + code_.raw : out;
     tape::gather(to, element(inst.index), code.size, args_.operands[inst.index].stride[2], offsets(code), lanes);
+    if (raw) tape::convert_cast(to, code.dtype, out, inst.type, lanes);
+  }
+
+  void load_at(const Code& inst, int64_t lanes) const {
+    const tape::OperandCode& code = code_.operands[inst.index];
+    int64_t* const sums = at<int64_t>(code_.sums);
+    const int64_t* const columns = offsets(code);
+    for (int64_t i = 0; i < lanes; ++i) sums[i] = columns != nullptr ? columns[i] : 0;
+    for (uint8_t j = 0; j < inst.arity; ++j) {
+      const int64_t* const slot = args_.operands[inst.index].stride + code.terms.size() + 2 * static_cast<size_t>(j);
+      for (int64_t i = 0; i < lanes; ++i) {
+        const int64_t given = at<int64_t>(inst.in[j])[i], from_start = given < 0 ? given + slot[1] : given;
+        sums[i] += std::max<int64_t>(std::min(from_start, slot[1] - 1), 0) * slot[0];
+      }
+    }
+    const bool raw = code.dtype != inst.type || inst.type == DType::boolean;
+    std::byte* const out = scratch_ + inst.at;
+    std::byte* const to = raw ? scratch_ + code_.raw : out;
+    tape::gather(to, element(inst.index), code.size, 0, sums, lanes);
     if (raw) tape::convert_cast(to, code.dtype, out, inst.type, lanes);
   }
 

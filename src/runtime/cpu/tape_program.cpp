@@ -47,11 +47,12 @@ Varies varies_of(const ProgramCode& program, const Inst& inst, const std::vector
     case Inst::Kind::ColIndex:
       return by_column;
     case Inst::Kind::Op:
+    case Inst::Kind::LoadAt:
       break;
     default:
       return nothing;
   }
-  Varies v = nothing;
+  Varies v = inst.kind == Inst::Kind::LoadAt ? program.operands[inst.index].varies : nothing;
   for (int i = 0; i < inst.arity; ++i) v = v | earlier[inst.in[i]];
   return v;
 }
@@ -132,7 +133,7 @@ class PhaseBuilder {
     }
     for (size_t i = phase_.insts.size(); i-- > 0;) {
       const Inst& inst = phase_.insts[i];
-      if (last_use_[i] == 0 || inst.kind != Inst::Kind::Op) continue;
+      if (last_use_[i] == 0) continue;
       for (int j = 0; j < inst.arity; ++j) {
         uint32_t& last = last_use_[inst.in[j]];
         last = std::max(last, static_cast<uint32_t>(i) + 1);
@@ -157,9 +158,9 @@ class PhaseBuilder {
     code.index = inst.index;
     code.bits = inst.bits;
     code.at = place_[i];
-    if (inst.kind != Inst::Kind::Op) return code;
     code.arity = inst.arity;
     for (int j = 0; j < inst.arity; ++j) code.in[j] = place_[inst.in[j]];
+    if (inst.kind != Inst::Kind::Op) return code;
     if (inst.op == types::Op::cast) {
       code.from = phase_.insts[inst.in[0]].type;
       code.via = inst.aux;
@@ -190,7 +191,7 @@ class PhaseBuilder {
     }
     for (const auto* codes : {&code_.tile, &code_.columns, &code_.inner}) {
       for (const Code& code : *codes) {
-        if (code.kind == Inst::Kind::Load) note_indexed(code.index);
+        if (code.kind == Inst::Kind::Load || code.kind == Inst::Kind::LoadAt) note_indexed(code.index);
       }
     }
   }
@@ -235,7 +236,9 @@ ProgramCode::ProgramCode(const EpilogueProgram& program) {
   for (const package::Operand& operand : program.operands) {
     operands.push_back(operand_code(operand));
     OperandCode& code = operands.back();
+    code.gathered = operand.gathered.size();
     if (code.access == Access::Indexed && code.has_column_terms) code.offsets = fixed.take(8);
+    if (code.gathered != 0 && sums == nowhere) sums = fixed.take(8);
   }
   raw = fixed.take(8);
   rounded = fixed.take(8);
@@ -253,6 +256,7 @@ ProgramCode::ProgramCode(const EpilogueProgram& program) {
   for (OperandCode& operand : operands) {
     if (operand.offsets != nowhere) operand.offsets = fixed.offset(operand.offsets, lanes);
   }
+  if (sums != nowhere) sums = fixed.offset(sums, lanes);
   raw = fixed.offset(raw, lanes);
   rounded = fixed.offset(rounded, lanes);
   const auto resolve = [&](uint32_t& place) { place = base + places.offset(place, lanes); };

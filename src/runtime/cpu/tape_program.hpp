@@ -60,6 +60,7 @@ struct OperandCode {
   Varies varies = nothing;
   bool has_column_terms = false;
   std::vector<package::IndexTerm> terms;
+  size_t gathered = 0;         // dims whose index is a value
   uint32_t offsets = nowhere;  // Indexed: where a block's column offsets lie
 };
 
@@ -74,6 +75,7 @@ struct ProgramCode {
   int64_t accumulator_size = 4;
   int64_t lanes = max_lanes;
   uint32_t raw = 0, rounded = 0;  // two arrays of 8-byte elements for conversions
+  uint32_t sums = nowhere;        // offsets of a gathered load
   int64_t scratch_bytes = 0;
 };
 

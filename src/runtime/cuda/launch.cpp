@@ -74,13 +74,17 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   launch.step_ = &step;
   launch.kernel_ = &package.kernels[step.kernel];
   launch.module_ = std::move(module);
-  const package::CudaGemmConfig& config = package::cuda(launch.kernel_->config);
+  const auto* map = std::get_if<package::CudaMapConfig>(&launch.kernel_->config);
+  launch.config_ = map != nullptr ? package::pieces_of(*map) : package::cuda(launch.kernel_->config);
+  const package::CudaGemmConfig& config = launch.config_;
   const package::EpilogueProgram& program = launch.kernel_->epilogue;
   abi::Problem& p = launch.geometry_.problem;
   CODETTA_TRY(p.batches, value_of(step.batch, symbols, "the batch"));
   CODETTA_TRY(p.m, value_of(step.m, symbols, "M"));
   CODETTA_TRY(p.n, value_of(step.n, symbols, "N"));
-  CODETTA_TRY(p.k, value_of(step.k, symbols, "K"));
+  if (step.product) {
+    CODETTA_TRY(p.k, value_of(step.product->k, symbols, "K"));
+  }
   const int64_t ways = program.split.ways;
   CODETTA_TRY(p.chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
   p.rows = p.m;
@@ -91,12 +95,14 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
         .reason(fmt::format("the kernel takes {} parts in chunks of {}", ways, p.chunk))
         .help("use a number of columns that is a multiple of both");
   }
-  CODETTA_CHECK_OK(check_view(package.buffers[step.a], bindings.tensors[step.a], symbols));
-  CODETTA_CHECK_OK(check_view(package.buffers[step.b], bindings.tensors[step.b], symbols));
-  CODETTA_CHECK_OK(
-      check_factor(package.buffers[step.a], bindings.tensors[step.a], step.a_transposed, p.batches, p.m, p.k));
-  CODETTA_CHECK_OK(
-      check_factor(package.buffers[step.b], bindings.tensors[step.b], step.b_transposed, p.batches, p.k, p.n));
+  if (const auto& product = step.product) {
+    CODETTA_CHECK_OK(check_view(package.buffers[product->a], bindings.tensors[product->a], symbols));
+    CODETTA_CHECK_OK(check_view(package.buffers[product->b], bindings.tensors[product->b], symbols));
+    CODETTA_CHECK_OK(check_factor(package.buffers[product->a], bindings.tensors[product->a], product->a_transposed,
+                                  p.batches, p.m, p.k));
+    CODETTA_CHECK_OK(check_factor(package.buffers[product->b], bindings.tensors[product->b], product->b_transposed,
+                                  p.batches, p.k, p.n));
+  }
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const package::Buffer& buffer = package.buffers[step.arguments[i]];
     if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[step.arguments[i]], symbols));
@@ -128,14 +134,15 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
 
 // What the kernel was compiled to rely on: adjacent elements along one dim, and alignment.
 Result<void> Launch::check_factors(const Bindings& bindings) const {
-  const package::CudaGemmConfig& config = package::cuda(kernel_->config);
-  if (config.family == package::CudaFamily::Simt) return {};
+  const package::CudaGemmConfig& config = config_;
+  if (config.family == package::CudaFamily::Simt || !step_->product) return {};
   const struct {
     uint32_t buffer;
     bool transposed, k_last, k_major, packed;
     DType dtype;
-  } factors[] = {{step_->a, step_->a_transposed, true, config.a_k_major, config.pack_a, config.a_dtype},
-                 {step_->b, step_->b_transposed, false, config.b_k_major, config.pack_b, config.b_dtype}};
+  } factors[] = {
+      {step_->product->a, step_->product->a_transposed, true, config.a_k_major, config.pack_a, config.a_dtype},
+      {step_->product->b, step_->product->b_transposed, false, config.b_k_major, config.pack_b, config.b_dtype}};
   for (const auto& factor : factors) {
     const TensorView& view = bindings.tensors[factor.buffer];
     const std::string& name = package_->buffers[factor.buffer].name;
@@ -163,15 +170,17 @@ Result<void> Launch::check_factors(const Bindings& bindings) const {
 
 // Sizes and strides of the copies; their addresses come with resolve().
 void Launch::plan_packing(const Bindings& bindings) {
-  const package::CudaGemmConfig& config = package::cuda(kernel_->config);
+  if (!step_->product) return;
+  const package::CudaGemmConfig& config = config_;
   const abi::Problem& p = geometry_.problem;
+  const package::Product& product = *step_->product;
   const struct {
     bool packed, k_major, transposed, k_last;
     uint32_t buffer;
     int64_t other;
     DType dtype;
-  } factors[] = {{config.pack_a, config.a_k_major, step_->a_transposed, true, step_->a, p.m, config.a_dtype},
-                 {config.pack_b, config.b_k_major, step_->b_transposed, false, step_->b, p.n, config.b_dtype}};
+  } factors[] = {{config.pack_a, config.a_k_major, product.a_transposed, true, product.a, p.m, config.a_dtype},
+                 {config.pack_b, config.b_k_major, product.b_transposed, false, product.b, p.n, config.b_dtype}};
   int count = 0;
   for (const auto& factor : factors) {
     if (!factor.packed) continue;
@@ -179,7 +188,8 @@ void Launch::plan_packing(const Bindings& bindings) {
     const int k_dim = view.rank() - (factor.transposed == factor.k_last ? 2 : 1);
     const int other_dim = view.rank() - (factor.transposed == factor.k_last ? 1 : 2);
     const int64_t k_stride = view.stride(k_dim), other_stride = view.stride(other_dim);
-    const int64_t batch_stride = stride_from_end(view, 2), unit = pack_alignment / dtype_size(factor.dtype);
+    const int64_t batch_stride = runtime::batch_stride(view).value_or(0),
+                  unit = pack_alignment / dtype_size(factor.dtype);
     abi::Packing& packing = packing_.factor[count++];
     packing.batches = batch_stride == 0 ? 1 : std::max<int64_t>(p.batches, 1);
     packing.fast = factor.k_major ? p.k : factor.other;
@@ -192,7 +202,7 @@ void Launch::plan_packing(const Bindings& bindings) {
 }
 
 Result<void> Launch::plan_workspace() {
-  const package::CudaGemmConfig& config = package::cuda(kernel_->config);
+  const package::CudaGemmConfig& config = config_;
   const package::EpilogueProgram& program = kernel_->epilogue;
   const abi::Problem& p = geometry_.problem;
   const int64_t accumulator = dtype_size(config.accumulator);
@@ -235,7 +245,7 @@ Result<void> Launch::plan_workspace() {
 }
 
 Result<void> Launch::plan_entries() {
-  const package::CudaGemmConfig& config = package::cuda(kernel_->config);
+  const package::CudaGemmConfig& config = config_;
   const package::EpilogueProgram& program = kernel_->epilogue;
   const abi::Problem& p = geometry_.problem;
   const Device& device = *module_->device();
@@ -322,8 +332,9 @@ Result<void> Launch::plan_entries() {
       grid[1] = count;
       entry.skipped = grid[0] == 0 || count == 0;
     } else {
-      // Over an empty root space the stores of finished reductions are still owed: one block looks at them.
-      grid[0] = std::max<int64_t>(p.pieces_n, 1);
+      // Over an empty root space the stores of finished reductions are still owed: one block looks at them. A block of
+      // a panel walks its rows itself.
+      grid[0] = wanted.kind == package::CudaEntry::Kind::Panel ? 1 : std::max<int64_t>(p.pieces_n, 1);
       grid[1] = std::clamp<int64_t>(p.pieces_m, 1, facts.max_grid[1]);
       grid[2] = std::clamp<int64_t>(p.batches, 1, facts.max_grid[2]);
     }
@@ -352,7 +363,7 @@ Result<void> Launch::plan_entries() {
 }
 
 Result<void> Launch::encode(const package::CudaTensorMap& map, const Bindings& bindings, TensorMap& encoded) const {
-  const package::CudaGemmConfig& config = package::cuda(kernel_->config);
+  const package::CudaGemmConfig& config = config_;
   const abi::Problem& p = geometry_.problem;
   TiledView view;
   view.box_fast = map.box_fast;
@@ -361,7 +372,7 @@ Result<void> Launch::encode(const package::CudaTensorMap& map, const Bindings& b
   int64_t slow = 0, batch = 0;
   switch (map.source) {
     case package::CudaTensorMap::Source::A:
-      view.name = package_->buffers[step_->a].name;
+      view.name = package_->buffers[step_->product->a].name;
       view.dtype = config.a_dtype;
       view.address = reinterpret_cast<uintptr_t>(p.a);
       view.fast = config.a_k_major ? p.k : p.m;
@@ -370,7 +381,7 @@ Result<void> Launch::encode(const package::CudaTensorMap& map, const Bindings& b
       batch = p.a_batch;
       break;
     case package::CudaTensorMap::Source::B:
-      view.name = package_->buffers[step_->b].name;
+      view.name = package_->buffers[step_->product->b].name;
       view.dtype = config.b_dtype;
       view.address = reinterpret_cast<uintptr_t>(p.b);
       view.fast = config.b_k_major ? p.k : p.n;
@@ -406,16 +417,18 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) 
     return offset < 0 ? nullptr : reinterpret_cast<void*>(workspace + static_cast<uint64_t>(offset));
   };
   abi::Problem& p = geometry_.problem;
-  const TensorView &a = bindings.tensors[step_->a], &b = bindings.tensors[step_->b];
-  p.a = a.data();
-  p.a_batch = stride_from_end(a, 2);
-  p.a_row = a.stride(a.rank() - (step_->a_transposed ? 1 : 2));
-  p.a_k = a.stride(a.rank() - (step_->a_transposed ? 2 : 1));
-  p.b = b.data();
-  p.b_batch = stride_from_end(b, 2);
-  p.b_k = b.stride(b.rank() - (step_->b_transposed ? 1 : 2));
-  p.b_col = b.stride(b.rank() - (step_->b_transposed ? 2 : 1));
-  const package::CudaGemmConfig& config = package::cuda(kernel_->config);
+  if (const auto& product = step_->product) {
+    const TensorView &a = bindings.tensors[product->a], &b = bindings.tensors[product->b];
+    p.a = a.data();
+    p.a_batch = batch_stride(a).value_or(0);
+    p.a_row = a.stride(a.rank() - (product->a_transposed ? 1 : 2));
+    p.a_k = a.stride(a.rank() - (product->a_transposed ? 2 : 1));
+    p.b = b.data();
+    p.b_batch = batch_stride(b).value_or(0);
+    p.b_k = b.stride(b.rank() - (product->b_transposed ? 1 : 2));
+    p.b_col = b.stride(b.rank() - (product->b_transposed ? 2 : 1));
+  }
+  const package::CudaGemmConfig& config = config_;
   int place = 0;
   const auto packed = [&](int factor, bool k_major, const void*& data, abi::i64& batch, abi::i64& k, abi::i64& other) {
     if (packed_at_[factor] < 0) return;

@@ -51,6 +51,7 @@ class Launch {
   Result<void> encode(const package::CudaTensorMap& map, const Bindings& bindings, TensorMap& encoded) const;
 
   const package::Kernel* kernel_ = nullptr;
+  package::CudaGemmConfig config_;  // of a map: its pieces
   const package::Package* package_ = nullptr;
   const package::LaunchKernel* step_ = nullptr;
   ModuleRef module_;

@@ -269,6 +269,9 @@ void Problem::evaluate(uint32_t phase, int64_t b, int64_t r, int64_t c, std::vec
       case Inst::Kind::BatchIndex:
         values.push_back(Scalar::from_i64(b));
         break;
+      case Inst::Kind::LoadAt:  // random programs have none
+        values.push_back(Scalar::from_i64(0));
+        break;
     }
   }
 }

@@ -294,8 +294,9 @@ TEST(PackageDefects, Kernels) {
   using P = Package;
   using L = LaunchKernel;
   EXPECT_EQ(found([](P&, L& l) { l.kernel = 1; }), "step 8 (launch_kernel): there is no kernel 1");
-  EXPECT_EQ(found([](P&, L& l) { l.a = 99; }), "step 8 (launch_kernel): there is no buffer 99");
-  EXPECT_EQ(found([](P&, L& l) { l.b = 3; }), "step 8 (launch_kernel): buffer 3 (C) is no factor of the product");
+  EXPECT_EQ(found([](P&, L& l) { l.product->a = 99; }), "step 8 (launch_kernel): there is no buffer 99");
+  EXPECT_EQ(found([](P&, L& l) { l.product->b = 3; }),
+            "step 8 (launch_kernel): buffer 3 (C) is no factor of the product");
   EXPECT_EQ(found([](P&, L& l) { l.arguments.pop_back(); }),
             "step 8 (launch_kernel): 3 arguments are given and 4 are wanted");
   EXPECT_EQ(found([](P&, L& l) { l.arguments[2] = 3; }), "step 8 (launch_kernel): buffer 3 (C) must not be written");

@@ -103,11 +103,12 @@ inline package::Package sample_package() {
       5);
   p.kernels = {kernel};
   package::LaunchKernel launch;
-  launch.b = 1;
+  package::Product& product = launch.product.emplace();
+  product.b = 1;
   launch.m = m;
   launch.n = n;
-  launch.k = k;
-  launch.b_transposed = true;
+  product.k = k;
+  product.b_transposed = true;
   launch.arguments = {2, 3, 4, 5};
   p.pools = {{0, m * Dim::constant(64) + m * n * Dim::constant(4), 64}};
   p.steps.emplace_back(package::DefineSymbol{"m", 0, 0});

@@ -55,16 +55,14 @@ bool in_place(const Result<Plan>& plan, const std::string& output, const std::st
 }
 
 TEST(PlanProgram, RefusesWhatNothingCarriesOut) {
-  const auto none = program("def f(x: f32[4, 4]):\n    D = relu(x)\n    return D\n");
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().diagnostics()[0].code, static_cast<uint16_t>(diag::Code::matmul_missing));
-  const auto scatter =
-      program("def f(x: f32[\"m\", 8], w: f32[8, 8], i: i64[3]):\n    D = take(x @ w, i)\n    return D\n");
-  ASSERT_FALSE(scatter);
-  EXPECT_EQ(scatter.error().render(), R"(error[E0311]: this target cannot run take
+  const auto put = program(
+      "def f(x: f32[\"m\", 8], w: f32[8, 8], i: i64[3], v: f32[3, 8]):\n    D = index_put(x @ w, i, v)\n    return "
+      "D\n");
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().render(), R"(error[E0311]: this target cannot run index_put
   --> p.py:2:9
-2 |     D = take(x @ w, i)
-  |         ^^^^^^^^^^^^^^ f32[3, 8]
+2 |     D = index_put(x @ w, i, v)
+  |         ^^^^^^^^^^^^^^^^^^^^^^ f32[m, 8]
 note: no kernel and no host step of this target carries it out
 help: compute it outside of the program and pass the result
 )");
@@ -178,10 +176,10 @@ TEST(PlanProgram, TwoProductsAndATransposedFactor) {
   ASSERT_EQ(launches.size(), 2u);
   EXPECT_EQ(allocated, 1);
   EXPECT_EQ(freed, 1);
-  EXPECT_FALSE(launches[0]->b_transposed);
-  EXPECT_TRUE(launches[1]->b_transposed);
-  EXPECT_EQ(plan->buffers[launches[1]->b].name, "w2");
-  EXPECT_EQ(plan->buffers[launches[1]->a].role, package::Buffer::Role::Temporary);
+  EXPECT_FALSE(launches[0]->product->b_transposed);
+  EXPECT_TRUE(launches[1]->product->b_transposed);
+  EXPECT_EQ(plan->buffers[launches[1]->product->b].name, "w2");
+  EXPECT_EQ(plan->buffers[launches[1]->product->a].role, package::Buffer::Role::Temporary);
   EXPECT_EQ(launches[1]->n.to_string(), "32");
   EXPECT_EQ(launches[1]->m.to_string(), "batch");
   EXPECT_EQ(plan->memory.report.peak, 256 * 128 * 4);
@@ -208,14 +206,46 @@ TEST(PlanProgram, ResidualReadsAFactorAgain) {
   EXPECT_TRUE(plan->temporaries.requests.empty());  // h is an output of its own dtype, and is read from there
 }
 
+// Kinds, what each kernel stores, and why: "product y; map t3 y".
+std::string listing(const std::string& text) {
+  const auto plan = program(text);
+  if (!plan) return plan.error().render();
+  std::string out;
+  for (const package::Step& step : plan->steps) {
+    const auto* launch = std::get_if<package::LaunchKernel>(&step);
+    if (launch == nullptr) continue;
+    out += out.empty() ? "" : "; ";
+    out += launch->product ? "product" : "map";
+    for (uint32_t buffer : launch->arguments) {
+      const package::Buffer& bound = plan->buffers[buffer];
+      const bool stored = bound.role == package::Buffer::Role::Output;
+      if (stored) out += " " + bound.name;
+    }
+    for (const package::Phase& phase : plan->kernels[launch->kernel].lowered.program.phases)
+      out += phase.stores.empty() ? "." : "!";
+  }
+  return out;
+}
+
 TEST(PlanProgram, WorkWithoutAProduct) {
-  const auto factor = program("def f(x: f32[8, 8], w: f32[8, 8]):\n    y = relu(x) @ w\n    return y\n");
-  ASSERT_FALSE(factor);
-  EXPECT_EQ(factor.error().message(), "error[E0310]: a factor of a product is computed without a product");
-  EXPECT_EQ(factor.error().diagnostics()[0].where.line, 2u);
-  const auto output = program("def f(x: f32[8, 8], w: f32[8, 8]):\n    y = x @ w\n    z = relu(x)\n    return y, z\n");
-  ASSERT_FALSE(output);
-  EXPECT_EQ(output.error().message(), "error[E0310]: output z is computed without a product");
+  EXPECT_EQ(listing("def f(x: f32[8, 8], w: f32[8, 8]):\n    y = relu(x) @ w\n    return y\n"), "map!; product y!");
+  EXPECT_EQ(listing("def f(x: f32[8, 8], w: f32[8, 8]):\n    y = x @ w\n    z = relu(x)\n    return y, z\n"),
+            "product y!; map z!");
+  EXPECT_EQ(listing("def f(x: f32[8, 8]):\n    z = x @ x\n    m = max(x, dim=-1)\n    e = exp(x - m)\n    y = e / "
+                    "sum(e, dim=-1)\n"
+                    "    return y, z\n"),
+            "product z!; map y..!");
+}
+
+// What a product cannot take is cut off behind it; the rest stays fused.
+TEST(PlanProgram, CutsWhereFusionEnds) {
+  EXPECT_EQ(listing("def f(x: f32[8, 8], w: f32[8, 8]):\n    h = relu(x @ w)\n    y = h + permute(h, [1, 0])\n"
+                    "    return y\n"),
+            "product!; map y!");
+  EXPECT_EQ(listing("def f(x: f32[4, 6, 8], w: f32[8, 8]):\n    h = x @ w\n    y = sum(h, dim=0)\n    return y\n"),
+            "product!; map y.!");
+  EXPECT_EQ(listing("def f(x: f32[8, 8], w: f32[8, 8], v: f32[8, 8]):\n    y = x @ w + sum(v, dim=-1)\n    return y\n"),
+            "map.!; product y!");
 }
 
 TEST(PlanProgram, WideIntegersAreConverted) {

@@ -212,7 +212,7 @@ TEST_F(ExecutionTest, ResolvesSymbols) {
   for (size_t i : {size_t{2}, size_t{3}}) made.package.buffers[i].shape[1] = m;
   auto& launch = std::get<package::LaunchKernel>(made.package.steps[0]);
   launch.m = m;
-  launch.k = k;
+  launch.product->k = k;
   auto missing = made.prepare(*pool);
   expect_error(missing, diag::Code::package_damaged, "package is damaged",
                "step 0 (launch_kernel): symbol m is not defined yet");
@@ -320,9 +320,9 @@ TEST_F(ExecutionTest, TemporariesAndConstants) {
   made.package.buffers.push_back(constant);
   auto first = std::get<package::LaunchKernel>(made.package.steps[0]), second = first;
   first.arguments = {3};
-  second.a = 3;
-  second.b = 4;
-  second.k = c(4);
+  second.product->a = 3;
+  second.product->b = 4;
+  second.product->k = c(4);
   made.package.pools = {{0, c(128 + 80)}};
   made.package.steps = {package::LoadConstant{4}, package::AllocateFromPool{3, 0, c(128)}, first, second,
                         package::Free{3}};

@@ -179,11 +179,12 @@ struct Made {
                                {constant(s.batch), constant(s.k), constant(s.n)},
                                {}});
     package::LaunchKernel launch;
-    launch.b = 1;
+    package::Product& product = launch.product.emplace();
+    product.b = 1;
     launch.batch = constant(s.batch);
     launch.m = constant(s.m);
     launch.n = constant(s.n);
-    launch.k = constant(s.k);
+    product.k = constant(s.k);
     for (const package::Argument& argument : program.arguments) {
       launch.arguments.push_back(static_cast<uint32_t>(package.buffers.size()));
       package.buffers.push_back({argument.name,

@@ -70,11 +70,11 @@ class CudaExecution : public ::testing::Test {
     kernel.entries.push_back({CudaEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1});
     package.kernels.push_back(kernel);
     package::LaunchKernel launch;
-    launch.a = 0;
-    launch.b = 1;
+    package::Product& product = launch.product.emplace();
+    product.b = 1;
     launch.m = Dim::constant(m);
     launch.n = Dim::constant(n);
-    launch.k = Dim::constant(k);
+    product.k = Dim::constant(k);
     launch.arguments = {2};
     package.steps.emplace_back(launch);
     return package;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/family_map.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "plan/families.hpp"
+#include "plan/families_cuda.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+
+using package::Access;
+using package::Axis;
+using package::ReduceAxis;
+
+namespace {
+
+bool reduces(const package::EpilogueProgram& program, std::initializer_list<ReduceAxis> axes) {
+  return std::any_of(program.reductions.begin(), program.reductions.end(), [&](const package::Reduction& r) {
+    return std::find(axes.begin(), axes.end(), r.axis) != axes.end();
+  });
+}
+
+// Rows of tiles stay in L1 or L2 from phase to phase; partials of columns are few where tiles are high.
+package::CpuMapConfig cpu_config(const package::EpilogueProgram& program, const MapShape& shape, CpuIsa isa) {
+  package::CpuMapConfig config;
+  config.isa = isa;
+  const bool rows = reduces(program, {ReduceAxis::Row}), columns = reduces(program, {ReduceAxis::Column});
+  if (columns && !rows) {
+    config.tile_rows = 256;
+    config.tile_cols = 256;
+  } else if (rows) {
+    config.tile_rows = columns ? 8 : 2;
+    config.tile_cols = 1 << 14;
+  } else {
+    config.tile_rows = 16;
+    config.tile_cols = 1024;
+  }
+  (void)shape;
+  return config;
+}
+
+// As many columns of a block as there are, up to its threads; rows until there is work for all threads.
+package::CudaMapConfig cuda_config(const package::EpilogueProgram& program, const MapShape& shape) {
+  package::CudaMapConfig config;
+  int64_t widest = 1;
+  for (const package::Operand& operand : program.operands) {
+    if (operand.access == Access::Full) widest = std::max<int64_t>(widest, types::byte_size(operand.dtype));
+  }
+  config.lanes = widest >= 8 ? 2 : widest >= 4 ? 4 : 8;
+  // Only row reductions, and every phase with them: one launch, in which a block keeps to its rows.
+  config.panels = !program.reductions.empty() && program.phases.size() > 1 && reduces(program, {ReduceAxis::Row}) &&
+                  std::all_of(program.reductions.begin(), program.reductions.end(),
+                              [](const package::Reduction& r) { return r.axis == ReduceAxis::Row; }) &&
+                  std::all_of(program.phases.begin(), program.phases.end(),
+                              [](const package::Phase& p) { return p.scope != package::Scope::Whole; });
+  int32_t across = 16;  // threads side by side
+  while (across < 32 && int64_t{across} * config.lanes < shape.cols) across *= 2;
+  config.piece_cols = across * config.lanes;
+  config.piece_rows = config.panels ? 8 : 32;
+  return config;
+}
+
+}  // namespace
+
+double map_bytes(const package::EpilogueProgram& program, const MapShape& shape) {
+  double bytes = 0;
+  std::set<uint32_t> seen;
+  for (const package::Operand& operand : program.operands) {
+    bool batch = false, row = false, col = false;
+    for (const package::IndexTerm& term : operand.terms) {
+      batch |= term.axis == Axis::Batch;
+      row |= term.axis == Axis::Row;
+      col |= term.axis == Axis::Col;
+    }
+    const double elements = (batch ? static_cast<double>(shape.batch) : 1) *
+                            (row ? static_cast<double>(shape.rows) : 1) * (col ? static_cast<double>(shape.cols) : 1);
+    if (!operand.is_store && !seen.insert(operand.argument).second) continue;
+    bytes += elements * static_cast<double>(types::byte_size(operand.dtype));
+  }
+  return bytes;
+}
+
+Discovery discover_map(const package::EpilogueProgram& program, const MapShape& shape, const Target& target,
+                       const MachineFacts& machine) {
+  Discovery discovery;
+  const double bytes = map_bytes(program, shape);
+  const double elements =
+      static_cast<double>(shape.batch) * static_cast<double>(shape.rows) * static_cast<double>(shape.cols);
+  Candidate candidate;
+  if (target.backend == Backend::cpu) {
+    const package::CpuMapConfig config = cpu_config(program, shape, target.isa);
+    candidate.name = fmt::format("cpu_map_{}x{}_{}", config.tile_rows, config.tile_cols, isa_name(target.isa));
+    candidate.config = config;
+    double clocks = 0;
+    for (const package::Phase& phase : program.phases) {
+      for (const package::Inst& inst : phase.insts) {
+        if (inst.kind == package::Inst::Kind::Op) clocks += vector_clocks(inst.op, inst.type);
+      }
+    }
+    const double lanes = target.isa >= CpuIsa::avx512 ? 16 : target.isa == CpuIsa::avx2 ? 8 : 4;
+    const double cores = std::max(machine.cores, 1);
+    candidate.terms = {{"memory", bytes / (machine.memory_rate * cores) * 1e-3, fmt::format("{:.0f} bytes", bytes)},
+                       {"operations", elements / lanes * clocks / (machine.ghz * cores) * 1e-3,
+                        fmt::format("{:.1f} clocks a vector", clocks)}};
+  } else if (target.backend == Backend::cuda && arch_number(target.arch) != 0) {
+    const package::CudaMapConfig config = cuda_config(program, shape);
+    const GpuFacts gpu = machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch);
+    candidate.name = fmt::format("cuda_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
+                                 config.panels ? "_panels" : "", target.arch);
+    candidate.config = config;
+    candidate.terms = {{"memory", bytes / gpu.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
+                       {"launch", 3, "one or more kernels"}};
+  } else {
+    discovery.rejections.push_back(
+        {static_cast<uint16_t>(diag::Code::target_without_families),
+         {},
+         fmt::format("{} has no kernel families in this version; cpu and cuda have", target.to_string()),
+         {}});
+    return discovery;
+  }
+  for (const CostTerm& term : candidate.terms) candidate.microseconds += term.microseconds;
+  discovery.candidates.push_back(std::move(candidate));
+  return discovery;
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// lower_map: work without a product. Values are computed on demand where the outputs need them; the root space is that
+// of one value, the anchor, and locations are carried from it to the outputs.
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "package/cpu_limits.hpp"
+#include "plan/lowering.hpp"
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using package::Axis;
+using types::Op;
+using types::OpRule;
+
+namespace {
+
+constexpr int64_t unknown_size = 512;  // taken for symbols where sizes are compared
+
+double elements(const std::vector<Dim>& shape) {
+  double count = 1;
+  for (const Dim& dim : shape) {
+    const auto size = dim.evaluate([](std::string_view) -> std::optional<int64_t> { return unknown_size; });
+    count *= static_cast<double>(size.value_or(unknown_size));
+  }
+  return count;
+}
+
+std::vector<size_t> larger_than_one(const std::vector<Dim>& shape) {
+  std::vector<size_t> dims;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] != Dim::constant(1)) dims.push_back(d);
+  }
+  return dims;
+}
+
+}  // namespace
+
+// The operand of the largest reduction, else the largest output.
+Result<NodeId> Lowering::find_anchor() {
+  std::optional<NodeId> anchor;
+  double most = -1;
+  const auto offer = [&](NodeId node) {
+    const double count = elements(graph_.type(node).shape);
+    if (count > most) most = count, anchor = node;
+  };
+  for (size_t i = 0; i < graph_.size(); ++i) {
+    const NodeId node(i);
+    if (inside(node) && !leaf_of(node) && types::op_info(graph_.node(node).op).is_reduction())
+      offer(graph_.operands(node)[0]);
+  }
+  if (!anchor) {
+    for (const LoweringScope::Output& output : scope_.outputs) offer(output.node);
+  }
+  return *anchor;
+}
+
+// Gives `dims` of the root value an axis, the first slowest. False where the size of another than the first is unknown.
+bool Lowering::fold(const std::vector<size_t>& dims, Axis axis, Dim& extent) {
+  extent = Dim::constant(1);
+  int64_t inner = 1;
+  for (size_t k = dims.size(); k-- > 0;) {
+    const Dim& size = root_shape_[dims[k]];
+    extent = size * extent;
+    const auto constant = size.as_constant();
+    if (k > 0 && !constant) return false;
+    Index& index = root_at_[dims[k]];
+    index = {};
+    if (constant != 1) index.terms.push_back({1, axis, inner, k == 0 ? 0 : *constant, constant.value_or(0)});
+    inner *= constant.value_or(1);
+  }
+  return true;
+}
+
+// Columns: what the first reduction of the anchor reduces, if that is innermost, else the innermost dim. Rows: the dims
+// reduced otherwise, or the next ones; the rest are items.
+Result<void> Lowering::fold_root(NodeId anchor) {
+  root_shape_ = graph_.type(anchor).shape;
+  root_at_.assign(root_shape_.size(), Index{});
+  const std::vector<size_t> dims = larger_than_one(root_shape_);
+  std::vector<size_t> reduced;
+  for (size_t i = 0; i < graph_.size() && reduced.empty(); ++i) {
+    const NodeId node(i);
+    if (!inside(node) || leaf_of(node) || !types::op_info(graph_.node(node).op).is_reduction() ||
+        graph_.operands(node)[0] != anchor)
+      continue;
+    for (int32_t d : graph_.attr_as<ir::ReduceAttr>(node).dims) {
+      if (root_shape_[static_cast<size_t>(d)] != Dim::constant(1)) reduced.push_back(static_cast<size_t>(d));
+    }
+  }
+  std::vector<size_t> kept;
+  for (size_t d : dims) {
+    if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) kept.push_back(d);
+  }
+  const auto part = [](const std::vector<size_t>& list, size_t begin, size_t end) {
+    return std::vector<size_t>(list.begin() + static_cast<ptrdiff_t>(begin),
+                               list.begin() + static_cast<ptrdiff_t>(end));
+  };
+  const auto assign = [&](const std::vector<size_t>& batch, const std::vector<size_t>& rows,
+                          const std::vector<size_t>& cols) {
+    return fold(batch, Axis::Batch, extents_[0]) && fold(rows, Axis::Row, extents_[1]) &&
+           fold(cols, Axis::Col, extents_[2]);
+  };
+  // Items and rows from one list: as few dims as possible are rows.
+  const auto divided = [&](const std::vector<size_t>& outer, const std::vector<size_t>& cols) {
+    for (size_t cut = outer.empty() ? 0 : outer.size() - 1;; --cut) {
+      if (assign(part(outer, 0, cut), part(outer, cut, outer.size()), cols)) return true;
+      if (cut == 0) return false;
+    }
+  };
+  bool found = false;
+  if (reduced.empty()) {
+    for (size_t cols = dims.empty() ? 0 : 1; !found && cols <= dims.size(); ++cols) {
+      const size_t outer = dims.size() - cols;
+      found = divided(part(dims, 0, outer), part(dims, outer, dims.size()));
+      if (cols == dims.size()) break;
+    }
+  } else if (kept.empty()) {  // everything
+    for (size_t cut = reduced.size() - 1; !found; --cut) {
+      found = divided(part(reduced, 0, cut), part(reduced, cut, reduced.size()));
+      if (cut == 0) break;
+    }
+  } else if (reduced.back() == dims.back()) {
+    found = divided(kept, reduced);                                  // rows are reduced
+    for (size_t cut = reduced.size() - 1; !found && cut > 0; --cut)  // or items
+      found = assign(kept, part(reduced, 0, cut), part(reduced, cut, reduced.size()));
+  } else {  // columns are reduced
+    for (size_t cols = 1; !found && cols <= kept.size(); ++cols) {
+      const size_t outer = kept.size() - cols;
+      found = assign(part(kept, 0, outer), reduced, part(kept, outer, kept.size()));
+    }
+  }
+  if (!found) {
+    return reject(diag::Code::symbolic_layout, anchor, "the dims of this value do not fold to items, rows and columns")
+        .reason(fmt::format("{}: dims that are taken together need constant sizes, but for the first",
+                            types::to_string(root_shape_)))
+        .help("give more dims constant sizes, or reshape to fewer dims");
+  }
+  batches_ = extents_[0].as_constant().value_or(0);
+  rows_ = extents_[1].as_constant().value_or(0);
+  cols_ = extents_[2].as_constant().value_or(0);
+  return {};
+}
+
+// From the anchor to everything that holds its elements, each once.
+void Lowering::push_locations(NodeId anchor) {
+  at_.assign(graph_.size(), std::nullopt);
+  at_[anchor.index()] = root_at_;
+  for (size_t i = anchor.index() + 1; i < graph_.size(); ++i) {
+    const NodeId node(i);
+    if (!inside(node) || leaf_of(node)) continue;
+    const auto operands = graph_.operands(node);
+    const types::OpInfo& info = types::op_info(graph_.node(node).op);
+    const auto& shape = graph_.type(node).shape;
+    if (info.is_reduction()) {
+      at_[i] = at_[operands[0].index()];
+      if (!at_[i]) continue;
+      for (int32_t d : graph_.attr_as<ir::ReduceAttr>(node).dims) (*at_[i])[static_cast<size_t>(d)] = Index{};
+    } else if (info.rule == OpRule::layout) {
+      const auto& from = at_[operands[0].index()];
+      if (!from) continue;
+      if (info.op == Op::permute) {
+        Location moved;
+        for (int32_t d : graph_.attr_as<ir::PermuteAttr>(node).order) moved.push_back((*from)[static_cast<size_t>(d)]);
+        at_[i] = std::move(moved);
+      } else if (info.op == Op::reshape) {
+        at_[i] = reshaped(*from, graph_.type(operands[0]).shape, shape, false);
+      }
+    } else if (info.elementwise()) {
+      Location at(shape.size());
+      std::vector<bool> known(shape.size());
+      bool any = false;
+      for (NodeId operand : operands) {
+        const auto& from = at_[operand.index()];
+        if (!from) continue;
+        any = true;
+        const size_t skip = shape.size() - from->size();
+        for (size_t d = 0; d < from->size(); ++d) {
+          if (graph_.type(operand).shape[d] == Dim::constant(1) || known[skip + d]) continue;
+          at[skip + d] = (*from)[d];
+          known[skip + d] = true;
+        }
+      }
+      for (size_t d = 0; d < shape.size(); ++d) any = any && (known[d] || shape[d] == Dim::constant(1));
+      if (any && independent(at)) at_[i] = std::move(at);
+    }
+  }
+}
+
+// Whether the reduced dims take every value of each axis that they run along, once.
+bool Lowering::covers(NodeId node, const Location& from) const {
+  const int64_t sizes[] = {batches_, rows_, cols_};
+  for (const Axis axis : {Axis::Batch, Axis::Row, Axis::Col}) {
+    int64_t known = 1, symbolic = 0, above = 1;
+    bool used = false;
+    for (int32_t d : graph_.attr_as<ir::ReduceAttr>(node).dims) {
+      for (const IndexTerm& term : from[static_cast<size_t>(d)].terms) {
+        if (term.axis != axis) continue;
+        used = true;
+        known *= std::max<int64_t>(term.extent, 1);
+        if (term.extent == 0) ++symbolic, above = term.div;
+      }
+    }
+    if (!used) continue;
+    const int64_t size = sizes[static_cast<size_t>(axis)];
+    if (size != 0 ? symbolic != 0 || known != size : symbolic != 1 || above != known) return false;
+  }
+  return true;
+}
+
+// Where the operand of a reduction is needed: the reduced dims run along the root's.
+Result<Location> Lowering::reduced_at(NodeId node, const Location& at) {
+  const NodeId operand = graph_.operands(node)[0];
+  const auto& shape = graph_.type(operand).shape;
+  const auto& dims = graph_.attr_as<ir::ReduceAttr>(node).dims;
+  Location from = at;
+  const auto& pushed = at_[operand.index()];
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == Dim::constant(1)) continue;
+    const bool reduced = std::find(dims.begin(), dims.end(), static_cast<int32_t>(d)) != dims.end();
+    const size_t from_end = shape.size() - 1 - d;
+    const bool aligned = from_end < root_shape_.size() && root_shape_[root_shape_.size() - 1 - from_end] == shape[d];
+    if (reduced && (pushed || aligned)) {
+      from[d] = pushed ? (*pushed)[d] : root(from_end);
+    } else if (reduced) {
+      return reject(diag::Code::reduction_axes, node, "this reduction runs along no axis of the kernel's space")
+          .reason(fmt::format("dim {} of {} against {}", d, ir::to_string(graph_.type(operand)),
+                              types::to_string(root_shape_)))
+          .help("reduce a value of the same shape as the others");
+    }
+  }
+  CODETTA_CHECK_OK(check_reduced(node, from));
+  return from;
+}
+
+Result<LoweredMap> Lowering::run_map() {
+  find_inside();
+  dependent_.assign(graph_.size(), false);
+  instances_.resize(graph_.size());
+  CODETTA_TRY(const NodeId anchor, find_anchor());
+  CODETTA_CHECK_OK(fold_root(anchor));
+  push_locations(anchor);
+  result_.program.accumulator = DType::f32;
+  add_arguments();
+  CODETTA_CHECK_OK(store_outputs());
+  recorder_.finish(result_.program);
+  if (result_.program.phases.size() > static_cast<size_t>(package::max_cpu_phases) ||
+      result_.program.reductions.size() > static_cast<size_t>(package::max_cpu_reductions)) {
+    return reject(diag::Code::epilogue_large, anchor, "this is more than one kernel holds")
+        .reason(fmt::format("{} phases and {} reductions", result_.program.phases.size(),
+                            result_.program.reductions.size()))
+        .help("split it");
+  }
+  LoweredMap map;
+  static_cast<Lowered&>(map) = std::move(result_);
+  map.batch = extents_[0];
+  map.rows = extents_[1];
+  map.cols = extents_[2];
+  return map;
+}
+
+Result<LoweredMap> lower_map(const ir::Graph& graph, const LoweringScope& scope, NodeId* failed) {
+  Lowering lowering(graph, std::nullopt, scope);
+  auto result = lowering.run_map();
+  if (!result && failed != nullptr) *failed = lowering.failed().value_or(scope.outputs[0].node);
+  return result;
+}
+
+}  // namespace codetta::plan
