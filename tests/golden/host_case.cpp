@@ -86,7 +86,7 @@ Result<std::string> emit_host_case(const HostCase& c) {
     const auto family = package::cpu(program.package->kernels[launch->kernel].config).family;
     if (family != package::CpuFamily::Packed && family != package::CpuFamily::Fused) continue;
     for (const emit::host::Constant& constant : program.constants) {
-      if (constant.buffer == launch->b)
+      if (constant.buffer == launch->product->b)
         program.packed.push_back({s, constant.symbol.empty() ? "" : constant.symbol + "_packed", 4096});
     }
   }

@@ -85,11 +85,9 @@ class StepProgram {
   package::LaunchKernel product(uint32_t a, uint32_t b, uint32_t d, const Dim& m, const Dim& n, const Dim& k) {
     package::LaunchKernel launch;
     launch.kernel = static_cast<uint32_t>(package.kernels.size());
-    launch.a = a;
-    launch.b = b;
+    launch.product = package::Product{a, b, false, false, k};
     launch.m = m;
     launch.n = n;
-    launch.k = k;
     launch.arguments = {d};
     package::Kernel kernel;
     kernel.name = "product_" + std::to_string(launch.kernel);

@@ -498,11 +498,11 @@ TEST(HostSteps, Branches) {
   // What does not fit in a list that is not taken does not matter.
   p.package.step_lists[then].push_back(StepProgram::check(EqualGuard{n, constant(3), "threes"}));
   auto& launch = std::get<LaunchKernel>(p.package.step_lists[then][2]);
-  launch.k = constant(7);
+  launch.product->k = constant(7);
   ASSERT_EQ(p.outcome(), "ran");
   p.set(flag, {1});
   EXPECT_EQ(p.outcome().substr(0, 29), "E0610 x does not fit the kern");
-  launch.k = n;
+  launch.product->k = n;
   EXPECT_EQ(p.outcome(), "E0610 n must equal 3: they are 2 and 3; threes");
   // By a scalar.
   StepProgram q;
