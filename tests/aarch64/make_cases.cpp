@@ -198,10 +198,10 @@ bool Writer::add(const std::string& name, const std::string& example) {
                              number(c.tile_rows) + number(c.tile_cols) + number(c.kc) + number(c.mc) + number(c.nc) +
                              number(c.k_split) + "}";
   const std::string gemm = "{" + number(shape.batch) + number(shape.m) + number(shape.n) + number(shape.k) +
-                           array_of(launch->product->a) + "," + number(shape.a_batch_stride) + number(shape.a_row_stride) +
-                           number(shape.a_k_stride) + array_of(launch->product->b) + "," + number(shape.b_batch_stride) +
-                           number(shape.b_k_stride) + number(shape.b_col_stride) + "nullptr," +
-                           number(program.split.ways) + number(*chunk) + "}";
+                           array_of(launch->product->a) + "," + number(shape.a_batch_stride) +
+                           number(shape.a_row_stride) + number(shape.a_k_stride) + array_of(launch->product->b) + "," +
+                           number(shape.b_batch_stride) + number(shape.b_k_stride) + number(shape.b_col_stride) +
+                           "nullptr," + number(program.split.ways) + number(*chunk) + "}";
   const std::string function = "codetta_epilogue_" + name;
   data_ += "extern \"C\" void " + function + "(const cpu::EpilogueArgs*, const cpu::Tile*);\n";
   data_ += "const cpu::Operand " + id + "_operands[] = {\n" + operands + "};\nconst cpu::ScalarValue " + id +
