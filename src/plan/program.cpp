@@ -8,6 +8,7 @@
 #include "plan/family_map.hpp"
 #include "plan/guards.hpp"
 #include "plan/memory_check.hpp"
+#include "plan/order.hpp"
 #include "plan/regions.hpp"
 #include "types/dtype.hpp"
 
@@ -176,8 +177,55 @@ class ProgramPlanner {
     plan_.kernels.push_back(std::move(kernel));
   }
 
+  // Parts of a join share a buffer: the first writer makes it, the others find it there, and readers wait for all.
+  static void order_writers(std::vector<OrderStep>& steps, size_t buffers) {
+    std::vector<std::vector<uint32_t>> writers(buffers);
+    for (uint32_t s = 0; s < steps.size(); ++s) {
+      for (const uint32_t buffer : steps[s].makes) writers[buffer].push_back(s);
+    }
+    for (OrderStep& step : steps) {
+      for (const uint32_t buffer : step.reads) {
+        if (writers[buffer].size() > 1)
+          step.behind.insert(step.behind.end(), writers[buffer].begin(), writers[buffer].end());
+      }
+    }
+    for (uint32_t s = 0; s < steps.size(); ++s) {
+      std::erase_if(steps[s].makes, [&](uint32_t buffer) {
+        const bool later = writers[buffer].front() != s;
+        if (later) steps[s].reads.push_back(buffer);
+        return later;
+      });
+    }
+  }
+
+  // Launches in the order that needs the least memory at once.
+  Result<void> order_launches() {
+    const int64_t most = INT64_MAX / static_cast<int64_t>(plan_.buffers.size() + 1);
+    std::vector<OrderBuffer> buffers;
+    for (const Buffer& buffer : plan_.buffers) {
+      const bool temporary = buffer.role == Buffer::Role::Temporary;
+      buffers.push_back({temporary ? std::min(hint(bytes_of(buffer)), most) : 0, !temporary});
+    }
+    std::vector<OrderStep> steps;
+    for (const package::LaunchKernel& launch : launches_) {
+      OrderStep step;
+      if (launch.product) step.reads = {launch.product->a, launch.product->b};
+      const auto& arguments = plan_.kernels[launch.kernel].lowered.program.arguments;
+      for (size_t i = 0; i < arguments.size(); ++i)
+        (arguments[i].is_output ? step.makes : step.reads).push_back(launch.arguments[i]);
+      steps.push_back(std::move(step));
+    }
+    order_writers(steps, buffers.size());
+    CODETTA_TRY(const StepOrder order, order_for_memory(steps, buffers));
+    std::vector<package::LaunchKernel> ordered;
+    for (const uint32_t r : order.steps) ordered.push_back(std::move(launches_[r]));
+    launches_ = std::move(ordered);
+    return {};
+  }
+
   // Launches with Allocate before the first use of a temporary and Free behind its last.
   Result<void> schedule() {
+    CODETTA_CHECK_OK(order_launches());
     struct Span {
       size_t first = SIZE_MAX, last = 0;
     };
@@ -246,8 +294,8 @@ class ProgramPlanner {
     if (operand == result || !once(operand) || !once(result)) return false;
     const Buffer &from = plan_.buffers[operand], &to = plan_.buffers[result];
     return from.dtype == to.dtype && from.shape == to.shape &&
-           may_be_in_place(plan_.kernels[r].lowered.program, !(launch.batch == Dim::constant(1)), index(operand),
-                           index(result));
+           may_be_in_place(plan_.kernels[launch.kernel].lowered.program, !(launch.batch == Dim::constant(1)),
+                           index(operand), index(result));
   }
 
   const ir::Graph& graph_;
