@@ -5,6 +5,7 @@
 
 #include "frontend/lower.hpp"
 #include "opt/passes.hpp"
+#include "plan/memory_check.hpp"
 #include "problem.hpp"
 #include "support.hpp"
 
@@ -22,9 +23,9 @@ void try_program(const diag::SourceRef& source) {
   const auto optimized = opt::optimize(*bound);
   require(optimized.has_value());
   const auto plan = plan::plan_program(optimized->graph, Target{}, {}, {});
-  if (!plan) return check_error(plan.error(), 300, 499);
-  require(plan::check_memory(plan->memory).has_value());
-  require(!plan::to_string(*plan).empty() && !plan::to_json(*plan).empty());
+  if (!plan) return check_error(plan.error(), 300, 603);  // E0603: temporaries beyond 2^63 bytes
+  require(plan::check_memory(plan->temporaries, plan->memory).has_value());
+  require(!plan::to_string(*plan).empty() && !plan::memory_json(*plan).empty());
 }
 
 // Lines are what epilogues are made of: one of `from`, somewhere into `text`.

@@ -6,6 +6,7 @@
 
 #include "differential/random_epilogue_text.hpp"
 #include "opt/passes.hpp"
+#include "plan/memory_check.hpp"
 #include "support.hpp"
 
 namespace codetta::fuzz {
@@ -185,8 +186,8 @@ std::optional<plan::Plan> checked_plan(const ir::Graph& bound, const Bindings& b
     const auto again = package::EpilogueProgram::decode(program.encode());
     require(again.has_value() && *again == program);
   }
-  require(plan::check_memory(plan->memory).has_value());
-  require(!plan::to_string(*plan).empty() && !plan::to_json(*plan).empty());
+  require(plan::check_memory(plan->temporaries, plan->memory).has_value());
+  require(!plan::to_string(*plan).empty() && !plan::memory_json(*plan).empty());
   return *std::move(plan);
 }
 

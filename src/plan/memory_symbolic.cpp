@@ -304,7 +304,7 @@ SymbolicOffsets stack_in_order(const std::vector<Dim>& sizes, const std::vector<
                                const std::vector<uint32_t>& order, const Conflicts* conflicts) {
   // Expressions have a largest size; one sum for each offset is the least that can be said.
   SymbolicOffsets result;
-  for (const size_t most : {12, 4, 1}) {
+  for (const size_t most : {size_t{12}, size_t{4}, size_t{1}}) {
     result = Stack(sizes, items, alignment, most).run(order, conflicts);
     const auto faulty = [](const Dim& dim) { return dim.fault() == types::DimFault::too_large; };
     if (!faulty(result.bytes) && std::none_of(result.at.begin(), result.at.end(), faulty)) break;
