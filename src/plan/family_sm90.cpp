@@ -273,17 +273,19 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
 
 Mainloop sm90_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
   const Sm90Shape shape = sm90_shape(p.epilogue, c);
-  const double efficiency = c.consumers == 1 ? 0.9 : 0.97;  // one consumer waits for its own products between stages
+  // One consumer waits for its own products between stages; with two bands of rows it has none to hide that under.
+  const double efficiency = c.consumers > 1 ? 0.97 : c.tile_m > 64 ? 0.8 : 0.9;
   const double wait = c.consumers == 1 ? 64 : 0;
   const auto blocks = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k));
   // 64 x n x 32 bytes of K take n / 2 clocks, and longer the more bytes of shared memory a clock they need: those of
   // both factors, and those that the copy engine writes meanwhile. Fitted to what an H100 took (bench/NOTES.md): 1 up
-  // to 146, 1.04 at 160 (128 x 128), 1.44 at 192 (64 x 128). Columns of B that come in blocks of 64 and are not all
-  // needed: 1.12. One consumer alone does not get there.
+  // to 146, 1.08 at 160 (128 x 128), 1.45 at 192 (64 x 128). Columns of B that come in blocks of 64 and are not all
+  // needed: 1.12. Few rows wait for memory instead.
   const double reads = 2048 + 32.0 * c.tile_n, writes = static_cast<double>(shape.stage_bytes) / (c.tile_m / 16.0);
-  const double above = c.consumers == 1 ? 0 : std::max(0.0, (reads + writes) / (c.tile_n / 2.0) - 146);
+  const double above =
+      c.consumers == 1 && p.shape.m <= 128 ? 0 : std::max(0.0, (reads + writes) / (c.tile_n / 2.0) - 146);
   const double crowding =
-      (1 + std::min(0.45, 0.00021 * above * above)) * (!c.b_k_major && c.tile_n / p.ways() % 64 != 0 ? 1.12 : 1);
+      (1 + std::min(0.45, 0.0004 * above * above)) * (!c.b_k_major && c.tile_n / p.ways() % 64 != 0 ? 1.12 : 1);
   const double step = c.tile_n / 2.0 * crowding;
   const double loaded_n = c.b_k_major ? c.tile_n : static_cast<double>(shape.b_boxes * 64);
   Mainloop loop;
@@ -292,8 +294,7 @@ Mainloop sm90_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
   const double traffic = 0.03 * loop.bytes / 64;  // of L2, in the way of the products' own operands: 3 % at 64 a clock
   loop.clocks = products_clocks / efficiency + traffic;
   loop.exposed = c.pingpong ? 0.4 : 1;
-  // Few rows wait for memory from their first stage on.
-  loop.prologue_us = (p.shape.m <= 64 ? 6.5 : 3.3) + (c.cluster_m * c.cluster_n > 1 ? 1.3 : 0);
+  loop.prologue_us = 3.3 + (c.cluster_m * c.cluster_n > 1 ? 1.3 : 0);
   loop.note = fmt::format("{} stages of 64 x {} x {} in {:.0f} clocks a product at {:.1f} %", c.stages, c.tile_n,
                           c.tile_k, step, 100 * efficiency);
   return loop;
