@@ -16,7 +16,7 @@ namespace codetta::plan {
 struct Region {
   enum class Kind : uint8_t { Product, Map };
   Kind kind = Kind::Product;
-  ir::NodeId matmul;                // Product
+  ir::NodeId matmul;                // Map: the first value that it stores
   std::vector<ir::NodeId> nodes;    // in graph order, the matmul first
   std::vector<ir::NodeId> inputs;   // values computed elsewhere, or graph inputs
   std::vector<ir::NodeId> outputs;  // values that other regions or the graph's outputs need

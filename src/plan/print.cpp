@@ -52,6 +52,11 @@ std::string to_string(const Plan& plan) {
       at = end + 1;
     }
   }
+  if (!plan.notes.empty()) text += "not fused:\n";
+  for (const FusionNote& note : plan.notes) {
+    text += fmt::format("  %{} {}: {}: {}\n", note.node.index(), note.action, diag::code_text(note.why.code),
+                        note.why.text);
+  }
   text += "steps:\n";
   text += package::list_steps(plan.steps, plan.step_lists, names_in(plan), "  ");
   if (!plan.temporaries.requests.empty()) text += "memory:\n" + memory_text(plan);

@@ -156,8 +156,8 @@ class ProgramPlanner {
     launch.n = region.cols;
     Region& planned = kernel.region;
     planned.kind = region.matmul ? Region::Kind::Product : Region::Kind::Map;
+    planned.matmul = region.matmul.value_or(region.stores[0].node);
     if (region.matmul) {
-      planned.matmul = *region.matmul;
       package::Product& product = launch.product.emplace();
       product.a = read_buffer(region.a.source);
       product.b = read_buffer(region.b.source);

@@ -162,6 +162,19 @@ class GraphEvaluator {
   }
 
   Element layout(ir::NodeId node, const Sizes& index) const {
+    if (graph_.node(node).op == types::Op::slice) {
+      const auto& slice = graph_.attr_as<ir::SliceAttr>(node);
+      Sizes place = index;
+      int64_t& moved = place[static_cast<size_t>(slice.dim)];
+      moved = slice.start.evaluate(symbols_).value_or(0) + moved * slice.step;
+      return at(graph_.operands(node)[0], place);
+    }
+    if (graph_.node(node).op == types::Op::broadcast) {
+      const Sizes& from = values_[graph_.operands(node)[0].index()].shape;
+      Sizes place(index.end() - static_cast<ptrdiff_t>(from.size()), index.end());
+      for (size_t d = 0; d < place.size(); ++d) place[d] = from[d] == 1 ? 0 : place[d];
+      return at(graph_.operands(node)[0], place);
+    }
     using types::Op;
     const auto operands = graph_.operands(node);
     const DType type = types::compute_dtype(graph_.type(node).dtype);

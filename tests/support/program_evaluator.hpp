@@ -45,6 +45,8 @@ class ProgramEvaluator {
     return problem_;
   }
   const Array& output(size_t argument) const { return arguments_[argument]; }
+  // By element of an output.
+  const std::vector<int>& times_written(size_t argument) const { return written_[argument]; }
 
  private:
   struct Root {

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of kernels without a product, next to products: compiled and interpreted, against loops in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "codetta/codetta.hpp"
+
+namespace codetta {
+namespace {
+
+using Values = std::vector<double>;
+
+class ProgramMaps : public ::testing::TestWithParam<bool> {
+ protected:
+  ProgramMaps() : context_(Context::make({.cache_enabled = false, .no_compiler = GetParam(), .threads = 2}).value()) {}
+
+  Tensor random(const Dims& shape) {
+    Tensor tensor = Tensor::make(f32, shape).value();
+    fill_random(tensor.view(), ++seed_);
+    return tensor;
+  }
+  static Values values(const Tensor& tensor) {
+    Values result;
+    for (int64_t i = 0; i < tensor.view().element_count(); ++i) result.push_back(double{tensor.view().as<float>()[i]});
+    return result;
+  }
+  // Runs with a poisoned output y of this shape.
+  Values run(const std::string& text, std::vector<NamedArgument> arguments, const Dims& shape) {
+    const auto program = Program::parse(text, "p.py");
+    EXPECT_TRUE(program) << program.error().render();
+    if (!program) return {};
+    const auto compiled = codetta::compile(*program, Target::host(), {}, context_);
+    EXPECT_TRUE(compiled) << compiled.error().render();
+    if (!compiled) return {};
+    Tensor y = Tensor::make(f32, shape).value();
+    fill_poison(y.view());
+    arguments.push_back({"y", y.view()});
+    const auto ran = compiled->run(arguments);
+    EXPECT_TRUE(ran) << ran.error().render();
+    return values(y);
+  }
+  static void expect_near(const Values& have, const Values& want, double bound) {
+    ASSERT_EQ(have.size(), want.size());
+    for (size_t i = 0; i < have.size(); ++i)
+      ASSERT_NEAR(have[i], want[i], bound * std::max(1.0, std::abs(want[i]))) << "element " << i;
+  }
+  static Values softmax(Values x, size_t cols) {
+    for (size_t r = 0; r < x.size(); r += cols) {
+      double most = -INFINITY, sum = 0;
+      for (size_t c = 0; c < cols; ++c) most = std::max(most, x[r + c]);
+      for (size_t c = 0; c < cols; ++c) sum += x[r + c] = std::exp(x[r + c] - most);
+      for (size_t c = 0; c < cols; ++c) x[r + c] /= sum;
+    }
+    return x;
+  }
+  static Values product(const Values& a, const Values& b, size_t batch, size_t m, size_t n, size_t k) {
+    Values result(batch * m * n);
+    for (size_t i = 0; i < batch * m * n; ++i) {
+      const size_t item = i / (m * n), r = i / n % m, c = i % n;
+      for (size_t j = 0; j < k; ++j) result[i] += a[(item * m + r) * k + j] * b[(item * k + j) * n + c];
+    }
+    return result;
+  }
+
+  Context context_;
+  uint64_t seed_ = 100;
+};
+
+TEST_P(ProgramMaps, SoftmaxOfRowsOfAnySize) {
+  for (const auto& [m, n] : {std::pair{1, 1}, {3, 7}, {33, 512}, {2, 40000}, {700, 17}}) {
+    const Tensor x = random({m, n});
+    expect_near(run("def f(x: f32[\"m\", \"n\"]):\n    e = exp(x - max(x, dim=-1))\n    y = e / sum(e, dim=-1)\n"
+                    "    return y\n",
+                    {{"x", x.view()}}, {m, n}),
+                softmax(values(x), static_cast<size_t>(n)), 1e-5);
+  }
+}
+
+TEST_P(ProgramMaps, ReductionsOverAnyDims) {
+  const int a = 4, b = 5, c = 6, d = 70;
+  const Tensor x = random({a, b, c, d});
+  const Values v = values(x);
+  for (const std::vector<int>& dims : {std::vector<int>{3},
+                                       {0},
+                                       {1},
+                                       {2},
+                                       {0, 1},
+                                       {2, 3},
+                                       {1, 3},
+                                       {0, 3},
+                                       {0, 2},
+                                       {0, 1, 2},
+                                       {0, 1, 2, 3},
+                                       {1, 2, 3}}) {
+    std::string list;
+    Dims shape{a, b, c, d};
+    for (const int dim : dims) {
+      list += (list.empty() ? "" : ", ") + std::to_string(dim);
+      shape[dim] = 1;
+    }
+    const int sizes[] = {a, b, c, d};
+    Values want(static_cast<size_t>(shape[0] * shape[1] * shape[2] * shape[3]));
+    for (size_t i = 0; i < v.size(); ++i) {
+      size_t at = 0, rest = i;
+      size_t index[4];
+      for (int k = 3; k >= 0; --k) {
+        index[k] = rest % static_cast<size_t>(sizes[k]);
+        rest /= static_cast<size_t>(sizes[k]);
+      }
+      for (int k = 0; k < 4; ++k) at = at * static_cast<size_t>(shape[k]) + (shape[k] == 1 ? 0 : index[k]);
+      want[at] += v[i];
+    }
+    expect_near(run("def f(x: f32[4, 5, 6, 70]):\n    y = sum(x, dim=(" + list + ",))\n    return y\n",
+                    {{"x", x.view()}}, shape),
+                want, 1e-4);
+    if (HasFatalFailure()) FAIL() << list;
+  }
+}
+
+TEST_P(ProgramMaps, AttentionOverHeads) {
+  const int b = 2, h = 3, s = 9, d = 8;
+  const Tensor q = random({b, s, h * d}), k = random({b, s, h * d}), v = random({b, s, h * d});
+  const auto heads = [&](const Tensor& t) {  // [b, h, s, d]
+    const Values from = values(t);
+    Values to(from.size());
+    for (int i = 0; i < b * h * s * d; ++i) {
+      const int item = i / (h * s * d), head = i / (s * d) % h, row = i / d % s, col = i % d;
+      to[static_cast<size_t>(i)] = from[static_cast<size_t>(((item * s) + row) * h * d + head * d + col)];
+    }
+    return to;
+  };
+  const Values qh = heads(q), kh = heads(k), vh = heads(v);
+  Values kt(kh.size());
+  for (int i = 0; i < b * h; ++i) {
+    for (int r = 0; r < s; ++r) {
+      for (int c = 0; c < d; ++c)
+        kt[static_cast<size_t>((i * d + c) * s + r)] = kh[static_cast<size_t>((i * s + r) * d + c)];
+    }
+  }
+  Values scores = product(qh, kt, b * h, s, s, d);
+  for (double& x : scores) x /= std::sqrt(8.0);
+  const Values out = product(softmax(scores, s), vh, b * h, s, d, s);
+  Values want(out.size());
+  for (int i = 0; i < b * s * h * d; ++i) {
+    const int item = i / (s * h * d), row = i / (h * d) % s, head = i / d % h, col = i % d;
+    want[static_cast<size_t>(i)] = out[static_cast<size_t>(((item * h + head) * s + row) * d + col)];
+  }
+  expect_near(run("def f(q: f32[2, 9, 24], k: f32[2, 9, 24], v: f32[2, 9, 24]):\n"
+                  "    qh = permute(reshape(q, [2, 9, 3, 8]), [0, 2, 1, 3])\n"
+                  "    kh = permute(reshape(k, [2, 9, 3, 8]), [0, 2, 1, 3])\n"
+                  "    vh = permute(reshape(v, [2, 9, 3, 8]), [0, 2, 1, 3])\n"
+                  "    z = qh @ permute(kh, [0, 1, 3, 2]) * 0.35355339\n"
+                  "    e = exp(z - max(z, dim=-1))\n"
+                  "    p = e / sum(e, dim=-1)\n"
+                  "    y = reshape(permute(p @ vh, [0, 2, 1, 3]), [2, 9, 24])\n"
+                  "    return y\n",
+                  {{"q", q.view()}, {"k", k.view()}, {"v", v.view()}}, {b, s, h * d}),
+              want, 1e-5);
+}
+
+TEST_P(ProgramMaps, NormsAroundAProduct) {
+  const int m = 21, n = 40, o = 12;
+  const Tensor x = random({m, n}), g = random({n}), w = random({n, o});
+  const Values xv = values(x), gv = values(g), wv = values(w);
+  Values normed(xv.size());
+  for (size_t r = 0; r < m; ++r) {
+    double squares = 0;
+    for (size_t c = 0; c < n; ++c) squares += xv[r * n + c] * xv[r * n + c];
+    for (size_t c = 0; c < n; ++c) normed[r * n + c] = xv[r * n + c] / std::sqrt(squares / n + 1e-5) * gv[c];
+  }
+  Values want = product(normed, wv, 1, m, o, n);
+  for (double& z : want) z = z / (1 + std::exp(-z));
+  expect_near(run("def f(x: f32[\"m\", 40], g: f32[40], w: f32[40, 12]):\n"
+                  "    r = x * rsqrt(mean(x * x, dim=-1) + 0.00001) * g\n    y = silu(r @ w)\n    return y\n",
+                  {{"x", x.view()}, {"g", g.view()}, {"w", w.view()}}, {m, o}),
+              want, 1e-4);
+}
+
+TEST_P(ProgramMaps, PartsAndIndices) {
+  const Tensor x = random({6, 10}), t = random({7, 4});
+  const Values xv = values(x), tv = values(t);
+  Values want;
+  for (size_t r = 0; r < 6; ++r) {
+    for (size_t c = 0; c < 10; ++c) want.push_back(c < 5 ? -xv[r * 10 + c + 5] : xv[r * 10 + c - 5]);
+  }
+  expect_near(run("def f(x: f32[6, 10]):\n    y = join(-x[:, 5:10], x[:, 0:5], dim=-1)\n    return y\n",
+                  {{"x", x.view()}}, {6, 10}),
+              want, 1e-6);
+  Tensor i = Tensor::make(i64, {5}).value();
+  const int64_t indices[] = {3, 0, 6, 6, 1};
+  std::copy_n(indices, 5, i.view().as<int64_t>());
+  want.clear();
+  for (const int64_t index : indices) {
+    for (size_t c = 0; c < 4; ++c) want.push_back(2 * tv[static_cast<size_t>(index) * 4 + c]);
+  }
+  expect_near(run("def f(t: f32[7, 4], i: i64[5]):\n    y = take(t, i, dim=0) * 2.0\n    return y\n",
+                  {{"t", t.view()}, {"i", i.view()}}, {5, 4}),
+              want, 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, ProgramMaps, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "interpreted" : "compiled"; });
+
+}  // namespace
+}  // namespace codetta
