@@ -442,6 +442,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
 
 // Whether a later phase stores results of reductions as they are and does nothing else: what combines them does that.
 bool CudaPrinter::only_stores_results(uint32_t index) const {
+  if (map_ != nullptr && map_->panels) return false;  // a panel finishes reductions and stores them in one launch
   const package::Phase& phase = program_.phases[index];
   std::set<uint32_t> stored;
   if (phase.reads_accumulator || phase.stores.empty()) return false;
@@ -483,6 +484,7 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
   if (map_ != nullptr && map_->panels) {
     const auto body = entry(CudaEntry::Kind::Panel, static_cast<uint32_t>(program_.phases.size() - 1), "codetta_panels",
                             phase_threads);
+    out.line("begin_dependent();");
     return print_panels(out);
   }
   if (map_ == nullptr && (config_.pack_a || config_.pack_b)) {

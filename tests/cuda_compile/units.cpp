@@ -236,6 +236,43 @@ class Collector {
     }
   }
 
+  // Kernels without a product: element by element, rows in one launch, columns, items and everything; parts of joins,
+  // reads by indices.
+  void add_maps() {
+    static constexpr const char* bodies[] = {
+        "y = silu(x) * c + 1.0",        "e = exp(x - max(x, dim=-1))\n    y = e / sum(e, dim=-1) + c * 0.0",
+        "y = logsumexp(x + c, dim=-1)", "m = mean(x, dim=0)\n    y = (x - m) * rsqrt(mean(x * x, dim=0) + 0.001) + c",
+        "y = x * c / sum(x * x)",       "y = join(-x[:, 64:128], c[:, 0:64], dim=-1)",
+        "y = permute(x + c, [1, 0])",   "y = take(x + c, i, dim=0)",
+    };
+    for (const char* arch : architectures) {
+      for (const char* type : {"f32", "bf16", "f16", "f64"}) {
+        for (const char* body : bodies) {
+          const std::string text = std::string("def f(x: ") + type + "[256, 128], c: " + type +
+                                   "[256, 128], i: i64[40]):\n    " + body + "\n    z = i + 1\n    return y, z\n";
+          const auto graph = test::bind_program_text(text);
+          const auto plan = graph ? plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, arch}, {}, {})
+                                  : Result<plan::Plan>(graph.error());
+          if (!plan) {
+            problem_ = text + plan.error().render();
+            return;
+          }
+          for (const plan::PlannedKernel& kernel : plan->kernels) {
+            const auto& config = package::cuda_map(kernel.discovery.candidates[0].config);
+            const auto source = emit::emit_cuda_map(kernel.lowered.program, config, {.arch = arch});
+            if (!source) {
+              problem_ = text + source.error().render();
+              return;
+            }
+            if (seen_.insert(arch + source->text).second)
+              units_.push_back({"map " + std::string(type) + " " + kernel.discovery.candidates[0].name + " of " + body,
+                                source->text, source->flags, source->entries.size()});
+          }
+        }
+      }
+    }
+  }
+
   std::vector<Unit> take() { return std::move(units_); }
 
  private:
@@ -276,6 +313,7 @@ std::vector<Unit> all_units(std::string& problem) {
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }
+  collector.add_maps();
   return collector.take();
 }
 

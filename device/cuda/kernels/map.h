@@ -51,7 +51,7 @@ struct Panel {
         for (int j = 0; j < width; ++j) next.v[j] = (W)from[n * p.rows * width + j];
         s.merge(next);
       }
-      merge_threads(0xffffffffu, lane, s, 1, 32);
+      merge_threads(~0u, s, 1, 32);
       W value = s.v[0];
       if constexpr (width == 2) {  // infinite: all are -inf, or there is a +inf
         if (s.v[1] != s.v[1])
