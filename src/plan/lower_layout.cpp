@@ -12,6 +12,15 @@ using ir::NodeId;
 using package::Axis;
 using types::Op;
 
+// Of one dim.
+Result<int64_t> Lowering::size_of(NodeId node, size_t d) const {
+  const Dim& dim = graph_.type(node).shape[d];
+  if (const auto size = dim.as_constant()) return *size;
+  return reject(diag::Code::symbolic_layout, node, "a layout op over a symbolic size cannot be fused")
+      .reason(fmt::format("{} has the symbolic size {}", ir::to_string(graph_.type(node)), dim.to_string()))
+      .help("give the dims that are reshaped, split or joined constant sizes");
+}
+
 Result<std::vector<int64_t>> Lowering::sizes(NodeId node) const {
   std::vector<int64_t> result;
   for (const Dim& dim : graph_.type(node).shape) {
@@ -194,10 +203,10 @@ Result<Location> Lowering::operand_location(NodeId node, size_t i, const Locatio
     }
     case Op::split: {
       const auto& split = graph_.attr_as<ir::SplitAttr>(node);
-      CODETTA_TRY(const std::vector<int64_t> to, sizes(node));
       Location result = at;
       const auto d = static_cast<size_t>(split.dim);
-      result[d] = result[d] + Index::of(split.part * to[d]);
+      CODETTA_TRY(const int64_t size, size_of(node, d));
+      result[d] = result[d] + Index::of(split.part * size);
       return result;
     }
     default:
@@ -233,13 +242,13 @@ Result<void> Lowering::find_split() {
       }
       case Op::split: {
         const auto& split = graph_.attr_as<ir::SplitAttr>(node);
-        CODETTA_TRY(const std::vector<int64_t> part, sizes(node));
         const auto d = static_cast<size_t>(split.dim);
+        CODETTA_TRY(const int64_t part, size_of(node, d));
         const Index& index = source[d];
         const bool columns = index.constant == 0 && index.terms.size() == 1 && index.terms[0].coef == 1 &&
                              index.terms[0].axis == Axis::Col;
         // Without columns any chunk will do.
-        const int64_t chunk = columns ? std::max<int64_t>(1, part[d] * index.terms[0].div) : 0;
+        const int64_t chunk = columns ? std::max<int64_t>(1, part * index.terms[0].div) : 0;
         if (!columns || (ways_ != 1 && (ways_ != split.ways || chunk_ != chunk))) {
           return reject(diag::Code::split_unsupported, node, "this split cannot be fused")
               .reason(
@@ -282,7 +291,7 @@ Result<void> Lowering::lower_layout(NodeId node) {
     const auto d = static_cast<size_t>(join.dim);
     int64_t offset = 0;
     for (size_t part = 0; part < operands.size(); ++part) {
-      CODETTA_TRY(const std::vector<int64_t> size, sizes(operands[part]));
+      CODETTA_TRY(const int64_t size, size_of(operands[part], d));
       std::vector<Instance> parts = instances_[operands[part].index()];
       if (!dependent(operands[part])) {
         CODETTA_TRY(Location at, plain_location(operands[part]));
@@ -296,7 +305,7 @@ Result<void> Lowering::lower_layout(NodeId node) {
         instance.value = recorder_.convert(instance.value, register_type(node));
         result.push_back(std::move(instance));
       }
-      offset += size[d];
+      offset += size;
     }
     return {};
   }
@@ -318,26 +327,26 @@ Result<void> Lowering::lower_layout(NodeId node) {
       moved.at = *std::move(at);
     } else {  // split: keep the instances that lie in this part
       const auto& split = graph_.attr_as<ir::SplitAttr>(node);
-      CODETTA_TRY(const std::vector<int64_t> size, sizes(node));
       const auto d = static_cast<size_t>(split.dim);
-      if (size[d] == 0) {  // no element to find a part for
+      CODETTA_TRY(const int64_t size, size_of(node, d));
+      if (size == 0) {  // no element to find a part for
         moved.at[d] = root(0);
         if (i == static_cast<size_t>(split.part) % sources.size()) result.push_back(std::move(moved));
         continue;
       }
       const auto maximum = moved.at[d].maximum();
       const int64_t minimum = moved.at[d].constant;
-      const int64_t begin = split.part * size[d];
+      const int64_t begin = split.part * size;
       if (!maximum) {
         return reject(diag::Code::split_unsupported, node, "this split cannot be fused")
             .reason("the range of its index is not known")
             .help("split along columns, in one way per epilogue");
       }
-      if (*maximum < begin || minimum >= begin + size[d]) continue;
-      if (minimum < begin || *maximum >= begin + size[d]) {
+      if (*maximum < begin || minimum >= begin + size) continue;
+      if (minimum < begin || *maximum >= begin + size) {
         return reject(diag::Code::split_unsupported, node, "this split cuts through the parts of another")
-            .reason(fmt::format("indices {} to {} against a part of {} to {}", minimum, *maximum, begin,
-                                begin + size[d] - 1))
+            .reason(
+                fmt::format("indices {} to {} against a part of {} to {}", minimum, *maximum, begin, begin + size - 1))
             .help("split along columns, in one way per epilogue");
       }
       moved.at[d].constant -= begin;

@@ -91,6 +91,7 @@ class Lowering {
   Result<void> find_split();
   Result<void> lower_layout(ir::NodeId node);
   Result<std::vector<int64_t>> sizes(ir::NodeId node) const;
+  Result<int64_t> size_of(ir::NodeId node, size_t dim) const;
   // Where the operand of a reshape is needed; contiguous: any reshape has an answer, in terms of whole dims.
   [[nodiscard]] std::optional<Location> reshaped(const Location& at, const std::vector<Dim>& shape,
                                                  const std::vector<Dim>& from, bool contiguous) const;

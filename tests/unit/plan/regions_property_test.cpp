@@ -182,4 +182,13 @@ TEST(RegionsProperty, WhatOtherCompilersGetWrong) {
   }
 }
 
+// No element-wise work stands next to a product: ten kernels, of which only the first norm has no product in front.
+TEST(RegionsProperty, LlamaBlock) {
+  std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/programs/llama_block.py");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const Outcome outcome = of_text(text, {{"b", 2}, {"s", 3}});
+  EXPECT_EQ(outcome.products, 9U);
+  EXPECT_EQ(outcome.maps, 1U);
+}
+
 }  // namespace
