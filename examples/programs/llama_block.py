@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A decoder block: norm, attention over 8 heads of 32 with rotary embedding, projection and residual, then a gated MLP.
 def llama_block(
     x: f32["b", "s", 256],

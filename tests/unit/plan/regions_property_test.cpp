@@ -182,13 +182,26 @@ TEST(RegionsProperty, WhatOtherCompilersGetWrong) {
   }
 }
 
-// No element-wise work stands next to a product: ten kernels, of which only the first norm has no product in front.
-TEST(RegionsProperty, LlamaBlock) {
-  std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/programs/llama_block.py");
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const Outcome outcome = of_text(text, {{"b", 2}, {"s", 3}});
-  EXPECT_EQ(outcome.products, 9U);
-  EXPECT_EQ(outcome.maps, 1U);
+Outcome of_example(const std::string& name, const Symbols& symbols) {
+  std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/programs/" + name + ".py");
+  return of_text({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}, symbols);
+}
+
+// No element-wise work stands next to a product: only a norm of what no product has computed is a kernel of its own.
+TEST(RegionsProperty, Examples) {
+  const struct {
+    const char* name;
+    Symbols symbols;
+    size_t products, maps;
+  } examples[] = {{"llama_block", {{"b", 2}, {"s", 3}}, 9, 1},
+                  {"attention", {{"heads", 2}, {"s", 3}, {"t", 5}}, 2, 0},
+                  {"norm_mlp", {{"m", 3}}, 2, 1},
+                  {"swiglu", {{"m", 3}}, 3, 1}};
+  for (const auto& example : examples) {
+    const Outcome outcome = of_example(example.name, example.symbols);
+    EXPECT_EQ(outcome.products, example.products) << example.name;
+    EXPECT_EQ(outcome.maps, example.maps) << example.name;
+  }
 }
 
 }  // namespace
