@@ -211,8 +211,10 @@ class ProgramPlanner {
       OrderStep step;
       if (launch.product) step.reads = {launch.product->a, launch.product->b};
       const auto& arguments = plan_.kernels[launch.kernel].lowered.program.arguments;
-      for (size_t i = 0; i < arguments.size(); ++i)
-        (arguments[i].is_output ? step.makes : step.reads).push_back(launch.arguments[i]);
+      for (size_t i = 0; i < arguments.size(); ++i) {
+        auto& list = arguments[i].is_output ? step.makes : step.reads;
+        if (std::find(list.begin(), list.end(), launch.arguments[i]) == list.end()) list.push_back(launch.arguments[i]);
+      }
       steps.push_back(std::move(step));
     }
     order_writers(steps, buffers.size());
