@@ -12,7 +12,7 @@ COMMAND = sys.argv.pop(1)
 FAILURES = []
 SIZES = ["--m", "9", "--n", "14", "--k", "6"]
 VOID = {"meta", "br", "hr", "img", "input", "link"}
-SVG = {"svg", "g", "title", "text", "rect", "line"}
+SVG = {"svg", "g", "title", "text", "rect", "line", "polyline"}
 KNOWN = SVG | {"html", "head", "body", "style", "meta", "h1", "h2", "h3", "section", "p", "pre", "div", "details", "summary",
                "table", "thead", "tbody", "tr", "th", "td"}
 
@@ -130,6 +130,7 @@ def program_page(folder, cache):
     if page is not None:
         page.need("the hostile comment as text", '<img src=x onerror=alert(1)> "quoted"' in page.texts["pre"])
         page.need("no image", "img" not in page.elements)
+        page.need("the line of live bytes", page.elements.count("polyline") == 1 and "bytes live at once" in page.texts["title"])
         page.need("two temporaries in the timeline", len(re.findall(r"bytes at \d+, steps", page.texts["title"])) == 2)
     done(page)
 

@@ -197,6 +197,18 @@ TEST(PlanProgram, ChainsReuseMemory) {
   EXPECT_EQ(plan->memory.report.lower_bound, plan->memory.report.peak);
 }
 
+TEST(PlanProgram, LaunchesAreOrderedForLittleMemory) {
+  const auto plan = program(
+      "def net(x: f32[64, 64], e: f32[64, 4096], f: f32[64, 4096], g: f32[64, 4096], w: f32[4096, 8], u: f32[8, 8]):\n"
+      "    a = relu(x @ e)\n    b = relu(x @ f)\n    c = relu(x @ g)\n    p = a @ w\n    q = b @ w\n    r = c @ w\n"
+      "    y = p @ u + q + r\n    return y\n");
+  ASSERT_TRUE(plan) << plan.error().render();
+  constexpr int64_t large = 64 * 4096 * 4, small = 64 * 8 * 4;
+  EXPECT_LE(plan->memory.report.peak, large + 3 * small);
+  EXPECT_EQ(plan->memory.report.peak, plan->memory.report.lower_bound);
+  EXPECT_TRUE(plan::check_memory(plan->temporaries, plan->memory));
+}
+
 TEST(PlanProgram, ResidualReadsAFactorAgain) {
   const auto plan = program(
       "def f(x: bf16[64, 64], w: bf16[64, 64], v: bf16[64, 64]):\n    h = cast(relu(x @ w), bf16)\n    y = h @ v + h + "
