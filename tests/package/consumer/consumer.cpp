@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every public header without exceptions, and the library used through Result only; the exit status says whether it
 // behaved.
+#include <codetta/build.hpp>
 #include <codetta/codetta.hpp>
 #include <codetta/device.hpp>
 #include <codetta/diagnose.hpp>
@@ -8,8 +9,10 @@
 #include <codetta/error.hpp>
 #include <codetta/fill.hpp>
 #include <codetta/gemm.hpp>
+#include <codetta/graph.hpp>
 #include <codetta/io.hpp>
 #include <codetta/kernel.hpp>
+#include <codetta/math_mode.hpp>
 #include <codetta/program.hpp>
 #include <codetta/target.hpp>
 #include <codetta/tensor.hpp>
