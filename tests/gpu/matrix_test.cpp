@@ -93,9 +93,9 @@ TEST(CudaMatrix, EveryOperationTypeAndForm) {
 }
 
 constexpr const char* tail_text =
-    "def tail(accum, row, column, full):\n"
+    "def tail(accum, row, column, whole):\n"
     "    D = accum * column + row\n"
-    "    E = relu(D) - full\n"
+    "    E = relu(D) - whole\n"
     "    r = sum(E, axis=\"row\")\n"
     "    c = max(D, axis=\"column\")\n"
     "    s = mean(D, axis=\"all\")\n"
@@ -111,7 +111,7 @@ Unit tail(DType a, DType b, int64_t m, int64_t n, int64_t k) {
   unit.name = fmt::format("{} x {} tail", dtype_name(a), dtype_name(b));
   unit.text = tail_text;
   const DType type = a == DType::f64 ? DType::f64 : DType::f32;
-  unit.operands = {{"row", type, {n}}, {"column", type, {m, 1}}, {"full", DType::bf16, {m, n}}};
+  unit.operands = {{"row", type, {n}}, {"column", type, {m, 1}}, {"whole", DType::bf16, {m, n}}};
   unit.outputs = {
       {"D", type, {m, n}}, {"E", DType::f16, {m, n}}, {"r", type, {m, 1}}, {"c", type, {1, n}}, {"s", type, {1, 1}}};
   return unit;

@@ -39,12 +39,12 @@ Unit tail(const Factors& factors, char extent, int64_t size, bool plain) {
     return unit;
   }
   unit.text =
-      "def tail(accum, row, column, full):\n"
+      "def tail(accum, row, column, whole):\n"
       "    D = accum * column + row\n"
-      "    E = relu(D) - full\n"
+      "    E = relu(D) - whole\n"
       "    return D, E\n";
   const DType type = accumulator == DType::f64 ? DType::f64 : DType::f32;
-  unit.operands = {{"row", type, {unit.n}}, {"column", type, {unit.m, 1}}, {"full", DType::bf16, {unit.m, unit.n}}};
+  unit.operands = {{"row", type, {unit.n}}, {"column", type, {unit.m, 1}}, {"whole", DType::bf16, {unit.m, unit.n}}};
   unit.outputs = {{"D", type, {unit.m, unit.n}}, {"E", DType::f16, {unit.m, unit.n}}};
   return unit;
 }
