@@ -211,8 +211,10 @@ std::string_view dtype_alias(std::string_view name) {
   return {};
 }
 
-bool is_reserved(std::string_view name) {
-  return name == "inf" || name == "nan" || find_function(name) != nullptr || dtype_from_name(name).has_value();
+bool is_reserved(std::string_view name, bool program) {
+  const FunctionInfo* function = find_function(name);
+  return name == "inf" || name == "nan" || (function != nullptr && (program || !function->program_only())) ||
+         dtype_from_name(name).has_value();
 }
 
 }  // namespace codetta::frontend

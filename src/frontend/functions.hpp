@@ -105,6 +105,7 @@ std::string_view documentation(const FunctionInfo& info);  // one line
 // The dtype that a spelling of another framework means ("float32": "f32"); "" when unknown.
 std::string_view dtype_alias(std::string_view name);
 // inf and nan are the only words that stand for numbers; with functions and dtypes they are the reserved names.
-bool is_reserved(std::string_view name);
+// Functions that only programs may call are none in epilogues: an operand may be called `full`.
+bool is_reserved(std::string_view name, bool program);
 
 }  // namespace codetta::frontend

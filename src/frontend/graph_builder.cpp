@@ -370,7 +370,7 @@ bool check_name(const State& state, const std::string& name, std::string_view wh
   std::string reason;
   if (!base::is_identifier(name) || name.size() > frontend::Lexer::max_name) {
     reason = "it is not an identifier";
-  } else if (frontend::is_keyword(name) || frontend::is_reserved(name)) {
+  } else if (frontend::is_keyword(name) || frontend::is_reserved(name, true)) {
     reason = "it is a name of the language";
   } else if (name == "_") {
     reason = "in text it stands for a result that is not wanted";

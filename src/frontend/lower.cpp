@@ -27,7 +27,7 @@ Lowerer::Lowerer(const ast::Module& module, Report& report, bool program)
 // False, with a report, when a name of the language or of a function is hidden.
 bool Lowerer::check_name(Span name, std::string_view what) {
   const std::string_view word = text(name);
-  const bool reserved = is_reserved(word);
+  const bool reserved = is_reserved(word, program_);
   if (!reserved && (what == "function" || !functions_.contains(word))) return true;
   const bool function = find_function(word) != nullptr || !reserved;
   auto& error = report_.error(Code::name_shadows, name,

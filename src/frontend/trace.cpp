@@ -148,7 +148,7 @@ class Trace {
       reason = fmt::format("names have at most {} characters", Lexer::max_name);
     } else if (is_keyword(name)) {
       reason = "it is a keyword of Python";
-    } else if (is_reserved(name)) {
+    } else if (is_reserved(name, false)) {
       reason = "it is a name of the language";
     } else if (name == traced_name) {
       reason = "the traced function itself has that name";

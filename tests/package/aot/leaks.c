@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Loads, calls and unloads a library many times; nothing may stay: no mapping, descriptor, thread or memory.
+ * libc and the loader keep some kilobytes of their own, as much after many loads as after a few (thread caches, tables of the
+ * loader); what a load leaves behind is at least one block of malloc, 32 bytes, each time.
  * Usage: leaks <library> <times> */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -63,5 +65,5 @@ int main(int argc, char** argv) {
             more_tasks = entries("/proc/self/task") - tasks;
   printf("%d loads: %d mappings left, %d descriptors, %d threads, %lld bytes more\n", times, left, more_files,
          more_tasks, (long long)grown);
-  return left != 0 || more_files != 0 || more_tasks != 0 || grown > 4096;
+  return left != 0 || more_files != 0 || more_tasks != 0 || grown > 16 * (int64_t)times;
 }

@@ -177,6 +177,18 @@ TEST(Lower, InlinesFunctions) {
   EXPECT_TRUE(ir::equivalent(a, b));
 }
 
+TEST(Lower, WhatOnlyProgramsMayCallIsAFreeNameInEpilogues) {
+  const auto a = epilogue(
+      "def take(x):\n    return x + 1.0\n"
+      "def f(accum, full):\n    ones = take(accum)\n    D = ones * full\n    return D\n");
+  const auto b = epilogue("def f(accum, full):\n    D = (accum + 1.0) * full\n    return D\n");
+  EXPECT_TRUE(ir::equivalent(a, b));
+  const auto program =
+      frontend::parse_program(source_of("def f(full: f32[4, 4]):\n    y = full @ full\n    return y\n"));
+  ASSERT_FALSE(program);
+  EXPECT_EQ(program.error().code(), 132);
+}
+
 TEST(Lower, TheEntryIsTheLastOrNamed) {
   const std::string text = "def a(accum): D = relu(accum); return D\ndef b(accum): D = tanh(accum); return D\n";
   EXPECT_EQ(result(epilogue(text)).op, Op::tanh);
