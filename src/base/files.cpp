@@ -168,6 +168,7 @@ Expected<bool> write_file_atomically(const std::string& path, std::string_view b
                                      const SystemCalls& calls) {
   struct stat info {};
   std::string target = path;
+  WriteOptions with = options;
   if (calls.fstatat(AT_FDCWD, path.c_str(), &info, 0) == 0) {
     if (S_ISDIR(info.st_mode)) return SystemError{EISDIR, "write", path};
     if (!S_ISREG(info.st_mode)) {
@@ -177,6 +178,7 @@ Expected<bool> write_file_atomically(const std::string& path, std::string_view b
       return true;
     }
     if (::access(path.c_str(), W_OK) != 0) return last_error("write", path);
+    with.mode &= info.st_mode | 0111;  // who could not read or write it before can't now
     // The file behind a link is replaced, not the link.
     if (char* resolved = ::realpath(path.c_str(), nullptr); resolved != nullptr) {
       target = resolved;
@@ -188,7 +190,7 @@ Expected<bool> write_file_atomically(const std::string& path, std::string_view b
   const std::string name = slash == std::string::npos ? target : target.substr(slash + 1);
   auto folder = open_directory(folder_path, calls);
   if (!folder) return folder.error();
-  auto written = write_file_atomically_at(*folder, name, bytes, options, calls);
+  auto written = write_file_atomically_at(*folder, name, bytes, with, calls);
   if (!written) return SystemError{written.error().errno_value, written.error().call, path};
   return written;
 }

@@ -62,7 +62,8 @@ struct WriteOptions {
   bool sync = true;      // fsync before publishing
 };
 // Returns whether the file holds these bytes now (false: KeepExisting found another). Links are resolved, and a path
-// that is a device or a pipe, such as /dev/stdout, is written to directly.
+// that is a device or a pipe, such as /dev/stdout, is written to directly. One that takes the place of
+// another file may be read and written by nobody who could not before (write_file_atomically only).
 Expected<bool> write_file_atomically(const std::string& path, std::string_view bytes, const WriteOptions& options = {},
                                      const SystemCalls& calls = SystemCalls::real());
 Expected<bool> write_file_atomically_at(const FileDescriptor& folder, const std::string& name, std::string_view bytes,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to files*.cpp: interrupted calls and the error of the last call.
+// Private to the room: interrupted calls and the error of the last call.
 #pragma once
 
 #include <cerrno>

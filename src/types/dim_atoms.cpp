@@ -276,7 +276,8 @@ std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
   const int64_t lead = divisor[0].coefficient;
   if (divisor.size() > 1) {
     // A constant multiple of b, or nothing.
-    if (dividend[0].coefficient % lead != 0 || lead == -1) return std::nullopt;
+    // By -1 the least integer has no quotient, and the processor traps.
+    if (lead == -1 || dividend[0].coefficient % lead != 0) return std::nullopt;
     const Dim q = Dim::constant(dividend[0].coefficient / lead);
     if (q * b == a) return q;
     return std::nullopt;

@@ -91,15 +91,6 @@ constexpr double unit_roundoff(DType d) { return is_float(d) ? detail::power_of_
 // What a loaded value computes in: 8- and 16-bit floats widen to f32, everything else stays.
 constexpr DType compute_dtype(DType d) { return is_float(d) && bits(d) < 32 ? DType::f32 : d; }
 
-// What A times B accumulates in: f64 for f64, i32 for 8-bit integers, f32 for the other floats.
-// Nullopt for types that no GEMM multiplies (bool, wide integers).
-constexpr std::optional<DType> accumulator_dtype(DType d) {
-  if (d == DType::f64) return DType::f64;
-  if (is_float(d)) return DType::f32;
-  if (is_integer(d) && bits(d) == 8) return DType::i32;
-  return std::nullopt;
-}
-
 // The type that an op over both computes in. bool gives way to the other; integers of one sign take the wider; of mixed
 // sign the narrowest signed type that holds both, and i64 where none does (u64 with any signed type); integer with
 // float takes the float's compute type; f32 with f64 is f64. join(bool, bool) is bool. Nullopt only when a value is no

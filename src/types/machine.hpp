@@ -46,7 +46,7 @@ struct AccumulationModel {
 // exact_i32.
 const AccumulationModel& accumulation_model(CpuIsa isa, DType operand);
 
-// Caches in bytes: of one core where it has its own, L3 as shared.
+// Caches in bytes: of one core where it has its own, L3 as shared; what the system doesn't tell is as here.
 struct CpuFacts {
   std::string name;          // "AMD EPYC 9654", or the architecture
   std::vector<CpuIsa> isas;  // what this process may use, ascending
@@ -54,7 +54,7 @@ struct CpuFacts {
   int cores = 1;  // logical processors that this process may run on, at least 1
   int64_t l1d = 32 << 10;
   int64_t l2 = 1 << 20;
-  int64_t l3 = 8 << 20;  // 0 where there is none
+  int64_t l3 = 8 << 20;
 };
 // Reads everything anew (tens of microseconds in a virtual machine).
 CpuFacts read_cpu_facts();

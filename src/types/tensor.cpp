@@ -268,6 +268,7 @@ Allocator& default_allocator() {
 }
 
 Result<Tensor> Tensor::make(DType dtype, const Dims& shape, Allocator& allocator) {
+  CODETTA_CHECK_OK(check_dtype(dtype));
   CODETTA_TRY(const Extent extent, check_row_major(dtype, shape));
   Tensor tensor;
   tensor.bytes_ = static_cast<size_t>(extent.count * dtype_size(dtype));
@@ -280,10 +281,16 @@ Result<Tensor> Tensor::make(DType dtype, const Dims& shape, Allocator& allocator
                   " were refused by the allocator")
           .help("free memory, use smaller tensors, or bind views of memory that you already have");
     }
-    std::memset(memory, 0, tensor.bytes_);
-    tensor.allocator_ = &allocator;
   }
-  CODETTA_TRY(tensor.view_, TensorView::make(memory, dtype, shape));
+  auto view = TensorView::make(memory, dtype, shape);
+  if (!view) {  // an allocator that aligns to less than an element
+    allocator.free(memory, tensor.bytes_, tensor_alignment);
+    return std::move(view).error();
+  }
+  tensor.view_ = *view;
+  if (memory == nullptr) return tensor;
+  std::memset(memory, 0, tensor.bytes_);
+  tensor.allocator_ = &allocator;
   return tensor;
 }
 

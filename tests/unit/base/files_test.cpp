@@ -114,6 +114,22 @@ TEST_F(Files, ReplaceAndKeepExisting) {
   EXPECT_EQ(names(), Names{"f"});
 }
 
+TEST_F(Files, WhatIsReplacedIsReadByNobodyElse) {
+  const auto mode = [&] {
+    struct stat info {};
+    EXPECT_EQ(::stat(path("f").c_str(), &info), 0);
+    return info.st_mode & 07777;
+  };
+  put("f", "secret");
+  ASSERT_EQ(::chmod(path("f").c_str(), 0600), 0);
+  EXPECT_TRUE(*write_file_atomically(path("f"), "new"));
+  EXPECT_EQ(get("f"), "new");
+  EXPECT_EQ(mode(), 0600U);
+  EXPECT_TRUE(*write_file_atomically(path("f"), "library", {.mode = 0755}));
+  EXPECT_EQ(mode() & 0066, 0U);
+  EXPECT_EQ(mode() & 0100, 0100U);
+}
+
 TEST_F(Files, LongestNameCanBeWritten) {
   const std::string name(255, 'n');
   put(name, "data");

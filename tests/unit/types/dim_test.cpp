@@ -313,5 +313,35 @@ TEST(DimProperty, RandomExpressionsKeepTheirValues) {
   EXPECT_GT(compared, 80000);
 }
 
+// Processors trap where the least integer is divided by -1.
+TEST(DimProperty, ExtremeNumbersNeitherTrapNorWrap) {
+  const int64_t extremes[] = {INT64_MIN, INT64_MIN + 1, -2, -1, 0, 1, 2, INT64_MAX - 1, INT64_MAX};
+  const Dim n = Dim::symbol("n"), m = Dim::symbol("m");
+  std::vector<Dim> dims;
+  for (const int64_t x : extremes) {
+    for (const int64_t y : extremes) {
+      dims.push_back(c(x) * n + c(y));
+      dims.push_back(c(x) * n + c(y) * m);
+    }
+  }
+  const std::map<std::string, int64_t> values{{"n", 3}, {"m", 1}};
+  int quotients = 0;
+  for (const Dim& a : dims) {
+    for (const Dim& b : dims) {
+      for (const Dim& d : {a + b, a - b, a * b, floordiv(a, b), mod(a, b), min(a, b), max(a, b)}) {
+        (void)d.evaluate(values);
+        EXPECT_TRUE(!is_non_negative(d) || d.evaluate(values).value_or(0) >= 0) << d.to_string();
+      }
+      const auto q = exact_quotient(a, b);
+      if (!q) continue;
+      EXPECT_EQ(*q * b, a) << a.to_string() << " / " << b.to_string();
+      ++quotients;
+    }
+  }
+  EXPECT_GT(quotients, 100);
+  EXPECT_FALSE(exact_quotient(c(INT64_MIN) * n, c(1) - n));
+  EXPECT_FALSE(exact_quotient(c(INT64_MIN) * n, c(-1)));
+}
+
 }  // namespace
 }  // namespace codetta::types

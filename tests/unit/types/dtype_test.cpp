@@ -116,16 +116,5 @@ TEST(Join, Table) {
   EXPECT_EQ(join(static_cast<DType>(99), f32), std::nullopt);
 }
 
-TEST(Accumulator, PerOperandType) {
-  EXPECT_EQ(accumulator_dtype(f64), f64);
-  EXPECT_EQ(accumulator_dtype(f32), f32);
-  EXPECT_EQ(accumulator_dtype(bf16), f32);
-  EXPECT_EQ(accumulator_dtype(f8e4m3), f32);
-  EXPECT_EQ(accumulator_dtype(i8), i32);
-  EXPECT_EQ(accumulator_dtype(u8), i32);
-  EXPECT_EQ(accumulator_dtype(i16), std::nullopt);
-  EXPECT_EQ(accumulator_dtype(boolean), std::nullopt);
-}
-
 }  // namespace
 }  // namespace codetta::types

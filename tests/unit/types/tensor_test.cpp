@@ -153,13 +153,15 @@ class CountingAllocator final : public Allocator {
     if (refuse) return nullptr;
     ++live;
     alignment_seen = alignment;
-    return default_allocator().allocate(bytes, alignment);
+    void* p = default_allocator().allocate(bytes + alignment, alignment);
+    return static_cast<std::byte*>(p) + shift;
   }
   void free(void* p, size_t bytes, size_t alignment) override {
     --live;
-    default_allocator().free(p, bytes, alignment);
+    default_allocator().free(static_cast<std::byte*>(p) - shift, bytes + alignment, alignment);
   }
   bool refuse = false;
+  size_t shift = 0;  // off the alignment that is asked for
   int live = 0;
   size_t alignment_seen = 0;
 };
@@ -209,6 +211,11 @@ TEST(Tensor, Errors) {
   EXPECT_EQ(refused.error().code(), static_cast<uint16_t>(diag::Code::out_of_memory));
   EXPECT_EQ(refused.error().diagnostics()[0].headline, "no memory for f32[4, 4]");
   EXPECT_EQ(refused.error().family(), ErrorFamily::Environment);
+  allocator.refuse = false;
+  EXPECT_EQ(Tensor::make(static_cast<DType>(99), {4, 4}, allocator).error().code(), 607);
+  allocator.shift = 2;
+  EXPECT_EQ(Tensor::make(f32, {4, 4}, allocator).error().code(), 605);
+  EXPECT_EQ(allocator.live, 0);  // what was no good is given back
 #if CODETTA_TEST_HUGE_ALLOCATION
   // The default allocator refuses, and does not throw, what no machine has.
   const auto huge = Tensor::make(f32, {int64_t{1} << 59});
