@@ -114,6 +114,7 @@ class Argument {
     if constexpr (std::is_floating_point_v<T>) {
       return static_cast<double>(number);
     } else {
+      static_assert(sizeof(T) < 8 || std::is_signed_v<T>, "numbers are at most i64; convert to int64_t");
       return static_cast<int64_t>(number);
     }
   }
@@ -130,7 +131,8 @@ CODETTA_API GraphValue call(std::string_view function, std::vector<Argument> arg
 CODETTA_API std::vector<GraphValue> call_all(std::string_view function, std::vector<Argument> arguments,
                                              const NamedArguments& named = {});
 
-// A function of a branch or a loop: it gets values of its own for the operands, and uses no others.
+// A function of a branch or a loop: it gets values of its own for the operands, and uses no others. Called at once; an
+// empty one is E0156.
 using GraphFunction = std::function<std::vector<GraphValue>(std::vector<GraphValue>)>;
 // The results of `then` where the predicate (one boolean) holds, else of `otherwise`.
 CODETTA_API std::vector<GraphValue> cond(const GraphValue& predicate, const GraphFunction& then,
@@ -148,9 +150,9 @@ class CODETTA_API ProgramBuilder {
   GraphValue input(const std::string& name, DType dtype, const std::vector<Size>& shape);
   // A number, passed by value.
   GraphValue number(const std::string& name, DType dtype);
-  // A number written in the program; weak, as in text.
-  GraphValue constant(double value);
-  GraphValue constant(int64_t value);
+  // A number or a bool written in the program; numbers are weak, as in text.
+  template <class T>
+  requires std::is_arithmetic_v<T> GraphValue constant(T value) { return literal(Argument(value)); }
   // call() without a value among the arguments: zeros, ones, full, arange.
   GraphValue call(std::string_view function, std::vector<Argument> arguments, const NamedArguments& named = {});
   // Outputs keep their order; one value may be several.
@@ -162,6 +164,7 @@ class CODETTA_API ProgramBuilder {
 
  private:
   friend struct detail::GraphAccess;
+  GraphValue literal(const Argument& number);
   std::shared_ptr<detail::GraphState> state_;
 };
 

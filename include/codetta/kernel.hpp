@@ -270,7 +270,7 @@ struct OutputCheck {
   int64_t ambiguous = 0;       // a discontinuity lies inside the bound: either branch is accepted
   double max_error = 0;        // absolute, from the middle of what may be stored
   double max_error_ratio = 0;  // error / bound (half of what may be stored); infinite where one value alone is right
-  std::string worst;           // "[3, 17]: 1.5, expected 1.25 within 0.0001"; empty when nothing was compared
+  std::string worst;           // "[3, 17]: 1.5, expected 1.2499 to 1.2501"; empty when nothing was compared
   std::string note;            // "64 of 4096 rows", or why the output was left out
   std::string mistrust;        // why right elements prove nothing here; empty when they do
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole programs: text with typed parameters and matrix products. In this version a program of consecutive GEMMs with
-// epilogues runs, one kernel a GEMM; work that belongs to no product is E0310.
+// Whole programs: text with typed parameters and matrix products. A kernel is a product with what follows it, or a
+// group of other operations. Branches, loops, index_put, scatter and functions of the caller's are typed and verified,
+// but no target runs them in this version: compile() gives E0311.
 #pragma once
 
 #include <memory>
@@ -36,8 +37,7 @@ struct ProgramShapes {
 // A parsed and verified program. Immutable, shared.
 class CODETTA_API Program {
  public:
-  // Errors: E01xx, E02xx.
-  // `function`: which one of the text; "" = the last.
+  // `function`: which one of the text; "" = the last. Errors: E01xx, E02xx.
   static Result<Program> parse(std::string text, std::string name = "<program>", std::string_view function = {});
   [[nodiscard]] std::vector<ProgramParameter> parameters() const;
   [[nodiscard]] std::vector<ProgramParameter> outputs() const;

@@ -165,8 +165,10 @@ CODETTA_API Expr dropout(const Expr& x, const Expr& p, const Expr& seed);
 enum class Axis : uint8_t { Row, Column, All };
 class ReduceOver {
  public:
-  ReduceOver(Axis axis) : axis_(axis) {}               // NOLINT(google-explicit-constructor)
-  ReduceOver(int dim) : dims_{dim}, by_dims_(true) {}  // NOLINT(google-explicit-constructor)
+  ReduceOver(Axis axis) : axis_(axis) {}  // NOLINT(google-explicit-constructor)
+  // Exactly an int: a factor or a bound that was meant for another function doesn't become a dim.
+  template <std::same_as<int> T>
+  ReduceOver(T dim) : dims_{dim}, by_dims_(true) {}  // NOLINT(google-explicit-constructor)
   ReduceOver(std::initializer_list<int> dims) : dims_(dims), by_dims_(true) {}
   ReduceOver(std::vector<int> dims) : dims_(std::move(dims)), by_dims_(true) {}  // NOLINT(google-explicit-constructor)
 
@@ -179,6 +181,13 @@ class ReduceOver {
 CODETTA_API Expr sum(const Expr& x, const ReduceOver& over = Axis::All);
 CODETTA_API Expr max(const Expr& x, const ReduceOver& over = Axis::All);
 CODETTA_API Expr min(const Expr& x, const ReduceOver& over = Axis::All);
+// As in text: max(x, 0) may mean the larger of both, which is maximum(x, 0). A dim is written {0}.
+template <class T>
+requires std::is_arithmetic_v<T> Expr max(const Expr& x, T y)
+= delete;
+template <class T>
+requires std::is_arithmetic_v<T> Expr min(const Expr& x, T y)
+= delete;
 CODETTA_API Expr mean(const Expr& x, const ReduceOver& over = Axis::All);
 CODETTA_API Expr amax(const Expr& x, const ReduceOver& over = Axis::All);
 CODETTA_API Expr sum_of_squares(const Expr& x, const ReduceOver& over = Axis::All);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "frontend/build.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::frontend {
 
@@ -185,7 +186,7 @@ Outcome emit_join(FunctionBuilder& builder, const FunctionInfo& info, const std:
   }
   std::vector<ValueId> operands;
   for (size_t i = 0; i < values; ++i) operands.push_back(arguments[i].value);
-  const bool interleave = values + 1 < arguments.size() && arguments[values + 1].flag;  // concat has no such flag
+  const bool interleave = arguments[values + 1].flag;
   return std::vector{
       builder.op(Op::join, std::move(operands), ir::JoinAttr{static_cast<int32_t>(dim), interleave}, span)};
 }
@@ -195,6 +196,12 @@ Outcome emit_join(FunctionBuilder& builder, const FunctionInfo& info, const std:
 Outcome emit_call(FunctionBuilder& builder, const FunctionInfo& info, const std::vector<CallArgument>& arguments,
                   Span span) {
   const auto first = [&] { return arguments[0].value; };
+  for (size_t i = 0; i < arguments.size(); ++i) {  // casts make enums of anything
+    if (arguments[i].kind != Kind::DType || types::is_valid(arguments[i].dtype)) continue;
+    return CallProblem{i, fmt::format("element type number {} does not exist", static_cast<int>(arguments[i].dtype)),
+                       fmt::format("they are numbered 0 to {}", dtype_count - 1),
+                       "pass one of the enum codetta::DType"};
+  }
   if (info.program_only()) return emit_program_call(builder, info, arguments, span);
   switch (info.lowering) {
     case Lowering::Operands:

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "frontend/graph_state.hpp"
 #include "frontend/parser_impl.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta {
 
@@ -57,6 +58,16 @@ GraphValue apply(Op op, const GraphValue& x, const GraphValue* y) {
   if (!a.valid() || (y != nullptr && !b.valid()) || state->builder.full()) return {};
   if (y == nullptr) return GraphAccess::make(state, state->builder.unary(op, a, {}));
   return GraphAccess::make(state, state->builder.op(op, {a, b}, {}, {}));
+}
+
+// Of a number or a bool.
+std::optional<ir::LiteralAttr> literal_of(const Argument& argument) {
+  using Literal = ir::LiteralAttr;
+  const Argument::Variant& value = argument.value();
+  if (const auto* real = std::get_if<double>(&value)) return Literal{Literal::Kind::Float, 0, *real};
+  if (const auto* integer = std::get_if<int64_t>(&value)) return Literal{Literal::Kind::Int, *integer, 0};
+  if (const auto* flag = std::get_if<bool>(&value)) return Literal{Literal::Kind::Bool, *flag ? 1 : 0, 0};
+  return std::nullopt;
 }
 
 std::optional<ir::Dim> size_of(const Size& size) {
@@ -189,13 +200,8 @@ class Call {
           return std::all_of(list->begin(), list->end(), [&](const GraphValue& v) { return add_value(v); });
         }
         slot.kind = Kind::Value;
-        using Literal = ir::LiteralAttr;
-        if (const auto* real = std::get_if<double>(&value)) {
-          slot.value = state_->builder.real(*real, {});
-        } else if (const auto* integer = std::get_if<int64_t>(&value)) {
-          slot.value = state_->builder.literal({Literal::Kind::Int, *integer, 0}, {});
-        } else if (const auto* flag = std::get_if<bool>(&value)) {
-          slot.value = state_->builder.literal({Literal::Kind::Bool, *flag ? 1 : 0, 0}, {});
+        if (const auto literal = literal_of(argument)) {
+          slot.value = state_->builder.literal(*literal, {});
         } else if (parameter.kind == ParameterKind::Bound && std::holds_alternative<std::monostate>(value)) {
           slot.kind = Kind::None;
         } else {
@@ -288,6 +294,12 @@ State state_among(const std::vector<Argument>& arguments) {
 CallArgument lower(const State& outer, const GraphFunction& function, const std::string& name,
                    const std::vector<int>& ranks) {
   CallArgument argument;
+  if (!function) {
+    fault(outer, Code::trace_empty_expression, "a function of a branch or loop is empty")
+        .reason("there is nothing to call")
+        .help("pass a function that returns the results");
+    return argument;
+  }
   if (outer->depth == max_depth) {
     fault(outer, Code::too_deep, "functions are nested too deeply")
         .reason(fmt::format("at most {} inside of each other are built", max_depth))
@@ -302,7 +314,8 @@ CallArgument lower(const State& outer, const GraphFunction& function, const std:
   for (size_t i = 0; i < ranks.size(); ++i)
     parameters.push_back(GraphAccess::make(state, state->builder.parameter(fmt::format("x{}", i), {}, ranks[i])));
   const std::vector<GraphValue> results = function(parameters);
-  ir::Function& body = state->builder.function();
+  // A copy: values that the caller has kept still belong to the state.
+  ir::Function body = state->builder.function();
   for (size_t i = 0; i < results.size(); ++i) {
     const ValueId id = id_in(state, results[i]);
     if (!id.valid()) return argument;
@@ -313,6 +326,12 @@ CallArgument lower(const State& outer, const GraphFunction& function, const std:
     fault(outer, Code::return_missing, "a function of a branch or loop returns nothing")
         .reason("what it returns are the results")
         .help("return one value or more");
+    return argument;
+  }
+  if (results.size() > frontend::max_outputs) {
+    fault(outer, Code::text_too_large, fmt::format("a function of a branch or loop returns {} values", results.size()))
+        .reason(fmt::format("at most {} are results", frontend::max_outputs))
+        .help("join those that have one shape");
     return argument;
   }
   frontend::keep_reachable(body);
@@ -460,7 +479,8 @@ ProgramBuilder::ProgramBuilder(std::string name) : state_(std::make_shared<Graph
 GraphValue ProgramBuilder::input(const std::string& name, DType dtype, const std::vector<Size>& shape) {
   ir::TypeAnnotation type;
   type.dtype = dtype;
-  bool good = check_name(state_, name, "operand") && shape.size() <= static_cast<size_t>(max_rank);
+  if (!check_name(state_, name, "operand")) return {};
+  bool good = types::is_valid(dtype) && shape.size() <= static_cast<size_t>(max_rank);
   for (const Size& size : shape) {
     const auto dim = size_of(size);
     good = good && dim && dim->as_constant().value_or(0) >= 0;
@@ -468,8 +488,8 @@ GraphValue ProgramBuilder::input(const std::string& name, DType dtype, const std
   }
   if (!good) {
     fault(state_, Code::parameter_type, fmt::format("operand {} has no valid type", name.substr(0, 64)))
-        .reason(
-            fmt::format("it has {} dims; tensors have at most {}, of sizes that are 0 or more", shape.size(), max_rank))
+        .reason(fmt::format("it is {} of {} dims; tensors have at most {}, of sizes that are 0 or more",
+                            dtype_name(dtype), shape.size(), max_rank))
         .help("pass numbers and texts such as \"n\" or \"2*n\"");
     return {};
   }
@@ -488,9 +508,9 @@ GraphValue ProgramBuilder::number(const std::string& name, DType dtype) {
   return value;
 }
 
-GraphValue ProgramBuilder::constant(double value) { return GraphAccess::make(state_, state_->builder.real(value, {})); }
-GraphValue ProgramBuilder::constant(int64_t value) {
-  return GraphAccess::make(state_, state_->builder.literal({ir::LiteralAttr::Kind::Int, value, 0}, {}));
+GraphValue ProgramBuilder::literal(const Argument& number) {
+  if (state_->builder.full()) return {};
+  return GraphAccess::make(state_, state_->builder.literal(*literal_of(number), {}));
 }
 
 GraphValue ProgramBuilder::call(std::string_view function, std::vector<Argument> arguments,
@@ -519,6 +539,14 @@ Result<ir::ProgramFunction> finish_program(const detail::GraphState& state) {
         .reason("what is computed is bound by name")
         .help("call output() for each result");
   }
+  const auto at_most = [&](size_t most, size_t count, std::string_view what) {
+    if (count <= most) return;
+    report.error(Code::text_too_large, {}, fmt::format("the program has {} {}", count, what))
+        .reason(fmt::format("at most {} are bound", most))
+        .help("join those that have one shape into one tensor");
+  };
+  at_most(max_operands, function.parameters.size(), "inputs");
+  at_most(max_outputs, function.outputs.size(), "outputs");
   if (state.builder.full()) {
     report.error(Code::text_too_large, {}, "the program has too many operations")
         .reason(fmt::format("at most {} are built", max_values))

@@ -454,7 +454,7 @@ Lowerer::Values Lowerer::call(Frame& frame, const std::vector<ValueId>& operands
   PendingCall& call = *frame.call;
   const Expr& expr = module_[frame.id];
   if (call.failed) return {ValueId()};
-  if (call.helper != nullptr) return call_helper(call, expr, operands);
+  if (call.helper != nullptr) return call_helper(call, operands);
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].valid()) return {ValueId()};
     CallArgument& argument = call.arguments[call.operand_slots[i]];
@@ -472,7 +472,7 @@ Lowerer::Values Lowerer::call(Frame& frame, const std::vector<ValueId>& operands
   return {ValueId()};
 }
 
-Lowerer::Values Lowerer::call_helper(PendingCall& call, const Expr& expr, const std::vector<ValueId>& operands) {
+Lowerer::Values Lowerer::call_helper(const PendingCall& call, const std::vector<ValueId>& operands) {
   Scope scope;
   scope.function = call.helper;
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -483,7 +483,6 @@ Lowerer::Values Lowerer::call_helper(PendingCall& call, const Expr& expr, const 
   active_.push_back(call.helper);
   Values values = run(scope, false);
   active_.pop_back();
-  (void)expr;
   return values;
 }
 
@@ -531,6 +530,11 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
   active_.pop_back();
   elsewhere_ -= outer.function().values.size();
   bool good = !values.empty() && values.size() <= max_outputs;
+  if (values.size() > max_outputs) {
+    report_.error(Code::text_too_large, span, fmt::format("{} returns {} values", body.name, values.size()))
+        .reason(fmt::format("at most {} are results of a branch or a loop", max_outputs))
+        .help("return fewer, or join those that have one shape");
+  }
   for (const ValueId value : values) good = good && value.valid();
   if (good) {
     for (size_t i = 0; i < values.size(); ++i) {

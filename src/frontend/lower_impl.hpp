@@ -76,7 +76,7 @@ class Lowerer {
   void bad_argument(const FunctionInfo& info, const FunctionParameter& parameter, ast::ExprId id, std::string expected,
                     std::string help);
   Values call(Frame& frame, const std::vector<ValueId>& operands);
-  Values call_helper(PendingCall& call, const ast::Expr& expr, const std::vector<ValueId>& operands);
+  Values call_helper(const PendingCall& call, const std::vector<ValueId>& operands);
   bool may_enter(const ast::Function& function, diag::Span span);
   bool lower_functions(PendingCall& call, const std::vector<ValueId>& operands);
   bool lower_branch(const ast::Function& function, const std::vector<int>& ranks, diag::Span span,

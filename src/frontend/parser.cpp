@@ -89,7 +89,7 @@ void Parser::definition() {
   }
   function.first_parameter = static_cast<uint32_t>(module_.parameters.size());
   function.first_statement = static_cast<uint32_t>(module_.statements.size());
-  if (!panic_ && parameters(function)) {
+  if (!panic_ && parameters()) {
     if (accept("->")) annotation();
     if (!panic_) expect(":", "before the function's body");
   }
@@ -104,10 +104,10 @@ void Parser::definition() {
   module_.functions.push_back(function);
 }
 
-bool Parser::parameters(ast::Function& function) {
+bool Parser::parameters() {
   if (!expect("(", "after the function's name")) return false;
   while (!panic_ && !at(")")) {
-    parameter(function);
+    parameter();
     if (panic_ || at(")")) break;
     if (!at(",")) {
       syntax_error("')' or ','");
@@ -120,7 +120,7 @@ bool Parser::parameters(ast::Function& function) {
   return true;
 }
 
-void Parser::parameter(ast::Function& /*function*/) {
+void Parser::parameter() {
   const bool star = at("*") || at("**");
   if (star || at("/")) {
     const Span begin = token_.span;

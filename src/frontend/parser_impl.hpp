@@ -68,8 +68,8 @@ class Parser {
 
   // statements
   void definition();
-  bool parameters(ast::Function& function);
-  void parameter(ast::Function& function);
+  bool parameters();
+  void parameter();
   void body();
   void statement_line();
   void simple_statement();

@@ -16,7 +16,7 @@ namespace codetta::ir {
 struct BoundArgument {
   std::string name;
   bool is_scalar = false;
-  DType dtype = DType::f32;  // of the tensor, or of the scalar (float -> f32, double -> f64, ints -> i64, bool)
+  DType dtype = DType::f32;  // of the tensor, or what the scalar is taken as (docs/semantics.md, literals)
   Dims shape;
   bool operator==(const BoundArgument&) const = default;
 };

@@ -75,7 +75,7 @@ bool same_binding(const BoundArgument& a, const BoundArgument& b) {
   return a.dtype == b.dtype && a.shape == b.shape && !a.is_scalar;
 }
 
-// By value: does it need that parameter (or an index, where `parameter` is absent: any parameter)?
+// By value: does it depend on a parameter or on an index?
 std::vector<bool> depends_on_something(const Function& function) {
   std::vector<bool> depends(function.values.size(), false);
   for (size_t i = 0; i < function.values.size(); ++i) {

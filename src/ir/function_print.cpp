@@ -45,37 +45,57 @@ std::string type_text(const TypeAnnotation& type) {
 
 bool is_symbol(std::string_view spelling) { return !spelling.empty() && !base::is_identifier(spelling); }
 
+// The functions that branches and loops of `function` name.
+std::vector<const Function*> callees_of(const Function& function) {
+  std::vector<const Function*> out;
+  for (const Value& value : function.values) {
+    if (const auto* branches = std::get_if<CondAttr>(&value.attr))
+      out.insert(out.end(), {branches->then_function.get(), branches->otherwise_function.get()});
+    if (const auto* loop = std::get_if<WhileAttr>(&value.attr))
+      out.insert(out.end(), {loop->condition_function.get(), loop->body_function.get()});
+  }
+  return out;
+}
+
+// What one text holds before its last function.
+struct Text {
+  std::string out;
+  std::map<std::string, std::string> names;  // of a function that is there, by its own name and what follows that
+  std::map<std::string, int> numbers;        // how often a name was asked for
+  std::set<std::string, std::less<>> taken;  // by functions, and by what keeps its name: parameters and outputs
+
+  explicit Text(const Function& last) : taken{last.name} {
+    for (const Parameter& parameter : last.parameters) taken.insert(parameter.name);
+    for (const Output& output : last.outputs) taken.insert(output.name);
+  }
+};
+
 class FunctionPrinter {
  public:
   explicit FunctionPrinter(const Function& function) : function_(function), names_(function.values.size()) {}
 
-  // Functions that branches and loops name come first; `printed`: the texts of those that are there, by name.
-  std::string run(std::map<std::string, std::string>& printed) {
-    for (const Value& value : function_.values) {
-      if (const auto* branches = std::get_if<CondAttr>(&value.attr)) {
-        callees_[branches->then_function.get()] = print_callee(*branches->then_function, printed);
-        callees_[branches->otherwise_function.get()] = print_callee(*branches->otherwise_function, printed);
-      }
-      if (const auto* loop = std::get_if<WhileAttr>(&value.attr)) {
-        callees_[loop->condition_function.get()] = print_callee(*loop->condition_function, printed);
-        callees_[loop->body_function.get()] = print_callee(*loop->body_function, printed);
-      }
+  // From the parameters on, without "def NAME". Functions that branches and loops name go into `text` first.
+  std::string run(Text& text) {
+    for (const Function* callee : callees_of(function_)) {
+      if (!callees_.contains(callee)) callees_[callee] = print_callee(*callee, text);
     }
-    for (const auto& [name, text] : printed) taken_.insert(name);
-    return std::move(before_) + body();
+    for (const auto& [printed, name] : text.names) taken_.insert(name);
+    return body();
   }
 
  private:
-  // Prints a function unless an equal one is there; the name that calls it.
-  std::string print_callee(const Function& callee, std::map<std::string, std::string>& printed) {
-    Function named = callee;
-    for (int next = 2;; ++next) {
-      std::string inner = FunctionPrinter(named).run(printed);
-      const auto [at, fresh] = printed.emplace(named.name, inner);
-      if (fresh) before_ += inner + "\n\n";
-      if (fresh || at->second == inner) return named.name;
-      named.name = fmt::format("{}_{}", callee.name, next);
-    }
+  // Prints a function, once, unless an equal one is there; the name that calls it.
+  static std::string print_callee(const Function& callee, Text& text) {
+    const std::string printed = FunctionPrinter(callee).run(text);
+    const auto [known, fresh] = text.names.try_emplace(callee.name + printed);
+    std::string& name = known->second;
+    if (!fresh) return name;
+    do {
+      const int number = ++text.numbers[callee.name];
+      name = number == 1 ? callee.name : fmt::format("{}_{}", callee.name, number);
+    } while (!text.taken.insert(name).second);
+    text.out += fmt::format("def {}{}\n\n", name, printed);
+    return name;
   }
 
   std::string body() {
@@ -86,8 +106,8 @@ class FunctionPrinter {
       if (parameter.type) text += ": " + type_text(*parameter.type);
       parameters.push_back(std::move(text));
     }
-    out_ = fmt::format("def {}({}):\n", function_.name.empty() ? "epilogue" : function_.name,
-                       base::join(parameters, ", "));
+    out_ = fmt::format("({}):\n", base::join(parameters, ", "));
+    find_merged();
     for (size_t i = function_.parameters.size(); i < function_.values.size(); ++i) assign(ValueId(i));
     std::vector<std::string> returned;
     for (const Output& output : function_.outputs) {
@@ -129,6 +149,26 @@ class FunctionPrinter {
     if (const auto* literal = std::get_if<LiteralAttr>(&function_[id].attr)) return number_text(*literal);
     return name_of(id);
   }
+  // The reduction of sum(x, axis="row", keepdim=False), which is a squeeze of it: an epilogue has no other squeeze.
+  const Value* reduction_of(const Value& value) const {
+    const auto* reshape = std::get_if<ReshapeAttr>(&value.attr);
+    if (reshape == nullptr || reshape->form != ReshapeForm::Squeeze || !function_.is_epilogue()) return nullptr;
+    const Value& operand = function_[value.operands[0]];
+    return types::op_info(operand.op).is_reduction() ? &operand : nullptr;
+  }
+  // Reductions that are written with their squeeze, and nowhere else.
+  void find_merged() {
+    std::vector<uint32_t> uses(function_.values.size(), 0);
+    for (const Output& output : function_.outputs) ++uses[output.value.index()];
+    for (const Value& value : function_.values) {
+      for (const ValueId operand : value.operands) ++uses[operand.index()];
+    }
+    merged_.assign(function_.values.size(), false);
+    for (const Value& value : function_.values) {
+      if (reduction_of(value) != nullptr) merged_[value.operands[0].index()] = uses[value.operands[0].index()] == 1;
+    }
+  }
+
   std::string argument_list(const Value& value) {
     std::vector<std::string> arguments;
     for (const ValueId operand : value.operands) arguments.push_back(reference(operand));
@@ -202,6 +242,11 @@ class FunctionPrinter {
       return fmt::format("{} {} {}", reference(value.operands[0]), info.spelling, reference(value.operands[1]));
     }
     if (value.op == Op::slice) return slice_text(value);
+    if (const Value* reduction = reduction_of(value)) {
+      std::string text = expression(*reduction);
+      text.pop_back();
+      return text + ", keepdim=False)";
+    }
     if (types::op_info(value.op).program_only() || value.op == Op::reshape ||
         types::op_info(value.op).rule == types::OpRule::index)
       return program_call(value);
@@ -226,7 +271,7 @@ class FunctionPrinter {
 
   void assign(ValueId id) {
     const Value& value = function_[id];
-    if (value.op == Op::literal) return;
+    if (value.op == Op::literal || merged_[id.index()]) return;
     if (value.op == Op::split) return assign_split(id);
     if (value.op == Op::result) return;  // stands with the first one
     if (const size_t results = result_count(value); results > 1) return assign_results(id, results);
@@ -290,15 +335,17 @@ class FunctionPrinter {
   std::set<std::string, std::less<>> taken_;
   std::map<std::tuple<uint32_t, int32_t, int32_t>, std::vector<ValueId>> parts_;
   std::map<const Function*, std::string> callees_;
+  std::vector<bool> merged_;
   uint32_t next_ = 0;
-  std::string out_, before_;
+  std::string out_;
 };
 
 }  // namespace
 
 std::string print(const Function& function) {
-  std::map<std::string, std::string> printed;
-  return FunctionPrinter(function).run(printed);
+  Text text(function);
+  const std::string printed = FunctionPrinter(function).run(text);
+  return fmt::format("{}def {}{}", text.out, function.name.empty() ? "epilogue" : function.name, printed);
 }
 
 }  // namespace codetta::ir

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the text form of a graph. The text is untrusted: every error has a place, nothing recurses.
+// Reads the text form of a graph. The text is untrusted: every error has a place, and only graphs inside of graphs
+// recurse, up to a limit.
 #include <fmt/format.h>
 
 #include <algorithm>

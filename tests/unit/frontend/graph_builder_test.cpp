@@ -29,6 +29,9 @@ void expect_equal(const ProgramBuilder& builder, const std::string& text) {
   EXPECT_TRUE(*a == *b) << ir::print(*a) << ir::print(*b);
 }
 
+using Values = std::vector<GraphValue>;
+Values same(Values v) { return v; }
+
 TEST(GraphBuilderApi, MakesTheGraphsOfTexts) {
   ProgramBuilder b("f");
   const auto x = b.input("x", DType::bf16, {"n", 8}), w = b.input("w", DType::bf16, {8, 8});
@@ -53,7 +56,6 @@ def f(x: bf16["n", 8], w: bf16[8, 8], i: i64[3], scale: f32):
 TEST(GraphBuilderApi, BranchesLoopsAndOwnCode) {
   ProgramBuilder b("f");
   const auto p = b.input("p", DType::boolean, {1}), x = b.input("x", DType::f32, {"n"});
-  using Values = std::vector<GraphValue>;
   const Values c = cond(
       p, [](Values v) { return Values{call("relu", {v[0]})}; }, [](Values v) { return Values{-v[0]}; }, {x});
   const Values l = while_loop(
@@ -85,6 +87,52 @@ def f(p: bool[1], x: f32["n"]):
     y, z = call_extern("halve", l, out=("f32[n]", "i64[n // 2]"))
     return y, z
 )");
+}
+
+TEST(GraphBuilderApi, NumbersKeepTheirKind) {
+  ProgramBuilder b("f");
+  const auto x = b.input("x", DType::i32, {"n"});
+  b.output("y", x * b.constant(2) + b.constant(3.5F));
+  b.output("z", (x > b.constant(0)) & b.constant(true));
+  expect_equal(b, "def f(x: i32[\"n\"]):\n    y = x * 2 + 3.5\n    z = (x > 0) & True\n    return y, z\n");
+}
+
+// Branches inside of branches: each function is printed once, under a name that nothing else has.
+TEST(GraphBuilderApi, BranchesNestDeeply) {
+  ProgramBuilder b("f");
+  const auto p = b.input("then", DType::boolean, {1}), x = b.input("x", DType::f32, {"n"});
+  std::function<Values(Values, int)> nested = [&](Values v, int depth) -> Values {
+    if (depth == 0) return {v[1] + v[1]};
+    const auto then = [&](Values w) { return nested(std::move(w), depth - 1); };
+    return cond(
+        v[0], then, [](Values w) { return Values{-w[1]}; }, v);
+  };
+  b.output("y", nested({p, x}, 40)[0]);
+  const auto function = frontend::finish_program(*detail::GraphAccess::state(b));
+  ASSERT_TRUE(function) << function.error().render();
+  const auto again = frontend::parse_program(std::make_shared<const diag::SourceText>("p.py", ir::print(*function)));
+  ASSERT_TRUE(again) << again.error().render() << ir::print(*function);
+  EXPECT_TRUE(ir::equivalent(*function, *again));
+  EXPECT_TRUE(ir::bind_program(*function));
+}
+
+// Values of a function that is done are dead, not dangling.
+TEST(GraphBuilderApi, ValuesKeptFromABranchAreRefused) {
+  ProgramBuilder b("f");
+  const auto p = b.input("p", DType::boolean, {1}), x = b.input("x", DType::f32, {"n"});
+  GraphValue kept;
+  const auto keep = [&](Values v) {
+    kept = v[0] * v[0];
+    return Values{kept};
+  };
+  const Values results = cond(p, keep, same, {x});
+  const GraphValue later = -kept + kept.slice(0, 0);
+  b.output("y", results[0]);
+  EXPECT_TRUE(built(b));
+  b.output("z", later);
+  const auto graph = built(b);
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().code(), 148);
 }
 
 std::string first_error(const ProgramBuilder& builder) {
@@ -125,13 +173,38 @@ TEST(GraphBuilderApi, KeepsMistakes) {
                      }),
                      "E0148"));
   EXPECT_TRUE(starts(with([](auto&, auto x) {
-                       using Values = std::vector<GraphValue>;
                        const auto own = [&](Values) { return Values{x}; };
-                       const auto same = [](Values v) { return v; };
                        const Values results = cond(call("max", {x}) > call("min", {x}), own, same, {x});
                        return results.empty() ? GraphValue() : results[0];
                      }),
                      "E0148"));
+  EXPECT_TRUE(starts(with([](auto& b, auto x) {
+                       const auto y = -x;
+                       b.input("late", DType::f32, {});
+                       return y;
+                     }),
+                     "E0124"));
+  EXPECT_TRUE(starts(with([](auto& b, auto x) {
+                       b.input("odd", static_cast<DType>(99), {});
+                       return x + b.constant(1);
+                     }),
+                     "E0144"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) {
+                       const Values results = cond(call("max", {x}) > call("min", {x}), {}, same, {x});
+                       return results.empty() ? GraphValue() : results[0];
+                     }),
+                     "E0156"));
+  EXPECT_TRUE(starts(with([](auto&, auto x) {
+                       const auto many = [](Values v) { return Values(257, v[0]); };
+                       const Values results = cond(call("max", {x}) > call("min", {x}), many, many, {x});
+                       return results.empty() ? GraphValue() : results[0];
+                     }),
+                     "E0102"));
+  EXPECT_TRUE(starts(with([](auto& b, auto x) {
+                       for (int i = 0; i < 256; ++i) b.output("y" + std::to_string(i), x);
+                       return x;
+                     }),
+                     "the program has 257 outputs"));
   // Without a text, errors point into the printed graph.
   EXPECT_TRUE(starts(with([](auto&, auto x) {
                        return call("matmul", {x, x});

@@ -213,4 +213,19 @@ TEST(Program, CallsInCallsAreBounded) {
   EXPECT_FALSE(frontend::parse_program(source_of(branches)));
 }
 
+TEST(Program, BranchesHaveNoMoreResultsThanAFunctionMayReturn) {
+  const auto parse = [](int count) {
+    std::string values = "x", names = "y0";
+    for (int i = 1; i < count; ++i) values += ", x", names += ", y" + std::to_string(i);
+    return frontend::parse_program(source_of("def g(x):\n    return " + values +
+                                             "\ndef f(p: bool[1], x: f32[4]):\n    " + names +
+                                             " = cond(p, g, g, x)\n    return y0\n"));
+  };
+  EXPECT_TRUE(parse(256));
+  const auto more = parse(257);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code(), 102);
+  EXPECT_EQ(more.error().diagnostics()[0].headline, "g returns 257 values");
+}
+
 }  // namespace

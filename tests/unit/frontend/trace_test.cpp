@@ -99,7 +99,8 @@ const Pair pairs[] = {
     {"sum(x)", [](auto& x, auto&, auto&) { return sum(x); }},
     {"sum(x, axis='row')", [](auto& x, auto&, auto&) { return sum(x, Axis::Row); }},
     {"max(x, axis='column')", [](auto& x, auto&, auto&) { return max(x, Axis::Column); }},
-    {"min(x, dim=-1)", [](auto& x, auto&, auto&) { return min(x, -1); }},
+    {"min(x, dim=-1)", [](auto& x, auto&, auto&) { return min(x, {-1}); }},
+    {"sum(x, dim=-1)", [](auto& x, auto&, auto&) { return sum(x, -1); }},
     {"mean(x, dim=(0, 1))", [](auto& x, auto&, auto&) { return mean(x, {0, 1}); }},
     {"amax(x, axis='all')", [](auto& x, auto&, auto&) { return amax(x); }},
     {"sum_of_squares(x)", [](auto& x, auto&, auto&) { return sum_of_squares(x); }},
@@ -235,9 +236,43 @@ TEST(Trace, OutputsMayBeAccumAndAliases) {
 }
 
 TEST(Epilogue, PrintsTextThatParsesBack) {
-  const auto epilogue = parsed("def f(accum, C): D = where(C > 0, gelu(accum, 'tanh'), -inf); return D");
-  const auto again = parsed(epilogue.to_string());
-  EXPECT_TRUE(ir::equivalent(*epilogue.function(), *again.function())) << epilogue.to_string();
+  for (const char* text : {"def f(accum, C): D = where(C > 0, gelu(accum, 'tanh'), -inf); return D",
+                           "def f(accum): s = sum(accum, axis='row', keepdim=False); return s",
+                           "def f(accum): s = max(accum, dim=(0, 1), keepdim=False); D = accum - s; return D, s",
+                           "def f(accum): s = mean(accum, keepdim=False); D = accum * s; return D"}) {
+    const auto epilogue = parsed(text);
+    const auto again = parsed(epilogue.to_string());
+    EXPECT_TRUE(ir::equivalent(*epilogue.function(), *again.function())) << epilogue.to_string();
+    EXPECT_EQ(again.to_string(), epilogue.to_string());
+  }
+  EXPECT_EQ(parsed("def f(accum): s = sum(accum, axis='row', keepdim=False); D = accum; return D, s").to_string(),
+            "def f(accum):\n    s = sum(accum, axis=\"row\", keepdim=False)\n    D = accum\n    return D, s\n");
+}
+
+// max(x, 0) reads like the larger of both; as in text it is refused, here by the compiler.
+template <class T>
+concept can_be_bound = requires(const Expr& x, T y) {
+  max(x, y);
+};
+template <class T>
+concept can_be_summed_over = requires(const Expr& x, T y) {
+  sum(x, y);
+};
+TEST(Trace, NumbersAreNoAxesOfMaxAndMin) {
+  EXPECT_FALSE(can_be_bound<int>);
+  EXPECT_FALSE(can_be_bound<double>);
+  EXPECT_TRUE(can_be_bound<Axis>);
+  EXPECT_TRUE(can_be_bound<std::vector<int>>);
+  EXPECT_TRUE(can_be_summed_over<int>);
+  EXPECT_FALSE(can_be_summed_over<double>);
+}
+
+TEST(Trace, RefusesElementTypesThatDoNotExist) {
+  const auto traced =
+      Epilogue::trace([](EpilogueTracer& e) { e.output("D", cast(e.accum(), static_cast<DType>(99))); });
+  ASSERT_FALSE(traced);
+  EXPECT_EQ(traced.error().code(), 139);
+  EXPECT_EQ(traced.error().diagnostics()[0].headline, "cast: element type number 99 does not exist");
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST(FunctionEquivalent, DeepFunctions) {
   };
   EXPECT_TRUE(equivalent(deep(100000), deep(100000)));
   EXPECT_FALSE(equivalent(deep(100000), deep(99999)));
-  EXPECT_EQ(print(deep(100000)).size(), print(deep(100000)).size());
+  EXPECT_NE(print(deep(100000)).find("    t99998 = t99997 + t99997\n"), std::string::npos);
 }
 
 }  // namespace
