@@ -621,11 +621,14 @@ def bind(array, dtype):
 
 
 def accumulate(a, b):
-    """A times B in the accumulator's type: i32 for 8-bit integers, f64 for f64, else f32 (not rounded here)."""
+    """A times B in the accumulator's type: i32 for 8-bit integers, i64 where one is wider, f64 where one is f64, else f32
+    (not rounded here)."""
     if is_float(a.dtype) != is_float(b.dtype):
         raise LanguageError("A and B are both floats or both integers")
     if not is_float(a.dtype):
-        return Value(np.matmul(a.array.astype(np.int64), b.array.astype(np.int64)).astype(np.int32), "i32")
+        accumulator = "i32" if a.dtype in ("i8", "u8") and b.dtype in ("i8", "u8") else "i64"
+        product = np.matmul(a.array.astype(np.int64), b.array.astype(np.int64))
+        return Value(product.astype(INTS[accumulator]), accumulator)
     return Value(np.matmul(a.array, b.array), "f64" if "f64" in (a.dtype, b.dtype) else "f32")
 
 

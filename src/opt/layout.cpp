@@ -11,12 +11,7 @@ bool moves_freely(Op op) {
   const types::OpInfo& info = types::op_info(op);
   return info.elementwise() && info.arity > 0 && op != Op::dropout;
 }
-bool is_scalar(RuleContext& x, NodeId id) {
-  for (const ir::Dim& dim : x.type(id).shape) {
-    if (!(dim == ir::Dim::constant(1))) return false;
-  }
-  return x.type(id).shape.empty();
-}
+bool is_scalar(RuleContext& x, NodeId id) { return x.type(id).shape.empty(); }
 
 // permute(f(permute(x, p), ...), q): if moving q inwards meets permutes in at least half of the operands, it costs
 // nothing, and what it meets composes.

@@ -199,8 +199,10 @@ std::span<const UlpRow> cuda_ulp_table() {
   return table;
 }
 
-Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
-                              const OracleOptions& options) {
+namespace {
+
+Result<OracleResult> evaluate_all(const ir::Graph& graph, std::span<const OracleInput> inputs,
+                                  const OracleOptions& options) {
   CODETTA_TRY(const Problem problem, make_problem(graph, inputs, options));
   OracleResult result;
   std::vector<size_t> all;
@@ -246,6 +248,18 @@ Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInpu
     }
   }
   return result;
+}
+
+}  // namespace
+
+Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
+                              const OracleOptions& options) try {
+  return evaluate_all(graph, inputs, options);
+} catch (const std::bad_alloc&) {
+  return diag::error(diag::Code::out_of_memory, "no memory to evaluate the problem")
+      .reason(fmt::format("{:.3g} steps are allowed (max_work), and the values of several nodes are kept at once",
+                          static_cast<double>(options.max_work)))
+      .help("allow fewer steps, so that rows and columns are sampled, or check a smaller problem");
 }
 
 }  // namespace codetta::oracle

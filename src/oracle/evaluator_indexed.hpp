@@ -49,7 +49,7 @@ std::vector<int64_t> Evaluator<T>::index_range(ir::NodeId id, size_t position, i
       Sizes at(indices.axes.rank());
       auto rest = static_cast<int64_t>(position);
       for (size_t d = at.size(); d-- > 0; rest /= indices.axes.full[d]) at[d] = rest % indices.axes.full[d];
-      failure_ = index_error(graph_, id, static_cast<int64_t>(lo < 0 ? lo : hi), size, at);
+      failure_ = index_error(graph_, id, lo < 0 ? lo : hi, size, at);
     }
     return {};
   }

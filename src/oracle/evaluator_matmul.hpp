@@ -112,8 +112,8 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
     const BatchItem at = items[item];
     std::fill(sum.begin(), sum.end(), T(0));
     std::fill(most.begin(), most.end(), T(0));
-    multiply(&fa.middle[0] + at.a, &fb.middle[0] + at.b, sum.data(), m, n, k);
-    multiply(&fa.most[0] + at.a, &fb.most[0] + at.b, most.data(), m, n, k);
+    multiply(fa.middle.data() + at.a, fb.middle.data() + at.b, sum.data(), m, n, k);
+    multiply(fa.most.data() + at.a, fb.most.data() + at.b, most.data(), m, n, k);
     if (!points) {
       std::fill(plain.begin(), plain.end(), T(0));
       multiply(abs_a.data() + at.a, abs_b.data() + at.b, plain.data(), m, n, k);

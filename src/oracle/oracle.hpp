@@ -66,7 +66,7 @@ struct ExpectedOutput {
   std::vector<int64_t> at;  // row-major indices of the elements; empty when `whole`
   bool whole = true;
   std::vector<ExpectedElement> elements;  // none when left out
-  std::string note;                       // what was sampled, or why it was left out: "64 of 4096 rows (dim 0)"
+  std::string note;                       // what was sampled, or why it was left out: "64 of 4096 rows"
   [[nodiscard]] bool left_out() const { return !whole && elements.empty(); }
 };
 
@@ -98,7 +98,7 @@ struct OutputReport {
   double max_error = 0;    // from the middle of low..high, over elements where that is finite
   double max_ratio = 0;    // error / half of low..high; infinite for an error where one value alone is right
   int64_t worst = -1;      // row-major index of a wrong element, the worst; else of the largest ratio
-  std::string worst_text;  // "[3, 17]: 1.5, expected 1.25 within 0.0001"
+  std::string worst_text;  // "[3, 17]: 1.5, expected 1.2499 to 1.2501"
   std::string note;
   std::string mistrust;             // why right elements prove nothing; "" when they do
   Verdict verdict = Verdict::Pass;  // Mistrusted too when the output was left out

@@ -5,8 +5,10 @@
 
 namespace codetta::oracle {
 
-Error index_error(const ir::Graph& graph, ir::NodeId node, int64_t index, int64_t size, const Sizes& at) {
-  return diag::error(diag::Code::index_range, fmt::format("index {} is out of range for the size {}", index, size))
+Error index_error(const ir::Graph& graph, ir::NodeId node, Wide index, int64_t size, const Sizes& at) {
+  const std::string text =
+      index < 0 ? std::to_string(static_cast<int64_t>(index)) : std::to_string(static_cast<uint64_t>(index));
+  return diag::error(diag::Code::index_range, fmt::format("index {} is out of range for the size {}", text, size))
       .at(graph.source(), graph.span(node))
       .reason(fmt::format("it stands at [{}] of the indices of {}", fmt::join(at, ", "),
                           types::op_info(graph.node(node).op).name))

@@ -9,8 +9,8 @@
 
 namespace codetta::oracle {
 
-// `at`: where the index stands among the indices.
-Error index_error(const ir::Graph& graph, ir::NodeId node, int64_t index, int64_t size, const Sizes& at);
+// `index`: of i64 or u64; `at`: where it stands among the indices.
+Error index_error(const ir::Graph& graph, ir::NodeId node, Wide index, int64_t size, const Sizes& at);
 Error loop_error(const ir::Graph& graph, ir::NodeId node, int64_t iterations);
 Error unknown_function_error(const ir::Graph& graph, ir::NodeId node, const std::string& name);
 

@@ -334,6 +334,33 @@ TEST(Sampling, ReductionsAreExact) {
   EXPECT_EQ(sampled.outputs[1].note, "96 of 256 columns");
 }
 
+// The allocators of the sanitizers abort on sizes that malloc refuses.
+#if defined(__has_feature)
+#define CODETTA_HAS_FEATURE(x) __has_feature(x)
+#else
+#define CODETTA_HAS_FEATURE(x) 0
+#endif
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !CODETTA_HAS_FEATURE(address_sanitizer) && \
+    !CODETTA_HAS_FEATURE(thread_sanitizer)
+TEST(Sampling, WhatMemoryDoesNotHoldIsAnError) {
+  float one = 1;
+  constexpr int64_t size = int64_t{1} << 50;  // cells for it lie beyond any address space
+  ir::GraphBuilder builder;
+  const ir::NodeId x[] = {builder.add_input("x", {DType::f32, false, dims({size})})};
+  const auto y = builder.add(Op::relu, x);
+  ASSERT_TRUE(y);
+  builder.add_output("y", *y, DType::f32);
+  const auto graph = std::move(builder).finish();
+  ASSERT_TRUE(graph);
+  const OracleInput inputs[] = {*TensorView::make(&one, DType::f32, {size}, {0})};
+  OracleOptions options;
+  options.max_work = INT64_MAX;
+  const auto result = oracle::evaluate(*graph, inputs, options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code(), 606);
+}
+#endif
+
 TEST(Verdict, AnOutputThatIsLeftOutIsNotTrusted) {
   Data a(DType::f32, {300, 64}), b(DType::f32, {64, 256}), rows(DType::f32, {300, 1}), all(DType::f32, {1, 1});
   a.fill_normal(1);

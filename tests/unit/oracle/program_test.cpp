@@ -102,6 +102,13 @@ TEST(ProgramValues, IndicesOutOfRange) {
   EXPECT_EQ(wrong.error().diagnostics()[0].code, static_cast<uint16_t>(diag::Code::index_range));
   EXPECT_EQ(wrong.error().diagnostics()[0].headline, "index 3 is out of range for the size 3");
   EXPECT_NE(wrong.error().render().find("[1, 1]"), std::string::npos) << wrong.error().render();
+  Data large(DType::u64, {1});
+  std::memset(large.at(0), 0xff, 8);
+  const auto unsigned_index =
+      evaluate_text(program("x: f32[3], i: u64[1]", "take(x, i)"), {Data(DType::f32, {3}, counted(3)), large});
+  ASSERT_FALSE(unsigned_index);
+  EXPECT_EQ(unsigned_index.error().diagnostics()[0].headline,
+            "index 18446744073709551615 is out of range for the size 3");
   OracleOptions clamped;
   clamped.clamp_indices = true;
   EXPECT_EQ(values(program("x: f32[3], i: i64[2]", "take(x, i)"),
