@@ -6,6 +6,10 @@
 #include <limits>
 #include <new>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include "base/result.hpp"
 #include "diag/diagnostic.hpp"
 #include "types/dtype.hpp"
@@ -143,10 +147,21 @@ Result<void> check_address(const void* data, DType dtype, const Dims& shape, con
 class OperatorNewAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, size_t alignment) override {
-    return ::operator new (bytes, std::align_val_t{alignment}, std::nothrow);
+    void* memory = ::operator new (bytes, std::align_val_t{aligned_for(bytes, alignment)}, std::nothrow);
+#ifdef __linux__
+    // A tile reads and writes short runs of many rows, each on a page of its own. Advice: a failure changes nothing.
+    if (memory != nullptr && bytes >= huge_page) (void)::madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+    return memory;
   }
-  void free(void* memory, size_t, size_t alignment) override {
-    ::operator delete (memory, std::align_val_t{alignment});
+  void free(void* memory, size_t bytes, size_t alignment) override {
+    ::operator delete (memory, std::align_val_t{aligned_for(bytes, alignment)});
+  }
+
+ private:
+  static constexpr size_t huge_page = size_t{2} << 20;  // of x86-64, and of AArch64 with pages of 4 KiB
+  static size_t aligned_for(size_t bytes, size_t alignment) {
+    return bytes >= huge_page && alignment < huge_page ? huge_page : alignment;
   }
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 
 #include "cuda_device/fixture.hpp"
 
@@ -124,56 +123,6 @@ TEST_F(DeviceGemm, TuningChecksAndRanks) {
   EXPECT_GT(good, 0U);
   EXPECT_TRUE(kernels(p)[0].metadata().tuned);
   check(p, "after tuning");
-}
-
-TEST_F(DeviceGemm, Programs) {
-  const auto program = Program::parse(
-                           "def mlp(x: bf16[\"rows\", 256], w: bf16[256, 512], b: f32[512], v: bf16[512, 128]):\n"
-                           "    h = relu(x @ w + b)\n"
-                           "    y = h @ v\n"
-                           "    return y\n",
-                           "mlp.py")
-                           .value();
-  const auto compiled = compile(program, cuda, {{"rows", 100}}, *context_);
-  ASSERT_TRUE(compiled) << compiled.error().render();
-  const auto on_cpu = compile(program, Target::host(), {{"rows", 100}}, *context_).value();
-  std::vector<Tensor> host;
-  std::vector<NamedArgument> here, there;
-  std::vector<DeviceTensor> copies;
-  uint64_t seed = 1;
-  const auto add = [&](const char* name, DType dtype, const Dims& shape, bool output) {
-    host.push_back(Tensor::make(dtype, shape).value());
-    if (output) {
-      fill_poison(host.back());
-    } else {
-      fill_random(host.back(), seed++, Distribution::Small);
-    }
-    here.push_back({name, host.back().view()});
-    copies.push_back(DeviceTensor::copy_of(*device_, host.back()).value());
-    there.push_back({name, copies.back().view()});
-  };
-  add("x", bf16, {100, 256}, false);
-  add("w", bf16, {256, 512}, false);
-  add("b", f32, {512}, false);
-  add("v", bf16, {512, 128}, false);
-  const DType out = *dtype_from_name(program.outputs()[0].type.substr(0, program.outputs()[0].type.find('[')));
-  add("y", out, {100, 128}, true);
-  ASSERT_TRUE(on_cpu.run(here));
-  const auto ran = compiled->run(there);
-  ASSERT_TRUE(ran) << ran.error().render();
-  ASSERT_TRUE(device_->synchronize());
-  const Tensor got = Tensor::make(out, {100, 128}).value();
-  ASSERT_TRUE(copies.back().download(got));
-  // Both round h and y once; sums are taken in another order.
-  const auto value = [&](const Tensor& tensor, int64_t i) {
-    if (out == f32) return static_cast<double>(tensor.view().as<float>()[i]);
-    const uint32_t bits = static_cast<uint32_t>(tensor.view().as<uint16_t>()[i]) << 16;
-    float f = 0;
-    std::memcpy(&f, &bits, sizeof f);
-    return static_cast<double>(f);
-  };
-  for (int64_t i = 0; i < 100 * 128; ++i)
-    ASSERT_NEAR(value(got, i), value(host.back(), i), 0.02 * std::abs(value(host.back(), i)) + 1e-6) << i;
 }
 
 }  // namespace
