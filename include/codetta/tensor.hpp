@@ -148,8 +148,7 @@ class CODETTA_API Allocator {
   virtual void* allocate(size_t bytes, size_t alignment) = 0;
   virtual void free(void* memory, size_t bytes, size_t alignment) = 0;
 };
-// Aligned operator new; from 2 MiB on at multiples of 2 MiB, and huge pages are asked for. Stateless.
-CODETTA_API Allocator& default_allocator();
+CODETTA_API Allocator& default_allocator();  // aligned operator new; stateless
 
 // A tensor that owns its memory: row-major, 64-byte aligned, zero-filled unless stated. Move-only.
 class CODETTA_API Tensor {

@@ -144,6 +144,7 @@ Result<void> check_address(const void* data, DType dtype, const Dims& shape, con
   return {};
 }
 
+// From 2 MiB on at multiples of 2 MiB, and huge pages are asked for.
 class OperatorNewAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, size_t alignment) override {

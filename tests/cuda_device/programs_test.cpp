@@ -33,7 +33,7 @@ std::pair<DType, Dims> typed(const std::string& type, const Sizes& sizes) {
 }
 
 double element(const Tensor& tensor, int64_t i) {
-  if (tensor.view().dtype == f32) return static_cast<double>(tensor.view().as<float>()[i]);
+  if (tensor.view().dtype() == f32) return static_cast<double>(tensor.view().as<float>()[i]);
   const uint32_t bits = static_cast<uint32_t>(tensor.view().as<uint16_t>()[i]) << 16;
   float f = 0;
   std::memcpy(&f, &bits, sizeof f);
@@ -75,7 +75,7 @@ class DevicePrograms : public OnGpu {
     ASSERT_TRUE(ran) << ran.error().render();
     ASSERT_TRUE(device_->synchronize());
     for (size_t o = inputs; o < host.size(); ++o) {
-      const Tensor got = Tensor::make(host[o].view().dtype, host[o].view().shape).value();
+      const Tensor got = Tensor::make(host[o].view().dtype(), host[o].view().shape()).value();
       ASSERT_TRUE(copies[o].download(got));
       const int64_t count = got.view().element_count();
       double largest = 0;
