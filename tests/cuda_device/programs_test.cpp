@@ -113,9 +113,7 @@ TEST_F(DevicePrograms, NormAndMlp) { expect_same(example("norm_mlp.py"), {{"m", 
 
 TEST_F(DevicePrograms, GatedMlp) { expect_same(example("swiglu.py"), {{"m", 130}}, 1e-4); }
 
-TEST_F(DevicePrograms, Attention) {
-  expect_same(example("attention.py"), {{"heads", 3}, {"s", 65}, {"t", 70}}, 1e-4);
-}
+TEST_F(DevicePrograms, Attention) { expect_same(example("attention.py"), {{"heads", 3}, {"s", 65}, {"t", 70}}, 1e-4); }
 
 TEST_F(DevicePrograms, DecoderBlock) {
   for (const Sizes& sizes : {Sizes{{"b", 2}, {"s", 33}}, Sizes{{"b", 1}, {"s", 1}}}) {
