@@ -4,6 +4,7 @@
 // but no target runs them in this version: compile() gives E0311.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -76,11 +77,30 @@ class CODETTA_API CompiledProgram {
   std::shared_ptr<const driver::CompiledProgramState> state_;
 };
 
-// Plans, compiles and loads every kernel. Size hints (symbol -> value) steer the choice of kernels. Without a compiler
-// epilogues are interpreted. Errors: E0209 (a hint for no symbol), E0210 (two for one), E0602 (a negative one), those
-// of planning (E03xx, E04xx), E05xx (compiler).
+// Told of every kernel that has code, from the calling thread.
+struct CompileProgress {
+  size_t done = 0, total = 0;  // kernels with different sources
+  std::string kernel;          // there now: "codetta_add_relu_1a2b3c4d"
+  double seconds = 0;          // in the compiler; 0: it was found
+};
+
+// Plans, compiles and loads every kernel, several at a time; kernels of equal source are one. Size hints (symbol ->
+// value) steer the choice of kernels. Without a compiler epilogues are interpreted. When a kernel fails (the error
+// names it) or the context's `cancel` becomes true, nothing is left behind but what the cache has got by then. Errors:
+// E0209 (a hint for no symbol), E0210 (two for one), E0602 (a negative one), those of planning (E03xx, E04xx), E05xx
+// (compiler).
 CODETTA_API Result<CompiledProgram> compile(const Program& program, const Target& target,
                                             const std::vector<std::pair<std::string, int64_t>>& size_hints = {},
-                                            Context& context = Context::process_default());
+                                            Context& context = Context::process_default(),
+                                            const std::function<void(const CompileProgress&)>& progress = {});
+
+// How the program is cut into kernels: the lines of the text that each one holds, what fused, what did not and why,
+// which kernel was picked by which terms, the bytes that fusing saved, and the memory between kernels
+// (docs/explain.md). Kernels are planned and printed, not compiled; the target need not be there. Bytes are
+// expressions, and numbers too where `size_hints` gives the sizes. The same text for the same program, target and
+// machine. Errors: those of compile(), but E05xx.
+CODETTA_API Result<std::string> explain(const Program& program, const Target& target,
+                                        const std::vector<std::pair<std::string, int64_t>>& size_hints = {},
+                                        bool json = false, Context& context = Context::process_default());
 
 }  // namespace codetta

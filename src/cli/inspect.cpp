@@ -49,18 +49,20 @@ Result<std::vector<StageName>> stages_of(const std::string& what) {
   return result;
 }
 
+using Sizes = std::vector<std::pair<std::string, int64_t>>;
+
 Result<Program> parse_program(const std::string& file) {
   auto source = read_source(file, TextOf::Program);
   if (!source) return std::move(source).error();
   return Program::parse(source->text, source->name);
 }
 
-Result<CompiledProgram> compile_program(const CommonOptions& common, const Program& program) {
+Result<CompiledProgram> compile_program(const CommonOptions& common, const Program& program, const Sizes& hints = {}) {
   auto target = target_of(common);
   if (!target) return std::move(target).error();
   auto context = context_of(common);
   if (!context) return std::move(context).error();
-  return codetta::compile(program, *target, {}, *context);
+  return codetta::compile(program, *target, hints, *context, compile_progress(common));
 }
 
 template <class Emit>
@@ -85,28 +87,45 @@ int print_stages(const CommonOptions& common, const std::string& what, Emit&& em
 
 }  // namespace
 
+namespace {
+
+Result<std::string> explain_program(const CommonOptions& common, const Program& program, const Sizes& hints) {
+  auto target = target_of(common);
+  if (!target) return std::move(target).error();
+  auto context = context_of(common);
+  if (!context) return std::move(context).error();
+  return codetta::explain(program, *target, hints, common.json, *context);
+}
+
+}  // namespace
+
 int explain(const CommonOptions& common, const GemmOptions& options, const std::string& program,
-            const std::string& report_file) {
+            const std::vector<std::string>& hints, const std::string& report_file) {
   const auto keep = [&](const Result<std::string>& page) {
     if (!page) return report(page.error(), common.json);
     const auto written = write_text(report_file, *page);
     return written ? exit_ok : report(written.error(), common.json);
   };
   if (!program.empty()) {
+    Sizes sizes;
+    for (const std::string& hint : hints) {
+      auto size = parse_size(hint, "--hint");
+      if (!size) return report(size.error(), common.json);
+      sizes.push_back(*std::move(size));
+    }
     const auto parsed = parse_program(program);
     if (!parsed) return report(parsed.error(), common.json);
-    const auto compiled = compile_program(common, *parsed);
-    if (!compiled) return report(compiled.error(), common.json);
-    const auto plan = compiled->emit(Stage::Plan);
-    if (!plan) return report(plan.error(), common.json);
-    if (common.json) {
-      std::printf(
-          "%s\n",
-          nlohmann::json{{"plan", *plan}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-    } else {
-      std::fwrite(plan->data(), 1, plan->size(), stdout);
-    }
-    return report_file.empty() ? exit_ok : keep(compiled->html_report());
+    const auto text = explain_program(common, *parsed, sizes);
+    if (!text) return report(text.error(), common.json);
+    std::fwrite(text->data(), 1, text->size(), stdout);
+    if (report_file.empty()) return exit_ok;
+    const auto compiled = compile_program(common, *parsed, sizes);
+    return compiled ? keep(compiled->html_report()) : report(compiled.error(), common.json);
+  }
+  if (!hints.empty()) {
+    return report(usage_error("--hint is for programs", "the sizes of a GEMM are --m, --n, --k and --batch",
+                              "name a program: codetta explain PROGRAM.py --hint batch=8"),
+                  common.json);
   }
   if (!options.kernel.empty()) return report(all_kernels("explain"), common.json);
   auto session = Session::make(common, options, false);

@@ -100,6 +100,7 @@ int run(int argc, char** argv) {
   ProgramOptions program;
   BuildLibraryOptions library;
   std::string what = "source", program_file, report_file, cache_action = "stats";
+  std::vector<std::string> hints;
   double budget = 30;
   size_t tune_candidates = 16, bench_candidates = 4;
 
@@ -143,7 +144,8 @@ int run(int argc, char** argv) {
   bench_verb->add_option("--candidates", bench_candidates, "How many to time")->capture_default_str()->check(some);
   emit_verb->add_option("--what", what, "Stages, separated by commas")->capture_default_str();
   emit_verb->add_option("--program", program_file, "A program instead of an epilogue");
-  explain_verb->add_option("--program", program_file, "A program instead of an epilogue");
+  explain_verb->add_option("program,--program", program_file, "A program instead of an epilogue: PROGRAM.py");
+  explain_verb->add_option("--hint", hints, "A likely size of the program: batch=8")->allow_extra_args(false);
   for (CLI::App* verb : {explain_verb, tune_verb})
     verb->add_option("--report", report_file, "Also write one self-contained HTML page: FILE.html");
   tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(budgets);
@@ -227,7 +229,7 @@ int run(int argc, char** argv) {
     if (gemm_verb->parsed()) return gemm(common, options, flags);
     if (verify_verb->parsed()) return gemm(common, options, {.check = true, .bench = false, .pack = false});
     if (bench_verb->parsed()) return bench(common, options, bench_candidates);
-    if (explain_verb->parsed()) return explain(common, options, program_file, report_file);
+    if (explain_verb->parsed()) return explain(common, options, program_file, hints, report_file);
     if (kernels_verb->parsed()) return kernels(common, options);
     if (emit_verb->parsed()) return emit(common, options, what, program_file);
     if (compile_verb->parsed()) return compile(common, options);

@@ -4,7 +4,10 @@
 
 #include "cli/interrupt.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -42,6 +45,26 @@ Result<Context> context_of(const CommonOptions& options) {
     std::fprintf(stderr, "%s\n", text.c_str());
   };
   return Context::make(context);
+}
+
+std::function<void(const CompileProgress&)> compile_progress(const CommonOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  return [terminal, json = options.json, last = Clock::now()](const CompileProgress& p) mutable {
+    if (p.seconds <= 0) return;
+    if (terminal && !json) {
+      std::fprintf(stderr, "\r\033[K");
+      if (p.done < p.total) std::fprintf(stderr, "compiled %zu of %zu kernels: %s", p.done, p.total, p.kernel.c_str());
+      return;
+    }
+    if (Clock::now() - last < std::chrono::seconds(5)) return;
+    last = Clock::now();
+    if (json) {
+      std::fprintf(stderr, "{\"compiled\":%zu,\"of\":%zu}\n", p.done, p.total);
+    } else {
+      std::fprintf(stderr, "compiled %zu of %zu kernels\n", p.done, p.total);
+    }
+  };
 }
 
 Result<Source> read_source(const std::string& file_or_text, TextOf of) {

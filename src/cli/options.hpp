@@ -2,6 +2,7 @@
 // What the verbs have in common: options as given, the problem they describe, and printing.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,9 @@ struct GemmProblem {
 Result<GemmProblem> build_problem(const GemmOptions& options, bool data = true);
 Result<Target> target_of(const CommonOptions& options);
 Result<Context> context_of(const CommonOptions& options);
+// What is told while a program compiles: one line that changes on a terminal, elsewhere a line every five seconds.
+// Nothing for what is found.
+std::function<void(const CompileProgress&)> compile_progress(const CommonOptions& options);
 // Text of a file or a pipe, at most a little more than any text may have; or the text itself when it is no file but a
 // def.
 struct Source {

@@ -130,6 +130,18 @@ Result<std::pair<std::string, std::string>> split_item(const std::string& item, 
                      "write " + option + " " + shown + "=" + (option == "--scalar" ? "0.5" : shown + ".npy"));
 }
 
+Result<std::pair<std::string, int64_t>> parse_size(const std::string& item, const std::string& option) {
+  const size_t equals = item.find('=');
+  int64_t value = -1;
+  if (equals != std::string::npos && equals > 0) {
+    const char* const end = item.data() + item.size();
+    const auto [stop, failed] = std::from_chars(item.data() + equals + 1, end, value);
+    if (stop != end || failed != std::errc()) value = -1;
+  }
+  if (value >= 0) return std::pair(item.substr(0, equals), value);
+  return usage_error("'" + item + "' gives no size", "given to " + option, "write " + option + " batch=8");
+}
+
 Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text) {
   if (text == "true" || text == "True") return ArgumentValue(true);
   if (text == "false" || text == "False") return ArgumentValue(false);

@@ -16,9 +16,9 @@ struct RunFlags {
 };
 int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags& flags);
 int bench(const CommonOptions& common, const GemmOptions& options, size_t candidates);
-// `report_file`: also one self-contained HTML page; `program`: a program instead of a GEMM.
+// `report_file`: also one self-contained HTML page; `program`: a program instead of a GEMM, with likely sizes.
 int explain(const CommonOptions& common, const GemmOptions& options, const std::string& program,
-            const std::string& report_file);
+            const std::vector<std::string>& hints, const std::string& report_file);
 int kernels(const CommonOptions& common, const GemmOptions& options);
 int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what, const std::string& program);
 int compile(const CommonOptions& common, const GemmOptions& options);

@@ -66,15 +66,6 @@ std::string default_name(const std::string& output) {
   return name.substr(0, name.find('.'));
 }
 
-// "classifier.py:4: hidden = relu(x @ w1 + b1)".
-std::string origin_of(const ir::Graph& graph, ir::NodeId node) {
-  if (graph.source() == nullptr) return {};
-  const SourceLocation where = graph.source()->locate(graph.span(node));
-  const size_t begin = where.line_text.find_first_not_of(" \t");
-  return fmt::format("{}:{}: {}", file_of(where.file), where.line,
-                     begin == std::string::npos ? "" : where.line_text.substr(begin));
-}
-
 // Whether a fused kernel may owe stores where its product has no elements.
 bool stores_less_than_elements(const package::EpilogueProgram& program) {
   return std::any_of(program.operands.begin(), program.operands.end(), [](const package::Operand& operand) {
@@ -141,11 +132,9 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       planned.tuning[state.function.name] = Json::parse(tuned);
     }
     CODETTA_TRY(package::Package package,
-                emit::emit_package(plan, {.name = state.function.name, .build_id = build_id()}));
+                emit::emit_package(plan, {.name = state.function.name, .build_id = build_id(), .origins = true}));
     emit::host::Program program;
     program.function = state.function.name;
-    for (const plan::PlannedKernel& kernel : plan.kernels)
-      program.origins.push_back(origin_of(optimized.graph, kernel.region.matmul));
     program.package = std::make_shared<const package::Package>(std::move(package));
     for (const package::Kernel& kernel : program.package->kernels)
       CODETTA_CHECK_OK(add_kernel(kernel, program, planned.kernels));

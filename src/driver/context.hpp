@@ -32,6 +32,9 @@ struct LoadedKernel {
   double compile_seconds = 0;
 };
 
+// Told after each kernel that has a source: how many are there, of how many, and the seconds that it took the compiler.
+using LoadProgress = std::function<void(size_t done, size_t all, const std::string& kernel, double seconds)>;
+
 // What debug=... asks for; parsed once.
 struct DebugSwitches {
   bool dump_graph = false, dump_plan = false, dump_memory = false, dump_source = false;
@@ -68,6 +71,10 @@ struct ContextState {
   // Where compiling is impossible or forbidden, what any compiler has put into the cache serves. Errors: E0503
   // (no_jit), E0504..E0509.
   Result<LoadedKernel> load(const package::Kernel& kernel, CpuIsa isa);
+  // load() of all of them, in their order; those of different sources at the same time. `progress` is called by the
+  // calling thread. Errors: that of the first one that has one; what has not begun by then is left.
+  Result<std::vector<LoadedKernel>> load_all(const std::vector<package::Kernel>& kernels, CpuIsa isa,
+                                             const LoadProgress& progress);
   // Compiles what load() would have to compile, in parallel processes. A failing one is left to load(), which reports
   // it. `goes_on` is polled while compilers run; false ends them.
   void compile_ahead(const std::vector<const package::Kernel*>& kernels, CpuIsa isa,

@@ -139,9 +139,8 @@ Result<CudaBinary> CudaState::binary(const package::Kernel& kernel, bool capturi
 
 void CudaState::compile_ahead(const std::vector<const package::Kernel*>& kernels) {
   if (context_.options.no_jit) return;
-  const auto nvrtc = compiler_.library();
   const auto identity = compiler_.identity();
-  if (!nvrtc || !identity) return;
+  if (!identity) return;
   std::vector<toolchain::CudaJob> jobs;
   std::vector<toolchain::CacheKey> keys;
   for (const package::Kernel* kernel : kernels) {
@@ -152,6 +151,10 @@ void CudaState::compile_ahead(const std::vector<const package::Kernel*>& kernels
     keys.push_back(std::move(key));
   }
   if (jobs.size() < 2 || !context_.cache->enabled()) return;
+  const auto nvrtc = compiler_.library();  // not before: loading it takes long, and nothing may be left to do
+  if (!nvrtc) return;
+  const auto used = compiler_.identity();
+  if (!used || used->digest != identity->digest) return;  // the memo was out of date; load() tries again
   const int parallel = std::max(context_.pool->size(), context_.cpu().cores);
   auto outputs = toolchain::compile_all(**nvrtc, jobs, {.keep_dir = context_.keep_dir()}, parallel);
   for (size_t i = 0; i < outputs.size(); ++i) {

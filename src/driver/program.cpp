@@ -9,6 +9,7 @@
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
 #include "driver/program_arguments.hpp"
+#include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
 #include "driver/report.hpp"
 #include "emit/package.hpp"
@@ -79,34 +80,46 @@ Result<plan::Plan> plan_of(const CompiledProgramState& state) {
   return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints);
 }
 
-// For GPUs: while the assembler's remarks rule a kernel out (E0533), its product takes the candidate that ranks next.
-Result<package::Package> load_cuda(CompiledProgramState& state, package::Package package) {
+// For GPUs: while the assembler's remarks rule a kernel out (E0533), its products take the candidate that ranks next.
+Result<package::Package> load_cuda(CompiledProgramState& state, package::Package package,
+                                   const LoadProgress& progress) {
   ContextState& context = *state.context;
   std::optional<plan::Plan> plan;  // made when a choice has to be changed
+  std::vector<const package::Kernel*> all;
+  for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
+  context.cuda.compile_ahead(all);
   for (size_t i = 0; i < package.kernels.size();) {
     const auto loaded = context.cuda.load(package.kernels[i]);
     if (loaded) {
       state.compile_seconds += loaded->compile_seconds;
       ++i;
+      if (progress) progress(i, package.kernels.size(), package.kernels[i - 1].name, loaded->compile_seconds);
       continue;
     }
     if (loaded.error().code() != static_cast<uint16_t>(diag::Code::kernel_resources)) return loaded.error();
     if (!plan) {
       CODETTA_TRY(plan, plan_of(state));
+      const std::vector<uint32_t> kernel_of = kernels_of(*plan, package);
       for (size_t k = 0; k < plan->kernels.size(); ++k) {
         plan::PlannedKernel& kernel = plan->kernels[k];
         const auto& candidates = kernel.discovery.candidates;
-        while (kernel.chosen < candidates.size() && !(candidates[kernel.chosen].config == package.kernels[k].config))
+        while (kernel.chosen < candidates.size() &&
+               !(candidates[kernel.chosen].config == package.kernels[kernel_of[k]].config))
           ++kernel.chosen;
       }
     }
-    plan::PlannedKernel& kernel = plan->kernels[i];
-    if (kernel.chosen + 1 >= kernel.discovery.candidates.size()) return loaded.error();
-    const std::string& name = kernel.discovery.candidates[kernel.chosen].name;
-    context.log_once("unfit " + name, name + " is passed over: " + loaded.error().message() + "; " +
-                                          loaded.error().diagnostics().front().reason);
-    ++kernel.chosen;
+    const std::vector<uint32_t> kernel_of = kernels_of(*plan, package);
+    for (size_t k = 0; k < plan->kernels.size(); ++k) {
+      if (kernel_of[k] != i) continue;
+      plan::PlannedKernel& kernel = plan->kernels[k];
+      if (kernel.chosen + 1 >= kernel.discovery.candidates.size()) return loaded.error();
+      const std::string& name = kernel.discovery.candidates[kernel.chosen].name;
+      context.log_once("unfit " + name, name + " is passed over: " + loaded.error().message() + "; " +
+                                            loaded.error().diagnostics().front().reason);
+      ++kernel.chosen;
+    }
     CODETTA_TRY(package, emit::emit_package(*plan, {.name = state.program->function.name, .build_id = build_id()}));
+    i = 0;  // other kernels may be one now; those that are loaded are at hand
   }
   if (plan && context.cache->enabled() && !context.debug.any()) {
     context.cache->replace(program_key(context, state.program->graph, state.target, state.hints),
@@ -190,7 +203,8 @@ struct CompiledProgram::Access {
 };
 
 Result<CompiledProgram> compile(const Program& program, const Target& target,
-                                const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context) {
+                                const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context,
+                                const std::function<void(const CompileProgress&)>& progress) {
   auto state = std::make_shared<driver::CompiledProgramState>();
   state->program = Program::Access::state(program);
   state->context = context.shared_state();
@@ -198,15 +212,22 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
   CODETTA_CHECK_OK(driver::check_hints(state->program->graph, size_hints));
   state->hints = size_hints;
   CODETTA_TRY(package::Package package, driver::package_of(*state));
+  driver::LoadProgress told;
+  if (progress) {
+    told = [&](size_t done, size_t all, const std::string& kernel, double seconds) {
+      progress({done, all, kernel, seconds});
+    };
+  }
   if (state->target.backend == Backend::cuda) {
     if (state->context->check_runs(state->target)) {
-      CODETTA_TRY(package, driver::load_cuda(*state, std::move(package)));
+      CODETTA_TRY(package, driver::load_cuda(*state, std::move(package), told));
     }
   } else if (device_supports(state->target)) {
-    for (const package::Kernel& kernel : package.kernels) {
-      CODETTA_TRY(driver::LoadedKernel loaded, state->context->load(kernel, state->target.isa));
-      state->compile_seconds += loaded.compile_seconds;
-      state->entries.push_back(std::move(loaded.entry));
+    CODETTA_TRY(std::vector<driver::LoadedKernel> loaded,
+                state->context->load_all(package.kernels, state->target.isa, told));
+    for (driver::LoadedKernel& kernel : loaded) {
+      state->compile_seconds += kernel.compile_seconds;
+      state->entries.push_back(std::move(kernel.entry));
     }
   }
   state->package = std::make_shared<const package::Package>(std::move(package));
@@ -251,7 +272,10 @@ Result<std::string> CompiledProgram::html_report() const {
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state_->program->graph, state_->context->debug.passes));
   CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
   CODETTA_TRY(const std::string source, emit(Stage::Source));
-  return driver::program_page(state_->program->function, state_->program->graph, optimized, plan, source);
+  const plan::EmittedKernels emitted =
+      driver::emitted_kernels(*state_->package, driver::kernels_of(plan, *state_->package));
+  return driver::program_page(state_->program->function, state_->program->graph, optimized, plan, source,
+                              plan::explain_text(plan, state_->program->function.name, emitted, state_->hints));
 }
 
 Result<std::string> CompiledProgram::emit(Stage stage) const {
@@ -268,10 +292,8 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
       return plan::memory_text(plan);
     }
     case Stage::Source: {
-      std::string text;
-      for (const package::Kernel& kernel : state_->package->kernels)
-        text += fmt::format("// ---- {} ----\n{}\n", kernel.name, kernel.source);
-      return text;
+      CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
+      return driver::source_listing(plan, *state_->package);
     }
     case Stage::Manifest:
       return state_->package->manifest_json();

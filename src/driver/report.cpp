@@ -129,7 +129,8 @@ void add_source(Page& page, std::string_view name, std::string_view source) {
 }  // namespace
 
 std::string driver::program_page(const ir::ProgramFunction& function, const ir::Graph& bound,
-                                 const opt::Optimized& optimized, const plan::Plan& plan, std::string_view source) {
+                                 const opt::Optimized& optimized, const plan::Plan& plan, std::string_view source,
+                                 std::string_view explained) {
   Page page(fmt::format("Codetta: {}", function.name));
   page.section("Program");
   page.code(text_of(function.source));
@@ -155,6 +156,8 @@ std::string driver::program_page(const ir::ProgramFunction& function, const ir::
     }
     if (!rows.empty()) page.table({"rejected", "code", "reason"}, rows);
   }
+  page.section("What fused, and what it saves");
+  page.code(explained);
   page.section("Memory");
   add_memory(page, plan);
   add_graphs(page, bound, optimized.graph, optimized.passes);

@@ -6,8 +6,8 @@
 
 namespace codetta::driver {
 
-// `source`: what was emitted for all kernels.
+// `source`: what was emitted for all kernels; `explained`: the text of plan/explain.hpp.
 std::string program_page(const ir::ProgramFunction& function, const ir::Graph& bound, const opt::Optimized& optimized,
-                         const plan::Plan& plan, std::string_view source);
+                         const plan::Plan& plan, std::string_view source, std::string_view explained);
 
 }  // namespace codetta::driver

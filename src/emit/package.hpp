@@ -2,6 +2,9 @@
 // Plan -> Package: sources for every kernel, stable names, and the plan's buffers and steps.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/result.hpp"
 #include "package/package.hpp"
 #include "plan/plan.hpp"
@@ -12,8 +15,18 @@ struct PackageOptions {
   bool strict = false;   // no contraction
   std::string name;      // of the package
   std::string build_id;  // of this library
+  // Comments in front of each launch: the lines of the text that it carries out, and which values are not in memory.
+  // Not for packages that are kept: equal programs of different texts are one entry.
+  bool origins = false;
 };
-Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptions& options);
+// Kernels of the plan whose source and configuration are equal are one kernel of the package, launched several times;
+// what it calls its arguments is then neither's. Of several kernels each has a DefineKernel. `kernel_of`: which kernel
+// of the package each one of the plan became.
+Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptions& options,
+                                      std::vector<uint32_t>* kernel_of = nullptr);
+
+// "not in memory: t f32[m, 64], mul f32[m, 64] and 2 more"; empty when all is.
+std::string removed_text(const plan::KernelAccount& account);
 
 // True when the epilogue only stores the accumulators unchanged to one contiguous-column output: no code is needed.
 bool is_plain_store(const package::EpilogueProgram& program);

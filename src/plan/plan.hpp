@@ -7,6 +7,7 @@
 
 #include "ir/graph.hpp"
 #include "package/package.hpp"
+#include "plan/account.hpp"
 #include "plan/candidates.hpp"
 #include "plan/memory.hpp"
 
@@ -27,7 +28,8 @@ struct PlannedKernel {
   Lowered lowered;
   GemmShape shape;  // constants where known, hints elsewhere
   Discovery discovery;
-  size_t chosen = 0;  // index into discovery.candidates
+  size_t chosen = 0;      // index into discovery.candidates
+  KernelAccount account;  // of programs: what it stands for
 };
 
 // Why a value is where it is: not fused behind its product, stored in front of its user, copied.

@@ -44,9 +44,12 @@ class ProgramPlanner {
     };
     CODETTA_TRY(ProgramRegions regions, find_regions(graph_, refuses));
     plan_.notes = std::move(regions.notes);
+    std::vector<KernelAccount> accounts = account_for(graph_, regions.kernels);
     add_buffers();
-    for (KernelRegion& region : regions.kernels) {
+    for (size_t k = 0; k < regions.kernels.size(); ++k) {
+      KernelRegion& region = regions.kernels[k];
       PlannedKernel kernel;
+      kernel.account = std::move(accounts[k]);
       if (region.matmul) {
         kernel.shape = gemm_shape(region);
         kernel.discovery = std::move(found[*region.matmul]);

@@ -95,6 +95,10 @@ class RegionFinder {
     ProgramRegions result;
     for (const size_t k : execution_order()) result.kernels.push_back(std::move(kernels_[k]));
     result.notes = std::move(notes_);
+    for (auto& [node, why] : apart_) {
+      why.span = graph_.span(node);
+      result.notes.push_back({node, std::string(action::apart), std::move(why)});
+    }
     return result;
   }
 
@@ -141,11 +145,11 @@ class RegionFinder {
     }
   }
 
-  void note(NodeId node, std::string what, const Error& error) {
+  void note(NodeId node, std::string_view what, const Error& error) {
     const Diagnostic& first = error.diagnostics().front();
     std::string text = first.headline;
     if (!first.reason.empty()) text += ": " + first.reason;
-    notes_.push_back({node, std::move(what), {error.code(), {}, std::move(text), graph_.span(node)}});
+    notes_.push_back({node, std::string(what), {error.code(), {}, std::move(text), graph_.span(node)}});
   }
 
   // ---- leaves ----
@@ -297,15 +301,15 @@ class RegionFinder {
     changed_ = true;
     if (failed != product && level_[f] == level && !cut_[f]) {
       cut_[f] = true;
-      note(failed, "cut off behind its product", error);
+      note(failed, action::cut_off, error);
     } else if (level_[f] == no_product && !is_input(failed) && !forced_[f] && !stored_[f]) {
       forced_[f] = true;
-      note(failed, "computed in front of the product", error);
+      note(failed, action::in_front, error);
     } else {
       changed_ = false;
       for (size_t i = product.index() + 1; i < graph_.size(); ++i) {
         if (level_[i] != level || cut_[i]) continue;
-        if (!changed_) note(NodeId(i), "cut off behind its product", error);
+        if (!changed_) note(NodeId(i), action::cut_off, error);
         cut_[i] = changed_ = true;
       }
       if (!changed_) return error;
@@ -326,6 +330,7 @@ class RegionFinder {
   };
 
   Result<void> find_maps() {
+    apart_.clear();
     std::vector<Group> groups;
     std::map<NodeId, size_t> group_of;  // of a stored value; the last one where parts lie in several
     for (int32_t level = no_product; level < static_cast<int32_t>(products_.size()); ++level) {
@@ -393,11 +398,15 @@ class RegionFinder {
       };
       merged.leaves = leaves_of(nodes, std::nullopt, here);
       const auto lowered = try_map(merged, nullptr);
-      if (!lowered || lowered->program.phases.size() > most_phases || !same_space(*lowered, before)) continue;
+      if (auto why = keeps_apart(lowered, before)) {
+        if (depends && g == earliest) apart_.insert_or_assign(target, *std::move(why));
+        continue;
+      }
       take(merged, *lowered);
       group.stores = merged.stores;
       group.nodes.push_back(target);
       group_of[target] = std::max(g, group_of.contains(target) ? group_of[target] : g);
+      apart_.erase(target);
       before = std::move(merged);
       for (const StoredValue& store : stores) producer_[store.target].insert(group.kernel);
       return {};
@@ -418,6 +427,32 @@ class RegionFinder {
     groups.push_back(std::move(group));
     add(std::move(region));
     return {};
+  }
+
+  // Why the work is no part of the kernel whose value it reads.
+  static std::optional<Rejection> keeps_apart(const Result<LoweredMap>& merged, const KernelRegion& before) {
+    if (!merged) {
+      const Diagnostic& first = merged.error().diagnostics().front();
+      return Rejection{
+          merged.error().code(), {}, first.headline + (first.reason.empty() ? "" : ": ") + first.reason, {}};
+    }
+    const size_t phases = merged->program.phases.size();
+    if (phases > most_phases) {
+      return Rejection{
+          static_cast<uint16_t>(diag::Code::epilogue_large),
+          {},
+          fmt::format("together with what it reads it takes {} phases; a kernel has up to {}", phases, most_phases),
+          {}};
+    }
+    if (same_space(*merged, before)) return std::nullopt;
+    const auto text = [](const auto& space) {
+      return fmt::format("{} x {} x {}", space.batch.to_string(), space.rows.to_string(), space.cols.to_string());
+    };
+    return Rejection{
+        static_cast<uint16_t>(diag::Code::position_conflict),
+        {},
+        fmt::format("together they would go over {}; what is in front goes over {}", text(*merged), text(before)),
+        {}};
   }
 
   // Rounds try the same regions again.
@@ -447,13 +482,13 @@ class RegionFinder {
                             types::op_info(graph_.node(n).op).rule != types::OpRule::index;
       if (!possible) return false;
       forced_[n.index()] = changed_ = true;
-      note(n, "stored in front of its user", error);
+      note(n, action::stored, error);
       return true;
     };
     const auto copy = [&](NodeId n) {  // an input, so that it lies without gaps
       if (!is_input(n) || forced_[n.index()] || n == node) return false;
       forced_[n.index()] = changed_ = true;
-      note(n, "copied", error);
+      note(n, action::copied, error);
       return true;
     };
     const types::OpInfo& info = types::op_info(graph_.node(failed).op);
@@ -555,6 +590,7 @@ class RegionFinder {
   std::map<Key, Lowered> known_;                 // products that have been lowered
   std::map<Key, LoweredMap> known_maps_;
   std::vector<FusionNote> notes_;
+  std::map<NodeId, Rejection> apart_;  // stored values of this round that were not put where what they read is made
   bool changed_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -28,6 +29,15 @@ struct StoredValue {
   std::optional<size_t> output;  // of the program; none: a temporary
   bool operator==(const StoredValue&) const = default;
 };
+
+// What a FusionNote says was done.
+namespace action {
+inline constexpr std::string_view cut_off = "cut off behind its product";
+inline constexpr std::string_view in_front = "computed in front of the product";
+inline constexpr std::string_view stored = "stored in front of its user";
+inline constexpr std::string_view copied = "copied";
+inline constexpr std::string_view apart = "a kernel of its own";  // not put where the value that it reads is made
+}  // namespace action
 
 struct KernelRegion {
   std::optional<ir::NodeId> matmul;  // none: a map

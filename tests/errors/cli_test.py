@@ -207,6 +207,47 @@ def compile_interrupted(folder, how):
         FAILURES.append(f"gemm ended by {how} left {left} running")
 
 
+def program_interrupted(folder, how):
+    """A program's kernels compile at the same time; interrupted, none of the compilers and of their folders is left."""
+    program, started = folder / "interrupted.py", folder / "started"
+    program.write_text("def p(x: f32['n', 8], w: f32[8, 8], v: f32[8, 8]):\n    y = exp(tanh(x @ w) @ v)\n    return y\n")
+    slow = folder / "slow-program-c++"
+    slow.write_text('#!/bin/sh\ncase "$*" in *-shared*) echo $$ >>' + str(started) + '; exec sleep 300;; esac\nexec c++ "$@"\n')
+    slow.chmod(0o755)
+    started.unlink(missing_ok=True)
+    cache = folder / "interrupted"
+    command = [COMMAND, "emit", "--program", program, "--what", "manifest", "--cache-dir", cache, "--compiler", slow]
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as compiling:
+        deadline = time.time() + 60
+        while compiling.poll() is None and not started.exists() and time.time() < deadline:
+            time.sleep(0.005)
+        compiling.send_signal(how)
+        out, err = compiling.communicate(timeout=120)
+    if compiling.returncode not in (128 + how, -how) or "E0510" not in err:
+        FAILURES.append(f"a program ended by {how}: status {compiling.returncode}\n{out}{err}")
+    left = [str(stat) for stat in pathlib.Path("/proc").glob("[0-9]*/stat") if session_of(stat) == compiling.pid]
+    left += leftovers(compiling.pid) + [str(path) for path in cache.rglob("*") if "codetta-cc" in path.name or ".tmp" in path.name]
+    if left:
+        FAILURES.append(f"a program ended by {how} left {left}")
+
+
+def programs_explained(folder, cache):
+    program = folder / "explained.py"
+    program.write_text("def p(x: f32['n', 8], w: f32[8, 8], v: f32[8, 8]):\n    h = tanh(x @ w)\n    y = tanh(h @ v)\n    return y\n")
+    text = expect(0, "explained.py:3: y = tanh(h @ v)", "explain", program, *cache).stdout
+    for wanted in ("n is not given", "E0308: it is factor A", "kernels launched   2", "kernels distinct   1, of 1 sources", "bytes saved        128*n bytes"):
+        if wanted not in text:
+            FAILURES.append(f"explain lacks '{wanted}':\n{text}")
+    facts = json.loads(expect(0, "", "explain", "--program", program, *cache, "--hint", "n=4", "--json").stdout)
+    if facts["totals"]["bytes_saved"] != {"expression": "128*n", "value": 512} or facts["not_fused"][0]["code"] != "E0308":
+        FAILURES.append(f"explain --json: {facts}")
+    if [k["origins"][0]["line"] for k in facts["kernels"]] != [2, 3] or len({k["name"] for k in facts["kernels"]}) != 1:
+        FAILURES.append(f"explain --json: {facts['kernels']}")
+    told(["explain", program, *cache, "--hint", "n"], "'n' gives no size", "write --hint batch=8")
+    told(["explain", *SIZES, *cache, "--hint", "n=1"], "--hint is for programs")
+    expect(1, "error[E0209]", "explain", program, *cache, "--hint", "q=1")
+
+
 def cache_is_honest(folder):
     """What is said about the cache is so: read-only, full, cleared."""
     cache, epilogue = folder / "honest", ["--epilogue", "def f(accum): D = sigmoid(accum); return D"]
@@ -310,10 +351,12 @@ def main():
         switched_off(folder, cache)
         cache_is_honest(folder)
         on_a_gpu(cache)
+        programs_explained(folder, cache)
         for how in (signal.SIGINT, signal.SIGKILL):
             tune_interrupted(folder, how)
         for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             compile_interrupted(folder, how)
+            program_interrupted(folder, how)
         ignoring = run("gemm", *SIZES, "--no-cache", "--epilogue", "def f(accum): D = erf(accum); return D",
                        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         if "interpreted" in ignoring.stdout + ignoring.stderr or ignoring.returncode != 0:

@@ -393,7 +393,7 @@ Result<void> Launch::encode(const package::CudaTensorMap& map, const Bindings& b
       const package::Operand& operand = kernel_->epilogue.operands[map.operand];
       const codetta::cpu::Operand at =
           resolve_operand(operand, plans_[map.operand], bindings.tensors[step_->arguments[operand.argument]]);
-      view.name = kernel_->epilogue.arguments[operand.argument].name;
+      view.name = package_->buffers[step_->arguments[operand.argument]].name;
       view.dtype = operand.dtype;
       view.address = reinterpret_cast<uintptr_t>(at.data);
       view.fast = p.cols;

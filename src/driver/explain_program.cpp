@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// explain of a program: the plan that compile() would carry out, and the names that its kernels get.
+#include "codetta/program.hpp"
+#include "driver/build_id.hpp"
+#include "driver/kernel_state.hpp"
+#include "driver/package_entry.hpp"
+#include "driver/program_arguments.hpp"
+#include "driver/program_kernels.hpp"
+#include "driver/program_state.hpp"
+#include "emit/package.hpp"
+#include "opt/passes.hpp"
+
+namespace codetta {
+
+Result<std::string> explain(const Program& program, const Target& target,
+                            const std::vector<std::pair<std::string, int64_t>>& size_hints, bool json,
+                            Context& context) {
+  const driver::ProgramState& state = *Program::Access::state(program);
+  driver::ContextState& machine = *context.shared_state();
+  CODETTA_TRY(const Target resolved, driver::resolve_target(machine, target));
+  CODETTA_CHECK_OK(driver::check_hints(state.graph, size_hints));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph, machine.debug.passes));
+  CODETTA_TRY(const plan::Plan plan,
+              plan::plan_program(optimized.graph, resolved, machine.machine(resolved), size_hints));
+  std::vector<uint32_t> kernel_of;
+  CODETTA_TRY(const package::Package package,
+              emit::emit_package(plan, {.name = state.function.name, .build_id = driver::build_id()}, &kernel_of));
+  const plan::EmittedKernels emitted = driver::emitted_kernels(package, kernel_of);
+  return json ? plan::explain_json(plan, state.function.name, emitted, size_hints)
+              : plan::explain_text(plan, state.function.name, emitted, size_hints);
+}
+
+}  // namespace codetta

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernels of a package those of its plan became.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "package/package.hpp"
+#include "plan/explain.hpp"
+
+namespace codetta::driver {
+
+// By kernel of the plan. The package was emitted from it, or from one that differs in the choice of candidates only:
+// their launches are the same in number and order.
+std::vector<uint32_t> kernels_of(const plan::Plan& plan, const package::Package& package);
+
+plan::EmittedKernels emitted_kernels(const package::Package& package, const std::vector<uint32_t>& kernel_of);
+
+// Every kernel's source. In front of it, as comments: the lines of the text that each of its launches carries out, and
+// which of their values are in no memory. These are not part of the source, so that equal kernels stay equal.
+std::string source_listing(const plan::Plan& plan, const package::Package& package);
+
+}  // namespace codetta::driver

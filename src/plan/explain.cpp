@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies between kernels and why: from the plan alone, whose notes are the refusals as they were taken.
+#include "plan/explain.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "plan/regions.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+
+using package::LaunchKernel;
+using types::Dim;
+
+namespace {
+
+Dim bytes_of(const package::Buffer& buffer) {
+  Dim bytes = Dim::constant(types::byte_size(buffer.dtype));
+  for (const Dim& dim : buffer.shape) bytes = bytes * dim;
+  return bytes;
+}
+
+std::string space_of(const LaunchKernel& launch) {
+  return fmt::format("{} x {} x {}", launch.batch.to_string(), launch.m.to_string(), launch.n.to_string());
+}
+
+class Explainer {
+ public:
+  explicit Explainer(const Plan& plan) : plan_(plan) {}
+
+  ProgramExplanation run() {
+    result_.launches.resize(plan_.kernels.size());
+    result_.saved = Dim::constant(0);
+    collect(plan_.steps);
+    for (const package::StepList& list : plan_.step_lists) collect(list);
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) {
+      result_.order.push_back(k);
+      const KernelAccount& account = plan_.kernels[k].account;
+      result_.saved = result_.saved + account.saved;
+      for (const HeldOperation& held : account.held) {
+        if (held.how != HeldOperation::How::View && !held.repeated) ++result_.one_an_operation;
+      }
+    }
+    std::stable_sort(result_.order.begin(), result_.order.end(),
+                     [this](size_t a, size_t b) { return first_line(a) < first_line(b); });
+    for (const size_t k : result_.order) find_boundaries(k);
+    for (const FusionNote& note : plan_.notes) {
+      if (told_.count(note.node) == 0) result_.decisions.push_back(note);
+    }
+    find_shared();
+    return std::move(result_);
+  }
+
+ private:
+  void collect(const package::StepList& steps) {
+    for (const package::Step& step : steps) {
+      const auto* launch = std::get_if<LaunchKernel>(&step);
+      if (launch == nullptr) continue;
+      ++result_.launched;
+      if (launch->kernel < result_.launches.size() && result_.launches[launch->kernel] == nullptr)
+        result_.launches[launch->kernel] = launch;
+    }
+  }
+
+  [[nodiscard]] uint32_t first_line(size_t kernel) const {
+    uint32_t first = UINT32_MAX;
+    for (const HeldOperation& held : plan_.kernels[kernel].account.held) {
+      if (held.line != 0 && !held.repeated) first = std::min(first, held.line);
+    }
+    return first;
+  }
+  [[nodiscard]] uint32_t product_line(size_t kernel) const {
+    for (const HeldOperation& held : plan_.kernels[kernel].account.held) {
+      if (held.how == HeldOperation::How::Product) return held.line;
+    }
+    return 0;
+  }
+  [[nodiscard]] bool is_product(size_t kernel) const { return result_.launches[kernel]->product.has_value(); }
+
+  void find_boundaries(size_t from) {
+    const LaunchKernel* writer = result_.launches[from];
+    if (writer == nullptr) return;
+    const auto& arguments = plan_.kernels[from].lowered.program.arguments;
+    std::set<uint32_t> seen;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const uint32_t buffer = writer->arguments[i];
+      if (!arguments[i].is_output || !seen.insert(buffer).second) continue;
+      for (const size_t to : result_.order) {
+        if (to != from && result_.launches[to] != nullptr) find_boundary(buffer, from, to);
+      }
+    }
+  }
+
+  void find_boundary(uint32_t buffer, size_t from, size_t to) {
+    const LaunchKernel& reader = *result_.launches[to];
+    Boundary boundary{buffer, from, to, static_cast<uint16_t>(diag::Code::second_product), {}};
+    if (reader.product && (reader.product->a == buffer || reader.product->b == buffer)) {
+      const bool a = reader.product->a == buffer;
+      boundary.text = fmt::format(
+          "it is factor {} of the product in line {} ({} x {} x {}), where each element is used {} times; {}",
+          a ? "A" : "B", product_line(to), reader.m.to_string(), reader.n.to_string(), reader.product->k.to_string(),
+          (a ? reader.n : reader.m).to_string(),
+          is_product(from) ? "a kernel computes one product" : "a product reads its factors from memory");
+      if (!is_product(from)) boundary.code = static_cast<uint16_t>(diag::Code::outside_product);
+      result_.boundaries.push_back(std::move(boundary));
+      return;
+    }
+    const auto& arguments = plan_.kernels[to].lowered.program.arguments;
+    bool reads = false;
+    for (size_t i = 0; i < arguments.size(); ++i)
+      reads = reads || (!arguments[i].is_output && reader.arguments[i] == buffer);
+    if (!reads) return;
+    if (const FusionNote* note = note_on(from, to)) {
+      told_.insert(note->node);
+      boundary.code = note->why.code;
+      boundary.text = note->why.text;
+    } else if (is_product(to) && is_product(from)) {
+      boundary.text = fmt::format("kernel {} works behind the product in line {}; a kernel computes one product", to,
+                                  product_line(to));
+    } else if (is_product(to) || space_of(reader) == space_of(*result_.launches[from])) {
+      boundary.code = 0;
+      boundary.text = "it lies in memory for others anyway";
+    } else {
+      boundary.code = static_cast<uint16_t>(diag::Code::position_conflict);
+      boundary.text = fmt::format("kernel {} goes over {}, kernel {} over {}", from, space_of(*result_.launches[from]),
+                                  to, space_of(reader));
+    }
+    result_.boundaries.push_back(std::move(boundary));
+  }
+
+  // The refusal that parts the two: of what is stored, of what was cut off a product, of what a map was not put into.
+  [[nodiscard]] const FusionNote* note_on(size_t from, size_t to) const {
+    const std::string_view behind = is_product(from) ? action::cut_off : action::apart;
+    const std::vector<ir::NodeId>& stored = plan_.kernels[from].account.stored;
+    const auto& held = plan_.kernels[to].account.held;
+    for (const FusionNote& note : plan_.notes) {
+      const bool in_front =
+          note.action == action::in_front || note.action == action::stored || note.action == action::copied;
+      if (in_front && std::find(stored.begin(), stored.end(), note.node) != stored.end()) return &note;
+      const auto is_noted = [&](const HeldOperation& operation) { return operation.node == note.node; };
+      if (note.action == behind && std::any_of(held.begin(), held.end(), is_noted)) return &note;
+    }
+    return nullptr;
+  }
+
+  void find_shared() {
+    std::map<std::tuple<uint32_t, bool, bool>, std::vector<size_t>> by_factor;  // buffer, as A, transposed
+    for (const size_t k : result_.order) {
+      if (result_.launches[k] == nullptr || !is_product(k)) continue;
+      const package::Product& product = *result_.launches[k]->product;
+      by_factor[{product.a, true, product.a_transposed}].push_back(k);
+      by_factor[{product.b, false, product.b_transposed}].push_back(k);
+    }
+    for (auto& [key, kernels] : by_factor) {
+      if (kernels.size() < 2) continue;
+      SharedFactor shared{std::get<0>(key), std::get<1>(key), std::move(kernels), {}, {}};
+      for (const size_t k : shared.kernels) {
+        const package::Product& product = *result_.launches[k]->product;
+        shared.others.push_back(shared.is_a ? product.b : product.a);
+      }
+      shared.again =
+          bytes_of(plan_.buffers[shared.buffer]) * Dim::constant(static_cast<int64_t>(shared.kernels.size()) - 1);
+      result_.shared.push_back(std::move(shared));
+    }
+    std::stable_sort(result_.shared.begin(), result_.shared.end(), [this](const auto& a, const auto& b) {
+      return first_line(a.kernels.front()) < first_line(b.kernels.front());
+    });
+  }
+
+  const Plan& plan_;
+  ProgramExplanation result_;
+  std::set<ir::NodeId> told_;
+};
+
+}  // namespace
+
+ProgramExplanation explained(const Plan& plan) { return Explainer(plan).run(); }
+
+}  // namespace codetta::plan

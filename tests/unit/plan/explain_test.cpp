@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs explained: what is held, what is not fused under which code, and the bytes by hand.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "plan/explain.hpp"
+#include "plan/regions.hpp"
+#include "unit/plan/bind_text.hpp"
+
+namespace codetta::plan {
+namespace {
+
+Plan plan_of(const std::string& text, const GivenSizes& sizes = {}) {
+  const auto graph = test::bind_program_text(text);
+  EXPECT_TRUE(graph) << graph.error().render();
+  MachineFacts machine;
+  machine.isa = CpuIsa::avx2;
+  auto plan = plan_program(*graph, *Target::parse("cpu:avx2"), machine, sizes);
+  EXPECT_TRUE(plan) << plan.error().render();
+  return *std::move(plan);
+}
+
+std::string program_example(const std::string& name) {
+  std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/programs/" + name + ".py");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+EmittedKernels names_for(const Plan& plan) {
+  EmittedKernels emitted;
+  for (size_t k = 0; k < plan.kernels.size(); ++k) emitted.names.push_back("k" + std::to_string(k));
+  emitted.defined = emitted.compiled = plan.kernels.size();
+  return emitted;
+}
+
+std::string saved(const Plan& plan) { return explained(plan).saved.to_string(); }
+
+TEST(Explain, BytesOfASoftmaxBehindAProduct) {
+  const Plan plan = plan_of("def f(x: f32[\"m\", 8], w: f32[8, \"n\"]):\n    y = softmax(x @ w)\n    return y\n");
+  ASSERT_EQ(plan.kernels.size(), 1U);
+  // The product and the maximum's difference are written once and read by two and one others, the exponentials by two:
+  // 3 + 2 + 3 times 4 m n; two columns are written and read once: 4 times 4 m.
+  EXPECT_EQ(saved(plan), "32*m*n + 16*m");
+  EXPECT_EQ(explained(plan).one_an_operation, 6U) << "product, max, sub, exp, sum, div";
+}
+
+TEST(Explain, ViewsMoveNothingAndWhatIsStoredIsNotReadAgain) {
+  EXPECT_EQ(saved(plan_of("def f(x: f32[\"m\", 8], w: f32[8, 64]):\n"
+                          "    y = permute(reshape(x @ w, (m, 4, 16)), (1, 0, 2))\n    return y\n")),
+            "0");
+  // The sum is stored and doubled from where it is: one read of it less, and the product neither written nor read.
+  const Plan plan = plan_of(
+      "def f(x: f32[\"m\", 8], w: f32[8, 16], c: f32[\"m\", 16]):\n"
+      "    r = x @ w + c\n    y = r * 2.0\n    return r, y\n");
+  ASSERT_EQ(plan.kernels.size(), 1U);
+  EXPECT_EQ(saved(plan), "192*m");
+}
+
+TEST(Explain, WhatSeveralKernelsComputeIsCountedOnce) {
+  const Plan plan = plan_of(
+      "def f(x: f32[\"m\", 8], v: f32[8, 16], w: f32[8, 16], b: f32[16]):\n"
+      "    e = exp(b)\n    y = x @ v + e\n    z = x @ w + e\n    return y, z\n");
+  ASSERT_EQ(plan.kernels.size(), 2U);
+  size_t repeated = 0;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    for (const HeldOperation& held : kernel.account.held) repeated += held.repeated ? 1 : 0;
+  }
+  EXPECT_EQ(repeated, 1U);
+  EXPECT_EQ(saved(plan), "256*m + 192") << "two products of 4 m 16, written and read; 4 * 16, written and read twice";
+  EXPECT_EQ(explained(plan).one_an_operation, 5U);
+}
+
+// Stored values that another kernel reads: "code from -> to".
+std::vector<std::string> boundaries(const Plan& plan) {
+  std::vector<std::string> list;
+  for (const Boundary& b : explained(plan).boundaries) {
+    EXPECT_FALSE(b.text.empty());
+    list.push_back((b.code == 0 ? "-" : diag::code_text(b.code)) + " " + plan.buffers[b.buffer].name.substr(0, 1) +
+                   " " + std::to_string(b.from) + " " + std::to_string(b.to));
+  }
+  return list;
+}
+using List = std::vector<std::string>;
+
+TEST(Explain, RefusalsWithTheirCodes) {
+  const auto of = [](const std::string& more, const std::string& body) {
+    return boundaries(plan_of("def f(x: f32[\"m\", 64], w: f32[64, 128]" + more + "):\n" + body + "    return y\n"));
+  };
+  const std::string v = ", v: f32[128, 64]";
+  EXPECT_EQ(of("", "    y = relu((x @ w)[:, 3:67])\n"), List{"E0301 t 0 1"}) << "a slice behind the first column";
+  EXPECT_EQ(of("", "    p = x @ w\n    y = p * p[:, 0:1]\n"), List{"E0301 t 0 1"}) << "the first column alone";
+  EXPECT_EQ(of("", "    p = reshape(x @ w, (m, 8, 16))\n    y = p - max(p, dim=-1)\n"), List{"E0305 t 0 1"});
+  EXPECT_EQ(of(v, "    y = x @ w + sum(v, dim=-1)[0:1, :]\n"), List{"E0306 t 0 1"}) << "a reduction of an operand";
+  EXPECT_EQ(of(v, "    y = (x @ w) @ v\n"), List{"E0308 t 0 1"}) << "a factor";
+  EXPECT_EQ(of("", "    y = (x * 2.0) @ w\n"), List{"E0310 t 0 1"}) << "work in front of a product";
+  EXPECT_EQ(of(", b: f32[128]", "    y = x @ w + b\n"), List{}) << "a row";
+  EXPECT_EQ(of("", "    y = permute(reshape(x @ w, (m, 8, 16)), (1, 0, 2)) * 3.0\n"), List{}) << "a permuted store";
+  EXPECT_EQ(of(v, "    p = cast(relu(x @ w), bf16)\n    y = p @ cast(v, bf16)\n"), (List{"E0308 t 0 2", "E0310 t 1 2"}))
+      << "types change in the kernels around a product";
+}
+
+TEST(Explain, AnExtraUserKeepsTheValueInMemory) {
+  const Plan plan = plan_of(
+      "def f(x: f32[\"m\", 64], w: f32[64, 64], v: f32[64, 64]):\n"
+      "    p = relu(x @ w)\n    y = p @ v + p\n    return y, p\n");
+  EXPECT_EQ(boundaries(plan), List{"E0308 p 0 1"});
+  const std::string text = explain_text(plan, "f", names_for(plan), {});
+  EXPECT_NE(text.find("stores   p f32[m, 64], 256*m bytes: returned and read by kernel 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("where each element is used 64 times"), std::string::npos) << text;
+}
+
+TEST(Explain, TheDecoderBlock) {
+  const Plan plan = plan_of(program_example("llama_block"), {{"b", 4}, {"s", 128}});
+  const ProgramExplanation facts = explained(plan);
+  EXPECT_EQ(facts.launched, 10U);
+  EXPECT_EQ(facts.one_an_operation, 45U);
+  EXPECT_EQ(facts.saved.to_string(), "320*b*s*s + 45232*b*s");
+  uint32_t before = 0;
+  for (const size_t k : facts.order) {
+    const auto& origins = plan.kernels[k].account.origins;
+    ASSERT_FALSE(origins.empty());
+    EXPECT_GE(origins.front().line, before) << "in the order of the text";
+    before = origins.front().line;
+  }
+  ASSERT_EQ(facts.shared.size(), 2U) << "queries, keys and values; gate and up";
+  EXPECT_EQ(facts.shared[0].kernels.size(), 3U);
+  EXPECT_EQ(facts.shared[0].again.to_string(), "2048*b*s");
+  EXPECT_EQ(facts.shared[1].kernels.size(), 2U);
+  for (const Boundary& b : facts.boundaries) EXPECT_TRUE(b.code == 308 || b.code == 310) << b.text;
+
+  const std::string text = explain_text(plan, "llama_block", names_for(plan), {{"b", 4}, {"s", 128}});
+  for (const char* wanted :
+       {"sizes: b = 4 and s = 128\n", "p.py:17: h = rms_norm(x, attention_weight)\n", "(h) f32[b, s, 256]",
+        "1024*b*s = 524288 bytes: read by kernels", "kernels launched   10; one an operation would be 45\n",
+        "bytes saved        320*b*s*s + 45232*b*s = 44130304 bytes\n", "and w_up are buffers of their own",
+        "(r) f32[b, s, 256]", "max, sum"})
+    EXPECT_NE(text.find(wanted), std::string::npos) << wanted << "\n" << text;
+  EXPECT_EQ(text, explain_text(plan_of(program_example("llama_block"), {{"b", 4}, {"s", 128}}), "llama_block",
+                               names_for(plan), {{"b", 4}, {"s", 128}}));
+}
+
+TEST(Explain, SizesThatAreNotGivenStayExpressions) {
+  const std::string text = "def f(x: f32[\"m\", 8], w: f32[8, \"n\"]):\n    y = relu(x @ w)\n    return y\n";
+  const Plan plan = plan_of(text, {{"m", 3}});
+  const std::string some = explain_text(plan, "f", names_for(plan), {{"m", 3}});
+  EXPECT_NE(some.find("sizes: m = 3; n is not given; estimates take 512\n"), std::string::npos) << some;
+  EXPECT_NE(some.find("saved    8*m*n bytes\n"), std::string::npos) << some;
+  const std::string json = explain_json(plan, "f", names_for(plan), {{"m", 3}});
+  EXPECT_NE(json.find("\"expression\": \"8*m*n\",\n        \"value\": null"), std::string::npos) << json;
+  const std::string all = explain_json(plan, "f", names_for(plan), {{"m", 3}, {"n", 5}});
+  EXPECT_NE(all.find("\"expression\": \"8*m*n\",\n        \"value\": 120"), std::string::npos) << all;
+}
+
+TEST(Explain, WhatAMapIsNotPutInto) {
+  std::string text = "def f(x0: f32[\"m\", 64]):\n", results;
+  for (int i = 0; i < 10; ++i) {
+    const std::string x = "x" + std::to_string(i), next = "x" + std::to_string(i + 1);
+    text += "    " + next + " = exp(" + x + " / sum(" + x + ", dim=-1))\n";
+    results += (i == 0 ? "" : ", ") + next;
+  }
+  const Plan plan = plan_of(text + "    return " + results + "\n");
+  EXPECT_EQ(plan.kernels.size(), 2U);
+  const ProgramExplanation facts = explained(plan);
+  ASSERT_EQ(facts.boundaries.size(), 1U);
+  EXPECT_EQ(facts.boundaries[0].code, 419);
+  EXPECT_EQ(facts.boundaries[0].text, "together with what it reads it takes 9 phases; a kernel has up to 8");
+}
+
+TEST(Explain, MapsOfOtherSpacesAreKernelsOfTheirOwn) {
+  const Plan plan = plan_of(
+      "def f(x: f32[\"m\", 64], z: f32[64, \"k\"]):\n    a = sum(x, dim=-2)\n"
+      "    y = z * reshape(a, (64, 1))\n    return a, y\n");
+  ASSERT_EQ(plan.kernels.size(), 2U);
+  EXPECT_EQ(boundaries(plan), List{"E0301 a 0 1"});
+  EXPECT_NE(explained(plan).boundaries[0].text.find("f32[64, k]"), std::string::npos)
+      << explained(plan).boundaries[0].text;
+}
+
+// A plan of the smallest program there is, whole.
+TEST(Explain, ReadsWell) {
+  const Plan plan = plan_of(
+      "def f(x: f32[\"m\", 4], w: f32[4, 16], b: f32[16]):\n    # the layer\n    h = x @ w + b\n    y = relu(h)\n"
+      "    return y\n");
+  std::string text = explain_text(plan, "f", names_for(plan), {});
+  const size_t picked = text.find("  picked "), end = text.find("\nnot fused");  // estimates are not for here
+  ASSERT_TRUE(picked != std::string::npos && end != std::string::npos) << text;
+  text.erase(picked, end - picked);
+  EXPECT_EQ(text,
+            "f for cpu:avx2\n"
+            "sizes: m is not given; estimates take 512\n"
+            "\n"
+            "kernel 0, k0: product m x 16 x 4\n"
+            "  p.py:3: h = x @ w + b\n"
+            "  p.py:4: y = relu(h)\n"
+            "  reads    x f32[m, 4] as A, w f32[4, 16] as B, b f32[16]\n"
+            "  stores   y f32[m, 16], 64*m bytes: returned\n"
+            "  holds    the product: matmul\n"
+            "           element by element: add, relu\n"
+            "  saved    256*m bytes\n"
+            "             matmul f32[m, 16], line 3: 128*m bytes, neither written nor read\n"
+            "             h f32[m, 16], line 3: 128*m bytes, neither written nor read\n"
+            "\n"
+            "not fused: nothing\n"
+            "\n"
+            "totals\n"
+            "  kernels launched   1; one an operation would be 3\n"
+            "  kernels distinct   1, of 1 sources\n"
+            "  bytes saved        256*m bytes\n"
+            "  peak memory        0 bytes, 1.000 of its lower bound 0; 0 without sharing\n");
+}
+
+}  // namespace
+}  // namespace codetta::plan
