@@ -79,42 +79,65 @@ Error unwritable(const std::string& file, const std::string& reason) {
 }
 
 // Files that appear together or not at all: each is written beside its place, and all are moved once all are there.
+// What is no file (a device, a pipe) is written to where it is, before any file is moved.
 class FileSet {
  public:
+  using Write = std::function<Result<void>(const std::string& place)>;
+
   FileSet() = default;
   FileSet(const FileSet&) = delete;
   FileSet& operator=(const FileSet&) = delete;
   ~FileSet() {
     std::error_code ignored;
-    for (const auto& [part, file] : parts_) std::filesystem::remove(part, ignored);
+    for (const Part& part : parts_) std::filesystem::remove(part.path, ignored);
   }
 
-  Result<void> add(const std::string& file, const std::function<Result<void>(const std::string&)>& write) {
-    if (std::error_code ignored; std::filesystem::is_directory(file, ignored))
-      return unwritable(file, "it is a folder");
-    parts_.emplace_back(file + ".part-" + std::to_string(getpid()) + "-" + std::to_string(parts_.size()), file);
-    auto written = write(parts_.back().first);
+  Result<void> add(const std::string& file, Write write) {
+    using std::filesystem::file_type;
+    std::error_code failed;
+    const file_type kind = std::filesystem::status(file, failed).type();  // of what a link leads to
+    if (kind == file_type::directory) return unwritable(file, "it is a folder");
+    if (kind != file_type::regular && kind != file_type::not_found && kind != file_type::none) {
+      others_.emplace_back(file, std::move(write));
+      return {};
+    }
+    std::string target = file;
+    if (kind == file_type::regular) {
+      if (::access(file.c_str(), W_OK) != 0) return unwritable(file, std::strerror(errno));
+      // The file behind a link is replaced, not the link.
+      if (const auto real = std::filesystem::canonical(file, failed); !failed) target = real.string();
+    }
+    const std::string part = target + ".part-" + std::to_string(getpid()) + "-" + std::to_string(parts_.size());
+    parts_.push_back({part, target, file});
+    auto written = write(part);
     if (written) return {};
     Diagnostic diagnostic = written.error().diagnostics().front();
     for (std::string* text : {&diagnostic.headline, &diagnostic.reason, &diagnostic.where.file}) {
-      const size_t at = text->find(parts_.back().first);
-      if (at != std::string::npos) text->replace(at, parts_.back().first.size(), file);
+      const size_t at = text->find(part);
+      if (at != std::string::npos) text->replace(at, part.size(), file);
     }
     return Error(std::move(diagnostic));
   }
 
   Result<void> publish() {
-    for (size_t i = 0; i < parts_.size(); ++i) {
+    for (const auto& [place, write] : others_) {
+      if (auto written = write(place); !written) return written;
+    }
+    for (const Part& part : parts_) {
       std::error_code failed;
-      std::filesystem::rename(parts_[i].first, parts_[i].second, failed);
-      if (failed) return unwritable(parts_[i].second, failed.message());
+      std::filesystem::rename(part.path, part.target, failed);
+      if (failed) return unwritable(part.file, failed.message());
     }
     parts_.clear();
     return {};
   }
 
  private:
-  std::vector<std::pair<std::string, std::string>> parts_;  // where it is written, where it goes
+  struct Part {
+    std::string path, target, file;  // where it is written, where it goes, what it was called
+  };
+  std::vector<Part> parts_;
+  std::vector<std::pair<std::string, Write>> others_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@ import os
 import pathlib
 import resource
 import shutil
+import stat
 import struct
 import subprocess
 import sys
@@ -112,6 +113,37 @@ def bind_lines(folder, cache):
         FAILURES.append(f"an epilogue from a pipe: {piped.stderr}")
 
 
+def places(folder, cache):
+    """Outputs go through links, and into pipes and devices, all of which stay what they are."""
+    relu = ["gemm", *SIZES, *cache, "--epilogue", "def f(accum): D = relu(accum); F = accum; return D, F"]
+    plain, link, pipe, beside = (folder / name for name in ("plain.npy", "link.npy", "pipe", "beside.npy"))
+    expect(0, "", *relu, "--out", f"D={plain}")
+    wanted = plain.read_bytes()
+    plain.write_bytes(b"former")
+    link.symlink_to(plain)
+    expect(0, "", *relu, "--out", f"D={link}")
+    if not link.is_symlink() or plain.read_bytes() != wanted:
+        FAILURES.append("--out replaced a link, not the file behind it")
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        expect(0, "", *relu, "--out", f"D={pipe}")
+        if reader.poll() is None and not pipe.is_fifo():
+            reader.kill()
+        if reader.communicate(timeout=60)[0] != wanted or not pipe.is_fifo():
+            FAILURES.append("--out did not write into a pipe")
+    full = folder / "full"
+    try:
+        os.mknod(full, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+    except OSError:  # only root may, and only root could replace the system's own
+        full = pathlib.Path("/dev/full")
+    if not full.is_char_device():
+        return
+    expect(3, f"cannot write {full}", *relu, "--out", f"D={beside}", "--out", f"F={full}")
+    expect(3, f"cannot write {full}", "explain", *SIZES, *cache, "--report", full)
+    if not full.is_char_device() or beside.exists():
+        FAILURES.append("a full device was replaced, or an output that goes with it was written")
+
+
 def programs(folder, cache):
     """Missing inputs are named where they are declared; outputs have the sizes that follow."""
     program = folder / "p.py"
@@ -192,6 +224,7 @@ def main():
         names(folder, cache)
         numbers(cache)
         bind_lines(folder, cache)
+        places(folder, cache)
         programs(folder, cache)
         without_compiler(folder)
         internal_errors(folder)
