@@ -3,23 +3,16 @@
 #include "toolchain/compile.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 
-#include "base/digest.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
-#include "base/text.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/failure.hpp"
-#include "toolchain/folder.hpp"
 #include "toolchain/probe.hpp"
+#include "toolchain/work_folder.hpp"
 
 namespace codetta::toolchain {
 
@@ -48,78 +41,11 @@ Arguments link_arguments(const HostCompiler& compiler) {
 #endif
 }
 
-// Language, target, optimization and what is linked belong to whoever wrote the source; here is what every loadable
-// object needs, and how the compiler talks. Unique symbols would keep an object from being unloaded.
-Arguments code_arguments(const HostCompiler& compiler, const Arguments& flags) {
-  Arguments all{"-fPIC", "-fno-lto"};
-  if (compiler.kind == CompilerKind::Gcc) {
-    all.insert(all.end(), {"-pipe", "-fno-gnu-unique", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret"});
-  } else {
-    all.insert(all.end(), {"-fno-color-diagnostics", "-fno-caret-diagnostics"});
-  }
-  all.insert(all.end(), flags.begin(), flags.end());
-  return all;
-}
-
-Result<void> check_flags(const CompileJob& job) {
-  for (const std::string& flag : job.flags) {
-    if (std::find(forbidden_flags.begin(), forbidden_flags.end(), flag) == forbidden_flags.end()) continue;
-    return diag::error(diag::Code::internal, fmt::format("{} is among the flags of '{}'", flag, job.label))
-        .reason("it changes what NaN, infinity and subnormal numbers do, for the whole thread that loads the kernel")
-        .help("name the single permissions instead, such as -fno-math-errno");
-  }
-  return {};
-}
-
-// A private folder for one compile, codetta-cc-<process id>-<random>. The lock lives as long as its process, whatever
-// ends that.
-struct WorkFolder {
-  base::FileDescriptor lock;
-  base::TemporaryDirectory folder;
-  [[nodiscard]] const std::string& path() const { return folder.path(); }
-};
-
-constexpr std::string_view folder_prefix = "codetta-cc-";
-
-// Of processes that were killed: none of that number runs, and nobody holds the lock (processes of another container
-// have numbers that mean nothing here).
-void sweep_folders(const std::string& parent) {
-  const auto entries = base::list_directory(parent);
-  if (!entries) return;
-  for (const base::DirectoryEntry& entry : *entries) {
-    if (entry.kind != base::EntryKind::Folder || !entry.name.starts_with(folder_prefix)) continue;
-    const std::string_view rest = std::string_view(entry.name).substr(folder_prefix.size());
-    const auto process = base::parse_int64(rest.substr(0, rest.find('-')));
-    if (!process || *process <= 0 || *process > INT32_MAX || rest.find('-') == std::string_view::npos) continue;
-    if (::kill(static_cast<pid_t>(*process), 0) == 0 || errno != ESRCH) continue;
-    const std::string path = parent + "/" + entry.name;
-    const auto folder = open_trusted_folder(path, FolderUse::Read);
-    if (!folder || ::flock(folder->get(), LOCK_EX | LOCK_NB) != 0) continue;
-    struct stat info {};
-    if (::fstat(folder->get(), &info) == 0 && info.st_uid == ::geteuid()) (void)base::remove_tree(path);
-  }
-}
-
 Result<WorkFolder> make_folder(const std::string& label, const CompileOptions& options) {
-  std::vector<std::string> parents{options.work_dir};
   // Memory first: nothing of this needs to survive.
-  if (options.work_dir.empty()) parents = {"/dev/shm", "/tmp", "/var/tmp"};
-  base::SystemError last;
-  for (const std::string& parent : parents) {
-    auto folder = base::TemporaryDirectory::make(parent, fmt::format("{}{}-", folder_prefix, ::getpid()));
-    if (!folder) {
-      last = folder.error();
-      continue;
-    }
-    WorkFolder made{{}, std::move(*folder)};
-    if (auto lock = base::open_directory(made.path())) {
-      (void)::flock(lock->get(), LOCK_EX | LOCK_NB);  // where locks do not work the number alone counts
-      made.lock = std::move(*lock);
-    }
-    if (options.sweep) sweep_folders(parent);
-    return made;
-  }
-  return folder_failed(label, last.message(), parents);
+  WorkFolderWish wish{label, "codetta-cc-", {"/dev/shm", "/tmp", "/var/tmp"}, options.sweep};
+  if (!options.work_dir.empty()) wish.parents = {options.work_dir};
+  return make_work_folder(wish);
 }
 
 Result<base::ProcessResult> run(const std::string& program, Arguments arguments, const HostCompiler& compiler,
@@ -141,6 +67,28 @@ Result<base::ProcessResult> run(const std::string& program, Arguments arguments,
 }
 
 }  // namespace
+
+// Unique symbols would keep an object from being unloaded.
+std::vector<std::string> code_arguments(const HostCompiler& compiler, const std::vector<std::string>& flags) {
+  Arguments all{"-fPIC", "-fno-lto"};
+  if (compiler.kind == CompilerKind::Gcc) {
+    all.insert(all.end(), {"-pipe", "-fno-gnu-unique", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret"});
+  } else {
+    all.insert(all.end(), {"-fno-color-diagnostics", "-fno-caret-diagnostics"});
+  }
+  all.insert(all.end(), flags.begin(), flags.end());
+  return all;
+}
+
+Result<void> check_flags(const CompileJob& job) {
+  for (const std::string& flag : job.flags) {
+    if (std::find(forbidden_flags.begin(), forbidden_flags.end(), flag) == forbidden_flags.end()) continue;
+    return diag::error(diag::Code::internal, fmt::format("{} is among the flags of '{}'", flag, job.label))
+        .reason("it changes what NaN, infinity and subnormal numbers do, for the whole thread that loads the kernel")
+        .help("name the single permissions instead, such as -fno-math-errno");
+  }
+  return {};
+}
 
 std::vector<std::string> compile_arguments(const HostCompiler& compiler, const std::vector<std::string>& flags) {
   Arguments all = code_arguments(compiler, flags);

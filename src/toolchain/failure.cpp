@@ -9,14 +9,11 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "diag/cut_line.hpp"
-#include "diag/diagnostic.hpp"
-#include "toolchain/messages.hpp"
 
 namespace codetta::toolchain {
 
 namespace {
 
-constexpr size_t shown_messages = 5;
 constexpr size_t shown_lines = 5;
 
 std::string name_of(const CompileJob& job) { return job.label.empty() ? "a kernel" : "'" + job.label + "'"; }
@@ -41,21 +38,9 @@ std::string pasteable(const FailedRun& run, const std::string& kept) {
   return kept.empty() ? line : line + " < " + kept;
 }
 
-// Keeps the source under a name made of its content; "" when it can't be kept or shall not be.
-std::string keep_source(const FailedRun& run) {
-  if (run.options.keep_dir.empty()) return {};
-  const auto folder = base::make_private_directory(run.options.keep_dir);
-  if (!folder) return {};
-  const std::string name = "kernel-" + base::digest_of(run.job.source).hex() + ".cpp";
-  base::WriteOptions options;
-  options.mode = 0600;
-  options.sync = false;
-  if (!base::write_file_atomically_at(*folder, name, run.job.source, options)) return {};
-  return run.options.keep_dir + (run.options.keep_dir.ends_with('/') ? "" : "/") + name;
-}
+std::string keep_source(const FailedRun& run) { return keep_refused(run.options.keep_dir, run.job.source, ".cpp"); }
 
-void add_repro(diag::ErrorBuilder& error, const FailedRun& run) {
-  const std::string kept = keep_source(run);
+void add_repro(diag::ErrorBuilder& error, const FailedRun& run, const std::string& kept) {
   error.note("the command was: " + pasteable(run, kept));
   if (!kept.empty()) error.note("the source is kept as " + kept);
 }
@@ -92,24 +77,41 @@ Error rejected(const FailedRun& run, const base::ProcessResult& result) {
   reason += errors == 0 ? ": " + last_lines(result.errors.empty() ? result.output : result.errors)
                         : fmt::format(" and {} error{}", errors, errors == 1 ? "" : "s");
   error.reason(reason);
-  size_t shown = 0;
-  for (const CompilerMessage& message : messages) {
-    if (!message.is_error) continue;
-    if (++shown > shown_messages) break;
-    if (message.line == 0) {
-      error.note(message.text);
-    } else if (shown == 1) {
-      error.at(locate(message, run.job.source, name), message.text);
-    } else {
-      error.note(message.text, locate(message, run.job.source, name));
-    }
-  }
-  error.note("the command was: " + pasteable(run, kept));
-  if (!kept.empty()) error.note("the source is kept as " + kept);
+  show_errors(error, messages, [&](const CompilerMessage& message) { return locate(message, run.job.source, name); });
+  add_repro(error, run, kept);
   return error.help("unless the source is yours, report this with the kept source; another compiler may take it");
 }
 
 }  // namespace
+
+std::string keep_refused(const std::string& folder, std::string_view source, std::string_view extension) {
+  if (folder.empty()) return {};
+  const auto opened = base::make_private_directory(folder);
+  if (!opened) return {};
+  const std::string name = fmt::format("kernel-{}{}", base::digest_of(source).hex(), extension);
+  base::WriteOptions options;
+  options.mode = 0600;
+  options.sync = false;
+  if (!base::write_file_atomically_at(*opened, name, source, options)) return {};
+  return folder + (folder.ends_with('/') ? "" : "/") + name;
+}
+
+void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& messages,
+                 const std::function<SourceLocation(const CompilerMessage&)>& locate) {
+  constexpr size_t most = 5;
+  size_t shown = 0;
+  for (const CompilerMessage& message : messages) {
+    if (!message.is_error) continue;
+    if (++shown > most) break;
+    if (message.line == 0) {
+      error.note(message.text);
+    } else if (shown == 1) {
+      error.at(locate(message), message.text);
+    } else {
+      error.note(message.text, locate(message));
+    }
+  }
+}
 
 Error folder_failed(const std::string& label, const std::string& why, const std::vector<std::string>& parents) {
   return diag::error(diag::Code::compile_folder, fmt::format("no folder for the temporary files of the compile{}",
@@ -122,7 +124,7 @@ Error start_failed(const FailedRun& run, const std::string& why) {
   auto error = diag::error(diag::Code::compiler_failed,
                            fmt::format("the compiler could not be started for {}", name_of(run.job)));
   error.reason(why);
-  add_repro(error, run);
+  add_repro(error, run, keep_source(run));
   return error.help(
       "check that the program is there and executable, and that processes and memory are not at their limit");
 }
@@ -138,7 +140,7 @@ Error run_failed(const FailedRun& run, const base::ProcessResult& result) {
     auto error = diag::error(diag::Code::compile_timeout,
                              fmt::format("the compiler did not finish {} in time", name_of(run.job)));
     error.reason(fmt::format("{} {}; it and what it had started were ended", run.program, result.summary()));
-    add_repro(error, run);
+    add_repro(error, run, keep_source(run));
     return error.help("raise the timeout, free the machine, or run the command by hand to see what it does");
   }
   if (says_no_room(result.errors)) {
@@ -152,7 +154,7 @@ Error run_failed(const FailedRun& run, const base::ProcessResult& result) {
     auto error = diag::error(diag::Code::compiler_failed, fmt::format("the compiler crashed on {}", name_of(run.job)));
     const std::string said = last_lines(result.errors);
     error.reason(fmt::format("{} ended with {}{}", run.program, result.summary(), said.empty() ? "" : ": " + said));
-    add_repro(error, run);
+    add_repro(error, run, keep_source(run));
     return error.help("another compiler may take the source; if it was killed, the machine was short of memory");
   }
   return rejected(run, result);
@@ -162,7 +164,7 @@ Error no_object(const FailedRun& run, const std::string& why) {
   auto error =
       diag::error(diag::Code::compiler_failed, fmt::format("the compiler made no object of {}", name_of(run.job)));
   error.reason(fmt::format("{} ended well, but its output can not be read: {}", run.program, why));
-  add_repro(error, run);
+  add_repro(error, run, keep_source(run));
   return error.help("check that the program is a C++ compiler");
 }
 

@@ -2,11 +2,15 @@
 // Private to the room: the errors of a compile, E0504 to E0507 and E0510.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/process.hpp"
+#include "diag/diagnostic.hpp"
 #include "toolchain/compiler.hpp"
+#include "toolchain/messages.hpp"
 
 namespace codetta::toolchain {
 
@@ -18,6 +22,13 @@ struct FailedRun {
   const std::vector<std::string>& arguments;
   const std::string& folder;  // of the temporaries
 };
+
+// Keeps a refused source in `folder`, under a name made of its content; its path, or "" when it can't be kept or shall
+// not be (folder "").
+std::string keep_refused(const std::string& folder, std::string_view source, std::string_view extension);
+// The first five errors among the messages: the first of all is where the error is, if it has a place.
+void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& messages,
+                 const std::function<SourceLocation(const CompilerMessage&)>& locate);
 
 Error folder_failed(const std::string& label, const std::string& why, const std::vector<std::string>& parents);
 Error start_failed(const FailedRun& run, const std::string& why);

@@ -5,18 +5,19 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
+#include <atomic>
 #include <optional>
-#include <system_error>
-#include <thread>
+#include <utility>
 
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "diag/diagnostic.hpp"
+#include "toolchain/compile.hpp"
 #include "toolchain/failure.hpp"
 #include "toolchain/probe.hpp"
+#include "toolchain/run_jobs.hpp"
+#include "toolchain/work_folder.hpp"
 
 namespace codetta::toolchain {
 
@@ -44,36 +45,23 @@ class LibraryBuild {
   }
 
   Result<void> compile(int parallel, const std::function<void(size_t, size_t)>& progress) {
-    const size_t wanted = std::min(static_cast<size_t>(std::max(parallel, 1)), job_.units.size());
-    std::vector<std::thread> threads;
-    running_ = wanted;
-    for (size_t i = 0; i < wanted; ++i) {
-      try {
-        threads.emplace_back([this] { work(); });
-      } catch (const std::system_error&) {  // no more threads; the others do the work
-        const std::lock_guard lock(mutex_);
-        running_ -= wanted - i;
-        break;
-      }
-    }
-    if (threads.empty()) {
-      running_ = 1;
-      work();
-    }
-    {
-      std::unique_lock lock(mutex_);
-      for (size_t told = 0; running_ != 0 || told != done_;) {
-        if (running_ != 0 && told == done_) changed_.wait(lock);
-        if (told == done_) continue;
-        told = done_;
-        lock.unlock();
-        if (progress) progress(told, job_.units.size());
-        lock.lock();
-      }
-    }
-    for (std::thread& thread : threads) thread.join();
+    for (const CompileJob& unit : job_.units) CODETTA_CHECK_OK(check_flags(unit));
+    std::atomic<size_t> done = 0;
+    std::atomic<bool> failed = false;
+    size_t told = 0;
+    const auto unit = [&](size_t i) {
+      if (failed) return;  // units are taken in order: those in front of what failed are compiled
+      results_[i] = compile_unit(i);
+      if (!*results_[i]) failed = true;
+      ++done;
+    };
+    const auto tell = [&] {
+      const size_t now = done;
+      if (now != std::exchange(told, now)) progress(now, job_.units.size());
+    };
+    run_jobs(job_.units.size(), parallel, unit, progress ? std::function<void()>(tell) : std::function<void()>());
     for (auto& result : results_) {
-      if (!*result) return std::move(*result).error();
+      if (result && !*result) return std::move(*result).error();
     }
     return {};
   }
@@ -130,14 +118,7 @@ class LibraryBuild {
     const CompileJob& unit = job_.units[index];
     base::ProcessRequest request = process(compiler_.path);
     request.input = unit.source;
-    request.arguments = {"-fPIC", "-fno-lto"};
-    if (compiler_.kind == CompilerKind::Gcc) {
-      request.arguments.insert(request.arguments.end(), {"-pipe", "-fno-gnu-unique", "-fdiagnostics-color=never",
-                                                         "-fno-diagnostics-show-caret"});
-    } else {
-      request.arguments.insert(request.arguments.end(), {"-fno-color-diagnostics", "-fno-caret-diagnostics"});
-    }
-    request.arguments.insert(request.arguments.end(), unit.flags.begin(), unit.flags.end());
+    request.arguments = code_arguments(compiler_, unit.flags);
     request.arguments.insert(request.arguments.end(), {"-I.", "-c", "-o", object_of(index), "-x", "c++", "-"});
     const auto ran = base::run_process(request);
     const FailedRun failed{compiler_, unit, options_, request.program, request.arguments, folder_};
@@ -146,29 +127,11 @@ class LibraryBuild {
     return ran->seconds;
   }
 
-  void work() {
-    for (size_t i = next_++; i < job_.units.size(); i = next_++) {
-      results_[i] = failed_ ? Result<double>(cancelled_before_start(job_.units[i])) : compile_unit(i);
-      if (!*results_[i]) failed_ = true;
-      const std::lock_guard lock(mutex_);
-      ++done_;
-      changed_.notify_all();
-    }
-    const std::lock_guard lock(mutex_);
-    --running_;
-    changed_.notify_all();
-  }
-
   const HostCompiler& compiler_;
   const LibraryJob& job_;
   const CompileOptions& options_;
   std::string folder_;
-  std::vector<std::optional<Result<double>>> results_;  // seconds
-  std::atomic<size_t> next_ = 0;
-  std::atomic<bool> failed_ = false;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  size_t running_ = 0, done_ = 0;
+  std::vector<std::optional<Result<double>>> results_;  // seconds; none: another unit had failed before
 };
 
 }  // namespace
@@ -176,23 +139,12 @@ class LibraryBuild {
 Result<LibraryOutput> build_library(const HostCompiler& compiler, const LibraryJob& job, const CompileOptions& options,
                                     int parallel, const std::function<void(size_t done, size_t all)>& progress) {
   // On disk first: what the library carries may be large.
-  std::vector<std::string> parents{options.work_dir};
-  if (options.work_dir.empty()) parents = {"/tmp", "/var/tmp", "/dev/shm"};
-  std::optional<base::TemporaryDirectory> folder;
-  std::string why;
-  for (const std::string& parent : parents) {
-    auto made = base::TemporaryDirectory::make(parent, "codetta-build-");
-    if (!made) {
-      why = made.error().message();
-      continue;
-    }
-    folder.emplace(std::move(*made));
-    break;
-  }
-  if (!folder) return folder_failed(job.name, why, parents);
+  WorkFolderWish wish{job.name, "codetta-build-", {"/tmp", "/var/tmp", "/dev/shm"}, true};
+  if (!options.work_dir.empty()) wish.parents = {options.work_dir};
+  CODETTA_TRY(const WorkFolder folder, make_work_folder(wish));
   LibraryJob all = job;
   all.files.push_back({"exports.map", job.exports});
-  LibraryBuild build(compiler, all, options, folder->path());
+  LibraryBuild build(compiler, all, options, folder.path());
   CODETTA_CHECK_OK(build.write_files());
   CODETTA_CHECK_OK(build.compile(parallel, progress));
   return build.link();

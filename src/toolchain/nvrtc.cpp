@@ -10,13 +10,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <thread>
+#include <optional>
 
 #include "base/digest.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/nvrtc_failure.hpp"
+#include "toolchain/run_jobs.hpp"
 
 namespace codetta::toolchain {
 
@@ -261,21 +262,7 @@ std::vector<CudaHeader> included_headers(std::string_view source, std::span<cons
 std::vector<Result<CudaOutput>> compile_all(const Nvrtc& nvrtc, const std::vector<CudaJob>& jobs,
                                             const CudaCompileOptions& options, int parallel) {
   std::vector<std::optional<Result<CudaOutput>>> slots(jobs.size());
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < jobs.size(); i = next++) slots[i] = nvrtc.compile(jobs[i], options);
-  };
-  std::vector<std::thread> threads;
-  const size_t wanted = std::min(static_cast<size_t>(std::max(parallel, 1)), jobs.size());
-  for (size_t i = 1; i < wanted; ++i) {
-    try {
-      threads.emplace_back(work);
-    } catch (const std::system_error&) {  // no more threads; the others do the work
-      break;
-    }
-  }
-  work();
-  for (std::thread& thread : threads) thread.join();
+  run_jobs(jobs.size(), parallel, [&](size_t i) { slots[i] = nvrtc.compile(jobs[i], options); });
   std::vector<Result<CudaOutput>> results;
   results.reserve(jobs.size());
   for (auto& slot : slots) results.push_back(std::move(*slot));

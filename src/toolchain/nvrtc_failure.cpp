@@ -6,17 +6,13 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/digest.hpp"
-#include "base/files.hpp"
 #include "base/text.hpp"
 #include "diag/cut_line.hpp"
-#include "diag/diagnostic.hpp"
+#include "toolchain/failure.hpp"
 
 namespace codetta::toolchain {
 
 namespace {
-
-constexpr size_t shown_messages = 5;
 
 std::string name_of(const CudaJob& job) { return job.label.empty() ? "a kernel" : "'" + job.label + "'"; }
 
@@ -24,18 +20,7 @@ std::string compiler_of(const FailedNvrtc& run) {
   return fmt::format("NVRTC {}.{}", run.nvrtc.version() / 1000, run.nvrtc.version() % 1000 / 10);
 }
 
-// Keeps the source under a name made of its content; "" when it can't be kept or shall not be.
-std::string keep_source(const FailedNvrtc& run) {
-  if (run.options.keep_dir.empty()) return {};
-  const auto folder = base::make_private_directory(run.options.keep_dir);
-  if (!folder) return {};
-  const std::string name = "kernel-" + base::digest_of(run.job.source).hex() + ".cu";
-  base::WriteOptions options;
-  options.mode = 0600;
-  options.sync = false;
-  if (!base::write_file_atomically_at(*folder, name, run.job.source, options)) return {};
-  return run.options.keep_dir + (run.options.keep_dir.ends_with('/') ? "" : "/") + name;
-}
+std::string keep_source(const FailedNvrtc& run) { return keep_refused(run.options.keep_dir, run.job.source, ".cu"); }
 
 void add_repro(diag::ErrorBuilder& error, const FailedNvrtc& run, const std::string& kept) {
   error.note("the flags were: " + base::join(run.job.flags, " "));
@@ -117,18 +102,7 @@ Error nvrtc_rejected(const FailedNvrtc& run, const std::string& log) {
   const auto errors = std::count_if(messages.begin(), messages.end(), [](const auto& one) { return one.is_error; });
   error.reason(errors == 0 ? fmt::format("{} said: {}", compiler_of(run), log.empty() ? "nothing" : log)
                            : fmt::format("{} found {} error{}", compiler_of(run), errors, errors == 1 ? "" : "s"));
-  size_t shown = 0;
-  for (const CompilerMessage& message : messages) {
-    if (!message.is_error) continue;
-    if (++shown > shown_messages) break;
-    if (message.line == 0) {
-      error.note(message.text);
-    } else if (shown == 1) {
-      error.at(locate(message, run, kept), message.text);
-    } else {
-      error.note(message.text, locate(message, run, kept));
-    }
-  }
+  show_errors(error, messages, [&](const CompilerMessage& message) { return locate(message, run, kept); });
   add_repro(error, run, kept);
   return error.help("unless the source is yours, report this with the kept source; another toolkit may take it");
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "compilers.hpp"
+#include "toolchain/library.hpp"
 
 namespace codetta::toolchain {
 namespace {
@@ -152,6 +153,51 @@ TEST_F(CompilerFailures, FoldersOfKilledProcessesAreSwept) {
   std::vector<std::string> wanted{locked, alive, other};
   std::sort(wanted.begin(), wanted.end());
   EXPECT_EQ(left, wanted);
+}
+
+TEST_F(CompilerFailures, ALibraryTellsOfTheFirstUnitThatFailed) {
+  // The second bad unit fails while the first one is still being compiled.
+  const HostCompiler compiler =
+      fake("text=$(cat)\ncase $text in slow*) sleep 0.3;; esac\ncase $text in *bad) exit 1;; esac\n");
+  LibraryJob job;
+  job.name = "libx.so";
+  for (const char* text : {"good", "slow bad", "good", "bad", "good", "good"})
+    job.units.push_back({text, {}, "unit_" + std::to_string(job.units.size())});
+  size_t told = 0;
+  const auto built = build_library(compiler, job, options, 4, [&](size_t done, size_t all) {
+    EXPECT_GT(done, told);
+    EXPECT_EQ(all, 6U);
+    told = done;
+  });
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().message(), "error[E0504]: the compiler rejected the source of 'unit_1'");
+  EXPECT_GE(told, 2U);
+}
+
+TEST_F(CompilerFailures, ALibraryTakesNoFlagsThatChangeFloatingPoint) {
+  LibraryJob job;
+  job.name = "libx.so";
+  job.units = {{"int x;", {"-O2"}, "good"}, {"int x;", {"-ffast-math"}, "bad"}};
+  const auto built = build_library(fake("touch " + path("started") + "\n"), job, options, 1);
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().message(), "error[E0901]: -ffast-math is among the flags of 'bad'");
+  EXPECT_FALSE(base::read_file(path("started"), 1));
+}
+
+TEST_F(CompilerFailures, FoldersOfKilledBuildsAreSwept) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  const std::string stale = path("codetta-build-" + std::to_string(child) + "-Ab12cd");
+  const std::string alive = path("codetta-build-" + std::to_string(::getpid()) + "-Ab12cd");
+  for (const std::string& each : {stale, alive}) ASSERT_TRUE(base::make_private_directory(each));
+  LibraryJob job;
+  job.name = "libx.so";
+  job.units = {{"int x;", {}, "unit"}};
+  EXPECT_FALSE(build_library(fake("exit 1\n"), job, options, 1));
+  EXPECT_FALSE(base::open_directory(stale));
+  EXPECT_TRUE(base::open_directory(alive));
 }
 
 TEST_F(CompilerFailures, OneCompileCanBeCancelled) {
