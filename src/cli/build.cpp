@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // build: programs as a shared library with a C header.
 #include <cstdio>
-#include <cstdlib>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/bind_line.hpp"
 #include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
@@ -64,13 +64,12 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   for (const std::string& item : options.hints) {
     auto pair = split_pair(item, "--hint", "SIZE=NUMBER");
     if (!pair) return report(pair.error(), common.json);
-    char* end = nullptr;
-    const long long value = std::strtoll(pair->second.c_str(), &end, 10);
-    if (*end != '\0' || value < 0) {
+    const auto value = parse_int(pair->second);
+    if (!value || *value < 0) {
       return report(usage_error("'" + item + "' gives no size", "given to --hint", "write --hint batch=8"),
                     common.json);
     }
-    wanted.size_hints.emplace_back(pair->first, value);
+    wanted.size_hints.emplace_back(pair->first, *value);
   }
   auto programs = programs_of(options);
   if (!programs) return report(programs.error(), common.json);

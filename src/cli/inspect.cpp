@@ -184,7 +184,7 @@ int emit(const CommonOptions& common, const GemmOptions& options, const std::str
 namespace {
 
 // A kernel for a GPU is compiled for whoever has one: nothing is loaded. Without a wish the best that may be used.
-int compile_for_gpu(const CommonOptions& common, const Session& session, Kernel kernel, bool wished) {
+int compile_for_gpu(const CommonOptions& common, Session& session, Kernel kernel, bool wished) {
   auto seconds = kernel.compile();
   for (size_t i = 1; i < session.kernels.size() && !wished && !seconds && is_unfit(seconds.error()); ++i) {
     if (!common.json) std::fprintf(stderr, "codetta: passed over: %s\n", seconds.error().message().c_str());
@@ -192,7 +192,7 @@ int compile_for_gpu(const CommonOptions& common, const Session& session, Kernel 
     seconds = kernel.compile();
   }
   if (!seconds) return report(seconds.error(), common.json);
-  const CacheReport cache = cache_report(const_cast<Context&>(session.context));
+  const CacheReport cache = cache_report(session.context);
   const std::string name = kernel.metadata().name;
   if (common.json) {
     const nlohmann::json json{

@@ -227,11 +227,26 @@ Result<void> check_writable(const std::vector<std::string>& paths) {
   return {};
 }
 
-Result<void> publish(const std::string& path, std::string_view bytes, unsigned mode) {
-  base::WriteOptions how;
-  how.mode = mode;
-  const auto written = base::write_file_atomically(path, bytes, how);
-  if (!written) return unwritable(path, written.error().message());
+struct OutputFile {
+  const std::string& path;
+  std::string_view bytes;
+  unsigned mode = 0666;
+};
+
+// In this order. Where one cannot be written, those before it go again, unless they replaced others.
+Result<void> publish(std::initializer_list<OutputFile> files) {
+  std::vector<std::string> made;
+  for (const OutputFile& file : files) {
+    const bool there = ::access(file.path.c_str(), F_OK) == 0;
+    base::WriteOptions how;
+    how.mode = file.mode;
+    const auto written = base::write_file_atomically(file.path, file.bytes, how);
+    if (!written) {
+      for (const std::string& path : made) (void)base::remove_file(path);
+      return unwritable(file.path, written.error().message());
+    }
+    if (!there) made.push_back(file.path);
+  }
   return {};
 }
 
@@ -260,10 +275,10 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   report.manifest = options.manifest.empty() ? folder_of(options.output) + name + ".json" : options.manifest;
   CODETTA_CHECK_OK(check_writable({report.library, report.header, report.manifest}));
   CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, state));
-  if (state.options.no_jit) {
+  if (state.options.no_jit || state.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")
         .reason("a library is compiled")
-        .help("unset CODETTA_NO_JIT for builds");
+        .help(state.options.no_jit ? "unset CODETTA_NO_JIT for builds" : "leave out --no-compiler for builds");
   }
   if (!state.compiler()) return state.compiler().error();
   const toolchain::HostCompiler& compiler = *state.compiler();
@@ -276,9 +291,9 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
                                [&](size_t done, size_t all) { tell(fmt::format("compiled {} of {}", done, all)); }));
   for (const auto& [label, seconds] : output.unit_seconds) tell(fmt::format("{}: {:.0f} ms", label, seconds * 1e3));
   // The library last: who sees it finds the header that goes with it.
-  CODETTA_CHECK_OK(publish(report.header, emit::host::print_header(planned.library), 0666));
-  CODETTA_CHECK_OK(publish(report.manifest, manifest_of(planned, compiler), 0666));
-  CODETTA_CHECK_OK(publish(report.library, output.bytes, 0777));
+  const std::string header = emit::host::print_header(planned.library), manifest = manifest_of(planned, compiler);
+  CODETTA_CHECK_OK(
+      publish({{report.header, header}, {report.manifest, manifest}, {report.library, output.bytes, 0777}}));
   report.bytes = static_cast<int64_t>(output.bytes.size());
   report.compile_seconds = output.seconds;
   for (const emit::host::Program& program : planned.library.programs) {

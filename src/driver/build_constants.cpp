@@ -2,7 +2,6 @@
 #include "driver/build_constants.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -12,6 +11,7 @@
 #include "emit/host/signature.hpp"
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/gemm.hpp"
+#include "runtime/io/source.hpp"
 
 namespace codetta::driver {
 
@@ -59,28 +59,6 @@ const TensorView* value_of(const ConstantValues& values, const std::string& name
     if (const auto found = map->find(name); found != map->end()) return &found->second;
   }
   return nullptr;
-}
-
-// Row-major bytes of a view.
-void copy_elements(const TensorView& view, int dim, const std::byte* from, std::byte*& to) {
-  const int64_t size = dtype_size(view.dtype());
-  if (dim == view.rank()) {
-    std::memcpy(to, from, static_cast<size_t>(size));
-    to += size;
-    return;
-  }
-  for (int64_t i = 0; i < view.size(dim); ++i) copy_elements(view, dim + 1, from + i * view.stride(dim) * size, to);
-}
-std::string row_major_bytes(const TensorView& view) {
-  std::string bytes(static_cast<size_t>(view.element_count() * dtype_size(view.dtype())), '\0');
-  if (bytes.empty()) return bytes;
-  if (view.is_row_major()) {
-    std::memcpy(bytes.data(), view.data(), bytes.size());
-  } else {
-    auto* to = reinterpret_cast<std::byte*>(bytes.data());
-    copy_elements(view, 0, static_cast<const std::byte*>(view.data()), to);
-  }
-  return bytes;
 }
 
 // B of a launch as the engine's packer takes it; nullopt where its sizes are not known now.
@@ -237,8 +215,8 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
     const auto problem = factor_to_pack(program, *launch, at->second);
     if (!problem) continue;
     const package::CpuGemmConfig config =
-        runtime::cpu::fused_packing(package::cpu(program.package->kernels[launch->kernel].config));
-    if (package::cpu(program.package->kernels[launch->kernel].config).family == package::CpuFamily::InPlace) continue;
+        runtime::cpu::packing_of(package::cpu(program.package->kernels[launch->kernel].config));
+    if (config.family == package::CpuFamily::InPlace) continue;
     const size_t size = runtime::cpu::packed_size(config, *problem);
     if (size == 0) continue;
     emit::host::PackedFactor factor{s, {}, static_cast<int64_t>(size)};
@@ -255,7 +233,7 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
     const auto& [b, value] = bound[i];
     if (values.embedded.count(buffers[b].name) == 0) continue;
     const bool needed = packed_symbol[i].empty() || read_as_it_lies(program, b);
-    program.constants[i].symbol = needed ? bytes.add(row_major_bytes(value)) : packed_symbol[i];
+    program.constants[i].symbol = needed ? bytes.add(runtime::io::row_major_bytes(value)) : packed_symbol[i];
   }
   for (uint32_t b = 0; b < buffers.size(); ++b) {  // those of the program's own
     if (buffers[b].role != Buffer::Role::Constant || buffers[b].is_scalar) continue;
@@ -274,7 +252,7 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
     CODETTA_CHECK_OK(check_value(buffers[b].external, buffers[b].dtype, buffers[b].shape, *value, fixed));
     const bool embedded = values.embedded.count(buffers[b].external) != 0;
     program.constants.push_back(
-        {b, shape, embedded ? bytes.add(row_major_bytes(*value)) : std::string(), buffers[b].external});
+        {b, shape, embedded ? bytes.add(runtime::io::row_major_bytes(*value)) : std::string(), buffers[b].external});
   }
   return {};
 }

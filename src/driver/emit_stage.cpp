@@ -29,7 +29,7 @@ Result<std::string> assembly_of(const driver::KernelState& state, const package:
   const auto& compiler = state.found->context->compiler();
   if (!compiler) return compiler.error();
   const auto& flags = compiler->kind == toolchain::CompilerKind::Clang ? kernel.clang_flags : kernel.gcc_flags;
-  return toolchain::assembly(*compiler, {kernel.source, flags, kernel.name}, {});
+  return toolchain::assembly(*compiler, {kernel.source, flags, kernel.name}, state.found->context->compile_options());
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ Result<std::string> Kernel::emit(Stage stage) const {
   return diag::error(diag::Code::stage_missing, found.target.backend == Backend::cpu
                                                     ? "a CPU kernel has no host code of its own"
                                                     : "a CUDA kernel has no host code of its own")
-      .reason("it runs in this process; ahead-of-time libraries are not in this version")
+      .reason("it runs in this process; host code is of programs, which `codetta build` makes libraries of")
       .help("ask for ast, graph, plan, memory, source, asm, ptx, sass or manifest");
 }
 

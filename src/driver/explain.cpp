@@ -5,7 +5,7 @@
 
 #include "driver/kernel_state.hpp"
 #include "driver/occupancy.hpp"
-#include "emit/package.hpp"
+#include "package/cpu_call.hpp"
 
 namespace codetta {
 namespace {
@@ -58,7 +58,7 @@ std::string as_text(const driver::FoundState& found, const driver::Planned& plan
   out += "\nepilogue, fused into every candidate:\n";
   const auto& program = planned.plan.kernels[0].lowered.program;
   add_indented(out, program.to_string());
-  if (found.target.backend == Backend::cpu && emit::is_plain_store(program))
+  if (found.target.backend == Backend::cpu && package::only_stores(program))
     out += "  (stored by the kernels themselves: nothing to compile)\n";
   if (!kernels.empty()) {
     const KernelMetadata& best = kernels[0].metadata();
@@ -141,10 +141,7 @@ std::string as_json(const driver::FoundState& found, const driver::Planned& plan
 
 Result<std::string> explain(const GemmArguments& arguments, const Target& target, bool json_wanted, Context& context) {
   CODETTA_TRY(const KernelList kernels, find_kernels(arguments, target, {}, context));
-  if (kernels.empty()) {  // every family has refused
-    CODETTA_TRY(const Execution never, kernels.prepare(arguments));
-    return diag::error(diag::Code::internal, "an empty list has prepared a kernel").help("report this");
-  }
+  if (kernels.empty()) return driver::none_left(kernels.rejections());
   const driver::FoundState& found = *driver::KernelState::of(kernels[0]).found;
   CODETTA_TRY(const driver::Planned* planned, found.planned());
   return json_wanted ? as_json(found, *planned, kernels) : as_text(found, *planned, kernels);

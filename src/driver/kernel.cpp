@@ -45,6 +45,18 @@ Error nothing_held(const std::string& what, const std::string& source) {
       .help("take it from " + source);
 }
 
+Error none_left(const std::vector<Rejection>& rejections) {
+  Diagnostic diagnostic;
+  diagnostic.code = rejections.empty() ? static_cast<uint16_t>(diag::Code::ranked_out) : rejections.front().code;
+  diagnostic.headline = "no kernel can do this";
+  diagnostic.help = "change the types, the sizes or the target; rejections() tells all reasons";
+  for (const Rejection& rejection : rejections) {
+    diagnostic.reason += (diagnostic.reason.empty() ? "" : "; ") +
+                         (rejection.kernel.empty() ? "" : rejection.kernel + ": ") + rejection.text;
+  }
+  return Error(std::move(diagnostic));
+}
+
 namespace {
 
 Error no_kernel() { return nothing_held("kernel", "find_kernels"); }
@@ -216,16 +228,7 @@ Result<Execution> KernelList::prepare(const GemmArguments& arguments, size_t* ch
                                                        execution.error().diagnostics().front().reason);
     passed_over = std::move(execution).error();
   }
-  if (passed_over) return *std::move(passed_over);
-  Diagnostic diagnostic;
-  diagnostic.code = rejections_.empty() ? static_cast<uint16_t>(diag::Code::ranked_out) : rejections_.front().code;
-  diagnostic.headline = "no kernel can do this";
-  diagnostic.help = "change the types, the sizes or the target; rejections() tells all reasons";
-  for (const Rejection& rejection : rejections_) {
-    diagnostic.reason += (diagnostic.reason.empty() ? "" : "; ") +
-                         (rejection.kernel.empty() ? "" : rejection.kernel + ": ") + rejection.text;
-  }
-  return Error(std::move(diagnostic));
+  return passed_over ? *std::move(passed_over) : driver::none_left(rejections_);
 }
 
 Result<PackedTensor> Kernel::pack(const TensorView& B) const {
@@ -234,9 +237,7 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   CODETTA_TRY(const package::PackageRef package, state_->package());
   const package::Kernel& kernel = package->kernels[0];
   CODETTA_TRY(const runtime::cpu::GemmProblem problem, driver::packing_problem(kernel, B));
-  const package::CpuGemmConfig& config = package::cpu(kernel.config);
-  const package::CpuGemmConfig layout =
-      config.family == package::CpuFamily::Fused ? runtime::cpu::fused_packing(config) : config;
+  const package::CpuGemmConfig layout = runtime::cpu::packing_of(package::cpu(kernel.config));
   const size_t size = runtime::cpu::packed_size(layout, problem);
   if (size == 0) return driver::nothing_to_pack(state_->metadata.name);
   const driver::FoundState& found = *state_->found;

@@ -112,5 +112,7 @@ KernelMetadata describe(const plan::Candidate& candidate, const Target& target);
 int64_t workspace_bytes(const plan::Candidate& candidate, const package::EpilogueProgram& program,
                         const FoundState& found);
 Rejection describe(const plan::Rejection& rejection);
+// For a list without kernels: the code of the first rejection, and all reasons; E0418 where there are none.
+Error none_left(const std::vector<Rejection>& rejections);
 
 }  // namespace codetta::driver

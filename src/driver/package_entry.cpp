@@ -32,6 +32,7 @@ toolchain::CacheKey package_key(const FoundState& found, std::optional<size_t> c
   add_machine(key, *found.context, found.target);
   key.add("tuning", found.tuning);
   key.add("candidate", candidate ? std::to_string(*candidate) : "first");
+  if (found.context->options.no_compiler) key.add("compiler", "none");  // workspaces are those of the tape
   return key;
 }
 

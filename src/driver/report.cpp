@@ -170,9 +170,7 @@ std::string driver::program_page(const ir::ProgramFunction& function, const ir::
 Result<std::string> html_report(const GemmArguments& arguments, const Target& target, const TuneReport* tuned,
                                 Context& context) {
   CODETTA_TRY(const KernelList kernels, find_kernels(arguments, target, {}, context));
-  if (kernels.empty()) {  // only a filter empties the list, and there is none here
-    return diag::error(diag::Code::internal, "no kernel and no reason").help("report this");
-  }
+  if (kernels.empty()) return driver::none_left(kernels.rejections());
   const driver::FoundState& found = *driver::KernelState::of(kernels[0]).found;
   CODETTA_TRY(const driver::Planned* planned, found.planned());
   CODETTA_TRY(const std::string source, kernels[0].emit(Stage::Source));

@@ -303,7 +303,7 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
   DiscoveryOptions discovery;
   discovery.max_candidates = options.max_candidates;
   CODETTA_TRY(const KernelList kernels, find_kernels(arguments, resolved, discovery, context));
-  if (kernels.empty()) return TuneReport{};
+  if (kernels.empty()) return driver::none_left(kernels.rejections());
   return Tuning(arguments, options, context, kernels).run();
 }
 

@@ -18,6 +18,7 @@ std::optional<toolchain::CacheKey> gpu_key(const FoundState& found) {
   toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, "cuda gemm", found);
   key.add("device", facts.name);
   key.add("driver", std::to_string(facts.driver_version));
+  key.add("build", build_id());  // kernels of one name differ from build to build
   key.add("compiler", compiler ? std::to_string(compiler->version) : "none");
   return key;
 }

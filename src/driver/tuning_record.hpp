@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tuning results on disk: one cache entry per problem, CPU and compiler.
+// Tuning results on disk: one cache entry per problem, machine (a CPU and its threads, or a GPU and its driver),
+// compiler and build of this library.
 #pragma once
 
 #include <string>

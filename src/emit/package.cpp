@@ -8,20 +8,9 @@
 #include "base/digest.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/emit.hpp"
+#include "package/cpu_call.hpp"
 
 namespace codetta::emit {
-
-bool is_plain_store(const package::EpilogueProgram& program) {
-  if (program.phases.size() != 1 || program.split.ways != 1 || !program.reductions.empty() ||
-      program.operands.size() != 1)
-    return false;
-  const package::Phase& phase = program.phases[0];
-  if (phase.insts.size() != 1 || phase.insts[0].kind != package::Inst::Kind::Accumulator || phase.stores.size() != 1)
-    return false;
-  const package::Operand& out = program.operands[0];
-  return out.access == package::Access::Full && out.unit_stride && out.dtype == program.accumulator &&
-         out.offsets.empty();
-}
 
 namespace {
 
@@ -72,7 +61,7 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
     kernel.gcc_flags = std::move(source.gcc_flags);
     kernel.clang_flags = std::move(source.clang_flags);
     kernel.symbol = std::move(source.entry);
-  } else if (!is_plain_store(kernel.epilogue)) {
+  } else if (!package::only_stores(kernel.epilogue)) {
     CODETTA_TRY(
         EmittedSource source,
         emit_cpu_epilogue(kernel.epilogue, {.isa = config != nullptr ? config->isa : target.isa, .strict = strict}));

@@ -28,7 +28,4 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
 // "not in memory: t f32[m, 64], mul f32[m, 64] and 2 more"; empty when all is.
 std::string removed_text(const plan::KernelAccount& account);
 
-// True when the epilogue only stores the accumulators unchanged to one contiguous-column output: no code is needed.
-bool is_plain_store(const package::EpilogueProgram& program);
-
 }  // namespace codetta::emit

@@ -85,13 +85,12 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
     small.packed_b = nullptr;
     if (owes_stores(owed)) stand_in(small);
     const bool plain = package::only_stores(owed);
-    const package::CpuGemmConfig unfused =
-        config.family == package::CpuFamily::Fused ? cpu::fused_packing(config) : config;
+    const package::CpuGemmConfig unfused = cpu::packing_of(config);
     return plain ? cpu::workspace_size(unfused, small, threads) : cpu::workspace_size(unfused, small, call, threads);
   }
   if (config.family == package::CpuFamily::Fused) {
     if (compiled) return cpu::fused_workspace_size(config, problem);
-    return scratch_bytes(cpu::fused_packing(config), program, problem, argument_empty, threads, false);
+    return scratch_bytes(cpu::packing_of(config), program, problem, argument_empty, threads, false);
   }
   if (!compiled && package::only_stores(program)) return cpu::workspace_size(config, problem, threads);
   cpu::EpilogueCall call;
@@ -220,7 +219,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   if (launch.config_.family == package::CpuFamily::Fused) {
     launch.fused_ = entry.fused;
     if (launch.fused_ == nullptr) {
-      launch.config_ = cpu::fused_packing(launch.config_);  // no compiler: the same panels with an interpreted epilogue
+      launch.config_ = cpu::packing_of(launch.config_);  // no compiler: the same panels with an interpreted epilogue
     }
   }
   launch.plain_ = entry.function == nullptr && launch.fused_ == nullptr && package::only_stores(program);
@@ -234,9 +233,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
         .help("find a kernel with this view, or pass rows whose elements lie side by side");
   }
   if (packed != nullptr) {
-    const package::CpuGemmConfig layout =
-        cpu::fused_packing(launch.config_);  // families with the same panels share them
-    const package::CpuGemmConfig& reads = launch.config_.family == package::CpuFamily::Fused ? layout : launch.config_;
+    const package::CpuGemmConfig reads = cpu::packing_of(launch.config_);
     if (!cpu::packed_matches(packed->bytes.data(), packed->bytes.byte_size(), reads, problem)) {
       cpu::PackedHeader have;
       std::memcpy(&have, packed->bytes.data(), std::min(sizeof have, packed->bytes.byte_size()));

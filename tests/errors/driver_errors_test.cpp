@@ -73,6 +73,33 @@ TEST_F(DriverErrors, APlainProductHasNoTextToPointInto) {
   EXPECT_EQ(accumulator.render().find("plain"), std::string::npos) << accumulator.render();
 }
 
+TEST_F(DriverErrors, AListWithoutKernelsSaysWhy) {
+  constexpr int reductions = 65;  // a kernel holds 64
+  GemmArguments call = arguments(DType::f32);
+  std::string text = "def f(accum):\n", names;
+  std::vector<NamedArgument> outputs;
+  for (int i = 0; i < reductions; ++i) {
+    const std::string name = "R" + std::to_string(i);
+    text += "    " + name + " = sum(accum * " + std::to_string(i) + ".5, axis=\"row\")\n";
+    names += (i == 0 ? "" : ", ") + name;
+    tensors_.push_back(Tensor::make(DType::f32, {m_, 1}).value());
+    outputs.push_back({name, tensors_.back().view()});
+  }
+  call.out.reset();
+  call.epilogue = EpilogueArguments::make(text + "    return " + names + "\n", outputs).value();
+  Context plain = context();
+  const auto kernels = find_kernels(call, Target::host(), {}, plain).value();
+  ASSERT_TRUE(kernels.empty());
+  ASSERT_FALSE(kernels.rejections().empty());
+  const std::string code = code_of(kernels.rejections().front());
+  for (const Error& error :
+       {kernels.prepare(call).error(), explain(call, Target::host(), false, plain).error(),
+        html_report(call, Target::host(), nullptr, plain).error(), tune(call, Target::host(), {}, plain).error()}) {
+    expect(error, code, "no kernel can do this");
+    expect(error, code, "65 reductions");
+  }
+}
+
 TEST_F(DriverErrors, E0503AssemblyWithoutCompilers) {
   for (const bool no_jit : {false, true}) {
     Context plain =

@@ -397,6 +397,24 @@ class Others(unittest.TestCase):
         self.assertEqual(good.read_bytes(), before)
         self.assertEqual([p.name for p in WORK.iterdir() if p.name.startswith(".tmp-")], [])
 
+    def test_header_and_manifest_go_with_the_library(self):
+        """Where the library cannot be written in the end, its new header does not stay, and an old one is not removed."""
+        program, gone, beside = WORK / "gone.py", WORK / "gone", WORK / "beside"
+        program.write_text(PROGRAMS["three"][0])
+        beside.mkdir(exist_ok=True)
+        header, manifest = beside / "k.h", beside / "k.json"
+        manifest.write_text("former")
+        gone.mkdir(exist_ok=True)
+        with subprocess.Popen([CODETTA, "build", program, "-o", gone / "libk.so", "--header", header, "--manifest", manifest, "--no-cache"],
+                              stderr=subprocess.PIPE, text=True) as building:
+            first = building.stderr.readline()  # the outputs have been looked at, and nothing is compiled yet
+            gone.rmdir()
+            errors = first + building.stderr.read()
+        self.assertEqual(building.returncode, 3, errors)
+        self.assertIn("E0543", errors)
+        self.assertFalse(header.exists())
+        self.assertTrue(manifest.exists())
+
     def test_killed_build_leaves_nothing_partial(self):
         folder = WORK / "killed"
         folder.mkdir(exist_ok=True)

@@ -84,11 +84,6 @@ struct Call {
   engine::EpilogueCall call;
 };
 
-// Fused kernels read the panels of the packed family.
-engine::CpuGemmConfig packing_of(const engine::CpuGemmConfig& config) {
-  return config.family == package::CpuFamily::Fused ? engine::fused_packing(config) : config;
-}
-
 types::Placed placed(const Extent& e) { return {e.data, e.element_bytes, e.rank, e.sizes, e.strides}; }
 
 }  // namespace
@@ -101,8 +96,8 @@ i64 codetta_engine_workspace(const GemmConfig* config, const Gemm* gemm, const E
   const engine::CpuGemmConfig c = config_of(*config);
   const engine::GemmProblem p = problem_of(*gemm);
   if (epilogue->fused != nullptr) return static_cast<i64>(engine::fused_workspace_size(c, p));
-  if (epilogue->tiles == nullptr) return static_cast<i64>(engine::workspace_size(packing_of(c), p, threads));
-  return static_cast<i64>(engine::workspace_size(packing_of(c), p, Call(*epilogue).call, threads));
+  if (epilogue->tiles == nullptr) return static_cast<i64>(engine::workspace_size(engine::packing_of(c), p, threads));
+  return static_cast<i64>(engine::workspace_size(engine::packing_of(c), p, Call(*epilogue).call, threads));
 }
 
 void codetta_engine_run(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, const Threads* threads,
@@ -113,25 +108,26 @@ void codetta_engine_run(const GemmConfig* config, const Gemm* gemm, const Epilog
   if (epilogue->fused != nullptr) {
     engine::run_fused(c, p, epilogue->fused, epilogue->operands, epilogue->scalars, &pool, workspace);
   } else if (epilogue->tiles == nullptr) {
-    engine::run(packing_of(c), p, engine::StoreTile{epilogue->out, epilogue->out_batch, epilogue->out_row}, &pool,
-                workspace);
+    engine::run(engine::packing_of(c), p, engine::StoreTile{epilogue->out, epilogue->out_batch, epilogue->out_row},
+                &pool, workspace);
   } else {
     const Call call(*epilogue);
-    engine::run(packing_of(c), p, call.call, &pool, workspace);
+    engine::run(engine::packing_of(c), p, call.call, &pool, workspace);
   }
 }
 
 i64 codetta_engine_packed_size(const GemmConfig* config, const Gemm* gemm) {
-  return static_cast<i64>(engine::packed_size(packing_of(config_of(*config)), problem_of(*gemm)));
+  return static_cast<i64>(engine::packed_size(engine::packing_of(config_of(*config)), problem_of(*gemm)));
 }
 
 void codetta_engine_pack(const GemmConfig* config, const Gemm* gemm, const Threads* threads, void* out) {
   CallersPool pool(*threads);
-  engine::pack_b(packing_of(config_of(*config)), problem_of(*gemm), &pool, out);
+  engine::pack_b(engine::packing_of(config_of(*config)), problem_of(*gemm), &pool, out);
 }
 
 bool codetta_engine_packed_matches(const void* packed, i64 bytes, const GemmConfig* config, const Gemm* gemm) {
-  return engine::packed_matches(packed, static_cast<size_t>(bytes), packing_of(config_of(*config)), problem_of(*gemm));
+  return engine::packed_matches(packed, static_cast<size_t>(bytes), engine::packing_of(config_of(*config)),
+                                problem_of(*gemm));
 }
 
 bool codetta_engine_runs(i32 isa) { return cpu_supports(static_cast<CpuIsa>(isa)); }

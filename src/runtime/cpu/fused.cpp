@@ -3,21 +3,21 @@
 #include "runtime/cpu/fused.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "runtime/cpu/layout.hpp"
+#include "runtime/cpu/units.hpp"
 
 namespace codetta::runtime::cpu {
 
-CpuGemmConfig fused_packing(const CpuGemmConfig& config) {
+CpuGemmConfig packing_of(const CpuGemmConfig& config) {
   CpuGemmConfig packing = config;
-  packing.family = CpuFamily::Packed;
+  if (config.family == CpuFamily::Fused) packing.family = CpuFamily::Packed;
   return packing;
 }
 
 size_t fused_workspace_size(const CpuGemmConfig& config, const GemmProblem& problem) {
-  return problem.packed_b != nullptr ? 0 : packed_size(fused_packing(config), problem);
+  return problem.packed_b != nullptr ? 0 : packed_size(packing_of(config), problem);
 }
 
 namespace {
@@ -31,7 +31,6 @@ struct Job {
   int64_t panel_elements = 0, item_bytes = 0;
   int64_t a_size = 4, b_size = 4;
   int64_t row_blocks = 0, column_panels = 0;
-  std::atomic<int64_t> next{0};
 
   void run_task(int64_t task) const {
     // Rows vary fastest, so that threads share the panel that is in the caches.
@@ -63,12 +62,12 @@ void run_fused(const CpuGemmConfig& config, const GemmProblem& problem, abi::Fus
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
   const void* packed = problem.packed_b;
   if (packed == nullptr) {
-    pack_b(fused_packing(config), problem, pool, workspace);
+    pack_b(packing_of(config), problem, pool, workspace);
     packed = workspace;
   }
   PackedHeader header;
   std::memcpy(&header, packed, sizeof header);
-  const Layout layout = resolve(fused_packing(config), problem);
+  const Layout layout = resolve(packing_of(config), problem);
   Job job{config, problem, function};
   job.a_size = dtype_bytes(config.a_dtype);
   job.b_size = dtype_bytes(config.b_dtype);
@@ -80,21 +79,11 @@ void run_fused(const CpuGemmConfig& config, const GemmProblem& problem, abi::Fus
   job.panel_elements = layout.panel_bytes / job.b_size;
   job.item_bytes = header.batches == 1 ? 0 : layout.packed_bytes;
   const int64_t tasks = problem.batch * job.row_blocks * job.column_panels;
-  const auto work = [](void* context, int) {
-    auto& j = *static_cast<Job*>(context);
-    const int64_t all = j.problem.batch * j.row_blocks * j.column_panels;
-    for (int64_t t = j.next.fetch_add(1, std::memory_order_relaxed); t < all;
-         t = j.next.fetch_add(1, std::memory_order_relaxed))
-      j.run_task(t);
-  };
-  const double work_size = static_cast<double>(problem.m) * static_cast<double>(problem.n) *
-                           static_cast<double>(problem.k) * static_cast<double>(problem.batch);
+  const double work = static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k) *
+                      static_cast<double>(problem.batch);
   constexpr double least_parallel = 150e3;  // multiply-adds below which waking threads costs more than it saves
-  if (pool == nullptr || tasks == 1 || work_size < least_parallel) {
-    work(&job, 0);
-  } else {
-    pool->run(pool->size(), work, &job);
-  }
+  if (work < least_parallel) pool = nullptr;
+  for_units(pool, pool == nullptr ? 1 : pool->size(), tasks, [&](int64_t task, int) { job.run_task(task); });
 }
 
 }  // namespace codetta::runtime::cpu

@@ -10,8 +10,8 @@
 
 namespace codetta::runtime::cpu {
 
-// The configuration whose packed B the kernel reads.
-CpuGemmConfig fused_packing(const CpuGemmConfig& config);
+// The configuration whose packed B the kernel reads: its own, but for fused ones, which read the panels of Packed.
+CpuGemmConfig packing_of(const CpuGemmConfig& config);
 // Bytes for B packed per run; 0 with problem.packed_b.
 size_t fused_workspace_size(const CpuGemmConfig& config, const GemmProblem& problem);
 // Consecutive k of A must be adjacent. One phase, no reductions, no split. Allocates nothing; pool == nullptr: the

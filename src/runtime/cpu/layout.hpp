@@ -49,8 +49,8 @@ struct Layout {
   int64_t acc_col_stride = 1, acc_part_stride = 64;
   int64_t tile_bytes = 0;
 
-  // Packed A: row-major, `a_pack_ld` bytes a row, for a group of tile rows and all of k (or one kc block:
-  // a_pack_blocks).
+  // Packed A: row-major, `a_pack_ld` bytes a row, for a group of tile rows and all of k, or for one tile and one kc
+  // block (a_pack_whole_k).
   int64_t a_pack_ld = 0, a_pack_bytes = 0;
   bool a_pack_whole_k = true;
 

@@ -72,6 +72,8 @@ TEST_P(Workspace, IsWhatMetadataSays) {
   options.threads = 2;
   check(options, false);
   check(options, true);
+  options.no_compiler = true;  // over the entries that the others have left
+  check(options, false);
 }
 
 TEST_P(Workspace, OfInterpretedKernelsToo) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work shared out among the threads of a pool.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "codetta/threads.hpp"
+
+namespace codetta::runtime::cpu {
+
+// f(unit, thread) for every unit below `units`; units are taken in order by whichever of at most `threads` threads is
+// free. Without a pool, or with one unit, the calling thread does all. Allocates nothing.
+template <class F>
+void for_units(ThreadPool* pool, int threads, int64_t units, F&& f) {
+  if (pool == nullptr || units <= 1) {
+    for (int64_t u = 0; u < units; ++u) f(u, 0);
+    return;
+  }
+  struct Shared {
+    std::remove_reference_t<F>* f;
+    int64_t units;
+    std::atomic<int64_t> next{0};
+  } shared{&f, units};
+  pool->run(
+      static_cast<int>(std::min<int64_t>(threads, units)),
+      [](void* context, int thread) {
+        auto& s = *static_cast<Shared*>(context);
+        for (int64_t u = s.next.fetch_add(1, std::memory_order_relaxed); u < s.units;
+             u = s.next.fetch_add(1, std::memory_order_relaxed)) {
+          (*s.f)(u, thread);
+        }
+      },
+      &shared);
+}
+
+}  // namespace codetta::runtime::cpu
