@@ -154,9 +154,8 @@ struct TileFragment {
     return load_all<V>(part);
   }
   //% gather_offset
-  // Of an index into a dim of `size` elements: below 0 it counts from the end; the nearest that is there.
+  // Of an index into a dim of `size` elements: the nearest that is there.
   CODETTA_MEMBER i64v gather_offset(i64v index, i64 stride, i64 size) const {
-    index = index < 0 ? index + size : index;
     const i64v last = splat<i64v>(size - 1);
     index = index > last ? last : index;
     return (index < 0 ? i64v{} : index) * stride;

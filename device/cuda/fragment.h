@@ -134,11 +134,10 @@ struct TileFragment {
     CODETTA_EACH_LANE v.e[i] = i < n ? __ldg(row + column_offset(tile.col + c + i)) : (E)0;
     return v;
   }
-  // Of an index into a dim of `size` elements: below 0 it counts from the end; the nearest that is there.
+  // Of an index into a dim of `size` elements: the nearest that is there.
   CODETTA_MEMBER i64v gather_offset(i64v index, i64 stride, i64 size) const {
     CODETTA_EACH_LANE {
-      i64 at = index.e[i] < 0 ? index.e[i] + size : index.e[i];
-      at = at < size ? at : size - 1;
+      const i64 at = index.e[i] < size ? index.e[i] : size - 1;
       index.e[i] = (at < 0 ? 0 : at) * stride;
     }
     return index;

@@ -84,8 +84,8 @@ struct Inst {
     RowIndex,
     ColIndex,
     BatchIndex,  // root coordinates, i64
-    LoadAt,  // `index` = operand; `in` = i64 indices of its gathered dims: below 0 they count from the end, and what
-             // is out of range still is taken as the nearest that is there
+    LoadAt,      // `index` = operand; `in` = i64 indices of its gathered dims: what is out of range, also below 0, is
+                 // taken as the nearest that is there
   };
   Kind kind = Kind::Op;
   Op op = Op::input;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/checked.hpp"
+#include "device/cpu/micro/blocks.hpp"
 #include "package/cpu_limits.hpp"
 #include "plan/families.hpp"
 #include "plan/fused.hpp"
@@ -29,7 +30,6 @@ constexpr CpuFamilyInfo families[] = {
 };
 
 bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
-bool is_narrow_integer(DType d) { return is_byte(d) || d == DType::i16 || d == DType::boolean; }
 
 // The product that multiplies the operands as they are stored.
 std::optional<Product> native_product(const GemmShape& shape) {
@@ -50,27 +50,9 @@ std::optional<Product> native_product(const GemmShape& shape) {
   return std::nullopt;
 }
 
+// The product of operands that are converted on the way; the same at every level.
 Product converted_product(const GemmShape& shape) {
-  if (shape.accumulator == DType::f64) return Product::f64;
-  if (shape.accumulator == DType::f32) return Product::f32;
-  if (shape.accumulator == DType::i64) return Product::int64;
-  return is_narrow_integer(shape.a) && is_narrow_integer(shape.b) ? Product::int16 : Product::int32;
-}
-
-// What in-place kernels read B as.
-std::optional<Source> in_place_source(const GemmShape& shape) {
-  if (shape.accumulator == DType::f64) return shape.b == DType::f64 ? std::optional(Source::f64) : std::nullopt;
-  if (shape.accumulator == DType::f32) {
-    if (shape.b == DType::f32) return Source::f32;
-    if (shape.b == DType::bf16) return Source::bf16;
-    if (shape.b == DType::f16) return Source::f16;
-    return std::nullopt;
-  }
-  if (shape.accumulator == DType::i64) return std::nullopt;
-  if (shape.b == DType::i32 || shape.b == DType::u32) return Source::int32;
-  if (shape.b == DType::i8) return Source::int8;
-  if (shape.b == DType::u8) return Source::uint8;
-  return std::nullopt;
+  return codetta::cpu::product_for(CpuIsa::generic, shape.a, shape.b, shape.accumulator, true);
 }
 
 std::string_view product_name(Product product) {
@@ -87,8 +69,8 @@ std::optional<Rejection> refuse_dtypes(FamilyProblem& p) {
   const GemmShape& shape = p.shape;
   const auto pair = fmt::format("{} x {}", dtype_name(shape.a), dtype_name(shape.b));
   if (p.family.family == CpuFamily::InPlace) {
-    const auto source = in_place_source(shape);
-    if (!source) {
+    Source source{};
+    if (!codetta::cpu::in_place_source(shape.b, shape.accumulator, source)) {
       return rejection(p, diag::Code::family_dtypes,
                        fmt::format("B is {}, which is read in place only by way of packing when it accumulates in {}",
                                    dtype_name(shape.b), dtype_name(shape.accumulator)));
@@ -96,7 +78,7 @@ std::optional<Rejection> refuse_dtypes(FamilyProblem& p) {
     p.product = shape.accumulator == DType::f64   ? Product::f64
                 : shape.accumulator == DType::f32 ? Product::f32
                                                   : Product::int32;
-    p.set = &p.table->in_place[static_cast<size_t>(*source)];
+    p.set = &p.table->in_place[static_cast<size_t>(source)];
     return std::nullopt;
   }
   std::optional<Product> product =
@@ -198,6 +180,7 @@ int32_t k_block(int64_t k, int64_t most, int64_t unit) {
   return round_to((k + blocks - 1) / blocks, unit);
 }
 
+// So that a panel of a block of k stays in the second-level cache (measured on Zen 4 and 5: 128 KiB).
 int32_t default_kc(Product product) {
   switch (product) {
     case Product::f64:

@@ -25,7 +25,7 @@ bool reduces(const package::EpilogueProgram& program, std::initializer_list<Redu
 }
 
 // Rows of tiles stay in L1 or L2 from phase to phase; partials of columns are few where tiles are high.
-package::CpuMapConfig cpu_config(const package::EpilogueProgram& program, const MapShape& shape, CpuIsa isa) {
+package::CpuMapConfig cpu_config(const package::EpilogueProgram& program, CpuIsa isa) {
   package::CpuMapConfig config;
   config.isa = isa;
   const bool rows = reduces(program, {ReduceAxis::Row}), columns = reduces(program, {ReduceAxis::Column});
@@ -39,7 +39,6 @@ package::CpuMapConfig cpu_config(const package::EpilogueProgram& program, const 
     config.tile_rows = 16;
     config.tile_cols = 1024;
   }
-  (void)shape;
   return config;
 }
 
@@ -92,7 +91,7 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
       static_cast<double>(shape.batch) * static_cast<double>(shape.rows) * static_cast<double>(shape.cols);
   Candidate candidate;
   if (target.backend == Backend::cpu) {
-    const package::CpuMapConfig config = cpu_config(program, shape, target.isa);
+    const package::CpuMapConfig config = cpu_config(program, target.isa);
     candidate.name = fmt::format("cpu_map_{}x{}_{}", config.tile_rows, config.tile_cols, isa_name(target.isa));
     candidate.config = config;
     double clocks = 0;

@@ -59,6 +59,8 @@ Result<void> Lowering::find_roots() {
   root_at_[rank - 1] = Index::axis(Axis::Col, cols_);
   CODETTA_CHECK_OK(find_split());
   cols_ /= ways_;
+  extents_[1] = root_shape_[rank - 2];
+  extents_[2] = ways_ == 1 ? root_shape_[rank - 1] : Dim::constant(cols_);
   root_at_[rank - 1] = Index::axis(Axis::Col, cols_);
   result_.program.accumulator = graph_.type(*matmul_).dtype;
   result_.program.split.ways = ways_;

@@ -325,10 +325,6 @@ Result<ValueRef> Lowering::extent_of(NodeId node, size_t dim) {
   Inst extent;
   extent.kind = Inst::Kind::Extent;
   extent.type = extent.aux = DType::i64;
-  if (matmul_) {
-    extent.index = static_cast<uint32_t>(2 - (graph_.type(node).shape.size() - 1 - dim));
-    return recorder_.add(extent);
-  }
   for (extent.index = 0; extent.index < 3; ++extent.index) {
     if (extents_[extent.index] == size) return recorder_.add(extent);
   }
@@ -370,8 +366,10 @@ Result<ValueRef> Lowering::emit_op(NodeId node, const std::vector<ValueRef>& ope
     const auto& shape = graph_.type(node).shape;
     ValueRef position = recorder_.integer(0);
     for (size_t d = 0; d < shape.size(); ++d) {
-      CODETTA_TRY(const ValueRef extent, extent_of(node, d));
-      if (d != 0) position = recorder_.op(Op::mul, DType::i64, {position, extent}, DType::i64);
+      if (d != 0) {
+        CODETTA_TRY(const ValueRef extent, extent_of(node, d));
+        position = recorder_.op(Op::mul, DType::i64, {position, extent}, DType::i64);
+      }
       const ValueRef index = recorder_.index_value(at[d]);
       position = d == 0 ? index : recorder_.op(Op::add, DType::i64, {position, index}, DType::i64);
     }

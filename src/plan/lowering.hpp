@@ -90,7 +90,7 @@ class Lowering {
   // lower_layout.cpp
   Result<void> find_split();
   Result<void> lower_layout(ir::NodeId node);
-  Result<std::vector<int64_t>> sizes(ir::NodeId node) const;
+  Result<void> need_constant_sizes(ir::NodeId node) const;
   Result<int64_t> size_of(ir::NodeId node, size_t dim) const;
   // Where the operand of a reshape is needed; contiguous: any reshape has an answer, in terms of whole dims.
   [[nodiscard]] std::optional<Location> reshaped(const Location& at, const std::vector<Dim>& shape,
@@ -131,7 +131,7 @@ class Lowering {
   std::vector<uint32_t> leaf_;                               // by node; UINT32_MAX: none
   std::vector<Dim> root_shape_;                              // of the product, or of a map's anchor
   Location root_at_;                                         // its dims in terms of the root axes
-  Dim extents_[3];                                           // of a map's root axes
+  Dim extents_[3];                                           // of the root axes: batch, rows, columns of a part
   std::vector<std::optional<Location>> at_;                  // of a map, by node: where the anchor's elements lie in it
   std::vector<std::vector<Instance>> instances_;             // by node
   std::vector<uint32_t> argument_of_input_;                  // leaf -> program argument

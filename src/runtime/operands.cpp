@@ -40,7 +40,7 @@ Result<OperandPlan> plan_operand(const package::Operand& operand, const Symbols&
 codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan,
                                       const TensorView& view) {
   codetta::cpu::Operand result{};
-  if (view.empty()) {  // only where the problem is empty: what stands in for its missing elements is never stored
+  if (view.empty()) {  // no element is met, or it is one that no index finds: 0 stands in for it
     alignas(16) static constexpr std::byte zeros[16] = {};
     result.data = const_cast<std::byte*>(zeros);
     return result;

@@ -131,22 +131,4 @@ constexpr std::span<const RegisterBlock> in_place_blocks(CpuIsa isa, Source s) {
   return packed_blocks(isa, Product::int32);
 }
 
-// Elements of k that one cache block holds so that a panel of it stays in the second-level cache (measured on Zen 4 and
-// 5: 128 KiB).
-constexpr int recommended_kc(Product p) {
-  switch (p) {
-    case Product::f64:
-    case Product::int64:
-      return 256;
-    case Product::f32:
-    case Product::int32:
-      return 512;
-    case Product::int16:
-    case Product::bf16:
-      return 1024;
-    default:
-      return 2048;
-  }
-}
-
 }  // namespace codetta::cpu

@@ -217,10 +217,8 @@ class TileRun {
     for (int64_t i = 0; i < lanes; ++i) sums[i] = columns != nullptr ? columns[i] : 0;
     for (uint8_t j = 0; j < inst.arity; ++j) {
       const int64_t* const slot = args_.operands[inst.index].stride + code.terms.size() + 2 * static_cast<size_t>(j);
-      for (int64_t i = 0; i < lanes; ++i) {
-        const int64_t given = at<int64_t>(inst.in[j])[i], from_start = given < 0 ? given + slot[1] : given;
-        sums[i] += std::max<int64_t>(std::min(from_start, slot[1] - 1), 0) * slot[0];
-      }
+      for (int64_t i = 0; i < lanes; ++i)
+        sums[i] += std::max<int64_t>(std::min(at<int64_t>(inst.in[j])[i], slot[1] - 1), 0) * slot[0];
     }
     const bool raw = code.dtype != inst.type || inst.type == DType::boolean;
     std::byte* const out = scratch_ + inst.at;

@@ -2,6 +2,7 @@
 // Programs of kernels without a product, next to products: compiled and interpreted, against loops in double.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -190,15 +191,36 @@ TEST_P(ProgramMaps, PartsAndIndices) {
                   {{"x", x.view()}}, {6, 10}),
               want, 1e-6);
   Tensor i = Tensor::make(i64, {5}).value();
-  const int64_t indices[] = {3, 0, 6, 6, 1};
+  const int64_t indices[] = {3, -2, 6, 70, 1};  // out of range: the nearest that is there
   std::copy_n(indices, 5, i.view().as<int64_t>());
   want.clear();
   for (const int64_t index : indices) {
-    for (size_t c = 0; c < 4; ++c) want.push_back(2 * tv[static_cast<size_t>(index) * 4 + c]);
+    for (size_t c = 0; c < 4; ++c)
+      want.push_back(2 * tv[static_cast<size_t>(std::clamp<int64_t>(index, 0, 6)) * 4 + c]);
   }
   expect_near(run("def f(t: f32[7, 4], i: i64[5]):\n    y = take(t, i, dim=0) * 2.0\n    return y\n",
                   {{"t", t.view()}, {"i", i.view()}}, {5, 4}),
               want, 1e-6);
+}
+
+// The position of an element is that in the value's own shape, whatever its product's rows and columns are called.
+TEST_P(ProgramMaps, SymbolicSizesDropTheSameElements) {
+  const auto dropped = [&](const std::string& x, const std::string& expression, const Tensor& a, const Dims& shape) {
+    const Tensor w = Tensor::make(f32, {7, 8}).value();
+    fill_random(w.view(), 5);
+    return run("def f(x: f32[" + x + "], w: f32[7, 8]):\n    y = dropout(" + expression + ", 0.5, 7)\n    return y\n",
+               {{"x", a.view()}, {"w", w.view()}}, shape);
+  };
+  const Tensor flat = random({5, 7}), batched = random({2, 5, 7});
+  EXPECT_EQ(dropped("\"m\", 7", "transpose(x @ w)", flat, {8, 5}), dropped("5, 7", "transpose(x @ w)", flat, {8, 5}));
+  EXPECT_EQ(dropped("\"m\", 7", "x @ w", flat, {5, 8}), dropped("5, 7", "x @ w", flat, {5, 8}));
+  for (const char* x : {"\"b\", 5, 7", "\"b\", \"m\", 7"}) {
+    for (const auto& [order, shape] :
+         {std::pair<std::string, Dims>{"(1, 0, 2)", {5, 2, 8}}, {"(2, 1, 0)", {8, 5, 2}}}) {
+      const std::string moved = "permute(x @ w, " + order + ")";
+      EXPECT_EQ(dropped(x, moved, batched, shape), dropped("2, 5, 7", moved, batched, shape)) << x << " " << order;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, ProgramMaps, ::testing::Bool(),
