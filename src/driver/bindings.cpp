@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include "driver/kernel_state.hpp"
-#include "emit/package.hpp"
+#include "package/config_fields.hpp"
+#include "package/cpu_call.hpp"
 #include "runtime/launch.hpp"
 #include "types/dtype.hpp"
 
@@ -45,45 +46,12 @@ Result<runtime::Bindings> make_bindings(const package::Package& package, const P
 
 namespace {
 
-std::vector<std::pair<std::string, int64_t>> settings(const package::CpuGemmConfig& config) {
-  return {{"mr", config.mr},
-          {"nr", config.nr},
-          {"tile_rows", config.tile_rows},
-          {"tile_cols", config.tile_cols},
-          {"kc", config.kc},
-          {"mc", config.mc},
-          {"nc", config.nc},
-          {"k_split", config.k_split},
-          {"pack_a", config.pack_a ? 1 : 0}};
-}
-
-std::vector<std::pair<std::string, int64_t>> settings(const package::CpuMapConfig& config) {
-  return {{"tile_rows", config.tile_rows}, {"tile_cols", config.tile_cols}};
-}
-
-std::vector<std::pair<std::string, int64_t>> settings(const package::CudaMapConfig& config) {
-  return {{"piece_rows", config.piece_rows},
-          {"piece_cols", config.piece_cols},
-          {"lanes", config.lanes},
-          {"threads", config.threads},
-          {"panels", config.panels ? 1 : 0}};
-}
-
-std::vector<std::pair<std::string, int64_t>> settings(const package::CudaGemmConfig& config) {
-  return {{"tile_m", config.tile_m},
-          {"tile_n", config.tile_n},
-          {"tile_k", config.tile_k},
-          {"stages", config.stages},
-          {"cluster_m", config.cluster_m},
-          {"cluster_n", config.cluster_n},
-          {"consumers", config.consumers},
-          {"pingpong", config.pingpong ? 1 : 0},
-          {"persistent", config.persistent ? 1 : 0},
-          {"k_split", config.k_split},
-          {"group", config.group},
-          {"alignment", config.alignment},
-          {"threads", config.threads},
-          {"shared_bytes", config.shared_bytes}};
+template <class Config>
+std::vector<std::pair<std::string, int64_t>> settings(const Config& config) {
+  std::vector<std::pair<std::string, int64_t>> result;
+  const auto add = [&](std::string_view name, auto value) { result.emplace_back(name, static_cast<int64_t>(value)); };
+  package::for_each_field(config, add, add);
+  return result;
 }
 
 }  // namespace
@@ -117,7 +85,7 @@ int64_t workspace_bytes(const plan::Candidate& candidate, const package::Epilogu
     argument_empty.push_back(tensor != found.problem.tensors.end() && tensor->second.empty());
   }
   const bool compiled = !found.context->options.no_compiler &&
-                        (config.family == package::CpuFamily::Fused || !emit::is_plain_store(program));
+                        (config.family == package::CpuFamily::Fused || !package::only_stores(program));
   return static_cast<int64_t>(
       runtime::scratch_bytes(config, program, problem, argument_empty, found.context->pool->size(), compiled));
 }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "package/config_fields.hpp"
 #include "package/serialize.hpp"
 
 namespace codetta {
@@ -74,14 +75,45 @@ void check_accumulator(ByteReader& in, DType acc) {
     in.damage("a kernel accumulates in no accumulator dtype");
 }
 
-void write_cpu(ByteWriter& out, const CpuGemmConfig& config) {
+template <class Config>
+void write_numbers(ByteWriter& out, const Config& config) {
+  for (const auto& field : ConfigFields<Config>::numbers) out.integer(config.*field.member);
+}
+template <class Config>
+void write_flags(ByteWriter& out, const Config& config) {
+  for (const auto& field : ConfigFields<Config>::flags) out.flag(config.*field.member);
+}
+template <class Config>
+void read_numbers(ByteReader& in, Config& config) {
+  for (const auto& field : ConfigFields<Config>::numbers)
+    config.*field.member = in.small(field.least, field.most, field.name);
+}
+template <class Config>
+void read_flags(ByteReader& in, Config& config) {
+  for (const auto& field : ConfigFields<Config>::flags) config.*field.member = in.flag();
+}
+
+void write_one(ByteWriter& out, const CpuGemmConfig& config) {
   out.choice(config.family);
   out.choice(config.isa);
   for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
-  for (int32_t size :
-       {config.mr, config.nr, config.tile_rows, config.tile_cols, config.kc, config.mc, config.nc, config.k_split})
-    out.integer(size);
-  out.flag(config.pack_a);
+  write_numbers(out, config);
+  write_flags(out, config);
+}
+void write_one(ByteWriter& out, const CudaGemmConfig& config) {
+  out.choice(config.family);
+  for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
+  out.choice(config.math);
+  write_flags(out, config);
+  write_numbers(out, config);
+}
+void write_one(ByteWriter& out, const CpuMapConfig& config) {
+  out.choice(config.isa);
+  write_numbers(out, config);
+}
+void write_one(ByteWriter& out, const CudaMapConfig& config) {
+  write_numbers(out, config);
+  write_flags(out, config);
 }
 
 // The engine trusts a configuration, so its sizes are held to what plan/ may choose.
@@ -92,64 +124,33 @@ CpuGemmConfig read_cpu(ByteReader& in) {
   config.a_dtype = in.dtype();
   config.b_dtype = in.dtype();
   config.accumulator = in.dtype();
-  config.mr = in.small(1, max_block_rows, "mr");
-  config.nr = in.small(1, max_block_cols, "nr");
-  config.tile_rows = in.small(1, max_tile_rows, "tile_rows");
-  config.tile_cols = in.small(1, max_tile_cols, "tile_cols");
-  config.kc = in.small(1, max_cache_block, "kc");
-  config.mc = in.small(1, max_cache_block, "mc");
-  config.nc = in.small(1, max_cache_block, "nc");
-  config.k_split = in.small(1, max_k_split, "k_split");
-  config.pack_a = in.flag();
+  read_numbers(in, config);
+  read_flags(in, config);
   check_accumulator(in, config.accumulator);
   return config;
 }
-
-struct Field {
-  int32_t CudaGemmConfig::*member;
-  int32_t least, most;
-  std::string_view name;
-};
-constexpr Field cuda_fields[] = {
-    {&CudaGemmConfig::tile_m, 1, max_cuda_tile, "tile_m"},
-    {&CudaGemmConfig::tile_n, 1, max_cuda_tile, "tile_n"},
-    {&CudaGemmConfig::tile_k, 1, max_cuda_tile, "tile_k"},
-    {&CudaGemmConfig::stages, 1, 64, "stages"},
-    {&CudaGemmConfig::cluster_m, 1, 16, "cluster_m"},
-    {&CudaGemmConfig::cluster_n, 1, 16, "cluster_n"},
-    {&CudaGemmConfig::consumers, 1, 32, "consumers"},
-    {&CudaGemmConfig::k_split, 1, max_k_split, "k_split"},
-    {&CudaGemmConfig::group, 1, max_cuda_tile, "group"},
-    {&CudaGemmConfig::alignment, 1, 256, "alignment"},
-    {&CudaGemmConfig::piece_rows, 1, max_cuda_tile, "piece_rows"},
-    {&CudaGemmConfig::piece_cols, 1, max_cuda_tile, "piece_cols"},
-    {&CudaGemmConfig::lanes, 1, 16, "lanes"},
-    {&CudaGemmConfig::threads, 1, max_cuda_threads, "threads"},
-    {&CudaGemmConfig::shared_bytes, 0, max_cuda_shared, "shared_bytes"},
-};
-
-void write_cuda_config(ByteWriter& out, const CudaGemmConfig& config) {
-  out.choice(config.family);
-  for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
-  out.choice(config.math);
-  for (bool flag : {config.a_k_major, config.b_k_major, config.pingpong, config.persistent, config.from_registers,
-                    config.pack_a, config.pack_b})
-    out.flag(flag);
-  for (const Field& field : cuda_fields) out.integer(config.*field.member);
-}
-
-CudaGemmConfig read_cuda_config(ByteReader& in) {
+CudaGemmConfig read_cuda(ByteReader& in) {
   CudaGemmConfig config;
   config.family = in.choice<CudaFamily>(6, "kernel family");
   config.a_dtype = in.dtype();
   config.b_dtype = in.dtype();
   config.accumulator = in.dtype();
   config.math = in.choice<MathMode>(4, "math mode");
-  for (bool* flag : {&config.a_k_major, &config.b_k_major, &config.pingpong, &config.persistent, &config.from_registers,
-                     &config.pack_a, &config.pack_b})
-    *flag = in.flag();
-  for (const Field& field : cuda_fields) config.*field.member = in.small(field.least, field.most, field.name);
+  read_flags(in, config);
+  read_numbers(in, config);
   check_accumulator(in, config.accumulator);
+  return config;
+}
+CpuMapConfig read_cpu_map(ByteReader& in) {
+  CpuMapConfig config;
+  config.isa = in.choice<CpuIsa>(7, "instruction set");
+  read_numbers(in, config);
+  return config;
+}
+CudaMapConfig read_cuda_map(ByteReader& in) {
+  CudaMapConfig config;
+  read_numbers(in, config);
+  read_flags(in, config);
   return config;
 }
 
@@ -157,16 +158,7 @@ CudaGemmConfig read_cuda_config(ByteReader& in) {
 
 void write_config(ByteWriter& out, const KernelConfig& config) {
   out.number(config.index());
-  if (const auto* cpu_config = std::get_if<CpuGemmConfig>(&config)) write_cpu(out, *cpu_config);
-  if (const auto* cuda_config = std::get_if<CudaGemmConfig>(&config)) write_cuda_config(out, *cuda_config);
-  if (const auto* map = std::get_if<CpuMapConfig>(&config)) {
-    out.choice(map->isa);
-    for (int32_t size : {map->tile_rows, map->tile_cols}) out.integer(size);
-  }
-  if (const auto* map = std::get_if<CudaMapConfig>(&config)) {
-    for (int32_t size : {map->threads, map->piece_rows, map->piece_cols, map->lanes}) out.integer(size);
-    out.flag(map->panels);
-  }
+  std::visit([&](const auto& one) { write_one(out, one); }, config);
 }
 
 KernelConfig read_config(ByteReader& in) {
@@ -174,23 +166,11 @@ KernelConfig read_config(ByteReader& in) {
     case 0:
       return read_cpu(in);
     case 1:
-      return read_cuda_config(in);
-    case 2: {
-      CpuMapConfig config;
-      config.isa = in.choice<CpuIsa>(7, "instruction set");
-      config.tile_rows = in.small(1, max_map_rows, "tile_rows");
-      config.tile_cols = in.small(1, max_map_cols, "tile_cols");
-      return config;
-    }
-    default: {
-      CudaMapConfig config;
-      config.threads = in.small(1, max_cuda_threads, "threads");
-      config.piece_rows = in.small(1, max_map_rows, "piece_rows");
-      config.piece_cols = in.small(1, max_map_cols, "piece_cols");
-      config.lanes = in.small(1, 16, "lanes");
-      config.panels = in.flag();
-      return config;
-    }
+      return read_cuda(in);
+    case 2:
+      return read_cpu_map(in);
+    default:
+      return read_cuda_map(in);
   }
 }
 

@@ -2,6 +2,7 @@
 // The manifest: a package as JSON, without its binaries.
 #include <nlohmann/json.hpp>
 
+#include "package/config_fields.hpp"
 #include "package/package.hpp"
 
 namespace codetta::package {
@@ -46,67 +47,34 @@ Json json_of(const Buffer& buffer) {
   return json;
 }
 
-Json json_of(const CpuGemmConfig& config) {
+Json heading(const CpuGemmConfig& config) {
   return {{"family", name_of(config.family)},
           {"isa", isa_name(config.isa)},
           {"a", dtype_name(config.a_dtype)},
           {"b", dtype_name(config.b_dtype)},
-          {"accumulator", dtype_name(config.accumulator)},
-          {"mr", config.mr},
-          {"nr", config.nr},
-          {"tile_rows", config.tile_rows},
-          {"tile_cols", config.tile_cols},
-          {"kc", config.kc},
-          {"mc", config.mc},
-          {"nc", config.nc},
-          {"k_split", config.k_split},
-          {"pack_a", config.pack_a}};
+          {"accumulator", dtype_name(config.accumulator)}};
 }
-
-Json json_of(const CudaGemmConfig& config) {
+Json heading(const CudaGemmConfig& config) {
   return {{"family", name_of(config.family)},
           {"a", dtype_name(config.a_dtype)},
           {"b", dtype_name(config.b_dtype)},
           {"accumulator", dtype_name(config.accumulator)},
-          {"math", math_mode_name(config.math)},
-          {"a_k_major", config.a_k_major},
-          {"b_k_major", config.b_k_major},
-          {"tile", {config.tile_m, config.tile_n, config.tile_k}},
-          {"stages", config.stages},
-          {"cluster", {config.cluster_m, config.cluster_n}},
-          {"consumers", config.consumers},
-          {"pingpong", config.pingpong},
-          {"persistent", config.persistent},
-          {"from_registers", config.from_registers},
-          {"pack_a", config.pack_a},
-          {"pack_b", config.pack_b},
-          {"k_split", config.k_split},
-          {"group", config.group},
-          {"alignment", config.alignment},
-          {"piece", {config.piece_rows, config.piece_cols}},
-          {"lanes", config.lanes},
-          {"threads", config.threads},
-          {"shared_bytes", config.shared_bytes}};
+          {"math", math_mode_name(config.math)}};
 }
+Json heading(const CpuMapConfig& config) { return {{"family", "map"}, {"isa", isa_name(config.isa)}}; }
+Json heading(const CudaMapConfig&) { return {{"family", "map"}}; }
 
-Json json_of(const CpuMapConfig& config) {
-  return {{"family", "map"},
-          {"isa", isa_name(config.isa)},
-          {"tile_rows", config.tile_rows},
-          {"tile_cols", config.tile_cols}};
-}
-
-Json json_of(const CudaMapConfig& config) {
-  return {{"family", "map"},
-          {"threads", config.threads},
-          {"piece", {config.piece_rows, config.piece_cols}},
-          {"lanes", config.lanes},
-          {"panels", config.panels}};
+template <class Config>
+Json json_of_config(const Config& config) {
+  Json json = heading(config);
+  const auto add = [&](std::string_view name, auto value) { json[std::string(name)] = value; };
+  for_each_field(config, add, add);
+  return json;
 }
 
 Json json_of(const Kernel& kernel) {
   Json json{{"name", kernel.name},
-            {"config", std::visit([](const auto& config) { return json_of(config); }, kernel.config)},
+            {"config", std::visit([](const auto& config) { return json_of_config(config); }, kernel.config)},
             {"epilogue", kernel.epilogue.to_string()},
             {"source_bytes", kernel.source.size()},
             {"binary_bytes", kernel.binary.size()}};

@@ -217,6 +217,12 @@ Result<void> check_guard(const package::Package& package, const package::Guard& 
   return std::visit(GuardCheck{package, tensors, symbols}, guard);
 }
 
+Error endless_loop(int64_t passes, const std::string& place, const std::string& predicate) {
+  return diag::error(diag::Code::loop_endless, fmt::format("the loop still runs after {} iterations", passes))
+      .reason(fmt::format("{}{} has not become false", place, predicate))
+      .help("carry a count, and let the condition compare it with a limit");
+}
+
 Result<void> check_outputs(const package::Package& package, const std::vector<TensorView>& tensors) {
   for (size_t i = 0; i < package.buffers.size(); ++i) {
     const TensorView& view = tensors[i];

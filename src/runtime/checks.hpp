@@ -29,6 +29,8 @@ std::string symbol_origin(const package::Package& package, const package::Define
 // Errors: E0610 guard fails, E0613 forbidden overlap.
 Result<void> check_guard(const package::Package& package, const package::Guard& guard,
                          const std::vector<TensorView>& tensors, const Symbols& symbols);
+// E0651: a loop has made as many passes as it may. `place`: "step 3 (while): ", or nothing.
+Error endless_loop(int64_t passes, const std::string& place, const std::string& predicate);
 // Elements of an output lie apart from each other. Errors: E0613.
 Result<void> check_outputs(const package::Package& package, const std::vector<TensorView>& tensors);
 

@@ -26,14 +26,6 @@ struct Execution::State {
     bool own = false;  // Static: of an Allocate, at own_offset in the space
     int64_t own_offset = 0;
   };
-  // A static view, in the order in which the steps make them.
-  struct StaticView {
-    uint32_t buffer = 0;
-    enum class Base : uint8_t { Pools, Own, Buffer } base = Base::Pools;
-    uint32_t source = 0;  // Buffer
-    int64_t offset = 0;   // bytes
-    Dims shape, strides;
-  };
   struct Active {
     const package::Step* step = nullptr;
     int32_t launch = -1;  // a static one

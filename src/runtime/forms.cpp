@@ -16,6 +16,12 @@ Error size_overflow(const std::string& what) {
       .help("use smaller sizes");
 }
 
+Error pool_overrun(const Buffer& buffer, int64_t end, uint32_t pool, int64_t pool_bytes) {
+  return diag::error(diag::Code::package_damaged, "package is damaged")
+      .reason(fmt::format("temporary {} ends at byte {} of pool {}, which has {}", buffer.name, end, pool, pool_bytes))
+      .help("build the package again");
+}
+
 Result<Form> form_of(const package::Package& package, uint32_t index, const Symbols& symbols) {
   const Buffer& buffer = package.buffers[index];
   Form form;

@@ -17,6 +17,17 @@ struct Form {
 // Errors: E0603 where sizes overflow or are negative.
 Result<Form> form_of(const package::Package& package, uint32_t buffer, const Symbols& symbols);
 Error size_overflow(const std::string& what);  // E0603
+// E0520: a temporary would end behind its pool.
+Error pool_overrun(const package::Buffer& buffer, int64_t end, uint32_t pool, int64_t pool_bytes);
+
+// What a step makes of memory whose place is known before the run.
+struct StaticView {
+  uint32_t buffer = 0;
+  enum class Base : uint8_t { Pools, Own, Buffer } base = Base::Pools;
+  uint32_t source = 0;  // Buffer
+  int64_t offset = 0;   // bytes behind the base
+  Dims shape, strides;
+};
 
 // The view of `buffer` that begins `offset` bytes behind the first element of `source`. Nothing is read. Errors: E0610
 // where it would leave the memory of `source`.

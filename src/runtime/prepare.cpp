@@ -9,6 +9,7 @@
 #include "runtime/checks.hpp"
 #include "runtime/cpu/module.hpp"
 #include "runtime/execution_state.hpp"
+#include "runtime/passive_steps.hpp"
 
 namespace codetta::runtime {
 
@@ -27,12 +28,6 @@ bool is_bound(const Buffer& buffer) {
   return buffer.role == Buffer::Role::Argument || buffer.role == Buffer::Role::Output;
 }
 
-Error pool_overrun(const Buffer& buffer, int64_t end, uint32_t pool, int64_t bytes) {
-  return diag::error(diag::Code::package_damaged, "package is damaged")
-      .reason(fmt::format("temporary {} ends at byte {} of pool {}, which has {}", buffer.name, end, pool, bytes))
-      .help("build the package again");
-}
-
 }  // namespace
 
 Result<void> Execution::State::check_donated(const package::Reuse& step) const {
@@ -49,8 +44,9 @@ Result<void> Execution::State::check_donated(const package::Reuse& step) const {
 }
 
 // Walks the main list and, where they stand, child lists. Each visitor decides whether its step is static.
-class Execution::State::Preparing {
+class Execution::State::Preparing : PassiveSteps {
  public:
+  using PassiveSteps::operator();  // all devices are the one memory of this process
   explicit Preparing(State& state) : s_(state), p_(*state.package) {}
 
   Result<void> walk(const package::StepList& steps, size_t list) {
@@ -231,21 +227,6 @@ class Execution::State::Preparing {
     CODETTA_CHECK_OK(walk(p_.step_lists[step.condition], step.condition + size_t{1}));
     return walk(p_.step_lists[step.body], step.body + size_t{1});
   }
-
-  // Constants are bound before all steps and kernels are loaded; one thread keeps the order that streams and events ask
-  // for; all devices are the one memory of this process. The others are for readers.
-  Result<void> operator()(const package::LoadConstant&) { return {}; }
-  Result<void> operator()(const package::DefineKernel&) { return {}; }
-  Result<void> operator()(const package::EnterDevice&) { return {}; }
-  Result<void> operator()(const package::ExitDevice&) { return {}; }
-  Result<void> operator()(const package::EnterStream&) { return {}; }
-  Result<void> operator()(const package::ExitStream&) { return {}; }
-  Result<void> operator()(const package::RecordEvent&) { return {}; }
-  Result<void> operator()(const package::WaitEvent&) { return {}; }
-  Result<void> operator()(const package::EnterSubgraph&) { return {}; }
-  Result<void> operator()(const package::ExitSubgraph&) { return {}; }
-  Result<void> operator()(const package::Comment&) { return {}; }
-  Result<void> operator()(const package::Return&) { return {}; }
 
  private:
   // Whether a guard speaks of static things only.

@@ -10,6 +10,7 @@
 #include "runtime/checks.hpp"
 #include "runtime/cpu/module.hpp"
 #include "runtime/execution_state.hpp"
+#include "runtime/passive_steps.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
@@ -51,8 +52,9 @@ void release(CodettaTensor& tensor) {
 
 }  // namespace
 
-class Execution::State::Running {
+class Execution::State::Running : PassiveSteps {
  public:
+  using PassiveSteps::operator();
   Running(State& state, ThreadPool& pool)
       : s_(state),
         p_(*state.package),
@@ -154,12 +156,7 @@ class Execution::State::Running {
     }
     const auto end = base::checked_add(offset, form.bytes);
     if (!end || offset < 0) return size_overflow("temporary " + buffer.name);
-    if (*end > bytes) {
-      return diag::error(diag::Code::package_damaged, "package is damaged")
-          .reason(
-              fmt::format("temporary {} ends at byte {} of pool {}, which has {}", buffer.name, *end, step.pool, bytes))
-          .help("build the package again");
-    }
+    if (*end > bytes) return pool_overrun(buffer, *end, step.pool, bytes);
     return set_view(step.buffer, base == nullptr ? nullptr : base + offset, form);
   }
   Result<void> operator()(const package::Free& step) {  // of a result of an extern
@@ -332,28 +329,11 @@ class Execution::State::Running {
       CODETTA_CHECK_OK(list(size_t{1} + step.condition));
       CODETTA_TRY(const bool more, holds(step.predicate));
       if (!more) return {};
-      if (step.limit != 0 && pass >= step.limit) {
-        return diag::error(diag::Code::loop_endless, fmt::format("the loop still runs after {} iterations", pass))
-            .reason(fmt::format("{}: {} has not become false", s_.where(loop), p_.buffers[step.predicate].name))
-            .help("carry a count, and let the condition compare it with a limit");
-      }
+      if (step.limit != 0 && pass >= step.limit)
+        return endless_loop(pass, s_.where(loop) + ": ", p_.buffers[step.predicate].name);
       CODETTA_CHECK_OK(list(size_t{1} + step.body));
     }
   }
-
-  // Resolved or dropped by prepare.
-  Result<void> operator()(const package::LoadConstant&) { return {}; }
-  Result<void> operator()(const package::DefineKernel&) { return {}; }
-  Result<void> operator()(const package::EnterDevice&) { return {}; }
-  Result<void> operator()(const package::ExitDevice&) { return {}; }
-  Result<void> operator()(const package::EnterStream&) { return {}; }
-  Result<void> operator()(const package::ExitStream&) { return {}; }
-  Result<void> operator()(const package::RecordEvent&) { return {}; }
-  Result<void> operator()(const package::WaitEvent&) { return {}; }
-  Result<void> operator()(const package::EnterSubgraph&) { return {}; }
-  Result<void> operator()(const package::ExitSubgraph&) { return {}; }
-  Result<void> operator()(const package::Comment&) { return {}; }
-  Result<void> operator()(const package::Return&) { return {}; }
 
  private:
   // With exactly the declared dims; what the caller bound fits its declaration.

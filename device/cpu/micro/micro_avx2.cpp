@@ -155,34 +155,13 @@ constexpr KernelSet set_of() {
   add_blocks<P, 1, R1, InPlace>(set);
   return set;
 }
-constexpr MicroTable make_table() {
-  MicroTable t;
-  const KernelSet f32 = set_of<F32, 6, 8, true>();
-  const KernelSet f64 = set_of<F64, 6, 8, true>();
-  const KernelSet int32 = set_of<I32, 4, 6, true>();
-  t.packed[static_cast<int>(Product::f32)] = f32;
-  t.packed[static_cast<int>(Product::f64)] = f64;
-  t.packed[static_cast<int>(Product::int32)] = int32;
-  t.packed[static_cast<int>(Product::int16)] = set_of<I16, 5, 6, false>();
-  t.packed[static_cast<int>(Product::int64)] = set_of<I64, 4, 6, false>();
-  t.in_place[static_cast<int>(Source::f32)] = f32;
-  t.in_place[static_cast<int>(Source::f64)] = f64;
-  t.in_place[static_cast<int>(Source::int32)] = int32;
-  t.in_place[static_cast<int>(Source::bf16)] = set_of<Bf16Source, 6, 6, true>();
-  t.in_place[static_cast<int>(Source::f16)] = set_of<F16Source, 6, 6, true>();
-  t.in_place[static_cast<int>(Source::int8)] = set_of<I8Source, 4, 6, true>();
-  t.in_place[static_cast<int>(Source::uint8)] = set_of<U8Source, 4, 6, true>();
-  t.dot[static_cast<int>(Source::f32)] = dot_set<F32, 2, 4>();
-  t.dot[static_cast<int>(Source::f64)] = dot_set<F64, 2, 4>();
-  t.dot[static_cast<int>(Source::int32)] = dot_set<I32, 2, 4>();
-  t.dot[static_cast<int>(Source::bf16)] = dot_set<Bf16Source, 2, 4>();
-  t.dot[static_cast<int>(Source::f16)] = dot_set<F16Source, 2, 4>();
-  t.dot[static_cast<int>(Source::int8)] = dot_set<I8Source, 2, 4>();
-  t.dot[static_cast<int>(Source::uint8)] = dot_set<U8Source, 2, 4>();
-  t.packers = &packers;
-  return t;
-}
-constexpr MicroTable table = make_table();
+constexpr MicroTable table =
+    level_table({set_of<F32, 6, 8, true>(), set_of<F64, 6, 8, true>(), set_of<I32, 4, 6, true>(),
+                 set_of<I16, 5, 6, false>(), set_of<I64, 4, 6, false>()},
+                {set_of<Bf16Source, 6, 6, true>(), set_of<F16Source, 6, 6, true>(), set_of<I8Source, 4, 6, true>(),
+                 set_of<U8Source, 4, 6, true>()},
+                {dot_set<F32, 2, 4>(), dot_set<F64, 2, 4>(), dot_set<I32, 2, 4>(), dot_set<Bf16Source, 2, 4>(),
+                 dot_set<F16Source, 2, 4>(), dot_set<I8Source, 2, 4>(), dot_set<U8Source, 2, 4>()});
 
 }  // namespace avx2
 

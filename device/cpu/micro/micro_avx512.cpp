@@ -97,53 +97,23 @@ struct U8Source : I32 {
   }
 };
 
-template <class P, int Rows, bool InPlace = true>
-constexpr KernelSet widened_set() {
+// Up to R4 rows of four vectors, R3 of three (0: no such block), ...
+template <class P, int R4, int R3, int R2, int R1, bool InPlace>
+constexpr KernelSet set_of() {
   KernelSet set;
-  add_blocks<P, 4, Rows, InPlace>(set);
-  add_blocks<P, 2, 6, InPlace>(set);
-  add_blocks<P, 1, 6, InPlace>(set);
+  add_blocks<P, 4, R4, InPlace>(set);
+  if constexpr (R3 > 0) add_blocks<P, 3, R3, InPlace>(set);
+  add_blocks<P, 2, R2, InPlace>(set);
+  if constexpr (R1 > 0) add_blocks<P, 1, R1, InPlace>(set);
   return set;
 }
-constexpr MicroTable make_table() {
-  MicroTable t;
-  KernelSet f32;
-  add_blocks<F32, 4, 6, true>(f32);
-  add_blocks<F32, 3, 8, true>(f32);
-  add_blocks<F32, 2, 14, true>(f32);
-  add_blocks<F32, 1, 16, true>(f32);
-  KernelSet f64;
-  add_blocks<F64, 4, 6, true>(f64);
-  add_blocks<F64, 3, 8, true>(f64);
-  add_blocks<F64, 2, 12, true>(f64);
-  add_blocks<F64, 1, 12, true>(f64);
-  KernelSet int32_set = widened_set<I32, 4>();
-  KernelSet int16_set;
-  add_blocks<I16, 4, 5, false>(int16_set);
-  add_blocks<I16, 2, 8, false>(int16_set);
-  t.packed[static_cast<int>(Product::f32)] = f32;
-  t.packed[static_cast<int>(Product::f64)] = f64;
-  t.packed[static_cast<int>(Product::int32)] = int32_set;
-  t.packed[static_cast<int>(Product::int16)] = int16_set;
-  t.packed[static_cast<int>(Product::int64)] = widened_set<I64, 4, false>();
-  t.in_place[static_cast<int>(Source::f32)] = f32;
-  t.in_place[static_cast<int>(Source::f64)] = f64;
-  t.in_place[static_cast<int>(Source::int32)] = int32_set;
-  t.in_place[static_cast<int>(Source::bf16)] = widened_set<Bf16Source, 6>();
-  t.in_place[static_cast<int>(Source::f16)] = widened_set<F16Source, 6>();
-  t.in_place[static_cast<int>(Source::int8)] = widened_set<I8Source, 4>();
-  t.in_place[static_cast<int>(Source::uint8)] = widened_set<U8Source, 4>();
-  t.dot[static_cast<int>(Source::f32)] = dot_set<F32, 4, 4>();
-  t.dot[static_cast<int>(Source::f64)] = dot_set<F64, 4, 4>();
-  t.dot[static_cast<int>(Source::int32)] = dot_set<I32, 2, 4>();
-  t.dot[static_cast<int>(Source::bf16)] = dot_set<Bf16Source, 2, 4>();
-  t.dot[static_cast<int>(Source::f16)] = dot_set<F16Source, 2, 4>();
-  t.dot[static_cast<int>(Source::int8)] = dot_set<I8Source, 2, 4>();
-  t.dot[static_cast<int>(Source::uint8)] = dot_set<U8Source, 2, 4>();
-  t.packers = &packers;
-  return t;
-}
-constexpr MicroTable table = make_table();
+constexpr MicroTable table =
+    level_table({set_of<F32, 6, 8, 14, 16, true>(), set_of<F64, 6, 8, 12, 12, true>(), set_of<I32, 4, 0, 6, 6, true>(),
+                 set_of<I16, 5, 0, 8, 0, false>(), set_of<I64, 4, 0, 6, 6, false>()},
+                {set_of<Bf16Source, 6, 0, 6, 6, true>(), set_of<F16Source, 6, 0, 6, 6, true>(),
+                 set_of<I8Source, 4, 0, 6, 6, true>(), set_of<U8Source, 4, 0, 6, 6, true>()},
+                {dot_set<F32, 4, 4>(), dot_set<F64, 4, 4>(), dot_set<I32, 2, 4>(), dot_set<Bf16Source, 2, 4>(),
+                 dot_set<F16Source, 2, 4>(), dot_set<I8Source, 2, 4>(), dot_set<U8Source, 2, 4>()});
 
 }  // namespace avx512
 

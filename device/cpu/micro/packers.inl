@@ -148,4 +148,17 @@ constexpr Packers packers{
 };
 #undef CODETTA_CONVERSIONS
 
+// The table of a level. packed: f32, f64, int32, int16, int64; the first three read B in place as well. widened: B read
+// in place as bf16, f16, int8, uint8. dot: by Source.
+constexpr MicroTable level_table(const KernelSet (&packed)[5], const KernelSet (&widened)[4], const DotSet (&dot)[source_count]) {
+  MicroTable t;
+  for (int i = 0; i < 4; ++i) t.packed[i] = packed[i];
+  t.packed[static_cast<int>(Product::int64)] = packed[4];
+  for (int i = 0; i < 3; ++i) t.in_place[i] = packed[i];
+  for (int i = 0; i < 4; ++i) t.in_place[3 + i] = widened[i];
+  for (int i = 0; i < source_count; ++i) t.dot[i] = dot[i];
+  t.packers = &packers;
+  return t;
+}
+
 }  // namespace codetta::cpu::CODETTA_MICRO_ISA

@@ -110,31 +110,13 @@ constexpr KernelSet set_of() {
 }
 template <int V, int R, int R1>
 constexpr MicroTable make_table() {
-  MicroTable t;
-  const KernelSet f32 = set_of<F32, V, R, R1, true>();
-  const KernelSet f64 = set_of<F64, V, R, R1, true>();
-  const KernelSet int32 = set_of<I32, V, R, R1, true>();
-  t.packed[static_cast<int>(Product::f32)] = f32;
-  t.packed[static_cast<int>(Product::f64)] = f64;
-  t.packed[static_cast<int>(Product::int32)] = int32;
-  t.packed[static_cast<int>(Product::int16)] = set_of<I16, V, R, R1, false>();
-  t.packed[static_cast<int>(Product::int64)] = set_of<I64, V, R, R1, false>();
-  t.in_place[static_cast<int>(Source::f32)] = f32;
-  t.in_place[static_cast<int>(Source::f64)] = f64;
-  t.in_place[static_cast<int>(Source::int32)] = int32;
-  t.in_place[static_cast<int>(Source::bf16)] = set_of<Bf16Source, V, R, R1, true>();
-  t.in_place[static_cast<int>(Source::f16)] = set_of<F16Source, V, R, R1, true>();
-  t.in_place[static_cast<int>(Source::int8)] = set_of<I8Source, V, R, R1, true>();
-  t.in_place[static_cast<int>(Source::uint8)] = set_of<U8Source, V, R, R1, true>();
-  t.dot[static_cast<int>(Source::f32)] = dot_set<F32, 2, 2>();
-  t.dot[static_cast<int>(Source::f64)] = dot_set<F64, 2, 2>();
-  t.dot[static_cast<int>(Source::int32)] = dot_set<I32, 2, 2>();
-  t.dot[static_cast<int>(Source::bf16)] = dot_set<Bf16Source, 2, 2>();
-  t.dot[static_cast<int>(Source::f16)] = dot_set<F16Source, 2, 2>();
-  t.dot[static_cast<int>(Source::int8)] = dot_set<I8Source, 2, 2>();
-  t.dot[static_cast<int>(Source::uint8)] = dot_set<U8Source, 2, 2>();
-  t.packers = &packers;
-  return t;
+  return level_table(
+      {set_of<F32, V, R, R1, true>(), set_of<F64, V, R, R1, true>(), set_of<I32, V, R, R1, true>(),
+       set_of<I16, V, R, R1, false>(), set_of<I64, V, R, R1, false>()},
+      {set_of<Bf16Source, V, R, R1, true>(), set_of<F16Source, V, R, R1, true>(), set_of<I8Source, V, R, R1, true>(),
+       set_of<U8Source, V, R, R1, true>()},
+      {dot_set<F32, 2, 2>(), dot_set<F64, 2, 2>(), dot_set<I32, 2, 2>(), dot_set<Bf16Source, 2, 2>(),
+       dot_set<F16Source, 2, 2>(), dot_set<I8Source, 2, 2>(), dot_set<U8Source, 2, 2>()});
 }
 
 }  // namespace codetta::cpu::CODETTA_MICRO_ISA

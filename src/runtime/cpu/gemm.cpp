@@ -3,11 +3,12 @@
 #include "runtime/cpu/gemm.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 #include "runtime/cpu/pack.hpp"
+#include "runtime/cpu/phases.hpp"
 #include "runtime/cpu/tile.hpp"
 #include "runtime/cpu/tiny.hpp"
+#include "runtime/cpu/units.hpp"
 #include "runtime/cpu/workspace.hpp"
 
 namespace codetta::runtime::cpu {
@@ -28,54 +29,39 @@ class Run {
     // The map depends on the thread count only in its first area, so partials and results are laid out for this one.
     map_ = map_workspace(l, p, epilogue, threads);
     if (epilogue_ == nullptr) return;
+    reductions_.begin(epilogue_->reductions, map_.grid);
     for (size_t i = 0; i < epilogue_->reductions.size(); ++i) {
-      partials_[i] = memory_ + map_.partials[i];
       const bool given = i < epilogue_->results.size() && epilogue_->results[i] != nullptr;
-      results_[i] = given ? epilogue_->results[i] : memory_ + map_.results[i];
-      const_results_[i] = results_[i];
-      finished_[i] = false;
+      reductions_.place(i, memory_ + map_.partials[i], given ? epilogue_->results[i] : memory_ + map_.results[i]);
     }
-    args_ = {epilogue_->operands, epilogue_->scalars, partials_, const_results_, l.batch, l.m,
-             l.root_cols,         l.tiles_r,          l.tiles_c};
+    args_ = {epilogue_->operands,
+             epilogue_->scalars,
+             reductions_.partials(),
+             reductions_.results(),
+             l.batch,
+             l.m,
+             l.root_cols,
+             l.tiles_r,
+             l.tiles_c};
   }
 
   void all() {
     const bool tiles = l_.batch > 0 && l_.m > 0 && l_.root_cols > 0;
     if (tiles) compute();
     for (int s = 0; s < map_.segments; ++s) {
-      if (s > 0) finish_before(map_.segment[s].begin);
+      if (s > 0) reductions_.finish_before(map_.segment[s].begin, pool_, map_.threads);
       run_segment(s, tiles);
     }
-    if (epilogue_ != nullptr) finish_before(max_phases);
+    if (epilogue_ != nullptr) reductions_.finish_before(max_phases, pool_, map_.threads);
   }
 
  private:
   std::byte* thread_memory(int thread) { return memory_ + static_cast<size_t>(thread) * map_.thread_area; }
   const Phase& phase(int i) const { return epilogue_->phases[static_cast<size_t>(i)]; }
 
-  // f(unit, thread) for every unit; units are taken in order by whichever thread is free.
   template <class F>
   void for_units(int64_t units, F&& f) {
-    if (pool_ == nullptr || units <= 1) {
-      for (int64_t u = 0; u < units; ++u) f(u, 0);
-      return;
-    }
-    struct Shared {
-      std::remove_reference_t<F>* f;
-      int64_t units;
-      std::atomic<int64_t> next{0};
-    } shared{&f, units};
-    const int tasks = static_cast<int>(std::min<int64_t>(map_.threads, units));
-    pool_->run(
-        tasks,
-        [](void* context, int task) {
-          auto& s = *static_cast<Shared*>(context);
-          for (int64_t u = s.next.fetch_add(1, std::memory_order_relaxed); u < s.units;
-               u = s.next.fetch_add(1, std::memory_order_relaxed)) {
-            (*s.f)(u, task);
-          }
-        },
-        &shared);
+    cpu::for_units(pool_, map_.threads, units, f);
   }
 
   // ---- accumulators ----
@@ -257,29 +243,12 @@ class Run {
   // ---- phases ----
   void call(int i, int64_t batch, int64_t r, int64_t c, const std::byte* acc) const {
     const Phase& ph = phase(i);
-    abi::Tile t{};
+    abi::Tile t = tile_of(ph, i, map_.grid, l_.tile_rows, l_.tile_cols, batch, r, c);
     t.acc = ph.accumulators && ph.space == Space::Tiles ? acc : nullptr;
     t.acc_ld = l_.acc_ld;
     t.acc_col_stride = l_.acc_col_stride;
     t.acc_part_stride = l_.acc_part_stride;
-    t.phase = i;
-    t.rows = t.cols = 1;
-    if (ph.space != Space::Once) t.batch = batch;
-    if (ph.space == Space::Tiles || ph.space == Space::Rows) {
-      t.tile_row = r;
-      t.row = r * l_.tile_rows;
-      t.rows = std::min(l_.tile_rows, l_.m - t.row);
-    }
-    if (ph.space == Space::Tiles || ph.space == Space::Columns) {
-      t.tile_col = c;
-      t.col = c * l_.tile_cols;
-      t.cols = std::min(l_.tile_cols, l_.root_cols - t.col);
-    }
-    if (epilogue_->function != nullptr) {
-      epilogue_->function(&args_, &t);
-    } else {
-      epilogue_->interpret(epilogue_->context, &args_, &t);
-    }
+    call_epilogue(*epilogue_, args_, t);
   }
 
   // Phases [from, end) of a segment over one row of tiles; `panel` holds its accumulators (RowPanel) or is null.
@@ -302,27 +271,9 @@ class Run {
   }
 
   // Row reductions written in phases [begin, i), for the rows of tile row r.
-  void finish_rows(int begin, int i, int64_t batch, int64_t r) {
+  void finish_rows(int begin, int i, int64_t batch, int64_t r) const {
     const int64_t row = r * l_.tile_rows;
-    const int64_t end = std::min(l_.m, row + l_.tile_rows);
-    for (size_t j = 0; j < epilogue_->reductions.size(); ++j) {
-      const Reduction& red = epilogue_->reductions[j];
-      if (red.axis != ReductionAxis::Row || red.phase < begin || red.phase >= i) continue;
-      finish_reduction(red, map_.grid, partials_[j], results_[j], batch * l_.m + row, batch * l_.m + end);
-    }
-  }
-
-  void finish_before(int i) {
-    for (size_t j = 0; j < epilogue_->reductions.size(); ++j) {
-      const Reduction& red = epilogue_->reductions[j];
-      if (finished_[j] || red.phase >= i) continue;
-      finished_[j] = true;
-      constexpr int64_t block = 1024;
-      const int64_t count = result_count(red, map_.grid);
-      for_units(ceil_div(count, block), [&](int64_t u, int) {
-        finish_reduction(red, map_.grid, partials_[j], results_[j], u * block, std::min(count, (u + 1) * block));
-      });
-    }
+    reductions_.finish_rows(begin, i, batch, row, std::min(l_.m, row + l_.tile_rows));
   }
 
   void run_segment(int s, bool tiles) {
@@ -408,10 +359,7 @@ class Run {
   std::byte* memory_;
   WorkspaceMap map_;
   abi::EpilogueArgs args_{};
-  void* partials_[max_reductions];  // these: as many as there are reductions
-  void* results_[max_reductions];
-  const void* const_results_[max_reductions];
-  bool finished_[max_reductions];
+  RunningReductions reductions_;
 };
 
 }  // namespace

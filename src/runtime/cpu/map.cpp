@@ -2,11 +2,11 @@
 #include "runtime/cpu/map.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 #include "package/cpu_limits.hpp"
 #include "runtime/cpu/layout.hpp"
-#include "runtime/cpu/reduce.hpp"
+#include "runtime/cpu/phases.hpp"
+#include "runtime/cpu/units.hpp"
 
 namespace codetta::runtime::cpu {
 namespace {
@@ -57,13 +57,11 @@ class MapRun {
       : epilogue_(epilogue), tiles_(tiles_of(config, p)), grid_(tiles_.grid) {
     const MapMemory memory = memory_of(epilogue, grid_);
     auto* base = static_cast<std::byte*>(workspace);
-    for (size_t i = 0; i < epilogue.reductions.size(); ++i) {
-      partials_[i] = base + memory.partials[i];
-      const_results_[i] = results_[i] = base + memory.results[i];
-      finished_[i] = false;
-    }
-    args_ = {epilogue.operands, epilogue.scalars, partials_,       const_results_, grid_.batches,
-             grid_.rows,        grid_.cols,       grid_.tile_rows, grid_.tile_cols};
+    reductions_.begin(epilogue.reductions, grid_);
+    for (size_t i = 0; i < epilogue.reductions.size(); ++i)
+      reductions_.place(i, base + memory.partials[i], base + memory.results[i]);
+    args_ = {epilogue.operands, epilogue.scalars, reductions_.partials(), reductions_.results(), grid_.batches,
+             grid_.rows,        grid_.cols,       grid_.tile_rows,        grid_.tile_cols};
     const bool small = grid_.batches * grid_.rows * grid_.cols < parallel_elements;
     pool_ = pool != nullptr && pool->size() > 1 && !small ? pool : nullptr;
   }
@@ -75,10 +73,10 @@ class MapRun {
       if (phase(begin).space == Space::Tiles || phase(begin).space == Space::Rows) {
         while (end < count && follows(end)) ++end;
       }
-      finish_before(begin);
+      reductions_.finish_before(begin, pool_, threads());
       sweep(begin, end);
     }
-    finish_before(count);
+    reductions_.finish_before(count, pool_, threads());
   }
 
  private:
@@ -88,27 +86,10 @@ class MapRun {
     return phase(i).scope != Scope::Whole && (phase(i).space == Space::Tiles || phase(i).space == Space::Rows);
   }
 
+  [[nodiscard]] int threads() const { return pool_ == nullptr ? 1 : pool_->size(); }
   template <class F>
   void for_units(int64_t units, F&& f) {
-    if (pool_ == nullptr || units <= 1) {
-      for (int64_t u = 0; u < units; ++u) f(u);
-      return;
-    }
-    struct Shared {
-      std::remove_reference_t<F>* f;
-      int64_t units;
-      std::atomic<int64_t> next{0};
-    } shared{&f, units};
-    pool_->run(
-        static_cast<int>(std::min<int64_t>(pool_->size(), units)),
-        [](void* context, int) {
-          auto& s = *static_cast<Shared*>(context);
-          for (int64_t u = s.next.fetch_add(1, std::memory_order_relaxed); u < s.units;
-               u = s.next.fetch_add(1, std::memory_order_relaxed)) {
-            (*s.f)(u);
-          }
-        },
-        &shared);
+    cpu::for_units(pool_, threads(), units, [&](int64_t u, int) { f(u); });
   }
 
   void sweep(int begin, int end) {
@@ -127,7 +108,7 @@ class MapRun {
     const bool wide = pool_ != nullptr && panels < 2 * pool_->size() && grid_.tile_cols > 1;
     if (end == begin + 1 || wide) {
       for (int i = begin; i < end; ++i) {
-        if (i > begin) finish_before(i);
+        if (i > begin) reductions_.finish_before(i, pool_, threads());
         const int64_t across = phase(i).space == Space::Rows ? 1 : grid_.tile_cols;
         for_units(panels * across, [&](int64_t u) {
           const int64_t panel = u / across;
@@ -144,56 +125,17 @@ class MapRun {
         for (int64_t c = 0; c < across; ++c) call(i, batch, r, c);
       }
     });
-    for (size_t j = 0; j < epilogue_.reductions.size(); ++j) {
-      const Reduction& reduction = epilogue_.reductions[j];
-      finished_[j] |= reduction.axis == ReductionAxis::Row && reduction.phase >= begin && reduction.phase + 1 < end;
-    }
+    reductions_.rows_finished(begin, end - 1);
   }
 
   void call(int i, int64_t batch, int64_t r, int64_t c) const {
-    const Space space = phase(i).space;
-    abi::Tile t{};
-    t.phase = i;
-    t.rows = t.cols = 1;
-    if (space != Space::Once) t.batch = batch;
-    if (space == Space::Tiles || space == Space::Rows) {
-      t.tile_row = r;
-      t.row = r * tiles_.rows;
-      t.rows = std::min(tiles_.rows, grid_.rows - t.row);
-    }
-    if (space == Space::Tiles || space == Space::Columns) {
-      t.tile_col = c;
-      t.col = c * tiles_.cols;
-      t.cols = std::min(tiles_.cols, grid_.cols - t.col);
-    }
-    if (epilogue_.function != nullptr) {
-      epilogue_.function(&args_, &t);
-    } else {
-      epilogue_.interpret(epilogue_.context, &args_, &t);
-    }
+    call_epilogue(epilogue_, args_, tile_of(phase(i), i, grid_, tiles_.rows, tiles_.cols, batch, r, c));
   }
 
   // Row reductions of a phase, of one row of tiles.
-  void finish_rows(int of_phase, int64_t batch, int64_t r) {
-    const int64_t row = r * tiles_.rows, end = std::min(grid_.rows, row + tiles_.rows);
-    for (size_t j = 0; j < epilogue_.reductions.size(); ++j) {
-      const Reduction& reduction = epilogue_.reductions[j];
-      if (reduction.axis != ReductionAxis::Row || reduction.phase != of_phase) continue;
-      finish_reduction(reduction, grid_, partials_[j], results_[j], batch * grid_.rows + row, batch * grid_.rows + end);
-    }
-  }
-
-  void finish_before(int i) {
-    for (size_t j = 0; j < epilogue_.reductions.size(); ++j) {
-      const Reduction& reduction = epilogue_.reductions[j];
-      if (finished_[j] || reduction.phase >= i) continue;
-      finished_[j] = true;
-      constexpr int64_t block = 1024;
-      const int64_t count = result_count(reduction, grid_);
-      for_units(ceil_div(count, block), [&](int64_t u) {
-        finish_reduction(reduction, grid_, partials_[j], results_[j], u * block, std::min(count, (u + 1) * block));
-      });
-    }
+  void finish_rows(int of_phase, int64_t batch, int64_t r) const {
+    const int64_t row = r * tiles_.rows;
+    reductions_.finish_rows(of_phase, of_phase + 1, batch, row, std::min(grid_.rows, row + tiles_.rows));
   }
 
   const EpilogueCall& epilogue_;
@@ -201,10 +143,7 @@ class MapRun {
   const ReductionGrid& grid_;
   ThreadPool* pool_ = nullptr;
   abi::EpilogueArgs args_{};
-  void* partials_[package::max_cpu_reductions];
-  void* results_[package::max_cpu_reductions];
-  const void* const_results_[package::max_cpu_reductions];
-  bool finished_[package::max_cpu_reductions];
+  RunningReductions reductions_;
 };
 
 }  // namespace

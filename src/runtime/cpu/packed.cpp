@@ -3,10 +3,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <atomic>
 #include <cstring>
 
 #include "runtime/cpu/pack.hpp"
+#include "runtime/cpu/units.hpp"
 
 namespace codetta::runtime::cpu {
 namespace {
@@ -54,36 +54,19 @@ static uint64_t digest_of(PackedHeader h, const std::byte* payload) {
 }
 
 void pack_b(const CpuGemmConfig& config, const GemmProblem& problem, ThreadPool* pool, void* out) {
-  struct Shared {
-    Layout l;
-    const GemmProblem& p;
-    std::byte* payload;
-    int64_t units;
-    std::atomic<int64_t> next{0};
-  } shared{resolve_unpacked(config, problem), problem, static_cast<std::byte*>(out) + sizeof(PackedHeader), 0};
-  const Layout& l = shared.l;
-  const int64_t per_item = l.panels * l.ways;
-  const int64_t batches = batches_of(problem);
-  shared.units = per_item * batches;
-  const auto work = [](void* context, int) {
-    auto& s = *static_cast<Shared*>(context);
-    const int64_t panels = s.l.panels * s.l.ways;
-    for (int64_t u = s.next.fetch_add(1, std::memory_order_relaxed); u < s.units;
-         u = s.next.fetch_add(1, std::memory_order_relaxed)) {
-      const auto* b = static_cast<const std::byte*>(s.p.b) + u / panels * s.p.b_batch * dtype_bytes(s.l.b_dtype);
-      const int64_t panel = u % panels;
-      // Padding between the panel and its compensation row is written too: the bytes of a packed B are repeatable.
-      std::memset(s.payload + u * s.l.panel_bytes + (s.l.panel_bytes - line), 0, static_cast<size_t>(line));
-      pack_panel(s.l, s.p, b, panel / s.l.ways, panel % s.l.ways, s.payload + u * s.l.panel_bytes);
-    }
-  };
-  if (pool == nullptr || per_item * batches * l.panel_bytes < 65536) {
-    work(&shared, 0);
-  } else {
-    pool->run(pool->size(), work, &shared);
-  }
+  const Layout l = resolve_unpacked(config, problem);
+  const int64_t per_item = l.panels * l.ways, batches = batches_of(problem);
+  std::byte* const payload = static_cast<std::byte*>(out) + sizeof(PackedHeader);
+  if (per_item * batches * l.panel_bytes < 65536) pool = nullptr;
+  for_units(pool, pool == nullptr ? 1 : pool->size(), per_item * batches, [&](int64_t u, int) {
+    const auto* b = static_cast<const std::byte*>(problem.b) + u / per_item * problem.b_batch * dtype_bytes(l.b_dtype);
+    const int64_t panel = u % per_item;
+    // Padding between the panel and its compensation row is written too: the bytes of a packed B are repeatable.
+    std::memset(payload + u * l.panel_bytes + (l.panel_bytes - line), 0, static_cast<size_t>(line));
+    pack_panel(l, problem, b, panel / l.ways, panel % l.ways, payload + u * l.panel_bytes);
+  });
   PackedHeader h = header_for(config, problem, l, batches);
-  h.digest = digest_of(h, shared.payload);
+  h.digest = digest_of(h, payload);
   std::memcpy(out, &h, sizeof h);
 }
 

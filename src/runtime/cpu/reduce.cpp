@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/reduce.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
+
+#include "runtime/cpu/phases.hpp"
+#include "runtime/cpu/units.hpp"
 
 namespace codetta::runtime::cpu {
 namespace {
@@ -172,6 +176,32 @@ void finish_reduction(const Reduction& r, const ReductionGrid& g, const void* pa
       return finish<uint64_t>(r, g, partials, results, begin, end);
     default:
       return finish<float>(r, g, partials, results, begin, end);
+  }
+}
+
+void RunningReductions::finish_rows(int first, int last, int64_t batch, int64_t row, int64_t end) const {
+  for (size_t j = 0; j < list_.size(); ++j) {
+    const Reduction& r = list_[j];
+    if (r.axis != ReductionAxis::Row || r.phase < first || r.phase >= last) continue;
+    finish_reduction(r, grid_, partials_[j], results_[j], batch * grid_.rows + row, batch * grid_.rows + end);
+  }
+}
+
+void RunningReductions::rows_finished(int first, int last) {
+  for (size_t j = 0; j < list_.size(); ++j)
+    finished_[j] |= list_[j].axis == ReductionAxis::Row && list_[j].phase >= first && list_[j].phase < last;
+}
+
+void RunningReductions::finish_before(int phase, ThreadPool* pool, int threads) {
+  for (size_t j = 0; j < list_.size(); ++j) {
+    const Reduction& r = list_[j];
+    if (finished_[j] || r.phase >= phase) continue;
+    finished_[j] = true;
+    constexpr int64_t block = 1024;
+    const int64_t count = result_count(r, grid_);
+    for_units(pool, threads, (count + block - 1) / block, [&](int64_t u, int) {
+      finish_reduction(r, grid_, partials_[j], results_[j], u * block, std::min(count, (u + 1) * block));
+    });
   }
 }
 

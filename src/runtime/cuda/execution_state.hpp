@@ -12,14 +12,6 @@
 namespace codetta::runtime::cuda {
 
 struct Execution::State {
-  // A view of memory, in the order in which the steps make them.
-  struct StaticView {
-    uint32_t buffer = 0;
-    enum class Base : uint8_t { Pools, Own, Buffer } base = Base::Pools;
-    uint32_t source = 0;  // Buffer
-    int64_t offset = 0;   // bytes
-    Dims shape, strides;
-  };
   struct Active {
     const package::Step* step = nullptr;
     int32_t launch = -1;

@@ -9,6 +9,7 @@
 #include "diag/diagnostic.hpp"
 #include "runtime/cuda/execution_state.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "runtime/passive_steps.hpp"
 
 namespace codetta::runtime::cuda {
 
@@ -26,8 +27,9 @@ bool one_byte(DType dtype, uint64_t bits) {
 
 }  // namespace
 
-class Execution::State::Preparing {
+class Execution::State::Preparing : PassiveSteps {
  public:
+  using PassiveSteps::operator();
   explicit Preparing(State& state) : s_(state), p_(*state.package) {}
 
   Result<void> walk(const package::StepList& steps, size_t list) {
@@ -93,12 +95,7 @@ class Execution::State::Preparing {
     const auto offset = step.offset.evaluate(s_.symbols);
     const auto end = offset ? base::checked_add(*offset, form.bytes) : std::nullopt;
     if (!end || *offset < 0) return size_overflow("temporary " + buffer.name);
-    if (*end > s_.pool_bytes[step.pool]) {
-      return diag::error(diag::Code::package_damaged, "package is damaged")
-          .reason(fmt::format("temporary {} ends at byte {} of pool {}, which has {}", buffer.name, *end, step.pool,
-                              s_.pool_bytes[step.pool]))
-          .help("build the package again");
-    }
+    if (*end > s_.pool_bytes[step.pool]) return pool_overrun(buffer, *end, step.pool, s_.pool_bytes[step.pool]);
     return add_view(
         {step.buffer, StaticView::Base::Pools, 0, *s_.pool_offset[step.pool] + *offset, form.shape, form.strides});
   }
@@ -184,20 +181,6 @@ class Execution::State::Preparing {
   Result<void> operator()(const package::EnterDevice& step) {
     return step.device == 0 ? Result<void>() : refused("one device is used");
   }
-
-  // Constants are bound before all steps and kernels are loaded; one stream keeps the order that streams and events ask
-  // for. The others are for readers.
-  Result<void> operator()(const package::LoadConstant&) { return {}; }
-  Result<void> operator()(const package::DefineKernel&) { return {}; }
-  Result<void> operator()(const package::ExitDevice&) { return {}; }
-  Result<void> operator()(const package::EnterStream&) { return {}; }
-  Result<void> operator()(const package::ExitStream&) { return {}; }
-  Result<void> operator()(const package::RecordEvent&) { return {}; }
-  Result<void> operator()(const package::WaitEvent&) { return {}; }
-  Result<void> operator()(const package::EnterSubgraph&) { return {}; }
-  Result<void> operator()(const package::ExitSubgraph&) { return {}; }
-  Result<void> operator()(const package::Comment&) { return {}; }
-  Result<void> operator()(const package::Return&) { return {}; }
 
  private:
   static constexpr const char* no_externs = "functions of the caller's are not called between kernels";
@@ -285,11 +268,8 @@ Result<void> Execution::State::run_step(const package::Step& step, StreamHandle 
       CODETTA_CHECK_OK(run_list(size_t{1} + loop->condition, stream));
       CODETTA_TRY(const bool more, holds(loop->predicate, stream));
       if (!more) return {};
-      if (loop->limit != 0 && pass >= loop->limit) {
-        return diag::error(diag::Code::loop_endless, fmt::format("the loop still runs after {} iterations", pass))
-            .reason(fmt::format("{} has not become false", package->buffers[loop->predicate].name))
-            .help("carry a count, and let the condition compare it with a limit");
-      }
+      if (loop->limit != 0 && pass >= loop->limit)
+        return endless_loop(pass, {}, package->buffers[loop->predicate].name);
       CODETTA_CHECK_OK(run_list(size_t{1} + loop->body, stream));
     }
   }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers and flags of a configuration by name, in the order of the file form: what is written to files, listed in
+// the manifest and shown to users.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "package/kernel_config.hpp"
+
+namespace codetta::package {
+
+template <class Config>
+struct ConfigNumber {
+  std::string_view name;
+  int32_t Config::*member;
+  int32_t least, most;  // what a file may say
+};
+template <class Config>
+struct ConfigFlag {
+  std::string_view name;
+  bool Config::*member;
+};
+
+template <class Config>
+struct ConfigFields;
+
+template <>
+struct ConfigFields<CpuGemmConfig> {
+  using C = CpuGemmConfig;
+  static constexpr std::array numbers{ConfigNumber<C>{"mr", &C::mr, 1, max_block_rows},
+                                      ConfigNumber<C>{"nr", &C::nr, 1, max_block_cols},
+                                      ConfigNumber<C>{"tile_rows", &C::tile_rows, 1, max_tile_rows},
+                                      ConfigNumber<C>{"tile_cols", &C::tile_cols, 1, max_tile_cols},
+                                      ConfigNumber<C>{"kc", &C::kc, 1, max_cache_block},
+                                      ConfigNumber<C>{"mc", &C::mc, 1, max_cache_block},
+                                      ConfigNumber<C>{"nc", &C::nc, 1, max_cache_block},
+                                      ConfigNumber<C>{"k_split", &C::k_split, 1, max_k_split}};
+  static constexpr std::array flags{ConfigFlag<C>{"pack_a", &C::pack_a}};
+};
+
+template <>
+struct ConfigFields<CudaGemmConfig> {
+  using C = CudaGemmConfig;
+  static constexpr std::array numbers{ConfigNumber<C>{"tile_m", &C::tile_m, 1, max_cuda_tile},
+                                      ConfigNumber<C>{"tile_n", &C::tile_n, 1, max_cuda_tile},
+                                      ConfigNumber<C>{"tile_k", &C::tile_k, 1, max_cuda_tile},
+                                      ConfigNumber<C>{"stages", &C::stages, 1, 64},
+                                      ConfigNumber<C>{"cluster_m", &C::cluster_m, 1, 16},
+                                      ConfigNumber<C>{"cluster_n", &C::cluster_n, 1, 16},
+                                      ConfigNumber<C>{"consumers", &C::consumers, 1, 32},
+                                      ConfigNumber<C>{"k_split", &C::k_split, 1, max_k_split},
+                                      ConfigNumber<C>{"group", &C::group, 1, max_cuda_tile},
+                                      ConfigNumber<C>{"alignment", &C::alignment, 1, 256},
+                                      ConfigNumber<C>{"piece_rows", &C::piece_rows, 1, max_cuda_tile},
+                                      ConfigNumber<C>{"piece_cols", &C::piece_cols, 1, max_cuda_tile},
+                                      ConfigNumber<C>{"lanes", &C::lanes, 1, 16},
+                                      ConfigNumber<C>{"threads", &C::threads, 1, max_cuda_threads},
+                                      ConfigNumber<C>{"shared_bytes", &C::shared_bytes, 0, max_cuda_shared}};
+  static constexpr std::array flags{ConfigFlag<C>{"a_k_major", &C::a_k_major},
+                                    ConfigFlag<C>{"b_k_major", &C::b_k_major},
+                                    ConfigFlag<C>{"pingpong", &C::pingpong},
+                                    ConfigFlag<C>{"persistent", &C::persistent},
+                                    ConfigFlag<C>{"from_registers", &C::from_registers},
+                                    ConfigFlag<C>{"pack_a", &C::pack_a},
+                                    ConfigFlag<C>{"pack_b", &C::pack_b}};
+};
+
+template <>
+struct ConfigFields<CpuMapConfig> {
+  using C = CpuMapConfig;
+  static constexpr std::array numbers{ConfigNumber<C>{"tile_rows", &C::tile_rows, 1, max_map_rows},
+                                      ConfigNumber<C>{"tile_cols", &C::tile_cols, 1, max_map_cols}};
+  static constexpr std::array<ConfigFlag<C>, 0> flags{};
+};
+
+template <>
+struct ConfigFields<CudaMapConfig> {
+  using C = CudaMapConfig;
+  static constexpr std::array numbers{ConfigNumber<C>{"threads", &C::threads, 1, max_cuda_threads},
+                                      ConfigNumber<C>{"piece_rows", &C::piece_rows, 1, max_map_rows},
+                                      ConfigNumber<C>{"piece_cols", &C::piece_cols, 1, max_map_cols},
+                                      ConfigNumber<C>{"lanes", &C::lanes, 1, 16}};
+  static constexpr std::array flags{ConfigFlag<C>{"panels", &C::panels}};
+};
+
+// number(name, value) for every number, then flag(name, value) for every flag.
+template <class Config, class Number, class Flag>
+void for_each_field(const Config& config, Number&& number, Flag&& flag) {
+  for (const auto& field : ConfigFields<Config>::numbers) number(field.name, config.*field.member);
+  for (const auto& field : ConfigFields<Config>::flags) flag(field.name, config.*field.member);
+}
+
+}  // namespace codetta::package
