@@ -38,6 +38,47 @@ struct RowSums {
   }
 };
 
+inline float widen(float value) { return value; }
+inline void put(float& to, float value) { to = value; }
+inline void put(uint16_t& to, float value) { to = narrow(value); }
+
+template <class T>
+void row_sums(const float* product, const T* residual, T* D, float* sums, float* squares, int64_t m, int64_t n) {
+  for (int64_t r = 0; r < m; ++r) {
+    RowSums row;
+    const float* __restrict p = product + r * n;
+    const T* __restrict c = residual + r * n;
+    T* __restrict d = D + r * n;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+      for (int64_t j = 0; j < 16; ++j) {
+        const float v = p[i + j] + widen(c[i + j]);
+        put(d[i + j], v);
+        row.add(j, v);
+      }
+    }
+    for (; i < n; ++i) {
+      const float v = p[i] + widen(c[i]);
+      put(d[i], v);
+      row.add(0, v);
+    }
+    row.finish(sums + r, squares + r);
+  }
+}
+template <class T>
+void row_sums_of(const T* D, float* sums, float* squares, int64_t m, int64_t n) {
+  for (int64_t r = 0; r < m; ++r) {
+    RowSums row;
+    const T* d = D + r * n;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+      for (int64_t j = 0; j < 16; ++j) row.add(j, widen(d[i + j]));
+    }
+    for (; i < n; ++i) row.add(0, widen(d[i]));
+    row.finish(sums + r, squares + r);
+  }
+}
+
 }  // namespace
 
 void tail_relu_aux(const float* __restrict product, const float* __restrict C, float alpha, float* __restrict D,
@@ -64,65 +105,17 @@ void tail_relu(const uint16_t* __restrict F, uint16_t* __restrict D, int64_t cou
 }
 void tail_row_sums(const float* product, const float* residual, float* D, float* sums, float* squares, int64_t m,
                    int64_t n) {
-  for (int64_t r = 0; r < m; ++r) {
-    RowSums row;
-    const float* __restrict p = product + r * n;
-    const float* __restrict c = residual + r * n;
-    float* __restrict d = D + r * n;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-      for (int64_t j = 0; j < 16; ++j) row.add(j, d[i + j] = p[i + j] + c[i + j]);
-    }
-    for (; i < n; ++i) row.add(0, d[i] = p[i] + c[i]);
-    row.finish(sums + r, squares + r);
-  }
+  row_sums(product, residual, D, sums, squares, m, n);
 }
 void tail_row_sums(const float* product, const uint16_t* residual, uint16_t* D, float* sums, float* squares, int64_t m,
                    int64_t n) {
-  for (int64_t r = 0; r < m; ++r) {
-    RowSums row;
-    const float* __restrict p = product + r * n;
-    const uint16_t* __restrict c = residual + r * n;
-    uint16_t* __restrict d = D + r * n;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-      for (int64_t j = 0; j < 16; ++j) {
-        const float v = p[i + j] + widen(c[i + j]);
-        d[i + j] = narrow(v);
-        row.add(j, v);
-      }
-    }
-    for (; i < n; ++i) {
-      const float v = p[i] + widen(c[i]);
-      d[i] = narrow(v);
-      row.add(0, v);
-    }
-    row.finish(sums + r, squares + r);
-  }
+  row_sums(product, residual, D, sums, squares, m, n);
 }
 void tail_row_sums_of(const float* D, float* sums, float* squares, int64_t m, int64_t n) {
-  for (int64_t r = 0; r < m; ++r) {
-    RowSums row;
-    const float* d = D + r * n;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-      for (int64_t j = 0; j < 16; ++j) row.add(j, d[i + j]);
-    }
-    for (; i < n; ++i) row.add(0, d[i]);
-    row.finish(sums + r, squares + r);
-  }
+  row_sums_of(D, sums, squares, m, n);
 }
 void tail_row_sums_of(const uint16_t* D, float* sums, float* squares, int64_t m, int64_t n) {
-  for (int64_t r = 0; r < m; ++r) {
-    RowSums row;
-    const uint16_t* d = D + r * n;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-      for (int64_t j = 0; j < 16; ++j) row.add(j, widen(d[i + j]));
-    }
-    for (; i < n; ++i) row.add(0, widen(d[i]));
-    row.finish(sums + r, squares + r);
-  }
+  row_sums_of(D, sums, squares, m, n);
 }
 void tail_requantize(const int32_t* product, const float* row, const float* column, const float* bias, int8_t* D,
                      int64_t m, int64_t n) {

@@ -12,7 +12,7 @@ void tail_relu_aux(const float* product, const uint16_t* C, float alpha, uint16_
 // D = relu(F)
 void tail_relu(const float* F, float* D, int64_t count);
 void tail_relu(const uint16_t* F, uint16_t* D, int64_t count);
-// D = product + residual; sums and squares of each row of D. residual null: product is D already.
+// D = product + residual; sums and squares of each row of D, or of a D that is there already.
 void tail_row_sums(const float* product, const float* residual, float* D, float* sums, float* squares, int64_t m,
                    int64_t n);
 void tail_row_sums(const float* product, const uint16_t* residual, uint16_t* D, float* sums, float* squares, int64_t m,

@@ -220,26 +220,37 @@ def measure(graphs, copies, seconds, least=50):
     return {name: statistics.median(values[len(values) // 5:]) for name, values in times.items()}
 
 
-def main():
+def parser_of_rows():
     parser = argparse.ArgumentParser()
     parser.add_argument("bridge")
     parser.add_argument("--rows", default="")
-    parser.add_argument("--tune", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1.0)
+    return parser
+
+
+def start(options):
+    """The bridge, and whether a row is asked for; PyTorch's products as its users have them."""
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    wanted = {int(x) for x in options.rows.split(",") if x}
+    return Bridge(options.bridge), lambda number: not wanted or number in wanted
+
+
+def main():
+    parser = parser_of_rows()
+    parser.add_argument("--tune", type=int, default=0)
     parser.add_argument("--compile", action="store_true", help="add torch.compile (inductor) as a peer")
     parser.add_argument("--out", default="")
     options = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = True
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-    bridge, lines = Bridge(options.bridge), []
-    wanted = {int(x) for x in options.rows.split(",") if x}
+    bridge, wanted = start(options)
+    lines = []
     head = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, {time.strftime('%Y-%m-%d')}"
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__))).stdout.strip()
     lines += [head + (f", commit {commit}" if commit else ""), "", "| row | M x N x K | dtype | epilogue | ours us | kernel | tuned us | cuBLAS alone | eager | compiled | best peer / ours | / tuned | error |",
               "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     print("\n".join(lines), flush=True)
     for number, m, n, k, dtype, name, a_columns, b_columns in ROWS:
-        if wanted and number not in wanted:
+        if not wanted(number):
             continue
         cells = [str(number), f"{m} x {n} x {k}", NAMES[dtype], name]
         try:

@@ -3,7 +3,6 @@
 PyTorch's product. Usage: sweep.py BRIDGE.so [--rows 1,2,...] [--seconds S] [--jobs J] [--check] [--only TEXT] [--show N]
 
 The last line counts the rows whose first kernel is within 5 % of the fastest, and whose four first hold one within 2 %."""
-import argparse
 import concurrent.futures
 import sys
 
@@ -13,22 +12,16 @@ import suite
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bridge")
-    parser.add_argument("--rows", default="")
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser = suite.parser_of_rows()
     parser.add_argument("--jobs", type=int, default=16)
     parser.add_argument("--check", action="store_true", help="hold each kernel's results against float64")
     parser.add_argument("--only", default="")
     parser.add_argument("--show", type=int, default=12)
     options = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = True
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-    bridge = suite.Bridge(options.bridge)
-    wanted = {int(x) for x in options.rows.split(",") if x}
+    bridge, wanted = suite.start(options)
     rows = first_good = four_good = 0
     for number, m, n, k, dtype, name, a_columns, b_columns in suite.ROWS:
-        if wanted and number not in wanted:
+        if not wanted(number):
             continue
         case = suite.Case(m, n, k, dtype, name, a_columns, b_columns)
         kernels = [(kernel, us) for kernel, us in bridge.kernels(case.text, case.sets[0]) if options.only in kernel]

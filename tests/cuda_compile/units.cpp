@@ -7,6 +7,7 @@
 #include "emit/emit.hpp"
 #include "golden/case.hpp"
 #include "plan/families_cuda.hpp"
+#include "support/plain_store.hpp"
 #include "types/dtype.hpp"
 #include "unit.hpp"
 #include "unit/plan/bind_text.hpp"
@@ -159,7 +160,7 @@ class Collector {
         for (const Layout& layout : layouts) {
           GemmShape shape = shape_of(size, a, b, *accumulator, layout);
           shape.math = math;
-          const package::EpilogueProgram program = plain(*accumulator, a);
+          const package::EpilogueProgram program = test::plain_store(*accumulator, a);
           const plan::CudaProblem problem{program, shape, gpu};
           for (const plan::CudaFamilyInfo& family : plan::cuda_families()) {
             if (!family.concerns(problem) || family.refuse(problem)) continue;
@@ -195,7 +196,7 @@ class Collector {
         GemmShape shape = shape_of(sizes[0], DType::bf16, DType::bf16, DType::f32, layout);
         (layout.a_k_major ? shape.a_row_stride : shape.a_k_stride) += pad;
         (layout.b_k_major ? shape.b_col_stride : shape.b_k_stride) += pad;
-        const package::EpilogueProgram program = plain(DType::f32, DType::bf16);
+        const package::EpilogueProgram program = test::plain_store(DType::f32, DType::bf16);
         for (const CudaGemmConfig& config : plan::sm80_configurations({program, shape, gpu}))
           add("unaligned by " + std::to_string(2 * pad) + " " + layout.name, program, config, arch);
         // The product is that of aligned factors; what differs is that they are packed first.
@@ -276,23 +277,6 @@ class Collector {
   std::vector<Unit> take() { return std::move(units_); }
 
  private:
-  static package::EpilogueProgram plain(DType accumulator, DType out) {
-    package::EpilogueProgram program;
-    program.accumulator = accumulator;
-    program.arguments.push_back({"D", out, false, true, {types::Dim::symbol("m"), types::Dim::symbol("n")}});
-    package::Operand store;
-    store.dtype = out;
-    store.is_store = true;
-    store.terms = {{package::Axis::Row, 1, 0, 1, types::Dim::constant(1)},
-                   {package::Axis::Col, 1, 0, 0, types::Dim::constant(1)}};
-    program.operands.push_back(store);
-    package::Inst inst;
-    inst.kind = package::Inst::Kind::Accumulator;
-    inst.type = inst.aux = accumulator;
-    program.phases.push_back({package::Scope::Tile, true, {inst}, {{0, 0}}});
-    return program;
-  }
-
   std::string& problem_;
   std::vector<Unit> units_;
   std::set<std::string> seen_;

@@ -25,6 +25,7 @@
 
 #include "differential/random_case.hpp"
 #include "driver/context.hpp"
+#include "support/slice.hpp"
 #include "types/op.hpp"
 
 namespace {
@@ -59,13 +60,6 @@ uint64_t mixed(uint64_t seed, uint64_t index) {
   return x ^ (x >> 31);
 }
 
-// FNV-1a: any text picks a slice.
-uint64_t slice_of(const char* text) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (; *text != '\0'; ++text) hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001B3u;
-  return hash % 1000000;
-}
-
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
@@ -90,7 +84,7 @@ bool parse(int argc, char** argv, Options& options) {
     } else if (name == "--seconds") {
       options.seconds = std::atof(value);
     } else if (name == "--slice") {
-      options.seed = slice_of(value);
+      options.seed = codetta::test::slice_of(value);
       fmt::print("slice of {}\n", value);
     } else {
       return false;

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/files.hpp"
+#include "support/slice.hpp"
 #include "unit.hpp"
 
 namespace {
@@ -27,13 +28,6 @@ struct Options {
   std::string only;
 };
 
-// FNV-1a: any text picks a slice.
-uint64_t slice_of(const char* text) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (; *text != '\0'; ++text) hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001B3u;
-  return hash % 1000000;
-}
-
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
@@ -44,7 +38,7 @@ bool parse(int argc, char** argv, Options& options) {
     } else if (i + 1 == argc) {
       return false;
     } else if (const char* value = argv[++i]; name == "--slice") {
-      options.seed = options.slice = slice_of(value);
+      options.seed = options.slice = test::slice_of(value);
       std::printf("slice of %s\n", value);
     } else if (name == "--of") {
       options.of = std::max<uint64_t>(1, std::strtoull(value, nullptr, 10));

@@ -35,18 +35,6 @@ package::EpilogueProgram relu_aux_store() {
   return m.program;
 }
 
-package::EpilogueProgram softmax() {
-  ProgramMaker m;
-  const uint32_t top = m.reduce(ReduceKind::Max, ReduceAxis::Row, m.accum());
-  m.next_phase(Scope::RowPanel, true);
-  const uint32_t e = m.op(Op::exp, f32, {m.op(Op::sub, f32, {m.accum(), m.result(top)})});
-  const uint32_t sum = m.reduce(ReduceKind::Sum, ReduceAxis::Row, e);
-  m.next_phase(Scope::RowPanel, true);
-  const uint32_t again = m.op(Op::exp, f32, {m.op(Op::sub, f32, {m.accum(), m.result(top)})});
-  m.store(m.op(Op::div, f32, {again, m.result(sum)}), f32);
-  return m.program;
-}
-
 package::EpilogueProgram every_reduction() {
   ProgramMaker m;
   std::vector<uint32_t> all;

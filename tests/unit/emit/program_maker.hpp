@@ -113,4 +113,19 @@ class ProgramMaker {
   std::string name() { return "a" + std::to_string(program.arguments.size()); }
 };
 
+// Of rows, in three phases.
+inline package::EpilogueProgram softmax() {
+  using types::Op;
+  const DType f32 = DType::f32;
+  ProgramMaker m;
+  const uint32_t top = m.reduce(package::ReduceKind::Max, package::ReduceAxis::Row, m.accum());
+  m.next_phase(package::Scope::RowPanel, true);
+  const uint32_t e = m.op(Op::exp, f32, {m.op(Op::sub, f32, {m.accum(), m.result(top)})});
+  const uint32_t sum = m.reduce(package::ReduceKind::Sum, package::ReduceAxis::Row, e);
+  m.next_phase(package::Scope::RowPanel, true);
+  const uint32_t again = m.op(Op::exp, f32, {m.op(Op::sub, f32, {m.accum(), m.result(top)})});
+  m.store(m.op(Op::div, f32, {again, m.result(sum)}), f32);
+  return m.program;
+}
+
 }  // namespace codetta::emit

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "plan/families.hpp"
+#include "support/plain_store.hpp"
 #include "types/dtype.hpp"
 #include "types/machine.hpp"
 #include "unit/plan/bind_text.hpp"
@@ -18,22 +19,7 @@ using package::CpuFamily;
 using plan::Discovery;
 using plan::GemmShape;
 
-package::EpilogueProgram plain(DType accumulator = DType::f32) {
-  package::EpilogueProgram program;
-  program.accumulator = accumulator;
-  program.arguments.push_back({"D", accumulator, false, true, {types::Dim::symbol("m"), types::Dim::symbol("n")}});
-  package::Operand store;
-  store.dtype = accumulator;
-  store.is_store = true;
-  store.terms = {{package::Axis::Row, 1, 0, 1, types::Dim::constant(1)},
-                 {package::Axis::Col, 1, 0, 0, types::Dim::constant(1)}};
-  program.operands.push_back(store);
-  package::Inst inst;
-  inst.kind = package::Inst::Kind::Accumulator;
-  inst.type = inst.aux = accumulator;
-  program.phases.push_back({package::Scope::Tile, true, {inst}, {{0, 0}}});
-  return program;
-}
+package::EpilogueProgram plain(DType accumulator = DType::f32) { return test::plain_store(accumulator, accumulator); }
 
 GemmShape shape_of(int64_t m, int64_t n, int64_t k, DType dtype = DType::f32, DType accumulator = DType::f32) {
   GemmShape shape;

@@ -3,38 +3,17 @@
 // element once.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "plan/lower.hpp"
-#include "support/program_evaluator.hpp"
 #include "support/random_epilogue.hpp"
 #include "support/random_graph.hpp"
+#include "unit/plan/random_values.hpp"
 
 namespace {
 
 using namespace codetta;
 using test::Array;
-using test::Element;
 
-Array random_array(const ir::TensorType& type, const test::GraphEvaluator::Symbols& symbols, std::mt19937_64& random) {
-  Array array;
-  for (const types::Dim& dim : type.shape) array.shape.push_back(dim.evaluate(symbols).value_or(-1));
-  const DType dtype = types::compute_dtype(type.dtype);
-  for (int64_t n = test::count_of(array.shape); n > 0; --n) {
-    const auto bits = static_cast<int64_t>(random() % 17) - 8;
-    array.elements.push_back(types::is_float(dtype) ? test::real_element(static_cast<double>(bits) / 4, dtype)
-                                                    : test::integer_element(bits, dtype));
-  }
-  return array;
-}
-
-// ln 2 as an f32 literal is the least exact thing here.
-bool close(const Element& a, const Element& b) {
-  if (!test::is_float(a)) return a.i == b.i;
-  if (std::isnan(a.f) || std::isnan(b.f)) return std::isnan(a.f) && std::isnan(b.f);
-  if (std::isinf(a.f) || std::isinf(b.f)) return a.f == b.f || std::fabs(a.f) > 1e300 || std::fabs(b.f) > 1e300;
-  return std::fabs(a.f - b.f) <= 1e-6 * std::max({1.0, std::fabs(a.f), std::fabs(b.f)});
-}
+constexpr double tolerance = 1e-6;  // ln 2 as an f32 literal is the least exact thing here
 
 // Accepted and equal: true. Rejected: false. Anything else fails the test.
 bool lowers_right(const ir::Graph& graph, const test::GraphEvaluator::Symbols& symbols, uint64_t seed) {
@@ -58,7 +37,7 @@ bool lowers_right(const ir::Graph& graph, const test::GraphEvaluator::Symbols& s
   std::mt19937_64 random(seed);
   std::vector<Array> inputs;
   for (const ir::GraphInput& input : graph.inputs())
-    inputs.push_back(random_array(graph.type(input.node), symbols, random));
+    inputs.push_back(test::random_array(graph.type(input.node), symbols, random));
   test::GraphEvaluator expected(graph, symbols);
   expected.run(inputs);
   std::vector<Array> arguments(program.arguments.size());
@@ -73,7 +52,7 @@ bool lowers_right(const ir::Graph& graph, const test::GraphEvaluator::Symbols& s
     const Array& have = actual.output(program.arguments.size() - graph.outputs().size() + o);
     EXPECT_EQ(want.shape, have.shape);
     for (size_t i = 0; i < want.elements.size() && i < have.elements.size(); ++i) {
-      if (close(want.elements[i], have.elements[i])) continue;
+      if (test::close(want.elements[i], have.elements[i], tolerance)) continue;
       ADD_FAILURE() << "output " << o << " element " << i << ": " << test::real(want.elements[i]) << " but "
                     << test::real(have.elements[i]) << " seed " << seed << "\n"
                     << program.to_string() << ir::print(graph);

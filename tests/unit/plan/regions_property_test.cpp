@@ -4,38 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <random>
 
 #include "plan/regions.hpp"
-#include "support/program_evaluator.hpp"
 #include "support/random_graph.hpp"
 #include "unit/plan/bind_text.hpp"
+#include "unit/plan/random_values.hpp"
 
 namespace {
 
 using namespace codetta;
 using test::Array;
-using test::Element;
 using Symbols = test::GraphEvaluator::Symbols;
-
-Array random_values(const ir::TensorType& type, const Symbols& symbols, std::mt19937_64& random) {
-  Array array;
-  for (const types::Dim& dim : type.shape) array.shape.push_back(dim.evaluate(symbols).value_or(-1));
-  const DType dtype = types::compute_dtype(type.dtype);
-  for (int64_t n = test::count_of(array.shape); n > 0; --n) {
-    const auto bits = static_cast<int64_t>(random() % 17) - 8;
-    array.elements.push_back(types::is_float(dtype) ? test::real_element(static_cast<double>(bits) / 4, dtype)
-                                                    : test::integer_element(bits, dtype));
-  }
-  return array;
-}
-
-bool near(const Element& a, const Element& b) {
-  if (!test::is_float(a)) return a.i == b.i;
-  if (std::isnan(a.f) || std::isnan(b.f)) return std::isnan(a.f) && std::isnan(b.f);
-  if (std::isinf(a.f) || std::isinf(b.f)) return a.f == b.f || std::fabs(a.f) > 1e300 || std::fabs(b.f) > 1e300;
-  return std::fabs(a.f - b.f) <= 1e-5 * std::max({1.0, std::fabs(a.f), std::fabs(b.f)});
-}
 
 struct Outcome {
   bool planned = false;
@@ -55,7 +34,7 @@ Outcome runs_right(const ir::Graph& graph, const Symbols& symbols, uint64_t seed
   std::vector<Array> inputs;
   std::map<ir::NodeId, Array> memory;
   for (const ir::GraphInput& input : graph.inputs()) {
-    inputs.push_back(random_values(graph.type(input.node), symbols, random));
+    inputs.push_back(test::random_array(graph.type(input.node), symbols, random));
     memory[input.node] = inputs.back();
   }
   test::GraphEvaluator expected(graph, symbols);
@@ -110,7 +89,7 @@ Outcome runs_right(const ir::Graph& graph, const Symbols& symbols, uint64_t seed
     const Array& have = outputs[o];
     EXPECT_EQ(want.shape, have.shape) << ir::print(graph);
     for (size_t i = 0; i < want.elements.size() && i < have.elements.size(); ++i) {
-      if (near(want.elements[i], have.elements[i])) continue;
+      if (test::close(want.elements[i], have.elements[i], 1e-5)) continue;
       std::string programs;
       for (const plan::KernelRegion& kernel : regions->kernels) programs += kernel.lowered.program.to_string() + "\n";
       ADD_FAILURE() << "output " << o << " element " << i << ": " << test::real(want.elements[i]) << " but "

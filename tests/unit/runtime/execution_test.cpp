@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executions of hand-made packages: guards (E0610), workspaces (E0604, E0605, E0611), overlap (E0613), symbols, in
 // place, empty sizes, temporaries, constants, what is interpreted.
+#include "expect_error.hpp"
 #include "made_package.hpp"
-
-#include "diag/diagnostic.hpp"
 
 namespace codetta::runtime::test {
 namespace {
@@ -39,20 +38,6 @@ EpilogueProgram add_program(const Sizes& s, bool with_c = true) {
   else
     maker.store(0, accum);
   return program;
-}
-
-template <class T>
-void expect_error(const Result<T>& result, diag::Code code, const std::string& headline,
-                  const std::string& reason = {}) {
-  ASSERT_FALSE(result.has_value()) << headline;
-  const Diagnostic& d = result.error().diagnostics().front();
-  EXPECT_EQ(d.code, static_cast<uint16_t>(code)) << result.error().render();
-  EXPECT_EQ(d.headline, headline);
-  if (!reason.empty()) {
-    EXPECT_EQ(d.reason, reason);
-  }
-  EXPECT_FALSE(d.reason.empty());
-  EXPECT_FALSE(d.help.empty());
 }
 
 void guard(Made& made, package::Guard check) {

@@ -12,7 +12,7 @@
 
 #include "base/files.hpp"
 #include "codetta/io.hpp"
-#include "diag/diagnostic.hpp"
+#include "expect_error.hpp"
 
 namespace codetta::runtime::test {
 
@@ -54,20 +54,6 @@ inline bool same_bytes(const Tensor& a, const Tensor& b) {
   return x.dtype() == y.dtype() && x.shape() == y.shape() &&
          (x.empty() ||
           std::memcmp(x.data(), y.data(), static_cast<size_t>(x.element_count() * dtype_size(x.dtype()))) == 0);
-}
-
-template <class T>
-void expect_error(const Result<T>& result, diag::Code code, const std::string& headline,
-                  const std::string& reason = {}) {
-  ASSERT_FALSE(result.has_value()) << headline;
-  const Diagnostic& d = result.error().diagnostics().front();
-  EXPECT_EQ(d.code, static_cast<uint16_t>(code)) << result.error().render();
-  EXPECT_EQ(d.headline, headline);
-  if (!reason.empty()) {
-    EXPECT_EQ(d.reason, reason);
-  }
-  EXPECT_FALSE(d.reason.empty());
-  EXPECT_FALSE(d.help.empty());
 }
 
 }  // namespace codetta::runtime::test

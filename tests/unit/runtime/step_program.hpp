@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/execution.hpp"
+#include "support/plain_store.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
@@ -94,16 +95,7 @@ class StepProgram {
     package::CpuGemmConfig config;
     config.family = package::CpuFamily::Convert;
     kernel.config = config;
-    package::EpilogueProgram& program = kernel.epilogue;
-    program.arguments.push_back({"D", DType::f32, false, true, {m, n}});
-    package::Operand operand;
-    operand.is_store = true;
-    operand.terms = {{package::Axis::Row, 1, 0, 1, Dim::constant(1)}, {package::Axis::Col, 1, 0, 0, Dim::constant(1)}};
-    program.operands.push_back(operand);
-    package::Phase phase;
-    phase.insts.emplace_back().kind = package::Inst::Kind::Accumulator;
-    phase.stores.push_back({0, 0});
-    program.phases.push_back(phase);
+    kernel.epilogue = codetta::test::plain_store(DType::f32, DType::f32, m, n);
     package.kernels.push_back(std::move(kernel));
     return launch;
   }

@@ -11,6 +11,7 @@
 #include "device/cuda/abi.h"
 #include "runtime/cuda/stream.hpp"
 #include "runtime/cuda/tensor_map.hpp"
+#include "support/plain_store.hpp"
 #include "unit/runtime_cuda/fake_driver.hpp"
 
 namespace codetta::runtime::cuda {
@@ -57,16 +58,7 @@ class CudaExecution : public ::testing::Test {
     config.piece_rows = 64;
     config.piece_cols = 32;
     kernel.config = config;
-    package::EpilogueProgram& program = kernel.epilogue;
-    program.arguments.push_back({"D", DType::f32, false, true, {Dim::constant(m), Dim::constant(n)}});
-    package::Operand operand;
-    operand.is_store = true;
-    operand.terms = {{package::Axis::Row, 1, 0, 1, Dim::constant(1)}, {package::Axis::Col, 1, 0, 0, Dim::constant(1)}};
-    program.operands.push_back(operand);
-    package::Phase phase;
-    phase.insts.emplace_back().kind = package::Inst::Kind::Accumulator;
-    phase.stores.push_back({0, 0});
-    program.phases.push_back(phase);
+    kernel.epilogue = codetta::test::plain_store(DType::f32, DType::f32, Dim::constant(m), Dim::constant(n));
     kernel.entries.push_back({CudaEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1});
     package.kernels.push_back(kernel);
     package::LaunchKernel launch;
