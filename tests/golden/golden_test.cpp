@@ -14,6 +14,7 @@
 
 #include "base/files.hpp"
 #include "base/process.hpp"
+#include "base/result.hpp"
 #include "case.hpp"
 #include "host_case.hpp"
 #include "types/op.hpp"
@@ -70,31 +71,17 @@ std::string difference(const std::string& expected, const std::string& now) {
   return result.empty() ? "(only the end of the last line differs)\n" : result;
 }
 
-class Golden : public testing::TestWithParam<Case> {};
-
-TEST_P(Golden, IsAsReviewed) {
-  const Case& c = GetParam();
-  const auto emitted = emit_case(c);
-  ASSERT_TRUE(emitted.has_value()) << emitted.error().render();
-  const auto again = emit_case(c);
-  ASSERT_TRUE(again.has_value());
-  EXPECT_EQ(emitted->golden, again->golden) << "two emissions in one process differ";
-  const std::string expected = contents(path_of(c));
-  if (expected == emitted->golden) return;
-  ADD_FAILURE() << c.name << (expected.empty() ? " has no expected text" : " is not what was reviewed") << "\n"
-                << difference(expected, emitted->golden) << "If this is meant: tools/update_golden, and review the "
-                << "changes of tests/golden/expected.";
+Result<std::string> text_of(const Case& c) {
+  CODETTA_TRY(const Emitted emitted, emit_case(c));
+  return emitted.golden;
 }
-INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(all_cases().begin(), all_cases().end()),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+Result<std::string> text_of(const HostCase& c) { return emit_host_case(c); }
 
-class HostGolden : public testing::TestWithParam<HostCase> {};
-
-TEST_P(HostGolden, IsAsReviewed) {
-  const HostCase& c = GetParam();
-  const auto emitted = emit_host_case(c);
+template <class AnyCase>
+void expect_as_reviewed(const AnyCase& c) {
+  const auto emitted = text_of(c);
   ASSERT_TRUE(emitted.has_value()) << emitted.error().render();
-  const auto again = emit_host_case(c);
+  const auto again = text_of(c);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(*emitted, *again) << "two emissions in one process differ";
   const std::string expected = contents(path_of(c));
@@ -103,6 +90,14 @@ TEST_P(HostGolden, IsAsReviewed) {
                 << difference(expected, *emitted) << "If this is meant: tools/update_golden, and review the "
                 << "changes of tests/golden/expected.";
 }
+
+class Golden : public testing::TestWithParam<Case> {};
+TEST_P(Golden, IsAsReviewed) { expect_as_reviewed(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(all_cases().begin(), all_cases().end()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+class HostGolden : public testing::TestWithParam<HostCase> {};
+TEST_P(HostGolden, IsAsReviewed) { expect_as_reviewed(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Cases, HostGolden, testing::ValuesIn(host_cases().begin(), host_cases().end()),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
@@ -165,20 +160,9 @@ int update() {
   std::set<std::string> kept;
   int status = 0;
   std::filesystem::create_directories(folder);
-  for (const Case& c : all_cases()) {
+  const auto accept = [&](const auto& c) {
     kept.insert(path_of(c));
-    const auto emitted = emit_case(c);
-    if (!emitted) {
-      std::cerr << c.name << ": " << emitted.error().render();
-      status = 1;
-    } else if (contents(path_of(c)) != emitted->golden) {
-      std::ofstream(path_of(c), std::ios::binary) << emitted->golden;
-      std::cout << "updated " << c.name << "\n";
-    }
-  }
-  for (const HostCase& c : host_cases()) {
-    kept.insert(path_of(c));
-    const auto emitted = emit_host_case(c);
+    const auto emitted = text_of(c);
     if (!emitted) {
       std::cerr << c.name << ": " << emitted.error().render();
       status = 1;
@@ -186,7 +170,9 @@ int update() {
       std::ofstream(path_of(c), std::ios::binary) << *emitted;
       std::cout << "updated " << c.name << "\n";
     }
-  }
+  };
+  for (const Case& c : all_cases()) accept(c);
+  for (const HostCase& c : host_cases()) accept(c);
   std::vector<std::filesystem::path> stale;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (!kept.contains(file.path().string())) stale.push_back(file.path());

@@ -385,7 +385,8 @@ class Others(unittest.TestCase):
         before = good.read_bytes()
         cases = [(["--header", WORK / "no" / "such.h"], 3, "E0543"), (["--manifest", WORK], 3, "E0543"),
                  (["--header", WORK / "libkept.so"], 3, "E0543"), (["--target", "cuda:sm_90a"], 1, "E0440"),
-                 (["--engine-dir", WORK], 3, "E0541"), (["--hint", "b"], 2, "E0701")]
+                 (["--engine-dir", WORK], 3, "E0541"), (["--hint", "b"], 2, "E0701"),
+                 (["--hint", "b=99999999999999999999"], 2, "E0701")]
         for options, code, wanted in cases:
             self.assertIn(wanted, build(text, "kept", *options, code=code), options)
         broken = WORK / "broken"
