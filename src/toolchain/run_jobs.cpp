@@ -20,11 +20,11 @@ constexpr std::chrono::milliseconds poll_interval{10};
 
 // As many threads as there can be, up to `wanted`; signals stay with the threads of the application.
 template <class Work>
-std::vector<std::thread> start_threads(size_t wanted, const Work& work) {
+std::vector<std::jthread> start_threads(size_t wanted, const Work& work) {
   sigset_t all{}, before{};
   sigfillset(&all);
   const bool masked = ::pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (size_t i = 0; i < wanted; ++i) {
     try {
       threads.emplace_back(work);
@@ -46,7 +46,7 @@ void run_jobs(size_t count, int parallel, const std::function<void(size_t)>& job
   const auto take_jobs = [&] {
     for (size_t i = next++; i < count; i = next++) job(i);
   };
-  std::vector<std::thread> threads = start_threads(std::min(static_cast<size_t>(std::max(parallel, 1)), count), [&] {
+  std::vector<std::jthread> threads = start_threads(std::min(static_cast<size_t>(std::max(parallel, 1)), count), [&] {
     take_jobs();
     const std::lock_guard lock(mutex);
     ++finished;
@@ -63,7 +63,7 @@ void run_jobs(size_t count, int parallel, const std::function<void(size_t)>& job
     }
     lock.unlock();
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::jthread& thread : threads) thread.join();
   if (tick) tick();
 }
 

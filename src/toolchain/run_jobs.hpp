@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to the room: several compiles at once, on threads that mostly wait.
+// Several compiles at once, on threads that mostly wait.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace codetta::toolchain {
 
 // Calls job(0) to job(count - 1), taken in order by up to `parallel` threads of their own, and returns when all have
 // returned. Meanwhile `tick`, if there is one, is called by the calling thread: at least every 10 ms, and once at the
-// end. The application's signals are not delivered to those threads. Where none can be started the caller does the
-// work.
+// end; what it throws passes through when all jobs have returned. The application's signals are not delivered to those
+// threads. Where none can be started the caller does the work.
 void run_jobs(size_t count, int parallel, const std::function<void(size_t)>& job,
               const std::function<void()>& tick = {});
 
