@@ -55,10 +55,7 @@ Sample in_a_process(const std::string& text, const std::string& cache_dir) {
   return sample;
 }
 
-double median(std::vector<double>& values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
+double median(const std::vector<double>& sorted) { return sorted[sorted.size() / 2]; }
 
 }  // namespace
 
@@ -82,6 +79,7 @@ int main(int argc, char** argv) {
     warm.push_back(second.milliseconds);
     kernels = first.kernels;
   }
+  for (std::vector<double>* times : {&cold, &warm, &compilers}) std::sort(times->begin(), times->end());
   std::printf(
       "%zu sources; cold %.1f ms (%.1f to %.1f), of which compilers, summed, %.1f ms; warm %.2f ms (%.2f to %.2f); "
       "medians of %d\n",

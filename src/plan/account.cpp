@@ -70,13 +70,11 @@ class Accountant {
       open.push_back(store.node);
       if (store.node != store.target) held.insert(store.target);
     }
-    const auto is_leaf = [&](NodeId node) {
-      return std::binary_search(kernel.leaves.begin(), kernel.leaves.end(), node);
-    };
+    const std::set<NodeId> leaves(kernel.leaves.begin(), kernel.leaves.end());
     while (!open.empty()) {
       const NodeId node = open.back();
       open.pop_back();
-      if (is_given(graph_.node(node).op) || is_leaf(node) || !held.insert(node).second) continue;
+      if (is_given(graph_.node(node).op) || leaves.count(node) != 0 || !held.insert(node).second) continue;
       if (node == kernel.matmul) {
         const auto operands = graph_.operands(node);
         for (const auto& [from, to] : {std::pair(operands[0], kernel.a.source), {operands[1], kernel.b.source}}) {
