@@ -2,6 +2,7 @@
 // explain, kernels, emit, compile: looking at decisions and code without running.
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -51,18 +52,47 @@ Result<std::vector<StageName>> stages_of(const std::string& what) {
 
 using Sizes = std::vector<std::pair<std::string, int64_t>>;
 
-Result<Program> parse_program(const std::string& file) {
-  auto source = read_source(file, TextOf::Program);
-  if (!source) return std::move(source).error();
-  return Program::parse(source->text, source->name);
+// A program with its likely sizes, for a target.
+struct ProgramSession {
+  Program program;
+  Sizes hints;
+  Target target;
+  Context context;
+
+  static Result<ProgramSession> make(const CommonOptions& common, const InspectedProgram& inspected) {
+    Sizes hints;
+    for (const std::string& hint : inspected.hints) {
+      auto size = parse_size(hint, "--hint");
+      if (!size) return std::move(size).error();
+      hints.push_back(*std::move(size));
+    }
+    auto source = read_source(inspected.file, TextOf::Program);
+    if (!source) return std::move(source).error();
+    auto program = Program::parse(source->text, source->name);
+    if (!program) return std::move(program).error();
+    auto target = target_of(common);
+    if (!target) return std::move(target).error();
+    auto context = context_of(common);
+    if (!context) return std::move(context).error();
+    return ProgramSession{*std::move(program), std::move(hints), *target, *std::move(context)};
+  }
+
+  Result<CompiledProgram> compile(const std::function<void(const CompileProgress&)>& progress) {
+    return codetta::compile(program, target, hints, context, progress);
+  }
+};
+
+Result<void> no_hints(const InspectedProgram& program, const char* verb) {
+  if (program.hints.empty()) return {};
+  return usage_error("--hint is for programs", "the sizes of a GEMM are --m, --n, --k and --batch",
+                     std::string("name a program: codetta ") + verb + " PROGRAM.py --hint batch=8");
 }
 
-Result<CompiledProgram> compile_program(const CommonOptions& common, const Program& program, const Sizes& hints = {}) {
-  auto target = target_of(common);
-  if (!target) return std::move(target).error();
-  auto context = context_of(common);
-  if (!context) return std::move(context).error();
-  return codetta::compile(program, *target, hints, *context, compile_progress(common));
+// Writes a page beside what was printed.
+int keep_page(const CommonOptions& common, const std::string& file, const Result<std::string>& page) {
+  if (!page) return report(page.error(), common.json);
+  const auto written = write_text(file, *page);
+  return written ? exit_ok : report(written.error(), common.json);
 }
 
 template <class Emit>
@@ -87,46 +117,20 @@ int print_stages(const CommonOptions& common, const std::string& what, Emit&& em
 
 }  // namespace
 
-namespace {
-
-Result<std::string> explain_program(const CommonOptions& common, const Program& program, const Sizes& hints) {
-  auto target = target_of(common);
-  if (!target) return std::move(target).error();
-  auto context = context_of(common);
-  if (!context) return std::move(context).error();
-  return codetta::explain(program, *target, hints, common.json, *context);
-}
-
-}  // namespace
-
-int explain(const CommonOptions& common, const GemmOptions& options, const std::string& program,
-            const std::vector<std::string>& hints, const std::string& report_file) {
-  const auto keep = [&](const Result<std::string>& page) {
-    if (!page) return report(page.error(), common.json);
-    const auto written = write_text(report_file, *page);
-    return written ? exit_ok : report(written.error(), common.json);
-  };
-  if (!program.empty()) {
-    Sizes sizes;
-    for (const std::string& hint : hints) {
-      auto size = parse_size(hint, "--hint");
-      if (!size) return report(size.error(), common.json);
-      sizes.push_back(*std::move(size));
-    }
-    const auto parsed = parse_program(program);
-    if (!parsed) return report(parsed.error(), common.json);
-    const auto text = explain_program(common, *parsed, sizes);
+int explain(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
+            const std::string& report_file) {
+  if (!program.file.empty()) {
+    auto session = ProgramSession::make(common, program);
+    if (!session) return report(session.error(), common.json);
+    const auto text =
+        codetta::explain(session->program, session->target, session->hints, common.json, session->context);
     if (!text) return report(text.error(), common.json);
     std::fwrite(text->data(), 1, text->size(), stdout);
     if (report_file.empty()) return exit_ok;
-    const auto compiled = compile_program(common, *parsed, sizes);
-    return compiled ? keep(compiled->html_report()) : report(compiled.error(), common.json);
+    const auto compiled = session->compile(compile_progress(common));
+    return compiled ? keep_page(common, report_file, compiled->html_report()) : report(compiled.error(), common.json);
   }
-  if (!hints.empty()) {
-    return report(usage_error("--hint is for programs", "the sizes of a GEMM are --m, --n, --k and --batch",
-                              "name a program: codetta explain PROGRAM.py --hint batch=8"),
-                  common.json);
-  }
+  if (auto ok = no_hints(program, "explain"); !ok) return report(ok.error(), common.json);
   if (!options.kernel.empty()) return report(all_kernels("explain"), common.json);
   auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
@@ -134,7 +138,8 @@ int explain(const CommonOptions& common, const GemmOptions& options, const std::
   if (!text) return report(text.error(), common.json);
   std::fwrite(text->data(), 1, text->size(), stdout);
   if (report_file.empty()) return exit_ok;
-  return keep(html_report(session->problem.arguments, session->target, nullptr, session->context));
+  return keep_page(common, report_file,
+                   html_report(session->problem.arguments, session->target, nullptr, session->context));
 }
 
 int kernels(const CommonOptions& common, const GemmOptions& options) {
@@ -163,17 +168,23 @@ int kernels(const CommonOptions& common, const GemmOptions& options) {
   return exit_ok;
 }
 
-int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what, const std::string& program) {
-  if (!program.empty()) {
-    auto parsed = parse_program(program);
-    if (!parsed) return report(parsed.error(), common.json);
+int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what,
+         const InspectedProgram& program) {
+  if (!program.file.empty()) {
+    auto session = ProgramSession::make(common, program);
+    if (!session) return report(session.error(), common.json);
+    std::optional<CompiledProgram> compiled;
     return print_stages(common, what, [&](Stage stage) -> Result<std::string> {
-      if (stage == Stage::Ast || stage == Stage::Graph) return parsed->emit(stage);
-      auto compiled = compile_program(common, *parsed);
-      if (!compiled) return std::move(compiled).error();
+      if (stage == Stage::Ast || stage == Stage::Graph) return session->program.emit(stage);
+      if (!compiled) {
+        auto made = session->compile(compile_progress(common));
+        if (!made) return std::move(made).error();
+        compiled = *std::move(made);
+      }
       return compiled->emit(stage);
     });
   }
+  if (auto ok = no_hints(program, "emit"); !ok) return report(ok.error(), common.json);
   auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
   auto kernel = session->choose();
@@ -205,14 +216,53 @@ int compile_for_gpu(const CommonOptions& common, Session& session, Kernel kernel
   return exit_ok;
 }
 
+// Every kernel of a program into the cache.
+int compile_program(const CommonOptions& common, const InspectedProgram& program, const std::string& report_file) {
+  auto session = ProgramSession::make(common, program);
+  if (!session) return report(session.error(), common.json);
+  nlohmann::json kernels = nlohmann::json::array();
+  std::string lines;
+  const auto shown = compile_progress(common);
+  const auto compiled = session->compile([&](const CompileProgress& p) {
+    shown(p);
+    kernels.push_back({{"kernel", p.kernel}, {"compile_ms", p.seconds * 1e3}, {"hit", p.seconds == 0}});
+    lines += p.kernel + (p.seconds > 0 ? " compiled\n" : " was compiled already\n");
+  });
+  if (!compiled) return report(compiled.error(), common.json);
+  const CacheReport cache = cache_report(session->context);
+  if (common.json) {
+    const nlohmann::json json{{"kernels", kernels}, {"cache", cache.directory}};
+    std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  } else {
+    std::printf("%s%s\n", lines.c_str(),
+                !cache.enabled           ? "cache off"
+                : !cache.warning.empty() ? ("not kept: " + cache.warning).c_str()
+                                         : ("cache " + cache.directory).c_str());
+  }
+  return report_file.empty() ? exit_ok : keep_page(common, report_file, compiled->html_report());
+}
+
+// A GEMM's kernel that was made: its page, if one is wanted.
+int compiled_page(const CommonOptions& common, Session& session, const std::string& report_file) {
+  if (report_file.empty()) return exit_ok;
+  return keep_page(common, report_file,
+                   html_report(session.problem.arguments, session.target, nullptr, session.context));
+}
+
 }  // namespace
 
-int compile(const CommonOptions& common, const GemmOptions& options) {
+int compile(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
+            const std::string& report_file) {
+  if (!program.file.empty()) return compile_program(common, program, report_file);
+  if (auto ok = no_hints(program, "compile"); !ok) return report(ok.error(), common.json);
   auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
   auto kernel = session->choose();
   if (!kernel) return report(kernel.error(), common.json);
-  if (on_gpu(session->target)) return compile_for_gpu(common, *session, *kernel, !options.kernel.empty());
+  if (on_gpu(session->target)) {
+    const int made = compile_for_gpu(common, *session, *kernel, !options.kernel.empty());
+    return made == exit_ok ? compiled_page(common, *session, report_file) : made;
+  }
   const auto seconds = kernel->compile();
   if (!seconds) return report(seconds.error(), common.json);
   const CacheReport cache = cache_report(session->context);
@@ -236,7 +286,7 @@ int compile(const CommonOptions& common, const GemmOptions& options) {
     std::printf("%s %s; %s\n", kernel->metadata().name.c_str(), compiled ? "compiled" : "was compiled already",
                 kept.c_str());
   }
-  return exit_ok;
+  return compiled_page(common, *session, report_file);
 }
 
 }  // namespace codetta::cli

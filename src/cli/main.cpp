@@ -143,10 +143,11 @@ int run(int argc, char** argv) {
   gemm_verb->add_flag("--pack", flags.pack, "Pack B once beforehand");
   bench_verb->add_option("--candidates", bench_candidates, "How many to time")->capture_default_str()->check(some);
   emit_verb->add_option("--what", what, "Stages, separated by commas")->capture_default_str();
-  emit_verb->add_option("--program", program_file, "A program instead of an epilogue");
-  explain_verb->add_option("program,--program", program_file, "A program instead of an epilogue: PROGRAM.py");
-  explain_verb->add_option("--hint", hints, "A likely size of the program: batch=8")->allow_extra_args(false);
-  for (CLI::App* verb : {explain_verb, tune_verb})
+  for (CLI::App* verb : {emit_verb, explain_verb, compile_verb}) {
+    verb->add_option("program,--program", program_file, "A program instead of an epilogue: PROGRAM.py");
+    verb->add_option("--hint", hints, "A likely size of the program: batch=8")->allow_extra_args(false);
+  }
+  for (CLI::App* verb : {explain_verb, compile_verb, tune_verb})
     verb->add_option("--report", report_file, "Also write one self-contained HTML page: FILE.html");
   tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(budgets);
   tune_verb->add_option("--candidates", tune_candidates, "How many at most")->capture_default_str()->check(some);
@@ -229,10 +230,10 @@ int run(int argc, char** argv) {
     if (gemm_verb->parsed()) return gemm(common, options, flags);
     if (verify_verb->parsed()) return gemm(common, options, {.check = true, .bench = false, .pack = false});
     if (bench_verb->parsed()) return bench(common, options, bench_candidates);
-    if (explain_verb->parsed()) return explain(common, options, program_file, hints, report_file);
+    if (explain_verb->parsed()) return explain(common, options, {program_file, hints}, report_file);
     if (kernels_verb->parsed()) return kernels(common, options);
-    if (emit_verb->parsed()) return emit(common, options, what, program_file);
-    if (compile_verb->parsed()) return compile(common, options);
+    if (emit_verb->parsed()) return emit(common, options, what, {program_file, hints});
+    if (compile_verb->parsed()) return compile(common, options, {program_file, hints}, report_file);
     if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);
     if (run_verb->parsed()) return run_program(common, program);
     if (build_verb->parsed()) return build_library(common, library);

@@ -16,12 +16,19 @@ struct RunFlags {
 };
 int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags& flags);
 int bench(const CommonOptions& common, const GemmOptions& options, size_t candidates);
-// `report_file`: also one self-contained HTML page; `program`: a program instead of a GEMM, with likely sizes.
-int explain(const CommonOptions& common, const GemmOptions& options, const std::string& program,
-            const std::vector<std::string>& hints, const std::string& report_file);
+// A program instead of a GEMM, where `file` is not empty, with likely sizes ("batch=8").
+struct InspectedProgram {
+  std::string file;
+  std::vector<std::string> hints;
+};
+// `report_file`: also one self-contained HTML page.
+int explain(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
+            const std::string& report_file);
 int kernels(const CommonOptions& common, const GemmOptions& options);
-int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what, const std::string& program);
-int compile(const CommonOptions& common, const GemmOptions& options);
+int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what,
+         const InspectedProgram& program);
+int compile(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
+            const std::string& report_file);
 int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
          const std::string& report_file);
 int doctor(const CommonOptions& common);

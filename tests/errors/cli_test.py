@@ -246,6 +246,18 @@ def programs_explained(folder, cache):
     told(["explain", program, *cache, "--hint", "n"], "'n' gives no size", "write --hint batch=8")
     told(["explain", *SIZES, *cache, "--hint", "n=1"], "--hint is for programs")
     expect(1, "error[E0209]", "explain", program, *cache, "--hint", "q=1")
+    told(["emit", *SIZES, *cache, "--hint", "n=1"], "--hint is for programs", "codetta emit PROGRAM.py")
+    told(["compile", *SIZES, *cache, "--hint", "n=1"], "--hint is for programs", "codetta compile PROGRAM.py")
+    expect(1, "error[E0209]", "compile", program, *cache, "--hint", "q=1")
+    page = folder / "explained.html"
+    expect(0, " compiled\n", "compile", program, "--hint", "n=4", *cache, "--report", page)
+    if not page.read_text().startswith("<!DOCTYPE html>"):
+        FAILURES.append("compile --report wrote no page")
+    made = json.loads(expect(0, "", "compile", program, "--hint", "n=4", *cache, "--json").stdout)
+    if not made["kernels"] or not all(kernel["hit"] for kernel in made["kernels"]):
+        FAILURES.append(f"compile of what was compiled: {made}")
+    expect(3, "error[", "compile", program, *cache, "--report", folder / "missing" / "page.html")
+    expect(0, "phase 0", "emit", program, *cache, "--hint", "n=4", "--what", "plan")
 
 
 def cache_is_honest(folder):
