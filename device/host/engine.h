@@ -21,7 +21,13 @@ struct GemmConfig {
   i32 mr, nr, tile_rows, tile_cols, kc, mc, nc, k_split;
 };
 
-// runtime::cpu::GemmProblem.
+// package::CpuMapConfig.
+struct MapConfig {
+  u8 isa;
+  i32 tile_rows, tile_cols;
+};
+
+// runtime::cpu::GemmProblem. Of a map, which has no product: batch, m rows and n columns of its root space.
 struct Gemm {
   i64 batch, m, n, k;
   const void* a;
@@ -83,6 +89,10 @@ extern "C" {
 i64 codetta_engine_workspace(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, i32 threads);
 void codetta_engine_run(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, const Threads* threads,
                         void* workspace);
+// The same for a kernel without a product: `tiles` of the epilogue over the root space.
+i64 codetta_engine_map_workspace(const MapConfig* config, const Gemm* space, const Epilogue* epilogue);
+void codetta_engine_map_run(const MapConfig* config, const Gemm* space, const Epilogue* epilogue,
+                            const Threads* threads, void* workspace);
 // Bytes of a packed B, its header included; 0: the configuration reads B where it lies.
 i64 codetta_engine_packed_size(const GemmConfig* config, const Gemm* gemm);
 void codetta_engine_pack(const GemmConfig* config, const Gemm* gemm, const Threads* threads, void* out);

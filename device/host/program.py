@@ -33,6 +33,10 @@ class _GemmConfig(ctypes.Structure):
         (name, ctypes.c_int32) for name in ("mr", "nr", "tile_rows", "tile_cols", "kc", "mc", "nc", "k_split")]
 
 
+class _MapConfig(ctypes.Structure):
+    _fields_ = [("isa", ctypes.c_uint8), ("tile_rows", ctypes.c_int32), ("tile_cols", ctypes.c_int32)]
+
+
 class _Gemm(ctypes.Structure):
     _fields_ = [("batch", ctypes.c_int64), ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
                 ("a", ctypes.c_void_p), ("a_batch", ctypes.c_int64), ("a_row", ctypes.c_int64), ("a_k", ctypes.c_int64),
@@ -75,6 +79,7 @@ class _Engine:
     def __init__(self, path, kernels):
         self.lib = ctypes.CDLL(path)
         self.lib.codetta_host_workspace.restype = ctypes.c_int64
+        self.lib.codetta_host_map_workspace.restype = ctypes.c_int64
         self.lib.codetta_host_overlap.restype = ctypes.c_bool
         self.lib.codetta_host_threads_make.restype = ctypes.c_void_p
         self.pool = ctypes.c_void_p(self.lib.codetta_host_threads_make(0))
@@ -383,54 +388,134 @@ def _step(array, from_end):
     return 0 if dim < 0 or array.shape[dim] == 1 else _stride(array, dim)
 
 
+def _batch_step(array):
+    """One stride for all leading dims of a factor (those before the last two) seen as one; None where there is none."""
+    stride, inner = 0, 1
+    for dim in reversed(range(array.ndim - 2)):
+        if array.shape[dim] == 1:
+            continue
+        if inner == 1:
+            stride = _stride(array, dim)
+        elif _stride(array, dim) != stride * inner:
+            return None
+        inner *= array.shape[dim]
+    return stride
+
+
 def _factor(array, transposed, batch, rows, cols, name):
     if transposed:
         array = np.swapaxes(array, -1, -2)
-    have = array.shape[0] if array.ndim > 2 else 1
+    have = int(np.prod(array.shape[:-2], dtype=np.int64))
+    if array.size and _batch_step(array) is None:
+        _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced")
     if array.shape[-2:] != (rows, cols) or have not in (1, batch):
         _fail(f"E0610: {name} does not fit: the product takes [{rows}, {cols}] in a batch of {batch}")
     return array
 
 
-def _launch(engine, index, config, split, phases, reductions, fused, plain, a, b, sizes, chunk, operands, scalars, owed):
-    """operands: (array, indexed, [(axis, dim from the last, scale)], [(dim from the last, count)])"""
+def _entry(entry, array, indexed, terms, offsets, gathered):
+    entry.data = array.ctypes.data + sum(count * _step(array, dim) for dim, count in offsets) * array.itemsize
+    for slot, (axis, dim, scale) in enumerate(terms):
+        entry.stride[slot if indexed else axis] += scale * _step(array, dim)
+    for i, dim in enumerate(gathered):  # stride and size of each
+        entry.stride[len(terms) + 2 * i] = _step(array, dim)
+        entry.stride[len(terms) + 2 * i + 1] = array.shape[array.ndim - 1 - dim] if dim < array.ndim else 1
+
+
+def _nowhere(array, entry):
+    """Whether an operand begins outside of its array: an empty slice may begin behind the last element."""
+    if not array.size:
+        return True
+    reach = [(size - 1) * stride for size, stride in zip(array.shape, array.strides)]
+    first = array.ctypes.data
+    return not first + sum(min(r, 0) for r in reach) <= entry.data <= first + sum(max(r, 0) for r in reach)
+
+
+class _EpilogueCall:
+    """An epilogue as the engine takes it, with the tables that it points into. operands: (array, indexed,
+    [(axis, dim from the last, scale)], [(dim from the last, count)], [dim from the last that an index picks], written)"""
+
+    def __init__(self, engine, index, phases, reductions, operands, scalars, fused=False):
+        self.operands = operands
+        self.table = (_Operand * max(len(operands), 1))()
+        for entry, operand in zip(self.table, operands):
+            _entry(entry, *operand[:5])
+        self.scalars = (_Scalar * max(len(scalars), 1))()
+        for value, (kind, number) in zip(self.scalars, scalars):
+            setattr(value, kind, number)
+        self.phases = (_Phase * max(len(phases), 1))(*phases)
+        self.reductions = (_Reduction * max(len(reductions), 1))(*reductions)
+        self.form = _Epilogue()
+        setattr(self.form, "fused" if fused else "tiles", engine.functions[index])
+        self.form.operands, self.form.scalars = ctypes.addressof(self.table), ctypes.addressof(self.scalars)
+        self.form.phases, self.form.reductions = ctypes.addressof(self.phases), ctypes.addressof(self.reductions)
+        self.form.phase_count, self.form.reduction_count = len(phases), len(reductions)
+
+    def owes(self):
+        """Whether anything is to be written although the kernel has no elements."""
+        return any(written and array.size for array, _, _, _, _, written in self.operands)
+
+    def over_nothing(self, gemm):
+        """Each empty extent counts as 1, with accumulators of K = 0; what belongs to arrays without elements goes to
+        a sink, and reductions over nothing give their identity."""
+        for i in range(self.form.reduction_count):
+            reduction = self.reductions[i]
+            reduction.of_nothing = {0: gemm.n == 0, 1: gemm.m == 0, 3: gemm.m == 0 or gemm.n == 0}.get(reduction.axis,
+                                                                                                      True)
+        gemm.batch, gemm.m, gemm.k = max(gemm.batch, 1), max(gemm.m, 1), 0
+        if gemm.n == 0:
+            gemm.n, gemm.split_chunk = max(gemm.split_ways, 1), 1
+        self.sink = np.zeros(8 * (gemm.n + 64), np.uint8)
+        for entry, operand in zip(self.table, self.operands):
+            if _nowhere(operand[0], entry):
+                entry.data, entry.stride = self.sink.ctypes.data, (ctypes.c_int64 * 8)()
+
+
+def _run_kernel(engine, config, gemm, epilogue):
+    lib = engine.lib
+    form = ctypes.byref(config), ctypes.byref(gemm), ctypes.byref(epilogue)
+    if isinstance(config, _MapConfig):
+        scratch = _memory(lib.codetta_host_map_workspace(*form), 64)
+    else:
+        scratch = _memory(lib.codetta_host_workspace(engine.pool, *form), 64)
+    run = lib.codetta_host_map_run if isinstance(config, _MapConfig) else lib.codetta_host_run
+    with engine.lock:
+        run(engine.pool, *form, ctypes.c_void_p(scratch.ctypes.data))
+
+
+def _launch(engine, index, config, split, phases, reductions, fused, plain, a, b, sizes, chunk, operands, scalars):
+    """A product and what follows it."""
     batch, m, n, k = sizes
-    if batch * m * n == 0:
-        for array in owed:
-            if array.size:
-                _fail("E0614: a product without elements that owes results runs in process only")
-        return
-    if split > 1 and (n % split or chunk < 1 or n // split % chunk):
+    if split > 1 and n and (n % split or chunk < 1 or n // split % chunk):
         _fail(f"E0610: {n} columns cannot be split in {split} parts in chunks of {chunk}")
-    gemm = _Gemm(batch, m, n, k, a.ctypes.data, _step(a, 2), _stride(a, a.ndim - 2), _stride(a, a.ndim - 1),
-                 b.ctypes.data, _step(b, 2), _stride(b, b.ndim - 2), _stride(b, b.ndim - 1), None, split, chunk)
+    gemm = _Gemm(batch, m, n, k, a.ctypes.data, _batch_step(a) or 0, _stride(a, a.ndim - 2), _stride(a, a.ndim - 1),
+                 b.ctypes.data, _batch_step(b) or 0, _stride(b, b.ndim - 2), _stride(b, b.ndim - 1), None, split, chunk)
+    empty = batch * m * n == 0
+    if plain:
+        if empty:
+            return
+        out = operands[0][0]
+        epilogue = _Epilogue()
+        epilogue.out, epilogue.out_batch, epilogue.out_row = out.ctypes.data, _step(out, 2), _step(out, 1)
+        return _run_kernel(engine, _GemmConfig(*config), gemm, epilogue)
+    call = _EpilogueCall(engine, index, phases, reductions, operands, scalars, fused)
+    if empty:
+        if not call.owes():
+            return
+        if fused:
+            _fail("E0614: a product without elements that owes results runs in process only, with this kernel")
+        call.over_nothing(gemm)
     if fused and k > 1 and gemm.a_k != 1:
         _fail("E0610: the kernel reads consecutive k side by side")
-    table = (_Operand * max(len(operands), 1))()
-    for entry, (array, indexed, terms, offsets) in zip(table, operands):
-        entry.data = array.ctypes.data + sum(count * _step(array, dim) for dim, count in offsets) * array.itemsize
-        for slot, (axis, dim, scale) in enumerate(terms):
-            entry.stride[slot if indexed else axis] += scale * _step(array, dim)
-    values = (_Scalar * max(len(scalars), 1))()
-    for value, (kind, number) in zip(values, scalars):
-        setattr(value, kind, number)
-    phase_table = (_Phase * max(len(phases), 1))(*phases)
-    reduction_table = (_Reduction * max(len(reductions), 1))(*reductions)
-    epilogue = _Epilogue()
-    if plain:
-        out = operands[0][0]
-        epilogue.out, epilogue.out_batch, epilogue.out_row = out.ctypes.data, _step(out, 2), _step(out, 1)
-    else:
-        if fused:
-            epilogue.fused = engine.functions[index]
-        else:
-            epilogue.tiles = engine.functions[index]
-        epilogue.operands, epilogue.scalars = ctypes.addressof(table), ctypes.addressof(values)
-        epilogue.phases, epilogue.reductions = ctypes.addressof(phase_table), ctypes.addressof(reduction_table)
-        epilogue.phase_count, epilogue.reduction_count = len(phases), len(reductions)
-    shape = _GemmConfig(*config)
-    lib = engine.lib
-    form = ctypes.byref(shape), ctypes.byref(gemm), ctypes.byref(epilogue)
-    scratch = _memory(lib.codetta_host_workspace(engine.pool, *form), 64)
-    with engine.lock:
-        lib.codetta_host_run(engine.pool, *form, ctypes.c_void_p(scratch.ctypes.data))
+    _run_kernel(engine, _GemmConfig(*config), gemm, call.form)
+
+
+def _launch_map(engine, index, config, phases, reductions, sizes, operands, scalars):
+    """A kernel without a product, over a space of these sizes: batches, rows, columns."""
+    space = _Gemm(*sizes)
+    call = _EpilogueCall(engine, index, phases, reductions, operands, scalars)
+    if 0 in sizes:
+        if not call.owes():
+            return
+        call.over_nothing(space)
+    _run_kernel(engine, _MapConfig(*config), space, call.form)

@@ -441,7 +441,7 @@ inline Status copy(const Frame& frame, const View& target, const View& source, c
 }
 
 inline Status set_sizes(Gemm& gemm, Number batch, Number m, Number n, Number k) {
-  if (batch.bad || m.bad || n.bad || k.bad) return fail(bad_sizes, "E0610: a size of a product has no value");
+  if (batch.bad || m.bad || n.bad || k.bad) return fail(bad_sizes, "E0610: a size of a kernel has no value");
   gemm.batch = batch.value;
   gemm.m = m.value;
   gemm.n = n.value;
@@ -459,11 +459,32 @@ inline Status set_split(Gemm& gemm, i32 ways, Number chunk) {
               static_cast<long long>(gemm.n), ways, static_cast<long long>(chunk.value));
 }
 
-inline Status check_factor(const View& view, const char* name, bool transposed, i64 batch, i64 rows, i64 cols) {
+// One stride for all leading dims of a factor (those before the last two) seen as one; false where there is none.
+inline bool batch_stride(const View& view, i64& stride) {
+  i64 inner = 1;  // items inside of the current dim
+  stride = 0;
+  for (i32 dim = view.rank - 3; dim >= 0; --dim) {
+    if (view.size[dim] == 1) continue;
+    if (inner == 1) {
+      stride = view.stride[dim];
+    } else if (view.stride[dim] != stride * inner) {
+      return false;
+    }
+    inner *= view.size[dim];
+  }
+  return true;
+}
+
+inline Status check_factor(const View& view, const char* name, bool transposed, i64 batch, i64 rows, i64 cols,
+                           i64& stride) {
   if (view.rank < 2)
-    return fail(bad_sizes, "E0610: %s does not fit: it is %s; a factor has two or three dims", name, describe(view));
+    return fail(bad_sizes, "E0610: %s does not fit: it is %s; a factor has two dims or more", name, describe(view));
   const i64 have_rows = view.size_from_last(transposed ? 0 : 1), have_cols = view.size_from_last(transposed ? 1 : 0);
-  const i64 have_batch = view.size_from_last(2);
+  i64 have_batch = 1;
+  for (i32 dim = 0; dim + 2 < view.rank; ++dim) have_batch *= view.size[dim];
+  if (!batch_stride(view, stride) && !view.empty())
+    return fail(bad_sizes, "E0610: %s does not fit: the leading dims of %s are not evenly spaced", name,
+                describe(view));
   if (have_rows == rows && have_cols == cols && (have_batch == batch || have_batch == 1)) return ok;
   return fail(bad_sizes, "E0610: %s does not fit: it is %s%s; the product takes [%lld, %lld] in a batch of %lld", name,
               describe(view), transposed ? " transposed" : "", static_cast<long long>(rows),
@@ -471,17 +492,15 @@ inline Status check_factor(const View& view, const char* name, bool transposed, 
 }
 
 inline Status set_a(Gemm& gemm, const View& view, const char* name, bool transposed) {
-  if (const Status bad = check_factor(view, name, transposed, gemm.batch, gemm.m, gemm.k)) return bad;
+  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.m, gemm.k, gemm.a_batch));
   gemm.a = view.data;
-  gemm.a_batch = view.step(2);
   gemm.a_row = view.stride[view.rank - (transposed ? 1 : 2)];
   gemm.a_k = view.stride[view.rank - (transposed ? 2 : 1)];
   return ok;
 }
 inline Status set_b(Gemm& gemm, const View& view, const char* name, bool transposed) {
-  if (const Status bad = check_factor(view, name, transposed, gemm.batch, gemm.k, gemm.n)) return bad;
+  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.k, gemm.n, gemm.b_batch));
   gemm.b = view.data;
-  gemm.b_batch = view.step(2);
   gemm.b_k = view.stride[view.rank - (transposed ? 1 : 2)];
   gemm.b_col = view.stride[view.rank - (transposed ? 2 : 1)];
   return ok;
@@ -549,9 +568,37 @@ inline bool reduces_nothing(u8 axis, const Gemm& gemm) {
   }
 }
 
-// A product without elements may still owe results of rows, of columns and of everything. It runs over a space in which
+// How a kernel of either kind is measured and run; a map has its root space in place of a product.
+inline i64 workspace_of(const GemmConfig& config, const Gemm& gemm, const Epilogue& epilogue, i32 threads) {
+  return codetta_engine_workspace(&config, &gemm, &epilogue, threads);
+}
+inline i64 workspace_of(const MapConfig& config, const Gemm& space, const Epilogue& epilogue, i32) {
+  return codetta_engine_map_workspace(&config, &space, &epilogue);
+}
+inline void run_kernel(const GemmConfig& config, const Gemm& gemm, const Epilogue& epilogue, const Threads* threads,
+                       void* workspace) {
+  codetta_engine_run(&config, &gemm, &epilogue, threads, workspace);
+}
+inline void run_kernel(const MapConfig& config, const Gemm& space, const Epilogue& epilogue, const Threads* threads,
+                       void* workspace) {
+  codetta_engine_map_run(&config, &space, &epilogue, threads, workspace);
+}
+
+// Whether an operand begins outside of its view: it has no elements, or those wanted are none of its own (a slice that
+// is empty and begins behind the last).
+inline bool is_nowhere(const View& view, const cpu::Operand& operand) {
+  if (view.empty()) return true;
+  const i64 bytes = dtype_bytes(view.dtype);
+  i64 low = 0, high = 0;
+  for (i32 i = 0; i < view.rank; ++i) (view.stride[i] < 0 ? low : high) += (view.size[i] - 1) * view.stride[i] * bytes;
+  const char* at = static_cast<const char*>(operand.data);
+  return at < view.data + low || at > view.data + high;
+}
+
+// A kernel over no elements may still owe results of rows, of columns and of everything. It runs over a space in which
 // each empty extent counts as 1, with accumulators of K = 0; what belongs to tensors without elements goes to a sink.
-inline Status launch_empty(Frame& frame, const GemmConfig& config, Gemm gemm, Work work) {
+template <class Config>
+Status launch_empty(Frame& frame, const Config& config, Gemm gemm, Work work) {
   bool owes = false;
   for (i32 i = 0; i < work.operand_count; ++i) owes = owes || (work.stores[i] && !work.views[i]->empty());
   if (work.tiles != nullptr) work.epilogue.tiles = work.tiles;
@@ -571,7 +618,7 @@ inline Status launch_empty(Frame& frame, const GemmConfig& config, Gemm gemm, Wo
     gemm.n = gemm.split_ways > 1 ? gemm.split_ways : 1;
     gemm.split_chunk = 1;
   }
-  const i64 scratch = round_up(codetta_engine_workspace(&config, &gemm, &work.epilogue, frame.threads->size), 64).value;
+  const i64 scratch = round_up(workspace_of(config, gemm, work.epilogue, frame.threads->size), 64).value;
   const i64 sink_bytes = round_up((Number(gemm.n) + Number(64)) * Number(8), 64).value;
   if (!frame.running) {
     if (scratch + sink_bytes > frame.engine_bytes) frame.engine_bytes = scratch + sink_bytes;
@@ -580,25 +627,26 @@ inline Status launch_empty(Frame& frame, const GemmConfig& config, Gemm gemm, Wo
   char* memory = frame.memory + frame.temporary_bytes;
   memset(memory + scratch, 0, static_cast<u64>(sink_bytes));
   for (i32 i = 0; i < work.operand_count; ++i) {
-    if (!work.views[i]->empty()) continue;
+    if (!is_nowhere(*work.views[i], work.operands[i])) continue;
     work.operands[i] = cpu::Operand{};
     work.operands[i].data = memory + scratch;
   }
-  codetta_engine_run(&config, &gemm, &work.epilogue, frame.threads, memory);
+  run_kernel(config, gemm, work.epilogue, frame.threads, memory);
   return ok;
 }
 
-inline Status launch(Frame& frame, const GemmConfig& config, const Gemm& gemm, const Work& work) {
+template <class Config>
+Status launch(Frame& frame, const Config& config, const Gemm& gemm, const Work& work) {
   if (gemm.batch == 0 || gemm.m == 0 || gemm.n == 0) return launch_empty(frame, config, gemm, work);
   if (!frame.running) {
     if (work.epilogue.fused != nullptr && gemm.k > 1 && gemm.a_k != 1)
       return fail(bad_sizes, "E0610: the kernel reads consecutive k side by side, and they are %lld elements apart",
                   static_cast<long long>(gemm.a_k));
-    const i64 bytes = codetta_engine_workspace(&config, &gemm, &work.epilogue, frame.threads->size);
+    const i64 bytes = workspace_of(config, gemm, work.epilogue, frame.threads->size);
     if (bytes > frame.engine_bytes) frame.engine_bytes = bytes;
     return ok;
   }
-  codetta_engine_run(&config, &gemm, &work.epilogue, frame.threads, frame.memory + frame.temporary_bytes);
+  run_kernel(config, gemm, work.epilogue, frame.threads, frame.memory + frame.temporary_bytes);
   return ok;
 }
 

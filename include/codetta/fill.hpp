@@ -13,8 +13,10 @@ enum class Distribution : uint8_t {
   Positive,  // |normal| + 0.1
   Small,     // uniform in [0.005, 0.05]
 };
-// Fills every element of the view, rounded once to its dtype. Equal seeds give equal values on every machine.
-CODETTA_API void fill_random(const TensorView& view, uint64_t seed, Distribution distribution = Distribution::Normal);
+// Fills every element of the view, rounded once to its dtype. Floats are multiplied by `scale` before. Equal seeds give
+// equal values on every machine.
+CODETTA_API void fill_random(const TensorView& view, uint64_t seed, Distribution distribution = Distribution::Normal,
+                             double scale = 1);
 // Fills the view's elements with a pattern that no result should hold: NaN for floats, 0xA5 bytes for the rest.
 CODETTA_API void fill_poison(const TensorView& view);
 

@@ -24,6 +24,16 @@ struct ProgramParameter {
   std::string type;  // "bf16[batch, 4096]"; "f32" is a number
 };
 
+// A parameter for known sizes.
+struct ProgramInput {
+  std::string name;
+  DType dtype = DType::f32;
+  bool is_number = false;   // declared without brackets
+  Dims shape;               // of tensors
+  int64_t index_limit = 0;  // it picks elements of a dim: what is in range is 0 to this, without it; else 0
+  int64_t terms = 0;        // it is the right factor of a product that sums so many terms; 0: of none
+};
+
 // What the symbols of a program are for given tensors, and what its outputs then must be.
 struct ProgramShapes {
   struct Output {
@@ -45,6 +55,11 @@ class CODETTA_API Program {
   // For arguments that hold every parameter; outputs may be among them, and count for nothing. Errors: E0208 (one is
   // missing), E0209 (an unknown name), E0210 (one twice), E0221 (it does not fit its declaration).
   [[nodiscard]] Result<ProgramShapes> shapes(const std::vector<NamedArgument>& arguments) const;
+  // The parameters that `given` lacks, as they then have to be: sizes are what the given tensors say, else what `sizes`
+  // says, else `otherwise`. Errors: E0209, E0210, E0602 (sizes), E0221 (a shape that cannot be).
+  [[nodiscard]] Result<std::vector<ProgramInput>> missing(const std::vector<NamedArgument>& given,
+                                                          const std::vector<std::pair<std::string, int64_t>>& sizes,
+                                                          int64_t otherwise) const;
   // Errors: E0415 for every stage but Ast and Graph.
   [[nodiscard]] Result<std::string> emit(Stage stage) const;
 
@@ -102,5 +117,14 @@ CODETTA_API Result<CompiledProgram> compile(const Program& program, const Target
 CODETTA_API Result<std::string> explain(const Program& program, const Target& target,
                                         const std::vector<std::pair<std::string, int64_t>>& size_hints = {},
                                         bool json = false, Context& context = Context::process_default());
+
+// Checks the outputs that a run of the program left in memory. `arguments`: as for CompiledProgram::run, unchanged
+// since; otherwise as verify() of a GEMM. A program too large for the oracle is checked on whole random rows and
+// columns, or, where an output cannot be had that way, not at all: the report says so (and is Mistrusted). Errors:
+// those of shapes(); E0208 (an output, or the former contents of an overwritten parameter), E0606, E0618 (an index out
+// of range); for a GPU E064x.
+CODETTA_API Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgument>& arguments,
+                                        const Target& target, const VerifyOptions& options,
+                                        Context& context = Context::process_default());
 
 }  // namespace codetta

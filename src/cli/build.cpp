@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/bind_line.hpp"
 #include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
@@ -62,14 +61,9 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
     wanted.constants.push_back({pair->first, owned.back().view()});
   }
   for (const std::string& item : options.hints) {
-    auto pair = split_pair(item, "--hint", "SIZE=NUMBER");
-    if (!pair) return report(pair.error(), common.json);
-    const auto value = parse_int(pair->second);
-    if (!value || *value < 0) {
-      return report(usage_error("'" + item + "' gives no size", "given to --hint", "write --hint batch=8"),
-                    common.json);
-    }
-    wanted.size_hints.emplace_back(pair->first, *value);
+    auto size = parse_size(item, "--hint");
+    if (!size) return report(size.error(), common.json);
+    wanted.size_hints.push_back(*std::move(size));
   }
   auto programs = programs_of(options);
   if (!programs) return report(programs.error(), common.json);

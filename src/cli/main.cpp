@@ -124,7 +124,7 @@ int run(int argc, char** argv) {
       app.add_subcommand("emit", "Print a stage: ast, graph, plan, memory, source, asm, ptx, sass, manifest");
   CLI::App* compile_verb = app.add_subcommand("compile", "Compile into the cache without running");
   CLI::App* tune_verb = app.add_subcommand("tune", "Time the candidates, keep the results");
-  CLI::App* run_verb = app.add_subcommand("run", "Run a program of GEMMs on files");
+  CLI::App* run_verb = app.add_subcommand("run", "Run a program on files or random data");
   CLI::App* build_verb = app.add_subcommand("build", "Build programs as a shared library with a C header");
   CLI::App* doctor_verb = app.add_subcommand("doctor", "What was looked for on this machine, and found");
   CLI::App* cache_verb = app.add_subcommand("cache", "Show or clean the cache");
@@ -156,6 +156,16 @@ int run(int argc, char** argv) {
       ->allow_extra_args(false);
   run_verb->add_option("--scalar", program.scalars, "Number: NAME=0.5")->allow_extra_args(false);
   run_verb->add_option("--out", program.outputs, "Output: NAME=FILE (.npy or .safetensors)")->allow_extra_args(false);
+  run_verb->add_flag("--check", program.check,
+                     "Compare with the float64 oracle; parameters that are not given are random");
+  run_verb->add_option("--dim", program.dims, "A size of random parameters: batch=8 (those not said: 16)")
+      ->allow_extra_args(false);
+  run_verb
+      ->add_option("--hint", program.hints, "A likely size, for the choice of kernels: batch=8 (default: the sizes)")
+      ->allow_extra_args(false);
+  run_verb->add_option("--seed", program.seed, "Of random data and of sampled checks")
+      ->capture_default_str()
+      ->check(decimal(0, any_size));
   run_verb->add_flag("--force", program.force, "Let --out overwrite a file that parameters are read from");
   build_verb->add_option("program", library.program, "File of the programs")->required();
   build_verb->add_option("-o,--output", library.output, "The library: libNAME.so")->required();

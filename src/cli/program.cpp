@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // run: a program over files.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <set>
@@ -9,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/on_device.hpp"
+#include "cli/program_run.hpp"
 #include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
@@ -36,11 +35,6 @@ struct Given {
     }
     return given;
   }
-};
-
-struct Loaded {
-  std::vector<Tensor> owned;
-  std::vector<NamedArgument> arguments;
 };
 
 std::string names_of(const std::vector<ProgramParameter>& list) {
@@ -83,7 +77,7 @@ Result<void> check_names(const Given& given) {
   return {};
 }
 
-Result<void> load_inputs(const Program& program, const Given& given, Loaded& loaded) {
+Result<void> load_inputs(const Program& program, const Given& given, ProgramData& loaded) {
   const auto parameters = program.parameters();
   const auto check_parameter = [&](const std::string& name, const char* option) -> Result<void> {
     if (std::any_of(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == name; })) return {};
@@ -106,6 +100,30 @@ Result<void> load_inputs(const Program& program, const Given& given, Loaded& loa
   return {};
 }
 
+struct AskedSizes {
+  Sizes dims, hints;
+};
+Result<AskedSizes> asked_sizes(const ProgramOptions& options) {
+  AskedSizes asked;
+  for (const auto& [texts, option, sizes] :
+       {std::tuple(&options.dims, "--dim", &asked.dims), std::tuple(&options.hints, "--hint", &asked.hints)}) {
+    for (const std::string& text : *texts) {
+      auto size = parse_size(text, option);
+      if (!size) return std::move(size).error();
+      sizes->push_back(*std::move(size));
+    }
+  }
+  return asked;
+}
+
+TensorView view_of(const ProgramData& data, const std::string& output) {
+  TensorView view;
+  for (const NamedArgument& argument : data.arguments) {
+    if (argument.name == output && argument.value.tensor() != nullptr) view = *argument.value.tensor();
+  }
+  return view;
+}
+
 }  // namespace
 
 int run_program(const CommonOptions& common, const ProgramOptions& options) {
@@ -121,63 +139,47 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (!target) return report(target.error(), common.json);
   auto context = context_of(common);
   if (!context) return report(context.error(), common.json);
-  Loaded loaded;
-  if (auto ok = load_inputs(*program, *given, loaded); !ok) return report(ok.error(), common.json);
-  const auto shapes = program->shapes(loaded.arguments);
-  if (!shapes) return report(shapes.error(), common.json);
-  std::vector<std::pair<std::string, TensorView>> results;
-  for (const ProgramShapes::Output& output : shapes->outputs) {
-    auto tensor = Tensor::make(output.dtype, output.shape);
-    if (!tensor) return report(tensor.error(), common.json);
-    loaded.owned.push_back(*std::move(tensor));
-    results.emplace_back(output.name, loaded.owned.back().view());
-    loaded.arguments.push_back({output.name, loaded.owned.back().view()});
+  auto asked = asked_sizes(options);
+  if (!asked) return report(asked.error(), common.json);
+  ProgramData data;
+  if (auto ok = load_inputs(*program, *given, data); !ok) return report(ok.error(), common.json);
+  if (options.check || !options.dims.empty()) {
+    if (auto ok = add_random(*program, asked->dims, options.seed, data); !ok) return report(ok.error(), common.json);
   }
-  auto compiled = codetta::compile(*program, *target, shapes->symbols, *context);
+  if (auto ok = add_outputs(*program, data); !ok) return report(ok.error(), common.json);
+  auto compiled =
+      codetta::compile(*program, *target, options.hints.empty() ? data.shapes.symbols : asked->hints, *context);
   if (!compiled) return report(compiled.error(), common.json);
-  const auto start = std::chrono::steady_clock::now();
-  const auto milliseconds = [](auto from) {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
-  };
-  std::optional<Device> device;
-  std::optional<OnDevice> copies;
-  if (on_gpu(*target)) {
-    auto opened = Device::open(*context);
-    if (!opened) return report(opened.error(), common.json);
-    device = *std::move(opened);
-    auto made = OnDevice::make(*device, loaded.arguments);
-    if (!made) return report(made.error(), common.json);
-    copies = *std::move(made);
-  }
-  auto execution = compiled->prepare(copies ? copies->named() : loaded.arguments);
-  if (!execution) return report(execution.error(), common.json);
-  const double prepare_ms = milliseconds(start);
-  const auto running = std::chrono::steady_clock::now();
-  if (auto ran = execution->run(); !ran) return report(ran.error(), common.json);
-  if (device) {
-    if (auto done = device->synchronize(); !done) return report(done.error(), common.json);
-  }
-  const double run_ms = milliseconds(running);
-  for (const auto& [name, view] : results) {
-    if (!copies) break;
-    if (auto copied = copies->download(name); !copied) return report(copied.error(), common.json);
+  const ProgramRun run{*program, *compiled, *target, *context, options.check, options.seed};
+  auto done = run(data);
+  if (!done) return report(done.error(), common.json);
+  std::optional<ProgramRun::Smaller> smaller;
+  if (done->checked && leaves_out(*done->checked)) {
+    auto checked = run.smaller(data);
+    if (!checked) return report(checked.error(), common.json);
+    smaller = *std::move(checked);
   }
   std::vector<OutputFile> files;
-  nlohmann::json json{{"prepare_ms", prepare_ms},
-                      {"run_ms", run_ms},
-                      {"interpreted", execution->interpreted()},
-                      {"workspace_bytes", execution->workspace_size()},
-                      {"kernels", nlohmann::json::array()},
+  nlohmann::json json{{"prepare_ms", done->prepare_ms},    {"run_ms", done->run_ms},
+                      {"interpreted", done->interpreted},  {"workspace_bytes", done->workspace_bytes},
+                      {"sizes", nlohmann::json::object()}, {"kernels", nlohmann::json::array()},
                       {"outputs", nlohmann::json::array()}};
-  for (const auto& [name, view] : results) {
-    nlohmann::json output{{"name", name}, {"dtype", dtype_name(view.dtype())}, {"shape", nlohmann::json::array()}};
+  for (const auto& [name, size] : data.shapes.symbols) json["sizes"][name] = size;
+  for (const ProgramShapes::Output& one : data.shapes.outputs) {
+    const TensorView view = view_of(data, one.name);
+    nlohmann::json output{{"name", one.name}, {"dtype", dtype_name(view.dtype())}, {"shape", nlohmann::json::array()}};
     for (int d = 0; d < view.rank(); ++d) output["shape"].push_back(view.size(d));
     for (const auto& [wanted, file] : given->outputs) {
-      if (wanted != name) continue;
-      files.push_back({name, file, view});
+      if (wanted != one.name) continue;
+      files.push_back({one.name, file, view});
       output["file"] = file;
     }
     json["outputs"].push_back(std::move(output));
+  }
+  if (done->checked) json["check"] = nlohmann::json::parse(check_json(*done->checked));
+  if (smaller) {
+    json["check_smaller"] = nlohmann::json::parse(check_json(smaller->checked));
+    for (const auto& [name, size] : smaller->sizes) json["check_smaller"]["sizes"][name] = size;
   }
   if (auto written = write_tensors(files); !written) return report(written.error(), common.json);
   if (common.json) {
@@ -187,10 +189,18 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
     }
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
-    for (const auto& [name, view] : results) std::printf("%s = %s\n", name.c_str(), view.describe().c_str());
-    std::printf("run       %.3f ms\n", run_ms);
+    for (const ProgramShapes::Output& one : data.shapes.outputs)
+      std::printf("%s = %s\n", one.name.c_str(), view_of(data, one.name).describe().c_str());
+    if (done->checked && !data.shapes.symbols.empty())
+      std::printf("sizes     %s\n", sizes_text(data.shapes.symbols).c_str());
+    std::printf("run       %.3f ms\n", done->run_ms);
+    if (done->checked) std::printf("check     %s", done->checked->text.c_str());
+    if (smaller)
+      std::printf("instead   random data, %s\n          %s", sizes_text(smaller->sizes).c_str(),
+                  smaller->checked.text.c_str());
   }
-  return exit_ok;
+  const bool passed = !done->checked || done->checked->verdict == VerifyReport::Verdict::Pass;
+  return passed ? exit_ok : exit_program;
 }
 
 }  // namespace codetta::cli

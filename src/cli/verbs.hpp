@@ -37,7 +37,10 @@ int cache(const CommonOptions& common, const std::string& action);
 struct ProgramOptions {
   std::string file;
   std::vector<std::string> tensors, scalars, outputs;  // NAME=FILE, NAME=NUMBER
+  std::vector<std::string> dims, hints;                // SIZE=NUMBER: of random data; for the choice of kernels
   bool force = false;                                  // outputs may overwrite files that parameters are read from
+  bool check = false;
+  uint64_t seed = 1;
 };
 int run_program(const CommonOptions& common, const ProgramOptions& options);
 

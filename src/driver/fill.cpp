@@ -50,7 +50,7 @@ void for_each_element(const TensorView& view, Set&& set) {
 
 }  // namespace
 
-void fill_random(const TensorView& view, uint64_t seed, Distribution distribution) {
+void fill_random(const TensorView& view, uint64_t seed, Distribution distribution, double scale) {
   Generator generator{seed * 0xD1342543DE82EF95u + 1};
   const DType dtype = view.dtype();
   for_each_element(view, [&](std::byte* element) {
@@ -74,7 +74,7 @@ void fill_random(const TensorView& view, uint64_t seed, Distribution distributio
           value = 0.005 + 0.045 * generator.uniform();
           break;
       }
-      types::store_f64(element, dtype, value);
+      types::store_f64(element, dtype, value * scale);
     }
   });
 }

@@ -196,6 +196,12 @@ Result<ProgramShapes> Program::shapes(const std::vector<NamedArgument>& argument
   return driver::shapes_of(state_->graph, arguments);
 }
 
+Result<std::vector<ProgramInput>> Program::missing(const std::vector<NamedArgument>& given,
+                                                   const std::vector<std::pair<std::string, int64_t>>& sizes,
+                                                   int64_t otherwise) const {
+  return driver::missing_inputs(state_->graph, given, sizes, otherwise);
+}
+
 struct CompiledProgram::Access {
   static CompiledProgram make(std::shared_ptr<const driver::CompiledProgramState> state) {
     return CompiledProgram(std::move(state));

@@ -24,6 +24,10 @@ std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>&
 // Hints are for symbols of the program's types, one each. Errors: E0209, E0210, E0602 (negative).
 Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints);
 
+// Program::missing.
+Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const std::vector<NamedArgument>& given,
+                                                 const SizeHints& sizes, int64_t otherwise);
+
 // What the symbols are, and the outputs then. Errors: E0208 to E0210, E0221.
 Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedArgument>& arguments);
 

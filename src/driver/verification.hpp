@@ -12,6 +12,13 @@
 
 namespace codetta::driver {
 
+// A bound number as the oracle takes it.
+types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype);
+// How GPUs accumulate products of this length, whichever family runs them.
+oracle::OracleOptions gpu_options(int64_t k);
+// What the oracle's comparison found, in the public form, with its text.
+VerifyReport report_of(const oracle::CheckReport& checked);
+
 class Verification {
  public:
   // Reads the inputs, where the target has them; all work on them is done. `before`: former contents of overwritten

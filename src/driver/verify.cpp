@@ -10,13 +10,14 @@
 
 namespace codetta {
 namespace driver {
-namespace {
 
 types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype) {
   if (const auto* flag = std::get_if<bool>(&value.value())) return types::Scalar::from_i64(*flag ? 1 : 0, dtype);
   if (const auto* integer = std::get_if<int64_t>(&value.value())) return types::Scalar::from_i64(*integer, dtype);
   return types::Scalar::from_f64(std::get<double>(value.value()), dtype);
 }
+
+namespace {
 
 std::string describe(const OutputCheck& output) {
   std::string text =
@@ -29,21 +30,24 @@ std::string describe(const OutputCheck& output) {
   return text;
 }
 
-// Of whichever family has run. Matrix instructions line products up by the largest exponent of a step and cut what
+}  // namespace
+
+// Matrix instructions line products up by the largest exponent of a step and cut what
 // falls off, once a product, then round the sum towards zero: two units of 2^-24 a product are above both, and above
 // one fused multiply-add. Slices of K add a rounding each.
-oracle::OracleOptions gpu_options(const plan::GemmShape& shape) {
+oracle::OracleOptions gpu_options(int64_t k) {
   constexpr int64_t least_slice = 64;
   oracle::OracleOptions options;
   options.isa = CpuIsa::avx2;  // f64: one multiply-add a product
   types::AccumulationModel model = types::accumulation_model(CpuIsa::avx2, DType::f32);
   model.roundings = 2;
-  model.extra_roundings = static_cast<int>(std::min<int64_t>(shape.k / least_slice, package::max_k_split));
-  options.factor_rounding = plan::factor_rounding(shape.math, shape.a);
+  model.extra_roundings = static_cast<int>(std::min<int64_t>(k / least_slice, package::max_k_split));
   options.accumulation = model;
   options.ulp = oracle::cuda_ulp_table();
   return options;
 }
+
+namespace {
 
 // The oracle reads operands as they were before the run: those that are outputs as well are no more what they were.
 Result<void> check_before(const Problem& problem, const std::vector<std::pair<std::string, TensorView>>& before) {
@@ -107,7 +111,9 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
     inputs.emplace_back(view);
   }
   oracle::OracleOptions options =
-      target.backend == Backend::cuda ? gpu_options(problem.shape) : oracle::OracleOptions{};
+      target.backend == Backend::cuda ? gpu_options(problem.shape.k) : oracle::OracleOptions{};
+  if (target.backend == Backend::cuda)
+    options.factor_rounding = plan::factor_rounding(problem.shape.math, problem.shape.a);
   if (target.backend == Backend::cpu) options.isa = target.isa;
   options.contraction = !arguments.strict;
   options.seed = seed;
@@ -128,7 +134,10 @@ Result<VerifyReport> Verification::check(bool poisoned) const {
   oracle::CheckOptions options;
   if (poisoned || problem_.shape.k == 0) options.max_zeros = 1;  // no product: zeros by definition
   CODETTA_TRY(const oracle::CheckReport checked, oracle::check(actual, expected_, options));
+  return report_of(checked);
+}
 
+VerifyReport report_of(const oracle::CheckReport& checked) {
   VerifyReport report;
   report.verdict = checked.verdict == oracle::Verdict::Pass   ? VerifyReport::Verdict::Pass
                    : checked.verdict == oracle::Verdict::Fail ? VerifyReport::Verdict::Fail

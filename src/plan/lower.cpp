@@ -149,13 +149,15 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   }
   // Of one row or column, a value still varies with it, as far as the program can tell: its store keeps the index,
   // which is 0.
-  if (is_store && !shape.empty() && !row && rows_ == 1) {
-    row = true;
+  const auto keep_index = [&](Axis axis, bool& varies) {
+    varies = true;
     // In a dim of size 1 where there is one, so that a load of the same element is known to be that.
     const auto one = std::find(shape.begin(), shape.end(), Dim::constant(1));
     const auto d = static_cast<size_t>(one == shape.end() ? 0 : one - shape.begin());
-    operand.terms.push_back({Axis::Row, 1, 0, static_cast<uint8_t>(shape.size() - 1 - d), Dim::constant(1)});
-  }
+    operand.terms.push_back({axis, 1, 0, static_cast<uint8_t>(shape.size() - 1 - d), Dim::constant(1)});
+  };
+  if (is_store && !shape.empty() && !row && rows_ == 1) keep_index(Axis::Row, row);
+  if (is_store && !shape.empty() && !col && cols_ == 1) keep_index(Axis::Col, col);
   affine = affine && !gathered;
   operand.access = !affine      ? Access::Indexed
                    : row && col ? Access::Full

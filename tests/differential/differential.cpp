@@ -24,6 +24,7 @@
 #include <fmt/format.h>
 
 #include "differential/random_case.hpp"
+#include "differential/slices.hpp"
 #include "driver/context.hpp"
 #include "support/slice.hpp"
 #include "types/op.hpp"
@@ -34,6 +35,8 @@ using codetta::test::CaseContexts;
 using codetta::test::CaseCounts;
 using codetta::test::CompiledSources;
 using codetta::test::DrawnCase;
+using codetta::test::mixed;
+using codetta::test::put;
 using Clock = std::chrono::steady_clock;
 
 constexpr int max_jobs = 256;
@@ -52,13 +55,6 @@ struct Shared {
   std::atomic<int64_t> running[max_jobs];                 // case of each job, or -1
   std::atomic<int64_t> epilogues{0}, runs{0}, failed{0};  // so far
 };
-
-uint64_t mixed(uint64_t seed, uint64_t index) {
-  uint64_t x = seed * 0xD1342543DE82EF95u + index * 0x9E3779B97F4A7C15u + 1;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
@@ -91,15 +87,6 @@ bool parse(int argc, char** argv, Options& options) {
     }
   }
   return true;
-}
-
-void put(const std::string& text) {  // in one piece, whoever else writes
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t n = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
-    if (n <= 0) return;
-    done += static_cast<size_t>(n);
-  }
 }
 
 std::string line_of(const Options& options, int64_t index) {

@@ -107,6 +107,29 @@ def data_in_and_out(folder, cache):
     expect(2, "no parameter 'a'", *inputs, "--scalar", "a=x")
     if (folder / "no.npy").exists():
         FAILURES.append("a failing run wrote an output")
+    checked = ["run", program, *cache, "--check"]
+    result = json.loads(expect(0, "", *checked, "--dim", "n=5", "--out", f"y={folder / 'random.npy'}", "--json").stdout)
+    if result["check"]["verdict"] != "pass" or result["sizes"] != {"n": 5} or result["check"]["outputs"][0]["checked"] != 15:
+        FAILURES.append(f"run --check --json: {result}")
+    expect(0, "n = 16", *checked)
+    expect(0, "y: 15 of 15 elements checked, 0 wrong", *inputs, "--check")
+    expect(1, "error[E0208]", "run", program, *cache, "--tensor", f"x={archive}:raw")
+    expect(1, "known are n", *checked, "--dim", "m=5")
+    expect(1, "error[E0210]", *checked, "--dim", "n=5", "--dim", "n=6")
+    expect(2, "write --dim batch=8", *checked, "--dim", "n")
+    expect(2, "write --hint batch=8", *checked, "--hint", "n=-1")
+    picks = folder / "picks.py"
+    picks.write_text('def picks(t: f32["v", 6], i: i32["n", 2], a: f32, flag: bool[1]):\n'
+                     '    y = take(t, i) * a\n    z = where(flag, y, 0.0)\n    return y, z\n')
+    expect(0, "0 wrong", "run", picks, *cache, "--check", "--dim", "v=3")
+    large = folder / "large.py"
+    large.write_text('def large(x: f32["n", "n"]):\n    t = sum(exp(x * 0.01), dim=0, keepdim=False)\n'
+                     '    u = sum(t, dim=0)\n    return u\n')
+    result = run("run", large, *cache, "--check", "--dim", "n=4200", "--json")
+    said = json.loads(result.stdout)
+    smaller = said.get("check_smaller", {})
+    if result.returncode != 1 or said["check"]["verdict"] != "mistrusted" or smaller.get("verdict") != "pass" or smaller["sizes"] != {"n": 64}:
+        FAILURES.append(f"run --check of a large program: {result}")
 
 
 def told(arguments, *wanted, absent=()):

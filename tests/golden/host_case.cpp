@@ -48,6 +48,13 @@ def sizes(x: bf16["n", "k"], w: bf16["k", "2*n"], v: f32["2*n"]):
     y = silu(x @ w) * v
     return y
 )"},
+      HostCase{"host_maps", "cpu:avx2", "", "", R"(
+def maps(q: f32["heads", "s", 64], k: f32["heads", "t", 64], ids: i64["s"], table: f32[100, 64]):
+    scores = softmax(q @ transpose(k) * 0.125)
+    largest = max(scores, dim=0, keepdim=False)
+    rows = take(table, ids)[:s // 2]
+    return scores, largest, rows
+)"},
   };
   return cases;
 }
@@ -68,7 +75,8 @@ Result<std::string> emit_host_case(const HostCase& c) {
   program.package = std::make_shared<const package::Package>(std::move(made));
   for (const package::Kernel& kernel : program.package->kernels) {
     program.origins.emplace_back("program.py: " + kernel.name);
-    const bool fused = package::cpu(kernel.config).family == package::CpuFamily::Fused;
+    const auto* product = std::get_if<package::CpuGemmConfig>(&kernel.config);
+    const bool fused = product != nullptr && product->family == package::CpuFamily::Fused;
     const std::string function_name = kernel.source.empty() ? "" : kernel.name;
     program.functions.push_back({fused ? "" : function_name, fused ? function_name : ""});
   }
@@ -82,7 +90,7 @@ Result<std::string> emit_host_case(const HostCase& c) {
   }
   for (size_t s = 0; s < program.package->steps.size(); ++s) {
     const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
-    if (launch == nullptr) continue;
+    if (launch == nullptr || !launch->product) continue;
     const auto family = package::cpu(program.package->kernels[launch->kernel].config).family;
     if (family != package::CpuFamily::Packed && family != package::CpuFamily::Fused) continue;
     for (const emit::host::Constant& constant : program.constants) {

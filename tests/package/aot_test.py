@@ -273,16 +273,82 @@ PROGRAMS = {
     "rows": ("def rows(x: f32['m', 16], w: f32[16, 'n'], r: f32['m', 1]):\n"
              "    h = silu(x @ w) * r\n    s = sum(h, dim=-1)\n    t = max(h, dim=-1)\n    return h, s, t\n",
              {"x": ("m", 16), "w": (16, "n"), "r": ("m", 1)}, [], {"h": ("m", "n"), "s": ("m",), "t": ("m",)}),
+    "batched": ("def batched(x: f32['a', 3, 'm', 16], w: f32['a', 3, 16, 'n'], b: f32['n']):\n"
+                "    y = relu(x @ w + b)\n    z = transpose(y) @ x\n    return y, z\n",
+                {"x": ("a", 3, "m", 16), "w": ("a", 3, 16, "n"), "b": ("n",)}, [],
+                {"y": ("a", 3, "m", "n"), "z": ("a", 3, "n", 16)}),
+    "column": ("def column(x: f32['m', 'k'], w: f32['k', 1], v: f32['b', 1, 'k'], u: f32['b', 'k', 1]):\n"
+               "    y = abs(x @ w)\n    z = tanh(v @ u)\n    return y, z\n",
+               {"x": ("m", "k"), "w": ("k", 1), "v": ("b", 1, "k"), "u": ("b", "k", 1)}, [], {"y": ("m", 1), "z": ("b", 1, 1)}),
     "three": ("def three(x: f32['b', 20], u: f32[20, 40], v: f32[40, 40], w: f32[40, 4]):\n"
               "    p = gelu(x @ u)\n    q = tanh(p @ v) + p\n    z = q @ w\n    return p, z\n",
               {"x": ("b", 20), "u": (20, 40), "v": (40, 40), "w": (40, 4)}, [], {"p": ("b", 40), "z": ("b", 4)}),
 }
 
 
+W = {"g": (256,), "w_gate": (256, 768), "w_up": (256, 768), "w_down": (768, 256)}
+EXAMPLES = {
+    "attention": ({"q": ("heads", "s", 64), "k": ("heads", "t", 64), "v": ("heads", "t", 64)},
+                  {"context": ("heads", "s", 64)},
+                  [{"heads": 3, "s": 20, "t": 33}, {"heads": 1, "s": 1, "t": 1}, {"heads": 2, "s": 70, "t": 1},
+                   {"heads": 0, "s": 5, "t": 5}]),
+    "llama_block": ({"x": ("b", "s", 256), "attention_weight": (256,), "wq": (256, 256), "wk": (256, 256), "wv": (256, 256),
+                     "wo": (256, 256), "cosines": ("s", 16), "sines": ("s", 16), "mlp_weight": (256,), "w_gate": (256, 768),
+                     "w_up": (256, 768), "w_down": (768, 256)}, {"y": ("b", "s", 256)},
+                    [{"b": 2, "s": 16}, {"b": 1, "s": 1}, {"b": 5, "s": 1}, {"b": 1, "s": 37}]),
+    "norm_mlp": ({"x": ("m", 256), "g": (256,), "b": (256,), "w1": (256, 1024), "b1": (1024,), "w2": (1024, 256)},
+                 {"y": ("m", 256)}, [{"m": 8}, {"m": 1}, {"m": 67}]),
+    "swiglu": ({"x": ("m", 256), **W}, {"y": ("m", 256)}, [{"m": 8}, {"m": 1}, {"m": 67}]),
+}
+NORMAL = [random.gauss(0, 1) for _ in range(1 << 16)]
+
+
+def normal(count):
+    start = random.randrange(len(NORMAL))
+    return ((NORMAL[start:] + NORMAL[:start]) * (count // len(NORMAL) + 1))[:count]
+
+
+class Examples(unittest.TestCase):
+    """The programs of examples/programs: one library for all sizes, the bits of runs in process."""
+
+    def test_same_bits(self):
+        for name, (inputs, outputs, all_sizes) in EXAMPLES.items():
+            hints = sum((["--hint", f"{symbol}={size}"] for symbol, size in all_sizes[0].items()), [])
+            path, _ = build(SOURCE / f"examples/programs/{name}.py", name, *hints)
+            library = Library(path, name)
+            for sizes in all_sizes:
+                self.compare(name, library, inputs, outputs, sizes, hints)
+
+    def compare(self, name, library, inputs, outputs, sizes, hints):
+        def of(shape):
+            return tuple(sizes.get(s, s) for s in shape)
+
+        arguments, options, results = [], [], {}
+        for argument, shape in inputs.items():
+            scale = 1 if argument in ("x", "q", "k", "v") else 0.05
+            values = [scale * v for v in normal(math.prod(of(shape)))]
+            arguments.append(floats(npy(WORK / f"{argument}.npy", of(shape), values)))
+            options += ["--tensor", f"{argument}={WORK / argument}.npy"]
+        for output, shape in outputs.items():
+            results[output] = floats(math.prod(of(shape)))
+            options += ["--out", f"{output}={WORK / output}_expected.npy"]
+        codetta("run", SOURCE / f"examples/programs/{name}.py", *options, *hints)
+        status = library(name, *arguments, *results.values(), *(ctypes.c_int64(size) for size in sizes.values()), None)
+        self.assertEqual(status, 0, library.text())
+        for output, got in results.items():
+            self.assertEqual(bytes(got), npy_data(WORK / f"{output}_expected.npy"), f"{name}.{output} for {sizes}")
+
+    def test_against_the_oracle(self):
+        for name in EXAMPLES:
+            done = codetta("run", SOURCE / f"examples/programs/{name}.py", "--check", "--json", "--seed", "3")
+            self.assertEqual(json.loads(done.stdout)["check"]["verdict"], "pass", done.stdout)
+
+
 class Others(unittest.TestCase):
     def test_same_bits(self):
         for name, (text, inputs, scalars, outputs) in PROGRAMS.items():
-            for sizes in ({"m": 5, "k": 33, "n": 9, "b": 3}, {"m": 1, "k": 1, "n": 1, "b": 1}, {"m": 130, "k": 64, "n": 200, "b": 77}):
+            for sizes in ({"m": 5, "k": 33, "n": 9, "b": 3, "a": 2}, {"m": 1, "k": 1, "n": 1, "b": 1, "a": 1},
+                          {"m": 130, "k": 64, "n": 200, "b": 77, "a": 1}):
                 self.compare(name, text, inputs, scalars, outputs, sizes)
 
     def compare(self, name, text, inputs, scalars, outputs, sizes):

@@ -20,9 +20,11 @@ struct RandomProgramOptions {
   int operations = 12;
   bool symbolic = true;    // some sizes are names
   bool indices = true;     // take, gather, index_put, scatter
+  bool puts = true;        // index_put and scatter, where there are indices
   bool control = false;    // cond and while_loop
   bool composites = true;  // softmax, rms_norm, layer_norm
   bool products = true;    // the first operation is one
+  std::string name = "program";
 };
 
 struct RandomParameter {
@@ -296,7 +298,7 @@ class Generator {
     std::vector<Dim> part = shape;
     part[dim] = taken;
     if (count_of(part) > max_elements) return false;
-    switch (pick(4)) {
+    switch (pick(options_.puts ? 4 : 2)) {
       case 0: {
         const std::string x = use(i), p = add_parameter(index, {taken}, limit);
         return define("take(" + x + ", " + p + along, part, dtype);
@@ -407,8 +409,8 @@ class Generator {
       returned += ", " + name;
       program_.outputs.push_back(name);
     }
-    program_.text =
-        functions_ + "def program(" + parameters_ + "):\n" + body_ + anchors + "    return " + returned + "\n";
+    program_.text = functions_ + "def " + options_.name + "(" + parameters_ + "):\n" + body_ + anchors + "    return " +
+                    returned + "\n";
   }
 
   uint64_t state_;

@@ -10,6 +10,7 @@
 #include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
 #include "package/cpu_call.hpp"
+#include "package/cpu_limits.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::emit::host {
@@ -216,38 +217,22 @@ class PythonPrinter {
     plain_options.programmatic = s.options.programmatic;
     if (!(s.options == plain_options)) return refused(s, "grids, clusters, tensor maps and L2 windows are of GPUs");
     const Kernel& kernel = p_.kernels[s.kernel];
-    if (!s.product) return refused(s, "kernels without a product run in process");
+    for (const uint32_t buffer : s.arguments) shaped(buffer);
+    const Tables tables = tables_of(s, kernel.epilogue);
+    if (const auto* map = std::get_if<CpuMapConfig>(&kernel.config)) {
+      line("_launch_map(engine, {}, ({}, {}, {}),  # {}", s.kernel, static_cast<int>(map->isa), map->tile_rows,
+           map->tile_cols, py_comment(kernel.name));
+      indent_ += 2;
+      line("[{}], [{}], ({}, {}, {}),", tables.phases, tables.reductions, expression(s.batch), expression(s.m),
+           expression(s.n));
+      line("[{}], [{}])", tables.operands, tables.scalars);
+      indent_ -= 2;
+      return {};
+    }
     const Product& product = *s.product;
     const CpuGemmConfig& c = cpu(kernel.config);
     const EpilogueProgram& program = kernel.epilogue;
     for (const uint32_t buffer : {product.a, product.b}) shaped(buffer);
-    for (const uint32_t buffer : s.arguments) shaped(buffer);
-    std::string phases, reductions, operands, scalars, owed;
-    for (size_t i = 0; i < program.phases.size(); ++i) {
-      phases +=
-          fmt::format("({}, {}, {}), ", static_cast<int>(program.phases[i].scope),
-                      static_cast<int>(space_of(program, i)), program.phases[i].reads_accumulator ? "True" : "False");
-    }
-    for (const Reduction& r : program.reductions) {
-      reductions += fmt::format("({}, {}, {}, {}, {}, {}, False), ", static_cast<int>(r.kind), static_cast<int>(r.axis),
-                                static_cast<int>(r.type), r.mean ? "True" : "False", r.phase, r.parts);
-    }
-    for (const Operand& operand : program.operands) {
-      operands += fmt::format("(v{}, {}, [", s.arguments[operand.argument],
-                              operand.access == Access::Indexed ? "True" : "False");
-      for (const IndexTerm& term : operand.terms)
-        operands += fmt::format("({}, {}, {}), ", static_cast<int>(term.axis), term.dim, expression(term.scale));
-      operands += "], [";
-      for (const auto& [dim, count] : operand.offsets) operands += fmt::format("({}, {}), ", dim, expression(count));
-      operands += "]), ";
-    }
-    for (size_t i = 0; i < program.arguments.size(); ++i) {
-      const uint32_t buffer = s.arguments[i];
-      scalars += program.arguments[i].is_scalar
-                     ? fmt::format("_scalar(a{}, {}), ", buffer, static_cast<int>(program.arguments[i].dtype))
-                     : "(\"i\", 0), ";
-      if (program.arguments[i].is_output) owed += fmt::format("v{}, ", buffer);
-    }
     const std::string sizes =
         fmt::format("({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n), expression(product.k));
     line("batch, m, n, k = {}", sizes);
@@ -256,12 +241,12 @@ class PythonPrinter {
          static_cast<int>(c.accumulator), c.pack_a ? "True" : "False", c.mr, c.nr, c.tile_rows, c.tile_cols, c.kc, c.mc,
          c.nc, c.k_split, py_comment(kernel.name));
     indent_ += 2;
-    line("{}, [{}], [{}], {}, {},", program.split.ways, phases, reductions,
+    line("{}, [{}], [{}], {}, {},", program.split.ways, tables.phases, tables.reductions,
          c.family == CpuFamily::Fused ? "True" : "False", kernel.source.empty() ? "True" : "False");
     line("_factor(v{}, {}, batch, m, k, {}), _factor(v{}, {}, batch, k, n, {}),", product.a,
          product.a_transposed ? "True" : "False", name(product.a), product.b, product.b_transposed ? "True" : "False",
          name(product.b));
-    line("(batch, m, n, k), {}, [{}], [{}], [{}])", expression(program.split.chunk), operands, scalars, owed);
+    line("(batch, m, n, k), {}, [{}], [{}])", expression(program.split.chunk), tables.operands, tables.scalars);
     indent_ -= 2;
     return {};
   }
@@ -406,6 +391,41 @@ class PythonPrinter {
          strides(b), name(buffer));
     return {};
   }
+  // What a launch passes beside sizes and factors, as items of Python lists.
+  struct Tables {
+    std::string phases, reductions, operands, scalars;
+  };
+  Tables tables_of(const LaunchKernel& s, const EpilogueProgram& program) {
+    Tables tables;
+    for (size_t i = 0; i < program.phases.size(); ++i) {
+      tables.phases +=
+          fmt::format("({}, {}, {}), ", static_cast<int>(program.phases[i].scope),
+                      static_cast<int>(space_of(program, i)), program.phases[i].reads_accumulator ? "True" : "False");
+    }
+    for (const Reduction& r : program.reductions) {
+      tables.reductions +=
+          fmt::format("({}, {}, {}, {}, {}, {}, False), ", static_cast<int>(r.kind), static_cast<int>(r.axis),
+                      static_cast<int>(r.type), r.mean ? "True" : "False", r.phase, r.parts);
+    }
+    for (const Operand& operand : program.operands) {
+      tables.operands += fmt::format("(v{}, {}, [", s.arguments[operand.argument],
+                                     operand.access == Access::Indexed ? "True" : "False");
+      for (const IndexTerm& term : operand.terms)
+        tables.operands += fmt::format("({}, {}, {}), ", static_cast<int>(term.axis), term.dim, expression(term.scale));
+      tables.operands += "], [";
+      for (const auto& [dim, count] : operand.offsets)
+        tables.operands += fmt::format("({}, {}), ", dim, expression(count));
+      tables.operands += "], [";
+      for (const uint8_t dim : operand.gathered) tables.operands += fmt::format("{}, ", dim);
+      tables.operands += fmt::format("], {}), ", operand.is_store ? "True" : "False");
+    }
+    for (size_t i = 0; i < program.arguments.size(); ++i) {
+      tables.scalars += program.arguments[i].is_scalar ? fmt::format("_scalar(a{}, {}), ", s.arguments[i],
+                                                                     static_cast<int>(program.arguments[i].dtype))
+                                                       : "(\"i\", 0), ";
+    }
+    return tables;
+  }
   // What the caller passed fits its declaration.
   void shaped(uint32_t buffer) {
     const Buffer& b = p_.buffers[buffer];
@@ -457,7 +477,12 @@ class PythonPrinter {
     }
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
       const Kernel& kernel = p_.kernels[i];
-      const bool plain = kernel.source.empty() && only_stores(kernel.epilogue);
+      if (kernel.epilogue.phases.size() > max_cpu_phases || kernel.epilogue.reductions.size() > max_cpu_reductions) {
+        return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
+            .reason(fmt::format("kernel {} has more phases or reductions than an engine takes", kernel.name))
+            .help("split it in several");
+      }
+      const bool plain = kernel.source.empty() && !is_map(kernel.config) && only_stores(kernel.epilogue);
       const bool file = i < o_.kernel_paths.size() && !o_.kernel_paths[i].empty();
       if (plain || file || !kernel.binary.empty()) continue;
       return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")

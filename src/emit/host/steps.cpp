@@ -6,6 +6,7 @@
 
 #include "emit/host/signature.hpp"
 #include "package/cpu_call.hpp"
+#include "package/cpu_limits.hpp"
 
 namespace codetta::emit::host {
 
@@ -208,31 +209,28 @@ class StepPrinter {
   void operator()(const package::LaunchKernel& step) {
     const package::Kernel& kernel = package_.kernels[step.kernel];
     const package::EpilogueProgram& program = kernel.epilogue;
-    if (!std::holds_alternative<package::CpuGemmConfig>(kernel.config))
-      return lacks(kernel.name + " is no product on a CPU");
+    const bool product = std::holds_alternative<package::CpuGemmConfig>(kernel.config) && step.product.has_value();
+    const bool map = std::holds_alternative<package::CpuMapConfig>(kernel.config) && !step.product;
+    if (!product && !map) return lacks(kernel.name + " is no kernel for a CPU");
+    if (program.phases.size() > package::max_cpu_phases || program.reductions.size() > package::max_cpu_reductions)
+      return lacks(kernel.name + " has more phases or reductions than an engine takes");
     if (!(step.options == package::LaunchOptions{})) return lacks("it launches a kernel of the user's");
-    if (!step.product) return lacks(kernel.name + " is no product");
-    const package::Product& product = *step.product;
     out_.blank();
     if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
       out_.line("// ", comment_text(program_.origins[step.kernel]));
     const auto scope = out_.block("");
     out_.line("// ", kernel.name);
-    print_fits(product.a);
-    print_fits(product.b);
+    if (product) {
+      print_fits(step.product->a);
+      print_fits(step.product->b);
+    }
     for (const uint32_t argument : step.arguments) print_fits(argument);
     out_.line("Gemm gemm{};");
-    out_.line("CODETTA_OK(set_sizes(gemm, ", number(step.batch), ", ", number(step.m), ", ", number(step.n), ", ",
-              number(product.k), "));");
-    out_.line("CODETTA_OK(set_a(gemm, v[", product.a, "], ", name_of(product.a), ", ", product.a_transposed, "));");
-    out_.line("CODETTA_OK(set_b(gemm, v[", product.b, "], ", name_of(product.b), ", ", product.b_transposed, "));");
-    if (program.split.ways > 1)
-      out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
-    for (const PackedFactor& packed : program_.packed) {
-      if (list_ != main_ || packed.step != step_) continue;
-      const std::string symbol = packed.symbol.empty() ? CodeWriter::text_of("packed_", step_) : packed.symbol;
-      out_.line("CODETTA_OK(set_packed(gemm, config_", step.kernel, ", ", symbol, ", ", packed.bytes, ", ",
-                name_of(product.b), "));");
+    if (product) {
+      print_product(step, *step.product, program);
+    } else {
+      out_.line("CODETTA_OK(set_sizes(gemm, ", number(step.batch), ", ", number(step.m), ", ", number(step.n),
+                ", Number(0)));");
     }
     out_.line("Work work;");
     const KernelFunctions functions =
@@ -246,6 +244,22 @@ class StepPrinter {
       print_epilogue(step, program, functions);
     }
     out_.line("CODETTA_OK(launch(frame, config_", step.kernel, ", gemm, work));");
+  }
+
+  void print_product(const package::LaunchKernel& step, const package::Product& product,
+                     const package::EpilogueProgram& program) {
+    out_.line("CODETTA_OK(set_sizes(gemm, ", number(step.batch), ", ", number(step.m), ", ", number(step.n), ", ",
+              number(product.k), "));");
+    out_.line("CODETTA_OK(set_a(gemm, v[", product.a, "], ", name_of(product.a), ", ", product.a_transposed, "));");
+    out_.line("CODETTA_OK(set_b(gemm, v[", product.b, "], ", name_of(product.b), ", ", product.b_transposed, "));");
+    if (program.split.ways > 1)
+      out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
+    for (const PackedFactor& packed : program_.packed) {
+      if (list_ != main_ || packed.step != step_) continue;
+      const std::string symbol = packed.symbol.empty() ? CodeWriter::text_of("packed_", step_) : packed.symbol;
+      out_.line("CODETTA_OK(set_packed(gemm, config_", step.kernel, ", ", symbol, ", ", packed.bytes, ", ",
+                name_of(product.b), "));");
+    }
   }
 
   void operator()(const package::Comment& step) { out_.line("// ", comment_text(step.text)); }
@@ -390,6 +404,17 @@ class StepPrinter {
         out_.line("CODETTA_OK(add_stride(operands[", i, "], ", slot, ", ", number(term.scale), ", ", step, "));");
       }
     }
+    print_gathered(i, operand, b);
+  }
+
+  // Stride and size of each dim that an index of the program picks from lie behind the terms.
+  void print_gathered(size_t i, const package::Operand& operand, uint32_t b) {
+    for (size_t g = 0; g < operand.gathered.size(); ++g) {
+      const int dim = operand.gathered[g];
+      const size_t slot = operand.terms.size() + 2 * g;
+      out_.line("operands[", i, "].stride[", slot, "] = v[", b, "].step(", dim, ");");
+      out_.line("operands[", i, "].stride[", slot + 1, "] = v[", b, "].size_from_last(", dim, ");");
+    }
   }
 
   void print_epilogue(const package::LaunchKernel& step, const package::EpilogueProgram& program,
@@ -478,6 +503,13 @@ void print_packing(CodeWriter& out, const Program& program, const PackedFactor& 
 }
 
 void print_configuration(CodeWriter& out, size_t index, const package::Kernel& kernel) {
+  if (const auto* map = std::get_if<package::CpuMapConfig>(&kernel.config)) {
+    out.line("// ", kernel.name, ": no product, tiles of ", map->tile_rows, "x", map->tile_cols, ", ",
+             isa_name(map->isa));
+    out.line("constexpr MapConfig config_", index, " = {.isa = ", static_cast<int>(map->isa),
+             ", .tile_rows = ", map->tile_rows, ", .tile_cols = ", map->tile_cols, "};");
+    return;
+  }
   const package::CpuGemmConfig& c = package::cpu(kernel.config);
   out.line("// ", kernel.name, ": ", package::name_of(c.family), " ", c.mr, "x", c.nr, " ", isa_name(c.isa), ", ",
            dtype_name(c.a_dtype), " x ", dtype_name(c.b_dtype), " in ", dtype_name(c.accumulator));

@@ -8,6 +8,7 @@
 #include "codetta/target.hpp"
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/layout.hpp"
+#include "runtime/cpu/map.hpp"
 #include "runtime/cpu/thread_pool.hpp"
 #include "runtime/cpu/workspace.hpp"
 #include "types/overlap.hpp"
@@ -35,6 +36,8 @@ engine::CpuGemmConfig config_of(const GemmConfig& c) {
   config.pack_a = c.pack_a;
   return config;
 }
+
+package::CpuMapConfig config_of(const MapConfig& c) { return {static_cast<CpuIsa>(c.isa), c.tile_rows, c.tile_cols}; }
 
 engine::GemmProblem problem_of(const Gemm& g) {
   engine::GemmProblem problem{g.batch, g.m, g.n,       g.k,   g.a,     g.a_batch,  g.a_row,
@@ -114,6 +117,18 @@ void codetta_engine_run(const GemmConfig* config, const Gemm* gemm, const Epilog
     const Call call(*epilogue);
     engine::run(engine::packing_of(c), p, call.call, &pool, workspace);
   }
+}
+
+i64 codetta_engine_map_workspace(const MapConfig* config, const Gemm* space, const Epilogue* epilogue) {
+  return static_cast<i64>(
+      engine::map_workspace_size(config_of(*config), {space->batch, space->m, space->n}, Call(*epilogue).call));
+}
+
+void codetta_engine_map_run(const MapConfig* config, const Gemm* space, const Epilogue* epilogue,
+                            const Threads* threads, void* workspace) {
+  CallersPool pool(*threads);
+  const Call call(*epilogue);
+  engine::run_map(config_of(*config), {space->batch, space->m, space->n}, call.call, &pool, workspace);
 }
 
 i64 codetta_engine_packed_size(const GemmConfig* config, const Gemm* gemm) {

@@ -12,6 +12,11 @@ void run_here(void*, i32 tasks, void (*task)(void*, i32), void* context) {
   for (i32 i = 0; i < tasks; ++i) task(context, i);
 }
 
+Threads threads_of(void* pool) {
+  return {pool == nullptr ? 1 : codetta_engine_threads_size(pool),
+          pool == nullptr ? run_here : codetta_engine_threads_run, pool};
+}
+
 }  // namespace
 
 // As codetta_engine_threads_make; null: launches run on the calling thread.
@@ -24,9 +29,19 @@ CODETTA_HOST_EXPORT i64 codetta_host_workspace(void* pool, const GemmConfig* con
 
 CODETTA_HOST_EXPORT void codetta_host_run(void* pool, const GemmConfig* config, const Gemm* gemm,
                                           const Epilogue* epilogue, void* workspace) {
-  const Threads threads{pool == nullptr ? 1 : codetta_engine_threads_size(pool),
-                        pool == nullptr ? run_here : codetta_engine_threads_run, pool};
+  const Threads threads = threads_of(pool);
   codetta_engine_run(config, gemm, epilogue, &threads, workspace);
+}
+
+CODETTA_HOST_EXPORT i64 codetta_host_map_workspace(const MapConfig* config, const Gemm* space,
+                                                   const Epilogue* epilogue) {
+  return codetta_engine_map_workspace(config, space, epilogue);
+}
+
+CODETTA_HOST_EXPORT void codetta_host_map_run(void* pool, const MapConfig* config, const Gemm* space,
+                                              const Epilogue* epilogue, void* workspace) {
+  const Threads threads = threads_of(pool);
+  codetta_engine_map_run(config, space, epilogue, &threads, workspace);
 }
 
 CODETTA_HOST_EXPORT bool codetta_host_overlap(const Extent* a, const Extent* b) { return codetta_engine_overlap(a, b); }

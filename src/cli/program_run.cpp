@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/program_run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/on_device.hpp"
+
+namespace codetta::cli {
+namespace {
+
+constexpr int64_t size_not_said = 16;
+// Of the terms that a product sums: what a bound says of products behind products is worth nothing when each makes it
+// larger by the sum of all weights of a column.
+constexpr int64_t kept_terms = 8;
+
+template <class T>
+void wrap_as(const TensorView& view, int64_t limit) {
+  T* const data = view.as<T>();
+  for (int64_t i = 0; i < view.element_count(); ++i) {
+    const auto value = static_cast<int64_t>(data[i]) % limit;
+    data[i] = static_cast<T>(value < 0 ? value + limit : value);
+  }
+}
+
+// Brings integers, row-major, into [0, limit).
+void wrap(const TensorView& view, int64_t limit) {
+  switch (view.dtype()) {
+    case i8:
+      return wrap_as<int8_t>(view, limit);
+    case i16:
+      return wrap_as<int16_t>(view, limit);
+    case i32:
+      return wrap_as<int32_t>(view, limit);
+    case i64:
+      return wrap_as<int64_t>(view, limit);
+    case u8:
+      return wrap_as<uint8_t>(view, limit);
+    case u16:
+      return wrap_as<uint16_t>(view, limit);
+    case u32:
+      return wrap_as<uint32_t>(view, limit);
+    case u64:
+      return wrap_as<uint64_t>(view, limit);
+    default:
+      return;
+  }
+}
+
+bool is_float(DType dtype) {
+  return dtype == f32 || dtype == f64 || dtype == f16 || dtype == bf16 || dtype == f8e4m3 || dtype == f8e5m2;
+}
+
+Result<ArgumentValue> random_number(DType dtype, uint64_t seed) {
+  if (dtype == boolean) return ArgumentValue(true);
+  auto one = Tensor::make(is_float(dtype) ? f32 : i8, {1});
+  if (!one) return std::move(one).error();
+  fill_random(one->view(), seed);
+  if (is_float(dtype)) return ArgumentValue(static_cast<double>(*one->view().as<float>()));
+  return ArgumentValue(int64_t{*one->view().as<int8_t>() & 0x7F});
+}
+
+// Row-major elements of which one in `ways` stays and the others become 0.
+void thin(const TensorView& view, int64_t ways, uint64_t seed) {
+  const auto bytes = static_cast<size_t>(dtype_size(view.dtype()));
+  std::mt19937_64 random(seed);
+  auto* element = view.as<std::byte>();
+  for (int64_t i = 0; i < view.element_count(); ++i, element += bytes) {
+    if (random() % static_cast<uint64_t>(ways) != 0) std::memset(element, 0, bytes);
+  }
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Result<void> add_random(const Program& program, const Sizes& sizes, uint64_t seed, ProgramData& data) {
+  auto missing = program.missing(data.arguments, sizes, size_not_said);
+  if (!missing) return std::move(missing).error();
+  for (const ProgramInput& input : *missing) {
+    const uint64_t own_seed = seed * 1000 + data.arguments.size();
+    if (input.is_number) {
+      auto number = random_number(input.dtype, own_seed);
+      if (!number) return std::move(number).error();
+      data.arguments.push_back({input.name, *number});
+      continue;
+    }
+    auto tensor = Tensor::make(input.dtype, input.shape);
+    if (!tensor) return std::move(tensor).error();
+    const int64_t terms = std::min(input.terms, kept_terms);
+    fill_random(tensor->view(), own_seed, Distribution::Normal,
+                terms > 0 ? 1 / std::sqrt(static_cast<double>(terms)) : 1);
+    if (input.terms > kept_terms) thin(tensor->view(), input.terms / kept_terms, own_seed);
+    if (input.index_limit > 0) wrap(tensor->view(), input.index_limit);
+    data.owned.push_back(*std::move(tensor));
+    data.arguments.push_back({input.name, data.owned.back().view()});
+  }
+  return {};
+}
+
+Result<void> add_outputs(const Program& program, ProgramData& data) {
+  auto shapes = program.shapes(data.arguments);
+  if (!shapes) return std::move(shapes).error();
+  data.shapes = *std::move(shapes);
+  for (const ProgramShapes::Output& output : data.shapes.outputs) {
+    auto tensor = Tensor::make(output.dtype, output.shape);
+    if (!tensor) return std::move(tensor).error();
+    fill_poison(tensor->view());
+    data.owned.push_back(*std::move(tensor));
+    data.arguments.push_back({output.name, data.owned.back().view()});
+  }
+  return {};
+}
+
+Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
+  Done done;
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Device> device;
+  std::optional<OnDevice> copies;
+  if (on_gpu(target)) {
+    auto opened = Device::open(context);
+    if (!opened) return std::move(opened).error();
+    device = *std::move(opened);
+    auto made = OnDevice::make(*device, data.arguments);
+    if (!made) return std::move(made).error();
+    copies = *std::move(made);
+  }
+  const std::vector<NamedArgument>& arguments = copies ? copies->named() : data.arguments;
+  auto execution = compiled.prepare(arguments);
+  if (!execution) return std::move(execution).error();
+  done.prepare_ms = milliseconds_since(start);
+  done.interpreted = execution->interpreted();
+  done.workspace_bytes = execution->workspace_size();
+  const auto running = std::chrono::steady_clock::now();
+  if (auto ran = execution->run(); !ran) return std::move(ran).error();
+  if (device) {
+    if (auto finished = device->synchronize(); !finished) return std::move(finished).error();
+  }
+  done.run_ms = milliseconds_since(running);
+  for (const ProgramShapes::Output& output : data.shapes.outputs) {
+    if (!copies) break;
+    if (auto copied = copies->download(output.name); !copied) return std::move(copied).error();
+  }
+  if (!check) return done;
+  VerifyOptions how;
+  how.seed = seed;
+  how.poisoned = true;
+  auto checked = verify(program, arguments, target, how, context);
+  if (!checked) return std::move(checked).error();
+  done.checked = *std::move(checked);
+  return done;
+}
+
+Result<std::optional<ProgramRun::Smaller>> ProgramRun::smaller(const ProgramData& data) const {
+  constexpr int64_t first = 64;
+  Sizes before = data.shapes.symbols;
+  for (int64_t most = first; most > 0; most /= 2) {
+    Sizes sizes = data.shapes.symbols;
+    for (auto& [name, size] : sizes) size = std::min(size, most);
+    if (sizes == before) continue;
+    before = sizes;
+    ProgramData less;
+    for (const NamedArgument& argument : data.arguments) {
+      if (argument.value.tensor() == nullptr) less.arguments.push_back(argument);
+    }
+    if (auto added = add_random(program, sizes, seed, less); !added) return std::move(added).error();
+    if (auto added = add_outputs(program, less); !added) return std::move(added).error();
+    auto done = (*this)(less);
+    if (!done) return std::move(done).error();
+    if (!leaves_out(*done->checked)) return std::optional<Smaller>({std::move(sizes), *std::move(done->checked)});
+  }
+  return std::optional<Smaller>();
+}
+
+bool leaves_out(const VerifyReport& report) {
+  return std::any_of(report.outputs.begin(), report.outputs.end(),
+                     [](const OutputCheck& output) { return output.checked == 0 && output.total != 0; });
+}
+
+std::string sizes_text(const Sizes& sizes) {
+  std::string text;
+  for (const auto& [name, size] : sizes) text += (text.empty() ? "" : ", ") + name + " = " + std::to_string(size);
+  return text;
+}
+
+std::string check_json(const VerifyReport& report) {
+  nlohmann::json outputs = nlohmann::json::array();
+  for (const OutputCheck& o : report.outputs) {
+    outputs.push_back({{"name", o.name},
+                       {"checked", o.checked},
+                       {"total", o.total},
+                       {"wrong", o.wrong},
+                       {"ambiguous", o.ambiguous},
+                       {"max_error", o.max_error},
+                       {"max_error_ratio", o.max_error_ratio},
+                       {"note", o.note},
+                       {"mistrust", o.mistrust}});
+  }
+  static constexpr const char* verdicts[] = {"pass", "fail", "mistrusted"};
+  const nlohmann::json json{{"verdict", verdicts[static_cast<size_t>(report.verdict)]}, {"outputs", outputs}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace codetta::cli

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters that a caller has not given: their shapes, and which of them pick elements by their values.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "diag/diagnostic.hpp"
+#include "driver/program_arguments.hpp"
+#include "ir/graph.hpp"
+#include "types/op.hpp"
+
+namespace codetta::driver {
+namespace {
+
+using Values = std::map<std::string, int64_t>;
+
+// The input whose elements `node` holds, moved around at most.
+std::optional<ir::NodeId> elements_of(const ir::Graph& graph, ir::NodeId node) {
+  for (;;) {
+    switch (graph.node(node).op) {
+      case types::Op::input:
+        return node;
+      case types::Op::cast:
+      case types::Op::reshape:
+      case types::Op::permute:
+      case types::Op::broadcast:
+      case types::Op::slice:
+        node = graph.operands(node)[0];
+        break;
+      default:
+        return std::nullopt;
+    }
+  }
+}
+
+int32_t dim_of(const ir::Attr& attr) {
+  if (const auto* take = std::get_if<ir::TakeAttr>(&attr)) return take->dim;
+  if (const auto* put = std::get_if<ir::IndexPutAttr>(&attr)) return put->dim;
+  if (const auto* scatter = std::get_if<ir::ScatterAttr>(&attr)) return scatter->dim;
+  return -1;
+}
+
+// The smallest dim that the input's values are indices of, by input.
+std::map<ir::NodeId, int64_t> index_limits(const ir::Graph& graph, const Values& values) {
+  std::map<ir::NodeId, int64_t> limits;
+  for (uint32_t n = 0; n < graph.size(); ++n) {
+    const ir::NodeId id(n);
+    const int32_t dim = dim_of(graph.attr(id));
+    if (dim < 0) continue;
+    const auto operands = graph.operands(id);
+    const auto size = graph.type(operands[0]).shape[static_cast<size_t>(dim)].evaluate(values);
+    const auto input = elements_of(graph, operands[1]);
+    if (!input || !size) continue;
+    const auto [at, fresh] = limits.emplace(*input, *size);
+    if (!fresh) at->second = std::min(at->second, *size);
+  }
+  return limits;
+}
+
+// K of products that multiply by the input, by input.
+std::map<ir::NodeId, int64_t> product_lengths(const ir::Graph& graph, const Values& values) {
+  std::map<ir::NodeId, int64_t> lengths;
+  for (uint32_t n = 0; n < graph.size(); ++n) {
+    const ir::NodeId id(n);
+    if (graph.node(id).op != types::Op::matmul) continue;
+    const auto operands = graph.operands(id);
+    const auto length = graph.type(operands[0]).shape.back().evaluate(values);
+    const auto input = elements_of(graph, operands[1]);
+    if (input && length) lengths.emplace(*input, *length);
+  }
+  return lengths;
+}
+
+// Of the given tensors first, then what the caller says.
+Values values_of(const ir::Graph& graph, const std::vector<NamedArgument>& given, const SizeHints& sizes,
+                 int64_t otherwise) {
+  Values values;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    const auto at =
+        std::find_if(given.begin(), given.end(), [&](const NamedArgument& one) { return one.name == input.name; });
+    const TensorView* tensor = at == given.end() ? nullptr : at->value.tensor();
+    const auto& shape = graph.type(input.node).shape;
+    if (tensor == nullptr || tensor->rank() != static_cast<int>(shape.size())) continue;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (const auto symbol = shape[d].as_symbol())
+        values.emplace(std::string(*symbol), tensor->size(static_cast<int>(d)));
+    }
+  }
+  values.insert(sizes.begin(), sizes.end());
+  for (const ir::GraphInput& input : graph.inputs()) {
+    for (const ir::Dim& dim : graph.type(input.node).shape) {
+      for (const std::string& symbol : dim.symbols()) values.emplace(symbol, otherwise);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const std::vector<NamedArgument>& given,
+                                                 const SizeHints& sizes, int64_t otherwise) {
+  CODETTA_CHECK_OK(check_known(graph, given));
+  CODETTA_CHECK_OK(check_hints(graph, sizes));
+  const Values values = values_of(graph, given, sizes, otherwise);
+  const auto limits = index_limits(graph, values), lengths = product_lengths(graph, values);
+  std::vector<ProgramInput> missing;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    if (std::any_of(given.begin(), given.end(), [&](const NamedArgument& one) { return one.name == input.name; }))
+      continue;
+    const ir::TensorType& type = graph.type(input.node);
+    ProgramInput one;
+    one.name = input.name;
+    one.dtype = type.dtype;
+    one.is_number = input.is_scalar;
+    if (const auto limit = limits.find(input.node); limit != limits.end()) one.index_limit = limit->second;
+    if (const auto length = lengths.find(input.node); length != lengths.end()) one.terms = length->second;
+    for (const ir::Dim& dim : type.shape) {
+      types::DimFault why{};
+      const std::optional<int64_t> size = dim.evaluate(values, &why);
+      if (!size || *size < 0) {
+        return diag::error(diag::Code::symbol_conflict,
+                           fmt::format("size {} of parameter {} cannot be", dim.to_string(), input.name))
+            .at(graph.source(), graph.span(input.node))
+            .reason(size ? fmt::format("it is {}", *size) : std::string(types::to_string(why)))
+            .help("choose other sizes");
+      }
+      one.shape.push_back(*size);
+    }
+    missing.push_back(std::move(one));
+  }
+  return missing;
+}
+
+}  // namespace codetta::driver

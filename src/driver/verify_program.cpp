@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify of programs: what a run left in the outputs against the oracle, which evaluates the whole program.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "codetta/program.hpp"
+#include "driver/host_copy.hpp"
+#include "driver/kernel_state.hpp"
+#include "driver/program_state.hpp"
+#include "driver/verification.hpp"
+#include "types/view.hpp"
+
+namespace codetta {
+namespace driver {
+namespace {
+
+const ArgumentValue* value_of(const std::vector<NamedArgument>& arguments, const std::string& name) {
+  for (const NamedArgument& argument : arguments) {
+    if (argument.name == name) return &argument.value;
+  }
+  return nullptr;
+}
+
+Result<TensorView> output_of(const std::vector<NamedArgument>& arguments, const std::string& name) {
+  const ArgumentValue* value = value_of(arguments, name);
+  if (value != nullptr && value->tensor() != nullptr) return *value->tensor();
+  return diag::error(diag::Code::argument_missing, fmt::format("output {} is not provided", name))
+      .reason("what the run wrote is compared")
+      .help(fmt::format("pass the tensor that the run wrote {} to", name));
+}
+
+// The oracle reads parameters as they were before the run.
+Result<TensorView> former_of(const std::string& name, const TensorView& now, const ir::Graph& graph,
+                             const std::vector<NamedArgument>& arguments, const VerifyOptions& options) {
+  for (const auto& [known, former] : options.before) {
+    if (known == name) return former;
+  }
+  for (const ir::GraphOutput& output : graph.outputs()) {
+    CODETTA_TRY(const TensorView written, output_of(arguments, output.name));
+    if (!types::overlaps(now, written)) continue;
+    return diag::error(diag::Code::argument_missing, fmt::format("the former contents of {} are not given", name))
+        .reason(
+            fmt::format("output {} has overwritten it, and a result is checked from what it was made of", output.name))
+        .help(fmt::format("copy {} before the run and pass the copy in `before`", name));
+  }
+  return now;
+}
+
+Result<void> check_before(const ir::Graph& graph, const VerifyOptions& options) {
+  for (const auto& [name, former] : options.before) {
+    const std::string& wanted = name;
+    const auto& inputs = graph.inputs();
+    if (std::any_of(inputs.begin(), inputs.end(), [&](const ir::GraphInput& input) { return input.name == wanted; }))
+      continue;
+    return diag::error(diag::Code::argument_unexpected, fmt::format("former contents of '{}' are given", name))
+        .reason("the program has no parameter of that name")
+        .help("name a parameter that an output overwrites");
+  }
+  return {};
+}
+
+// Of the longest product.
+int64_t longest_sum(const ir::Graph& graph, const std::vector<std::pair<std::string, int64_t>>& symbols) {
+  int64_t longest = 0;
+  for (uint32_t n = 0; n < graph.size(); ++n) {
+    const ir::NodeId id(n);
+    if (graph.node(id).op != types::Op::matmul) continue;
+    longest = std::max(longest, graph.type(graph.operands(id)[0]).shape.back().evaluate(symbols).value_or(0));
+  }
+  return longest;
+}
+
+}  // namespace
+}  // namespace driver
+
+Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgument>& arguments, const Target& wanted,
+                            const VerifyOptions& options, Context& context) {
+  using namespace driver;
+  ContextState& state = *context.shared_state();
+  const ir::Graph& graph = Program::Access::state(program)->graph;
+  CODETTA_TRY(const Target target, resolve_target(state, wanted));
+  CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
+  CODETTA_CHECK_OK(check_before(graph, options));
+  runtime::cuda::DeviceRef device;
+  if (target.backend == Backend::cuda) {
+    CODETTA_TRY(device, state.cuda.device());
+    CODETTA_CHECK_OK(device->synchronize());
+  }
+  HostCopies copies(device.get());
+  const auto readable = [&](const TensorView& view) -> Result<TensorView> { return device ? copies.copy(view) : view; };
+  std::vector<oracle::OracleInput> inputs;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    const ArgumentValue& value = *value_of(arguments, input.name);  // shapes() has looked
+    if (value.tensor() == nullptr) {
+      inputs.emplace_back(scalar_for_oracle(value, graph.type(input.node).dtype));
+      continue;
+    }
+    CODETTA_TRY(TensorView view, former_of(input.name, *value.tensor(), graph, arguments, options));
+    CODETTA_TRY(view, readable(view));
+    inputs.emplace_back(view);
+  }
+  std::vector<TensorView> actual;
+  for (const ir::GraphOutput& output : graph.outputs()) {
+    CODETTA_TRY(TensorView view, output_of(arguments, output.name));
+    CODETTA_TRY(view, readable(view));
+    actual.push_back(view);
+  }
+  oracle::OracleOptions how =
+      target.backend == Backend::cuda ? gpu_options(longest_sum(graph, shapes.symbols)) : oracle::OracleOptions{};
+  if (target.backend == Backend::cpu) how.isa = target.isa;
+  how.seed = options.seed;
+  CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, how));
+  oracle::CheckOptions compare;
+  if (options.poisoned) compare.max_zeros = 1;
+  CODETTA_TRY(const oracle::CheckReport checked, oracle::check(actual, expected, compare));
+  return report_of(checked);
+}
+
+}  // namespace codetta
