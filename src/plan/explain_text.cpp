@@ -126,6 +126,7 @@ class Printer {
                        {"symbolic", memory.symbolic}}}};
     for (const package::Pool& pool : plan_.pools)
       out["totals"]["temporaries"]["bytes"].push_back(bytes_json(pool.bytes));
+    out["memory"] = Json::parse(memory_json(plan_));
     return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 

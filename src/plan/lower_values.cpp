@@ -328,6 +328,13 @@ Result<ValueRef> Lowering::extent_of(NodeId node, size_t dim) {
   for (extent.index = 0; extent.index < 3; ++extent.index) {
     if (extents_[extent.index] == size) return recorder_.add(extent);
   }
+  // Of an axis that dims fold into, the others of which have constant sizes.
+  for (extent.index = 0; extent.index < 3; ++extent.index) {
+    const auto times = exact_quotient(extents_[extent.index], size);
+    const int64_t others = times ? times->as_constant().value_or(0) : 0;
+    if (others > 0)
+      return recorder_.op(Op::floordiv, DType::i64, {recorder_.add(extent), recorder_.integer(others)}, DType::i64);
+  }
   return reject(diag::Code::symbolic_layout, node, "the size of a dim is not one of the kernel's")
       .reason(fmt::format("{} of {}", size.to_string(), ir::to_string(graph_.type(node))))
       .help("give the dim a constant size");

@@ -62,7 +62,7 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints);
 
-// The memory plan for people, for `emit --what=memory`.
+// The memory plan for people, for `emit --what=memory`, and as a part of explain's JSON.
 std::string memory_text(const Plan& plan);
 std::string memory_json(const Plan& plan);
 

@@ -371,7 +371,9 @@ class RegionFinder {
   Result<void> place(std::vector<Group>& groups, std::map<NodeId, size_t>& group_of, size_t first, int32_t level,
                      NodeId node, NodeId target, size_t part) {
     const std::vector<StoredValue> stores = places_of(node, target, part);
-    const std::vector<NodeId> own = leaves_of({node}, std::nullopt, [&](NodeId n) { return n == node; });
+    const bool copied_part = node != target && is_stored(node);  // a part of a join that lies in memory anyway
+    const std::vector<NodeId> own =
+        leaves_of({node}, std::nullopt, [&](NodeId n) { return n == node && !copied_part; });
     size_t earliest = first;
     bool depends = false;
     for (NodeId leaf : own) {
@@ -394,7 +396,7 @@ class RegionFinder {
       std::vector<NodeId> nodes;
       for (const StoredValue& store : merged.stores) nodes.push_back(store.node);
       const auto here = [&](NodeId n) {
-        return n == node || std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
+        return (n == node && !copied_part) || std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
       };
       merged.leaves = leaves_of(nodes, std::nullopt, here);
       const auto lowered = try_map(merged, nullptr);

@@ -223,6 +223,28 @@ TEST_P(ProgramMaps, SymbolicSizesDropTheSameElements) {
   }
 }
 
+TEST_P(ProgramMaps, SizesOfDimsThatFoldIntoOneAxis) {
+  const Tensor x = random({3, 2, 5, 7}), w = random({3, 2, 7, 8});
+  const auto dropped = [&](const std::string& batch) {
+    return run("def f(x: f32[" + batch + ", 2, 5, 7], w: f32[" + batch +
+                   ", 2, 7, 8]):\n    y = dropout(permute(x @ w, (1, 0, 2, 3)), 0.5, 3)\n    return y\n",
+               {{"x", x.view()}, {"w", w.view()}}, {2, 3, 5, 8});
+  };
+  EXPECT_EQ(dropped("\"b\""), dropped("3"));
+}
+
+TEST_P(ProgramMaps, PartsThatLieInMemoryAnyway) {
+  const Tensor x = random({5, 7}), w = random({7, 4});
+  const Values p = product(values(x), values(w), 1, 5, 4, 7);
+  for (const char* body : {"y = join(x @ w, x @ w * 2.0, dim=0)", "y = concat(x @ w, x @ w * 2.0, dim=0)"}) {
+    Values want = p;
+    for (const double v : p) want.push_back(2 * v);
+    expect_near(run(std::string("def f(x: f32[\"m\", 7], w: f32[7, 4]):\n    ") + body + "\n    return y\n",
+                    {{"x", x.view()}, {"w", w.view()}}, {10, 4}),
+                want, 1e-5);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Both, ProgramMaps, ::testing::Bool(),
                          [](const auto& one) { return one.param ? "interpreted" : "compiled"; });
 

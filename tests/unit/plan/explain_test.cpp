@@ -148,6 +148,8 @@ TEST(Explain, SizesThatAreNotGivenStayExpressions) {
   EXPECT_NE(some.find("saved    8*m*n bytes\n"), std::string::npos) << some;
   const std::string json = explain_json(plan, "f", names_for(plan), {{"m", 3}});
   EXPECT_NE(json.find("\"expression\": \"8*m*n\",\n        \"value\": null"), std::string::npos) << json;
+  for (const char* part : {"\"memory\": {", "\"occupied\": ["})
+    EXPECT_NE(json.find(part), std::string::npos) << part << "\n" << json;
   const std::string all = explain_json(plan, "f", names_for(plan), {{"m", 3}, {"n", 5}});
   EXPECT_NE(all.find("\"expression\": \"8*m*n\",\n        \"value\": 120"), std::string::npos) << all;
 }
