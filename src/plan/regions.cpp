@@ -418,7 +418,7 @@ class RegionFinder {
     region.leaves = own;
     NodeId failed = node;
     const auto lowered = try_map(region, &failed);
-    if (!lowered) return store_in_front(node, failed, own, lowered.error());
+    if (!lowered) return store_in_front(node, target, failed, own, lowered.error());
     take(region, *lowered);
     Group group;
     group.level = level;
@@ -477,10 +477,12 @@ class RegionFinder {
   }
 
   // A map that cannot be lowered needs one of its values in memory.
-  Result<void> store_in_front(NodeId node, NodeId failed, const std::vector<NodeId>& leaves, const Error& error) {
+  Result<void> store_in_front(NodeId node, NodeId target, NodeId failed, const std::vector<NodeId>& leaves,
+                              const Error& error) {
     const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
     const auto force = [&](NodeId n) {
-      const bool possible = n != node && !is_leaf(n) && !forced_[n.index()] && graph_.node(n).op != Op::literal &&
+      const bool itself = n == node && node == target;  // a part of a join may be stored on its own
+      const bool possible = !itself && !is_leaf(n) && !forced_[n.index()] && graph_.node(n).op != Op::literal &&
                             types::op_info(graph_.node(n).op).rule != types::OpRule::index;
       if (!possible) return false;
       forced_[n.index()] = changed_ = true;

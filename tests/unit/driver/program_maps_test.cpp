@@ -243,6 +243,14 @@ TEST_P(ProgramMaps, PartsThatLieInMemoryAnyway) {
                     {{"x", x.view()}, {"w", w.view()}}, {10, 4}),
                 want, 1e-5);
   }
+  Values nested;  // a part that is a join itself
+  for (int i = 0; i < 4; ++i) {
+    for (const double v : p) nested.push_back((i % 2 == 0 ? v : 2 * v) + (i < 2 ? 0 : 1));
+  }
+  expect_near(run("def f(x: f32[\"m\", 7], w: f32[7, 4]):\n    p = x @ w\n    c = concat(p, p * 2.0, dim=0)\n"
+                  "    y = concat(c, c + 1.0, dim=0)\n    return y\n",
+                  {{"x", x.view()}, {"w", w.view()}}, {20, 4}),
+              nested, 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, ProgramMaps, ::testing::Bool(),
