@@ -20,17 +20,19 @@ using types::Op;
 
 namespace {
 
-bool is_view(Op op) {
+bool moves_nothing(Op op) {
   return op == Op::reshape || op == Op::permute || op == Op::split || op == Op::slice || op == Op::broadcast;
 }
 // Inputs lie in memory already; literals and indices are no work.
-bool is_given(Op op) { return op == Op::input || op == Op::literal || types::op_info(op).rule == types::OpRule::index; }
+bool is_given_value(Op op) {
+  return op == Op::input || op == Op::literal || types::op_info(op).rule == types::OpRule::index;
+}
 
-HeldOperation::How how_of(Op op) {
+HeldOperation::How how_held(Op op) {
   using How = HeldOperation::How;
   if (op == Op::matmul) return How::Product;
   if (op == Op::join) return How::Join;
-  if (is_view(op)) return How::View;
+  if (moves_nothing(op)) return How::View;
   const types::OpInfo& info = types::op_info(op);
   if (info.is_reduction()) return How::Reduction;
   return info.rule == types::OpRule::indexed ? How::Indexed : How::Element;
@@ -49,7 +51,7 @@ class Accountant {
     }
     for (size_t i = 0; i < graph_.size(); ++i) {
       const Op op = graph_.node(NodeId(i)).op;
-      if (!homes_[i].empty() && !is_view(op)) count_reads(NodeId(i));
+      if (!homes_[i].empty() && !moves_nothing(op)) count_reads(NodeId(i));
     }
     std::vector<KernelAccount> accounts;
     for (size_t k = 0; k < kernels_.size(); ++k) accounts.push_back(account_of(k));
@@ -74,7 +76,7 @@ class Accountant {
     while (!open.empty()) {
       const NodeId node = open.back();
       open.pop_back();
-      if (is_given(graph_.node(node).op) || leaves.count(node) != 0 || !held.insert(node).second) continue;
+      if (is_given_value(graph_.node(node).op) || leaves.count(node) != 0 || !held.insert(node).second) continue;
       if (node == kernel.matmul) {
         const auto operands = graph_.operands(node);
         for (const auto& [from, to] : {std::pair(operands[0], kernel.a.source), {operands[1], kernel.b.source}}) {
@@ -89,7 +91,7 @@ class Accountant {
 
   void mark_stored(NodeId node) {
     in_memory_[node.index()] = true;
-    while (is_view(graph_.node(node).op)) {
+    while (moves_nothing(graph_.node(node).op)) {
       node = graph_.operands(node)[0];
       in_memory_[node.index()] = true;
     }
@@ -109,12 +111,12 @@ class Accountant {
       if (!seen.insert(operand).second) continue;
       Dim bytes = bytes_of(operand);
       NodeId value = operand;
-      while (is_view(graph_.node(value).op)) {
+      while (moves_nothing(graph_.node(value).op)) {
         const bool repeats = graph_.node(value).op == Op::broadcast;
         value = graph_.operands(value)[0];
         if (repeats) bytes = bytes_of(value);
       }
-      if (!is_given(graph_.node(value).op)) reads_[value.index()].push_back({by, std::move(bytes)});
+      if (!is_given_value(graph_.node(value).op)) reads_[value.index()].push_back({by, std::move(bytes)});
     }
   }
 
@@ -137,7 +139,7 @@ class Accountant {
       HeldOperation held;
       held.node = node;
       held.op = graph_.node(node).op;
-      held.how = how_of(held.op);
+      held.how = how_held(held.op);
       held.name = graph_.name_hint(node);
       held.type = ir::to_string(graph_.type(node));
       held.bytes = bytes_of(node);

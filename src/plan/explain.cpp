@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lies between kernels and why: from the plan alone, whose notes are the refusals as they were taken.
-#include "plan/explain.hpp"
+#include "plan/explain_view.hpp"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
-#include <fmt/format.h>
-
 #include "plan/regions.hpp"
-#include "types/dtype.hpp"
 
 namespace codetta::plan {
 
@@ -19,13 +16,7 @@ using types::Dim;
 
 namespace {
 
-Dim bytes_of(const package::Buffer& buffer) {
-  Dim bytes = Dim::constant(types::byte_size(buffer.dtype));
-  for (const Dim& dim : buffer.shape) bytes = bytes * dim;
-  return bytes;
-}
-
-std::string space_of(const LaunchKernel& launch) {
+std::string root_space(const LaunchKernel& launch) {
   return fmt::format("{} x {} x {}", launch.batch.to_string(), launch.m.to_string(), launch.n.to_string());
 }
 
@@ -122,13 +113,13 @@ class Explainer {
     } else if (is_product(to) && is_product(from)) {
       boundary.text = fmt::format("kernel {} works behind the product in line {}; a kernel computes one product", to,
                                   product_line(to));
-    } else if (is_product(to) || space_of(reader) == space_of(*result_.launches[from])) {
+    } else if (is_product(to) || root_space(reader) == root_space(*result_.launches[from])) {
       boundary.code = 0;
       boundary.text = "it lies in memory for others anyway";
     } else {
       boundary.code = static_cast<uint16_t>(diag::Code::position_conflict);
-      boundary.text = fmt::format("kernel {} goes over {}, kernel {} over {}", from, space_of(*result_.launches[from]),
-                                  to, space_of(reader));
+      boundary.text = fmt::format("kernel {} goes over {}, kernel {} over {}", from,
+                                  root_space(*result_.launches[from]), to, root_space(reader));
     }
     result_.boundaries.push_back(std::move(boundary));
   }
@@ -164,7 +155,7 @@ class Explainer {
         shared.others.push_back(shared.is_a ? product.b : product.a);
       }
       shared.again =
-          bytes_of(plan_.buffers[shared.buffer]) * Dim::constant(static_cast<int64_t>(shared.kernels.size()) - 1);
+          buffer_bytes(plan_.buffers[shared.buffer]) * Dim::constant(static_cast<int64_t>(shared.kernels.size()) - 1);
       result_.shared.push_back(std::move(shared));
     }
     std::stable_sort(result_.shared.begin(), result_.shared.end(), [this](const auto& a, const auto& b) {

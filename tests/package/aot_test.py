@@ -407,6 +407,28 @@ class Others(unittest.TestCase):
         self.assertEqual(list(y), list(x))
         self.assertEqual(list(z), [max(v, 0.0) for v in x])
 
+    def test_equal_layers_are_one_function(self):
+        text = ("def twins(x: f32['m', 64], w: f32[64, 64], b: f32[64], v: f32[64, 64], c: f32[64]):\n"
+                "    h = relu(x @ w + b)\n    y = relu(h @ v + c)\n    return y\n")
+        path, _ = build(text, "twins", "--target", "cpu:avx2")
+        shown = codetta("build", WORK / "twins.py", "-o", path, "--target", "cpu:avx2", "--show").stdout
+        self.assertEqual(len(re.findall(r'extern "C" void codetta_add_relu_\w+\(', shown)), 1)
+        for line in ("// twins.py:2: h = relu(x @ w + b)", "// twins.py:3: y = relu(h @ v + c)"):
+            self.assertEqual(shown.count(line + "\n"), 1)
+        self.assertEqual(shown.count("// not in memory: matmul f32[m, 64], add f32[m, 64]\n"), 2)
+        library = Library(path, "twins")
+        x, y = floats(5 * 64), floats(5 * 64)
+        weights = [floats(64 * 64), floats(64), floats(64 * 64), floats(64)]
+        for i in range(64):  # each launch has its own: the diagonals are 1 and 2, what is added 3 and -4
+            weights[1][i], weights[3][i] = 3.0, -4.0
+            for j in range(64):
+                weights[0][i * 64 + j], weights[2][i * 64 + j] = float(i == j), 2.0 * (i == j)
+        for i in range(5 * 64):
+            x[i] = random.gauss(0, 1)
+        self.assertEqual(library("twins", x, *weights, y, ctypes.c_int64(5), None), 0, library.text())
+        for have, value in zip(y, x):
+            self.assertAlmostEqual(have, max(2.0 * max(value + 3.0, 0.0) - 4.0, 0.0), places=4)
+
     def test_tuned(self):
         _, done = build(PROGRAMS["three"][0], "tuned", "--tune", "--hint", "b=8", "--budget", "0.3")
         manifest = json.loads((WORK / "tuned.json").read_text())

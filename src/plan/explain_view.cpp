@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/explain_view.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+
+using package::Buffer;
+using package::LaunchKernel;
+using types::Dim;
+
+Dim buffer_bytes(const Buffer& buffer) {
+  Dim bytes = Dim::constant(types::byte_size(buffer.dtype));
+  for (const Dim& dim : buffer.shape) bytes = bytes * dim;
+  return bytes;
+}
+std::string buffer_type(const Buffer& buffer) {
+  return std::string(dtype_name(buffer.dtype)) + (buffer.is_scalar ? "" : types::to_string(buffer.shape));
+}
+
+std::vector<ExplainView::Operand> ExplainView::reads_of(size_t k) const {
+  const LaunchKernel& launch = *facts_.launches[k];
+  std::vector<Operand> reads;
+  if (launch.product) {
+    reads.push_back({launch.product->a, launch.product->a_transposed ? "A transposed" : "A"});
+    reads.push_back({launch.product->b, launch.product->b_transposed ? "B transposed" : "B"});
+  }
+  std::set<uint32_t> seen;
+  const auto& arguments = plan_.kernels[k].lowered.program.arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].is_output && seen.insert(launch.arguments[i]).second)
+      reads.push_back({launch.arguments[i], "operand"});
+  }
+  return reads;
+}
+
+std::vector<uint32_t> ExplainView::stores_of(size_t k) const {
+  std::vector<uint32_t> stores;
+  const auto& arguments = plan_.kernels[k].lowered.program.arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const uint32_t buffer = facts_.launches[k]->arguments[i];
+    if (arguments[i].is_output && std::find(stores.begin(), stores.end(), buffer) == stores.end())
+      stores.push_back(buffer);
+  }
+  return stores;
+}
+
+std::vector<size_t> ExplainView::readers_of(uint32_t buffer, size_t from) const {
+  std::vector<size_t> readers;
+  for (const Boundary& boundary : facts_.boundaries) {
+    if (boundary.buffer == buffer && boundary.from == from) readers.push_back(boundary.to);
+  }
+  return readers;
+}
+
+std::string ExplainView::bytes_text(const Dim& bytes) const {
+  const auto value = bytes.is_constant() ? std::nullopt : value_of(bytes);
+  return value ? fmt::format("{} = {} bytes", bytes.to_string(), *value) : bytes.to_string() + " bytes";
+}
+
+std::string ExplainView::emitted_name(size_t kernel) const {
+  return kernel < emitted_.names.size() ? emitted_.names[kernel] : std::string("not emitted");
+}
+
+std::string ExplainView::user_name(uint32_t buffer, size_t kernel) const {
+  const KernelAccount& account = plan_.kernels[kernel].account;
+  for (const ir::NodeId stored : account.stored) {
+    if (plan_.buffers[buffer].name != fmt::format("t{}", stored.index())) continue;
+    for (const HeldOperation& held : account.held) {
+      if (held.node == stored) return held.name;
+    }
+  }
+  return {};
+}
+
+namespace {
+
+const HeldOperation* operation(const Plan& plan, ir::NodeId node) {
+  for (const PlannedKernel& kernel : plan.kernels) {
+    for (const HeldOperation& held : kernel.account.held) {
+      if (held.node == node) return &held;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string ExplainView::value_name(ir::NodeId node) const {
+  const HeldOperation* held = operation(plan_, node);
+  if (held == nullptr) return fmt::format("%{}", node.index());
+  const std::string what = held->name.empty() ? fmt::format("%{}", node.index()) : held->name;
+  return held->line == 0 ? what : fmt::format("{} (line {})", what, held->line);
+}
+
+std::string ExplainView::shared_text(const SharedFactor& shared) const {
+  std::vector<std::string> others;
+  for (const uint32_t other : shared.others) others.push_back(plan_.buffers[other].name);
+  return fmt::format(
+      "kernels {} multiply the same {} {}; a kernel computes one product, and {} are buffers of their "
+      "own, which no kernel reads as one factor; {} of it are read again",
+      listed(shared.kernels), shared.is_a ? "A" : "B", plan_.buffers[shared.buffer].name, listed(others),
+      bytes_text(shared.again));
+}
+
+}  // namespace codetta::plan
