@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "plan/regions.hpp"
 
 namespace codetta::plan {

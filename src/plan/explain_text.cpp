@@ -2,6 +2,8 @@
 // An explained program for people.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "diag/display.hpp"
 #include "plan/explain_view.hpp"
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -19,6 +21,17 @@ Dim buffer_bytes(const Buffer& buffer) {
 }
 std::string buffer_type(const Buffer& buffer) {
   return std::string(dtype_name(buffer.dtype)) + (buffer.is_scalar ? "" : types::to_string(buffer.shape));
+}
+
+std::string listed(const std::vector<std::string>& items) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) text += (i == 0 ? "" : i + 1 == items.size() ? " and " : ", ") + items[i];
+  return text;
+}
+std::string listed(const std::vector<size_t>& items) {
+  std::vector<std::string> texts;
+  for (const size_t item : items) texts.push_back(std::to_string(item));
+  return listed(texts);
 }
 
 std::vector<ExplainView::Operand> ExplainView::reads_of(size_t k) const {

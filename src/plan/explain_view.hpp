@@ -2,7 +2,8 @@
 // What the text and the JSON of an explained program have in common: names, and who reads and stores what.
 #pragma once
 
-#include <fmt/format.h>
+#include <string>
+#include <vector>
 
 #include "plan/explain.hpp"
 
@@ -11,13 +12,8 @@ namespace codetta::plan {
 types::Dim buffer_bytes(const package::Buffer& buffer);
 std::string buffer_type(const package::Buffer& buffer);  // "f32[m, 64]"
 
-template <class List>
-std::string listed(const List& items) {
-  std::string text;
-  for (size_t i = 0; i < items.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == items.size() ? " and " : ", ", items[i]);
-  return text;
-}
+std::string listed(const std::vector<std::string>& items);  // "1, 2 and 3"
+std::string listed(const std::vector<size_t>& items);
 
 class ExplainView {
  public:
