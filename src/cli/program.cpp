@@ -147,8 +147,8 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
     if (auto ok = add_random(*program, asked->dims, options.seed, data); !ok) return report(ok.error(), common.json);
   }
   if (auto ok = add_outputs(*program, data); !ok) return report(ok.error(), common.json);
-  auto compiled =
-      codetta::compile(*program, *target, options.hints.empty() ? data.shapes.symbols : asked->hints, *context);
+  auto compiled = codetta::compile(*program, *target, options.hints.empty() ? data.shapes.symbols : asked->hints,
+                                   *context, compile_progress(common));
   if (!compiled) return report(compiled.error(), common.json);
   const ProgramRun run{*program, *compiled, *target, *context, options.check, options.seed};
   auto done = run(data);

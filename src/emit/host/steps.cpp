@@ -215,7 +215,7 @@ class StepPrinter {
     if (program.phases.size() > package::max_cpu_phases || program.reductions.size() > package::max_cpu_reductions)
       return lacks(kernel.name + " has more phases or reductions than an engine takes");
     if (!(step.options == package::LaunchOptions{})) return lacks("it launches a kernel of the user's");
-    out_.blank();
+    if (!behind_comment()) out_.blank();
     if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
       out_.line("// ", comment_text(program_.origins[step.kernel]));
     const auto scope = out_.block("");
@@ -262,7 +262,10 @@ class StepPrinter {
     }
   }
 
-  void operator()(const package::Comment& step) { out_.line("// ", comment_text(step.text)); }
+  void operator()(const package::Comment& step) {
+    if (!behind_comment()) out_.blank();
+    out_.line("// ", comment_text(step.text));
+  }
   void operator()(const package::Return&) { out_.line("return ok;"); }
 
   void print_pack(const package::LaunchKernel& step, const PackedFactor& packed) {
@@ -327,6 +330,10 @@ class StepPrinter {
       out_.line("i64 pool_", i, " = 0;");
       out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
     }
+  }
+
+  [[nodiscard]] bool behind_comment() const {
+    return step_ > 0 && std::holds_alternative<package::Comment>((*list_)[step_ - 1]);
   }
 
   void lacks(const std::string& what) {
