@@ -16,7 +16,7 @@ namespace {
 Result<Planned> make_plan(const FoundState& found) {
   const Problem& problem = found.problem;
   ContextState& context = *found.context;
-  CODETTA_TRY(opt::Optimized optimized, opt::optimize(problem.bound, context.debug.passes));
+  CODETTA_TRY(opt::Optimized optimized, optimize_problem(problem, context.debug.passes));
   Planned planned{std::move(optimized.graph), std::move(optimized.passes), {}};
   const DebugSwitches& debug = context.debug;
   for (const opt::PassRecord& pass : planned.passes) {

@@ -69,7 +69,7 @@ Result<void> check_same_program(const FoundState& found, Problem& problem) {
   CODETTA_CHECK_OK(bind_problem(problem));
   const bool same_types = problem.facts.a == wanted.facts.a && problem.facts.b == wanted.facts.b;
   if (same_types && problem.strict == wanted.strict && problem.math == wanted.math) {
-    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(problem.bound, found.context->debug.passes));
+    CODETTA_TRY(const opt::Optimized optimized, optimize_problem(problem, found.context->debug.passes));
     CODETTA_TRY(const Planned* planned, found.planned());
     const plan::PlannedKernel& kernel = planned->plan.kernels[0];
     CODETTA_TRY(const plan::Lowered lowered,

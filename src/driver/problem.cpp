@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/analyses.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta {
@@ -39,6 +40,15 @@ Result<void> check_shapes(const TensorView& a, const TensorView& b) {
         .help("give both the same batch size, or pass one matrix of rank 2 for all batch items");
   }
   return {};
+}
+
+// Only a view that was never made, or was moved from, has elements and no memory.
+Result<void> check_memory(const std::string& name, const TensorView& view) {
+  if (view.data() != nullptr || view.empty()) return {};
+  return diag::error(diag::Code::tensor_null, fmt::format("{} is bound to a view without memory", name))
+      .reason(
+          fmt::format("it is {}, as a default-made view is, or one of a tensor that was moved from", view.describe()))
+      .help("make the view with TensorView::make, and bind a tensor that still owns its memory");
 }
 
 // The same matrix, or matrices, for every item of the batch: what the graph declares and the oracle reads.
@@ -179,8 +189,12 @@ Result<Problem> gather_problem(const GemmArguments& arguments) {
     }
     problem.arguments.push_back(std::move(argument));
   };
-  for (const NamedArgument& argument : arguments.epilogue.arguments()) add(argument.name, argument.value);
+  for (const NamedArgument& argument : arguments.epilogue.arguments()) {
+    if (argument.value.tensor() != nullptr) CODETTA_CHECK_OK(check_memory(argument.name, *argument.value.tensor()));
+    add(argument.name, argument.value);
+  }
   if (arguments.out) {
+    CODETTA_CHECK_OK(check_memory("out", *arguments.out));
     facts.has_out = true;
     facts.out = arguments.out->dtype();
     facts.out_shape = arguments.out->shape();
@@ -210,6 +224,15 @@ Result<Problem> make_problem(const GemmArguments& arguments) {
   CODETTA_TRY(Problem problem, gather_problem(arguments));
   CODETTA_CHECK_OK(bind_problem(problem));
   return problem;
+}
+
+Result<opt::Optimized> optimize_problem(const Problem& problem, const opt::RunOptions& options) {
+  CODETTA_TRY(opt::Optimized optimized, opt::optimize(problem.bound, options));
+  if (ir::matmuls(optimized.graph).empty()) {
+    optimized.graph = problem.bound;
+    optimized.passes.clear();
+  }
+  return optimized;
 }
 
 bool binds_alike(const Problem& bound, const Problem& other) {

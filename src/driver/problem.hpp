@@ -36,6 +36,9 @@ Result<Problem> gather_problem(const GemmArguments& arguments);
 Result<void> bind_problem(Problem& problem);
 // Both.
 Result<Problem> make_problem(const GemmArguments& arguments);
+// The bound graph through the passes; as it was bound where they leave nothing of the product, since a choice between
+// equal values doesn't depend on it.
+Result<opt::Optimized> optimize_problem(const Problem& problem, const opt::RunOptions& options);
 // Whether binding must give both the same graph and layouts; `bound` has been bound, `other` only gathered.
 bool binds_alike(const Problem& bound, const Problem& other);
 

@@ -59,11 +59,6 @@ class Proof {
         return any([&](NodeId id) { return rule(id) == OpRule::reduce && !facts(id).of_accumulator; });
       case 307:  // a join of operands
         return any([&](NodeId id) { return graph_.node(id).op == Op::join && !facts(id).of_accumulator; });
-      case 310:  // a choice between equal values leaves nothing of the product
-        return any([&](NodeId id) {
-          return graph_.node(id).op == Op::where &&
-                 same_value(graph_.operands(id)[1]) == same_value(graph_.operands(id)[2]);
-        });
       case 613:
         return std::any_of(shared_.begin(), shared_.end(),
                            [&](const auto& pair) { return conflict(pair.first, pair.second); });
@@ -97,18 +92,6 @@ class Proof {
       const auto &x = graph_.attr_as<ir::SplitAttr>(first), &y = graph_.attr_as<ir::SplitAttr>(id);
       return x.ways != y.ways || x.dim != y.dim || graph_.operands(first)[0] != graph_.operands(id)[0];
     });
-  }
-  // What an operation gives that moves and converts nothing.
-  [[nodiscard]] NodeId same_value(NodeId id) const {
-    while (rule(id) == OpRule::layout || rule(id) == OpRule::cast) {
-      const NodeId x = graph_.operands(id)[0];
-      const Op op = graph_.node(id).op;
-      const bool in_order = op == Op::permute && std::is_sorted(graph_.attr_as<ir::PermuteAttr>(id).order.begin(),
-                                                                graph_.attr_as<ir::PermuteAttr>(id).order.end());
-      if (!(graph_.type(id) == graph_.type(x)) || (op != Op::cast && op != Op::reshape && !in_order)) break;
-      id = x;
-    }
-    return id;
   }
   // Is the dim that is split anything but columns of the product in even steps?
   [[nodiscard]] bool splits_other_than_columns() const {

@@ -41,5 +41,47 @@ TEST(Arguments, OutputsThatOverlapThemselvesAreRefused) {
   }
 }
 
+TEST(Arguments, ViewsWithoutMemoryAreRefused) {
+  float a = 2, b = 3, d = 77;
+  const TensorView A(&a, f32, {1, 1}), B(&b, f32, {1, 1}), D(&d, f32, {1, 1});
+  Tensor moved = *Tensor::make(f32, {});
+  const Tensor there = std::move(moved);
+  const auto code = [&](const std::optional<TensorView>& out, std::vector<NamedArgument> bound) {
+    const GemmArguments arguments{
+        .A = A,
+        .B = B,
+        .out = out,
+        .epilogue = EpilogueArguments("def f(accum, C): D = accum + C; return D", std::move(bound))};
+    const auto kernels = find_kernels(arguments, Target::host());
+    const auto checked = verify(arguments);
+    if (kernels || checked) return 0;
+    EXPECT_EQ(kernels.error().code(), checked.error().code());
+    return static_cast<int>(kernels.error().code());
+  };
+  EXPECT_EQ(code(D, {{"C", TensorView()}}), 604);
+  EXPECT_EQ(code(D, {{"C", moved}}), 604);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(code(TensorView(), {{"C", there}}), 604);
+  EXPECT_EQ(code(D, {{"C", there}}), 0);
+  EXPECT_EQ(d, 77);
+}
+
+// The passes find that D is C whatever the product is. It is still a GEMM with an epilogue that runs.
+TEST(Arguments, AChoiceBetweenEqualsRuns) {
+  std::vector<float> a(16 * 16, 1.0f), b(16 * 16, 1.0f), c(16 * 16), d(16 * 16, 77.0f);
+  for (size_t i = 0; i < c.size(); ++i) c[i] = static_cast<float>(i);
+  const TensorView A(a.data(), f32, {16, 16}), B(b.data(), f32, {16, 16}), C(c.data(), f32, {16, 16}),
+      D(d.data(), f32, {16, 16});
+  const GemmArguments arguments{
+      .A = A,
+      .B = B,
+      .out = D,
+      .epilogue = EpilogueArguments("def f(accum, C): D = where(accum > 0, C, C); return D", {{"C", C}})};
+  const auto kernels = find_kernels(arguments, Target::host());
+  ASSERT_TRUE(kernels) << kernels.error().render();
+  const auto run = (*kernels)[0].run(arguments);
+  ASSERT_TRUE(run) << run.error().render();
+  EXPECT_EQ(d, c);
+}
+
 }  // namespace
 }  // namespace codetta
