@@ -349,7 +349,9 @@ class Builder {
   // type of A.
   Result<TensorView> output(const std::string& name, const std::map<std::string, std::string>& given) {
     Form form;
-    if (const auto bound = bind_.outputs.find(name); bound != bind_.outputs.end()) form = bound->second;
+    const auto bound = bind_.outputs.find(name);
+    bool has_shape = bound != bind_.outputs.end();  // it may be []
+    if (has_shape) form = bound->second;
     if (const auto at = given.find(name); at != given.end()) {
       std::string file = at->second;
       const size_t mark = file.starts_with('[') ? 0 : file.find("@[");
@@ -358,11 +360,13 @@ class Builder {
         auto wanted = parse_form(item, item.find('[', name.size() + 1 + mark), "--out");
         if (!wanted) return std::move(wanted).error();
         form = *wanted;
+        has_shape = true;
       }
       if (mark != 0) problem_.output_files.emplace_back(name, file.substr(0, mark));
     }
     if (!options_.out_dtype.empty() && name == "D") form.dtype = options_.out_dtype;
-    if (form.shape.empty() && form.dtype.empty()) form.dtype = "out";
+    if (!has_shape) form.shape = batched_ ? "batch,M,N" : "M,N";
+    if (!has_shape && form.dtype.empty()) form.dtype = "out";
     DType dtype{};
     const auto natural = default_accumulator(a_dtype_, b_dtype_);
     const bool integers = natural == i32 || natural == i64;
@@ -371,9 +375,7 @@ class Builder {
       return *error_;
     }
     Dims shape;
-    const bool default_shape = form.shape.empty() && bind_.outputs.count(name) == 0;
-    if (!take(parse_shape(default_shape ? (batched_ ? "batch,M,N" : "M,N") : form.shape, sizes_), shape))
-      return *error_;
+    if (!take(parse_shape(form.shape, sizes_), shape)) return *error_;
     auto tensor = Tensor::make(dtype, shape);
     if (!tensor) return std::move(tensor).error();
     if (data_) fill_poison(tensor->view());

@@ -124,7 +124,12 @@ class FileSet {
       if (auto written = write(place); !written) return written;
     }
     for (const Part& part : parts_) {
-      std::error_code failed;
+      std::error_code failed, ignored;
+      // Who could not read the file before can't now.
+      if (const auto old = std::filesystem::status(part.target, ignored); std::filesystem::exists(old)) {
+        const auto mode = std::filesystem::status(part.path, ignored).permissions() & old.permissions();
+        std::filesystem::permissions(part.path, mode, ignored);
+      }
       std::filesystem::rename(part.path, part.target, failed);
       if (failed) return unwritable(part.file, failed.message());
     }

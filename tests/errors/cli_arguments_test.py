@@ -74,6 +74,22 @@ def names(folder, cache):
         FAILURES.append(f"an escape byte in: {told!r}")
 
 
+def outputs(folder, cache):
+    """Outputs may have no dims; a file that is replaced stays as private as it was."""
+    total = ["gemm", *SIZES, *cache, "--epilogue", "def f(accum): D = accum; s = sum(accum, keepdim=False); return D, s", "--check"]
+    private = folder / "private.npy"
+    private.write_bytes(b"")
+    private.chmod(0o600)
+    for shape in ("[]", "[1]"):
+        expect(0, "s: 1 of 1 elements checked", *total, "--out", f"s={shape}:f32")
+        expect(0, "wrote", *total, "--out", f"s={private}@{shape}:f32")
+        if shape_of(private) != f"({shape[1:-1]}{',' if shape == '[1]' else ''})":
+            FAILURES.append(f"s={shape} is written with the shape {shape_of(private)}")
+    if private.stat().st_mode & 0o777 != 0o600:
+        FAILURES.append(f"a file of mode 600 is replaced by one of {private.stat().st_mode & 0o777:o}")
+    expect(1, "E0212", *total)
+
+
 def numbers(cache):
     """Sizes are decimal integers; types of integers follow the accumulator."""
     for size in ("010", "0x10", "3.5", "1e3", "+5", "-0", "", " 5", "9" * 30):
@@ -222,6 +238,7 @@ def main():
         folder = pathlib.Path(folder)
         cache = ["--cache-dir", folder / "cache"]
         names(folder, cache)
+        outputs(folder, cache)
         numbers(cache)
         bind_lines(folder, cache)
         places(folder, cache)
