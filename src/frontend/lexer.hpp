@@ -49,8 +49,6 @@ class Lexer {
   [[nodiscard]] std::string_view text(diag::Span span) const { return text_.substr(span.begin, span.end - span.begin); }
   [[nodiscard]] const std::string& string_value(uint32_t index) const { return strings_[index]; }
   [[nodiscard]] size_t bracket_depth() const { return brackets_.size(); }
-  // Where the innermost open bracket is; bracket_depth() > 0.
-  [[nodiscard]] diag::Span innermost_bracket() const { return brackets_.back(); }
 
  private:
   [[nodiscard]] char at(size_t position) const { return position < text_.size() ? text_[position] : '\0'; }

@@ -31,7 +31,6 @@ struct Real {
   }
   [[nodiscard]] bool is_nan() const { return lo != lo; }
   [[nodiscard]] bool is_point() const { return lo == hi && std::signbit(lo) == std::signbit(hi) && flags == 0; }
-  [[nodiscard]] bool straddles(T x) const { return lo <= x && hi >= x && !(lo == hi); }
   [[nodiscard]] T middle() const { return lo == hi ? lo : lo / 2 + hi / 2; }
   [[nodiscard]] T radius() const { return lo == hi ? T(0) : hi / 2 - lo / 2; }
 };

@@ -37,7 +37,7 @@ TEST(Passes, RandomGraphsKeepTheirMeaning) {
     const Result<Optimized> again = optimize(optimized->graph);
     ASSERT_TRUE(again);
   }
-  EXPECT_GT(fired.size(), 12u);  // random graphs reach many rules; rules_test reaches each
+  EXPECT_GT(fired.size(), 12u);  // random graphs reach many rules; passes_test reaches each
 }
 
 }  // namespace
