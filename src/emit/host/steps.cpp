@@ -214,7 +214,9 @@ class StepPrinter {
     if (!product && !map) return lacks(kernel.name + " is no kernel for a CPU");
     if (program.phases.size() > package::max_cpu_phases || program.reductions.size() > package::max_cpu_reductions)
       return lacks(kernel.name + " has more phases or reductions than an engine takes");
-    if (!(step.options == package::LaunchOptions{})) return lacks("it launches a kernel of the user's");
+    package::LaunchOptions plain;
+    plain.programmatic = step.options.programmatic;  // one kernel after the other in any case
+    if (!(step.options == plain)) return lacks("it launches a kernel of the user's");
     if (!behind_comment()) out_.blank();
     if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
       out_.line("// ", comment_text(program_.origins[step.kernel]));

@@ -115,6 +115,7 @@ void memory(Maker& m) {
 void kernels(Maker& m) {
   m.group = "Kernels";
   m.launch("launch", [](LaunchKernel&) {});
+  m.add<LaunchKernel>("launch without a product", [](Base& s) { s.p.put(s.p.copy_kernel(s.x, s.y, c(4), c(4))); });
   m.add<DefineKernel>("definition", [](Base& s) {
     s.p.put(DefineKernel{0});
     s.p.put(s.p.product(s.x, s.x, s.y, c(4), c(4), c(4)));

@@ -6,6 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "emit/host/cpp.hpp"
+#include "emit/host/python.hpp"
 #include "feature_packages.hpp"
 #include "runtime/cuda/execution.hpp"
 #include "unit/runtime_cuda/fake_driver.hpp"
@@ -41,6 +43,11 @@ std::string in_process_cuda(const Feature& feature) {
   package::Package package = feature.program->package;
   package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
   for (package::Kernel& kernel : package.kernels) {
+    if (package::is_map(kernel.config)) {
+      kernel.config = package::CudaMapConfig{};
+      kernel.entries = {{package::CudaEntry::Kind::Phase, 0, "gemm", 256, 0, 1}};
+      continue;
+    }
     package::CudaGemmConfig config;
     config.tile_m = config.tile_n = 128;
     config.tile_k = 32;
@@ -52,20 +59,44 @@ std::string in_process_cuda(const Feature& feature) {
       Execution::make(std::make_shared<const package::Package>(package), {module}, feature.program->bindings, false));
 }
 
+std::string host_cpp(const Feature& feature) {
+  emit::host::Program program;
+  program.function = "f";
+  program.package = std::make_shared<const package::Package>(feature.program->package);
+  for (const package::Kernel& kernel : feature.program->package.kernels)
+    program.functions.push_back({package::is_map(kernel.config) ? kernel.name : "", ""});
+  emit::host::Library library;
+  library.name = "library";
+  library.target = feature.program->package.target;
+  library.programs.push_back(std::move(program));
+  return cell(emit::host::check_library(library));
+}
+
+std::string host_python(const Feature& feature) {
+  emit::host::PythonOptions options;
+  for (const package::Kernel& kernel : feature.program->package.kernels)
+    options.kernel_paths.push_back(package::is_map(kernel.config) ? "kernel.so" : "");
+  return cell(emit::host::emit_python(feature.program->package, options));
+}
+
 std::string page() {
   std::ostringstream text;
   text << "# What runs where\n\n"
           "Every kind of host step, every check and every feature of a launch, against what executes them. *runs*: a "
           "test\n"
           "runs it; a code: it is refused with that [diagnostic](errors) before anything runs. The page is written by\n"
-          "`tests/unit/features`, which asks each backend.\n";
+          "`tests/unit/features`, which asks each backend. C++ text is what libraries built ahead of time are made of\n"
+          "([aot.md](aot.md)), Python text a module over numpy and the engine's shared library.\n";
   std::string group;
   for (const Feature& feature : all_features()) {
     if (feature.group != group) {
       group = feature.group;
-      text << "\n## " << group << "\n\n| feature | in process, CPU | in process, CUDA |\n|---|---|---|\n";
+      text << "\n## " << group
+           << "\n\n| feature | in process, CPU | in process, CUDA | C++ text, CPU | Python text, CPU "
+              "|\n|---|---|---|---|---|\n";
     }
-    text << "| " << feature.row << " | " << in_process_cpu(feature) << " | " << in_process_cuda(feature) << " |\n";
+    text << "| " << feature.row << " | " << in_process_cpu(feature) << " | " << in_process_cuda(feature) << " | "
+         << host_cpp(feature) << " | " << host_python(feature) << " |\n";
   }
   return text.str();
 }

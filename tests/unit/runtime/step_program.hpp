@@ -100,6 +100,27 @@ class StepProgram {
     return launch;
   }
 
+  // D[m, n] = X[m, n], by a kernel without a product.
+  package::LaunchKernel copy_kernel(uint32_t x, uint32_t d, const Dim& m, const Dim& n) {
+    package::LaunchKernel launch = product(x, x, d, m, n, n);
+    launch.product.reset();
+    launch.arguments = {x, d};
+    package::Kernel& kernel = package.kernels.back();
+    kernel.name = "copy_" + std::to_string(launch.kernel);
+    kernel.config = package::CpuMapConfig{};
+    package::EpilogueProgram& program = kernel.epilogue;
+    program.arguments.insert(program.arguments.begin(), {"X", DType::f32, false, false, {m, n}});
+    package::Operand load = program.operands[0];
+    load.is_store = false;
+    program.operands[0].argument = 1;
+    program.operands.insert(program.operands.begin(), load);
+    package::Phase& phase = program.phases[0];
+    phase.reads_accumulator = false;
+    phase.insts[0].kind = package::Inst::Kind::Load;
+    phase.stores = {{1, 0}};
+    return launch;
+  }
+
   void set(uint32_t buffer, const std::vector<double>& values) {
     const TensorView& view = bindings.tensors[buffer];
     for (size_t i = 0; i < values.size(); ++i)
