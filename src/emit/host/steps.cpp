@@ -198,8 +198,8 @@ class StepPrinter {
     print_list(package_.step_lists[step.condition]);
     out_.line("if (frame.running && !", predicate(step.predicate), ") break;");
     if (step.limit > 0) {
-      out_.line("if (pass == ", step.limit, ") return fail(bad_sizes, \"E0610: the loop has made its ", step.limit,
-                " passes\");");
+      out_.line("if (pass == ", step.limit, ") return fail(bad_sizes, \"E0651: the loop still runs after ", step.limit,
+                " iterations\");");
     }
     forget_symbols(package_.step_lists[step.body]);
     print_list(package_.step_lists[step.body]);
