@@ -280,6 +280,8 @@ Result<ValueRef> Lowering::gathered(NodeId node, const Location& at, ValueRef in
   for (size_t d = 0; d < shape.size(); ++d) {
     if (d != dim) from[d] = at[d < dim ? d : d + extra - 1];
   }
+  if (recorder_.type(index) == DType::u64)  // beyond 63 bits: out of range all the same, and not negative
+    index = recorder_.op(Op::minimum, DType::u64, {index, recorder_.literal(DType::u64, INT64_MAX)}, DType::u64);
   Inst inst;
   inst.kind = Inst::Kind::LoadAt;
   inst.type = inst.aux = register_type(table);

@@ -57,13 +57,7 @@ class PoolPlanner {
       for (const uint32_t i : all_.blocks[b].members) {
         Placement& placement = plan_.placements[i];
         placement = place_[b];
-        if (all_.base[i] != i) {
-          placement.kind = Kind::View;
-          placement.of = problem_.requests[i].view_of;
-        } else if (all_.taken_over[i] != no_buffer) {
-          placement.kind = Kind::InPlace;
-          placement.of = problem_.requests[all_.taken_over[i]].buffer;
-        }
+        place_in_others(problem_, all_, i, placement);
       }
     }
     return std::move(plan_);

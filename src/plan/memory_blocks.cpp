@@ -318,6 +318,18 @@ class BlockMaker {
 
 Result<Blocks> make_blocks(const MemoryProblem& problem) { return BlockMaker(problem).run(); }
 
+bool place_in_others(const MemoryProblem& problem, const Blocks& all, uint32_t i, Placement& placement) {
+  if (all.base[i] != i) {
+    placement.kind = Placement::Kind::View;
+    placement.of = problem.requests[i].view_of;
+    return true;
+  }
+  if (all.taken_over[i] == no_buffer) return false;
+  placement.kind = Placement::Kind::InPlace;
+  placement.of = problem.requests[all.taken_over[i]].buffer;
+  return true;
+}
+
 Dim rounded_up(const Dim& bytes, int64_t alignment) {
   if (const auto constant = bytes.as_constant()) {
     const auto rounded = base::checked_round_up(*constant, alignment);

@@ -61,6 +61,9 @@ inline bool in_conflict(const Blocks& all, const Block& a, const Block& b) {
   return !comes_after(all, a, b) && !comes_after(all, b, a);
 }
 
+// Says where request i lies if it is a view or takes over an operand; false where it has a place of its own.
+bool place_in_others(const MemoryProblem& problem, const Blocks& all, uint32_t i, Placement& placement);
+
 // The smallest multiple of `alignment` that is not below bytes; where bytes is symbolic, for every value.
 types::Dim rounded_up(const types::Dim& bytes, int64_t alignment);
 

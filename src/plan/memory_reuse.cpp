@@ -163,13 +163,8 @@ class ReusePlanner {
     for (uint32_t b = 0; b < all_.blocks.size(); ++b) {
       for (const uint32_t i : all_.blocks[b].members) {
         Placement& placement = plan.placements[i];
-        if (all_.base[i] != i) {
-          placement.kind = Kind::View;
-          placement.of = problem_.requests[i].view_of;
-        } else if (all_.taken_over[i] != no_buffer) {
-          placement.kind = Kind::InPlace;
-          placement.of = problem_.requests[all_.taken_over[i]].buffer;
-        } else if (all_.blocks[b].of_caller) {
+        if (place_in_others(problem_, all_, i, placement)) continue;
+        if (all_.blocks[b].of_caller) {
           placement.kind = Kind::Caller;
         } else if (reused_[b] != no_buffer) {
           placement.kind = Kind::Reuse;

@@ -201,6 +201,16 @@ TEST_P(ProgramMaps, PartsAndIndices) {
   expect_near(run("def f(t: f32[7, 4], i: i64[5]):\n    y = take(t, i, dim=0) * 2.0\n    return y\n",
                   {{"t", t.view()}, {"i", i.view()}}, {5, 4}),
               want, 1e-6);
+  Tensor u = Tensor::make(u64, {2}).value();
+  u.view().as<uint64_t>()[0] = UINT64_MAX - 4;
+  u.view().as<uint64_t>()[1] = 2;
+  want.clear();
+  for (const size_t index : {size_t{6}, size_t{2}}) {
+    for (size_t c = 0; c < 4; ++c) want.push_back(tv[index * 4 + c]);
+  }
+  expect_near(run("def f(t: f32[7, 4], i: u64[2]):\n    y = take(t, i, dim=0)\n    return y\n",
+                  {{"t", t.view()}, {"i", u.view()}}, {2, 4}),
+              want, 1e-6);
 }
 
 // The position of an element is that in the value's own shape, whatever its product's rows and columns are called.
