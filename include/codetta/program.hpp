@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole programs: text with typed parameters and matrix products. A kernel is a product with what follows it, or a
-// group of other operations. Branches, loops, index_put, scatter and functions of the caller's are typed and verified,
-// but no target runs them in this version: compile() gives E0311.
+// Whole programs: text with typed parameters, matrix products and all the language has between them. Work behind a
+// product is fused into its kernel; the rest becomes kernels of its own, and steps for branches, loops, writes at
+// indices and functions of the caller's.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codetta/extern.h"
 #include "codetta/kernel.hpp"
 
 namespace codetta {
@@ -70,14 +71,31 @@ class CODETTA_API Program {
   std::shared_ptr<const driver::ProgramState> state_;
 };
 
+// What call_extern("name", ...) calls: see codetta/extern.h. `context` is handed to it, and has to live as long as the
+// executions that were prepared with it; those of several threads may call it at the same time.
+struct ExternFunction {
+  std::string name;
+  CodettaExtern function = nullptr;
+  void* context = nullptr;
+};
+
+struct RunOptions {
+  std::vector<ExternFunction> externs{};  // by name; those that the program does not call count for nothing
+  // Overlaps, what the code relies on, and the contents of indices are checked (E0610, E0613, E0618). Without it an
+  // index out of range is taken as the nearest one. Of CPUs; on a GPU indices are never looked at.
+  bool checked = true;
+};
+
 // A program compiled for a target; sizes stay symbolic. Immutable, shared between threads.
 class CODETTA_API CompiledProgram {
  public:
   // Every parameter and every output by name, and nothing else: a number for what is declared without brackets (a:
   // f32), else a tensor. Numbers are what they are now; tensors are read by each run. Errors: those of shapes(), E0213,
-  // E0403, E06xx.
-  [[nodiscard]] Result<Execution> prepare(const std::vector<NamedArgument>& arguments) const;
-  Result<void> run(const std::vector<NamedArgument>& arguments, Stream stream = {}) const;
+  // E0403, E06xx; E0616 where a function that the program calls is not among options.externs.
+  [[nodiscard]] Result<Execution> prepare(const std::vector<NamedArgument>& arguments,
+                                          const RunOptions& options = {}) const;
+  Result<void> run(const std::vector<NamedArgument>& arguments, Stream stream = {},
+                   const RunOptions& options = {}) const;
   // That of the program.
   [[nodiscard]] Result<ProgramShapes> shapes(const std::vector<NamedArgument>& arguments) const;
   // Ast, Graph, Plan, Memory, Source, Manifest. Errors: E0415 for the others.

@@ -244,7 +244,8 @@ Result<ProgramShapes> CompiledProgram::shapes(const std::vector<NamedArgument>& 
   return driver::shapes_of(state_->program->graph, arguments);
 }
 
-Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arguments) const {
+Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arguments,
+                                           const RunOptions& run_options) const {
   CODETTA_CHECK_OK(state_->context->check_runs(state_->target));
   const ir::Graph& graph = state_->program->graph;
   CODETTA_CHECK_OK(ir::bind_symbols(graph, driver::bound_arguments(arguments)));
@@ -259,18 +260,22 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
   runtime::ExecutionOptions options;
   options.pool = state_->context->pool;
   options.allocator = state_->context->allocator;
+  options.checked = run_options.checked;
+  for (const ExternFunction& external : run_options.externs)
+    options.externs.push_back({external.name, external.function, external.context});
   CODETTA_TRY(runtime::Execution execution,
               runtime::Execution::make(state_->package, state_->entries, std::move(bindings), options));
   return driver::ExecutionState::make(std::move(execution), state_, state_->compile_seconds);
 }
 
-Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, Stream stream) const {
+Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, Stream stream,
+                                  const RunOptions& options) const {
   if (state_->target.backend != Backend::cuda) {
-    CODETTA_TRY(Execution execution, prepare(arguments));
+    CODETTA_TRY(Execution execution, prepare(arguments, options));
     return execution.run(stream);
   }
   CODETTA_TRY(const driver::OneRun once, driver::OneRun::make(*state_->context, state_->target, stream));
-  CODETTA_TRY(Execution execution, prepare(arguments));
+  CODETTA_TRY(Execution execution, prepare(arguments, options));
   return once.run(execution);
 }
 

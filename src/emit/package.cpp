@@ -160,6 +160,7 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
   result.target = plan.target;
   result.buffers = plan.buffers;
   result.pools = plan.pools;
+  result.result_count = plan.result_count;
   result.build_id = options.build_id;
   KernelTable table;
   std::vector<uint32_t> places;

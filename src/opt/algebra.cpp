@@ -214,6 +214,15 @@ Rewrite join_split(C n, X x) {
   return x.as(origin, n.type);
 }
 
+// What the body of a loop hands on as it got it is what the loop began with.
+Rewrite loop_invariant(const Candidate& n, RuleContext& x) {
+  if (n.op != Op::result || x.op(n.operands[0]) != Op::while_loop) return {};
+  const auto index = static_cast<size_t>(std::get_if<ir::ResultAttr>(&n.attr)->index);
+  const ir::Graph& body = *x.attr<ir::WhileAttr>(n.operands[0]).body;
+  if (body.outputs()[index].node != body.inputs()[index].node) return {};
+  return x.operand(n.operands[0], index);
+}
+
 constexpr Rule table[] = {
     {"mul_one", "x * 1 = x", mul_one},
     {"div_one", "x / 1 = x; x // 1 = x on integers", div_one},
@@ -243,6 +252,7 @@ constexpr Rule table[] = {
     {"reshape_reshape", "reshape(reshape(x, s), t) = reshape(x, t)", reshape_reshape},
     {"split_join", "split(join(x, y), 2)[i] = (x, y)[i]", split_join},
     {"join_split", "join(*split(x, n)) = x", join_split},
+    {"loop_invariant", "a result of while_loop that its body returns as it is = the operand", loop_invariant},
 };
 
 }  // namespace

@@ -93,6 +93,7 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
   };
   std::set<uint32_t> unit;
   for (const KernelUse& kernel : kernels) {
+    if (kernel.epilogue == nullptr) continue;
     for (const Operand& operand : kernel.epilogue->operands) {
       const uint32_t buffer = (*kernel.arguments)[operand.argument];
       if (operand.unit_stride && is_bound(buffer)) unit.insert(buffer);
@@ -114,6 +115,7 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
         };
         const uint32_t in = position(other), out = position(output);
         const bool reads = in < arguments.size(), writes = out < arguments.size();
+        if (kernel.apart && (reads || writes)) ok = false;
         if (kernel.product && (kernel.product->a == other || kernel.product->b == other)) ok = false;
         if (reads != writes && (reads || kernels.size() > 1)) ok = false;  // read by one kernel, written by another
         if (reads && writes) ok = ok && may_be_in_place(*kernel.epilogue, kernel.batched, in, out);

@@ -8,12 +8,14 @@
 
 namespace codetta::plan {
 
-// One kernel as its guards see it: its factors, if any, and the buffers of the program's arguments.
+// One kernel as its guards see it: its factors, if any, and the buffers of the program's arguments. Or another step:
+// all buffers that it touches.
 struct KernelUse {
   std::optional<package::Product> product;
-  bool batched = false;  // may run over more than one batch item
-  const package::EpilogueProgram* epilogue = nullptr;
+  bool batched = false;                                // may run over more than one batch item
+  const package::EpilogueProgram* epilogue = nullptr;  // null: no kernel
   const std::vector<uint32_t>* arguments = nullptr;
+  bool apart = false;  // what it touches is never updated in place: it is no kernel, or may run again
 };
 
 // DefineSymbol for every tensor dim that is a symbol: the first defines it, the others are checked against it.

@@ -158,6 +158,12 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   };
   if (is_store && !shape.empty() && !row && rows_ == 1) keep_index(Axis::Row, row);
   if (is_store && !shape.empty() && !col && cols_ == 1) keep_index(Axis::Col, col);
+  const auto& made = instances_[node.index()];
+  if (is_store && shape.empty() && made.size() == 1 && recorder_.reads_accumulator(made[0].value)) {
+    return reject(diag::Code::position_conflict, node, "a product does not store a value without dims")
+        .reason("its elements lie in rows and columns")
+        .help("keep the dims of size 1");
+  }
   affine = affine && !gathered;
   operand.access = !affine      ? Access::Indexed
                    : row && col ? Access::Full

@@ -28,6 +28,7 @@ class Recorder {
   ValueRef convert(ValueRef value, DType type);  // no instruction when it is of that type
   ValueRef index_value(const Index& index);      // i64
   [[nodiscard]] DType type(ValueRef value) const { return insts_[value].type; }
+  [[nodiscard]] bool reads_accumulator(ValueRef value) const;  // but for what went into reductions
 
   void store(uint32_t operand, ValueRef value);
   // Returns the value of the finished reduction, readable from the phase after its own.

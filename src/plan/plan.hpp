@@ -17,6 +17,7 @@ namespace codetta::plan {
 struct Region {
   enum class Kind : uint8_t { Product, Map };
   Kind kind = Kind::Product;
+  ir::GraphRef graph;               // of a branch or a loop, where it belongs to one: nodes are its
   ir::NodeId matmul;                // Map: the first value that it stores
   std::vector<ir::NodeId> nodes;    // in graph order, the matmul first
   std::vector<ir::NodeId> inputs;   // values computed elsewhere, or graph inputs
@@ -46,6 +47,7 @@ struct Plan {
   package::StepList steps;  // LaunchKernel::kernel indexes `kernels`
   std::vector<package::StepList> step_lists;
   std::vector<package::Pool> pools;
+  uint32_t result_count = 0;  // results of externs that allocate
   MemoryProblem temporaries;  // what was asked of the memory plan; MemoryRequest::buffer indexes `buffers`
   MemoryPlan memory;
   std::vector<FusionNote> notes;  // in the order of the decisions
@@ -56,9 +58,11 @@ struct Plan {
 // Errors: E0301..E0309 (the epilogue cannot be fused), E0310 (there is no product).
 Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std::vector<ArgumentLayout>& layouts,
                        const Target& target, const MachineFacts& machine);
-// A program: one kernel a matmul, with the work that follows it where it can be fused; map kernels for the rest.
-// Transposes of factors are folded into the launch. Symbols without a hint are taken as 512 for ranking only. Errors:
-// E03xx where an operation alone cannot be lowered, and the rejection of the last family where there is no kernel.
+// A program: one kernel a matmul, with the work that follows it where it can be fused; map kernels for the rest; steps
+// for writes at indices, extern functions, branches and loops, whose graphs are planned likewise. Transposes of factors
+// are folded into the launch. Symbols without a hint are taken as 512 for ranking only. Errors: E0311 where the target
+// has no step for an operation, E03xx where an operation alone cannot be lowered, and the rejection of the last family
+// where there is no kernel.
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints);
 

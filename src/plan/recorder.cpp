@@ -69,6 +69,17 @@ ValueRef Recorder::index_value(const Index& index) {
   return index.constant == 0 ? *sum : binary(Op::add, *sum, integer(index.constant));
 }
 
+bool Recorder::reads_accumulator(ValueRef value) const {
+  std::vector<bool> needed(value + size_t{1});
+  needed[value] = true;
+  for (size_t v = value + size_t{1}; v-- > 0;) {
+    if (!needed[v]) continue;
+    if (insts_[v].kind == Inst::Kind::Accumulator) return true;
+    for (uint32_t i = 0; i < insts_[v].arity; ++i) needed[insts_[v].in[i]] = true;
+  }
+  return false;
+}
+
 void Recorder::store(uint32_t operand, ValueRef value) { sinks_.push_back({true, operand, value}); }
 
 ValueRef Recorder::reduce(package::Reduction reduction, ValueRef value) {

@@ -2,8 +2,9 @@
 // Regions are found by trying: what a lowering refuses is cut off behind its product or stored in front of its user,
 // and the rest is tried again. Every round cuts or stores one value more, so it ends.
 //
-// No cycles: a node's level is the last product that it depends on. A product's kernel reads values of lower levels,
-// and map kernels hold values of one level, put in groups whose order follows the graph.
+// No cycles: a node's level is the last product or step that it depends on, in an order of these in which each comes
+// behind what it needs. Products and steps read values of lower levels, and map kernels hold values of one level, put
+// in groups whose order follows the graph.
 #include "plan/regions.hpp"
 
 #include <algorithm>
@@ -63,22 +64,70 @@ Factor follow(const ir::Graph& graph, NodeId node) {
   }
 }
 
+// Products and steps, each behind what it needs; of those that need as many others in a row, steps first, so that what
+// they make can be read behind a product.
+std::vector<NodeId> heads_of(const ir::Graph& graph) {
+  struct Head {
+    int32_t depth = 0;
+    bool product = false;
+    NodeId node;
+  };
+  std::vector<Head> heads;
+  std::vector<int32_t> depth(graph.size(), 0);  // heads in a row up to the node
+  bool steps = false;
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const NodeId node(i);
+    for (NodeId operand : graph.operands(node)) depth[i] = std::max(depth[i], depth[operand.index()]);
+    const Op op = graph.node(node).op;
+    if (op != Op::matmul && (!is_step(op) || op == Op::result)) continue;
+    steps = steps || op != Op::matmul;
+    heads.push_back({depth[i]++, op == Op::matmul, node});
+  }
+  if (steps) {
+    std::stable_sort(heads.begin(), heads.end(), [](const Head& a, const Head& b) {
+      return std::make_pair(a.depth, a.product) < std::make_pair(b.depth, b.product);
+    });
+  }
+  std::vector<NodeId> nodes;
+  for (const Head& head : heads) nodes.push_back(head.node);
+  return nodes;
+}
+
 class RegionFinder {
  public:
-  RegionFinder(const ir::Graph& graph, const Refusal& refuses)
+  RegionFinder(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options)
       : graph_(graph),
         refuses_(refuses),
-        products_(ir::matmuls(graph)),
+        options_(options),
+        heads_(heads_of(graph)),
         level_(graph.size(), no_product),
         cut_(graph.size()),
-        forced_(graph.size()) {
-    for (size_t i = 0, r = 0; i < graph.size(); ++i) {
+        forced_(graph.size()),
+        looked_at_(graph.size()) {
+    std::vector<int32_t> own(graph.size(), no_product);
+    for (size_t r = 0; r < heads_.size(); ++r) own[heads_[r].index()] = static_cast<int32_t>(r);
+    for (size_t i = 0; i < graph.size(); ++i) {
+      level_[i] = own[i];
+      if (own[i] != no_product) continue;
       for (NodeId operand : graph.operands(NodeId(i))) level_[i] = std::max(level_[i], level_[operand.index()]);
-      if (graph.node(NodeId(i)).op == Op::matmul) level_[i] = static_cast<int32_t>(r++);
     }
-    for (NodeId product : products_) {
-      const auto operands = graph.operands(product);
-      factors_.emplace_back(follow(graph, operands[0]), follow(graph, operands[1]));
+    for (NodeId head : heads_) {
+      const auto operands = graph.operands(head);
+      if (graph.node(head).op != Op::matmul) {
+        factors_.emplace_back();
+      } else {
+        factors_.emplace_back(follow(graph, operands[0]), follow(graph, operands[1]));
+      }
+    }
+    for (size_t i = 0; i < graph.size(); ++i) {
+      const int32_t level = level_[i];
+      cut_[i] = level != no_product && graph.node(heads_[static_cast<size_t>(level)]).op != Op::matmul;
+      if (is_made(NodeId(i))) force_operands(NodeId(i));
+    }
+    if (options.check_indices) find_indices();
+    for (size_t i = 0; i < graph.size(); ++i) {
+      for (NodeId operand : graph.operands(NodeId(i)))
+        cut_[i] = cut_[i] || (cut_[operand.index()] && level_[i] == level_[operand.index()]);
     }
   }
 
@@ -92,6 +141,9 @@ class RegionFinder {
       if (!changed_) CODETTA_CHECK_OK(find_maps());
       if (!changed_) break;
     }
+    for (KernelRegion& region : kernels_) {
+      if (options_.check_indices && !region.step) find_reads(region);
+    }
     ProgramRegions result;
     for (const size_t k : execution_order()) result.kernels.push_back(std::move(kernels_[k]));
     result.notes = std::move(notes_);
@@ -104,6 +156,75 @@ class RegionFinder {
 
  private:
   [[nodiscard]] bool is_input(NodeId node) const { return graph_.node(node).op == Op::input; }
+  [[nodiscard]] bool is_made(NodeId node) const { return is_step(graph_.node(node).op); }
+  [[nodiscard]] const ir::GraphInput* input_of(NodeId node) const {
+    for (const ir::GraphInput& input : graph_.inputs()) {
+      if (input.node == node) return &input;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] bool lies_contiguous(NodeId input) const {
+    const auto index = static_cast<size_t>(input_of(input) - graph_.inputs().data());
+    return index < options_.contiguous.size() && options_.contiguous[index];
+  }
+
+  // Inputs that a step cannot read as they are: numbers, and what lies in pieces where it must not.
+  void force_operands(NodeId step) {
+    const Op op = graph_.node(step).op;
+    const auto operands = graph_.operands(step);
+    const bool calls = op == Op::call_extern || op == Op::user_kernel;
+    for (size_t i = 0; i < operands.size() && op != Op::result; ++i) {
+      if (!is_input(operands[i]) || (op == Op::cond && i == 0)) continue;
+      const bool permuted = op == Op::index_put && i == 2 && graph_.attr_as<ir::IndexPutAttr>(step).dim != 0;
+      const bool pieces = (permuted || options_.plain_copies) && !lies_contiguous(operands[i]);
+      if ((input_of(operands[i])->is_scalar || pieces) && !calls) forced_[operands[i].index()] = true;
+    }
+  }
+  // A step that writes to its results' places with strides of its own, or by plain copies, cannot write an output.
+  [[nodiscard]] bool writes_outputs(NodeId made) const {
+    const NodeId step = graph_.node(made).op == Op::result ? graph_.operands(made)[0] : made;
+    const auto* put = std::get_if<ir::IndexPutAttr>(&graph_.attr(step));
+    return !options_.plain_copies && (put == nullptr || put->dim == 0);
+  }
+
+  // What holds the elements of an index: the value itself but for its layout.
+  [[nodiscard]] NodeId index_source(NodeId index) const {
+    for (Op op = graph_.node(index).op; op == Op::reshape || op == Op::permute || op == Op::broadcast;
+         op = graph_.node(index).op)
+      index = graph_.operands(index)[0];
+    return index;
+  }
+  [[nodiscard]] const types::Dim& indexed_size(NodeId node) const {
+    return graph_.type(graph_.operands(node)[0]).shape[static_cast<size_t>(graph_.attr_as<ir::TakeAttr>(node).dim)];
+  }
+  // Whether no element can be out of range: literals have been looked at where they have a size, and arange counts.
+  [[nodiscard]] bool known_in_range(NodeId node, NodeId source) const {
+    const Dim& size = indexed_size(node);
+    if (const auto* literal = std::get_if<ir::LiteralAttr>(&graph_.attr(source))) {
+      const auto room = (size - Dim::constant(literal->i + 1)).lower_bound();
+      return literal->i >= 0 && room && *room >= 0;
+    }
+    const Op op = graph_.node(source).op;
+    const auto& shape = graph_.type(source).shape;
+    if ((op != Op::row_index && op != Op::col_index) || shape.empty()) return false;
+    Dim count = Dim::constant(1);
+    for (const Dim& dim : shape) count = count * dim;
+    const auto room = (size - count).lower_bound();
+    return room && *room >= 0;
+  }
+  // Indices that are computed are stored in front of the kernel that reads by them.
+  void find_indices() {
+    for (size_t i = 0; i < graph_.size(); ++i) {
+      const NodeId node(i);
+      if (graph_.node(node).op != Op::take && graph_.node(node).op != Op::gather) continue;
+      const NodeId source = index_source(graph_.operands(node)[1]);
+      if (known_in_range(node, source)) continue;
+      looked_at_[source.index()] = true;
+      if (is_made(source)) continue;
+      if (!is_input(source) || input_of(source)->is_scalar) forced_[source.index()] = true;
+      if (level_[source.index()] != no_product) cut_[i] = true;
+    }
+  }
   // Computed by a product's kernel.
   [[nodiscard]] bool of_product(NodeId node) const { return level_[node.index()] != no_product && !cut_[node.index()]; }
   [[nodiscard]] bool is_stored(NodeId node) const { return stored_[node.index()]; }
@@ -131,10 +252,12 @@ class RegionFinder {
         reads(b.source);
         continue;
       }
+      const Op op = graph_.node(node).op;
       for (NodeId operand : graph_.operands(node)) {
         const size_t o = operand.index();
         needed_[o] = true;
-        if (forced_[o]) {
+        if (op == Op::result) continue;
+        if (forced_[o] || is_step(op) || is_made(operand)) {
           reads(operand);
         } else if (of_product(operand)) {
           if (!of_product(node) || level_[i] != level_[o]) reads(operand);
@@ -162,7 +285,7 @@ class RegionFinder {
       const NodeId node = open.back();
       open.pop_back();
       if (!seen.insert(node).second || node == matmul) continue;
-      if (is_input(node) || (is_stored(node) && !here(node))) {
+      if (is_input(node) || is_made(node) || (is_stored(node) && !here(node))) {
         leaves.insert(node);
         continue;
       }
@@ -175,10 +298,10 @@ class RegionFinder {
   [[nodiscard]] LoweringScope scope_of(const KernelRegion& region) const {
     LoweringScope scope;
     for (NodeId node : region.leaves) {
-      LoweringScope::Leaf leaf{node, name_of(node), false, {true, !is_input(node) || copied(node, region)}};
-      for (const ir::GraphInput& input : graph_.inputs()) {
-        if (input.node == node) leaf.is_scalar = input.is_scalar;
-      }
+      const bool read_in_place = is_input(node) && !copied(node, region);
+      const bool contiguous = !read_in_place || lies_contiguous(node);
+      LoweringScope::Leaf leaf{node, name_of(node), false, {true, contiguous}};
+      leaf.is_scalar = read_in_place && input_of(node)->is_scalar;
       scope.leaves.push_back(std::move(leaf));
     }
     for (const StoredValue& store : region.stores) {
@@ -208,14 +331,30 @@ class RegionFinder {
                                                   [&](const StoredValue& store) { return store.node == input; });
   }
   [[nodiscard]] std::string name_of(NodeId node) const {
-    for (const ir::GraphInput& input : graph_.inputs()) {
-      if (input.node == node) return input.name;
+    const ir::GraphInput* input = is_input(node) ? input_of(node) : nullptr;
+    return input != nullptr ? input->name : fmt::format("t{}", node.index());
+  }
+
+  // Where a step puts a result: the first output that can have it as it is, else a temporary.
+  [[nodiscard]] StoredValue place_of_result(NodeId node) const {
+    for (size_t o = 0; o < graph_.outputs().size() && writes_outputs(node); ++o) {
+      const ir::GraphOutput& output = graph_.outputs()[o];
+      if (output.node == node && output.dtype == graph_.type(node).dtype) return {node, node, 0, o};
     }
-    return fmt::format("t{}", node.index());
+    return {node, node, 0, std::nullopt};
   }
 
   // Every place where a node goes: outputs of the program, and a temporary where others read it and no output has it.
+  // Of what a step makes: where it is copied to.
   [[nodiscard]] std::vector<StoredValue> places_of(NodeId node, NodeId target, size_t part) const {
+    if (is_made(target)) {
+      const StoredValue first = place_of_result(target);
+      std::vector<StoredValue> copies;
+      for (size_t o = 0; o < graph_.outputs().size(); ++o) {
+        if (graph_.outputs()[o].node == target && first.output != o) copies.push_back({node, target, part, o});
+      }
+      return copies;
+    }
     std::vector<StoredValue> places;
     bool readable = false;
     for (size_t o = 0; o < graph_.outputs().size(); ++o) {
@@ -230,9 +369,13 @@ class RegionFinder {
 
   // ---- products ----
   Result<void> find_products() {
-    for (size_t r = 0; r < products_.size(); ++r) {
-      const NodeId product = products_[r];
+    for (size_t r = 0; r < heads_.size(); ++r) {
+      const NodeId product = heads_[r];
       if (!needed_[product.index()]) continue;
+      if (is_made(product)) {
+        add_step(product);
+        continue;
+      }
       KernelRegion region;
       region.matmul = product;
       region.a = factors_[r].first;
@@ -256,6 +399,21 @@ class RegionFinder {
       if (changed_) return {};
     }
     return {};
+  }
+
+  void add_step(NodeId step) {
+    KernelRegion region;
+    region.step = step;
+    const auto operands = graph_.operands(step);
+    region.leaves.assign(operands.begin(), operands.end());
+    std::sort(region.leaves.begin(), region.leaves.end());
+    region.leaves.erase(std::unique(region.leaves.begin(), region.leaves.end()), region.leaves.end());
+    for (size_t i = step.index(); i < graph_.size(); ++i) {
+      const NodeId node(i);
+      const bool own = node == step || (graph_.node(node).op == Op::result && graph_.operands(node)[0] == step);
+      if (own && stored_[i]) region.stores.push_back(place_of_result(node));
+    }
+    add(std::move(region));
   }
 
   Result<void> lower_product(KernelRegion region) {
@@ -333,7 +491,7 @@ class RegionFinder {
     apart_.clear();
     std::vector<Group> groups;
     std::map<NodeId, size_t> group_of;  // of a stored value; the last one where parts lie in several
-    for (int32_t level = no_product; level < static_cast<int32_t>(products_.size()); ++level) {
+    for (int32_t level = no_product; level < static_cast<int32_t>(heads_.size()); ++level) {
       const size_t first = groups.size();
       for (size_t i = 0; i < graph_.size(); ++i) {
         const NodeId node(i);
@@ -371,6 +529,7 @@ class RegionFinder {
   Result<void> place(std::vector<Group>& groups, std::map<NodeId, size_t>& group_of, size_t first, int32_t level,
                      NodeId node, NodeId target, size_t part) {
     const std::vector<StoredValue> stores = places_of(node, target, part);
+    if (stores.empty()) return {};  // where its step has put it
     const bool copied_part = node != target && is_stored(node);  // a part of a join that lies in memory anyway
     const std::vector<NodeId> own =
         leaves_of({node}, std::nullopt, [&](NodeId n) { return n == node && !copied_part; });
@@ -380,7 +539,8 @@ class RegionFinder {
       const auto found = group_of.find(leaf);
       if (found == group_of.end()) continue;
       depends = depends || found->second >= first;
-      earliest = std::max(earliest, found->second);
+      // What is looked at before a kernel runs is not made by it.
+      earliest = std::max(earliest, found->second + (looked_at_[leaf.index()] ? 1 : 0));
     }
     const size_t from = groups.size() > looked_back ? groups.size() - looked_back : 0;
     for (size_t g = groups.size(); g-- > std::max({earliest, from, first});) {
@@ -543,6 +703,28 @@ class RegionFinder {
     kernels_.push_back(std::move(region));
   }
 
+  void find_reads(KernelRegion& region) const {
+    std::set<NodeId> seen;
+    std::vector<NodeId> open;
+    for (const StoredValue& store : region.stores) open.push_back(store.node);
+    while (!open.empty()) {
+      const NodeId node = open.back();
+      open.pop_back();
+      if (!seen.insert(node).second || node == region.matmul) continue;
+      const bool leaf = std::find(region.leaves.begin(), region.leaves.end(), node) != region.leaves.end();
+      if (leaf) continue;
+      const Op op = graph_.node(node).op;
+      if (op == Op::take || op == Op::gather) {
+        const IndexRead read{index_source(graph_.operands(node)[1]), indexed_size(node)};
+        const bool known = std::find(region.indexed.begin(), region.indexed.end(), read) != region.indexed.end();
+        if (looked_at_[read.index.index()] && !known) region.indexed.push_back(read);
+      }
+      for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+    }
+    std::sort(region.indexed.begin(), region.indexed.end(),
+              [](const IndexRead& a, const IndexRead& b) { return a.index < b.index; });
+  }
+
   // Products in the order of the program, each with what it needs right in front of it; then the rest.
   std::vector<size_t> execution_order() {
     std::vector<size_t> order;
@@ -584,10 +766,12 @@ class RegionFinder {
 
   const ir::Graph& graph_;
   const Refusal& refuses_;
-  const std::vector<NodeId> products_;
+  const RegionOptions& options_;
+  const std::vector<NodeId> heads_;  // products and steps
   std::vector<std::pair<Factor, Factor>> factors_;
-  std::vector<int32_t> level_;                   // by node: the last product that it depends on
+  std::vector<int32_t> level_;                   // by node: the last head that it depends on
   std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
+  std::vector<bool> looked_at_;                  // by node: an index in memory that is checked
   std::vector<bool> needed_, stored_, read_;     // by node, of this round; read_: by another kernel
   std::vector<KernelRegion> kernels_;            // of this round
   std::map<NodeId, std::set<size_t>> producer_;  // kernels that store a value (parts of a join: several)
@@ -600,18 +784,13 @@ class RegionFinder {
 
 }  // namespace
 
-Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses) {
-  for (size_t i = 0; i < graph.size(); ++i) {
-    const NodeId node(i);
-    const types::OpInfo& info = types::op_info(graph.node(node).op);
-    const bool reads = info.rule == types::OpRule::layout || info.op == Op::take || info.op == Op::gather;
-    if (!info.program_only() || reads) continue;
-    return diag::error(diag::Code::target_lacks, fmt::format("this target cannot run {}", info.name))
-        .at(graph.source(), graph.span(node), ir::to_string(graph.type(node)))
-        .reason("no kernel and no host step of this target carries it out")
-        .help("compute it outside of the program and pass the result");
-  }
-  return RegionFinder(graph, refuses).run();
+bool is_step(Op op) {
+  return op == Op::index_put || op == Op::scatter || op == Op::cond || op == Op::while_loop || op == Op::result ||
+         op == Op::call_extern || op == Op::user_kernel;
+}
+
+Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options) {
+  return RegionFinder(graph, refuses, options).run();
 }
 
 }  // namespace codetta::plan

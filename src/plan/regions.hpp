@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cutting a program into kernels: each product with what can run behind it, and map kernels for everything else. Values
-// are stored where another kernel reads them; what depends on no product is computed where it is used, unless it has to
+// Cutting a program into kernels: each product with what can run behind it, map kernels for everything else, and steps
+// between them for what no kernel computes: writes at indices, branches, loops, code of the user. Values are stored
+// where another kernel or a step reads them; what depends on no product is computed where it is used, unless it has to
 // be stored.
 #pragma once
 
@@ -38,12 +39,20 @@ inline constexpr std::string_view stored = "stored in front of its user";
 inline constexpr std::string_view copied = "copied";
 inline constexpr std::string_view apart = "a kernel of its own";  // not put where the value that it reads is made
 }  // namespace action
+// An index that a kernel reads by: the value in memory that holds it, and the size of what it counts in.
+struct IndexRead {
+  ir::NodeId index;
+  types::Dim size;
+  bool operator==(const IndexRead&) const = default;
+};
 
 struct KernelRegion {
-  std::optional<ir::NodeId> matmul;  // none: a map
+  std::optional<ir::NodeId> matmul;  // none: a map, or a step
+  std::optional<ir::NodeId> step;    // no kernel: leaves are its operands, stores those of its results that are used
   Factor a, b;
   std::vector<StoredValue> stores;
   std::vector<ir::NodeId> leaves;  // loaded, in graph order: inputs and stored values
+  std::vector<IndexRead> indexed;  // to be looked at before the kernel runs; empty unless asked for
   Lowered lowered;                 // arguments: leaves, then stores
   types::Dim batch, rows, cols;    // of the product, or of a map's root space
 };
@@ -53,9 +62,18 @@ struct ProgramRegions {
   std::vector<FusionNote> notes;
 };
 
-// `takes`: why no kernel computes a product with this epilogue, if so. Errors: E03xx where even a kernel for one
+struct RegionOptions {
+  std::vector<bool> contiguous{};  // by graph input: it lies row-major without gaps; empty: not known of any
+  bool check_indices = false;      // what kernels read by is in memory in front of them, so that it can be looked at
+  bool plain_copies = false;       // steps copy only what lies without gaps: inputs go through a kernel, outputs too
+};
+
+// Whether no kernel computes the operation: a step carries it out, or refers to one (result).
+bool is_step(types::Op op);
+
+// `refuses`: why no kernel computes a product with this epilogue, if so. Errors: E03xx where even a kernel for one
 // operation alone cannot be made.
 using Refusal = std::function<std::optional<Rejection>(const KernelRegion&)>;
-Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses);
+Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options = {});
 
 }  // namespace codetta::plan

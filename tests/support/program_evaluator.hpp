@@ -144,8 +144,7 @@ class ProgramEvaluator {
           for (uint8_t d = 0; d < operand.gathered[i]; ++d)
             stride *= *argument.shape[argument.shape.size() - 1 - d].as_constant();
           const int64_t size = *argument.shape[argument.shape.size() - 1 - operand.gathered[i]].as_constant();
-          const int64_t index = v[inst.in[i]].i < 0 ? v[inst.in[i]].i + size : v[inst.in[i]].i;
-          at += static_cast<size_t>(stride * std::max<int64_t>(std::min(index, size - 1), 0));
+          at += static_cast<size_t>(stride * std::max<int64_t>(std::min(v[inst.in[i]].i, size - 1), 0));
         }
         return arguments_[operand.argument].elements[at];
       }

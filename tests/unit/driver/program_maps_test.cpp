@@ -80,6 +80,22 @@ TEST_P(ProgramMaps, SoftmaxOfRowsOfAnySize) {
   }
 }
 
+// Of one row, one column, one element, and without dims.
+TEST_P(ProgramMaps, ProductsOfOneRowOrColumn) {
+  for (const auto& [m, n] : {std::pair{1, 1}, {1, 5}, {5, 1}}) {
+    const Tensor x = random({m, 7}), w = random({7, n});
+    Values want = product(values(x), values(w), 1, static_cast<size_t>(m), static_cast<size_t>(n), 7);
+    for (double& v : want) v = v * 0.5 + 1;
+    const std::string head = "def f(x: f32[" + std::to_string(m) + ", 7], w: f32[7, " + std::to_string(n) + "]):\n";
+    const std::vector<NamedArgument> arguments = {{"x", x.view()}, {"w", w.view()}};
+    expect_near(run(head + "    y = (x @ w) * 0.5 + 1.0\n    return y\n", arguments, {m, n}), want, 1e-5);
+    expect_near(run(head + "    y = reshape((x @ w) * 0.5 + 1.0, (-1,))\n    return y\n", arguments, {m * n}), want,
+                1e-5);
+    if (m * n == 1)
+      expect_near(run(head + "    y = reshape((x @ w) * 0.5 + 1.0, ())\n    return y\n", arguments, {}), want, 1e-5);
+  }
+}
+
 TEST_P(ProgramMaps, ReductionsOverAnyDims) {
   const int a = 4, b = 5, c = 6, d = 70;
   const Tensor x = random({a, b, c, d});

@@ -98,5 +98,33 @@ TEST(RandomPrograms, PassesReachTheGraphsInside) {
   EXPECT_EQ(attr.otherwise->size(), 1U) << ir::print(*attr.otherwise);
 }
 
+// What a loop hands on as it got it is read where it was.
+TEST(RandomPrograms, ResultsThatALoopLeavesAloneAreItsOperands) {
+  const auto function =
+      frontend::parse_program(source_of("def more(i, w, x):\n    return i < 3\n"
+                                        "def turn(i, w, x):\n    return i + 1, w, x * w\n"
+                                        "def f(w: f32[4], z: f32[4]):\n    i, w2, x = while_loop(more, turn, 0, w, z)\n"
+                                        "    y = x - w2\n    return y\n"));
+  ASSERT_TRUE(function);
+  const auto graph = ir::bind_program(*function);
+  ASSERT_TRUE(graph);
+  const auto optimized = optimize(*graph);
+  ASSERT_TRUE(optimized) << optimized.error().render();
+  uint32_t fired = 0;
+  for (const PassRecord& pass : optimized->passes) {
+    for (const Fired& f : pass.fired) fired += f.rule == "loop_invariant" ? f.count : 0;
+  }
+  EXPECT_EQ(fired, 1U) << ir::print(optimized->graph);
+  const auto y = optimized->graph.operands(optimized->graph.outputs()[0].node);
+  EXPECT_EQ(y[1], optimized->graph.inputs()[0].node) << ir::print(optimized->graph);
+  Data w(DType::f32, {4}), z(DType::f32, {4});
+  w.fill_normal(1);
+  z.fill_normal(2);
+  const oracle::OracleInput inputs[] = {w.view(), z.view()};
+  const auto before = oracle::evaluate(*graph, inputs), after = oracle::evaluate(optimized->graph, inputs);
+  ASSERT_TRUE(before && after);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(before->outputs[0].elements[i].value, after->outputs[0].elements[i].value);
+}
+
 }  // namespace
 }  // namespace codetta::opt::test

@@ -55,16 +55,18 @@ bool in_place(const Result<Plan>& plan, const std::string& output, const std::st
 }
 
 TEST(PlanProgram, RefusesWhatNothingCarriesOut) {
-  const auto put = program(
+  const auto graph = test::bind_program_text(
       "def f(x: f32[\"m\", 8], w: f32[8, 8], i: i64[3], v: f32[3, 8]):\n    D = index_put(x @ w, i, v)\n    return "
       "D\n");
+  ASSERT_TRUE(graph);
+  const auto put = plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {}, {});
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().render(), R"(error[E0311]: this target cannot run index_put
   --> p.py:2:9
 2 |     D = index_put(x @ w, i, v)
   |         ^^^^^^^^^^^^^^^^^^^^^^ f32[m, 8]
-note: no kernel and no host step of this target carries it out
-help: compute it outside of the program and pass the result
+note: writes at computed indices are host work, and the tensors lie on the device
+help: compute it outside of the program and pass the result, or choose another target
 )");
 }
 

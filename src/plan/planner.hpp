@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of plan_program: regions of a graph become units (program.cpp), and so do steps that no kernel computes, with
+// the graphs of branches and loops inside of them (program_steps.cpp).
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/regions.hpp"
+#include "plan/units.hpp"
+
+namespace codetta::plan {
+
+// One graph over buffers of the plan.
+struct GraphScope {
+  const ir::Graph& graph;
+  ir::GraphRef ref;  // of a branch or loop; null: the program
+  uint32_t block = 0;
+  std::vector<uint32_t> inputs;                                // buffers of the graph's inputs
+  std::vector<uint32_t> outputs;                               // and of its outputs
+  std::map<ir::NodeId, uint32_t> input_buffer{}, buffer_of{};  // of inputs; of stored values (and copies of inputs)
+};
+
+class ProgramPlanner {
+ public:
+  using Hints = std::vector<std::pair<std::string, int64_t>>;
+  ProgramPlanner(const ir::Graph& graph, const Target& target, const MachineFacts& machine, const Hints& hints)
+      : graph_(graph), machine_(machine), hints_(hints) {
+    plan_.target = target;
+  }
+  Result<Plan> run();
+
+ private:
+  // ---- program.cpp
+  uint32_t add_buffer(package::Buffer buffer, uint32_t home);
+  uint32_t add_temporary(std::string name, const ir::TensorType& type, uint32_t home);
+  Result<void> plan_graph(GraphScope& scope);
+  [[nodiscard]] int64_t hint(const types::Dim& dim) const;
+  [[nodiscard]] GemmShape gemm_shape(const ir::Graph& graph, const KernelRegion& region) const;
+  uint32_t stored_buffer(GraphScope& scope, const StoredValue& store);
+  [[nodiscard]] static uint32_t read_buffer(const GraphScope& scope, ir::NodeId node);
+  bool add_copies(GraphScope& scope, const KernelRegion& region);
+  void add_kernel(GraphScope& scope, KernelRegion region, PlannedKernel kernel);
+  // What the steps of a unit read and make, but for what its blocks do.
+  void add_unit(uint32_t block, Unit unit);
+  void add_all_guards();
+
+  // ---- program_steps.cpp
+  [[nodiscard]] Result<void> check_graph(const ir::Graph& graph, int depth) const;
+  Result<void> add_step(GraphScope& scope, const KernelRegion& region);
+  void add_index_put(GraphScope& scope, const KernelRegion& region);
+  void add_scatter(GraphScope& scope, const KernelRegion& region);
+  void add_call(GraphScope& scope, const KernelRegion& region);
+  Result<void> add_cond(GraphScope& scope, const KernelRegion& region);
+  Result<void> add_while(GraphScope& scope, const KernelRegion& region);
+  // Buffers of all results of a step; no_buffer where nobody uses one.
+  std::vector<uint32_t> result_buffers(GraphScope& scope, const KernelRegion& region, size_t count);
+  uint32_t add_view(uint32_t source, const std::vector<size_t>& order);
+  uint32_t add_block();
+  Result<uint32_t> plan_child(const ir::GraphRef& graph, std::vector<uint32_t> inputs,
+                              const std::vector<uint32_t>& outputs);
+  void add_blocks(uint32_t block, Unit unit);
+  [[nodiscard]] bool may_write_at_once(uint32_t block, uint32_t made, uint32_t old) const;
+  void write_back(uint32_t block, const std::vector<uint32_t>& carried, const std::vector<uint32_t>& next);
+  void rename(uint32_t block, uint32_t from, uint32_t to);
+
+  const ir::Graph& graph_;
+  const MachineFacts& machine_;
+  const Hints& hints_;
+  Plan plan_;
+  UnitProgram units_;
+};
+
+}  // namespace codetta::plan

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// What no kernel computes: writes at indices, code of the user, branches and loops.
+//
+// A loop keeps its carried values in buffers around it. Its body makes the next ones in buffers of its own, which are
+// copied over at its end; where the old value has no reader left when the new one is written, it is written in place.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/result.hpp"
+#include "plan/planner.hpp"
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using types::Dim;
+using types::Op;
+
+namespace {
+
+bool holds(const std::vector<uint32_t>& list, uint32_t buffer) {
+  return std::find(list.begin(), list.end(), buffer) != list.end();
+}
+
+// The graph with some of its outputs; inputs stay. At least one is kept.
+Result<ir::GraphRef> with_outputs(const ir::GraphRef& ref, const std::vector<bool>& kept) {
+  const ir::Graph& graph = *ref;
+  if (std::find(kept.begin(), kept.end(), false) == kept.end()) return ref;
+  ir::GraphBuilder builder(graph.source());
+  std::vector<NodeId> now(graph.size());
+  for (const ir::GraphInput& input : graph.inputs()) {
+    now[input.node.index()] =
+        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+  }
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const NodeId id(i);
+    if (graph.node(id).op == Op::input) continue;
+    std::vector<NodeId> operands;
+    for (const NodeId operand : graph.operands(id)) operands.push_back(now[operand.index()]);
+    now[i] = builder.add_unchecked(graph.node(id).op, operands, graph.attr(id), graph.type(id), graph.span(id),
+                                   graph.name_hint(id));
+  }
+  for (size_t o = 0; o < kept.size(); ++o) {
+    const ir::GraphOutput& output = graph.outputs()[o];
+    if (kept[o]) builder.add_output(output.name, now[output.node.index()], output.dtype);
+  }
+  CODETTA_TRY(ir::Graph pruned, std::move(builder).finish());
+  return ir::GraphRef(std::make_shared<const ir::Graph>(std::move(pruned)));
+}
+
+}  // namespace
+
+// Every operation has a step on this target.
+Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) const {
+  const bool cpu = plan_.target.backend == Backend::cpu;
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const NodeId node(i);
+    const Op op = graph.node(node).op;
+    std::string why;
+    if (!cpu && (op == Op::index_put || op == Op::scatter))
+      why = "writes at computed indices are host work, and the tensors lie on the device";
+    if (!cpu && op == Op::call_extern) why = "extern functions work on host memory, and the tensors lie on the device";
+    if (op == Op::user_kernel) why = "no source was given for it";
+    const auto children = ir::children(graph.attr(node));
+    if (!children.empty() && depth == package::max_step_depth)
+      why = fmt::format("branches and loops are nested more than {} deep", package::max_step_depth);
+    if (!why.empty()) {
+      return diag::error(diag::Code::target_lacks, fmt::format("this target cannot run {}", types::op_info(op).name))
+          .at(graph.source(), graph.span(node), ir::to_string(graph.type(node)))
+          .reason(why)
+          .help("compute it outside of the program and pass the result, or choose another target");
+    }
+    for (const ir::GraphRef& child : children) CODETTA_CHECK_OK(check_graph(*child, depth + 1));
+  }
+  return {};
+}
+
+Result<void> ProgramPlanner::add_step(GraphScope& scope, const KernelRegion& region) {
+  switch (scope.graph.node(*region.step).op) {
+    case Op::index_put:
+      add_index_put(scope, region);
+      return {};
+    case Op::scatter:
+      add_scatter(scope, region);
+      return {};
+    case Op::cond:
+      return add_cond(scope, region);
+    case Op::while_loop:
+      return add_while(scope, region);
+    default:
+      add_call(scope, region);
+      return {};
+  }
+}
+
+std::vector<uint32_t> ProgramPlanner::result_buffers(GraphScope& scope, const KernelRegion& region, size_t count) {
+  std::vector<uint32_t> buffers(count, no_buffer);
+  for (const StoredValue& store : region.stores) {
+    const bool first = store.node == *region.step;
+    const size_t index = first ? 0 : static_cast<size_t>(scope.graph.attr_as<ir::ResultAttr>(store.node).index);
+    buffers[index] = stored_buffer(scope, store);
+  }
+  return buffers;
+}
+
+// The source with its dims in another order.
+uint32_t ProgramPlanner::add_view(uint32_t source, const std::vector<size_t>& order) {
+  const package::Buffer& from = plan_.buffers[source];
+  std::vector<Dim> steps(from.shape.size(), Dim::constant(1));
+  for (size_t d = steps.size(); d-- > 1;) steps[d - 1] = steps[d] * from.shape[d];
+  package::Buffer view{from.name + "_view", package::Buffer::Role::Temporary, from.dtype, false, {}, {}};
+  for (const size_t d : order) {
+    view.shape.push_back(from.shape[d]);
+    view.strides.push_back(steps[d]);
+  }
+  return add_buffer(std::move(view), no_block);
+}
+
+// The step indexes leading dims: where another one is meant, it works on views in which that leads.
+void ProgramPlanner::add_index_put(GraphScope& scope, const KernelRegion& region) {
+  const auto operands = scope.graph.operands(*region.step);
+  const auto& attr = scope.graph.attr_as<ir::IndexPutAttr>(*region.step);
+  const uint32_t x = read_buffer(scope, operands[0]), index = read_buffer(scope, operands[1]),
+                 values = read_buffer(scope, operands[2]);
+  const uint32_t result = result_buffers(scope, region, 1)[0];
+  Unit unit;
+  unit.steps.emplace_back(package::Copy{x, result});
+  package::IndexPut put{result, {index}, values, attr.accumulate};
+  if (attr.dim != 0) {
+    const auto dim = static_cast<size_t>(attr.dim);
+    const size_t rank = plan_.buffers[result].shape.size(), places = plan_.buffers[index].shape.size();
+    std::vector<size_t> of_target{dim}, of_values;
+    for (size_t d = 0; d < places; ++d) of_values.push_back(dim + d);
+    for (size_t d = 0; d < rank; ++d) {
+      if (d == dim) continue;
+      of_target.push_back(d);
+      of_values.push_back(d < dim ? d : d - 1 + places);
+    }
+    put.target = add_view(result, of_target);
+    put.values = add_view(values, of_values);
+    unit.steps.emplace_back(package::Reinterpret{result, put.target});
+    unit.steps.emplace_back(package::Reinterpret{values, put.values});
+  }
+  unit.steps.emplace_back(std::move(put));
+  unit.reads = {index};
+  add_once(unit.reads, values);
+  add_unit(scope.block, std::move(unit));
+}
+
+void ProgramPlanner::add_scatter(GraphScope& scope, const KernelRegion& region) {
+  const auto operands = scope.graph.operands(*region.step);
+  const auto& attr = scope.graph.attr_as<ir::ScatterAttr>(*region.step);
+  constexpr package::ScatterReduce reductions[] = {package::ScatterReduce::None, package::ScatterReduce::Sum,
+                                                   package::ScatterReduce::Max, package::ScatterReduce::Min};
+  const uint32_t x = read_buffer(scope, operands[0]), index = read_buffer(scope, operands[1]),
+                 values = read_buffer(scope, operands[2]);
+  const uint32_t result = result_buffers(scope, region, 1)[0];
+  Unit unit;
+  unit.steps.emplace_back(package::Copy{x, result});
+  unit.steps.emplace_back(
+      package::Scatter{result, index, values, attr.dim, reductions[static_cast<size_t>(attr.reduce)]});
+  unit.reads = {index};
+  add_once(unit.reads, values);
+  add_unit(scope.block, std::move(unit));
+}
+
+// What an extern allocates may lie anyhow, so that it is copied to where kernels expect it.
+void ProgramPlanner::add_call(GraphScope& scope, const KernelRegion& region) {
+  const auto& attr = scope.graph.attr_as<ir::ExternAttr>(*region.step);
+  const auto operands = scope.graph.operands(*region.step);
+  const std::vector<uint32_t> results = result_buffers(scope, region, attr.results.size());
+  package::CallExtern call;
+  call.name = attr.symbol;
+  for (const NodeId operand : operands) call.inputs.push_back(read_buffer(scope, operand));
+  Unit unit;
+  unit.reads.clear();
+  for (const uint32_t input : call.inputs) {
+    if (!plan_.buffers[input].is_scalar) add_once(unit.reads, input);
+  }
+  const auto name_of = [&](size_t r) {
+    return fmt::format("{}_{}_{}", scope.block == 0 ? "t" : fmt::format("t{}", scope.block), region.step->index(), r);
+  };
+  if (attr.form == ir::ExternForm::Out) {
+    for (size_t r = 0; r < results.size(); ++r) {
+      const uint32_t output =
+          results[r] != no_buffer ? results[r] : add_temporary(name_of(r), attr.results[r], scope.block);
+      call.outputs.push_back(output);
+      unit.makes.push_back(output);
+    }
+    unit.steps.emplace_back(std::move(call));
+    add_unit(scope.block, std::move(unit));
+    return;
+  }
+  call.form = package::CallExtern::Form::Alloc;
+  call.result = plan_.result_count++;
+  call.output_count = static_cast<uint32_t>(attr.results.size());
+  const uint32_t result = call.result;
+  unit.steps.emplace_back(std::move(call));
+  std::vector<package::Step> copies;
+  for (size_t r = 0; r < results.size(); ++r) {
+    if (results[r] == no_buffer) continue;
+    const uint32_t selected = add_temporary(name_of(r), attr.results[r], no_block);
+    unit.steps.emplace_back(package::SelectOutput{result, static_cast<uint32_t>(r), selected});
+    copies.emplace_back(package::Copy{selected, results[r]});
+    copies.emplace_back(package::Free{selected});
+  }
+  for (package::Step& step : copies) unit.steps.push_back(std::move(step));
+  add_unit(scope.block, std::move(unit));
+}
+
+uint32_t ProgramPlanner::add_block() {
+  units_.blocks.emplace_back();
+  return static_cast<uint32_t>(units_.blocks.size() - 1);
+}
+
+// The block of a graph over these buffers; an output without one is not computed.
+Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vector<uint32_t> inputs,
+                                            const std::vector<uint32_t>& outputs) {
+  const uint32_t block = add_block();
+  std::vector<bool> kept;
+  std::vector<uint32_t> wanted;
+  for (const uint32_t output : outputs) {
+    kept.push_back(output != no_buffer);
+    if (output != no_buffer) wanted.push_back(output);
+  }
+  if (wanted.empty()) return block;
+  CODETTA_TRY(const ir::GraphRef child, with_outputs(graph, kept));
+  GraphScope scope{*child, child, block, std::move(inputs), std::move(wanted)};
+  CODETTA_CHECK_OK(plan_graph(scope));
+  return block;
+}
+
+// A unit whose last step runs blocks: with what these read and make outside of themselves.
+void ProgramPlanner::add_blocks(uint32_t block, Unit unit) {
+  for (const uint32_t child : unit.blocks) {
+    for (const Unit& inner : units_.blocks[child].units) {
+      for (const uint32_t buffer : inner.reads) {
+        if (units_.home[buffer] != child) add_once(unit.reads, buffer);
+      }
+      for (const uint32_t buffer : inner.makes) {
+        if (units_.home[buffer] != child) add_once(unit.makes, buffer);
+      }
+    }
+  }
+  add_unit(block, std::move(unit));
+}
+
+Result<void> ProgramPlanner::add_cond(GraphScope& scope, const KernelRegion& region) {
+  const auto operands = scope.graph.operands(*region.step);
+  const auto& attr = scope.graph.attr_as<ir::CondAttr>(*region.step);
+  const std::vector<uint32_t> results = result_buffers(scope, region, attr.then->outputs().size());
+  std::vector<uint32_t> inputs;
+  for (const NodeId operand : operands.subspan(1)) inputs.push_back(read_buffer(scope, operand));
+  const uint32_t predicate = read_buffer(scope, operands[0]);
+  Unit unit;
+  for (const ir::GraphRef& branch : {attr.then, attr.otherwise}) {
+    CODETTA_TRY(const uint32_t block, plan_child(branch, inputs, results));
+    unit.blocks.push_back(block);
+  }
+  if (!plan_.buffers[predicate].is_scalar) unit.reads = {predicate};
+  unit.steps.emplace_back(package::If{predicate, unit.blocks[0] - 1, unit.blocks[1] - 1});
+  add_blocks(scope.block, std::move(unit));
+  return {};
+}
+
+Result<void> ProgramPlanner::add_while(GraphScope& scope, const KernelRegion& region) {
+  const auto operands = scope.graph.operands(*region.step);
+  const auto& attr = scope.graph.attr_as<ir::WhileAttr>(*region.step);
+  const ir::Graph& body = *attr.body;
+  const size_t count = operands.size();
+  std::vector<uint32_t> carried = result_buffers(scope, region, count);
+  std::vector<uint32_t> next(count, no_buffer);  // made by the body; none: the value stays as it is
+  const std::string prefix = fmt::format("loop{}_{}", scope.block, region.step->index());
+  Unit unit;
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t initial = read_buffer(scope, operands[i]);
+    const bool stays = body.outputs()[i].node == body.inputs()[i].node;
+    if (stays && carried[i] == no_buffer) {
+      carried[i] = initial;
+      continue;
+    }
+    const ir::TensorType& type = scope.graph.type(operands[i]);
+    if (carried[i] == no_buffer) carried[i] = add_temporary(fmt::format("{}_{}", prefix, i), type, scope.block);
+    unit.steps.emplace_back(package::Copy{initial, carried[i]});
+    if (!stays) next[i] = add_temporary(fmt::format("{}_{}_next", prefix, i), type, no_block);
+  }
+  const ir::Graph& condition = *attr.condition;
+  const uint32_t predicate =
+      add_temporary(prefix + "_goes_on", condition.type(condition.outputs()[0].node), scope.block);
+  CODETTA_TRY(const uint32_t test, plan_child(attr.condition, carried, {predicate}));
+  const auto inside = static_cast<uint32_t>(units_.blocks.size());
+  for (const uint32_t buffer : next) {
+    if (buffer != no_buffer) units_.home[buffer] = inside;
+  }
+  CODETTA_TRY(const uint32_t turn, plan_child(attr.body, carried, next));
+  write_back(turn, carried, next);
+  unit.blocks = {test, turn};
+  unit.steps.emplace_back(package::While{test - 1, predicate, turn - 1, 0});
+  add_blocks(scope.block, std::move(unit));
+  return {};
+}
+
+// Whether the only unit that makes `made` may write to `old` at once: every reader of the old value is over.
+bool ProgramPlanner::may_write_at_once(uint32_t block, uint32_t made, uint32_t old) const {
+  const std::vector<Unit>& units = units_.blocks[block].units;
+  size_t maker = units.size();
+  for (size_t u = 0; u < units.size(); ++u) {
+    if (!holds(units[u].makes, made)) continue;
+    if (maker != units.size()) return false;
+    maker = u;
+  }
+  if (maker == units.size()) return false;
+  for (size_t u = maker + 1; u < units.size(); ++u) {
+    if (holds(units[u].reads, old)) return false;
+  }
+  const Unit& unit = units[maker];
+  if (!holds(unit.reads, old)) return true;
+  for (const uint32_t child : unit.blocks) {
+    for (const Unit& inner : units_.blocks[child].units) {
+      if (holds(inner.reads, old)) return false;
+    }
+  }
+  if (const auto* launch = std::get_if<package::LaunchKernel>(&unit.steps.back()))
+    return updates_in_place(plan_, *launch, old, made);
+  return read_only_by_copies(unit, old);
+}
+
+// The end of a turn: what the body has made becomes what is carried.
+void ProgramPlanner::write_back(uint32_t block, const std::vector<uint32_t>& carried,
+                                const std::vector<uint32_t>& next) {
+  std::vector<Unit> copies;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    if (next[i] == no_buffer) continue;
+    if (may_write_at_once(block, next[i], carried[i])) {
+      rename(block, next[i], carried[i]);
+      continue;
+    }
+    Unit copy;
+    copy.steps.emplace_back(package::Copy{next[i], carried[i]});
+    copies.push_back(std::move(copy));
+  }
+  for (Unit& copy : copies) add_unit(block, std::move(copy));
+}
+
+void ProgramPlanner::rename(uint32_t block, uint32_t from, uint32_t to) {
+  const auto in_list = [&](std::vector<uint32_t>& list) {
+    if (!holds(list, from)) return;
+    std::erase(list, from);
+    add_once(list, to);
+  };
+  std::vector<Unit>& units = units_.blocks[block].units;
+  for (Unit& unit : units) {
+    for (package::Step& step : unit.steps) {
+      each_buffer(step, [&](uint32_t& buffer) { buffer = buffer == from ? to : buffer; });
+    }
+    std::erase_if(unit.steps, [](const package::Step& step) {
+      const auto* copy = std::get_if<package::Copy>(&step);
+      return copy != nullptr && copy->source == copy->target;
+    });
+    in_list(unit.reads);
+    in_list(unit.makes);
+    for (const uint32_t child : unit.blocks) rename(child, from, to);
+  }
+  std::erase_if(units, [](const Unit& unit) { return unit.steps.empty(); });
+}
+
+}  // namespace codetta::plan

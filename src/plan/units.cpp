@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// Order of units, and from units to steps.
+#include "plan/units.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/result.hpp"
+#include "plan/memory_check.hpp"
+#include "plan/order.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+
+using package::Buffer;
+using types::Dim;
+
+namespace {
+
+Dim size_in_bytes(const Buffer& buffer) {
+  Dim bytes = Dim::constant(types::byte_size(buffer.dtype));
+  for (const Dim& dim : buffer.shape) bytes = bytes * dim;
+  return bytes;
+}
+
+// Calls f for the buffers of one step.
+struct BufferVisitor {
+  const std::function<void(uint32_t&)>& f;
+
+  void all(std::vector<uint32_t>& list) const {
+    for (uint32_t& buffer : list) f(buffer);
+  }
+  void operator()(package::Allocate& s) const { f(s.buffer); }
+  void operator()(package::AllocateFromPool& s) const { f(s.buffer); }
+  void operator()(package::Free& s) const { f(s.buffer); }
+  void operator()(package::Reuse& s) const { f(s.from), f(s.buffer); }
+  void operator()(package::Reinterpret& s) const { f(s.source), f(s.buffer); }
+  void operator()(package::LoadConstant& s) const { f(s.buffer); }
+  void operator()(package::Copy& s) const { f(s.source), f(s.target); }
+  void operator()(package::Fill& s) const { f(s.buffer); }
+  void operator()(package::LaunchKernel& s) const {
+    if (s.product) f(s.product->a), f(s.product->b);
+    all(s.arguments);
+  }
+  void operator()(package::CallExtern& s) const { all(s.inputs), all(s.outputs); }
+  void operator()(package::SelectOutput& s) const { f(s.buffer); }
+  void operator()(package::IndexPut& s) const { f(s.target), all(s.indices), f(s.values); }
+  void operator()(package::Scatter& s) const { f(s.target), f(s.index), f(s.source); }
+  void operator()(package::DefineSymbol& s) const {
+    using From = package::DefineSymbol::From;
+    if (s.from == From::Size || s.from == From::Stride || s.from == From::Value) f(s.buffer);
+  }
+  void operator()(package::Check& s) const { std::visit(*this, s.guard); }
+  void operator()(package::UnitStrideGuard& g) const { f(g.buffer); }
+  void operator()(package::NoOverlapGuard& g) const { f(g.output), f(g.other); }
+  void operator()(package::SizeGuard& g) const { f(g.buffer); }
+  void operator()(package::StrideGuard& g) const { f(g.buffer); }
+  void operator()(package::AlignmentGuard& g) const { f(g.buffer); }
+  void operator()(package::NanGuard& g) const { f(g.buffer); }
+  void operator()(package::IndexGuard& g) const { f(g.buffer); }
+  void operator()(package::EnterSubgraph& s) const { all(s.results); }
+  void operator()(package::If& s) const { f(s.predicate); }
+  void operator()(package::While& s) const { f(s.predicate); }
+  template <class Other>
+  void operator()(Other&) const {}
+};
+
+// Parts of a join share a buffer: the first writer makes it, the others find it there, and readers wait for all.
+void order_writers(std::vector<OrderStep>& steps, size_t buffers) {
+  std::vector<std::vector<uint32_t>> writers(buffers);
+  for (uint32_t s = 0; s < steps.size(); ++s) {
+    for (const uint32_t buffer : steps[s].makes) writers[buffer].push_back(s);
+  }
+  for (OrderStep& step : steps) {
+    for (const uint32_t buffer : step.reads) {
+      if (writers[buffer].size() > 1)
+        step.behind.insert(step.behind.end(), writers[buffer].begin(), writers[buffer].end());
+    }
+  }
+  for (uint32_t s = 0; s < steps.size(); ++s) {
+    std::erase_if(steps[s].makes, [&](uint32_t buffer) {
+      const bool later = writers[buffer].front() != s;
+      if (later) steps[s].reads.push_back(buffer);
+      return later;
+    });
+  }
+}
+
+class Scheduler {
+ public:
+  Scheduler(Plan& plan, UnitProgram& program, const SizeHint& hint)
+      : plan_(plan), program_(program), hint_(hint), spans_(plan.buffers.size()) {
+    const size_t blocks = program.blocks.size();
+    parent_.resize(blocks);
+    scope_.assign(blocks, 0);
+    positions_.resize(blocks);
+  }
+
+  Result<void> run() {
+    if (program_.blocks.size() > 1) problem().scopes.push_back({});
+    number(0);
+    if (!problem().scopes.empty()) problem().scopes[0].end = next_;
+    for (uint32_t b = 0; b < program_.blocks.size(); ++b) touch_block(b);
+    ask(0);
+    CODETTA_TRY(plan_.memory, plan_memory(problem()));
+    CODETTA_CHECK_OK(check_memory(problem(), plan_.memory));
+    for (const MemoryPool& pool : plan_.memory.pools) plan_.pools.push_back({pool.device, pool.bytes, pool.alignment});
+    // A pool of nothing, too, for temporaries of no bytes.
+    if (plan_.pools.empty() && !problem().requests.empty())
+      plan_.pools.push_back({0, Dim::constant(0), memory_alignment()});
+    request_of_.assign(plan_.buffers.size(), UINT32_MAX);
+    for (uint32_t i = 0; i < problem().requests.size(); ++i) request_of_[problem().requests[i].buffer] = i;
+    plan_.step_lists.resize(program_.blocks.size() - 1);
+    emit(0);
+    plan_.steps.emplace_back(package::Return{});
+    drop_unused();
+    return {};
+  }
+
+ private:
+  struct Span {
+    size_t first = SIZE_MAX, last = 0;            // positions
+    size_t first_unit = SIZE_MAX, last_unit = 0;  // of its home
+  };
+
+  MemoryProblem& problem() { return plan_.temporaries; }
+  // A cache line; what CUDA's allocations have.
+  [[nodiscard]] int64_t memory_alignment() const { return plan_.target.backend == Backend::cpu ? 64 : 256; }
+
+  uint32_t open_scope(uint32_t parent, MemoryScope::Kind kind) {
+    problem().scopes.push_back({parent, next_, next_, kind});
+    return static_cast<uint32_t>(problem().scopes.size() - 1);
+  }
+
+  // A unit has a position, and behind it those of its blocks.
+  void number(uint32_t block) {
+    const std::vector<Unit>& units = program_.blocks[block].units;
+    for (uint32_t u = 0; u < units.size(); ++u) {
+      positions_[block].push_back(next_++);
+      if (units[u].blocks.empty()) continue;
+      const bool loop = std::holds_alternative<package::While>(units[u].steps.back());
+      const uint32_t around = loop ? open_scope(scope_[block], MemoryScope::Kind::Loop) : scope_[block];
+      for (const uint32_t child : units[u].blocks) {
+        parent_[child] = {block, u};
+        scope_[child] = open_scope(around, MemoryScope::Kind::Block);
+        number(child);
+        problem().scopes[scope_[child]].end = next_;
+      }
+      if (loop) problem().scopes[around].end = next_;
+    }
+  }
+
+  void touch(uint32_t buffer, uint32_t block, uint32_t unit) {
+    const uint32_t home = program_.home[buffer];
+    if (home == no_block) return;
+    Span& span = spans_[buffer];
+    span.first = std::min(span.first, positions_[block][unit]);
+    span.last = std::max(span.last, positions_[block][unit]);
+    while (block != home) {
+      unit = parent_[block].second;
+      block = parent_[block].first;
+    }
+    span.first_unit = std::min<size_t>(span.first_unit, unit);
+    span.last_unit = std::max<size_t>(span.last_unit, unit);
+  }
+  void touch_block(uint32_t block) {
+    std::vector<Unit>& units = program_.blocks[block].units;
+    for (uint32_t u = 0; u < units.size(); ++u) {
+      for (package::Step& step : units[u].steps) {
+        // A loop reads its predicate inside, where its condition has made it.
+        if (const auto* loop = std::get_if<package::While>(&step)) {
+          touch(loop->predicate, units[u].blocks[0], last_unit_of(units[u].blocks[0]));
+        } else {
+          each_buffer(step, [&](uint32_t& buffer) { touch(buffer, block, u); });
+        }
+      }
+    }
+  }
+  [[nodiscard]] uint32_t last_unit_of(uint32_t block) const {
+    return static_cast<uint32_t>(program_.blocks[block].units.size() - 1);
+  }
+
+  // Buffers of a block by the unit in which they begin (or end), in their own order.
+  [[nodiscard]] std::vector<std::vector<uint32_t>> by_unit(uint32_t block, size_t Span::*unit) const {
+    std::vector<std::vector<uint32_t>> lists(program_.blocks[block].units.size());
+    for (uint32_t b = 0; b < spans_.size(); ++b) {
+      if (program_.home[b] == block && spans_[b].first != SIZE_MAX) lists[spans_[b].*unit].push_back(b);
+    }
+    return lists;
+  }
+
+  void ask(uint32_t block) {
+    const auto begins = by_unit(block, &Span::first_unit);
+    for (uint32_t u = 0; u < begins.size(); ++u) {
+      for (const uint32_t buffer : begins[u]) ask_for(buffer, block);
+      for (const uint32_t child : program_.blocks[block].units[u].blocks) ask(child);
+    }
+  }
+  void ask_for(uint32_t buffer, uint32_t block) {
+    MemoryRequest request;
+    request.buffer = buffer;
+    request.bytes = size_in_bytes(plan_.buffers[buffer]);
+    request.hint = hint_(request.bytes);
+    request.alignment = memory_alignment();
+    request.dtype = plan_.buffers[buffer].dtype;
+    request.scope = scope_[block];
+    request.first = spans_[buffer].first;
+    request.last = spans_[buffer].last;
+    request.in_place_of = operands_of(buffer, block);
+    problem().requests.push_back(std::move(request));
+  }
+
+  // What the buffer may take over where it begins.
+  [[nodiscard]] std::vector<uint32_t> operands_of(uint32_t buffer, uint32_t home) const {
+    const auto [block, u] = unit_at(spans_[buffer].first, home, spans_[buffer].first_unit);
+    const Unit& unit = program_.blocks[block].units[u];
+    std::vector<uint32_t> operands;
+    for (const package::Step& step : unit.steps) {
+      if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) {
+        for (const uint32_t operand : launch->arguments) {
+          if (program_.home[operand] != no_block && updates_in_place(plan_, *launch, operand, buffer))
+            operands.push_back(operand);
+        }
+      }
+      const auto* copy = std::get_if<package::Copy>(&step);
+      if (copy == nullptr || copy->target != buffer || block != home || program_.home[copy->source] != home) continue;
+      if (read_only_by_copies(unit, copy->source)) operands.push_back(copy->source);
+    }
+    return operands;
+  }
+  // Which unit has a position: the one of `home`, or one in its blocks.
+  [[nodiscard]] std::pair<uint32_t, size_t> unit_at(size_t position, uint32_t home, size_t unit) const {
+    uint32_t block = home;
+    while (positions_[block][unit] != position) {
+      for (const uint32_t child : program_.blocks[block].units[unit].blocks) {
+        const auto& places = positions_[child];
+        if (places.empty() || places.front() > position) continue;
+        block = child;
+      }
+      const auto behind = std::upper_bound(positions_[block].begin(), positions_[block].end(), position);
+      unit = static_cast<size_t>(behind - positions_[block].begin()) - 1;
+    }
+    return {block, unit};
+  }
+  // The copy whose target lies where its source does.
+  [[nodiscard]] bool is_taken_over(const package::Step& step) const {
+    const auto* copy = std::get_if<package::Copy>(&step);
+    if (copy == nullptr || request_of_[copy->target] == UINT32_MAX) return false;
+    const Placement& placement = plan_.memory.placements[request_of_[copy->target]];
+    return placement.kind == Placement::Kind::InPlace && placement.of == copy->source;
+  }
+
+  // Temporaries are placed in front of the first unit that uses them and end behind the last.
+  void emit(uint32_t block) {
+    const auto begins = by_unit(block, &Span::first_unit), ends = by_unit(block, &Span::last_unit);
+    const auto list = [&]() -> package::StepList& { return block == 0 ? plan_.steps : plan_.step_lists[block - 1]; };
+    std::vector<Unit>& units = program_.blocks[block].units;
+    for (uint32_t u = 0; u < units.size(); ++u) {
+      Unit& unit = units[u];
+      std::vector<package::Reuse> reuses;
+      for (const package::Step& step : unit.steps) {
+        if (!is_taken_over(step)) continue;
+        const auto* copy = std::get_if<package::Copy>(&step);
+        reuses.push_back({copy->source, copy->target});
+      }
+      const auto begins_by_reuse = [&](uint32_t b) {
+        return std::any_of(reuses.begin(), reuses.end(), [&](const package::Reuse& r) { return r.buffer == b; });
+      };
+      const auto ends_by_reuse = [&](uint32_t b) {
+        return std::any_of(reuses.begin(), reuses.end(), [&](const package::Reuse& r) { return r.from == b; });
+      };
+      for (const uint32_t buffer : begins[u]) {
+        if (begins_by_reuse(buffer)) continue;
+        const Placement& placement = plan_.memory.placements[request_of_[buffer]];
+        list().emplace_back(package::AllocateFromPool{buffer, placement.pool, placement.offset});
+      }
+      size_t s = 0;
+      for (; s < unit.steps.size() && std::holds_alternative<package::Copy>(unit.steps[s]); ++s) {
+        if (!is_taken_over(unit.steps[s])) list().push_back(unit.steps[s]);
+      }
+      for (const package::Reuse& reuse : reuses) list().emplace_back(reuse);
+      for (; s < unit.steps.size(); ++s) list().push_back(std::move(unit.steps[s]));
+      for (const uint32_t child : unit.blocks) emit(child);
+      for (const uint32_t buffer : ends[u]) {
+        if (!ends_by_reuse(buffer)) list().emplace_back(package::Free{buffer});
+      }
+    }
+  }
+
+  void drop_unused() {
+    std::vector<bool> used(plan_.buffers.size());
+    for (size_t b = 0; b < used.size(); ++b) used[b] = plan_.buffers[b].role != Buffer::Role::Temporary;
+    const auto each_step = [&](const std::function<void(uint32_t&)>& f) {
+      for (package::Step& step : plan_.steps) each_buffer(step, f);
+      for (package::StepList& list : plan_.step_lists) {
+        for (package::Step& step : list) each_buffer(step, f);
+      }
+    };
+    each_step([&](uint32_t& buffer) { used[buffer] = true; });
+    std::vector<uint32_t> now(used.size(), no_buffer);
+    std::vector<Buffer> kept;
+    for (size_t b = 0; b < used.size(); ++b) {
+      if (!used[b]) continue;
+      now[b] = static_cast<uint32_t>(kept.size());
+      kept.push_back(std::move(plan_.buffers[b]));
+    }
+    plan_.buffers = std::move(kept);
+    const auto renumber = [&](uint32_t& buffer) {
+      if (buffer != no_buffer) buffer = now[buffer];
+    };
+    each_step(renumber);
+    for (MemoryRequest& request : problem().requests) {
+      renumber(request.buffer);
+      for (uint32_t& operand : request.in_place_of) renumber(operand);
+    }
+    for (Placement& placement : plan_.memory.placements) renumber(placement.of);
+  }
+
+  Plan& plan_;
+  UnitProgram& program_;
+  const SizeHint& hint_;
+  std::vector<Span> spans_;                            // by buffer
+  std::vector<std::pair<uint32_t, uint32_t>> parent_;  // by block: block and unit around it
+  std::vector<uint32_t> scope_;                        // by block
+  std::vector<std::vector<size_t>> positions_;         // by block and unit
+  std::vector<uint32_t> request_of_;                   // by buffer
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+void add_once(std::vector<uint32_t>& list, uint32_t buffer) {
+  if (std::find(list.begin(), list.end(), buffer) == list.end()) list.push_back(buffer);
+}
+
+void each_buffer(package::Step& step, const std::function<void(uint32_t&)>& f) { std::visit(BufferVisitor{f}, step); }
+
+// They run before anything is taken over or updated.
+bool read_only_by_copies(const Unit& unit, uint32_t buffer) {
+  bool leading = true, other = false;
+  for (package::Step step : unit.steps) {
+    leading = leading && std::holds_alternative<package::Copy>(step);
+    each_buffer(step, [&](uint32_t& b) { other = other || (b == buffer && !leading); });
+  }
+  return !other;
+}
+
+bool updates_in_place(const Plan& plan, const package::LaunchKernel& launch, uint32_t operand, uint32_t result) {
+  const auto& arguments = launch.arguments;
+  const auto once = [&](uint32_t buffer) { return std::count(arguments.begin(), arguments.end(), buffer) == 1; };
+  const auto index = [&](uint32_t buffer) {
+    return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin());
+  };
+  const auto& product = launch.product;
+  if (product && (operand == product->a || operand == product->b)) return false;
+  if (operand == result || !once(operand) || !once(result)) return false;
+  const Buffer &from = plan.buffers[operand], &to = plan.buffers[result];
+  if (from.dtype != to.dtype || !(from.shape == to.shape)) return false;
+  const package::EpilogueProgram& epilogue = plan.kernels[launch.kernel].lowered.program;
+  const Dim one = Dim::constant(1);
+  const bool one_element = launch.batch == one && launch.m == one && launch.n == one &&
+                           size_in_bytes(from) == Dim::constant(types::byte_size(from.dtype));
+  if (one_element && !product && epilogue.phases.size() == 1) return epilogue.arguments[index(result)].is_output;
+  return may_be_in_place(epilogue, !(launch.batch == one), index(operand), index(result));
+}
+
+Result<void> order_units(const Plan& plan, UnitProgram& program, uint32_t block, const SizeHint& hint) {
+  const int64_t most = std::numeric_limits<int64_t>::max() / static_cast<int64_t>(plan.buffers.size() + 1);
+  std::vector<OrderBuffer> buffers;
+  for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+    const bool own = program.home[b] == block;
+    buffers.push_back({own ? std::min(hint(size_in_bytes(plan.buffers[b])), most) : 0, !own});
+  }
+  std::vector<Unit>& units = program.blocks[block].units;
+  std::vector<OrderStep> steps;
+  for (const Unit& unit : units) {
+    OrderStep step{unit.reads, unit.makes, {}, 0};
+    for (const uint32_t child : unit.blocks) step.scratch = std::max(step.scratch, program.blocks[child].peak);
+    steps.push_back(std::move(step));
+  }
+  order_writers(steps, buffers.size());
+  CODETTA_TRY(const StepOrder order, order_for_memory(steps, buffers));
+  std::vector<Unit> ordered;
+  for (const uint32_t r : order.steps) ordered.push_back(std::move(units[r]));
+  units = std::move(ordered);
+  program.blocks[block].peak = order.peak;
+  return {};
+}
+
+Result<void> schedule(Plan& plan, UnitProgram& program, const SizeHint& hint) {
+  return Scheduler(plan, program, hint).run();
+}
+
+}  // namespace codetta::plan

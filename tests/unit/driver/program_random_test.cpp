@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs with branches, loops and writes at indices, planned and run, against the oracle.
+#include "support/random_program.hpp"
+#include "unit/driver/program_check.hpp"
+
+namespace codetta::test {
+namespace {
+
+RandomProgramOptions options_of(uint64_t seed) {
+  RandomProgramOptions options;
+  options.operations = 3 + static_cast<int>(seed % 11);
+  options.symbolic = seed % 3 != 0;
+  options.control = seed % 4 != 0;
+  options.products = seed % 5 != 0;
+  return options;
+}
+
+std::vector<ProgramInput> inputs_of(const RandomProgram& program, uint64_t seed) {
+  std::vector<ProgramInput> inputs;
+  for (const RandomParameter& parameter : program.parameters) {
+    const Dims shape(parameter.shape);
+    ++seed;
+    inputs.push_back(parameter.index_limit > 0
+                         ? index_input(parameter.name, parameter.dtype, shape, parameter.index_limit, seed)
+                         : random_input(parameter.name, parameter.dtype, shape, seed));
+  }
+  return inputs;
+}
+
+TEST(ProgramRandom, AgreeWithTheOracle) {
+  Context context = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
+  const uint64_t count = CODETTA_TEST_FULL ? 6000 : 500;
+  uint64_t loops = 0, branches = 0, writes = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    const RandomProgram program = random_program(seed, options_of(seed));
+    const ProgramOutcome outcome = run_checked(program.text, inputs_of(program, seed * 1000), context, {}, {}, true);
+    if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
+    refused += outcome.refused != 0;
+    if (outcome.refused != 0) continue;
+    loops += program.text.find("while_loop(") != std::string::npos;
+    branches += program.text.find("cond(") != std::string::npos;
+    writes += outcome.plan.find("scatter") != std::string::npos || outcome.plan.find("index_put") != std::string::npos;
+  }
+  EXPECT_LT(refused, count / 10);
+  EXPECT_GT(loops, count / 40);
+  EXPECT_GT(branches, count / 40);
+  EXPECT_GT(writes, count / 10);
+}
+
+TEST(ProgramRandom, CompiledKernelsDoTheSame) {
+  Context context = Context::make({.cache_enabled = false, .threads = 2}).value();
+  const uint64_t count = CODETTA_TEST_FULL ? 60 : 4;
+  for (uint64_t seed = 7001; seed < 7001 + count; ++seed) {
+    RandomProgramOptions small = options_of(seed);
+    small.operations = 5;
+    small.control = true;
+    const RandomProgram program = random_program(seed, small);
+    run_checked(program.text, inputs_of(program, seed * 1000), context, {}, {}, true);
+    if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace codetta::test

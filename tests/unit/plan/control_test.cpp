@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of programs with branches, loops and writes at indices: the packages that they make have no defect, and what
+// lives across a branch or a loop keeps its place.
+#include <gtest/gtest.h>
+
+#include "plan/memory_check.hpp"
+#include "support/random_program.hpp"
+#include "unit/plan/bind_text.hpp"
+
+namespace {
+
+using namespace codetta;
+using plan::Plan;
+
+const Target target{Backend::cpu, CpuIsa::generic, ""};
+
+Result<Plan> plan_of(const std::string& text, const Target& on = target) {
+  CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
+  return plan::plan_program(graph, on, {}, {});
+}
+
+package::Package package_of(const Plan& plan) {
+  package::Package package;
+  package.target = plan.target;
+  package.buffers = plan.buffers;
+  package.steps = plan.steps;
+  package.step_lists = plan.step_lists;
+  package.pools = plan.pools;
+  package.result_count = plan.result_count;
+  for (const plan::PlannedKernel& kernel : plan.kernels) {
+    package::Kernel made;
+    made.config = kernel.discovery.candidates[kernel.chosen].config;
+    made.epilogue = kernel.lowered.program;
+    package.kernels.push_back(std::move(made));
+  }
+  return package;
+}
+
+std::string steps_of(const Plan& plan) {
+  const std::string text = plan::to_string(plan);
+  const size_t begin = text.find("steps:\n") + 7;
+  return text.substr(begin, text.find("memory:\n") - begin);
+}
+
+TEST(PlanControl, RandomProgramsHaveNoDefect) {
+  const uint64_t count = CODETTA_TEST_FULL ? 20000 : 400;
+  size_t lists = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    test::RandomProgramOptions options;
+    options.operations = 4 + static_cast<int>(seed % 12);
+    options.symbolic = seed % 3 != 0;
+    options.control = true;
+    options.products = seed % 5 != 0;
+    const test::RandomProgram program = test::random_program(seed, options);
+    const auto plan = plan_of(program.text);
+    if (!plan) {  // a reason, before anything is emitted
+      const uint16_t code = plan.error().code();
+      ASSERT_TRUE(code >= 301 && code <= 311) << "seed " << seed << "\n" << plan.error().render() << program.text;
+      ++refused;
+      continue;
+    }
+    const auto defect = package::find_defect(package_of(*plan));
+    ASSERT_FALSE(defect) << "seed " << seed << ": " << *defect << "\n" << program.text << plan::to_string(*plan);
+    const auto proof = plan::check_memory(plan->temporaries, plan->memory, {{{"n", 3}, {"m", 8}}});
+    ASSERT_TRUE(proof) << "seed " << seed << "\n" << proof.error().render() << program.text;
+    lists += plan->step_lists.size();
+    // Equal texts give equal plans.
+    ASSERT_EQ(plan::to_string(*plan), plan::to_string(*plan_of(program.text))) << "seed " << seed;
+  }
+  EXPECT_GT(lists, count / 4);
+  EXPECT_LT(refused, count / 10);
+}
+
+// x is needed behind the branch, h only in it: h's bytes are not x's, whichever branch runs.
+TEST(PlanControl, WhatLivesAcrossABranchKeepsItsPlace) {
+  const auto plan = plan_of(
+      "def yes(x):\n    h = relu(x @ x)\n    return h @ x\n"
+      "def no(x):\n    return x - 1.0\n"
+      "def f(p: bool[1], a: f32[64, 64]):\n    x = index_put(a, 3, a[0, :])\n    y = cond(p, yes, no, x)\n"
+      "    z = index_put(x, 5, y[1, :])\n    return z\n");
+  ASSERT_TRUE(plan) << plan.error().render();
+  const auto request = [&](const std::string& name) -> const plan::MemoryRequest& {
+    for (const plan::MemoryRequest& r : plan->temporaries.requests) {
+      if (plan->buffers[r.buffer].name == name) return r;
+    }
+    ADD_FAILURE() << name << " is not there\n" << plan::to_string(*plan);
+    return plan->temporaries.requests[0];
+  };
+  ASSERT_EQ(plan->temporaries.scopes.size(), 3U);
+  std::string outer;
+  for (const package::Buffer& buffer : plan->buffers) {
+    if (buffer.role == package::Buffer::Role::Temporary && buffer.name.find('_') == std::string::npos &&
+        buffer.shape.size() == 2 && outer.empty())
+      outer = buffer.name;
+  }
+  const plan::MemoryRequest& x = request(outer);
+  EXPECT_EQ(x.scope, 0U);
+  size_t inner = 0;
+  for (size_t i = 0; i < plan->temporaries.requests.size(); ++i) {
+    const plan::MemoryRequest& r = plan->temporaries.requests[i];
+    if (r.scope == 0) continue;
+    ++inner;
+    EXPECT_LT(x.first, r.first);
+    EXPECT_GT(x.last, r.last);
+  }
+  EXPECT_GT(inner, 0U);
+  EXPECT_FALSE(package::find_defect(package_of(*plan)));
+}
+
+TEST(PlanControl, LoopsKeepWhatTheyCarry) {
+  const auto plan = plan_of(
+      "def more(i, x, w):\n    return i < 4\n"
+      "def turn(i, x, w):\n    return i + 1, relu(x @ w), w\n"
+      "def f(x: f32[8, 8], w: f32[8, 8]):\n    i, y, w2 = while_loop(more, turn, 0, x, w)\n    return y\n");
+  ASSERT_TRUE(plan) << plan.error().render();
+  // The product reads all of the old value: its result is copied over. The count is written at once.
+  const std::string steps = steps_of(*plan);
+  const std::string loop = steps.substr(steps.find("while"));
+  size_t copies = 0;
+  for (size_t at = loop.find("copy "); at != std::string::npos; at = loop.find("copy ", at + 1)) ++copies;
+  EXPECT_EQ(copies, 1U) << steps;
+  EXPECT_FALSE(package::find_defect(package_of(*plan)));
+}
+
+TEST(PlanControl, NestedDeeperThanRunsIsRefused) {
+  std::string chain = "def e(x):\n    return x * 0.5\ndef d0(x):\n    return x + 1.0\n";
+  for (int d = 1; d <= 66; ++d) {
+    chain += "def d" + std::to_string(d) + "(x):\n    y = cond(sum(x) > 0.0, d" + std::to_string(d - 1) +
+             ", e, x)\n    return y\n";
+  }
+  chain += "def f(x: f32[4]):\n    y = d66(x)\n    return y\n";
+  const auto plan = plan_of(chain);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code(), 311) << plan.error().render();
+  EXPECT_NE(plan.error().render().find("nested more than 64 deep"), std::string::npos) << plan.error().render();
+}
+
+TEST(PlanControl, GpusRunBranchesAndLoopsButNoHostWork) {
+  const Target gpu{Backend::cuda, CpuIsa::generic, "sm_90a"};
+  const auto loop = plan_of(
+      "def more(i, x):\n    return i < 4\ndef turn(i, x):\n    return i + 1, x * 0.5\n"
+      "def f(x: f32[8, 8]):\n    i, y = while_loop(more, turn, 0, x)\n    return y\n",
+      gpu);
+  ASSERT_TRUE(loop) << loop.error().render();
+  EXPECT_FALSE(package::find_defect(package_of(*loop)));
+  for (const char* body :
+       {"scatter(x, i, v)", "call_extern(\"g\", x, out=\"f32[8, 8]\")", "index_put(x, 1, v[0, :])"}) {
+    const auto refused = plan_of("def f(x: f32[8, 8], i: i64[2, 8], v: f32[2, 8]):\n    s = sum(v) + sum(i)\n    y = " +
+                                     std::string(body) + "\n    return y, s\n",
+                                 gpu);
+    ASSERT_FALSE(refused) << body;
+    EXPECT_EQ(refused.error().code(), 311) << refused.error().render();
+  }
+}
+
+}  // namespace
