@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes at indices, branches and loops, one by one: values against the oracle, plans, and what is refused.
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
 #include "unit/driver/program_check.hpp"
 
 namespace codetta::test {
@@ -301,6 +305,71 @@ TEST_F(ProgramControl, ExternFunctions) {
   const Error failed = run_error(one, inputs, failing);
   EXPECT_EQ(failed.code(), 617);
   EXPECT_NE(failed.render().find("it returned 77"), std::string::npos) << failed.render();
+}
+
+std::string example(const std::string& name) {
+  std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/programs/" + name + ".py");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+TEST_F(ProgramControl, ExampleLora) {
+  const ProgramOutcome outcome =
+      run(example("lora"), {random_input("x", f32, {3, 256}, 1), random_input("w", f32, {256, 512}, 2),
+                            random_input("down", f32, {256, 8}, 3), random_input("up", f32, {8, 512}, 4),
+                            number_input("scale", 0.5)});
+  EXPECT_EQ(count(outcome.plan, "\nkernel "), 3U) << outcome.plan;  // no element-wise one
+}
+
+TEST_F(ProgramControl, ExampleCache) {
+  run(example("cache"),
+      {random_input("x", f32, {1, 64}, 1), values_input("place", i64, {1}, {5}), random_input("wq", f32, {64, 64}, 2),
+       random_input("wk", f32, {64, 64}, 3), random_input("wv", f32, {64, 64}, 4),
+       random_input("keys", f32, {9, 64}, 5), random_input("values", f32, {9, 64}, 6)});
+}
+
+// A x = b within the tolerance, as a product in double says, in far fewer turns than there are unknowns.
+TEST_F(ProgramControl, ExampleConjugateGradient) {
+  const auto program = Program::parse(example("conjugate_gradient"), "conjugate_gradient.py");
+  ASSERT_TRUE(program) << program.error().render();
+  const auto compiled = compile(*program, Target::host(), {}, context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  for (const int64_t n : {1, 7, 120}) {
+    const ProgramInput m = random_input("m", f32, {n, n}, 11), b = random_input("b", f32, {n, 1}, 12);
+    Tensor a = Tensor::make(f32, {n, n}).value(), x = Tensor::make(f32, {n, 1}).value(),
+           turns = Tensor::make(i32, {}).value(), left = Tensor::make(f32, {1, 1}).value();
+    const auto* from = m.view().as<float>();
+    auto* to = a.view().as<float>();
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = i == j ? 2.0 : 0.0;
+        for (int64_t k = 0; k < n; ++k)
+          sum += double{from[i * n + k]} * double{from[j * n + k]} / (4.0 * static_cast<double>(n));
+        to[i * n + j] = static_cast<float>(sum);
+      }
+    }
+    fill_poison(x.view());
+    const auto ran = compiled->run({{"A", a.view()},
+                                    {"b", b.view()},
+                                    {"tolerance", 1e-8},
+                                    {"most", int64_t{100}},
+                                    {"x", x.view()},
+                                    {"turns", turns.view()},
+                                    {"left", left.view()}});
+    ASSERT_TRUE(ran) << ran.error().render();
+    double worst = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      double sum = -double{b.view().as<float>()[i]};
+      for (int64_t j = 0; j < n; ++j) sum += double{to[i * n + j]} * double{x.view().as<float>()[j]};
+      worst = std::max(worst, std::abs(sum));
+    }
+    EXPECT_LT(worst, 1e-3) << n;
+    EXPECT_LE(*turns.view().as<int32_t>(), std::min<int64_t>(n, 30)) << n;
+    EXPECT_GE(*turns.view().as<int32_t>(), 1) << n;
+  }
+  const auto plan = compiled->emit(Stage::Plan);
+  ASSERT_TRUE(plan);
+  const std::string loop = plan->substr(plan->find("while loop"));
+  EXPECT_EQ(count(loop.substr(0, loop.find("memory:")), "copy A"), 0U) << loop;
 }
 
 }  // namespace
