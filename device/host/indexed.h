@@ -66,7 +66,8 @@ inline void combine(i32 dtype, char* target, const char* source, Combine how) {
     case 1:
       return wraps ? combine_as<u8>(target, source, how) : combine_as<codetta::cpu::i8>(target, source, how);
     case 2:
-      return wraps ? combine_as<codetta::cpu::u16>(target, source, how) : combine_as<codetta::cpu::i16>(target, source, how);
+      return wraps ? combine_as<codetta::cpu::u16>(target, source, how)
+                   : combine_as<codetta::cpu::i16>(target, source, how);
     case 3:
       return wraps ? combine_as<codetta::cpu::u32>(target, source, how) : combine_as<i32>(target, source, how);
     case 4:

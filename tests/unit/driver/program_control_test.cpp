@@ -314,9 +314,9 @@ std::string example(const std::string& name) {
 
 TEST_F(ProgramControl, ExampleLora) {
   const ProgramOutcome outcome =
-      run(example("lora"), {random_input("x", f32, {3, 256}, 1), random_input("w", f32, {256, 512}, 2),
-                            random_input("down", f32, {256, 8}, 3), random_input("up", f32, {8, 512}, 4),
-                            number_input("scale", 0.5)});
+      run(example("lora"),
+          {random_input("x", f32, {3, 256}, 1), random_input("w", f32, {256, 512}, 2),
+           random_input("down", f32, {256, 8}, 3), random_input("up", f32, {8, 512}, 4), number_input("scale", 0.5)});
   EXPECT_EQ(count(outcome.plan, "\nkernel "), 3U) << outcome.plan;  // no element-wise one
 }
 
