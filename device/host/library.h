@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "device/host/indexed.h"
 #include "device/host/support.h"
 
 namespace codetta::host {

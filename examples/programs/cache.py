@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One step of attention over a cache: the new key and value take the place of an older one, and the cache lives on.
 def cache(x: f32[1, 64], place: i64[1], wq: f32[64, 64], wk: f32[64, 64], wv: f32[64, 64], keys: f32["s", 64], values: f32["s", 64]):
     new_keys = index_put(keys, place, x @ wk)

@@ -29,7 +29,8 @@ RandomProgramOptions options_of(std::mt19937_64& random, const std::string& name
   options.operations = 3 + static_cast<int>(random() % 10);
   options.symbolic = random() % 3 != 0;
   options.products = random() % 5 != 0;
-  options.puts = false;  // no plan has them
+  options.puts = false;  // libraries add no narrow floats at indices
+  options.control = random() % 2 == 0;
   options.name = name;
   return options;
 }

@@ -117,7 +117,11 @@ class StepPrinter {
             literal_text(guard.value.to_string()), ", ", literal_text(guard.why), ")");
   }
   void operator()(const package::NanGuard&) { lacks("it traps NaN, a debug check of runs in process"); }
-  void operator()(const package::IndexGuard&) { lacks("it checks the indices that a tensor holds"); }
+  void operator()(const package::IndexGuard& guard) {  // contents: known when the work in front is done
+    print_fits(guard.buffer);
+    out_.line("if (frame.running) CODETTA_OK(check_indices(v[", guard.buffer, "], ", number(guard.size), ", ",
+              name_of(guard.buffer), "));");
+  }
 
   void operator()(const package::Allocate& step) {
     const Buffer& buffer = package_.buffers[step.buffer];
@@ -150,6 +154,7 @@ class StepPrinter {
   }
   void operator()(const package::LoadConstant&) {}  // when the library starts
   void operator()(const package::Copy& step) {
+    for (const uint32_t buffer : {step.source, step.target}) print_fits(buffer);
     out_.line("CODETTA_OK(copy(frame, v[", step.target, "], v[", step.source, "], ", name_of(step.target), "));");
   }
   void operator()(const package::Fill& step) {
@@ -161,8 +166,21 @@ class StepPrinter {
 
   void operator()(const package::CallExtern&) { lacks("it calls an extern operation"); }
   void operator()(const package::SelectOutput&) { lacks("it takes results of an extern operation"); }
-  void operator()(const package::IndexPut&) { lacks("it puts values at computed indices"); }
-  void operator()(const package::Scatter&) { lacks("it scatters values"); }
+  void operator()(const package::IndexPut& step) {
+    if (step.indices.size() != 1) return lacks("it puts values at indices of several dims");
+    const auto how = step.accumulate ? package::ScatterReduce::Sum : package::ScatterReduce::None;
+    if (!combines(step.target, how)) return lacks("it adds narrow floats at indices");
+    for (const uint32_t buffer : {step.target, step.indices[0], step.values}) print_fits(buffer);
+    out_.line("if (frame.running) CODETTA_OK(index_put(v[", step.target, "], v[", step.indices[0], "], v[", step.values,
+              "], Combine(", static_cast<int>(how), "), ", library_.checked, ", ", name_of(step.indices[0]), "));");
+  }
+  void operator()(const package::Scatter& step) {
+    if (!combines(step.target, step.reduce)) return lacks("it combines narrow floats at indices");
+    for (const uint32_t buffer : {step.target, step.index, step.source}) print_fits(buffer);
+    out_.line("if (frame.running) CODETTA_OK(scatter(v[", step.target, "], v[", step.index, "], v[", step.source, "], ",
+              step.dim, ", Combine(", static_cast<int>(step.reduce), "), ", library_.checked, ", ",
+              name_of(step.index), "));");
+  }
 
   // One device, and the order of the list is the order of work.
   void operator()(const package::EnterDevice&) {}
@@ -336,6 +354,14 @@ class StepPrinter {
 
   [[nodiscard]] bool behind_comment() const {
     return step_ > 0 && std::holds_alternative<package::Comment>((*list_)[step_ - 1]);
+  }
+
+  // Sums of narrow floats are formed in f32, for which there is no room here.
+  [[nodiscard]] bool combines(uint32_t buffer, package::ScatterReduce how) const {
+    const DType dtype = package_.buffers[buffer].dtype;
+    return how == package::ScatterReduce::None ||
+           (how != package::ScatterReduce::Product && dtype != DType::boolean &&
+            (!is_number(dtype) || dtype == DType::f32 || dtype == DType::f64));
   }
 
   void lacks(const std::string& what) {
