@@ -529,7 +529,7 @@ class RegionFinder {
   Result<void> place(std::vector<Group>& groups, std::map<NodeId, size_t>& group_of, size_t first, int32_t level,
                      NodeId node, NodeId target, size_t part) {
     const std::vector<StoredValue> stores = places_of(node, target, part);
-    if (stores.empty()) return {};  // where its step has put it
+    if (stores.empty()) return {};                               // where its step has put it
     const bool copied_part = node != target && is_stored(node);  // a part of a join that lies in memory anyway
     const std::vector<NodeId> own =
         leaves_of({node}, std::nullopt, [&](NodeId n) { return n == node && !copied_part; });

@@ -178,8 +178,8 @@ class StepPrinter {
     if (!combines(step.target, step.reduce)) return lacks("it combines narrow floats at indices");
     for (const uint32_t buffer : {step.target, step.index, step.source}) print_fits(buffer);
     out_.line("if (frame.running) CODETTA_OK(scatter(v[", step.target, "], v[", step.index, "], v[", step.source, "], ",
-              step.dim, ", Combine(", static_cast<int>(step.reduce), "), ", library_.checked, ", ",
-              name_of(step.index), "));");
+              step.dim, ", Combine(", static_cast<int>(step.reduce), "), ", library_.checked, ", ", name_of(step.index),
+              "));");
   }
 
   // One device, and the order of the list is the order of work.
@@ -196,13 +196,15 @@ class StepPrinter {
   void operator()(const package::If& step) {
     const auto scope = out_.block("");
     out_.line("const i64 mark = frame.placed;");
+    // Read once: what a branch makes may lie where the predicate lay.
+    out_.line("const bool taken = frame.running && ", predicate(step.predicate), ";");
     {
-      const auto then = out_.block("if (!frame.running || ", predicate(step.predicate), ")");
+      const auto then = out_.block("if (!frame.running || taken)");
       print_list(package_.step_lists[step.then_list]);
     }
     out_.line("frame.placed = mark;");
     {
-      const auto other = out_.block("if (!frame.running || !", predicate(step.predicate), ")");
+      const auto other = out_.block("if (!frame.running || !taken)");
       print_list(package_.step_lists[step.else_list]);
     }
     out_.line("frame.placed = mark;");
@@ -359,9 +361,8 @@ class StepPrinter {
   // Sums of narrow floats are formed in f32, for which there is no room here.
   [[nodiscard]] bool combines(uint32_t buffer, package::ScatterReduce how) const {
     const DType dtype = package_.buffers[buffer].dtype;
-    return how == package::ScatterReduce::None ||
-           (how != package::ScatterReduce::Product && dtype != DType::boolean &&
-            (!is_number(dtype) || dtype == DType::f32 || dtype == DType::f64));
+    return how == package::ScatterReduce::None || (how != package::ScatterReduce::Product && dtype != DType::boolean &&
+                                                   (!is_number(dtype) || dtype == DType::f32 || dtype == DType::f64));
   }
 
   void lacks(const std::string& what) {
