@@ -66,6 +66,7 @@ bool divide_term(const IndexTerm& term, int64_t g, IndexTerm& quotient, IndexTer
 
 bool Index::operator<(const Index& o) const {
   if (constant != o.constant) return constant < o.constant;
+  if (!(shift == o.shift)) return shift.to_string() < o.shift.to_string();
   return std::lexicographical_compare(terms.begin(), terms.end(), o.terms.begin(), o.terms.end());
 }
 
@@ -76,11 +77,22 @@ Index Index::axis(package::Axis axis, int64_t extent) {
   return index;
 }
 
+Index Index::of(const types::Dim& value) {
+  Index index;
+  if (const auto constant = value.as_constant()) {
+    index.constant = *constant;
+  } else {
+    index.shift = value;
+  }
+  return index;
+}
+
 bool Index::uses(package::Axis which) const {
   return std::any_of(terms.begin(), terms.end(), [&](const IndexTerm& t) { return t.axis == which; });
 }
 
 std::optional<int64_t> Index::maximum() const {
+  if (is_shifted()) return std::nullopt;
   int64_t sum = constant;
   for (const IndexTerm& t : terms) {
     if (t.extent == 0) return std::nullopt;
@@ -92,6 +104,7 @@ std::optional<int64_t> Index::maximum() const {
 Index operator+(const Index& a, const Index& b) {
   Index sum = a;
   sum.constant += b.constant;
+  if (b.is_shifted()) sum.shift = sum.shift + b.shift;
   sum.terms.insert(sum.terms.end(), b.terms.begin(), b.terms.end());
   normalize(sum);
   return sum;
@@ -100,13 +113,14 @@ Index operator+(const Index& a, const Index& b) {
 Index scaled(const Index& a, int64_t factor) {
   Index result = a;
   result.constant *= factor;
+  if (result.is_shifted()) result.shift = result.shift * types::Dim::constant(factor);
   for (IndexTerm& t : result.terms) t.coef *= factor;
   normalize(result);
   return result;
 }
 
 std::optional<Division> divide(const Index& a, int64_t divisor) {
-  if (divisor <= 0) return std::nullopt;
+  if (divisor <= 0 || a.is_shifted()) return std::nullopt;
   Division result;
   Index rest;  // what is not a multiple of the divisor
   result.quotient.constant = a.constant / divisor;

@@ -145,7 +145,8 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
       }
       operand.terms.push_back({term.axis, term.div, term.mod, from_end, Dim::constant(term.coef)});
     }
-    if (at[d].constant != 0) operand.offsets.emplace_back(from_end, Dim::constant(at[d].constant));
+    if (at[d].constant != 0 || at[d].is_shifted())
+      operand.offsets.emplace_back(from_end, Dim::constant(at[d].constant) + at[d].shift);
   }
   // Of one row or column, a value still varies with it, as far as the program can tell: its store keeps the index,
   // which is 0.

@@ -181,15 +181,9 @@ Result<Location> Lowering::operand_location(NodeId node, size_t i, const Locatio
     }
     case Op::slice: {
       const auto& slice = graph_.attr_as<ir::SliceAttr>(node);
-      const auto start = slice.start.as_constant();
-      if (!start) {
-        return reject(diag::Code::symbolic_layout, node, "a slice that starts at a symbolic index cannot be lowered")
-            .reason(fmt::format("it starts at {}", slice.start.to_string()))
-            .help("start it at a constant");
-      }
       Location result = at;
       const auto d = static_cast<size_t>(slice.dim);
-      result[d] = scaled(result[d], slice.step) + Index::of(*start);
+      result[d] = scaled(result[d], slice.step) + Index::of(slice.start);
       return result;
     }
     case Op::split: {
@@ -236,8 +230,8 @@ Result<void> Lowering::find_split() {
         const auto d = static_cast<size_t>(split.dim);
         CODETTA_TRY(const int64_t part, size_of(node, d));
         const Index& index = source[d];
-        const bool columns = index.constant == 0 && index.terms.size() == 1 && index.terms[0].coef == 1 &&
-                             index.terms[0].axis == Axis::Col;
+        const bool columns = index.constant == 0 && !index.is_shifted() && index.terms.size() == 1 &&
+                             index.terms[0].coef == 1 && index.terms[0].axis == Axis::Col;
         // Without columns any chunk will do.
         const int64_t chunk = columns ? std::max<int64_t>(1, part * index.terms[0].div) : 0;
         if (!columns || (ways_ != 1 && (ways_ != split.ways || chunk_ != chunk))) {

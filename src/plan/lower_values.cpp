@@ -213,7 +213,9 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
       CODETTA_TRY(last, gathered(frame.node, frame.at, frame.values[0]));
     } else if (types::op_info(op).rule == OpRule::index) {
       const size_t from_end = op == Op::col_index ? 1 : op == Op::row_index ? 2 : 3;
-      last = recorder_.index_value(frame.at.size() >= from_end ? frame.at[frame.at.size() - from_end] : Index{});
+      const Index index = frame.at.size() >= from_end ? frame.at[frame.at.size() - from_end] : Index{};
+      if (index.is_shifted()) return shifted_position(frame.node, index);
+      last = recorder_.index_value(index);
     } else if (types::op_info(op).is_reduction()) {
       return reject(diag::Code::operand_reduction, frame.node, "a reduction of an operand alone cannot be fused")
           .reason("it does not depend on accum, so no tile of the product holds what it needs")
@@ -321,6 +323,12 @@ ValueRef Lowering::choose_part(NodeId node, const Index& which, const std::vecto
   return value;
 }
 
+Error Lowering::shifted_position(NodeId node, const Index& at) const {
+  return reject(diag::Code::symbolic_layout, node, "a position behind a symbolic start cannot be computed here")
+      .reason(fmt::format("it starts at {}", at.shift.to_string()))
+      .help("slice from a constant on, or compute the positions in front of the slice");
+}
+
 Result<ValueRef> Lowering::extent_of(NodeId node, size_t dim) {
   const Dim& size = graph_.type(node).shape[dim];
   if (const auto constant = size.as_constant()) return recorder_.integer(*constant);
@@ -379,6 +387,7 @@ Result<ValueRef> Lowering::emit_op(NodeId node, const std::vector<ValueRef>& ope
         CODETTA_TRY(const ValueRef extent, extent_of(node, d));
         position = recorder_.op(Op::mul, DType::i64, {position, extent}, DType::i64);
       }
+      if (at[d].is_shifted()) return shifted_position(node, at[d]);
       const ValueRef index = recorder_.index_value(at[d]);
       position = d == 0 ? index : recorder_.op(Op::add, DType::i64, {position, index}, DType::i64);
     }

@@ -85,6 +85,7 @@ class Lowering {
   [[nodiscard]] std::optional<Division> part_of(ir::NodeId join, const Location& at) const;
   ValueRef choose_part(ir::NodeId join, const Index& which, const std::vector<ValueRef>& parts);
   Result<ValueRef> extent_of(ir::NodeId node, size_t dim);
+  [[nodiscard]] Error shifted_position(ir::NodeId node, const Index& at) const;
   Result<ValueRef> emit_op(ir::NodeId node, const std::vector<ValueRef>& operands, const Location& at);
   Result<Location> operand_location(ir::NodeId node, size_t operand, const Location& at);
   [[nodiscard]] ValueRef literal_value(ir::NodeId node);
