@@ -132,6 +132,15 @@ class Accountant {
     return saved;
   }
 
+  // The number of the line that the node comes from, or 0.
+  uint32_t add_line(NodeId node, std::map<uint32_t, std::string>& lines) const {
+    if (graph_.source() == nullptr || !graph_.span(node).known()) return 0;
+    const SourceLocation where = graph_.source()->locate(graph_.span(node));
+    const size_t begin = where.line_text.find_first_not_of(" \t");
+    lines.emplace(where.line, begin == std::string::npos ? "" : where.line_text.substr(begin));
+    return where.line;
+  }
+
   KernelAccount account_of(size_t k) const {
     KernelAccount account;
     std::map<uint32_t, std::string> lines;
@@ -147,14 +156,10 @@ class Accountant {
       held.repeated = homes_[node.index()].front() != k;
       if (held.how != HeldOperation::How::View && !held.repeated) held.saved = saved_by(node);
       account.saved = account.saved + held.saved;
-      if (graph_.source() != nullptr && graph_.span(node).known()) {
-        const SourceLocation where = graph_.source()->locate(graph_.span(node));
-        held.line = where.line;
-        const size_t begin = where.line_text.find_first_not_of(" \t");
-        lines.emplace(where.line, begin == std::string::npos ? "" : where.line_text.substr(begin));
-      }
+      held.line = add_line(node, lines);
       account.held.push_back(std::move(held));
     }
+    for (const StoredValue& store : kernels_[k].stores) add_line(store.target, lines);  // also of numbers and copies
     if (graph_.source() != nullptr) {
       const std::string& name = graph_.source()->name();
       account.file = name.substr(name.rfind('/') + 1);  // npos + 1 is 0

@@ -6,10 +6,12 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <type_traits>
 
 #include <fmt/format.h>
 
 #include "plan/regions.hpp"
+#include "plan/units.hpp"
 
 namespace codetta::plan {
 
@@ -28,9 +30,10 @@ class Explainer {
 
   ProgramExplanation run() {
     result_.launches.resize(plan_.kernels.size());
+    result_.nested.resize(plan_.kernels.size());
     result_.saved = Dim::constant(0);
-    collect(plan_.steps);
-    for (const package::StepList& list : plan_.step_lists) collect(list);
+    collect(plan_.steps, false);
+    for (const package::StepList& list : plan_.step_lists) collect(list, true);
     for (size_t k = 0; k < plan_.kernels.size(); ++k) {
       result_.order.push_back(k);
       const KernelAccount& account = plan_.kernels[k].account;
@@ -50,13 +53,37 @@ class Explainer {
   }
 
  private:
-  void collect(const package::StepList& steps) {
+  // A step that works on values, and the buffers that it reads.
+  struct Worker {
+    std::string text;
+    std::set<uint32_t> buffers;
+  };
+  void collect(const package::StepList& steps, bool nested) {
+    const auto works = [](const auto& step) {
+      using Step = std::decay_t<decltype(step)>;
+      return std::is_same_v<Step, package::IndexPut> || std::is_same_v<Step, package::Scatter> ||
+             std::is_same_v<Step, package::CallExtern> || std::is_same_v<Step, package::Copy> ||
+             std::is_same_v<Step, package::If> || std::is_same_v<Step, package::While>;
+    };
     for (const package::Step& step : steps) {
-      const auto* launch = std::get_if<LaunchKernel>(&step);
-      if (launch == nullptr) continue;
-      ++result_.launched;
-      if (launch->kernel < result_.launches.size() && result_.launches[launch->kernel] == nullptr)
+      if (const auto* launch = std::get_if<LaunchKernel>(&step)) {
+        ++result_.launched;
+        if (launch->kernel >= result_.launches.size() || result_.launches[launch->kernel] != nullptr) continue;
         result_.launches[launch->kernel] = launch;
+        result_.nested[launch->kernel] = nested;
+      } else if (std::visit(works, step)) {
+        const package::StepNames names{[this](uint32_t buffer) { return plan_.buffers[buffer].name; }, {}};
+        Worker worker{package::line_of(step, names), {}};
+        package::Step named = step;
+        if (const auto* copy = std::get_if<package::Copy>(&step)) {
+          worker.buffers = {copy->source};
+        } else if (const auto* call = std::get_if<package::CallExtern>(&step)) {
+          worker.buffers = {call->inputs.begin(), call->inputs.end()};
+        } else {
+          each_buffer(named, [&](uint32_t& buffer) { worker.buffers.insert(buffer); });
+        }
+        workers_.push_back(std::move(worker));
+      }
     }
   }
 
@@ -85,6 +112,11 @@ class Explainer {
       if (!arguments[i].is_output || !seen.insert(buffer).second) continue;
       for (const size_t to : result_.order) {
         if (to != from && result_.launches[to] != nullptr) find_boundary(buffer, from, to);
+      }
+      for (const Worker& worker : workers_) {
+        if (worker.buffers.count(buffer) == 0) continue;
+        result_.boundaries.push_back(
+            {buffer, from, 0, 0, "no kernel carries the step out; it reads values from memory", worker.text});
       }
     }
   }
@@ -115,6 +147,9 @@ class Explainer {
     } else if (is_product(to) && is_product(from)) {
       boundary.text = fmt::format("kernel {} works behind the product in line {}; a kernel computes one product", to,
                                   product_line(to));
+    } else if (result_.nested[from] != result_.nested[to]) {
+      boundary.code = 0;
+      boundary.text = fmt::format("kernel {} runs in a branch or a loop", result_.nested[to] ? to : from);
     } else if (is_product(to) || root_space(reader) == root_space(*result_.launches[from])) {
       boundary.code = 0;
       boundary.text = "it lies in memory for others anyway";
@@ -128,6 +163,8 @@ class Explainer {
 
   // The refusal that parts the two: of what is stored, of what was cut off a product, of what a map was not put into.
   [[nodiscard]] const FusionNote* note_on(size_t from, size_t to) const {
+    // Notes name nodes of the program's own graph.
+    if (plan_.kernels[from].region.graph != nullptr || plan_.kernels[to].region.graph != nullptr) return nullptr;
     const std::string_view behind = is_product(from) ? action::cut_off : action::apart;
     const std::vector<ir::NodeId>& stored = plan_.kernels[from].account.stored;
     const auto& held = plan_.kernels[to].account.held;
@@ -167,6 +204,7 @@ class Explainer {
 
   const Plan& plan_;
   ProgramExplanation result_;
+  std::vector<Worker> workers_;
   std::set<ir::NodeId> told_;
 };
 

@@ -19,12 +19,13 @@ struct EmittedKernels {
 
 using GivenSizes = std::vector<std::pair<std::string, int64_t>>;  // symbol -> value
 
-// What a kernel computes and another one reads.
+// What a kernel computes and another one, or a step, reads.
 struct Boundary {
   uint32_t buffer = 0;
   size_t from = 0, to = 0;  // kernels of the plan
   uint16_t code = 0;        // E03xx, E04xx; 0: nothing was refused, the value is needed in memory anyway
   std::string text;
+  std::string step{};  // "index_put ...", which reads it instead of a kernel `to`; empty: it is the kernel
 };
 // Products of one A (or, with swapped places, B) and other factors.
 struct SharedFactor {
@@ -38,6 +39,7 @@ struct SharedFactor {
 struct ProgramExplanation {
   std::vector<size_t> order;                           // kernels of the plan in the order of the text
   std::vector<const package::LaunchKernel*> launches;  // by kernel
+  std::vector<bool> nested;                            // by kernel: launched in a branch or a loop
   std::vector<Boundary> boundaries;                    // in that order
   std::vector<FusionNote> decisions;                   // those that no boundary tells
   std::vector<SharedFactor> shared;

@@ -34,7 +34,8 @@ class JsonPrinter : ExplainView {
       out["not_fused"].push_back({{"value", plan_.buffers[b.buffer].name},
                                   {"bytes", bytes_json(buffer_bytes(plan_.buffers[b.buffer]))},
                                   {"from", b.from},
-                                  {"to", b.to},
+                                  {"to", b.step.empty() ? Json(b.to) : Json()},
+                                  {"step", b.step},
                                   {"code", code_json(b.code)},
                                   {"text", b.text}});
     }
@@ -90,6 +91,7 @@ class JsonPrinter : ExplainView {
       out["origins"].push_back({{"file", kernel.account.file}, {"line", line.line}, {"text", line.text}});
     if (const LaunchKernel* launch = facts_.launches[k]; launch != nullptr) {
       out["kind"] = launch->product ? "product" : "map";
+      out["nested"] = static_cast<bool>(facts_.nested[k]);
       out["space"] = {{"batch", launch->batch.to_string()},
                       {launch->product ? "m" : "rows", launch->m.to_string()},
                       {launch->product ? "n" : "columns", launch->n.to_string()}};

@@ -96,7 +96,8 @@ class TextPrinter : ExplainView {
   [[nodiscard]] std::string kernel_text(size_t k) const {
     const PlannedKernel& kernel = plan_.kernels[k];
     if (facts_.launches[k] == nullptr) return fmt::format("kernel {}, {}: never launched\n", k, emitted_name(k));
-    std::string out = fmt::format("kernel {}, {}: {}\n", k, emitted_name(k), space_text(k));
+    std::string out = fmt::format("kernel {}, {}: {}{}\n", k, emitted_name(k), space_text(k),
+                                  facts_.nested[k] ? ", in a branch or a loop" : "");
     for (const std::string& line : origin_texts(kernel.account)) out += "  " + diag::displayable(line) + "\n";
     std::vector<std::string> reads;
     for (const Operand& read : reads_of(k)) {
@@ -170,8 +171,10 @@ class TextPrinter : ExplainView {
     const auto code = [](uint16_t number) { return number == 0 ? std::string() : diag::code_text(number) + ": "; };
     for (const Boundary& b : facts_.boundaries) {
       const Buffer& buffer = plan_.buffers[b.buffer];
+      const std::string to = b.step.empty() ? std::to_string(b.to) : "`" + b.step + "`";
       out += fmt::format("  {}, {}, kernel {} to {}: {}{}\n", shown_name(b.buffer, b.from),
-                         bytes_text(buffer_bytes(buffer)), b.from, b.to, code(b.code), diag::displayable(b.text));
+                         bytes_text(buffer_bytes(buffer)), b.from, diag::displayable(to), code(b.code),
+                         diag::displayable(b.text));
     }
     for (const FusionNote& note : facts_.decisions)
       out += fmt::format("  {} is {}: {}{}\n", value_name(note.node), note.action, code(note.why.code),

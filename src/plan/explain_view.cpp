@@ -64,7 +64,7 @@ std::vector<uint32_t> ExplainView::stores_of(size_t k) const {
 std::vector<size_t> ExplainView::readers_of(uint32_t buffer, size_t from) const {
   std::vector<size_t> readers;
   for (const Boundary& boundary : facts_.boundaries) {
-    if (boundary.buffer == buffer && boundary.from == from) readers.push_back(boundary.to);
+    if (boundary.buffer == buffer && boundary.from == from && boundary.step.empty()) readers.push_back(boundary.to);
   }
   return readers;
 }
@@ -81,7 +81,10 @@ std::string ExplainView::emitted_name(size_t kernel) const {
 std::string ExplainView::user_name(uint32_t buffer, size_t kernel) const {
   const KernelAccount& account = plan_.kernels[kernel].account;
   for (const ir::NodeId stored : account.stored) {
-    if (plan_.buffers[buffer].name != fmt::format("t{}", stored.index())) continue;
+    // "t12", in a branch or a loop "t3_12".
+    const std::string& called = plan_.buffers[buffer].name;
+    const std::string number = std::to_string(stored.index());
+    if (called != "t" + number && !(called.starts_with("t") && called.ends_with("_" + number))) continue;
     for (const HeldOperation& held : account.held) {
       if (held.node == stored) return held.name;
     }
@@ -93,6 +96,7 @@ namespace {
 
 const HeldOperation* operation(const Plan& plan, ir::NodeId node) {
   for (const PlannedKernel& kernel : plan.kernels) {
+    if (kernel.region.graph != nullptr) continue;
     for (const HeldOperation& held : kernel.account.held) {
       if (held.node == node) return &held;
     }

@@ -179,6 +179,32 @@ TEST(Explain, MapsOfOtherSpacesAreKernelsOfTheirOwn) {
       << explained(plan).boundaries[0].text;
 }
 
+TEST(Explain, BranchesAndStepsReadFromMemory) {
+  const Plan plan = plan_of(
+      "def yes(x):\n    r = x @ x\n    return r\n\n"
+      "def no(x):\n    r = exp(x) * 2.0\n    return r\n\n"
+      "def f(p: bool[1], a: f32[64, 64], w: f32[64, 64]):\n"
+      "    h = relu(a @ w)\n    y = cond(p, yes, no, h)\n    z = index_put(y, 5, h[1, :] + 1.0)\n    return z\n");
+  const ProgramExplanation facts = explained(plan);
+  size_t nested = 0, by_steps = 0;
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    ASSERT_NE(facts.launches[k], nullptr);
+    nested += facts.nested[k] ? 1 : 0;
+    const KernelAccount& account = plan.kernels[k].account;
+    EXPECT_TRUE(account.held.empty() || !account.origins.empty()) << "kernel " << k;
+  }
+  for (const Boundary& b : facts.boundaries) by_steps += b.step.empty() ? 0 : 1;
+  EXPECT_EQ(nested, 2U) << "one in each branch";
+  EXPECT_GE(by_steps, 1U) << "index_put reads what is put";
+  const std::string text = explain_text(plan, "f", names_for(plan), {});
+  for (const char* wanted :
+       {"in a branch or a loop\n  p.py:2: r = x @ x\n", "  p.py:6: r = exp(x) * 2.0\n",
+        "no kernel carries the step out; it reads values from memory", "runs in a branch or a loop"})
+    EXPECT_NE(text.find(wanted), std::string::npos) << wanted << "\n" << text;
+  EXPECT_EQ(text, explain_text(plan, "f", names_for(plan), {}));
+  EXPECT_NE(explain_json(plan, "f", names_for(plan), {}).find("\"nested\": true"), std::string::npos);
+}
+
 // A plan of the smallest program there is, whole.
 TEST(Explain, ReadsWell) {
   const Plan plan = plan_of(
