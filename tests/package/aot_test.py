@@ -341,6 +341,11 @@ class Examples(unittest.TestCase):
         for output, got in results.items():
             self.assertEqual(bytes(got), npy_data(WORK / f"{output}_expected.npy"), f"{name}.{output} for {sizes}")
 
+    def test_all_build(self):
+        for program in sorted((SOURCE / "examples/programs").glob("*.py")):
+            path, _ = build(program, "all_" + program.stem)
+            self.assertEqual(Library(path, "all_" + program.stem)("init"), 0, program)
+
     def test_against_the_oracle(self):
         for name in EXAMPLES:
             done = codetta("run", SOURCE / f"examples/programs/{name}.py", "--check", "--json", "--seed", "3")
