@@ -46,11 +46,28 @@ struct ProgramShapes {
   std::vector<Output> outputs;                           // in the order of the return statement
 };
 
+// The source of what user_kernel("name", a, b, ..., out=...) calls. On a CPU: C++20 with a function of that name, which
+// gets the operands in order, then the results: codetta::Tensor<const float, 2> for f32[m, n], float for numbers and
+// for f32[()], codetta::Tensor<float, 2> for a result. Tensors are called with one index a dim, x(i, j), and have
+// size(dim). It returns nothing, or an int that is 0 or a code of its own (E0617). Elements: bool, int8_t to uint64_t,
+// float, double, float16, bfloat16 (as floats), float8_e4m3, float8_e5m2 (bits). It is compiled without exceptions,
+// runs on one thread, and must depend on nothing but its operands; several executions may call it at the same time.
+struct UserKernel {
+  enum class Language : uint8_t { cpp, cuda, hip, triton, cute_dsl };  // all but cpp are refused (E0311)
+  std::string name;
+  std::string source;
+  Language language = Language::cpp;
+  std::string file{};  // as the compiler's messages name the source; "" = "<name>.cpp"
+};
+
 // A parsed and verified program. Immutable, shared.
 class CODETTA_API Program {
  public:
   // `function`: which one of the text; "" = the last. Errors: E01xx, E02xx.
   static Result<Program> parse(std::string text, std::string name = "<program>", std::string_view function = {});
+  // The program with sources for kernels that it calls; those that it lacks are E0311 when it is compiled. Errors:
+  // E0209 (it calls none of that name), E0210 (a second source for one).
+  [[nodiscard]] Result<Program> with_kernels(std::vector<UserKernel> kernels) const;
   [[nodiscard]] std::vector<ProgramParameter> parameters() const;
   [[nodiscard]] std::vector<ProgramParameter> outputs() const;
   // For arguments that hold every parameter; outputs may be among them, and count for nothing. Errors: E0208 (one is

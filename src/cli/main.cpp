@@ -158,6 +158,8 @@ int run(int argc, char** argv) {
   run_verb->add_option("--out", program.outputs, "Output: NAME=FILE (.npy or .safetensors)")->allow_extra_args(false);
   run_verb->add_flag("--check", program.check,
                      "Compare with the float64 oracle; parameters that are not given are random");
+  run_verb->add_option("--kernel", program.kernels, "Source of a user_kernel that the program calls: NAME=FILE.cpp")
+      ->allow_extra_args(false);
   run_verb->add_option("--dim", program.dims, "A size of random parameters: batch=8 (those not said: 16)")
       ->allow_extra_args(false);
   run_verb

@@ -126,10 +126,34 @@ TensorView view_of(const ProgramData& data, const std::string& output) {
 
 }  // namespace
 
+namespace {
+
+UserKernel::Language language_of(const std::string& file) {
+  if (file.ends_with(".cu")) return UserKernel::Language::cuda;
+  if (file.ends_with(".hip")) return UserKernel::Language::hip;
+  return file.ends_with(".py") ? UserKernel::Language::triton : UserKernel::Language::cpp;
+}
+
+Result<Program> with_sources(const Program& program, const std::vector<std::string>& texts) {
+  std::vector<UserKernel> kernels;
+  for (const std::string& text : texts) {
+    auto item = split_item(text, "--kernel");
+    if (!item) return std::move(item).error();
+    auto source = read_source(item->second, TextOf::Program);
+    if (!source) return std::move(source).error();
+    kernels.push_back({item->first, source->text, language_of(item->second), item->second});
+  }
+  return program.with_kernels(std::move(kernels));
+}
+
+}  // namespace
+
 int run_program(const CommonOptions& common, const ProgramOptions& options) {
   auto source = read_source(options.file, TextOf::Program);
   if (!source) return report(source.error(), common.json);
   auto program = Program::parse(source->text, source->name);
+  if (!program) return report(program.error(), common.json);
+  if (!options.kernels.empty()) program = with_sources(*program, options.kernels);
   if (!program) return report(program.error(), common.json);
   auto given = Given::make(options);
   if (!given) return report(given.error(), common.json);

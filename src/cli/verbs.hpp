@@ -38,6 +38,7 @@ struct ProgramOptions {
   std::string file;
   std::vector<std::string> tensors, scalars, outputs;  // NAME=FILE, NAME=NUMBER
   std::vector<std::string> dims, hints;                // SIZE=NUMBER: of random data; for the choice of kernels
+  std::vector<std::string> kernels;                    // NAME=FILE: sources of kernels that the program calls
   bool force = false;                                  // outputs may overwrite files that parameters are read from
   bool check = false;
   uint64_t seed = 1;

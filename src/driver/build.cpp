@@ -126,7 +126,8 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     CODETTA_TRY(auto hints, constant_hints(state.graph, planned.values));
     hints.insert(hints.end(), options.size_hints.begin(), options.size_hints.end());
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
-    CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, context.machine(target), hints));
+    CODETTA_TRY(plan::Plan plan,
+                plan::plan_program(optimized.graph, target, context.machine(target), hints, state.user_sources));
     if (options.tune_seconds > 0) {
       CODETTA_TRY(const std::string tuned, tune_plan(plan, state.function.name, hints, options, context));
       planned.tuning[state.function.name] = Json::parse(tuned);

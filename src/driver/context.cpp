@@ -181,6 +181,10 @@ Result<LoadedKernel> loaded(const std::string& object, const package::Kernel& ke
         .reason("no symbol " + kernel.symbol + " in " + kernel.name)
         .help("clear the cache with `codetta cache clear` and report this");
   }
+  if (package::is_user(kernel.config)) {
+    result.entry.user = reinterpret_cast<CodettaExtern>(symbol);
+    return result;
+  }
   const auto* gemm = std::get_if<package::CpuGemmConfig>(&kernel.config);
   if (gemm != nullptr && gemm->family == package::CpuFamily::Fused) {
     result.entry.fused = reinterpret_cast<codetta::cpu::FusedFunction>(symbol);
@@ -196,6 +200,11 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
   if (kernel.source.empty()) return LoadedKernel{};  // the engine stores the accumulators itself
   LoadedKernel interpreted;
   interpreted.interpreted = true;
+  if (options.no_compiler && package::is_user(kernel.config)) {
+    return diag::error(diag::Code::jit_disabled, "the use of compilers is switched off")
+        .reason(fmt::format("{} is a kernel of the user's: nothing but its source says what it does", kernel.name))
+        .help("allow the use of a compiler");
+  }
   if (options.no_compiler) return interpreted;
   const auto& host = compiler();
   if (!host && !options.compiler.empty() && !options.no_jit) return host.error();  // the user asked for this one
@@ -207,6 +216,7 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
                                    : kernel.name + " is in no cache: it is off")
           .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
     }
+    if (package::is_user(kernel.config)) return host.error();
     const Diagnostic& problem = host.error().diagnostics().front();
     log_once("no compiler", problem.headline + ": epilogues are interpreted, slower (" + problem.reason +
                                 "; help: " + problem.help + ")");

@@ -80,10 +80,16 @@ void keep_package(const FoundState& found, std::optional<size_t> candidate, cons
   found.context->cache->store(package_key(found, candidate), {encode_ranking(kept.ranking), kept.package.encode()});
 }
 
-toolchain::CacheKey program_key(ContextState& context, const ir::Graph& graph, const Target& target,
+toolchain::CacheKey program_key(ContextState& context, const ProgramState& program, const Target& target,
                                 const SizeHints& hints) {
   toolchain::CacheKey key(toolchain::EntryKind::Package, kind_of(target, "program"));
-  key.add("program", ir::print(graph));
+  key.add("program", ir::print(program.graph));
+  for (const plan::UserSource& source : program.user_sources) {
+    key.add("kernel", source.name);
+    key.add("language", std::to_string(static_cast<int>(source.language)));
+    key.add("file", source.file);
+    key.add("source", source.source);
+  }
   for (const auto& [symbol, value] : hints) key.add("hint", fmt::format("{} {}", symbol, value));
   key.add("target", target.to_string());
   add_machine(key, context, target);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "driver/kernel_state.hpp"
+#include "driver/program_state.hpp"
 #include "toolchain/cache.hpp"
 
 namespace codetta::driver {
@@ -28,7 +29,7 @@ void keep_package(const FoundState& found, std::optional<size_t> candidate, cons
 
 // The same for programs, whose plan depends on the sizes that were hinted at.
 using SizeHints = std::vector<std::pair<std::string, int64_t>>;
-toolchain::CacheKey program_key(ContextState& context, const ir::Graph& graph, const Target& target,
+toolchain::CacheKey program_key(ContextState& context, const ProgramState& program, const Target& target,
                                 const SizeHints& hints);
 
 // The bytes of a ranking; nullopt for any but what encode_ranking gives.

@@ -2,6 +2,8 @@
 // Programs: text to graph, graph to package, package to executions.
 #include "codetta/program.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "driver/build_id.hpp"
@@ -77,7 +79,8 @@ Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph&
 
 Result<plan::Plan> plan_of(const CompiledProgramState& state) {
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph, state.context->debug.passes));
-  return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints);
+  return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints,
+                            state.program->user_sources);
 }
 
 // For GPUs: while the assembler's remarks rule a kernel out (E0533), its products take the candidate that ranks next.
@@ -122,7 +125,7 @@ Result<package::Package> load_cuda(CompiledProgramState& state, package::Package
     i = 0;  // other kernels may be one now; those that are loaded are at hand
   }
   if (plan && context.cache->enabled() && !context.debug.any()) {
-    context.cache->replace(program_key(context, state.program->graph, state.target, state.hints),
+    context.cache->replace(program_key(context, *state.program, state.target, state.hints),
                            {package.name, package.encode()});
   }
   return package;
@@ -132,7 +135,7 @@ Result<package::Package> load_cuda(CompiledProgramState& state, package::Package
 Result<package::Package> package_of(const CompiledProgramState& state) {
   ContextState& context = *state.context;
   const bool kept = context.cache->enabled() && !context.debug.any();
-  const toolchain::CacheKey key = program_key(context, state.program->graph, state.target, state.hints);
+  const toolchain::CacheKey key = program_key(context, *state.program, state.target, state.hints);
   if (kept) {
     if (const auto entry = context.cache->lookup(key)) {
       if (auto package = package::Package::decode(entry->payload)) return package;
@@ -149,6 +152,14 @@ Result<package::Package> package_of(const CompiledProgramState& state) {
 
 ProgramParameter parameter(const std::string& name, const ir::TensorType& type, bool is_scalar = false) {
   return {name, is_scalar ? std::string(dtype_name(type.dtype)) : ir::to_string(type)};
+}
+
+void collect_user_kernels(const ir::Graph& graph, std::vector<std::string>& names) {
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const ir::Attr& attr = graph.attr(ir::NodeId(i));
+    if (const auto* kernel = std::get_if<ir::UserKernelAttr>(&attr)) names.push_back(kernel->name);
+    for (const ir::GraphRef& child : ir::children(attr)) collect_user_kernels(*child, names);
+  }
 }
 
 Result<std::string> emit_program(const ProgramState& program, Stage stage) {
@@ -170,6 +181,28 @@ Result<Program> Program::parse(std::string text, std::string name, std::string_v
   const auto source = std::make_shared<const diag::SourceText>(std::move(name), std::move(text));
   CODETTA_TRY(state->function, frontend::parse_program(source, function));
   CODETTA_TRY(state->graph, ir::bind_program(state->function));
+  return Program(std::move(state));
+}
+
+Result<Program> Program::with_kernels(std::vector<UserKernel> kernels) const {
+  auto state = std::make_shared<driver::ProgramState>(*state_);
+  std::vector<std::string> called;
+  driver::collect_user_kernels(state->graph, called);
+  for (UserKernel& kernel : kernels) {
+    if (std::find(called.begin(), called.end(), kernel.name) == called.end()) {
+      return diag::error(diag::Code::argument_unexpected, fmt::format("the program calls no kernel {}", kernel.name))
+          .reason(called.empty() ? std::string("it calls none") : fmt::format("it calls {}", fmt::join(called, ", ")))
+          .help("give sources of kernels that the program calls");
+    }
+    for (const plan::UserSource& known : state->user_sources) {
+      if (known.name != kernel.name) continue;
+      return diag::error(diag::Code::argument_duplicate, fmt::format("kernel {} has two sources", kernel.name))
+          .help("give each kernel one");
+    }
+    state->user_sources.push_back({kernel.name, std::move(kernel.source),
+                                   static_cast<plan::UserSource::Language>(kernel.language),
+                                   kernel.file.empty() ? kernel.name + ".cpp" : std::move(kernel.file)});
+  }
   return Program(std::move(state));
 }
 

@@ -7,6 +7,7 @@
 #include "codetta/program.hpp"
 #include "ir/function.hpp"
 #include "ir/graph.hpp"
+#include "plan/plan.hpp"
 
 namespace codetta {
 
@@ -15,6 +16,7 @@ namespace driver {
 struct ProgramState {
   ir::ProgramFunction function;
   ir::Graph graph;
+  std::vector<plan::UserSource> user_sources{};
 };
 
 }  // namespace driver

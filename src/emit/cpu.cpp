@@ -161,6 +161,8 @@ std::string entry_head(std::string_view signature) {
 
 }  // namespace
 
+std::vector<std::string> cpu_flags(CpuIsa isa) { return facts_of(isa).flags; }
+
 Result<EmittedSource> emit_cpu_epilogue(const package::EpilogueProgram& program, const CpuEmitOptions& options) {
   if (auto defect = defect_error(program)) return *std::move(defect);
   Needs needs{{"core", Domain::Common}, {"TileFragment", Domain::Common}};

@@ -46,6 +46,16 @@ struct FusedSource : EmittedSource {
 Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DType a, DType b,
                                    const CpuEmitOptions& options);
 
+// A kernel of the user's with the entry `extern "C" int codetta_user(void*, const CodettaTensor*, int, CodettaTensor*,
+// int)` (codetta/extern.h): device/cpu/user.h, the source under its own file name and lines, and a call of the function
+// `name`. Never fails; what is wrong with the source its compiler says.
+EmittedSource emit_cpu_user(const std::string& name, const std::string& source, const std::string& file,
+                            const std::vector<package::Argument>& arguments, CpuIsa isa);
+// "void square(Tensor<const float, 2>, float, Tensor<float, 2>)": the function that the source has to have.
+std::string user_signature(const std::string& name, const std::vector<package::Argument>& arguments);
+// What a compiler is told about an instruction set.
+std::vector<std::string> cpu_flags(CpuIsa isa);
+
 struct CudaEmitOptions {
   std::string arch = "sm_80";  // of NVRTC's --gpu-architecture
   bool strict = false;         // no contraction of a * b + c

@@ -42,6 +42,16 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
   package::Kernel kernel;
   kernel.config = planned.discovery.candidates[planned.chosen].config;
   kernel.epilogue = planned.lowered.program;
+  if (planned.user) {
+    EmittedSource source = emit_cpu_user(planned.user->name, planned.user->source, planned.user->file,
+                                         kernel.epilogue.arguments, target.isa);
+    kernel.source = std::move(source.text);
+    kernel.gcc_flags = std::move(source.gcc_flags);
+    kernel.clang_flags = std::move(source.clang_flags);
+    kernel.symbol = std::move(source.entry);
+    kernel.name = "codetta_" + planned.user->name + "_" + base::digest_of(kernel.source).hex().substr(0, 8);
+    return kernel;
+  }
   if (const auto* cuda = std::get_if<package::CudaGemmConfig>(&kernel.config)) {
     CODETTA_TRY(CudaSource source, emit_cuda_kernel(kernel.epilogue, *cuda, {.arch = target.arch, .strict = strict}));
     kernel.source = std::move(source.text);

@@ -84,6 +84,12 @@ struct ConfigFields<CudaMapConfig> {
   static constexpr std::array flags{ConfigFlag<C>{"panels", &C::panels}};
 };
 
+template <>
+struct ConfigFields<CpuUserConfig> {
+  static constexpr std::array<ConfigNumber<CpuUserConfig>, 0> numbers{};
+  static constexpr std::array<ConfigFlag<CpuUserConfig>, 0> flags{};
+};
+
 // number(name, value) for every number, then flag(name, value) for every flag.
 template <class Config, class Number, class Flag>
 void for_each_field(const Config& config, Number&& number, Flag&& flag) {

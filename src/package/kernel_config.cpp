@@ -116,6 +116,8 @@ void write_one(ByteWriter& out, const CudaMapConfig& config) {
   write_flags(out, config);
 }
 
+void write_one(ByteWriter&, const CpuUserConfig&) {}
+
 // The engine trusts a configuration, so its sizes are held to what plan/ may choose.
 CpuGemmConfig read_cpu(ByteReader& in) {
   CpuGemmConfig config;
@@ -169,8 +171,10 @@ KernelConfig read_config(ByteReader& in) {
       return read_cuda(in);
     case 2:
       return read_cpu_map(in);
-    default:
+    case 3:
       return read_cuda_map(in);
+    default:
+      return CpuUserConfig{};
   }
 }
 

@@ -10,8 +10,14 @@
 
 namespace codetta::package {
 
+// A kernel whose source the user gives: one call does all of it, over the arguments of its EpilogueProgram, which says
+// nothing else.
+struct CpuUserConfig {
+  bool operator==(const CpuUserConfig&) const = default;
+};
+
 // File forms number these by position: append only.
-using KernelConfig = std::variant<CpuGemmConfig, CudaGemmConfig, CpuMapConfig, CudaMapConfig>;
+using KernelConfig = std::variant<CpuGemmConfig, CudaGemmConfig, CpuMapConfig, CudaMapConfig, CpuUserConfig>;
 
 // The caller knows the backend (of the package's or the discovery's target).
 inline const CpuGemmConfig& cpu(const KernelConfig& config) { return *std::get_if<CpuGemmConfig>(&config); }
@@ -25,8 +31,10 @@ CudaGemmConfig pieces_of(const CudaMapConfig& config);
 
 // Whether the kernel is launched without a product.
 inline bool is_map(const KernelConfig& config) {
-  return std::holds_alternative<CpuMapConfig>(config) || std::holds_alternative<CudaMapConfig>(config);
+  return std::holds_alternative<CpuMapConfig>(config) || std::holds_alternative<CudaMapConfig>(config) ||
+         std::holds_alternative<CpuUserConfig>(config);
 }
+inline bool is_user(const KernelConfig& config) { return std::holds_alternative<CpuUserConfig>(config); }
 inline bool is_cuda(const KernelConfig& config) {
   return std::holds_alternative<CudaGemmConfig>(config) || std::holds_alternative<CudaMapConfig>(config);
 }

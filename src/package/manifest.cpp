@@ -63,6 +63,7 @@ Json heading(const CudaGemmConfig& config) {
 }
 Json heading(const CpuMapConfig& config) { return {{"family", "map"}, {"isa", isa_name(config.isa)}}; }
 Json heading(const CudaMapConfig&) { return {{"family", "map"}}; }
+Json heading(const CpuUserConfig&) { return {{"family", "user"}}; }
 
 template <class Config>
 Json json_of_config(const Config& config) {

@@ -2,6 +2,7 @@
 // Plan: fusion regions with a chosen kernel each, the ordered host steps, and where temporaries live.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ struct Region {
   std::vector<ir::NodeId> outputs;  // values that other regions or the graph's outputs need
 };
 
+// The source of what user_kernel("name", ...) calls.
+struct UserSource {
+  enum class Language : uint8_t { Cpp, Cuda, Hip, Triton, CuteDsl };
+  std::string name;
+  std::string source;
+  Language language = Language::Cpp;
+  std::string file;  // for messages
+};
+
 struct PlannedKernel {
   Region region;
   Lowered lowered;
@@ -31,6 +41,7 @@ struct PlannedKernel {
   Discovery discovery;
   size_t chosen = 0;      // index into discovery.candidates
   KernelAccount account;  // of programs: what it stands for
+  std::optional<UserSource> user{};
 };
 
 // Why a value is where it is: not fused behind its product, stored in front of its user, copied.
@@ -64,7 +75,8 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
 // has no step for an operation, E03xx where an operation alone cannot be lowered, and the rejection of the last family
 // where there is no kernel.
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
-                          const std::vector<std::pair<std::string, int64_t>>& size_hints);
+                          const std::vector<std::pair<std::string, int64_t>>& size_hints,
+                          const std::vector<UserSource>& user_sources = {});
 
 // The memory plan for people, for `emit --what=memory`, and as a part of explain's JSON.
 std::string memory_text(const Plan& plan);

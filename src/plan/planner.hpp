@@ -26,8 +26,9 @@ struct GraphScope {
 class ProgramPlanner {
  public:
   using Hints = std::vector<std::pair<std::string, int64_t>>;
-  ProgramPlanner(const ir::Graph& graph, const Target& target, const MachineFacts& machine, const Hints& hints)
-      : graph_(graph), machine_(machine), hints_(hints) {
+  ProgramPlanner(const ir::Graph& graph, const Target& target, const MachineFacts& machine, const Hints& hints,
+                 const std::vector<UserSource>& sources)
+      : graph_(graph), machine_(machine), hints_(hints), sources_(sources) {
     plan_.target = target;
   }
   Result<Plan> run();
@@ -53,6 +54,9 @@ class ProgramPlanner {
   void add_index_put(GraphScope& scope, const KernelRegion& region);
   void add_scatter(GraphScope& scope, const KernelRegion& region);
   void add_call(GraphScope& scope, const KernelRegion& region);
+  void add_user_kernel(GraphScope& scope, const KernelRegion& region);
+  [[nodiscard]] const UserSource* source_of(const std::string& name) const;
+  [[nodiscard]] std::string user_refusal(const std::string& name) const;
   Result<void> add_cond(GraphScope& scope, const KernelRegion& region);
   Result<void> add_while(GraphScope& scope, const KernelRegion& region);
   // Buffers of all results of a step; no_buffer where nobody uses one.
@@ -69,6 +73,7 @@ class ProgramPlanner {
   const ir::Graph& graph_;
   const MachineFacts& machine_;
   const Hints& hints_;
+  const std::vector<UserSource>& sources_;
   Plan plan_;
   UnitProgram units_;
 };

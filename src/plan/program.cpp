@@ -261,7 +261,7 @@ void ProgramPlanner::add_all_guards() {
       } else {
         uses.push_back({launch->product, !(launch->batch == Dim::constant(1)),
                         &plan_.kernels[launch->kernel].lowered.program, &launch->arguments,
-                        &block != units_.blocks.data()});
+                        &block != units_.blocks.data() || plan_.kernels[launch->kernel].user.has_value()});
       }
     }
   }
@@ -269,8 +269,9 @@ void ProgramPlanner::add_all_guards() {
 }
 
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
-                          const std::vector<std::pair<std::string, int64_t>>& size_hints) {
-  return ProgramPlanner(graph, target, machine, size_hints).run();
+                          const std::vector<std::pair<std::string, int64_t>>& size_hints,
+                          const std::vector<UserSource>& user_sources) {
+  return ProgramPlanner(graph, target, machine, size_hints, user_sources).run();
 }
 
 }  // namespace codetta::plan

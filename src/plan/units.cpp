@@ -356,6 +356,7 @@ bool updates_in_place(const Plan& plan, const package::LaunchKernel& launch, uin
   if (operand == result || !once(operand) || !once(result)) return false;
   const Buffer &from = plan.buffers[operand], &to = plan.buffers[result];
   if (from.dtype != to.dtype || !(from.shape == to.shape)) return false;
+  if (plan.kernels[launch.kernel].user) return false;
   const package::EpilogueProgram& epilogue = plan.kernels[launch.kernel].lowered.program;
   const Dim one = Dim::constant(1);
   const bool one_element = launch.batch == one && launch.m == one && launch.n == one &&

@@ -31,6 +31,7 @@ struct KernelEntry {
   std::shared_ptr<const cpu::Module> module;
   codetta::cpu::EpilogueFunction function = nullptr;
   codetta::cpu::FusedFunction fused = nullptr;  // instead, for kernels of the fused family
+  CodettaExtern user = nullptr;                 // instead, for kernels of the user's
 };
 
 // What the caller binds, by package buffer: tensors for tensor arguments and outputs, values for scalars.

@@ -165,6 +165,14 @@ class Execution::State::Preparing : PassiveSteps {
           .reason("grids, clusters, cooperative launches, tensor maps and L2 windows are of GPUs")
           .help("build the package for a GPU, or without them");
     }
+    const package::Kernel& kernel = p_.kernels[step.kernel];
+    if (package::is_user(kernel.config)) {
+      CODETTA_CHECK_OK(check_all_bound(step.arguments));
+      if (s_.kernels[step.kernel].user != nullptr) return later();
+      return diag::error(diag::Code::jit_disabled, fmt::format("kernel {} is not compiled", kernel.name))
+          .reason("it is a kernel of the user's, for which there is no interpreter")
+          .help("allow the use of a compiler");
+    }
     if (fixed_launch(step)) {
       auto made = Launch::make(p_, step, s_.bindings, s_.kernels[step.kernel], s_.symbols, s_.options.pool->size());
       if (!made && list_ == 0) return made.error();

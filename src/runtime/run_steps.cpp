@@ -187,6 +187,7 @@ class Execution::State::Running : PassiveSteps {
 
   // ---- work
   Result<void> operator()(const package::LaunchKernel& step) {
+    if (package::is_user(p_.kernels[step.kernel].config)) return run_user(step);
     LateLaunch& late = s_.late_launches[static_cast<size_t>(active_->slot)];
     std::vector<int64_t> values;
     for (const std::string& symbol : s_.defined) values.push_back(s_.symbols.at(symbol));
@@ -224,23 +225,43 @@ class Execution::State::Running : PassiveSteps {
     return {};
   }
 
+  // Numbers are put into `scalars`, which has as many places and stays where it is.
+  Result<void> add_tensors(const std::vector<uint32_t>& buffers, std::vector<std::array<std::byte, 8>>& scalars,
+                           std::vector<CodettaTensor>& tensors) {
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const Buffer& buffer = p_.buffers[buffers[i]];
+      if (buffer.is_scalar) {
+        store_scalar(s_.bindings.scalars[buffers[i]], buffer.dtype, scalars[i].data());
+        tensors.push_back({});
+        tensors.back().data = scalars[i].data();
+        tensors.back().dtype = static_cast<int32_t>(buffer.dtype);
+        continue;
+      }
+      CODETTA_TRY(const NamedView view, view_of(buffers[i]));
+      tensors.push_back(tensor_of(view.view, buffer.device));
+    }
+    return {};
+  }
+  Result<void> run_user(const package::LaunchKernel& step) {
+    const package::Kernel& kernel = p_.kernels[step.kernel];
+    std::vector<std::array<std::byte, 8>> scalars(step.arguments.size());
+    std::vector<CodettaTensor> tensors;
+    CODETTA_CHECK_OK(add_tensors(step.arguments, scalars, tensors));
+    size_t inputs = 0;
+    while (inputs < tensors.size() && !kernel.epilogue.arguments[inputs].is_output) ++inputs;
+    const int code = s_.kernels[step.kernel].user(nullptr, tensors.data(), static_cast<int>(inputs),
+                                                  tensors.data() + inputs, static_cast<int>(tensors.size() - inputs));
+    if (code == 0) return {};
+    return diag::error(diag::Code::extern_failed, fmt::format("kernel {} failed", kernel.name))
+        .reason(fmt::format("{}: it returned {}", s_.where(active_->step), code))
+        .help("the code is the kernel's own");
+  }
+
   Result<void> operator()(const package::CallExtern& step) {
     const ExternFunction& function = s_.externs.at(&step);
     std::vector<std::array<std::byte, 8>> scalars(step.inputs.size());
     std::vector<CodettaTensor> inputs, outputs;
-    for (size_t i = 0; i < step.inputs.size(); ++i) {
-      const uint32_t input = step.inputs[i];
-      const Buffer& buffer = p_.buffers[input];
-      if (buffer.is_scalar) {
-        store_scalar(s_.bindings.scalars[input], buffer.dtype, scalars[i].data());
-        inputs.push_back({});
-        inputs.back().data = scalars[i].data();
-        inputs.back().dtype = static_cast<int32_t>(buffer.dtype);
-        continue;
-      }
-      CODETTA_TRY(const NamedView view, view_of(input));
-      inputs.push_back(tensor_of(view.view, buffer.device));
-    }
+    CODETTA_CHECK_OK(add_tensors(step.inputs, scalars, inputs));
     const bool allocates = step.form == package::CallExtern::Form::Alloc;
     if (allocates) outputs.resize(step.output_count);
     for (const uint32_t output : step.outputs) {

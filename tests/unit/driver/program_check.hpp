@@ -38,6 +38,11 @@ inline ProgramInput index_input(const std::string& name, DType dtype, const Dims
   auto* at = static_cast<std::byte*>(input.view().data());
   for (int64_t i = 0; i < input.view().element_count(); ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
+    if (types::is_float(dtype)) {
+      types::store_f64(at + i * dtype_size(dtype), dtype,
+                       static_cast<double>((state >> 33) % static_cast<uint64_t>(limit)));
+      continue;
+    }
     types::store_i64(at + i * dtype_size(dtype), dtype,
                      static_cast<int64_t>((state >> 33) % static_cast<uint64_t>(limit)));
   }
@@ -66,21 +71,19 @@ struct ProgramOutcome {
 };
 
 // Without a result where something failed; the failure is recorded.
-inline ProgramOutcome run_checked(const std::string& text, const std::vector<ProgramInput>& inputs, Context& context,
+inline ProgramOutcome run_checked(const Program& program, const std::string& text,
+                                  const std::vector<ProgramInput>& inputs, Context& context,
                                   const oracle::OracleOptions& oracle_options = {}, const RunOptions& run_options = {},
                                   bool may_be_refused = false) {
   ProgramOutcome outcome;
-  const auto program = Program::parse(text, "p.py");
-  EXPECT_TRUE(program) << program.error().render() << text;
-  if (!program) return outcome;
-  const auto compiled = compile(*program, Target::host(), {}, context);
+  const auto compiled = compile(program, Target::host(), {}, context);
   if (!compiled) outcome.refused = compiled.error().code();
   const bool refused = may_be_refused && outcome.refused >= 301 && outcome.refused <= 311;
   EXPECT_TRUE(compiled || refused) << compiled.error().render() << text;
   if (!compiled) return outcome;
   outcome.plan = compiled->emit(Stage::Plan).value();
   std::vector<NamedArgument> arguments;
-  const ir::Graph& graph = Program::Access::state(*program)->graph;
+  const ir::Graph& graph = Program::Access::state(program)->graph;
   std::vector<oracle::OracleInput> expected_of;
   for (const ProgramInput& input : inputs) {
     if (!input.number) {
@@ -136,6 +139,15 @@ inline ProgramOutcome run_checked(const std::string& text, const std::vector<Pro
     if (!outcome.checked) break;
   }
   return outcome;
+}
+
+inline ProgramOutcome run_checked(const std::string& text, const std::vector<ProgramInput>& inputs, Context& context,
+                                  const oracle::OracleOptions& oracle_options = {}, const RunOptions& run_options = {},
+                                  bool may_be_refused = false) {
+  const auto program = Program::parse(text, "p.py");
+  EXPECT_TRUE(program) << program.error().render() << text;
+  if (!program) return {};
+  return run_checked(*program, text, inputs, context, oracle_options, run_options, may_be_refused);
 }
 
 }  // namespace codetta::test

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// sums(r, c) = x(r, c) + decay * sums(r, c - 1): called by user_kernel.py as user_kernel("running_sums", ...).
+void running_sums(Tensor<const float, 2> x, float decay, Tensor<float, 2> sums) {
+  for (int64_t r = 0; r < x.size(0); ++r) {
+    float sum = 0;
+    for (int64_t c = 0; c < x.size(1); ++c) {
+      sum = x(r, c) + decay * sum;
+      sums(r, c) = sum;
+    }
+  }
+}

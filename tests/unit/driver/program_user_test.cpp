@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels whose source the user gives: alone, between products, in loops, with all element types; and what is refused.
+#include <fstream>
+#include <iterator>
+
+#include "unit/driver/program_check.hpp"
+
+namespace codetta::test {
+namespace {
+
+class ProgramUser : public ::testing::Test {
+ protected:
+  static Program parse(const std::string& text, std::vector<UserKernel> kernels) {
+    const auto program = Program::parse(text, "p.py");
+    EXPECT_TRUE(program) << program.error().render();
+    const auto with = program->with_kernels(std::move(kernels));
+    EXPECT_TRUE(with) << with.error().render();
+    return *with;
+  }
+  Error compile_error(const Program& program, const Target& target = Target::host()) {
+    const auto compiled = compile(program, target, {}, context_);
+    EXPECT_FALSE(compiled);
+    return compiled ? Error(Diagnostic{}) : compiled.error();
+  }
+
+  Context context_ = Context::make({.cache_enabled = false, .threads = 2}).value();
+};
+
+std::string file_text(const std::string& name) {
+  std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/programs/" + name);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+TEST_F(ProgramUser, ExampleBetweenTwoProducts) {
+  const Program program = parse(file_text("user_kernel.py"), {{"running_sums", file_text("user_kernel.cc")}});
+  oracle::OracleOptions meaning;
+  meaning.functions["running_sums"] = [](std::span<const TensorView> in,
+                                         std::span<const TensorView> out) -> Result<void> {
+    for (int64_t r = 0; r < in[0].size(0); ++r) {
+      float sum = 0;
+      for (int64_t c = 0; c < in[0].size(1); ++c) {
+        const int64_t at = r * in[0].size(1) + c;
+        sum = in[0].as<float>()[at] + *in[1].as<float>() * sum;
+        out[0].as<float>()[at] = sum;
+      }
+    }
+    return {};
+  };
+  // The kernel rounds on its way, and its operand is only known within a bound: small integers make both exact.
+  std::vector<ProgramInput> inputs;
+  inputs.push_back(index_input("x", f32, {5, 16}, 3, 1));
+  inputs.push_back(index_input("w", f32, {16, 24}, 3, 2));
+  inputs.push_back(number_input("decay", 0.5));
+  inputs.push_back(index_input("v", f32, {24, 8}, 3, 3));
+  const ProgramOutcome outcome = run_checked(program, "the example", inputs, context_, meaning);
+  EXPECT_TRUE(outcome.checked);
+}
+
+TEST_F(ProgramUser, NothingButKernels) {
+  const std::string text =
+      "def f(x: bf16[\"n\"], flags: bool[\"n\"], k: i64, t: f64[()]):\n"
+      "    y, count = user_kernel(\"mix\", x, flags, k, t, out=(\"f16[n]\", \"i32\"))\n    return y, count\n";
+  const std::string source =
+      "void mix(Tensor<const bfloat16, 1> x, Tensor<const bool, 1> flags, int64_t k, double t, Tensor<float16, 1> y,\n"
+      "         Tensor<int32_t, 0> count) {\n"
+      "  count() = 0;\n"
+      "  for (int64_t i = 0; i < x.size(0); ++i) {\n"
+      "    y(i) = flags(i) ? float(x(i)) * float(k) : float(t);\n"
+      "    count() += flags(i);\n"
+      "  }\n"
+      "}\n";
+  const Program program = parse(text, {{"mix", source}});
+  oracle::OracleOptions meaning;
+  meaning.functions["mix"] = [](std::span<const TensorView> in, std::span<const TensorView> out) -> Result<void> {
+    int32_t count = 0;
+    for (int64_t i = 0; i < in[0].element_count(); ++i) {
+      const bool flag = in[1].as<unsigned char>()[i] != 0;
+      const double x = types::load_f64(in[0].as<std::byte>() + 2 * i, bf16);
+      types::store_f64(out[0].as<std::byte>() + 2 * i, f16,
+                       flag ? x * static_cast<double>(*in[2].as<int64_t>()) : *in[3].as<double>());
+      count += flag;
+    }
+    *out[1].as<int32_t>() = count;
+    return {};
+  };
+  const ProgramOutcome outcome = run_checked(program, text,
+                                             {random_input("x", bf16, {37}, 1), random_input("flags", boolean, {37}, 2),
+                                              number_input("k", int64_t{3}), random_input("t", f64, {}, 4)},
+                                             context_, meaning);
+  EXPECT_TRUE(outcome.checked);
+}
+
+TEST_F(ProgramUser, InALoopWithACodeOfItsOwn) {
+  const std::string text =
+      "def more(i, x):\n    return i < 4\n"
+      "def turn(i, x):\n    return i + 1, user_kernel(\"half\", x, out=\"f32[n]\") + 1.0\n"
+      "def f(x: f32[\"n\"]):\n    i, y = while_loop(more, turn, 0, x)\n    return y\n";
+  const std::string source =
+      "int half(Tensor<const float, 1> x, Tensor<float, 1> y) {\n"
+      "  for (int64_t i = 0; i < x.size(0); ++i) y(i) = x(i) * 0.5f;\n"
+      "  return x.size(0) == 13 ? 5 : 0;\n}\n";
+  const Program program = parse(text, {{"half", source}});
+  oracle::OracleOptions meaning;
+  meaning.functions["half"] = [](std::span<const TensorView> in, std::span<const TensorView> out) -> Result<void> {
+    for (int64_t i = 0; i < in[0].element_count(); ++i) out[0].as<float>()[i] = in[0].as<float>()[i] * 0.5F;
+    return {};
+  };
+  EXPECT_TRUE(run_checked(program, text, {index_input("x", f32, {12}, 9, 1)}, context_, meaning).checked);
+  const auto compiled = compile(program, Target::host(), {}, context_);
+  ASSERT_TRUE(compiled);
+  const ProgramInput x = random_input("x", f32, {13}, 1);
+  Tensor y = Tensor::make(f32, {13}).value();
+  const auto ran = compiled->run({{"x", x.view()}, {"y", y.view()}});
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().code(), 617) << ran.error().render();
+  EXPECT_NE(ran.error().render().find("it returned 5"), std::string::npos) << ran.error().render();
+}
+
+TEST_F(ProgramUser, MistakesInTheSourceAreSaidInItsLines) {
+  const std::string text = "def f(x: f32[8]):\n    y = user_kernel(\"k\", x, out=\"f32[8]\")\n    return y\n";
+  UserKernel broken{"k",
+                    "void k(Tensor<const float, 1> x, Tensor<float, 1> y) {\n  y(0) = x(0);\n  y(1) = nonsense;\n}\n"};
+  broken.file = "mine.cpp";
+  const Error error = compile_error(parse(text, {broken}));
+  EXPECT_EQ(error.code(), 504) << error.render();
+  EXPECT_NE(error.render().find("mine.cpp:3"), std::string::npos) << error.render();
+  EXPECT_NE(error.render().find("nonsense"), std::string::npos) << error.render();
+  const Error mismatch = compile_error(parse(text, {{"k", "void k(Tensor<const double, 1>, Tensor<float, 1>) {}\n"}}));
+  EXPECT_EQ(mismatch.code(), 504) << mismatch.render();
+}
+
+TEST_F(ProgramUser, WhatIsRefused) {
+  const std::string text = "def f(x: f32[8]):\n    y = user_kernel(\"k\", x, out=\"f32[8]\")\n    return y\n";
+  const Error missing = compile_error(parse(text, {}));
+  EXPECT_EQ(missing.code(), 311);
+  EXPECT_NE(missing.render().find("no source was given for k"), std::string::npos) << missing.render();
+  for (const auto& [language, name] : {std::pair(UserKernel::Language::cuda, "CUDA C++"),
+                                       {UserKernel::Language::triton, "Triton"},
+                                       {UserKernel::Language::cute_dsl, "CuTe DSL"}}) {
+    const Error other = compile_error(parse(text, {{"k", "__global__ void k() {}", language}}));
+    EXPECT_EQ(other.code(), 311);
+    EXPECT_NE(other.render().find(name), std::string::npos) << other.render();
+  }
+  const auto program = Program::parse(text, "p.py");
+  ASSERT_TRUE(program);
+  EXPECT_EQ(program->with_kernels({{"other", ""}}).error().code(), 209);
+  EXPECT_EQ(program->with_kernels({{"k", ""}, {"k", ""}}).error().code(), 210);
+  Context without = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 1}).value();
+  const auto none =
+      compile(parse(text, {{"k", "void k(Tensor<const float, 1>, Tensor<float, 1>) {}"}}), Target::host(), {}, without);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code(), 503) << none.error().render();
+}
+
+}  // namespace
+}  // namespace codetta::test
