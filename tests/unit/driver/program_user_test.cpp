@@ -27,12 +27,12 @@ class ProgramUser : public ::testing::Test {
 };
 
 std::string file_text(const std::string& name) {
-  std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/programs/" + name);
+  std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/user_kernel/" + name);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 TEST_F(ProgramUser, ExampleBetweenTwoProducts) {
-  const Program program = parse(file_text("user_kernel.py"), {{"running_sums", file_text("user_kernel.cc")}});
+  const Program program = parse(file_text("program.py"), {{"running_sums", file_text("running_sums.cc")}});
   oracle::OracleOptions meaning;
   meaning.functions["running_sums"] = [](std::span<const TensorView> in,
                                          std::span<const TensorView> out) -> Result<void> {

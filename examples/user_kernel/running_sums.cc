@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sums(r, c) = x(r, c) + decay * sums(r, c - 1): called by user_kernel.py as user_kernel("running_sums", ...).
+// sums(r, c) = x(r, c) + decay * sums(r, c - 1): called by program.py as user_kernel("running_sums", ...).
 void running_sums(Tensor<const float, 2> x, float decay, Tensor<float, 2> sums) {
   for (int64_t r = 0; r < x.size(0); ++r) {
     float sum = 0;
