@@ -27,7 +27,11 @@ struct Tensor {
 };
 
 // Floats of 16 and 8 bits. bfloat16 converts to and from float, to nearest even; of 8-bit floats there are the bits.
+#if defined(__aarch64__) && !defined(__clang__) && __GNUC__ < 13
+using float16 = __fp16;  // that GCC knows _Float16 in C only
+#else
 using float16 = _Float16;
+#endif
 struct bfloat16 {
   uint16_t bits;
   bfloat16() = default;

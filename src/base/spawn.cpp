@@ -124,9 +124,11 @@ Expected<Spawned> spawn_keeper(Launch& launch, const std::string& program) {
   pollfd word{spawned.status.get(), POLLIN, 0};
   retry_interrupted([&] { return ::poll(&word, 1, -1); });
   const auto failed = spawned.kept();
+  if (failed && *failed == 0) return spawned;
+  // It ends by itself. Until then it is a child, which nobody would wait for if statuses were kept again by then.
+  retry_interrupted([&] { return ::waitpid(keeper, nullptr, 0); });
   if (!failed) return failed.error();
-  if (*failed != 0) return SystemError{*failed, "start", program};
-  return spawned;
+  return SystemError{*failed, "start", program};
 }
 
 }  // namespace

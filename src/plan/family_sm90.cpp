@@ -121,6 +121,14 @@ bool place(const CudaProblem& p, CudaGemmConfig& c) {
   return false;
 }
 
+bool draws_numbers(const package::EpilogueProgram& epilogue) {
+  return std::any_of(epilogue.phases.begin(), epilogue.phases.end(), [](const package::Phase& phase) {
+    return std::any_of(phase.insts.begin(), phase.insts.end(), [](const package::Inst& inst) {
+      return inst.kind == package::Inst::Kind::Op && inst.op == types::Op::dropout;
+    });
+  });
+}
+
 }  // namespace
 
 bool takes_registers(const package::EpilogueProgram& epilogue) {
@@ -219,6 +227,7 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
   const bool light = takes_registers(p.epilogue);
   const int most_accumulators =
       p.epilogue.reductions.empty() && s.accumulator == DType::f32 ? sm90_accumulators : sm90_accumulators_busy;
+  const bool hashes = draws_numbers(p.epilogue);
   std::vector<CudaGemmConfig> result;
   for (const Tiles& row : tile_table) {
     if (row.rows > 64 && s.m <= row.rows / 2) continue;  // half of the rows or more would be padding
@@ -230,6 +239,7 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
       const double tiles = static_cast<double>(tiles_m) * static_cast<double>(tiles_n * s.batch);
       if (tiles * package::max_k_split >= 4e9) continue;                // units of work are counted in 32 bits
       if (row.pingpong && tiles <= static_cast<double>(sms)) continue;  // there is no second tile to hide under
+      if (row.pingpong && tile_n > 128 && hashes) continue;             // Philox spills beside that many accumulators
       for (const auto& [cluster_m, cluster_n] : clusters) {
         if (cluster_m * cluster_n > 1 &&
             (tiles <= static_cast<double>(sms) || tiles_m < cluster_m || tiles_n < cluster_n))

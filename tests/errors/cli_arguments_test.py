@@ -214,23 +214,25 @@ def internal_errors(folder):
     text, cache = folder / "long.py", folder / "repro_cache"
     text.write_text("def f(accum):\n    D = accum" + " + accum" * 60000 + "\n    return D\n")
     arguments = ["gemm", *SIZES, "--threads", 1, "--cache-dir", cache, "--epilogue", text, "--json"]
-    ended = []
+    ended, failures = [], []
     for megabytes in range(16, 96, 4):
         limit = megabytes << 20
-        ended.append(run(*arguments, preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))))
-        if ended[-1].returncode == 70:
-            break
-    done = ended[-1]
-    if done.returncode != 70:
-        if any("E0419" in one.stderr for one in ended):
-            FAILURES.append(f"no limit of memory led to status 70: {[one.returncode for one in ended]}")
-        return  # a sanitizer's memory cannot be limited
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
-    kept = pathlib.Path(next((line["repro"] for line in lines if "repro" in line), "none"))
-    if lines[0]["diagnostics"][0]["code"] != "E0901" or kept.parent != cache:
-        FAILURES.append(f"status 70 says {done.stderr}")
-    elif (kept / "epilogue.py").read_text() != text.read_text() or "--epilogue" not in (kept / "command.txt").read_text():
-        FAILURES.append(f"{kept} holds {list(kept.iterdir())}")
+        done = run(*arguments, preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        ended.append(done)
+        if done.returncode != 70:
+            continue
+        lines = [json.loads(line) for line in done.stderr.splitlines()]
+        kept = pathlib.Path(next((line["repro"] for line in lines if "repro" in line), "none"))
+        if lines[0]["diagnostics"][0]["code"] != "E0901" or kept.parent != cache:
+            failures.append(f"status 70 at {megabytes} MB says {done.stderr}")  # with less memory yet there is none for the rest
+        elif (kept / "epilogue.py").read_text() != text.read_text() or "--epilogue" not in (kept / "command.txt").read_text():
+            failures.append(f"{kept} holds {list(kept.iterdir())}")
+        else:
+            return
+    if failures:
+        FAILURES.append("; ".join(failures))
+    elif any("E0419" in one.stderr for one in ended):  # a sanitizer's memory cannot be limited
+        FAILURES.append(f"no limit of memory led to status 70: {[one.returncode for one in ended]}")
 
 
 def main():

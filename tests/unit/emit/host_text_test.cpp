@@ -70,10 +70,10 @@ Result<void> checked(package::Step step) {
 }
 
 TEST(HostSteps, WhatHasNoFormIsRefused) {
-  for (package::Step step :
-       {package::Step(package::CallExtern{}), package::Step(package::SelectOutput{}),
-        package::Step(package::IndexPut{}), package::Step(package::Scatter{}),
-        package::Step(package::Check{package::NanGuard{}}), package::Step(package::Check{package::IndexGuard{}})}) {
+  for (package::Step step : {package::Step(package::CallExtern{}), package::Step(package::SelectOutput{}),
+                             package::Step(package::IndexPut{.indices = {0, 0}}),
+                             package::Step(package::Scatter{.reduce = package::ScatterReduce::Product}),
+                             package::Step(package::Check{package::NanGuard{}})}) {
     const auto result = checked(std::move(step));
     ASSERT_FALSE(result.has_value());
     EXPECT_EQ(result.error().code(), static_cast<uint16_t>(diag::Code::host_feature));
