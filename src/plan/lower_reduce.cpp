@@ -70,6 +70,12 @@ Lowering::Reduced Lowering::reduced_axes(NodeId node, const std::vector<Location
   if (reduced.row && reduced.col && !kept.row && !kept.col && !reduced.batch && !one_batch) axis = ReduceAxis::Item;
   if (reduced.col && !reduced.row && !kept.col && !reduced.batch) axis = ReduceAxis::Row;
   if (reduced.row && !reduced.col && !kept.row && !reduced.batch) axis = ReduceAxis::Column;
+  // Of the one row or column that there is, it is the reduction of everything. A value without dims, which has no index
+  // to keep, comes from one dim of size 1.
+  const auto& shape = graph_.type(node).shape;
+  const bool one_dim = shape.empty() || (shape.size() == 1 && shape[0] == Dim::constant(1));
+  if (one_batch && one_dim && ((axis == ReduceAxis::Row && rows_ == 1) || (axis == ReduceAxis::Column && cols_ == 1)))
+    axis = ReduceAxis::All;
   result.nothing = !reduced.row && !reduced.col && !reduced.batch;
   result.some_cols = reduced.col && kept.col;
   return result;

@@ -269,6 +269,10 @@ def programs_explained(folder, cache):
     told(["explain", program, *cache, "--hint", "n"], "'n' gives no size", "write --hint batch=8")
     told(["explain", *SIZES, *cache, "--hint", "n=1"], "--hint is for programs")
     expect(1, "error[E0209]", "explain", program, *cache, "--hint", "q=1")
+    for shape, sizes in (("[1, 12]", "[12, 10]"), ("[10, 12]", "[12, 1]")):  # a value without dims, of one row or column
+        single = folder / "single.py"
+        single.write_text(f"def p(x: f32{shape}, w: f32{sizes}):\n    v = reshape(x @ w, (10,))\n    y = mean(v, dim=0) * 0.5\n    return y\n")
+        expect(0, "pass", "run", single, "--check", *cache)
     told(["emit", *SIZES, *cache, "--hint", "n=1"], "--hint is for programs", "codetta emit PROGRAM.py")
     told(["compile", *SIZES, *cache, "--hint", "n=1"], "--hint is for programs", "codetta compile PROGRAM.py")
     expect(1, "error[E0209]", "compile", program, *cache, "--hint", "q=1")
