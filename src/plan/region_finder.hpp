@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the search for regions share: regions.cpp leads it, region_scopes.cpp says what a kernel loads and
+// stores, region_products.cpp and region_maps.cpp make the kernels.
+//
+// No cycles: a node's level is the last product or step that it depends on, in an order of these in which each comes
+// behind what it needs. Products and steps read values of lower levels, and map kernels hold values of one level, put
+// in groups whose order follows the graph.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "plan/regions.hpp"
+
+namespace codetta::plan {
+
+inline constexpr int32_t no_product = -1;
+
+class RegionFinder {
+ public:
+  RegionFinder(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options);
+  Result<ProgramRegions> run();
+
+ private:
+  using NodeId = ir::NodeId;
+  using Key = std::vector<std::pair<uint32_t, uint32_t>>;
+  struct Group {
+    int32_t level = no_product;
+    std::vector<NodeId> nodes;  // stored here
+    std::vector<StoredValue> stores;
+    size_t kernel = 0;
+  };
+
+  [[nodiscard]] bool is_input(NodeId node) const { return graph_.node(node).op == types::Op::input; }
+  [[nodiscard]] bool is_made(NodeId node) const { return is_step(graph_.node(node).op); }
+  [[nodiscard]] const ir::GraphInput* input_of(NodeId node) const;
+  [[nodiscard]] bool lies_contiguous(NodeId input) const {
+    const auto index = static_cast<size_t>(input_of(input) - graph_.inputs().data());
+    return index < options_.contiguous.size() && options_.contiguous[index];
+  }
+  [[nodiscard]] const types::Dim& indexed_size(NodeId node) const {
+    return graph_.type(graph_.operands(node)[0]).shape[static_cast<size_t>(graph_.attr_as<ir::TakeAttr>(node).dim)];
+  }
+  // Computed by a product's kernel.
+  [[nodiscard]] bool of_product(NodeId node) const { return level_[node.index()] != no_product && !cut_[node.index()]; }
+  [[nodiscard]] bool is_stored(NodeId node) const { return stored_[node.index()]; }
+
+  // What other kernels read, or the program returns; of what is needed at all.
+  void find_stored();
+  // Inputs that a step cannot read as they are: numbers, and what lies in pieces where it must not.
+  void force_operands(NodeId step);
+  void note(NodeId node, std::string_view what, const Error& error);
+  void add(KernelRegion region);
+  // Products in the order of the program, each with what it needs right in front of it; then the rest.
+  std::vector<size_t> execution_order();
+
+  // ---- scopes: what a kernel loads, and where it stores ----
+  // Walks back from `from`; `here`: whether a stored node is computed in this kernel all the same.
+  std::vector<NodeId> leaves_of(const std::vector<NodeId>& from, std::optional<NodeId> matmul,
+                                const std::function<bool(NodeId)>& here) const;
+  // A graph input that is copied in front is read from its copy; the copy itself reads the input.
+  [[nodiscard]] LoweringScope scope_of(const KernelRegion& region) const;
+  [[nodiscard]] bool copied(NodeId input, const KernelRegion& region) const;
+  [[nodiscard]] std::string name_of(NodeId node) const;
+  // A step that writes to its results' places with strides of its own, or by plain copies, cannot write an output.
+  [[nodiscard]] bool writes_outputs(NodeId made) const;
+  // Where a step puts a result: the first output that can have it as it is, else a temporary.
+  [[nodiscard]] StoredValue place_of_result(NodeId node) const;
+  // Every place where a node goes: outputs of the program, and a temporary where others read it and no output has it.
+  // Of what a step makes: where it is copied to.
+  [[nodiscard]] std::vector<StoredValue> places_of(NodeId node, NodeId target, size_t part) const;
+  Key key_of(const KernelRegion& region) const;
+
+  // ---- indices that kernels read by ----
+  // What holds the elements of an index: the value itself but for its layout.
+  [[nodiscard]] NodeId index_source(NodeId index) const;
+  // Whether no element can be out of range: literals have been looked at where they have a size, and arange counts.
+  [[nodiscard]] bool known_in_range(NodeId node, NodeId source) const;
+  // Indices that are computed are stored in front of the kernel that reads by them.
+  void find_indices();
+  void find_reads(KernelRegion& region) const;
+
+  // ---- products and steps ----
+  Result<void> find_products();
+  void add_step(NodeId step);
+  Result<void> lower_product(KernelRegion region);
+  // Behind the product `failed` and what depends on it becomes map work; a value in front of it is stored.
+  Result<void> cut_at(NodeId product, NodeId failed, const Error& error);
+
+  // ---- maps ----
+  Result<void> find_maps();
+  // Into a group in front of which all that it needs is computed, if one shares its work; else into a new one.
+  Result<void> place(std::vector<Group>& groups, std::map<NodeId, size_t>& group_of, size_t first, int32_t level,
+                     NodeId node, NodeId target, size_t part);
+  // Rounds try the same regions again.
+  Result<LoweredMap> try_map(const KernelRegion& region, NodeId* failed);
+  // A map that cannot be lowered needs one of its values in memory.
+  Result<void> store_in_front(NodeId node, NodeId target, NodeId failed, const std::vector<NodeId>& leaves,
+                              const Error& error);
+
+  const ir::Graph& graph_;
+  const Refusal& refuses_;
+  const RegionOptions& options_;
+  const std::vector<NodeId> heads_;  // products and steps
+  std::vector<std::pair<Factor, Factor>> factors_;
+  std::vector<int32_t> level_;                   // by node: the last head that it depends on
+  std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
+  std::vector<bool> looked_at_;                  // by node: an index in memory that is checked
+  std::vector<bool> needed_, stored_, read_;     // by node, of this round; read_: by another kernel
+  std::vector<KernelRegion> kernels_;            // of this round
+  std::map<NodeId, std::set<size_t>> producer_;  // kernels that store a value (parts of a join: several)
+  std::map<Key, Lowered> known_;                 // products that have been lowered
+  std::map<Key, LoweredMap> known_maps_;
+  std::vector<FusionNote> notes_;
+  std::map<NodeId, Rejection> apart_;  // stored values of this round that were not put where what they read is made
+  bool changed_ = false;
+};
+
+}  // namespace codetta::plan

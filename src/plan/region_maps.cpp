@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of what is no part of a product, put together where they share what they read.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plan/region_finder.hpp"
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using types::Op;
+
+namespace {
+
+constexpr size_t looked_back = 8;  // groups that a value is offered to
+constexpr size_t most_phases = 8;  // of a group: each reads again what it needs
+
+bool same_space(const LoweredMap& map, const KernelRegion& region) {
+  return map.batch == region.batch && map.rows == region.rows && map.cols == region.cols;
+}
+
+// Why the work is no part of the kernel whose value it reads.
+std::optional<Rejection> keeps_apart(const Result<LoweredMap>& merged, const KernelRegion& before) {
+  if (!merged) {
+    const Diagnostic& first = merged.error().diagnostics().front();
+    return Rejection{merged.error().code(), {}, first.headline + (first.reason.empty() ? "" : ": ") + first.reason, {}};
+  }
+  const size_t phases = merged->program.phases.size();
+  if (phases > most_phases) {
+    return Rejection{
+        static_cast<uint16_t>(diag::Code::epilogue_large),
+        {},
+        fmt::format("together with what it reads it takes {} phases; a kernel has up to {}", phases, most_phases),
+        {}};
+  }
+  if (same_space(*merged, before)) return std::nullopt;
+  const auto text = [](const auto& space) {
+    return fmt::format("{} x {} x {}", space.batch.to_string(), space.rows.to_string(), space.cols.to_string());
+  };
+  return Rejection{
+      static_cast<uint16_t>(diag::Code::position_conflict),
+      {},
+      fmt::format("together they would go over {}; what is in front goes over {}", text(*merged), text(before)),
+      {}};
+}
+
+void take(KernelRegion& region, LoweredMap lowered) {
+  region.batch = lowered.batch;
+  region.rows = lowered.rows;
+  region.cols = lowered.cols;
+  region.lowered = std::move(lowered);
+}
+
+}  // namespace
+
+Result<void> RegionFinder::find_maps() {
+  apart_.clear();
+  std::vector<Group> groups;
+  std::map<NodeId, size_t> group_of;  // of a stored value; the last one where parts lie in several
+  for (int32_t level = no_product; level < static_cast<int32_t>(heads_.size()); ++level) {
+    const size_t first = groups.size();
+    for (size_t i = 0; i < graph_.size(); ++i) {
+      const NodeId node(i);
+      if (!stored_[i] || !needed_[i] || of_product(node) || level_[i] != level) continue;
+      const bool join = graph_.node(node).op == Op::join;
+      const auto parts = graph_.operands(node);
+      for (size_t part = 0; part < (join ? parts.size() : 1); ++part) {
+        CODETTA_CHECK_OK(place(groups, group_of, first, level, join ? parts[part] : node, node, part));
+        if (changed_) return {};
+      }
+    }
+  }
+  // A reduction that several kernels would compute is stored.
+  std::vector<uint32_t> computed(graph_.size());
+  for (const Group& group : groups) {
+    std::vector<NodeId> open;
+    for (const StoredValue& store : group.stores) open.push_back(store.node);
+    const std::vector<NodeId>& leaves = kernels_[group.kernel].leaves;
+    std::set<NodeId> seen;
+    while (!open.empty()) {
+      const NodeId node = open.back();
+      open.pop_back();
+      if (!seen.insert(node).second || std::binary_search(leaves.begin(), leaves.end(), node)) continue;
+      if (types::op_info(graph_.node(node).op).is_reduction() && ++computed[node.index()] == 2 &&
+          !forced_[node.index()]) {
+        forced_[node.index()] = changed_ = true;
+      }
+      for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+    }
+  }
+  return {};
+}
+
+Result<void> RegionFinder::place(std::vector<Group>& groups, std::map<NodeId, size_t>& group_of, size_t first,
+                                 int32_t level, NodeId node, NodeId target, size_t part) {
+  const std::vector<StoredValue> stores = places_of(node, target, part);
+  if (stores.empty()) return {};                               // where its step has put it
+  const bool copied_part = node != target && is_stored(node);  // a part of a join that lies in memory anyway
+  const std::vector<NodeId> own = leaves_of({node}, std::nullopt, [&](NodeId n) { return n == node && !copied_part; });
+  size_t earliest = first;
+  bool depends = false;
+  for (NodeId leaf : own) {
+    const auto found = group_of.find(leaf);
+    if (found == group_of.end()) continue;
+    depends = depends || found->second >= first;
+    // What is looked at before a kernel runs is not made by it.
+    earliest = std::max(earliest, found->second + (looked_at_[leaf.index()] ? 1 : 0));
+  }
+  const size_t from = groups.size() > looked_back ? groups.size() - looked_back : 0;
+  for (size_t g = groups.size(); g-- > std::max({earliest, from, first});) {
+    Group& group = groups[g];
+    KernelRegion& before = kernels_[group.kernel];
+    const bool shares = (depends && g == earliest) || std::any_of(own.begin(), own.end(), [&](NodeId leaf) {
+                          return std::find(before.leaves.begin(), before.leaves.end(), leaf) != before.leaves.end();
+                        });
+    if (!shares) continue;
+    KernelRegion merged;
+    merged.stores = group.stores;
+    merged.stores.insert(merged.stores.end(), stores.begin(), stores.end());
+    std::vector<NodeId> nodes;
+    for (const StoredValue& store : merged.stores) nodes.push_back(store.node);
+    const auto here = [&](NodeId n) {
+      return (n == node && !copied_part) || std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
+    };
+    merged.leaves = leaves_of(nodes, std::nullopt, here);
+    const auto lowered = try_map(merged, nullptr);
+    if (auto why = keeps_apart(lowered, before)) {
+      if (depends && g == earliest) apart_.insert_or_assign(target, *std::move(why));
+      continue;
+    }
+    take(merged, *lowered);
+    group.stores = merged.stores;
+    group.nodes.push_back(target);
+    group_of[target] = std::max(g, group_of.contains(target) ? group_of[target] : g);
+    apart_.erase(target);
+    before = std::move(merged);
+    for (const StoredValue& store : stores) producer_[store.target].insert(group.kernel);
+    return {};
+  }
+  KernelRegion region;
+  region.stores = stores;
+  region.leaves = own;
+  NodeId failed = node;
+  const auto lowered = try_map(region, &failed);
+  if (!lowered) return store_in_front(node, target, failed, own, lowered.error());
+  take(region, *lowered);
+  Group group;
+  group.level = level;
+  group.nodes = {target};
+  group.stores = stores;
+  group.kernel = kernels_.size();
+  group_of[target] = groups.size();  // the last one, where the parts of a join lie in several
+  groups.push_back(std::move(group));
+  add(std::move(region));
+  return {};
+}
+
+Result<LoweredMap> RegionFinder::try_map(const KernelRegion& region, NodeId* failed) {
+  const Key key = key_of(region);
+  const auto known = known_maps_.find(key);
+  if (known != known_maps_.end()) return known->second;
+  auto lowered = lower_map(graph_, scope_of(region), failed);
+  if (lowered) known_maps_.emplace(key, *lowered);
+  return lowered;
+}
+
+Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId failed, const std::vector<NodeId>& leaves,
+                                          const Error& error) {
+  const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
+  const auto force = [&](NodeId n) {
+    const bool itself = n == node && node == target;  // a part of a join may be stored on its own
+    const bool possible = !itself && !is_leaf(n) && !forced_[n.index()] && graph_.node(n).op != Op::literal &&
+                          types::op_info(graph_.node(n).op).rule != types::OpRule::index;
+    if (!possible) return false;
+    forced_[n.index()] = changed_ = true;
+    note(n, action::stored, error);
+    return true;
+  };
+  const auto copy = [&](NodeId n) {  // an input, so that it lies without gaps
+    if (!is_input(n) || forced_[n.index()] || n == node) return false;
+    forced_[n.index()] = changed_ = true;
+    note(n, action::copied, error);
+    return true;
+  };
+  const types::OpInfo& info = types::op_info(graph_.node(failed).op);
+  if (info.op == Op::take || info.op == Op::gather) {
+    if (force(graph_.operands(failed)[0])) return {};
+  }
+  if (info.op == Op::reshape) {
+    const NodeId operand = graph_.operands(failed)[0];
+    if (force(operand) || copy(operand)) return {};
+  }
+  if ((info.is_reduction() || info.op == Op::join) && force(failed)) return {};
+  // Reductions in it, the last first; then everything that its own operation works on.
+  std::set<NodeId> seen;
+  std::vector<NodeId> open{node}, reductions;
+  while (!open.empty()) {
+    const NodeId n = open.back();
+    open.pop_back();
+    if (!seen.insert(n).second || is_leaf(n)) continue;
+    if (n != node && types::op_info(graph_.node(n).op).is_reduction()) reductions.push_back(n);
+    for (NodeId operand : graph_.operands(n)) open.push_back(operand);
+  }
+  std::sort(reductions.begin(), reductions.end());
+  while (!reductions.empty()) {
+    if (force(reductions.back())) return {};
+    reductions.pop_back();
+  }
+  bool any = false;
+  for (NodeId operand : graph_.operands(node)) any = force(operand) || any;
+  for (NodeId operand : graph_.operands(node)) any = any || copy(operand);
+  if (any) return {};
+  return error;
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel loads and what it reads by, found by walking back from what it stores; and where a value is stored.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plan/region_finder.hpp"
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using types::Dim;
+using types::Op;
+
+const ir::GraphInput* RegionFinder::input_of(NodeId node) const {
+  for (const ir::GraphInput& input : graph_.inputs()) {
+    if (input.node == node) return &input;
+  }
+  return nullptr;
+}
+
+bool RegionFinder::writes_outputs(NodeId made) const {
+  const NodeId step = graph_.node(made).op == Op::result ? graph_.operands(made)[0] : made;
+  const auto* put = std::get_if<ir::IndexPutAttr>(&graph_.attr(step));
+  return !options_.plain_copies && (put == nullptr || put->dim == 0);
+}
+
+std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, std::optional<NodeId> matmul,
+                                            const std::function<bool(NodeId)>& here) const {
+  std::set<NodeId> seen, leaves;
+  std::vector<NodeId> open = from;
+  while (!open.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second || node == matmul) continue;
+    if (is_input(node) || is_made(node) || (is_stored(node) && !here(node))) {
+      leaves.insert(node);
+      continue;
+    }
+    for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+  }
+  return {leaves.begin(), leaves.end()};
+}
+
+LoweringScope RegionFinder::scope_of(const KernelRegion& region) const {
+  LoweringScope scope;
+  for (NodeId node : region.leaves) {
+    const bool read_in_place = is_input(node) && !copied(node, region);
+    const bool contiguous = !read_in_place || lies_contiguous(node);
+    LoweringScope::Leaf leaf{node, name_of(node), false, {true, contiguous}};
+    leaf.is_scalar = read_in_place && input_of(node)->is_scalar;
+    scope.leaves.push_back(std::move(leaf));
+  }
+  for (const StoredValue& store : region.stores) {
+    LoweringScope::Output output{store.node, {}, graph_.type(store.target).dtype};
+    if (store.output) {
+      output.name = graph_.outputs()[*store.output].name;
+      output.dtype = graph_.outputs()[*store.output].dtype;
+    } else {
+      output.name = fmt::format("t{}", store.target.index());
+    }
+    if (store.node != store.target) {
+      const auto& join = graph_.attr_as<ir::JoinAttr>(store.target);
+      const auto parts = graph_.operands(store.target);
+      output.whole = graph_.type(store.target).shape;
+      output.dim = static_cast<size_t>(join.dim);
+      output.start = Dim::constant(join.interleave ? static_cast<int64_t>(store.part) : 0);
+      if (join.interleave) output.step = static_cast<int64_t>(parts.size());
+      for (size_t p = 0; p < store.part && !join.interleave; ++p)
+        output.start = output.start + graph_.type(parts[p]).shape[output.dim];
+    }
+    scope.outputs.push_back(std::move(output));
+  }
+  return scope;
+}
+
+bool RegionFinder::copied(NodeId input, const KernelRegion& region) const {
+  return forced_[input.index()] && std::none_of(region.stores.begin(), region.stores.end(),
+                                                [&](const StoredValue& store) { return store.node == input; });
+}
+
+std::string RegionFinder::name_of(NodeId node) const {
+  const ir::GraphInput* input = is_input(node) ? input_of(node) : nullptr;
+  return input != nullptr ? input->name : fmt::format("t{}", node.index());
+}
+
+StoredValue RegionFinder::place_of_result(NodeId node) const {
+  for (size_t o = 0; o < graph_.outputs().size() && writes_outputs(node); ++o) {
+    const ir::GraphOutput& output = graph_.outputs()[o];
+    if (output.node == node && output.dtype == graph_.type(node).dtype) return {node, node, 0, o};
+  }
+  return {node, node, 0, std::nullopt};
+}
+
+std::vector<StoredValue> RegionFinder::places_of(NodeId node, NodeId target, size_t part) const {
+  if (is_made(target)) {
+    const StoredValue first = place_of_result(target);
+    std::vector<StoredValue> copies;
+    for (size_t o = 0; o < graph_.outputs().size(); ++o) {
+      if (graph_.outputs()[o].node == target && first.output != o) copies.push_back({node, target, part, o});
+    }
+    return copies;
+  }
+  std::vector<StoredValue> places;
+  bool readable = false;
+  for (size_t o = 0; o < graph_.outputs().size(); ++o) {
+    const ir::GraphOutput& output = graph_.outputs()[o];
+    if (output.node != target) continue;
+    places.push_back({node, target, part, o});
+    readable = readable || output.dtype == graph_.type(target).dtype;
+  }
+  if (read_[target.index()] && (!readable || is_input(target))) places.push_back({node, target, part, std::nullopt});
+  return places;
+}
+
+RegionFinder::Key RegionFinder::key_of(const KernelRegion& region) const {
+  Key key;
+  key.emplace_back(region.matmul ? region.matmul->index() : UINT32_MAX, static_cast<uint32_t>(region.leaves.size()));
+  for (NodeId leaf : region.leaves) key.emplace_back(leaf.index(), copied(leaf, region) ? 1 : 0);
+  for (const StoredValue& store : region.stores)
+    key.insert(key.end(), {{store.node.index(), store.output ? static_cast<uint32_t>(*store.output) : UINT32_MAX},
+                           {store.target.index(), static_cast<uint32_t>(store.part)}});
+  return key;
+}
+
+NodeId RegionFinder::index_source(NodeId index) const {
+  for (Op op = graph_.node(index).op; op == Op::reshape || op == Op::permute || op == Op::broadcast;
+       op = graph_.node(index).op)
+    index = graph_.operands(index)[0];
+  return index;
+}
+
+bool RegionFinder::known_in_range(NodeId node, NodeId source) const {
+  const Dim& size = indexed_size(node);
+  if (const auto* literal = std::get_if<ir::LiteralAttr>(&graph_.attr(source))) {
+    const auto room = (size - Dim::constant(literal->i + 1)).lower_bound();
+    return literal->i >= 0 && room && *room >= 0;
+  }
+  const Op op = graph_.node(source).op;
+  const auto& shape = graph_.type(source).shape;
+  if ((op != Op::row_index && op != Op::col_index) || shape.empty()) return false;
+  Dim count = Dim::constant(1);
+  for (const Dim& dim : shape) count = count * dim;
+  const auto room = (size - count).lower_bound();
+  return room && *room >= 0;
+}
+
+void RegionFinder::find_indices() {
+  for (size_t i = 0; i < graph_.size(); ++i) {
+    const NodeId node(i);
+    if (graph_.node(node).op != Op::take && graph_.node(node).op != Op::gather) continue;
+    const NodeId source = index_source(graph_.operands(node)[1]);
+    if (known_in_range(node, source)) continue;
+    looked_at_[source.index()] = true;
+    if (is_made(source)) continue;
+    if (!is_input(source) || input_of(source)->is_scalar) forced_[source.index()] = true;
+    if (level_[source.index()] != no_product) cut_[i] = true;
+  }
+}
+
+void RegionFinder::find_reads(KernelRegion& region) const {
+  std::set<NodeId> seen;
+  std::vector<NodeId> open;
+  for (const StoredValue& store : region.stores) open.push_back(store.node);
+  while (!open.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second || node == region.matmul) continue;
+    const bool leaf = std::find(region.leaves.begin(), region.leaves.end(), node) != region.leaves.end();
+    if (leaf) continue;
+    const Op op = graph_.node(node).op;
+    if (op == Op::take || op == Op::gather) {
+      const IndexRead read{index_source(graph_.operands(node)[1]), indexed_size(node)};
+      const bool known = std::find(region.indexed.begin(), region.indexed.end(), read) != region.indexed.end();
+      if (looked_at_[read.index.index()] && !known) region.indexed.push_back(read);
+    }
+    for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+  }
+  std::sort(region.indexed.begin(), region.indexed.end(),
+            [](const IndexRead& a, const IndexRead& b) { return a.index < b.index; });
+}
+
+}  // namespace codetta::plan
