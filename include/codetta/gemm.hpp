@@ -107,4 +107,15 @@ struct GemmArguments {
   const PackedTensor* packed_B = nullptr;  // instead of B's memory; B still says shape and dtype
 };
 
+// An output of an epilogue as its value is. It may be bound to a tensor of any dtype; leading sizes of 1 may be left
+// out.
+struct OutputShape {
+  std::string name;
+  DType dtype = DType::f32;  // that the value is computed in
+  Dims shape;
+};
+// The outputs in the order of return, with the shapes that follow from A, B and the operands: what to make tensors for.
+// Outputs and `out` may be bound or not. Errors: E0220, E0223 (A, B), those of operands (E02xx), E0604.
+CODETTA_API Result<std::vector<OutputShape>> output_shapes(const GemmArguments& arguments);
+
 }  // namespace codetta

@@ -220,11 +220,13 @@ int run(int argc, char** argv) {
       const std::string meant = nearest_word(word.substr(0, word.find('=')), known);
       if (!meant.empty()) help = "did you mean '" + meant + "'?";
     }
+    std::string headline = error.what();
     if (verb == &app && argc > 1) {
       const std::string meant = nearest_word(argv[1], known);
       if (!meant.empty()) help = "did you mean '" + meant + "'?";
+      if (*argv[1] != '-') headline = "there is no command '" + std::string(argv[1]) + "'";
     }
-    return report(usage_error(error.what(), "", help), common.json);
+    return report(usage_error(headline, "", help), common.json);
   }
   if (help_verb->parsed()) {
     std::vector<std::string> verbs;

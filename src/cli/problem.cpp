@@ -140,7 +140,11 @@ class Builder {
       if (!tensor) return std::move(tensor).error();
       problem_.input_files.push_back(file);
       auto view = own(*std::move(tensor));
-      return transposed && view->rank() >= 2 ? view->transposed() : *view;
+      if (view->rank() != 2 && view->rank() != 3) {
+        return usage_error(file + " holds no matrix for " + name, "it holds " + view->describe(),
+                           "pass an array of shape [rows, columns], or [batch, rows, columns]");
+      }
+      return transposed ? view->transposed() : *view;
     }
     if (rows < 0 || columns < 0) {
       return usage_error(std::string("the size of ") + name + " is not known",
@@ -173,12 +177,11 @@ class Builder {
     a_dtype_ = a->dtype();
     b_dtype_ = a_dtype_ == u8 ? i8 : a_dtype_;
     if (!options_.b_dtype.empty() && !take(parse_dtype(options_.b_dtype), b_dtype_)) return *error_;
-    if (k < 0 && a->rank() >= 2) k = a->size(a->rank() - 1);
+    if (k < 0) k = a->size(a->rank() - 1);
     auto b = factor("B", options_.b_file, b_dtype_, k, n, options_.transpose_b);
     if (!b) return std::move(b).error();
     problem_.arguments.B = *b;
     if (auto agree = check_given(*a, *b); !agree) return agree;
-    if (a->rank() < 2 || b->rank() < 2) return {};  // find_kernels says what is wrong
     sizes_ = {a->rank() == 3   ? a->size(0)
               : b->rank() == 3 ? b->size(0)
                                : 1,
@@ -191,10 +194,9 @@ class Builder {
   Result<void> check_given(const TensorView& a, const TensorView& b) const {
     const auto contradicts = [](const char* option, const std::string& given, const std::string& file,
                                 const TensorView& view, const char* transposing) {
-      const std::string holds =
-          *transposing == '\0' || view.rank() < 2
-              ? "it holds " + view.describe()
-              : "it holds " + view.transposed().describe() + ", which " + transposing + " turns to " + view.describe();
+      const std::string holds = *transposing == '\0' ? "it holds " + view.describe()
+                                                     : "it holds " + view.transposed().describe() + ", which " +
+                                                           transposing + " turns to " + view.describe();
       return usage_error(std::string(option) + " " + given + " contradicts " + file, holds,
                          std::string("leave out ") + option + ", or pass the file that was meant");
     };
@@ -327,9 +329,16 @@ class Builder {
     for (const auto& [name, form] : bind_.outputs) {
       if (!holds(names, name) && !holds(given, name) && line_binds_outputs) given.push_back(name);
     }
+    std::map<std::string, Dims> shapes;
+    if (epilogue_) {
+      problem_.arguments.epilogue = EpilogueArguments(*epilogue_, bound);
+      if (const auto known = output_shapes(problem_.arguments)) {
+        for (const OutputShape& shape : *known) shapes.emplace(shape.name, shape.shape);
+      }  // else it fails again where all is bound, which says why
+    }
     for (const std::string& name : given) {
       if (is_bound(name)) continue;
-      auto view = output(name, outputs);
+      auto view = output(name, outputs, shapes);
       if (!view) return std::move(view).error();
       if (name == "D" && !holds(names, name)) {
         problem_.arguments.out = *view;  // where D is not returned, that is what is said
@@ -345,9 +354,10 @@ class Builder {
     return {};
   }
 
-  // NAME=FILE, NAME=[M,N]:f32, or NAME=FILE@[M,N]:f32; what is missing comes from the bind line, else [M, N] in the
-  // type of A.
-  Result<TensorView> output(const std::string& name, const std::map<std::string, std::string>& given) {
+  // NAME=FILE, NAME=[M,N]:f32, or NAME=FILE@[M,N]:f32; what is missing comes from the bind line, else it is the shape
+  // of the value in the type of A.
+  Result<TensorView> output(const std::string& name, const std::map<std::string, std::string>& given,
+                            const std::map<std::string, Dims>& shapes) {
     Form form;
     const auto bound = bind_.outputs.find(name);
     bool has_shape = bound != bind_.outputs.end();  // it may be []
@@ -375,7 +385,11 @@ class Builder {
       return *error_;
     }
     Dims shape;
-    if (!take(parse_shape(form.shape, sizes_), shape)) return *error_;
+    if (const auto known = shapes.find(name); !has_shape && known != shapes.end()) {
+      shape = known->second;
+    } else if (!take(parse_shape(form.shape, sizes_), shape)) {
+      return *error_;
+    }
     auto tensor = Tensor::make(dtype, shape);
     if (!tensor) return std::move(tensor).error();
     if (data_) fill_poison(tensor->view());

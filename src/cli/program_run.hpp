@@ -43,8 +43,8 @@ struct ProgramRun {
   // Outputs end in host memory, where `data` says. Errors: those of prepare, run and verify.
   [[nodiscard]] Result<Done> operator()(const ProgramData& data) const;
 
-  // The same program over random data of smaller sizes, for which the oracle can say all: halved until it does. Nothing
-  // where no size can be made smaller.
+  // The same program over random data of smaller sizes, for which the oracle can say all: up to 64, less where that is
+  // too much, more where the program has no such sizes. Nothing where none will do.
   struct Smaller {
     Sizes sizes;
     VerifyReport checked;

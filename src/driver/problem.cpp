@@ -13,6 +13,14 @@ namespace codetta {
 
 std::optional<DType> default_accumulator(DType a, DType b) { return ir::default_accumulator(a, b); }
 
+Result<std::vector<OutputShape>> output_shapes(const GemmArguments& arguments) {
+  CODETTA_TRY(const driver::Problem problem, driver::gather_problem(arguments));
+  CODETTA_TRY(const auto outputs, ir::epilogue_outputs(*problem.function, problem.arguments, problem.facts));
+  std::vector<OutputShape> shapes;
+  for (const ir::EpilogueOutput& output : outputs) shapes.push_back({output.name, output.dtype, output.shape});
+  return shapes;
+}
+
 }  // namespace codetta
 
 namespace codetta::driver {

@@ -46,6 +46,17 @@ struct GemmFacts {
 Result<Graph> bind_epilogue(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments,
                             const GemmFacts& facts);
 
+// An output of an epilogue as its value is, whatever it is bound to.
+struct EpilogueOutput {
+  std::string name;
+  DType dtype = DType::f32;
+  Dims shape;
+};
+// The outputs in return order; of `arguments` only operands count. Errors: those of bind_epilogue but for outputs.
+Result<std::vector<EpilogueOutput>> epilogue_outputs(const EpilogueFunction& function,
+                                                     const std::vector<BoundArgument>& arguments,
+                                                     const GemmFacts& facts);
+
 // Graph of a program with its declared types; symbols stay symbols. Outputs take their computed dtype unless annotated.
 Result<Graph> bind_program(const ProgramFunction& function);
 

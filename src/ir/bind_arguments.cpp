@@ -38,15 +38,19 @@ std::vector<std::string> output_names(const Function& function) {
   return names;
 }
 
+struct GivenNames {
+  std::vector<std::string> given, unknown;  // unknown: of no operand and no output
+};
+
 Diagnostic missing(const EpilogueFunction& function, const std::string& name, diag::Span span, bool output,
-                   const std::vector<std::string>& given, const std::vector<std::string>& unknown) {
-  const std::string near = diag::nearest(name, unknown);
+                   const GivenNames& names) {
+  const std::string near = diag::nearest(name, names.unknown);
   return diag::error(
              Code::argument_missing,
              fmt::format("Argument {} is not provided in the kwargs of the EpilogueArguments constructor", name))
       .at(function.source, span)
       .reason(fmt::format("{} is {} of the epilogue; provided: {}", name, output ? "an output" : "an operand",
-                          listed(given)))
+                          listed(names.given)))
       .help(near.empty() ? output ? fmt::format("bind {} to the tensor that receives it", name)
                                   : fmt::format("bind {} to a tensor or a scalar", name)
                          : fmt::format("did you mean {} where {} is provided?", name, near))
@@ -69,6 +73,39 @@ Diagnostic unexpected(const EpilogueFunction& function, const std::vector<std::s
       .reason(fmt::format("operands and outputs of the epilogue are: {}", listed(known)))
       .help(std::move(help))
       .diagnostic();
+}
+
+GivenNames names_of(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments,
+                    std::vector<Diagnostic>& errors) {
+  GivenNames names;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& name = arguments[i].name;
+    if (find(arguments, name) != &arguments[i]) {
+      errors.push_back(
+          diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", name))
+              .at(function.source, {})
+              .reason(fmt::format("as {} and as {}", describe(*find(arguments, name)), describe(arguments[i])))
+              .help("provide each name once")
+              .diagnostic());
+      continue;
+    }
+    names.given.push_back(name);
+    if (!is_operand(function, name) && !is_output(function, name)) names.unknown.push_back(name);
+  }
+  return names;
+}
+
+// By parameter; null for accum and for what is missing.
+std::vector<const BoundArgument*> operands_of(const EpilogueFunction& function,
+                                              const std::vector<BoundArgument>& arguments, const GivenNames& names,
+                                              std::vector<Diagnostic>& errors) {
+  std::vector<const BoundArgument*> operands(function.parameters.size(), nullptr);
+  for (size_t i = 1; i < function.parameters.size(); ++i) {
+    const Parameter& parameter = function.parameters[i];
+    operands[i] = find(arguments, parameter.name);
+    if (operands[i] == nullptr) errors.push_back(missing(function, parameter.name, parameter.span, false, names));
+  }
+  return operands;
 }
 
 bool same_binding(const BoundArgument& a, const BoundArgument& b) {
@@ -96,7 +133,6 @@ std::string describe(const BoundArgument& argument) {
 Result<MatchedArguments> match_arguments(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments,
                                          const GemmFacts& facts) {
   std::vector<Diagnostic> errors;
-  std::vector<std::string> given, unknown;
   const bool returns_d = is_output(function, "D");
   if (facts.has_out && !returns_d) {
     const diag::Span span = function.outputs.empty() ? diag::Span{} : function.outputs[0].span;
@@ -109,29 +145,9 @@ Result<MatchedArguments> match_arguments(const EpilogueFunction& function, const
             .help("return D, or leave `out` away")
             .diagnostic());
   }
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& name = arguments[i].name;
-    if (find(arguments, name) != &arguments[i]) {
-      errors.push_back(
-          diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", name))
-              .at(function.source, {})
-              .reason(fmt::format("as {} and as {}", describe(*find(arguments, name)), describe(arguments[i])))
-              .help("provide each name once")
-              .diagnostic());
-      continue;
-    }
-    given.push_back(name);
-    if (!is_operand(function, name) && !is_output(function, name)) unknown.push_back(name);
-  }
-
+  const GivenNames names = names_of(function, arguments, errors);
   MatchedArguments matched;
-  matched.parameters.assign(function.parameters.size(), nullptr);
-  for (size_t i = 1; i < function.parameters.size(); ++i) {
-    const Parameter& parameter = function.parameters[i];
-    matched.parameters[i] = find(arguments, parameter.name);
-    if (matched.parameters[i] == nullptr)
-      errors.push_back(missing(function, parameter.name, parameter.span, false, given, unknown));
-  }
+  matched.parameters = operands_of(function, arguments, names, errors);
   for (const Output& output : function.outputs) {
     const BoundArgument* bound = find(arguments, output.name);
     if (output.name == "D" && facts.has_out) {
@@ -155,10 +171,20 @@ Result<MatchedArguments> match_arguments(const EpilogueFunction& function, const
                              .diagnostic());
       }
     } else {
-      errors.push_back(missing(function, output.name, output.span, true, given, unknown));
+      errors.push_back(missing(function, output.name, output.span, true, names));
     }
   }
-  if (!unknown.empty()) errors.push_back(unexpected(function, unknown));
+  if (!names.unknown.empty()) errors.push_back(unexpected(function, names.unknown));
+  if (!errors.empty()) return Error(std::move(errors));
+  return matched;
+}
+
+Result<MatchedArguments> match_operands(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments) {
+  std::vector<Diagnostic> errors;
+  const GivenNames names = names_of(function, arguments, errors);
+  MatchedArguments matched;
+  matched.parameters = operands_of(function, arguments, names, errors);
+  if (!names.unknown.empty()) errors.push_back(unexpected(function, names.unknown));
   if (!errors.empty()) return Error(std::move(errors));
   return matched;
 }

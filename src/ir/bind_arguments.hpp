@@ -16,6 +16,8 @@ struct MatchedArguments {
 // Errors: E0208 to E0211, all names that are missing or unknown at once.
 Result<MatchedArguments> match_arguments(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments,
                                          const GemmFacts& facts);
+// Operands only: outputs may be among the arguments, and none is in the result.
+Result<MatchedArguments> match_operands(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments);
 
 // Errors: E0133 an operand that no output needs, E0134 an output that no operand reaches.
 Result<void> check_dependences(const EpilogueFunction& function);

@@ -146,20 +146,16 @@ Result<TensorType> operand_type(const EpilogueFunction& function, size_t index, 
 
 // What a GEMM kernel of its own would store: D's dtype, or what the operands promote to.
 DType stored_accumulator(const EpilogueFunction& function, const MatchedArguments& matched, const GemmFacts& facts) {
-  for (size_t i = 0; i < function.outputs.size(); ++i) {
+  for (size_t i = 0; i < matched.outputs.size(); ++i) {
     if (function.outputs[i].name == "D") return matched.outputs[i].dtype;
   }
   return facts.a == facts.b ? facts.a : facts.accumulator;
 }
 
-}  // namespace
-
-Result<Graph> bind_epilogue(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments,
-                            const GemmFacts& facts) {
-  CODETTA_CHECK_OK(check_facts(function, facts));
-  CODETTA_TRY(const MatchedArguments matched, match_arguments(function, arguments, facts));
+// The product and the epilogue's values in the builder; their nodes by output.
+Result<std::vector<NodeId>> add_values(const EpilogueFunction& function, const MatchedArguments& matched,
+                                       const GemmFacts& facts, GraphBuilder& builder) {
   CODETTA_CHECK_OK(check_dependences(function));
-
   const Space space = make_space(function, facts);
   const Dim &m = space.dims[space.dims.size() - 2], &n = space.dims.back();
   std::vector<Dim> a_shape{m, space.k}, b_shape{space.k, n};
@@ -167,7 +163,6 @@ Result<Graph> bind_epilogue(const EpilogueFunction& function, const std::vector<
     a_shape.insert(a_shape.begin(), space.dims[0]);
     b_shape.insert(b_shape.begin(), space.dims[0]);
   }
-  GraphBuilder builder(function.source);
   const NodeId operands[] = {builder.add_input("A", {facts.a, false, std::move(a_shape)}),
                              builder.add_input("B", {facts.b, false, std::move(b_shape)})};
   ValueBinder binder(function, builder, {space.dims, facts.round_as_unfused});
@@ -187,14 +182,43 @@ Result<Graph> bind_epilogue(const EpilogueFunction& function, const std::vector<
   }
   binder.set(ValueId(size_t{0}), accumulator);
   CODETTA_CHECK_OK(binder.run());
+  std::vector<NodeId> nodes;
+  for (const Output& output : function.outputs) {
+    CODETTA_TRY(const NodeId node, binder.node(output.value));
+    nodes.push_back(node);
+  }
+  return nodes;
+}
 
+}  // namespace
+
+Result<Graph> bind_epilogue(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments,
+                            const GemmFacts& facts) {
+  CODETTA_CHECK_OK(check_facts(function, facts));
+  CODETTA_TRY(const MatchedArguments matched, match_arguments(function, arguments, facts));
+  GraphBuilder builder(function.source);
+  CODETTA_TRY(const std::vector<NodeId> nodes, add_values(function, matched, facts, builder));
   for (size_t i = 0; i < function.outputs.size(); ++i) {
     const Output& output = function.outputs[i];
-    CODETTA_TRY(const NodeId node, binder.node(output.value));
-    CODETTA_CHECK_OK(check_output(function, output, matched.outputs[i], builder.type(node), facts));
-    builder.add_output(output.name, node, matched.outputs[i].dtype);
+    CODETTA_CHECK_OK(check_output(function, output, matched.outputs[i], builder.type(nodes[i]), facts));
+    builder.add_output(output.name, nodes[i], matched.outputs[i].dtype);
   }
   return std::move(builder).finish();
+}
+
+Result<std::vector<EpilogueOutput>> epilogue_outputs(const EpilogueFunction& function,
+                                                     const std::vector<BoundArgument>& arguments,
+                                                     const GemmFacts& facts) {
+  CODETTA_CHECK_OK(check_facts(function, facts));
+  CODETTA_TRY(const MatchedArguments matched, match_operands(function, arguments));
+  GraphBuilder builder(function.source);
+  CODETTA_TRY(const std::vector<NodeId> nodes, add_values(function, matched, facts, builder));
+  std::vector<EpilogueOutput> outputs;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const TensorType& type = builder.type(nodes[i]);
+    outputs.push_back({function.outputs[i].name, type.dtype, Dims(sizes_of(type.shape, facts))});
+  }
+  return outputs;
 }
 
 }  // namespace codetta::ir

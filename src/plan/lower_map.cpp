@@ -24,7 +24,8 @@ double elements(const std::vector<Dim>& shape) {
   double count = 1;
   for (const Dim& dim : shape) {
     const auto size = dim.evaluate([](std::string_view) -> std::optional<int64_t> { return unknown_size; });
-    count *= static_cast<double>(size.value_or(unknown_size));
+    // Of n - 600 the size that is taken for n says nothing.
+    count *= static_cast<double>(size && *size >= 0 ? *size : unknown_size);
   }
   return count;
 }

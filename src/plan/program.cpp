@@ -118,14 +118,13 @@ uint32_t ProgramPlanner::read_buffer(const GraphScope& scope, NodeId node) {
 
 int64_t ProgramPlanner::hint(const Dim& dim) const {
   constexpr int64_t unknown = 512;
-  return dim
-      .evaluate([&](std::string_view symbol) -> std::optional<int64_t> {
-        for (const auto& [name, value] : hints_) {
-          if (name == symbol) return value;
-        }
-        return unknown;
-      })
-      .value_or(unknown);
+  const auto size = dim.evaluate([&](std::string_view symbol) -> std::optional<int64_t> {
+    for (const auto& [name, value] : hints_) {
+      if (name == symbol) return value;
+    }
+    return unknown;
+  });
+  return size && *size >= 0 ? *size : unknown;  // n - 600 is no size where n is not known
 }
 
 GemmShape ProgramPlanner::gemm_shape(const ir::Graph& graph, const KernelRegion& region) const {

@@ -125,7 +125,12 @@ Error unknown_architecture(const BackendInfo& backend, std::string_view arch, co
                                           shown(arch) + "' of target '" + target + "'");
   e.reason(target + " takes " + std::string(backend.grammar) + ", such as " +
            list_of(known, [](const std::string& s) { return s; }));
-  const std::string near = diag::nearest(arch.substr(0, 60), known);
+  std::string near = diag::nearest(arch.substr(0, 60), known);
+  const auto contains = [&](const std::string& name) {
+    return arch.size() > 2 && name.find(arch) != std::string::npos;
+  };
+  if (const auto longer = std::find_if(known.begin(), known.end(), contains); near.empty() && longer != known.end())
+    near = *longer;  // vnni for avx512_vnni
   if (!near.empty()) return e.help("did you mean '" + target + ":" + near + "'?");
   return e.help(backend.needs_architecture ? "write '" + target + ":" + known.front() + "', say"
                                            : "write '" + target + "' alone, or one of the names above");

@@ -87,7 +87,18 @@ def outputs(folder, cache):
             FAILURES.append(f"s={shape} is written with the shape {shape_of(private)}")
     if private.stat().st_mode & 0o777 != 0o600:
         FAILURES.append(f"a file of mode 600 is replaced by one of {private.stat().st_mode & 0o777:o}")
-    expect(1, "E0212", *total)
+    expect(0, "s: 1 of 1 elements checked", *total)
+    expect(1, "s is bound as [2] but its value has shape []", *total, "--out", "s=[2]:f32")
+    # Shapes that nobody says are those of the values.
+    text = "def f(accum): r = sum(accum, axis='row'); c = max(accum, axis='column'); i = mean(accum, dim=(-2, -1)); x, y = split(reshape(accum, (-1, 7, 2)), 2, dim=-1); D = x * y; return D, r, c, i"
+    shaped = ["gemm", "--batch", 3, "--m", 5, "--n", 14, "--k", 3, *cache, "--check", "--epilogue", text]
+    said = expect(0, "pass", *shaped).stdout
+    for line in ("D: 105 of 105 ", "r: 15 of 15 ", "c: 42 of 42 ", "i: 3 of 3 "):
+        if line not in said:
+            FAILURES.append(f"no '{line}' in\n{said}")
+    expect(0, "wrote", *shaped, "--out", f"D={folder / 'shaped.npy'}")
+    if shape_of(folder / "shaped.npy") != "(15, 7, 1)":
+        FAILURES.append(f"a shape that follows from the value is {shape_of(folder / 'shaped.npy')}")
 
 
 def numbers(cache):
@@ -107,6 +118,16 @@ def numbers(cache):
     if "proves nothing" in zero.stdout:
         FAILURES.append(zero.stdout)
     expect(1, "proves nothing", "verify", "--m", 64, "--n", 64, "--k", 9, *cache, "--epilogue", "def f(accum): D = floor(accum * 1e6); return D")
+
+
+def factors(folder, cache):
+    """What a file holds is said where it is no matrix."""
+    vector = array(folder / "vector.npy", (5,))
+    for more in ([], ["--n", 7], ["--m", 5, "--n", 7, "--k", 3], ["--n", 7, "--transpose-a"]):
+        expect(2, "vector.npy holds no matrix for A", "gemm", "--a", vector, *more, *cache)
+    expect(2, "vector.npy holds no matrix for B", "gemm", "--m", 3, "--k", 5, "--b", vector, *cache)
+    expect(2, "there is no command 'gemmm'", "gemmm", *SIZES)
+    expect(2, "did you mean 'gemm'?", "gemmm", *SIZES)
 
 
 def bind_lines(folder, cache):
@@ -170,6 +191,9 @@ def programs(folder, cache):
         FAILURES.append(f"no position: {missing.stderr}")
     expect(0, "", "run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}")
     expect(2, "would overwrite", "run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}", "--out", f"y={w}")
+    # Too large for the oracle, and not to be had in the smallest sizes.
+    program.write_text('def p(x: f32["n - 100", 256], b: f32["n", 1], w: f32[256, 256]):\n    y = relu((((x @ w) @ w) @ w) @ w)\n    s = sum(y) + sum(b)\n    return s\n')
+    expect(1, "instead   random data, n = 128", "run", program, *cache, "--check", "--dim", "n=80000")
     program.write_text('def p(x: f32["b", 6], w: f32[6, "n"]):\n    gate, up = split(x @ w, 2, dim=-1)\n    y = relu(gate) * up\n    return y\n')
     out = folder / "y.npy"
     done = run("run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}", "--out", f"y={out}")
@@ -242,6 +266,7 @@ def main():
         names(folder, cache)
         outputs(folder, cache)
         numbers(cache)
+        factors(folder, cache)
         bind_lines(folder, cache)
         places(folder, cache)
         programs(folder, cache)

@@ -41,6 +41,33 @@ TEST(Arguments, OutputsThatOverlapThemselvesAreRefused) {
   }
 }
 
+TEST(Arguments, ShapesOfOutputsFollowFromTheOthers) {
+  std::vector<float> a(3 * 5 * 4, 1.0f), b(4 * 6, 1.0f), c(6, 1.0f);
+  const TensorView A(a.data(), f32, {3, 5, 4}), B(b.data(), f32, {4, 6}), C(c.data(), f32, {6});
+  GemmArguments arguments{.A = A, .B = B};
+  const auto shape_is = [](const OutputShape& output, const char* name, DType dtype, const Dims& shape) {
+    return output.name == name && output.dtype == dtype && output.shape == shape;
+  };
+  const auto plain = output_shapes(arguments);
+  ASSERT_TRUE(plain && plain->size() == 1);
+  EXPECT_TRUE(shape_is((*plain)[0], "D", f32, {3, 5, 6}));
+  const char* text =
+      "def f(accum, C): D = accum > C; s = sum(accum, axis='row'); n = sum(accum, keepdim=False); return s, D, n";
+  arguments.epilogue = EpilogueArguments(text, {{"C", C}});
+  const auto shapes = output_shapes(arguments);
+  ASSERT_TRUE(shapes) << shapes.error().render();
+  ASSERT_EQ(shapes->size(), 3u);
+  EXPECT_TRUE(shape_is((*shapes)[0], "s", f32, {3, 5, 1}));
+  EXPECT_TRUE(shape_is((*shapes)[1], "D", boolean, {3, 5, 6}));
+  EXPECT_TRUE(shape_is((*shapes)[2], "n", f32, {}));
+  arguments.epilogue = EpilogueArguments(text, {});
+  ASSERT_FALSE(output_shapes(arguments));
+  EXPECT_EQ(output_shapes(arguments).error().code(), 208);
+  arguments.B = A;
+  ASSERT_FALSE(output_shapes(arguments));
+  EXPECT_EQ(output_shapes(arguments).error().code(), 220);
+}
+
 TEST(Arguments, ViewsWithoutMemoryAreRefused) {
   float a = 2, b = 3, d = 77;
   const TensorView A(&a, f32, {1, 1}), B(&b, f32, {1, 1}), D(&d, f32, {1, 1});

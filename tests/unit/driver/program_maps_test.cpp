@@ -261,6 +261,20 @@ TEST_P(ProgramMaps, SizesOfDimsThatFoldIntoOneAxis) {
   EXPECT_EQ(dropped("\"b\""), dropped("3"));
 }
 
+TEST_P(ProgramMaps, SizesThatAreNoneForWhatIsTakenForAnUnknownOne) {
+  const Tensor x = random({610, 3}), y = random({10, 3}), w = random({3, 4});
+  Values want = values(y);
+  for (double& v : want) v = std::max(v, 0.0) + 1;
+  expect_near(run("def f(x: f32[\"n\", 3], z: f32[\"n - 600\", 3]):\n    y = relu(z) + 1.0\n    s = sum(x)\n"
+                  "    return y, s\n",
+                  {{"x", x.view()}, {"z", y.view()}, {"s", random({1, 1}).view()}}, {10, 3}),
+              want, 1e-6);
+  expect_near(run("def f(x: f32[\"n\", 3], z: f32[\"n - 600\", 3], w: f32[3, 4]):\n    y = (relu(z) + 1.0) @ w\n"
+                  "    s = sum(x)\n    return y, s\n",
+                  {{"x", x.view()}, {"z", y.view()}, {"w", w.view()}, {"s", random({1, 1}).view()}}, {10, 4}),
+              product(want, values(w), 1, 10, 4, 3), 1e-5);
+}
+
 TEST_P(ProgramMaps, PartsThatLieInMemoryAnyway) {
   const Tensor x = random({5, 7}), w = random({7, 4});
   const Values p = product(values(x), values(w), 1, 5, 4, 7);

@@ -45,6 +45,30 @@ output "F": f32 = %8
   EXPECT_EQ(graph->name_hint(NodeId(4u)), "accum");
 }
 
+TEST(BindEpilogue, OutputsThatAreNotBound) {
+  const std::vector<BoundArgument> operands = {scalar("alpha", f32), tensor("C", bf16, {64, 128})};
+  const auto outputs = epilogue_outputs(relu_aux_store(), operands, gemm(64, 128, 32, bf16));
+  ASSERT_TRUE(outputs) << outputs.error().render();
+  ASSERT_EQ(outputs->size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ((*outputs)[i].name, i == 0 ? "D" : "F");
+    EXPECT_EQ((*outputs)[i].dtype, f32);
+    EXPECT_EQ((*outputs)[i].shape, (Dims{64, 128}));
+  }
+  // Bound ones don't count, whatever they are; operands do.
+  EXPECT_TRUE(epilogue_outputs(relu_aux_store(), relu_aux_arguments(), gemm(64, 128, 32, bf16)));
+  const auto headline = [](const std::vector<BoundArgument>& arguments, int64_t m) {
+    const auto refused = epilogue_outputs(relu_aux_store(), arguments, gemm(m, 128, 32, bf16));
+    return refused ? "no error" : refused.error().diagnostics().front().headline;
+  };
+  EXPECT_EQ(headline({operands[0]}, 64),
+            "Argument C is not provided in the kwargs of the EpilogueArguments constructor");
+  std::vector<BoundArgument> more = operands;
+  more.push_back(tensor("bias", f32, {128}));
+  EXPECT_EQ(headline(more, 64), "Unexpected keyword arguments for epilogue: bias");
+  EXPECT_EQ(headline(operands, 60), "C has 64 rows but the accumulator has 60");
+}
+
 TEST(BindEpilogue, OutAndBoundDAreTheSameView) {
   GemmFacts facts = gemm(64, 128, 32, bf16);
   facts.has_out = true;

@@ -45,6 +45,8 @@ TEST(Target, E0401AndE0402) {
        "did you mean 'cpu:avx512_bf16'?"},
       {"cpu:", diag::Code::target_architecture, "target 'cpu' needs an instruction set after the colon",
        "write 'cpu' alone, or one of the names above"},
+      {"cpu:vnni", diag::Code::target_architecture, "unknown instruction set 'vnni' of target 'cpu'",
+       "did you mean 'cpu:avx512_vnni'?"},
       {"cpu: avx2", diag::Code::target_architecture, "unknown instruction set ' avx2' of target 'cpu'",
        "did you mean 'cpu:avx2'?"},
       {"cuda:sm90a", diag::Code::target_architecture, "unknown architecture 'sm90a' of target 'cuda'",
