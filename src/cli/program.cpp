@@ -86,6 +86,12 @@ Result<void> load_inputs(const Program& program, const Given& given, ProgramData
   };
   for (const auto& [name, file] : given.tensors) {
     if (auto known = check_parameter(name, "--tensor"); !known) return known;
+    if (file.starts_with('[')) {
+      return usage_error("'" + file + "' is no file", "given to --tensor " + name,
+                         "leave out --tensor " + name +
+                             ": with --check or --dim, parameters that are not given are random, in the sizes that "
+                             "--dim says");
+    }
     auto tensor = read_tensor(file);
     if (!tensor) return std::move(tensor).error();
     loaded.owned.push_back(*std::move(tensor));
@@ -114,6 +120,19 @@ Result<AskedSizes> asked_sizes(const ProgramOptions& options) {
     }
   }
   return asked;
+}
+
+// A size that is asked for and given otherwise by a tensor.
+Result<void> check_dims(const Sizes& asked, const ProgramData& data) {
+  for (const auto& [name, size] : asked) {
+    for (const auto& [symbol, value] : data.shapes.symbols) {
+      if (symbol != name || value == size) continue;
+      return usage_error("--dim " + name + "=" + std::to_string(size) + " contradicts the tensors that are given",
+                         "they make " + name + " " + std::to_string(value),
+                         "leave out --dim " + name + ", or pass the files that were meant");
+    }
+  }
+  return {};
 }
 
 TensorView view_of(const ProgramData& data, const std::string& output) {
@@ -171,6 +190,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
     if (auto ok = add_random(*program, asked->dims, options.seed, data); !ok) return report(ok.error(), common.json);
   }
   if (auto ok = add_outputs(*program, data); !ok) return report(ok.error(), common.json);
+  if (auto ok = check_dims(asked->dims, data); !ok) return report(ok.error(), common.json);
   auto compiled = codetta::compile(*program, *target, options.hints.empty() ? data.shapes.symbols : asked->hints,
                                    *context, compile_progress(common));
   if (!compiled) return report(compiled.error(), common.json);

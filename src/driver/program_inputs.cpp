@@ -41,35 +41,45 @@ int32_t dim_of(const ir::Attr& attr) {
   return -1;
 }
 
-// The smallest dim that the input's values are indices of, by input.
-std::map<ir::NodeId, int64_t> index_limits(const ir::Graph& graph, const Values& values) {
-  std::map<ir::NodeId, int64_t> limits;
-  for (uint32_t n = 0; n < graph.size(); ++n) {
-    const ir::NodeId id(n);
-    const int32_t dim = dim_of(graph.attr(id));
-    if (dim < 0) continue;
-    const auto operands = graph.operands(id);
-    const auto size = graph.type(operands[0]).shape[static_cast<size_t>(dim)].evaluate(values);
-    const auto input = elements_of(graph, operands[1]);
-    if (!input || !size) continue;
-    const auto [at, fresh] = limits.emplace(*input, *size);
-    if (!fresh) at->second = std::min(at->second, *size);
-  }
-  return limits;
-}
+// What reading an input as an index, or as the right factor of a product, says about it.
+struct Uses {
+  std::map<ir::NodeId, int64_t> limits;   // the smallest dim that its values are indices of
+  std::map<ir::NodeId, int64_t> lengths;  // K of the first product that multiplies by it
+};
 
-// K of products that multiply by the input, by input.
-std::map<ir::NodeId, int64_t> product_lengths(const ir::Graph& graph, const Values& values) {
-  std::map<ir::NodeId, int64_t> lengths;
+// `outer`: by input of `graph`, the input of the program whose elements it holds. Branches and loops are looked into;
+// what a loop changes is taken to stay what it began with.
+void collect_uses(const ir::Graph& graph, const std::map<ir::NodeId, ir::NodeId>& outer, const Values& values,
+                  Uses& uses) {
+  const auto program_input = [&](ir::NodeId node) -> std::optional<ir::NodeId> {
+    const auto input = elements_of(graph, node);
+    const auto at = input ? outer.find(*input) : outer.end();
+    return at == outer.end() ? std::nullopt : std::optional(at->second);
+  };
   for (uint32_t n = 0; n < graph.size(); ++n) {
     const ir::NodeId id(n);
-    if (graph.node(id).op != types::Op::matmul) continue;
+    const ir::Attr& attr = graph.attr(id);
     const auto operands = graph.operands(id);
-    const auto length = graph.type(operands[0]).shape.back().evaluate(values);
-    const auto input = elements_of(graph, operands[1]);
-    if (input && length) lengths.emplace(*input, *length);
+    if (const int32_t dim = dim_of(attr); dim >= 0) {
+      const auto size = graph.type(operands[0]).shape[static_cast<size_t>(dim)].evaluate(values);
+      const auto input = program_input(operands[1]);
+      if (!input || !size) continue;
+      const auto [at, fresh] = uses.limits.emplace(*input, *size);
+      if (!fresh) at->second = std::min(at->second, *size);
+    } else if (graph.node(id).op == types::Op::matmul) {
+      const auto length = graph.type(operands[0]).shape.back().evaluate(values);
+      const auto input = program_input(operands[1]);
+      if (input && length) uses.lengths.emplace(*input, *length);
+    }
+    for (const ir::GraphRef& child : ir::children(attr)) {
+      const size_t predicate = graph.node(id).op == types::Op::cond ? 1 : 0;
+      std::map<ir::NodeId, ir::NodeId> inner;
+      for (size_t i = 0; i < child->inputs().size(); ++i) {
+        if (const auto input = program_input(operands[predicate + i])) inner.emplace(child->inputs()[i].node, *input);
+      }
+      collect_uses(*child, inner, values, uses);
+    }
   }
-  return lengths;
 }
 
 // Of the given tensors first, then what the caller says.
@@ -103,7 +113,10 @@ Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const s
   CODETTA_CHECK_OK(check_known(graph, given));
   CODETTA_CHECK_OK(check_hints(graph, sizes));
   const Values values = values_of(graph, given, sizes, otherwise);
-  const auto limits = index_limits(graph, values), lengths = product_lengths(graph, values);
+  std::map<ir::NodeId, ir::NodeId> inputs;
+  for (const ir::GraphInput& input : graph.inputs()) inputs.emplace(input.node, input.node);
+  Uses uses;
+  collect_uses(graph, inputs, values, uses);
   std::vector<ProgramInput> missing;
   for (const ir::GraphInput& input : graph.inputs()) {
     if (std::any_of(given.begin(), given.end(), [&](const NamedArgument& one) { return one.name == input.name; }))
@@ -113,8 +126,8 @@ Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const s
     one.name = input.name;
     one.dtype = type.dtype;
     one.is_number = input.is_scalar;
-    if (const auto limit = limits.find(input.node); limit != limits.end()) one.index_limit = limit->second;
-    if (const auto length = lengths.find(input.node); length != lengths.end()) one.terms = length->second;
+    if (const auto limit = uses.limits.find(input.node); limit != uses.limits.end()) one.index_limit = limit->second;
+    if (const auto length = uses.lengths.find(input.node); length != uses.lengths.end()) one.terms = length->second;
     for (const ir::Dim& dim : type.shape) {
       types::DimFault why{};
       const std::optional<int64_t> size = dim.evaluate(values, &why);

@@ -127,13 +127,21 @@ void Lowerer::entry_parameters(const ast::Function& function) {
   auto& error = report_.error(Code::accum_missing, absent ? function.name : parameter(accum).name,
                               "accum must be an input to the epilogue function");
   if (absent) {
+    bool typed = false;
+    for (uint32_t i = 0; i < function.parameter_count; ++i) {
+      const auto annotation = parameter(i).annotation;
+      typed = typed || (annotation.valid() && module_[annotation].kind == ExprKind::Subscript);
+    }
     error
         .reason(function.parameter_count == 0 ? fmt::format("'{}' has no parameters", text(function.name))
                 : function.parameter_count == 1
                     ? fmt::format("the one parameter of '{}' is named {}", text(function.name), text(parameter(0).name))
                     : fmt::format("none of the {} parameters of '{}' is named accum", function.parameter_count,
                                   text(function.name)))
-        .help(fmt::format("write def {}(accum{})", text(function.name), function.parameter_count > 0 ? ", ..." : ""));
+        .help(typed ? std::string("pass a program, whose parameters have types, to `codetta run FILE`, or "
+                                  "to Program::parse")
+                    : fmt::format("write def {}(accum{})", text(function.name),
+                                  function.parameter_count > 0 ? ", ..." : ""));
   } else {
     error.reason(fmt::format("it must be the first parameter, here it is number {}", accum + 1))
         .help("move accum to the front; operands are bound by name, so callers stay the same");

@@ -58,6 +58,12 @@ std::optional<ir::TypeAnnotation> Lowerer::parameter_type(const ast::Parameter& 
     return std::nullopt;
   };
   if (!parameter.annotation.valid()) {
+    if (text(parameter.name) == "accum") {
+      report_.error(Code::parameter_type, parameter.name, "parameter 'accum' has no type")
+          .reason("the parameters of a program have types; this looks like an epilogue")
+          .help("pass an epilogue to `codetta gemm --epilogue FILE`, or to EpilogueArguments");
+      return std::nullopt;
+    }
     return problem(parameter.name, fmt::format("parameter '{}' has no type", text(parameter.name)),
                    "a program is typed when its text is read");
   }

@@ -191,6 +191,17 @@ def programs(folder, cache):
         FAILURES.append(f"no position: {missing.stderr}")
     expect(0, "", "run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}")
     expect(2, "would overwrite", "run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}", "--out", f"y={w}")
+    program.write_text('def p(x: f32["b", 6], w: f32[6, "n"]):\n    y = relu(x @ w)\n    return y\n')
+    for more in ([], ["--check"]):
+        expect(2, "--dim b=5 contradicts the tensors that are given", "run", program, *cache, "--tensor", f"x={x}", "--dim", "b=5", "--dim", "n=8", *more)
+    expect(0, "pass", "run", program, *cache, "--tensor", f"x={x}", "--dim", "b=4", "--dim", "n=8", "--check")
+    expect(2, "'[4,6]:f32' is no file", "run", program, *cache, "--tensor", "x=[4,6]:f32", "--check")
+    # Epilogues and programs that are taken for each other.
+    expect(1, "codetta run FILE", "gemm", *SIZES, *cache, "--epilogue", program)
+    expect(1, "codetta gemm --epilogue FILE", "run", ROOT / "examples/epilogues/relu_aux_store.py", *cache)
+    # Random indices are in range, also of branches.
+    program.write_text('def one(t, i):\n    return take(t, i)\n\ndef two(t, i):\n    return take(t, i) * 2.0\n\ndef p(t: f32[7, 8], i: i32["n"], flag: bool):\n    y = cond(flag, one, two, t, i)\n    return y\n')
+    expect(0, "pass", "run", program, *cache, "--check", "--dim", "n=50")
     # Too large for the oracle, and not to be had in the smallest sizes.
     program.write_text('def p(x: f32["n - 100", 256], b: f32["n", 1], w: f32[256, 256]):\n    y = relu((((x @ w) @ w) @ w) @ w)\n    s = sum(y) + sum(b)\n    return s\n')
     expect(1, "instead   random data, n = 128", "run", program, *cache, "--check", "--dim", "n=80000")
