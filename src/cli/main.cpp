@@ -70,8 +70,10 @@ void add_gemm(CLI::App& app, GemmOptions& o) {
   app.add_option("--tensor", o.tensors, "Operand: NAME=FILE (.npy or .safetensors:NAME), or random data NAME=[M,N]:f32")
       ->allow_extra_args(false);
   app.add_option("--scalar", o.scalars, "Number: NAME=0.5")->allow_extra_args(false);
-  app.add_option("--out", o.outputs,
-                 "Output: NAME=FILE (.npy or .safetensors), NAME=[M,N]:bf16, or NAME=FILE@[M,N]:bf16")
+  app.add_option(
+         "--out", o.outputs,
+         "Output: NAME=FILE (.npy or .safetensors), NAME=[M,N]:bf16, or NAME=FILE@[M,N]:bf16 (default shape: the "
+         "value's)")
       ->allow_extra_args(false);
   app.add_option("--epilogue", o.epilogue, "File or text of the epilogue (default: D = accum)");
   app.add_option("--function", o.function, "Which function of the text (default: the last)");
@@ -221,6 +223,7 @@ int run(int argc, char** argv) {
       if (!meant.empty()) help = "did you mean '" + meant + "'?";
     }
     std::string headline = error.what();
+    if (argc == 1) headline = "no command is given";
     if (verb == &app && argc > 1) {
       const std::string meant = nearest_word(argv[1], known);
       if (!meant.empty()) help = "did you mean '" + meant + "'?";

@@ -234,6 +234,11 @@ class Builder {
     const auto natural = default_accumulator(a_dtype_, b_dtype_);
     return problem_.arguments.accumulator ? *problem_.arguments.accumulator : natural.value_or(f32);
   }
+  DType output_dtype(const OutputShape* value) const {
+    const auto natural = default_accumulator(a_dtype_, b_dtype_);
+    if (natural != i32 && natural != i64) return a_dtype_;
+    return value != nullptr && (value->dtype == f32 || value->dtype == f64) ? value->dtype : accumulator();
+  }
   Result<TensorView> tensor_of(const Form& form) {
     auto shape = parse_shape(form.shape, sizes_);
     if (!shape) return std::move(shape).error();
@@ -329,16 +334,16 @@ class Builder {
     for (const auto& [name, form] : bind_.outputs) {
       if (!holds(names, name) && !holds(given, name) && line_binds_outputs) given.push_back(name);
     }
-    std::map<std::string, Dims> shapes;
+    std::map<std::string, OutputShape> values;
     if (epilogue_) {
       problem_.arguments.epilogue = EpilogueArguments(*epilogue_, bound);
       if (const auto known = output_shapes(problem_.arguments)) {
-        for (const OutputShape& shape : *known) shapes.emplace(shape.name, shape.shape);
+        for (const OutputShape& value : *known) values.emplace(value.name, value);
       }  // else it fails again where all is bound, which says why
     }
     for (const std::string& name : given) {
       if (is_bound(name)) continue;
-      auto view = output(name, outputs, shapes);
+      auto view = output(name, outputs, values);
       if (!view) return std::move(view).error();
       if (name == "D" && !holds(names, name)) {
         problem_.arguments.out = *view;  // where D is not returned, that is what is said
@@ -355,9 +360,9 @@ class Builder {
   }
 
   // NAME=FILE, NAME=[M,N]:f32, or NAME=FILE@[M,N]:f32; what is missing comes from the bind line, else it is the shape
-  // of the value in the type of A.
+  // of the value in the type of A; of integers in the accumulator's, or the value's where that is a float.
   Result<TensorView> output(const std::string& name, const std::map<std::string, std::string>& given,
-                            const std::map<std::string, Dims>& shapes) {
+                            const std::map<std::string, OutputShape>& values) {
     Form form;
     const auto bound = bind_.outputs.find(name);
     bool has_shape = bound != bind_.outputs.end();  // it may be []
@@ -377,16 +382,16 @@ class Builder {
     if (!options_.out_dtype.empty() && name == "D") form.dtype = options_.out_dtype;
     if (!has_shape) form.shape = batched_ ? "batch,M,N" : "M,N";
     if (!has_shape && form.dtype.empty()) form.dtype = "out";
+    const auto known = values.find(name);
     DType dtype{};
-    const auto natural = default_accumulator(a_dtype_, b_dtype_);
-    const bool integers = natural == i32 || natural == i64;
-    if (!take(form.dtype == "out" ? Result<DType>(integers ? accumulator() : a_dtype_) : dtype_named(form.dtype),
+    if (!take(form.dtype == "out" ? Result<DType>(output_dtype(known == values.end() ? nullptr : &known->second))
+                                  : dtype_named(form.dtype),
               dtype)) {
       return *error_;
     }
     Dims shape;
-    if (const auto known = shapes.find(name); !has_shape && known != shapes.end()) {
-      shape = known->second;
+    if (!has_shape && known != values.end()) {
+      shape = known->second.shape;
     } else if (!take(parse_shape(form.shape, sizes_), shape)) {
       return *error_;
     }

@@ -56,11 +56,16 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
   for (size_t i = 0; i < graph.size(); ++i) {
     const NodeId node(i);
     const Op op = graph.node(node).op;
-    std::string why;
+    std::string why, help = "compute it outside of the program and pass the result, or choose another target";
     if (!cpu && (op == Op::index_put || op == Op::scatter))
       why = "writes at computed indices are host work, and the tensors lie on the device";
     if (!cpu && op == Op::call_extern) why = "extern functions work on host memory, and the tensors lie on the device";
-    if (op == Op::user_kernel) why = user_refusal(graph.attr_as<ir::UserKernelAttr>(node).name);
+    if (op == Op::user_kernel) {
+      const std::string& name = graph.attr_as<ir::UserKernelAttr>(node).name;
+      why = user_refusal(name);
+      if (source_of(name) == nullptr)
+        help = fmt::format("give its source: Program::with_kernels, or `codetta run --kernel {}=FILE`", name);
+    }
     const auto children = ir::children(graph.attr(node));
     if (!children.empty() && depth == package::max_step_depth)
       why = fmt::format("branches and loops are nested more than {} deep", package::max_step_depth);
@@ -68,7 +73,7 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
       return diag::error(diag::Code::target_lacks, fmt::format("this target cannot run {}", types::op_info(op).name))
           .at(graph.source(), graph.span(node), ir::to_string(graph.type(node)))
           .reason(why)
-          .help("compute it outside of the program and pass the result, or choose another target");
+          .help(help);
     }
     for (const ir::GraphRef& child : children) CODETTA_CHECK_OK(check_graph(*child, depth + 1));
   }

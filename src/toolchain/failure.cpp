@@ -53,15 +53,29 @@ std::string last_lines(std::string_view log) {
   return std::string(from == std::string_view::npos ? text : text.substr(std::min(from + 1, text.size())));
 }
 
+// A line by the name and number that the compiler knows it by: parts of the source begin with #line 1 "name".
+std::string_view line_at(std::string_view source, std::string_view file, uint32_t number) {
+  std::string_view here = "<stdin>";
+  uint32_t next = 1;
+  for (const std::string_view line : base::split(source, '\n')) {
+    const size_t open = line.find('"'), close = line.rfind('"');
+    if (line.starts_with("#line ") && open < close) {
+      next = static_cast<uint32_t>(base::parse_int64(base::trim(line.substr(6, open - 6))).value_or(1));
+      here = line.substr(open + 1, close - open - 1);
+    } else if (next++ == number && here == file) {
+      return line;
+    }
+  }
+  return {};
+}
+
 SourceLocation locate(const CompilerMessage& message, const std::string& source, const std::string& name) {
   SourceLocation where;
   where.file = message.file == "<stdin>" ? name : message.file;
   where.line = message.line;
   where.column = std::max(message.column, 1U);
   where.length = 1;
-  if (message.file != "<stdin>") return where;
-  const auto lines = base::split(source, '\n');
-  if (message.line >= 1 && message.line <= lines.size()) where.line_text = lines[message.line - 1];
+  where.line_text = line_at(source, message.file, message.line);
   diag::cut_line(where);
   return where;
 }

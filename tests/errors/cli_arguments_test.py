@@ -114,6 +114,11 @@ def numbers(cache):
         graph = expect(0, "", "emit", *SIZES, *cache, "--dtype", dtype, "--what", "graph").stdout
         if accumulator not in graph:
             FAILURES.append(f"{dtype}: the accumulator is not {accumulator} ({wanted}) in\n{graph}")
+    for epilogue, stored in (("accum * 0.5", "f32"), ("gelu(accum)", "f32"), ("accum + 1", "i32"), ("accum > 3", "i32")):
+        text = expect(0, "pass", "gemm", *SIZES, *cache, "--dtype", "u8", "--check", "--epilogue", f"def f(accum): D = {epilogue}; return D").stdout
+        plan = expect(0, "", "emit", *SIZES, *cache, "--dtype", "u8", "--what", "plan", "--epilogue", f"def f(accum): D = {epilogue}; return D").stdout
+        if f"output D: {stored}" not in plan:
+            FAILURES.append(f"D = {epilogue} of u8 is not stored as {stored}:\n{plan}{text}")
     zero = expect(0, "pass", "verify", "--m", 64, "--n", 64, "--k", 0, *cache, "--epilogue", "def f(accum): D = accum; return D")
     if "proves nothing" in zero.stdout:
         FAILURES.append(zero.stdout)
@@ -126,6 +131,7 @@ def factors(folder, cache):
     for more in ([], ["--n", 7], ["--m", 5, "--n", 7, "--k", 3], ["--n", 7, "--transpose-a"]):
         expect(2, "vector.npy holds no matrix for A", "gemm", "--a", vector, *more, *cache)
     expect(2, "vector.npy holds no matrix for B", "gemm", "--m", 3, "--k", 5, "--b", vector, *cache)
+    expect(2, "no command is given")
     expect(2, "there is no command 'gemmm'", "gemmm", *SIZES)
     expect(2, "did you mean 'gemm'?", "gemmm", *SIZES)
 

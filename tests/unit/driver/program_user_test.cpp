@@ -125,6 +125,7 @@ TEST_F(ProgramUser, MistakesInTheSourceAreSaidInItsLines) {
   EXPECT_EQ(error.code(), 504) << error.render();
   EXPECT_NE(error.render().find("mine.cpp:3"), std::string::npos) << error.render();
   EXPECT_NE(error.render().find("nonsense"), std::string::npos) << error.render();
+  EXPECT_EQ(error.diagnostics().front().where.line_text, "  y(1) = nonsense;");
   const Error mismatch = compile_error(parse(text, {{"k", "void k(Tensor<const double, 1>, Tensor<float, 1>) {}\n"}}));
   EXPECT_EQ(mismatch.code(), 504) << mismatch.render();
 }
@@ -134,6 +135,7 @@ TEST_F(ProgramUser, WhatIsRefused) {
   const Error missing = compile_error(parse(text, {}));
   EXPECT_EQ(missing.code(), 311);
   EXPECT_NE(missing.render().find("no source was given for k"), std::string::npos) << missing.render();
+  EXPECT_NE(missing.render().find("codetta run --kernel k=FILE"), std::string::npos) << missing.render();
   for (const auto& [language, name] : {std::pair(UserKernel::Language::cuda, "CUDA C++"),
                                        {UserKernel::Language::triton, "Triton"},
                                        {UserKernel::Language::cute_dsl, "CuTe DSL"}}) {
