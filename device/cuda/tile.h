@@ -7,7 +7,8 @@
 // into shared memory piece by piece, and calls, with all threads of a group (whole warps that share a named barrier),
 //   Epilogue::template phase_0<P>(params, tile)
 // once a piece, after a barrier that made the piece visible to those who finish it. The epilogue only reads the piece;
-// when it returns in all threads and they have met again, the memory may be reused. The sm_90a body calls
+// when it returns in all threads and they have met again, the memory may be reused. The sm_90a and
+// sm_100a bodies call
 //   Epilogue::template ahead_0<P>(params, tile, held)
 // before the piece is there, which loads what it can into `held` (Epilogue::Ahead), and phase_0<P>(params, tile, held).
 // Config offers constexpr what package::CudaGemmConfig says: tile_m, tile_n, tile_k, stages, cluster_m, cluster_n,

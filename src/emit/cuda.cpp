@@ -24,14 +24,14 @@ namespace {
 struct FamilySource {
   CudaFamily family;
   std::string_view header, function;
-  bool waits_itself;                                    // for the kernel before it, where it must
-  void (*defines)(CodeWriter&, const CudaGemmConfig&);  // before the first include
-  void (*constants)(CodeWriter&);                       // of Config
+  bool waits_itself;                                      // for the kernel before it, where it must
+  void (*defines)(CodeWriter&, const CudaGemmConfig&);    // before the first include
+  void (*constants)(CodeWriter&, const CudaGemmConfig&);  // of Config
   void (*maps)(const package::EpilogueProgram&, const CudaGemmConfig&, std::vector<package::CudaTensorMap>&);
 };
 
 void no_defines(CodeWriter&, const CudaGemmConfig&) {}
-void no_constants(CodeWriter&) {}
+void no_constants(CodeWriter&, const CudaGemmConfig&) {}
 void no_maps(const package::EpilogueProgram&, const CudaGemmConfig&, std::vector<package::CudaTensorMap>&) {}
 
 // The matrix instruction: 32 bytes of K a step; 16-bit operands may lie along M and N.
@@ -56,7 +56,7 @@ void wgmma_defines(CodeWriter& out, const CudaGemmConfig& config) {
 }
 // One group of products stays in flight while the next stage is waited for: measured equal for two consumers that share
 // a tile, and 1.2 times as fast where each has its own.
-void sm90_constants(CodeWriter& out) { out.line("static constexpr int wait_depth = 1;"); }
+void sm90_constants(CodeWriter& out, const CudaGemmConfig&) { out.line("static constexpr int wait_depth = 1;"); }
 // Boxes of 128 bytes along the fast dim: 64 of K, or 64 rows or columns of tile_k steps.
 void sm90_maps(const package::EpilogueProgram& program, const CudaGemmConfig& config,
                std::vector<package::CudaTensorMap>& maps) {
@@ -69,11 +69,26 @@ void sm90_maps(const package::EpilogueProgram& program, const CudaGemmConfig& co
   box(package::CudaTensorMap::Source::B, config.b_k_major, shape.b_box_rows);
 }
 
+// Launched whole, a grid hands tiles to blocks that have become free.
+void sm100_constants(CodeWriter& out, const CudaGemmConfig& config) {
+  out.line("static constexpr bool dynamic = ", !config.persistent, ";");
+}
+void sm100_maps(const package::EpilogueProgram& program, const CudaGemmConfig& config,
+                std::vector<package::CudaTensorMap>& maps) {
+  const plan::Sm100Shape shape = plan::sm100_shape(program, config);
+  const auto fast = static_cast<int32_t>(128 / types::byte_size(config.a_dtype));
+  const auto columns = static_cast<int32_t>(shape.b_box_cols);
+  maps.push_back({package::CudaTensorMap::Source::A, 0, fast, config.a_k_major ? config.tile_m : config.tile_k, 128});
+  maps.push_back({package::CudaTensorMap::Source::B, 0, fast, config.b_k_major ? columns : config.tile_k, 128});
+}
+
 constexpr std::array family_sources{
     FamilySource{CudaFamily::Simt, "device/cuda/kernels/simt.h", "gemm_simt", false, no_defines, no_constants, no_maps},
     FamilySource{CudaFamily::Sm90, "device/cuda/kernels/sm90.h", "gemm_sm90", true, wgmma_defines, sm90_constants,
                  sm90_maps},
     FamilySource{CudaFamily::Sm80, "device/cuda/kernels/sm80.h", "gemm_sm80", false, no_defines, no_constants, no_maps},
+    FamilySource{CudaFamily::Sm100, "device/cuda/kernels/sm100.h", "gemm_sm100", true, no_defines, sm100_constants,
+                 sm100_maps},
     FamilySource{CudaFamily::Stream, "device/cuda/kernels/stream.h", "gemm_stream", true, no_defines, no_constants,
                  no_maps},
 };
@@ -113,7 +128,7 @@ class CudaPrinter {
       : program_(program), config_(config), family_(family), options_(options), map_(map) {
     reduces_ = !program.reductions.empty();
     layout_ = plan::piece_layout(program, config);
-    if (config.family == CudaFamily::Sm90 && 32 % layout_.across == 0) warp_rows_ = 16;
+    if (by_warpgroups() && 32 % layout_.across == 0) warp_rows_ = config.piece_rows / 4;
   }
   Result<CudaSource> print();
 
@@ -126,19 +141,23 @@ class CudaPrinter {
   [[nodiscard]] int rows_at_once(uint32_t index, const PhaseText& phase) const;
   // Whether what a piece loads is asked for before its accumulators are there.
   [[nodiscard]] bool loads_ahead(uint32_t index, const PhaseText& phase) const {
-    return index == 0 && config_.family == CudaFamily::Sm90 && !phase.loads.empty() && even_rows(index) &&
+    return index == 0 && by_warpgroups() && !phase.loads.empty() && even_rows(index) &&
            rows_at_once(index, phase) == passes_of(index);
   }
   void print_prefetch(CodeWriter& out) const;
   [[nodiscard]] bool loads_full(const package::Operand& o) const {
     return !o.is_store && o.access == package::Access::Full && o.unit_stride;
   }
+  // Whether a warpgroup finishes a piece, whose loads are asked for before the piece is there.
+  [[nodiscard]] bool by_warpgroups() const {
+    return config_.family == CudaFamily::Sm90 || config_.family == CudaFamily::Sm100;
+  }
   // Threads among which the rows of a piece are dealt out, and how many these are: of one warp, where each finishes the
   // rows that it has multiplied.
   [[nodiscard]] int warp_rows(uint32_t phase) const { return phase == 0 ? warp_rows_ : 0; }
   [[nodiscard]] int group_threads(uint32_t phase) const {
     if (warp_rows(phase) != 0) return 32;
-    return phase > 0 ? phase_threads : config_.family == CudaFamily::Sm90 ? 128 : config_.threads;
+    return phase > 0 ? phase_threads : by_warpgroups() ? 128 : config_.threads;
   }
   [[nodiscard]] int group_rows(uint32_t phase) const {
     return warp_rows(phase) != 0 ? warp_rows(phase) : config_.piece_rows;
@@ -202,7 +221,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   out.line("static constexpr bool from_registers = ", config_.from_registers, ";");
   out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
   out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
-  family_.constants(out);
+  family_.constants(out, config_);
 }
 
 void put_lines(CodeWriter& out, const std::vector<std::string>& lines) {
@@ -333,11 +352,11 @@ int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
   for (const package::Reduction& reduction : program_.reductions) {
     if (reduction.phase == index) clocks += reduction.kind == package::ReduceKind::LogSumExp ? 60 : 1;
   }
-  const bool hopper = index == 0 && config_.family == CudaFamily::Sm90;
+  const bool warpgroup = index == 0 && by_warpgroups();
   int rows = layout_.lanes > 4 ? 1 : clocks <= 20 ? 8 : clocks <= 64 ? 4 : clocks <= 100 ? 2 : 1;
-  if (!hopper) rows = std::min(rows, clocks <= 20 ? 4 : clocks <= 48 ? 2 : 1);
+  if (!warpgroup) rows = std::min(rows, clocks <= 20 ? 4 : clocks <= 48 ? 2 : 1);
   // Accumulators that wait for their own pieces leave few registers.
-  if (hopper && plan::sm90_shape(program_, config_).accumulators > 128)
+  if (warpgroup && config_.family == CudaFamily::Sm90 && plan::sm90_shape(program_, config_).accumulators > 128)
     rows = std::min(rows, phase.row_states.empty() && clocks <= 20 ? 4 : 2);
   if (!even_rows(index)) return phase.row_states.empty() ? std::min(rows, 4) : 1;
   while (rows > 1 && (rows > passes_of(index) || passes_of(index) % rows != 0)) rows /= 2;
@@ -382,7 +401,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     if (!o.unit_stride || (o.access != package::Access::Full && o.access != package::Access::Row)) continue;
     whole += CodeWriter::text_of(" && vectorable<", cuda_dialect().type(o.dtype).element, ">(params.operand[", k, "])");
   }
-  const bool pieces = index == 0 && !strips && config_.family == CudaFamily::Sm90, ahead = loads_ahead(index, phase);
+  const bool pieces = index == 0 && !strips && by_warpgroups(), ahead = loads_ahead(index, phase);
   const auto begin = [&](std::string_view name, std::string_view parameters, std::string_view more) {
     out.line("template <class P", more, ">");
     return out.block("static __device__ __forceinline__ void ", name, index, "(const P& params, const Tile& tile",
@@ -549,8 +568,8 @@ Result<CudaSource> CudaPrinter::print() {
     const auto epilogue = body.block_with("};", "struct Epilogue");
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
-    if (config_.family == CudaFamily::Sm90 && map_ == nullptr) {
-      body.line("static constexpr int strip_steps = 2;");
+    if (by_warpgroups() && map_ == nullptr) {
+      if (config_.family == CudaFamily::Sm90) body.line("static constexpr int strip_steps = 2;");
       body.blank();
       print_prefetch(body);
     }

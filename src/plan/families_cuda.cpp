@@ -13,32 +13,19 @@
 namespace codetta::plan {
 namespace {
 
-// Architectures whose matrix instructions this version has no kernels for say so, instead of staying silent.
-bool is_16_bit_product(const CudaProblem& p) { return types::byte_size(p.shape.a) <= 2 && types::is_float(p.shape.a); }
-
-std::optional<Rejection> refuse_sm100(const CudaProblem& p) {
-  return cuda_rejection(CudaFamily::Sm100, diag::Code::target_without_families,
-                        fmt::format("this version multiplies {} x {} on {} without its tcgen05 instructions; "
-                                    "cuda_sm80 has mma.sync",
-                                    dtype_name(p.shape.a), dtype_name(p.shape.b), p.gpu.arch));
-}
-std::vector<CudaGemmConfig> nothing(const CudaProblem&) { return {}; }
-
 bool everywhere(const CudaProblem&) { return true; }
 bool since_ampere(const CudaProblem& p) { return arch_number(p.gpu.arch) >= 80; }
 bool few_rows(const CudaProblem& p) { return since_ampere(p) && p.shape.m <= 32; }
 bool on_hopper(const CudaProblem& p) { return arch_number(p.gpu.arch) == 90; }
-bool on_blackwell(const CudaProblem& p) {
-  const int arch = arch_number(p.gpu.arch);
-  return is_16_bit_product(p) && arch >= 100 && arch < 120;
-}
+// Of data centers: sm_100 and sm_103; later ones have other instructions or none of tcgen05.
+bool on_blackwell(const CudaProblem& p) { return arch_number(p.gpu.arch) >= 100 && arch_number(p.gpu.arch) < 120; }
 
 constexpr std::array families{
     CudaFamilyInfo{CudaFamily::Simt, everywhere, refuse_simt, simt_configurations, simt_mainloop},
     CudaFamilyInfo{CudaFamily::Sm80, since_ampere, refuse_sm80, sm80_configurations, sm80_mainloop},
     CudaFamilyInfo{CudaFamily::Sm90, on_hopper, refuse_sm90, sm90_configurations, sm90_mainloop},
     CudaFamilyInfo{CudaFamily::Stream, few_rows, refuse_stream, stream_configurations, stream_mainloop},
-    CudaFamilyInfo{CudaFamily::Sm100, on_blackwell, refuse_sm100, nothing, nullptr},
+    CudaFamilyInfo{CudaFamily::Sm100, on_blackwell, refuse_sm100, sm100_configurations, sm100_mainloop},
 };
 
 // --- SIMT ------------------------------------------------------------------------------------------------------------
@@ -97,6 +84,8 @@ std::string cuda_kernel_name(const CudaGemmConfig& c, std::string_view arch) {
   if (c.math == package::MathMode::Tf32x3) name += "_tf32x3";
   if (c.pingpong) name += "_pp";
   if (c.family == CudaFamily::Sm90 && !c.pingpong && c.consumers > 1) name += "_coop";
+  if (c.family == CudaFamily::Sm100 && c.consumers > 1) name += fmt::format("_e{}", c.consumers);
+  if (c.family == CudaFamily::Sm100 && !c.persistent) name += "_clc";
   if (c.cluster_m * c.cluster_n > 1) name += fmt::format("_c{}x{}", c.cluster_m, c.cluster_n);
   if (c.k_split > 1) name += fmt::format("_k{}", c.k_split);
   if (c.from_registers) name += "_reg";

@@ -84,6 +84,17 @@ inline constexpr int64_t sm90_shared_limit = 232448;  // bytes of a block, PTX I
 // Beyond them the assembler spills.
 inline constexpr int sm90_accumulators = 192, sm90_accumulators_busy = 160, sm90_accumulators_split = 96;
 
+// Of an Sm100 configuration tile_m is a block's rows, cluster_m = 2 a pair of blocks that work on one product,
+// consumers are warpgroups that finish tiles; not persistent: the grid is launched whole, and blocks take over what has
+// not begun. The same numbers as codetta::cuda::sm100::Shape of device/cuda/kernels/sm100.h.
+struct Sm100Shape {
+  int64_t a_boxes = 1, b_boxes = 1, b_box_cols = 0;             // copies of a stage, and the columns of one of B
+  int64_t stage_bytes = 0, piece_bytes = 0, scratch_bytes = 0;  // the latter two of one warpgroup
+  int64_t shared_bytes = 0;
+  int tensor_columns = 0;  // of tensor memory, for two sets of accumulators
+};
+Sm100Shape sm100_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+
 // Of device/cuda/kernels/sm80.h: rows of warps in a tile (0: it cannot be split), and dynamic shared memory.
 int sm80_warps_along_m(int tile_m, int tile_n, int warps);
 int64_t sm80_shared_bytes(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
@@ -105,6 +116,9 @@ Mainloop sm80_mainloop(const CudaProblem& problem, const CudaGemmConfig& config)
 std::optional<Rejection> refuse_stream(const CudaProblem& problem);
 std::vector<CudaGemmConfig> stream_configurations(const CudaProblem& problem);
 Mainloop stream_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
+std::optional<Rejection> refuse_sm100(const CudaProblem& problem);
+std::vector<CudaGemmConfig> sm100_configurations(const CudaProblem& problem);
+Mainloop sm100_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
 std::optional<Rejection> refuse_sm90(const CudaProblem& problem);
 std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& problem);
 Mainloop sm90_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);

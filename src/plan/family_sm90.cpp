@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <array>
 
+#include "plan/copy_engine.hpp"
 #include "plan/families_cuda.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
 namespace {
 
-constexpr int64_t map_alignment = 16, map_stride = int64_t{1} << 40;  // bytes, limits of tensor maps
-constexpr int64_t max_extent = INT32_MAX;                             // coordinates of a copy are 32 bits
-constexpr int span = 128;                                             // bytes of K in a stage: one swizzle span
+constexpr int span = 128;  // bytes of K in a stage: one swizzle span
 constexpr int max_stages = 12;
 constexpr int64_t least_slice = 256;  // steps of K, below which a slice costs more than it saves
 
@@ -41,45 +40,6 @@ constexpr std::array tile_table{
     Tiles{128, 32, 128, 32, 1, false},
 };
 constexpr std::array<std::pair<int32_t, int32_t>, 3> clusters{{{1, 1}, {2, 1}, {1, 2}}};
-
-// How one factor lies in memory, as a tensor map sees it. Sizes and strides in elements.
-struct Factor {
-  int64_t k, k_stride, other, other_stride, batch, batch_stride;
-  int32_t address_alignment;
-};
-std::array<Factor, 2> factors_of(const CudaProblem& p) {
-  const GemmShape& s = p.shape;
-  return {Factor{s.k, s.a_k_stride, s.m, s.a_row_stride, s.batch, s.a_batch_stride, s.a_alignment},
-          Factor{s.k, s.b_k_stride, s.n, s.b_col_stride, s.batch, s.b_batch_stride, s.b_alignment}};
-}
-
-// Whether a map can have the dim of `size` elements `stride` elements apart.
-bool stride_fits(int64_t size, int64_t stride, int64_t element) {
-  return size <= 1 || (stride > 0 && stride < map_stride / element && stride * element % map_alignment == 0);
-}
-
-// Whether consecutive k are the fast dim of the map, if either dim can be.
-std::optional<bool> k_major(const Factor& f, int64_t element) {
-  const auto fits = [&](int64_t fast, int64_t fast_stride, int64_t slow, int64_t slow_stride) {
-    return (fast <= 1 || fast_stride == 1) && stride_fits(slow, slow_stride, element);
-  };
-  if (fits(f.k, f.k_stride, f.other, f.other_stride)) return true;
-  if (fits(f.other, f.other_stride, f.k, f.k_stride)) return false;
-  return std::nullopt;
-}
-
-// How the kernel reads a factor: where it lies, or packed first (device/cuda/pack.h).
-struct Reading {
-  bool k_major = true, packed = false;
-};
-Reading reading_of(const Factor& f, int64_t element) {
-  const std::optional<bool> lies = k_major(f, element);
-  const bool batch_fits = f.batch_stride == 0 || stride_fits(f.batch, f.batch_stride, element);
-  const bool along_k = element != 2;
-  if (lies && (*lies || !along_k) && batch_fits && f.address_alignment % map_alignment == 0) return {*lies, false};
-  // As it lies, where elements are side by side; along K otherwise.
-  return {along_k || f.k_stride == 1 || f.other_stride != 1 || f.k <= 1, true};
-}
 
 bool split_fits(const CudaProblem& p, const CudaGemmConfig& c, const Sm90Shape& shape) {
   if (p.ways() == 1) return true;
@@ -214,7 +174,8 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
   base.b_dtype = s.b;
   base.accumulator = s.accumulator;
   base.math = s.a == DType::f32 ? s.math : MathMode::Strict;
-  const Reading a = reading_of(factors[0], element), b = reading_of(factors[1], element);
+  // Only 16-bit factors are read along M and N.
+  const Reading a = reading_of(factors[0], element, element != 2), b = reading_of(factors[1], element, element != 2);
   base.a_k_major = a.k_major;
   base.b_k_major = b.k_major;
   base.pack_a = a.packed;

@@ -19,6 +19,7 @@ using package::CudaGemmConfig;
 using plan::GemmShape;
 
 constexpr const char* architectures[] = {"sm_80", "sm_90a", "sm_100a"};
+constexpr const char* with_variants[] = {"sm_80", "sm_90a", "sm_100a", "sm_103a"};  // the last: tcgen05 kernels only
 
 // Row-major (n) or column-major (t) factors, as BLAS names them: "tn" has consecutive k of both side by side.
 struct Layout {
@@ -138,6 +139,21 @@ class Collector {
       equal("a_box_rows", shape.a_box_rows);
       equal("b_box_rows", shape.b_box_rows);
     }
+    if (config.family == package::CudaFamily::Sm100) {
+      const plan::Sm100Shape shape = plan::sm100_shape(program, config);
+      const auto equal = [&](const char* name, int64_t value) {
+        unit.source += "static_assert(codetta::cuda::sm100::Shape<codetta::cuda::Config, codetta::cuda::Epilogue>::" +
+                       std::string(name) + " == " + std::to_string(value) + ");\n";
+      };
+      equal("shared_bytes", shape.shared_bytes);
+      equal("stage_bytes", shape.stage_bytes);
+      equal("piece_bytes", shape.piece_bytes);
+      equal("scratch_bytes", shape.scratch_bytes);
+      equal("a_boxes", shape.a_boxes);
+      equal("b_boxes", shape.b_boxes);
+      equal("b_box_cols", shape.b_box_cols);
+      equal("columns", shape.tensor_columns);
+    }
     const auto shared = [&](const char* room, int64_t value) {
       unit.source +=
           "static_assert(codetta::cuda::" + std::string(room) +
@@ -154,7 +170,7 @@ class Collector {
   void add_plain(DType a, DType b, package::MathMode math = package::MathMode::Strict) {
     const auto accumulator = ir::default_accumulator(a, b);
     if (!accumulator || *accumulator == DType::i64) return;
-    for (const char* arch : architectures) {
+    for (const char* arch : with_variants) {
       const plan::GpuFacts gpu = plan::gpu_facts(arch);
       for (const Size& size : sizes) {
         for (const Layout& layout : layouts) {
@@ -163,7 +179,8 @@ class Collector {
           const package::EpilogueProgram program = test::plain_store(*accumulator, a);
           const plan::CudaProblem problem{program, shape, gpu};
           for (const plan::CudaFamilyInfo& family : plan::cuda_families()) {
-            if (!family.concerns(problem) || family.refuse(problem)) continue;
+            const bool tensor = family.family == package::CudaFamily::Sm100;
+            if ((arch == with_variants[3] && !tensor) || !family.concerns(problem) || family.refuse(problem)) continue;
             for (CudaGemmConfig config : family.configurations(problem)) {
               config.k_split = std::min(config.k_split, 2);
               if (!worth(config, arch == architectures[0], &layout == layouts)) continue;
@@ -181,6 +198,10 @@ class Collector {
     using package::CudaFamily;
     const bool usual = c.a_dtype == DType::bf16, split = c.k_split > 1, cluster = c.cluster_m * c.cluster_n > 1;
     if (c.family == CudaFamily::Sm90) return usual ? first_layout || !cluster : first_layout && !cluster && !split;
+    if (c.family == CudaFamily::Sm100) {
+      const bool simple = c.consumers == 1 && c.persistent && !split;
+      return usual || c.a_dtype == DType::f8e4m3 ? first_layout || simple : first_layout && (cluster || simple);
+    }
     if (c.family == CudaFamily::Simt) return first_layout && (first_arch ? usual || !split : !split && c.tile_m != 32);
     const bool float8 = c.a_dtype == DType::f8e4m3;
     if (usual) return first_arch ? first_layout || !split : first_layout && !split;
@@ -228,8 +249,8 @@ class Collector {
         const GemmShape shape = shape_of(size, dtype, dtype, facts.accumulator, layouts[0]);
         const plan::Discovery found =
             plan::discover(lowered->program, shape, {Backend::cuda, CpuIsa::generic, arch}, {});
-        // Of the architecture with families of its own, more than of the others.
-        const size_t first = arch == architectures[1] ? 5 : 2;
+        // Of architectures with families of their own, more than of the others.
+        const size_t first = arch == architectures[0] ? 2 : 5;
         for (size_t i = 0; i < std::min(first, found.candidates.size()); ++i)
           add(epilogue.name + (" " + std::string(dtype_name(dtype))), lowered->program,
               package::cuda(found.candidates[i].config), arch);

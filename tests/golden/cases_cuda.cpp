@@ -129,6 +129,40 @@ def add_residual(accum, residual):
     D = accum + residual
     return D
 )"},
+      {"cuda_blackwell_plain", "cuda:sm_100a", "M=128 N=4096 K=4096 A=f16 B=f16 kernel=cuda_sm100_128x64x64",
+       "D=f16[M,N]", "def plain(accum):\n    D = accum\n    return D\n"},
+      {"cuda_blackwell_relu_aux_store", "cuda:sm_100a",
+       "M=4096 N=4096 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm100_128x256x64_clc_c2x1",
+       "alpha=scalar:f32 C=bf16[M,N] D=bf16[M,N] F=bf16[M,N]", R"(
+def relu_aux_store(accum, alpha, C):
+    F = (accum * alpha) + (C * 2.0)
+    D = relu(F)
+    return D, F
+)"},
+      {"cuda_blackwell_swiglu", "cuda:sm_103a",
+       "M=4096 N=14336 half=7168 K=4096 A=f8e4m3 B=f8e5m2 b_columns kernel=cuda_sm100_128x256x128_e2_c2x1",
+       "scale=scalar:f32 D=f8e4m3[M,half]", R"(
+def swiglu(accum, scale):
+    gate, up = split(accum, 2, dim=-1)
+    D = silu(gate * scale) * up
+    return D
+)"},
+      {"cuda_blackwell_residual_row_sums", "cuda:sm_103a",
+       "M=256 N=1024 K=16384 A=bf16 B=bf16 kernel=cuda_sm100_128x128x64_k9",
+       "residual=bf16[M,N] D=bf16[M,N] row_sums=f32[M,1] row_squares=f32[M,1]", R"(
+def residual_row_sums(accum, residual):
+    D = accum + residual
+    row_sums = sum(D, dim=-1)
+    row_squares = sum_of_squares(D, dim=-1)
+    return D, row_sums, row_squares
+)"},
+      {"cuda_blackwell_dequantize_int8", "cuda:sm_100a",
+       "M=4096 N=4096 K=4096 A=u8 B=i8 kernel=cuda_sm100_128x192x128_clc_c2x1",
+       "row_scale=f32[M,1] column_scale=f32[N] D=bf16[M,N]", R"(
+def dequantize(accum, row_scale, column_scale):
+    D = accum * row_scale * column_scale
+    return D
+)"},
   };
   return cases;
 }

@@ -356,9 +356,20 @@ TEST(CudaRejections, SayWhyWithNumbers) {
             "E0407: elements of one byte are read along K, and consecutive k of B are 512 apart\n");
   EXPECT_EQ(why(found(shape_of(16, 479, 512, DType::bf16, Layout::Rows)), "cuda_stream"),
             "E0407: the stride of B along K is 958 bytes, no multiple of 16\n");
-  EXPECT_EQ(why(found(plain_shape, "sm_100a"), "cuda_sm100"),
-            "E0412: this version multiplies bf16 x bf16 on sm_100a without its tcgen05 instructions; cuda_sm80 has "
-            "mma.sync\n");
+  EXPECT_EQ(why(found(plain_shape, "sm_100f"), "cuda_sm100"),
+            "E0404: its tcgen05 code is made for sm_100a and sm_103a, and this is sm_100f\n");
+  EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::i8), "sm_103a"), "cuda_sm100"),
+            "E0404: 8-bit integer products (kind::i8) belong to sm_100a, and sm_103a has none\n");
+  EXPECT_EQ(
+      why(found(shape_of(512, 512, 512, DType::f64), "sm_100a"), "cuda_sm100"),
+      "E0405: multiplies bf16, f16, f32 (as tf32) and 8-bit floats into f32 and 8-bit integers into i32, and this "
+      "is f64 x f64 into f64\n");
+  EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f32), "sm_100a"), "cuda_sm100"),
+            "E0405: tcgen05 cuts f32 factors to tf32, and the program's math is strict\n");
+  EXPECT_EQ(why(found(shape_of(512, 512, 0), "sm_100a"), "cuda_sm100"),
+            "E0406: 512 x 512 x 0 in 1 batch items has nothing to multiply\n");
+  EXPECT_EQ(why(found(split(2, 1), plain_shape, "sm_100a"), "cuda_sm100"),
+            "E0408: the 2 parts of the split alternate by column, and a copy brings neighbouring columns\n");
   EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f8e4m3)), "cuda_sm90"),
             "E0405: multiplies bf16, f16 and f32 (as tf32) into f32 and 8-bit integers into i32, and this is f8e4m3 x "
             "f8e4m3 into f32\n");
@@ -386,6 +397,62 @@ TEST(CudaRejections, SayWhyWithNumbers) {
             "E0411: i32 x i32 accumulates in i64; CUDA kernels accumulate in f32, f64 or i32\n");
   EXPECT_EQ(why(found(plain(), plain_shape, ""), ""),
             "E0412: the target names no architecture, and there is no device to take it from\n");
+}
+
+// Pairs of blocks, columns of tensor memory, and grids that are launched whole where there is more than one wave.
+TEST(CudaBlackwell, ConfigurationsKeepToTheLimits) {
+  for (const char* arch : {"sm_100a", "sm_103a"}) {
+    const plan::GpuFacts gpu = plan::gpu_facts(arch);
+    for (const DType dtype :
+         {DType::bf16, DType::f16, DType::f32, DType::f8e4m3, DType::f8e5m2, DType::i8, DType::u8}) {
+      for (const Layout layout : {Layout::Rows, Layout::Columns}) {
+        for (const int32_t ways : {1, 2, 4}) {
+          for (const auto& [m, n] : {std::pair<int64_t, int64_t>{64, 4096}, {512, 1024}, {8192, 8192}}) {
+            GemmShape shape = shape_of(m, n, 4096, dtype, layout);
+            shape.math = MathMode::Tf32;
+            const package::EpilogueProgram program = split(ways, n / ways);
+            const plan::CudaProblem problem{program, shape, gpu};
+            const bool integers = dtype == DType::i8 || dtype == DType::u8;
+            if (integers && arch == std::string_view("sm_103a")) {
+              EXPECT_TRUE(plan::refuse_sm100(problem).has_value());
+              continue;
+            }
+            SCOPED_TRACE(std::string(arch) + " " + std::string(dtype_name(dtype)) + " " + std::to_string(ways));
+            if (types::byte_size(dtype) == 1 && layout == Layout::Rows &&
+                ways == 4) {  // boxes of 128 columns, 64 a part
+              EXPECT_TRUE(plan::refuse_sm100(problem).has_value());
+              continue;
+            }
+            ASSERT_FALSE(plan::refuse_sm100(problem).has_value());
+            bool pairs = false, whole = false;
+            for (const CudaGemmConfig& c : plan::sm100_configurations(problem)) {
+              const plan::Sm100Shape s = plan::sm100_shape(program, c);
+              EXPECT_EQ(s.shared_bytes, c.shared_bytes);
+              EXPECT_LE(c.shared_bytes, 232448);
+              EXPECT_TRUE(s.tensor_columns >= 2 * c.tile_n && s.tensor_columns <= 512 &&
+                          (s.tensor_columns & (s.tensor_columns - 1)) == 0);
+              EXPECT_TRUE(c.tile_m == 128 && c.piece_rows == 128 && c.cluster_n == 1 && c.cluster_m <= 2);
+              EXPECT_EQ(c.tile_n % (16 * c.cluster_m), 0);
+              EXPECT_EQ(c.tile_k * types::byte_size(dtype), 128);
+              EXPECT_EQ(c.threads, 128 * (1 + c.consumers));
+              EXPECT_TRUE(c.stages >= 2 && s.stage_bytes % 1024 == 0 && s.b_box_cols <= 256);
+              EXPECT_TRUE(ways == 1 || ways % c.cluster_m == 0);
+              EXPECT_EQ(c.tile_n / ways % c.piece_cols, 0);
+              EXPECT_TRUE(dtype != DType::f32 || (c.a_k_major && c.b_k_major));
+              pairs = pairs || c.cluster_m == 2;
+              whole = whole || !c.persistent;
+            }
+            EXPECT_EQ(pairs, m > 128);
+            EXPECT_EQ(whole, m == 8192);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(best(found(plain(), shape_of(8192, 8192, 8192), "sm_100a")).family, CudaFamily::Sm100);
+  EXPECT_EQ(best(found(plain(), shape_of(8192, 8192, 8192), "sm_100a")).cluster_m, 2);
+  const Discovery discovery = found(plain(), shape_of(8192, 8192, 8192), "sm_100a");
+  EXPECT_NE(discovery.candidates[0].terms[0].note.find("has not run on a GPU"), std::string::npos);
 }
 
 // Heads and halves: parts that begin where a copy begins.

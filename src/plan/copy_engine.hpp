@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the copy engine (TMA) of sm_90 and later can read, for the families that feed on it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "plan/families_cuda.hpp"
+
+namespace codetta::plan {
+
+inline constexpr int64_t map_alignment = 16;      // bytes that addresses and strides are multiples of
+inline constexpr int64_t max_extent = INT32_MAX;  // coordinates of a copy are 32 bits
+
+// How one factor lies in memory, as a tensor map sees it. Sizes and strides in elements.
+struct FactorLayout {
+  int64_t k, k_stride, other, other_stride, batch, batch_stride;
+  int32_t address_alignment;
+};
+std::array<FactorLayout, 2> factors_of(const CudaProblem& problem);  // A, B
+
+// How a kernel reads a factor: where it lies, or packed first (device/cuda/pack.h). `along_k`: only a factor whose
+// consecutive k are side by side can be multiplied. `element`: bytes.
+struct Reading {
+  bool k_major = true, packed = false;
+};
+Reading reading_of(const FactorLayout& factor, int64_t element, bool along_k);
+
+}  // namespace codetta::plan
