@@ -29,10 +29,20 @@ endif()
 set(CODETTA_ROOT ${CMAKE_CURRENT_SOURCE_DIR})
 set(CODETTA_INCLUDE_DIRS ${CODETTA_ROOT}/include ${CODETTA_ROOT}/src ${CODETTA_ROOT})
 
-# codetta_room(<name> SOURCES <cpp>... DEPENDS <room>...)
-# A static, position independent library codetta_<name>; a room without sources is its headers only.
+# With CODETTA_UNITY several sources of a target are compiled as one. Those in ALONE are not: files that name something in
+# an anonymous namespace as another file of theirs does, and objects that are picked by name (cmake/engine.cmake).
+function(codetta_unity target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BATCH" "ALONE")
+  if(CODETTA_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_BATCH})
+    set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
+# codetta_room(<name> SOURCES <cpp>... DEPENDS <room>... [ALONE <cpp>...])
+# A static, position independent library codetta_<name>; a room without sources is its headers only. ALONE: codetta_unity.
 function(codetta_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;ALONE")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "codetta_room(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -54,6 +64,7 @@ function(codetta_room name)
   endif()
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                                              VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
+  codetta_unity(${target} BATCH 8 ALONE ${arg_ALONE})
   set_property(GLOBAL APPEND PROPERTY CODETTA_ROOMS_WITH_CODE ${target})
 endfunction()
 

@@ -51,7 +51,7 @@ constexpr int tick_ms = 20;
   ::_exit(0);
 }
 
-struct Child {
+struct IsolatedChild {
   pid_t id = 0;
   // Empty while it runs. Where the host reaps all children itself nothing is known but that this one is gone: status 0.
   std::optional<int> ended(bool wait) const {
@@ -82,7 +82,7 @@ Expected<IsolatedOutcome> run_isolated(const std::function<void()>& work, const 
   if (id < 0) return last_error("fork", {});
   if (id == 0) be_the_child(work, sender.get(), parent);
   sender = FileDescriptor();
-  const Child child{id};
+  const IsolatedChild child{id};
   IsolatedOutcome outcome;
   const auto with = [&](IsolatedEnd end) {
     outcome.end = end;

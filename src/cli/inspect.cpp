@@ -50,17 +50,17 @@ Result<std::vector<StageName>> stages_of(const std::string& what) {
   return result;
 }
 
-using Sizes = std::vector<std::pair<std::string, int64_t>>;
+using SizeHints = std::vector<std::pair<std::string, int64_t>>;
 
 // A program with its likely sizes, for a target.
 struct ProgramSession {
   Program program;
-  Sizes hints;
+  SizeHints hints;
   Target target;
   Context context;
 
   static Result<ProgramSession> make(const CommonOptions& common, const InspectedProgram& inspected) {
-    Sizes hints;
+    SizeHints hints;
     for (const std::string& hint : inspected.hints) {
       auto size = parse_size(hint, "--hint");
       if (!size) return std::move(size).error();

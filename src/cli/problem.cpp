@@ -12,7 +12,7 @@
 namespace codetta::cli {
 namespace {
 
-struct Sizes {
+struct GemmSizes {
   int64_t batch = 0, m = 0, n = 0, k = 0;
 };
 
@@ -23,7 +23,7 @@ Result<DType> parse_dtype(const std::string& name) {
   return usage_error("element type '" + name + "' is not known", "", "known are " + known);
 }
 
-Result<Dims> parse_shape(const std::string& text, const Sizes& sizes) {
+Result<Dims> parse_shape(const std::string& text, const GemmSizes& sizes) {
   Dims shape;
   std::istringstream terms(text);
   for (std::string term; std::getline(terms, term, ',');) {
@@ -407,7 +407,7 @@ class Builder {
   std::optional<Epilogue> epilogue_;
   BindLine bind_;
   DType a_dtype_ = f32, b_dtype_ = f32;
-  Sizes sizes_;
+  GemmSizes sizes_;
   bool batched_ = false;
   std::optional<Error> error_;
 };

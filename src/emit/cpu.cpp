@@ -69,10 +69,6 @@ std::vector<PartFile> cpu_files() {
           {"cpu/fused.h", Domain::Common}};
 }
 
-void put_lines(CodeWriter& out, const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) out.line(line);
-}
-
 // Uniform values and scalar stores, then the row-class stores in a pass of their own.
 void print_setup(CodeWriter& out, const PhaseText& phase) {
   put_lines(out, phase.setup);

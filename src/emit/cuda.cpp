@@ -224,10 +224,6 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   family_.constants(out, config_);
 }
 
-void put_lines(CodeWriter& out, const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) out.line(line);
-}
-
 // `complete` pieces have all of their rows (and columns, where no thread is idle), so that the number of passes over
 // them is known and several rows are under way at once; otherwise calls between threads keep the loop from being
 // unrolled.

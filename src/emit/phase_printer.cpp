@@ -475,6 +475,10 @@ PhaseText PhasePrinter::print() {
 
 }  // namespace
 
+void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) out.line(line);
+}
+
 Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect,
                               bool comments, const AccumulatorText& accumulator,
                               std::set<PartLibrary::Request>& needs) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/code_writer.hpp"
 #include "emit/dialect.hpp"
 #include "emit/nests.hpp"
 #include "package/epilogue_program.hpp"
@@ -33,6 +34,8 @@ struct PhaseText {
   std::string column_guard;            // condition under which `column` runs
   bool has_full_work = false;
 };
+
+void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines);
 
 // `accumulator` gives the expression of the accumulator of a part at the position.
 using AccumulatorText = std::function<std::string(uint32_t part)>;

@@ -16,7 +16,6 @@ using diag::Span;
 namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\f'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
 bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }

@@ -21,6 +21,8 @@ constexpr uint32_t punct(std::string_view text) {
   return code;
 }
 
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 struct Token {
   TokenKind kind = TokenKind::End;
   bool first_on_line = false;  // nothing but blanks lies between the line's begin and the token

@@ -19,8 +19,7 @@ namespace {
 constexpr uint64_t int_limit = uint64_t{1} << 63;
 constexpr int64_t int_limit_exponent = int64_t{1} << 62;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name_part(char c) { return is_digit(c) || c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'); }
+bool is_digit_or_letter(char c) { return is_digit(c) || c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'); }
 
 unsigned digit_value(char c) {
   if (is_digit(c)) return static_cast<unsigned>(c - '0');
@@ -65,7 +64,7 @@ int64_t decimal_exponent(std::string_view digits) {
 }  // namespace
 
 Token Lexer::malformed(size_t begin, std::string reason) {
-  while (is_name_part(at(position_))) ++position_;
+  while (is_digit_or_letter(at(position_))) ++position_;
   report_
       .error(Code::number_malformed, span_from(begin),
              position_ - begin > 40 ? std::string("number is malformed")
@@ -87,7 +86,7 @@ Token Lexer::number_of_base(size_t begin, unsigned base) {
   if (at(position_) == '_') ++position_;  // 0x_ff
   if (!take_digits(text_, position_, base, digits)) return malformed(begin, "an underscore stands between two digits");
   if (digits.empty()) return malformed(begin, "digits are missing");
-  if (is_name_part(at(position_))) return malformed(begin, fmt::format("a digit is not one of base {}", base));
+  if (is_digit_or_letter(at(position_))) return malformed(begin, fmt::format("a digit is not one of base {}", base));
   Token token = make(TokenKind::Int, begin);
   const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), token.integer, static_cast<int>(base));
   if (end.ec != std::errc() || token.integer > int_limit) {
@@ -130,7 +129,7 @@ Token Lexer::number() {
     if (digits.size() == before) return malformed(begin, "the exponent has no digits");
   }
   if ((at(position_) | 0x20) == 'j') return malformed(begin, "complex numbers are not part of the language");
-  if (is_name_part(at(position_))) return malformed(begin, "a letter follows the digits");
+  if (is_digit_or_letter(at(position_))) return malformed(begin, "a letter follows the digits");
 
   if (!real) {
     if (digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos) {

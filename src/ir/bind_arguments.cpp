@@ -9,16 +9,16 @@
 #include "base/text.hpp"
 
 namespace codetta::ir {
-namespace {
-
 using diag::Code;
 
-const BoundArgument* find(const std::vector<BoundArgument>& arguments, const std::string& name) {
+const BoundArgument* find_argument(const std::vector<BoundArgument>& arguments, const std::string& name) {
   for (const BoundArgument& argument : arguments) {
     if (argument.name == name) return &argument;
   }
   return nullptr;
 }
+
+namespace {
 
 bool is_output(const Function& function, const std::string& name) {
   return std::any_of(function.outputs.begin(), function.outputs.end(), [&](const Output& o) { return o.name == name; });
@@ -80,11 +80,11 @@ GivenNames names_of(const EpilogueFunction& function, const std::vector<BoundArg
   GivenNames names;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& name = arguments[i].name;
-    if (find(arguments, name) != &arguments[i]) {
+    if (find_argument(arguments, name) != &arguments[i]) {
       errors.push_back(
           diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", name))
               .at(function.source, {})
-              .reason(fmt::format("as {} and as {}", describe(*find(arguments, name)), describe(arguments[i])))
+              .reason(fmt::format("as {} and as {}", describe(*find_argument(arguments, name)), describe(arguments[i])))
               .help("provide each name once")
               .diagnostic());
       continue;
@@ -102,7 +102,7 @@ std::vector<const BoundArgument*> operands_of(const EpilogueFunction& function,
   std::vector<const BoundArgument*> operands(function.parameters.size(), nullptr);
   for (size_t i = 1; i < function.parameters.size(); ++i) {
     const Parameter& parameter = function.parameters[i];
-    operands[i] = find(arguments, parameter.name);
+    operands[i] = find_argument(arguments, parameter.name);
     if (operands[i] == nullptr) errors.push_back(missing(function, parameter.name, parameter.span, false, names));
   }
   return operands;
@@ -149,7 +149,7 @@ Result<MatchedArguments> match_arguments(const EpilogueFunction& function, const
   MatchedArguments matched;
   matched.parameters = operands_of(function, arguments, names, errors);
   for (const Output& output : function.outputs) {
-    const BoundArgument* bound = find(arguments, output.name);
+    const BoundArgument* bound = find_argument(arguments, output.name);
     if (output.name == "D" && facts.has_out) {
       const BoundArgument out{"D", false, facts.out, facts.out_shape};
       if (bound != nullptr && !same_binding(*bound, out)) {

@@ -9,6 +9,9 @@
 
 namespace codetta::ir {
 
+// The argument of that name; null if there is none.
+const BoundArgument* find_argument(const std::vector<BoundArgument>& arguments, const std::string& name);
+
 struct MatchedArguments {
   std::vector<const BoundArgument*> parameters;  // by parameter; null for accum
   std::vector<BoundArgument> outputs;            // by output; D may come from GemmFacts::out

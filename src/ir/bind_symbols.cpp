@@ -41,13 +41,6 @@ Error wrong_kind(const Graph& graph, const GraphInput& input, const BoundArgumen
                       : "bind a tensor");
 }
 
-const BoundArgument* find(const std::vector<BoundArgument>& arguments, const std::string& name) {
-  for (const BoundArgument& argument : arguments) {
-    if (argument.name == name) return &argument;
-  }
-  return nullptr;
-}
-
 // `given` holds one argument for each input of the graph, in its order.
 Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const BoundArgument*>& given) {
   SymbolBindings bindings;
@@ -131,7 +124,7 @@ Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const Bo
 
 Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundArgument>& arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const BoundArgument& first = *find(arguments, arguments[i].name);
+    const BoundArgument& first = *find_argument(arguments, arguments[i].name);
     if (&first == &arguments[i]) continue;
     return diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", first.name))
         .reason(fmt::format("as {} and as {}", describe(first), describe(arguments[i])))
@@ -139,7 +132,7 @@ Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundA
   }
   std::vector<const BoundArgument*> given;
   for (const GraphInput& input : graph.inputs()) {
-    given.push_back(find(arguments, input.name));
+    given.push_back(find_argument(arguments, input.name));
     if (given.back() != nullptr) continue;
     return diag::error(Code::argument_missing, fmt::format("argument {} is not provided", input.name))
         .at(graph.source(), graph.span(input.node))

@@ -223,7 +223,7 @@ Rewrite loop_invariant(const Candidate& n, RuleContext& x) {
   return x.operand(n.operands[0], index);
 }
 
-constexpr Rule table[] = {
+constexpr Rule algebra_table[] = {
     {"mul_one", "x * 1 = x", mul_one},
     {"div_one", "x / 1 = x; x // 1 = x on integers", div_one},
     {"pow_one", "x ** 1 = x", pow_one},
@@ -257,6 +257,6 @@ constexpr Rule table[] = {
 
 }  // namespace
 
-std::span<const Rule> algebra_rules() { return table; }
+std::span<const Rule> algebra_rules() { return algebra_table; }
 
 }  // namespace codetta::opt

@@ -179,7 +179,7 @@ Rewrite fold_logical(const Candidate& n, RuleContext& x) {
       });
 }
 
-constexpr Rule table[] = {
+constexpr Rule fold_table[] = {
     {"fold_arithmetic", "literals under + - * / neg abs sqrt minimum maximum floor ceil trunc relu", fold_arithmetic},
     {"fold_cast", "cast(literal, dtype)", fold_cast},
     {"fold_comparison", "comparisons of literals", fold_comparison},
@@ -188,6 +188,6 @@ constexpr Rule table[] = {
 
 }  // namespace
 
-std::span<const Rule> fold_rules() { return table; }
+std::span<const Rule> fold_rules() { return fold_table; }
 
 }  // namespace codetta::opt

@@ -82,13 +82,13 @@ Rewrite reshape_through(const Candidate& n, RuleContext& x) {
   return result;
 }
 
-constexpr Rule table[] = {
+constexpr Rule layout_table[] = {
     {"permute_through", "permute(f(permute(x, p), y), q) = f(permute(x, p[q]), permute(y, q))", permute_through},
     {"reshape_through", "reshape(f(reshape(x, s), y), shape of x) = f(x, reshape(y, shape of x))", reshape_through},
 };
 
 }  // namespace
 
-std::span<const Rule> layout_rules() { return table; }
+std::span<const Rule> layout_rules() { return layout_table; }
 
 }  // namespace codetta::opt

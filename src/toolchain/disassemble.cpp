@@ -15,7 +15,7 @@ namespace codetta::toolchain {
 namespace {
 
 constexpr size_t max_text_bytes = size_t{256} << 20;
-constexpr const char* usual_folder = "/usr/local/cuda/bin";
+constexpr const char* tools_folder = "/usr/local/cuda/bin";
 
 struct Tool {
   const char* name;
@@ -26,7 +26,7 @@ constexpr std::array tools{Tool{"nvdisasm", "--print-code"}, Tool{"cuobjdump", "
 std::string folders_of(const DisassembleOptions& options) {
   std::string folders = options.cuda_home.empty() ? "" : options.cuda_home + "/bin:";
   if (!options.path.empty()) folders += options.path + ":";
-  return folders + usual_folder;
+  return folders + tools_folder;
 }
 
 Error failed(diag::Code code, const std::string& program, const std::string& why) {

@@ -25,9 +25,9 @@ namespace {
 
 constexpr int oldest_version = 12000;
 constexpr size_t max_library_bytes = size_t{1} << 30;
-constexpr std::array<const char*, 3> usual_names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-constexpr const char* usual_folder = "/usr/local/cuda/lib64";
-constexpr const char* help_install =
+constexpr std::array<const char*, 3> library_names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+constexpr const char* library_folder = "/usr/local/cuda/lib64";
+constexpr const char* install_nvrtc =
     "install the CUDA toolkit 12 or 13, or its NVRTC alone (pip install nvidia-cuda-nvrtc), and name its folder in "
     "cuda_home";
 
@@ -109,11 +109,11 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::find(const NvrtcOptions& options) {
   } else {
     if (!options.cuda_home.empty()) {
       for (const char* folder : {"/lib64/", "/lib/"}) {
-        for (const char* name : usual_names) candidates.push_back(options.cuda_home + folder + name);
+        for (const char* name : library_names) candidates.push_back(options.cuda_home + folder + name);
       }
     }
-    for (const char* name : usual_names) candidates.emplace_back(name);
-    for (const char* name : usual_names) candidates.push_back(fmt::format("{}/{}", usual_folder, name));
+    for (const char* name : library_names) candidates.emplace_back(name);
+    for (const char* name : library_names) candidates.push_back(fmt::format("{}/{}", library_folder, name));
   }
   void* handle = nullptr;
   std::string said;
@@ -129,10 +129,11 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::find(const NvrtcOptions& options) {
     if (!said.empty()) return nvrtc_unusable(said);
     return diag::error(diag::Code::cuda_compiler_missing, "no CUDA compiler was found")
         .reason(options.file.empty()
-                    ? fmt::format("looked for {} by the loader, in {}{}{}", fmt::join(usual_names, ", "), usual_folder,
-                                  options.cuda_home.empty() ? "" : " and in lib64 and lib of ", options.cuda_home)
+                    ? fmt::format("looked for {} by the loader, in {}{}{}", fmt::join(library_names, ", "),
+                                  library_folder, options.cuda_home.empty() ? "" : " and in lib64 and lib of ",
+                                  options.cuda_home)
                     : "there is no file " + options.file)
-        .help(help_install);
+        .help(install_nvrtc);
   }
   std::shared_ptr<Nvrtc> nvrtc(new Nvrtc);  // never unloaded: it keeps thread-local data
   auto functions = std::make_shared<Functions>();

@@ -49,7 +49,7 @@ const std::vector<BackendInfo>& backends() {
 
 const BackendInfo& info_of(Backend backend) { return backends()[static_cast<size_t>(backend)]; }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_arch_digit(char c) { return c >= '0' && c <= '9'; }
 
 // User text in a message: short, and one line.
 std::string shown(std::string_view text) {
@@ -77,7 +77,8 @@ bool is_sm(std::string_view arch, bool family_allowed) {
   arch.remove_prefix(3);
   int number = 0;
   size_t digits = 0;
-  while (digits < arch.size() && digits < 4 && is_digit(arch[digits])) number = number * 10 + (arch[digits++] - '0');
+  while (digits < arch.size() && digits < 4 && is_arch_digit(arch[digits]))
+    number = number * 10 + (arch[digits++] - '0');
   if (digits < 2 || digits > 3 || arch[0] == '0') return false;
   const std::string_view suffix = arch.substr(digits);
   return suffix.empty() || (suffix == "a" && number >= 90) || (suffix == "f" && family_allowed && number >= 100);
@@ -86,9 +87,10 @@ bool is_sm(std::string_view arch, bool family_allowed) {
 // gfx90a, gfx942, gfx1100: decimal major, then minor and stepping in hexadecimal.
 bool is_gfx(std::string_view arch) {
   if (!arch.starts_with("gfx") || arch.size() < 6 || arch.size() > 7) return false;
-  const auto hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
+  const auto hex = [](char c) { return is_arch_digit(c) || (c >= 'a' && c <= 'f'); };
   const std::string_view number = arch.substr(3);
-  return is_digit(number[0]) && is_digit(number[number.size() - 3]) && std::all_of(number.begin(), number.end(), hex);
+  return is_arch_digit(number[0]) && is_arch_digit(number[number.size() - 3]) &&
+         std::all_of(number.begin(), number.end(), hex);
 }
 
 bool is_architecture(const BackendInfo& backend, std::string_view arch) {

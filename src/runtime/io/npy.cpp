@@ -14,7 +14,7 @@ namespace codetta::runtime::io {
 namespace {
 
 constexpr std::string_view magic("\x93NUMPY", 6);
-constexpr uint64_t largest_header =
+constexpr uint64_t largest_npy_header =
     1 << 20;  // a header is some 128 bytes; this bounds what is allocated for a lying one
 
 // What "<f4" and so on say; the size for void and fp8 descriptors, whose dtype is said elsewhere.
@@ -128,7 +128,7 @@ Result<Tensor> read_npy(const Source& source, std::optional<DType> as) {
     length |= uint64_t{start[10]} << 16 | uint64_t{start[11]} << 24;
     begin = 12;
   }
-  if (begin > size || length > size - begin || length > largest_header) {
+  if (begin > size || length > size - begin || length > largest_npy_header) {
     return malformed(source, "has a lying header")
         .reason(fmt::format("its header is said to have {} bytes; the file has {}", length, size));
   }
