@@ -200,5 +200,12 @@ TEST(CudaRandom, Sm90) {
   run_random(*gpu, CudaFamily::Sm90);
 }
 
+TEST(CudaRandom, Sm100) {
+  const auto gpu = gpu_or_skip();
+  if (gpu == nullptr) return;
+  if (gpu->arch() != "sm_100a" && gpu->arch() != "sm_103a") GTEST_SKIP() << "this device is " << gpu->arch();
+  run_random(*gpu, CudaFamily::Sm100);
+}
+
 }  // namespace
 }  // namespace codetta::gpu
