@@ -144,23 +144,9 @@ struct GuardCheck {
 
 }  // namespace
 
-Result<int64_t> symbol_source(const package::Package& package, const package::DefineSymbol& step,
-                              const TensorView& view, const Symbols& symbols) {
-  using From = package::DefineSymbol::From;
-  if (step.from == From::Expression) {
-    types::DimFault why = types::DimFault::none;
-    if (const auto value = step.value.evaluate(symbols, &why)) return *value;
-    return diag::error(diag::Code::guard_failed, fmt::format("{} has no value", step.symbol))
-        .reason(fmt::format("{}: {}", step.value.to_string(), types::to_string(why)))
-        .help("bind tensors whose sizes give it one");
-  }
-  // Dims are counted from the front here; a view with fewer dims has size 1 in those that it lacks.
-  const int missing = static_cast<int>(package.buffers[step.buffer].shape.size()) - view.rank();
-  const int dim = step.dim - missing;
-  if (step.from == From::Stride) return dim < 0 ? 0 : view.stride(dim);
-  return dim < 0 ? 1 : view.size(dim);
-}
+namespace {
 
+// "dim 1 of C is f32[1, 5, 8]"; of Value: "count is 7".
 std::string symbol_origin(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
                           int64_t source) {
   using From = package::DefineSymbol::From;
@@ -180,14 +166,34 @@ std::string symbol_origin(const package::Package& package, const package::Define
   return fmt::format("{} is {}", step.value.to_string(), source);
 }
 
-Result<void> define_symbol(const package::DefineSymbol& step, int64_t source, const std::string& origin,
-                           Symbols& symbols) {
+}  // namespace
+
+Result<int64_t> symbol_source(const package::Package& package, const package::DefineSymbol& step,
+                              const TensorView& view, const Symbols& symbols) {
+  using From = package::DefineSymbol::From;
+  if (step.from == From::Expression) {
+    types::DimFault why = types::DimFault::none;
+    if (const auto value = step.value.evaluate(symbols, &why)) return *value;
+    return diag::error(diag::Code::guard_failed, fmt::format("{} has no value", step.symbol))
+        .reason(fmt::format("{}: {}", step.value.to_string(), types::to_string(why)))
+        .help("bind tensors whose sizes give it one");
+  }
+  // Dims are counted from the front here; a view with fewer dims has size 1 in those that it lacks.
+  const int missing = static_cast<int>(package.buffers[step.buffer].shape.size()) - view.rank();
+  const int dim = step.dim - missing;
+  if (step.from == From::Stride) return dim < 0 ? 0 : view.stride(dim);
+  return dim < 0 ? 1 : view.size(dim);
+}
+
+Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
+                           int64_t source, Symbols& symbols, std::vector<Symbols::node_type>* spare) {
+  const auto origin = [&] { return symbol_origin(package, step, view, source); };
   int64_t value = source;
-  if (!(step.divisor == types::Dim::constant(1))) {
+  if (step.divisor.as_constant() != 1) {
     const auto divisor = step.divisor.evaluate(symbols);
     if (!divisor || *divisor == 0 || *divisor == -1 || source % *divisor != 0) {
       return diag::error(diag::Code::guard_failed, fmt::format("{} is no whole number", step.symbol))
-          .reason(fmt::format("{}, and is divided by {} ({})", origin, step.divisor.to_string(),
+          .reason(fmt::format("{}, and is divided by {} ({})", origin(), step.divisor.to_string(),
                               divisor ? std::to_string(*divisor) : "out of range"))
           .help("bind tensors whose sizes are multiples");
     }
@@ -195,21 +201,32 @@ Result<void> define_symbol(const package::DefineSymbol& step, int64_t source, co
   }
   if (value < 0) {  // what is known of expressions rests on symbols that are not
     return diag::error(diag::Code::guard_failed, fmt::format("{} is negative", step.symbol))
-        .reason(fmt::format("it is {}: {}", value, origin))
+        .reason(fmt::format("it is {}: {}", value, origin()))
         .help("bind tensors whose sizes give a number of at least 0");
   }
-  const auto [at, fresh] = symbols.emplace(step.symbol, value);
-  if (fresh || at->second == value) return {};
+  if (const auto at = symbols.find(step.symbol); at == symbols.end()) {
+    if (spare == nullptr || spare->empty()) {
+      symbols.emplace(step.symbol, value);
+    } else {
+      spare->back().key() = step.symbol;
+      spare->back().mapped() = value;
+      symbols.insert(std::move(spare->back()));
+      spare->pop_back();
+    }
+    return {};
+  } else if (at->second == value) {
+    return {};
+  }
   return diag::error(diag::Code::guard_failed,
-                     fmt::format("{} is {} here but {} elsewhere", step.symbol, value, at->second))
-      .reason(origin)
+                     fmt::format("{} is {} here but {} elsewhere", step.symbol, value, symbols.at(step.symbol)))
+      .reason(origin())
       .help("bind tensors whose sizes agree");
 }
 
 Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
                            Symbols& symbols) {
   CODETTA_TRY(const int64_t source, symbol_source(package, step, view, symbols));
-  return define_symbol(step, source, symbol_origin(package, step, view, source), symbols);
+  return define_symbol(package, step, view, source, symbols);
 }
 
 Result<void> check_guard(const package::Package& package, const package::Guard& guard,

@@ -16,16 +16,13 @@ using Symbols = std::map<std::string, int64_t>;
 // The value that a Size, Stride or Expression names, before the division. Errors: E0610 where an expression has none.
 Result<int64_t> symbol_source(const package::Package& package, const package::DefineSymbol& step,
                               const TensorView& view, const Symbols& symbols);
-// Divides `source` and defines the symbol; `origin` says where the value comes from. Errors: E0610 when the division
-// leaves a remainder, the value is negative, or the symbol already has another one.
-Result<void> define_symbol(const package::DefineSymbol& step, int64_t source, const std::string& origin,
-                           Symbols& symbols);
+// Divides `source`, which came from `view`, and defines the symbol, in a node of `spare` where there is one. Errors:
+// E0610 when the division leaves a remainder, the value is negative, or the symbol already has another one.
+Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
+                           int64_t source, Symbols& symbols, std::vector<Symbols::node_type>* spare = nullptr);
 // Both, of a Size, Stride or Expression.
 Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
                            Symbols& symbols);
-// "dim 1 of C is f32[1, 5, 8]"; of Value: "count is 7".
-std::string symbol_origin(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
-                          int64_t source);
 // Errors: E0610 guard fails, E0613 forbidden overlap.
 Result<void> check_guard(const package::Package& package, const package::Guard& guard,
                          const std::vector<TensorView>& tensors, const Symbols& symbols);

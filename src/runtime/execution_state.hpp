@@ -33,7 +33,7 @@ struct Execution::State {
   };
   struct LateLaunch {
     std::optional<Launch> launch;
-    std::vector<std::string> symbols;  // what it was made for: symbols of the run, their values, forms of the tensors
+    std::vector<const std::string*> symbols;  // what it is set for: symbols of the run, their values, forms of tensors
     std::vector<int64_t> values;
   };
   struct OnceFill {  // what was filled
@@ -77,7 +77,10 @@ struct Execution::State {
   uint64_t growth = 0;  // how often late memory has moved
   Tensor late_scratch;
   std::map<uint32_t, ExternResult> results;
-  std::vector<std::string> defined;  // symbols of this run, in order
+  std::vector<const std::string*> defined;  // symbols of this run, in order, in the steps of the package
+  // Kept between runs, so that a run that has been in such places before allocates nothing.
+  std::vector<Symbols::node_type> spare_symbols;
+  std::vector<int64_t> launch_values;
 
   [[nodiscard]] int64_t own_begin() const { return (pools_end + alignment - 1) / alignment * alignment; }
   [[nodiscard]] int64_t temporary_bytes() const {

@@ -45,21 +45,20 @@ static_assert(static_cast<int>(cpu::Space::Once) == static_cast<int>(package::Cp
 static_assert(static_cast<int>(cpu::ReductionKind::LogSumExp) == static_cast<int>(package::ReduceKind::LogSumExp));
 static_assert(static_cast<int>(cpu::ReductionAxis::Item) == static_cast<int>(package::ReduceAxis::Item));
 
-std::vector<cpu::Phase> phases_of(const package::EpilogueProgram& program) {
-  std::vector<cpu::Phase> phases;
+void add_phases(const package::EpilogueProgram& program, std::vector<cpu::Phase>& phases) {
+  phases.clear();
   for (size_t i = 0; i < program.phases.size(); ++i)
     phases.push_back({scope_of(program.phases[i].scope), static_cast<cpu::Space>(package::space_of(program, i)),
                       program.phases[i].reads_accumulator});
-  return phases;
 }
 
-std::vector<cpu::Reduction> reductions_of(const package::EpilogueProgram& program, const cpu::GemmProblem& problem) {
-  std::vector<cpu::Reduction> reductions;
+void add_reductions(const package::EpilogueProgram& program, const cpu::GemmProblem& problem,
+                    std::vector<cpu::Reduction>& reductions) {
+  reductions.clear();
   for (const package::Reduction& reduction : program.reductions) {
     reductions.push_back(reduction_of(reduction));
     reductions.back().of_nothing = reduces_nothing(reduction.axis, problem);
   }
-  return reductions;
 }
 
 bool is_empty(const cpu::GemmProblem& problem) { return problem.batch == 0 || problem.m == 0 || problem.n == 0; }
@@ -78,8 +77,10 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
     const package::EpilogueProgram owed = owed_stores(program, argument_empty);
     cpu::GemmProblem small = problem;
     cpu::EpilogueCall call;
-    const std::vector<cpu::Phase> phases = phases_of(owed);
-    const std::vector<cpu::Reduction> reductions = reductions_of(owed, problem);
+    std::vector<cpu::Phase> phases;
+    std::vector<cpu::Reduction> reductions;
+    add_phases(owed, phases);
+    add_reductions(owed, problem, reductions);
     call.phases = phases;
     call.reductions = reductions;
     small.packed_b = nullptr;
@@ -94,26 +95,32 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
   }
   if (!compiled && package::only_stores(program)) return cpu::workspace_size(config, problem, threads);
   cpu::EpilogueCall call;
-  const std::vector<cpu::Phase> phases = phases_of(program);
-  const std::vector<cpu::Reduction> reductions = reductions_of(program, problem);
+  std::vector<cpu::Phase> phases;
+  std::vector<cpu::Reduction> reductions;
+  add_phases(program, phases);
+  add_reductions(program, problem, reductions);
   call.phases = phases;
   call.reductions = reductions;
   return cpu::workspace_size(config, problem, call, threads);
 }
 
 Result<void> Launch::plan_operands(const Symbols& symbols) {
-  for (const package::Operand& operand : program_->operands) {
-    CODETTA_TRY(OperandPlan plan, plan_operand(operand, symbols));
-    plans_.push_back(std::move(plan));
-  }
+  plans_.resize(program_->operands.size());
+  for (size_t i = 0; i < plans_.size(); ++i) CODETTA_CHECK_OK(plan_operand(program_->operands[i], symbols, plans_[i]));
   return {};
+}
+
+void Launch::set_phases(const package::EpilogueProgram& program, const cpu::GemmProblem& problem) {
+  add_phases(program, phases_);
+  add_reductions(program, problem, reductions_);
 }
 
 // Compiled, or by the tape.
 void Launch::interpret(const KernelEntry& entry) {
   call_.function = entry.function;
   if (entry.function != nullptr) return;
-  tape_ = std::make_unique<cpu::Tape>(*program_);
+  if (taped_ != program_) tape_ = std::make_unique<cpu::Tape>(*program_);
+  taped_ = program_;
   call_.interpret = &cpu::Tape::run_tile;
   call_.context = tape_.get();
 }
@@ -139,8 +146,7 @@ Result<void> Launch::make_map(const package::Package& package, const Bindings& b
     const package::Buffer& buffer = package.buffers[argument];
     if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[argument], symbols));
   }
-  phases_ = phases_of(*program_);
-  reductions_ = reductions_of(*program_, space);
+  set_phases(*program_, space);
   CODETTA_CHECK_OK(plan_operands(symbols));
   const KernelEntry entry = empty ? KernelEntry{} : compiled;
   module_ = entry.module;
@@ -155,9 +161,21 @@ Result<void> Launch::make_map(const package::Package& package, const Bindings& b
 Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step,
                             const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols,
                             int threads) {
-  const package::Kernel& kernel = package.kernels[step.kernel];
   Launch launch;
-  launch.step_ = &step;
+  CODETTA_CHECK_OK(launch.set(package, step, bindings, compiled, symbols, threads));
+  return launch;
+}
+
+Result<void> Launch::set(const package::Package& package, const package::LaunchKernel& step, const Bindings& bindings,
+                         const KernelEntry& compiled, const Symbols& symbols, int threads) {
+  const package::Kernel& kernel = package.kernels[step.kernel];
+  if (empty_program_ != nullptr) taped_ = nullptr;  // a program that goes, and another may have its address
+  empty_program_.reset();
+  step_ = &step;
+  fused_ = nullptr;
+  problem_ = {};
+  call_ = {};
+  packed_ = nullptr;
   if (kernel.epilogue.phases.size() > cpu::max_phases || kernel.epilogue.reductions.size() > cpu::max_reductions) {
     return diag::error(diag::Code::guard_failed, fmt::format("the epilogue of {} is too large", kernel.name))
         .reason(fmt::format("it has {} phases and {} reductions; {} and {} can run", kernel.epilogue.phases.size(),
@@ -165,12 +183,11 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
         .help("split the epilogue in several kernels");
   }
   if (!step.product) {
-    CODETTA_CHECK_OK(launch.make_map(package, bindings, compiled, symbols));
-    return launch;
+    return make_map(package, bindings, compiled, symbols);
   }
   const package::Product& product = *step.product;
-  launch.config_ = package::cpu(kernel.config);
-  cpu::GemmProblem& problem = launch.problem_;
+  config_ = package::cpu(kernel.config);
+  cpu::GemmProblem& problem = problem_;
   CODETTA_TRY(problem.batch, value_of(step.batch, symbols, "the batch"));
   CODETTA_TRY(problem.m, value_of(step.m, symbols, "M"));
   CODETTA_TRY(problem.n, value_of(step.n, symbols, "N"));
@@ -180,12 +197,11 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     std::vector<bool> argument_empty;
     for (const uint32_t argument : step.arguments)
       argument_empty.push_back(!package.buffers[argument].is_scalar && bindings.tensors[argument].empty());
-    launch.empty_program_ =
-        std::make_unique<const package::EpilogueProgram>(owed_stores(kernel.epilogue, argument_empty));
+    empty_program_ = std::make_unique<const package::EpilogueProgram>(owed_stores(kernel.epilogue, argument_empty));
   }
-  const package::EpilogueProgram& program = empty ? *launch.empty_program_ : kernel.epilogue;
+  const package::EpilogueProgram& program = empty ? *empty_program_ : kernel.epilogue;
   const KernelEntry entry = empty ? KernelEntry{} : compiled;
-  launch.program_ = &program;
+  program_ = &program;
   problem.split.ways = program.split.ways;
   CODETTA_TRY(problem.split.chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
   const int64_t root_cols = problem.n / problem.split.ways;
@@ -200,8 +216,8 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   CODETTA_CHECK_OK(check_view(package.buffers[product.a], bindings.tensors[product.a], symbols));
   CODETTA_CHECK_OK(check_factor(package.buffers[product.a], bindings.tensors[product.a], product.a_transposed,
                                 problem.batch, problem.m, problem.k));
-  launch.reads_b_ = packed == nullptr || bindings.tensors[product.b].data() != nullptr;
-  if (launch.reads_b_) {
+  reads_b_ = packed == nullptr || bindings.tensors[product.b].data() != nullptr;
+  if (reads_b_) {
     CODETTA_CHECK_OK(check_view(package.buffers[product.b], bindings.tensors[product.b], symbols));
     CODETTA_CHECK_OK(check_factor(package.buffers[product.b], bindings.tensors[product.b], product.b_transposed,
                                   problem.batch, problem.k, problem.n));
@@ -211,21 +227,20 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[step.arguments[i]], symbols));
   }
 
-  launch.phases_ = phases_of(program);
-  launch.reductions_ = reductions_of(program, problem);
-  CODETTA_CHECK_OK(launch.plan_operands(symbols));
+  set_phases(program, problem);
+  CODETTA_CHECK_OK(plan_operands(symbols));
 
-  launch.module_ = entry.module;
-  if (launch.config_.family == package::CpuFamily::Fused) {
-    launch.fused_ = entry.fused;
-    if (launch.fused_ == nullptr) {
-      launch.config_ = cpu::packing_of(launch.config_);  // no compiler: the same panels with an interpreted epilogue
+  module_ = entry.module;
+  if (config_.family == package::CpuFamily::Fused) {
+    fused_ = entry.fused;
+    if (fused_ == nullptr) {
+      config_ = cpu::packing_of(config_);  // no compiler: the same panels with an interpreted epilogue
     }
   }
-  launch.plain_ = entry.function == nullptr && launch.fused_ == nullptr && package::only_stores(program);
-  if (!launch.plain_ && launch.fused_ == nullptr) launch.interpret(entry);
-  launch.resolve(bindings);
-  if (launch.fused_ != nullptr && problem.k > 1 && problem.a_k != 1) {
+  plain_ = entry.function == nullptr && fused_ == nullptr && package::only_stores(program);
+  if (!plain_ && fused_ == nullptr) interpret(entry);
+  resolve(bindings);
+  if (fused_ != nullptr && problem.k > 1 && problem.a_k != 1) {
     return diag::error(diag::Code::guard_failed,
                        fmt::format("{} does not fit the kernel", package.buffers[product.a].name))
         .reason(fmt::format("consecutive k are {} elements apart, and {} reads them side by side", problem.a_k,
@@ -233,7 +248,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
         .help("find a kernel with this view, or pass rows whose elements lie side by side");
   }
   if (packed != nullptr) {
-    const package::CpuGemmConfig reads = cpu::packing_of(launch.config_);
+    const package::CpuGemmConfig reads = cpu::packing_of(config_);
     if (!cpu::packed_matches(packed->bytes.data(), packed->bytes.byte_size(), reads, problem)) {
       cpu::PackedHeader have;
       std::memcpy(&have, packed->bytes.data(), std::min(sizeof have, packed->bytes.byte_size()));
@@ -243,17 +258,17 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
                               want.magic == 0 ? "B in place" : packed_layout(want)))
           .help("pack B with Kernel::pack of the same kernel, for the same K and N");
     }
-    launch.packed_ = packed;
+    packed_ = packed;
     problem.packed_b = empty ? nullptr : packed->bytes.data();
   }
   if (empty && owes_stores(program)) stand_in(problem);
-  if (launch.fused_ != nullptr) {
-    launch.workspace_bytes = cpu::fused_workspace_size(launch.config_, problem);
-    return launch;
+  if (fused_ != nullptr) {
+    workspace_bytes = cpu::fused_workspace_size(config_, problem);
+    return {};
   }
-  launch.workspace_bytes = launch.plain_ ? cpu::workspace_size(launch.config_, problem, threads)
-                                         : cpu::workspace_size(launch.config_, problem, launch.call_, threads);
-  return launch;
+  workspace_bytes =
+      plain_ ? cpu::workspace_size(config_, problem, threads) : cpu::workspace_size(config_, problem, call_, threads);
+  return {};
 }
 
 std::string packed_layout(const cpu::PackedHeader& header) {

@@ -37,6 +37,11 @@ class Launch {
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step,
                              const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols,
                              int threads);
+  // The same of a launch that is there already, of the same step, whose memory is used again. A failure leaves it
+  // unset.
+  Launch() = default;
+  Result<void> set(const package::Package& package, const package::LaunchKernel& step, const Bindings& bindings,
+                   const KernelEntry& compiled, const Symbols& symbols, int threads);
   // Recomputes every address from the bindings' views.
   void resolve(const Bindings& bindings);
   void run(ThreadPool* pool, void* workspace) {
@@ -50,15 +55,15 @@ class Launch {
       cpu::run(config_, problem_, call_, pool, workspace);
     }
   }
-  [[nodiscard]] bool interpreted() const { return tape_ != nullptr && empty_program_ == nullptr; }
+  [[nodiscard]] bool interpreted() const { return call_.interpret != nullptr && empty_program_ == nullptr; }
 
   size_t workspace_bytes = 0;
 
  private:
-  Launch() = default;
   Result<void> make_map(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled,
                         const Symbols& symbols);
   Result<void> plan_operands(const Symbols& symbols);
+  void set_phases(const package::EpilogueProgram& program, const cpu::GemmProblem& problem);
   void interpret(const KernelEntry& entry);
 
   const package::LaunchKernel* step_ = nullptr;
@@ -74,6 +79,7 @@ class Launch {
   cpu::StoreTile store_;
   cpu::EpilogueCall call_;
   std::unique_ptr<cpu::Tape> tape_;
+  const package::EpilogueProgram* taped_ = nullptr;  // what tape_ is of
   std::shared_ptr<const cpu::Module> module_;
   std::shared_ptr<const cpu::PackedB> packed_;
   bool reads_b_ = true;  // false: B is bound as packed weights only

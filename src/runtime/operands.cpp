@@ -24,8 +24,9 @@ Result<int64_t> value_of(const types::Dim& dim, const Symbols& symbols, std::str
       .help("bind tensors whose sizes define every symbol");
 }
 
-Result<OperandPlan> plan_operand(const package::Operand& operand, const Symbols& symbols) {
-  OperandPlan plan;
+Result<void> plan_operand(const package::Operand& operand, const Symbols& symbols, OperandPlan& plan) {
+  plan.offsets.clear();
+  plan.scales.clear();
   for (const auto& [dim, count] : operand.offsets) {
     CODETTA_TRY(const int64_t value, value_of(count, symbols, "an offset"));
     plan.offsets.emplace_back(dim, value);
@@ -34,7 +35,7 @@ Result<OperandPlan> plan_operand(const package::Operand& operand, const Symbols&
     CODETTA_TRY(const int64_t value, value_of(term.scale, symbols, "an index"));
     plan.scales.push_back(value);
   }
-  return plan;
+  return {};
 }
 
 codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan,
@@ -79,8 +80,10 @@ Result<void> check_view(const package::Buffer& buffer, const TensorView& view, c
   for (int i = 0; i < std::max(declared, view.rank()); ++i) {  // counted from the last
     int64_t wanted = 1;
     if (i < declared) {
-      CODETTA_TRY(wanted,
-                  value_of(buffer.shape[static_cast<size_t>(declared - 1 - i)], symbols, "a size of " + buffer.name));
+      const types::Dim& dim = buffer.shape[static_cast<size_t>(declared - 1 - i)];
+      const auto value = dim.evaluate(symbols);
+      if (!value) return value_of(dim, symbols, "a size of " + buffer.name).error();
+      wanted = *value;
     }
     const int64_t size = i < view.rank() ? view.size(view.rank() - 1 - i) : 1;
     if (size != wanted)

@@ -27,7 +27,8 @@ int64_t stride_from_end(const TensorView& view, int from_end);
 Result<int64_t> value_of(const types::Dim& dim, const Symbols& symbols, std::string_view what);
 
 // Offsets and scales are expressions over the package's symbols; addresses follow from their values and the bound view.
-Result<OperandPlan> plan_operand(const package::Operand& operand, const Symbols& symbols);
+// `plan` gets all of it; its memory is used again.
+Result<void> plan_operand(const package::Operand& operand, const Symbols& symbols, OperandPlan& plan);
 codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan, const TensorView& view);
 
 // The bound view must be what the package declares; sizes align at the last dim, and a dim that either lacks counts

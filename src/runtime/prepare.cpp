@@ -75,7 +75,7 @@ class Execution::State::Preparing : PassiveSteps {
     } else {
       CODETTA_TRY(source, symbol_source(p_, step, view, s_.symbols));
     }
-    return define_symbol(step, source, symbol_origin(p_, step, view, source), s_.symbols);
+    return define_symbol(p_, step, view, source, s_.symbols);
   }
   Result<void> operator()(const package::Check& step) {
     if (!s_.options.checked) return {};

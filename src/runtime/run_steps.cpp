@@ -114,8 +114,8 @@ class Execution::State::Running : PassiveSteps {
       }
     }
     const size_t before = s_.symbols.size();
-    CODETTA_CHECK_OK(define_symbol(step, source, symbol_origin(p_, step, view, source), s_.symbols));
-    if (s_.symbols.size() != before) s_.defined.push_back(step.symbol);
+    CODETTA_CHECK_OK(define_symbol(p_, step, view, source, s_.symbols, &s_.spare_symbols));
+    if (s_.symbols.size() != before) s_.defined.push_back(&step.symbol);
     return {};
   }
 
@@ -189,8 +189,9 @@ class Execution::State::Running : PassiveSteps {
   Result<void> operator()(const package::LaunchKernel& step) {
     if (package::is_user(p_.kernels[step.kernel].config)) return run_user(step);
     LateLaunch& late = s_.late_launches[static_cast<size_t>(active_->slot)];
-    std::vector<int64_t> values;
-    for (const std::string& symbol : s_.defined) values.push_back(s_.symbols.at(symbol));
+    std::vector<int64_t>& values = s_.launch_values;
+    values.clear();
+    for (const std::string* symbol : s_.defined) values.push_back(s_.symbols.find(*symbol)->second);
     const auto add_form = [&](uint32_t buffer) {
       if (p_.buffers[buffer].is_scalar) return;
       const TensorView& view = s_.bindings.tensors[buffer];
@@ -205,11 +206,14 @@ class Execution::State::Running : PassiveSteps {
     if (late.launch && late.values == values && late.symbols == s_.defined) {
       late.launch->resolve(s_.bindings);
     } else {
-      late.launch.reset();
-      CODETTA_TRY(Launch made,
-                  Launch::make(p_, step, s_.bindings, s_.kernels[step.kernel], s_.symbols, s_.options.pool->size()));
-      late.launch.emplace(std::move(made));
-      late.values = std::move(values);
+      if (!late.launch) late.launch.emplace();
+      const auto made =
+          late.launch->set(p_, step, s_.bindings, s_.kernels[step.kernel], s_.symbols, s_.options.pool->size());
+      if (!made) {
+        late.launch.reset();
+        return made;
+      }
+      late.values = values;
       late.symbols = s_.defined;
     }
     const auto needed = static_cast<int64_t>(late.launch->workspace_bytes);
@@ -415,7 +419,7 @@ void Execution::State::end_run() {
 
 void Execution::State::forget_symbols(size_t mark) {
   while (defined.size() > mark) {
-    symbols.erase(defined.back());
+    spare_symbols.push_back(symbols.extract(*defined.back()));
     defined.pop_back();
   }
 }

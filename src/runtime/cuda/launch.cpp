@@ -108,8 +108,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[step.arguments[i]], symbols));
   }
   for (const package::Operand& operand : program.operands) {
-    CODETTA_TRY(OperandPlan plan, plan_operand(operand, symbols));
-    launch.plans_.push_back(std::move(plan));
+    CODETTA_CHECK_OK(plan_operand(operand, symbols, launch.plans_.emplace_back()));
   }
   p.tiles_m = ceil_div(p.rows, config.tile_m);
   p.tiles_n = ceil_div(p.cols, std::max<int64_t>(config.tile_n / ways, 1));
