@@ -96,11 +96,29 @@ struct ExternFunction {
   void* context = nullptr;
 };
 
+// A step of a run that has just ended. Nanoseconds count from the beginning of the run; a branch or a loop is told
+// behind the steps within it.
+struct StepRecord {
+  struct Value {
+    std::string name;  // of the argument, or what `emit` calls the temporary
+    TensorView view;   // valid, and may be written, during the call
+  };
+  std::string step;                  // "step 3 (launch_kernel)", "list 1, step 0 (fill)"
+  std::string kernel;                // of a launch: "codetta_add_relu_1a2b3c4d"
+  std::vector<std::string> origins;  // of a launch: "mlp.py:4: y = relu(x @ w)", the lines that it carries out
+  int64_t begin_ns = 0, end_ns = 0;
+  std::vector<Value> written;
+};
+// Called from the thread that runs, in order; an error ends the run with it.
+using StepObserver = std::function<Result<void>(const StepRecord&)>;
+
 struct RunOptions {
   std::vector<ExternFunction> externs{};  // by name; those that the program does not call count for nothing
   // Overlaps, what the code relies on, and the contents of indices are checked (E0610, E0613, E0618). Without it an
   // index out of range is taken as the nearest one. Of CPUs; on a GPU indices are never looked at.
   bool checked = true;
+  // Told of every step (codetta/observe.hpp has some); slows a run down. Of CPUs: E0614 on a GPU.
+  StepObserver observer{};
 };
 
 // A program compiled for a target; sizes stay symbolic. Immutable, shared between threads.

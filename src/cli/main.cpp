@@ -160,6 +160,13 @@ int run(int argc, char** argv) {
   run_verb->add_option("--out", program.outputs, "Output: NAME=FILE (.npy or .safetensors)")->allow_extra_args(false);
   run_verb->add_flag("--check", program.check,
                      "Compare with the float64 oracle; parameters that are not given are random");
+  run_verb->add_flag("--bisect", program.bisect,
+                     "Compare every step with the float64 oracle, and tell the first that is wrong");
+  run_verb->add_flag("--values", program.values, "Show what every step writes: least, greatest, mean, NaN, infinities");
+  run_verb->add_option("--trap", program.trap,
+                       "End the run at the first step that writes a NaN (nan), or an infinity (inf)");
+  run_verb->add_option("--save-values", program.save_values, "Folder for a .npy file of everything that a step writes");
+  run_verb->add_option("--trace", program.trace, "When each step ran, for chrome://tracing and Perfetto: FILE.json");
   run_verb->add_option("--kernel", program.kernels, "Source of a user_kernel that the program calls: NAME=FILE.cpp")
       ->allow_extra_args(false);
   run_verb->add_option("--dim", program.dims, "A size of random parameters: batch=8 (those not said: 16)")

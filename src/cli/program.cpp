@@ -11,6 +11,7 @@
 #include "cli/program_run.hpp"
 #include "cli/specs.hpp"
 #include "cli/verbs.hpp"
+#include "cli/watch.hpp"
 
 namespace codetta::cli {
 namespace {
@@ -143,10 +144,6 @@ TensorView view_of(const ProgramData& data, const std::string& output) {
   return view;
 }
 
-}  // namespace
-
-namespace {
-
 UserKernel::Language language_of(const std::string& file) {
   if (file.ends_with(".cu")) return UserKernel::Language::cuda;
   if (file.ends_with(".hip")) return UserKernel::Language::hip;
@@ -163,6 +160,38 @@ Result<Program> with_sources(const Program& program, const std::vector<std::stri
     kernels.push_back({item->first, source->text, language_of(item->second), item->second});
   }
   return program.with_kernels(std::move(kernels));
+}
+
+int bisect_program(const CommonOptions& common, const Program& program, const ProgramData& data, const Target& target,
+                   const Sizes& hints, uint64_t seed, Context& context) {
+  BisectOptions how;
+  how.seed = seed;
+  auto found = bisect(program, data.arguments, target, hints, how, context);
+  if (!found) return report(found.error(), common.json);
+  if (common.json) {
+    nlohmann::json steps = nlohmann::json::array();
+    for (const BisectedStep& one : found->steps) {
+      nlohmann::json values = nlohmann::json::array();
+      for (const OutputCheck& value : one.values) {
+        values.push_back({{"name", value.name},
+                          {"checked", value.checked},
+                          {"wrong", value.wrong},
+                          {"max_error_ratio", value.max_error_ratio},
+                          {"worst", value.worst}});
+      }
+      steps.push_back({{"step", one.step.step},
+                       {"kernel", one.step.kernel},
+                       {"origins", one.step.origins},
+                       {"wrong", one.wrong},
+                       {"unchecked", one.unchecked},
+                       {"values", values}});
+    }
+    const nlohmann::json json{{"pass", found->pass}, {"first_wrong", found->first_wrong}, {"steps", steps}};
+    std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  } else {
+    std::printf("%s", found->text.c_str());
+  }
+  return found->pass.empty() && found->first_wrong < 0 ? exit_ok : exit_program;
 }
 
 }  // namespace
@@ -186,7 +215,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (!asked) return report(asked.error(), common.json);
   ProgramData data;
   if (auto ok = load_inputs(*program, *given, data); !ok) return report(ok.error(), common.json);
-  if (options.check || !options.dims.empty()) {
+  if (options.check || options.bisect || !options.dims.empty()) {
     if (auto ok = add_random(*program, asked->dims, options.seed, data); !ok) return report(ok.error(), common.json);
   }
   if (auto ok = add_outputs(*program, data); !ok) return report(ok.error(), common.json);
@@ -194,9 +223,16 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   auto compiled = codetta::compile(*program, *target, options.hints.empty() ? data.shapes.symbols : asked->hints,
                                    *context, compile_progress(common));
   if (!compiled) return report(compiled.error(), common.json);
-  const ProgramRun run{*program, *compiled, *target, *context, options.check, options.seed};
+  if (options.bisect) return bisect_program(common, *program, data, *target, asked->hints, options.seed, *context);
+  auto watch = Watch::make(options);
+  if (!watch) return report(watch.error(), common.json);
+  const ProgramRun run{*program, *compiled, *target, *context, options.check, options.seed, watch->observer()};
   auto done = run(data);
-  if (!done) return report(done.error(), common.json);
+  if (auto kept = watch->finish(source->name); !kept) return report(kept.error(), common.json);
+  if (!done) {
+    if (!common.json) std::printf("%s", watch->values_text().c_str());
+    return report(done.error(), common.json);
+  }
   std::optional<ProgramRun::Smaller> smaller;
   if (done->checked && leaves_out(*done->checked)) {
     auto checked = run.smaller(data);
@@ -220,6 +256,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
     }
     json["outputs"].push_back(std::move(output));
   }
+  if (watch->observer()) json["steps"] = nlohmann::json::parse(watch->steps_json());
   if (done->checked) json["check"] = nlohmann::json::parse(check_json(*done->checked));
   if (smaller) {
     json["check_smaller"] = nlohmann::json::parse(check_json(smaller->checked));
@@ -233,6 +270,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
     }
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
+    std::printf("%s", watch->values_text().c_str());
     for (const ProgramShapes::Output& one : data.shapes.outputs)
       std::printf("%s = %s\n", one.name.c_str(), view_of(data, one.name).describe().c_str());
     if (done->checked && !data.shapes.symbols.empty())

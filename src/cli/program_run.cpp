@@ -133,7 +133,9 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
     copies = *std::move(made);
   }
   const std::vector<NamedArgument>& arguments = copies ? copies->named() : data.arguments;
-  auto execution = compiled.prepare(arguments);
+  RunOptions how;
+  how.observer = observer;
+  auto execution = compiled.prepare(arguments, how);
   if (!execution) return std::move(execution).error();
   done.prepare_ms = milliseconds_since(start);
   done.interpreted = execution->interpreted();
@@ -149,10 +151,10 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
     if (auto copied = copies->download(output.name); !copied) return std::move(copied).error();
   }
   if (!check) return done;
-  VerifyOptions how;
-  how.seed = seed;
-  how.poisoned = true;
-  auto checked = verify(program, arguments, target, how, context);
+  VerifyOptions wanted;
+  wanted.seed = seed;
+  wanted.poisoned = true;
+  auto checked = verify(program, arguments, target, wanted, context);
   if (!checked) return std::move(checked).error();
   done.checked = *std::move(checked);
   return done;
@@ -177,7 +179,9 @@ Result<std::optional<ProgramRun::Smaller>> ProgramRun::smaller(const ProgramData
     }
     // The program may have no such sizes: f32["n - 100"] of n = 64.
     if (!add_random(program, sizes, seed, less) || !add_outputs(program, less)) continue;
-    auto done = (*this)(less);
+    ProgramRun unwatched = *this;
+    unwatched.observer = {};
+    auto done = unwatched(less);
     if (!done) return std::move(done).error();
     if (!leaves_out(*done->checked)) return std::optional<Smaller>({std::move(sizes), *std::move(done->checked)});
   }

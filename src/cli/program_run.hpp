@@ -33,6 +33,7 @@ struct ProgramRun {
   Context& context;
   bool check = false;  // compare with the oracle
   uint64_t seed = 1;
+  StepObserver observer{};  // of the run
 
   struct Done {
     double prepare_ms = 0, run_ms = 0;

@@ -255,6 +255,13 @@ Result<void> write_tensors(const std::vector<OutputFile>& outputs) {
   return files.publish();
 }
 
+Result<void> make_folder(const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) return unwritable(folder, failed.message());
+  return {};
+}
+
 Result<void> write_text(const std::string& file, const std::string& text) {
   FileSet files;
   auto written = files.add(file, [&](const std::string& part) -> Result<void> {

@@ -37,6 +37,8 @@ Result<void> check_places(const std::vector<std::pair<std::string, std::string>>
 // Each .npy file, and each .safetensors file once, with all that goes into it (under the output's name where none is
 // given). All of them, or, where one cannot be written, none. Errors: E0623.
 Result<void> write_tensors(const std::vector<OutputFile>& outputs);
+// Errors: E0623.
+Result<void> make_folder(const std::string& folder);
 // Whole, or not at all. Errors: E0623.
 Result<void> write_text(const std::string& file, const std::string& text);
 

@@ -41,6 +41,10 @@ struct ProgramOptions {
   std::vector<std::string> kernels;                    // NAME=FILE: sources of kernels that the program calls
   bool force = false;                                  // outputs may overwrite files that parameters are read from
   bool check = false;
+  bool bisect = false;             // compare every step with the oracle
+  bool values = false;             // statistics of what each step writes
+  std::string trap;                // nan or inf: the first step that writes one ends the run
+  std::string save_values, trace;  // a folder for what steps write; a file for their times
   uint64_t seed = 1;
 };
 int run_program(const CommonOptions& common, const ProgramOptions& options);

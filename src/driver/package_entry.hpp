@@ -28,7 +28,6 @@ std::optional<KeptPackage> find_package(const FoundState& found, std::optional<s
 void keep_package(const FoundState& found, std::optional<size_t> candidate, const KeptPackage& kept);
 
 // The same for programs, whose plan depends on the sizes that were hinted at.
-using SizeHints = std::vector<std::pair<std::string, int64_t>>;
 toolchain::CacheKey program_key(ContextState& context, const ProgramState& program, const Target& target,
                                 const SizeHints& hints);
 

@@ -14,6 +14,7 @@
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
 #include "driver/report.hpp"
+#include "driver/step_records.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
 #include "frontend/parser.hpp"
@@ -21,16 +22,6 @@
 
 namespace codetta {
 namespace driver {
-
-struct CompiledProgramState {
-  std::shared_ptr<const ProgramState> program;
-  std::shared_ptr<ContextState> context;
-  Target target;
-  SizeHints hints;
-  package::PackageRef package;
-  std::vector<runtime::KernelEntry> entries;
-  double compile_seconds = 0;
-};
 
 namespace {
 
@@ -77,11 +68,15 @@ Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph&
   return bindings;
 }
 
+}  // namespace
+
 Result<plan::Plan> plan_of(const CompiledProgramState& state) {
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph, state.context->debug.passes));
   return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints,
                             state.program->user_sources);
 }
+
+namespace {
 
 // For GPUs: while the assembler's remarks rule a kernel out (E0533), its products take the candidate that ranks next.
 Result<package::Package> load_cuda(CompiledProgramState& state, package::Package package,
@@ -235,12 +230,6 @@ Result<std::vector<ProgramInput>> Program::missing(const std::vector<NamedArgume
   return driver::missing_inputs(state_->graph, given, sizes, otherwise);
 }
 
-struct CompiledProgram::Access {
-  static CompiledProgram make(std::shared_ptr<const driver::CompiledProgramState> state) {
-    return CompiledProgram(std::move(state));
-  }
-};
-
 Result<CompiledProgram> compile(const Program& program, const Target& target,
                                 const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context,
                                 const std::function<void(const CompileProgress&)>& progress) {
@@ -283,6 +272,11 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
   const ir::Graph& graph = state_->program->graph;
   CODETTA_CHECK_OK(ir::bind_symbols(graph, driver::bound_arguments(arguments)));
   CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state_->package, graph, arguments));
+  if (run_options.observer && state_->target.backend != Backend::cpu) {
+    return diag::error(diag::Code::step_unsupported, "a run on a GPU can not be observed step by step")
+        .reason("its steps are only enqueued when they are told of")
+        .help("leave the observer out, or run the program on a CPU");
+  }
   if (state_->target.backend == Backend::cuda) {
     double seconds = state_->compile_seconds;
     CODETTA_TRY(
@@ -294,6 +288,13 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
   options.pool = state_->context->pool;
   options.allocator = state_->context->allocator;
   options.checked = run_options.checked;
+  if (run_options.observer) {
+    CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
+    const auto records = std::make_shared<const driver::StepRecords>(state_->package, plan);
+    options.observer = [records, observer = run_options.observer](const runtime::StepEvent& event) {
+      return observer(records->record(event));
+    };
+  }
   for (const ExternFunction& external : run_options.externs)
     options.externs.push_back({external.name, external.function, external.context});
   CODETTA_TRY(runtime::Execution execution,

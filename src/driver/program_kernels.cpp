@@ -10,9 +10,7 @@
 
 namespace codetta::driver {
 
-namespace {
-
-std::vector<uint32_t> launched(const package::StepList& steps, const std::vector<package::StepList>& lists) {
+std::vector<uint32_t> launched_kernels(const package::StepList& steps, const std::vector<package::StepList>& lists) {
   std::vector<uint32_t> kernels;
   const auto add = [&](const package::StepList& list) {
     for (const package::Step& step : list) {
@@ -24,11 +22,10 @@ std::vector<uint32_t> launched(const package::StepList& steps, const std::vector
   return kernels;
 }
 
-}  // namespace
-
 std::vector<uint32_t> kernels_of(const plan::Plan& plan, const package::Package& package) {
   std::vector<uint32_t> result(plan.kernels.size());
-  const auto planned = launched(plan.steps, plan.step_lists), made = launched(package.steps, package.step_lists);
+  const auto planned = launched_kernels(plan.steps, plan.step_lists),
+             made = launched_kernels(package.steps, package.step_lists);
   for (size_t i = 0; i < std::min(planned.size(), made.size()); ++i) result[planned[i]] = made[i];
   return result;
 }

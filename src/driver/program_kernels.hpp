@@ -10,6 +10,9 @@
 
 namespace codetta::driver {
 
+// The kernels of all launches in order: those of the main list, then of the child lists.
+std::vector<uint32_t> launched_kernels(const package::StepList& steps, const std::vector<package::StepList>& lists);
+
 // By kernel of the plan. The package was emitted from it, or from one that differs in the choice of candidates only:
 // their launches are the same in number and order.
 std::vector<uint32_t> kernels_of(const plan::Plan& plan, const package::Package& package);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state behind Program.
+// The states behind Program and CompiledProgram.
 #pragma once
 
 #include <memory>
 
 #include "codetta/program.hpp"
+#include "driver/context.hpp"
 #include "ir/function.hpp"
 #include "ir/graph.hpp"
 #include "plan/plan.hpp"
@@ -13,17 +14,40 @@ namespace codetta {
 
 namespace driver {
 
+using SizeHints = std::vector<std::pair<std::string, int64_t>>;  // symbol -> value
+
 struct ProgramState {
   ir::ProgramFunction function;
   ir::Graph graph;
   std::vector<plan::UserSource> user_sources{};
 };
 
+struct CompiledProgramState {
+  std::shared_ptr<const ProgramState> program;
+  std::shared_ptr<ContextState> context;
+  Target target;
+  SizeHints hints;
+  package::PackageRef package;
+  std::vector<runtime::KernelEntry> entries;
+  double compile_seconds = 0;
+};
+
+// Made anew; of the same program, target, machine and hints, so the same as what the package was emitted from but for
+// candidates that the assembler's remarks ruled out.
+Result<plan::Plan> plan_of(const CompiledProgramState& state);
+
 }  // namespace driver
 
 struct Program::Access {
   static Program make(std::shared_ptr<const driver::ProgramState> state) { return Program(std::move(state)); }
   static const std::shared_ptr<const driver::ProgramState>& state(const Program& program) { return program.state_; }
+};
+
+struct CompiledProgram::Access {
+  static CompiledProgram make(std::shared_ptr<const driver::CompiledProgramState> state) {
+    return CompiledProgram(std::move(state));
+  }
+  static const driver::CompiledProgramState& state(const CompiledProgram& program) { return *program.state_; }
 };
 
 }  // namespace codetta

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,14 @@ struct ExternFunction {
   void* context = nullptr;
 };
 
+// A step that has ended. Nanoseconds count from the beginning of the run; those of a branch or a loop hold the steps
+// within, which are told before it.
+struct StepEvent {
+  const package::Step* step = nullptr;  // of the execution's package
+  int64_t begin_ns = 0, end_ns = 0;
+  std::span<const TensorView> tensors;  // by package buffer, as they are now
+};
+
 struct ExecutionOptions {
   ThreadPool* pool = nullptr;      // required
   Allocator* allocator = nullptr;  // required; outlives the execution
@@ -55,6 +64,8 @@ struct ExecutionOptions {
   std::vector<ExternFunction> externs{};
   // External constants by name: a row-major view that outlives the execution, or nothing where there is none.
   std::function<std::optional<TensorView>(const std::string& name)> weights{};
+  // Told of every step that has something to do in a run, in order, from the thread that runs; an error ends the run.
+  std::function<Result<void>(const StepEvent&)> observer{};
 };
 
 // Belongs to one thread at a time. Bound pointers must stay valid while it is used.

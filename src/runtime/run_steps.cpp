@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running steps that are more than launches: late memory and symbols, host work, externs, control flow.
 #include <array>
+#include <chrono>
 #include <span>
 
 #include <fmt/format.h>
@@ -65,12 +66,14 @@ class Execution::State::Running : PassiveSteps {
   Result<void> list(size_t index) {
     const std::vector<uint32_t> outer = std::exchange(made_, {});
     for (const Active& active : s_.lists[index]) {
+      const int64_t begin = s_.options.observer ? now() : 0;
       if (active.launch >= 0) {
         s_.launches[static_cast<size_t>(active.launch)].run(&pool_, scratch_);
-        continue;
+      } else {
+        active_ = &active;
+        CODETTA_CHECK_OK(std::visit(*this, *active.step));
       }
-      active_ = &active;
-      CODETTA_CHECK_OK(std::visit(*this, *active.step));
+      if (s_.options.observer) CODETTA_CHECK_OK(s_.options.observer({active.step, begin, now(), s_.bindings.tensors}));
     }
     for (const uint32_t result : made_) drop(result);
     made_ = outer;
@@ -361,6 +364,10 @@ class Execution::State::Running : PassiveSteps {
   }
 
  private:
+  // Since the run began.
+  [[nodiscard]] int64_t now() const {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - began_).count();
+  }
   // With exactly the declared dims; what the caller bound fits its declaration.
   Result<NamedView> view_of(uint32_t index) {
     const Buffer& buffer = p_.buffers[index];
@@ -402,6 +409,7 @@ class Execution::State::Running : PassiveSteps {
   const package::Package& p_;
   ThreadPool& pool_;
   std::byte* scratch_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   const Active* active_ = nullptr;
   std::vector<uint32_t> made_;                                  // results of the list that runs
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> selected_;  // buffer -> result and output

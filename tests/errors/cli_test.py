@@ -118,6 +118,30 @@ def data_in_and_out(folder, cache):
     expect(1, "error[E0210]", *checked, "--dim", "n=5", "--dim", "n=6")
     expect(2, "write --dim batch=8", *checked, "--dim", "n")
     expect(2, "write --hint batch=8", *checked, "--hint", "n=-1")
+    layers = folder / "layers.py"
+    layers.write_text('def layers(x: f32["n", 7], w: f32[7, 3], v: f32[3, 4]):\n    h = log(x @ w)\n    y = h @ v\n    return y\n')
+    watched = ["run", layers, *cache, "--dim", "n=5"]
+    kept, trace = folder / "kept", folder / "trace.json"
+    shown = expect(0, "layers.py:2: h = log(x @ w)", *watched, "--values", "--trace", trace, "--save-values", kept)
+    if "NaN" not in shown.stdout or "mean" not in shown.stdout:
+        FAILURES.append(f"run --values: {shown.stdout}")
+    names = [event["args"].get("origins") for event in json.loads(trace.read_text())["traceEvents"][1:]]
+    if ["layers.py:3: y = h @ v"] not in names:
+        FAILURES.append(f"run --trace: {names}")
+    files = sorted(file.name for file in kept.iterdir())
+    if len(files) != 2 or not files[1].endswith("_y.npy"):
+        FAILURES.append(f"run --save-values: {files}")
+    trapped = expect(1, "error[E0619]", *watched, "--trap", "nan", "--out", f"y={folder / 'trapped.npy'}")
+    if "layers.py:2: h = log(x @ w)" not in trapped.stderr or (folder / "trapped.npy").exists():
+        FAILURES.append(f"run --trap: {trapped.stderr}")
+    expect(2, "nan or inf", *watched, "--trap", "zero")
+    expect(3, "error[E0623]", *watched, "--save-values", plain)
+    expect(3, "error[E0623]", *watched, "--trace", folder / "nofolder" / "t.json")
+    expect(0, "no step is wrong", *watched, "--bisect")
+    found = json.loads(expect(0, "", *watched, "--bisect", "--json").stdout)
+    if found["first_wrong"] != -1 or sum(len(step["values"]) for step in found["steps"]) != 2:
+        FAILURES.append(f"run --bisect --json: {found}")
+    expect(1, "error[E0614]", *watched, "--bisect", "--target", "cuda:sm_90a")
     picks = folder / "picks.py"
     picks.write_text('def picks(t: f32["v", 6], i: i32["n", 2], a: f32, flag: bool[1]):\n'
                      '    y = take(t, i) * a\n    z = where(flag, y, 0.0)\n    return y, z\n')

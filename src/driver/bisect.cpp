@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// bisect: what each step of a run wrote against the oracle's value of the same operation, and the graphs between passes
+// against each other.
+#include "driver/bisect.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "codetta/observe.hpp"
+#include "driver/kernel_state.hpp"
+#include "driver/program_state.hpp"
+#include "driver/step_records.hpp"
+#include "driver/verification.hpp"
+#include "opt/passes.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta {
+namespace driver {
+
+Result<ir::Graph> with_outputs(const ir::Graph& graph, const std::vector<ExtraOutput>& extra) {
+  ir::GraphBuilder builder(graph.source());
+  std::vector<ir::NodeId> moved(graph.size());
+  for (const ir::GraphInput& input : graph.inputs())
+    moved[input.node.index()] =
+        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    const ir::NodeId id(i);
+    if (graph.node(id).op == types::Op::input) continue;
+    std::vector<ir::NodeId> operands;
+    for (const ir::NodeId operand : graph.operands(id)) operands.push_back(moved[operand.index()]);
+    moved[i] = builder.add_unchecked(graph.node(id).op, operands, graph.attr(id), graph.type(id), graph.span(id),
+                                     graph.name_hint(id));
+  }
+  for (const ir::GraphOutput& output : graph.outputs())
+    builder.add_output(output.name, moved[output.node.index()], output.dtype);
+  for (const ExtraOutput& output : extra) builder.add_output(output.name, moved[output.node.index()], output.dtype);
+  return std::move(builder).finish();
+}
+
+namespace {
+
+bool admit_the_same(const oracle::ExpectedElement& a, const oracle::ExpectedElement& b, bool real) {
+  if (!real) return a.exact_low <= b.exact_high && b.exact_low <= a.exact_high;
+  if (a.may_be_nan && b.may_be_nan) return true;
+  const bool a_nan = a.low != a.low, b_nan = b.low != b.low;  // certainly
+  if (a_nan || b_nan) return a_nan == b_nan || (a_nan ? b : a).may_be_nan;
+  return a.low <= b.high && b.low <= a.high;
+}
+
+std::string position_text(const oracle::ExpectedOutput& output, size_t element) {
+  int64_t flat = output.whole ? static_cast<int64_t>(element) : output.at[element];
+  std::vector<int64_t> at(output.shape.size());
+  for (size_t d = at.size(); d-- > 0;) {
+    at[d] = flat % output.shape[d];
+    flat /= output.shape[d];
+  }
+  return fmt::format("[{}]", fmt::join(at, ", "));
+}
+
+std::string range_text(const oracle::ExpectedElement& element, bool real) {
+  if (!real) return fmt::format("{} to {}", element.exact_low, element.exact_high);
+  if (element.low != element.low) return "NaN";
+  return fmt::format("{} to {}{}", element.low, element.high, element.may_be_nan ? ", or NaN" : "");
+}
+
+}  // namespace
+
+std::optional<std::string> disagreement(const oracle::OracleResult& before, const oracle::OracleResult& behind) {
+  for (size_t o = 0; o < before.outputs.size(); ++o) {
+    const oracle::ExpectedOutput &a = before.outputs[o], &b = behind.outputs[o];
+    if (a.shape != b.shape || a.at != b.at || a.elements.size() != b.elements.size()) continue;
+    const bool real = types::is_float(a.dtype);
+    for (size_t e = 0; e < a.elements.size(); ++e) {
+      if (admit_the_same(a.elements[e], b.elements[e], real)) continue;
+      return fmt::format("{} {}: {} before, {} behind", a.name, position_text(a, e), range_text(a.elements[e], real),
+                         range_text(b.elements[e], real));
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+Result<std::vector<oracle::OracleInput>> oracle_inputs(const ir::Graph& graph,
+                                                       const std::vector<NamedArgument>& arguments) {
+  std::vector<oracle::OracleInput> inputs;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    const auto at = std::find_if(arguments.begin(), arguments.end(),
+                                 [&](const NamedArgument& argument) { return argument.name == input.name; });
+    if (at->value.tensor() == nullptr) {  // shapes() has found all of them
+      inputs.emplace_back(scalar_for_oracle(at->value, graph.type(input.node).dtype));
+    } else {
+      inputs.emplace_back(*at->value.tensor());
+    }
+  }
+  return inputs;
+}
+
+// Which value of the graph a step leaves in a buffer.
+using StepValues = std::map<std::pair<std::string, std::string>, size_t>;  // step, name of the buffer -> expectation
+
+struct Asked {
+  std::vector<ExtraOutput> outputs;
+  StepValues of_step;
+};
+
+// What kernels of the main list store, where one launch writes a value whole or the last of several does.
+Asked stored_values(const plan::Plan& plan, const package::Package& package, const StepRecords& records) {
+  Asked asked;
+  std::map<ir::NodeId, std::pair<std::string, std::string>> last;  // node -> who stores it
+  std::map<ir::NodeId, DType> types;
+  for (const package::Step& step : package.steps) {
+    const auto* launch = std::get_if<package::LaunchKernel>(&step);
+    if (launch == nullptr) continue;
+    const std::string& text = records.text_of(&step);
+    const plan::PlannedKernel& kernel = plan.kernels[*records.known(text).planned];
+    if (kernel.user) continue;
+    for (size_t a = 0; a < launch->arguments.size() && a < kernel.lowered.argument_input.size(); ++a) {
+      const size_t from = kernel.lowered.argument_input[a];
+      if (from < kernel.region.inputs.size()) continue;
+      const ir::NodeId node = kernel.account.stored[from - kernel.region.inputs.size()];
+      const package::Buffer& buffer = package.buffers[launch->arguments[a]];
+      last[node] = {text, buffer.name};
+      types[node] = buffer.dtype;
+    }
+  }
+  for (const auto& [node, at] : last) {
+    asked.of_step[at] = asked.outputs.size();
+    asked.outputs.push_back({fmt::format("step value {}", node.index()), node, types[node]});
+  }
+  return asked;
+}
+
+std::string report_text(const BisectReport& report, size_t passes) {
+  std::string text = report.pass.empty() ? fmt::format("passes    all {} keep what the graph means\n", passes)
+                                         : fmt::format("passes    {} changes what the graph means\n", report.pass);
+  for (const BisectedStep& one : report.steps) {
+    text += fmt::format("{}{}\n", one.step.step, one.step.kernel.empty() ? "" : "  " + one.step.kernel);
+    for (const std::string& origin : one.step.origins) text += fmt::format("          {}\n", origin);
+    if (!one.unchecked.empty()) text += fmt::format("          not compared: {}\n", one.unchecked);
+    for (const OutputCheck& value : one.values) {
+      text += value.wrong == 0
+                  ? fmt::format("          {}: {} of {} elements right, largest error {:.3g} of its bound\n",
+                                value.name, value.checked, value.total, value.max_error_ratio)
+                  : fmt::format("          {}: {} of {} elements WRONG; {}\n", value.name, value.wrong, value.checked,
+                                value.worst);
+    }
+  }
+  if (report.first_wrong < 0) return text + "no step is wrong\n";
+  return text +
+         fmt::format("the first wrong step is {}\n", report.steps[static_cast<size_t>(report.first_wrong)].step.step);
+}
+
+// The first pass that is wrong, and the optimized graph.
+struct Passes {
+  std::string wrong;
+  size_t count = 0;
+  ir::Graph optimized;
+};
+Result<Passes> compare_passes(const ir::Graph& graph, const opt::RunOptions& debug,
+                              const std::vector<oracle::OracleInput>& inputs, const oracle::OracleOptions& how) {
+  Passes passes;
+  CODETTA_TRY(oracle::OracleResult before, oracle::evaluate(graph, inputs, how));
+  CODETTA_TRY(opt::Optimized whole, opt::optimize(graph, debug));
+  for (const opt::PassRecord& record : whole.passes) {
+    if (record.skipped) continue;
+    ++passes.count;
+    if (!record.changed) continue;
+    opt::RunOptions until = debug;
+    until.stop_after = record.name;
+    CODETTA_TRY(const opt::Optimized part, opt::optimize(graph, until));
+    CODETTA_TRY(oracle::OracleResult behind, oracle::evaluate(part.graph, inputs, how));
+    if (const auto found = disagreement(before, behind)) {
+      passes.wrong = fmt::format("{} ({})", record.name, *found);
+      break;
+    }
+    before = std::move(behind);
+  }
+  passes.optimized = std::move(whole.graph);
+  return passes;
+}
+
+}  // namespace
+}  // namespace driver
+
+Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgument>& arguments, const Target& wanted,
+                            const std::vector<std::pair<std::string, int64_t>>& size_hints,
+                            const BisectOptions& options, Context& context) {
+  using namespace driver;
+  ContextState& state = *context.shared_state();
+  CODETTA_TRY(const Target target, resolve_target(state, wanted));
+  if (target.backend != Backend::cpu) {
+    return diag::error(diag::Code::step_unsupported, "a run on a GPU can not be bisected")
+        .reason("its steps are only enqueued when they are told of")
+        .help("bisect it on a CPU, whose graph and passes are the same");
+  }
+  CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
+  const ir::Graph& graph = Program::Access::state(program)->graph;
+  CODETTA_TRY(const std::vector<oracle::OracleInput> inputs, oracle_inputs(graph, arguments));
+  oracle::OracleOptions how;
+  how.isa = target.isa;
+  how.seed = options.seed;
+  CODETTA_TRY(const Passes passes, compare_passes(graph, state.debug.passes, inputs, how));
+
+  CODETTA_TRY(const CompiledProgram compiled,
+              compile(program, target, size_hints.empty() ? shapes.symbols : size_hints, context));
+  const CompiledProgramState& made = CompiledProgram::Access::state(compiled);
+  CODETTA_TRY(const plan::Plan plan, plan_of(made));
+  const StepRecords records(made.package, plan);
+  Asked asked = stored_values(plan, *made.package, records);
+  CODETTA_TRY(const ir::Graph extended, with_outputs(passes.optimized, asked.outputs));
+  CODETTA_TRY(oracle::OracleResult expected, oracle::evaluate(extended, inputs, how));
+  const size_t own = graph.outputs().size();
+
+  BisectReport report;
+  report.pass = passes.wrong;
+  RunOptions run = options.run;
+  run.observer = [&](const StepRecord& record) -> Result<void> {
+    if (options.run.observer) CODETTA_CHECK_OK(options.run.observer(record));
+    if (record.written.empty()) return {};
+    BisectedStep& step = report.steps.emplace_back();
+    step.step = record;
+    for (StepRecord::Value& value : step.step.written) value.view = TensorView();
+    for (const StepRecord::Value& value : record.written) {
+      const auto at = asked.of_step.find({record.step, value.name});
+      if (at == asked.of_step.end()) continue;
+      oracle::OracleResult one;
+      one.outputs.push_back(expected.outputs[own + at->second]);
+      one.outputs.back().name = value.name;
+      const std::array<TensorView, 1> actual{value.view};
+      oracle::CheckOptions compare;
+      compare.max_zeros = 1;
+      CODETTA_TRY(const oracle::CheckReport checked, oracle::check(actual, one, compare));
+      step.values.push_back(report_of(checked).outputs.front());
+      step.wrong = step.wrong || step.values.back().wrong > 0;
+    }
+    if (step.values.empty()) {
+      step.unchecked = records.known(record.step).nested ? "it is in a branch or a loop"
+                       : record.kernel.empty()           ? "it is no kernel"
+                                                         : "it writes a part of a value";
+    }
+    if (step.wrong && report.first_wrong < 0) report.first_wrong = static_cast<int64_t>(report.steps.size()) - 1;
+    return {};
+  };
+  CODETTA_CHECK_OK(compiled.run(arguments, {}, run));
+  report.text = report_text(report, passes.count);
+  return report;
+}
+
+}  // namespace codetta

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/step_records.hpp"
+
+#include <fmt/format.h>
+
+#include "driver/program_kernels.hpp"
+#include "package/written.hpp"
+
+namespace codetta::driver {
+
+StepRecords::StepRecords(package::PackageRef package, const plan::Plan& plan) : package_(std::move(package)) {
+  const std::vector<uint32_t> planned = launched_kernels(plan.steps, plan.step_lists);
+  size_t next = 0;
+  add(package_->steps, "", false, plan, planned, next);
+  for (size_t list = 0; list < package_->step_lists.size(); ++list)
+    add(package_->step_lists[list], fmt::format("list {}, ", list), true, plan, planned, next);
+}
+
+void StepRecords::add(const package::StepList& steps, const std::string& list, bool nested, const plan::Plan& plan,
+                      const std::vector<uint32_t>& launched, size_t& next) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Known& known = steps_[&steps[i]];
+    known.text = fmt::format("{}step {} ({})", list, i, package::name_of(steps[i]));
+    known.written = package::buffers_written(*package_, steps[i]);
+    known.nested = nested;
+    if (const auto* launch = std::get_if<package::LaunchKernel>(&steps[i])) {
+      known.kernel = package_->kernels[launch->kernel].name;
+      known.planned = launched[next++];
+      known.origins = plan::origin_texts(plan.kernels[*known.planned].account);
+    }
+    by_text_[known.text] = &known;
+  }
+}
+
+StepRecord StepRecords::record(const runtime::StepEvent& event) const {
+  const Known& known = steps_.at(event.step);
+  StepRecord record{known.text, known.kernel, known.origins, event.begin_ns, event.end_ns, {}};
+  for (const uint32_t buffer : known.written)
+    record.written.push_back({package_->buffers[buffer].name, event.tensors[buffer]});
+  return record;
+}
+
+}  // namespace codetta::driver

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of a run as the public observers see them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codetta/program.hpp"
+#include "plan/plan.hpp"
+#include "runtime/execution.hpp"
+
+namespace codetta::driver {
+
+class StepRecords {
+ public:
+  struct Known {
+    std::string text;  // "step 3 (launch_kernel)"
+    std::string kernel;
+    std::vector<std::string> origins;
+    std::vector<uint32_t> written;  // buffers
+    std::optional<size_t> planned;  // of launches: the kernel of the plan
+    bool nested = false;            // in a branch or a loop
+  };
+  // The package was emitted from the plan, or from one that differs in the choice of candidates only.
+  StepRecords(package::PackageRef package, const plan::Plan& plan);
+  [[nodiscard]] StepRecord record(const runtime::StepEvent& event) const;
+  // By the text of a record.
+  [[nodiscard]] const Known& known(const std::string& text) const { return *by_text_.at(text); }
+  [[nodiscard]] const std::string& text_of(const package::Step* step) const { return steps_.at(step).text; }
+
+ private:
+  void add(const package::StepList& steps, const std::string& list, bool nested, const plan::Plan& plan,
+           const std::vector<uint32_t>& launched, size_t& next);
+  package::PackageRef package_;
+  std::map<const package::Step*, Known> steps_;
+  std::map<std::string, const Known*> by_text_;
+};
+
+}  // namespace codetta::driver

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watching a run step by step: records, statistics, the trap, traces, and finding the step or the pass that is wrong.
+#include <cmath>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "codetta/observe.hpp"
+#include "driver/bisect.hpp"
+#include "ir/graph.hpp"
+#include "unit/driver/program_check.hpp"
+
+namespace codetta::test {
+namespace {
+
+constexpr const char* two_layers =
+    "def mlp(x: f32[\"m\", 8], w: f32[8, 16], v: f32[16, 8]):\n"
+    "    h = relu(x @ w)\n"
+    "    y = h @ v\n"
+    "    return y\n";
+
+class ProgramObserve : public ::testing::Test {
+ protected:
+  struct Bound {
+    std::vector<std::shared_ptr<Tensor>> tensors;
+    std::vector<NamedArgument> arguments;
+  };
+  static Bound bound(const Program& program, const std::vector<ProgramInput>& inputs) {
+    Bound result;
+    for (const ProgramInput& input : inputs) {
+      if (input.number) {
+        result.arguments.push_back({input.name, *input.number});
+      } else {
+        result.tensors.push_back(input.memory);
+        result.arguments.push_back({input.name, input.view()});
+      }
+    }
+    const ProgramShapes shapes = program.shapes(result.arguments).value();
+    for (const auto& output : shapes.outputs) {
+      result.tensors.push_back(std::make_shared<Tensor>(Tensor::make(output.dtype, output.shape).value()));
+      fill_poison(result.tensors.back()->view());
+      result.arguments.push_back({output.name, result.tensors.back()->view()});
+    }
+    return result;
+  }
+  static std::vector<ProgramInput> layers() {
+    return {random_input("x", f32, {5, 8}, 1), random_input("w", f32, {8, 16}, 2), random_input("v", f32, {16, 8}, 3)};
+  }
+  Result<std::vector<StepRecord>> watch(const Program& program, const Bound& data, const StepObserver& next = {}) {
+    std::vector<StepRecord> seen;
+    RunOptions options;
+    options.observer = [&](const StepRecord& record) -> Result<void> {
+      seen.push_back(record);
+      return next ? next(record) : Result<void>();
+    };
+    const auto compiled = compile(program, Target::host(), {}, context_);
+    if (!compiled) return compiled.error();
+    if (const auto ran = compiled->run(data.arguments, {}, options); !ran) return ran.error();
+    return seen;
+  }
+
+  Context context_ = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
+};
+
+TEST_F(ProgramObserve, TellsEveryLaunchWithItsLinesAndValues) {
+  const auto program = Program::parse(two_layers, "mlp.py").value();
+  const Bound data = bound(program, layers());
+  std::vector<double> sums;
+  const auto seen = watch(program, data, [&](const StepRecord& record) -> Result<void> {
+    for (const auto& value : record.written) sums.push_back(statistics(value.view).mean);
+    return {};
+  });
+  ASSERT_TRUE(seen) << seen.error().message();
+  std::vector<StepRecord> launches;
+  for (const StepRecord& record : *seen) {
+    if (!record.kernel.empty()) launches.push_back(record);
+  }
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(launches[0].origins, (std::vector<std::string>{"mlp.py:2: h = relu(x @ w)"}));
+  EXPECT_EQ(launches[1].origins, (std::vector<std::string>{"mlp.py:3: y = h @ v"}));
+  EXPECT_NE(launches[0].step.find("(launch_kernel)"), std::string::npos);
+  EXPECT_EQ(launches[1].written.at(0).name, "y");
+  EXPECT_LE(launches[0].begin_ns, launches[0].end_ns);
+  EXPECT_LE(launches[0].end_ns, launches[1].begin_ns);
+  ASSERT_EQ(sums.size(), 2u);
+  EXPECT_GT(sums[0], 0) << "h is not negative anywhere";
+  EXPECT_DOUBLE_EQ(sums[1], statistics(data.tensors.back()->view()).mean);
+}
+
+TEST_F(ProgramObserve, AnErrorOfTheObserverEndsTheRun) {
+  const auto program = Program::parse(two_layers, "mlp.py").value();
+  const Bound data = bound(program, layers());
+  int told = 0;
+  const auto seen = watch(program, data, [&](const StepRecord&) -> Result<void> {
+    ++told;
+    Diagnostic own;
+    own.code = 617;
+    own.headline = "enough";
+    return Error(std::move(own));
+  });
+  ASSERT_FALSE(seen);
+  EXPECT_EQ(seen.error().diagnostics().front().headline, "enough");
+  EXPECT_EQ(told, 1);
+}
+
+TEST_F(ProgramObserve, TellsStepsOfLoopsAndBranchesInOrder) {
+  const auto program = Program::parse(
+                           "def more(i, x):\n    return i < 3\n"
+                           "def body(i, x):\n    return i + 1, x * 2.0\n"
+                           "def f(x: f32[4]):\n    i, y = while_loop(more, body, 0, x)\n    return y\n",
+                           "loop.py")
+                           .value();
+  const Bound data = bound(program, {random_input("x", f32, {4}, 1)});
+  const auto seen = watch(program, data);
+  ASSERT_TRUE(seen) << seen.error().message();
+  size_t nested = 0;
+  bool loop = false;
+  for (const StepRecord& record : *seen) {
+    if (record.step.rfind("list ", 0) == 0) {
+      EXPECT_FALSE(loop) << record.step << " is told behind its loop";
+      nested += !record.kernel.empty();
+    }
+    loop = loop || record.step.find("(while)") != std::string::npos;
+  }
+  EXPECT_TRUE(loop);
+  EXPECT_GE(nested, 3u);
+}
+
+TEST(Statistics, CountsAndBounds) {
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> data{0, -3, inf, std::nanf(""), 5, 0, -inf, 2};
+  const ValueStatistics all = statistics(TensorView(data.data(), f32, {2, 4}));
+  EXPECT_EQ(all.elements, 8);
+  EXPECT_EQ(all.nans, 1);
+  EXPECT_EQ(all.infinities, 2);
+  EXPECT_EQ(all.zeros, 2);
+  EXPECT_EQ(all.least, -3);
+  EXPECT_EQ(all.greatest, 5);
+  EXPECT_DOUBLE_EQ(all.mean, 0.8);
+  const auto column = TensorView::make(data.data(), f32, {2}, {4}).value();  // 0 and 5
+  EXPECT_EQ(statistics(column).greatest, 5);
+  EXPECT_EQ(statistics(column).elements, 2);
+  EXPECT_EQ(statistics(TensorView(data.data(), f32, {0, 4})).elements, 0);
+  std::vector<uint64_t> large{~uint64_t{0}};
+  EXPECT_EQ(statistics(TensorView(large.data(), u64, {1})).greatest, 0x1p64);
+}
+
+TEST_F(ProgramObserve, TrapNamesStepLineAndElement) {
+  const auto program = Program::parse(
+                           "def f(x: f32[2, 4], w: f32[4, 4], v: f32[4, 4]):\n    h = log(x @ w)\n    y = exp(h @ v)\n"
+                           "    return y\n",
+                           "logs.py")
+                           .value();
+  const std::vector<double> x{1, 0, 0, 0, -1, 0, 0, 0}, ones(16, 1.0), hundreds(16, 100.0);
+  const auto trap = [&](const std::vector<double>& first, const std::vector<double>& weights, bool infinities) {
+    const Bound data = bound(program, {values_input("x", f32, {2, 4}, first), values_input("w", f32, {4, 4}, weights),
+                                       values_input("v", f32, {4, 4}, hundreds)});
+    return watch(program, data, trap_numbers(infinities));
+  };
+  const auto nan = trap(x, ones, false);
+  ASSERT_FALSE(nan);
+  EXPECT_EQ(nan.error().code(), 619);
+  const std::string& reason = nan.error().diagnostics().front().reason;
+  EXPECT_NE(reason.find("[1, 0]"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("logs.py:2: h = log(x @ w)"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("launch_kernel"), std::string::npos) << reason;
+  const std::vector<double> positive{2, 0, 0, 0, 3, 0, 0, 0};  // exp(400 log(2)) is an infinity, not a NaN
+  EXPECT_TRUE(trap(positive, ones, false));
+  const auto infinite = trap(positive, ones, true);
+  ASSERT_FALSE(infinite);
+  EXPECT_NE(infinite.error().diagnostics().front().reason.find("logs.py:3"), std::string::npos);
+}
+
+TEST_F(ProgramObserve, TraceIsJsonOfEveryStep) {
+  const auto program = Program::parse(two_layers, "mlp.py").value();
+  const auto seen = watch(program, bound(program, layers()));
+  ASSERT_TRUE(seen);
+  const auto trace = nlohmann::json::parse(chrome_trace(*seen, "m\"lp"));
+  ASSERT_EQ(trace["traceEvents"].size(), seen->size() + 1);
+  EXPECT_EQ(trace["traceEvents"][0]["args"]["name"], "m\"lp");
+  for (size_t i = 0; i < seen->size(); ++i) {
+    const auto& event = trace["traceEvents"][i + 1];
+    EXPECT_EQ(event["ph"], "X");
+    EXPECT_EQ(event["args"]["step"], (*seen)[i].step);
+    EXPECT_GE(event["dur"].get<double>(), 0);
+  }
+}
+
+TEST_F(ProgramObserve, BisectFindsNothingInARightRun) {
+  const auto program = Program::parse(two_layers, "mlp.py").value();
+  const Bound data = bound(program, layers());
+  const auto found = bisect(program, data.arguments, Target::host(), {}, {}, context_);
+  ASSERT_TRUE(found) << found.error().message();
+  EXPECT_EQ(found->pass, "");
+  EXPECT_EQ(found->first_wrong, -1) << found->text;
+  size_t compared = 0;
+  for (const BisectedStep& step : found->steps) {
+    for (const OutputCheck& value : step.values) compared += static_cast<size_t>(value.checked);
+  }
+  EXPECT_EQ(compared, 5u * 16 + 5u * 8) << found->text;
+  EXPECT_NE(found->text.find("no step is wrong"), std::string::npos);
+}
+
+// What a wrong kernel would leave is put there by an observer.
+TEST_F(ProgramObserve, BisectNamesTheStepThatIsWrong) {
+  const auto program = Program::parse(two_layers, "mlp.py").value();
+  for (const int wrong : {0, 1}) {
+    const Bound data = bound(program, layers());
+    BisectOptions options;
+    int launch = 0;
+    options.run.observer = [&](const StepRecord& record) -> Result<void> {
+      if (!record.kernel.empty() && launch++ == wrong) record.written.at(0).view.as<float>()[3] += 1;
+      return {};
+    };
+    const auto found = bisect(program, data.arguments, Target::host(), {}, options, context_);
+    ASSERT_TRUE(found) << found.error().message();
+    ASSERT_GE(found->first_wrong, 0) << found->text;
+    const BisectedStep& step = found->steps[static_cast<size_t>(found->first_wrong)];
+    EXPECT_EQ(step.step.origins.at(0), wrong == 0 ? "mlp.py:2: h = relu(x @ w)" : "mlp.py:3: y = h @ v");
+    EXPECT_EQ(step.values.at(0).wrong, 1);
+    EXPECT_NE(step.values.at(0).worst.find("[0, 3]"), std::string::npos) << step.values.at(0).worst;
+    EXPECT_NE(found->text.find("WRONG"), std::string::npos);
+  }
+}
+
+TEST_F(ProgramObserve, BisectOfAGpuIsRefused) {
+  const auto program = Program::parse(two_layers, "mlp.py").value();
+  const Bound data = bound(program, layers());
+  const auto found = bisect(program, data.arguments, Target::parse("cuda:sm_90a").value(), {}, {}, context_);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code(), 614);
+}
+
+ir::Graph one_operation(ir::Op op) {
+  ir::GraphBuilder builder;
+  const ir::NodeId x = builder.add_input("x", ir::TensorType{f32, false, {types::Dim::constant(4)}});
+  builder.add_output("y", builder.add(op, std::array{x}).value(), f32);
+  return std::move(builder).finish().value();
+}
+
+TEST(Disagreement, IsFoundWhereNoValueIsAdmittedByBoth) {
+  std::vector<float> data{1, 0, -3, 1};
+  const std::vector<oracle::OracleInput> inputs{TensorView(data.data(), f32, {4})};
+  const auto values = [&](ir::Op op) { return oracle::evaluate(one_operation(op), inputs).value(); };
+  EXPECT_EQ(driver::disagreement(values(ir::Op::abs), values(ir::Op::abs)), std::nullopt);
+  const auto found = driver::disagreement(values(ir::Op::relu), values(ir::Op::abs));
+  ASSERT_TRUE(found);
+  EXPECT_NE(found->find("y [2]: 0 to 0 before, 3 to 3 behind"), std::string::npos) << *found;
+  const auto nan = driver::disagreement(values(ir::Op::sqrt), values(ir::Op::abs));
+  ASSERT_TRUE(nan);
+  EXPECT_NE(nan->find("NaN"), std::string::npos) << *nan;
+}
+
+}  // namespace
+}  // namespace codetta::test
