@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Usage: cpu_bench <path of codetta> [filter]: all tables in Markdown on standard output, progress on standard error.
+// cpu_bench ranking [filter]: how all candidates of the rows on one core compare with what the cost model expects.
 // cpu_bench hit <cache folder>: one figure, for the program itself. bench/run_cpu sets up the peers.
 #include <cstdio>
 #include <cstring>
 #include <exception>
 
 #include "bench/cpu/machine.hpp"
+#include "bench/cpu/ours.hpp"
 #include "bench/cpu/rows.hpp"
 
 using namespace codetta::bench;
@@ -17,6 +19,12 @@ int main(int argc, char** argv) try {
   }
   if (argc == 3 && std::strcmp(argv[1], "hit") == 0) return print_hit_time(argv[2]);
   const std::string filter = argc > 2 ? argv[2] : "";
+  if (std::strcmp(argv[1], "ranking") == 0) {
+    only_rank() = true;
+    pin_to_one_core();
+    for (const auto& make : {plain_rows, gelu_rows, two_output_rows, skinny_rows, batched_rows}) make(filter);
+    return 0;
+  }
   // Threads first: what follows stays on one core, peers included.
   const Table threads = thread_rows(filter);
   const Table latency = latency_rows(filter, "/proc/self/exe", argv[1]);

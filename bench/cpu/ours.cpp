@@ -2,6 +2,7 @@
 #include "bench/cpu/ours.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -70,6 +71,29 @@ Context& context(int threads) {
   return contexts.emplace(threads, Context::make(options).value()).first->second;
 }
 
+bool& only_rank() {
+  static bool value = false;
+  return value;
+}
+
+// One line a candidate: what the model expects, what it takes, and both relative to the kernel ranked first.
+static void print_ranking(const std::vector<Contender>& candidates, const std::vector<Kernel>& kernels, Clock clock) {
+  const Race r = race(candidates, clock, 41, 5);
+  size_t best = 0;
+  for (size_t i = 1; i < candidates.size(); ++i) {
+    if (r.ratio(i, best).median > 1) best = i;
+  }
+  const double expected = kernels[0].metadata().estimated_us;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const double model = kernels[i].metadata().estimated_us;
+    std::printf("  %-46s model %9.1f us (%.3f)  measured %9.1f us (%.3f)%s\n", candidates[i].name.c_str(), model,
+                model / expected, r.median(i) * 1e6, r.ratio(0, i).median > 0 ? 1 / r.ratio(i, 0).median : 0.0,
+                i == best ? "  fastest" : "");
+  }
+  std::printf("  first / fastest: %.3f\n", r.ratio(best, 0).median);
+  std::fflush(stdout);
+}
+
 Ours ours(const std::vector<GemmArguments>& turns, bool prepacked, int threads, Clock clock) {
   GemmArguments arguments = turns[0];
   KernelList kernels = find_kernels(arguments, Target::host(), {}, context(threads)).value();
@@ -86,7 +110,7 @@ Ours ours(const std::vector<GemmArguments>& turns, bool prepacked, int threads, 
   std::vector<Contender> candidates;
   std::vector<Kernel> prepared;
   for (const Kernel& kernel : kernels) {
-    if (candidates.size() == 12) break;
+    if (candidates.size() == (only_rank() ? 24 : 12)) break;
     if (auto contender = prepare(kernel, turns, prepacked)) {
       candidates.push_back(*std::move(contender));
       prepared.push_back(kernel);
@@ -95,6 +119,10 @@ Ours ours(const std::vector<GemmArguments>& turns, bool prepacked, int threads, 
   Ours result;
   if (candidates.empty()) {
     result.check = "no kernel could be prepared";
+    return result;
+  }
+  if (only_rank()) {
+    print_ranking(candidates, prepared, clock);
     return result;
   }
   result.ranked = candidates[0];

@@ -17,6 +17,8 @@ struct Ours {
   std::string check;        // "262144 of 262144 elements right", or what is wrong
   bool right = false;
 };
+// Set: ours() only prints how the candidates were ranked and how fast they are, and returns none.
+bool& only_rank();
 // `turns`: the same problem over several copies of its operands, used one after the other so that none stays in a
 // cache. prepacked: B is packed beforehand, for the kernels that read packed B.
 Ours ours(const std::vector<GemmArguments>& turns, bool prepacked, int threads = 1, Clock clock = Clock::Processor);

@@ -35,6 +35,10 @@ std::string verdict(const Estimate& value, double floor) {
 
 void Table::race_row(const DenseRow& row, const Ours& ours, const std::vector<Contender>& peers, Clock clock,
                      double budget) {
+  if (only_rank()) {
+    std::printf("%s\n", row.what.c_str());
+    return;
+  }
   std::fprintf(stderr, "%s\n", row.what.c_str());
   if (!ours.ranked.run) {
     rows_.push_back(fmt::format("| {} | {} | | | | | | **SHORT** |", row.what, ours.check));
