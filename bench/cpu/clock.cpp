@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <numeric>
+#include <random>
 
 namespace codetta::bench {
 namespace {
@@ -62,8 +64,12 @@ Race race(const std::vector<Contender>& contenders, Clock clock, int rounds, dou
   const int count = std::clamp(static_cast<int>(budget / std::max(p.round, 1e-6)), 11, rounds);
   Race result;
   result.seconds.resize(contenders.size());
+  std::vector<size_t> order(contenders.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937 generator(1);
   for (int r = 0; r < count; ++r) {
-    for (size_t i = 0; i < contenders.size(); ++i) {
+    std::shuffle(order.begin(), order.end(), generator);
+    for (const size_t i : order) {
       const double start = now(clock);
       for (int j = 0; j < p.inner[i]; ++j) contenders[i].run();
       result.seconds[i].push_back((now(clock) - start) / p.inner[i]);

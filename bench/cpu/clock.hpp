@@ -31,7 +31,8 @@ struct Race {
   [[nodiscard]] Estimate ratio(size_t i, size_t other) const;
 };
 // `rounds` rounds, fewer (at least 11) where they would take longer than `budget` seconds. Each sample lasts at least
-// 200 us.
+// 200 us. In each round the order is another one: what the one before leaves in the caches, its own operands or a
+// peer's, would otherwise favour the same contender every time.
 Race race(const std::vector<Contender>& contenders, Clock clock, int rounds = 61, double budget = 6);
 
 // The fastest of the contenders, by the median of a few rounds.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Usage: cpu_bench <path of codetta> [filter]: all tables in Markdown on standard output, progress on standard error.
-// cpu_bench ranking [filter]: how all candidates of the rows on one core compare with what the cost model expects.
+// cpu_bench ranking [filter [kernels]]: how all candidates of the rows on one core compare with what the cost model expects.
 // cpu_bench hit <cache folder>: one figure, for the program itself. bench/run_cpu sets up the peers.
 #include <cstdio>
 #include <cstring>
@@ -20,7 +20,7 @@ int main(int argc, char** argv) try {
   if (argc == 3 && std::strcmp(argv[1], "hit") == 0) return print_hit_time(argv[2]);
   const std::string filter = argc > 2 ? argv[2] : "";
   if (std::strcmp(argv[1], "ranking") == 0) {
-    only_rank() = true;
+    ranking_only() = {true, argc > 3 ? argv[3] : ""};
     pin_to_one_core();
     for (const auto& make : {plain_rows, gelu_rows, two_output_rows, skinny_rows, batched_rows}) make(filter);
     return 0;

@@ -71,8 +71,8 @@ Context& context(int threads) {
   return contexts.emplace(threads, Context::make(options).value()).first->second;
 }
 
-bool& only_rank() {
-  static bool value = false;
+RankingOnly& ranking_only() {
+  static RankingOnly value;
   return value;
 }
 
@@ -83,6 +83,7 @@ static void print_ranking(const std::vector<Contender>& candidates, const std::v
   for (size_t i = 1; i < candidates.size(); ++i) {
     if (r.ratio(i, best).median > 1) best = i;
   }
+  if (candidates.empty()) return;
   const double expected = kernels[0].metadata().estimated_us;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const double model = kernels[i].metadata().estimated_us;
@@ -110,7 +111,8 @@ Ours ours(const std::vector<GemmArguments>& turns, bool prepacked, int threads, 
   std::vector<Contender> candidates;
   std::vector<Kernel> prepared;
   for (const Kernel& kernel : kernels) {
-    if (candidates.size() == (only_rank() ? 24 : 12)) break;
+    if (candidates.size() == (ranking_only().on ? 24 : 12)) break;
+    if (ranking_only().on && kernel.metadata().name.find(ranking_only().kernels) == std::string::npos) continue;
     if (auto contender = prepare(kernel, turns, prepacked)) {
       candidates.push_back(*std::move(contender));
       prepared.push_back(kernel);
@@ -121,7 +123,7 @@ Ours ours(const std::vector<GemmArguments>& turns, bool prepacked, int threads, 
     result.check = "no kernel could be prepared";
     return result;
   }
-  if (only_rank()) {
+  if (ranking_only().on) {
     print_ranking(candidates, prepared, clock);
     return result;
   }

@@ -18,7 +18,11 @@ struct Ours {
   bool right = false;
 };
 // Set: ours() only prints how the candidates were ranked and how fast they are, and returns none.
-bool& only_rank();
+struct RankingOnly {
+  bool on = false;
+  std::string kernels;  // only those whose names contain this
+};
+RankingOnly& ranking_only();
 // `turns`: the same problem over several copies of its operands, used one after the other so that none stays in a
 // cache. prepacked: B is packed beforehand, for the kernels that read packed B.
 Ours ours(const std::vector<GemmArguments>& turns, bool prepacked, int threads = 1, Clock clock = Clock::Processor);

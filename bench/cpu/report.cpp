@@ -35,7 +35,7 @@ std::string verdict(const Estimate& value, double floor) {
 
 void Table::race_row(const DenseRow& row, const Ours& ours, const std::vector<Contender>& peers, Clock clock,
                      double budget) {
-  if (only_rank()) {
+  if (ranking_only().on) {
     std::printf("%s\n", row.what.c_str());
     return;
   }
