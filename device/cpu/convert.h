@@ -233,10 +233,15 @@ CODETTA_FN To round_and_pack(f32v x) {
   if constexpr (!is_signed) asm("vmaxps %1, %2, %0" : "=v"(y) : "v"(f32v{}), "v"(x));  // the second where x is NaN
   asm("vminps %1, %2, %0" : "=v"(y) : "v"(y), "v"(top));
   i32v n;
-  asm("vcvtps2dq %1, %0" : "=v"(n) : "v"(y));
   To r;
   if constexpr (is_signed) {
-    n = x == x ? n : i32v{};
+    unsigned short numbers;
+    asm("vcmpordps %1, %1, %0" : "=Yk"(numbers) : "v"(x));
+    asm("vcvtps2dq %1, %0%{%2%}%{z%}" : "=v"(n) : "v"(y), "Yk"(numbers));
+  } else {
+    asm("vcvtps2dq %1, %0" : "=v"(n) : "v"(y));
+  }
+  if constexpr (is_signed) {
     if constexpr (is_byte) {
       asm("vpmovsdb %1, %0" : "=v"(r) : "v"(n));
     } else {

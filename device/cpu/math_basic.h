@@ -134,25 +134,36 @@ CODETTA_FN f32v greater(f32v x, f32v y) {
 }
 #endif
 
+//% is_number
+// Known to the compiler to be a number in every lane (a literal: all lanes are the same).
+template <class V>
+CODETTA_FN bool is_number(V x) {
+  return __builtin_constant_p(x[0] == x[0]) && x[0] == x[0];
+}
+
 //% ct_minimum
 // NaN if either is NaN; of -0 and +0 either may come, as IEEE 754 allows.
 template <class V>
 CODETTA_FN V ct_minimum(V x, V y) {
-  const V m = lesser(x, y);
-  if constexpr (is_float<V>)
+  if constexpr (is_float<V>) {
+    if (is_number(y)) return lesser(y, x);
+    const V m = lesser(x, y);
     return x != x ? x : m;
-  else
-    return m;
+  } else {
+    return lesser(x, y);
+  }
 }
 
 //% ct_maximum
 template <class V>
 CODETTA_FN V ct_maximum(V x, V y) {
-  const V m = greater(x, y);
-  if constexpr (is_float<V>)
+  if constexpr (is_float<V>) {
+    if (is_number(y)) return greater(y, x);
+    const V m = greater(x, y);
     return x != x ? x : m;
-  else
-    return m;
+  } else {
+    return greater(x, y);
+  }
 }
 
 //% ct_clamp
@@ -162,10 +173,10 @@ CODETTA_FN V ct_clamp(V x, V low, V high) {
 }
 
 //% ct_relu
-// 0 > x is false for NaN, which stays; -0 + 0 is +0.
+// NaN stays; -0 + 0 is +0.
 template <class V>
 CODETTA_FN V ct_relu(V x) {
-  const V m = x < V{} ? V{} : x;
+  const V m = greater(V{}, x);
   if constexpr (is_float<V>)
     return m + V{};
   else

@@ -207,20 +207,23 @@ Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DTyp
     body.line("const EpilogueArgs& args = *task->args;");
     body.line("RegisterFragment<", vector, "> f(args, task->tile);");
     print_setup(body, phase);
-    const auto row =
-        body.block_with("});", "run_fused<", kernel.multiply, ", ", rows, ", ", vectors,
-                        ">(*task, [&](i64 r, i64 c0, const auto& block_row) __attribute__((always_inline))");
-    body.line("f.r = r;");
-    body.line("f.tile.tile_col = task->tile.tile_col | c0;  // column-class stores happen once, at the first panel");
-    for (const std::string& line : phase.row) body.line(line);
-    if (phase.has_full_work) {
-      const auto vectors_of_row =
-          body.block_with("});", "block_row.finish(c0, [&](i64 c, ", vector, " held) __attribute__((always_inline))");
-      body.line("if (c >= f.tile.cols) return;");
-      body.line("f.at_column(c);");
-      body.line("f.held = held;");
-      for (const std::string& line : phase.full) body.line(line);
+    {
+      const auto row =
+          body.block_with("});", "run_fused<", kernel.multiply, ", ", rows, ", ", vectors,
+                          ">(*task, [&](i64 r, i64 c0, const auto& block_row) __attribute__((always_inline))");
+      body.line("f.r = r;");
+      body.line("f.tile.tile_col = task->tile.tile_col | c0;  // column-class stores happen once, at the first panel");
+      for (const std::string& line : phase.row) body.line(line);
+      if (phase.has_full_work) {
+        const auto vectors_of_row =
+            body.block_with("});", "block_row.finish(c0, [&](i64 c, ", vector, " held) __attribute__((always_inline))");
+        body.line("if (c >= f.tile.cols) return;");
+        body.line("f.at_column(c);");
+        body.line("f.held = held;");
+        for (const std::string& line : phase.full) body.line(line);
+      }
     }
+    put_lines(body, phase.end);
   }
   CODETTA_TRY(EmittedSource source, assemble(body, needs, lanes, options, "codetta_fused"));
   FusedSource out;

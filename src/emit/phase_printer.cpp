@@ -368,7 +368,16 @@ void PhasePrinter::print_operands(PhaseText& out) {
       if (inst(id).kind == Inst::Kind::Load || inst(id).kind == Inst::Kind::LoadAt) used.insert(inst(id).index);
     }
   }
-  for (const package::Store& store : phase_.stores) used.insert(store.operand);
+  // Wide outputs are told from operands: they may go past the caches (device/cpu/fragment.h).
+  std::set<uint32_t> wide;
+  int64_t wide_bytes = 0;
+  for (const package::Store& store : phase_.stores) {
+    used.insert(store.operand);
+    const package::Operand& o = program_.operands[store.operand];
+    if (dialect_.registers || o.access != Access::Full || !o.unit_stride) continue;
+    if (wide.insert(store.operand).second) wide_bytes += types::byte_size(o.dtype);
+  }
+  std::vector<std::string> past;
   for (const uint32_t k : used) {
     const package::Operand& o = program_.operands[k];
     if (o.access == Access::Indexed) {
@@ -376,10 +385,19 @@ void PhasePrinter::print_operands(PhaseText& out) {
     } else {
       const std::string_view element = dialect_.type(o.dtype).element;
       needs_.emplace("ref", Domain::Common);
-      out.setup.push_back(
-          text("const Ref<", element, "> o", k, " = ", dialect_.templated, "ref<", element, ">(", k, ");"));
+      if (wide.count(k) != 0) {
+        out.setup.push_back(text("const Ref<", element, "> o", k, " = ", template_method("out"), "<", element, ">(", k,
+                                 ", ", wide_bytes, ");"));
+        past.push_back(text("o", k, ".past"));
+      } else {
+        out.setup.push_back(
+            text("const Ref<", element, "> o", k, " = ", dialect_.templated, "ref<", element, ">(", k, ");"));
+      }
     }
   }
+  if (past.empty()) return;
+  needs_.emplace("fence_past", Domain::Common);
+  out.end.push_back(text("fence_past(", joined(past, " || "), ");"));
 }
 
 std::string PhasePrinter::store_line(const package::Store& store) {

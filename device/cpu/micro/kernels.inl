@@ -58,6 +58,7 @@ struct Block {
   CODETTA_INLINE void step(const char* a0, const char* a1, const char* a2, const char* a3, i64 lda, i64 offset, const char* b,
                            i64 lanes, Seq<r...>, Seq<v...>) {
     const typename P::BVec bv[V] = {load_b<v>(b, lanes)...};
+    if constexpr (V == 1 && R >= 8) __builtin_prefetch(b + P::b_step, 0, 2);
     // Four row pointers with scaled lda keep the address registers few even for 16 rows.
     (row<r>(P::broadcast((r < 4 ? a0 : r < 8 ? a1 : r < 12 ? a2 : a3) + (r & 3) * lda + offset), bv, Seq<v...>{}), ...);
   }

@@ -16,6 +16,13 @@ const std::byte* a_block(const Layout& l, const GemmProblem& p, const TileJob& j
   return job.a_buffer;
 }
 
+// The lines that a kernel will overwrite are asked for while it multiplies.
+void fetch_for_store(const std::byte* c, int64_t ldc, int64_t rows, int64_t bytes) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < bytes; i += line) __builtin_prefetch(c + r * ldc + i, 1);
+  }
+}
+
 void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct,
                 int64_t direct_ld) {
   const abi::Kernel* kernels = l.set->full[l.vectors - 1];
@@ -40,6 +47,7 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
           std::byte* cr = c + r * ldc;
           const void* init = cr;
           if (k0 == job.k_begin) {
+            if (whole) fetch_for_store(cr, ldc, std::min(l.mr, job.rows - r), panel_width);
             init = l.compensated && job.first_slice ? panel + l.compensation_offset : nullptr;
           }
           kernels[std::min(l.mr, job.rows - r) - 1](a + r * job.lda, job.lda, b, ldb, cr, ldc, k1 - k0, 0, init);

@@ -68,6 +68,24 @@ TEST(Conformance, BiasGeluWithAuxiliaryOutput) {
   check({"bias_gelu", m.program});
 }
 
+// Aligned and not, with tails, vectors of all widths.
+TEST(Conformance, StoresPastTheCaches) {
+  ProgramMaker m;
+  const uint32_t f = m.op(Op::add, f32, {m.op(Op::mul, f32, {m.accum(), m.scalar(f32)}), m.load(f32, Access::Full)});
+  for (const DType out : {f32, bf16, f16, i8, u8, i32, f8e4m3}) m.store(f, out);
+  m.store(m.op(Op::relu, f32, {f}), f32);
+  std::vector<ProblemSize> all;
+  for (ProblemSize size : sizes()) {
+    size.past_caches = true;
+    all.push_back(size);
+  }
+  check({"past_caches", m.program}, all);
+  ProgramMaker wide(f64);
+  wide.store(wide.accum(), f64);
+  wide.store(wide.accum(), f32);
+  check({"past_caches_f64", wide.program}, all);
+}
+
 TEST(Conformance, EveryAccessClassOfEveryDtype) {
   for (int d = 0; d < dtype_count; ++d) {
     const auto dtype = static_cast<DType>(d);

@@ -60,7 +60,8 @@ Problem::Problem(const package::EpilogueProgram& program, const ProblemSize& siz
       for (size_t t = 0; t < o.terms.size(); ++t) bound.operand.stride[t] = indexed_strides[k][t];
     } else {
       const int64_t step = o.unit_stride ? 1 : 3;
-      const int64_t row = (v & by_column) != 0 ? size.cols * step + 5 : 2;
+      const int64_t gap = size.past_caches ? (size.cols * step + 63) / 64 * 64 : size.cols * step + 5;
+      const int64_t row = (v & by_column) != 0 ? gap : 2;
       bound.operand.stride[0] = (v & by_row) != 0 ? size.rows * row : (v & by_column) != 0 ? size.cols * step : 1;
       bound.operand.stride[1] = (v & by_row) != 0 ? row : 0;
       bound.operand.stride[2] = (v & by_column) != 0 ? step : 0;
@@ -73,7 +74,7 @@ Problem::Problem(const package::EpilogueProgram& program, const ProblemSize& siz
       }
     }
     Bound& now = bound_.back();
-    now.elements = last + 1;
+    now.elements = size.past_caches ? last / 64 * 64 + 64 : last + 1;
     const auto element = static_cast<size_t>(types::byte_size(o.dtype));
     now.memory = std::make_unique<GuardedBytes>(static_cast<size_t>(now.elements) * element);
     now.operand.data = now.memory->data();
@@ -141,7 +142,7 @@ void Problem::run(cpu::EpilogueFunction function) {
                                scalars_.data(),
                                partial_pointers_.data(),
                                result_pointers_.data(),
-                               size_.batches,
+                               size_.past_caches ? int64_t{1} << 40 : size_.batches,
                                size_.rows,
                                size_.cols,
                                tile_rows,

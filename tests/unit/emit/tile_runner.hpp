@@ -18,6 +18,8 @@ namespace codetta::emit {
 struct ProblemSize {
   int64_t batches = 1, rows = 1, cols = 1;
   int64_t tile_rows = 1, tile_cols = 1;
+  bool past_caches =
+      false;  // the kernel is told of so many batch items that stores go past the caches; rows are aligned
 };
 
 // Memory that ends exactly where a page without access begins.
