@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Usage: cpu_bench <path of codetta> [filter]: all tables in Markdown on standard output, progress on standard error.
-// cpu_bench ranking [filter [kernels]]: how all candidates of the rows on one core compare with what the cost model expects.
-// cpu_bench hit <cache folder>: one figure, for the program itself. bench/run_cpu sets up the peers.
+// cpu_bench ranking [filter [kernels]]: how all candidates of the rows on one core compare with what the cost model
+// expects. cpu_bench hit <cache folder>: one figure, for the program itself. bench/run_cpu sets up the peers.
 #include <cstdio>
 #include <cstring>
 #include <exception>
