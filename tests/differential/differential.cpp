@@ -4,18 +4,10 @@
 //   [--jobs J] [--tape]
 //                [--cover]
 // Cases are (seed, index); a failure prints the line that runs it alone. A slice is the part of the space that a
-// commit's hash picks. Each job is a process, so that a crash is a failure with a name, too. --tape: nothing is
-// compiled. --cover: every operation of the language must occur.
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// commit's hash picks. --tape: nothing is compiled. --cover: every operation of the language must occur.
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,40 +15,29 @@
 
 #include <fmt/format.h>
 
+#include "differential/jobs.hpp"
 #include "differential/random_case.hpp"
-#include "differential/slices.hpp"
 #include "driver/context.hpp"
-#include "support/slice.hpp"
 #include "types/op.hpp"
 
 namespace {
 
 using codetta::test::CaseContexts;
 using codetta::test::CaseCounts;
+using codetta::test::Clock;
 using codetta::test::CompiledSources;
 using codetta::test::DrawnCase;
 using codetta::test::mixed;
 using codetta::test::put;
-using Clock = std::chrono::steady_clock;
+using codetta::test::SharedProgress;
 
-constexpr int max_jobs = 256;
-
-struct Options {
-  int64_t count = 1000, first = 0, at_least = 0;
-  uint64_t seed = 1;
-  int problems = 3, jobs = 1;
-  double seconds = 0;  // 0: no limit; else the end, once at_least epilogues are done
+struct Options : codetta::test::JobOptions {
+  int problems = 3;
   bool tape = false, cover = false;
 };
 
-// Seen by all processes.
-struct Shared {
-  std::atomic<int64_t> next{0};                           // case
-  std::atomic<int64_t> running[max_jobs];                 // case of each job, or -1
-  std::atomic<int64_t> epilogues{0}, runs{0}, failed{0};  // so far
-};
-
 bool parse(int argc, char** argv, Options& options) {
+  options.count = 1000;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (name == "--tape" || name == "--cover") {
@@ -64,27 +45,9 @@ bool parse(int argc, char** argv, Options& options) {
       continue;
     }
     if (++i == argc) return false;
-    const char* value = argv[i];
-    if (name == "--count") {
-      options.count = std::atoll(value);
-    } else if (name == "--seed") {
-      options.seed = std::strtoull(value, nullptr, 10);
-    } else if (name == "--first") {
-      options.first = std::atoll(value);
-    } else if (name == "--at-least") {
-      options.at_least = std::atoll(value);
-    } else if (name == "--problems") {
-      options.problems = std::atoi(value);
-    } else if (name == "--jobs") {
-      options.jobs = std::min(std::max(std::atoi(value), 1), max_jobs);
-    } else if (name == "--seconds") {
-      options.seconds = std::atof(value);
-    } else if (name == "--slice") {
-      options.seed = codetta::test::slice_of(value);
-      fmt::print("slice of {}\n", value);
-    } else {
-      return false;
-    }
+    if (options.take(name, argv[i])) continue;
+    if (name != "--problems") return false;
+    options.problems = std::atoi(argv[i]);
   }
   return true;
 }
@@ -94,7 +57,7 @@ std::string line_of(const Options& options, int64_t index) {
                      options.problems, options.tape ? " --tape" : "");
 }
 
-CaseCounts work(const Options& options, Shared& shared, int job, Clock::time_point start) {
+CaseCounts work(const Options& options, SharedProgress& shared, int job, Clock::time_point start) {
   CaseCounts counts;
   std::optional<CaseContexts> contexts;
   constexpr int64_t most_together = 32;
@@ -103,13 +66,9 @@ CaseCounts work(const Options& options, Shared& shared, int job, Clock::time_poi
   const auto report = [&](int64_t index, const std::vector<std::string>& failures) {
     for (const std::string& failure : failures) {
       put(fmt::format("MISMATCH {}\n{}\n", line_of(options, index), failure));
-      ++shared.failed;
     }
   };
-  for (int64_t begin = shared.next.fetch_add(most); begin < options.count; begin = shared.next.fetch_add(most)) {
-    const bool late =
-        options.seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options.seconds;
-    if (late && begin >= options.at_least) break;
+  for (int64_t begin = 0, end = 0; shared.take(options, start, most, begin, end);) {
     if (done == 0 || done >= 100) {
       done = 0;
       auto made = CaseContexts::make();
@@ -120,7 +79,6 @@ CaseCounts work(const Options& options, Shared& shared, int job, Clock::time_poi
       }
       contexts = *std::move(made);
     }
-    const int64_t end = std::min(begin + most, options.count), runs = counts.runs;
     std::vector<DrawnCase> cases;
     CompiledSources sources;
     for (int64_t i = begin; i < end; ++i) {
@@ -143,56 +101,9 @@ CaseCounts work(const Options& options, Shared& shared, int job, Clock::time_poi
     }
     shared.running[job] = -1;
     done += end - begin;
-    shared.epilogues += end - begin;
-    shared.runs += counts.runs - runs;
+    shared.done += end - begin;
   }
   return counts;
-}
-
-// Runs the jobs as processes and adds up what they send.
-CaseCounts run_jobs(const Options& options, Shared& shared, Clock::time_point start) {
-  CaseCounts all;
-  struct Job {
-    pid_t pid = 0;
-    int from = -1;
-  };
-  std::vector<Job> jobs;
-  for (int j = 0; j < options.jobs; ++j) {
-    shared.running[j] = -1;
-    int ends[2];
-    if (::pipe(ends) != 0) break;
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::close(ends[0]);
-      const std::string text = work(options, shared, j, start).encode();
-      const bool sent = ::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
-      ::_exit(sent ? 0 : 1);
-    }
-    ::close(ends[1]);
-    if (pid < 0) {
-      ::close(ends[0]);
-      break;
-    }
-    jobs.push_back({pid, ends[0]});
-  }
-  for (size_t j = 0; j < jobs.size(); ++j) {
-    std::string text;
-    char buffer[4096];
-    for (ssize_t n = 0; (n = ::read(jobs[j].from, buffer, sizeof buffer)) > 0;)
-      text.append(buffer, static_cast<size_t>(n));
-    ::close(jobs[j].from);
-    int status = 0;
-    ::waitpid(jobs[j].pid, &status, 0);
-    if (status != 0) {
-      ++all.failed;
-      put(fmt::format("MISMATCH {}\nits process ended with status {:#x}\n", line_of(options, shared.running[j]),
-                      status));
-      continue;
-    }
-    all.add(CaseCounts::decode(text));
-  }
-  if (jobs.empty()) ++all.failed;
-  return all;
 }
 
 // Operations of the language that no epilogue had.
@@ -222,14 +133,12 @@ int main(int argc, char** argv) {
   fmt::print("seed {}, epilogues {} to {}, {} problems each, {} jobs\n", options.seed, options.first,
              options.first + options.count - 1, options.problems, options.jobs);
   std::fflush(stdout);
-  void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    std::perror("mmap");
-    return 1;
-  }
-  Shared& shared = *new (memory) Shared;
+  SharedProgress* shared = codetta::test::make_shared_progress();
+  if (shared == nullptr) return 1;
   const Clock::time_point start = Clock::now();
-  const CaseCounts counts = run_jobs(options, shared, start);
+  const auto counts = codetta::test::run_jobs<CaseCounts>(
+      options.jobs, *shared, [&](int job) { return work(options, *shared, job, start); },
+      [&](int64_t index) { return line_of(options, index); });
   for (const auto& [reason, count] : counts.reasons) fmt::print("  refused {}: {}\n", count, reason);
   if (options.count >= 100) {
     std::string last;
@@ -259,8 +168,8 @@ int main(int argc, char** argv) {
       counts.runs > 0 && counts.mistrusted < counts.runs / 20 + scatter && counts.refused < counts.runs / 10 + scatter;
   if (!enough && options.count >= 100)
     fmt::print("too few cases were checked: the generator or the oracle has become too strict\n");
-  if (options.at_least > 0 && shared.epilogues < std::min(options.at_least, options.count)) {
-    fmt::print("{} epilogues are fewer than {}\n", shared.epilogues.load(), options.at_least);
+  if (options.at_least > 0 && shared->done < std::min(options.at_least, options.count)) {
+    fmt::print("{} epilogues are fewer than {}\n", shared->done.load(), options.at_least);
     fine = false;
   }
   return fine && (enough || options.count < 100) ? 0 : 1;
