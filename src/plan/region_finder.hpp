@@ -100,6 +100,9 @@ class RegionFinder {
                      NodeId node, NodeId target, size_t part);
   // Rounds try the same regions again.
   Result<LoweredMap> try_map(const KernelRegion& region, NodeId* failed);
+  // Of what `node` is computed from: the value nearest to the middle, by reductions, that all behind it goes through.
+  // With it in memory neither half computes anything of the other.
+  std::optional<NodeId> waist_of(NodeId node, const std::vector<NodeId>& leaves) const;
   // A map that cannot be lowered needs one of its values in memory.
   Result<void> store_in_front(NodeId node, NodeId target, NodeId failed, const std::vector<NodeId>& leaves,
                               const Error& error);

@@ -165,6 +165,40 @@ Result<LoweredMap> RegionFinder::try_map(const KernelRegion& region, NodeId* fai
   return lowered;
 }
 
+std::optional<NodeId> RegionFinder::waist_of(NodeId node, const std::vector<NodeId>& leaves) const {
+  std::set<NodeId> inside;
+  std::vector<NodeId> open{node};
+  while (!open.empty()) {
+    const NodeId n = open.back();
+    open.pop_back();
+    const bool given =
+        graph_.node(n).op == Op::literal || types::op_info(graph_.node(n).op).rule == types::OpRule::index;
+    if (given || std::binary_search(leaves.begin(), leaves.end(), n) || !inside.insert(n).second) continue;
+    for (NodeId operand : graph_.operands(n)) open.push_back(operand);
+  }
+  const auto is_reduction = [&](NodeId n) { return types::op_info(graph_.node(n).op).is_reduction(); };
+  std::map<NodeId, NodeId> last_user;
+  size_t reductions = 0;
+  for (NodeId n : inside) {
+    for (NodeId operand : graph_.operands(n)) {
+      if (inside.count(operand) != 0) last_user[operand] = n;
+    }
+    reductions += is_reduction(n) ? 1 : 0;
+  }
+  std::map<NodeId, size_t> ends;  // values that are needed up to here
+  for (const auto& [value, user] : last_user) ++ends[user];
+  std::optional<NodeId> waist;
+  size_t live = 0, before = 0, least = reductions;
+  for (NodeId n : inside) {
+    before += is_reduction(n) ? 1 : 0;
+    live -= ends[n];
+    if (n == node) break;
+    const size_t behind = reductions - before, difference = std::max(before, behind) - std::min(before, behind);
+    if (++live == 1 && !forced_[n.index()] && difference < least) waist = n, least = difference;
+  }
+  return waist;
+}
+
 Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId failed, const std::vector<NodeId>& leaves,
                                           const Error& error) {
   const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
@@ -183,6 +217,9 @@ Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId fai
     note(n, action::copied, error);
     return true;
   };
+  if (error.code() == static_cast<uint16_t>(diag::Code::epilogue_large)) {
+    if (const auto waist = waist_of(node, leaves); waist && force(*waist)) return {};
+  }
   const types::OpInfo& info = types::op_info(graph_.node(failed).op);
   if (info.op == Op::take || info.op == Op::gather) {
     if (force(graph_.operands(failed)[0])) return {};

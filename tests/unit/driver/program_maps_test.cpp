@@ -7,6 +7,8 @@
 #include <functional>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "codetta/codetta.hpp"
 
 namespace codetta {
@@ -273,6 +275,28 @@ TEST_P(ProgramMaps, SizesThatAreNoneForWhatIsTakenForAnUnknownOne) {
                   "    s = sum(x)\n    return y, s\n",
                   {{"x", x.view()}, {"z", y.view()}, {"w", w.view()}, {"s", random({1, 1}).view()}}, {10, 4}),
               product(want, values(w), 1, 10, 4, 3), 1e-5);
+}
+
+// More reductions in a row than a kernel holds: cut where one value is all that goes on.
+TEST_P(ProgramMaps, LongChainsAreCutAtTheirWaist) {
+  constexpr int turns = 70;
+  std::string text = "def f(x: f32[\"n\", 16]):\n    h0 = x\n";
+  for (int i = 0; i < turns; ++i) text += fmt::format("    h{} = softmax(h{}) + h{} * 0.5\n", i + 1, i, i);
+  text += fmt::format("    y = h{}\n    return y\n", turns);
+  const Tensor x = random({5, 16});
+  Values want = values(x);
+  for (int i = 0; i < turns; ++i) {
+    const Values s = softmax(want, 16);
+    for (size_t e = 0; e < want.size(); ++e) want[e] = s[e] + want[e] * 0.5;
+  }
+  expect_near(run(text, {{"x", x.view()}}, {5, 16}), want, 1e-5);
+  const auto compiled = codetta::compile(*Program::parse(text, "p.py"), Target::host(), {}, context_);
+  ASSERT_TRUE(compiled);
+  const std::string plan = *compiled->emit(Stage::Plan);
+  int kernels = 0;
+  for (size_t at = plan.find("\nkernel "); at != std::string::npos; at = plan.find("\nkernel ", at + 1)) ++kernels;
+  EXPECT_LE(kernels, 8) << plan;  // 140 reductions, of which a kernel holds 64
+  EXPECT_GE(kernels, 3);
 }
 
 TEST_P(ProgramMaps, PartsThatLieInMemoryAnyway) {
