@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/evt.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/repro.hpp"
 #include "cli/verbs.hpp"
@@ -55,7 +56,16 @@ void add_common(CLI::App& app, CommonOptions& o) {
                  "(twin of CODETTA_DEBUG)");
 }
 
-void add_gemm(CLI::App& app, GemmOptions& o) {
+void add_evt(CLI::App& app, EvtFlags& o) {
+  app.add_option("--tile", o.tile, "CUTLASS: tile of a CTA, 128x128x64");
+  app.add_option("--cluster", o.cluster, "CUTLASS: cluster, 2x1x1");
+  app.add_option("--schedule", o.schedule,
+                 "CUTLASS: tma_warp_specialized_cooperative, tma_warp_specialized_pingpong, tma_warp_specialized, "
+                 "tma_warp_specialized_1sm, tma_warp_specialized_2sm, multistage");
+  app.add_flag("--nondeterministic", o.nondeterministic, "CUTLASS: reductions by atomic operations are allowed");
+}
+
+void add_gemm(CLI::App& app, GemmOptions& o, bool names_function = true) {
   const CLI::Validator sizes = decimal(0, any_size);
   app.add_option("--m", o.m, "Rows of A and D")->check(sizes);
   app.add_option("--n", o.n, "Columns of B and D")->check(sizes);
@@ -76,7 +86,7 @@ void add_gemm(CLI::App& app, GemmOptions& o) {
          "value's)")
       ->allow_extra_args(false);
   app.add_option("--epilogue", o.epilogue, "File or text of the epilogue (default: D = accum)");
-  app.add_option("--function", o.function, "Which function of the text (default: the last)");
+  if (names_function) app.add_option("--function", o.function, "Which function of the text (default: the last)");
   app.add_option("--kernel", o.kernel, "Only kernels whose names contain this (not for tune, explain)");
   app.add_flag("--transpose-a", o.transpose_a, "A lies as [K, M]");
   app.add_flag("--transpose-b", o.transpose_b, "B lies as [N, K]");
@@ -103,6 +113,8 @@ int run(int argc, char** argv) {
   BuildLibraryOptions library;
   std::string what = "source", program_file, report_file, cache_action = "stats";
   std::vector<std::string> hints;
+  EvtFlags evt;
+  std::string via;
   double budget = 30;
   size_t tune_candidates = 16, bench_candidates = 4;
 
@@ -123,7 +135,7 @@ int run(int argc, char** argv) {
       app.add_subcommand("explain", "How the epilogue is understood, which kernel is chosen, why not the others");
   CLI::App* kernels_verb = app.add_subcommand("kernels", "List candidates and rejections");
   CLI::App* emit_verb =
-      app.add_subcommand("emit", "Print a stage: ast, graph, plan, memory, source, asm, ptx, sass, manifest");
+      app.add_subcommand("emit", "Print a stage: ast, graph, plan, memory, source, asm, ptx, sass, manifest, evt");
   CLI::App* compile_verb = app.add_subcommand("compile", "Compile into the cache without running");
   CLI::App* tune_verb = app.add_subcommand("tune", "Time the candidates, keep the results");
   CLI::App* run_verb = app.add_subcommand("run", "Run a program on files or random data");
@@ -133,9 +145,9 @@ int run(int argc, char** argv) {
   CLI::App* help_verb = app.add_subcommand("help", "What a command takes");
   std::string help_of;
   help_verb->add_option("command", help_of, "Which one");
-  for (CLI::App* verb :
-       {gemm_verb, verify_verb, bench_verb, explain_verb, kernels_verb, emit_verb, compile_verb, tune_verb}) {
-    add_gemm(*verb, options);
+  for (CLI::App* verb : {gemm_verb, verify_verb, bench_verb, explain_verb, kernels_verb, emit_verb, compile_verb,
+                         tune_verb, build_verb}) {
+    add_gemm(*verb, options, verb != build_verb);
   }
   for (CLI::App* verb : app.get_subcommands({})) add_common(*verb, common);
   // An empty text is no way to leave an option out: "--epilogue $UNSET" must not run the plain product.
@@ -145,6 +157,16 @@ int run(int argc, char** argv) {
   gemm_verb->add_flag("--pack", flags.pack, "Pack B once beforehand");
   bench_verb->add_option("--candidates", bench_candidates, "How many to time")->capture_default_str()->check(some);
   emit_verb->add_option("--what", what, "Stages, separated by commas")->capture_default_str();
+  for (CLI::App* verb : {emit_verb, build_verb}) add_evt(*verb, evt);
+  emit_verb->add_option("--name", evt.name, "CUTLASS: name of the tree's alias, or of the kernel");
+  emit_verb->add_option("--buffer", evt.buffers, "CUTLASS: buffer that a variable lies in: C=buf0")
+      ->allow_extra_args(false);
+  emit_verb->add_flag("--plain-pointers", evt.plain_pointers,
+                      "CUTLASS: (T*) ptr_k instead of (T*) (ptr_k + ptr_k_offset)");
+  emit_verb->add_flag("--no-cd", evt.no_cd, "CUTLASS: without the aliases of C and D");
+  build_verb->add_option("--via", via, "cutlass: a GEMM's epilogue as CUTLASS kernel instead of programs")
+      ->check(CLI::IsMember({"cutlass"}));
+  build_verb->add_option("--cutlass-dir", evt.cutlass_dir, "Folder of CUTLASS (twin of CODETTA_CUTLASS_DIR)");
   for (CLI::App* verb : {emit_verb, explain_verb, compile_verb}) {
     verb->add_option("program,--program", program_file, "A program instead of an epilogue: PROGRAM.py");
     verb->add_option("--hint", hints, "A likely size of the program: batch=8")->allow_extra_args(false);
@@ -178,7 +200,7 @@ int run(int argc, char** argv) {
       ->capture_default_str()
       ->check(decimal(0, any_size));
   run_verb->add_flag("--force", program.force, "Let --out overwrite a file that parameters are read from");
-  build_verb->add_option("program", library.program, "File of the programs")->required();
+  build_verb->add_option("program", library.program, "File of the programs");
   build_verb->add_option("-o,--output", library.output, "The library: libNAME.so")->required();
   build_verb->add_option("--function", library.functions, "Functions of the text, one a program (default: the last)")
       ->allow_extra_args(false);
@@ -256,10 +278,21 @@ int run(int argc, char** argv) {
     if (bench_verb->parsed()) return bench(common, options, bench_candidates);
     if (explain_verb->parsed()) return explain(common, options, {program_file, hints}, report_file);
     if (kernels_verb->parsed()) return kernels(common, options);
+    if (emit_verb->parsed() && (common.target.starts_with("cutlass") || what == "evt"))
+      return emit_for_cutlass(common, options, what, evt);
     if (emit_verb->parsed()) return emit(common, options, what, {program_file, hints});
     if (compile_verb->parsed()) return compile(common, options, {program_file, hints}, report_file);
     if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);
     if (run_verb->parsed()) return run_program(common, program);
+    if (build_verb->parsed() && !via.empty()) {
+      evt.name = library.name;
+      if (!library.functions.empty()) options.function = library.functions.back();
+      return build_for_cutlass(common, options, evt, library.output);
+    }
+    if (build_verb->parsed() && library.program.empty())
+      return report(usage_error("program is required", "build makes libraries of programs",
+                                "name a file, or a GEMM's epilogue with --via cutlass"),
+                    common.json);
     if (build_verb->parsed()) return build_library(common, library);
     if (doctor_verb->parsed()) return doctor(common);
     return cache(common, cache_action);

@@ -57,6 +57,8 @@ Environment read_environment() {
   return environment;
 }
 
+std::string cutlass_directory() { return variable("CODETTA_CUTLASS_DIR"); }
+
 ContextOptions with_environment(ContextOptions options) {
   if (options.cache_dir.empty()) options.cache_dir = variable("CODETTA_CACHE_DIR");
   if (!options.cache_read_only) options.cache_read_only = is_set("CODETTA_CACHE_RO");

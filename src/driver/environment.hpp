@@ -17,6 +17,9 @@ struct Environment {
 };
 Environment read_environment();
 
+// CODETTA_CUTLASS_DIR, whose twin is CutlassBuild::cutlass_dir; "" when unset.
+std::string cutlass_directory();
+
 // Fills what `options` leaves at its default from CODETTA_CACHE_DIR, CODETTA_CACHE_RO, CODETTA_NO_JIT and
 // CODETTA_DEBUG.
 ContextOptions with_environment(ContextOptions options);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// build_cutlass: an emitted translation unit, compiled with the caller's CUTLASS and CUDA toolkit, with its header.
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/files.hpp"
+#include "codetta/evt.hpp"
+#include "driver/context.hpp"
+#include "driver/environment.hpp"
+#include "toolchain/nvcc.hpp"
+
+namespace codetta {
+namespace {
+
+// "out/libdigits.so.1" -> "digits".
+std::string public_name_of(const std::string& output) {
+  std::string name = output.substr(output.rfind('/') + 1);
+  if (name.starts_with("lib")) name = name.substr(3);
+  return name.substr(0, name.find('.'));
+}
+
+Result<void> write_whole(const std::string& path, const std::string& bytes, unsigned mode) {
+  base::WriteOptions how;
+  how.mode = mode;
+  const auto written = base::write_file_atomically(path, bytes, how);
+  if (written) return {};
+  return diag::error(diag::Code::output_unwritable, path + " cannot be written")
+      .reason(written.error().message())
+      .help("name a folder that exists and can be written");
+}
+
+}  // namespace
+
+Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOptions& options,
+                                    const CutlassBuild& build, Context& context) {
+  const auto start = std::chrono::steady_clock::now();
+  const driver::ContextState& state = *context.shared_state();
+  if (state.options.no_jit || state.options.no_compiler) {
+    return diag::error(diag::Code::jit_disabled, "compiling is switched off")
+        .reason("a library is compiled")
+        .help(state.options.no_jit ? "unset CODETTA_NO_JIT for builds" : "leave out --no-compiler for builds");
+  }
+  const std::string folder = build.cutlass_dir.empty() ? driver::cutlass_directory() : build.cutlass_dir;
+  CODETTA_TRY(const toolchain::CutlassHeaders headers, toolchain::find_cutlass(folder, 402, 407));
+  toolchain::NvccOptions nvcc{state.options.cuda_home, state.path, state.library_path,
+                              std::max(600.0, state.options.compile_timeout_seconds), state.options.cancel};
+  CODETTA_TRY(const std::string compiler, toolchain::find_nvcc(nvcc));
+  const std::string name = build.name.empty() ? public_name_of(build.output) : build.name;
+  CODETTA_TRY(const CutlassSource source, emit_cutlass(arguments, options, name));
+  CODETTA_TRY(const std::string bytes,
+              toolchain::compile_cutlass(compiler, headers, source.source, source.flags, nvcc));
+  CutlassReport report;
+  report.library = build.output;
+  const size_t slash = build.output.rfind('/');
+  report.header = (slash == std::string::npos ? "" : build.output.substr(0, slash + 1)) + name + ".h";
+  report.version = headers.version;
+  report.bytes = static_cast<int64_t>(bytes.size());
+  CODETTA_CHECK_OK(write_whole(report.header, source.header, 0666));
+  CODETTA_CHECK_OK(write_whole(report.library, bytes, 0777));
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace codetta

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CUTLASS's collective builders decide for an epilogue: steps, buffers, shared memory. Read in the builders of
+// CUTLASS 4.2 (epilogue/collective/builders/sm90_builder.inl, sm100_builder.inl) and held against them by tests/evt.
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "emit/evt/evt.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::emit::evt {
+namespace {
+
+struct Known {
+  EvtSchedule schedule;
+  std::string_view name;
+  bool on[3];  // Sm80, Sm90, Sm100
+};
+constexpr Known schedules[] = {
+    {EvtSchedule::Multistage, "multistage", {true, false, false}},
+    {EvtSchedule::TmaWarpSpecialized, "tma_warp_specialized", {false, true, false}},
+    {EvtSchedule::TmaWarpSpecializedPingpong, "tma_warp_specialized_pingpong", {false, true, false}},
+    {EvtSchedule::TmaWarpSpecializedCooperative, "tma_warp_specialized_cooperative", {false, true, false}},
+    {EvtSchedule::TmaWarpSpecialized1Sm, "tma_warp_specialized_1sm", {false, false, true}},
+    {EvtSchedule::TmaWarpSpecialized2Sm, "tma_warp_specialized_2sm", {false, false, true}},
+};
+const Known& known(EvtSchedule schedule) {
+  return *std::find_if(std::begin(schedules), std::end(schedules),
+                       [&](const Known& k) { return k.schedule == schedule; });
+}
+
+Error wrong_tile(const Problem& problem, const std::string& why, const std::string& help) {
+  return diag::error(diag::Code::family_size,
+                     fmt::format("CUTLASS has no {} epilogue for tile {}x{}x{} with schedule {}", name_of(problem.arch),
+                                 problem.tile[0], problem.tile[1], problem.tile[2], known(problem.schedule).name))
+      .reason(why)
+      .help(help);
+}
+
+}  // namespace
+
+std::string_view name_of(Arch arch) { return arch == Arch::Sm80 ? "Sm80" : arch == Arch::Sm90 ? "Sm90" : "Sm100"; }
+
+Result<Arch> arch_of(const Target& target) {
+  const int number = target.arch.size() > 3 ? std::atoi(target.arch.c_str() + 3) : 0;
+  if (number >= 80 && number < 90) return Arch::Sm80;
+  if (number == 90) return Arch::Sm90;
+  if (number == 100 || number == 103) return Arch::Sm100;
+  return diag::error(diag::Code::target_without_families,
+                     number < 80 ? "Only SM80+ is supported for EVT"
+                                 : fmt::format("there are no EVT visitors for {}", target.arch))
+      .reason("CUTLASS has visitor trees for Sm80 (2.x kernels), Sm90 and Sm100 (3.x collectives); " + target.arch +
+              " takes none of these")
+      .help(number < 80 ? "use cutlass:sm_80, or Codetta's own kernels: cuda:" + target.arch
+                        : "use Codetta's own kernels: cuda:" + target.arch);
+}
+
+int64_t shared_capacity(Arch arch) { return arch == Arch::Sm80 ? 163 * 1024 : 227 * 1024; }  // a block's, opted in
+
+Result<void> check_tile(Problem& problem) {
+  const size_t arch = static_cast<size_t>(problem.arch);
+  if (problem.schedule == EvtSchedule::Auto) {
+    problem.schedule = problem.arch == Arch::Sm80   ? EvtSchedule::Multistage
+                       : problem.arch == Arch::Sm90 ? EvtSchedule::TmaWarpSpecializedCooperative
+                                                    : EvtSchedule::TmaWarpSpecialized1Sm;
+  }
+  const Known& schedule = known(problem.schedule);
+  if (!schedule.on[arch]) {
+    std::string there;
+    for (const Known& other : schedules) {
+      if (other.on[arch]) there += (there.empty() ? "" : ", ") + std::string(other.name);
+    }
+    return diag::error(diag::Code::family_size,
+                       schedule.on[1] && problem.arch == Arch::Sm80
+                           ? fmt::format("Only SM90+ is supported for EVT with schedule {}", schedule.name)
+                           : fmt::format("schedule {} is not one of {}", schedule.name, name_of(problem.arch)))
+        .reason(fmt::format("{} has {}", name_of(problem.arch), there))
+        .help("leave out the schedule, or name one of these");
+  }
+  const int k = problem.a ? 128 / (types::bits(*problem.a) / 8) : 64;
+  if (problem.tile[0] == 0) problem.tile = {128, 128, problem.arch == Arch::Sm80 ? k / 2 : k};
+  if (problem.cluster[0] == 0) problem.cluster = {problem.schedule == EvtSchedule::TmaWarpSpecialized2Sm ? 2 : 1, 1, 1};
+  const auto [m, n, depth] = problem.tile;
+  if (m % 64 != 0 || n % 16 != 0 || depth % 16 != 0 || m > 256 || n > 256 || depth > 512 || m <= 0 || n <= 0 ||
+      depth <= 0)
+    return wrong_tile(problem, "M must be a multiple of 64 up to 256, N one of 16 up to 256, K one of 16",
+                      "try 128x128x64");
+  if (problem.schedule == EvtSchedule::TmaWarpSpecializedCooperative && m < 128)
+    return wrong_tile(problem, "two warp groups of 64 rows each share a cooperative tile, so M is at least 128",
+                      "use a tile of 128 rows, or schedule tma_warp_specialized_pingpong");
+  if (problem.schedule == EvtSchedule::TmaWarpSpecializedPingpong && m > 64 * 4)
+    return wrong_tile(problem, "a ping-pong tile has at most 256 rows", "try 64x128x64");
+  if (problem.arch == Arch::Sm100) {
+    const bool two = problem.schedule == EvtSchedule::TmaWarpSpecialized2Sm;
+    if (two ? m != 128 && m != 256 : m != 64 && m != 128)
+      return wrong_tile(problem, two ? "an MMA of two SMs has 128 or 256 rows" : "an MMA of one SM has 64 or 128 rows",
+                        two ? "try 256x128x64" : "try 128x128x64");
+    if (two && problem.cluster[0] % 2 != 0)
+      return wrong_tile(problem, "two SMs need an even cluster in M", "use a cluster of 2x1x1");
+  }
+  return {};
+}
+
+EpilogueShape shape_of(const Problem& problem, std::optional<DType> c, DType d, bool c_is_m_major, bool d_is_m_major) {
+  EpilogueShape shape;
+  int m = problem.tile[0];
+  const int n = problem.tile[1];
+  const int c_bits = c ? types::bits(*c) : 0, d_bits = types::bits(d);
+  if (problem.arch == Arch::Sm80) return {m, n, 1, 1, 1, false, false};
+  if (problem.arch == Arch::Sm90) {
+    const bool cooperative = problem.schedule == EvtSchedule::TmaWarpSpecializedCooperative;
+    const int best_n = !cooperative && d_bits == 8 && n % 64 == 0 ? 64 : 32;
+    shape.tile_m = std::min(cooperative ? 128 : 64, m);
+    shape.tile_n = std::gcd(std::min(best_n, n), n);
+    shape.reuses_c = c_bits == d_bits && d_bits > 8;
+  } else {
+    const bool two = problem.schedule == EvtSchedule::TmaWarpSpecialized2Sm;
+    const int warps_m = two && m == 128 ? 2 : 4, warps_n = two && m == 128 ? 2 : 1;
+    if (two) m /= 2;
+    shape.tile_m = std::min(m, 32 * warps_m);
+    const int widest = std::max(c ? c_bits : d_bits, d_bits);
+    int best_n = 64;
+    if (!c) {
+      best_n = (widest == 4 ? 8192 : 4096) / shape.tile_m;
+    } else if (widest == 32) {
+      best_n = m > 64 && n <= 128 ? 16 : 32;
+    } else if (widest == 16) {
+      best_n = n <= 128 ? 32 : 64;
+    }
+    const int least_c = (!c || c_is_m_major ? 8 : 128 / c_bits) * warps_n;
+    const int least_d = (d_is_m_major ? 8 : 128 / d_bits) * warps_n;
+    shape.tile_n = std::min(n, std::max({best_n, least_c, least_d}));
+    shape.reuses_c = c_bits > 8;
+  }
+  shape.steps = (m / shape.tile_m) * (n / shape.tile_n);
+  shape.delays_store = !c;
+  shape.stages_d = std::min(shape.steps, 2);
+  shape.stages_c = shape.reuses_c ? std::max(std::min(shape.steps, 4), shape.stages_d + 1) : std::min(shape.steps, 4);
+  return shape;
+}
+
+std::string cpp_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return "double";
+    case DType::f32:
+      return "float";
+    case DType::f16:
+      return "cutlass::half_t";
+    case DType::bf16:
+      return "cutlass::bfloat16_t";
+    case DType::f8e4m3:
+      return "cutlass::float_e4m3_t";
+    case DType::f8e5m2:
+      return "cutlass::float_e5m2_t";
+    case DType::boolean:
+      return "uint8_t";
+    case DType::i8:
+      return "int8_t";
+    case DType::i16:
+      return "int16_t";
+    case DType::i32:
+      return "int32_t";
+    case DType::i64:
+      return "int64_t";
+    case DType::u8:
+      return "uint8_t";
+    case DType::u16:
+      return "uint16_t";
+    case DType::u32:
+      return "uint32_t";
+    case DType::u64:
+      return "uint64_t";
+  }
+  return "void";
+}
+
+}  // namespace codetta::emit::evt

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// nvcc's opinion of emitted visitor trees, with CUTLASS's own headers and without a GPU. By default types, arguments
+// and the collective around them, all cases of an architecture in one translation unit; --kernels compiles whole
+// kernels.
+//   evt_compile [--cutlass DIR] [--nvcc FILE] [--kernels NAME,NAME|all] [--only NAME] [--target sm_90a] [--keep DIR]
+// Exit status 77 where there is no nvcc or no CUTLASS.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "base/files.hpp"
+#include "base/process.hpp"
+#include "case.hpp"
+#include "operations.hpp"
+#include "toolchain/nvcc.hpp"
+
+namespace codetta::evt_tests {
+namespace {
+
+struct Options {
+  std::string cutlass, nvcc, kernels, only, target, keep;
+};
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// The aliases and functions that a case's text takes from whoever uses it.
+std::string case_text(const Case& c, const EvtText& text, bool sm80, int number) {
+  const std::string space = "codetta_evt_" + std::to_string(number);
+  std::ostringstream out;
+  out << "// " << c.name << "\n"
+      << replaced(text.functors, "codetta_evt", space) << "namespace case_" << number
+      << " {\nusing cute::_0;\nusing cute::_1;\n";
+  if (sm80)
+    out << "using ThreadblockShape = cutlass::gemm::GemmShape<128, 128, 32>;\nusing WarpShape = "
+           "cutlass::gemm::GemmShape<64, 64, 32>;\n";
+  const std::string types = replaced(text.types, "codetta_evt::", space + "::");
+  out << types;
+  for (const auto& [buffer, name] : text.renames)
+    out << "extern char* " << name << ";\nextern int64_t " << name << "_offset;\n";
+  std::set<std::string> numbers;
+  const std::regex number_use("\\(([a-z_]\\w*)\\)\\}\\}");
+  for (std::sregex_iterator it(text.arguments.begin(), text.arguments.end(), number_use), end; it != end; ++it)
+    numbers.insert((*it)[1]);
+  for (const std::string& name : numbers) out << "extern float " << name << ";\n";
+  out << "inline " << text.name << "::Arguments arguments() {\n  return " << text.arguments << ";\n}\n";
+  // What functors compute is only looked at where they are used: here in full.
+  std::set<std::string> seen;
+  const std::regex compute("Compute<" + space + "::(\\w+), ([\\w:]+), ([\\w:]+), ");
+  for (std::sregex_iterator it(types.begin(), types.end(), compute), end; it != end; ++it) {
+    if (!seen.insert((*it)[1].str() + (*it)[3].str()).second) continue;
+    out << "__global__ void probe_" << seen.size() << "(" << (*it)[3] << "* x) {\n  cutlass::Array<" << (*it)[3]
+        << ", 4>& a = *reinterpret_cast<cutlass::Array<" << (*it)[3] << ", 4>*>(x);\n  a = codetta_probe<" << space
+        << "::" << (*it)[1] << ">(a);\n}\n";
+  }
+  if (!sm80) {
+    out << "using Collective = typename cutlass::epilogue::collective::CollectiveBuilder<Arch, "
+           "cutlass::arch::OpClassTensorOp, TileShape, ClusterShape,\n"
+           "  cutlass::epilogue::collective::EpilogueTileAuto, Accumulator"
+        << (std::string(c.problem).find("A=i8") != std::string::npos ? "I" : "F")
+        << ", float, ElementC, StrideC,\n"
+           "  128 / cutlass::sizeof_bits<cute::conditional_t<cute::is_void_v<ElementC>, ElementD, ElementC>>::value, "
+           "ElementD, StrideD, 128 / "
+           "cutlass::sizeof_bits<ElementD>::value, Schedule, "
+        << text.name << ">::CollectiveOp;\n"
+        << "static_assert(Collective::DispatchPolicy::StagesC == " << text.stages_c
+        << " && Collective::DispatchPolicy::StagesD == " << text.stages_d << ");\n"
+        << "static_assert(Collective::DispatchPolicy::ReuseSmemC == " << (text.reuses_c ? "true" : "false") << ");\n"
+        << "static_assert(cute::size<0>(cute::product_each(cute::shape(typename Collective::EpilogueTile{}))) == "
+        << text.epilogue_tile_m << ");\n"
+        << "static_assert(cute::size<1>(cute::product_each(cute::shape(typename Collective::EpilogueTile{}))) == "
+        << text.epilogue_tile_n << ");\n"
+        << "static_assert(sizeof(typename Collective::SharedStorage) >= " << text.shared_bytes
+        << " && sizeof(typename Collective::SharedStorage) <= " << text.shared_bytes + 4096 << ");\n";
+  }
+  out << "static_assert(sizeof(" << text.name << "::Arguments) > 0);\n}\n";
+  return out.str();
+}
+
+std::string preamble(const std::string& target) {
+  if (target == "sm_80") {
+    return "#include \"cutlass/cutlass.h\"\n#include \"cute/tensor.hpp\"\n#include \"cutlass/gemm/gemm.h\"\n"
+           "#include \"cutlass/gemm/kernel/default_gemm_universal_with_visitor.h\"\n#include "
+           "\"cutlass/epilogue/threadblock/fusion/visitors.hpp\"\n";
+  }
+  const bool sm100 = target == "sm_100a";
+  return std::string(
+             "#include \"cutlass/cutlass.h\"\n#include \"cute/tensor.hpp\"\n#include "
+             "\"cutlass/epilogue/collective/collective_builder.hpp\"\n"
+             "using Arch = cutlass::arch::") +
+         (sm100 ? "Sm100" : "Sm90") +
+         ";\nusing TileShape = cute::Shape<cute::Int<128>, cute::Int<128>, cute::Int<64>>;\n" +
+         "using ClusterShape = cute::Shape<cute::Int<1>, cute::Int<1>, cute::Int<1>>;\nusing AccumulatorF = "
+         "float;\nusing AccumulatorI = int32_t;\n" +
+         "using Schedule = cutlass::epilogue::" + (sm100 ? "TmaWarpSpecialized1Sm" : "TmaWarpSpecializedCooperative") +
+         ";\n";
+}
+
+const char* probe =
+    "template <template <class> class F, class A, class = void>\nstruct Caller { static CUTLASS_DEVICE A call(A a) { "
+    "return F<A>{}(a, a, a); } };\n"
+    "template <template <class> class F, class A>\nstruct Caller<F, A, std::void_t<decltype(F<typename "
+    "A::Element>{}(typename A::Element{}))>> { static CUTLASS_DEVICE A call(A a) { return F<A>{}(a); } };\n"
+    "template <template <class> class F, class A>\nstruct Caller<F, A, std::void_t<decltype(F<typename "
+    "A::Element>{}(typename A::Element{}, typename A::Element{}))>> { static CUTLASS_DEVICE A call(A a) { return "
+    "F<A>{}(a, a); } };\n"
+    "template <template <class> class F, class A>\nCUTLASS_DEVICE A codetta_probe(A a) { return Caller<F, A>::call(a); "
+    "}\n";
+
+// Whether nvcc takes it.
+bool compiles(const Options& options, const toolchain::CutlassHeaders& headers, const std::string& label,
+              const std::string& source, std::vector<std::string> flags) {
+  const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-evt-");
+  if (!folder) return false;
+  const std::string file = (options.keep.empty() ? folder->path() : options.keep) + "/" + label + ".cu";
+  std::ofstream(file, std::ios::binary) << source;
+  base::ProcessRequest request;
+  request.program = options.nvcc;
+  request.arguments = std::move(flags);
+  for (const std::string& flag : {"-I" + headers.folder, std::string("-o"), folder->path() + "/out", file})
+    request.arguments.push_back(flag);
+  const char* path = std::getenv("PATH");
+  request.environment = {std::string("PATH=") + (path == nullptr ? "/usr/bin:/bin" : path), "LC_ALL=C",
+                         "TMPDIR=" + folder->path()};
+  request.timeout = std::chrono::seconds(900);
+  const auto done = base::run_process(request);
+  const bool good = done && done->success();
+  std::printf("%s %s, CUTLASS %s: %.1f s\n", good ? "ok    " : "FAILED", label.c_str(), headers.version.c_str(),
+              done ? done->seconds : 0.0);
+  if (!good && done) std::printf("%s\n", (done->errors + done->output).substr(0, 6000).c_str());
+  std::fflush(stdout);
+  return good;
+}
+
+bool named(const std::string& list, std::string_view name) {
+  return list == "all" || ("," + list + ",").find("," + std::string(name) + ",") != std::string::npos;
+}
+
+int run(Options options) {
+  const char* configured = std::getenv("CODETTA_CUTLASS_DIR");
+  if (options.cutlass.empty() && configured != nullptr) options.cutlass = configured;
+  const auto headers = toolchain::find_cutlass(options.cutlass, 402, 407);
+  const auto nvcc = options.nvcc.empty() ? toolchain::find_nvcc({.path = "/usr/local/bin:/usr/bin:/bin"})
+                                         : Result<std::string>(options.nvcc);
+  if (!headers || !nvcc) {
+    std::printf("SKIPPED: %s\n", (headers ? nvcc.error() : headers.error()).message().c_str());
+    return 77;
+  }
+  options.nvcc = *nvcc;
+  int failed = 0;
+  for (const std::string target : {"sm_80", "sm_90a", "sm_100a"}) {
+    if (!options.target.empty() && options.target != target) continue;
+    std::string source = preamble(target) + probe;
+    int number = 0, count = 0;
+    std::vector<Case> cases(all_cases().begin(), all_cases().end());
+    cases.insert(cases.end(), operation_cases().begin(), operation_cases().end());
+    for (const Case& c : cases) {
+      ++number;
+      if (!options.only.empty() && !named(options.only, c.name)) continue;
+      const auto text = emit_evt(problem_of(c).arguments, options_of(c, "cutlass:" + target));
+      if (!text) continue;  // the refusal is a golden text
+      source += case_text(c, *text, target == "sm_80", number);
+      ++count;
+      if (!options.kernels.empty() && named(options.kernels, c.name)) {
+        const auto kernel =
+            emit_cutlass(problem_of(c).arguments, options_of(c, "cutlass:" + target), std::string(c.name));
+        if (!kernel) {
+          std::printf("FAILED %s: %s\n", std::string(c.name).c_str(), kernel.error().render().c_str());
+          ++failed;
+          continue;
+        }
+        std::vector<std::string> flags = kernel->flags;
+        flags.insert(flags.end(), {"-shared", "-Xcompiler=-fPIC"});
+        failed += compiles(options, *headers, std::string(c.name) + "_" + target, kernel->source, flags) ? 0 : 1;
+      }
+    }
+    if (options.kernels.empty())
+      failed += compiles(options, *headers, "trees_" + target + "_" + std::to_string(count), source,
+                         {"-std=c++17", "-w", "--expt-relaxed-constexpr", "-arch=" + target, "-ptx"})
+                    ? 0
+                    : 1;
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace codetta::evt_tests
+
+int main(int argc, char** argv) {
+  codetta::evt_tests::Options options;
+  const std::map<std::string, std::string*> known{{"--cutlass", &options.cutlass}, {"--nvcc", &options.nvcc},
+                                                  {"--kernels", &options.kernels}, {"--only", &options.only},
+                                                  {"--target", &options.target},   {"--keep", &options.keep}};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const auto option = known.find(argv[i]);
+    if (option == known.end()) return std::printf("unknown option %s\n", argv[i]), 2;
+    *option->second = argv[i + 1];
+  }
+  return codetta::evt_tests::run(options);
+}

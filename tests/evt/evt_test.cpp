@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emitted visitor trees against reviewed texts, and what their callers rely on. `test_evt --update` writes the texts
+// anew.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <regex>
+#include <set>
+
+#include "case.hpp"
+#include "operations.hpp"
+#include "types/op.hpp"
+
+namespace codetta::evt_tests {
+namespace {
+
+const std::string folder = CODETTA_SOURCE_DIR "/tests/evt/expected";
+const std::vector<std::string> targets{"cutlass:sm_80", "cutlass:sm_90a", "cutlass:sm_100a"};
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+std::string path_of(const Case& c, const std::string& target) {
+  return folder + "/" + std::string(c.name) + "_" + target.substr(8) + ".txt";
+}
+// A refusal is a text, too: what an architecture cannot do is part of what is reviewed.
+std::string text_of(const Case& c, const std::string& target) {
+  const auto text = emit_evt(problem_of(c).arguments, options_of(c, target));
+  return text ? golden_of(*text) : text.error().render();
+}
+
+class EvtGolden : public testing::TestWithParam<Case> {};
+TEST_P(EvtGolden, IsAsReviewed) {
+  for (const std::string& target : targets) {
+    const std::string now = text_of(GetParam(), target);
+    EXPECT_EQ(now, text_of(GetParam(), target)) << "two emissions differ";
+    EXPECT_EQ(now, contents(path_of(GetParam(), target)))
+        << "if this is meant: tools/update_golden, and review the changes";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Cases, EvtGolden, testing::ValuesIn(all_cases().begin(), all_cases().end()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(EvtGoldenFiles, EachBelongsToOneCase) {
+  std::set<std::string> names;
+  for (const Case& c : all_cases()) {
+    for (const std::string& target : targets) EXPECT_TRUE(names.insert(path_of(c, target)).second);
+  }
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    EXPECT_TRUE(names.contains(file.path().string())) << file.path();
+}
+
+// The table in docs/evt.md.
+std::string operations_table() {
+  std::string table = "| function | Sm80 | Sm90 | Sm100 |\n|---|---|---|---|\n";
+  for (const Case& c : operation_cases()) {
+    table += "| " + std::string(c.name);
+    for (const std::string& target : targets) {
+      EvtOptions options = options_of(c, target);
+      options.deterministic = target != "cutlass:sm_80";  // there all reductions are atomic
+      const auto text = emit_evt(problem_of(c).arguments, options);
+      char code[32];
+      std::snprintf(code, sizeof code, "[E%04u](errors/E%04u.md)", text ? 0U : text.error().code(),
+                    text ? 0U : text.error().code());
+      table +=
+          std::string(" | ") + (!text                                                                 ? code
+                                : target == "cutlass:sm_80" && types::find_op(c.name)->is_reduction() ? "emits, atomic"
+                                                                                                      : "emits");
+      EXPECT_TRUE(text || text.error().code() == 311 || text.error().code() == 407 || text.error().code() == 409)
+          << text.error().render();
+      EXPECT_TRUE(text || !text.error().diagnostics()[0].help.empty());
+    }
+    table += " |\n";
+  }
+  return table;
+}
+const std::string page = CODETTA_SOURCE_DIR "/docs/evt.md",
+                  table_begin = "<!-- table of operations: written by tests/evt -->\n\n",
+                  table_end = "\n## What ran where";
+
+TEST(EvtOperations, ThePageSaysWhatBecomesOfEach) {
+  const std::string text = contents(page);
+  const size_t begin = text.find(table_begin), end = text.find(table_end);
+  ASSERT_NE(begin, std::string::npos);
+  ASSERT_NE(end, std::string::npos);
+  EXPECT_EQ(text.substr(begin + table_begin.size(), end - begin - table_begin.size()), operations_table())
+      << "tools/update_golden writes it";
+}
+
+TEST(Evt, OneEmissionTakesAFewMilliseconds) {
+  std::vector<double> seconds;
+  for (const Case& c : all_cases()) {
+    const Problem problem = problem_of(c);
+    const EvtOptions options = options_of(c, "cutlass:sm_90a");
+    const auto start = std::chrono::steady_clock::now();
+    (void)emit_evt(problem.arguments, options);
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  RecordProperty("median_us", static_cast<int>(seconds[seconds.size() / 2] * 1e6));
+  RecordProperty("largest_us", static_cast<int>(seconds.back() * 1e6));
+}
+
+Epilogue epilogue_of(const std::string& text) { return Epilogue::parse(text).value(); }
+EvtOptions sm90() {
+  EvtOptions options;
+  options.target = Target::parse("cutlass:sm_90a").value();
+  return options;
+}
+const std::string scaled = "def f(accum, C, alpha):\n    F = accum * alpha + C\n    D = relu(F)\n    return D, F\n";
+
+TEST(Evt, BuffersAreRenamedInTheOrderOfFirstUse) {
+  EvtOptions options = sm90();
+  options.buffers = {{"C", "buf7"}, {"D", "buf2"}, {"F", "buf9"}, {"X", "buf9"}};
+  const auto text = emit_evt(epilogue_of("def f(accum, C, X):\n    F = accum + X\n    D = F * C\n    return D, F\n"),
+                             {{"accum", DType::f32, {256, 128}},
+                              {"C", DType::f16, {256, 128}},
+                              {"X", DType::f16, {256, 128}},
+                              {"D", DType::f16, {256, 128}},
+                              {"F", DType::f16, {256, 128}}},
+                             {}, options);
+  ASSERT_TRUE(text.has_value()) << text.error().render();
+  EXPECT_EQ(text->source, "C");
+  EXPECT_EQ(text->destination, "D");
+  // X and F lie in one buffer, so they are one pointer; C and D are the collective's.
+  EXPECT_EQ(text->renames, (std::vector<std::pair<std::string, std::string>>{{"buf9", "ptr_0"}}));
+  EXPECT_NE(text->arguments.find("(cutlass::half_t*) (ptr_0 + ptr_0_offset)"), std::string::npos) << text->arguments;
+  options.offsets = false;
+  const auto plain = emit_evt(epilogue_of(scaled),
+                              {{"accum", DType::f32, {256, 128}},
+                               {"C", DType::f16, {256, 128}},
+                               {"D", DType::f16, {256, 128}},
+                               {"F", DType::f16, {256, 128}}},
+                              {{"alpha", DType::f32, "2.5f"}}, options);
+  ASSERT_TRUE(plain.has_value()) << plain.error().render();
+  EXPECT_NE(plain->arguments.find("{(cutlass::half_t*) ptr_0, {128, _1{}, _0{}}}"), std::string::npos)
+      << plain->arguments;
+  EXPECT_NE(plain->arguments.find("{{float(2.5f)}}"), std::string::npos) << plain->arguments;
+}
+
+TEST(Evt, SizesMayBeExpressions) {
+  EvtOptions options = sm90();
+  options.hints = {{"s0", 512}, {"s1", 64}};
+  const auto text = emit_evt(epilogue_of(scaled),
+                             {{"accum", DType::f32, {"s0", "8*s1"}},
+                              {"C", DType::f16, {"s0", "8*s1"}},
+                              {"D", DType::f16, {"s0", "8*s1"}},
+                              {"F", DType::f16, {"s0", "8*s1"}, {"16*s1", 1}}},
+                             {{"alpha", DType::f32}}, options);
+  ASSERT_TRUE(text.has_value()) << text.error().render();
+  EXPECT_NE(text->arguments.find("{16*s1, _1{}, _0{}}"), std::string::npos) << text->arguments;
+  EXPECT_EQ(text->c_strides[0], "8*s1");
+  EXPECT_TRUE(text->notes.empty());  // 8 half numbers are 16 bytes, whatever s1 is
+  options.hints.pop_back();
+  const auto unknown =
+      emit_evt(epilogue_of(scaled), {{"accum", DType::f32, {"s0", "8*s1"}}}, {{"alpha", DType::f32}}, options);
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().code(), 224) << unknown.error().render();
+}
+
+TEST(Evt, DescriptionsOfCAndDCanBeLeftOut) {
+  EvtOptions options = sm90();
+  options.emit_cd = false;
+  const auto text = emit_evt(epilogue_of(scaled),
+                             {{"accum", DType::f32, {256, 128}},
+                              {"C", DType::f16, {256, 128}},
+                              {"D", DType::f16, {256, 128}},
+                              {"F", DType::f16, {256, 128}}},
+                             {{"alpha", DType::f32}}, options);
+  ASSERT_TRUE(text.has_value()) << text.error().render();
+  EXPECT_EQ(text->types.find("ElementD"), std::string::npos) << text->types;
+  EXPECT_NE(text->types.find("Sm90SrcFetch<cutlass::half_t>"), std::string::npos) << text->types;
+  EXPECT_EQ(text->element_c, "cutlass::half_t");
+}
+
+// Names that meet where cases are lost, and such as C++ keeps for itself.
+TEST(Evt, NamesOfTheTextNeverMeet) {
+  const auto text =
+      emit_evt(epilogue_of("def f(accum, aB, ab, c, C, operator, EVTD, ElementD, template):\n"
+                           "    D = accum * aB + ab - c * C + operator * EVTD + ElementD + template\n    return D\n"),
+               {{"accum", DType::f32, {256, 128}},
+                {"aB", DType::f32, {128}},
+                {"ab", DType::f16, {128}},
+                {"c", DType::f16, {256, 128}},
+                {"C", DType::f16, {256, 128}},
+                {"operator", DType::f32, {256, 1}},
+                {"EVTD", DType::f16, {256, 1}},
+                {"ElementD", DType::f32, {256, 128}},
+                {"D", DType::f16, {256, 128}}},
+               {{"template", DType::f32}}, sm90());
+  ASSERT_TRUE(text.has_value()) << text.error().render();
+  const std::regex alias("using (\\w+) =");
+  std::set<std::string> seen;
+  for (std::sregex_iterator it(text->types.begin(), text->types.end(), alias), end; it != end; ++it)
+    EXPECT_TRUE(seen.insert((*it)[1]).second) << (*it)[1];
+  EXPECT_EQ(text->arguments.find("(template)"), std::string::npos) << text->arguments;
+  EXPECT_NE(text->arguments.find("EvtNumber"), std::string::npos) << text->arguments;
+  EXPECT_EQ(seen.count("EVTD"), 1U);
+}
+
+void expect_refused(const Case& c, const std::string& target, uint16_t code, const std::string& headline) {
+  const auto text = emit_evt(problem_of(c).arguments, options_of(c, target));
+  ASSERT_FALSE(text.has_value()) << c.name;
+  EXPECT_EQ(text.error().code(), code) << text.error().render();
+  EXPECT_NE(text.error().render().find(headline), std::string::npos) << text.error().render();
+  EXPECT_FALSE(text.error().diagnostics()[0].help.empty());
+}
+
+TEST(EvtRefusals, SayWhatToDo) {
+  // E0407
+  expect_refused({"strided", "", "X=f16[M,N] D=f16[M,N]:ld=390", "def f(accum, X):\n    D = accum + X\n    return D\n"},
+                 "cutlass:sm_90a", 407, "D cannot be moved by TMA");
+  expect_refused(
+      {"row_of_a_matrix", "", "X=f16[M,1]:ld=7 D=f16[M,N]", "def f(accum, X):\n    D = accum + X\n    return D\n"},
+      "cutlass:sm_90a", 407,
+      "Cannot create example tensor for X with non-contiguous layout, received stride: [7, 1] and shape: [256, 1]");
+  // E0311
+  expect_refused({"positions", "", "D=f16[M,N]",
+                  "def f(accum):\n    D = where(col_index() <= row_index(), accum, 0.0)\n    return D\n"},
+                 "cutlass:sm_90a", 311, "CUTLASS's visitors have no form of the position");
+  expect_refused({"layout", "", "D=f16[N,M]", "def f(accum):\n    D = permute(relu(accum), (1, 0))\n    return D\n"},
+                 "cutlass:sm_90a", 311, "");
+  expect_refused({"reductions_only", "", "sums=f32[N]",
+                  "def f(accum):\n    sums = sum(accum, axis=\"column\")\n    return sums\n"},
+                 "cutlass:sm_90a", 311,
+                 "D is expected to be a output node with 0 users to enable smem reuse between C and D, but got []");
+  // E0409
+  expect_refused({"used", "", "D=f16[M,N]",
+                  "def f(accum):\n    D = accum * rsqrt(mean(accum * accum, axis=\"row\"))\n    return D\n"},
+                 "cutlass:sm_90a", 409, "a reduction is used as a value");
+  expect_refused(
+      {"atomic", "", "D=f16[M,N] s=f32[1]", "def f(accum):\n    D = accum\n    s = sum(accum)\n    return D, s\n"},
+      "cutlass:sm_90a", 409, "atomic operations");
+  expect_refused({"mean", "", "D=f16[M,N] s=f32[M,1]",
+                  "def f(accum):\n    D = accum\n    s = mean(accum, axis=\"row\")\n    return D, s\n"},
+                 "cutlass:sm_90a", 409, "CUTLASS cannot reduce by mean");
+  // E0419
+  expect_refused({"large", "", "a=f32[M,N] b=f32[M,N] c=f32[M,N] d=f32[M,N] D=f32[M,N]",
+                  "def f(accum, a, b, c, d):\n    D = accum + a * b + c * d\n    return D\n"},
+                 "cutlass:sm_90a", 419, "the epilogue consumes too much shared memory");
+  // E0412
+  expect_refused({"old", "", "D=f16[M,N]", "def f(accum):\n    D = accum\n    return D\n"}, "cutlass:sm_75", 412,
+                 "Only SM80+ is supported for EVT");
+  expect_refused({"sm120", "", "D=f16[M,N]", "def f(accum):\n    D = accum\n    return D\n"}, "cutlass:sm_120a", 412,
+                 "there are no EVT visitors for sm_120a");
+}
+
+TEST(EvtRefusals, OfTilesSchedulesAndTypes) {
+  const Case plain{"plain", "", "D=f16[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+  const auto headline = [&](EvtOptions options, const Case& c) {
+    const auto text = emit_cutlass(problem_of(c).arguments, options, "kernel");
+    return text ? "" : text.error().diagnostics()[0].headline;
+  };
+  EvtOptions options = options_of(plain, "cutlass:sm_80");
+  options.schedule = EvtSchedule::TmaWarpSpecialized;
+  EXPECT_EQ(headline(options, plain), "Only SM90+ is supported for EVT with schedule tma_warp_specialized");
+  options = options_of(plain, "cutlass:sm_90a");
+  options.tile = {64, 128, 64};
+  EXPECT_NE(headline(options, plain).find("tile 64x128x64 with schedule tma_warp_specialized_cooperative"),
+            std::string::npos);
+  options.schedule = EvtSchedule::TmaWarpSpecializedPingpong;
+  EXPECT_EQ(headline(options, plain), "");
+  const Case doubles{"doubles", "A=f64", "D=f64[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+  EXPECT_EQ(headline(options_of(doubles, "cutlass:sm_90a"), doubles),
+            "Unsupported arg type: f64 times f64 accumulated in f64");
+  const Case singles{"singles", "A=f32", "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+  EXPECT_EQ(headline(options_of(singles, "cutlass:sm_90a"), singles), "CUTLASS multiplies f32 on tensor cores as tf32");
+}
+
+int update() {
+  std::filesystem::create_directories(folder);
+  std::set<std::string> kept;
+  for (const Case& c : all_cases()) {
+    for (const std::string& target : targets) {
+      const std::string path = path_of(c, target), text = text_of(c, target);
+      kept.insert(path);
+      if (contents(path) == text) continue;
+      std::ofstream(path, std::ios::binary) << text;
+      std::cout << "updated " << path.substr(folder.size() + 1) << "\n";
+    }
+  }
+  std::string text = contents(page);
+  const size_t begin = text.find(table_begin) + table_begin.size();
+  text.replace(begin, text.find(table_end) - begin, operations_table());
+  std::ofstream(page, std::ios::binary) << text;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    if (!kept.contains(file.path().string())) std::filesystem::remove(file.path());
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace codetta::evt_tests
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--update") == 0) return codetta::evt_tests::update();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
