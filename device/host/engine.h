@@ -27,6 +27,23 @@ struct MapConfig {
   i32 tile_rows, tile_cols;
 };
 
+inline constexpr i32 max_products = 8;
+
+// B of one product.
+struct FactorB {
+  const void* data;
+  i64 batch, k, col;
+};
+
+// runtime::cpu::BlockMaker, of a compiled kernel.
+struct Maker {
+  cpu::EpilogueFunction tiles;
+  const cpu::Operand* operands;
+  const cpu::ScalarValue* scalars;
+  i32 operand_count, output;
+  bool transposed;
+};
+
 // runtime::cpu::GemmProblem. Of a map, which has no product: batch, m rows and n columns of its root space.
 struct Gemm {
   i64 batch, m, n, k;
@@ -37,6 +54,9 @@ struct Gemm {
   const void* packed_b;  // what codetta_engine_pack wrote for the same configuration, k, n and split; 64-byte aligned
   i32 split_ways;
   i64 split_chunk;
+  i32 products;  // 0 and 1: one
+  FactorB more_b[max_products - 1];
+  const Maker* makers;  // one a product, or null
 };
 
 // runtime::cpu::Phase and Reduction, their enumerations as numbers.
@@ -63,6 +83,7 @@ struct Epilogue {
   i32 phase_count, reduction_count;
   void* out;
   i64 out_batch, out_row;
+  i32 folds;  // runtime::cpu::EpilogueCall::folding_operands, plus 1
 };
 
 // Threads of whoever has some: codetta::ThreadPool as data. run() calls task(context, 0) to task(context, tasks - 1) on

@@ -37,11 +37,21 @@ class _MapConfig(ctypes.Structure):
     _fields_ = [("isa", ctypes.c_uint8), ("tile_rows", ctypes.c_int32), ("tile_cols", ctypes.c_int32)]
 
 
+class _FactorB(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("batch", ctypes.c_int64), ("k", ctypes.c_int64), ("col", ctypes.c_int64)]
+
+
+class _Maker(ctypes.Structure):
+    _fields_ = [("tiles", ctypes.c_void_p), ("operands", ctypes.c_void_p), ("scalars", ctypes.c_void_p),
+                ("operand_count", ctypes.c_int32), ("output", ctypes.c_int32), ("transposed", ctypes.c_bool)]
+
+
 class _Gemm(ctypes.Structure):
     _fields_ = [("batch", ctypes.c_int64), ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
                 ("a", ctypes.c_void_p), ("a_batch", ctypes.c_int64), ("a_row", ctypes.c_int64), ("a_k", ctypes.c_int64),
                 ("b", ctypes.c_void_p), ("b_batch", ctypes.c_int64), ("b_k", ctypes.c_int64), ("b_col", ctypes.c_int64),
-                ("packed_b", ctypes.c_void_p), ("split_ways", ctypes.c_int32), ("split_chunk", ctypes.c_int64)]
+                ("packed_b", ctypes.c_void_p), ("split_ways", ctypes.c_int32), ("split_chunk", ctypes.c_int64),
+                ("products", ctypes.c_int32), ("more_b", _FactorB * 7), ("makers", ctypes.c_void_p)]
 
 
 class _Phase(ctypes.Structure):
@@ -65,7 +75,7 @@ class _Epilogue(ctypes.Structure):
     _fields_ = [("tiles", ctypes.c_void_p), ("fused", ctypes.c_void_p), ("operands", ctypes.c_void_p),
                 ("scalars", ctypes.c_void_p), ("phases", ctypes.c_void_p), ("reductions", ctypes.c_void_p),
                 ("phase_count", ctypes.c_int32), ("reduction_count", ctypes.c_int32), ("out", ctypes.c_void_p),
-                ("out_batch", ctypes.c_int64), ("out_row", ctypes.c_int64)]
+                ("out_batch", ctypes.c_int64), ("out_row", ctypes.c_int64), ("folds", ctypes.c_int32)]
 
 
 class _Extent(ctypes.Structure):
@@ -483,13 +493,36 @@ def _run_kernel(engine, config, gemm, epilogue):
         run(engine.pool, *form, ctypes.c_void_p(scratch.ctypes.data))
 
 
-def _launch(engine, index, config, split, phases, reductions, fused, plain, a, b, sizes, chunk, operands, scalars):
-    """A product and what follows it."""
+def _makers(engine, made):
+    """What computes factors block by block, and all that it points into."""
+    makers, keep = (_Maker * len(made))(), []
+    for maker, (index, operands, scalars, transposed) in zip(makers, made):
+        call = _EpilogueCall(engine, index, [], [], operands, scalars)
+        keep.append(call)
+        maker.tiles, maker.operand_count = engine.functions[index], len(operands)
+        maker.operands, maker.scalars = ctypes.addressof(call.table), ctypes.addressof(call.scalars)
+        maker.transposed = transposed
+        maker.output = next(i for i, operand in enumerate(operands) if operand[5])
+    return makers, keep
+
+
+def _launch(engine, index, config, split, phases, reductions, fused, plain, a, b, sizes, chunk, operands, scalars,
+            more_b=(), made=(), folds=False):
+    """A product and what follows it; or several of one A, the B of the others in more_b. made: what computes B."""
     batch, m, n, k = sizes
     if split > 1 and n and (n % split or chunk < 1 or n // split % chunk):
         _fail(f"E0610: {n} columns cannot be split in {split} parts in chunks of {chunk}")
-    gemm = _Gemm(batch, m, n, k, a.ctypes.data, _batch_step(a) or 0, _stride(a, a.ndim - 2), _stride(a, a.ndim - 1),
-                 b.ctypes.data, _batch_step(b) or 0, _stride(b, b.ndim - 2), _stride(b, b.ndim - 1), None, split, chunk)
+    gemm = _Gemm(batch, m, n, k, a.ctypes.data, _batch_step(a) or 0, _stride(a, a.ndim - 2), _stride(a, a.ndim - 1))
+    gemm.split_ways, gemm.split_chunk, gemm.products = split, chunk, max(len(more_b) + 1, len(made))
+    if made:
+        makers, _keep = _makers(engine, made)
+        gemm.makers = ctypes.addressof(makers)
+    else:
+        gemm.b, gemm.b_batch = b.ctypes.data, _batch_step(b) or 0
+        gemm.b_k, gemm.b_col = _stride(b, b.ndim - 2), _stride(b, b.ndim - 1)
+    for factor, view in zip(gemm.more_b, more_b):
+        factor.data, factor.batch = view.ctypes.data, _batch_step(view) or 0
+        factor.k, factor.col = _stride(view, view.ndim - 2), _stride(view, view.ndim - 1)
     empty = batch * m * n == 0
     if plain:
         if empty:
@@ -499,6 +532,7 @@ def _launch(engine, index, config, split, phases, reductions, fused, plain, a, b
         epilogue.out, epilogue.out_batch, epilogue.out_row = out.ctypes.data, _step(out, 2), _step(out, 1)
         return _run_kernel(engine, _GemmConfig(*config), gemm, epilogue)
     call = _EpilogueCall(engine, index, phases, reductions, operands, scalars, fused)
+    call.form.folds = len(operands) + 1 if folds else 0
     if empty:
         if not call.owes():
             return

@@ -491,6 +491,8 @@ inline Status check_factor(const View& view, const char* name, bool transposed, 
               static_cast<long long>(cols), static_cast<long long>(batch));
 }
 
+inline i64 columns_of_one(const Gemm& gemm) { return gemm.products > 1 ? gemm.n / gemm.products : gemm.n; }
+
 inline Status set_a(Gemm& gemm, const View& view, const char* name, bool transposed) {
   CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.m, gemm.k, gemm.a_batch));
   gemm.a = view.data;
@@ -499,10 +501,20 @@ inline Status set_a(Gemm& gemm, const View& view, const char* name, bool transpo
   return ok;
 }
 inline Status set_b(Gemm& gemm, const View& view, const char* name, bool transposed) {
-  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.k, gemm.n, gemm.b_batch));
+  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.k, columns_of_one(gemm), gemm.b_batch));
   gemm.b = view.data;
   gemm.b_k = view.stride[view.rank - (transposed ? 1 : 2)];
   gemm.b_col = view.stride[view.rank - (transposed ? 2 : 1)];
+  return ok;
+}
+
+// B of product `i`, from 1, of the products of one A.
+inline Status set_more_b(Gemm& gemm, i32 i, const View& view, const char* name, bool transposed) {
+  FactorB& b = gemm.more_b[i - 1];
+  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.k, columns_of_one(gemm), b.batch));
+  b.data = view.data;
+  b.k = view.stride[view.rank - (transposed ? 1 : 2)];
+  b.col = view.stride[view.rank - (transposed ? 2 : 1)];
   return ok;
 }
 
@@ -544,6 +556,8 @@ void set_operands(Work& work, cpu::Operand (&operands)[n], const View* const (&v
   work.stores = stores;
   work.operand_count = n;
 }
+// Batch items may be taken for further rows.
+inline void set_folding(Work& work) { work.epilogue.folds = work.operand_count + 1; }
 template <i32 n>
 void set_phases(Work& work, const Phase (&phases)[n]) {
   work.epilogue.phases = phases;

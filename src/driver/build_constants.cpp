@@ -63,7 +63,9 @@ const TensorView* value_of(const ConstantValues& values, const std::string& name
 
 // B of a launch as the engine's packer takes it; nullopt where its sizes are not known now.
 std::optional<runtime::cpu::GemmProblem> factor_to_pack(const emit::host::Program& program,
-                                                        const package::LaunchKernel& launch, const TensorView& b) {
+                                                        const package::LaunchKernel& launch,
+                                                        const std::vector<const TensorView*>& factors) {
+  const TensorView& b = *factors[0];
   std::map<std::string, int64_t> fixed;
   for (const auto& [symbol, value] : emit::host::signature_of(program).fixed) fixed.emplace(symbol, value);
   const package::EpilogueProgram& epilogue = program.package->kernels[launch.kernel].epilogue;
@@ -80,6 +82,14 @@ std::optional<runtime::cpu::GemmProblem> factor_to_pack(const emit::host::Progra
   problem.b_k = b.stride(b.rank() - (launch.product->b_transposed ? 1 : 2));
   problem.b_col = b.stride(b.rank() - (launch.product->b_transposed ? 2 : 1));
   problem.split = {epilogue.split.ways, *chunk};
+  problem.products = static_cast<int32_t>(factors.size());
+  for (size_t i = 1; i < factors.size(); ++i) {
+    const TensorView& further = *factors[i];
+    if (further.shape() != b.shape()) return std::nullopt;
+    problem.more_b[i - 1] = {further.data(), problem.b_batch == 0 ? 0 : further.stride(0),
+                             further.stride(b.rank() - (launch.product->b_transposed ? 1 : 2)),
+                             further.stride(b.rank() - (launch.product->b_transposed ? 2 : 1))};
+  }
   if (epilogue.split.ways > 1 &&
       (*n % epilogue.split.ways != 0 || *chunk < 1 || *n / epilogue.split.ways % *chunk != 0))
     return std::nullopt;
@@ -91,12 +101,17 @@ bool read_as_it_lies(const emit::host::Program& program, uint32_t buffer) {
   for (size_t s = 0; s < program.package->steps.size(); ++s) {
     const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
     if (launch == nullptr) continue;
-    if ((launch->product && launch->product->a == buffer) ||
+    bool made = false;
+    for (const package::Prologue& prologue :
+         launch->product ? launch->product->b_made : std::vector<package::Prologue>{})
+      made =
+          made || std::find(prologue.arguments.begin(), prologue.arguments.end(), buffer) != prologue.arguments.end();
+    if (made || (launch->product && launch->product->a == buffer) ||
         std::find(launch->arguments.begin(), launch->arguments.end(), buffer) != launch->arguments.end())
       return true;
     const bool packed = std::any_of(program.packed.begin(), program.packed.end(),
                                     [&](const emit::host::PackedFactor& factor) { return factor.step == s; });
-    if (launch->product && launch->product->b == buffer && !packed) return true;
+    if (launch->product && launch->product->reads(buffer) && !packed) return true;
   }
   return false;
 }
@@ -208,11 +223,20 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
   std::vector<std::string> packed_symbol(bound.size());  // stands in for bytes that only packed products read
   for (size_t s = 0; s < program.package->steps.size(); ++s) {
     const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
-    if (launch == nullptr || !launch->product) continue;
-    const auto at =
-        std::find_if(bound.begin(), bound.end(), [&](const auto& one) { return one.first == launch->product->b; });
-    if (at == bound.end()) continue;
-    const auto problem = factor_to_pack(program, *launch, at->second);
+    if (launch == nullptr || !launch->product || !launch->product->b_made.empty()) continue;
+    std::vector<size_t> at;  // in `bound`, of every factor
+    std::vector<const TensorView*> factors;
+    bool embedded = true;
+    for (size_t p = 0; p < launch->product->products(); ++p) {
+      const uint32_t b = launch->product->factor_b(p);
+      const auto found = std::find_if(bound.begin(), bound.end(), [&](const auto& one) { return one.first == b; });
+      if (found == bound.end()) break;
+      at.push_back(static_cast<size_t>(found - bound.begin()));
+      factors.push_back(&found->second);
+      embedded = embedded && values.embedded.count(buffers[b].name) != 0;
+    }
+    if (at.size() != launch->product->products()) continue;
+    const auto problem = factor_to_pack(program, *launch, factors);
     if (!problem) continue;
     const package::CpuGemmConfig config =
         runtime::cpu::packing_of(package::cpu(program.package->kernels[launch->kernel].config));
@@ -221,11 +245,11 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
     if (size == 0) continue;
     emit::host::PackedFactor factor{s, {}, static_cast<int64_t>(size)};
     // The packers are code of the instruction set: without it here, the library packs when it starts.
-    if (values.embedded.count(buffers[launch->product->b].name) != 0 && cpu_supports(config.isa)) {
+    if (embedded && cpu_supports(config.isa)) {
       CODETTA_TRY(const Tensor out, Tensor::make(DType::u8, {static_cast<int64_t>(size)}));
       runtime::cpu::pack_b(config, *problem, &pool, out.data());
       factor.symbol = bytes.add(std::string(static_cast<const char*>(out.data()), size));
-      packed_symbol[static_cast<size_t>(at - bound.begin())] = factor.symbol;
+      for (const size_t b : at) packed_symbol[b] = factor.symbol;
     }
     program.packed.push_back(std::move(factor));
   }

@@ -10,11 +10,16 @@
 
 namespace codetta::driver {
 
+// In the order of the steps: what they launch, and what makes factors there.
 std::vector<uint32_t> launched_kernels(const package::StepList& steps, const std::vector<package::StepList>& lists) {
   std::vector<uint32_t> kernels;
   const auto add = [&](const package::StepList& list) {
     for (const package::Step& step : list) {
-      if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) kernels.push_back(launch->kernel);
+      const auto* launch = std::get_if<package::LaunchKernel>(&step);
+      if (launch == nullptr) continue;
+      kernels.push_back(launch->kernel);
+      if (!launch->product) continue;
+      for (const package::Prologue& made : launch->product->b_made) kernels.push_back(made.kernel);
     }
   };
   add(steps);

@@ -163,7 +163,7 @@ Result<EmittedSource> emit_cpu_epilogue(const package::EpilogueProgram& program,
   if (auto defect = defect_error(program)) return *std::move(defect);
   Needs needs{{"core", Domain::Common}, {"TileFragment", Domain::Common}};
   const auto accumulator = [&](uint32_t part) {
-    const std::string_view method = program.split.ways == 1 ? "accum" : "accum_strided";
+    const std::string_view method = program.split.own_ways() == 1 ? "accum" : "accum_strided";
     needs.emplace(method, Domain::Common);
     return CodeWriter::text_of("f.", method, "<", cpu_dialect().type(program.accumulator).value, ">(", part, ")");
   };

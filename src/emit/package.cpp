@@ -132,7 +132,10 @@ package::StepList with_kernels(const package::StepList& steps, const plan::Plan&
         result.emplace_back(package::Comment{std::move(gone)});
     }
     result.push_back(step);
-    std::get_if<package::LaunchKernel>(&result.back())->kernel = kernel_of[launch->kernel];
+    auto& named = *std::get_if<package::LaunchKernel>(&result.back());
+    named.kernel = kernel_of[launch->kernel];
+    if (!named.product) continue;
+    for (package::Prologue& made : named.product->b_made) made.kernel = kernel_of[made.kernel];
   }
   return result;
 }

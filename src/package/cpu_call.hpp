@@ -11,6 +11,11 @@ namespace codetta::package {
 // itself.
 bool only_stores(const EpilogueProgram& program);
 
+// Whether the epilogue may take batch items for further rows, one after the other: nothing in it knows of either, and
+// what varies with the item varies with the row.
+bool rows_fold(const EpilogueProgram& program);
+inline constexpr int32_t max_folded_operands = 32;
+
 // What a phase is called over; see runtime/cpu/gemm.hpp. The numbers are those of the engine's interface
 // (device/host/engine.h).
 enum class CpuSpace : uint8_t { Tiles, Rows, Columns, Once };

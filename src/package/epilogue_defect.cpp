@@ -219,6 +219,8 @@ std::optional<std::string> find_defect(const EpilogueProgram& program) {
   }
   if (program.split.ways < 1 || program.split.ways > max_split_ways)
     return fmt::format("the columns are split in {} parts", program.split.ways);
+  if (program.split.products < 1 || program.split.ways % program.split.products != 0)
+    return fmt::format("{} parts are of {} products", program.split.ways, program.split.products);
   const auto chunk = program.split.chunk.as_constant();
   if (program.split.chunk.fault() != types::DimFault::none) return "a split's chunk has no value";
   if (program.split.ways == 1 ? chunk != 0 : chunk && *chunk < 1) return "a split has the wrong chunk";

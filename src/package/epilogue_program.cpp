@@ -103,6 +103,7 @@ void write(ByteWriter& out, const EpilogueProgram& program) {
   out.choice(program.accumulator);
   out.integer(program.split.ways);
   out.dim(program.split.chunk);
+  if (program.split.ways > 1) out.integer(program.split.products);
   out.number(program.arguments.size());
   for (const Argument& argument : program.arguments) {
     out.text(argument.name);
@@ -146,6 +147,7 @@ EpilogueProgram read_program(ByteReader& in) {
   program.accumulator = in.dtype();
   program.split.ways = in.small(1, max_split_ways, "parts of a split");
   program.split.chunk = in.dim();
+  if (program.split.ways > 1) program.split.products = in.small(1, max_split_ways, "products");
   for (size_t n = in.count(max_items, "number of arguments"); n > 0 && in.ok(); --n) {
     Argument argument;
     argument.name = in.text(max_name_bytes, "length of a name");

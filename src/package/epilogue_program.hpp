@@ -2,8 +2,8 @@
 // EpilogueProgram: what every back end lowers from and what the tape interpreter runs. Plain serializable data, no IR.
 //
 // It describes the work at one element of the *root space* [batches, rows, cols]: the accumulator's space [batch, M,
-// N], or, when the epilogue splits the accumulator's columns in `split.ways` parts, [batch, M, N / ways]; for a map
-// kernel, which has no accumulators, any space. Instructions
+// N], or, when there are `split.ways` parts (of the accumulator's columns, or of several products), [batch, M, N /
+// ways]; for a map kernel, which has no accumulators, any space. Instructions
 // are SSA in execution order, grouped in phases: phase p may use the results of reductions computed in phases before p.
 // Later phases recompute what they need, so each phase is a straight line on its own (ValueIds are local to their
 // phase).
@@ -142,11 +142,15 @@ struct Phase {
   bool operator==(const Phase&) const = default;
 };
 
+// Parts of the accumulators at one root element. Several products of one A have ways / products of them each, the first
+// product's first; what a part is, is said of the columns of its own product.
 struct Split {
   int32_t ways = 1;
   Dim chunk = Dim::constant(
       0);  // columns per chunk: part j of root column c is (c / chunk) * chunk * ways + j * chunk + c % chunk
-  bool interleaved() const { return ways > 1 && chunk == Dim::constant(1); }
+  int32_t products = 1;  // divides ways, which counts the parts of all; with ways == products a chunk says nothing
+  [[nodiscard]] int32_t own_ways() const { return ways / products; }  // "ways" above
+  [[nodiscard]] bool interleaved() const { return own_ways() > 1 && chunk == Dim::constant(1); }
   bool operator==(const Split&) const = default;
 };
 

@@ -128,7 +128,9 @@ std::string line_of(const EpilogueProgram& program, size_t index) {
 
 std::string EpilogueProgram::to_string() const {
   std::string text = fmt::format("accumulator {}\n", dtype_name(accumulator));
-  if (split.ways > 1) text += fmt::format("split columns in {} by chunks of {}\n", split.ways, split.chunk.to_string());
+  if (split.products > 1) text += fmt::format("{} products\n", split.products);
+  if (split.own_ways() > 1)
+    text += fmt::format("split columns in {} by chunks of {}\n", split.own_ways(), split.chunk.to_string());
   for (const Argument& argument : arguments)
     text += fmt::format("argument {}: {}\n", argument.name, text_of_shape(argument));
   for (size_t p = 0; p < phases.size(); ++p) {

@@ -179,6 +179,9 @@ struct StepJson {
       json["b"] = buffer(s.product->b);
       json["a_transposed"] = s.product->a_transposed;
       json["b_transposed"] = s.product->b_transposed;
+      if (!s.product->more_b.empty()) json["more_b"] = buffers(s.product->more_b);
+      for (const Prologue& made : s.product->b_made)
+        json["b_made"].push_back({{"kernel", kernel(made.kernel)}, {"arguments", buffers(made.arguments)}});
     }
     json["batch"] = json_of(s.batch);
     json["m"] = json_of(s.m);

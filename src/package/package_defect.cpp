@@ -4,6 +4,7 @@
 // One walk over the main list and, where they stand, over child lists. What the walk knows (which buffers have memory,
 // which symbols are defined) is changed in place and logged, so that the end of a child list or scope looks only at
 // what changed within it.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <set>
@@ -431,30 +432,11 @@ class PackageWalk {
     if (is_map(kernel.config) == s.product.has_value()) return "a map has a product, or a product has none";
     if (s.product) {
       if (Defect defect = factor(s.product->a, a_dtype(kernel.config))) return defect;
-      if (Defect defect = factor(s.product->b, b_dtype(kernel.config))) return defect;
+      if (Defect defect = factors_b(*s.product, kernel)) return defect;
       if (Defect defect = known(s.product->k)) return defect;
     }
     if (Defect defect = all_known(std::array{s.batch, s.m, s.n})) return defect;
-    if (s.arguments.size() != kernel.epilogue.arguments.size()) {
-      return fmt::format("{} arguments are given and {} are wanted", s.arguments.size(),
-                         kernel.epilogue.arguments.size());
-    }
-    for (size_t i = 0; i < s.arguments.size(); ++i) {
-      const uint32_t buffer = s.arguments[i];
-      const Argument& wanted = kernel.epilogue.arguments[i];
-      if (Defect defect = wanted.is_output ? writable(buffer) : readable(buffer, true)) return defect;
-      const Buffer& bound = p_.buffers[buffer];
-      if (bound.is_scalar != wanted.is_scalar || bound.dtype != wanted.dtype)
-        return fmt::format("{} does not fit argument {} of the kernel", name(buffer), i);
-    }
-    for (const Operand& operand : kernel.epilogue.operands) {
-      for (const IndexTerm& term : operand.terms) {
-        if (Defect defect = known(term.scale)) return defect;
-      }
-      for (const auto& offset : operand.offsets) {
-        if (Defect defect = known(offset.second)) return defect;
-      }
-    }
+    if (Defect defect = fits(s.arguments, kernel.epilogue, kernel.epilogue.arguments.size())) return defect;
     if (Defect defect = known(kernel.epilogue.split.chunk)) return defect;
     return s.options == LaunchOptions{} ? Defect() : options(s);
   }
@@ -605,6 +587,57 @@ class PackageWalk {
     const Buffer& factor = p_.buffers[buffer];
     if (factor.dtype != dtype || factor.shape.size() < 2)
       return fmt::format("{} is no factor of the product", name(buffer));
+    return std::nullopt;
+  }
+  // The B of every product: a buffer, or a map that makes it.
+  Defect factors_b(const Product& product, const Kernel& kernel) {
+    const size_t count = product.products();
+    if (count > max_products || static_cast<int32_t>(count) != kernel.epilogue.split.products)
+      return fmt::format("{} products, and the kernel computes {}", count, kernel.epilogue.split.products);
+    if (!product.b_made.empty() && product.b_made.size() != count)
+      return fmt::format("{} prologues of {} products", product.b_made.size(), count);
+    for (size_t i = 0; i < count && product.b_made.empty(); ++i) {
+      if (Defect defect = factor(product.factor_b(i), b_dtype(kernel.config))) return defect;
+    }
+    for (size_t i = 0; i < product.b_made.size(); ++i) {
+      const Prologue& made = product.b_made[i];
+      if (made.kernel >= p_.kernels.size()) return fmt::format("there is no kernel {}", made.kernel);
+      launched_kernels_[made.kernel] = true;
+      const Kernel& maker = p_.kernels[made.kernel];
+      const EpilogueProgram& program = maker.epilogue;
+      const bool form = is_map(maker.config) && program.phases.size() == 1 && program.reductions.empty() &&
+                        program.phases[0].stores.size() == 1 && !program.arguments.empty() &&
+                        program.arguments.back().is_output && program.arguments.back().dtype == b_dtype(kernel.config);
+      if (!form) return fmt::format("{} makes no factor", maker.name);
+      const Operand& block = program.operands[program.phases[0].stores[0].operand];
+      if (block.access != Access::Full || !block.unit_stride || !block.offsets.empty())
+        return fmt::format("{} makes a factor that is not in rows", maker.name);
+      if (Defect defect = fits(made.arguments, program, program.arguments.size() - 1)) return defect;
+      if (std::find(made.arguments.begin(), made.arguments.end(), product.factor_b(i)) == made.arguments.end())
+        return fmt::format("{} is not read by what makes the factor", name(product.factor_b(i)));
+    }
+    return std::nullopt;
+  }
+  // Buffers as the first `count` arguments of a kernel.
+  Defect fits(const std::vector<uint32_t>& arguments, const EpilogueProgram& program, size_t count) {
+    if (arguments.size() != count)
+      return fmt::format("{} arguments are given and {} are wanted", arguments.size(), count);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const uint32_t buffer = arguments[i];
+      const Argument& wanted = program.arguments[i];
+      if (Defect defect = wanted.is_output ? writable(buffer) : readable(buffer, true)) return defect;
+      const Buffer& bound = p_.buffers[buffer];
+      if (bound.is_scalar != wanted.is_scalar || bound.dtype != wanted.dtype)
+        return fmt::format("{} does not fit argument {} of the kernel", name(buffer), i);
+    }
+    for (const Operand& operand : program.operands) {
+      for (const IndexTerm& term : operand.terms) {
+        if (Defect defect = known(term.scale)) return defect;
+      }
+      for (const auto& offset : operand.offsets) {
+        if (Defect defect = known(offset.second)) return defect;
+      }
+    }
     return std::nullopt;
   }
   Defect options(const LaunchKernel& s) const {

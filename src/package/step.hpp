@@ -132,12 +132,43 @@ struct LaunchOptions {
   std::optional<L2Window> window;
   bool operator==(const LaunchOptions&) const = default;
 };
+// A factor that lies nowhere as a whole: a map computes blocks of it where the product's kernel reads them. The map's
+// last argument is its one output, [k, n] of B as it is seen before a transposition, which no buffer holds.
+struct Prologue {
+  uint32_t kernel = 0;              // of map configuration; one phase, no reductions
+  std::vector<uint32_t> arguments;  // buffers of its arguments but the last
+  bool operator==(const Prologue&) const = default;
+};
+inline constexpr size_t max_products = 8;  // of one launch
+
 // A[batch, m, k] @ B[batch, k, n], each as it lies or with its last two dims swapped. More than one leading dim counts
 // as one batch dim, which they must fold to (E0610); a leading size of 1 serves every item.
+//
+// Several products of one A are one launch: each has a B of its own, all of one dtype and size, and n counts the
+// columns of all (EpilogueProgram::split says which accumulators are whose).
 struct Product {
   uint32_t a = 0, b = 0;  // buffers
   bool a_transposed = false, b_transposed = false;
   Dim k = Dim::constant(0);
+  std::vector<uint32_t> more_b{};  // of the second product and on; transposed as the first is
+  // None, or one a product: what makes its B. Then b and more_b each name a buffer that this reads.
+  std::vector<Prologue> b_made{};
+  // Calls f for every buffer that is read, some of them more than once.
+  template <class F>
+  void each_buffer(F&& f) const {
+    f(a), f(b);
+    for (const uint32_t buffer : more_b) f(buffer);
+    for (const Prologue& made : b_made) {
+      for (const uint32_t buffer : made.arguments) f(buffer);
+    }
+  }
+  [[nodiscard]] bool reads(uint32_t buffer) const {
+    bool found = false;
+    each_buffer([&](uint32_t read) { found = found || read == buffer; });
+    return found;
+  }
+  [[nodiscard]] size_t products() const { return more_b.size() + 1; }
+  [[nodiscard]] uint32_t factor_b(size_t product) const { return product == 0 ? b : more_b[product - 1]; }
   bool operator==(const Product&) const = default;
 };
 // One kernel over its arguments: a product with its epilogue, or without one a map over a root space of its own.

@@ -143,6 +143,11 @@ struct StepFields {
       a.flag(product.a_transposed);
       a.flag(product.b_transposed);
       a.dim(product.k);
+      buffers(product.more_b, "number of further products");
+      a.list(product.b_made, "number of prologues", [&](Prologue& prologue) {
+        a.index(prologue.kernel, "kernel");
+        buffers(prologue.arguments, "number of arguments");
+      });
     }
     for (Dim* dim : {&s.batch, &s.m, &s.n}) a.dim(*dim);
     buffers(s.arguments, "number of arguments");

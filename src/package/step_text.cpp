@@ -161,10 +161,18 @@ struct StepLine {
                          s.n.to_string(), s.batch.to_string(), all(s.arguments), options(s));
     }
     const Product& product = *s.product;
-    return fmt::format("launch {} on {}{} @ {}{} ({} x {} x {}, batch {}) with [{}]{}", names.kernel(s.kernel),
-                       name(product.a), product.a_transposed ? " transposed" : "", name(product.b),
-                       product.b_transposed ? " transposed" : "", s.m.to_string(), s.n.to_string(),
-                       product.k.to_string(), s.batch.to_string(), all(s.arguments), options(s));
+    std::string factors;
+    for (size_t p = 0; p < product.products(); ++p) {
+      if (p > 0) factors += ", ";
+      factors += p < product.b_made.size()
+                     ? fmt::format("{}({})", names.kernel(product.b_made[p].kernel), all(product.b_made[p].arguments))
+                     : name(product.factor_b(p));
+      if (product.b_transposed) factors += " transposed";
+    }
+    if (product.products() > 1) factors = "[" + factors + "]";
+    return fmt::format("launch {} on {}{} @ {} ({} x {} x {}, batch {}) with [{}]{}", names.kernel(s.kernel),
+                       name(product.a), product.a_transposed ? " transposed" : "", factors, s.m.to_string(),
+                       s.n.to_string(), product.k.to_string(), s.batch.to_string(), all(s.arguments), options(s));
   }
   std::string operator()(const CallExtern& s) const {
     const std::string result = s.form == CallExtern::Form::Out

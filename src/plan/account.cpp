@@ -72,16 +72,20 @@ class Accountant {
       open.push_back(store.node);
       if (store.node != store.target) held.insert(store.target);
     }
-    const std::set<NodeId> leaves(kernel.leaves.begin(), kernel.leaves.end());
+    std::set<NodeId> leaves(kernel.leaves.begin(), kernel.leaves.end());
+    for (const MadeFactor& made : kernel.b_made) leaves.insert(made.leaves.begin(), made.leaves.end());
     while (!open.empty()) {
       const NodeId node = open.back();
       open.pop_back();
       if (is_given_value(graph_.node(node).op) || leaves.count(node) != 0 || !held.insert(node).second) continue;
-      if (node == kernel.matmul) {
+      if (kernel.computes(node)) {
         const auto operands = graph_.operands(node);
-        for (const auto& [from, to] : {std::pair(operands[0], kernel.a.source), {operands[1], kernel.b.source}}) {
+        NodeId b = kernel.b.source;
+        for (const FurtherProduct& further : kernel.more) b = further.matmul == node ? further.b.source : b;
+        for (const auto& [from, to] : {std::pair(operands[0], kernel.a.source), {operands[1], b}}) {
           for (NodeId view = from; view != to; view = graph_.operands(view)[0]) held.insert(view);
         }
+        if (!kernel.b_made.empty()) open.push_back(b);
         continue;
       }
       for (NodeId operand : graph_.operands(node)) open.push_back(operand);

@@ -160,11 +160,20 @@ struct Model {
     return bytes_of(p.shape.b, k * n) * batch * (blocks - 1) * ceil_div(m, c.tile_rows) / p.machine.l3_rate / 1000;
   }
   [[nodiscard]] double pack_b_us(std::string& note) const {
-    if (c.family == CpuFamily::InPlace || p.shape.b_packed) return 0;
+    if ((c.family == CpuFamily::InPlace && !p.shape.b_made) || p.shape.b_packed) return 0;
     const double items = p.shape.b_batch_stride == 0 ? 1 : batch;
     const double in = bytes_of(p.shape.b, k * n * items);
     const double out = c.family == CpuFamily::Convert ? bytes_of(p.shape.accumulator, k * n * items) : in;
     const double rate = p.shape.b_col_stride == 1 ? pack_rate : transpose_rate;
+    if (p.shape.b_made) {  // from and to the first-level cache
+      const double clocks = (2 + p.shape.b_clocks) * k * n * items / std::max(1.0, static_cast<double>(p.set->lanes));
+      note = fmt::format("{:.0f} elements of B are computed at {:.0f} clocks a vector", k * n * items,
+                         2 + p.shape.b_clocks);
+      const bool moved = rate != pack_rate && c.family != CpuFamily::InPlace;
+      // In front of dot products only where one row of tiles needs them.
+      const double times = c.family == CpuFamily::InPlace ? ceil_div(m, c.tile_rows) : 1;
+      return times * clocks_to_us(clocks) + (moved ? in / rate / 1000 : 0);
+    }
     note = fmt::format("{:.0f} bytes at {} bytes/ns, in every run", in, rate);
     return (in + out) / rate / 1000 + launch_us;
   }
@@ -193,8 +202,9 @@ struct Model {
     const double elements = batch * m * root_cols;
     for (const package::Phase& phase : p.epilogue.phases) {
       // B's panel flows through the other half of L1 meanwhile.
-      const bool spills = bytes_of(p.shape.accumulator, static_cast<double>(c.tile_rows) * c.tile_cols) >
-                          0.5 * static_cast<double>(p.machine.l1);
+      const double beside = p.shape.products > 1 ? p.epilogue.split.ways : 1;
+      const bool spills =
+          bytes_of(p.shape.accumulator, beside * c.tile_rows * c.tile_cols) > 0.5 * static_cast<double>(p.machine.l1);
       double vector = phase.reads_accumulator ? (spills ? 4.0 : 2.0) * p.epilogue.split.ways
                                               : 0;  // accumulators pass through L1, or L2
       for (const package::Inst& inst : phase.insts) {

@@ -124,7 +124,8 @@ class Explainer {
   void find_boundary(uint32_t buffer, size_t from, size_t to) {
     const LaunchKernel& reader = *result_.launches[to];
     Boundary boundary{buffer, from, to, static_cast<uint16_t>(diag::Code::second_product), {}};
-    if (reader.product && (reader.product->a == buffer || reader.product->b == buffer)) {
+    const bool as_b = reader.product && buffer != reader.product->a && reader.product->reads(buffer);
+    if (reader.product && (reader.product->a == buffer || as_b)) {
       const bool a = reader.product->a == buffer;
       boundary.text = fmt::format(
           "it is factor {} of the product in line {} ({} x {} x {}), where each element is used {} times; {}",
@@ -184,14 +185,16 @@ class Explainer {
       if (result_.launches[k] == nullptr || !is_product(k)) continue;
       const package::Product& product = *result_.launches[k]->product;
       by_factor[{product.a, true, product.a_transposed}].push_back(k);
-      by_factor[{product.b, false, product.b_transposed}].push_back(k);
+      for (size_t p = 0; p < product.products(); ++p)
+        by_factor[{product.factor_b(p), false, product.b_transposed}].push_back(k);
     }
     for (auto& [key, kernels] : by_factor) {
       if (kernels.size() < 2) continue;
       SharedFactor shared{std::get<0>(key), std::get<1>(key), std::move(kernels), {}, {}};
       for (const size_t k : shared.kernels) {
         const package::Product& product = *result_.launches[k]->product;
-        shared.others.push_back(shared.is_a ? product.b : product.a);
+        if (!shared.is_a) shared.others.push_back(product.a);
+        for (size_t p = 0; shared.is_a && p < product.products(); ++p) shared.others.push_back(product.factor_b(p));
       }
       shared.again =
           buffer_bytes(plan_.buffers[shared.buffer]) * Dim::constant(static_cast<int64_t>(shared.kernels.size()) - 1);

@@ -38,7 +38,7 @@ struct SharedFactor {
 
 struct ProgramExplanation {
   std::vector<size_t> order;                           // kernels of the plan in the order of the text
-  std::vector<const package::LaunchKernel*> launches;  // by kernel
+  std::vector<const package::LaunchKernel*> launches;  // by kernel; null: another one calls it for a factor
   std::vector<bool> nested;                            // by kernel: launched in a branch or a loop
   std::vector<Boundary> boundaries;                    // in that order
   std::vector<FusionNote> decisions;                   // those that no boundary tells

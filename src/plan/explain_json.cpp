@@ -89,13 +89,20 @@ class JsonPrinter : ExplainView {
     out["origins"] = Json::array();
     for (const OriginLine& line : kernel.account.origins)
       out["origins"].push_back({{"file", kernel.account.file}, {"line", line.line}, {"text", line.text}});
+    if (kernel.is_prologue) {
+      out["kind"] = "prologue";
+      out["called_by"] = caller_of(k);
+    }
     if (const LaunchKernel* launch = facts_.launches[k]; launch != nullptr) {
       out["kind"] = launch->product ? "product" : "map";
       out["nested"] = static_cast<bool>(facts_.nested[k]);
       out["space"] = {{"batch", launch->batch.to_string()},
                       {launch->product ? "m" : "rows", launch->m.to_string()},
                       {launch->product ? "n" : "columns", launch->n.to_string()}};
-      if (launch->product) out["space"]["k"] = launch->product->k.to_string();
+      if (launch->product) {
+        out["space"]["k"] = launch->product->k.to_string();
+        if (launch->product->products() > 1) out["space"]["products"] = launch->product->products();
+      }
       out["reads"] = Json::array();
       for (const Operand& read : reads_of(k)) {
         const Buffer& buffer = plan_.buffers[read.buffer];

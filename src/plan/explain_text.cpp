@@ -87,14 +87,19 @@ class TextPrinter : ExplainView {
     const std::string batch =
         launch.batch == Dim::constant(1) ? "" : fmt::format(", batch {}", launch.batch.to_string());
     if (launch.product) {
-      return fmt::format("product {} x {} x {}{}", launch.m.to_string(), launch.n.to_string(),
-                         launch.product->k.to_string(), batch);
+      const size_t count = launch.product->products();
+      return fmt::format("{} {} x {} x {}{}",
+                         count == 1 ? "product" : fmt::format("{} products of one A, together", count),
+                         launch.m.to_string(), launch.n.to_string(), launch.product->k.to_string(), batch);
     }
     return fmt::format("map over {} x {}{}", launch.m.to_string(), launch.n.to_string(), batch);
   }
 
   [[nodiscard]] std::string kernel_text(size_t k) const {
     const PlannedKernel& kernel = plan_.kernels[k];
+    if (kernel.is_prologue)
+      return fmt::format("kernel {}, {}: called by kernel {} for blocks of a factor\n", k, emitted_name(k),
+                         caller_of(k));
     if (facts_.launches[k] == nullptr) return fmt::format("kernel {}, {}: never launched\n", k, emitted_name(k));
     std::string out = fmt::format("kernel {}, {}: {}{}\n", k, emitted_name(k), space_text(k),
                                   facts_.nested[k] ? ", in a branch or a loop" : "");

@@ -39,7 +39,12 @@ std::vector<ExplainView::Operand> ExplainView::reads_of(size_t k) const {
   std::vector<Operand> reads;
   if (launch.product) {
     reads.push_back({launch.product->a, launch.product->a_transposed ? "A transposed" : "A"});
-    reads.push_back({launch.product->b, launch.product->b_transposed ? "B transposed" : "B"});
+    const std::string b = launch.product->b_transposed ? "B transposed" : "B";
+    for (size_t p = 0; p < launch.product->products() && launch.product->b_made.empty(); ++p)
+      reads.push_back({launch.product->factor_b(p), b});
+    for (const package::Prologue& made : launch.product->b_made) {
+      for (const uint32_t buffer : made.arguments) reads.push_back({buffer, "source of " + b});
+    }
   }
   std::set<uint32_t> seen;
   const auto& arguments = plan_.kernels[k].lowered.program.arguments;
@@ -48,6 +53,17 @@ std::vector<ExplainView::Operand> ExplainView::reads_of(size_t k) const {
       reads.push_back({launch.arguments[i], "operand"});
   }
   return reads;
+}
+
+size_t ExplainView::caller_of(size_t k) const {
+  for (size_t other = 0; other < facts_.launches.size(); ++other) {
+    const LaunchKernel* launch = facts_.launches[other];
+    if (launch == nullptr || !launch->product) continue;
+    for (const package::Prologue& made : launch->product->b_made) {
+      if (made.kernel == k) return other;
+    }
+  }
+  return k;
 }
 
 std::vector<uint32_t> ExplainView::stores_of(size_t k) const {
@@ -116,6 +132,12 @@ std::string ExplainView::value_name(ir::NodeId node) const {
 std::string ExplainView::shared_text(const SharedFactor& shared) const {
   std::vector<std::string> others;
   for (const uint32_t other : shared.others) others.push_back(plan_.buffers[other].name);
+  if (plan_.target.backend == Backend::cpu) {
+    return fmt::format(
+        "kernels {} multiply the same {} {} with {} and are not computed together; {} of it are read again",
+        listed(shared.kernels), shared.is_a ? "A" : "B", plan_.buffers[shared.buffer].name, listed(others),
+        bytes_text(shared.again));
+  }
   return fmt::format(
       "kernels {} multiply the same {} {}; a kernel computes one product, and {} are buffers of their "
       "own, which no kernel reads as one factor; {} of it are read again",

@@ -26,6 +26,8 @@ class ExplainView {
     std::string as;  // "A", "B transposed", "operand"
   };
   [[nodiscard]] std::vector<Operand> reads_of(size_t kernel) const;
+  // Of a prologue: the kernel that calls it.
+  [[nodiscard]] size_t caller_of(size_t kernel) const;
   [[nodiscard]] std::vector<uint32_t> stores_of(size_t kernel) const;
   [[nodiscard]] std::vector<size_t> readers_of(uint32_t buffer, size_t from) const;
   [[nodiscard]] std::optional<int64_t> value_of(const types::Dim& dim) const { return dim.evaluate(std::span(sizes_)); }

@@ -152,6 +152,10 @@ std::optional<Rejection> refuse_epilogue(const FamilyProblem& p) {
     return rejection(p, diag::Code::epilogue_large,
                      fmt::format("the epilogue has {} operations, and a kernel holds {}", operations, most_operations));
   }
+  if (p.family.family == CpuFamily::Fused && p.shape.products > 1) {
+    return rejection(p, diag::Code::fused_form,
+                     fmt::format("{} products of one A, and a kernel in registers computes one", p.shape.products));
+  }
   if (p.family.result_values) return std::nullopt;
   for (const package::Phase& phase : p.epilogue.phases) {
     if (phase.scope != package::Scope::Tile && phase.reads_accumulator) {
@@ -247,6 +251,11 @@ std::optional<Rejection> refuse(FamilyProblem& problem) {
   if (!problem.family.reads_packed_b && problem.shape.b_packed) {
     return rejection(problem, diag::Code::packed_unused, "a packed B is given, and this family reads B where it lies");
   }
+  const bool packs = problem.family.family == CpuFamily::Packed || problem.family.family == CpuFamily::Convert ||
+                     (problem.family.family == CpuFamily::InPlace && problem.shape.b_k_stride == 1);
+  if (problem.shape.b_made && !packs)
+    return rejection(problem, diag::Code::family_layout,
+                     "B is computed where it is packed, and this family does not pack it");
   if (auto no = refuse_dtypes(problem)) return no;
   if (auto no = refuse_size(problem)) return no;
   if (auto no = refuse_layout(problem)) return no;
@@ -292,7 +301,9 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
     const int rows = set.max_rows[v - 1];
     if (rows == 0) continue;
     const int64_t cols = int64_t{v} * set.lanes;
-    for (const int64_t tile_rows : {48, 96}) {
+    // Accumulators of several products lie side by side in one tile, which shall stay in the first-level cache.
+    const int64_t parts = shape.products > 1 ? std::max(1, problem.epilogue.split.ways / 2) : 1;
+    for (const int64_t tile_rows : {48 / parts, 96 / parts}) {
       CpuGemmConfig config = base;
       config.nr = static_cast<int32_t>(cols);
       // Equal blocks of rows instead of a ragged last one.
@@ -313,7 +324,7 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
         if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
       };
       add(config);
-      if (tile_rows == 48 && !set.padded) add_wide_tiles(problem, shape, config, add);
+      if (tile_rows == 48 / parts && !set.padded) add_wide_tiles(problem, shape, config, add);
       if (const int32_t k_split = slices(shape, tiles, problem.machine.cores); k_split > 1) {
         CpuGemmConfig cut = config;
         cut.k_split = k_split;

@@ -116,7 +116,7 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
         const uint32_t in = position(other), out = position(output);
         const bool reads = in < arguments.size(), writes = out < arguments.size();
         if (kernel.apart && (reads || writes)) ok = false;
-        if (kernel.product && (kernel.product->a == other || kernel.product->b == other)) ok = false;
+        if (kernel.product && kernel.product->reads(other)) ok = false;
         if (reads != writes && (reads || kernels.size() > 1)) ok = false;  // read by one kernel, written by another
         if (reads && writes) ok = ok && may_be_in_place(*kernel.epilogue, kernel.batched, in, out);
       }

@@ -63,9 +63,17 @@ Result<void> Lowering::find_roots() {
   extents_[2] = ways_ == 1 ? root_shape_[rank - 1] : Dim::constant(cols_);
   root_at_[rank - 1] = Index::axis(Axis::Col, cols_);
   result_.program.accumulator = graph_.type(*matmul_).dtype;
-  result_.program.split.ways = ways_;
-  result_.program.split.chunk = Dim::constant(chunk_);
-  for (int32_t part = 0; part < ways_; ++part) {
+  const auto products = static_cast<int32_t>(scope_.more_products.size() + 1);
+  result_.program.split.ways = ways_ * products;
+  result_.program.split.products = products;
+  result_.program.split.chunk = Dim::constant(ways_ == 1 && products > 1 ? 1 : chunk_);
+  if (ways_ * products > package::max_split_ways) {
+    return reject(diag::Code::split_unsupported, *matmul_, "the columns are split in too many parts")
+        .reason(fmt::format("{} parts; a kernel takes {}", ways_ * products, package::max_split_ways))
+        .help("split in fewer parts");
+  }
+  for (int32_t part = 0; part < ways_ * products; ++part) {
+    const NodeId product = part < ways_ ? *matmul_ : scope_.more_products[static_cast<size_t>(part / ways_ - 1)];
     Instance instance;
     instance.at = root_at_;
     Index column = root(0);
@@ -76,7 +84,7 @@ Result<void> Lowering::find_roots() {
             .reason(fmt::format("{} columns in chunks of {}", cols_, chunk_))
             .help("split a dim whose size is a multiple of the number of parts");
       }
-      column = scaled(division->quotient, chunk_ * ways_) + division->remainder + Index::of(part * chunk_);
+      column = scaled(division->quotient, chunk_ * ways_) + division->remainder + Index::of(part % ways_ * chunk_);
     }
     instance.at.back() = column;
     Inst inst;
@@ -84,7 +92,7 @@ Result<void> Lowering::find_roots() {
     inst.type = inst.aux = result_.program.accumulator;
     inst.index = static_cast<uint32_t>(part);
     instance.value = recorder_.add(inst);
-    instances_[matmul_->index()].push_back(std::move(instance));
+    instances_[product.index()].push_back(std::move(instance));
   }
   return {};
 }
@@ -113,9 +121,10 @@ void Lowering::find_inside() {
   inside_.assign(graph_.size(), false);
   for (const LoweringScope::Output& output : scope_.outputs) inside_[output.node.index()] = true;
   if (matmul_) inside_[matmul_->index()] = true;
+  for (NodeId product : scope_.more_products) inside_[product.index()] = true;
   for (size_t i = graph_.size(); i-- > 0;) {
     const NodeId node(i);
-    if (!inside_[i] || node == matmul_ || leaf_[i] != UINT32_MAX) continue;
+    if (!inside_[i] || is_product(node) || leaf_[i] != UINT32_MAX) continue;
     for (NodeId operand : graph_.operands(node)) inside_[operand.index()] = true;
   }
 }
@@ -242,9 +251,10 @@ Result<Lowered> Lowering::run() {
   dependent_.assign(count, false);
   instances_.resize(count);
   dependent_[matmul_->index()] = true;
+  for (NodeId product : scope_.more_products) dependent_[product.index()] = true;
   for (size_t i = 0; i < count; ++i) {
     const NodeId node(i);
-    if (!inside(node) || node == matmul_ || leaf_of(node)) continue;
+    if (!inside(node) || is_product(node) || leaf_of(node)) continue;
     for (NodeId operand : graph_.operands(node)) {
       if (dependent(operand)) dependent_[i] = true;
     }
@@ -258,7 +268,7 @@ Result<Lowered> Lowering::run() {
   add_arguments();
   for (size_t i = 0; i < count; ++i) {
     const NodeId node(i);
-    if (node != matmul_ && dependent(node)) CODETTA_CHECK_OK(lower_dependent(node));
+    if (!is_product(node) && dependent(node)) CODETTA_CHECK_OK(lower_dependent(node));
   }
   CODETTA_CHECK_OK(store_outputs());
   recorder_.finish(result_.program);

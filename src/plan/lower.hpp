@@ -47,6 +47,8 @@ struct LoweringScope {
   };
   std::vector<Leaf> leaves;
   std::vector<Output> outputs;
+  // Products that are computed beside the region's own: of the same A, and of the same type.
+  std::vector<ir::NodeId> more_products{};
 };
 
 struct Lowered {

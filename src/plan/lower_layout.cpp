@@ -206,9 +206,10 @@ Result<void> Lowering::find_split() {
   for (size_t i = 0; i < graph_.size(); ++i) any |= graph_.node(NodeId(i)).op == Op::split && dependent(NodeId(i));
   if (!any) return {};
   at[matmul_->index()] = root_at_;
+  for (NodeId product : scope_.more_products) at[product.index()] = root_at_;
   for (size_t i = 0; i < graph_.size(); ++i) {
     const NodeId node(i);
-    if (node == matmul_ || !dependent(node)) continue;
+    if (is_product(node) || !dependent(node)) continue;
     std::optional<NodeId> from;
     for (NodeId operand : graph_.operands(node)) {
       const bool same_rank = graph_.type(operand).shape == graph_.type(node).shape;

@@ -2,6 +2,7 @@
 // Inside of lower_epilogue: the walk over the graph (lower*.cpp) and the recording of instructions (recorder.cpp).
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -114,6 +115,10 @@ class Lowering {
   Result<Location> reduced_at(ir::NodeId node, const Location& at);
   Result<ValueRef> reduce_here(ir::NodeId node, const Location& from, ValueRef value);
 
+  [[nodiscard]] bool is_product(ir::NodeId node) const {
+    const auto& more = scope_.more_products;
+    return node == matmul_ || std::find(more.begin(), more.end(), node) != more.end();
+  }
   [[nodiscard]] bool dependent(ir::NodeId node) const { return dependent_[node.index()]; }
   [[nodiscard]] bool inside(ir::NodeId node) const { return inside_[node.index()]; }
   [[nodiscard]] std::optional<size_t> leaf_of(ir::NodeId node) const {
@@ -140,7 +145,7 @@ class Lowering {
   std::map<std::pair<uint32_t, Location>, ValueRef> known_;  // of value_at
   int64_t batches_ = 0, rows_ = 0, cols_ = 0;                // root extents; 0 = symbolic
   int64_t chunk_ = 0;
-  int32_t ways_ = 1;
+  int32_t ways_ = 1;  // of one product
 };
 
 // Whether no two dims move along with one another.

@@ -42,6 +42,7 @@ struct PlannedKernel {
   size_t chosen = 0;      // index into discovery.candidates
   KernelAccount account;  // of programs: what it stands for
   std::optional<UserSource> user{};
+  bool is_prologue = false;  // no step launches it: another kernel calls it where it reads a factor
 };
 
 // Why a value is where it is: not fused behind its product, stored in front of its user, copied.

@@ -40,10 +40,13 @@ class ProgramPlanner {
   Result<void> plan_graph(GraphScope& scope);
   [[nodiscard]] int64_t hint(const types::Dim& dim) const;
   [[nodiscard]] GemmShape gemm_shape(const ir::Graph& graph, const KernelRegion& region) const;
+  [[nodiscard]] std::optional<Rejection> better_apart(const ir::Graph& graph, const KernelRegion& region,
+                                                      const Candidate& together) const;
   uint32_t stored_buffer(GraphScope& scope, const StoredValue& store);
   [[nodiscard]] static uint32_t read_buffer(const GraphScope& scope, ir::NodeId node);
   bool add_copies(GraphScope& scope, const KernelRegion& region);
-  void add_kernel(GraphScope& scope, KernelRegion region, PlannedKernel kernel);
+  void add_kernel(GraphScope& scope, KernelRegion region, PlannedKernel kernel, std::vector<PlannedKernel> makers = {});
+  package::Prologue add_maker(GraphScope& scope, MadeFactor made, PlannedKernel maker);
   // What the steps of a unit read and make, but for what its blocks do.
   void add_unit(uint32_t block, Unit unit);
   void add_all_guards();

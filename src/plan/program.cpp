@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.hpp"
+#include "package/cpu_call.hpp"
+#include "plan/families.hpp"
 #include "plan/family_map.hpp"
 #include "plan/guards.hpp"
 #include "plan/planner.hpp"
@@ -55,12 +58,13 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   }
   options.check_indices = cpu;
   options.plain_copies = !cpu;
+  options.together = options.prologues = cpu;
   std::map<NodeId, Discovery> found;  // of products, by matmul: the last one is of the region that stays
   const Refusal refuses = [&](const KernelRegion& region) -> std::optional<Rejection> {
     Discovery& discovery = found[*region.matmul];
     discovery = discover(region.lowered.program, gemm_shape(graph, region), plan_.target, machine_);
-    if (!discovery.candidates.empty()) return std::nullopt;
-    return discovery.rejections.back();
+    if (discovery.candidates.empty()) return discovery.rejections.back();
+    return region.more.empty() ? std::nullopt : better_apart(graph, region, discovery.candidates[0]);
   };
   CODETTA_TRY(ProgramRegions regions, find_regions(graph, refuses, options));
   if (scope.block == 0) plan_.notes = std::move(regions.notes);  // they name nodes of the program's own graph
@@ -74,6 +78,19 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     if (add_copies(scope, region)) continue;
     PlannedKernel kernel;
     kernel.account = std::move(accounts[k]);
+    std::vector<PlannedKernel> makers;
+    for (MadeFactor& made : region.b_made) {
+      PlannedKernel& maker = makers.emplace_back();
+      maker.discovery = discover_map(made.lowered.program, {1, hint(made.lowered.rows), hint(made.lowered.cols)},
+                                     plan_.target, machine_);
+      if (maker.discovery.candidates.empty()) {
+        const Rejection& last = maker.discovery.rejections.back();
+        return diag::error(static_cast<diag::Code>(last.code), "no kernel computes this factor")
+            .at(graph.source(), graph.span(made.value))
+            .reason(last.text)
+            .help("choose another target");
+      }
+    }
     if (region.matmul) {
       kernel.shape = gemm_shape(graph, region);
       kernel.discovery = std::move(found[*region.matmul]);
@@ -88,7 +105,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
             .help("choose another target");
       }
     }
-    add_kernel(scope, std::move(region), std::move(kernel));
+    add_kernel(scope, std::move(region), std::move(kernel), std::move(makers));
   }
   return order_units(plan_, units_, scope.block, [this](const Dim& dim) { return hint(dim); });
 }
@@ -134,21 +151,101 @@ GemmShape ProgramPlanner::gemm_shape(const ir::Graph& graph, const KernelRegion&
   GemmShape gemm;
   gemm.batch = hint(region.batch);
   gemm.m = hint(region.rows);
-  gemm.n = hint(region.cols);
+  gemm.b_made = !region.b_made.empty();
+  for (const MadeFactor& made : region.b_made) {
+    double clocks = 0;
+    for (const package::Inst& inst : made.lowered.program.phases[0].insts)
+      clocks += inst.kind == package::Inst::Kind::Op ? vector_clocks(inst.op, inst.type) : 0.5;
+    gemm.b_clocks = std::max(gemm.b_clocks, clocks);
+  }
+  gemm.products = static_cast<int32_t>(region.more.size() + 1);
+  const int64_t own_columns = hint(region.cols);
+  gemm.n = base::checked_mul(own_columns, int64_t{gemm.products}).value_or(own_columns);
   gemm.k = hint(a_shape.back());
   gemm.a = graph.type(operands[0]).dtype;
   gemm.b = graph.type(operands[1]).dtype;
   gemm.accumulator = graph.type(*region.matmul).dtype;
   gemm.a_row_stride = region.a.transposed ? 1 : gemm.k;
   gemm.a_k_stride = region.a.transposed ? gemm.m : 1;
-  gemm.b_k_stride = region.b.transposed ? 1 : gemm.n;
+  gemm.b_k_stride = region.b.transposed ? 1 : own_columns;
   gemm.b_col_stride = region.b.transposed ? gemm.k : 1;
   const auto batched = [](const std::vector<Dim>& shape) {
     return std::any_of(shape.begin(), shape.end() - 2, [](const Dim& dim) { return !(dim == Dim::constant(1)); });
   };
   gemm.a_batch_stride = batched(a_shape) ? gemm.m * gemm.k : 0;
-  gemm.b_batch_stride = batched(b_shape) ? gemm.k * gemm.n : 0;
+  gemm.b_batch_stride = batched(b_shape) ? gemm.k * own_columns : 0;
+  // Where the engine takes items for further rows, it is planned so.
+  if (gemm.b_batch_stride == 0 && gemm.a_batch_stride != 0 && !region.a.transposed &&
+      plan_.target.backend == Backend::cpu && package::rows_fold(region.lowered.program)) {
+    if (const auto rows = base::checked_mul(gemm.batch, gemm.m)) {
+      gemm.m = *rows;
+      gemm.batch = 1;
+      gemm.a_batch_stride = 0;
+    }
+  }
   return gemm;
+}
+
+// Whether a value is stored that needs the accumulators of more than one product.
+static bool products_meet(const package::EpilogueProgram& program) {
+  const auto own = static_cast<uint32_t>(program.split.own_ways());
+  std::vector<uint64_t> of_result(program.reductions.size());
+  for (size_t p = 0; p < program.phases.size(); ++p) {
+    std::vector<uint64_t> needs;
+    for (const package::Inst& inst : program.phases[p].insts) {
+      uint64_t need = 0;
+      if (inst.kind == package::Inst::Kind::Accumulator) need = uint64_t{1} << (inst.index / own);
+      if (inst.kind == package::Inst::Kind::Result) need = of_result[inst.index];
+      for (uint8_t i = 0; i < inst.arity; ++i) need |= needs[inst.in[i]];
+      needs.push_back(need);
+    }
+    for (size_t r = 0; r < program.reductions.size(); ++r) {
+      if (program.reductions[r].phase == p) of_result[r] = needs[program.reductions[r].value];
+    }
+    for (const package::Store& store : program.phases[p].stores) {
+      const uint64_t need = needs[store.value];
+      if ((need & (need - 1)) != 0) return true;
+    }
+  }
+  return false;
+}
+
+// Why several products of one A are not one kernel: all of their results would be in memory at once, or one by one they
+// take no longer. Apart, each would store its accumulators at least, and the same work would have to be done behind
+// them.
+std::optional<Rejection> ProgramPlanner::better_apart(const ir::Graph& graph, const KernelRegion& region,
+                                                      const Candidate& together) const {
+  double apart = 0;
+  for (const CostTerm& term : together.terms) {
+    if (term.name == "epilogue") apart += term.microseconds;
+  }
+  GemmShape shape = gemm_shape(graph, region);
+  shape.n /= shape.products;
+  constexpr int64_t much_larger = 4;  // than the factor that is shared
+  if (shape.n / much_larger > shape.k && !products_meet(region.lowered.program)) {
+    return Rejection{
+        static_cast<uint16_t>(diag::Code::second_product),
+        {},
+        fmt::format("{} results of {} columns meet nowhere and would be in memory at once, to read a factor "
+                    "of {} columns once",
+                    region.more.size() + 1, shape.n, shape.k),
+        graph.span(*region.matmul)};
+  }
+  shape.products = 1;
+  LoweringScope scope;
+  scope.outputs.push_back({*region.matmul, "D", graph.type(*region.matmul).dtype});
+  const auto alone = lower_region(graph, *region.matmul, scope);
+  if (!alone) return std::nullopt;
+  const Discovery discovery = discover(alone->program, shape, plan_.target, machine_);
+  if (discovery.candidates.empty()) return std::nullopt;
+  const auto count = static_cast<double>(region.more.size() + 1);
+  apart += count * discovery.candidates[0].microseconds;
+  if (together.microseconds <= apart) return std::nullopt;
+  return Rejection{static_cast<uint16_t>(diag::Code::second_product),
+                   {},
+                   fmt::format("{} products of one factor as one kernel would take {:.1f} us, one by one {:.1f} us",
+                               region.more.size() + 1, together.microseconds, apart),
+                   graph.span(*region.matmul)};
 }
 
 // What a region stores without computing anything is copied, but for inputs of the program, which a kernel reads
@@ -179,12 +276,34 @@ bool ProgramPlanner::add_copies(GraphScope& scope, const KernelRegion& region) {
   return true;
 }
 
-void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedKernel kernel) {
+// What computes a factor block by block is a kernel of the plan that no step launches.
+package::Prologue ProgramPlanner::add_maker(GraphScope& scope, MadeFactor made, PlannedKernel maker) {
+  package::Prologue prologue;
+  prologue.kernel = static_cast<uint32_t>(plan_.kernels.size());
+  const size_t last = made.lowered.argument_input.size() - 1;
+  for (size_t i = 0; i < last; ++i)
+    prologue.arguments.push_back(read_buffer(scope, made.leaves[made.lowered.argument_input[i]]));
+  maker.region.kind = Region::Kind::Map;
+  maker.region.matmul = made.value;
+  maker.region.graph = scope.ref;
+  maker.region.inputs = std::move(made.leaves);
+  maker.region.outputs = {made.value};
+  maker.lowered = std::move(made.lowered);
+  maker.is_prologue = true;
+  plan_.kernels.push_back(std::move(maker));
+  return prologue;
+}
+
+void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedKernel kernel,
+                                std::vector<PlannedKernel> makers) {
+  std::vector<package::Prologue> prologues;
+  for (size_t i = 0; i < makers.size(); ++i)
+    prologues.push_back(add_maker(scope, std::move(region.b_made[i]), std::move(makers[i])));
   package::LaunchKernel launch;
   launch.kernel = static_cast<uint32_t>(plan_.kernels.size());
   launch.batch = region.batch;
   launch.m = region.rows;
-  launch.n = region.cols;
+  launch.n = region.cols * Dim::constant(static_cast<int64_t>(region.more.size() + 1));
   Region& planned = kernel.region;
   planned.kind = region.matmul ? Region::Kind::Product : Region::Kind::Map;
   planned.matmul = region.matmul.value_or(region.stores[0].node);
@@ -192,7 +311,16 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
   if (region.matmul) {
     package::Product& product = launch.product.emplace();
     product.a = read_buffer(scope, region.a.source);
-    product.b = read_buffer(scope, region.b.source);
+    const auto factor = [&](const Factor& b, size_t i) {
+      if (prologues.empty()) return read_buffer(scope, b.source);
+      for (const uint32_t buffer : prologues[i].arguments) {
+        if (!plan_.buffers[buffer].is_scalar) return buffer;
+      }
+      return prologues[i].arguments.front();
+    };
+    product.b = factor(region.b, 0);
+    for (size_t i = 0; i < region.more.size(); ++i) product.more_b.push_back(factor(region.more[i].b, i + 1));
+    product.b_made = std::move(prologues);
     product.a_transposed = region.a.transposed;
     product.b_transposed = region.b.transposed;
     product.k = scope.graph.type(scope.graph.operands(*region.matmul)[0]).shape.back();
@@ -219,7 +347,7 @@ void ProgramPlanner::add_unit(uint32_t block, Unit unit) {
   const auto reads = [&](uint32_t buffer) { add_once(unit.reads, buffer); };
   for (const package::Step& step : unit.steps) {
     if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) {
-      if (launch->product) reads(launch->product->a), reads(launch->product->b);
+      if (launch->product) launch->product->each_buffer(reads);
       const auto& arguments = plan_.kernels[launch->kernel].lowered.program.arguments;
       for (size_t i = 0; i < arguments.size(); ++i) {
         if (arguments[i].is_output) {

@@ -24,8 +24,16 @@ inline constexpr int32_t no_product = -1;
 
 class RegionFinder {
  public:
-  RegionFinder(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options);
+  // Products that are computed together, or must not be.
+  struct Together {
+    std::vector<ir::NodeId> products;
+    bool operator==(const Together&) const = default;
+  };
+  RegionFinder(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options,
+               const std::vector<Together>& apart);
+  // Nothing, where dissolved() says that products have to be tried one by one.
   Result<ProgramRegions> run();
+  [[nodiscard]] const std::optional<std::pair<Together, Rejection>>& dissolved() const { return dissolved_; }
 
  private:
   using NodeId = ir::NodeId;
@@ -35,6 +43,16 @@ class RegionFinder {
     std::vector<NodeId> nodes;  // stored here
     std::vector<StoredValue> stores;
     size_t kernel = 0;
+  };
+
+  struct Head {
+    int32_t depth = 0;  // heads in a row in front of it
+    bool product = false;
+    NodeId node;
+    Factor a{}, b{};               // of a product
+    size_t level = 0;              // place of the last one that it is computed together with
+    std::vector<size_t> together;  // of the last one: places of all, ascending; empty: it is alone
+    bool makes_b = false;          // its B is tried where it is read
   };
 
   [[nodiscard]] bool is_input(NodeId node) const { return graph_.node(node).op == types::Op::input; }
@@ -62,7 +80,7 @@ class RegionFinder {
 
   // ---- scopes: what a kernel loads, and where it stores ----
   // Walks back from `from`; `here`: whether a stored node is computed in this kernel all the same.
-  std::vector<NodeId> leaves_of(const std::vector<NodeId>& from, std::optional<NodeId> matmul,
+  std::vector<NodeId> leaves_of(const std::vector<NodeId>& from, const KernelRegion& region,
                                 const std::function<bool(NodeId)>& here) const;
   // A graph input that is copied in front is read from its copy; the copy itself reads the input.
   [[nodiscard]] LoweringScope scope_of(const KernelRegion& region) const;
@@ -87,6 +105,14 @@ class RegionFinder {
   void find_reads(KernelRegion& region) const;
 
   // ---- products and steps ----
+  // Products of one A, of one type, that need as many others in front of them, so that none needs another.
+  void find_together(const std::vector<Together>& apart);
+  void dissolve(const KernelRegion& region, Rejection why);
+  // Factors that depend on no product and that nothing else reads.
+  void find_made();
+  [[nodiscard]] std::vector<const Head*> heads_at(size_t place) const;
+  // Why a B cannot be computed in blocks; else it is in the region.
+  std::optional<Error> make_factor(KernelRegion& region, const Factor& factor);
   Result<void> find_products();
   void add_step(NodeId step);
   Result<void> lower_product(KernelRegion region);
@@ -110,8 +136,10 @@ class RegionFinder {
   const ir::Graph& graph_;
   const Refusal& refuses_;
   const RegionOptions& options_;
-  const std::vector<NodeId> heads_;  // products and steps
-  std::vector<std::pair<Factor, Factor>> factors_;
+  void find_heads();
+  std::vector<Head> heads_;      // products and steps, each behind what it needs
+  std::vector<size_t> head_of_;  // by node, of heads
+  std::optional<std::pair<Together, Rejection>> dissolved_;
   std::vector<int32_t> level_;                   // by node: the last head that it depends on
   std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
   std::vector<bool> looked_at_;                  // by node: an index in memory that is checked

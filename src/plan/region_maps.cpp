@@ -97,7 +97,8 @@ Result<void> RegionFinder::place(std::vector<Group>& groups, std::map<NodeId, si
   const std::vector<StoredValue> stores = places_of(node, target, part);
   if (stores.empty()) return {};                               // where its step has put it
   const bool copied_part = node != target && is_stored(node);  // a part of a join that lies in memory anyway
-  const std::vector<NodeId> own = leaves_of({node}, std::nullopt, [&](NodeId n) { return n == node && !copied_part; });
+  const std::vector<NodeId> own =
+      leaves_of({node}, KernelRegion{}, [&](NodeId n) { return n == node && !copied_part; });
   size_t earliest = first;
   bool depends = false;
   for (NodeId leaf : own) {
@@ -123,7 +124,7 @@ Result<void> RegionFinder::place(std::vector<Group>& groups, std::map<NodeId, si
     const auto here = [&](NodeId n) {
       return (n == node && !copied_part) || std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
     };
-    merged.leaves = leaves_of(nodes, std::nullopt, here);
+    merged.leaves = leaves_of(nodes, KernelRegion{}, here);
     const auto lowered = try_map(merged, nullptr);
     if (auto why = keeps_apart(lowered, before)) {
       if (depends && g == earliest) apart_.insert_or_assign(target, *std::move(why));

@@ -2,6 +2,8 @@
 // Kernels of products with what runs behind them, and what is cut off where no kernel takes it.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "ir/analyses.hpp"
 #include "plan/region_finder.hpp"
 
@@ -13,18 +15,26 @@ using types::Op;
 
 Result<void> RegionFinder::find_products() {
   for (size_t r = 0; r < heads_.size(); ++r) {
-    const NodeId product = heads_[r];
-    if (!needed_[product.index()]) continue;
-    if (is_made(product)) {
-      add_step(product);
+    const Head& last = heads_[r];
+    if (!needed_[last.node.index()] || last.level != r) continue;
+    if (is_made(last.node)) {
+      add_step(last.node);
       continue;
     }
+    const Head& head = last.together.empty() ? last : heads_[last.together[0]];
+    const NodeId product = head.node;
     KernelRegion region;
     region.matmul = product;
-    region.a = factors_[r].first;
-    region.b = factors_[r].second;
+    region.a = head.a;
+    region.b = head.b;
+    size_t first = product.index();
+    for (size_t p = 1; p < last.together.size(); ++p) {
+      const Head& further = heads_[last.together[p]];
+      region.more.push_back({further.node, further.b});
+      first = std::min<size_t>(first, further.node.index());
+    }
     std::vector<NodeId> outputs;
-    for (size_t i = product.index(); i < graph_.size(); ++i) {
+    for (size_t i = first; i < graph_.size(); ++i) {
       const NodeId node(i);
       if (!stored_[i] || !needed_[i] || !of_product(node) || level_[i] != static_cast<int32_t>(r)) continue;
       outputs.push_back(node);
@@ -32,12 +42,21 @@ Result<void> RegionFinder::find_products() {
     }
     const auto level = static_cast<int32_t>(r);
     region.leaves =
-        leaves_of(outputs, product, [&](NodeId node) { return of_product(node) && level_[node.index()] == level; });
+        leaves_of(outputs, region, [&](NodeId node) { return of_product(node) && level_[node.index()] == level; });
     const auto& shape = graph_.type(product).shape;
     region.rows = shape[shape.size() - 2];
     region.cols = shape.back();
     region.batch = Dim::constant(1);
     for (size_t d = 0; d + 2 < shape.size(); ++d) region.batch = region.batch * shape[d];
+    for (const Head* one : heads_at(r)) {
+      if (!one->makes_b) break;
+      const auto no = make_factor(region, one->b);
+      if (!no) continue;
+      note(one->b.source, action::in_front, *no);
+      for (const Head* other : heads_at(r)) heads_[head_of_[other->node.index()]].makes_b = false;
+      changed_ = true;
+      return {};
+    }
     CODETTA_CHECK_OK(lower_product(std::move(region)));
     if (changed_) return {};
   }
@@ -69,9 +88,21 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
   }
   NodeId failed = product;
   auto lowered = lower_region(graph_, product, scope_of(region), &failed);
+  if (!lowered && !region.more.empty()) {
+    const Diagnostic& first = lowered.error().diagnostics().front();
+    dissolve(region, {lowered.error().code(),
+                      {},
+                      first.headline + (first.reason.empty() ? "" : ": ") + first.reason,
+                      graph_.span(failed)});
+    return {};
+  }
   if (!lowered) return cut_at(product, failed, lowered.error());
   region.lowered = *std::move(lowered);
   if (const auto no = refuses_(region)) {
+    if (!region.more.empty()) {
+      dissolve(region, *no);
+      return {};
+    }
     // Without a kernel for all of it: without reductions, then without anything behind the product.
     const Error error =
         diag::error(static_cast<diag::Code>(no->code), "no kernel takes this behind its product").reason(no->text);
@@ -93,6 +124,89 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
   known_.emplace(key, region.lowered);
   add(std::move(region));
   return {};
+}
+
+std::vector<const RegionFinder::Head*> RegionFinder::heads_at(size_t place) const {
+  std::vector<const Head*> heads;
+  for (const size_t r : heads_[place].together) heads.push_back(&heads_[r]);
+  if (heads.empty()) heads.push_back(&heads_[place]);
+  return heads;
+}
+
+void RegionFinder::find_made() {
+  std::vector<uint32_t> users(graph_.size());
+  for (const ir::GraphOutput& output : graph_.outputs()) ++users[output.node.index()];
+  for (size_t i = 0; i < graph_.size(); ++i) {
+    for (NodeId operand : graph_.operands(NodeId(i))) ++users[operand.index()];
+  }
+  const auto possible = [&](const Head& head) {
+    const NodeId source = head.b.source;
+    if (!head.product || is_input(source) || level_[source.index()] != no_product || head.a.source == source)
+      return false;
+    for (NodeId view = graph_.operands(head.node)[1];; view = graph_.operands(view)[0]) {
+      if (users[view.index()] != 1) return false;
+      if (view == source) return true;
+    }
+  };
+  for (size_t r = 0; r < heads_.size(); ++r) {
+    if (heads_[r].level != r) continue;
+    const std::vector<const Head*> all = heads_at(r);
+    const bool every = std::all_of(all.begin(), all.end(), [&](const Head* head) { return possible(*head); });
+    for (const Head* head : all) heads_[head_of_[head->node.index()]].makes_b = every;
+  }
+}
+
+std::optional<Error> RegionFinder::make_factor(KernelRegion& region, const Factor& factor) {
+  constexpr size_t most_operands = 32;  // runtime::cpu::max_maker_operands
+  MadeFactor made;
+  made.value = factor.source;
+  const auto no = [&](std::string reason) {
+    return Error(
+        diag::error(diag::Code::outside_product, "this is computed in front of the product").reason(std::move(reason)));
+  };
+  const auto& shape = graph_.type(factor.source).shape;
+  if (shape.size() != 2) return no(fmt::format("a factor of {} dims is read from memory", shape.size()));
+  KernelRegion map;
+  map.stores.push_back({factor.source, factor.source, 0, std::nullopt});
+  map.leaves = made.leaves = leaves_of({factor.source}, map, [&](NodeId node) { return node == factor.source; });
+  std::set<NodeId> seen;
+  std::vector<NodeId> open{factor.source};
+  while (!open.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second || std::binary_search(made.leaves.begin(), made.leaves.end(), node)) continue;
+    const types::OpInfo& info = types::op_info(graph_.node(node).op);
+    if (info.is_reduction()) return no("it reduces, and a block of the factor does not hold what it needs");
+    if (info.op == Op::take || info.op == Op::gather) return no("it reads by indices, which are looked at in front");
+    for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+  }
+  auto lowered = try_map(map, nullptr);
+  if (!lowered) return lowered.error();
+  const package::EpilogueProgram& program = lowered->program;
+  const Dim one = Dim::constant(1);
+  if (program.phases.size() != 1 || program.phases[0].stores.size() != 1 || !(lowered->batch == one) ||
+      !(lowered->rows == shape[0]) || !(lowered->cols == shape[1]))
+    return no("its elements do not lie in rows and columns of one matrix");
+  const package::Operand& block = program.operands[program.phases[0].stores[0].operand];
+  if (block.access != package::Access::Full || !block.unit_stride || !block.offsets.empty())
+    return no("its elements do not lie in rows and columns of one matrix");
+  if (program.operands.size() > most_operands)
+    return no(fmt::format("it reads {} tensors; a block takes {}", program.operands.size() - 1, most_operands - 1));
+  const bool any = std::any_of(made.leaves.begin(), made.leaves.end(), [&](NodeId leaf) {
+    return !is_input(leaf) || copied(leaf, map) || !input_of(leaf)->is_scalar;
+  });
+  if (!any) return no("it reads no tensor");
+  made.lowered = *std::move(lowered);
+  region.b_made.push_back(std::move(made));
+  return std::nullopt;
+}
+
+void RegionFinder::dissolve(const KernelRegion& region, Rejection why) {
+  Together together;
+  together.products.push_back(*region.matmul);
+  for (const FurtherProduct& further : region.more) together.products.push_back(further.matmul);
+  dissolved_.emplace(std::move(together), std::move(why));
+  changed_ = true;
 }
 
 Result<void> RegionFinder::cut_at(NodeId product, NodeId failed, const Error& error) {

@@ -25,14 +25,14 @@ bool RegionFinder::writes_outputs(NodeId made) const {
   return !options_.plain_copies && (put == nullptr || put->dim == 0);
 }
 
-std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, std::optional<NodeId> matmul,
+std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, const KernelRegion& region,
                                             const std::function<bool(NodeId)>& here) const {
   std::set<NodeId> seen, leaves;
   std::vector<NodeId> open = from;
   while (!open.empty()) {
     const NodeId node = open.back();
     open.pop_back();
-    if (!seen.insert(node).second || node == matmul) continue;
+    if (!seen.insert(node).second || region.computes(node)) continue;
     if (is_input(node) || is_made(node) || (is_stored(node) && !here(node))) {
       leaves.insert(node);
       continue;
@@ -44,6 +44,7 @@ std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, std
 
 LoweringScope RegionFinder::scope_of(const KernelRegion& region) const {
   LoweringScope scope;
+  for (const FurtherProduct& further : region.more) scope.more_products.push_back(further.matmul);
   for (NodeId node : region.leaves) {
     const bool read_in_place = is_input(node) && !copied(node, region);
     const bool contiguous = !read_in_place || lies_contiguous(node);
@@ -116,6 +117,7 @@ std::vector<StoredValue> RegionFinder::places_of(NodeId node, NodeId target, siz
 RegionFinder::Key RegionFinder::key_of(const KernelRegion& region) const {
   Key key;
   key.emplace_back(region.matmul ? region.matmul->index() : UINT32_MAX, static_cast<uint32_t>(region.leaves.size()));
+  for (const FurtherProduct& further : region.more) key.emplace_back(further.matmul.index(), UINT32_MAX);
   for (NodeId leaf : region.leaves) key.emplace_back(leaf.index(), copied(leaf, region) ? 1 : 0);
   for (const StoredValue& store : region.stores)
     key.insert(key.end(), {{store.node.index(), store.output ? static_cast<uint32_t>(*store.output) : UINT32_MAX},
@@ -165,7 +167,7 @@ void RegionFinder::find_reads(KernelRegion& region) const {
   while (!open.empty()) {
     const NodeId node = open.back();
     open.pop_back();
-    if (!seen.insert(node).second || node == region.matmul) continue;
+    if (!seen.insert(node).second || region.computes(node)) continue;
     const bool leaf = std::find(region.leaves.begin(), region.leaves.end(), node) != region.leaves.end();
     if (leaf) continue;
     const Op op = graph_.node(node).op;

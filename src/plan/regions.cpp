@@ -53,66 +53,111 @@ Factor follow(const ir::Graph& graph, NodeId node) {
   }
 }
 
-// Products and steps, each behind what it needs; of those that need as many others in a row, steps first, so that what
-// they make can be read behind a product.
-std::vector<NodeId> heads_of(const ir::Graph& graph) {
-  struct Head {
-    int32_t depth = 0;
-    bool product = false;
-    NodeId node;
-  };
-  std::vector<Head> heads;
-  std::vector<int32_t> depth(graph.size(), 0);  // heads in a row up to the node
-  bool steps = false;
-  for (size_t i = 0; i < graph.size(); ++i) {
-    const NodeId node(i);
-    for (NodeId operand : graph.operands(node)) depth[i] = std::max(depth[i], depth[operand.index()]);
-    const Op op = graph.node(node).op;
-    if (op != Op::matmul && (!is_step(op) || op == Op::result)) continue;
-    steps = steps || op != Op::matmul;
-    heads.push_back({depth[i]++, op == Op::matmul, node});
-  }
-  if (steps) {
-    std::stable_sort(heads.begin(), heads.end(), [](const Head& a, const Head& b) {
-      return std::make_pair(a.depth, a.product) < std::make_pair(b.depth, b.product);
-    });
-  }
-  std::vector<NodeId> nodes;
-  for (const Head& head : heads) nodes.push_back(head.node);
-  return nodes;
-}
-
 }  // namespace
 
-RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options)
+bool KernelRegion::computes(NodeId product) const {
+  return product == matmul ||
+         std::any_of(more.begin(), more.end(), [&](const FurtherProduct& one) { return one.matmul == product; });
+}
+
+// Of those that need as many others in a row, steps come first, so that what they make can be read behind a product.
+void RegionFinder::find_heads() {
+  std::vector<int32_t> depth(graph_.size(), 0);  // heads in a row up to the node
+  for (size_t i = 0; i < graph_.size(); ++i) {
+    const NodeId node(i);
+    const auto operands = graph_.operands(node);
+    for (NodeId operand : operands) depth[i] = std::max(depth[i], depth[operand.index()]);
+    const Op op = graph_.node(node).op;
+    if (op != Op::matmul && (!is_step(op) || op == Op::result)) continue;
+    Head head;
+    head.depth = depth[i]++;
+    head.product = op == Op::matmul;
+    head.node = node;
+    if (head.product) {
+      head.a = follow(graph_, operands[0]);
+      head.b = follow(graph_, operands[1]);
+    }
+    heads_.push_back(std::move(head));
+  }
+}
+
+void RegionFinder::find_together(const std::vector<Together>& apart) {
+  std::vector<bool> needed(graph_.size());
+  for (const ir::GraphOutput& output : graph_.outputs()) needed[output.node.index()] = true;
+  for (size_t i = graph_.size(); i-- > 0;) {
+    for (NodeId operand : graph_.operands(NodeId(i))) needed[operand.index()] = needed[operand.index()] || needed[i];
+  }
+  std::map<std::tuple<uint32_t, bool, int32_t>, std::vector<std::vector<size_t>>> alike;  // by A and depth
+  for (size_t r = 0; r < heads_.size(); ++r) {
+    const Head& head = heads_[r];
+    if (!options_.together || !head.product || !needed[head.node.index()]) continue;
+    auto& sets = alike[{head.a.source.index(), head.a.transposed, head.depth}];
+    const auto fits = [&](const std::vector<size_t>& set) {
+      const Head& first = heads_[set[0]];
+      const auto one = graph_.operands(first.node), other = graph_.operands(head.node);
+      return set.size() < package::max_products && graph_.type(first.node) == graph_.type(head.node) &&
+             graph_.type(one[0]) == graph_.type(other[0]) && graph_.type(one[1]) == graph_.type(other[1]) &&
+             first.b.transposed == head.b.transposed;
+    };
+    const auto found = std::find_if(sets.begin(), sets.end(), fits);
+    (found == sets.end() ? sets.emplace_back() : *found).push_back(r);
+  }
+  for (const auto& [key, sets] : alike) {
+    for (const std::vector<size_t>& set : sets) {
+      Together together;
+      for (const size_t r : set) together.products.push_back(heads_[r].node);
+      if (set.size() < 2 || std::find(apart.begin(), apart.end(), together) != apart.end()) continue;
+      for (const size_t r : set) heads_[r].level = set.back();
+      heads_[set.back()].together = set;
+    }
+  }
+}
+
+RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options,
+                           const std::vector<Together>& apart)
     : graph_(graph),
       refuses_(refuses),
       options_(options),
-      heads_(heads_of(graph)),
+      head_of_(graph.size()),
       level_(graph.size(), no_product),
       cut_(graph.size()),
       forced_(graph.size()),
       looked_at_(graph.size()) {
+  find_heads();
+  const auto by_depth = [&] {
+    std::stable_sort(heads_.begin(), heads_.end(), [](const Head& a, const Head& b) {
+      return std::make_pair(a.depth, a.product) < std::make_pair(b.depth, b.product);
+    });
+  };
+  std::vector<Head> in_order = heads_;
+  if (std::any_of(heads_.begin(), heads_.end(), [](const Head& head) { return !head.product; })) {
+    by_depth();
+    in_order = heads_;
+  }
+  if (options.together) {
+    by_depth();
+    for (size_t r = 0; r < heads_.size(); ++r) heads_[r].level = r;
+    find_together(apart);
+    if (std::none_of(heads_.begin(), heads_.end(), [](const Head& head) { return !head.together.empty(); }))
+      heads_ = std::move(in_order);
+  }
   std::vector<int32_t> own(graph.size(), no_product);
-  for (size_t r = 0; r < heads_.size(); ++r) own[heads_[r].index()] = static_cast<int32_t>(r);
+  for (size_t r = 0; r < heads_.size(); ++r) {
+    if (heads_[heads_[r].level].together.empty()) heads_[r].level = r;
+    own[heads_[r].node.index()] = static_cast<int32_t>(heads_[r].level);
+    head_of_[heads_[r].node.index()] = r;
+  }
   for (size_t i = 0; i < graph.size(); ++i) {
     level_[i] = own[i];
     if (own[i] != no_product) continue;
     for (NodeId operand : graph.operands(NodeId(i))) level_[i] = std::max(level_[i], level_[operand.index()]);
   }
-  for (NodeId head : heads_) {
-    const auto operands = graph.operands(head);
-    if (graph.node(head).op != Op::matmul) {
-      factors_.emplace_back();
-    } else {
-      factors_.emplace_back(follow(graph, operands[0]), follow(graph, operands[1]));
-    }
-  }
   for (size_t i = 0; i < graph.size(); ++i) {
     const int32_t level = level_[i];
-    cut_[i] = level != no_product && graph.node(heads_[static_cast<size_t>(level)]).op != Op::matmul;
+    cut_[i] = level != no_product && !heads_[static_cast<size_t>(level)].product;
     if (is_made(NodeId(i))) force_operands(NodeId(i));
   }
+  if (options.prologues) find_made();
   if (options.check_indices) find_indices();
   for (size_t i = 0; i < graph.size(); ++i) {
     for (NodeId operand : graph.operands(NodeId(i)))
@@ -128,6 +173,7 @@ Result<ProgramRegions> RegionFinder::run() {
     changed_ = false;
     CODETTA_CHECK_OK(find_products());
     if (!changed_) CODETTA_CHECK_OK(find_maps());
+    if (dissolved_) return ProgramRegions{};
     if (!changed_) break;
   }
   for (KernelRegion& region : kernels_) {
@@ -167,9 +213,9 @@ void RegionFinder::find_stored() {
     const NodeId node(i);
     if (!needed_[i] || is_input(node)) continue;
     if (graph_.node(node).op == Op::matmul) {
-      const auto& [a, b] = factors_[static_cast<size_t>(level_[i])];
-      reads(a.source);
-      reads(b.source);
+      const Head& head = heads_[head_of_[i]];
+      reads(head.a.source);
+      (head.makes_b ? needed_[head.b.source.index()] = true : (reads(head.b.source), true));
       continue;
     }
     const Op op = graph_.node(node).op;
@@ -233,7 +279,11 @@ std::vector<size_t> RegionFinder::execution_order() {
       for (NodeId leaf : kernels_[k].leaves) want(leaf);
       if (kernels_[k].matmul) {
         want(kernels_[k].a.source);
-        want(kernels_[k].b.source);
+        if (kernels_[k].b_made.empty()) want(kernels_[k].b.source);
+        for (const MadeFactor& made : kernels_[k].b_made) {
+          for (NodeId leaf : made.leaves) want(leaf);
+        }
+        for (const FurtherProduct& further : kernels_[k].more) want(further.b.source);
       }
       for (auto it = wanted.rbegin(); it != wanted.rend(); ++it) {
         if (state[*it] == 0) stack.push_back(*it);
@@ -249,7 +299,19 @@ bool is_step(Op op) {
 }
 
 Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options) {
-  return RegionFinder(graph, refuses, options).run();
+  std::vector<RegionFinder::Together> apart;
+  std::vector<FusionNote> notes;
+  while (true) {
+    RegionFinder finder(graph, refuses, options, apart);
+    CODETTA_TRY(ProgramRegions regions, finder.run());
+    if (!finder.dissolved()) {
+      regions.notes.insert(regions.notes.begin(), notes.begin(), notes.end());
+      return regions;
+    }
+    const auto& [products, why] = *finder.dissolved();
+    apart.push_back(products);
+    notes.push_back({products.products[0], std::string(action::products_apart), why});
+  }
 }
 
 }  // namespace codetta::plan

@@ -38,6 +38,7 @@ inline constexpr std::string_view in_front = "computed in front of the product";
 inline constexpr std::string_view stored = "stored in front of its user";
 inline constexpr std::string_view copied = "copied";
 inline constexpr std::string_view apart = "a kernel of its own";  // not put where the value that it reads is made
+inline constexpr std::string_view products_apart = "products of one A apart";  // of the first of them
 }  // namespace action
 // An index that a kernel reads by: the value in memory that holds it, and the size of what it counts in.
 struct IndexRead {
@@ -46,15 +47,31 @@ struct IndexRead {
   bool operator==(const IndexRead&) const = default;
 };
 
+// A product that is computed beside another of the same A.
+struct FurtherProduct {
+  ir::NodeId matmul;
+  Factor b;
+};
+
+// A factor that lies nowhere as a whole: computed block by block where its product reads it.
+struct MadeFactor {
+  ir::NodeId value;                // what Factor::source says
+  std::vector<ir::NodeId> leaves;  // loaded, in graph order
+  LoweredMap lowered;              // arguments: leaves, then the factor
+};
+
 struct KernelRegion {
   std::optional<ir::NodeId> matmul;  // none: a map, or a step
+  std::vector<FurtherProduct> more;  // products of the same A, each with a B of its own, in the order of their parts
   std::optional<ir::NodeId> step;    // no kernel: leaves are its operands, stores those of its results that are used
   Factor a, b;
+  std::vector<MadeFactor> b_made;  // none, or the B of every product
   std::vector<StoredValue> stores;
   std::vector<ir::NodeId> leaves;  // loaded, in graph order: inputs and stored values
   std::vector<IndexRead> indexed;  // to be looked at before the kernel runs; empty unless asked for
   Lowered lowered;                 // arguments: leaves, then stores
-  types::Dim batch, rows, cols;    // of the product, or of a map's root space
+  types::Dim batch, rows, cols;    // of one product, or of a map's root space
+  [[nodiscard]] bool computes(ir::NodeId product) const;
 };
 
 struct ProgramRegions {
@@ -66,12 +83,15 @@ struct RegionOptions {
   std::vector<bool> contiguous{};  // by graph input: it lies row-major without gaps; empty: not known of any
   bool check_indices = false;      // what kernels read by is in memory in front of them, so that it can be looked at
   bool plain_copies = false;       // steps copy only what lies without gaps: inputs go through a kernel, outputs too
+  bool together = false;           // products of one A are tried as one kernel
+  bool prologues = false;          // what is element-wise in front of B is tried where the product reads it
 };
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).
 bool is_step(types::Op op);
 
-// `refuses`: why no kernel computes a product with this epilogue, if so. Errors: E03xx where even a kernel for one
+// `refuses`: why no kernel computes a product with this epilogue, if so; of several products, or why they are better
+// computed one by one. Errors: E03xx where even a kernel for one
 // operation alone cannot be made.
 using Refusal = std::function<std::optional<Rejection>(const KernelRegion&)>;
 Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options = {});

@@ -39,7 +39,11 @@ struct BufferVisitor {
   void operator()(package::Copy& s) const { f(s.source), f(s.target); }
   void operator()(package::Fill& s) const { f(s.buffer); }
   void operator()(package::LaunchKernel& s) const {
-    if (s.product) f(s.product->a), f(s.product->b);
+    if (s.product) {
+      f(s.product->a), f(s.product->b);
+      all(s.product->more_b);
+      for (package::Prologue& made : s.product->b_made) all(made.arguments);
+    }
     all(s.arguments);
   }
   void operator()(package::CallExtern& s) const { all(s.inputs), all(s.outputs); }
@@ -352,7 +356,7 @@ bool updates_in_place(const Plan& plan, const package::LaunchKernel& launch, uin
     return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin());
   };
   const auto& product = launch.product;
-  if (product && (operand == product->a || operand == product->b)) return false;
+  if (product && product->reads(operand)) return false;
   if (operand == result || !once(operand) || !once(result)) return false;
   const Buffer &from = plan.buffers[operand], &to = plan.buffers[result];
   if (from.dtype != to.dtype || !(from.shape == to.shape)) return false;

@@ -158,8 +158,44 @@ Result<void> Launch::make_map(const package::Package& package, const Bindings& b
   return {};
 }
 
+// The B of every product: where it lies, or what makes it.
+Result<void> Launch::plan_factors(const package::Package& package, const Bindings& bindings,
+                                  const std::vector<KernelEntry>& compiled, const Symbols& symbols) {
+  const package::Product& product = *step_->product;
+  problem_.products = static_cast<int32_t>(product.products());
+  const int64_t columns = problem_.n / problem_.products;
+  for (size_t i = 0; i < product.products() && product.b_made.empty(); ++i) {
+    const uint32_t b = product.factor_b(i);
+    CODETTA_CHECK_OK(check_view(package.buffers[b], bindings.tensors[b], symbols));
+    CODETTA_CHECK_OK(check_factor(package.buffers[b], bindings.tensors[b], product.b_transposed, problem_.batch,
+                                  problem_.k, columns));
+  }
+  for (const package::Prologue& made : product.b_made) {
+    Maker& maker = makers_.emplace_back();
+    const KernelEntry& entry = compiled[made.kernel];
+    maker.program = &package.kernels[made.kernel].epilogue;
+    maker.step = &made;
+    for (size_t i = 0; i < made.arguments.size(); ++i) {
+      const package::Buffer& buffer = package.buffers[made.arguments[i]];
+      if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[made.arguments[i]], symbols));
+    }
+    for (const package::Operand& operand : maker.program->operands) {
+      CODETTA_CHECK_OK(plan_operand(operand, symbols, maker.plans.emplace_back()));
+    }
+    maker.module = entry.module;
+    maker.call.function = entry.function;
+    maker.call.transposed = product.b_transposed;
+    if (entry.function == nullptr) {
+      maker.tape = std::make_unique<cpu::Tape>(*maker.program);
+      maker.call.interpret = &cpu::Tape::run_tile;
+      maker.call.context = maker.tape.get();
+    }
+  }
+  return {};
+}
+
 Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step,
-                            const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols,
+                            const Bindings& bindings, const std::vector<KernelEntry>& compiled, const Symbols& symbols,
                             int threads) {
   Launch launch;
   CODETTA_CHECK_OK(launch.set(package, step, bindings, compiled, symbols, threads));
@@ -167,8 +203,9 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
 }
 
 Result<void> Launch::set(const package::Package& package, const package::LaunchKernel& step, const Bindings& bindings,
-                         const KernelEntry& compiled, const Symbols& symbols, int threads) {
+                         const std::vector<KernelEntry>& compiled_kernels, const Symbols& symbols, int threads) {
   const package::Kernel& kernel = package.kernels[step.kernel];
+  const KernelEntry& compiled = compiled_kernels[step.kernel];
   if (empty_program_ != nullptr) taped_ = nullptr;  // a program that goes, and another may have its address
   empty_program_.reset();
   step_ = &step;
@@ -176,6 +213,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   problem_ = {};
   call_ = {};
   packed_ = nullptr;
+  makers_.clear();
   if (kernel.epilogue.phases.size() > cpu::max_phases || kernel.epilogue.reductions.size() > cpu::max_reductions) {
     return diag::error(diag::Code::guard_failed, fmt::format("the epilogue of {} is too large", kernel.name))
         .reason(fmt::format("it has {} phases and {} reductions; {} and {} can run", kernel.epilogue.phases.size(),
@@ -205,6 +243,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   problem.split.ways = program.split.ways;
   CODETTA_TRY(problem.split.chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
   const int64_t root_cols = problem.n / problem.split.ways;
+  problem_.products = program.split.products;
   if (problem.split.ways > 1 && problem.n > 0 &&
       (problem.n % problem.split.ways != 0 || problem.split.chunk < 1 || root_cols % problem.split.chunk != 0)) {
     return diag::error(diag::Code::guard_failed, fmt::format("{} columns cannot be split", problem.n))
@@ -217,11 +256,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   CODETTA_CHECK_OK(check_factor(package.buffers[product.a], bindings.tensors[product.a], product.a_transposed,
                                 problem.batch, problem.m, problem.k));
   reads_b_ = packed == nullptr || bindings.tensors[product.b].data() != nullptr;
-  if (reads_b_) {
-    CODETTA_CHECK_OK(check_view(package.buffers[product.b], bindings.tensors[product.b], symbols));
-    CODETTA_CHECK_OK(check_factor(package.buffers[product.b], bindings.tensors[product.b], product.b_transposed,
-                                  problem.batch, problem.k, problem.n));
-  }
+  if (reads_b_) CODETTA_CHECK_OK(plan_factors(package, bindings, compiled_kernels, symbols));
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const package::Buffer& buffer = package.buffers[step.arguments[i]];
     if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[step.arguments[i]], symbols));
@@ -237,6 +272,8 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
       config_ = cpu::packing_of(config_);  // no compiler: the same panels with an interpreted epilogue
     }
   }
+  if (problem.batch > 1 && package::rows_fold(program))
+    call_.folding_operands = static_cast<int32_t>(program.operands.size());
   plain_ = entry.function == nullptr && fused_ == nullptr && package::only_stores(program);
   if (!plain_ && fused_ == nullptr) interpret(entry);
   resolve(bindings);
@@ -287,7 +324,38 @@ void Launch::resolve(const Bindings& bindings) {
     problem_.a_batch = batch_stride(a).value_or(0);
     problem_.a_row = a.stride(a.rank() - (product.a_transposed ? 1 : 2));
     problem_.a_k = a.stride(a.rank() - (product.a_transposed ? 2 : 1));
-    if (reads_b_) {
+    for (size_t i = 1; i < product.products() && reads_b_ && product.b_made.empty(); ++i) {
+      const TensorView& further = bindings.tensors[product.factor_b(i)];
+      problem_.more_b[i - 1] = {further.data(), batch_stride(further).value_or(0),
+                                further.stride(further.rank() - (product.b_transposed ? 1 : 2)),
+                                further.stride(further.rank() - (product.b_transposed ? 2 : 1))};
+    }
+    maker_calls_.clear();
+    for (Maker& maker : makers_) {
+      maker.operands.clear();
+      maker.scalars.clear();
+      const auto& arguments = maker.program->arguments;
+      for (size_t i = 0; i < maker.plans.size(); ++i) {
+        const package::Operand& operand = maker.program->operands[i];
+        if (operand.is_store) {
+          maker.call.output = static_cast<int32_t>(i);
+          maker.operands.emplace_back();
+        } else {
+          maker.operands.push_back(
+              resolve_operand(operand, maker.plans[i], bindings.tensors[maker.step->arguments[operand.argument]]));
+        }
+      }
+      for (size_t i = 0; i < arguments.size(); ++i) {
+        maker.scalars.push_back(arguments[i].is_scalar ? bindings.scalars[maker.step->arguments[i]]
+                                                       : codetta::cpu::ScalarValue{});
+      }
+      maker.call.operands = maker.operands.data();
+      maker.call.scalars = maker.scalars.data();
+      maker.call.operand_count = static_cast<int32_t>(maker.operands.size());
+      maker_calls_.push_back(maker.call);
+    }
+    problem_.makers = maker_calls_.empty() ? nullptr : maker_calls_.data();
+    if (reads_b_ && product.b_made.empty()) {
       problem_.b = b.data();
       problem_.b_batch = batch_stride(b).value_or(0);
       problem_.b_k = b.stride(b.rank() - (product.b_transposed ? 1 : 2));

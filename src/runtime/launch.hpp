@@ -32,16 +32,16 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
 
 class Launch {
  public:
-  // Errors: E0610 when a bound tensor does not fit its declaration or the product's sizes, leading dims of a factor do
-  // not fold to one, or packed weights do not fit the kernel.
+  // `compiled`: by kernel of the package. Errors: E0610 when a bound tensor does not fit its declaration or the
+  // product's sizes, leading dims of a factor do not fold to one, or packed weights do not fit the kernel.
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step,
-                             const Bindings& bindings, const KernelEntry& compiled, const Symbols& symbols,
+                             const Bindings& bindings, const std::vector<KernelEntry>& compiled, const Symbols& symbols,
                              int threads);
   // The same of a launch that is there already, of the same step, whose memory is used again. A failure leaves it
   // unset.
   Launch() = default;
   Result<void> set(const package::Package& package, const package::LaunchKernel& step, const Bindings& bindings,
-                   const KernelEntry& compiled, const Symbols& symbols, int threads);
+                   const std::vector<KernelEntry>& compiled, const Symbols& symbols, int threads);
   // Recomputes every address from the bindings' views.
   void resolve(const Bindings& bindings);
   void run(ThreadPool* pool, void* workspace) {
@@ -64,6 +64,8 @@ class Launch {
                         const Symbols& symbols);
   Result<void> plan_operands(const Symbols& symbols);
   void set_phases(const package::EpilogueProgram& program, const cpu::GemmProblem& problem);
+  Result<void> plan_factors(const package::Package& package, const Bindings& bindings,
+                            const std::vector<KernelEntry>& compiled, const Symbols& symbols);
   void interpret(const KernelEntry& entry);
 
   const package::LaunchKernel* step_ = nullptr;
@@ -83,6 +85,19 @@ class Launch {
   std::shared_ptr<const cpu::Module> module_;
   std::shared_ptr<const cpu::PackedB> packed_;
   bool reads_b_ = true;  // false: B is bound as packed weights only
+  // What makes a factor that lies nowhere.
+  struct Maker {
+    const package::EpilogueProgram* program = nullptr;
+    const package::Prologue* step = nullptr;
+    std::vector<OperandPlan> plans;
+    std::unique_ptr<cpu::Tape> tape;
+    std::shared_ptr<const cpu::Module> module;
+    std::vector<codetta::cpu::Operand> operands;
+    std::vector<codetta::cpu::ScalarValue> scalars;
+    cpu::BlockMaker call;
+  };
+  std::vector<Maker> makers_;
+  std::vector<cpu::BlockMaker> maker_calls_;
   std::vector<OperandPlan> plans_;
   // Stable addresses: call_ points into these.
   std::vector<codetta::cpu::Operand> operands_;

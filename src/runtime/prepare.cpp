@@ -174,7 +174,7 @@ class Execution::State::Preparing : PassiveSteps {
           .help("allow the use of a compiler");
     }
     if (fixed_launch(step)) {
-      auto made = Launch::make(p_, step, s_.bindings, s_.kernels[step.kernel], s_.symbols, s_.options.pool->size());
+      auto made = Launch::make(p_, step, s_.bindings, s_.kernels, s_.symbols, s_.options.pool->size());
       if (!made && list_ == 0) return made.error();
       if (made) {  // in a child list it may be that what does not fit never runs
         s_.engine_bytes = std::max(s_.engine_bytes, static_cast<int64_t>(made->workspace_bytes));
@@ -285,12 +285,19 @@ class Execution::State::Preparing : PassiveSteps {
     };
     if (!std::all_of(step.arguments.begin(), step.arguments.end(), fixed)) return false;
     if (const auto& product = step.product) {
-      if (!fixed(product->a) || !fixed(product->b) || !known(product->k)) return false;
+      bool all = known(product->k);
+      product->each_buffer([&](uint32_t buffer) { all = all && fixed(buffer); });
+      for (const package::Prologue& made : product->b_made)
+        all = all && known_operands(p_.kernels[made.kernel].epilogue);
+      if (!all) return false;
     }
     for (const types::Dim* dim : {&step.batch, &step.m, &step.n}) {
       if (!known(*dim)) return false;
     }
     const package::EpilogueProgram& program = p_.kernels[step.kernel].epilogue;
+    return known_operands(program) && known(program.split.chunk);
+  }
+  bool known_operands(const package::EpilogueProgram& program) const {
     for (const package::Operand& operand : program.operands) {
       for (const package::IndexTerm& term : operand.terms) {
         if (!known(term.scale)) return false;
@@ -299,7 +306,7 @@ class Execution::State::Preparing : PassiveSteps {
         if (!known(offset.second)) return false;
       }
     }
-    return known(program.split.chunk);
+    return true;
   }
 
   void add(Active active) { s_.lists[list_].push_back(active); }

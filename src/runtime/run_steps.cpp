@@ -201,17 +201,13 @@ class Execution::State::Running : PassiveSteps {
       values.insert(values.end(), view.shape().begin(), view.shape().end());
       values.insert(values.end(), view.strides().begin(), view.strides().end());
     };
-    if (step.product) {
-      add_form(step.product->a);
-      add_form(step.product->b);
-    }
+    if (step.product) step.product->each_buffer(add_form);
     for (const uint32_t argument : step.arguments) add_form(argument);
     if (late.launch && late.values == values && late.symbols == s_.defined) {
       late.launch->resolve(s_.bindings);
     } else {
       if (!late.launch) late.launch.emplace();
-      const auto made =
-          late.launch->set(p_, step, s_.bindings, s_.kernels[step.kernel], s_.symbols, s_.options.pool->size());
+      const auto made = late.launch->set(p_, step, s_.bindings, s_.kernels, s_.symbols, s_.options.pool->size());
       if (!made) {
         late.launch.reset();
         return made;

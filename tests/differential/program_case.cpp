@@ -179,8 +179,9 @@ std::optional<ProgramRunData> ProgramCase::draw(bool other_sizes) {
   data.sizes = made_.sizes;
   if (other_sizes) {
     // Limits of indices hold for the first choice of sizes only.
-    const bool indexed = std::any_of(made_.parameters.begin(), made_.parameters.end(),
-                                     [](const RandomParameter& parameter) { return parameter.index_limit > 0; });
+    const bool indexed =
+        std::any_of(made_.parameters.begin(), made_.parameters.end(),
+                    [](const RandomParameter& parameter) { return parameter.index_limit > 0 && !parameter.weights; });
     if (made_.sizes.empty() || indexed) return std::nullopt;
     static constexpr int64_t sizes[] = {1, 2, 3, 8, 12, 0};
     for (auto& [name, size] : data.sizes) size = sizes[random_() % std::size(sizes)];

@@ -89,10 +89,12 @@ class ProgramEvaluator {
 
   Element accumulator(const Root& root, uint32_t part) {
     int64_t col = root.col;
-    if (program_.split.ways > 1) {
+    const int64_t own = program_.split.own_ways();  // products lie side by side
+    if (own > 1) {
       const int64_t chunk = *program_.split.chunk.as_constant();
-      col = root.col / chunk * chunk * program_.split.ways + part * chunk + root.col % chunk;
+      col = root.col / chunk * chunk * own + part % own * chunk + root.col % chunk;
     }
+    col += part / own * (cols_ * own);
     return accumulator_
         .elements[static_cast<size_t>((root.batch * rows_ + root.row) * (cols_ * program_.split.ways) + col)];
   }

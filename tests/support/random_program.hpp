@@ -32,6 +32,7 @@ struct RandomParameter {
   DType dtype = DType::f32;
   std::vector<int64_t> shape;  // under `sizes`
   int64_t index_limit = 0;     // integers: values 0..index_limit - 1; floats: 0, any value
+  bool weights = false;        // integers that are no indices: the limit holds for any sizes
 };
 
 struct RandomProgram {
@@ -68,7 +69,7 @@ class Generator {
     add_parameter(pick(3) == 0 ? DType::bf16 : DType::f32, shape);
     for (int attempts = 0; made_ < options_.operations && attempts < 40 * options_.operations; ++attempts) {
       if (made_ == 0) {
-        options_.products ? product() : unary();
+        options_.products ? (pick(2) == 0 ? product() : products()) : unary();
       } else {
         operation();
       }
@@ -111,6 +112,7 @@ class Generator {
     parameters_ += (parameters_.empty() ? "" : ", ") + parameter.name + ": " + std::string(dtype_name(dtype)) + "[" +
                    (shape.empty() ? "()" : list(shape, true)) + "]";
     program_.parameters.push_back(parameter);
+    program_.parameters.back().weights = types::byte_size(dtype) == 1;
     if (index_limit == 0) values_.push_back({parameter.name, dtype, shape, true, false});
     return parameter.name;
   }
@@ -150,6 +152,75 @@ class Generator {
     const std::string x = use(i), w = add_parameter(values_[i].dtype, weight);
     values_.back().used = true;
     return define(x + " @ " + w, out);
+  }
+
+  // Products of one factor: apart, or meeting at once.
+  bool products() {
+    const size_t i = any_value();
+    const std::vector<Dim> shape = values_[i].shape;
+    if (shape.size() < 2) return false;
+    std::vector<Dim> weight{shape.back(), Dim::constant(2 + 2 * pick(6))}, out = shape;
+    out.back() = weight[1];
+    if (count_of(out) > max_elements) return false;
+    const DType dtype = values_[i].dtype;
+    const std::string x = use(i);
+    const auto another = [&] {
+      const std::string w = add_parameter(dtype, weight);
+      values_.back().used = true;
+      return x + " @ " + w;
+    };
+    const std::string first = another(), second = another();
+    if (pick(2) == 0) return define("silu(" + first + ") * (" + second + ")", out);
+    define(first, out);
+    define(pick(2) == 0 ? second : "relu(" + second + ") - 0.5", out);
+    return pick(3) != 0 || define(another() + " * 0.25", out);
+  }
+
+  // A product with weights of few bits: bytes, or two in a byte along either dim, scaled by column or by group of rows.
+  bool quantized() {
+    const size_t i = any_value();
+    const std::vector<Dim> shape = values_[i].shape;
+    if (shape.size() < 2 || values_[i].dtype != DType::f32) return false;
+    const auto rows = shape.back().as_constant();
+    const int64_t columns = 2 + 2 * pick(6);
+    const Dim cols = Dim::constant(columns);
+    std::vector<Dim> out = shape;
+    out.back() = cols;
+    if (count_of(out) > max_elements) return false;
+    const std::string x = use(i);
+    const auto scale_of = [&](std::vector<Dim> of) {
+      const std::string s = add_parameter(DType::f32, of);
+      values_.back().used = true;
+      return s;
+    };
+    const bool halves = rows && *rows % 2 == 0;
+    std::string w;
+    switch (pick(halves ? 4 : 2)) {
+      case 0:
+        w = "cast(" + add_parameter(DType::i8, {shape.back(), cols}, 127) + ", f32) * 0.0625";
+        break;
+      case 1:
+        w = "transpose((cast(" + add_parameter(DType::u8, {cols, shape.back()}, 256) + ", f32) - 127.0) * 0.0625)";
+        break;
+      default: {
+        const bool along = pick(2) == 0;
+        const std::string p = add_parameter(DType::u8,
+                                            along ? std::vector<Dim>{Dim::constant(*rows / 2), cols}
+                                                  : std::vector<Dim>{shape.back(), Dim::constant(columns / 2)},
+                                            256);
+        w = "cast(join(" + p + " % 16, " + p + " // 16, dim=" + (along ? "0" : "1") +
+            (pick(2) == 0 ? ", interleave=True)" : ")") + ", f32) - 8.0";
+        if (pick(2) == 0) {  // two groups of rows, each with its scales
+          const std::string grouped = "(2, " + std::to_string(*rows / 2) + ", " + cols.to_string() + ")";
+          const std::string s = scale_of({Dim::constant(2), Dim::constant(1), cols});
+          return define(x + " @ reshape(reshape(" + w + ", " + grouped + ") * " + s + ", (" + std::to_string(*rows) +
+                            ", " + cols.to_string() + "))",
+                        out);
+        }
+      }
+    }
+    const bool scaled = pick(2) == 0;
+    return define(x + " @ (" + w + ")" + (scaled ? " * " + scale_of({cols}) : ""), out);
   }
 
   bool unary() {
@@ -359,7 +430,16 @@ class Generator {
     switch (pick(12)) {
       case 0:
       case 1:
-        product();
+        switch (pick(3)) {
+          case 0:
+            product();
+            return;
+          case 1:
+            products();
+            return;
+          default:
+            quantized();
+        }
         return;
       case 2:
       case 3:

@@ -197,7 +197,7 @@ Json json_of(const Library& library, const Program& program) {
     bool packed = false;
     for (const PackedFactor& factor : program.packed) {
       const auto& step = program.package->steps[factor.step];
-      packed = packed || std::get_if<package::LaunchKernel>(&step)->product->b == constant.buffer;
+      packed = packed || std::get_if<package::LaunchKernel>(&step)->product->reads(constant.buffer);
     }
     Json shape = Json::array();
     for (const int64_t size : constant.shape) shape.push_back(size);

@@ -232,7 +232,7 @@ class PythonPrinter {
     const Product& product = *s.product;
     const CpuGemmConfig& c = cpu(kernel.config);
     const EpilogueProgram& program = kernel.epilogue;
-    for (const uint32_t buffer : {product.a, product.b}) shaped(buffer);
+    product.each_buffer([this](uint32_t buffer) { shaped(buffer); });
     const std::string sizes =
         fmt::format("({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n), expression(product.k));
     line("batch, m, n, k = {}", sizes);
@@ -243,12 +243,31 @@ class PythonPrinter {
     indent_ += 2;
     line("{}, [{}], [{}], {}, {},", program.split.ways, tables.phases, tables.reductions,
          c.family == CpuFamily::Fused ? "True" : "False", kernel.source.empty() ? "True" : "False");
-    line("_factor(v{}, {}, batch, m, k, {}), _factor(v{}, {}, batch, k, n, {}),", product.a,
-         product.a_transposed ? "True" : "False", name(product.a), product.b, product.b_transposed ? "True" : "False",
-         name(product.b));
-    line("(batch, m, n, k), {}, [{}], [{}])", expression(program.split.chunk), tables.operands, tables.scalars);
+    const auto b_of = [&](size_t p) {
+      const uint32_t b = product.factor_b(p);
+      return fmt::format("_factor(v{}, {}, batch, k, n{}, {})", b, product.b_transposed ? "True" : "False",
+                         product.products() > 1 ? fmt::format(" // {}", product.products()) : "", name(b));
+    };
+    line("_factor(v{}, {}, batch, m, k, {}), {},", product.a, product.a_transposed ? "True" : "False", name(product.a),
+         product.b_made.empty() ? b_of(0) : "None");
+    std::string more;
+    for (size_t p = 1; p < product.products() && product.b_made.empty(); ++p) more += b_of(p) + ", ";
+    for (const Prologue& made : product.b_made) more += maker(made, product.b_transposed) + ", ";
+    const bool folds = !(s.batch == Dim::constant(1)) && rows_fold(program);
+    if (!more.empty()) more = fmt::format(", {}=[{}]", product.b_made.empty() ? "more_b" : "made", more);
+    line("(batch, m, n, k), {}, [{}], [{}]{})", expression(program.split.chunk), tables.operands, tables.scalars,
+         more + (folds ? ", folds=True" : ""));
     indent_ -= 2;
     return {};
+  }
+  // (kernel, operands, scalars, transposed): what makes a factor.
+  std::string maker(const Prologue& made, bool transposed) {
+    LaunchKernel as_launch;
+    as_launch.arguments = made.arguments;
+    as_launch.arguments.push_back(made.arguments.front());  // where the block goes: the engine's choice
+    const Tables tables = tables_of(as_launch, p_.kernels[made.kernel].epilogue);
+    return fmt::format("({}, [{}], [{}], {})", made.kernel, tables.operands, tables.scalars,
+                       transposed ? "True" : "False");
   }
   Result<void> operator()(const CallExtern& s) {
     std::string inputs, outputs;

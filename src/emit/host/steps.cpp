@@ -243,8 +243,7 @@ class StepPrinter {
     const auto scope = out_.block("");
     out_.line("// ", kernel.name);
     if (product) {
-      print_fits(step.product->a);
-      print_fits(step.product->b);
+      step.product->each_buffer([this](uint32_t buffer) { print_fits(buffer); });
     }
     for (const uint32_t argument : step.arguments) print_fits(argument);
     out_.line("Gemm gemm{};");
@@ -272,8 +271,13 @@ class StepPrinter {
                      const package::EpilogueProgram& program) {
     out_.line("CODETTA_OK(set_sizes(gemm, ", number(step.batch), ", ", number(step.m), ", ", number(step.n), ", ",
               number(product.k), "));");
+    if (product.products() > 1) out_.line("gemm.products = ", product.products(), ";");
     out_.line("CODETTA_OK(set_a(gemm, v[", product.a, "], ", name_of(product.a), ", ", product.a_transposed, "));");
-    out_.line("CODETTA_OK(set_b(gemm, v[", product.b, "], ", name_of(product.b), ", ", product.b_transposed, "));");
+    if (!product.b_made.empty()) print_makers(product);
+    for (size_t p = 0; p < product.products() && product.b_made.empty(); ++p) {
+      const uint32_t b = product.factor_b(p);
+      print_set_b(p, CodeWriter::text_of("v[", b, "]"), product);
+    }
     if (program.split.ways > 1)
       out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
     for (const PackedFactor& packed : program_.packed) {
@@ -282,6 +286,52 @@ class StepPrinter {
       out_.line("CODETTA_OK(set_packed(gemm, config_", step.kernel, ", ", symbol, ", ", packed.bytes, ", ",
                 name_of(product.b), "));");
     }
+  }
+
+  // `view`: text of B of product p.
+  void print_set_b(size_t p, const std::string& view, const package::Product& product) {
+    const std::string name = name_of(product.factor_b(p));
+    if (p == 0) {
+      out_.line("CODETTA_OK(set_b(gemm, ", view, ", ", name, ", ", product.b_transposed, "));");
+    } else {
+      out_.line("CODETTA_OK(set_more_b(gemm, ", p, ", ", view, ", ", name, ", ", product.b_transposed, "));");
+    }
+  }
+
+  // Factors that kernels make where the product reads them.
+  void print_makers(const package::Product& product) {
+    std::string makers;
+    for (size_t p = 0; p < product.b_made.size(); ++p) {
+      const package::Prologue& made = product.b_made[p];
+      const package::EpilogueProgram& program = package_.kernels[made.kernel].epilogue;
+      const std::string table = CodeWriter::text_of("made_", p);
+      size_t output = 0;
+      out_.line("// ", package_.kernels[made.kernel].name);
+      out_.line("codetta::cpu::Operand ", table, "[", program.operands.size(), "]{};");
+      for (size_t i = 0; i < program.operands.size(); ++i) {
+        const package::Operand& operand = program.operands[i];
+        if (operand.is_store) {
+          output = i;
+        } else {
+          print_operand(table, i, operand, made.arguments[operand.argument]);
+        }
+      }
+      std::string numbers = "nullptr";
+      if (std::any_of(program.arguments.begin(), program.arguments.end(),
+                      [](const package::Argument& argument) { return argument.is_scalar; })) {
+        numbers = CodeWriter::text_of("numbers_", p);
+        std::vector<uint32_t> arguments = made.arguments;
+        arguments.push_back(0);  // of the factor, which is no number
+        print_scalars(numbers, program, arguments);
+      }
+      if (made.kernel >= program_.functions.size() || program_.functions[made.kernel].tiles.empty())
+        return lacks(package_.kernels[made.kernel].name + " has no function");
+      makers +=
+          CodeWriter::text_of(p == 0 ? "{" : ", {", program_.functions[made.kernel].tiles, ", ", table, ", ", numbers,
+                              ", ", program.operands.size(), ", ", output, ", ", product.b_transposed, "}");
+    }
+    out_.line("const Maker makers[] = {", makers, "};");
+    out_.line("gemm.makers = makers;");
   }
 
   void operator()(const package::Comment& step) {
@@ -293,17 +343,23 @@ class StepPrinter {
   void print_pack(const package::LaunchKernel& step, const PackedFactor& packed) {
     const package::Product& product = *step.product;
     const Constant& constant = *constant_of(program_, product.b);
-    size_t slot = 0;
-    while (program_.constants[slot].buffer != constant.buffer) ++slot;
     const package::EpilogueProgram& program = package_.kernels[step.kernel].epilogue;
     const auto scope = out_.block("");
     out_.line("Gemm gemm{};");
     out_.line("CODETTA_OK(set_sizes(gemm, Number(", constant.shape.rank() > 2 ? constant.shape[0] : 1, "), Number(1), ",
               number(step.n), ", ", number(product.k), "));");
-    out_.line("CODETTA_OK(set_b(gemm, loaded[", slot, "], ", name_of(product.b), ", ", product.b_transposed, "));");
+    if (product.products() > 1) out_.line("gemm.products = ", product.products(), ";");
+    for (size_t p = 0; p < product.products(); ++p)
+      print_set_b(p, CodeWriter::text_of("loaded[", slot_of(product.factor_b(p)), "]"), product);
     if (program.split.ways > 1)
       out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
     out_.line("CODETTA_OK(pack_weight(&packed_", packed.step, ", config_", step.kernel, ", gemm));");
+  }
+
+  [[nodiscard]] size_t slot_of(uint32_t buffer) const {
+    size_t slot = 0;
+    while (program_.constants[slot].buffer != buffer) ++slot;
+    return slot;
   }
 
   // Symbols that the shapes of constants fix are numbers.
@@ -422,35 +478,47 @@ class StepPrinter {
     out_.line("CODETTA_OK(fits(v[", b, "], ", name_of(b), ", ", dtype_of(b), ", sizes, ", buffer.shape.size(), "));");
   }
 
-  void print_operand(size_t i, const package::Operand& operand, uint32_t b) {
+  void print_operand(const std::string& table, size_t i, const package::Operand& operand, uint32_t b) {
     std::string start;
     for (const auto& [dim, count] : operand.offsets) {
       start += (start.empty() ? "" : " + ") + number(count) +
                CodeWriter::text_of(" * Number(v[", b, "].step(", static_cast<int>(dim), "))");
     }
-    out_.line("operands[", i, "] = operand(v[", b, "]", start.empty() ? "" : ", " + start, ");");
+    out_.line(table, "[", i, "] = operand(v[", b, "]", start.empty() ? "" : ", " + start, ");");
     const Dim one = Dim::constant(1);
     for (size_t t = 0; t < operand.terms.size(); ++t) {
       const package::IndexTerm& term = operand.terms[t];
       const size_t slot = operand.access == package::Access::Indexed ? t : static_cast<size_t>(term.axis);
       const std::string step = CodeWriter::text_of("v[", b, "].step(", static_cast<int>(term.dim), ")");
       if (term.scale == one) {
-        out_.line("operands[", i, "].stride[", slot, "] += ", step, ";");
+        out_.line(table, "[", i, "].stride[", slot, "] += ", step, ";");
       } else {
-        out_.line("CODETTA_OK(add_stride(operands[", i, "], ", slot, ", ", number(term.scale), ", ", step, "));");
+        out_.line("CODETTA_OK(add_stride(", table, "[", i, "], ", slot, ", ", number(term.scale), ", ", step, "));");
       }
     }
-    print_gathered(i, operand, b);
+    print_gathered(table, i, operand, b);
   }
 
   // Stride and size of each dim that an index of the program picks from lie behind the terms.
-  void print_gathered(size_t i, const package::Operand& operand, uint32_t b) {
+  void print_gathered(const std::string& table, size_t i, const package::Operand& operand, uint32_t b) {
     for (size_t g = 0; g < operand.gathered.size(); ++g) {
       const int dim = operand.gathered[g];
       const size_t slot = operand.terms.size() + 2 * g;
-      out_.line("operands[", i, "].stride[", slot, "] = v[", b, "].step(", dim, ");");
-      out_.line("operands[", i, "].stride[", slot + 1, "] = v[", b, "].size_from_last(", dim, ");");
+      out_.line(table, "[", i, "].stride[", slot, "] = v[", b, "].step(", dim, ");");
+      out_.line(table, "[", i, "].stride[", slot + 1, "] = v[", b, "].size_from_last(", dim, ");");
     }
+  }
+
+  void print_scalars(const std::string& table, const package::EpilogueProgram& program,
+                     const std::vector<uint32_t>& arguments) {
+    size_t i = 0;
+    out_.line("const codetta::cpu::ScalarValue ", table, "[] = {",
+              list_text(program.arguments,
+                        [&](const package::Argument& argument) {
+                          const uint32_t buffer = arguments[i++];
+                          return argument.is_scalar ? CodeWriter::text_of("frame.scalars[", buffer, "]") : "{}";
+                        }),
+              "};");
   }
 
   void print_epilogue(const package::LaunchKernel& step, const package::EpilogueProgram& program,
@@ -459,7 +527,7 @@ class StepPrinter {
     if (count > 0) {
       out_.line("codetta::cpu::Operand operands[", count, "];");
       for (size_t i = 0; i < count; ++i)
-        print_operand(i, program.operands[i], step.arguments[program.operands[i].argument]);
+        print_operand("operands", i, program.operands[i], step.arguments[program.operands[i].argument]);
       out_.line("const View* const views[] = {",
                 list_text(program.operands,
                           [&](const package::Operand& o) {
@@ -474,16 +542,11 @@ class StepPrinter {
     bool scalars = false;
     for (const package::Argument& argument : program.arguments) scalars = scalars || argument.is_scalar;
     if (scalars) {
-      size_t i = 0;
-      out_.line("const codetta::cpu::ScalarValue scalars[] = {",
-                list_text(program.arguments,
-                          [&](const package::Argument& argument) {
-                            const uint32_t buffer = step.arguments[i++];
-                            return argument.is_scalar ? CodeWriter::text_of("frame.scalars[", buffer, "]") : "{}";
-                          }),
-                "};");
+      print_scalars("scalars", program, step.arguments);
       out_.line("work.epilogue.scalars = scalars;");
     }
+    if (step.product && !(step.batch == Dim::constant(1)) && package::rows_fold(program))
+      out_.line("set_folding(work);");
     size_t p = 0;
     out_.line("static constexpr Phase phases[] = {",
               list_text(program.phases,

@@ -39,12 +39,33 @@ engine::CpuGemmConfig config_of(const GemmConfig& c) {
 
 package::CpuMapConfig config_of(const MapConfig& c) { return {static_cast<CpuIsa>(c.isa), c.tile_rows, c.tile_cols}; }
 
-engine::GemmProblem problem_of(const Gemm& g) {
-  engine::GemmProblem problem{g.batch, g.m, g.n,       g.k,   g.a,     g.a_batch,  g.a_row,
-                              g.a_k,   g.b, g.b_batch, g.b_k, g.b_col, g.packed_b, {}};
-  problem.split = {g.split_ways, g.split_chunk};
-  return problem;
-}
+// The engine's form of a product, and of what makes its factors.
+struct Problem : engine::GemmProblem {
+  explicit Problem(const Gemm& g) {
+    batch = g.batch, m = g.m, n = g.n, k = g.k;
+    a = g.a, a_batch = g.a_batch, a_row = g.a_row, a_k = g.a_k;
+    b = g.b, b_batch = g.b_batch, b_k = g.b_k, b_col = g.b_col;
+    packed_b = g.packed_b;
+    split = {g.split_ways, g.split_chunk};
+    products = g.products > 1 ? g.products : 1;
+    for (i32 i = 0; i + 1 < products; ++i) {
+      const FactorB& b_of = g.more_b[i];
+      more_b[i] = {b_of.data, b_of.batch, b_of.k, b_of.col};
+    }
+    for (i32 i = 0; g.makers != nullptr && i < products; ++i) {
+      const Maker& maker = g.makers[i];
+      made_[i] = {maker.tiles,         nullptr,      nullptr,         maker.operands, maker.scalars,
+                  maker.operand_count, maker.output, maker.transposed};
+    }
+    if (g.makers != nullptr) makers = made_;
+  }
+  Problem(const Problem&) = delete;
+  Problem& operator=(const Problem&) = delete;
+
+ private:
+  engine::BlockMaker made_[max_products];
+};
+static_assert(max_products == engine::max_products);
 
 // The caller's threads as the engine knows them.
 class CallersPool final : public ThreadPool {
@@ -79,6 +100,7 @@ struct Call {
     call.function = e.tiles;
     call.operands = e.operands;
     call.scalars = e.scalars;
+    call.folding_operands = e.folds - 1;
     call.phases = {phases, static_cast<size_t>(e.phase_count)};
     call.reductions = {reductions, static_cast<size_t>(e.reduction_count)};
   }
@@ -97,7 +119,7 @@ extern "C" {
 
 i64 codetta_engine_workspace(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, i32 threads) {
   const engine::CpuGemmConfig c = config_of(*config);
-  const engine::GemmProblem p = problem_of(*gemm);
+  const Problem p(*gemm);
   if (epilogue->fused != nullptr) return static_cast<i64>(engine::fused_workspace_size(c, p));
   if (epilogue->tiles == nullptr) return static_cast<i64>(engine::workspace_size(engine::packing_of(c), p, threads));
   return static_cast<i64>(engine::workspace_size(engine::packing_of(c), p, Call(*epilogue).call, threads));
@@ -106,7 +128,7 @@ i64 codetta_engine_workspace(const GemmConfig* config, const Gemm* gemm, const E
 void codetta_engine_run(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, const Threads* threads,
                         void* workspace) {
   const engine::CpuGemmConfig c = config_of(*config);
-  const engine::GemmProblem p = problem_of(*gemm);
+  const Problem p(*gemm);
   CallersPool pool(*threads);
   if (epilogue->fused != nullptr) {
     engine::run_fused(c, p, epilogue->fused, epilogue->operands, epilogue->scalars, &pool, workspace);
@@ -132,17 +154,17 @@ void codetta_engine_map_run(const MapConfig* config, const Gemm* space, const Ep
 }
 
 i64 codetta_engine_packed_size(const GemmConfig* config, const Gemm* gemm) {
-  return static_cast<i64>(engine::packed_size(engine::packing_of(config_of(*config)), problem_of(*gemm)));
+  return static_cast<i64>(engine::packed_size(engine::packing_of(config_of(*config)), Problem(*gemm)));
 }
 
 void codetta_engine_pack(const GemmConfig* config, const Gemm* gemm, const Threads* threads, void* out) {
   CallersPool pool(*threads);
-  engine::pack_b(engine::packing_of(config_of(*config)), problem_of(*gemm), &pool, out);
+  engine::pack_b(engine::packing_of(config_of(*config)), Problem(*gemm), &pool, out);
 }
 
 bool codetta_engine_packed_matches(const void* packed, i64 bytes, const GemmConfig* config, const Gemm* gemm) {
   return engine::packed_matches(packed, static_cast<size_t>(bytes), engine::packing_of(config_of(*config)),
-                                problem_of(*gemm));
+                                Problem(*gemm));
 }
 
 bool codetta_engine_runs(i32 isa) { return cpu_supports(static_cast<CpuIsa>(isa)); }

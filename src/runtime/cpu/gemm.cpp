@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "package/cpu_call.hpp"
 #include "runtime/cpu/pack.hpp"
 #include "runtime/cpu/phases.hpp"
 #include "runtime/cpu/tile.hpp"
@@ -67,7 +68,7 @@ class Run {
   // ---- accumulators ----
   void compute() {
     if (compute_tiny()) return;
-    if (l_.form != Form::Panels || p_.packed_b != nullptr) {
+    if (l_.form != Form::Panels || p_.packed_b != nullptr || l_.makes_in_tile) {
       compute_chunk(0, l_.batch, 0, l_.tiles_c);
       return;
     }
@@ -75,7 +76,7 @@ class Run {
       const int64_t batches = std::min(map_.chunk_batches, l_.batch - b);
       for (int64_t t = 0; t < l_.tiles_c; t += map_.chunk_tiles) {
         const int64_t tiles = std::min(map_.chunk_tiles, l_.tiles_c - t);
-        pack_chunk(b, p_.b_batch == 0 ? 1 : batches, t, tiles);
+        pack_chunk(b, p_.one_b() ? 1 : batches, t, tiles);
         compute_chunk(b, batches, t, tiles);
       }
     }
@@ -83,7 +84,7 @@ class Run {
 
   // Batches of small items: their kernel calls from a list, with nothing else between them but the epilogue.
   bool compute_tiny() {
-    if (l_.batch < 2 || map_.retain != Retain::None) return false;
+    if (l_.batch < 2 || map_.retain != Retain::None || l_.products > 1 || p_.makers != nullptr) return false;
     const int64_t ldc = (epilogue_ == nullptr ? store_->row_stride : l_.acc_ld) * l_.acc_size;
     TinyList list;
     if (!list_tiny(l_, p_, ldc, list)) return false;
@@ -115,14 +116,11 @@ class Run {
     const int64_t panels = (std::min(l_.panels, (tile + tiles) * per_tile) - first) * l_.ways;
     for_units(batches * panels, [&](int64_t u, int) {
       const int64_t item = u / panels, panel = u % panels;
-      pack_panel(l_, p_, batch_b(batch + item), first + panel / l_.ways, panel % l_.ways,
+      pack_panel(l_, p_, batch + item, first + panel / l_.ways, panel % l_.ways,
                  memory_ + map_.b_area + static_cast<size_t>(u * l_.panel_bytes));
     });
   }
 
-  const std::byte* batch_b(int64_t batch) const {
-    return static_cast<const std::byte*>(p_.b) + batch * p_.b_batch * dtype_bytes(l_.b_dtype);
-  }
   const std::byte* batch_a(int64_t batch) const {
     return static_cast<const std::byte*>(p_.a) + batch * p_.a_batch * dtype_bytes(l_.a_dtype);
   }
@@ -153,7 +151,7 @@ class Run {
 
   // Packed B of a batch item such that panel q of the problem lies at q * ways * panel_bytes.
   const std::byte* packed_b(int64_t batch0, int64_t item, int64_t tile0) const {
-    if (l_.form != Form::Panels) return batch_b(batch0 + item);
+    if (l_.form != Form::Panels || l_.makes_in_tile) return nullptr;
     if (p_.packed_b != nullptr) {
       const auto* header = static_cast<const PackedHeader*>(p_.packed_b);
       const int64_t index = header->batches == 1 ? 0 : batch0 + item;
@@ -161,7 +159,7 @@ class Run {
     }
     const int64_t first = tile0 * (l_.tile_cols / l_.nr);
     const int64_t panels = std::min(l_.panels, first + map_.chunk_tiles * (l_.tile_cols / l_.nr)) - first;
-    const int64_t stride = p_.b_batch == 0 ? 0 : panels * l_.ways * l_.panel_bytes;
+    const int64_t stride = p_.one_b() ? 0 : panels * l_.ways * l_.panel_bytes;
     return memory_ + map_.b_area + item * stride - first * l_.ways * l_.panel_bytes;
   }
 
@@ -174,6 +172,8 @@ class Run {
     const int64_t k_end = std::min(l_.k, k_begin + l_.slice_k);
     TileJob job;
     job.b = b;
+    job.batch = batch;
+    if (l_.makes_in_tile) job.b_buffer = scratch + map_.thread_b;
     job.first_slice = slice == 0;
     job.k_begin = l_.slices == 1 ? 0 : k_begin;
     job.k_end = l_.slices == 1 ? l_.k : k_end;
@@ -362,27 +362,96 @@ class Run {
   RunningReductions reductions_;
 };
 
+// Batch items as further rows of one product.
+class Folding {
+ public:
+  explicit Folding(const GemmProblem& problem) : problem_(problem) {
+    items_ = problem.batch;
+    const bool packed_items =
+        problem.packed_b != nullptr && static_cast<const PackedHeader*>(problem.packed_b)->batches != 1;
+    possible_ =
+        items_ > 1 && problem.m > 0 && problem.one_b() && !packed_items && along(problem.a_batch, problem.a_row);
+    if (!possible_) return;
+    if (problem.m == 1) problem_.a_row = problem.a_batch;
+    problem_.m = items_ * problem.m;
+    problem_.batch = 1;
+    problem_.a_batch = 0;
+  }
+  // Whether strides by item and by row are of one row after the other.
+  [[nodiscard]] bool along(int64_t item, int64_t row) const {
+    return problem_.batch == 1 || problem_.m == 1 || item == row * problem_.m;
+  }
+
+  const GemmProblem& problem_of(const GemmProblem& given, const EpilogueCall& epilogue) {
+    const int32_t count = epilogue.folding_operands;
+    if (!possible_ || count < 0 || count > package::max_folded_operands || epilogue.operands == nullptr) return given;
+    for (int32_t i = 0; i < count; ++i) {
+      operands_[i] = epilogue.operands[i];
+      int64_t* stride = operands_[i].stride;
+      if (given.m == 1) {
+        stride[1] = stride[0];
+      } else if (stride[0] != stride[1] * given.m) {
+        return given;
+      }
+      stride[0] = 0;
+    }
+    call_ = epilogue;
+    call_.operands = operands_;
+    folded_ = true;
+    return problem_;
+  }
+  const EpilogueCall& call_of(const EpilogueCall& given) const { return folded_ ? call_ : given; }
+
+  // With operands that allow it.
+  [[nodiscard]] const GemmProblem& best() const { return problem_; }
+  const GemmProblem& problem_of(const GemmProblem& given, StoreTile& store) const {
+    if (!possible_ || (given.m > 1 && store.batch_stride != store.row_stride * given.m)) return given;
+    if (given.m == 1) store.row_stride = store.batch_stride;
+    return problem_;
+  }
+
+ private:
+  GemmProblem problem_;
+  EpilogueCall call_;
+  abi::Operand operands_[package::max_folded_operands];
+  int64_t items_ = 1;
+  bool possible_ = false, folded_ = false;
+};
+
 }  // namespace
 
 size_t workspace_size(const CpuGemmConfig& config, const GemmProblem& problem, const EpilogueCall& epilogue,
                       int threads) {
-  return map_workspace(resolve(config, problem), problem, &epilogue, threads).total;
+  Folding folding(problem);
+  const GemmProblem& p = folding.problem_of(problem, epilogue);
+  const auto total = [&](const GemmProblem& of) {
+    return map_workspace(resolve(config, of), of, &epilogue, threads).total;
+  };
+  return &p == &problem ? total(problem) : std::max(total(p), total(problem));
 }
 
 size_t workspace_size(const CpuGemmConfig& config, const GemmProblem& problem, int threads) {
-  return map_workspace(resolve(config, problem), problem, nullptr, threads).total;
+  const auto total = [&](const GemmProblem& of) {
+    return map_workspace(resolve(config, of), of, nullptr, threads).total;
+  };
+  return std::max(total(problem), total(Folding(problem).best()));
 }
 
 void run(const CpuGemmConfig& config, const GemmProblem& problem, const EpilogueCall& epilogue, ThreadPool* pool,
          void* workspace) {
-  const Layout l = resolve(config, problem);
-  Run(l, problem, &epilogue, nullptr, pool, workspace).all();
+  Folding folding(problem);
+  const GemmProblem& p = folding.problem_of(problem, epilogue);
+  const Layout l = resolve(config, p);
+  Run(l, p, &folding.call_of(epilogue), nullptr, pool, workspace).all();
 }
 
 void run(const CpuGemmConfig& config, const GemmProblem& problem, const StoreTile& store, ThreadPool* pool,
          void* workspace) {
-  const Layout l = resolve(config, problem);
-  Run(l, problem, nullptr, &store, pool, workspace).all_stored();
+  StoreTile to = store;
+  const Folding folding(problem);
+  const GemmProblem& p = folding.problem_of(problem, to);
+  const Layout l = resolve(config, p);
+  Run(l, p, nullptr, &to, pool, workspace).all_stored();
 }
 
 }  // namespace codetta::runtime::cpu

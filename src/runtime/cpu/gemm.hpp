@@ -27,6 +27,28 @@ struct SplitForm {
   bool operator==(const SplitForm&) const = default;
 };
 
+// Parts of further products. `ways` counts those of all: product p has parts [p, p + 1) * (ways / products), and what
+// is said above of columns holds for each of them on its own.
+
+// B of one product.
+struct FactorB {
+  const void* data = nullptr;
+  int64_t batch = 0, k = 0, col = 1;
+};
+// A kernel of one phase that computes any block of a B which lies nowhere: its one store goes to `output`, an operand
+// whose address is that of the block.
+struct BlockMaker {
+  abi::EpilogueFunction function = nullptr;
+  void (*interpret)(void* context, const abi::EpilogueArgs*, const abi::Tile*) = nullptr;  // when function is null
+  void* context = nullptr;
+  const abi::Operand* operands = nullptr;
+  const abi::ScalarValue* scalars = nullptr;
+  int32_t operand_count = 0;  // at most max_maker_operands
+  int32_t output = 0;         // which of them
+  bool transposed = false;    // its rows are columns of B
+};
+inline constexpr int max_products = 8, max_maker_operands = 32;
+
 // Strides count elements and may be zero or negative. With packed_b set, b and its strides (but b_batch == 0) are not
 // read.
 struct GemmProblem {
@@ -37,6 +59,20 @@ struct GemmProblem {
   int64_t b_batch = 0, b_k = 0, b_col = 1;
   const void* packed_b = nullptr;  // what pack_b() made for the same configuration, k, n and split; 64-byte aligned
   SplitForm split;
+  int32_t products = 1;  // of one A; n counts the columns of all
+  FactorB more_b[max_products - 1]{};
+  // One a product, or null: then B is read where it lies. Of a made B, b is not read, and b_batch says whether there is
+  // one for each item (anything but 0).
+  const BlockMaker* makers = nullptr;
+  [[nodiscard]] FactorB factor_b(int64_t product) const {
+    return product == 0 ? FactorB{b, b_batch, b_k, b_col} : more_b[product - 1];
+  }
+  // Whether all batch items have the same B.
+  [[nodiscard]] bool one_b() const {
+    bool one = b_batch == 0;
+    for (int32_t i = 1; i < products && makers == nullptr; ++i) one = one && more_b[i - 1].batch == 0;
+    return one;
+  }
 };
 
 // What a phase needs before it may start.
@@ -80,6 +116,9 @@ struct EpilogueCall {
   const abi::ScalarValue* scalars = nullptr;
   std::span<const Phase> phases;
   std::span<const Reduction> reductions;
+  // The number of operands where batch items may be taken for further rows (package::rows_fold), so that all of them
+  // share one pass over B: done where their strides, those of A and a common B allow it. -1: they may not.
+  int32_t folding_operands = -1;
   // Final values of the reductions go here where the pointer is not null (contiguous, as EpilogueArgs::results says),
   // otherwise into the workspace. Empty, or one pointer per reduction.
   std::span<void* const> results;

@@ -63,14 +63,22 @@ void resolve_in_place(Layout& l, const CpuGemmConfig& c, const GemmProblem& p) {
   if (c.family != CpuFamily::InPlace || p.packed_b != nullptr) return;
   if (!abi::in_place_source(c.b_dtype, c.accumulator, found)) return;
   const auto source = static_cast<int>(found);
-  // Along a dimension of size 1 any stride is as good as 1.
-  if (p.b_k == 1 || (p.k <= 1 && p.b_col != 1)) {
-    l.form = Form::Dots;
-  } else if (p.b_col == 1 || p.n <= 1) {
-    l.form = Form::Rows;
-  } else {
-    return;
+  // Along a dimension of size 1 any stride is as good as 1. Several products are read in one way, or packed.
+  const auto form_of = [&](int64_t product) {
+    // What is made by columns is made in front of their dot products, where no other rows need it again.
+    if (p.makers != nullptr)
+      return p.makers[product].transposed && p.m <= c.tile_rows && (l.own_ways == 1 || l.chunk != 1) ? Form::Dots
+                                                                                                     : Form::Panels;
+    const FactorB b = p.factor_b(product);
+    if (b.k == 1 || (p.k <= 1 && b.col != 1)) return Form::Dots;
+    return b.col == 1 || p.n <= l.products ? Form::Rows : Form::Panels;
+  };
+  l.form = form_of(0);
+  for (int64_t i = 1; i < l.products; ++i) {
+    const bool alternates = l.own_ways > 1 && l.chunk == 1;  // tiles in natural order hold one product
+    if (alternates || form_of(i) != l.form) l.form = Form::Panels;
   }
+  if (l.form == Form::Panels) return;
   l.product = c.accumulator == DType::f64 ? Product::f64 : c.accumulator == DType::f32 ? Product::f32 : Product::int32;
   l.set = &l.table->in_place[source];
   l.dot = &l.table->dot[source];
@@ -113,7 +121,9 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   l.n = p.n;
   l.k = p.k;
   l.ways = std::max(1, p.split.ways);
-  l.chunk = l.ways == 1 ? 0 : p.split.chunk;
+  l.products = std::max(1, p.products);
+  l.own_ways = l.ways / l.products;
+  l.chunk = l.own_ways == 1 ? 0 : p.split.chunk;
   l.root_cols = l.n / l.ways;
 
   resolve_in_place(l, c, p);
@@ -142,7 +152,7 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   l.slice_k = round_up(std::max<int64_t>(1, ceil_div(l.k, l.slices)), std::max<int64_t>(unit, 16));
   l.slices = std::max<int64_t>(1, ceil_div(l.k, l.slice_k));
 
-  l.natural_columns = l.form == Form::Rows && l.ways > 1 && l.chunk == 1;
+  l.natural_columns = l.form == Form::Rows && l.own_ways > 1 && l.chunk == 1;
   const int64_t per_line = line / l.acc_size;
   l.part_ld = round_up(l.tile_cols, per_line);
   l.acc_ld = l.part_ld * l.ways;
@@ -168,12 +178,14 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
     l.a_pack_ld = row_bytes(l.a_pack_whole_k ? k_span : std::min(l.kc, k_span));
     l.a_pack_bytes = round_up(round_up(l.group_tiles * l.tile_rows, l.mr) * l.a_pack_ld, line);
   }
+  l.makes_in_tile = l.form == Form::Dots && p.makers != nullptr;
   if (l.form == Form::Panels) {
     l.panels = ceil_div(l.root_cols, l.nr);
     l.k_padded = round_up(l.k, unit);
     l.compensation_offset = round_up(l.k_padded * l.nr * l.b_size, line);
     l.panel_bytes = l.compensation_offset + (l.compensated ? round_up(l.nr * 4, line) : 0);
     l.packed_bytes = l.panels * l.ways * l.panel_bytes;
+    l.makes_in_tile = p.makers != nullptr && p.packed_b == nullptr && l.tiles_r == 1 && !l.compensated;
   }
   return l;
 }

@@ -35,6 +35,7 @@ struct Layout {
 
   int64_t batch = 1, m = 0, n = 0, k = 0;
   int64_t ways = 1, chunk = 0;
+  int64_t products = 1, own_ways = 1;  // own_ways: parts of one product
   int64_t root_cols = 0;
   int64_t nr = 64, mr = 6;
   int64_t vectors = 4;                     // nr / lanes
@@ -44,6 +45,8 @@ struct Layout {
   int64_t slices = 1, slice_k = 0;
   int64_t group_tiles = 1;       // tile rows that share one packing of A and one pass over B
   bool natural_columns = false;  // Rows with chunk == 1: tiles keep the order of the product's columns
+  // B is made where a tile multiplies it, block_made of k at a time: no other tile needs the same.
+  bool makes_in_tile = false;
 
   int64_t part_ld = 64, acc_ld = 64;  // elements
   int64_t acc_col_stride = 1, acc_part_stride = 64;
@@ -65,22 +68,26 @@ struct Layout {
 Layout resolve(const CpuGemmConfig& config, const GemmProblem& problem);
 int64_t dtype_bytes(DType dtype);
 
-// Consecutive root columns that are equally spaced columns of the product.
+inline constexpr int64_t block_made = 128;  // of k; a multiple of every k unit
+inline constexpr int64_t columns_made = 8;  // Dots: columns that are made at a time, for a whole block of k
+
+// Consecutive root columns that are equally spaced columns of their product.
 struct ColumnRun {
   int64_t root, column, count, step;
 };
 // Calls f(ColumnRun) for the root columns [begin, end) of part j.
 template <class F>
 void for_column_runs(const Layout& l, int64_t begin, int64_t end, int64_t part, F&& f) {
-  if (l.ways == 1) {
+  part %= l.own_ways;
+  if (l.own_ways == 1) {
     f(ColumnRun{begin, begin, end - begin, 1});
   } else if (l.chunk == 1) {
-    f(ColumnRun{begin, begin * l.ways + part, end - begin, l.ways});
+    f(ColumnRun{begin, begin * l.own_ways + part, end - begin, l.own_ways});
   } else {
     while (begin < end) {
       const int64_t inside = begin % l.chunk;
       const int64_t count = end - begin < l.chunk - inside ? end - begin : l.chunk - inside;
-      f(ColumnRun{begin, begin / l.chunk * (l.chunk * l.ways) + part * l.chunk + inside, count, 1});
+      f(ColumnRun{begin, begin / l.chunk * (l.chunk * l.own_ways) + part * l.chunk + inside, count, 1});
       begin += count;
     }
   }

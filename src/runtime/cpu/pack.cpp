@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace codetta::runtime::cpu {
 namespace {
@@ -43,16 +44,136 @@ abi::ConvertRun converter(const Layout& l, DType from) {
   }
 }
 
+// Whether conversion would be a copy.
+bool reads_b_as_stored(const Layout& l) {
+  switch (l.product) {
+    case Product::f32:
+      return l.b_dtype == DType::f32;
+    case Product::f64:
+      return l.b_dtype == DType::f64;
+    case Product::bf16:
+      return true;
+    default:
+      return false;
+  }
+}
+
 const std::byte* offset(const void* p, int64_t elements, int64_t size) {
   return static_cast<const std::byte*>(p) + elements * size;
 }
 
+// A kernel that makes elements of B, pointed at one block at a time.
+class Maker {
+ public:
+  Maker(const Layout& l, const GemmProblem& p, const BlockMaker& maker, int64_t batch) : maker_(maker) {
+    std::copy_n(maker.operands, maker.operand_count, operands_);
+    const int64_t n = l.n / l.products;
+    args_ = {operands_, maker.scalars, nullptr, nullptr, 1, maker.transposed ? n : l.k, maker.transposed ? l.k : n, 1,
+             1};
+    tile_.batch = p.one_b() ? 0 : batch;
+    bytes_ = dtype_bytes(l.b_dtype);
+  }
+  // Elements [row, row + rows) x [col, col + cols) of the made space, `ld` elements a row.
+  void make(int64_t row, int64_t col, int64_t rows, int64_t cols, std::byte* target, int64_t ld) {
+    tile_.row = row;
+    tile_.col = col;
+    tile_.rows = rows;
+    tile_.cols = cols;
+    abi::Operand& block = operands_[maker_.output];
+    // Its address is that of element (0, 0), which need not be there.
+    block.data = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(target) -
+                                         static_cast<uintptr_t>((row * ld + col) * bytes_));
+    block.stride[0] = 0;
+    block.stride[1] = ld;
+    block.stride[2] = 1;
+    if (maker_.function != nullptr) {
+      maker_.function(&args_, &tile_);
+    } else {
+      maker_.interpret(maker_.context, &args_, &tile_);
+    }
+  }
+
+ private:
+  const BlockMaker& maker_;
+  abi::Operand operands_[max_maker_operands];
+  abi::EpilogueArgs args_{};
+  abi::Tile tile_{};
+  int64_t bytes_ = 4;
+};
+
+constexpr int64_t made_capacity = max_nr * block_k;  // elements of a block
+
+// Rows [k0, k0 + count) of root columns [begin, end) of a part, converted, l.nr elements a row.
+void make_rows(const Layout& l, Maker& maker, int64_t begin, int64_t end, int64_t part, int64_t k0, int64_t count,
+               abi::ConvertRun convert, std::byte* rows) {
+  alignas(64) std::byte block[made_capacity * 8];
+  const int64_t stored = dtype_bytes(l.b_dtype);
+  const bool direct = l.own_ways == 1 && reads_b_as_stored(l);
+  for_column_runs(l, begin, end, part, [&](const ColumnRun& run) {
+    const int64_t across = (run.count - 1) * run.step + 1;
+    if (direct) return maker.make(k0, run.column, count, across, rows, l.nr);
+    const int64_t most = std::max<int64_t>(1, made_capacity / across);
+    for (int64_t k = 0; k < count; k += most) {
+      const int64_t now = std::min(most, count - k);
+      maker.make(k0 + k, run.column, now, across, block, across);
+      for (int64_t r = 0; r < now; ++r) {
+        convert(rows + ((k + r) * l.nr + run.root - begin) * l.b_size, block + r * across * stored, run.count,
+                run.step);
+      }
+    }
+  });
+}
+
+// The same columns, `ld` bytes from one to the next, `count` k of each side by side.
+void make_columns(const Layout& l, Maker& maker, int64_t begin, int64_t end, int64_t part, int64_t k0, int64_t count,
+                  abi::ConvertRun convert, std::byte* columns, int64_t ld) {
+  alignas(64) std::byte block[made_capacity * 8];
+  const int64_t stored = dtype_bytes(l.b_dtype);
+  const bool direct = reads_b_as_stored(l);
+  for_column_runs(l, begin, end, part, [&](const ColumnRun& run) {
+    if (direct && run.step == 1)
+      return maker.make(run.column, k0, run.count, count, columns + (run.root - begin) * ld, ld / l.b_size);
+    for (int64_t c = 0; c < run.count;) {
+      const int64_t now = run.step == 1 ? run.count : 1;
+      maker.make(run.column + c * run.step, k0, now, count, block, count);
+      for (int64_t i = 0; i < now; ++i)
+        convert(columns + (run.root - begin + c + i) * ld, block + i * count * stored, count, 1);
+      c += now;
+    }
+  });
+}
+
 }  // namespace
 
-void pack_panel(const Layout& l, const GemmProblem& p, const void* b, int64_t panel, int64_t part, std::byte* out) {
+void make_block(const Layout& l, const GemmProblem& p, int64_t product, int64_t batch, int64_t row, int64_t col,
+                int64_t rows, int64_t cols, std::byte* out, int64_t ld) {
+  Maker(l, p, p.makers[product], batch).make(row, col, rows, cols, out, ld);
+}
+
+void pack_panel(const Layout& l, const GemmProblem& p, int64_t batch, int64_t panel, int64_t part, std::byte* out) {
+  pack_panel_k(l, p, batch, panel, part, 0, l.k_padded, out);
+  if (!l.compensated) return;
   const abi::Packers& packers = *l.table->packers;
+  const int64_t group = l.set->group;
+  int32_t sums[max_nr] = {};
+  const auto sum = l.product == Product::s8s8 ? packers.sum_s8 : packers.sum_u8;
+  for (int64_t g = 0; g < l.k_padded / group; ++g) sum(sums, out + g * l.nr * group * l.b_size, l.nr);
+  const uint32_t factor = l.product == Product::s8s8 ? static_cast<uint32_t>(-128) : 128u;
+  for (int32_t& s : sums) s = static_cast<int32_t>(static_cast<uint32_t>(s) * factor);
+  std::memcpy(out + l.compensation_offset, sums, static_cast<size_t>(l.nr * 4));
+}
+
+void pack_panel_k(const Layout& l, const GemmProblem& p, int64_t batch, int64_t panel, int64_t part, int64_t k_begin,
+                  int64_t k_end, std::byte* out) {
+  const abi::Packers& packers = *l.table->packers;
+  const int64_t product = part / l.own_ways;
+  const FactorB factor = p.factor_b(product);
+  std::optional<Maker> maker;
+  if (p.makers != nullptr) maker.emplace(l, p, p.makers[product], batch);
+  const bool columns = p.makers != nullptr ? p.makers[product].transposed : factor.k == 1 && factor.col != 1;
   const abi::ConvertRun convert = converter(l, l.b_dtype);
   const int64_t stored = dtype_bytes(l.b_dtype);
+  const std::byte* b = maker ? nullptr : offset(factor.data, batch * factor.batch, stored);
   const int64_t group = l.set->group;
   const int64_t begin = panel * l.nr;
   const int64_t end = std::min(begin + l.nr, l.root_cols);
@@ -60,17 +181,18 @@ void pack_panel(const Layout& l, const GemmProblem& p, const void* b, int64_t pa
   const int64_t row_bytes = l.nr * group * l.b_size;  // of one group of k
   alignas(64) std::byte buffer[max_nr * block_k * 8];
 
-  for (int64_t k0 = 0; k0 < l.k_padded; k0 += block_k) {
-    const int64_t kb = std::min(block_k, l.k_padded - k0);  // padded
+  for (int64_t k0 = k_begin; k0 < k_end; k0 += block_k) {
+    const int64_t kb = std::min(block_k, k_end - k0);  // padded
     const int64_t valid = std::clamp<int64_t>(l.k - k0, 0, kb);
-    std::byte* dst = out + k0 / group * row_bytes;
-    if (p.b_k == 1 && p.b_col != 1) {
+    std::byte* dst = out + (k0 - k_begin) / group * row_bytes;
+    if (columns) {
       // Gather whole columns, then transpose words: a word is one element, or one group of narrow ones.
       if (width < l.nr || valid < kb) std::memset(buffer, 0, static_cast<size_t>(l.nr * kb * l.b_size));
+      if (maker && valid > 0) make_columns(l, *maker, begin, end, part, k0, valid, convert, buffer, kb * l.b_size);
       for_column_runs(l, begin, end, part, [&](const ColumnRun& run) {
-        for (int64_t c = 0; c < run.count; ++c) {
+        for (int64_t c = 0; c < run.count && !maker; ++c) {
           convert(buffer + (run.root - begin + c) * kb * l.b_size,
-                  offset(b, (run.column + c * run.step) * p.b_col + k0, stored), valid, 1);
+                  offset(b, (run.column + c * run.step) * factor.col + k0, stored), valid, 1);
         }
       });
       if (l.b_size == 8) {
@@ -82,30 +204,25 @@ void pack_panel(const Layout& l, const GemmProblem& p, const void* b, int64_t pa
     }
     // Rows of the panel, straight into place where nothing has to be interleaved.
     std::byte* rows = group == 1 ? dst : buffer;
+    if (maker && valid > 0) make_rows(l, *maker, begin, end, part, k0, valid, convert, rows);
     for (int64_t kk = 0; kk < kb; ++kk) {
       std::byte* row = rows + kk * l.nr * l.b_size;
       if (kk >= valid) {
         std::memset(row, 0, static_cast<size_t>(l.nr * l.b_size));
         continue;
       }
-      for_column_runs(l, begin, end, part, [&](const ColumnRun& run) {
-        convert(row + (run.root - begin) * l.b_size, offset(b, (k0 + kk) * p.b_k + run.column * p.b_col, stored),
-                run.count, run.step * p.b_col);
-      });
+      if (!maker) {
+        for_column_runs(l, begin, end, part, [&](const ColumnRun& run) {
+          convert(row + (run.root - begin) * l.b_size,
+                  offset(b, (k0 + kk) * factor.k + run.column * factor.col, stored), run.count, run.step * factor.col);
+        });
+      }
       if (width < l.nr) std::memset(row + width * l.b_size, 0, static_cast<size_t>((l.nr - width) * l.b_size));
     }
     for (int64_t g = 0; group > 1 && g < kb / group; ++g) {
       const auto interleave = group == 2 ? packers.interleave2 : packers.interleave4;
       interleave(dst + g * row_bytes, buffer + g * row_bytes, l.nr, l.nr);
     }
-  }
-  if (l.compensated) {
-    int32_t sums[max_nr] = {};
-    const auto sum = l.product == Product::s8s8 ? packers.sum_s8 : packers.sum_u8;
-    for (int64_t g = 0; g < l.k_padded / group; ++g) sum(sums, out + g * row_bytes, l.nr);
-    const uint32_t factor = l.product == Product::s8s8 ? static_cast<uint32_t>(-128) : 128u;
-    for (int32_t& s : sums) s = static_cast<int32_t>(static_cast<uint32_t>(s) * factor);
-    std::memcpy(out + l.compensation_offset, sums, static_cast<size_t>(l.nr * 4));
   }
 }
 

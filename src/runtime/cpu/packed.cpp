@@ -32,7 +32,7 @@ PackedHeader header_for(const CpuGemmConfig& config, const GemmProblem& p, const
   return h;
 }
 
-int64_t batches_of(const GemmProblem& p) { return p.b_batch == 0 ? 1 : p.batch; }
+int64_t batches_of(const GemmProblem& p) { return p.one_b() ? 1 : p.batch; }
 
 Layout resolve_unpacked(const CpuGemmConfig& config, GemmProblem p) {
   p.packed_b = nullptr;
@@ -59,11 +59,10 @@ void pack_b(const CpuGemmConfig& config, const GemmProblem& problem, ThreadPool*
   std::byte* const payload = static_cast<std::byte*>(out) + sizeof(PackedHeader);
   if (per_item * batches * l.panel_bytes < 65536) pool = nullptr;
   for_units(pool, pool == nullptr ? 1 : pool->size(), per_item * batches, [&](int64_t u, int) {
-    const auto* b = static_cast<const std::byte*>(problem.b) + u / per_item * problem.b_batch * dtype_bytes(l.b_dtype);
     const int64_t panel = u % per_item;
     // Padding between the panel and its compensation row is written too: the bytes of a packed B are repeatable.
     std::memset(payload + u * l.panel_bytes + (l.panel_bytes - line), 0, static_cast<size_t>(line));
-    pack_panel(l, problem, b, panel / l.ways, panel % l.ways, payload + u * l.panel_bytes);
+    pack_panel(l, problem, u / per_item, panel / l.ways, panel % l.ways, payload + u * l.panel_bytes);
   });
   PackedHeader h = header_for(config, problem, l, batches);
   h.digest = digest_of(h, payload);

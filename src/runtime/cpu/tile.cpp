@@ -32,14 +32,16 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
   const int64_t panel_width = l.nr * l.acc_size;
   const int64_t first_panel = job.col / l.nr;
   const int64_t panels = ceil_div(job.cols, l.nr);
+  const bool makes = job.b_buffer != nullptr;
   int64_t k0 = job.k_begin;
   do {
-    const int64_t k1 = std::min(k0 + l.kc, job.k_end);
+    const int64_t k1 = std::min(k0 + (makes ? std::min(block_made, l.kc) : l.kc), job.k_end);
     const std::byte* a = a_block(l, p, job, k0, k1);
     for (int64_t part = 0; part < l.ways; ++part) {
       for (int64_t q = 0; q < panels; ++q) {
-        const std::byte* panel = job.b + ((first_panel + q) * l.ways + part) * l.panel_bytes;
-        const std::byte* b = panel + k0 / group * ldb;
+        const std::byte* panel = makes ? nullptr : job.b + ((first_panel + q) * l.ways + part) * l.panel_bytes;
+        const std::byte* b = makes ? job.b_buffer : panel + k0 / group * ldb;
+        if (makes) pack_panel_k(l, p, job.batch, first_panel + q, part, k0, k1 < l.k ? k1 : l.k_padded, job.b_buffer);
         const bool whole = direct != nullptr && !l.set->padded && job.cols - q * l.nr >= l.nr;
         std::byte* c = whole ? direct + q * panel_width : acc + part * l.part_ld * l.acc_size + q * panel_width;
         const int64_t ldc = whole ? direct_ld : acc_ld;
@@ -102,7 +104,6 @@ void dots_block(const Layout& l, const TileJob& job, const std::byte* a, const s
 void in_place_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct,
                    int64_t direct_ld) {
   const bool rows = l.form == Form::Rows;
-  const int64_t ldb = (rows ? p.b_k : p.b_col) * l.b_size;
   const int64_t ldc = direct != nullptr ? direct_ld : l.acc_ld * l.acc_size;
   const auto block = rows ? &rows_block : &dots_block;
   int64_t k0 = job.k_begin;
@@ -110,17 +111,27 @@ void in_place_tile(const Layout& l, const GemmProblem& p, const TileJob& job, st
     const int64_t k1 = std::min(k0 + l.kc, job.k_end);
     const bool first = k0 == job.k_begin;
     const std::byte* a = a_block(l, p, job, k0, k1);
-    const auto run = [&](int64_t column, int64_t step, int64_t count, std::byte* c) {
-      const std::byte* b = job.b + (k0 * (rows ? p.b_k : 1) + column * (rows ? 1 : p.b_col)) * l.b_size;
+    const auto run = [&](int64_t product, int64_t column, int64_t step, int64_t count, std::byte* c) {
+      for (int64_t made = 0; job.b_buffer != nullptr && made < count; made += columns_made) {
+        const int64_t now = std::min(columns_made, count - made), k = k1 - k0;
+        make_block(l, p, product, job.batch, column + made, k0, now, k, job.b_buffer, k);
+        block(l, job, a, job.b_buffer, k * l.b_size, now, k, first, c + made * l.acc_size, ldc);
+      }
+      if (job.b_buffer != nullptr) return;
+      const FactorB factor = p.factor_b(product);
+      const int64_t ldb = (rows ? factor.k : factor.col) * l.b_size;
+      const std::byte* b =
+          static_cast<const std::byte*>(factor.data) +
+          (job.batch * factor.batch + k0 * (rows ? factor.k : 1) + column * (rows ? 1 : factor.col)) * l.b_size;
       block(l, job, a, b, ldb * (rows ? 1 : step), count, k1 - k0, first, c, ldc);
     };
     if (l.natural_columns) {
-      run(job.col * l.ways, 1, job.cols * l.ways, acc);
+      run(0, job.col * l.ways, 1, job.cols * l.ways, acc);
     } else {
       for (int64_t part = 0; part < l.ways; ++part) {
         for_column_runs(l, job.col, job.col + job.cols, part, [&](const ColumnRun& r) {
           std::byte* c = direct != nullptr ? direct : acc + part * l.part_ld * l.acc_size;
-          run(r.column, r.step, r.count, c + (r.root - job.col) * l.acc_size);
+          run(part / l.own_ways, r.column, r.step, r.count, c + (r.root - job.col) * l.acc_size);
         });
       }
     }

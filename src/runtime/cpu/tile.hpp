@@ -11,7 +11,9 @@ struct TileJob {
   int64_t lda = 0;               // bytes
   // Not null: A is packed here, one kc block at a time, from `a`, which then is the whole matrix as it lies.
   std::byte* a_buffer = nullptr;
-  const std::byte* b = nullptr;                  // Panels: packed B of the batch item; else the matrix itself
+  const std::byte* b = nullptr;                  // Panels: packed B of the batch item; else null
+  std::byte* b_buffer = nullptr;                 // not null: B is made here, block_made of k at a time
+  int64_t batch = 0;                             // item
   int64_t row = 0, col = 0, rows = 0, cols = 0;  // root coordinates
   int64_t k_begin = 0, k_end = 0;
   bool first_slice = true;

@@ -52,14 +52,20 @@ WorkspaceMap map_workspace(const Layout& l, const GemmProblem& p, const Epilogue
   };
   const int64_t tiles_kept = map.retain == Retain::RowPanel ? std::max<int64_t>(l.tiles_c, 1) : 1;
   map.thread_a = static_cast<size_t>(tiles_kept * l.tile_bytes);
-  map.thread_area = map.thread_a + static_cast<size_t>(round_up(l.a_pack_bytes, line));
+  map.thread_b = map.thread_a + static_cast<size_t>(round_up(l.a_pack_bytes, line));
+  map.thread_area = map.thread_b;
+  if (l.makes_in_tile) {
+    const int64_t elements =
+        l.form == Form::Dots ? columns_made * std::min(l.kc, std::max<int64_t>(l.k, 1)) : block_made * l.nr;
+    map.thread_area += static_cast<size_t>(round_up(elements * l.b_size, line));
+  }
   take(static_cast<int64_t>(map.thread_area) * map.threads);
 
   map.chunk_batches = std::max<int64_t>(l.batch, 1);
   map.chunk_tiles = std::max<int64_t>(l.tiles_c, 1);
   map.b_area = at;
-  if (l.form == Form::Panels && p.packed_b == nullptr) {
-    const int64_t items = p.b_batch == 0 ? 1 : l.batch;
+  if (l.form == Form::Panels && p.packed_b == nullptr && !l.makes_in_tile) {
+    const int64_t items = p.one_b() ? 1 : l.batch;
     if (l.packed_bytes * items > packed_b_limit) {
       map.chunk_batches = std::clamp<int64_t>(packed_b_limit / std::max<int64_t>(l.packed_bytes, 1), 1, l.batch);
       if (map.chunk_batches == 1 && map.retain != Retain::RowPanel) {
@@ -68,8 +74,8 @@ WorkspaceMap map_workspace(const Layout& l, const GemmProblem& p, const Epilogue
       }
     }
     const int64_t panels = std::min(l.panels, map.chunk_tiles * (l.tile_cols / l.nr));
-    take(panels * l.ways * l.panel_bytes * (p.b_batch == 0 ? 1 : map.chunk_batches));
-    if (p.b_batch == 0 && map.chunk_tiles == std::max<int64_t>(l.tiles_c, 1))
+    take(panels * l.ways * l.panel_bytes * (p.one_b() ? 1 : map.chunk_batches));
+    if (p.one_b() && map.chunk_tiles == std::max<int64_t>(l.tiles_c, 1))
       map.chunk_batches = std::max<int64_t>(l.batch, 1);
   }
   map.accumulators = at;

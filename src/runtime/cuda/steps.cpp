@@ -129,6 +129,8 @@ class Execution::State::Preparing : PassiveSteps {
     if (!(step.options == plain))
       return refused(
           "grids, clusters, cooperative launches, tensor maps and L2 windows are what kernels of Codetta choose");
+    if (step.product && (step.product->products() > 1 || !step.product->b_made.empty()))
+      return refused("kernels of GPUs compute one product, of factors in memory");
     CODETTA_TRY(Launch made, Launch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols));
     const auto sum = base::checked_add(s_.scratch_bytes, made.workspace_bytes);
     if (!sum || *sum > INT64_MAX / 4) return size_overflow("the workspace");

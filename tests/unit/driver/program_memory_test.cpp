@@ -94,20 +94,21 @@ TEST_P(ProgramMemory, AChainTakesWhatThePlanSays) {
 // t is taken over by u, and h by nothing: it is read as a factor. A program that returns them takes over nothing.
 TEST_P(ProgramMemory, TakingOverAnOperandChangesNoBit) {
   const std::string body =
-      "def f(x: f32[\"batch\", 64], v: f32[64, 64], w: f32[64, 64]):\n    t = x @ v\n    u = tanh(x @ w) + t\n"
+      "def f(x: f32[\"batch\", 64], z: f32[\"batch\", 64], v: f32[64, 64], w: f32[64, 64]):\n    t = z @ v\n    u = "
+      "tanh(x @ w) + t\n"
       "    h = relu(u @ v)\n    y = h @ w + u\n";
   const CompiledProgram shared = compiled(body + "    return y\n"), apart = compiled(body + "    return y, t, u, h\n");
   EXPECT_NE(shared.emit(Stage::Memory).value().find("in place: 1"), std::string::npos)
       << shared.emit(Stage::Memory).value();
   EXPECT_EQ(apart.emit(Stage::Memory).value().find("in place: 1"), std::string::npos);
   for (const int64_t batch : {1, 33, 128}) {
-    const Tensor x = tensor(batch, 64, 1), v = tensor(64, 64, 2), w = tensor(64, 64, 3);
+    const Tensor x = tensor(batch, 64, 1), z = tensor(batch, 64, 4), v = tensor(64, 64, 2), w = tensor(64, 64, 3);
     std::vector<Tensor> out;
     for (int i = 0; i < 5; ++i) {
       out.push_back(Tensor::make(f32, {batch, 64}).value());
       fill_poison(out.back().view());
     }
-    const std::vector<NamedArgument> inputs{{"x", x.view()}, {"v", v.view()}, {"w", w.view()}};
+    const std::vector<NamedArgument> inputs{{"x", x.view()}, {"z", z.view()}, {"v", v.view()}, {"w", w.view()}};
     std::vector<NamedArgument> first = inputs, second = inputs;
     first.push_back({"y", out[0].view()});
     second.insert(second.end(),

@@ -116,6 +116,30 @@ void kernels(Maker& m) {
   m.group = "Kernels";
   m.launch("launch", [](LaunchKernel&) {});
   m.add<LaunchKernel>("launch without a product", [](Base& s) { s.p.put(s.p.copy_kernel(s.x, s.y, c(4), c(4))); });
+  m.add<LaunchKernel>("several products of one A", [](Base& s) {
+    LaunchKernel step = s.p.product(s.x, s.x, s.y, c(4), c(8), c(4));
+    step.product->more_b = {s.x};
+    EpilogueProgram& program = s.p.package.kernels.back().epilogue;
+    program.split = {2, c(1), 2};
+    program.arguments[0].shape = {c(4), c(4)};
+    std::vector<Inst>& insts = program.phases[0].insts;
+    insts.push_back(insts[0]);
+    insts[1].index = 1;
+    Inst sum;
+    sum.op = types::Op::add;
+    sum.type = sum.aux = f32;
+    sum.in[1] = 1;
+    sum.arity = 2;
+    insts.push_back(sum);
+    program.phases[0].stores[0].value = 2;
+    s.p.put(step);
+  });
+  m.add<LaunchKernel>("factor that is made where it is read", [](Base& s) {
+    const uint32_t maker = s.p.copy_kernel(s.x, s.y, c(4), c(4)).kernel;
+    LaunchKernel step = s.p.product(s.x, s.x, s.y, c(4), c(4), c(4));
+    step.product->b_made = {{maker, {s.x}}};
+    s.p.put(step);
+  });
   m.add<DefineKernel>("definition", [](Base& s) {
     s.p.put(DefineKernel{0});
     s.p.put(s.p.product(s.x, s.x, s.y, c(4), c(4), c(4)));

@@ -2,6 +2,8 @@
 // The file form of packages: round trip, damage, and references that lead nowhere.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include <nlohmann/json.hpp>
 
 #include "base/digest.hpp"
@@ -54,6 +56,71 @@ TEST(Package, CudaRoundTrip) {
   const auto json = nlohmann::json::parse(package.manifest_json());
   EXPECT_EQ(json["kernels"][0]["config"]["family"], "sm90");
   EXPECT_EQ(json["kernels"][0]["entries"][1], "codetta_combine_0");
+}
+
+// Two products of one A, whose factors a map makes out of bytes.
+Package made_factors() {
+  Package package = test::sample_package();
+  package.kernels[0].epilogue.split.products = 2;
+  package.buffers[1].shape = {package.buffers[1].shape[1], package.buffers[1].shape[0]};
+  package::Kernel maker;
+  maker.name = "codetta_maker_01234567";
+  maker.config = package::CpuMapConfig{};
+  package::EpilogueProgram& program = maker.epilogue;
+  const auto k = types::Dim::symbol("k"), n = types::Dim::symbol("n"), one = types::Dim::constant(1);
+  program.arguments = {{"B", DType::f32, false, false, {n, k}}, {"made", DType::f32, false, true, {n, k}}};
+  package::Operand load;
+  load.terms = {{package::Axis::Row, 1, 0, 1, one}, {package::Axis::Col, 1, 0, 0, one}};
+  package::Operand store = load;
+  store.argument = 1;
+  store.is_store = true;
+  program.operands = {load, store};
+  package::Inst inst;
+  inst.kind = package::Inst::Kind::Load;
+  package::Phase phase;
+  phase.reads_accumulator = false;
+  phase.insts = {inst};
+  phase.stores = {{1, 0}};
+  program.phases = {phase};
+  package.kernels.push_back(std::move(maker));
+  for (package::Step& step : package.steps) {
+    auto* launch = std::get_if<package::LaunchKernel>(&step);
+    if (launch == nullptr) continue;
+    launch->product->more_b = {1};
+    launch->product->b_made = {{1, {1}}, {1, {1}}};
+    launch->n = launch->n * types::Dim::constant(2);
+  }
+  return package;
+}
+
+TEST(Package, ProductsOfOneFactorAndWhatMakesFactors) {
+  const Package package = made_factors();
+  ASSERT_EQ(find_defect(package).value_or("none"), "none");
+  const auto decoded = Package::decode(package.encode());
+  ASSERT_TRUE(decoded) << decoded.error().render();
+  EXPECT_EQ(*decoded, package);
+  const std::string listing = package::list_steps(package);
+  EXPECT_NE(listing.find("@ [codetta_maker_01234567(B) transposed, codetta_maker_01234567(B) transposed]"),
+            std::string::npos)
+      << listing;
+  const auto json = nlohmann::json::parse(package.manifest_json());
+  EXPECT_NE(json.dump().find("\"b_made\""), std::string::npos);
+  const auto wrong = [&](const std::function<void(Package&, package::Product&)>& change) {
+    Package changed = made_factors();
+    for (package::Step& step : changed.steps) {
+      if (auto* launch = std::get_if<package::LaunchKernel>(&step)) change(changed, *launch->product);
+    }
+    const std::string defect = find_defect(changed).value_or("none");
+    return defect.substr(defect.find(": ") + 2);
+  };
+  EXPECT_EQ(wrong([](Package&, auto& p) { p.more_b.clear(); }), "1 products, and the kernel computes 2");
+  EXPECT_EQ(wrong([](Package&, auto& p) { p.b_made.pop_back(); }), "1 prologues of 2 products");
+  EXPECT_EQ(wrong([](Package&, auto& p) { p.b_made[1].kernel = 7; }), "there is no kernel 7");
+  EXPECT_EQ(wrong([](Package&, auto& p) { p.b_made[1].kernel = 0; }), "codetta_sample_01234567 makes no factor");
+  EXPECT_EQ(wrong([](Package&, auto& p) { p.b_made[0].arguments = {}; }), "0 arguments are given and 1 are wanted");
+  EXPECT_EQ(wrong([](Package&, auto& p) { p.b = 0; }), "buffer 0 (A) is not read by what makes the factor");
+  EXPECT_EQ(wrong([](Package& all, auto&) { all.kernels[1].epilogue.operands[1].unit_stride = false; }),
+            "codetta_maker_01234567 makes a factor that is not in rows");
 }
 
 TEST(Package, KernelsBelongToTheTarget) {
