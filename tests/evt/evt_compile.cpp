@@ -103,16 +103,14 @@ std::string preamble(const std::string& target) {
          ";\n";
 }
 
+// Calls a functor with as many operands as it takes.
 const char* probe =
-    "template <template <class> class F, class A, class = void>\nstruct Caller { static CUTLASS_DEVICE A call(A a) { "
-    "return F<A>{}(a, a, a); } };\n"
-    "template <template <class> class F, class A>\nstruct Caller<F, A, std::void_t<decltype(F<typename "
-    "A::Element>{}(typename A::Element{}))>> { static CUTLASS_DEVICE A call(A a) { return F<A>{}(a); } };\n"
-    "template <template <class> class F, class A>\nstruct Caller<F, A, std::void_t<decltype(F<typename "
-    "A::Element>{}(typename A::Element{}, typename A::Element{}))>> { static CUTLASS_DEVICE A call(A a) { return "
-    "F<A>{}(a, a); } };\n"
-    "template <template <class> class F, class A>\nCUTLASS_DEVICE A codetta_probe(A a) { return Caller<F, A>::call(a); "
-    "}\n";
+    "#include <type_traits>\n"
+    "template <template <class> class F, class A>\nCUTLASS_DEVICE A codetta_probe(A a) {\n"
+    "  using E = typename A::Element;\n"
+    "  if constexpr (std::is_invocable_v<F<E>, E>) return F<A>{}(a);\n"
+    "  else if constexpr (std::is_invocable_v<F<E>, E, E>) return F<A>{}(a, a);\n"
+    "  else return F<A>{}(a, a, a);\n}\n";
 
 // Whether nvcc takes it.
 bool compiles(const Options& options, const toolchain::CutlassHeaders& headers, const std::string& label,
