@@ -151,6 +151,18 @@ CODETTA_PTX void stmatrix_x4_transposed(u32 dst, u32 a, u32 b, u32 c, u32 d) {
                "r"(c), "r"(d)
                : "memory");
 }
+CODETTA_PTX void ldmatrix_x4(u32 (&r)[4], u32 src) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(src)
+               : "memory");
+}
+CODETTA_PTX void load_two(u32 (&r)[2], u32 src) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(src) : "memory");
+}
+CODETTA_PTX void store_two(u32 dst, u32 a, u32 b) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(dst), "r"(a), "r"(b) : "memory");
+}
 template <class T>
 CODETTA_PTX void store_pair(u32 dst, T a, T b) {
   static_assert(sizeof(T) == 4, "accumulators are 32 bits");

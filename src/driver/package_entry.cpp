@@ -47,7 +47,7 @@ toolchain::CacheKey problem_key(toolchain::EntryKind kind, std::string_view what
   key.add("strides", fmt::format("{} {} {} {} {} {}", shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride,
                                  shape.b_batch_stride, shape.b_k_stride, shape.b_col_stride));
   if (found.target.backend == Backend::cuda)
-    key.add("alignment", fmt::format("{} {}", shape.a_alignment, shape.b_alignment));
+    key.add("alignment", fmt::format("{} {} {}", shape.a_alignment, shape.b_alignment, shape.epilogue_alignment));
   key.add("types", fmt::format("{} {} {}", dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
   std::string layouts;
   for (const plan::ArgumentLayout& layout : problem.layouts) layouts += layout.unit_stride ? '1' : '0';

@@ -73,6 +73,22 @@ int32_t alignment_of(const void* data) {
   return address == 0 ? 16 : static_cast<int32_t>(std::min<uintptr_t>(address & (~address + 1), 16));
 }
 
+// Of the epilogue's tensors with rows and columns: addresses, and strides but that of the columns.
+int32_t epilogue_alignment(const std::map<std::string, TensorView>& tensors) {
+  uint64_t met = 16;
+  for (const auto& [name, view] : tensors) {
+    const int rank = view.rank();
+    if (rank < 2 || view.size(rank - 1) <= 1) continue;
+    met |= reinterpret_cast<uintptr_t>(view.data());
+    for (int dim = 0; dim < rank - 1; ++dim) {
+      if (view.size(dim) <= 1) continue;
+      if (view.stride(dim) <= 0) return 1;  // no tensor map goes backwards, or stays
+      met |= static_cast<uint64_t>(view.stride(dim) * dtype_size(view.dtype()));
+    }
+  }
+  return static_cast<int32_t>(met & (~met + 1));
+}
+
 int64_t batch_stride(const TensorView& view) { return view.rank() == 3 && view.size(0) != 1 ? view.stride(0) : 0; }
 
 plan::GemmShape shape_of(const TensorView& a, const TensorView& b, const ir::GemmFacts& facts) {
@@ -217,6 +233,7 @@ Result<Problem> gather_problem(const GemmArguments& arguments) {
     }
   }
   problem.shape = shape_of(problem.a, problem.b, facts);
+  problem.shape.epilogue_alignment = epilogue_alignment(problem.tensors);
   problem.shape.math = arguments.math;
   problem.shape.b_packed = arguments.packed_B != nullptr;
   return problem;

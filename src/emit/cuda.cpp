@@ -67,6 +67,16 @@ void sm90_maps(const package::EpilogueProgram& program, const CudaGemmConfig& co
   };
   box(package::CudaTensorMap::Source::A, config.a_k_major, shape.a_box_rows);
   box(package::CudaTensorMap::Source::B, config.b_k_major, shape.b_box_rows);
+  if (!config.copied) return;
+  // A warp's rows of a piece, at most 128 bytes wide (device/cuda/kernels/copies.h).
+  const plan::Copies copies = plan::copies_of(program).value_or(plan::Copies{});
+  for (const auto* list : {&copies.loads, &copies.stores}) {
+    for (const uint32_t k : *list) {
+      const auto size = static_cast<int32_t>(types::byte_size(program.operands[k].dtype));
+      const int32_t columns = std::min(config.piece_cols, 128 / size);
+      maps.push_back({package::CudaTensorMap::Source::Operand, k, columns, 16, columns * size});
+    }
+  }
 }
 
 // Launched whole, a grid hands tiles to blocks that have become free.
@@ -129,6 +139,7 @@ class CudaPrinter {
     reduces_ = !program.reductions.empty();
     layout_ = plan::piece_layout(program, config);
     if (by_warpgroups() && 32 % layout_.across == 0) warp_rows_ = config.piece_rows / 4;
+    if (config.copied && map == nullptr) copies_ = plan::copies_of(program);
   }
   Result<CudaSource> print();
 
@@ -137,6 +148,8 @@ class CudaPrinter {
   Result<void> print_phase_function(CodeWriter& out, uint32_t index);
   void print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   void print_strip(CodeWriter& out, const PhaseText& phase) const;
+  void print_copies(CodeWriter& out, const PhaseText& phase) const;
+  [[nodiscard]] double clocks_of(uint32_t index) const;
   void print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   [[nodiscard]] int rows_at_once(uint32_t index, const PhaseText& phase) const;
   // Whether what a piece loads is asked for before its accumulators are there.
@@ -188,6 +201,7 @@ class CudaPrinter {
   const package::CudaMapConfig* map_;
   bool reduces_ = false;
   int warp_rows_ = 0;
+  std::optional<plan::Copies> copies_;  // where the configuration has them
   plan::PieceLayout layout_;
   std::set<PartLibrary::Request> needs_;
 };
@@ -219,6 +233,10 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   out.line("static constexpr MathMode math = MathMode::", math[static_cast<size_t>(config_.math)], ";");
   out.line("static constexpr bool pingpong = ", config_.pingpong, ";");
   out.line("static constexpr bool from_registers = ", config_.from_registers, ";");
+  if (config_.family == CudaFamily::Sm90) {
+    out.line("static constexpr bool copied = ", config_.copied, ";");
+    out.line("static constexpr bool stream_k = ", config_.stream_k, ";");
+  }
   out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
   out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
   family_.constants(out, config_);
@@ -338,8 +356,86 @@ void CudaPrinter::print_strip(CodeWriter& out, const PhaseText& phase) const {
   put_lines(out, phase.full);
 }
 
-// Rows of a piece that a thread has under way at once: many hide the latency of loads, shuffles and long functions.
-int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
+// Phase 0 over accumulators in registers whose matrices come and go by the copy engine (device/cuda/kernels/copies.h).
+void CudaPrinter::print_copies(CodeWriter& out, const PhaseText& phase) const {
+  std::vector<uint32_t> all = copies_->loads;
+  all.insert(all.end(), copies_->stores.begin(), copies_->stores.end());
+  {
+    const auto copies = out.block_with("};", "struct Copies");
+    out.line("static constexpr int loads = ", copies_->loads.size(), ", stores = ", copies_->stores.size(),
+             ", load_slots = ", plan::sm90_shape(program_, config_).load_slots, ";");
+    std::string operands, sizes;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto choice = [&](std::string& text, auto value) {
+        text += i + 1 < all.size() ? CodeWriter::text_of("i == ", i, " ? ", value, " : ") : std::to_string(value);
+      };
+      choice(operands, all[i]);
+      choice(sizes, types::byte_size(program_.operands[all[i]].dtype));
+    }
+    out.line("static constexpr int operand(int", all.size() > 1 ? " i" : "", ") { return ", operands, "; }");
+    out.line("static constexpr int size(int", all.size() > 1 ? " i" : "", ") { return ", sizes, "; }");
+  }
+  {
+    const auto rows = out.block_with("};", "struct Rows");
+    for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, "[2];");
+  }
+  const bool light = clocks_of(0) <= 24 && plan::sm90_shape(program_, config_).accumulators <= 128 &&
+                     config_.tile_n / program_.split.ways % 32 == 0;
+  out.line("static constexpr int strip_steps = ", light ? 2 : 1, ";");
+  out.blank();
+  {
+    out.line("template <class P, class S>");
+    const auto function = out.block(
+        "static __device__ __forceinline__ void phase_0(const P& params, const Tile& tile, const S& strip, Rows& "
+        "rows)");
+    out.line("CopiedFragment<S, P> f(params, tile, strip);");
+    for (const std::string& line : phase.setup) {
+      const auto copy = std::find_if(all.begin(), all.end(), [&](uint32_t k) {
+        return line.starts_with(CodeWriter::text_of(
+            "const Ref<", cuda_dialect().type(program_.operands[k].dtype).element, "> o", k, " = "));
+      });
+      if (copy == all.end()) {
+        out.line(line);
+      } else {
+        out.line("const Copied<", cuda_dialect().type(program_.operands[*copy].dtype).element, ", ", copy - all.begin(),
+                 "> o", *copy, "{};");
+      }
+    }
+    out.line("#pragma unroll");
+    const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
+    out.line("f.to(step, 0);");
+    out.line("f.bring();");
+    {
+      out.line("#pragma unroll");
+      const auto groups = out.block("for (int group = 0; group < 2; ++group)");
+      out.line("f.to(step, 2 * group);");
+      put_lines(out, phase.by_column);
+      out.line("#pragma unroll");
+      const auto halves = out.block("for (int half = 0; half < 2; ++half)");
+      out.line("f.to(step, 2 * group + half);");
+      for (const Held& state : phase.row_states)
+        out.line(state.type, "& ", state.name, " = rows.", state.name, "[half];");
+      put_lines(out, phase.row);
+      for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
+      put_lines(out, phase.full);
+    }
+    out.line("f.send();");
+  }
+  out.blank();
+  out.line("template <class P, class S>");
+  const auto end = out.block(
+      "static __device__ __forceinline__ void end_0(const P& params, const Tile& tile, const S& strip, const Rows& "
+      "rows)");
+  if (phase.row_states.empty()) return;
+  out.line("const CopiedFragment<S, P> f(params, tile, strip);");
+  for (const Held& state : phase.row_states) {
+    const package::Reduction& reduction = program_.reductions[std::stoul(state.text)];
+    out.line("f.template reduce<", cuda_dialect().type(reduction.type).value, ">(", state.text, ", rows.", state.name,
+             ");");
+  }
+}
+
+double CudaPrinter::clocks_of(uint32_t index) const {
   double clocks = 0;
   for (const package::Inst& inst : program_.phases[index].insts) {
     if (inst.kind == package::Inst::Kind::Op) clocks += plan::vector_clocks(inst.op, inst.type);
@@ -348,6 +444,12 @@ int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
   for (const package::Reduction& reduction : program_.reductions) {
     if (reduction.phase == index) clocks += reduction.kind == package::ReduceKind::LogSumExp ? 60 : 1;
   }
+  return clocks;
+}
+
+// Rows of a piece that a thread has under way at once: many hide the latency of loads, shuffles and long functions.
+int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
+  const double clocks = clocks_of(index);
   const bool warpgroup = index == 0 && by_warpgroups();
   int rows = layout_.lanes > 4 ? 1 : clocks <= 20 ? 8 : clocks <= 64 ? 4 : clocks <= 100 ? 2 : 1;
   if (!warpgroup) rows = std::min(rows, clocks <= 20 ? 4 : clocks <= 48 ? 2 : 1);
@@ -386,7 +488,8 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     phase.has_full_work = true;
   }
   const bool strips = index == 0 && config_.from_registers && map_ == nullptr;
-  strips ? print_strip(out, phase) : print_piece(out, index, phase);
+  const bool copies = index == 0 && copies_;
+  copies ? print_copies(out, phase) : strips ? print_strip(out, phase) : print_piece(out, index, phase);
   out.blank();
   std::string whole = CodeWriter::text_of("tile.cols % ", layout_.lanes, " == 0");
   if (index > 0 && program_.phases[index].reads_accumulator) {
@@ -408,6 +511,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     out.line("const bool complete = tile.rows == Config::piece_rows",
              every_thread_has_columns() ? " && tile.cols == Config::piece_cols;" : ";");
   };
+  if (copies) return {};
   if (strips) {
     const auto function = begin("phase_", ", const S& strip", ", class S");
     out.line("if (", whole, ") {");
@@ -564,7 +668,7 @@ Result<CudaSource> CudaPrinter::print() {
     const auto epilogue = body.block_with("};", "struct Epilogue");
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
-    if (by_warpgroups() && map_ == nullptr) {
+    if (by_warpgroups() && map_ == nullptr && !copies_) {
       if (config_.family == CudaFamily::Sm90) body.line("static constexpr int strip_steps = 2;");
       body.blank();
       print_prefetch(body);
@@ -594,6 +698,7 @@ Result<CudaSource> CudaPrinter::print() {
   family_.maps(program_, config_, result.maps);
   out.line("#include \"device/cuda/phase.h\"");
   out.line("#include \"", family_.header, "\"");
+  if (copies_) out.line("#include \"device/cuda/kernels/copies.h\"");
   if (config_.pack_a || config_.pack_b) out.line("#include \"device/cuda/pack.h\"");
   out.blank();
   out.line("namespace codetta::cuda {");

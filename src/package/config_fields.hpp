@@ -62,6 +62,8 @@ struct ConfigFields<CudaGemmConfig> {
                                     ConfigFlag<C>{"pingpong", &C::pingpong},
                                     ConfigFlag<C>{"persistent", &C::persistent},
                                     ConfigFlag<C>{"from_registers", &C::from_registers},
+                                    ConfigFlag<C>{"copied", &C::copied},
+                                    ConfigFlag<C>{"stream_k", &C::stream_k},
                                     ConfigFlag<C>{"pack_a", &C::pack_a},
                                     ConfigFlag<C>{"pack_b", &C::pack_b}};
 };

@@ -43,11 +43,14 @@ struct CudaGemmConfig {
   bool pingpong = false;  // Sm90: each consumer owns whole tiles in turn
   bool persistent = false;
   bool from_registers = false;  // Sm90: the epilogue takes accumulators from registers, without shared memory
-  bool pack_a = false;          // A (B) is first copied to where the product can read it; a_k_major, b_k_major and
-  bool pack_b = false;          // `alignment` then speak of the copy
-  int32_t k_split = 1;          // > 1: slices of K summed in slice order by the block that arrives last
-  int32_t group = 8;            // tiles of a raster group
-  int32_t alignment = 1;        // bytes that A's and B's addresses and slower strides are multiples of (a guard)
+  bool copied = false;    // Sm90: from registers, and its matrices come and go by the copy engine; their addresses
+                          // and strides are multiples of 16 bytes then (a guard)
+  bool stream_k = false;  // Sm90: tiles beyond whole waves are cut along K into one equal share for each block
+  bool pack_a = false;    // A (B) is first copied to where the product can read it; a_k_major, b_k_major and
+  bool pack_b = false;    // `alignment` then speak of the copy
+  int32_t k_split = 1;    // > 1: slices of K summed in slice order by the block that arrives last
+  int32_t group = 8;      // tiles of a raster group
+  int32_t alignment = 1;  // bytes that A's and B's addresses and slower strides are multiples of (a guard)
   int32_t piece_rows = 64, piece_cols = 64;  // root rows and columns that one call of the epilogue finishes
   int32_t lanes = 4;                         // columns of one row that a thread holds at a position
   int32_t threads = 256;                     // of a block

@@ -22,9 +22,10 @@ struct GemmShape {
   bool b_packed = false;                               // a PackedTensor is given
   package::MathMode math = package::MathMode::Strict;  // how f32 may be multiplied (CUDA)
   int32_t a_alignment = 16, b_alignment = 16;          // bytes that the addresses are multiples of, if less than 16
-  bool b_made = false;   // B lies nowhere: blocks of it are computed where they are packed
-  double b_clocks = 0;   // then: vector clocks of a vector of its elements
-  int32_t products = 1;  // of one A, each with a B of its own; n counts the columns of all
+  bool b_made = false;              // B lies nowhere: blocks of it are computed where they are packed
+  double b_clocks = 0;              // then: vector clocks of a vector of its elements
+  int32_t products = 1;             // of one A, each with a B of its own; n counts the columns of all
+  int32_t epilogue_alignment = 16;  // the same of the epilogue's tensors with rows and columns, their strides included
 };
 
 // What a math mode may cost in accuracy, whichever kernel computes: the relative error of each f32 factor.

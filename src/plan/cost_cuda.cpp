@@ -19,8 +19,10 @@ constexpr double load_rate = 20, store_rate = 40;         // of the epilogue, pe
 constexpr double lanes_per_clock = 128;                   // f32 operations of a multiprocessor
 constexpr double piece_clocks = 0.05;                     // an element's way through shared memory
 constexpr double direct_clocks = 0.02, direct_rate = 20;  // the exchange between lanes, and stores in short runs
-constexpr double entry_us = 2;                            // each further kernel of the same run
-constexpr double atomic_us = 1.2, barrier_clocks = 60;    // the last block's wait for slices; a piece's two barriers
+constexpr double copied_clocks = 0.03, copied_load_rate = 45, copied_rate = 80;  // by the copy engine
+constexpr double copied_us = 0.6;                                                // until its last store has arrived
+constexpr double entry_us = 2;                                                   // each further kernel of the same run
+constexpr double atomic_us = 1.2, barrier_clocks = 60;  // the last block's wait for slices; a piece's two barriers
 
 double bytes_of(DType dtype, double elements) { return static_cast<double>(types::byte_size(dtype)) * elements; }
 
@@ -40,9 +42,9 @@ void add_access(const package::Operand& operand, EpilogueCost& cost) {
                  lanes_per_clock;
 }
 
-EpilogueCost epilogue_cost(const CudaProblem& p, const package::Phase& phase, bool direct = false) {
+EpilogueCost epilogue_cost(const CudaProblem& p, const package::Phase& phase, double way = piece_clocks) {
   EpilogueCost cost;
-  if (phase.reads_accumulator) cost.clocks += (direct ? direct_clocks : piece_clocks) * static_cast<double>(p.ways());
+  if (phase.reads_accumulator) cost.clocks += way * static_cast<double>(p.ways());
   for (const package::Inst& inst : phase.insts) {
     if (inst.kind == package::Inst::Kind::Op) cost.clocks += vector_clocks(inst.op, inst.type) / lanes_per_clock;
     if (inst.kind == package::Inst::Kind::Load) add_access(p.epilogue.operands[inst.index], cost);
@@ -77,6 +79,7 @@ struct Model {
     const double places = std::floor(sms / cluster) * cluster;
     active = std::clamp(units, 1.0, places);
     rounds = std::ceil(units / places);
+    if (c.stream_k) active = places, rounds = units / places;
     root_elements = c.tile_m * width;
   }
   [[nodiscard]] double us(double clocks) const { return clocks / (p.gpu.ghz * 1000); }
@@ -99,7 +102,7 @@ struct Model {
     return std::max(a + b, round * rounds / c.k_split);
   }
   [[nodiscard]] double operands_us(std::string& note) const {
-    const double memory = memory_bytes() / p.gpu.memory_rate;
+    const double memory = memory_bytes() / (p.gpu.memory_rate * loop.memory_share);
     const double l2 = loop.bytes * units / p.gpu.l2_rate;
     const double own = loop.bytes * rounds / sm_rate;
     const double ns = std::max({memory, l2, own});
@@ -112,26 +115,37 @@ struct Model {
   }
 
   [[nodiscard]] double epilogue_us(std::string& note) const {
-    const EpilogueCost cost = epilogue_cost(p, p.epilogue.phases[0], c.from_registers);
+    const EpilogueCost cost = epilogue_cost(p, p.epilogue.phases[0],
+                                            c.copied           ? copied_clocks
+                                            : c.from_registers ? direct_clocks
+                                                               : piece_clocks);
     const double pieces = std::ceil(root_elements / (c.piece_rows * c.piece_cols));
     // The columns of a last piece that is not whole are finished a row at a time.
     const double width = c.tile_n / static_cast<double>(p.ways());
-    const double ragged = c.from_registers ? 0 : std::fmod(width, c.piece_cols) / width;
-    const double waits = c.from_registers ? 0 : pieces * barrier_clocks;
-    const double rate = c.from_registers ? direct_rate : store_rate;
-    const double tile = (1 + 1.5 * ragged) * us(cost.clocks * root_elements + waits) +
-                        root_elements * (cost.loads / load_rate + cost.stores / rate) * (1 + ragged) / 1000;
+    const bool by_pieces = !c.from_registers && !c.copied;
+    const double ragged = by_pieces ? std::fmod(width, c.piece_cols) / width : 0;
+    const double waits = by_pieces ? pieces * barrier_clocks : 0;
+    const double rate = c.copied ? copied_rate : c.from_registers ? direct_rate : store_rate;
+    const double from = c.copied ? copied_load_rate : load_rate;
+    // Several strips are under way at once; lines of memory that two tiles share are written twice.
+    const double compute = c.copied ? 0.65 : 1, lines = c.copied && std::fmod(width, 64) != 0 ? 1.3 : 1;
+    const double tile = compute * (1 + 1.5 * ragged) * us(cost.clocks * root_elements + waits) +
+                        root_elements * (cost.loads / from + lines * cost.stores / rate) * (1 + ragged) / 1000;
     const double done = c.k_split > 1 ? std::max(1.0, rounds / c.k_split) : rounds;  // tiles that one block finishes
-    const double memory = root_elements * tiles * (cost.loads + cost.stores) / p.gpu.memory_rate / 1000;
-    const double exposed = tile * (1 + loop.exposed * (done - 1));
+    const double memory = root_elements * tiles * (cost.loads + lines * cost.stores) / p.gpu.memory_rate / 1000;
+    const double exposed = tile * (1 + loop.exposed * (done - 1)) + (c.copied ? copied_us : 0);
     note = fmt::format("{:.2f} clocks and {:.0f} bytes an element, {:.2f} us a tile, {:.0f} % of it exposed",
                        cost.clocks, cost.loads + cost.stores, tile, 100 * loop.exposed);
     return std::max(exposed, 0.3 * memory);
   }
 
   [[nodiscard]] double slices_us(std::string& note) const {
-    if (c.k_split == 1) return 0;
+    if (c.k_split == 1 && !c.stream_k) return 0;
     const double part = bytes_of(c.accumulator, static_cast<double>(c.tile_m) * c.tile_n);
+    if (c.stream_k) {
+      note = fmt::format("tiles cut into equal shares of K, in parts of {:.0f} bytes", part);
+      return 3 * atomic_us + part * 5 / sm_rate / 1000;  // two or three parts left and taken by each block
+    }
     note = fmt::format("{} slices of {:.0f} bytes, summed by the last block", c.k_split, part);
     return atomic_us + part * (rounds + c.k_split) / sm_rate / 1000;
   }

@@ -89,6 +89,8 @@ std::string cuda_kernel_name(const CudaGemmConfig& c, std::string_view arch) {
   if (c.cluster_m * c.cluster_n > 1) name += fmt::format("_c{}x{}", c.cluster_m, c.cluster_n);
   if (c.k_split > 1) name += fmt::format("_k{}", c.k_split);
   if (c.from_registers) name += "_reg";
+  if (c.copied) name += "_tma";
+  if (c.stream_k) name += "_sk";
   if (c.pack_a || c.pack_b) name += fmt::format("_p{}{}", c.pack_a ? "a" : "", c.pack_b ? "b" : "");
   return fmt::format("{}_{}", name, arch);
 }

@@ -36,6 +36,7 @@ struct Mainloop {
   double blocks_per_sm = 1;  // resident at once; they share the pipes
   double exposed = 1;        // share of the epilogue that no multiplication hides, but for the last unit's
   double prologue_us = 1;    // from launch to the first multiplication, and clusters
+  double memory_share = 1;   // of the memory's rate that its copies reach
   std::string note;          // of what the clocks are made
 };
 
@@ -72,17 +73,27 @@ PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const CudaGem
 // matrix stored and none loaded, no reductions.
 bool takes_registers(const package::EpilogueProgram& epilogue);
 
+// The operands that the copy engine can bring and take in phase 0 (device/cuda/kernels/copies.h), all that have rows
+// and columns: indices into the program's operands. None where one of them, or something else that the phase does,
+// needs another path: strided or indexed operands, elements of 1 or 8 bytes, reductions but of rows.
+struct Copies {
+  std::vector<uint32_t> loads, stores;
+};
+std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue);
+
 // The same numbers as codetta::cuda::sm90::Shape of device/cuda/kernels/sm90.h.
 struct Sm90Shape {
   int64_t a_boxes = 1, b_boxes = 1, a_box_rows = 0, b_box_rows = 0;  // copies of a stage, and their rows along M and N
   int64_t stage_bytes = 0, piece_bytes = 0, scratch_bytes = 0;       // the latter two of one consumer
   int64_t shared_bytes = 0;
   int accumulators = 0;  // of a thread
+  int load_slots = 0;    // copied: pieces whose operands are on their way or there
 };
 Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
 inline constexpr int64_t sm90_shared_limit = 232448;  // bytes of a block, PTX ISA
 // Beyond them the assembler spills.
-inline constexpr int sm90_accumulators = 192, sm90_accumulators_busy = 160, sm90_accumulators_split = 96;
+inline constexpr int sm90_accumulators = 192, sm90_accumulators_busy = 160, sm90_accumulators_split = 96,
+                     sm90_accumulators_streamed = 96;
 
 // Of an Sm100 configuration tile_m is a block's rows, cluster_m = 2 a pair of blocks that work on one product,
 // consumers are warpgroups that finish tiles; not persistent: the grid is launched whole, and blocks take over what has

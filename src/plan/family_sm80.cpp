@@ -237,6 +237,7 @@ Mainloop sm80_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
   const double same_rows = p.shape.m <= c.tile_m ? loop.bytes / (0.34 * p.gpu.l2_rate / p.gpu.sms) * p.gpu.ghz : 0;
   loop.clocks =
       std::max(c.tile_m * static_cast<double>(c.tile_n) * k / rate / efficiency + 60 * k / c.tile_k, same_rows);
+  loop.memory_share = 0.85;
   loop.blocks_per_sm = c.consumers <= 4 ? 2 : 1;
   loop.exposed = c.consumers <= 4 ? 0.6 : 1;
   loop.prologue_us = p.shape.m <= 64 ? 5 : 2.8;  // few rows wait for memory from their first stage on

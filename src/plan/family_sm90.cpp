@@ -50,8 +50,23 @@ bool split_fits(const CudaProblem& p, const CudaGemmConfig& c, const Sm90Shape& 
   return chunk >= p.root_cols() || chunk % shape.b_box_rows == 0;  // a copy brings columns of one chunk
 }
 
+// The engine stores 16 bytes at a time, also where fewer belong to the row (seen on an H100).
+bool whole_rows(const CudaProblem& p) {
+  const Copies copies = copies_of(p.epilogue).value_or(Copies{});
+  return std::all_of(copies.stores.begin(), copies.stores.end(), [&](uint32_t k) {
+    return p.root_cols() * types::byte_size(p.epilogue.operands[k].dtype) % map_alignment == 0;
+  });
+}
+
+// Whether the last piece of a tile may begin inside the one before it: what nobody reads and nothing sums may be stored
+// twice.
+bool overlaps(const CudaProblem& p, int32_t width) {
+  return width > 64 && width % 16 == 0 && p.epilogue.reductions.empty() && copies_of(p.epilogue)->loads.empty();
+}
+
 // Root columns of a piece: whole pieces where reductions keep a partial for each, otherwise whatever fills warps.
-std::array<int32_t, 2> piece_choices(const CudaProblem& p, int32_t width) {
+std::array<int32_t, 2> piece_choices(const CudaProblem& p, const CudaGemmConfig& c, int32_t width) {
+  if (c.copied) return {width % 64 == 0 || overlaps(p, width) ? 64 : 32, width % 32 == 0 ? 32 : 64};
   if (p.epilogue.reductions.empty()) return {std::min(width, 64), std::min(width, 32)};
   const auto whole = [&](int32_t most) {
     int32_t piece = std::min(width, most);
@@ -61,11 +76,36 @@ std::array<int32_t, 2> piece_choices(const CudaProblem& p, int32_t width) {
   return {whole(128) <= 64 ? whole(128) : whole(64) >= 32 ? whole(64) : whole(128), whole(32)};
 }
 
+// The same where the epilogue's operands have slots in what the stages leave: wide ones, all of a tile's or half of
+// them if there is room; three stages are enough for the widest tiles.
+bool place_copied(const CudaProblem& p, CudaGemmConfig& c, int most) {
+  const auto choices = piece_choices(p, c, static_cast<int32_t>(c.tile_n / p.ways()));
+  const int64_t limit = std::min(sm90_shared_limit, p.gpu.shared_per_block);
+  const int least = c.tile_m * c.tile_n >= 128 * 256 ? 3 : 4;
+  for (const int32_t piece : choices) {
+    c.piece_cols = piece;
+    for (const int part : {1, 2, 8}) {
+      if (c.pingpong && part != 8) continue;  // loads are hidden anyway
+      for (c.stages = most; c.stages >= least; --c.stages) {
+        const Sm90Shape shape = sm90_shape(p.epilogue, c);
+        const int pieces =
+            static_cast<int>(ceil_div(c.tile_n / p.ways(), piece)) * c.tile_m / 64 / (c.pingpong ? 1 : c.consumers);
+        if (shape.shared_bytes > limit || shape.load_slots * part < std::min(pieces, 8)) continue;
+        c.shared_bytes = static_cast<int32_t>(shape.shared_bytes);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 // Fills piece, stages and shared memory; false if not even two stages fit.
 bool place(const CudaProblem& p, CudaGemmConfig& c) {
   const auto width = static_cast<int32_t>(c.tile_n / p.ways());
   const int most = c.consumers == 1 ? max_stages : 8;
-  for (const int32_t piece : piece_choices(p, width)) {
+  if (c.copied && !copies_of(p.epilogue)->loads.empty()) return place_copied(p, c, most);
+  const auto choices = piece_choices(p, c, width);
+  for (const int32_t piece : choices) {
     c.piece_cols = piece;
     c.stages = 1;
     const Sm90Shape one = sm90_shape(p.epilogue, c);
@@ -73,7 +113,7 @@ bool place(const CudaProblem& p, CudaGemmConfig& c) {
         std::min(sm90_shared_limit, p.gpu.shared_per_block) - (one.shared_bytes - one.stage_bytes - 16);
     const int64_t stages = room / (one.stage_bytes + 16);
     c.stages = static_cast<int32_t>(std::min<int64_t>(stages, most));
-    if (c.stages >= 4 || (c.stages >= 2 && piece == piece_choices(p, width)[1])) {
+    if (c.stages >= 4 || (c.stages >= 2 && piece == choices[1])) {
       c.shared_bytes = static_cast<int32_t>(sm90_shape(p.epilogue, c).shared_bytes);
       return true;
     }
@@ -103,6 +143,46 @@ bool takes_registers(const package::EpilogueProgram& epilogue) {
   });
 }
 
+std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
+  using Kind = package::Inst::Kind;
+  constexpr size_t most = 4;
+  const auto fits = [&](uint32_t k) {
+    const package::Operand& o = epilogue.operands[k];
+    const int64_t size = types::byte_size(o.dtype);
+    return o.access == package::Access::Full && o.unit_stride && (size == 2 || size == 4);
+  };
+  Copies copies;
+  for (const package::Inst& inst : epilogue.phases[0].insts) {
+    if (inst.kind == Kind::LoadAt || (inst.kind == Kind::Op && inst.op == types::Op::dropout)) return std::nullopt;
+    if (types::byte_size(inst.type) == 8 || inst.kind != Kind::Load) {
+      if (types::byte_size(inst.type) == 8) return std::nullopt;
+      continue;
+    }
+    const package::Access access = epilogue.operands[inst.index].access;
+    if (access == package::Access::Indexed || (access == package::Access::Full && !fits(inst.index)))
+      return std::nullopt;
+    if (access == package::Access::Full &&
+        std::find(copies.loads.begin(), copies.loads.end(), inst.index) == copies.loads.end())
+      copies.loads.push_back(inst.index);
+  }
+  for (const package::Store& store : epilogue.phases[0].stores) {
+    if (!fits(store.operand)) return std::nullopt;
+    copies.stores.push_back(store.operand);
+  }
+  for (const package::Reduction& r : epilogue.reductions) {
+    if (r.phase != 0 || r.axis != package::ReduceAxis::Row || types::byte_size(r.type) == 8) return std::nullopt;
+  }
+  for (size_t i = 1; i < epilogue.phases.size(); ++i) {
+    const package::Phase& phase = epilogue.phases[i];  // of finished reductions only
+    if (phase.reads_accumulator || std::any_of(phase.insts.begin(), phase.insts.end(),
+                                               [](const package::Inst& inst) { return inst.kind != Kind::Result; }))
+      return std::nullopt;
+  }
+  const size_t count = copies.loads.size() + copies.stores.size();
+  if (count == 0 || count > most) return std::nullopt;
+  return copies;
+}
+
 Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& c) {
   const int ways = epilogue.split.ways, width = c.tile_n / ways;
   Sm90Shape s;
@@ -118,7 +198,27 @@ Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmCon
   const int ld = c.piece_cols + (c.piece_cols % 32 == 0 ? 8 : 24 - c.piece_cols % 32);
   s.piece_bytes = c.from_registers ? 0 : int64_t{64} * ld * 4 * ways;
   s.scratch_bytes = (piece_layout(epilogue, c).scratch_bytes(128) + 127) / 128 * 128;
-  s.shared_bytes = c.stages * s.stage_bytes + c.consumers * (s.piece_bytes + s.scratch_bytes) + 16 * c.stages + 16;
+  int64_t barriers = 16 * c.stages + 16;
+  if (c.copied) {
+    const Copies copies = copies_of(epilogue).value_or(Copies{});
+    const auto slot = [&](const std::vector<uint32_t>& list) {
+      int64_t bytes = 0;
+      for (const uint32_t k : list) bytes += types::byte_size(epilogue.operands[k].dtype);
+      return bytes * 64 * c.piece_cols;
+    };
+    const int64_t stores = 2 * slot(copies.stores), loads = slot(copies.loads);
+    const int64_t left = sm90_shared_limit - c.stages * s.stage_bytes - barriers - c.consumers * stores;
+    const int bands = c.tile_m / 64 / (c.pingpong ? 1 : c.consumers);
+    const auto pieces = static_cast<int64_t>(bands * ((width + c.piece_cols - 1) / c.piece_cols));
+    // As many as there is room for, at least two, at most a tile's.
+    s.load_slots = loads == 0 ? 1
+                              : static_cast<int>(std::max<int64_t>(
+                                    std::min<int64_t>({left / (c.consumers * (loads + 32)), pieces, 8}), 2));
+    s.piece_bytes = stores + s.load_slots * loads;
+    s.scratch_bytes = 0;
+    barriers += 32 * s.load_slots * c.consumers;
+  }
+  s.shared_bytes = c.stages * s.stage_bytes + c.consumers * (s.piece_bytes + s.scratch_bytes) + barriers;
   s.accumulators = c.tile_m / 64 / (c.pingpong ? 1 : c.consumers) * c.tile_n / 2;
   return s;
 }
@@ -186,6 +286,7 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
   base.piece_rows = 64;
   // Reductions and integers need registers of their own.
   const bool light = takes_registers(p.epilogue);
+  const bool copies = copies_of(p.epilogue).has_value() && s.epilogue_alignment % map_alignment == 0 && whole_rows(p);
   const int most_accumulators =
       p.epilogue.reductions.empty() && s.accumulator == DType::f32 ? sm90_accumulators : sm90_accumulators_busy;
   const bool hashes = draws_numbers(p.epilogue);
@@ -224,17 +325,35 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
         CudaGemmConfig direct = c;
         direct.from_registers = light && width % 16 == 0 && shape.accumulators <= 128;
         if (direct.from_registers && place(p, direct)) result.push_back(direct);
+        CudaGemmConfig copied = c;
+        copied.copied =
+            copies && cols >= 32 && (width % 32 == 0 || (copies && overlaps(p, static_cast<int32_t>(width))));
+        copied.lanes = 2;
+        copied.copied = copied.copied && place(p, copied);
+        if (copied.copied) result.push_back(copied);
+        // Equal shares of K where the last wave leaves many multiprocessors idle. Blocks are at different k then, and
+        // what they bring must stay in L2 between them.
+        const double waves = tiles / static_cast<double>(sms);
+        const bool stays =
+            static_cast<double>((s.m + s.n) * s.k * s.batch * element) <= 0.8 * static_cast<double>(p.gpu.l2);
+        if (!c.pingpong && stays && waves < 4 && std::ceil(waves) > 1.15 * waves && s.k >= 4 * least_slice &&
+            shape.accumulators <= sm90_accumulators_streamed && p.epilogue.reductions.size() <= 1) {
+          CudaGemmConfig streamed = copied.copied ? copied : direct.from_registers ? direct : c;
+          streamed.stream_k = true;
+          result.push_back(streamed);
+        }
         // Slices of K where tiles leave multiprocessors idle.
         if (c.pingpong || cluster_m * cluster_n > 1 || shape.accumulators > sm90_accumulators_split) continue;
         int64_t before = 1;
-        for (const double waves : {1.0, 2.0}) {
-          const auto split = std::min<int64_t>({static_cast<int64_t>(waves * static_cast<double>(sms) / tiles),
+        for (const double wanted : {1.0, 2.0}) {
+          const auto split = std::min<int64_t>({static_cast<int64_t>(wanted * static_cast<double>(sms) / tiles),
                                                 s.k / least_slice, int64_t{package::max_k_split}});
           if (split <= before) continue;
           before = split;
-          c.k_split = direct.k_split = static_cast<int32_t>(split);
+          c.k_split = direct.k_split = copied.k_split = static_cast<int32_t>(split);
           result.push_back(c);
           if (direct.from_registers) result.push_back(direct);
+          if (copied.copied) result.push_back(copied);
         }
       }
     }
@@ -261,7 +380,15 @@ Mainloop sm90_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
   const double loaded_n = c.b_k_major ? c.tile_n : static_cast<double>(shape.b_boxes * 64);
   Mainloop loop;
   loop.bytes = blocks * span * (c.tile_m / static_cast<double>(c.cluster_n) + loaded_n / c.cluster_m);
-  const double products_clocks = blocks * (4.0 * c.tile_m / 64 * step + wait);
+  double products_clocks = blocks * (4.0 * c.tile_m / 64 * step + wait);
+  // While all blocks read the same few rows of A, L2 gives less than its rate: a third for 32 rows (measured).
+  if (p.shape.m <= c.tile_m) {
+    const double tiles = static_cast<double>(ceil_div(p.root_cols(), c.tile_n / p.ways()) * p.shape.batch) * c.k_split;
+    const double active = std::clamp(tiles, 1.0, static_cast<double>(p.gpu.sms));
+    const double share = std::min(1.0, 0.34 * std::max(static_cast<double>(p.shape.m), 32.0) / 32);
+    const double bytes = blocks * span * (static_cast<double>(p.shape.m) / c.cluster_n + loaded_n);
+    products_clocks = std::max(products_clocks, bytes / (share * p.gpu.l2_rate / active) * p.gpu.ghz);
+  }
   const double traffic = 0.03 * loop.bytes / 64;  // of L2, in the way of the products' own operands: 3 % at 64 a clock
   loop.clocks = products_clocks / efficiency + traffic;
   loop.exposed = c.pingpong ? 0.4 : 1;

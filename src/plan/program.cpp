@@ -183,6 +183,7 @@ GemmShape ProgramPlanner::gemm_shape(const ir::Graph& graph, const KernelRegion&
       gemm.a_batch_stride = 0;
     }
   }
+  gemm.epilogue_alignment = 1;  // tensors of a program may lie anywhere
   return gemm;
 }
 

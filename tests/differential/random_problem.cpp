@@ -75,7 +75,8 @@ Result<std::unique_ptr<Buffer>> RandomProblem::buffer(DType dtype, const Dims& s
   const int rank = shape.rank();
   std::vector<int> order;
   for (int d = rank - 1; d >= 0; --d) order.push_back(d);
-  const size_t kind = pick_form(8);
+  const size_t drawn = pick_form(8), kind = aligned ? 0 : drawn;
+  const int64_t size = dtype_size(dtype), unit = aligned ? 16 / size : 1;
   if (kind == 1 && rank >= 2) std::swap(order[0], order[1]);
   if (kind == 2) std::shuffle(order.begin(), order.end(), form);
   Dims strides = shape;
@@ -84,16 +85,16 @@ Result<std::unique_ptr<Buffer>> RandomProblem::buffer(DType dtype, const Dims& s
     const bool repeated = is_input && kind == 4 && form_in(3), reversed = kind == 5 && form_in(2);
     strides[d] = repeated ? 0 : reversed ? -next : next;
     if (!repeated) next = next * std::max<int64_t>(shape[d], 1) + (kind == 6 ? static_cast<int64_t>(pick(5)) : 0);
+    if (d == order[0]) next = (next + unit - 1) / unit * unit;
   }
-  int64_t first = static_cast<int64_t>(pick(4));
-  extent = first + next + 4;
+  int64_t first = static_cast<int64_t>(pick(4)) * unit;
+  extent = first + next + 4 * unit;
   for (int d = 0; d < rank; ++d) {
     if (strides[d] < 0 && shape[d] > 0) first -= strides[d] * (shape[d] - 1);
   }
-  const int64_t size = dtype_size(dtype);
   const auto elements = static_cast<size_t>(extent * 2 + 64);
-  result->bytes.assign(elements * static_cast<size_t>(size) + 8, untouched);
-  auto* base = result->bytes.data() + (8 - reinterpret_cast<uintptr_t>(result->bytes.data()) % 8) % 8;
+  result->bytes.assign(elements * static_cast<size_t>(size) + 16, untouched);
+  auto* base = result->bytes.data() + (16 - reinterpret_cast<uintptr_t>(result->bytes.data()) % 16) % 16;
   CODETTA_TRY(result->view, TensorView::make(static_cast<void*>(base + first * size), dtype, shape, strides));
   return result;
 }

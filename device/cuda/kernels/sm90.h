@@ -3,7 +3,9 @@
 // consumer warpgroups multiply them with wgmma and run the epilogue. Blocks are persistent and walk tiles in raster
 // groups; blocks of a cluster share operands by multicast. Two schedules: cooperative (the consumers share a tile,
 // bands of 64 rows each) and ping-pong (each consumer owns whole tiles in turn, so that the epilogue of one runs under
-// the multiplication of the other). A K that is split is summed in slice order by the block that arrives last.
+// the multiplication of the other). A K that is split is summed in slice order by the block that arrives last. With
+// Config::stream_k the tiles that would make a last wave of few are cut along K, so that every cluster has as many
+// steps of them as any other; their parts are summed in the same way.
 //
 // Config offers, besides what tile.h says: a_k_major, b_k_major; wait_depth (wgmma groups left in flight, 0 or 1);
 // warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together).
@@ -15,7 +17,21 @@
 #include "device/cuda/tile.h"
 #include "device/cuda/wgmma.h"
 
+namespace codetta::cuda {
+template <class Copies, int cols>
+struct CopyLayout;  // device/cuda/kernels/copies.h, which Config::copied needs
+}  // namespace codetta::cuda
+
 namespace codetta::cuda::sm90 {
+
+struct Unit;
+template <class Config, class Epilogue>
+struct Copier;
+template <class Config, class S, class P, class C>
+__device__ __forceinline__ void ask_first(const P& params, const Unit& u, u32 band0, C& copier);
+template <class Config, class Epilogue, class S, class T, class P, class C>
+__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
+                                              u32 band0, u32 thread, C& copier);
 
 // What follows from a configuration; src/plan computes the same numbers.
 template <class Config, class Epilogue>
@@ -39,11 +55,23 @@ struct Shape {
   // Pieces of accumulators on their way to the epilogue: rows padded so that a warp's stores meet no bank twice.
   static constexpr int piece_ld =
       Config::piece_cols + (Config::piece_cols % 32 == 0 ? 8 : 24 - Config::piece_cols % 32);
-  static constexpr int piece_bytes = Config::from_registers ? 0 : 64 * piece_ld * 4 * Config::ways;
-  static constexpr int scratch_bytes = (Epilogue::scratch_bytes(128) + 127) / 128 * 128;
+  static constexpr int bytes_of_piece() {
+    if constexpr (Config::copied) {
+      using Layout = CopyLayout<typename Epilogue::Copies, Config::piece_cols>;
+      return 4 * Layout::begin(Layout::count);
+    }
+    return Config::from_registers ? 0 : 64 * piece_ld * 4 * Config::ways;
+  }
+  static constexpr int piece_bytes = bytes_of_piece();
+  static constexpr int scratch_bytes = Config::copied ? 0 : (Epilogue::scratch_bytes(128) + 127) / 128 * 128;
   static constexpr int pieces_at = Config::stages * stage_bytes;
   static constexpr int barriers_at = pieces_at + Config::consumers * (piece_bytes + scratch_bytes);
-  static constexpr int shared_bytes = barriers_at + 16 * Config::stages + 16;
+  static constexpr int copy_barriers_at = barriers_at + 16 * Config::stages + 16;
+  static constexpr int load_slots() {  // a barrier each for every warp
+    if constexpr (Config::copied) return Epilogue::Copies::load_slots;
+    return 0;
+  }
+  static constexpr int shared_bytes = copy_barriers_at + 32 * load_slots() * Config::consumers;
 
   static_assert(Config::tile_k * element == 128, "a stage is one swizzle span of K");
   static_assert(Config::tile_n == CODETTA_WGMMA_N, "wgmma.h was included for another width");
@@ -51,6 +79,7 @@ struct Shape {
   static_assert(Config::piece_rows == 64 && Config::piece_cols % 8 == 0);
   static_assert(Config::threads == 128 * (1 + Config::consumers) && Config::consumers <= 3);
   static_assert(!Config::pingpong || Config::consumers == 2);
+  static_assert(!Config::stream_k || (Config::k_split == 1 && !Config::pingpong));
   static_assert(bands * Config::tile_n / 2 <= 192, "more accumulators a thread spill");
   static_assert(a_box_rows <= 256 && b_box_rows <= 256 && a_box_rows % 8 == 0 && b_box_rows % 8 == 0);
   static_assert(Config::b_k_major || Config::ways == 1 || width % 64 == 0, "a part begins with a 64 wide block");
@@ -59,14 +88,18 @@ struct Shape {
 
 // One unit of work of a cluster: a tile in each of its blocks, of one slice of K.
 struct Unit {
-  u32 tile_m, tile_n, batch, slice;  // tile of this block
-  u32 blocks;                        // steps of tile_k
+  u32 tile_m, tile_n, batch;  // tile of this block
+  u32 begin, blocks;          // steps of tile_k
+  u32 slice, slices;          // which of how many parts along K
+  u32 shared;                 // slices > 1: number of the tile among those whose parts are summed
 };
 
-// The units of this cluster, in order: first, first + step, ... below count.
+// The units of this cluster, `mine` of them. Each cluster has tiles first, first + step, ... below count; stream-K: of
+// the first `cut` tiles an equal share of steps before them.
 template <class Config>
 struct Schedule {
-  u32 first, step, count, wide_m, wide_n, group, blocks_k, blocks_slice, rank_m, rank_n;
+  u32 first, step, count, wide_m, wide_n, group, blocks_k, blocks_slice, rank_m, rank_n, mine;
+  u32 share = 0, cut = 0, pieces = 0;  // steps of a cluster, tiles, units of this cluster
 
   __device__ __forceinline__ explicit Schedule(const Problem& p, u32 rank) {
     constexpr u32 cluster = Config::cluster_m * Config::cluster_n;
@@ -81,6 +114,33 @@ struct Schedule {
     blocks_slice = Config::k_split > 1 ? (u32)(p.k_slice / Config::tile_k) : blocks_k;
     rank_m = rank % Config::cluster_m;
     rank_n = rank / Config::cluster_m;
+    if constexpr (Config::stream_k) {
+      const u32 full = count / step;
+      if (count % step != 0) cut = count - (full > 1 ? full - 1 : 0) * step;
+      share = (cut * blocks_k + step - 1) / step;
+      const u32 from = first * share, all = cut * blocks_k, to = from + share < all ? from + share : all;
+      if (from < to) pieces = (to + blocks_k - 1) / blocks_k - from / blocks_k;
+    }
+    mine = pieces + (cut + first < count ? (count - cut - first + step - 1) / step : 0);
+  }
+  __device__ __forceinline__ Unit nth(const Problem& p, u32 i) const {
+    if constexpr (Config::stream_k) {
+      if (i < pieces) {
+        const u32 from = first * share, all = cut * blocks_k, to = from + share < all ? from + share : all;
+        const u32 tile = from / blocks_k + i;
+        Unit u = unit(p, tile);
+        u.begin = i == 0 ? from - tile * blocks_k : 0;
+        const u32 left = to - tile * blocks_k;
+        u.blocks = (left < blocks_k ? left : blocks_k) - u.begin;
+        const u32 owner = tile * blocks_k / share;  // of its first step
+        u.slice = first - owner;
+        u.slices = ((tile + 1) * blocks_k - 1) / share - owner + 1;
+        u.shared = (tile * Config::cluster_n + rank_n) * Config::cluster_m + rank_m;
+        return u;
+      }
+      i -= pieces;
+    }
+    return unit(p, cut + first + i * step);
   }
   // Groups of `group` rows of tiles; within one, down the rows, then along the columns, every other group backwards.
   __device__ __forceinline__ Unit unit(const Problem& p, u32 index) const {
@@ -94,13 +154,16 @@ struct Schedule {
     u.tile_m = (g * group + down) * Config::cluster_m + rank_m;
     u.tile_n = (g & 1 ? wide_n - 1 - along : along) * Config::cluster_n + rank_n;
     u.batch = outer;
-    u.slice = 0;
+    u.begin = u.slice = u.shared = 0;
+    u.slices = 1;
     u.blocks = blocks_k;
     if constexpr (Config::k_split > 1) {
       u.slice = outer / (u32)p.batches;
+      u.slices = (u32)p.k_split;
       u.batch = outer - u.slice * (u32)p.batches;
-      const u32 begin = u.slice * blocks_slice;
-      u.blocks = begin >= blocks_k ? 0 : blocks_k - begin < blocks_slice ? blocks_k - begin : blocks_slice;
+      u.begin = u.slice * blocks_slice;
+      u.blocks = u.begin >= blocks_k ? 0 : blocks_k - u.begin < blocks_slice ? blocks_k - u.begin : blocks_slice;
+      u.shared = (u.batch * (u32)p.tiles_m + u.tile_m) * (u32)p.tiles_n + u.tile_n;
     }
     return u;
   }
@@ -136,9 +199,9 @@ __device__ __forceinline__ i32 column_of_box(const Problem& p, const Unit& u, u3
 // it does not matter who may still write it.
 template <class Config, class S, class P>
 __device__ __forceinline__ void approach(const P& params, const Schedule<Config>& schedule) {
-  if (schedule.first >= schedule.count) return;
-  const Unit u = schedule.unit(params.problem, schedule.first);
-  i32 k = (i32)(u.slice * schedule.blocks_slice * Config::tile_k);
+  if (schedule.mine == 0) return;
+  const Unit u = schedule.nth(params.problem, 0);
+  i32 k = (i32)(u.begin * Config::tile_k);
 #pragma unroll 1
   for (u32 block = 0; block < u.blocks && block < Config::stages; ++block, k += Config::tile_k) {
 #pragma unroll
@@ -164,10 +227,10 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
 #pragma unroll
   for (int i = 0; i < Config::cluster_m; ++i) mask_b |= 1u << (rank_n * Config::cluster_m + i);
   Ring<Config::stages> ring;
-  for (u32 index = schedule.first; index < schedule.count; index += schedule.step) {
-    const Unit u = schedule.unit(p, index);
+  for (u32 index = 0; index < schedule.mine; ++index) {
+    const Unit u = schedule.nth(p, index);
     const i32 batch_a = p.a_batch ? (i32)u.batch : 0, batch_b = p.b_batch ? (i32)u.batch : 0;
-    i32 k = (i32)(u.slice * schedule.blocks_slice * Config::tile_k);
+    i32 k = (i32)(u.begin * Config::tile_k);
     const i32 row = (i32)(u.tile_m * Config::tile_m);
     i32 column[my_b];
 #pragma unroll
@@ -278,7 +341,7 @@ __device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, T
   const u32 barrier = id ? id : 1 + consumer;
   const bool inside = u.tile_m < (u32)p.tiles_m && u.tile_n < (u32)p.tiles_n;  // else a filler of the cluster
   if (!inside) return false;
-  const u64 tile = ((u64)u.batch * p.tiles_m + u.tile_m) * p.tiles_n + u.tile_n;
+  const u64 tile = u.shared;
   constexpr u64 size = (u64)Config::tile_m * Config::tile_n;
   const u32 lane = Config::pingpong ? thread : consumer * 128 + thread;
   T* const mine = (T*)p.slices + (tile * p.k_split + u.slice) * size;
@@ -294,7 +357,7 @@ __device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, T
   ptx::named_sync(barrier, threads);
   if (lane == 0) {
     const u32 before = atomicAdd((u32*)p.counters + tile, 1u);
-    *flag = before + 1 == (u32)p.k_split;
+    *flag = before + 1 == u.slices;
     if (*flag) p.counters[tile] = 0;
     __threadfence();
   }
@@ -303,8 +366,13 @@ __device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, T
   ptx::named_sync(barrier, threads);  // the flag may be written again
   if (!last) return false;
   __threadfence();
+#pragma unroll
+  for (int m = 0; m < S::bands; ++m) {
+#pragma unroll
+    for (int i = 0; i < Config::tile_n / 2; ++i) acc[m][i] = (T)0;
+  }
 #pragma unroll 1
-  for (u32 s = 0; s < (u32)p.k_split; ++s) {
+  for (u32 s = 0; s < u.slices; ++s) {
     const Four* const part = (const Four*)((T*)p.slices + (tile * p.k_split + s) * size);
 #pragma unroll
     for (int m = 0; m < S::bands; ++m) {
@@ -312,7 +380,9 @@ __device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, T
       for (int i = 0; i < Config::tile_n / 2; i += 4) {
         const Four x = part[(u64)(m * (Config::tile_n / 8) + i / 4) * threads + lane];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) acc[m][i + e] = s == 0 ? x.v[e] : acc[m][i + e] + x.v[e];
+        for (int e = 0; e < 4; ++e) acc[m][i + e] += x.v[e];
+        // All loads at once would need as many registers as there are accumulators.
+        if (S::bands * Config::tile_n / 2 > 96 && i % 8 == 4) asm volatile("" ::: "memory");
       }
     }
   }
@@ -436,9 +506,9 @@ __device__ __forceinline__ void finish_strips(const P& params, const Unit& u, T 
 }
 
 // A consumer warpgroup's work.
-template <class Config, class Epilogue, class S, class P>
+template <class Config, class Epilogue, class S, class P, class C>
 __device__ __forceinline__ void consume(const P& params, const Schedule<Config>& schedule, u32 consumer, u32 base,
-                                        u32 full, u32 empty, unsigned char* piece, u32* flag) {
+                                        u32 full, u32 empty, unsigned char* piece, u32* flag, C& copier) {
   const Problem& p = params.problem;
   const u32 thread = threadIdx.x % 128, lane = thread % 32;
   // A stage is free for a block once every consumer of the blocks that get its copies has read it: lane i of each warp
@@ -455,16 +525,18 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
   Ring<Config::stages> ring;
   u32 turn = 0;
 #pragma unroll 1
-  for (u32 index = schedule.first; index < schedule.count; index += schedule.step, turn ^= 1) {
-    const Unit u = schedule.unit(p, index);
+  for (u32 index = 0; index < schedule.mine; ++index, turn ^= 1) {
+    const Unit u = schedule.nth(p, index);
     if constexpr (Config::pingpong) {
       if (turn != consumer) {
         ring.skip(u.blocks);
         continue;
       }
-      if (index != schedule.first) ptx::named_sync(4 + consumer, 256);  // the other one has issued its tile
+      if (index != 0) ptx::named_sync(4 + consumer, 256);  // the other one has issued its tile
     }
-    if (u.slice == 0) {
+    if constexpr (Config::copied) {
+      if (u.slices == 1) ask_first<Config, S>(params, u, band0, copier);
+    } else if (u.slice == 0) {
       Tile tile;  // what this consumer will finish
       tile.batch = u.batch;
       tile.row = (i64)u.tile_m * Config::tile_m + band0 * 64;
@@ -479,13 +551,18 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
     typename Config::Accumulator acc[S::bands][Config::tile_n / 2];
     multiply<Config, S>(acc, u.blocks, band0, base, full, empty, target, releases, ring, [&] {
       if constexpr (Config::pingpong) {
-        if (index + schedule.step < schedule.count) ptx::named_arrive(4 + (consumer ^ 1), 256);
+        if (index + 1 < schedule.mine) ptx::named_arrive(4 + (consumer ^ 1), 256);
       }
     });
-    if constexpr (Config::k_split > 1) {
-      if (p.k_split > 1 && !finish_slices<Config, S>(p, u, acc, consumer, thread, flag)) continue;
+    if constexpr (Config::k_split > 1 || Config::stream_k) {
+      if (u.slices > 1) {
+        if (!finish_slices<Config, S>(p, u, acc, consumer, thread, flag)) continue;
+        if constexpr (Config::copied) ask_first<Config, S>(params, u, band0, copier);
+      }
     }
-    if constexpr (Config::from_registers) {
+    if constexpr (Config::copied) {
+      finish_copied<Config, Epilogue, S>(params, u, acc, band0, thread, copier);
+    } else if constexpr (Config::from_registers) {
       finish_strips<Config, Epilogue, S>(params, u, acc, band0, thread);
     } else {
       finish<Config, Epilogue, S>(params, u, acc, band0, consumer, thread, piece);
@@ -507,12 +584,15 @@ __device__ __forceinline__ void gemm_sm90(const P& params) {
   const u32 group = ptx::uniform(threadIdx.x / 128), rank = S::cluster > 1 ? ptx::cluster_rank() : 0;
   const sm90::Schedule<Config> schedule(params.problem, rank);  // while one thread makes the barriers
   if (threadIdx.x == 0) {
-    ptx::map_prefetch(&params.map[0]);
-    ptx::map_prefetch(&params.map[1]);
+    for (const TensorMap& map : params.map) ptx::map_prefetch(&map);
     constexpr u32 senders = Config::cluster_m + Config::cluster_n - 1;
     for (int i = 0; i < Config::stages; ++i) {
       ptx::barrier_init(full + 8 * i, 1);
       ptx::barrier_init(empty + 8 * i, 4 * S::sharing * senders);
+    }
+    if constexpr (Config::copied) {
+      for (int i = 0; i < 4 * S::load_slots() * Config::consumers; ++i)
+        ptx::barrier_init(base + S::copy_barriers_at + 8 * i, 1);
     }
     ptx::barrier_init_fence();
   }
@@ -538,7 +618,17 @@ __device__ __forceinline__ void gemm_sm90(const P& params) {
     const u32 consumer = group - 1;
     unsigned char* const piece = shared + S::pieces_at + consumer * (S::piece_bytes + S::scratch_bytes);
     u32* const flag = (u32*)(shared + S::barriers_at + 16 * Config::stages) + (Config::pingpong ? consumer : 0);
-    sm90::consume<Config, Epilogue, S>(params, schedule, consumer, base, full, empty, piece, flag);
+    if constexpr (Config::copied) {
+      const u32 warp = ptx::uniform(threadIdx.x % 128 / 32);
+      sm90::Copier<Config, Epilogue> copier{
+          base + S::pieces_at + consumer * S::piece_bytes + warp * (S::piece_bytes / 4),
+          base + S::copy_barriers_at + 8 * S::load_slots() * (4 * consumer + warp)};
+      sm90::consume<Config, Epilogue, S>(params, schedule, consumer, base, full, empty, piece, flag, copier);
+      copier.leave();
+    } else {
+      int none = 0;
+      sm90::consume<Config, Epilogue, S>(params, schedule, consumer, base, full, empty, piece, flag, none);
+    }
   }
   if constexpr (S::cluster > 1) ptx::cluster_sync();  // no block leaves while others still signal it
 }

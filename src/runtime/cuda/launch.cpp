@@ -126,8 +126,8 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   launch.geometry_.blocks = *blocks;
   CODETTA_CHECK_OK(launch.check_factors(bindings));
   launch.plan_packing(bindings);
-  CODETTA_CHECK_OK(launch.plan_workspace());
   CODETTA_CHECK_OK(launch.plan_entries());
+  CODETTA_CHECK_OK(launch.plan_workspace());
   return launch;
 }
 
@@ -203,10 +203,22 @@ void Launch::plan_packing(const Bindings& bindings) {
 Result<void> Launch::plan_workspace() {
   const package::CudaGemmConfig& config = config_;
   const package::EpilogueProgram& program = kernel_->epilogue;
-  const abi::Problem& p = geometry_.problem;
+  abi::Problem& p = geometry_.problem;
   const int64_t accumulator = dtype_size(config.accumulator);
   Placer placer;
-  if (p.k_split > 1) {
+  if (config.stream_k && !geometry_.empty) {
+    // As sm90::Schedule of device/cuda/kernels/sm90.h counts them.
+    const int64_t cluster = int64_t{config.cluster_m} * config.cluster_n, tiles = geometry_.blocks / cluster;
+    const int64_t clusters = gemm_blocks_ / cluster, full = tiles / clusters;
+    const int64_t cut = tiles % clusters == 0 ? 0 : tiles - (std::max<int64_t>(full, 1) - 1) * clusters;
+    if (cut > 0) {
+      const int64_t steps = ceil_div(p.k, config.tile_k), share = ceil_div(cut * steps, clusters);
+      p.k_split = ceil_div(steps, share) + 1;
+      (void)placer.add({cut, cluster, 4});
+      counter_bytes_ = placer.end();
+      slices_at_ = placer.add({cut, cluster, p.k_split, int64_t{config.tile_m} * config.tile_n, accumulator});
+    }
+  } else if (p.k_split > 1) {
     const int64_t tiles = geometry_.blocks / p.k_split;
     (void)placer.add({tiles, 4});
     counter_bytes_ = placer.end();
@@ -302,7 +314,9 @@ Result<void> Launch::plan_entries() {
                                                    "with {} bytes of shared memory",
                                                    facts.name, cluster, wanted.threads, wanted.shared_bytes));
         }
-        grid[0] = std::min<int64_t>(grid[0], int64_t{fit} * cluster);
+        const int64_t work = config.stream_k ? grid[0] * ceil_div(p.k, config.tile_k) : grid[0];
+        grid[0] = std::min<int64_t>(work, int64_t{fit} * cluster);
+        gemm_blocks_ = grid[0];
       }
     } else if (wanted.kind == package::CudaEntry::Kind::Pack) {
       const int count = (config.pack_a ? 1 : 0) + (config.pack_b ? 1 : 0);
@@ -397,6 +411,10 @@ Result<void> Launch::encode(const package::CudaTensorMap& map, const Bindings& b
       view.address = reinterpret_cast<uintptr_t>(at.data);
       view.fast = p.cols;
       view.slow = p.rows;
+      if (const int64_t row = p.cols * dtype_size(operand.dtype); operand.is_store && row % config.alignment != 0) {
+        return misfit(view.name, fmt::format("its rows have {} bytes, and {} stores {} at a time", row, kernel_->name,
+                                             config.alignment));
+      }
       slow = at.stride[1];
       batch = at.stride[0];
       break;

@@ -62,6 +62,7 @@ class Launch {
   codetta::cuda::PackParams packing_{};
   int64_t packed_at_[2] = {-1, -1};  // A, B: offsets in the workspace; -1: read where they lie
   int64_t counter_bytes_ = 0;
+  int64_t gemm_blocks_ = 0;                                 // of a persistent product's grid
   int64_t accumulators_at_ = -1, slices_at_ = -1;           // offsets in the workspace; -1: not there
   std::vector<std::pair<int64_t, int64_t>> reductions_at_;  // partials, results
 };

@@ -264,6 +264,69 @@ TEST(CudaDiscovery, PiecesOfReductionsAreWhole) {
 }
 
 // What the copy engine refuses, the families of plain copies take: odd rows, any chunk along K, 8-bit and f64 products.
+// All configurations of the sm_90a family, whether the model keeps them or not.
+std::vector<CudaGemmConfig> of_sm90(const package::EpilogueProgram& program, const GemmShape& shape) {
+  const plan::GpuFacts gpu = plan::gpu_facts("sm_90a");
+  return plan::sm90_configurations({program, shape, gpu});
+}
+int copied_of(const package::EpilogueProgram& program, const GemmShape& shape) {
+  const auto all = of_sm90(program, shape);
+  return static_cast<int>(std::count_if(all.begin(), all.end(), [](const CudaGemmConfig& c) { return c.copied; }));
+}
+
+// D = accum + C.
+package::EpilogueProgram residual(DType dtype = DType::bf16) {
+  package::EpilogueProgram program = plain(DType::f32, dtype);
+  program.arguments.push_back({"C", dtype, false, false, {types::Dim::symbol("m"), types::Dim::symbol("n")}});
+  program.operands.push_back(full(dtype, 1, false));
+  package::Inst load, add;
+  load.kind = package::Inst::Kind::Load;
+  load.index = 1;
+  add.op = types::Op::add;
+  add.in[1] = 1;
+  add.arity = 2;
+  program.phases[0].insts.push_back(load);
+  program.phases[0].insts.push_back(add);
+  program.phases[0].stores[0].value = 2;
+  return program;
+}
+
+TEST(CudaDiscovery, MatricesOfTheEpilogueByTheCopyEngine) {
+  GemmShape shape = shape_of(4096, 4096, 4096);
+  EXPECT_GT(copied_of(plain(), shape), 0);
+  EXPECT_GT(copied_of(residual(), shape), 0);
+  EXPECT_EQ(copied_of(plain(DType::f32, DType::f8e4m3), shape), 0);  // rows of 64 bytes at least
+  package::EpilogueProgram strided = plain();
+  strided.operands[0].unit_stride = false;
+  EXPECT_EQ(copied_of(strided, shape), 0);
+  // Every copy in whole strips; what is read is not stored twice.
+  for (const auto& program : {plain(), residual()}) {
+    for (const CudaGemmConfig& c : of_sm90(program, shape)) {
+      if (!c.copied) continue;
+      EXPECT_FALSE(c.from_registers);
+      EXPECT_EQ(c.lanes, 2);
+      EXPECT_LE(c.shared_bytes, plan::sm90_shared_limit);
+      EXPECT_EQ(c.shared_bytes, plan::sm90_shape(program, c).shared_bytes);
+      EXPECT_EQ(c.tile_n % 16, 0);
+      EXPECT_TRUE(program.operands.size() == 1 || c.tile_n % c.piece_cols == 0);
+    }
+  }
+  shape.epilogue_alignment = 8;
+  EXPECT_EQ(copied_of(plain(), shape), 0);
+}
+
+TEST(CudaDiscovery, SharesOfKWhereTheLastWaveIsNarrow) {
+  const auto streams = [](const GemmShape& shape) {
+    const auto all = of_sm90(plain(), shape);
+    return std::any_of(all.begin(), all.end(), [](const CudaGemmConfig& c) { return c.stream_k; });
+  };
+  EXPECT_TRUE(streams(shape_of(1536, 1536, 4096)));
+  EXPECT_FALSE(streams(shape_of(1536, 1536, 512)));   // shares of a few steps
+  EXPECT_FALSE(streams(shape_of(8192, 8192, 8192)));  // more than L2 holds
+  for (const CudaGemmConfig& c : of_sm90(plain(), shape_of(1536, 1536, 4096)))
+    EXPECT_TRUE(!c.stream_k || (c.k_split == 1 && !c.pingpong));
+}
+
 TEST(CudaDiscovery, Sm80TakesWhatSm90Refuses) {
   for (const char* arch : {"sm_80", "sm_90a"}) {
     const Discovery odd = found(shape_of(65536, 1024, 479), arch);

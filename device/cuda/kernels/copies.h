@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sm_90a epilogue whose matrices come and go by the copy engine. A warp finishes the 16 rows of a band that it has
+// multiplied, Config::piece_cols root columns at a time, and waits for no other: its first lane asks for the operands
+// of the next pieces, hands finished pieces to the engine and goes on. 16-bit elements pass between registers and
+// shared memory as the matrix instruction has them (ldmatrix, stmatrix), so that lanes exchange nothing.
+//
+// Every copy has slots, used in turn, two for stores and load_slots for loads: while one is read (written), others are
+// on their way. Epilogue::Copies says which copies there are, loads first: copy i is Params::map[2 + i], of operand(i),
+// whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most 128 bytes, swizzled by the engine.
+#pragma once
+
+#include "device/cuda/fragment.h"
+#include "device/cuda/kernels/sm90.h"
+
+namespace codetta::cuda {
+
+// Stands for a Ref in emitted text: the operand is the i-th copy.
+template <class E, int i>
+struct Copied {};
+
+template <class Copies, int cols>
+struct CopyLayout {
+  static constexpr int load_slots = Copies::load_slots, store_slots = 2, count = Copies::loads + Copies::stores;
+  static constexpr int slots(int i) { return i < Copies::loads ? load_slots : store_slots; }
+  static constexpr int pitch(int i) { return cols * Copies::size(i) < 128 ? cols * Copies::size(i) : 128; }
+  static constexpr int box_cols(int i) { return pitch(i) / Copies::size(i); }
+  static constexpr int boxes(int i) { return cols / box_cols(i); }
+  static constexpr int slot_bytes(int i) { return 16 * cols * Copies::size(i); }
+  static constexpr int begin(int i) {
+    int at = 0;
+    for (int j = 0; j < i; ++j) at += slots(j) * slot_bytes(j);
+    return at;
+  }
+  static constexpr int load_bytes() { return begin(Copies::loads) / load_slots; }
+  // Byte of column `col` of row `row`, from the slot's begin.
+  template <int i>
+  static CODETTA_MEMBER u32 at(int row, int col) {
+    constexpr int wide = box_cols(i);
+    static_assert(pitch(i) == 64 || pitch(i) == 128, "the swizzles of 64 and 128 bytes");
+    const u32 byte = (u32)(col % wide * Copies::size(i));
+    const u32 turned = pitch(i) == 128 ? byte ^ (u32)(row & 7) << 4 : byte ^ (u32)(row >> 1 & 3) << 4;
+    return (u32)(col / wide * 16 * pitch(i) + row * pitch(i)) + turned;
+  }
+};
+
+// A TileFragment over 16 * steps columns of a piece. Lane l has rows l / 4 and l / 4 + 8 of its warp's, and columns
+// 2 * (l % 4) and the next of every 8. Every position is computed, also beyond the edges of the matrix: the engine
+// brings zeros there and stores nothing, and rows and columns of vectors are the nearest that exist. So one text does
+// for all tiles.
+template <class Strip_, class P>
+struct CopiedFragment : TileFragment<false, 1, P> {
+  using S = Strip_;
+  using T = typename S::Element;
+  using Copies = typename S::Copies;
+  using Layout = typename S::Layout;
+  const S& strip;
+  int place = 0, step = 0;          // which 8 columns times 2, which of the two rows; which 16 columns
+  u32 word[Layout::count][4] = {};  // 16-bit copies of 16 columns, by place
+
+  CODETTA_MEMBER CopiedFragment(const P& p, const Tile& t, const S& s) : TileFragment<false, 1, P>(p, t), strip(s) {}
+  CODETTA_MEMBER int column() const { return strip.first + step * 16 + place / 2 * 8 + 2 * (this->tile.thread & 3); }
+  CODETTA_MEMBER int row() const { return (this->tile.thread & 31) / 4 + 8 * (place & 1); }
+  CODETTA_MEMBER void to(int step_, int place_) {
+    step = step_, place = place_;
+    this->at_column(column());
+    this->r = this->tile.thread / 32 * 16 + row();
+    if (this->r >= this->tile.rows) this->r = this->tile.rows - 1;
+  }
+  template <class V>
+  CODETTA_MEMBER V accum(int part) const {
+    V v;
+    CODETTA_EACH_LANE v.e[i] = strip.raw[part][step * 8 + place * 2 + i];
+    return v;
+  }
+  // Where this lane's part of four 8 x 8 matrices lies: rows of the lower half, of the upper, then 8 columns further.
+  template <int i>
+  CODETTA_MEMBER u32 matrices() const {
+    const int lane = this->tile.thread & 31;
+    return strip.slot[i] + Layout::template at<i>(lane & 15, strip.first + step * 16 + lane / 16 * 8);
+  }
+  template <int i = 0>
+  CODETTA_MEMBER void bring() {
+    if constexpr (i < Copies::loads) {
+      if constexpr (Copies::size(i) == 2) ptx::ldmatrix_x4(word[i], matrices<i>());
+      bring<i + 1>();
+    }
+  }
+  template <int i = Copies::loads>
+  CODETTA_MEMBER void send() const {
+    if constexpr (i < Layout::count) {
+      if constexpr (Copies::size(i) == 2)
+        ptx::stmatrix_x4(matrices<i>(), word[i][0], word[i][1], word[i][2], word[i][3]);
+      send<i + 1>();
+    }
+  }
+  template <class V, class E, int i>
+  CODETTA_MEMBER V load_full(Copied<E, i>) const {
+    static_assert(lanes == 2 && sizeof(element<V>) == Copies::size(i));
+    V v;
+    if constexpr (sizeof(E) == 2) {
+      memcpy(&v, &word[i][place], 4);
+    } else {
+      u32 two[2];
+      ptx::load_two(two, strip.slot[i] + Layout::template at<i>(row(), column()));
+      memcpy(&v, two, 8);
+    }
+    return v;
+  }
+  template <class V, class E, int i>
+  CODETTA_MEMBER void put_full(Copied<E, i>, V v) {
+    static_assert(lanes == 2 && sizeof(element<V>) == Copies::size(i));
+    if constexpr (sizeof(E) == 2) {
+      word[i][place] = word_of_lanes(v, 0);
+    } else {
+      ptx::store_two(strip.slot[i] + Layout::template at<i>(row(), column()), word_of_lanes(v, 0), word_of_lanes(v, 1));
+    }
+  }
+  // The piece's share of row reduction k, of both rows.
+  template <class V, class R>
+  CODETTA_MEMBER void reduce(int k, const R (&q)[2]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      auto s = q[half].folded();
+      merge_threads(~0u, s, 1, 4);
+      const i32 at = this->tile.thread / 32 * 16 + (this->tile.thread & 31) / 4 + 8 * half;
+      if ((this->tile.thread & 3) != 0 || at >= this->tile.rows) continue;
+      this->write(s, (element<V>*)this->params.reduction[k].partials,
+                  (this->tile.batch * this->params.problem.pieces_n + this->tile.piece_n) * this->params.problem.rows +
+                      this->tile.row + at);
+    }
+  }
+};
+
+// What an emitted strip sees: accumulators of 16 * steps columns, and the slots of the piece.
+template <class Copies_, int cols, int parts, int steps_, class T>
+struct CopiedStrip {
+  using Element = T;
+  using Copies = Copies_;
+  using Layout = CopyLayout<Copies, cols>;
+  static constexpr int steps = steps_;
+  T raw[parts][steps * 8];
+  u32 slot[Layout::count];
+  int first;  // column of the piece
+};
+
+namespace sm90 {
+
+// A warp's copies.
+template <class Config, class Epilogue>
+struct Copier {
+  using Copies = typename Epilogue::Copies;
+  using L = CopyLayout<Copies, Config::piece_cols>;
+  u32 slots, barriers;  // shared addresses of this warp's
+  // Of all tiles: where the next piece's operands go, where they are read, where its results go.
+  Ring<L::load_slots> asked{}, read{};
+  u32 written = 0;
+
+  CODETTA_MEMBER u32 slot(int i) const {
+    return slots + L::begin(i) + (i < Copies::loads ? read.stage : written) * L::slot_bytes(i);
+  }
+  template <class P>
+  static CODETTA_MEMBER i32 batch_of(const P& params, int i, u32 batch) {
+    return params.operand[Copies::operand(i)].stride[0] != 0 ? (i32)batch : 0;
+  }
+  // The operands of the piece whose rows and columns begin here; nobody reads what lay in its slot.
+  template <class P>
+  CODETTA_MEMBER void ask(const P& params, i64 row, i64 col, u32 batch) {
+    if constexpr (Copies::loads > 0) {
+      if (threadIdx.x % 32 == 0) {
+        const u32 bar = barriers + 8 * asked.stage;
+        ptx::barrier_expect(bar, L::load_bytes());
+#pragma unroll
+        for (int i = 0; i < Copies::loads; ++i) {
+#pragma unroll
+          for (int b = 0; b < L::boxes(i); ++b) {
+            ptx::tma_load(slots + L::begin(i) + asked.stage * L::slot_bytes(i) + b * 16 * L::pitch(i),
+                          &params.map[2 + i], bar, (i32)col + b * L::box_cols(i), (i32)row, batch_of(params, i, batch),
+                          ptx::evict_normal);
+          }
+        }
+      }
+      asked.advance();
+    }
+  }
+  // Towards L2 only.
+  template <class P>
+  CODETTA_MEMBER void announce(const P& params, i64 row, i64 col, u32 batch) const {
+    if (threadIdx.x % 32 != 0) return;
+#pragma unroll
+    for (int i = 0; i < Copies::loads; ++i) {
+#pragma unroll
+      for (int b = 0; b < L::boxes(i); ++b)
+        ptx::tma_prefetch(&params.map[2 + i], (i32)col + b * L::box_cols(i), (i32)row, batch_of(params, i, batch));
+    }
+  }
+  CODETTA_MEMBER void wait_loads() const {
+    if constexpr (Copies::loads > 0) ptx::barrier_wait(barriers + 8 * read.stage, read.turn);
+  }
+  // Until the slots that this piece's results go to have been read.
+  CODETTA_MEMBER void wait_slots() const {
+    if constexpr (Copies::stores > 0) {
+      if (threadIdx.x % 32 == 0) ptx::bulk_wait_read<L::store_slots - 1>();
+      __syncwarp();
+    }
+  }
+  // Hands over what all lanes have written; what they have read may be overwritten. A piece that does not exist is a
+  // group of no stores, so that groups and slots keep in step.
+  template <class P>
+  CODETTA_MEMBER void hand_over(const P& params, bool exists, i64 row, i64 col, u32 batch) {
+    ptx::async_fence();
+    __syncwarp();
+    if constexpr (Copies::stores > 0) {
+      if (threadIdx.x % 32 == 0) {
+        if (exists) {
+#pragma unroll
+          for (int i = Copies::loads; i < L::count; ++i) {
+#pragma unroll
+            for (int b = 0; b < L::boxes(i); ++b) {
+              ptx::tma_store(&params.map[2 + i], slot(i) + b * 16 * L::pitch(i), (i32)col + b * L::box_cols(i),
+                             (i32)row, batch_of(params, i, batch));
+            }
+          }
+        }
+        ptx::bulk_commit();
+      }
+    }
+    written ^= 1;
+    if constexpr (Copies::loads > 0) read.advance();
+  }
+  CODETTA_MEMBER void leave() const {
+    if (Copies::stores > 0 && threadIdx.x % 32 == 0) ptx::bulk_wait<0>();
+  }
+};
+
+// Where piece n of a consumer's part of a tile begins, for this warp.
+template <class Config, class S>
+struct PiecePlace {
+  static constexpr int across = (S::width + Config::piece_cols - 1) / Config::piece_cols, count = S::bands * across;
+  i64 band, row, col;  // first row of the band and of the warp
+  int column;          // of the tile. The last piece may begin inside the one before: then it stores the same again
+  CODETTA_MEMBER PiecePlace(const Unit& u, u32 band0, int n) {
+    band = (i64)u.tile_m * Config::tile_m + (band0 + n / across) * 64;
+    row = band + threadIdx.x % 128 / 32 * 16;
+    column = n % across * Config::piece_cols;
+    if (S::width % Config::piece_cols != 0 && column > S::width - Config::piece_cols)
+      column = S::width - Config::piece_cols;
+    col = (i64)u.tile_n * S::width + column;
+  }
+};
+
+// Before the tile is multiplied: its first pieces' operands, and the others' towards L2.
+template <class Config, class S, class P, class C>
+__device__ __forceinline__ void ask_first(const P& params, const Unit& u, u32 band0, C& copier) {
+  if constexpr (C::Copies::loads > 0) {
+    using Place = PiecePlace<Config, S>;
+#pragma unroll 1
+    for (int n = 0; n < Place::count; ++n) {
+      const Place at(u, band0, n);
+      if (n < C::L::load_slots) {
+        copier.ask(params, at.row, at.col, u.batch);
+      } else if (at.row < params.problem.rows && at.col < params.problem.cols) {
+        copier.announce(params, at.row, at.col, u.batch);
+      }
+    }
+  }
+}
+
+// Strip `which` of those from first to last of a consumer's accumulators, `across` of them in a band: registers have no
+// run-time index, so that it is looked for by halves.
+template <int width, int across, int first, int last, class T, int bands, int count, int parts, int size>
+__device__ __forceinline__ void take_strip(const T (&acc)[bands][count], int which, T (&raw)[parts][size]) {
+  if constexpr (last - first == 1) {
+#pragma unroll
+    for (int part = 0; part < parts; ++part) {
+#pragma unroll
+      for (int j = 0; j < size; ++j) raw[part][j] = acc[first / across][part * width / 2 + first % across * size + j];
+    }
+  } else {
+    constexpr int middle = (first + last) / 2;
+    if (which < middle) {
+      take_strip<width, across, first, middle>(acc, which, raw);
+    } else {
+      take_strip<width, across, middle, last>(acc, which, raw);
+    }
+  }
+}
+
+template <class Config, class Epilogue, class S, class T, class P, class C>
+__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
+                                              u32 band0, u32 thread, C& copier) {
+  using Place = PiecePlace<Config, S>;
+  constexpr int steps = Epilogue::strip_steps, cols = 16 * steps, strips = Config::piece_cols / cols;
+  static_assert(S::width % cols == 0 && Config::piece_cols % cols == 0, "pieces are of whole strips");
+  static_assert(S::width % Config::piece_cols == 0 || C::Copies::loads == 0, "what is stored twice is not read");
+  const Problem& p = params.problem;
+  CopiedStrip<typename Epilogue::Copies, Config::piece_cols, Config::ways, steps, T> strip;
+  Tile tile;
+  tile.batch = u.batch;
+  tile.thread = (i32)thread;
+  tile.threads = 128;
+#pragma unroll 1
+  for (int n = 0; n < Place::count; ++n) {
+    const Place at(u, band0, n);
+    tile.row = at.band;
+    tile.col = at.col;
+    const i64 rows = p.rows - tile.row, left = p.cols - tile.col;
+    const bool exists = rows > 0 && left > 0;  // the same in the whole group
+    tile.rows = rows < 64 ? (i32)rows : 64;
+    tile.cols = left < Config::piece_cols ? (i32)left : Config::piece_cols;
+    tile.piece_m = tile.row / 64;
+    tile.piece_n = tile.col / Config::piece_cols;
+    copier.wait_loads();
+    if (exists) {
+      copier.wait_slots();
+#pragma unroll
+      for (int i = 0; i < C::L::count; ++i) strip.slot[i] = copier.slot(i);
+      typename Epilogue::Rows sums;
+#pragma unroll 1
+      for (int s = 0; s < strips; ++s) {
+        strip.first = s * cols;
+        take_strip<S::width, S::width / cols, 0, S::bands*(S::width / cols)>(
+            acc, n / Place::across * (S::width / cols) + at.column / cols + s, strip.raw);
+        Epilogue::template phase_0<P>(params, tile, strip, sums);
+      }
+      Epilogue::template end_0<P>(params, tile, strip, sums);
+    }
+    copier.hand_over(params, exists, at.row, at.col, u.batch);
+    if (n + C::L::load_slots < Place::count) {
+      const Place next(u, band0, n + C::L::load_slots);
+      copier.ask(params, next.row, next.col, u.batch);
+    }
+  }
+}
+
+}  // namespace sm90
+}  // namespace codetta::cuda
