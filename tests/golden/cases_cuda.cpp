@@ -56,13 +56,6 @@ def residual_squares(accum, residual):
     row_squares = sum_of_squares(D, dim=-1)
     return D, row_squares
 )"},
-      {"cuda_bias_streamed", "cuda:sm_90a",
-       "M=1536 N=1536 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x128x64_coop_tma_sk",
-       "bias=bf16[N] D=f32[M,N]", R"(
-def add_bias(accum, bias):
-    D = accum + bias
-    return D
-)"},
       {"cuda_softmax", "cuda:sm_90a", "M=4096 N=2048 K=512 A=bf16 B=bf16 kernel=cuda_sm90_128x256x64_coop_c2x1",
        "inverse_temperature=scalar:f32 D=bf16[M,N] normalizer=f32[M,1]", R"(
 def scaled_softmax(accum, inverse_temperature):
