@@ -21,7 +21,7 @@ Error broken(std::string headline) {
 using Variations = std::vector<std::vector<Variation>>;
 
 // `known`: of all earlier phases, and of the earlier values of this one.
-Result<Variation> variation_of(const package::EpilogueProgram& program, const Inst& inst, const Variations& known) {
+Result<Variation> inst_variation(const package::EpilogueProgram& program, const Inst& inst, const Variations& known) {
   switch (inst.kind) {
     case Inst::Kind::Accumulator:
       if (inst.index >= static_cast<uint32_t>(program.split.ways)) return broken("an accumulator part is out of range");
@@ -74,7 +74,7 @@ Result<std::vector<Variation>> variations_of(const package::EpilogueProgram& pro
   for (uint32_t phase = 0; phase <= phase_index; ++phase) {
     known.emplace_back();
     for (const Inst& inst : program.phases[phase].insts) {
-      CODETTA_TRY(const Variation v, variation_of(program, inst, known));
+      CODETTA_TRY(const Variation v, inst_variation(program, inst, known));
       known.back().push_back(v);
     }
   }

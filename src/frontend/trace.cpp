@@ -122,7 +122,7 @@ class Trace {
           .help(node.problem->help);
     }
     if (node.kind != Kind::Accum && node.kind != Kind::Input) return;
-    if (node.owner.get() != &state_) {
+    if (node.owner.lock().get() != &state_) {
       report_
           .error(Code::trace_foreign, {},
                  node.kind == Kind::Accum ? std::string("accum of another tracer is used")

@@ -21,7 +21,7 @@ struct ExprNode {
   ~ExprNode();  // a loop: expressions are deep
 
   Kind kind = Kind::Broken;
-  std::shared_ptr<const TraceState> owner;           // Accum, Input
+  std::weak_ptr<const TraceState> owner;             // Accum, Input; the state holds outputs, so never the other way
   std::string name;                                  // Input
   ir::LiteralAttr literal;                           // Literal
   types::Op op = types::Op::input;                   // Operator

@@ -230,7 +230,7 @@ class PythonPrinter {
       return {};
     }
     const Product& product = *s.product;
-    const CpuGemmConfig& c = cpu(kernel.config);
+    const CpuGemmConfig& c = package::cpu(kernel.config);
     const EpilogueProgram& program = kernel.epilogue;
     product.each_buffer([this](uint32_t buffer) { shaped(buffer); });
     const std::string sizes =
