@@ -36,6 +36,10 @@ function(codetta_unity target)
   if(CODETTA_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_BATCH})
     set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      # A class of a source that holds one of its anonymous namespace looks like one of a header there.
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    endif()
     # Classes with members of anonymous types: a finding in headers only, which these files are not.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()

@@ -77,6 +77,12 @@ Result<GemmArguments> arguments_of(const char* epilogue, const BridgeTensor* ten
   return arguments;
 }
 
+// Kernels of our own, unless one of the vendor's library is asked for by name.
+Context& context_for(const std::string& only) {
+  static Context own = Context::make({.vendor = false}).value(), all = Context::make({}).value();
+  return only.find("vendor") != std::string::npos ? all : own;
+}
+
 Result<std::unique_ptr<Prepared>> prepare(GemmArguments arguments, const char* only, int candidates) {
   auto made = std::make_unique<Prepared>();
   made->arguments = std::move(arguments);
@@ -91,10 +97,10 @@ Result<std::unique_ptr<Prepared>> prepare(GemmArguments arguments, const char* o
   if (candidates > 0) {
     TuneOptions tuning;
     tuning.max_candidates = static_cast<size_t>(candidates);
-    auto report = tune(made->arguments, *target, tuning);
+    auto report = tune(made->arguments, *target, tuning, context_for(only));
     if (!report) return std::move(report).error();
   }
-  auto kernels = find_kernels(made->arguments, *target, options);
+  auto kernels = find_kernels(made->arguments, *target, options, context_for(only));
   if (!kernels) return std::move(kernels).error();
   made->kernels = *std::move(kernels);
   auto execution = made->kernels.prepare(made->arguments, &made->kernel);
@@ -141,7 +147,7 @@ __attribute__((visibility("default"))) int32_t bridge_kernels(const char* epilog
     if (!target) return std::move(target).error();
     DiscoveryOptions options;
     options.max_candidates = 1000;
-    auto kernels = find_kernels(*arguments, *target, options);
+    auto kernels = find_kernels(*arguments, *target, options, context_for(""));
     if (!kernels) return std::move(kernels).error();
     std::string lines;
     for (size_t i = 0; i < kernels->size(); ++i) {

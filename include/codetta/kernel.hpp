@@ -40,9 +40,14 @@ struct ContextOptions {
   std::string cuda_home{};              // folder of a CUDA toolkit, searched before the usual places
   std::string cuda_driver{};            // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
   std::string nvrtc{};                  // file of NVRTC; "" = looked for
-  int threads = 0;                      // to 4096 (else E0703); 0 = as many as this process may use
-  ThreadPool* pool = nullptr;           // the caller's pool; must outlive the context
-  Allocator* allocator = nullptr;       // the caller's; must outlive the context
+  std::string cublaslt{};               // file of cuBLASLt; "" = looked for
+  // Whether kernels of cuBLASLt are among the candidates where its fixed epilogues say the same.    CODETTA_NO_VENDOR
+  bool vendor = true;
+  // On a GPU each kernel that run() enqueues is an NVTX range with its name, where a profiler listens.    CODETTA_NVTX
+  bool nvtx = false;
+  int threads = 0;                 // to 4096 (else E0703); 0 = as many as this process may use
+  ThreadPool* pool = nullptr;      // the caller's pool; must outlive the context
+  Allocator* allocator = nullptr;  // the caller's; must outlive the context
   // Device memory for workspaces, instead of the driver's own allocation; must outlive the context. Called with the
   // device's primary context current; nullptr from it is E0643.
   Allocator* device_allocator = nullptr;
@@ -88,7 +93,7 @@ struct CostTerm {
 
 struct KernelMetadata {
   std::string name;    // "cpu_packed_6x64_avx512"
-  std::string family;  // "packed", "in_place", "convert", "fused"
+  std::string family;  // "packed", "in_place", "convert", "fused"; "simt", "sm80", "sm90", "stream", "vendor"
   Target target;
   std::vector<std::pair<std::string, int64_t>> config;  // mr, nr, kc, mc, nc, ...
   std::vector<CostTerm> terms;
@@ -249,6 +254,17 @@ struct TuneReport {
 // Errors: those of find_kernels and of verify, E0403, E0430, E064x (the target does not run here), E0703 (options).
 CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target& target,
                                     const TuneOptions& options = {}, Context& context = Context::process_default());
+
+// What tune() has kept with this build of the library, as a readable text that another cache of an equal machine takes.
+// Errors: E0511 (the cache is off).
+CODETTA_API Result<std::string> export_tuning(Context& context = Context::process_default());
+struct TuningImport {
+  int64_t records = 0;      // problems whose times are kept now
+  int64_t passed_over = 0;  // those of other machines
+};
+// Takes what export_tuning() gave, which may be any bytes; times that are there already are replaced. Errors: E0653
+// (damaged, of another version or build, or of other machines only), E0511 (the cache is off or read-only).
+CODETTA_API Result<TuningImport> import_tuning(std::string_view text, Context& context = Context::process_default());
 
 struct Timing {
   double median_us = 0, low_us = 0, high_us = 0;  // of one run; quartiles

@@ -43,6 +43,7 @@ void add_common(CLI::App& app, CommonOptions& o) {
   app.add_option("--device", o.device, "CUDA device to run on, as CUDA_VISIBLE_DEVICES numbers them (default: 0)")
       ->check(decimal(0, 1024));
   app.add_option("--cuda-home", o.cuda_home, "Folder of a CUDA toolkit, searched before the usual places");
+  app.add_flag("--no-vendor", o.no_vendor, "Leave kernels of cuBLASLt out (twin of CODETTA_NO_VENDOR)");
   app.add_option("--threads", o.threads, "Threads to use (default: all)")->check(decimal(0, 4096));
   app.add_option("--cache-dir", o.cache_dir, "Cache folder (twin of CODETTA_CACHE_DIR)");
   app.add_flag("--no-cache", o.no_cache, "Neither read nor write the cache");
@@ -143,7 +144,7 @@ int run(int argc, char** argv) {
   CLI::App* doctor_verb = app.add_subcommand("doctor", "What was looked for on this machine, and found");
   CLI::App* cache_verb = app.add_subcommand("cache", "Show or clean the cache");
   CLI::App* help_verb = app.add_subcommand("help", "What a command takes");
-  std::string help_of;
+  std::string help_of, export_file, import_file;
   help_verb->add_option("command", help_of, "Which one");
   for (CLI::App* verb : {gemm_verb, verify_verb, bench_verb, explain_verb, kernels_verb, emit_verb, compile_verb,
                          tune_verb, build_verb}) {
@@ -174,6 +175,8 @@ int run(int argc, char** argv) {
   for (CLI::App* verb : {explain_verb, compile_verb, tune_verb})
     verb->add_option("--report", report_file, "Also write one self-contained HTML page: FILE.html");
   tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(budgets);
+  tune_verb->add_option("--export", export_file, "Time nothing: write all kept results to FILE")->check(said);
+  tune_verb->add_option("--import", import_file, "Time nothing: keep the results that FILE has")->check(said);
   tune_verb->add_option("--candidates", tune_candidates, "How many at most")->capture_default_str()->check(some);
   run_verb->add_option("program", program.file, "File of the program")->required();
   run_verb->add_option("--tensor", program.tensors, "Parameter: NAME=FILE (.npy or .safetensors:NAME)")
@@ -282,6 +285,8 @@ int run(int argc, char** argv) {
       return emit_for_cutlass(common, options, what, evt);
     if (emit_verb->parsed()) return emit(common, options, what, {program_file, hints});
     if (compile_verb->parsed()) return compile(common, options, {program_file, hints}, report_file);
+    if (tune_verb->parsed() && !(export_file + import_file).empty())
+      return exchange_tuning(common, export_file, import_file);
     if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);
     if (run_verb->parsed()) return run_program(common, program);
     if (build_verb->parsed() && !via.empty()) {

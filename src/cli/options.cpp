@@ -35,6 +35,7 @@ Result<Context> context_of(const CommonOptions& options) {
   context.cancel = &interrupted();
   context.device = options.device;
   context.cuda_home = options.cuda_home;
+  context.vendor = !options.no_vendor;
   context.log = [json = options.json](std::string_view line) {
     if (!json) {
       std::fprintf(stderr, "codetta: %.*s\n", static_cast<int>(line.size()), line.data());

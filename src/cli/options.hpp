@@ -26,6 +26,7 @@ struct CommonOptions {
   int threads = 0;
   int device = 0;
   std::string cuda_home;
+  bool no_vendor = false;
 };
 
 // A GEMM as the command line describes it.

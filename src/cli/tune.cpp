@@ -2,8 +2,11 @@
 // tune: progress on a terminal, plain lines elsewhere; Ctrl-C keeps what was measured.
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -86,6 +89,56 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
                                                                               : ("kept in " + cache.directory).c_str());
   }
   return measured == 0 ? exit_program : exit_ok;
+}
+
+namespace {
+
+Result<std::string> read_text(const std::string& file) {
+  constexpr size_t most = size_t{64} << 20;
+  std::ifstream in(file, std::ios::binary);
+  std::string text(most + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  if (!in.is_open() || in.bad())
+    return usage_error("'" + file + "' can not be read", std::strerror(errno),
+                       "name a file that `codetta tune --export` wrote");
+  if (text.size() > most)
+    return usage_error("'" + file + "' is too large", "a tuning file has at most 64 MiB",
+                       "name a file that `codetta tune --export` wrote");
+  return text;
+}
+
+}  // namespace
+
+int exchange_tuning(const CommonOptions& common, const std::string& export_file, const std::string& import_file) {
+  auto context = context_of(common);
+  if (!context) return report(context.error(), common.json);
+  int64_t records = 0, passed_over = 0;
+  if (!import_file.empty()) {
+    const auto text = read_text(import_file);
+    if (!text) return report(text.error(), common.json);
+    const auto taken = import_tuning(*text, *context);
+    if (!taken) return report(taken.error(), common.json);
+    records = taken->records;
+    passed_over = taken->passed_over;
+  }
+  if (!export_file.empty()) {
+    const auto text = export_tuning(*context);
+    if (!text) return report(text.error(), common.json);
+    if (const auto written = write_text(export_file, *text); !written) return report(written.error(), common.json);
+  }
+  if (common.json) {
+    std::printf("%s\n",
+                nlohmann::json{{"imported", records}, {"passed_over", passed_over}, {"exported_to", export_file}}
+                    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                    .c_str());
+    return exit_ok;
+  }
+  if (!import_file.empty())
+    std::printf("%lld problems imported from %s, %lld of other machines passed over\n", static_cast<long long>(records),
+                import_file.c_str(), static_cast<long long>(passed_over));
+  if (!export_file.empty()) std::printf("exported to %s\n", export_file.c_str());
+  return exit_ok;
 }
 
 }  // namespace codetta::cli

@@ -31,6 +31,7 @@ int compile(const CommonOptions& common, const GemmOptions& options, const Inspe
             const std::string& report_file);
 int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
          const std::string& report_file);
+int exchange_tuning(const CommonOptions& common, const std::string& export_file, const std::string& import_file);
 int doctor(const CommonOptions& common);
 int cache(const CommonOptions& common, const std::string& action);
 

@@ -37,6 +37,7 @@ Result<Context> Context::make(const ContextOptions& wanted) {
   }
   state->path = environment.path;
   state->library_path = environment.library_path;
+  state->nvtx_injection = environment.nvtx_injection;
   if (options.cache_dir.empty()) options.cache_dir = environment.default_cache_dir;
   if (!options.cache_enabled) {
     state->cache = toolchain::Cache::disabled("");

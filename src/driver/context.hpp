@@ -50,8 +50,9 @@ struct DebugSwitches {
 struct ContextState {
   ContextOptions options;
   DebugSwitches debug;
-  std::string path;          // PATH for finding the compiler
-  std::string library_path;  // LD_LIBRARY_PATH, which decides what the loader finds
+  std::string path;            // PATH for finding the compiler
+  std::string library_path;    // LD_LIBRARY_PATH, which decides what the loader finds
+  std::string nvtx_injection;  // NVTX_INJECTION64_PATH, by which profilers name their library
   std::shared_ptr<toolchain::Cache> cache;
   std::unique_ptr<ThreadPool> own_pool;
   ThreadPool* pool = nullptr;

@@ -16,13 +16,6 @@
 namespace codetta::driver {
 namespace {
 
-// Facts of a file that change when its content does; "" when it is no regular file.
-std::string stamp_of(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
-  return fmt::format("{} {}.{:09} {}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ino);
-}
-
 toolchain::CacheKey memo_key(const ContextState& context) {
   toolchain::CacheKey key(toolchain::EntryKind::Memo, "nvrtc");
   key.add("file", context.options.nvrtc);
@@ -32,6 +25,12 @@ toolchain::CacheKey memo_key(const ContextState& context) {
 }
 
 }  // namespace
+
+std::string file_stamp(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  return fmt::format("{} {}.{:09} {}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ino);
+}
 
 std::optional<CudaCompiler::Known> CudaCompiler::recall() const {
   const auto entry = context_.cache->lookup(memo_key(context_));
@@ -45,7 +44,7 @@ std::optional<CudaCompiler::Known> CudaCompiler::recall() const {
   const auto [end, failed] = std::from_chars(version.data(), version.data() + version.size(), known.identity.version);
   if (failed != std::errc{} || end != version.data() + version.size()) return std::nullopt;
   for (size_t i = 3; i + 1 < lines.size(); i += 2) {
-    if (stamp_of(std::string(lines[i])) != lines[i + 1]) return std::nullopt;
+    if (file_stamp(std::string(lines[i])) != lines[i + 1]) return std::nullopt;
   }
   return known;
 }
@@ -53,7 +52,7 @@ std::optional<CudaCompiler::Known> CudaCompiler::recall() const {
 void CudaCompiler::remember(const Known& known, const std::vector<std::string>& files) const {
   std::string text = fmt::format("{}\n{}\n{}\n", known.path, known.identity.digest, known.identity.version);
   for (const std::string& file : files) {
-    const std::string stamp = stamp_of(file);
+    const std::string stamp = file_stamp(file);
     if (stamp.empty() || file.find('\n') != std::string::npos) return;
     text += fmt::format("{}\n{}\n", file, stamp);
   }

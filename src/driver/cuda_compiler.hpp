@@ -13,6 +13,9 @@ namespace codetta::driver {
 
 struct ContextState;
 
+// Facts of a file that change when its content does; "" when it is no regular file.
+std::string file_stamp(const std::string& path);
+
 // Thread safe.
 class CudaCompiler {
  public:

@@ -33,6 +33,12 @@ Result<DeviceRef> CudaState::device() {
   return device_;
 }
 
+runtime::cuda::NvtxRef CudaState::ranges() {
+  const std::lock_guard lock(mutex_);
+  if (!ranges_) ranges_ = runtime::cuda::Nvtx::attach(context_.nvtx_injection);
+  return *ranges_;
+}
+
 Result<Target> CudaState::resolve(const Target& target) {
   if (target.backend != Backend::cuda || !target.arch.empty()) return target;
   const auto found = device();
@@ -144,6 +150,7 @@ void CudaState::compile_ahead(const std::vector<const package::Kernel*>& kernels
   std::vector<toolchain::CudaJob> jobs;
   std::vector<toolchain::CacheKey> keys;
   for (const package::Kernel* kernel : kernels) {
+    if (package::is_vendor(kernel->config)) continue;
     toolchain::CacheKey key = binary_key(*kernel, identity->digest);
     const bool seen = std::any_of(keys.begin(), keys.end(), [&](const auto& k) { return k.text() == key.text(); });
     if (seen || context_.cache->lookup(key)) continue;
@@ -164,6 +171,7 @@ void CudaState::compile_ahead(const std::vector<const package::Kernel*>& kernels
 }
 
 std::vector<toolchain::PtxasRemarks> CudaState::known_remarks(const package::Kernel& kernel) {
+  if (package::is_vendor(kernel.config)) return {};
   const auto identity = compiler_.identity();
   if (!identity) return {};
   const auto entry = context_.cache->lookup(binary_key(kernel, identity->digest));

@@ -10,9 +10,11 @@
 
 #include "base/single_flight.hpp"
 #include "driver/cuda_compiler.hpp"
+#include "driver/cuda_vendor.hpp"
 #include "package/package.hpp"
 #include "plan/candidates.hpp"
 #include "runtime/cuda/device.hpp"
+#include "runtime/cuda/nvtx.hpp"
 #include "toolchain/cache.hpp"
 
 namespace codetta::driver {
@@ -47,6 +49,9 @@ class CudaState {
   // For the cost model: of the device if it is of this architecture, else of the architecture's usual product.
   plan::GpuFacts facts(const std::string& arch);
   CudaCompiler& compiler() { return compiler_; }
+  CudaVendor& vendor() { return vendor_; }
+  // The profiler that listens; null without one. Looked for once, with ContextOptions::nvtx only.
+  runtime::cuda::NvtxRef ranges();
 
   // Compiles the kernel, or finds it in the cache. With `capturing`, compiling is E0535. Errors: E0503 (no_jit), E0504
   // to E0506, E0530 to E0532.
@@ -71,6 +76,8 @@ class CudaState {
 
   ContextState& context_;
   CudaCompiler compiler_{context_};
+  CudaVendor vendor_{context_};
+  std::optional<runtime::cuda::NvtxRef> ranges_;
   std::mutex mutex_;
   runtime::cuda::DriverRef driver_;
   runtime::cuda::DeviceRef device_;

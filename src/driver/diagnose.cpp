@@ -9,6 +9,7 @@
 #include "diag/diagnostic.hpp"
 #include "diag/display.hpp"
 #include "driver/context.hpp"
+#include "runtime/cuda/cublaslt.hpp"
 #include "runtime/cuda/device.hpp"
 #include "toolchain/nvrtc.hpp"
 #include "types/machine.hpp"
@@ -61,6 +62,15 @@ void add_cuda(std::vector<Finding>& findings, const ContextOptions& options) {
         {"CUDA compiler", true,
          fmt::format("{} (NVRTC {}.{})", (*nvrtc)->path(), (*nvrtc)->version() / 1000, (*nvrtc)->version() % 1000 / 10),
          ""});
+  }
+  const auto vendor = runtime::cuda::CublasLt::load({.file = options.cublaslt, .cuda_home = options.cuda_home});
+  if (!options.vendor) {
+    findings.push_back({"vendor's kernels", true, "switched off", ""});
+  } else if (!vendor) {
+    findings.push_back(optional(missing("vendor's kernels", vendor.error())));
+  } else {
+    findings.push_back(
+        {"vendor's kernels", true, fmt::format("{} (cuBLASLt {})", (*vendor)->path(), (*vendor)->version_text()), ""});
   }
 }
 

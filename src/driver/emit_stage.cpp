@@ -10,6 +10,12 @@
 namespace codetta {
 namespace {
 
+Error library_code(const std::string& kernel) {
+  return diag::error(diag::Code::stage_missing, "a kernel of the vendor's library has no source")
+      .reason(kernel + " is computed by cuBLASLt, whose code is not shown")
+      .help("ask for ast, graph, plan, memory or manifest, or for another kernel");
+}
+
 Result<std::string> sass_of(driver::ContextState& context, const package::Kernel& kernel) {
   CODETTA_TRY(const driver::CudaBinary binary, context.cuda.binary(kernel));
   return toolchain::disassemble(binary.cubin, {.path = context.path, .cuda_home = context.options.cuda_home});
@@ -56,12 +62,14 @@ Result<std::string> Kernel::emit(Stage stage) const {
     }
     case Stage::Source: {
       CODETTA_TRY(const package::PackageRef package, state_->package());
+      if (package::is_vendor(package->kernels[0].config)) return library_code(package->kernels[0].name);
       const std::string& source = package->kernels[0].source;
       return source.empty() ? std::string("// the kernel stores the accumulators itself: nothing is compiled\n")
                             : source;
     }
     case Stage::Asm: {
       CODETTA_TRY(const package::PackageRef package, state_->package());
+      if (package::is_vendor(package->kernels[0].config)) return library_code(package->kernels[0].name);
       return assembly_of(*state_, package->kernels[0]);
     }
     case Stage::Manifest: {
@@ -77,6 +85,7 @@ Result<std::string> Kernel::emit(Stage stage) const {
       }
       CODETTA_TRY(const package::PackageRef package, state_->package());
       const package::Kernel& kernel = package->kernels[0];
+      if (package::is_vendor(kernel.config)) return library_code(kernel.name);
       return stage == Stage::Ptx ? found.context->cuda.ptx(kernel) : sass_of(*found.context, kernel);
     }
     case Stage::Host:

@@ -41,6 +41,7 @@ Environment read_environment() {
   environment.path = variable("PATH");
   if (environment.path.empty()) environment.path = "/usr/local/bin:/usr/bin:/bin";
   environment.library_path = variable("LD_LIBRARY_PATH");
+  environment.nvtx_injection = variable("NVTX_INJECTION64_PATH");
   std::string base = variable("XDG_CACHE_HOME");
   if (base.empty() || base[0] != '/') {
     std::string home = variable("HOME");
@@ -63,6 +64,8 @@ ContextOptions with_environment(ContextOptions options) {
   if (options.cache_dir.empty()) options.cache_dir = variable("CODETTA_CACHE_DIR");
   if (!options.cache_read_only) options.cache_read_only = is_set("CODETTA_CACHE_RO");
   if (!options.no_jit) options.no_jit = is_set("CODETTA_NO_JIT");
+  if (!options.nvtx) options.nvtx = is_set("CODETTA_NVTX");
+  if (options.vendor) options.vendor = !is_set("CODETTA_NO_VENDOR");
   if (options.debug.empty()) options.debug = variable("CODETTA_DEBUG");
   return options;
 }

@@ -39,7 +39,9 @@ std::optional<Launching> launching(const driver::FoundState& found, const driver
   const driver::KernelState& best = driver::KernelState::of(kernels[0]);
   const plan::PlannedKernel& kernel = planned.plan.kernels[0];
   Launching result;
-  result.config = package::cuda(kernel.discovery.candidates[best.candidate].config);
+  const auto* config = std::get_if<package::CudaGemmConfig>(&kernel.discovery.candidates[best.candidate].config);
+  if (config == nullptr) return std::nullopt;  // of the vendor's library, whose tiles are its own
+  result.config = *config;
   result.gpu = found.context->machine(found.target).gpu;
   const auto package = best.package();
   std::vector<toolchain::PtxasRemarks> remarks;

@@ -27,8 +27,10 @@ Result<Planned> make_plan(const FoundState& found) {
     }
   }
   if (debug.dump_graph) context.log(ir::print(planned.graph));
-  CODETTA_TRY(planned.plan, plan::plan_gemm(planned.graph, problem.shape, problem.layouts, found.target,
-                                            context.machine(found.target)));
+  plan::MachineFacts machine = context.machine(found.target);
+  if (found.target.backend == Backend::cuda)
+    machine.gpu.vendor = context.cuda.vendor().menu(found.target, problem.strict);
+  CODETTA_TRY(planned.plan, plan::plan_gemm(planned.graph, problem.shape, problem.layouts, found.target, machine));
   if (debug.dump_plan) context.log(plan::to_string(planned.plan));
   if (debug.dump_memory) context.log(plan::memory_text(planned.plan));
   return planned;
@@ -72,6 +74,8 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
     const plan::Discovery& discovery = planned->plan.kernels[0].discovery;
     for (const plan::Candidate& candidate : discovery.candidates) {
       ranking->kernels.push_back(driver::describe(candidate, found->target));
+      if (const auto* vendor = std::get_if<package::CudaVendorConfig>(&candidate.config))
+        ranking->kernels.back().workspace_bytes = vendor->workspace;
       if (found->target.backend != Backend::cpu) continue;
       ranking->kernels.back().workspace_bytes =
           driver::workspace_bytes(candidate, planned->plan.kernels[0].lowered.program, *found);

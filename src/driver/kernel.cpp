@@ -189,6 +189,7 @@ Result<double> Kernel::compile() const {
   CODETTA_TRY(const package::PackageRef package, state_->package());
   double seconds = 0;
   for (const package::Kernel& kernel : package->kernels) {
+    if (package::is_vendor(kernel.config)) continue;
     if (state_->found->target.backend == Backend::cuda) {
       CODETTA_TRY(const driver::CudaBinary binary, context.cuda.binary(kernel));
       CODETTA_CHECK_OK(context.cuda.judge(kernel, binary));

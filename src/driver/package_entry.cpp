@@ -31,6 +31,10 @@ toolchain::CacheKey package_key(const FoundState& found, std::optional<size_t> c
   toolchain::CacheKey key = problem_key(toolchain::EntryKind::Package, kind_of(found.target, "gemm"), found);
   add_machine(key, *found.context, found.target);
   key.add("tuning", found.tuning);
+  if (found.target.backend == Backend::cuda) {
+    key.add("vendor", found.context->cuda.vendor().identity(found.target));
+    for (const std::string& scalar : found.problem.shape.nonzero_scalars) key.add("not 0", scalar);
+  }
   key.add("candidate", candidate ? std::to_string(*candidate) : "first");
   if (found.context->options.no_compiler) key.add("compiler", "none");  // workspaces are those of the tape
   return key;

@@ -14,13 +14,22 @@ Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const packa
                                               double& compile_seconds) {
   CODETTA_TRY(const runtime::cuda::DeviceRef device, context.cuda.device_for(target));
   std::vector<runtime::cuda::ModuleRef> modules;
+  runtime::cuda::CublasLtHandleRef vendor;
   for (const package::Kernel& kernel : package->kernels) {
+    if (package::is_vendor(kernel.config)) {
+      CODETTA_TRY(vendor, context.cuda.vendor().handle());
+      modules.emplace_back();
+      continue;
+    }
     CODETTA_TRY(LoadedCudaKernel loaded, context.cuda.load(kernel, capturing));
     compile_seconds += loaded.compile_seconds;
     modules.push_back(std::move(loaded.module));
   }
-  return runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), true,
-                                        context.options.device_allocator);
+  CODETTA_TRY(runtime::cuda::Execution execution,
+              runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), true,
+                                             context.options.device_allocator, std::move(vendor)));
+  if (context.options.nvtx) execution.set_ranges(context.cuda.ranges());
+  return execution;
 }
 
 Result<OneRun> OneRun::make(ContextState& context, const Target& target, Stream stream) {

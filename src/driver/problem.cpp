@@ -235,6 +235,10 @@ Result<Problem> gather_problem(const GemmArguments& arguments) {
   problem.shape = shape_of(problem.a, problem.b, facts);
   problem.shape.epilogue_alignment = epilogue_alignment(problem.tensors);
   problem.shape.math = arguments.math;
+  for (const auto& [name, value] : problem.scalars) {
+    const double* number = std::get_if<double>(&value.value());
+    if (number != nullptr && static_cast<float>(*number) != 0) problem.shape.nonzero_scalars.push_back(name);
+  }
   problem.shape.b_packed = arguments.packed_B != nullptr;
   return problem;
 }

@@ -173,7 +173,10 @@ Result<std::string> html_report(const GemmArguments& arguments, const Target& ta
   if (kernels.empty()) return driver::none_left(kernels.rejections());
   const driver::FoundState& found = *driver::KernelState::of(kernels[0]).found;
   CODETTA_TRY(const driver::Planned* planned, found.planned());
-  CODETTA_TRY(const std::string source, kernels[0].emit(Stage::Source));
+  std::string source = "// computed by a library of the vendor's\n";
+  if (kernels[0].metadata().family != "vendor") {
+    CODETTA_TRY(source, kernels[0].emit(Stage::Source));
+  }
   Page page(fmt::format("Codetta: {}", found.problem.function->name));
   add_problem(page, found.problem, found.target);
   add_choice(page, kernels[0].metadata());

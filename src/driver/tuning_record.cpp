@@ -20,6 +20,7 @@ std::optional<toolchain::CacheKey> gpu_key(const FoundState& found) {
   key.add("driver", std::to_string(facts.driver_version));
   key.add("build", build_id());  // kernels of one name differ from build to build
   key.add("compiler", compiler ? std::to_string(compiler->version) : "none");
+  key.add("vendor", cuda.vendor().identity(found.target));
   return key;
 }
 

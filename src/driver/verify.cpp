@@ -114,6 +114,9 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
       target.backend == Backend::cuda ? gpu_options(problem.shape.k) : oracle::OracleOptions{};
   if (target.backend == Backend::cuda)
     options.factor_rounding = plan::factor_rounding(problem.shape.math, problem.shape.a);
+  const bool float8 = problem.shape.a == DType::f8e4m3 || problem.shape.a == DType::f8e5m2;
+  if (target.backend == Backend::cuda && float8 && problem.shape.math == MathMode::Fp8FastAccumulation)
+    options.product_rounding = 0x1p-13;
   if (target.backend == Backend::cpu) options.isa = target.isa;
   options.contraction = !arguments.strict;
   options.seed = seed;

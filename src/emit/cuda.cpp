@@ -37,11 +37,13 @@ void no_maps(const package::EpilogueProgram&, const CudaGemmConfig&, std::vector
 // The matrix instruction: 32 bytes of K a step; 16-bit operands may lie along M and N.
 void wgmma_defines(CodeWriter& out, const CudaGemmConfig& config) {
   const auto type = [](DType d) -> std::string_view {
-    return d == DType::f16    ? "f16"
-           : d == DType::bf16 ? "bf16"
-           : d == DType::f32  ? "tf32"
-           : d == DType::i8   ? "s8"
-                              : "u8";
+    return d == DType::f16      ? "f16"
+           : d == DType::bf16   ? "bf16"
+           : d == DType::f32    ? "tf32"
+           : d == DType::f8e4m3 ? "e4m3"
+           : d == DType::f8e5m2 ? "e5m2"
+           : d == DType::i8     ? "s8"
+                                : "u8";
   };
   const bool integers = config.accumulator == DType::i32, half = types::byte_size(config.a_dtype) == 2;
   out.line("#define CODETTA_WGMMA_N ", config.tile_n);

@@ -52,6 +52,10 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
     kernel.name = "codetta_" + planned.user->name + "_" + base::digest_of(kernel.source).hex().substr(0, 8);
     return kernel;
   }
+  if (package::is_vendor(kernel.config)) {  // nothing to emit
+    kernel.name = "codetta_vendor_" + base::digest_of(without_names(kernel.epilogue).encode()).hex().substr(0, 8);
+    return kernel;
+  }
   if (const auto* cuda = std::get_if<package::CudaGemmConfig>(&kernel.config)) {
     CODETTA_TRY(CudaSource source, emit_cuda_kernel(kernel.epilogue, *cuda, {.arch = target.arch, .strict = strict}));
     kernel.source = std::move(source.text);

@@ -101,7 +101,9 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
   for (size_t i = 0; i < abs_b.size(); ++i) abs_b[i] = std::abs(fb.middle[i]);
 
   const T roundings = T(model.roundings) * T(k) + T(model.extra_roundings) + 1;
-  const T relative = gamma<T>(roundings, T(types::unit_roundoff(d))), own = gamma<T>(T(k) + 2, unit_of<T>);
+  const T coarse = d == DType::f32 ? T(problem_.options.product_rounding) * T(k) : T(0);
+  const T relative = gamma<T>(roundings, T(types::unit_roundoff(d))) + coarse;
+  const T own = gamma<T>(T(k) + 2, unit_of<T>);
   const bool rounds = d == DType::f32 && deciding == DType::f32 && problem_.options.factor_rounding > 0;
   const T off = rounds ? T(problem_.options.factor_rounding) : T(0), rounded = off * (2 + off);
   const T absolute = T(k) * T(types::min_subnormal(d));

@@ -92,6 +92,22 @@ struct ConfigFields<CpuUserConfig> {
   static constexpr std::array<ConfigFlag<CpuUserConfig>, 0> flags{};
 };
 
+template <>
+struct ConfigFields<CudaVendorConfig> {
+  using C = CudaVendorConfig;
+  static constexpr std::array numbers{ConfigNumber<C>{"rank", &C::rank, 0, max_vendor_proposals - 1},
+                                      ConfigNumber<C>{"workspace", &C::workspace, 0, max_vendor_workspace},
+                                      ConfigNumber<C>{"d", &C::d, 0, max_vendor_operand},
+                                      ConfigNumber<C>{"c", &C::c, -1, max_vendor_operand},
+                                      ConfigNumber<C>{"bias", &C::bias, -1, max_vendor_operand},
+                                      ConfigNumber<C>{"aux", &C::aux, -1, max_vendor_operand},
+                                      ConfigNumber<C>{"scale_a", &C::scale_a, -1, max_vendor_operand},
+                                      ConfigNumber<C>{"scale_b", &C::scale_b, -1, max_vendor_operand},
+                                      ConfigNumber<C>{"alpha_argument", &C::alpha_argument, -1, max_vendor_operand},
+                                      ConfigNumber<C>{"beta_argument", &C::beta_argument, -1, max_vendor_operand}};
+  static constexpr std::array<ConfigFlag<C>, 0> flags{};
+};
+
 // number(name, value) for every number, then flag(name, value) for every flag.
 template <class Config, class Number, class Flag>
 void for_each_field(const Config& config, Number&& number, Flag&& flag) {

@@ -2,6 +2,7 @@
 // Configurations: what they share, and their file form.
 #include "package/kernel_config.hpp"
 
+#include <bit>
 #include <utility>
 
 #include "package/config_fields.hpp"
@@ -35,6 +36,11 @@ std::string_view name_of(CudaFamily family) {
   return names[static_cast<size_t>(family)];
 }
 
+std::string_view name_of(CudaVendorConfig::Activation activation) {
+  constexpr std::string_view names[] = {"none", "relu", "gelu", "dgelu"};
+  return names[static_cast<size_t>(activation)];
+}
+
 CudaGemmConfig pieces_of(const CudaMapConfig& config) {
   CudaGemmConfig pieces;
   pieces.tile_m = pieces.piece_rows = config.piece_rows;
@@ -50,6 +56,7 @@ template <class Read>
 auto of_product(const KernelConfig& config, decltype(std::declval<Read>()(CpuGemmConfig{})) otherwise, Read&& read) {
   if (const auto* c = std::get_if<CpuGemmConfig>(&config)) return read(*c);
   if (const auto* c = std::get_if<CudaGemmConfig>(&config)) return read(*c);
+  if (const auto* c = std::get_if<CudaVendorConfig>(&config)) return read(*c);
   return otherwise;
 }
 
@@ -65,7 +72,10 @@ DType accumulator(const KernelConfig& config) {
   return of_product(config, DType::f32, [](const auto& c) { return c.accumulator; });
 }
 std::string_view family_name(const KernelConfig& config) {
-  return of_product(config, std::string_view("map"), [](const auto& c) { return name_of(c.family); });
+  if (is_vendor(config)) return name_of(CudaFamily::Vendor);
+  if (const auto* c = std::get_if<CpuGemmConfig>(&config)) return name_of(c->family);
+  if (const auto* c = std::get_if<CudaGemmConfig>(&config)) return name_of(c->family);
+  return "map";
 }
 
 namespace {
@@ -118,6 +128,14 @@ void write_one(ByteWriter& out, const CudaMapConfig& config) {
 
 void write_one(ByteWriter&, const CpuUserConfig&) {}
 
+void write_one(ByteWriter& out, const CudaVendorConfig& config) {
+  for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
+  out.choice(config.math);
+  out.choice(config.activation);
+  for (double value : {config.alpha, config.beta}) out.number(std::bit_cast<uint64_t>(value));
+  write_numbers(out, config);
+}
+
 // The engine trusts a configuration, so its sizes are held to what plan/ may choose.
 CpuGemmConfig read_cpu(ByteReader& in) {
   CpuGemmConfig config;
@@ -156,6 +174,20 @@ CudaMapConfig read_cuda_map(ByteReader& in) {
   return config;
 }
 
+CudaVendorConfig read_vendor(ByteReader& in) {
+  CudaVendorConfig config;
+  config.a_dtype = in.dtype();
+  config.b_dtype = in.dtype();
+  config.accumulator = in.dtype();
+  config.math = in.choice<MathMode>(4, "math mode");
+  config.activation = in.choice<CudaVendorConfig::Activation>(4, "activation");
+  config.alpha = std::bit_cast<double>(in.number());
+  config.beta = std::bit_cast<double>(in.number());
+  read_numbers(in, config);
+  check_accumulator(in, config.accumulator);
+  return config;
+}
+
 }  // namespace
 
 void write_config(ByteWriter& out, const KernelConfig& config) {
@@ -173,8 +205,10 @@ KernelConfig read_config(ByteReader& in) {
       return read_cpu_map(in);
     case 3:
       return read_cuda_map(in);
-    default:
+    case 4:
       return CpuUserConfig{};
+    default:
+      return read_vendor(in);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "package/cpu_gemm.hpp"
 #include "package/cuda_gemm.hpp"
 #include "package/map_config.hpp"
+#include "package/vendor_gemm.hpp"
 
 namespace codetta::package {
 
@@ -17,7 +18,8 @@ struct CpuUserConfig {
 };
 
 // File forms number these by position: append only.
-using KernelConfig = std::variant<CpuGemmConfig, CudaGemmConfig, CpuMapConfig, CudaMapConfig, CpuUserConfig>;
+using KernelConfig =
+    std::variant<CpuGemmConfig, CudaGemmConfig, CpuMapConfig, CudaMapConfig, CpuUserConfig, CudaVendorConfig>;
 
 // The caller knows the backend (of the package's or the discovery's target).
 inline const CpuGemmConfig& cpu(const KernelConfig& config) { return *std::get_if<CpuGemmConfig>(&config); }
@@ -35,8 +37,11 @@ inline bool is_map(const KernelConfig& config) {
          std::holds_alternative<CpuUserConfig>(config);
 }
 inline bool is_user(const KernelConfig& config) { return std::holds_alternative<CpuUserConfig>(config); }
+// Computed by a library of the vendor's: nothing is emitted, compiled or loaded.
+inline bool is_vendor(const KernelConfig& config) { return std::holds_alternative<CudaVendorConfig>(config); }
 inline bool is_cuda(const KernelConfig& config) {
-  return std::holds_alternative<CudaGemmConfig>(config) || std::holds_alternative<CudaMapConfig>(config);
+  return std::holds_alternative<CudaGemmConfig>(config) || std::holds_alternative<CudaMapConfig>(config) ||
+         is_vendor(config);
 }
 // Of products only; f32 for maps, which have none.
 DType a_dtype(const KernelConfig& config);

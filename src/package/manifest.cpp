@@ -64,6 +64,16 @@ Json heading(const CudaGemmConfig& config) {
 Json heading(const CpuMapConfig& config) { return {{"family", "map"}, {"isa", isa_name(config.isa)}}; }
 Json heading(const CudaMapConfig&) { return {{"family", "map"}}; }
 Json heading(const CpuUserConfig&) { return {{"family", "user"}}; }
+Json heading(const CudaVendorConfig& config) {
+  return {{"family", name_of(CudaFamily::Vendor)},
+          {"a", dtype_name(config.a_dtype)},
+          {"b", dtype_name(config.b_dtype)},
+          {"accumulator", dtype_name(config.accumulator)},
+          {"math", math_mode_name(config.math)},
+          {"activation", name_of(config.activation)},
+          {"alpha", config.alpha},
+          {"beta", config.beta}};
+}
 
 template <class Config>
 Json json_of_config(const Config& config) {

@@ -41,6 +41,31 @@ struct ResultState {
   std::vector<bool> selected;
 };
 
+// What is handed to the library must be there, and be what the library takes it for.
+Defect defect_of_vendor(const Kernel& kernel) {
+  const auto* config = std::get_if<CudaVendorConfig>(&kernel.config);
+  if (config == nullptr) return std::nullopt;
+  const auto has = [](const auto& list, int32_t index) {
+    return index < 0 || static_cast<size_t>(index) < list.size();
+  };
+  const EpilogueProgram& program = kernel.epilogue;
+  for (const int32_t operand : {config->d, config->c, config->bias, config->aux, config->scale_a, config->scale_b}) {
+    if (!has(program.operands, operand)) return fmt::format("there is no operand {}", operand);
+  }
+  for (const int32_t argument : {config->alpha_argument, config->beta_argument}) {
+    if (!has(program.arguments, argument)) return fmt::format("there is no argument {}", argument);
+    if (argument >= 0 && !program.arguments[static_cast<size_t>(argument)].is_scalar)
+      return fmt::format("argument {} is no scalar", argument);
+  }
+  if (config->d < 0 || !program.operands[static_cast<size_t>(config->d)].is_store) return "it stores nothing";
+  using Activation = CudaVendorConfig::Activation;
+  const bool reads = config->activation == Activation::Dgelu, may = reads || config->activation == Activation::Gelu;
+  if ((config->aux >= 0 && !may) || (config->aux < 0 && reads)) return "its second matrix belongs to no activation";
+  if (config->aux >= 0 && program.operands[static_cast<size_t>(config->aux)].is_store == reads)
+    return "its second matrix is read where it is written, or written where it is read";
+  return std::nullopt;
+}
+
 class PackageWalk {
  public:
   explicit PackageWalk(const Package& package)
@@ -71,6 +96,7 @@ class PackageWalk {
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
       if (is_cuda(p_.kernels[i].config) != (p_.target.backend == Backend::cuda))
         return fmt::format("kernel {} is not for the package's target", i);
+      if (const Defect defect = defect_of_vendor(p_.kernels[i])) return fmt::format("kernel {}: {}", i, *defect);
     }
     if (Defect defect = walk(p_.steps, main_list, 0)) return defect;
     for (size_t i = 0; i < list_seen_.size(); ++i) {

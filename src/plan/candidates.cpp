@@ -10,6 +10,7 @@
 
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/vendor.hpp"
 
 namespace codetta::plan {
 namespace {
@@ -20,6 +21,7 @@ bool multiplies_in(DType accumulator, Backend backend) {
 }
 
 size_t family_of(const package::KernelConfig& config) {
+  if (package::is_vendor(config)) return static_cast<size_t>(package::CudaFamily::Vendor);
   const auto* cuda = std::get_if<package::CudaGemmConfig>(&config);
   if (cuda != nullptr) return static_cast<size_t>(cuda->family);
   const auto* cpu = std::get_if<package::CpuGemmConfig>(&config);
@@ -75,6 +77,7 @@ Discovery discover_cuda(const CudaProblem& problem) {
     discovery.candidates.insert(discovery.candidates.end(), std::make_move_iterator(offered.begin()),
                                 std::make_move_iterator(offered.begin() + static_cast<std::ptrdiff_t>(kept)));
   }
+  discover_vendor(problem, discovery);
   rank(discovery.candidates);
   return discovery;
 }

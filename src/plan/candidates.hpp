@@ -2,6 +2,7 @@
 // Kernel families and configurations as data, the cost model, and ranking. Never compiles, never measures.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,11 +27,15 @@ struct GemmShape {
   double b_clocks = 0;              // then: vector clocks of a vector of its elements
   int32_t products = 1;             // of one A, each with a B of its own; n counts the columns of all
   int32_t epilogue_alignment = 16;  // the same of the epilogue's tensors with rows and columns, their strides included
+  // Host scalars, by name, that are known not to be 0: a library that multiplies by 0 may leave the other factor alone.
+  std::vector<std::string> nonzero_scalars{};
 };
 
 // What a math mode may cost in accuracy, whichever kernel computes: the relative error of each f32 factor.
 // TF32 has 10 bits of fraction, and wgmma cuts what is below them; three products of it leave 2^-21 of each.
 double factor_rounding(MathMode math, DType factors);
+
+struct VendorMenu;  // plan/vendor.hpp
 
 // What the cost model knows of a GPU: of the device, or of the architecture's usual product when there is none to ask.
 struct GpuFacts {
@@ -41,6 +46,7 @@ struct GpuFacts {
   int64_t l2 = 40 << 20;                                      // bytes
   double memory_rate = 1500;                                  // bytes per nanosecond, of the device
   double l2_rate = 4000;
+  std::shared_ptr<const VendorMenu> vendor{};  // null: nobody asks for kernels of the vendor's
 };
 // Of an architecture's usual product (sm_90a: H100); of the newest known one before it where it is unknown itself.
 GpuFacts gpu_facts(std::string_view arch);

@@ -82,6 +82,7 @@ std::string cuda_kernel_name(const CudaGemmConfig& c, std::string_view arch) {
   if (c.family == CudaFamily::Sm80 && c.consumers == 4 && c.tile_m * c.tile_n >= 128 * 128) name += "_w4";
   if (c.math == package::MathMode::Tf32) name += "_tf32";
   if (c.math == package::MathMode::Tf32x3) name += "_tf32x3";
+  if (c.math == package::MathMode::Fp8FastAccumulation) name += "_fast";
   if (c.pingpong) name += "_pp";
   if (c.family == CudaFamily::Sm90 && !c.pingpong && c.consumers > 1) name += "_coop";
   if (c.family == CudaFamily::Sm100 && c.consumers > 1) name += fmt::format("_e{}", c.consumers);

@@ -18,10 +18,14 @@ constexpr int64_t least_slice = 256;  // steps of K, below which a slice costs m
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// What wgmma multiplies here. Only 16-bit factors may lie along M and N.
+bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
+
+// What wgmma multiplies here. Only 16-bit factors may lie along M and N. It sums products of 8-bit floats with 13 bits
+// of fraction (docs/semantics.md), which has to be asked for.
 bool multiplies(const GemmShape& s) {
   const auto byte = [](DType d) { return d == DType::i8 || d == DType::u8; };
   if (byte(s.a)) return byte(s.b) && s.accumulator == DType::i32;
+  if (is_float8(s.a) && is_float8(s.b)) return s.accumulator == DType::f32 && s.math == MathMode::Fp8FastAccumulation;
   if (s.a != s.b || s.accumulator != DType::f32) return false;
   return s.a == DType::bf16 || s.a == DType::f16 || s.a == DType::f32;
 }
@@ -232,6 +236,12 @@ std::optional<Rejection> refuse_sm90(const CudaProblem& p) {
     return no(diag::Code::isa_lacks,
               fmt::format("wgmma and setmaxnreg belong to sm_90a, which {} code does not have", p.gpu.arch));
   }
+  if (is_float8(s.a) && is_float8(s.b) && s.accumulator == DType::f32 && !multiplies(s)) {
+    return no(diag::Code::family_dtypes,
+              fmt::format("wgmma sums products of 8-bit floats with 13 bits of fraction, and the program's math is {}; "
+                          "fp8_fast_accum permits it",
+                          math_mode_name(s.math)));
+  }
   if (!multiplies(s)) {
     return no(
         diag::Code::family_dtypes,
@@ -273,7 +283,7 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
   base.a_dtype = s.a;
   base.b_dtype = s.b;
   base.accumulator = s.accumulator;
-  base.math = s.a == DType::f32 ? s.math : MathMode::Strict;
+  base.math = s.a == DType::f32 || is_float8(s.a) ? s.math : MathMode::Strict;
   // Only 16-bit factors are read along M and N.
   const Reading a = reading_of(factors[0], element, element != 2), b = reading_of(factors[1], element, element != 2);
   base.a_k_major = a.k_major;

@@ -38,16 +38,19 @@ Result<void> plan_operand(const package::Operand& operand, const Symbols& symbol
   return {};
 }
 
-codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan,
-                                      const TensorView& view) {
-  codetta::cpu::Operand result{};
-  // No element is met, or it is one that no index finds: 0 stands in for it. An empty slice may begin behind the last
-  // element of what it is a part of.
+// An empty slice may begin behind the last element of what it is a part of.
+bool meets_nothing(const OperandPlan& plan, const TensorView& view) {
   const auto outside = [&](const auto& offset) {
     const auto& [dim, count] = offset;
     return count >= (dim < view.rank() ? view.size(view.rank() - 1 - dim) : 1);
   };
-  if (view.empty() || std::any_of(plan.offsets.begin(), plan.offsets.end(), outside)) {
+  return view.empty() || std::any_of(plan.offsets.begin(), plan.offsets.end(), outside);
+}
+
+codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan,
+                                      const TensorView& view) {
+  codetta::cpu::Operand result{};
+  if (meets_nothing(plan, view)) {
     alignas(16) static constexpr std::byte zeros[16] = {};
     result.data = const_cast<std::byte*>(zeros);
     return result;

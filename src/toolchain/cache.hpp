@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/digest.hpp"
 #include "base/files.hpp"
@@ -22,12 +23,14 @@ enum class EntryKind : uint8_t { Binary = 1, Package = 2, Tuning = 3, Memo = 4 }
 class CacheKey {
  public:
   CacheKey(EntryKind kind, std::string_view what);
+  static CacheKey of_text(EntryKind kind, std::string text);     // the text of another one
   CacheKey& add(std::string_view name, std::string_view value);  // length-prefixed
   [[nodiscard]] EntryKind kind() const { return kind_; }
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] std::string digest_hex() const;  // 32 hex digits
 
  private:
+  explicit CacheKey(EntryKind kind) : kind_(kind) {}
   EntryKind kind_;
   std::string text_;
 };
@@ -72,6 +75,12 @@ class Cache {
   // The sound entry of a kind that was made or used last, of those whose key texts begin like `key`. Looks at every
   // entry of the kind.
   std::optional<Kept> lookup_like(const CacheKey& key);
+  struct Stored {
+    std::string key;  // its text
+    CacheEntry entry;
+  };
+  // Every sound entry of a kind, in no order.
+  std::vector<Stored> entries(EntryKind kind);
   void store(const CacheKey& key, const CacheEntry& entry);
   // Removes the entry, if any, and stores this one: for tuning records, the only ones whose content may change.
   void replace(const CacheKey& key, const CacheEntry& entry);

@@ -7,6 +7,12 @@ namespace codetta::toolchain {
 
 CacheKey::CacheKey(EntryKind kind, std::string_view what) : kind_(kind) { add("codetta", what); }
 
+CacheKey CacheKey::of_text(EntryKind kind, std::string text) {
+  CacheKey key(kind);
+  key.text_ = std::move(text);
+  return key;
+}
+
 CacheKey& CacheKey::add(std::string_view name, std::string_view value) {
   // Both lengths stand before the texts, so that no two lists of fields give one text.
   text_ += fmt::format("{} {} ", name.size(), value.size());

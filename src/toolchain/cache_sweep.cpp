@@ -126,6 +126,27 @@ std::optional<Cache::Kept> Cache::lookup_like(const CacheKey& key) {
   return std::nullopt;
 }
 
+std::vector<Cache::Stored> Cache::entries(EntryKind kind) {
+  std::vector<Stored> result;
+  if (!enabled()) return result;
+  State& state = *state_;
+  std::vector<std::string> names;
+  for_each_file(state.root, *state.calls,
+                [&](const base::FileDescriptor&, size_t folder, const std::string& name, const struct stat&) {
+                  if (folder != root_folder && is_entry_name(name) && name.substr(32) == suffix_of(kind))
+                    names.push_back(name);
+                });
+  for (const std::string& name : names) {
+    std::string key;
+    auto entry = state.read(name, kind, [&](std::string_view text) {
+      key = text;
+      return digest_hex_of(kind, text) == name.substr(0, 32);
+    });
+    if (entry) result.push_back({std::move(key), *std::move(entry)});
+  }
+  return result;
+}
+
 bool is_loose_file(const std::string& name) {
   const bool source = name.ends_with(".cpp") || name.ends_with(".cu");
   if (name.find('/') != std::string::npos) return false;

@@ -143,11 +143,12 @@ bool Writer::add(const std::string& name, const std::string& example) {
   }
   std::string operands, scalars, phases, reductions;
   for (const package::Operand& operand : program.operands) {
-    const auto plan = runtime::plan_operand(operand, symbols);
-    if (!plan) return failed(name, plan.error().render());
+    runtime::OperandPlan plan;
+    if (const auto planned = runtime::plan_operand(operand, symbols, plan); !planned)
+      return failed(name, planned.error().render());
     const uint32_t buffer = launch->arguments[operand.argument];
     const TensorView& view = bindings->tensors[buffer];
-    const cpu::Operand resolved = runtime::resolve_operand(operand, *plan, view);
+    const cpu::Operand resolved = runtime::resolve_operand(operand, plan, view);
     operands += "{" + array_of(buffer) + " + " +
                 text_of(static_cast<const std::byte*>(resolved.data) - static_cast<const std::byte*>(view.data())) +
                 ", {";

@@ -314,6 +314,8 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_plain(DType::u8, DType::i8);
   for (const auto math : {package::MathMode::Tf32, package::MathMode::Tf32x3})
     collector.add_plain(DType::f32, DType::f32, math);
+  for (const DType second : {DType::f8e4m3, DType::f8e5m2})
+    collector.add_plain(DType::f8e4m3, second, package::MathMode::Fp8FastAccumulation);
   for (const int64_t pad : {1, 2, 4}) collector.add_unaligned(pad);
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);

@@ -19,9 +19,9 @@ struct Factor {
   bool k_major = false;
 };
 
-class Kernel {
+class KernelWriter {
  public:
-  explicit Kernel(const KernelProblem& kernel) : kernel_(kernel), problem_(kernel.problem) {}
+  explicit KernelWriter(const KernelProblem& kernel) : kernel_(kernel), problem_(kernel.problem) {}
 
   Result<KernelText> run() {
     CODETTA_CHECK_OK(check_types());
@@ -549,6 +549,6 @@ class Kernel {
 
 }  // namespace
 
-Result<KernelText> emit_kernel(const KernelProblem& problem) { return Kernel(problem).run(); }
+Result<KernelText> emit_kernel(const KernelProblem& problem) { return KernelWriter(problem).run(); }
 
 }  // namespace codetta::emit::evt

@@ -216,7 +216,7 @@ class PythonPrinter {
     LaunchOptions plain_options;
     plain_options.programmatic = s.options.programmatic;
     if (!(s.options == plain_options)) return refused(s, "grids, clusters, tensor maps and L2 windows are of GPUs");
-    const Kernel& kernel = p_.kernels[s.kernel];
+    const package::Kernel& kernel = p_.kernels[s.kernel];
     for (const uint32_t buffer : s.arguments) shaped(buffer);
     const Tables tables = tables_of(s, kernel.epilogue);
     if (const auto* map = std::get_if<CpuMapConfig>(&kernel.config)) {
@@ -495,7 +495,7 @@ class PythonPrinter {
           .help("build it for a CPU");
     }
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
-      const Kernel& kernel = p_.kernels[i];
+      const package::Kernel& kernel = p_.kernels[i];
       if (kernel.epilogue.phases.size() > max_cpu_phases || kernel.epilogue.reductions.size() > max_cpu_reductions) {
         return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
             .reason(fmt::format("kernel {} has more phases or reductions than an engine takes", kernel.name))
@@ -517,7 +517,7 @@ class PythonPrinter {
     }
     text_ += fmt::format(")\nENGINE = {}\nKERNELS = (\n", py_quoted(o_.engine));
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
-      const Kernel& kernel = p_.kernels[i];
+      const package::Kernel& kernel = p_.kernels[i];
       const bool file = i < o_.kernel_paths.size() && !o_.kernel_paths[i].empty();
       text_ += fmt::format("    ({}, {}),  # {}\n",
                            file ? py_quoted(o_.kernel_paths[i]) : "b\"" + base64(kernel.binary) + "\"",

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "diag/diagnostic.hpp"
@@ -104,6 +105,10 @@ Result<void> Execution::State::place(DeviceAddress memory) {
     CODETTA_CHECK_OK(launch.resolve(bindings, scratch));
     scratch += static_cast<uint64_t>(launch.workspace_bytes);
   }
+  for (VendorLaunch& launch : vendor_launches) {
+    CODETTA_CHECK_OK(launch.resolve(bindings, scratch));
+    scratch += static_cast<uint64_t>(launch.workspace_bytes);
+  }
   return setup ? device->synchronize(setup->get()) : Result<void>();
 }
 
@@ -113,10 +118,12 @@ Execution& Execution::operator=(Execution&&) noexcept = default;
 Execution::~Execution() = default;
 
 Result<Execution> Execution::make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
-                                  bool checked, Allocator* allocator) {
+                                  bool checked, Allocator* allocator, CublasLtHandleRef vendor) {
   auto state = std::make_unique<State>();
   state->package = std::move(package);
-  state->device = modules.at(0)->device();
+  const auto loaded = std::find_if(modules.begin(), modules.end(), [](const ModuleRef& m) { return m != nullptr; });
+  state->device = loaded != modules.end() ? (*loaded)->device() : vendor->device();
+  state->vendor = std::move(vendor);
   state->modules = std::move(modules);
   state->bindings = std::move(bindings);
   state->checked = checked;
@@ -132,6 +139,8 @@ Result<void> Execution::run(StreamHandle stream) {
   CODETTA_TRY(const ContextGuard guard, state.device->enter());
   return state.run_list(0, stream);
 }
+
+void Execution::set_ranges(NvtxRef ranges) { state_->ranges = std::move(ranges); }
 
 const DeviceRef& Execution::device() const { return state_->device; }
 

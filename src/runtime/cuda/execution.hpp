@@ -4,7 +4,9 @@
 
 #include <memory>
 
+#include "runtime/cuda/cublaslt.hpp"
 #include "runtime/cuda/device.hpp"
+#include "runtime/cuda/nvtx.hpp"
 #include "runtime/execution.hpp"
 
 namespace codetta::runtime::cuda {
@@ -17,12 +19,15 @@ class Execution {
   // (E0613) and where the tensors lie (E0648), encodes tensor maps (E0649), checks limits (E0650), allocates the
   // workspace (E0643; from `allocator` where there is one, which outlives it) and zeroes its counters. Captures of
   // streams stay valid.
+  // Kernels of the vendor's library have no module, and need `vendor`, of the same device.
   static Result<Execution> make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
-                                bool checked = true, Allocator* allocator = nullptr);
+                                bool checked = true, Allocator* allocator = nullptr, CublasLtHandleRef vendor = {});
   Execution(Execution&&) noexcept;
   Execution& operator=(Execution&&) noexcept;
   ~Execution();
 
+  // From now on each launch of run() is a range with its kernel's name; null: none.
+  void set_ranges(NvtxRef ranges);
   // Enqueues on a stream of the device's primary context; allocates nothing and never waits, so that it may be
   // captured. Errors: E0644, E0645, E0647 and their kin.
   Result<void> run(StreamHandle stream);

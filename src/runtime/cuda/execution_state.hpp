@@ -7,6 +7,7 @@
 
 #include "runtime/cuda/execution.hpp"
 #include "runtime/cuda/launch.hpp"
+#include "runtime/cuda/vendor_launch.hpp"
 #include "runtime/forms.hpp"
 
 namespace codetta::runtime::cuda {
@@ -14,16 +15,19 @@ namespace codetta::runtime::cuda {
 struct Execution::State {
   struct Active {
     const package::Step* step = nullptr;
-    int32_t launch = -1;
+    int32_t launch = -1, vendor = -1;
   };
 
   package::PackageRef package;
   DeviceRef device;
   std::vector<ModuleRef> modules;
+  CublasLtHandleRef vendor;
+  NvtxRef ranges;
   Bindings bindings;
   bool checked = true;
   Symbols symbols;
   std::vector<Launch> launches;
+  std::vector<VendorLaunch> vendor_launches;
   std::vector<std::vector<Active>> lists;  // the main list, then child lists
   std::vector<StaticView> views;
   std::vector<const package::Fill*> once;

@@ -125,10 +125,31 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   if (!blocks) return beyond(launch.kernel_->name, "has more than 2^63 blocks");
   launch.geometry_.blocks = *blocks;
   CODETTA_CHECK_OK(launch.check_factors(bindings));
+  CODETTA_CHECK_OK(launch.plan_nothing(bindings));
   launch.plan_packing(bindings);
   CODETTA_CHECK_OK(launch.plan_entries());
   CODETTA_CHECK_OK(launch.plan_workspace());
   return launch;
+}
+
+// Loads that meet nothing still have an address: that of a 0 on the device. Errors: E0618 where elements are taken by
+// indices out of what has none, since each index is out of range then.
+Result<void> Launch::plan_nothing(const Bindings& bindings) {
+  const package::EpilogueProgram& program = kernel_->epilogue;
+  for (size_t i = 0; i < program.operands.size(); ++i) {
+    const package::Operand& operand = program.operands[i];
+    const TensorView& view = bindings.tensors[step_->arguments[operand.argument]];
+    if (operand.is_store || geometry_.empty || !meets_nothing(plans_[i], view)) continue;
+    if (!operand.gathered.empty()) {
+      return diag::error(diag::Code::index_range, fmt::format("elements of {} are taken by indices, and it has none",
+                                                              program.arguments[operand.argument].name))
+          .reason(fmt::format("it is {}, and {} elements are computed of it", view.describe(),
+                              geometry_.problem.batches * geometry_.problem.rows * geometry_.problem.cols))
+          .help("pass a tensor with elements, or no indices");
+    }
+    zero_at_ = 0;
+  }
+  return {};
 }
 
 // What the kernel was compiled to rely on: adjacent elements along one dim, and alignment.
@@ -206,6 +227,8 @@ Result<void> Launch::plan_workspace() {
   abi::Problem& p = geometry_.problem;
   const int64_t accumulator = dtype_size(config.accumulator);
   Placer placer;
+  if (zero_at_ >= 0) zero_at_ = placer.add({workspace_step});
+  counter_bytes_ = placer.end();
   if (config.stream_k && !geometry_.empty) {
     // As sm90::Schedule of device/cuda/kernels/sm90.h counts them.
     const int64_t cluster = int64_t{config.cluster_m} * config.cluster_n, tiles = geometry_.blocks / cluster;
@@ -214,13 +237,13 @@ Result<void> Launch::plan_workspace() {
     if (cut > 0) {
       const int64_t steps = ceil_div(p.k, config.tile_k), share = ceil_div(cut * steps, clusters);
       p.k_split = ceil_div(steps, share) + 1;
-      (void)placer.add({cut, cluster, 4});
+      counters_at_ = placer.add({cut, cluster, 4});
       counter_bytes_ = placer.end();
       slices_at_ = placer.add({cut, cluster, p.k_split, int64_t{config.tile_m} * config.tile_n, accumulator});
     }
   } else if (p.k_split > 1) {
     const int64_t tiles = geometry_.blocks / p.k_split;
-    (void)placer.add({tiles, 4});
+    counters_at_ = placer.add({tiles, 4});
     counter_bytes_ = placer.end();
     slices_at_ = placer.add({tiles, p.k_split, int64_t{config.tile_m} * config.tile_n, accumulator});
   }
@@ -461,7 +484,7 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) 
   packed(1, config.b_k_major, p.b, p.b_batch, p.b_k, p.b_col);
   p.accumulators = at(accumulators_at_);
   p.slices = at(slices_at_);
-  p.counters = static_cast<abi::u32*>(at(counter_bytes_ != 0 ? 0 : -1));
+  p.counters = static_cast<abi::u32*>(at(counters_at_));
 
   size_t offset = 0;
   if (!geometry_.empty && p.k != 0) {
@@ -480,6 +503,8 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) 
         resolve_operand(operand, plans_[i], bindings.tensors[step_->arguments[operand.argument]]);
     abi::Operand value{};
     value.data = resolved.data;
+    if (!operand.is_store && meets_nothing(plans_[i], bindings.tensors[step_->arguments[operand.argument]]))
+      value.data = at(zero_at_);
     for (size_t s = 0; s < package::max_index_terms; ++s) value.stride[s] = resolved.stride[s];
     put(parameters_, offset + i * sizeof value, value);
   }

@@ -29,7 +29,8 @@ class Launch {
   Result<void> resolve(const Bindings& bindings, DeviceAddress workspace);
   // Enqueues the entries in order; allocates nothing. The device's context is current.
   [[nodiscard]] Status run(StreamHandle stream) const;
-  // Bytes at the workspace's begin that are zero before the first run; every run leaves them zero.
+  // Bytes at the workspace's begin, of counters and of a 0 to read, that are zero before the first run; every run
+  // leaves them zero.
   [[nodiscard]] int64_t counter_bytes() const { return counter_bytes_; }
   [[nodiscard]] const std::string& name() const { return kernel_->name; }
 
@@ -44,6 +45,7 @@ class Launch {
     bool packs = false;    // gets packing_ instead of parameters_
   };
   Launch() = default;
+  Result<void> plan_nothing(const Bindings& bindings);
   void plan_packing(const Bindings& bindings);
   Result<void> plan_workspace();
   Result<void> plan_entries();
@@ -63,6 +65,7 @@ class Launch {
   int64_t packed_at_[2] = {-1, -1};  // A, B: offsets in the workspace; -1: read where they lie
   int64_t counter_bytes_ = 0;
   int64_t gemm_blocks_ = 0;                                 // of a persistent product's grid
+  int64_t counters_at_ = -1, zero_at_ = -1;                 // within them; -1: not there
   int64_t accumulators_at_ = -1, slices_at_ = -1;           // offsets in the workspace; -1: not there
   std::vector<std::pair<int64_t, int64_t>> reductions_at_;  // partials, results
 };

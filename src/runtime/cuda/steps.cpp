@@ -131,10 +131,16 @@ class Execution::State::Preparing : PassiveSteps {
           "grids, clusters, cooperative launches, tensor maps and L2 windows are what kernels of Codetta choose");
     if (step.product && (step.product->products() > 1 || !step.product->b_made.empty()))
       return refused("kernels of GPUs compute one product, of factors in memory");
+    if (package::is_vendor(p_.kernels[step.kernel].config)) {
+      if (s_.vendor == nullptr) return refused("it is a kernel of the vendor's library, which is not loaded");
+      CODETTA_TRY(VendorLaunch made, VendorLaunch::make(p_, step, s_.bindings, s_.vendor, s_.symbols));
+      CODETTA_CHECK_OK(add_scratch(made.workspace_bytes));
+      s_.lists[list_].push_back({step_, -1, static_cast<int32_t>(s_.vendor_launches.size())});
+      s_.vendor_launches.push_back(std::move(made));
+      return {};
+    }
     CODETTA_TRY(Launch made, Launch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols));
-    const auto sum = base::checked_add(s_.scratch_bytes, made.workspace_bytes);
-    if (!sum || *sum > INT64_MAX / 4) return size_overflow("the workspace");
-    s_.scratch_bytes = *sum;
+    CODETTA_CHECK_OK(add_scratch(made.workspace_bytes));
     add(static_cast<int32_t>(s_.launches.size()));
     s_.launches.push_back(std::move(made));
     return {};
@@ -187,7 +193,13 @@ class Execution::State::Preparing : PassiveSteps {
  private:
   static constexpr const char* no_externs = "functions of the caller's are not called between kernels";
 
-  void add(int32_t launch) { s_.lists[list_].push_back({step_, launch}); }
+  void add(int32_t launch) { s_.lists[list_].push_back({step_, launch, -1}); }
+  Result<void> add_scratch(int64_t bytes) {
+    const auto sum = base::checked_add(s_.scratch_bytes, bytes);
+    if (!sum || *sum > INT64_MAX / 4) return size_overflow("the workspace");
+    s_.scratch_bytes = *sum;
+    return {};
+  }
   Result<void> add_view(StaticView view) {
     TensorView& at = s_.bindings.tensors[view.buffer];
     if (view.base == StaticView::Base::Buffer) {
@@ -239,11 +251,18 @@ Result<void> Execution::State::prepare() {
 
 Result<void> Execution::State::run_list(size_t list, StreamHandle stream) const {
   for (const Active& active : lists[list]) {
+    if (active.vendor >= 0) {
+      const VendorLaunch& launch = vendor_launches[static_cast<size_t>(active.vendor)];
+      const NvtxRange range(ranges.get(), launch.name());
+      CODETTA_CHECK_OK(launch.run(stream));
+      continue;
+    }
     if (active.launch < 0) {
       CODETTA_CHECK_OK(run_step(*active.step, stream));
       continue;
     }
     const Launch& launch = launches[static_cast<size_t>(active.launch)];
+    const NvtxRange range(ranges.get(), launch.name());
     const Status status = launch.run(stream);
     if (status == Status::Success) continue;
     return device->driver().failure(status, "cuLaunchKernelEx",

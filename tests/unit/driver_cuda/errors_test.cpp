@@ -223,5 +223,22 @@ TEST_F(CudaErrors, PackedWeightsAreForProcessors) {
   expect(found[0].pack(p.arguments.B), Code::not_packable, "has no packed form of B");
 }
 
+TEST_F(CudaErrors, TakingFromWhatHasNoElementsIsRefused) {
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const Program program =
+      Program::parse("def f(x: f32[\"m\", 20], i: i64[\"n\"]):\n    y = take(x, i, 0)\n    return y\n", "p.py").value();
+  const CompiledProgram compiled = compile(program, {Backend::cuda, {}, ""}, {{"m", 4}, {"n", 4}}, c).value();
+  const auto run = [&](int64_t rows, int64_t count) {
+    const DeviceTensor x = DeviceTensor::make(device, f32, {rows, 20}).value(),
+                       i = DeviceTensor::make(device, i64, {count}).value(),
+                       y = DeviceTensor::make(device, f32, {count, 20}).value();
+    return compiled.run({{"x", x.view()}, {"i", i.view()}, {"y", y.view()}});
+  };
+  expect(run(0, 5), Code::index_range, "it has none");
+  EXPECT_TRUE(run(0, 0)) << "no element is taken";
+  EXPECT_TRUE(run(3, 5));
+}
+
 }  // namespace
 }  // namespace codetta

@@ -32,6 +32,7 @@ class CudaApi : public ::testing::Test {
     made.threads = 1;
     made.cuda_driver = CODETTA_FAKE_DRIVER;
     made.nvrtc = CODETTA_FAKE_NVRTC;
+    made.vendor = false;  // one that is installed here would want the true driver
     made.log = [this](std::string_view line) { log_.emplace_back(line); };
     return made;
   }
