@@ -215,7 +215,11 @@ void RegionFinder::find_stored() {
     if (graph_.node(node).op == Op::matmul) {
       const Head& head = heads_[head_of_[i]];
       reads(head.a.source);
-      (head.makes_b ? needed_[head.b.source.index()] = true : (reads(head.b.source), true));
+      if (head.makes_b) {
+        needed_[head.b.source.index()] = true;
+      } else {
+        reads(head.b.source);
+      }
       continue;
     }
     const Op op = graph_.node(node).op;
