@@ -81,7 +81,7 @@ TEST_F(DeviceProgramsChecked, ProductsAndWhatFollows) {
 
 TEST_F(DeviceProgramsChecked, Examples) {
   expect_pass(example("swiglu.py"), {{"m", 6}});
-  expect_pass(example("lora.py"), {{"m", 9}});
+  expect_pass(example("lora.py"), {{"batch", 9}});
 }
 
 TEST_F(DeviceProgramsChecked, ReadsByIndices) {

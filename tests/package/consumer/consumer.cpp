@@ -7,12 +7,14 @@
 #include <codetta/diagnose.hpp>
 #include <codetta/epilogue.hpp>
 #include <codetta/error.hpp>
+#include <codetta/evt.hpp>
 #include <codetta/fill.hpp>
 #include <codetta/gemm.hpp>
 #include <codetta/graph.hpp>
 #include <codetta/io.hpp>
 #include <codetta/kernel.hpp>
 #include <codetta/math_mode.hpp>
+#include <codetta/observe.hpp>
 #include <codetta/program.hpp>
 #include <codetta/target.hpp>
 #include <codetta/tensor.hpp>

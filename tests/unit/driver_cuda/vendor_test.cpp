@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vendor's family over a pretended driver and a pretended cuBLASLt: loading and its failures, what is matched, how
 // it runs, that it can be left out.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "runtime/cuda/cublaslt.hpp"
@@ -264,9 +267,16 @@ TEST_F(CudaVendorApi, TunedLikeAnyOther) {
   EXPECT_EQ(right, 3U);
   // Another version's kernels are others, and are measured anew.
   lt_.version = 130100;
-  Context later = Context::make(with_vendor()).value();
+  const std::filesystem::path link =
+      std::filesystem::temp_directory_path() / ("codetta-cublaslt-" + std::to_string(::getpid()) + ".so");
+  std::filesystem::create_symlink(CODETTA_FAKE_CUBLASLT, link);  // what is known of a file holds until the file changes
+  ContextOptions other = with_vendor();
+  other.cublaslt = link.string();
+  Context later = Context::make(other).value();
   const KernelList found = find(p, later);
+  std::filesystem::remove(link);
   for (const Kernel& kernel : found) EXPECT_FALSE(kernel.metadata().tuned) << kernel.metadata().name;
+  EXPECT_FALSE(vendors(found).empty());
 }
 
 // What the library can do beside: its gelu with the matrix that it is taken of.

@@ -9,6 +9,7 @@
 #include "emit/host/cpp.hpp"
 #include "emit/host/python.hpp"
 #include "feature_packages.hpp"
+#include "package/cpu_call.hpp"
 #include "runtime/cuda/execution.hpp"
 #include "unit/runtime_cuda/fake_driver.hpp"
 
@@ -75,7 +76,8 @@ std::string host_cpp(const Feature& feature) {
 std::string host_python(const Feature& feature) {
   emit::host::PythonOptions options;
   for (const package::Kernel& kernel : feature.program->package.kernels)
-    options.kernel_paths.push_back(package::is_map(kernel.config) ? "kernel.so" : "");
+    options.kernel_paths.push_back(
+        package::is_map(kernel.config) || !package::only_stores(kernel.epilogue) ? "kernel.so" : "");
   return cell(emit::host::emit_python(feature.program->package, options));
 }
 

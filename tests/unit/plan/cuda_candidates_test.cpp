@@ -434,8 +434,8 @@ TEST(CudaRejections, SayWhyWithNumbers) {
   EXPECT_EQ(why(found(split(2, 1), plain_shape, "sm_100a"), "cuda_sm100"),
             "E0408: the 2 parts of the split alternate by column, and a copy brings neighbouring columns\n");
   EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f8e4m3)), "cuda_sm90"),
-            "E0405: multiplies bf16, f16 and f32 (as tf32) into f32 and 8-bit integers into i32, and this is f8e4m3 x "
-            "f8e4m3 into f32\n");
+            "E0405: wgmma sums products of 8-bit floats with 13 bits of fraction, and the program's math is strict; "
+            "fp8_fast_accum permits it\n");
   EXPECT_EQ(why(found(shape_of(512, 512, 0)), "cuda_sm90"),
             "E0406: 512 x 512 x 0 in 1 batch items has nothing to multiply\n");
   EXPECT_EQ(why(found(shape_of(512, 512, int64_t{1} << 32)), "cuda_sm90"),
