@@ -58,7 +58,7 @@ struct Options {
 };
 
 struct Row {
-  package::CudaGemmConfig config;
+  package::GpuGemmConfig config;
   Compiled compiled;
   std::string error;
   double microseconds = 0;
@@ -120,19 +120,19 @@ Result<void> probe(Gpu& gpu, const std::string& what, const Options& options) {
   call.epilogue = EpilogueArguments(std::move(epilogue), std::move(named));
   CODETTA_TRY(const Planned planned, plan_call(call, gpu.arch()));
   std::vector<Row> rows;
-  std::vector<package::CudaGemmConfig> configs;
+  std::vector<package::GpuGemmConfig> configs;
   for (const plan::Candidate& candidate : planned.plan.kernels[0].discovery.candidates)
-    configs.push_back(package::cuda(candidate.config));
-  if (options.all) configs = family_configs(planned, package::CudaFamily::Sm90, "sm_90a");
-  for (package::CudaGemmConfig& config : configs) {
+    configs.push_back(package::gpu(candidate.config));
+  if (options.all) configs = family_configs(planned, package::GpuFamily::Sm90, "sm_90a");
+  for (package::GpuGemmConfig& config : configs) {
     if (!options.pieces || !config.from_registers) continue;
     config.from_registers = false;
     const auto bytes = [&] { return plan::sm90_shape(planned.program(), config).shared_bytes; };
     while (config.stages > 2 && bytes() > plan::sm90_shared_limit) --config.stages;
     config.shared_bytes = static_cast<int32_t>(bytes());
   }
-  for (const package::CudaGemmConfig& config : configs) {
-    if (config.family != package::CudaFamily::Sm90 || name_of(config).find(options.filter) == std::string::npos)
+  for (const package::GpuGemmConfig& config : configs) {
+    if (config.family != package::GpuFamily::Sm90 || name_of(config).find(options.filter) == std::string::npos)
       continue;
     rows.push_back({config, {}, {}, 0});
   }

@@ -3,7 +3,7 @@
 // puts its own file in the place of this one.
 #pragma once
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 
 #define CODETTA_FN static __device__ __forceinline__
 #define CODETTA_MEMBER __device__ __forceinline__
@@ -16,7 +16,7 @@
 #define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000ll)
 #endif
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // 2^x and 1 / x, at most 2 and 1 ulp off; subnormal operands and results are 0.
 CODETTA_FN float ex2_approx(float x) {
@@ -118,4 +118,4 @@ CODETTA_FN void group_barrier(i32 id, i32 threads) {
 
 CODETTA_FN u32 shuffle_xor(u32 mask, u32 value, int distance) { return __shfl_xor_sync(mask, value, distance); }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "device/cuda/ptx.h"
-#include "device/cuda/vec.h"
+#include "device/gpu/vec.h"
 
-namespace codetta::cuda::ptx {
+namespace codetta::gpu::ptx {
 
 // --- copies ----------------------------------------------------------------------------------------------------------
 // `unit` bytes (4, 8 or 16), of which the first `valid` are read and the others become 0. With 16, L1 is passed by.
@@ -145,9 +145,9 @@ CODETTA_PTX void mma_f64(double (&d)[4], double a0, double a1, double b) {
 #endif
 }
 
-}  // namespace codetta::cuda::ptx
+}  // namespace codetta::gpu::ptx
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // Which instruction multiplies elements of X (16 rows) and Y (8 columns).
 template <class X, class Y>
@@ -183,4 +183,4 @@ struct Split {
   }
 };
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

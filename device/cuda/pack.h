@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies factors whose rows begin anywhere, or whose elements lie apart, to where the copy engine can read them: the
-// same layout with rows that begin at multiples of 16 bytes. Runs before the product (package::CudaEntry::Kind::Pack).
+// same layout with rows that begin at multiples of 16 bytes. Runs before the product (package::GpuEntry::Kind::Pack).
 #pragma once
 
-#include "device/cuda/builtins.h"
+#include "device/gpu/builtins.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 inline constexpr int pack_threads = 256, pack_at_once = 8;
 
@@ -67,4 +67,4 @@ CODETTA_FN void pack_factor(const PackParams& params) {
   }
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -4,9 +4,9 @@
 // instruction itself is in wgmma.h, because its text depends on the width.
 #pragma once
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 
-namespace codetta::cuda::ptx {
+namespace codetta::gpu::ptx {
 
 #define CODETTA_PTX __device__ __forceinline__
 
@@ -187,4 +187,4 @@ CODETTA_PTX u64 descriptor_128b(u32 address, u32 lead_stride, u32 atom_stride) {
   return (u64)((address & 0x3ffff) >> 4) | (u64)(lead_stride >> 4) << 16 | (u64)(atom_stride >> 4) << 32 | 1ull << 62;
 }
 
-}  // namespace codetta::cuda::ptx
+}  // namespace codetta::gpu::ptx

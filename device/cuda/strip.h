@@ -4,9 +4,9 @@
 // adjacent columns of every 16: the even ones of the first 8, the odd ones of the others.
 #pragma once
 
-#include "device/cuda/fragment.h"
+#include "device/gpu/fragment.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // A TileFragment whose accumulators at the position are in registers.
 template <bool whole, int parts, class T, class P>
@@ -54,4 +54,4 @@ struct Strip {
   }
 };
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -8,7 +8,7 @@
 #include "device/cuda/ptx.h"
 #include "device/cuda/tcgen05_bits.h"
 
-namespace codetta::cuda::ptx {
+namespace codetta::gpu::ptx {
 
 // --- tensor memory ---------------------------------------------------------------------------------------------------
 // By a warp of each block of the group, together: the address of `columns` columns comes to `slot` (shared memory).
@@ -166,4 +166,4 @@ CODETTA_PTX bool cluster_answer(u32 answer, u32& first) {
   return yes != 0;
 }
 
-}  // namespace codetta::cuda::ptx
+}  // namespace codetta::gpu::ptx

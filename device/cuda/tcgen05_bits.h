@@ -3,7 +3,7 @@
 // compiles too (tests/unit/device_cuda holds it to the tables of the PTX ISA).
 #pragma once
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 
 #ifdef __CUDACC__
 #define CODETTA_ANYWHERE __device__ __forceinline__
@@ -11,7 +11,7 @@
 #define CODETTA_ANYWHERE inline
 #endif
 
-namespace codetta::cuda::ptx {
+namespace codetta::gpu::ptx {
 
 // Tensor memory of a multiprocessor: 128 lanes (rows) of 512 columns of 32 bits. An address has the lane in its upper
 // half and the column in the lower (PTX ISA, "Tensor Memory Addressing").
@@ -45,4 +45,4 @@ CODETTA_ANYWHERE constexpr u64 matrix_descriptor(u32 address, u32 lead) {
   return (u64)((address & 0x3ffff) >> 4) | (u64)(lead >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 46 | 2ull << 61;
 }
 
-}  // namespace codetta::cuda::ptx
+}  // namespace codetta::gpu::ptx

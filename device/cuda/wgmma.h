@@ -9,7 +9,7 @@
 // The operands a, b and keep come first, as read and written, so that their numbers do not depend on the width.
 #pragma once
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 
 #ifndef CODETTA_WGMMA_N  // compiled on its own: the commonest one
 #define CODETTA_WGMMA_N 128
@@ -249,7 +249,7 @@
 #define CODETTA_WGMMA_STRING(n) #n
 #define CODETTA_WGMMA_EXPANDED(n) CODETTA_WGMMA_STRING(n)
 
-namespace codetta::cuda::ptx {
+namespace codetta::gpu::ptx {
 
 // d (+)= A * B for 64 rows and CODETTA_WGMMA_N columns; a and b are matrix descriptors; keep = 0 starts from zero.
 // Lane l of warp w holds in d[4 * j + i] row 16 * w + l / 4 + 8 * (i / 2), column 8 * j + 2 * (l % 4) + i % 2.
@@ -274,4 +274,4 @@ __device__ __forceinline__ void wgmma(T (&d)[CODETTA_WGMMA_N / 2], u64 a, u64 b,
                             CODETTA_WGMMA_R27 CODETTA_WGMMA_R28 CODETTA_WGMMA_R29 CODETTA_WGMMA_R30 CODETTA_WGMMA_R31);
 }
 
-}  // namespace codetta::cuda::ptx
+}  // namespace codetta::gpu::ptx

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 #include "diag/diagnostic.hpp"
 #include "driver/context.hpp"
 
@@ -87,7 +87,7 @@ toolchain::CacheKey CudaState::binary_key(const package::Kernel& kernel, const s
   for (const toolchain::CudaHeader& header : toolchain::included_headers(kernel.source, CudaCompiler::headers()))
     key.add("header", fmt::format("{} {}", header.path, header.digest));
   for (const std::string& flag : kernel.nvrtc_flags) key.add("flag", flag);
-  key.add("abi", std::to_string(codetta::cuda::abi_version));
+  key.add("abi", std::to_string(codetta::gpu::abi_version));
   key.add("compiler", identity);
   return key;
 }
@@ -181,8 +181,8 @@ std::vector<toolchain::PtxasRemarks> CudaState::known_remarks(const package::Ker
 Result<void> CudaState::judge(const package::Kernel& kernel, const CudaBinary& binary) {
   auto judged = toolchain::check_remarks(binary.remarks, kernel.name);
   // The family that always exists is right, whatever it costs; any other would only be chosen for its speed.
-  const auto* gemm = std::get_if<package::CudaGemmConfig>(&kernel.config);
-  if (judged || (gemm != nullptr && gemm->family != package::CudaFamily::Simt)) return judged;
+  const auto* gemm = std::get_if<package::GpuGemmConfig>(&kernel.config);
+  if (judged || (gemm != nullptr && gemm->family != package::GpuFamily::Simt)) return judged;
   context_.log_once(kernel.name, kernel.name + " may be slow: " + judged.error().diagnostics().front().reason);
   return {};
 }

@@ -29,7 +29,7 @@ void add_indented(std::string& out, std::string_view text) {
 
 // Of the kernel that ranks first, on a GPU.
 struct Launching {
-  package::CudaGemmConfig config;
+  package::GpuGemmConfig config;
   plan::GpuFacts gpu;
   driver::Occupancy occupancy;
 };
@@ -39,7 +39,7 @@ std::optional<Launching> launching(const driver::FoundState& found, const driver
   const driver::KernelState& best = driver::KernelState::of(kernels[0]);
   const plan::PlannedKernel& kernel = planned.plan.kernels[0];
   Launching result;
-  const auto* config = std::get_if<package::CudaGemmConfig>(&kernel.discovery.candidates[best.candidate].config);
+  const auto* config = std::get_if<package::GpuGemmConfig>(&kernel.discovery.candidates[best.candidate].config);
   if (config == nullptr) return std::nullopt;  // of the vendor's library, whose tiles are its own
   result.config = *config;
   result.gpu = found.context->machine(found.target).gpu;

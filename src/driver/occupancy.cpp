@@ -29,7 +29,7 @@ Limits limits_of(const std::string& arch) {
 
 }  // namespace
 
-Occupancy occupancy(const package::CudaGemmConfig& config, const plan::GemmShape& shape, int64_t ways,
+Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape& shape, int64_t ways,
                     const plan::GpuFacts& gpu, const std::vector<toolchain::PtxasRemarks>& remarks) {
   const Limits limits = limits_of(gpu.arch);
   Occupancy result;
@@ -62,7 +62,7 @@ Occupancy occupancy(const package::CudaGemmConfig& config, const plan::GemmShape
   return result;
 }
 
-std::string to_string(const Occupancy& o, const package::CudaGemmConfig& config, const plan::GpuFacts& gpu) {
+std::string to_string(const Occupancy& o, const package::GpuGemmConfig& config, const plan::GpuFacts& gpu) {
   std::string out = fmt::format("  {} threads and {} bytes of shared memory a block, {} stages of K = {}\n",
                                 config.threads, config.shared_bytes, config.stages, config.tile_k);
   out += fmt::format("  {} block{} a multiprocessor (limit: {}), {} of {} warps\n", o.blocks, o.blocks == 1 ? "" : "s",

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "package/cuda_gemm.hpp"
+#include "package/gpu_gemm.hpp"
 #include "plan/candidates.hpp"
 #include "toolchain/ptxas_remarks.hpp"
 
@@ -23,9 +23,9 @@ struct Occupancy {
 // `remarks` of the compiled kernel, the product's entry first; empty when it is not compiled. `ways` of the epilogue's
 // split. Limits of a multiprocessor by compute capability: CUDA C++ Programming Guide 13.0, table of technical
 // specifications.
-Occupancy occupancy(const package::CudaGemmConfig& config, const plan::GemmShape& shape, int64_t ways,
+Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape& shape, int64_t ways,
                     const plan::GpuFacts& gpu, const std::vector<toolchain::PtxasRemarks>& remarks);
 
-std::string to_string(const Occupancy& occupancy, const package::CudaGemmConfig& config, const plan::GpuFacts& gpu);
+std::string to_string(const Occupancy& occupancy, const package::GpuGemmConfig& config, const plan::GpuFacts& gpu);
 
 }  // namespace codetta::driver

@@ -14,28 +14,28 @@
 namespace codetta::emit {
 
 using base::CodeWriter;
-using package::CudaEntry;
-using package::CudaFamily;
-using package::CudaGemmConfig;
+using package::GpuEntry;
+using package::GpuFamily;
+using package::GpuGemmConfig;
 
 namespace {
 
 // Where a family's kernel body is, and what its source needs besides.
 struct FamilySource {
-  CudaFamily family;
+  GpuFamily family;
   std::string_view header, function;
-  bool waits_itself;                                      // for the kernel before it, where it must
-  void (*defines)(CodeWriter&, const CudaGemmConfig&);    // before the first include
-  void (*constants)(CodeWriter&, const CudaGemmConfig&);  // of Config
-  void (*maps)(const package::EpilogueProgram&, const CudaGemmConfig&, std::vector<package::CudaTensorMap>&);
+  bool waits_itself;                                     // for the kernel before it, where it must
+  void (*defines)(CodeWriter&, const GpuGemmConfig&);    // before the first include
+  void (*constants)(CodeWriter&, const GpuGemmConfig&);  // of Config
+  void (*maps)(const package::EpilogueProgram&, const GpuGemmConfig&, std::vector<package::CudaTensorMap>&);
 };
 
-void no_defines(CodeWriter&, const CudaGemmConfig&) {}
-void no_constants(CodeWriter&, const CudaGemmConfig&) {}
-void no_maps(const package::EpilogueProgram&, const CudaGemmConfig&, std::vector<package::CudaTensorMap>&) {}
+void no_defines(CodeWriter&, const GpuGemmConfig&) {}
+void no_constants(CodeWriter&, const GpuGemmConfig&) {}
+void no_maps(const package::EpilogueProgram&, const GpuGemmConfig&, std::vector<package::CudaTensorMap>&) {}
 
 // The matrix instruction: 32 bytes of K a step; 16-bit operands may lie along M and N.
-void wgmma_defines(CodeWriter& out, const CudaGemmConfig& config) {
+void wgmma_defines(CodeWriter& out, const GpuGemmConfig& config) {
   const auto type = [](DType d) -> std::string_view {
     return d == DType::f16      ? "f16"
            : d == DType::bf16   ? "bf16"
@@ -58,9 +58,9 @@ void wgmma_defines(CodeWriter& out, const CudaGemmConfig& config) {
 }
 // One group of products stays in flight while the next stage is waited for: measured equal for two consumers that share
 // a tile, and 1.2 times as fast where each has its own.
-void sm90_constants(CodeWriter& out, const CudaGemmConfig&) { out.line("static constexpr int wait_depth = 1;"); }
+void sm90_constants(CodeWriter& out, const GpuGemmConfig&) { out.line("static constexpr int wait_depth = 1;"); }
 // Boxes of 128 bytes along the fast dim: 64 of K, or 64 rows or columns of tile_k steps.
-void sm90_maps(const package::EpilogueProgram& program, const CudaGemmConfig& config,
+void sm90_maps(const package::EpilogueProgram& program, const GpuGemmConfig& config,
                std::vector<package::CudaTensorMap>& maps) {
   const plan::Sm90Shape shape = plan::sm90_shape(program, config);
   const auto box = [&](package::CudaTensorMap::Source source, bool k_major, int64_t rows) {
@@ -82,10 +82,10 @@ void sm90_maps(const package::EpilogueProgram& program, const CudaGemmConfig& co
 }
 
 // Launched whole, a grid hands tiles to blocks that have become free.
-void sm100_constants(CodeWriter& out, const CudaGemmConfig& config) {
+void sm100_constants(CodeWriter& out, const GpuGemmConfig& config) {
   out.line("static constexpr bool dynamic = ", !config.persistent, ";");
 }
-void sm100_maps(const package::EpilogueProgram& program, const CudaGemmConfig& config,
+void sm100_maps(const package::EpilogueProgram& program, const GpuGemmConfig& config,
                 std::vector<package::CudaTensorMap>& maps) {
   const plan::Sm100Shape shape = plan::sm100_shape(program, config);
   const auto fast = static_cast<int32_t>(128 / types::byte_size(config.a_dtype));
@@ -95,17 +95,17 @@ void sm100_maps(const package::EpilogueProgram& program, const CudaGemmConfig& c
 }
 
 constexpr std::array family_sources{
-    FamilySource{CudaFamily::Simt, "device/cuda/kernels/simt.h", "gemm_simt", false, no_defines, no_constants, no_maps},
-    FamilySource{CudaFamily::Sm90, "device/cuda/kernels/sm90.h", "gemm_sm90", true, wgmma_defines, sm90_constants,
+    FamilySource{GpuFamily::Simt, "device/gpu/kernels/simt.h", "gemm_simt", false, no_defines, no_constants, no_maps},
+    FamilySource{GpuFamily::Sm90, "device/cuda/kernels/sm90.h", "gemm_sm90", true, wgmma_defines, sm90_constants,
                  sm90_maps},
-    FamilySource{CudaFamily::Sm80, "device/cuda/kernels/sm80.h", "gemm_sm80", false, no_defines, no_constants, no_maps},
-    FamilySource{CudaFamily::Sm100, "device/cuda/kernels/sm100.h", "gemm_sm100", true, no_defines, sm100_constants,
+    FamilySource{GpuFamily::Sm80, "device/cuda/kernels/sm80.h", "gemm_sm80", false, no_defines, no_constants, no_maps},
+    FamilySource{GpuFamily::Sm100, "device/cuda/kernels/sm100.h", "gemm_sm100", true, no_defines, sm100_constants,
                  sm100_maps},
-    FamilySource{CudaFamily::Stream, "device/cuda/kernels/stream.h", "gemm_stream", true, no_defines, no_constants,
+    FamilySource{GpuFamily::Stream, "device/cuda/kernels/stream.h", "gemm_stream", true, no_defines, no_constants,
                  no_maps},
 };
 
-constexpr FamilySource map_source{CudaFamily::Simt, "device/cuda/kernels/map.h", {}, false, no_defines, no_constants,
+constexpr FamilySource map_source{GpuFamily::Simt, "device/gpu/kernels/map.h", {}, false, no_defines, no_constants,
                                   no_maps};
 
 constexpr int phase_threads = 256, pack_threads = 256, results_per_block = 32;
@@ -135,8 +135,8 @@ std::string_view storage_name(DType d) {
 class CudaPrinter {
  public:
   // `map`: the configuration is that of its pieces, and there is no product.
-  CudaPrinter(const package::EpilogueProgram& program, const CudaGemmConfig& config, const FamilySource& family,
-              const CudaEmitOptions& options, const package::CudaMapConfig* map = nullptr)
+  CudaPrinter(const package::EpilogueProgram& program, const GpuGemmConfig& config, const FamilySource& family,
+              const CudaEmitOptions& options, const package::GpuMapConfig* map = nullptr)
       : program_(program), config_(config), family_(family), options_(options), map_(map) {
     reduces_ = !program.reductions.empty();
     layout_ = plan::piece_layout(program, config);
@@ -165,7 +165,7 @@ class CudaPrinter {
   }
   // Whether a warpgroup finishes a piece, whose loads are asked for before the piece is there.
   [[nodiscard]] bool by_warpgroups() const {
-    return config_.family == CudaFamily::Sm90 || config_.family == CudaFamily::Sm100;
+    return config_.family == GpuFamily::Sm90 || config_.family == GpuFamily::Sm100;
   }
   // Threads among which the rows of a piece are dealt out, and how many these are: of one warp, where each finishes the
   // rows that it has multiplied.
@@ -197,10 +197,10 @@ class CudaPrinter {
   }
 
   const package::EpilogueProgram& program_;
-  const CudaGemmConfig& config_;
+  const GpuGemmConfig& config_;
   const FamilySource& family_;
   const CudaEmitOptions& options_;
-  const package::CudaMapConfig* map_;
+  const package::GpuMapConfig* map_;
   bool reduces_ = false;
   int warp_rows_ = 0;
   std::optional<plan::Copies> copies_;  // where the configuration has them
@@ -235,7 +235,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   out.line("static constexpr MathMode math = MathMode::", math[static_cast<size_t>(config_.math)], ";");
   out.line("static constexpr bool pingpong = ", config_.pingpong, ";");
   out.line("static constexpr bool from_registers = ", config_.from_registers, ";");
-  if (config_.family == CudaFamily::Sm90) {
+  if (config_.family == GpuFamily::Sm90) {
     out.line("static constexpr bool copied = ", config_.copied, ";");
     out.line("static constexpr bool stream_k = ", config_.stream_k, ";");
   }
@@ -456,7 +456,7 @@ int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
   int rows = layout_.lanes > 4 ? 1 : clocks <= 20 ? 8 : clocks <= 64 ? 4 : clocks <= 100 ? 2 : 1;
   if (!warpgroup) rows = std::min(rows, clocks <= 20 ? 4 : clocks <= 48 ? 2 : 1);
   // Accumulators that wait for their own pieces leave few registers.
-  if (warpgroup && config_.family == CudaFamily::Sm90 && plan::sm90_shape(program_, config_).accumulators > 128)
+  if (warpgroup && config_.family == GpuFamily::Sm90 && plan::sm90_shape(program_, config_).accumulators > 128)
     rows = std::min(rows, phase.row_states.empty() && clocks <= 20 ? 4 : 2);
   if (!even_rows(index)) return phase.row_states.empty() ? std::min(rows, 4) : 1;
   while (rows > 1 && (rows > passes_of(index) || passes_of(index) % rows != 0)) rows /= 2;
@@ -595,28 +595,28 @@ std::vector<std::optional<uint32_t>> CudaPrinter::combined_outputs() const {
 }
 
 void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
-  const auto entry = [&](CudaEntry::Kind kind, uint32_t index, std::string symbol, int threads) {
+  const auto entry = [&](GpuEntry::Kind kind, uint32_t index, std::string symbol, int threads) {
     result.entries.push_back({kind, index, std::move(symbol), threads,
-                              kind == CudaEntry::Kind::Gemm ? config_.shared_bytes : 0,
-                              kind == CudaEntry::Kind::Combine ? results_per_block : 1});
+                              kind == GpuEntry::Kind::Gemm ? config_.shared_bytes : 0,
+                              kind == GpuEntry::Kind::Combine ? results_per_block : 1});
     return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", 1) ", result.entries.back().symbol,
                      "(const __grid_constant__ Parameters params)");
   };
   if (map_ != nullptr && map_->panels) {
-    const auto body = entry(CudaEntry::Kind::Panel, static_cast<uint32_t>(program_.phases.size() - 1), "codetta_panels",
+    const auto body = entry(GpuEntry::Kind::Panel, static_cast<uint32_t>(program_.phases.size() - 1), "codetta_panels",
                             phase_threads);
     out.line("begin_dependent();");
     return print_panels(out);
   }
   if (map_ == nullptr && (config_.pack_a || config_.pack_b)) {
-    result.entries.push_back({CudaEntry::Kind::Pack, 0, "codetta_pack", pack_threads, 0, 1});
+    result.entries.push_back({GpuEntry::Kind::Pack, 0, "codetta_pack", pack_threads, 0, 1});
     const auto body = out.block("extern \"C\" __global__ void __launch_bounds__(", pack_threads,
                                 ", 4) codetta_pack(const __grid_constant__ PackParams params)");
     out.line("begin_dependent();");
     out.line("pack_factor<u", 8 * types::byte_size(config_.a_dtype), ">(params);");
   }
   if (map_ == nullptr) {
-    const auto body = entry(CudaEntry::Kind::Gemm, 0, "codetta_gemm", config_.threads);
+    const auto body = entry(GpuEntry::Kind::Gemm, 0, "codetta_gemm", config_.threads);
     if (!family_.waits_itself) out.line("begin_dependent();");
     out.line(family_.function, "<Config, Epilogue>(params);");
   }
@@ -625,7 +625,7 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
     if ((p > 0 || map_ != nullptr) && !only_stores_results(p)) {
       out.blank();
-      const auto body = entry(CudaEntry::Kind::Phase, p, CodeWriter::text_of("codetta_phase_", p), phase_threads);
+      const auto body = entry(GpuEntry::Kind::Phase, p, CodeWriter::text_of("codetta_phase_", p), phase_threads);
       out.line("begin_dependent();");
       out.line("run_phase<Config, ", phase_threads, ", Epilogue::scratch_bytes(", phase_threads,
                ")>(params, [](const Parameters& q, const Tile& t) { Epilogue::phase_", p, "<Parameters>(q, t); });");
@@ -636,7 +636,7 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     }
     if (place == 0) continue;
     out.blank();
-    const auto body = entry(CudaEntry::Kind::Combine, p, CodeWriter::text_of("codetta_combine_", p), phase_threads);
+    const auto body = entry(GpuEntry::Kind::Combine, p, CodeWriter::text_of("codetta_combine_", p), phase_threads);
     out.line("begin_dependent();");
     place = 0;
     for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
@@ -671,7 +671,7 @@ Result<CudaSource> CudaPrinter::print() {
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
     if (by_warpgroups() && map_ == nullptr && !copies_) {
-      if (config_.family == CudaFamily::Sm90) body.line("static constexpr int strip_steps = 2;");
+      if (config_.family == GpuFamily::Sm90) body.line("static constexpr int strip_steps = 2;");
       body.blank();
       print_prefetch(body);
     }
@@ -698,12 +698,12 @@ Result<CudaSource> CudaPrinter::print() {
   if (whole_numbers) out.line("#define CODETTA_INT");
   family_.defines(out, config_);
   family_.maps(program_, config_, result.maps);
-  out.line("#include \"device/cuda/phase.h\"");
+  out.line("#include \"device/gpu/phase.h\"");
   out.line("#include \"", family_.header, "\"");
   if (copies_) out.line("#include \"device/cuda/kernels/copies.h\"");
   if (config_.pack_a || config_.pack_b) out.line("#include \"device/cuda/pack.h\"");
   out.blank();
-  out.line("namespace codetta::cuda {");
+  out.line("namespace codetta::gpu {");
   out.blank();
   print_config(out);
   out.line("using Parameters = Params<", result.maps.size(), ", ", program_.operands.size(), ", ",
@@ -713,7 +713,7 @@ Result<CudaSource> CudaPrinter::print() {
   out.blank();
   print_entries(out, result);
   out.blank();
-  out.line("}  // namespace codetta::cuda");
+  out.line("}  // namespace codetta::gpu");
   result.text = out.str();
   result.flags = {"--gpu-architecture=" + options_.arch, "--std=c++17", "--device-as-default-execution-space",
                   options_.strict ? "--fmad=false" : "--fmad=true"};
@@ -722,7 +722,7 @@ Result<CudaSource> CudaPrinter::print() {
 
 }  // namespace
 
-Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, const CudaGemmConfig& config,
+Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, const GpuGemmConfig& config,
                                     const CudaEmitOptions& options) {
   if (auto defect = package::find_defect(program)) return broken("the epilogue program is not valid", *defect);
   const auto* family = std::find_if(family_sources.begin(), family_sources.end(),
@@ -733,7 +733,7 @@ Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, con
   return CudaPrinter(program, config, *family, options).print();
 }
 
-Result<CudaSource> emit_cuda_map(const package::EpilogueProgram& program, const package::CudaMapConfig& config,
+Result<CudaSource> emit_cuda_map(const package::EpilogueProgram& program, const package::GpuMapConfig& config,
                                  const CudaEmitOptions& options) {
   if (auto defect = package::find_defect(program)) return broken("the program is not valid", *defect);
   return CudaPrinter(program, package::pieces_of(config), map_source, options, &config).print();

@@ -45,7 +45,7 @@ const Dialect& cpu_dialect() {
   return dialect;
 }
 
-// The same names: device/cuda/vec.h has them as structs of lanes.
+// The same names: device/gpu/vec.h has them as structs of lanes.
 const Dialect& cuda_dialect() {
   static constexpr Dialect dialect{
       "cuda", cpu_types.data(), "f.template ", "f.params.scalar", "f.params.operand", "f.params.problem.", true};

@@ -67,15 +67,15 @@ struct CudaEmitOptions {
 struct CudaSource {
   std::string text;
   std::vector<std::string> flags;            // all flags, the architecture included
-  std::vector<package::CudaEntry> entries;   // in launch order
+  std::vector<package::GpuEntry> entries;    // in launch order
   std::vector<package::CudaTensorMap> maps;  // of Params::map
 };
 // Errors: E0901 if the program contradicts itself or the configuration is none of a family.
-Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, const package::CudaGemmConfig& config,
+Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, const package::GpuGemmConfig& config,
                                     const CudaEmitOptions& options);
 
 // The same for a map: its phases over the root space, and the reductions between them.
-Result<CudaSource> emit_cuda_map(const package::EpilogueProgram& program, const package::CudaMapConfig& config,
+Result<CudaSource> emit_cuda_map(const package::EpilogueProgram& program, const package::GpuMapConfig& config,
                                  const CudaEmitOptions& options);
 
 }  // namespace codetta::emit

@@ -56,13 +56,13 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
     kernel.name = "codetta_vendor_" + base::digest_of(without_names(kernel.epilogue).encode()).hex().substr(0, 8);
     return kernel;
   }
-  if (const auto* cuda = std::get_if<package::CudaGemmConfig>(&kernel.config)) {
+  if (const auto* cuda = std::get_if<package::GpuGemmConfig>(&kernel.config)) {
     CODETTA_TRY(CudaSource source, emit_cuda_kernel(kernel.epilogue, *cuda, {.arch = target.arch, .strict = strict}));
     kernel.source = std::move(source.text);
     kernel.nvrtc_flags = std::move(source.flags);
     kernel.entries = std::move(source.entries);
     kernel.maps = std::move(source.maps);
-  } else if (const auto* map = std::get_if<package::CudaMapConfig>(&kernel.config)) {
+  } else if (const auto* map = std::get_if<package::GpuMapConfig>(&kernel.config)) {
     CODETTA_TRY(CudaSource source, emit_cuda_map(kernel.epilogue, *map, {.arch = target.arch, .strict = strict}));
     kernel.source = std::move(source.text);
     kernel.nvrtc_flags = std::move(source.flags);

@@ -193,7 +193,7 @@ std::span<const UlpRow> cpu_ulp_table() {
 std::span<const UlpRow> cuda_ulp_table() {
   static constexpr UlpRow table[] = {
 #define CODETTA_ULP(op, f32_ulp, f32_abs, f64_ulp, f64_abs) {types::Op::op, f32_ulp, f32_abs, f64_ulp, f64_abs},
-#include "device/cuda/ulp.def"
+#include "device/gpu/ulp.def"
 #undef CODETTA_ULP
   };
   return table;

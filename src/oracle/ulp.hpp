@@ -16,7 +16,7 @@ struct UlpRow {
 };
 // device/cpu/ulp.def. Ops that are not listed are correctly rounded.
 std::span<const UlpRow> cpu_ulp_table();
-std::span<const UlpRow> cuda_ulp_table();  // device/cuda/ulp.def
+std::span<const UlpRow> cuda_ulp_table();  // device/gpu/ulp.def
 
 struct Accuracy {
   double ulp = 0.5, abs = 0;

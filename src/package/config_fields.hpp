@@ -40,23 +40,23 @@ struct ConfigFields<CpuGemmConfig> {
 };
 
 template <>
-struct ConfigFields<CudaGemmConfig> {
-  using C = CudaGemmConfig;
-  static constexpr std::array numbers{ConfigNumber<C>{"tile_m", &C::tile_m, 1, max_cuda_tile},
-                                      ConfigNumber<C>{"tile_n", &C::tile_n, 1, max_cuda_tile},
-                                      ConfigNumber<C>{"tile_k", &C::tile_k, 1, max_cuda_tile},
+struct ConfigFields<GpuGemmConfig> {
+  using C = GpuGemmConfig;
+  static constexpr std::array numbers{ConfigNumber<C>{"tile_m", &C::tile_m, 1, max_gpu_tile},
+                                      ConfigNumber<C>{"tile_n", &C::tile_n, 1, max_gpu_tile},
+                                      ConfigNumber<C>{"tile_k", &C::tile_k, 1, max_gpu_tile},
                                       ConfigNumber<C>{"stages", &C::stages, 1, 64},
                                       ConfigNumber<C>{"cluster_m", &C::cluster_m, 1, 16},
                                       ConfigNumber<C>{"cluster_n", &C::cluster_n, 1, 16},
                                       ConfigNumber<C>{"consumers", &C::consumers, 1, 32},
                                       ConfigNumber<C>{"k_split", &C::k_split, 1, max_k_split},
-                                      ConfigNumber<C>{"group", &C::group, 1, max_cuda_tile},
+                                      ConfigNumber<C>{"group", &C::group, 1, max_gpu_tile},
                                       ConfigNumber<C>{"alignment", &C::alignment, 1, 256},
-                                      ConfigNumber<C>{"piece_rows", &C::piece_rows, 1, max_cuda_tile},
-                                      ConfigNumber<C>{"piece_cols", &C::piece_cols, 1, max_cuda_tile},
+                                      ConfigNumber<C>{"piece_rows", &C::piece_rows, 1, max_gpu_tile},
+                                      ConfigNumber<C>{"piece_cols", &C::piece_cols, 1, max_gpu_tile},
                                       ConfigNumber<C>{"lanes", &C::lanes, 1, 16},
-                                      ConfigNumber<C>{"threads", &C::threads, 1, max_cuda_threads},
-                                      ConfigNumber<C>{"shared_bytes", &C::shared_bytes, 0, max_cuda_shared}};
+                                      ConfigNumber<C>{"threads", &C::threads, 1, max_gpu_threads},
+                                      ConfigNumber<C>{"shared_bytes", &C::shared_bytes, 0, max_gpu_shared}};
   static constexpr std::array flags{ConfigFlag<C>{"a_k_major", &C::a_k_major},
                                     ConfigFlag<C>{"b_k_major", &C::b_k_major},
                                     ConfigFlag<C>{"pingpong", &C::pingpong},
@@ -77,9 +77,9 @@ struct ConfigFields<CpuMapConfig> {
 };
 
 template <>
-struct ConfigFields<CudaMapConfig> {
-  using C = CudaMapConfig;
-  static constexpr std::array numbers{ConfigNumber<C>{"threads", &C::threads, 1, max_cuda_threads},
+struct ConfigFields<GpuMapConfig> {
+  using C = GpuMapConfig;
+  static constexpr std::array numbers{ConfigNumber<C>{"threads", &C::threads, 1, max_gpu_threads},
                                       ConfigNumber<C>{"piece_rows", &C::piece_rows, 1, max_map_rows},
                                       ConfigNumber<C>{"piece_cols", &C::piece_cols, 1, max_map_cols},
                                       ConfigNumber<C>{"lanes", &C::lanes, 1, 16}};

@@ -31,7 +31,7 @@ std::string_view name_of(CpuFamily family) {
   constexpr std::string_view names[] = {"packed", "in_place", "convert", "fused"};
   return names[static_cast<size_t>(family)];
 }
-std::string_view name_of(CudaFamily family) {
+std::string_view name_of(GpuFamily family) {
   constexpr std::string_view names[] = {"simt", "sm80", "sm90", "stream", "sm100", "vendor"};
   return names[static_cast<size_t>(family)];
 }
@@ -41,8 +41,8 @@ std::string_view name_of(CudaVendorConfig::Activation activation) {
   return names[static_cast<size_t>(activation)];
 }
 
-CudaGemmConfig pieces_of(const CudaMapConfig& config) {
-  CudaGemmConfig pieces;
+GpuGemmConfig pieces_of(const GpuMapConfig& config) {
+  GpuGemmConfig pieces;
   pieces.tile_m = pieces.piece_rows = config.piece_rows;
   pieces.tile_n = pieces.piece_cols = config.piece_cols;
   pieces.threads = config.threads;
@@ -55,7 +55,7 @@ namespace {
 template <class Read>
 auto of_product(const KernelConfig& config, decltype(std::declval<Read>()(CpuGemmConfig{})) otherwise, Read&& read) {
   if (const auto* c = std::get_if<CpuGemmConfig>(&config)) return read(*c);
-  if (const auto* c = std::get_if<CudaGemmConfig>(&config)) return read(*c);
+  if (const auto* c = std::get_if<GpuGemmConfig>(&config)) return read(*c);
   if (const auto* c = std::get_if<CudaVendorConfig>(&config)) return read(*c);
   return otherwise;
 }
@@ -72,9 +72,9 @@ DType accumulator(const KernelConfig& config) {
   return of_product(config, DType::f32, [](const auto& c) { return c.accumulator; });
 }
 std::string_view family_name(const KernelConfig& config) {
-  if (is_vendor(config)) return name_of(CudaFamily::Vendor);
+  if (is_vendor(config)) return name_of(GpuFamily::Vendor);
   if (const auto* c = std::get_if<CpuGemmConfig>(&config)) return name_of(c->family);
-  if (const auto* c = std::get_if<CudaGemmConfig>(&config)) return name_of(c->family);
+  if (const auto* c = std::get_if<GpuGemmConfig>(&config)) return name_of(c->family);
   return "map";
 }
 
@@ -110,7 +110,7 @@ void write_one(ByteWriter& out, const CpuGemmConfig& config) {
   write_numbers(out, config);
   write_flags(out, config);
 }
-void write_one(ByteWriter& out, const CudaGemmConfig& config) {
+void write_one(ByteWriter& out, const GpuGemmConfig& config) {
   out.choice(config.family);
   for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
   out.choice(config.math);
@@ -121,7 +121,7 @@ void write_one(ByteWriter& out, const CpuMapConfig& config) {
   out.choice(config.isa);
   write_numbers(out, config);
 }
-void write_one(ByteWriter& out, const CudaMapConfig& config) {
+void write_one(ByteWriter& out, const GpuMapConfig& config) {
   write_numbers(out, config);
   write_flags(out, config);
 }
@@ -149,9 +149,9 @@ CpuGemmConfig read_cpu(ByteReader& in) {
   check_accumulator(in, config.accumulator);
   return config;
 }
-CudaGemmConfig read_cuda(ByteReader& in) {
-  CudaGemmConfig config;
-  config.family = in.choice<CudaFamily>(6, "kernel family");
+GpuGemmConfig read_cuda(ByteReader& in) {
+  GpuGemmConfig config;
+  config.family = in.choice<GpuFamily>(6, "kernel family");
   config.a_dtype = in.dtype();
   config.b_dtype = in.dtype();
   config.accumulator = in.dtype();
@@ -167,8 +167,8 @@ CpuMapConfig read_cpu_map(ByteReader& in) {
   read_numbers(in, config);
   return config;
 }
-CudaMapConfig read_cuda_map(ByteReader& in) {
-  CudaMapConfig config;
+GpuMapConfig read_gpu_map(ByteReader& in) {
+  GpuMapConfig config;
   read_numbers(in, config);
   read_flags(in, config);
   return config;
@@ -204,7 +204,7 @@ KernelConfig read_config(ByteReader& in) {
     case 2:
       return read_cpu_map(in);
     case 3:
-      return read_cuda_map(in);
+      return read_gpu_map(in);
     case 4:
       return CpuUserConfig{};
     default:
@@ -212,9 +212,9 @@ KernelConfig read_config(ByteReader& in) {
   }
 }
 
-void write_entries(ByteWriter& out, const std::vector<CudaEntry>& entries) {
+void write_entries(ByteWriter& out, const std::vector<GpuEntry>& entries) {
   out.number(entries.size());
-  for (const CudaEntry& entry : entries) {
+  for (const GpuEntry& entry : entries) {
     out.choice(entry.kind);
     out.number(entry.index);
     out.text(entry.symbol);
@@ -222,16 +222,16 @@ void write_entries(ByteWriter& out, const std::vector<CudaEntry>& entries) {
   }
 }
 
-std::vector<CudaEntry> read_entries(ByteReader& in) {
-  std::vector<CudaEntry> entries;
+std::vector<GpuEntry> read_entries(ByteReader& in) {
+  std::vector<GpuEntry> entries;
   for (size_t n = in.count(4096, "number of entry points"); n > 0 && in.ok(); --n) {
-    CudaEntry entry;
-    entry.kind = in.choice<CudaEntry::Kind>(5, "kind of an entry point");
+    GpuEntry entry;
+    entry.kind = in.choice<GpuEntry::Kind>(5, "kind of an entry point");
     entry.index = in.index("what an entry point computes");
     entry.symbol = in.text(max_name_bytes, "length of a symbol");
-    entry.threads = in.small(1, max_cuda_threads, "threads");
-    entry.shared_bytes = in.small(0, max_cuda_shared, "shared_bytes");
-    entry.results_per_block = in.small(1, max_cuda_tile, "results_per_block");
+    entry.threads = in.small(1, max_gpu_threads, "threads");
+    entry.shared_bytes = in.small(0, max_gpu_shared, "shared_bytes");
+    entry.results_per_block = in.small(1, max_gpu_tile, "results_per_block");
     entries.push_back(std::move(entry));
   }
   return entries;

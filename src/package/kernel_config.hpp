@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "package/cpu_gemm.hpp"
-#include "package/cuda_gemm.hpp"
+#include "package/gpu_gemm.hpp"
 #include "package/map_config.hpp"
 #include "package/vendor_gemm.hpp"
 
@@ -19,28 +19,28 @@ struct CpuUserConfig {
 
 // File forms number these by position: append only.
 using KernelConfig =
-    std::variant<CpuGemmConfig, CudaGemmConfig, CpuMapConfig, CudaMapConfig, CpuUserConfig, CudaVendorConfig>;
+    std::variant<CpuGemmConfig, GpuGemmConfig, CpuMapConfig, GpuMapConfig, CpuUserConfig, CudaVendorConfig>;
 
 // The caller knows the backend (of the package's or the discovery's target).
 inline const CpuGemmConfig& cpu(const KernelConfig& config) { return *std::get_if<CpuGemmConfig>(&config); }
-inline const CudaGemmConfig& cuda(const KernelConfig& config) { return *std::get_if<CudaGemmConfig>(&config); }
+inline const GpuGemmConfig& gpu(const KernelConfig& config) { return *std::get_if<GpuGemmConfig>(&config); }
 
 inline const CpuMapConfig& cpu_map(const KernelConfig& config) { return *std::get_if<CpuMapConfig>(&config); }
-inline const CudaMapConfig& cuda_map(const KernelConfig& config) { return *std::get_if<CudaMapConfig>(&config); }
+inline const GpuMapConfig& gpu_map(const KernelConfig& config) { return *std::get_if<GpuMapConfig>(&config); }
 
 // The pieces of a map as those of a product: its phases are emitted and launched as a product's later ones are.
-CudaGemmConfig pieces_of(const CudaMapConfig& config);
+GpuGemmConfig pieces_of(const GpuMapConfig& config);
 
 // Whether the kernel is launched without a product.
 inline bool is_map(const KernelConfig& config) {
-  return std::holds_alternative<CpuMapConfig>(config) || std::holds_alternative<CudaMapConfig>(config) ||
+  return std::holds_alternative<CpuMapConfig>(config) || std::holds_alternative<GpuMapConfig>(config) ||
          std::holds_alternative<CpuUserConfig>(config);
 }
 inline bool is_user(const KernelConfig& config) { return std::holds_alternative<CpuUserConfig>(config); }
 // Computed by a library of the vendor's: nothing is emitted, compiled or loaded.
 inline bool is_vendor(const KernelConfig& config) { return std::holds_alternative<CudaVendorConfig>(config); }
-inline bool is_cuda(const KernelConfig& config) {
-  return std::holds_alternative<CudaGemmConfig>(config) || std::holds_alternative<CudaMapConfig>(config) ||
+inline bool is_gpu(const KernelConfig& config) {
+  return std::holds_alternative<GpuGemmConfig>(config) || std::holds_alternative<GpuMapConfig>(config) ||
          is_vendor(config);
 }
 // Of products only; f32 for maps, which have none.

@@ -54,7 +54,7 @@ Json heading(const CpuGemmConfig& config) {
           {"b", dtype_name(config.b_dtype)},
           {"accumulator", dtype_name(config.accumulator)}};
 }
-Json heading(const CudaGemmConfig& config) {
+Json heading(const GpuGemmConfig& config) {
   return {{"family", name_of(config.family)},
           {"a", dtype_name(config.a_dtype)},
           {"b", dtype_name(config.b_dtype)},
@@ -62,10 +62,10 @@ Json heading(const CudaGemmConfig& config) {
           {"math", math_mode_name(config.math)}};
 }
 Json heading(const CpuMapConfig& config) { return {{"family", "map"}, {"isa", isa_name(config.isa)}}; }
-Json heading(const CudaMapConfig&) { return {{"family", "map"}}; }
+Json heading(const GpuMapConfig&) { return {{"family", "map"}}; }
 Json heading(const CpuUserConfig&) { return {{"family", "user"}}; }
 Json heading(const CudaVendorConfig& config) {
-  return {{"family", name_of(CudaFamily::Vendor)},
+  return {{"family", name_of(GpuFamily::Vendor)},
           {"a", dtype_name(config.a_dtype)},
           {"b", dtype_name(config.b_dtype)},
           {"accumulator", dtype_name(config.accumulator)},
@@ -89,13 +89,13 @@ Json json_of(const Kernel& kernel) {
             {"epilogue", kernel.epilogue.to_string()},
             {"source_bytes", kernel.source.size()},
             {"binary_bytes", kernel.binary.size()}};
-  if (!is_cuda(kernel.config)) {
+  if (!is_gpu(kernel.config)) {
     json["symbol"] = kernel.symbol;
     json["gcc_flags"] = kernel.gcc_flags;
     json["clang_flags"] = kernel.clang_flags;
   } else {
     json["entries"] = Json::array();
-    for (const CudaEntry& entry : kernel.entries) json["entries"].push_back(entry.symbol);
+    for (const GpuEntry& entry : kernel.entries) json["entries"].push_back(entry.symbol);
     json["nvrtc_flags"] = kernel.nvrtc_flags;
   }
   return json;

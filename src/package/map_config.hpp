@@ -19,13 +19,13 @@ struct CpuMapConfig {
   bool operator==(const CpuMapConfig&) const = default;
 };
 
-struct CudaMapConfig {
+struct GpuMapConfig {
   int32_t threads = 256;                     // of a block
   int32_t piece_rows = 64, piece_cols = 64;  // root rows and columns that one call of a phase finishes
   int32_t lanes = 4;                         // columns of one row that a thread holds at a position
   bool panels = false;  // one launch for all leading phases: a block finishes its rows, whatever their length
 
-  bool operator==(const CudaMapConfig&) const = default;
+  bool operator==(const GpuMapConfig&) const = default;
 };
 
 }  // namespace codetta::package

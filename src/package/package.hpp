@@ -50,7 +50,7 @@ struct Kernel {
   std::vector<std::string> gcc_flags, clang_flags;  // CPU: for the source, by compiler
   std::string symbol;                               // CPU: entry point in the binary
   std::vector<std::string> nvrtc_flags;             // CUDA: for the source, the architecture included
-  std::vector<CudaEntry> entries;                   // CUDA: in launch order
+  std::vector<GpuEntry> entries;                    // CUDA: in launch order
   std::vector<CudaTensorMap> maps;                  // CUDA: in the order of Params::map
   std::string binary;                               // CPU: shared object, empty: the tape is interpreted. CUDA: cubin
   bool operator==(const Kernel&) const = default;

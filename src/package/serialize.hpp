@@ -23,8 +23,8 @@ EpilogueProgram read_program(ByteReader& in);  // checked: in.ok() means that fi
 // Sizes are held to what plan/ may choose: those who run a configuration trust it.
 void write_config(ByteWriter& out, const KernelConfig& config);
 KernelConfig read_config(ByteReader& in);
-void write_entries(ByteWriter& out, const std::vector<CudaEntry>& entries);
-std::vector<CudaEntry> read_entries(ByteReader& in);
+void write_entries(ByteWriter& out, const std::vector<GpuEntry>& entries);
+std::vector<GpuEntry> read_entries(ByteReader& in);
 void write_maps(ByteWriter& out, const std::vector<CudaTensorMap>& maps);
 std::vector<CudaTensorMap> read_maps(ByteReader& in);
 

@@ -21,8 +21,8 @@ bool multiplies_in(DType accumulator, Backend backend) {
 }
 
 size_t family_of(const package::KernelConfig& config) {
-  if (package::is_vendor(config)) return static_cast<size_t>(package::CudaFamily::Vendor);
-  const auto* cuda = std::get_if<package::CudaGemmConfig>(&config);
+  if (package::is_vendor(config)) return static_cast<size_t>(package::GpuFamily::Vendor);
+  const auto* cuda = std::get_if<package::GpuGemmConfig>(&config);
   if (cuda != nullptr) return static_cast<size_t>(cuda->family);
   const auto* cpu = std::get_if<package::CpuGemmConfig>(&config);
   return cpu != nullptr ? static_cast<size_t>(cpu->family) : 0;
@@ -44,16 +44,16 @@ void rank(std::vector<Candidate>& candidates) {
 constexpr size_t kept_of_family = 16;
 constexpr double kept_within = 3;
 
-Discovery discover_cuda(const CudaProblem& problem) {
+Discovery discover_cuda(const GpuProblem& problem) {
   Discovery discovery;
-  for (const CudaFamilyInfo& family : cuda_families()) {
+  for (const GpuFamilyInfo& family : cuda_families()) {
     if (!family.concerns(problem)) continue;
     if (auto no = family.refuse(problem)) {
       discovery.rejections.push_back(*std::move(no));
       continue;
     }
     std::vector<Candidate> offered;
-    for (const CudaGemmConfig& config : family.configurations(problem))
+    for (const GpuGemmConfig& config : family.configurations(problem))
       offered.push_back(
           {config, cuda_kernel_name(config, problem.gpu.arch), cuda_cost_terms(problem, family, config), 0});
     rank(offered);
@@ -63,7 +63,7 @@ Discovery discover_cuda(const CudaProblem& problem) {
     });
     std::set<std::tuple<int, int, int, bool, int>> tiles;
     std::stable_partition(offered.begin(), end, [&](const Candidate& candidate) {
-      const package::CudaGemmConfig& c = package::cuda(candidate.config);
+      const package::GpuGemmConfig& c = package::gpu(candidate.config);
       return tiles.emplace(c.tile_m, c.tile_n, c.consumers, c.pingpong, c.k_split).second;
     });
     const size_t kept = std::min(static_cast<size_t>(end - offered.begin()), kept_of_family);

@@ -17,7 +17,7 @@ struct FactorLayout {
   int64_t k, k_stride, other, other_stride, batch, batch_stride;
   int32_t address_alignment;
 };
-std::array<FactorLayout, 2> factors_of(const CudaProblem& problem);  // A, B
+std::array<FactorLayout, 2> factors_of(const GpuProblem& problem);  // A, B
 
 // How a kernel reads a factor: where it lies, or packed first (device/cuda/pack.h). `along_k`: only a factor whose
 // consecutive k are side by side can be multiplied. `element`: bytes.

@@ -42,7 +42,7 @@ void add_access(const package::Operand& operand, EpilogueCost& cost) {
                  lanes_per_clock;
 }
 
-EpilogueCost epilogue_cost(const CudaProblem& p, const package::Phase& phase, double way = piece_clocks) {
+EpilogueCost epilogue_cost(const GpuProblem& p, const package::Phase& phase, double way = piece_clocks) {
   EpilogueCost cost;
   if (phase.reads_accumulator) cost.clocks += way * static_cast<double>(p.ways());
   for (const package::Inst& inst : phase.insts) {
@@ -55,15 +55,15 @@ EpilogueCost epilogue_cost(const CudaProblem& p, const package::Phase& phase, do
 }
 
 struct Model {
-  const CudaProblem& p;
-  const CudaGemmConfig& c;
+  const GpuProblem& p;
+  const GpuGemmConfig& c;
   Mainloop loop;
   double batch, m, n, k, cols, sms;
   double tiles, units;    // tiles of all batch items; with their slices
   double active, rounds;  // multiprocessors that have work; units that the busiest of them does
   double root_elements;   // of a tile
 
-  Model(const CudaProblem& problem, const CudaFamilyInfo& family, const CudaGemmConfig& config)
+  Model(const GpuProblem& problem, const GpuFamilyInfo& family, const GpuGemmConfig& config)
       : p(problem), c(config), loop(family.mainloop(problem, config)) {
     batch = static_cast<double>(p.shape.batch);
     m = static_cast<double>(p.shape.m);
@@ -188,8 +188,8 @@ struct Model {
 
 }  // namespace
 
-std::vector<CostTerm> cuda_cost_terms(const CudaProblem& problem, const CudaFamilyInfo& family,
-                                      const CudaGemmConfig& config) {
+std::vector<CostTerm> cuda_cost_terms(const GpuProblem& problem, const GpuFamilyInfo& family,
+                                      const GpuGemmConfig& config) {
   const Model model(problem, family, config);
   std::vector<CostTerm> terms;
   std::string note;

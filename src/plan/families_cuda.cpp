@@ -13,19 +13,19 @@
 namespace codetta::plan {
 namespace {
 
-bool everywhere(const CudaProblem&) { return true; }
-bool since_ampere(const CudaProblem& p) { return arch_number(p.gpu.arch) >= 80; }
-bool few_rows(const CudaProblem& p) { return since_ampere(p) && p.shape.m <= 32; }
-bool on_hopper(const CudaProblem& p) { return arch_number(p.gpu.arch) == 90; }
+bool everywhere(const GpuProblem&) { return true; }
+bool since_ampere(const GpuProblem& p) { return arch_number(p.gpu.arch) >= 80; }
+bool few_rows(const GpuProblem& p) { return since_ampere(p) && p.shape.m <= 32; }
+bool on_hopper(const GpuProblem& p) { return arch_number(p.gpu.arch) == 90; }
 // Of data centers: sm_100 and sm_103; later ones have other instructions or none of tcgen05.
-bool on_blackwell(const CudaProblem& p) { return arch_number(p.gpu.arch) >= 100 && arch_number(p.gpu.arch) < 120; }
+bool on_blackwell(const GpuProblem& p) { return arch_number(p.gpu.arch) >= 100 && arch_number(p.gpu.arch) < 120; }
 
 constexpr std::array families{
-    CudaFamilyInfo{CudaFamily::Simt, everywhere, refuse_simt, simt_configurations, simt_mainloop},
-    CudaFamilyInfo{CudaFamily::Sm80, since_ampere, refuse_sm80, sm80_configurations, sm80_mainloop},
-    CudaFamilyInfo{CudaFamily::Sm90, on_hopper, refuse_sm90, sm90_configurations, sm90_mainloop},
-    CudaFamilyInfo{CudaFamily::Stream, few_rows, refuse_stream, stream_configurations, stream_mainloop},
-    CudaFamilyInfo{CudaFamily::Sm100, on_blackwell, refuse_sm100, sm100_configurations, sm100_mainloop},
+    GpuFamilyInfo{GpuFamily::Simt, everywhere, refuse_simt, simt_configurations, simt_mainloop},
+    GpuFamilyInfo{GpuFamily::Sm80, since_ampere, refuse_sm80, sm80_configurations, sm80_mainloop},
+    GpuFamilyInfo{GpuFamily::Sm90, on_hopper, refuse_sm90, sm90_configurations, sm90_mainloop},
+    GpuFamilyInfo{GpuFamily::Stream, few_rows, refuse_stream, stream_configurations, stream_mainloop},
+    GpuFamilyInfo{GpuFamily::Sm100, on_blackwell, refuse_sm100, sm100_configurations, sm100_mainloop},
 };
 
 // --- SIMT ------------------------------------------------------------------------------------------------------------
@@ -35,25 +35,25 @@ constexpr int64_t max_grid = INT32_MAX;      // blocks along x
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-// What device/cuda/kernels/simt.h keeps in shared memory: operands, and in their place later the accumulators of a
+// What device/gpu/kernels/simt.h keeps in shared memory: operands, and in their place later the accumulators of a
 // piece; scratch of reductions beside them.
-int64_t simt_shared_bytes(const CudaProblem& p, const CudaGemmConfig& c) {
+int64_t simt_shared_bytes(const GpuProblem& p, const GpuGemmConfig& c) {
   const int64_t element = types::byte_size(c.accumulator), pad = 16 / element;
   const int64_t operands = c.tile_k * (c.tile_m + c.tile_n + 2 * pad) * element;
   const int64_t piece = c.piece_rows * (c.tile_n + pad) * element;
   return std::max(operands, piece) + piece_layout(p.epilogue, c).scratch_bytes(c.threads) + 16;
 }
 
-int64_t simt_blocks(const CudaProblem& p, const CudaGemmConfig& c) {
+int64_t simt_blocks(const GpuProblem& p, const GpuGemmConfig& c) {
   const auto tiles = static_cast<double>(ceil_div(std::max<int64_t>(p.shape.m, 1), c.tile_m)) *
                      static_cast<double>(ceil_div(std::max<int64_t>(p.root_cols(), 1), c.tile_n / p.ways())) *
                      static_cast<double>(std::max<int64_t>(p.shape.batch, 1)) * c.k_split;
   return tiles > 1e18 ? INT64_MAX : static_cast<int64_t>(tiles);
 }
 
-CudaGemmConfig simt_base(const CudaProblem& p, int tile_m, int width) {
-  CudaGemmConfig c;
-  c.family = CudaFamily::Simt;
+GpuGemmConfig simt_base(const GpuProblem& p, int tile_m, int width) {
+  GpuGemmConfig c;
+  c.family = GpuFamily::Simt;
   c.a_dtype = p.shape.a;
   c.b_dtype = p.shape.b;
   c.accumulator = p.shape.accumulator;
@@ -70,23 +70,23 @@ CudaGemmConfig simt_base(const CudaProblem& p, int tile_m, int width) {
 
 }  // namespace
 
-std::span<const CudaFamilyInfo> cuda_families() { return families; }
+std::span<const GpuFamilyInfo> cuda_families() { return families; }
 
-Rejection cuda_rejection(CudaFamily family, diag::Code code, std::string text) {
+Rejection cuda_rejection(GpuFamily family, diag::Code code, std::string text) {
   return {static_cast<uint16_t>(code), fmt::format("cuda_{}", package::name_of(family)), std::move(text), {}};
 }
 
-std::string cuda_kernel_name(const CudaGemmConfig& c, std::string_view arch) {
+std::string cuda_kernel_name(const GpuGemmConfig& c, std::string_view arch) {
   std::string name = fmt::format("cuda_{}_{}x{}x{}", package::name_of(c.family), c.tile_m, c.tile_n, c.tile_k);
-  if (c.family == CudaFamily::Stream) name += fmt::format("_w{}of{}_s{}", c.consumers, c.threads / 32, c.stages);
-  if (c.family == CudaFamily::Sm80 && c.consumers == 4 && c.tile_m * c.tile_n >= 128 * 128) name += "_w4";
+  if (c.family == GpuFamily::Stream) name += fmt::format("_w{}of{}_s{}", c.consumers, c.threads / 32, c.stages);
+  if (c.family == GpuFamily::Sm80 && c.consumers == 4 && c.tile_m * c.tile_n >= 128 * 128) name += "_w4";
   if (c.math == package::MathMode::Tf32) name += "_tf32";
   if (c.math == package::MathMode::Tf32x3) name += "_tf32x3";
   if (c.math == package::MathMode::Fp8FastAccumulation) name += "_fast";
   if (c.pingpong) name += "_pp";
-  if (c.family == CudaFamily::Sm90 && !c.pingpong && c.consumers > 1) name += "_coop";
-  if (c.family == CudaFamily::Sm100 && c.consumers > 1) name += fmt::format("_e{}", c.consumers);
-  if (c.family == CudaFamily::Sm100 && !c.persistent) name += "_clc";
+  if (c.family == GpuFamily::Sm90 && !c.pingpong && c.consumers > 1) name += "_coop";
+  if (c.family == GpuFamily::Sm100 && c.consumers > 1) name += fmt::format("_e{}", c.consumers);
+  if (c.family == GpuFamily::Sm100 && !c.persistent) name += "_clc";
   if (c.cluster_m * c.cluster_n > 1) name += fmt::format("_c{}x{}", c.cluster_m, c.cluster_n);
   if (c.k_split > 1) name += fmt::format("_k{}", c.k_split);
   if (c.from_registers) name += "_reg";
@@ -96,7 +96,7 @@ std::string cuda_kernel_name(const CudaGemmConfig& c, std::string_view arch) {
   return fmt::format("{}_{}", name, arch);
 }
 
-PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config) {
+PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config) {
   PieceLayout layout;
   layout.lanes = config.lanes;
   const bool reduces = !epilogue.reductions.empty();
@@ -111,20 +111,20 @@ PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const CudaGem
   return layout;
 }
 
-std::optional<Rejection> refuse_simt(const CudaProblem& p) {
-  const std::vector<CudaGemmConfig> configs = simt_configurations(p);
+std::optional<Rejection> refuse_simt(const GpuProblem& p) {
+  const std::vector<GpuGemmConfig> configs = simt_configurations(p);
   if (!configs.empty()) return std::nullopt;
-  return cuda_rejection(CudaFamily::Simt, diag::Code::family_size,
+  return cuda_rejection(GpuFamily::Simt, diag::Code::family_size,
                         fmt::format("{} x {} in {} batch items are more than the {} tiles that one grid has", p.shape.m,
                                     p.shape.n, p.shape.batch, max_grid));
 }
 
-std::vector<CudaGemmConfig> simt_configurations(const CudaProblem& p) {
+std::vector<GpuGemmConfig> simt_configurations(const GpuProblem& p) {
   // Rows of a tile, root columns of it. The first legal one that wastes least comes from the cost model.
   static constexpr std::array<std::pair<int, int>, 10> tiles{
       {{64, 64}, {64, 32}, {32, 64}, {32, 32}, {16, 64}, {64, 16}, {16, 32}, {32, 16}, {16, 16}, {16, 8}}};
-  std::vector<CudaGemmConfig> result;
-  const auto add = [&](CudaGemmConfig c) {
+  std::vector<GpuGemmConfig> result;
+  const auto add = [&](GpuGemmConfig c) {
     while (c.piece_rows > 4 && simt_shared_bytes(p, c) > static_shared) c.piece_rows /= 2;
     if (c.piece_rows % 4 == 0 && c.threads <= 512 && simt_shared_bytes(p, c) <= static_shared &&
         simt_blocks(p, c) <= max_grid)
@@ -132,7 +132,7 @@ std::vector<CudaGemmConfig> simt_configurations(const CudaProblem& p) {
   };
   for (const auto& [rows, width] : tiles) {
     if (int64_t{width} * p.ways() > 256) continue;
-    CudaGemmConfig c = simt_base(p, rows, width);
+    GpuGemmConfig c = simt_base(p, rows, width);
     const bool exact = rows * c.tile_n / 16 == c.threads && 16 * c.tile_k % c.tile_n == 0;
     if (p.ways() == 1 && !exact) continue;
     add(c);
@@ -149,7 +149,7 @@ std::vector<CudaGemmConfig> simt_configurations(const CudaProblem& p) {
   return result;
 }
 
-Mainloop simt_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
+Mainloop simt_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const int arch = arch_number(p.gpu.arch);
   const bool full_f64 = arch == 80 || arch == 90 || arch == 100;
   const double lanes = c.accumulator == DType::f64 ? (full_f64 ? 64 : 2) : c.accumulator == DType::i32 ? 64 : 128;

@@ -13,13 +13,13 @@
 
 namespace codetta::plan {
 
-using package::CudaFamily;
-using package::CudaGemmConfig;
+using package::GpuFamily;
+using package::GpuGemmConfig;
 
 int arch_number(std::string_view arch);  // "sm_90a": 90; 0 where there is no number
 
 // The problem as the CUDA families meet it.
-struct CudaProblem {
+struct GpuProblem {
   const package::EpilogueProgram& epilogue;
   const GemmShape& shape;
   const GpuFacts& gpu;  // gpu.arch is the target's
@@ -40,24 +40,24 @@ struct Mainloop {
   std::string note;          // of what the clocks are made
 };
 
-struct CudaFamilyInfo {
-  CudaFamily family;
+struct GpuFamilyInfo {
+  GpuFamily family;
   // Whether a user of this architecture and these dtypes would expect an answer; otherwise the family stays silent.
-  bool (*concerns)(const CudaProblem&);
+  bool (*concerns)(const GpuProblem&);
   // Why the family does not take the problem.
-  std::optional<Rejection> (*refuse)(const CudaProblem&);
+  std::optional<Rejection> (*refuse)(const GpuProblem&);
   // All that are legal, in a fixed order; none if refuse() says so.
-  std::vector<CudaGemmConfig> (*configurations)(const CudaProblem&);
-  Mainloop (*mainloop)(const CudaProblem&, const CudaGemmConfig&);
+  std::vector<GpuGemmConfig> (*configurations)(const GpuProblem&);
+  Mainloop (*mainloop)(const GpuProblem&, const GpuGemmConfig&);
 };
 // In family order, which is the order of rejections. Families that have no kernels yet only refuse.
-std::span<const CudaFamilyInfo> cuda_families();
+std::span<const GpuFamilyInfo> cuda_families();
 
 // "cuda_sm90_128x192x64_pp_c2x1_sm_90a"
-std::string cuda_kernel_name(const CudaGemmConfig& config, std::string_view arch);
-std::vector<CostTerm> cuda_cost_terms(const CudaProblem& problem, const CudaFamilyInfo& family,
-                                      const CudaGemmConfig& config);
-Rejection cuda_rejection(CudaFamily family, diag::Code code, std::string text);
+std::string cuda_kernel_name(const GpuGemmConfig& config, std::string_view arch);
+std::vector<CostTerm> cuda_cost_terms(const GpuProblem& problem, const GpuFamilyInfo& family,
+                                      const GpuGemmConfig& config);
+Rejection cuda_rejection(GpuFamily family, diag::Code code, std::string text);
 
 // How the threads of a group lie over a piece of accumulators, and what their reductions need.
 struct PieceLayout {
@@ -67,7 +67,7 @@ struct PieceLayout {
   int scratch_per_warp = 16;  // bytes
   [[nodiscard]] int scratch_bytes(int threads) const { return threads / 32 * scratch_per_warp; }
 };
-PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 
 // Whether an epilogue is light enough to take its accumulators from registers: a few operations at each element, one
 // matrix stored and none loaded, no reductions.
@@ -81,7 +81,7 @@ struct Copies {
 };
 std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue);
 
-// The same numbers as codetta::cuda::sm90::Shape of device/cuda/kernels/sm90.h.
+// The same numbers as codetta::gpu::sm90::Shape of device/cuda/kernels/sm90.h.
 struct Sm90Shape {
   int64_t a_boxes = 1, b_boxes = 1, a_box_rows = 0, b_box_rows = 0;  // copies of a stage, and their rows along M and N
   int64_t stage_bytes = 0, piece_bytes = 0, scratch_bytes = 0;       // the latter two of one consumer
@@ -89,7 +89,7 @@ struct Sm90Shape {
   int accumulators = 0;  // of a thread
   int load_slots = 0;    // copied: pieces whose operands are on their way or there
 };
-Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 inline constexpr int64_t sm90_shared_limit = 232448;  // bytes of a block, PTX ISA
 // Beyond them the assembler spills.
 inline constexpr int sm90_accumulators = 192, sm90_accumulators_busy = 160, sm90_accumulators_split = 96,
@@ -97,41 +97,41 @@ inline constexpr int sm90_accumulators = 192, sm90_accumulators_busy = 160, sm90
 
 // Of an Sm100 configuration tile_m is a block's rows, cluster_m = 2 a pair of blocks that work on one product,
 // consumers are warpgroups that finish tiles; not persistent: the grid is launched whole, and blocks take over what has
-// not begun. The same numbers as codetta::cuda::sm100::Shape of device/cuda/kernels/sm100.h.
+// not begun. The same numbers as codetta::gpu::sm100::Shape of device/cuda/kernels/sm100.h.
 struct Sm100Shape {
   int64_t a_boxes = 1, b_boxes = 1, b_box_cols = 0;             // copies of a stage, and the columns of one of B
   int64_t stage_bytes = 0, piece_bytes = 0, scratch_bytes = 0;  // the latter two of one warpgroup
   int64_t shared_bytes = 0;
   int tensor_columns = 0;  // of tensor memory, for two sets of accumulators
 };
-Sm100Shape sm100_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+Sm100Shape sm100_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 
 // Of device/cuda/kernels/sm80.h: rows of warps in a tile (0: it cannot be split), and dynamic shared memory.
 int sm80_warps_along_m(int tile_m, int tile_n, int warps);
-int64_t sm80_shared_bytes(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+int64_t sm80_shared_bytes(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 
-// The same numbers as codetta::cuda::stream::Shape of device/cuda/kernels/stream.h.
+// The same numbers as codetta::gpu::stream::Shape of device/cuda/kernels/stream.h.
 struct StreamShape {
   int warp_n = 0, block = 0, depth = 0, loads = 0, step_k = 0;
   int64_t shared_bytes = 0;
 };
-StreamShape stream_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& config);
+StreamShape stream_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 
 // Families, one file each.
-std::optional<Rejection> refuse_simt(const CudaProblem& problem);
-std::vector<CudaGemmConfig> simt_configurations(const CudaProblem& problem);
-Mainloop simt_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
-std::optional<Rejection> refuse_sm80(const CudaProblem& problem);
-std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& problem);
-Mainloop sm80_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
-std::optional<Rejection> refuse_stream(const CudaProblem& problem);
-std::vector<CudaGemmConfig> stream_configurations(const CudaProblem& problem);
-Mainloop stream_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
-std::optional<Rejection> refuse_sm100(const CudaProblem& problem);
-std::vector<CudaGemmConfig> sm100_configurations(const CudaProblem& problem);
-Mainloop sm100_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
-std::optional<Rejection> refuse_sm90(const CudaProblem& problem);
-std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& problem);
-Mainloop sm90_mainloop(const CudaProblem& problem, const CudaGemmConfig& config);
+std::optional<Rejection> refuse_simt(const GpuProblem& problem);
+std::vector<GpuGemmConfig> simt_configurations(const GpuProblem& problem);
+Mainloop simt_mainloop(const GpuProblem& problem, const GpuGemmConfig& config);
+std::optional<Rejection> refuse_sm80(const GpuProblem& problem);
+std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& problem);
+Mainloop sm80_mainloop(const GpuProblem& problem, const GpuGemmConfig& config);
+std::optional<Rejection> refuse_stream(const GpuProblem& problem);
+std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& problem);
+Mainloop stream_mainloop(const GpuProblem& problem, const GpuGemmConfig& config);
+std::optional<Rejection> refuse_sm100(const GpuProblem& problem);
+std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& problem);
+Mainloop sm100_mainloop(const GpuProblem& problem, const GpuGemmConfig& config);
+std::optional<Rejection> refuse_sm90(const GpuProblem& problem);
+std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& problem);
+Mainloop sm90_mainloop(const GpuProblem& problem, const GpuGemmConfig& config);
 
 }  // namespace codetta::plan

@@ -43,8 +43,8 @@ package::CpuMapConfig cpu_config(const package::EpilogueProgram& program, CpuIsa
 }
 
 // As many columns of a block as there are, up to its threads; rows until there is work for all threads.
-package::CudaMapConfig cuda_config(const package::EpilogueProgram& program, const MapShape& shape) {
-  package::CudaMapConfig config;
+package::GpuMapConfig cuda_config(const package::EpilogueProgram& program, const MapShape& shape) {
+  package::GpuMapConfig config;
   int64_t widest = 1;
   for (const package::Operand& operand : program.operands) {
     if (operand.access == Access::Full) widest = std::max<int64_t>(widest, types::byte_size(operand.dtype));
@@ -106,7 +106,7 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
                        {"operations", elements / lanes * clocks / (machine.ghz * cores) * 1e-3,
                         fmt::format("{:.1f} clocks a vector", clocks)}};
   } else if (target.backend == Backend::cuda && arch_number(target.arch) != 0) {
-    const package::CudaMapConfig config = cuda_config(program, shape);
+    const package::GpuMapConfig config = cuda_config(program, shape);
     const GpuFacts gpu = machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch);
     candidate.name = fmt::format("cuda_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
                                  config.panels ? "_panels" : "", target.arch);

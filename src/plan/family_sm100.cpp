@@ -14,7 +14,7 @@
 namespace codetta::plan {
 namespace {
 
-namespace bits = codetta::cuda::ptx;
+namespace bits = codetta::gpu::ptx;
 
 constexpr int span_bytes = 128;  // of K in a stage: one swizzle span
 constexpr int rows = 128;        // of a block's tile: the lanes of tensor memory
@@ -41,7 +41,7 @@ bool multiplies(const GemmShape& s) {
 }
 
 // Whether boxes of B hold columns of one part of the split each.
-bool split_fits(const CudaProblem& p, const CudaGemmConfig& c, const Sm100Shape& shape) {
+bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm100Shape& shape) {
   const int64_t ways = p.ways(), element = types::byte_size(c.b_dtype), width = c.tile_n / ways;
   if (ways == 1) return true;
   if (ways % c.cluster_m != 0) return false;
@@ -60,7 +60,7 @@ int32_t piece_of(int32_t width, int32_t most) {
 }
 
 // Fills piece, stages and shared memory; false if not even two stages fit.
-bool place(const CudaProblem& p, CudaGemmConfig& c) {
+bool place(const GpuProblem& p, GpuGemmConfig& c) {
   const auto width = static_cast<int32_t>(c.tile_n / p.ways());
   for (const int32_t most : {64, 32}) {
     c.piece_cols = piece_of(width, most);
@@ -80,7 +80,7 @@ bool place(const CudaProblem& p, CudaGemmConfig& c) {
 
 }  // namespace
 
-Sm100Shape sm100_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& c) {
+Sm100Shape sm100_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& c) {
   const int ways = epilogue.split.ways, block_n = c.tile_n / c.cluster_m;
   const int span = static_cast<int>(span_bytes / types::byte_size(c.a_dtype));
   const int parts = ways == 1 ? 1 : std::max(ways / c.cluster_m, 1);
@@ -99,10 +99,10 @@ Sm100Shape sm100_shape(const package::EpilogueProgram& epilogue, const CudaGemmC
   return s;
 }
 
-std::optional<Rejection> refuse_sm100(const CudaProblem& p) {
+std::optional<Rejection> refuse_sm100(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto no = [](diag::Code code, std::string text) {
-    return cuda_rejection(CudaFamily::Sm100, code, std::move(text));
+    return cuda_rejection(GpuFamily::Sm100, code, std::move(text));
   };
   if (p.gpu.arch != "sm_100a" && p.gpu.arch != "sm_103a") {
     return no(diag::Code::isa_lacks,
@@ -143,12 +143,12 @@ std::optional<Rejection> refuse_sm100(const CudaProblem& p) {
   return std::nullopt;
 }
 
-std::vector<CudaGemmConfig> sm100_configurations(const CudaProblem& p) {
+std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto factors = factors_of(p);
   const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
-  CudaGemmConfig base;
-  base.family = CudaFamily::Sm100;
+  GpuGemmConfig base;
+  base.family = GpuFamily::Sm100;
   base.a_dtype = s.a;
   base.b_dtype = s.b;
   base.accumulator = s.accumulator;
@@ -163,7 +163,7 @@ std::vector<CudaGemmConfig> sm100_configurations(const CudaProblem& p) {
   base.tile_k = static_cast<int32_t>(span_bytes / element);
   base.persistent = true;
   base.alignment = map_alignment;
-  std::vector<CudaGemmConfig> result;
+  std::vector<GpuGemmConfig> result;
   for (const Tiles& row : tile_table) {
     const int64_t tiles_m = ceil_div(s.m, rows);
     if (row.blocks > tiles_m) continue;
@@ -176,7 +176,7 @@ std::vector<CudaGemmConfig> sm100_configurations(const CudaProblem& p) {
                            static_cast<double>(ceil_div(cols, width) * s.batch);
       if (tiles * package::max_k_split >= 4e9) continue;  // units of work are counted in 32 bits
       for (const int32_t consumers : {1, 2}) {
-        CudaGemmConfig c = base;
+        GpuGemmConfig c = base;
         c.tile_n = tile_n;
         c.consumers = consumers;
         c.cluster_m = row.blocks;
@@ -186,7 +186,7 @@ std::vector<CudaGemmConfig> sm100_configurations(const CudaProblem& p) {
         if (consumers > 1 && width < 2 * c.piece_cols) continue;  // the second would have nothing to finish
         result.push_back(c);
         if (tiles > static_cast<double>(sms) && tiles <= static_cast<double>(max_grid)) {
-          CudaGemmConfig dynamic = c;  // launched whole, and what has not begun is taken over
+          GpuGemmConfig dynamic = c;  // launched whole, and what has not begun is taken over
           dynamic.persistent = false;
           result.push_back(dynamic);
         }
@@ -203,7 +203,7 @@ std::vector<CudaGemmConfig> sm100_configurations(const CudaProblem& p) {
   return result;
 }
 
-Mainloop sm100_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
+Mainloop sm100_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const Sm100Shape shape = sm100_shape(p.epilogue, c);
   constexpr double efficiency = 0.95;
   const auto blocks = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k));

@@ -40,7 +40,7 @@ bool multiplies(const GemmShape& s) {
 
 // Bytes, at most 16, that everything a copy starts at is a multiple of; copies are of 16, 8 or 4 bytes, and below that
 // elements pass through registers.
-int32_t copy_alignment(const CudaProblem& p, bool a_k_major, bool b_k_major) {
+int32_t copy_alignment(const GpuProblem& p, bool a_k_major, bool b_k_major) {
   const GemmShape& s = p.shape;
   const int64_t element = types::byte_size(s.a);
   int32_t alignment = 16;
@@ -59,7 +59,7 @@ int32_t copy_alignment(const CudaProblem& p, bool a_k_major, bool b_k_major) {
 }
 
 // Copies along N bring neighbouring columns; along K any column has its own.
-bool split_fits(const CudaProblem& p, const CudaGemmConfig& c) {
+bool split_fits(const GpuProblem& p, const GpuGemmConfig& c) {
   if (p.ways() == 1 || c.b_k_major) return true;
   const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
   const int64_t columns = (c.alignment >= 4 ? c.alignment : 16) / types::byte_size(c.b_dtype);
@@ -67,13 +67,13 @@ bool split_fits(const CudaProblem& p, const CudaGemmConfig& c) {
 }
 
 // Bytes of a row of shared memory: whole spans of its permutation, and threads keep their place in it.
-bool row_fits(const CudaGemmConfig& c, int64_t bytes) {
+bool row_fits(const GpuGemmConfig& c, int64_t bytes) {
   const int64_t unit = c.alignment >= 4 ? c.alignment : 16;
   return (bytes == 64 || bytes % 128 == 0) && c.threads % (bytes / unit) == 0;
 }
 
 // Fills pieces, stages and shared memory.
-bool place(const CudaProblem& p, CudaGemmConfig& c) {
+bool place(const GpuProblem& p, GpuGemmConfig& c) {
   const int64_t element = types::byte_size(c.a_dtype);
   const auto width = static_cast<int32_t>(c.tile_n / p.ways());
   for (const int32_t piece : {64, 48, 32, 16}) {
@@ -116,7 +116,7 @@ int sm80_warps_along_m(int tile_m, int tile_n, int warps) {
   return best;
 }
 
-int64_t sm80_shared_bytes(const package::EpilogueProgram& epilogue, const CudaGemmConfig& c) {
+int64_t sm80_shared_bytes(const package::EpilogueProgram& epilogue, const GpuGemmConfig& c) {
   const int64_t element = types::byte_size(c.a_dtype), accumulator = types::byte_size(c.accumulator);
   const int64_t stages = c.stages * (c.tile_m + c.tile_n) * c.tile_k * element;
   const int64_t ld = c.piece_cols + (c.piece_cols % 32 == 0 || accumulator == 8 ? 8 : 24 - c.piece_cols % 32);
@@ -125,10 +125,10 @@ int64_t sm80_shared_bytes(const package::EpilogueProgram& epilogue, const CudaGe
   return std::max(stages, piece + scratch) + (epilogue.split.ways > 1 ? c.tile_n * 8 : 0) + 16;
 }
 
-std::optional<Rejection> refuse_sm80(const CudaProblem& p) {
+std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto no = [](diag::Code code, std::string text) {
-    return cuda_rejection(CudaFamily::Sm80, code, std::move(text));
+    return cuda_rejection(GpuFamily::Sm80, code, std::move(text));
   };
   if (!multiplies(s)) {
     return no(diag::Code::family_dtypes, fmt::format("no mma.sync instruction multiplies {} x {} into {}",
@@ -163,11 +163,11 @@ std::optional<Rejection> refuse_sm80(const CudaProblem& p) {
   return std::nullopt;
 }
 
-std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& p) {
+std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const int64_t element = types::byte_size(s.a), cols = p.root_cols();
-  CudaGemmConfig base;
-  base.family = CudaFamily::Sm80;
+  GpuGemmConfig base;
+  base.family = GpuFamily::Sm80;
   base.a_dtype = s.a;
   base.b_dtype = s.b;
   base.accumulator = s.accumulator;
@@ -178,14 +178,14 @@ std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& p) {
   const auto operations = std::count_if(p.epilogue.phases[0].insts.begin(), p.epilogue.phases[0].insts.end(),
                                         [](const package::Inst& i) { return i.kind == package::Inst::Kind::Op; });
   const bool busy = p.ways() > 1 || !p.epilogue.reductions.empty() || operations > 6;
-  std::vector<CudaGemmConfig> result;
+  std::vector<GpuGemmConfig> result;
   for (const Tile& tile : tile_table) {
     if (tile.n % (16 * p.ways()) != 0) continue;
     const int64_t width = tile.n / p.ways();
     if (tile.m > 16 && s.m <= tile.m / 2) continue;      // half of the rows would be padding
     if (width > 32 && width >= 2 * cols + 32) continue;  // or of the columns
     for (const int64_t span : {64, 128, 256}) {          // bytes of K
-      CudaGemmConfig c = base;
+      GpuGemmConfig c = base;
       c.tile_m = tile.m;
       c.tile_n = tile.n;
       c.tile_k = static_cast<int32_t>(span / element);
@@ -225,7 +225,7 @@ std::vector<CudaGemmConfig> sm80_configurations(const CudaProblem& p) {
   return result;
 }
 
-Mainloop sm80_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
+Mainloop sm80_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double rate = rate_of(arch_number(p.gpu.arch), c.a_dtype, c.math);
   // Fragments of 64 x 64 a warp are read from shared memory as fast as they are multiplied; narrower ones are not.
   const double held = static_cast<double>(c.tile_m) * c.tile_n / c.consumers;

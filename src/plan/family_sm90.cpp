@@ -45,7 +45,7 @@ constexpr std::array tile_table{
 };
 constexpr std::array<std::pair<int32_t, int32_t>, 3> clusters{{{1, 1}, {2, 1}, {1, 2}}};
 
-bool split_fits(const CudaProblem& p, const CudaGemmConfig& c, const Sm90Shape& shape) {
+bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm90Shape& shape) {
   if (p.ways() == 1) return true;
   const int64_t width = c.tile_n / p.ways(), chunk = p.epilogue.split.chunk.as_constant().value_or(0);
   if (!c.b_k_major && width % 64 != 0) return false;
@@ -55,7 +55,7 @@ bool split_fits(const CudaProblem& p, const CudaGemmConfig& c, const Sm90Shape& 
 }
 
 // The engine stores 16 bytes at a time, also where fewer belong to the row (seen on an H100).
-bool whole_rows(const CudaProblem& p) {
+bool whole_rows(const GpuProblem& p) {
   const Copies copies = copies_of(p.epilogue).value_or(Copies{});
   return std::all_of(copies.stores.begin(), copies.stores.end(), [&](uint32_t k) {
     return p.root_cols() * types::byte_size(p.epilogue.operands[k].dtype) % map_alignment == 0;
@@ -64,12 +64,12 @@ bool whole_rows(const CudaProblem& p) {
 
 // Whether the last piece of a tile may begin inside the one before it: what nobody reads and nothing sums may be stored
 // twice.
-bool overlaps(const CudaProblem& p, int32_t width) {
+bool overlaps(const GpuProblem& p, int32_t width) {
   return width > 64 && width % 16 == 0 && p.epilogue.reductions.empty() && copies_of(p.epilogue)->loads.empty();
 }
 
 // Root columns of a piece: whole pieces where reductions keep a partial for each, otherwise whatever fills warps.
-std::array<int32_t, 2> piece_choices(const CudaProblem& p, const CudaGemmConfig& c, int32_t width) {
+std::array<int32_t, 2> piece_choices(const GpuProblem& p, const GpuGemmConfig& c, int32_t width) {
   if (c.copied) return {width % 64 == 0 || overlaps(p, width) ? 64 : 32, width % 32 == 0 ? 32 : 64};
   if (p.epilogue.reductions.empty()) return {std::min(width, 64), std::min(width, 32)};
   const auto whole = [&](int32_t most) {
@@ -82,7 +82,7 @@ std::array<int32_t, 2> piece_choices(const CudaProblem& p, const CudaGemmConfig&
 
 // The same where the epilogue's operands have slots in what the stages leave: wide ones, all of a tile's or half of
 // them if there is room; three stages are enough for the widest tiles.
-bool place_copied(const CudaProblem& p, CudaGemmConfig& c, int most) {
+bool place_copied(const GpuProblem& p, GpuGemmConfig& c, int most) {
   const auto choices = piece_choices(p, c, static_cast<int32_t>(c.tile_n / p.ways()));
   const int64_t limit = std::min(sm90_shared_limit, p.gpu.shared_per_block);
   const int least = c.tile_m * c.tile_n >= 128 * 256 ? 3 : 4;
@@ -104,7 +104,7 @@ bool place_copied(const CudaProblem& p, CudaGemmConfig& c, int most) {
 }
 
 // Fills piece, stages and shared memory; false if not even two stages fit.
-bool place(const CudaProblem& p, CudaGemmConfig& c) {
+bool place(const GpuProblem& p, GpuGemmConfig& c) {
   const auto width = static_cast<int32_t>(c.tile_n / p.ways());
   const int most = c.consumers == 1 ? max_stages : 8;
   if (c.copied && !copies_of(p.epilogue)->loads.empty()) return place_copied(p, c, most);
@@ -187,7 +187,7 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
   return copies;
 }
 
-Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& c) {
+Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& c) {
   const int ways = epilogue.split.ways, width = c.tile_n / ways;
   Sm90Shape s;
   s.a_boxes = c.a_k_major ? c.cluster_n : c.tile_m / 64;
@@ -227,10 +227,10 @@ Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const CudaGemmCon
   return s;
 }
 
-std::optional<Rejection> refuse_sm90(const CudaProblem& p) {
+std::optional<Rejection> refuse_sm90(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto no = [](diag::Code code, std::string text) {
-    return cuda_rejection(CudaFamily::Sm90, code, std::move(text));
+    return cuda_rejection(GpuFamily::Sm90, code, std::move(text));
   };
   if (p.gpu.arch != "sm_90a") {
     return no(diag::Code::isa_lacks,
@@ -274,12 +274,12 @@ std::optional<Rejection> refuse_sm90(const CudaProblem& p) {
   return std::nullopt;
 }
 
-std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
+std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto factors = factors_of(p);
   const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
-  CudaGemmConfig base;
-  base.family = CudaFamily::Sm90;
+  GpuGemmConfig base;
+  base.family = GpuFamily::Sm90;
   base.a_dtype = s.a;
   base.b_dtype = s.b;
   base.accumulator = s.accumulator;
@@ -300,7 +300,7 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
   const int most_accumulators =
       p.epilogue.reductions.empty() && s.accumulator == DType::f32 ? sm90_accumulators : sm90_accumulators_busy;
   const bool hashes = draws_numbers(p.epilogue);
-  std::vector<CudaGemmConfig> result;
+  std::vector<GpuGemmConfig> result;
   for (const Tiles& row : tile_table) {
     if (row.rows > 64 && s.m <= row.rows / 2) continue;  // half of the rows or more would be padding
     for (int32_t tile_n = row.first; tile_n <= row.last; tile_n += row.step) {
@@ -316,7 +316,7 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
         if (cluster_m * cluster_n > 1 &&
             (tiles <= static_cast<double>(sms) || tiles_m < cluster_m || tiles_n < cluster_n))
           continue;
-        CudaGemmConfig c = base;
+        GpuGemmConfig c = base;
         c.tile_m = row.rows;
         c.tile_n = tile_n;
         c.consumers = row.consumers;
@@ -332,10 +332,10 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
           continue;
         result.push_back(c);
         // Beyond 128 accumulators a thread the exchange spills.
-        CudaGemmConfig direct = c;
+        GpuGemmConfig direct = c;
         direct.from_registers = light && width % 16 == 0 && shape.accumulators <= 128;
         if (direct.from_registers && place(p, direct)) result.push_back(direct);
-        CudaGemmConfig copied = c;
+        GpuGemmConfig copied = c;
         copied.copied =
             copies && cols >= 32 && (width % 32 == 0 || (copies && overlaps(p, static_cast<int32_t>(width))));
         copied.lanes = 2;
@@ -348,7 +348,7 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
             static_cast<double>((s.m + s.n) * s.k * s.batch * element) <= 0.8 * static_cast<double>(p.gpu.l2);
         if (!c.pingpong && stays && waves < 4 && std::ceil(waves) > 1.15 * waves && s.k >= 4 * least_slice &&
             shape.accumulators <= sm90_accumulators_streamed && p.epilogue.reductions.size() <= 1) {
-          CudaGemmConfig streamed = copied.copied ? copied : direct.from_registers ? direct : c;
+          GpuGemmConfig streamed = copied.copied ? copied : direct.from_registers ? direct : c;
           streamed.stream_k = true;
           result.push_back(streamed);
         }
@@ -371,7 +371,7 @@ std::vector<CudaGemmConfig> sm90_configurations(const CudaProblem& p) {
   return result;
 }
 
-Mainloop sm90_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
+Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const Sm90Shape shape = sm90_shape(p.epilogue, c);
   // One consumer waits for its own products between stages; with two bands of rows it has none to hide that under.
   const double efficiency = c.consumers > 1 ? 0.97 : c.tile_m > 64 ? 0.8 : 0.9;

@@ -63,14 +63,14 @@ std::string layout_defect(const char* name, int64_t size_k, int64_t k_stride, in
 bool multiplies_by_fma(const GemmShape& s) { return s.a == DType::f32 && s.math == package::MathMode::Strict; }
 
 // Blocks that a multiprocessor holds, by registers: loads in flight, sums, and 60 others.
-double resident(const StreamShape& shape, const CudaGemmConfig& c) {
+double resident(const StreamShape& shape, const GpuGemmConfig& c) {
   const int registers = 60 + shape.warp_n * c.tile_m / 32 + c.stages * 4 * shape.loads;
   return std::clamp(std::floor(65536.0 / (registers * c.threads)), 1.0, 2048.0 / c.threads);
 }
 
 }  // namespace
 
-StreamShape stream_shape(const package::EpilogueProgram& epilogue, const CudaGemmConfig& c) {
+StreamShape stream_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& c) {
   const int64_t size = types::byte_size(c.b_dtype), accumulator = types::byte_size(c.accumulator);
   StreamShape s;
   const int warps = c.threads / 32;
@@ -87,10 +87,10 @@ StreamShape stream_shape(const package::EpilogueProgram& epilogue, const CudaGem
   return s;
 }
 
-std::optional<Rejection> refuse_stream(const CudaProblem& p) {
+std::optional<Rejection> refuse_stream(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto no = [](diag::Code code, std::string text) {
-    return cuda_rejection(CudaFamily::Stream, code, std::move(text));
+    return cuda_rejection(GpuFamily::Stream, code, std::move(text));
   };
   if (!multiplies(s)) {
     return no(diag::Code::family_dtypes, fmt::format("multiplies no {} x {} into {}", dtype_name(s.a), dtype_name(s.b),
@@ -121,11 +121,11 @@ std::optional<Rejection> refuse_stream(const CudaProblem& p) {
   return std::nullopt;
 }
 
-std::vector<CudaGemmConfig> stream_configurations(const CudaProblem& p) {
+std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const int64_t element = types::byte_size(s.a);
-  CudaGemmConfig base;
-  base.family = CudaFamily::Stream;
+  GpuGemmConfig base;
+  base.family = GpuFamily::Stream;
   base.a_dtype = s.a;
   base.b_dtype = s.b;
   base.accumulator = s.accumulator;
@@ -139,14 +139,14 @@ std::vector<CudaGemmConfig> stream_configurations(const CudaProblem& p) {
   base.tile_m = base.piece_rows = static_cast<int32_t>(ceil_div(rows, 8) * 8);
   const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
   if (p.ways() > 1 && !base.b_k_major && (chunk == 0 || chunk * element % load_bytes != 0)) return {};
-  std::vector<CudaGemmConfig> result;
+  std::vector<GpuGemmConfig> result;
   const std::span<const Form> forms = base.b_k_major ? std::span<const Form>(along_k)
                                       : element == 2 ? std::span<const Form>(across)
                                                      : std::span<const Form>(across_words);
   const auto block = static_cast<int>(base.b_k_major ? 8 : 128 / element);  // columns that a load brings
   for (const Form& form : forms) {
     if (base.tile_m > form.most_rows) continue;
-    CudaGemmConfig c = base;
+    GpuGemmConfig c = base;
     c.threads = form.threads;
     c.consumers = form.warps_k;
     c.stages = form.steps;
@@ -182,7 +182,7 @@ std::vector<CudaGemmConfig> stream_configurations(const CudaProblem& p) {
 
 // B's bytes come at the rate of memory, or at what the loads in flight allow, or at L2's where A's rows, which every
 // block reads, are many.
-Mainloop stream_mainloop(const CudaProblem& p, const CudaGemmConfig& c) {
+Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const StreamShape shape = stream_shape(p.epilogue, c);
   const double element = static_cast<double>(types::byte_size(c.b_dtype));
   const auto k = static_cast<double>(ceil_div(p.shape.k, c.k_split));

@@ -15,7 +15,7 @@ using package::CudaVendorConfig;
 using package::VendorProblem;
 using package::VendorProposal;
 
-Rejection no(diag::Code code, std::string text) { return cuda_rejection(CudaFamily::Vendor, code, std::move(text)); }
+Rejection no(diag::Code code, std::string text) { return cuda_rejection(GpuFamily::Vendor, code, std::move(text)); }
 
 // Element types that the library multiplies, and what it stores them as.
 bool multiplies(DType a, DType b, DType d, DType accumulator) {
@@ -43,7 +43,7 @@ double rate(const GpuFacts& gpu, const CudaVendorConfig& config) {
 // kernel of our own, ours comes first.
 constexpr double efficiency = 0.8, of_rank = 0.03, prologue_us = 4;
 
-std::vector<CostTerm> cost_terms(const CudaProblem& p, const VendorProblem& asked, const VendorProposal& proposal,
+std::vector<CostTerm> cost_terms(const GpuProblem& p, const VendorProblem& asked, const VendorProposal& proposal,
                                  int32_t rank) {
   const auto batch = static_cast<double>(asked.batch), m = static_cast<double>(asked.m),
              n = static_cast<double>(asked.n), k = static_cast<double>(asked.k);
@@ -68,7 +68,7 @@ std::vector<CostTerm> cost_terms(const CudaProblem& p, const VendorProblem& aske
   return terms;
 }
 
-VendorProblem problem_of(const CudaProblem& p, const VendorMatch& match) {
+VendorProblem problem_of(const GpuProblem& p, const VendorMatch& match) {
   const GemmShape& s = p.shape;
   VendorProblem asked;
   asked.config = match.config;
@@ -85,7 +85,7 @@ VendorProblem problem_of(const CudaProblem& p, const VendorMatch& match) {
 
 }  // namespace
 
-void discover_vendor(const CudaProblem& problem, Discovery& discovery) {
+void discover_vendor(const GpuProblem& problem, Discovery& discovery) {
   if (problem.gpu.vendor == nullptr) return;
   const VendorMenu& menu = *problem.gpu.vendor;
   const auto refuse = [&](diag::Code code, std::string text) {

@@ -35,6 +35,6 @@ struct VendorMatch {
 VendorMatch match_vendor(const package::EpilogueProgram& epilogue, const GemmShape& shape, const VendorTraits& traits);
 
 // Adds the library's proposals, or a rejection. Nothing where nobody asks for them.
-void discover_vendor(const CudaProblem& problem, Discovery& discovery);
+void discover_vendor(const GpuProblem& problem, Discovery& discovery);
 
 }  // namespace codetta::plan

@@ -15,7 +15,7 @@
 namespace codetta::cuda_compile {
 namespace {
 
-using package::CudaGemmConfig;
+using package::GpuGemmConfig;
 using plan::GemmShape;
 
 constexpr const char* architectures[] = {"sm_80", "sm_90a", "sm_100a"};
@@ -115,7 +115,7 @@ class Collector {
     }
   }
 
-  void add(const std::string& what, const package::EpilogueProgram& program, const CudaGemmConfig& config,
+  void add(const std::string& what, const package::EpilogueProgram& program, const GpuGemmConfig& config,
            const std::string& arch) {
     const auto source = emit::emit_cuda_kernel(program, config, {.arch = arch});
     if (!source) {
@@ -124,10 +124,10 @@ class Collector {
     }
     Unit unit{what + " " + plan::cuda_kernel_name(config, arch), source->text, source->flags, source->entries.size()};
     // src/plan and the kernel compute the same geometry.
-    if (config.family == package::CudaFamily::Sm90) {
+    if (config.family == package::GpuFamily::Sm90) {
       const plan::Sm90Shape shape = plan::sm90_shape(program, config);
       const auto equal = [&](const char* name, int64_t value) {
-        unit.source += "static_assert(codetta::cuda::sm90::Shape<codetta::cuda::Config, codetta::cuda::Epilogue>::" +
+        unit.source += "static_assert(codetta::gpu::sm90::Shape<codetta::gpu::Config, codetta::gpu::Epilogue>::" +
                        std::string(name) + " == " + std::to_string(value) + ");\n";
       };
       equal("shared_bytes", shape.shared_bytes);
@@ -139,10 +139,10 @@ class Collector {
       equal("a_box_rows", shape.a_box_rows);
       equal("b_box_rows", shape.b_box_rows);
     }
-    if (config.family == package::CudaFamily::Sm100) {
+    if (config.family == package::GpuFamily::Sm100) {
       const plan::Sm100Shape shape = plan::sm100_shape(program, config);
       const auto equal = [&](const char* name, int64_t value) {
-        unit.source += "static_assert(codetta::cuda::sm100::Shape<codetta::cuda::Config, codetta::cuda::Epilogue>::" +
+        unit.source += "static_assert(codetta::gpu::sm100::Shape<codetta::gpu::Config, codetta::gpu::Epilogue>::" +
                        std::string(name) + " == " + std::to_string(value) + ");\n";
       };
       equal("shared_bytes", shape.shared_bytes);
@@ -155,13 +155,12 @@ class Collector {
       equal("columns", shape.tensor_columns);
     }
     const auto shared = [&](const char* room, int64_t value) {
-      unit.source +=
-          "static_assert(codetta::cuda::" + std::string(room) +
-          "::Shape<codetta::cuda::Config, codetta::cuda::Epilogue>::shared_bytes == " + std::to_string(value) + ");\n";
+      unit.source += "static_assert(codetta::gpu::" + std::string(room) +
+                     "::Shape<codetta::gpu::Config, codetta::gpu::Epilogue>::shared_bytes == " + std::to_string(value) +
+                     ");\n";
     };
-    if (config.family == package::CudaFamily::Sm80) shared("sm80", plan::sm80_shared_bytes(program, config));
-    if (config.family == package::CudaFamily::Stream)
-      shared("stream", plan::stream_shape(program, config).shared_bytes);
+    if (config.family == package::GpuFamily::Sm80) shared("sm80", plan::sm80_shared_bytes(program, config));
+    if (config.family == package::GpuFamily::Stream) shared("stream", plan::stream_shape(program, config).shared_bytes);
     if (seen_.insert(arch + unit.source).second) units_.push_back(std::move(unit));
   }
 
@@ -177,11 +176,11 @@ class Collector {
           GemmShape shape = shape_of(size, a, b, *accumulator, layout);
           shape.math = math;
           const package::EpilogueProgram program = test::plain_store(*accumulator, a);
-          const plan::CudaProblem problem{program, shape, gpu};
-          for (const plan::CudaFamilyInfo& family : plan::cuda_families()) {
-            const bool tensor = family.family == package::CudaFamily::Sm100;
+          const plan::GpuProblem problem{program, shape, gpu};
+          for (const plan::GpuFamilyInfo& family : plan::cuda_families()) {
+            const bool tensor = family.family == package::GpuFamily::Sm100;
             if ((arch == with_variants[3] && !tensor) || !family.concerns(problem) || family.refuse(problem)) continue;
-            for (CudaGemmConfig config : family.configurations(problem)) {
+            for (GpuGemmConfig config : family.configurations(problem)) {
               config.k_split = std::min(config.k_split, 2);
               if (!worth(config, arch == architectures[0], &layout == layouts)) continue;
               add(std::string("plain ") + std::string(dtype_name(a)) + " " + std::string(dtype_name(b)) + " " +
@@ -194,15 +193,15 @@ class Collector {
     }
   }
 
-  static bool worth(const CudaGemmConfig& c, bool first_arch, bool first_layout) {
-    using package::CudaFamily;
+  static bool worth(const GpuGemmConfig& c, bool first_arch, bool first_layout) {
+    using package::GpuFamily;
     const bool usual = c.a_dtype == DType::bf16, split = c.k_split > 1, cluster = c.cluster_m * c.cluster_n > 1;
-    if (c.family == CudaFamily::Sm90) return usual ? first_layout || !cluster : first_layout && !cluster && !split;
-    if (c.family == CudaFamily::Sm100) {
+    if (c.family == GpuFamily::Sm90) return usual ? first_layout || !cluster : first_layout && !cluster && !split;
+    if (c.family == GpuFamily::Sm100) {
       const bool simple = c.consumers == 1 && c.persistent && !split;
       return usual || c.a_dtype == DType::f8e4m3 ? first_layout || simple : first_layout && (cluster || simple);
     }
-    if (c.family == CudaFamily::Simt) return first_layout && (first_arch ? usual || !split : !split && c.tile_m != 32);
+    if (c.family == GpuFamily::Simt) return first_layout && (first_arch ? usual || !split : !split && c.tile_m != 32);
     const bool float8 = c.a_dtype == DType::f8e4m3;
     if (usual) return first_arch ? first_layout || !split : first_layout && !split;
     return first_layout && !split && (first_arch || float8) && c.a_dtype != DType::f16;
@@ -218,13 +217,13 @@ class Collector {
         (layout.a_k_major ? shape.a_row_stride : shape.a_k_stride) += pad;
         (layout.b_k_major ? shape.b_col_stride : shape.b_k_stride) += pad;
         const package::EpilogueProgram program = test::plain_store(DType::f32, DType::bf16);
-        for (const CudaGemmConfig& config : plan::sm80_configurations({program, shape, gpu}))
+        for (const GpuGemmConfig& config : plan::sm80_configurations({program, shape, gpu}))
           add("unaligned by " + std::to_string(2 * pad) + " " + layout.name, program, config, arch);
         // The product is that of aligned factors; what differs is that they are packed first.
-        std::vector<CudaGemmConfig> packed = plan::sm90_configurations({program, shape, gpu});
+        std::vector<GpuGemmConfig> packed = plan::sm90_configurations({program, shape, gpu});
         if (arch != std::string("sm_90a")) packed.clear();
         packed.resize(std::min<size_t>(packed.size(), 2));
-        for (const CudaGemmConfig& config : packed)
+        for (const GpuGemmConfig& config : packed)
           add("packed from " + std::to_string(2 * pad) + " " + layout.name, program, config, arch);
       }
     }
@@ -253,7 +252,7 @@ class Collector {
         const size_t first = arch == architectures[0] ? 2 : 5;
         for (size_t i = 0; i < std::min(first, found.candidates.size()); ++i)
           add(epilogue.name + (" " + std::string(dtype_name(dtype))), lowered->program,
-              package::cuda(found.candidates[i].config), arch);
+              package::gpu(found.candidates[i].config), arch);
       }
     }
   }
@@ -280,7 +279,7 @@ class Collector {
             return;
           }
           for (const plan::PlannedKernel& kernel : plan->kernels) {
-            const auto& config = package::cuda_map(kernel.discovery.candidates[0].config);
+            const auto& config = package::gpu_map(kernel.discovery.candidates[0].config);
             const auto source = emit::emit_cuda_map(kernel.lowered.program, config, {.arch = arch});
             if (!source) {
               problem_ = text + source.error().render();

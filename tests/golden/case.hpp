@@ -30,7 +30,7 @@ struct Emitted {
   struct Source {
     std::string text;                // the whole translation unit
     std::vector<std::string> flags;  // GCC's or NVRTC's
-    bool is_cuda = false;
+    bool is_gpu = false;
   };
   std::vector<Source> sources;
 };

@@ -98,9 +98,9 @@ plan::GemmShape shape_of(const ir::GemmFacts& facts, bool b_columns) {
 }
 
 // The configuration of that name among all that the families have for the problem, whatever its rank.
-std::optional<package::CudaGemmConfig> find_config(const plan::CudaProblem& problem, const std::string& name) {
-  for (const plan::CudaFamilyInfo& family : plan::cuda_families()) {
-    for (const package::CudaGemmConfig& config : family.configurations(problem)) {
+std::optional<package::GpuGemmConfig> find_config(const plan::GpuProblem& problem, const std::string& name) {
+  for (const plan::GpuFamilyInfo& family : plan::cuda_families()) {
+    for (const package::GpuGemmConfig& config : family.configurations(problem)) {
       if (plan::cuda_kernel_name(config, problem.gpu.arch) == name + "_" + problem.gpu.arch) return config;
     }
   }
@@ -119,7 +119,7 @@ Result<void> emit_cuda(const Problem& p, const Target& target, const package::Ep
   CODETTA_TRY(const emit::CudaSource source,
               emit::emit_cuda_kernel(program, *config, {.arch = target.arch, .strict = p.strict}));
   result.golden += "\n== entries\n";
-  for (const package::CudaEntry& entry : source.entries) {
+  for (const package::GpuEntry& entry : source.entries) {
     result.golden += entry.symbol + ": " + std::to_string(entry.threads) + " threads, " +
                      std::to_string(entry.shared_bytes) + " bytes of dynamic shared memory\n";
   }

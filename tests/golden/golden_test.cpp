@@ -131,7 +131,7 @@ TEST(GoldenSources, CompileAlone) {
     const auto emitted = emit_case(c);
     ASSERT_TRUE(emitted.has_value()) << c.name;
     for (const Emitted::Source& source : emitted->sources) {
-      if (source.is_cuda) continue;  // tests/cuda_compile
+      if (source.is_gpu) continue;  // tests/cuda_compile
       auto& group = files[source.flags];
       const std::string file =
           temporary->path() + "/" + std::string(c.name) + "_" + std::to_string(group.size()) + ".cpp";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions on the GPU: their stated accuracy (device/cuda/ulp.def) against long double, and all 16- and 8-bit
+// Functions on the GPU: their stated accuracy (device/gpu/ulp.def) against long double, and all 16- and 8-bit
 // arguments of every function of one argument and of every conversion against the oracle.
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "codetta/fill.hpp"
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 #include "gpu/host_tensors.hpp"
 #include "gpu/suite.hpp"
 #include "runtime/cuda/stream.hpp"
@@ -23,7 +23,7 @@ namespace codetta::gpu {
 namespace {
 
 namespace cuda = runtime::cuda;
-namespace abi = codetta::cuda;
+namespace abi = codetta::gpu;
 using types::Op;
 
 struct Stated {
@@ -62,7 +62,7 @@ class Functions {
     for (int i = 0; i < arity_; ++i) in.push_back(m.load(type, package::Access::Full));
     for (const Op op : ops_) m.store(m.op(op, type, in), type);
     m.store(m.accum(), DType::f32, package::Access::Full);
-    package::CudaGemmConfig config;
+    package::GpuGemmConfig config;
     config.piece_cols = config.tile_n;
     CODETTA_TRY(const emit::CudaSource source,
                 emit::emit_cuda_kernel(m.program, config, {.arch = gpu_.arch(), .strict = strict_}));
@@ -378,7 +378,7 @@ std::string exhaust(Gpu& gpu, DType dtype, const std::vector<std::pair<std::stri
     call.epilogue = EpilogueArguments(std::move(epilogue), std::move(named));
     CODETTA_TRY(const Planned planned, plan_call(call, gpu.arch()));
     const auto configs = simt_configs(planned.program(), DType::f32, DType::f32);
-    const package::CudaGemmConfig& config = configs[choice % configs.size()];
+    const package::GpuGemmConfig& config = configs[choice % configs.size()];
     CODETTA_TRY(const Compiled compiled, gpu.compile(planned, config, false));
     if (gpu.compiles_only()) return std::string();
     CODETTA_CHECK_OK(gpu.run(planned, compiled, memory.blocks()));

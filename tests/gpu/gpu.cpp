@@ -25,12 +25,12 @@ bool holds(const HostBlock& block, const TensorView& view) {
 }
 
 // Sums of the matrix instructions that the configuration multiplies with.
-types::AccumulationModel accumulation_of(const package::CudaGemmConfig& config) {
+types::AccumulationModel accumulation_of(const package::GpuGemmConfig& config) {
   types::AccumulationModel model = types::accumulation_model(CpuIsa::avx2, DType::f32);  // one multiply-add a product
   model.extra_roundings = config.k_split > 1 ? config.k_split : 0;
   // Tensor cores line products up by the largest exponent of a step and cuts what falls off, once a product, then
   // rounds the sum towards zero: two units of 2^-24 a product are above both.
-  if (config.family != package::CudaFamily::Simt) model.roundings = 2;
+  if (config.family != package::GpuFamily::Simt) model.roundings = 2;
   return model;
 }
 
@@ -97,7 +97,7 @@ Result<std::shared_ptr<Gpu>> Gpu::open(const std::string& arch) {
   return gpu;
 }
 
-Result<Compiled> Gpu::compile(const Planned& planned, const package::CudaGemmConfig& config, bool strict) {
+Result<Compiled> Gpu::compile(const Planned& planned, const package::GpuGemmConfig& config, bool strict) {
   plan::Plan plan = planned.plan;
   plan.kernels[0].discovery.candidates.assign(1, {config, name_of(config), {}, 0});
   plan.kernels[0].chosen = 0;
@@ -193,7 +193,7 @@ Result<void> Gpu::run(const Planned& planned, const Compiled& compiled, std::spa
   return {};
 }
 
-Result<Judgement> judge(const Planned& planned, const package::CudaGemmConfig& config, bool strict,
+Result<Judgement> judge(const Planned& planned, const package::GpuGemmConfig& config, bool strict,
                         const std::vector<std::pair<std::string, TensorView>>& before, bool all_lines) {
   const driver::Problem& problem = planned.problem;
   std::vector<oracle::OracleInput> inputs;
@@ -231,15 +231,15 @@ Result<Judgement> judge(const Planned& planned, const package::CudaGemmConfig& c
   return judgement;
 }
 
-std::string name_of(const package::CudaGemmConfig& c) {
+std::string name_of(const package::GpuGemmConfig& c) {
   return fmt::format("{} {}x{}x{} stages {} cluster {}x{} consumers {}{}{} k_split {} pieces {}x{} lanes {}",
                      package::name_of(c.family), c.tile_m, c.tile_n, c.tile_k, c.stages, c.cluster_m, c.cluster_n,
                      c.consumers, c.pingpong ? " pingpong" : "", c.from_registers ? " registers" : "", c.k_split,
                      c.piece_rows, c.piece_cols, c.lanes);
 }
 
-std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram& program, DType a, DType b) {
-  std::vector<package::CudaGemmConfig> result;
+std::vector<package::GpuGemmConfig> simt_configs(const package::EpilogueProgram& program, DType a, DType b) {
+  std::vector<package::GpuGemmConfig> result;
   const int ways = program.split.ways;
   for (const int tile_m : {16, 32, 64, 128}) {
     for (const int columns : {32, 64, 96, 128}) {
@@ -252,7 +252,7 @@ std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram
         if (tile_k == 24 && tile_n % 3 != 0) continue;
         for (const int piece_rows : {16, tile_m}) {
           for (const int lanes : {1, 2, 4, 8}) {
-            package::CudaGemmConfig config;
+            package::GpuGemmConfig config;
             config.a_dtype = a;
             config.b_dtype = b;
             config.accumulator = program.accumulator;
@@ -277,9 +277,9 @@ std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram
   return result;
 }
 
-std::vector<package::CudaGemmConfig> family_configs(const Planned& planned, package::CudaFamily family,
-                                                    const std::string& arch) {
-  std::vector<package::CudaGemmConfig> result;
+std::vector<package::GpuGemmConfig> family_configs(const Planned& planned, package::GpuFamily family,
+                                                   const std::string& arch) {
+  std::vector<package::GpuGemmConfig> result;
   plan::GpuFacts facts = plan::gpu_facts(arch);
   const auto families = plan::cuda_families();
   const auto info = std::find_if(families.begin(), families.end(), [&](const auto& f) { return f.family == family; });
@@ -287,9 +287,9 @@ std::vector<package::CudaGemmConfig> family_configs(const Planned& planned, pack
   const int real = facts.sms;
   for (const int sms : {real, 1}) {  // many: slices of K; one: schedules for many tiles
     facts.sms = sms;
-    const plan::CudaProblem problem{planned.program(), planned.plan.kernels[0].shape, facts};
+    const plan::GpuProblem problem{planned.program(), planned.plan.kernels[0].shape, facts};
     if (!info->concerns(problem) || info->refuse(problem)) continue;
-    for (const package::CudaGemmConfig& config : info->configurations(problem)) {
+    for (const package::GpuGemmConfig& config : info->configurations(problem)) {
       if (std::find(result.begin(), result.end(), config) == result.end()) result.push_back(config);
     }
   }

@@ -81,7 +81,7 @@ class Gpu {
   [[nodiscard]] bool compiles_only() const { return device_ == nullptr; }
 
   // The same source is compiled once while it is among the last `kept_modules`.
-  Result<Compiled> compile(const Planned& planned, const package::CudaGemmConfig& config, bool strict);
+  Result<Compiled> compile(const Planned& planned, const package::GpuGemmConfig& config, bool strict);
   Result<runtime::cuda::ModuleRef> load(const emit::CudaSource& source);
   // With the blocks on the device; nothing of it is enqueued any more.
   Result<Prepared> prepare(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks);
@@ -108,14 +108,14 @@ struct Judgement {
   oracle::CheckReport report;
   std::string text;  // a line an output that is wrong; all where `all_lines`
 };
-Result<Judgement> judge(const Planned& planned, const package::CudaGemmConfig& config, bool strict,
+Result<Judgement> judge(const Planned& planned, const package::GpuGemmConfig& config, bool strict,
                         const std::vector<std::pair<std::string, TensorView>>& before = {}, bool all_lines = false);
 
 // Every SIMT configuration that the tests use for a program, in a fixed order.
-std::vector<package::CudaGemmConfig> simt_configs(const package::EpilogueProgram& program, DType a, DType b);
+std::vector<package::GpuGemmConfig> simt_configs(const package::EpilogueProgram& program, DType a, DType b);
 // Every configuration of a family that is legal for the problem, however few tiles it has; none where it is refused.
-std::vector<package::CudaGemmConfig> family_configs(const Planned& planned, package::CudaFamily family,
-                                                    const std::string& arch);
-std::string name_of(const package::CudaGemmConfig& config);
+std::vector<package::GpuGemmConfig> family_configs(const Planned& planned, package::GpuFamily family,
+                                                   const std::string& arch);
+std::string name_of(const package::GpuGemmConfig& config);
 
 }  // namespace codetta::gpu

@@ -50,11 +50,11 @@ Result<std::string> run(Gpu& gpu, const Unit& unit, const Form& form, uint64_t s
   }
   call.epilogue = EpilogueArguments(std::move(epilogue), std::move(named));
   CODETTA_TRY(const Planned planned, plan_call(call, gpu.arch()));
-  const std::vector<package::CudaGemmConfig> configs = simt_configs(planned.program(), unit.a, unit.b);
+  const std::vector<package::GpuGemmConfig> configs = simt_configs(planned.program(), unit.a, unit.b);
   if (configs.empty()) return std::string("no configuration takes it");
   // The same for all problems of one text and dtype, so that the kernel is compiled once.
   const size_t choice = std::hash<std::string>()(unit.text + std::to_string(static_cast<int>(unit.a))) % configs.size();
-  const package::CudaGemmConfig& config = configs[choice];
+  const package::GpuGemmConfig& config = configs[choice];
   CODETTA_TRY(const Compiled compiled, gpu.compile(planned, config, false));
   if (gpu.compiles_only()) return std::string();
   CODETTA_CHECK_OK(gpu.run(planned, compiled, memory.blocks()));

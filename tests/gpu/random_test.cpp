@@ -55,10 +55,10 @@ Result<TensorView> aligned_copy(const TensorView& view, HostTensors& memory, tes
   return turned ? transposed(to) : to;
 }
 
-using package::CudaFamily;
+using package::GpuFamily;
 
 // Sizes that make several tiles, and few rows for the family that is for them.
-void tiled_sizes(CudaFamily family, test::RandomProblem& problem, const test::EpilogueSpec& spec) {
+void tiled_sizes(GpuFamily family, test::RandomProblem& problem, const test::EpilogueSpec& spec) {
   const auto below = [&](size_t n) { return 1 + static_cast<int64_t>(problem.pick(n)); };
   const bool many_tiles = problem.one_in(6);  // each block has several
   problem.m = many_tiles ? 800 + below(700) : problem.one_in(3) ? 64 * below(4) : below(300);
@@ -66,16 +66,16 @@ void tiled_sizes(CudaFamily family, test::RandomProblem& problem, const test::Ep
   if (many_tiles && spec.fixed_n != 0) problem.m *= 8;
   problem.k = problem.one_in(8) ? 500 + below(1000) : below(200);
   if (problem.batch != 0 && spec.fixed_batch == 0) problem.batch = below(3);
-  if (family == CudaFamily::Stream) problem.m = below(32);
+  if (family == GpuFamily::Stream) problem.m = below(32);
 }
 
 // One problem on one kernel; `choice` picks the configuration.
-std::string run_problem(Gpu& gpu, CudaFamily family, const test::EpilogueSpec& spec, const Epilogue& epilogue,
+std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& spec, const Epilogue& epilogue,
                         uint64_t seed, uint64_t choice, Counts& counts) {
   test::RandomProblem problem(spec, seed, false, choice);  // one form an epilogue: one compile
   problem.sizes();
-  problem.aligned = family == CudaFamily::Sm90 && choice % 3 != 0;  // for the copy engine
-  if (family != CudaFamily::Simt) tiled_sizes(family, problem, spec);
+  problem.aligned = family == GpuFamily::Sm90 && choice % 3 != 0;  // for the copy engine
+  if (family != GpuFamily::Simt) tiled_sizes(family, problem, spec);
   const auto failed = [&](const std::string& what) {
     return fmt::format("M={} N={} K={} batch={}{}{}: {}\n{}", problem.m, problem.n, problem.k, problem.batch,
                        problem.call.strict ? " strict" : "",
@@ -83,10 +83,10 @@ std::string run_problem(Gpu& gpu, CudaFamily family, const test::EpilogueSpec& s
   };
   if (auto made = problem.arguments(epilogue); !made) return "the test's own views: " + made.error().render();
   HostTensors factors;
-  const bool three = family == CudaFamily::Sm80 && choice % 2 != 0;
-  if (family != CudaFamily::Simt && spec.a == DType::f32) problem.call.math = three ? MathMode::Tf32x3 : MathMode::Tf32;
+  const bool three = family == GpuFamily::Sm80 && choice % 2 != 0;
+  if (family != GpuFamily::Simt && spec.a == DType::f32) problem.call.math = three ? MathMode::Tf32x3 : MathMode::Tf32;
   // Otherwise anywhere: copied in small parts or packed first.
-  if (family != CudaFamily::Simt && (family == CudaFamily::Stream || choice % 4 != 0)) {
+  if (family != GpuFamily::Simt && (family == GpuFamily::Stream || choice % 4 != 0)) {
     for (TensorView* factor : {&problem.call.A, &problem.call.B}) {
       auto copy = aligned_copy(*factor, factors, problem);
       if (!copy) return "the test's own views: " + copy.error().render();
@@ -106,14 +106,14 @@ std::string run_problem(Gpu& gpu, CudaFamily family, const test::EpilogueSpec& s
   };
   const auto planned = plan_call(problem.call, gpu.arch());
   if (!planned) return refused(planned.error());
-  const auto configs = family == CudaFamily::Simt ? simt_configs(planned->program(), spec.a, spec.b)
-                                                  : family_configs(*planned, family, gpu.arch());
+  const auto configs = family == GpuFamily::Simt ? simt_configs(planned->program(), spec.a, spec.b)
+                                                 : family_configs(*planned, family, gpu.arch());
   if (configs.empty()) {
-    if (family == CudaFamily::Simt) return failed("no configuration takes it");
+    if (family == GpuFamily::Simt) return failed("no configuration takes it");
     ++counts.left_out;
     return "";
   }
-  const package::CudaGemmConfig& config = configs[choice % configs.size()];
+  const package::GpuGemmConfig& config = configs[choice % configs.size()];
   const auto compiled = gpu.compile(*planned, config, problem.call.strict);
   if (!compiled) return failed(name_of(config) + ": " + compiled.error().render());
   if (compiled->spilled_bytes > 0) {
@@ -152,13 +152,13 @@ std::string run_problem(Gpu& gpu, CudaFamily family, const test::EpilogueSpec& s
   return "";
 }
 
-void run_random(Gpu& gpu, CudaFamily family) {
+void run_random(Gpu& gpu, GpuFamily family) {
   Counts counts;
   in_parallel(options().count, [&](int64_t i) {
     if (gpu.lost()) return std::string();  // said before, by whom it happened to
     const uint64_t index = static_cast<uint64_t>(options().first + i), seed = mixed(options().seed, index);
     test::EpilogueSpec spec = test::random_epilogue_text(seed);
-    if (family != CudaFamily::Simt) {
+    if (family != GpuFamily::Simt) {
       const bool bytes = types::byte_size(spec.a) == 1 && types::byte_size(spec.b) == 1;
       if (!types::is_float(spec.a) && !bytes) return std::string();
       if (types::is_float(spec.a))
@@ -183,29 +183,29 @@ void run_random(Gpu& gpu, CudaFamily family) {
 }
 
 TEST(CudaRandom, Simt) {
-  if (const auto gpu = gpu_or_skip()) run_random(*gpu, CudaFamily::Simt);
+  if (const auto gpu = gpu_or_skip()) run_random(*gpu, GpuFamily::Simt);
 }
 
 TEST(CudaRandom, Sm80) {
-  if (const auto gpu = gpu_or_skip()) run_random(*gpu, CudaFamily::Sm80);
+  if (const auto gpu = gpu_or_skip()) run_random(*gpu, GpuFamily::Sm80);
 }
 
 TEST(CudaRandom, Stream) {
-  if (const auto gpu = gpu_or_skip()) run_random(*gpu, CudaFamily::Stream);
+  if (const auto gpu = gpu_or_skip()) run_random(*gpu, GpuFamily::Stream);
 }
 
 TEST(CudaRandom, Sm90) {
   const auto gpu = gpu_or_skip();
   if (gpu == nullptr) return;
   if (gpu->arch() != "sm_90a") GTEST_SKIP() << "this device is " << gpu->arch();
-  run_random(*gpu, CudaFamily::Sm90);
+  run_random(*gpu, GpuFamily::Sm90);
 }
 
 TEST(CudaRandom, Sm100) {
   const auto gpu = gpu_or_skip();
   if (gpu == nullptr) return;
   if (gpu->arch() != "sm_100a" && gpu->arch() != "sm_103a") GTEST_SKIP() << "this device is " << gpu->arch();
-  run_random(*gpu, CudaFamily::Sm100);
+  run_random(*gpu, GpuFamily::Sm100);
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 // whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most 128 bytes, swizzled by the engine.
 #pragma once
 
-#include "device/cuda/fragment.h"
 #include "device/cuda/kernels/sm90.h"
+#include "device/gpu/fragment.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // Stands for a Ref in emitted text: the operand is the i-th copy.
 template <class E, int i>
@@ -333,4 +333,4 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T 
 }
 
 }  // namespace sm90
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

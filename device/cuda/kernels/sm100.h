@@ -16,12 +16,12 @@
 #pragma once
 
 #include "device/cuda/kernels/sm100_roles.h"
-#include "device/cuda/raster.h"
 #include "device/cuda/tcgen05.h"
-#include "device/cuda/tile.h"
-#include "device/cuda/vec.h"
+#include "device/gpu/raster.h"
+#include "device/gpu/tile.h"
+#include "device/gpu/vec.h"
 
-namespace codetta::cuda::sm100 {
+namespace codetta::gpu::sm100 {
 
 // How tcgen05.mma takes a factor (PTX ISA, "Instruction descriptor").
 template <class T>
@@ -437,9 +437,9 @@ struct Finisher : Block<Config, Epilogue, P> {
   }
 };
 
-}  // namespace codetta::cuda::sm100
+}  // namespace codetta::gpu::sm100
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // The body of the kernel. Launch: whole groups of blocks, Config::dynamic: one for each unit, otherwise as many as are
 // resident at once or fewer; Config::threads threads, Config::shared_bytes of dynamic shared memory. params.map: A, B.
@@ -488,4 +488,4 @@ __device__ __forceinline__ void gemm_sm100(const P& params) {
   if (warp == 2) ptx::tensor_free<S::group>(block.tensor, S::columns);
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

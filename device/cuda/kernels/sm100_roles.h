@@ -37,7 +37,7 @@
 
 #include "device/cuda/tcgen05_bits.h"
 
-namespace codetta::cuda::sm100 {
+namespace codetta::gpu::sm100 {
 
 enum class Bar { Full, Empty, Ready, Drained, Answer, Heard };
 inline constexpr u32 accumulator_sets = 2, answer_slots = 3;
@@ -150,4 +150,4 @@ CODETTA_ANYWHERE void finish(Machine& m) {
   }
 }
 
-}  // namespace codetta::cuda::sm100
+}  // namespace codetta::gpu::sm100

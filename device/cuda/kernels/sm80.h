@@ -9,10 +9,10 @@
 
 #include "device/cuda/kernels/stage.h"
 #include "device/cuda/mma.h"
-#include "device/cuda/split_k.h"
-#include "device/cuda/tile.h"
+#include "device/gpu/split_k.h"
+#include "device/gpu/tile.h"
 
-namespace codetta::cuda::sm80 {
+namespace codetta::gpu::sm80 {
 
 // Rows of warps: the split of the tile into the squarest rectangles of 16 x 16 blocks. 0: there is none.
 constexpr int warps_along_m(int tile_m, int tile_n, int warps) {
@@ -141,9 +141,9 @@ CODETTA_FN void store_piece(T* piece, const T (&acc)[S::blocks_m * S::blocks_n *
   }
 }
 
-}  // namespace codetta::cuda::sm80
+}  // namespace codetta::gpu::sm80
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // The body of the kernel. Launch: a block a tile and slice, Config::threads threads, Config::shared_bytes of dynamic
 // shared memory.
@@ -280,4 +280,4 @@ CODETTA_FN void gemm_sm80(const P& params) {
   }
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

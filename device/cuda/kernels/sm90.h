@@ -14,15 +14,15 @@
 
 #include "device/cuda/ptx.h"
 #include "device/cuda/strip.h"
-#include "device/cuda/tile.h"
 #include "device/cuda/wgmma.h"
+#include "device/gpu/tile.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 template <class Copies, int cols>
 struct CopyLayout;  // device/cuda/kernels/copies.h, which Config::copied needs
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu
 
-namespace codetta::cuda::sm90 {
+namespace codetta::gpu::sm90 {
 
 struct Unit;
 template <class Config, class Epilogue>
@@ -570,9 +570,9 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
   }
 }
 
-}  // namespace codetta::cuda::sm90
+}  // namespace codetta::gpu::sm90
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // The body of the kernel. Launch: a grid of whole clusters (as many as are resident at once, or fewer), Config::threads
 // threads, Config::shared_bytes of dynamic shared memory. params.map: A, then B.
@@ -633,4 +633,4 @@ __device__ __forceinline__ void gemm_sm90(const P& params) {
   if constexpr (S::cluster > 1) ptx::cluster_sync();  // no block leaves while others still signal it
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -6,7 +6,7 @@
 
 #include "device/cuda/mma.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // A fragment of 16 rows (of M or N) and 32 bytes of K: the order of registers of operand A of mma.sync. As operand B,
 // registers 0 and 2 are the first 8 columns, 1 and 3 the others (f64: register 0, register 1).
@@ -189,4 +189,4 @@ struct Loader {
   }
 };
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

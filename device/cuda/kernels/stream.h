@@ -9,10 +9,10 @@
 #pragma once
 
 #include "device/cuda/mma.h"
-#include "device/cuda/split_k.h"
-#include "device/cuda/tile.h"
+#include "device/gpu/split_k.h"
+#include "device/gpu/tile.h"
 
-namespace codetta::cuda::stream {
+namespace codetta::gpu::stream {
 
 // What follows from a configuration; src/plan computes the same numbers.
 template <class Config, class Epilogue>
@@ -250,9 +250,9 @@ CODETTA_FN int column_of(int b, int half, int g) {
   return b / pairs * S::block + g * (2 * pairs) + b % pairs * 2 + half;
 }
 
-}  // namespace codetta::cuda::stream
+}  // namespace codetta::gpu::stream
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // The body of the kernel. Launch: a block a tile and slice, Config::threads threads, Config::shared_bytes of dynamic
 // shared memory; may be a programmatic dependent of the kernel before it.
@@ -408,4 +408,4 @@ CODETTA_FN void gemm_stream(const P& params) {
   Epilogue::template phase_0<P>(params, tile);
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Geometry, workspace and parameters of a CUDA kernel; see device/cuda/abi.h for what they mean.
+// Geometry, workspace and parameters of a CUDA kernel; see device/gpu/abi.h for what they mean.
 #include "runtime/cuda/launch.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace codetta::runtime::cuda {
 
-namespace abi = codetta::cuda;
+namespace abi = codetta::gpu;
 
 namespace {
 
@@ -74,9 +74,9 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   launch.step_ = &step;
   launch.kernel_ = &package.kernels[step.kernel];
   launch.module_ = std::move(module);
-  const auto* map = std::get_if<package::CudaMapConfig>(&launch.kernel_->config);
-  launch.config_ = map != nullptr ? package::pieces_of(*map) : package::cuda(launch.kernel_->config);
-  const package::CudaGemmConfig& config = launch.config_;
+  const auto* map = std::get_if<package::GpuMapConfig>(&launch.kernel_->config);
+  launch.config_ = map != nullptr ? package::pieces_of(*map) : package::gpu(launch.kernel_->config);
+  const package::GpuGemmConfig& config = launch.config_;
   const package::EpilogueProgram& program = launch.kernel_->epilogue;
   abi::Problem& p = launch.geometry_.problem;
   CODETTA_TRY(p.batches, value_of(step.batch, symbols, "the batch"));
@@ -154,8 +154,8 @@ Result<void> Launch::plan_nothing(const Bindings& bindings) {
 
 // What the kernel was compiled to rely on: adjacent elements along one dim, and alignment.
 Result<void> Launch::check_factors(const Bindings& bindings) const {
-  const package::CudaGemmConfig& config = config_;
-  if (config.family == package::CudaFamily::Simt || !step_->product) return {};
+  const package::GpuGemmConfig& config = config_;
+  if (config.family == package::GpuFamily::Simt || !step_->product) return {};
   const struct {
     uint32_t buffer;
     bool transposed, k_last, k_major, packed;
@@ -191,7 +191,7 @@ Result<void> Launch::check_factors(const Bindings& bindings) const {
 // Sizes and strides of the copies; their addresses come with resolve().
 void Launch::plan_packing(const Bindings& bindings) {
   if (!step_->product) return;
-  const package::CudaGemmConfig& config = config_;
+  const package::GpuGemmConfig& config = config_;
   const abi::Problem& p = geometry_.problem;
   const package::Product& product = *step_->product;
   const struct {
@@ -222,7 +222,7 @@ void Launch::plan_packing(const Bindings& bindings) {
 }
 
 Result<void> Launch::plan_workspace() {
-  const package::CudaGemmConfig& config = config_;
+  const package::GpuGemmConfig& config = config_;
   const package::EpilogueProgram& program = kernel_->epilogue;
   abi::Problem& p = geometry_.problem;
   const int64_t accumulator = dtype_size(config.accumulator);
@@ -279,15 +279,15 @@ Result<void> Launch::plan_workspace() {
 }
 
 Result<void> Launch::plan_entries() {
-  const package::CudaGemmConfig& config = config_;
+  const package::GpuGemmConfig& config = config_;
   const package::EpilogueProgram& program = kernel_->epilogue;
   const abi::Problem& p = geometry_.problem;
   const Device& device = *module_->device();
   const DeviceFacts& facts = device.facts();
   const DriverTable& call = device.driver().call();
   const int cluster = config.cluster_m * config.cluster_n;
-  for (const package::CudaEntry& wanted : kernel_->entries) {
-    const bool is_gemm = wanted.kind == package::CudaEntry::Kind::Gemm;
+  for (const package::GpuEntry& wanted : kernel_->entries) {
+    const bool is_gemm = wanted.kind == package::GpuEntry::Kind::Gemm;
     Entry entry;
     CODETTA_TRY(entry.function, module_->function(wanted.symbol, wanted.shared_bytes, is_gemm ? cluster : 1));
     if (wanted.threads > entry.function.facts.max_threads) {
@@ -341,7 +341,7 @@ Result<void> Launch::plan_entries() {
         grid[0] = std::min<int64_t>(work, int64_t{fit} * cluster);
         gemm_blocks_ = grid[0];
       }
-    } else if (wanted.kind == package::CudaEntry::Kind::Pack) {
+    } else if (wanted.kind == package::GpuEntry::Kind::Pack) {
       const int count = (config.pack_a ? 1 : 0) + (config.pack_b ? 1 : 0);
       int64_t rows = 0;
       for (int i = 0; i < count; ++i)
@@ -351,7 +351,7 @@ Result<void> Launch::plan_entries() {
       grid[1] = count;
       entry.packs = true;
       entry.skipped = geometry_.empty || p.k == 0 || rows == 0 || count == 0;
-    } else if (wanted.kind == package::CudaEntry::Kind::Combine) {
+    } else if (wanted.kind == package::GpuEntry::Kind::Combine) {
       int64_t largest = 0, count = 0;
       for (const package::Reduction& reduction : program.reductions) {
         if (reduction.phase != wanted.index) continue;
@@ -370,7 +370,7 @@ Result<void> Launch::plan_entries() {
     } else {
       // Over an empty root space the stores of finished reductions are still owed: one block looks at them. A block of
       // a panel walks its rows itself.
-      grid[0] = wanted.kind == package::CudaEntry::Kind::Panel ? 1 : std::max<int64_t>(p.pieces_n, 1);
+      grid[0] = wanted.kind == package::GpuEntry::Kind::Panel ? 1 : std::max<int64_t>(p.pieces_n, 1);
       grid[1] = std::clamp<int64_t>(p.pieces_m, 1, facts.max_grid[1]);
       grid[2] = std::clamp<int64_t>(p.batches, 1, facts.max_grid[2]);
     }
@@ -399,7 +399,7 @@ Result<void> Launch::plan_entries() {
 }
 
 Result<void> Launch::encode(const package::CudaTensorMap& map, const Bindings& bindings, TensorMap& encoded) const {
-  const package::CudaGemmConfig& config = config_;
+  const package::GpuGemmConfig& config = config_;
   const abi::Problem& p = geometry_.problem;
   TiledView view;
   view.box_fast = map.box_fast;
@@ -468,7 +468,7 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) 
     p.b_k = b.stride(b.rank() - (product->b_transposed ? 1 : 2));
     p.b_col = b.stride(b.rank() - (product->b_transposed ? 2 : 1));
   }
-  const package::CudaGemmConfig& config = config_;
+  const package::GpuGemmConfig& config = config_;
   int place = 0;
   const auto packed = [&](int factor, bool k_major, const void*& data, abi::i64& batch, abi::i64& k, abi::i64& other) {
     if (packed_at_[factor] < 0) return;

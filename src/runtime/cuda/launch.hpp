@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 #include "runtime/cuda/device.hpp"
 #include "runtime/execution.hpp"
 #include "runtime/operands.hpp"
@@ -14,9 +14,9 @@ namespace codetta::runtime::cuda {
 
 // The sizes that a configuration and a problem give together; the workspace is laid out from them.
 struct Geometry {
-  codetta::cuda::Problem problem{};  // without addresses
-  int64_t blocks = 0;                // of the product's grid, before persistence; whole clusters
-  bool empty = false;                // no element in the root space
+  codetta::gpu::Problem problem{};  // without addresses
+  int64_t blocks = 0;               // of the product's grid, before persistence; whole clusters
+  bool empty = false;               // no element in the root space
 };
 
 class Launch {
@@ -53,15 +53,15 @@ class Launch {
   Result<void> encode(const package::CudaTensorMap& map, const Bindings& bindings, TensorMap& encoded) const;
 
   const package::Kernel* kernel_ = nullptr;
-  package::CudaGemmConfig config_;  // of a map: its pieces
+  package::GpuGemmConfig config_;  // of a map: its pieces
   const package::Package* package_ = nullptr;
   const package::LaunchKernel* step_ = nullptr;
   ModuleRef module_;
   Geometry geometry_;
   std::vector<OperandPlan> plans_;
   std::vector<Entry> entries_;
-  std::vector<std::byte> parameters_;  // Params of device/cuda/abi.h
-  codetta::cuda::PackParams packing_{};
+  std::vector<std::byte> parameters_;  // Params of device/gpu/abi.h
+  codetta::gpu::PackParams packing_{};
   int64_t packed_at_[2] = {-1, -1};  // A, B: offsets in the workspace; -1: read where they lie
   int64_t counter_bytes_ = 0;
   int64_t gemm_blocks_ = 0;                                 // of a persistent product's grid

@@ -22,10 +22,10 @@
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #include "device/cuda/kernels/sm100_roles.h"
-#include "device/cuda/raster.h"
+#include "device/gpu/raster.h"
 #pragma GCC diagnostic pop
 
-namespace codetta::cuda::sm100 {
+namespace codetta::gpu::sm100 {
 namespace {
 
 constexpr int64_t box_bytes = 100;
@@ -507,7 +507,7 @@ void visits_everything_once(std::mt19937& random) {
   for (uint32_t rank = 0; rank < cluster; ++rank) {
     const Raster<cluster, 64, splits> raster(p, rank);
     for (uint32_t index = 0; index < raster.count; ++index) {
-      const codetta::cuda::Unit u = raster.unit(index);
+      const codetta::gpu::Unit u = raster.unit(index);
       ASSERT_TRUE(u.tile_m < wide && u.tile_n < p.tiles_n && u.batch < p.batches && u.slice < p.k_split);
       ASSERT_EQ(u.tile_m % cluster, rank);
       const auto at = static_cast<size_t>((u.batch * p.tiles_n + u.tile_n) * wide + u.tile_m);
@@ -533,4 +533,4 @@ TEST(Sm100Raster, EveryTileAndStepOnce) {
 }
 
 }  // namespace
-}  // namespace codetta::cuda::sm100
+}  // namespace codetta::gpu::sm100

@@ -12,7 +12,7 @@
 #pragma GCC diagnostic ignored "-Wshadow"
 #include "device/cuda/kernels/stage.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 namespace {
 
 struct Case {
@@ -91,5 +91,5 @@ TEST(Stage, HoldsTheOperandAndZerosWhateverItsAlignment) {
 }
 
 }  // namespace
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu
 #pragma GCC diagnostic pop

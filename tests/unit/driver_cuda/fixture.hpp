@@ -9,7 +9,7 @@
 
 #include "base/files.hpp"
 #include "codetta/codetta.hpp"
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 #include "diag/diagnostic.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "unit/driver_cuda/fake_nvrtc.hpp"

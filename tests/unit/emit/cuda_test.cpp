@@ -13,7 +13,7 @@ namespace codetta::emit {
 namespace {
 
 using package::Access;
-using package::CudaEntry;
+using package::GpuEntry;
 using package::ReduceAxis;
 using package::ReduceKind;
 using package::Scope;
@@ -75,8 +75,8 @@ std::vector<Case> cases() {
           {"quantize", quantize(), DType::i8}};
 }
 
-package::CudaGemmConfig simt_config(const Case& c) {
-  package::CudaGemmConfig config;
+package::GpuGemmConfig simt_config(const Case& c) {
+  package::GpuGemmConfig config;
   config.a_dtype = config.b_dtype = c.factors;
   config.accumulator = c.program.accumulator;
   config.piece_cols = config.tile_n / c.program.split.ways;
@@ -91,19 +91,19 @@ TEST(EmitCuda, TextIsDeterministicAndEntriesAreInLaunchOrder) {
     ASSERT_TRUE(source.has_value()) << source.error().render();
     EXPECT_EQ(source->text, again->text);
     ASSERT_FALSE(source->entries.empty());
-    EXPECT_EQ(source->entries[0].kind, CudaEntry::Kind::Gemm);
-    for (const CudaEntry& entry : source->entries)
+    EXPECT_EQ(source->entries[0].kind, GpuEntry::Kind::Gemm);
+    for (const GpuEntry& entry : source->entries)
       EXPECT_NE(source->text.find(" " + entry.symbol + "("), std::string::npos) << entry.symbol;
   }
   const auto entries = emit_cuda_kernel(softmax(), simt_config({"", softmax()}), {})->entries;
   std::string order;
-  for (const CudaEntry& entry : entries) order += entry.symbol + " ";
+  for (const GpuEntry& entry : entries) order += entry.symbol + " ";
   EXPECT_EQ(order, "codetta_gemm codetta_combine_0 codetta_phase_1 codetta_combine_1 codetta_phase_2 ");
 }
 
 TEST(EmitCuda, AFamilyWithoutABodyIsRefused) {
-  package::CudaGemmConfig config = simt_config({"", relu_aux_store()});
-  config.family = package::CudaFamily::Vendor;
+  package::GpuGemmConfig config = simt_config({"", relu_aux_store()});
+  config.family = package::GpuFamily::Vendor;
   const auto source = emit_cuda_kernel(relu_aux_store(), config, {});
   ASSERT_FALSE(source.has_value());
   EXPECT_NE(source.error().render().find("vendor"), std::string::npos);

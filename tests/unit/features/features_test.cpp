@@ -45,16 +45,16 @@ std::string in_process_cuda(const Feature& feature) {
   package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
   for (package::Kernel& kernel : package.kernels) {
     if (package::is_map(kernel.config)) {
-      kernel.config = package::CudaMapConfig{};
-      kernel.entries = {{package::CudaEntry::Kind::Phase, 0, "gemm", 256, 0, 1}};
+      kernel.config = package::GpuMapConfig{};
+      kernel.entries = {{package::GpuEntry::Kind::Phase, 0, "gemm", 256, 0, 1}};
       continue;
     }
-    package::CudaGemmConfig config;
+    package::GpuGemmConfig config;
     config.tile_m = config.tile_n = 128;
     config.tile_k = 32;
     config.piece_cols = 32;
     kernel.config = config;
-    kernel.entries = {{package::CudaEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1}};
+    kernel.entries = {{package::GpuEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1}};
   }
   return cell(
       Execution::make(std::make_shared<const package::Package>(package), {module}, feature.program->bindings, false));

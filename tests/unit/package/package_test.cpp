@@ -33,8 +33,8 @@ Package cuda_sample() {
   package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
   package::Kernel& kernel = package.kernels[0];
   const auto cpu = std::get<CpuGemmConfig>(kernel.config);
-  package::CudaGemmConfig config;
-  config.family = package::CudaFamily::Sm90;
+  package::GpuGemmConfig config;
+  config.family = package::GpuFamily::Sm90;
   config.a_dtype = cpu.a_dtype;
   config.b_dtype = cpu.b_dtype;
   config.accumulator = cpu.accumulator;
@@ -42,8 +42,8 @@ Package cuda_sample() {
   config.stages = 5;
   kernel.config = config;
   kernel.nvrtc_flags = {"--gpu-architecture=sm_90a"};
-  kernel.entries = {{package::CudaEntry::Kind::Gemm, 0, "codetta_gemm", 384, 200000, 1},
-                    {package::CudaEntry::Kind::Combine, 0, "codetta_combine_0", 256, 0, 8}};
+  kernel.entries = {{package::GpuEntry::Kind::Gemm, 0, "codetta_gemm", 384, 200000, 1},
+                    {package::GpuEntry::Kind::Combine, 0, "codetta_combine_0", 256, 0, 8}};
   kernel.maps = {{package::CudaTensorMap::Source::A, 0, 64, 128, 128}};
   return package;
 }

@@ -15,8 +15,8 @@
 namespace {
 
 using namespace codetta;
-using package::CudaFamily;
-using package::CudaGemmConfig;
+using package::GpuFamily;
+using package::GpuGemmConfig;
 using plan::Discovery;
 using plan::GemmShape;
 
@@ -71,10 +71,10 @@ Discovery found(const package::EpilogueProgram& program, const GemmShape& shape,
 Discovery found(const GemmShape& shape, const std::string& arch = "sm_90a") {
   return found(plain(shape.accumulator, shape.accumulator), shape, arch);
 }
-const CudaGemmConfig& best(const Discovery& discovery) { return package::cuda(discovery.candidates.at(0).config); }
-bool has(const Discovery& discovery, CudaFamily family) {
+const GpuGemmConfig& best(const Discovery& discovery) { return package::gpu(discovery.candidates.at(0).config); }
+bool has(const Discovery& discovery, GpuFamily family) {
   return std::any_of(discovery.candidates.begin(), discovery.candidates.end(),
-                     [&](const plan::Candidate& c) { return package::cuda(c.config).family == family; });
+                     [&](const plan::Candidate& c) { return package::gpu(c.config).family == family; });
 }
 std::string why(const Discovery& discovery, const std::string& kernel) {
   std::string all;
@@ -88,10 +88,10 @@ std::string why(const Discovery& discovery, const std::string& kernel) {
 double microseconds(const package::EpilogueProgram& program, const GemmShape& shape, int tile_m, int tile_n,
                     bool pingpong, int cluster_m = 2) {
   const plan::GpuFacts gpu = plan::gpu_facts("sm_90a");
-  const plan::CudaProblem problem{program, shape, gpu};
-  for (const plan::CudaFamilyInfo& family : plan::cuda_families()) {
-    if (family.family != CudaFamily::Sm90) continue;
-    for (const CudaGemmConfig& c : family.configurations(problem)) {
+  const plan::GpuProblem problem{program, shape, gpu};
+  for (const plan::GpuFamilyInfo& family : plan::cuda_families()) {
+    if (family.family != GpuFamily::Sm90) continue;
+    for (const GpuGemmConfig& c : family.configurations(problem)) {
       if (c.tile_m != tile_m || c.tile_n != tile_n || c.pingpong != pingpong || c.cluster_m != cluster_m ||
           c.cluster_n != 1 || c.k_split != 1 || (!pingpong && tile_m == 128 && c.consumers != 2))
         continue;
@@ -129,7 +129,7 @@ TEST(CudaRanking, FollowsTheMeasuredOrders) {
   EXPECT_LT(microseconds(program, large, 128, 176, true), microseconds(program, large, 128, 256, false));
   // Clusters: ahead of none for many tiles, behind in a single wave (1024^3: 9.1 us and 7.8).
   EXPECT_LT(microseconds(program, middle, 128, 176, true, 2), microseconds(program, middle, 128, 176, true, 1));
-  const CudaGemmConfig small = best(found(program, shape_of(1024, 1024, 1024)));
+  const GpuGemmConfig small = best(found(program, shape_of(1024, 1024, 1024)));
   EXPECT_EQ(small.cluster_m * small.cluster_n, 1);
 }
 
@@ -137,7 +137,7 @@ TEST(CudaRanking, PicksWhatTheShapeNeeds) {
   const auto program = plain();
   EXPECT_TRUE(best(found(program, shape_of(8192, 8192, 8192))).pingpong);
   EXPECT_GE(best(found(program, shape_of(4096, 4096, 4096))).tile_n, 128);
-  EXPECT_EQ(best(found(program, shape_of(16, 14336, 4096))).family, CudaFamily::Stream);
+  EXPECT_EQ(best(found(program, shape_of(16, 14336, 4096))).family, GpuFamily::Stream);
   EXPECT_EQ(best(found(program, shape_of(48, 14336, 4096))).tile_m, 64);
   EXPECT_GT(best(found(program, shape_of(16, 1024, 16384))).k_split, 1);
   EXPECT_EQ(best(found(program, shape_of(4096, 4096, 4096))).k_split, 1);
@@ -149,7 +149,7 @@ TEST(CudaRanking, OffersDifferentTiles) {
   std::set<std::pair<int, int>> tiles;
   const Discovery discovery = found(shape_of(4096, 4096, 4096));
   for (const plan::Candidate& c : discovery.candidates)
-    tiles.emplace(package::cuda(c.config).tile_m, package::cuda(c.config).tile_n);
+    tiles.emplace(package::gpu(c.config).tile_m, package::gpu(c.config).tile_n);
   EXPECT_GE(tiles.size() * 2, discovery.candidates.size());
   EXPECT_LE(discovery.candidates.size(), 64U);
 }
@@ -171,15 +171,15 @@ TEST(CudaDiscovery, SimtTakesEverything) {
         for (const int32_t ways : {1, 2, 3, 7, 31, 48, 61, 64}) {
           package::EpilogueProgram program = split(ways, 1);
           program.accumulator = shape.accumulator;
-          EXPECT_TRUE(has(found(program, shape, arch), CudaFamily::Simt))
+          EXPECT_TRUE(has(found(program, shape, arch), GpuFamily::Simt))
               << dtype_name(shape.a) << " " << dtype_name(shape.b) << " " << arch << " " << ways;
         }
       }
     }
   }
   for (const auto& [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{0, 8, 8}, {8, 0, 8}, {8, 8, 0}, {1, 1, 1}}) {
-    EXPECT_TRUE(has(found(shape_of(m, n, k)), CudaFamily::Simt));
-    EXPECT_EQ(has(found(shape_of(m, n, k)), CudaFamily::Sm90), m * n * k != 0);
+    EXPECT_TRUE(has(found(shape_of(m, n, k)), GpuFamily::Simt));
+    EXPECT_EQ(has(found(shape_of(m, n, k)), GpuFamily::Sm90), m * n * k != 0);
   }
 }
 
@@ -203,7 +203,7 @@ TEST(CudaDiscovery, ConfigurationsKeepToTheLimits) {
             std::set<std::string> names;
             for (const plan::Candidate& candidate : discovery.candidates) {
               SCOPED_TRACE(candidate.name);
-              const CudaGemmConfig& c = package::cuda(candidate.config);
+              const GpuGemmConfig& c = package::gpu(candidate.config);
               EXPECT_TRUE(names.insert(candidate.name).second);
               EXPECT_EQ(candidate.name.rfind(std::string("_") + arch),
                         candidate.name.size() - std::string(arch).size() - 1);
@@ -212,7 +212,7 @@ TEST(CudaDiscovery, ConfigurationsKeepToTheLimits) {
               EXPECT_EQ(c.tile_m % c.piece_rows, 0);
               EXPECT_TRUE(c.threads % 32 == 0 && c.threads <= 512);
               EXPECT_TRUE(c.k_split >= 1 && c.k_split <= package::max_k_split);
-              if (c.family == CudaFamily::Sm90) {
+              if (c.family == GpuFamily::Sm90) {
                 const plan::Sm90Shape s = plan::sm90_shape(program, c);
                 EXPECT_EQ(s.shared_bytes, c.shared_bytes);
                 EXPECT_LE(s.shared_bytes, plan::sm90_shared_limit);
@@ -220,7 +220,7 @@ TEST(CudaDiscovery, ConfigurationsKeepToTheLimits) {
                 EXPECT_TRUE(s.a_box_rows <= 256 && s.b_box_rows <= 256);
                 EXPECT_TRUE(s.a_box_rows % 8 == 0 && s.b_box_rows % 8 == 0);
                 EXPECT_TRUE(c.stages >= 2 && c.alignment == 16 && c.persistent);
-              } else if (c.family == CudaFamily::Simt) {
+              } else if (c.family == GpuFamily::Simt) {
                 EXPECT_EQ(c.shared_bytes, 0);
                 EXPECT_EQ(c.alignment, 1);
               } else {
@@ -253,9 +253,9 @@ TEST(CudaDiscovery, PiecesOfReductionsAreWhole) {
       {package::ReduceKind::LogSumExp, package::ReduceAxis::Column, false, 1, DType::f64, 0, 0});
   for (const int64_t n : {40, 2112, 4096}) {
     const Discovery discovery = found(program, shape_of(2048, n, 2048));
-    EXPECT_TRUE(has(discovery, CudaFamily::Sm90));
+    EXPECT_TRUE(has(discovery, GpuFamily::Sm90));
     for (const plan::Candidate& candidate : discovery.candidates) {
-      const CudaGemmConfig& c = package::cuda(candidate.config);
+      const GpuGemmConfig& c = package::gpu(candidate.config);
       EXPECT_EQ(c.tile_n % c.piece_cols, 0) << candidate.name;
       const plan::PieceLayout layout = plan::piece_layout(program, c);
       EXPECT_TRUE(layout.across <= 32 && layout.across * layout.lanes >= c.piece_cols) << candidate.name;
@@ -265,13 +265,13 @@ TEST(CudaDiscovery, PiecesOfReductionsAreWhole) {
 
 // What the copy engine refuses, the families of plain copies take: odd rows, any chunk along K, 8-bit and f64 products.
 // All configurations of the sm_90a family, whether the model keeps them or not.
-std::vector<CudaGemmConfig> of_sm90(const package::EpilogueProgram& program, const GemmShape& shape) {
+std::vector<GpuGemmConfig> of_sm90(const package::EpilogueProgram& program, const GemmShape& shape) {
   const plan::GpuFacts gpu = plan::gpu_facts("sm_90a");
   return plan::sm90_configurations({program, shape, gpu});
 }
 int copied_of(const package::EpilogueProgram& program, const GemmShape& shape) {
   const auto all = of_sm90(program, shape);
-  return static_cast<int>(std::count_if(all.begin(), all.end(), [](const CudaGemmConfig& c) { return c.copied; }));
+  return static_cast<int>(std::count_if(all.begin(), all.end(), [](const GpuGemmConfig& c) { return c.copied; }));
 }
 
 // D = accum + C.
@@ -301,7 +301,7 @@ TEST(CudaDiscovery, MatricesOfTheEpilogueByTheCopyEngine) {
   EXPECT_EQ(copied_of(strided, shape), 0);
   // Every copy in whole strips; what is read is not stored twice.
   for (const auto& program : {plain(), residual()}) {
-    for (const CudaGemmConfig& c : of_sm90(program, shape)) {
+    for (const GpuGemmConfig& c : of_sm90(program, shape)) {
       if (!c.copied) continue;
       EXPECT_FALSE(c.from_registers);
       EXPECT_EQ(c.lanes, 2);
@@ -318,12 +318,12 @@ TEST(CudaDiscovery, MatricesOfTheEpilogueByTheCopyEngine) {
 TEST(CudaDiscovery, SharesOfKWhereTheLastWaveIsNarrow) {
   const auto streams = [](const GemmShape& shape) {
     const auto all = of_sm90(plain(), shape);
-    return std::any_of(all.begin(), all.end(), [](const CudaGemmConfig& c) { return c.stream_k; });
+    return std::any_of(all.begin(), all.end(), [](const GpuGemmConfig& c) { return c.stream_k; });
   };
   EXPECT_TRUE(streams(shape_of(1536, 1536, 4096)));
   EXPECT_FALSE(streams(shape_of(1536, 1536, 512)));   // shares of a few steps
   EXPECT_FALSE(streams(shape_of(8192, 8192, 8192)));  // more than L2 holds
-  for (const CudaGemmConfig& c : of_sm90(plain(), shape_of(1536, 1536, 4096)))
+  for (const GpuGemmConfig& c : of_sm90(plain(), shape_of(1536, 1536, 4096)))
     EXPECT_TRUE(!c.stream_k || (c.k_split == 1 && !c.pingpong));
 }
 
@@ -331,27 +331,27 @@ TEST(CudaDiscovery, Sm80TakesWhatSm90Refuses) {
   for (const char* arch : {"sm_80", "sm_90a"}) {
     const Discovery odd = found(shape_of(65536, 1024, 479), arch);
     const bool hopper = std::string_view(arch) == "sm_90a";
-    EXPECT_EQ(best(odd).family, hopper ? CudaFamily::Sm90 : CudaFamily::Sm80);
+    EXPECT_EQ(best(odd).family, hopper ? GpuFamily::Sm90 : GpuFamily::Sm80);
     EXPECT_EQ(best(odd).alignment, hopper ? 16 : 1);
     EXPECT_EQ(best(odd).pack_a && best(odd).pack_b, hopper);
-    EXPECT_EQ(best(found(split(2, 1), shape_of(512, 512, 512), arch)).family, CudaFamily::Sm80);
-    EXPECT_FALSE(has(found(split(2, 1), shape_of(512, 512, 512, DType::bf16, Layout::Rows), arch), CudaFamily::Sm80));
+    EXPECT_EQ(best(found(split(2, 1), shape_of(512, 512, 512), arch)).family, GpuFamily::Sm80);
+    EXPECT_FALSE(has(found(split(2, 1), shape_of(512, 512, 512, DType::bf16, Layout::Rows), arch), GpuFamily::Sm80));
     for (const DType dtype : {DType::i8, DType::f64}) {
       const GemmShape shape = shape_of(2048, 2048, 2048, dtype);
-      EXPECT_EQ(best(found(shape, arch)).family, hopper && dtype == DType::i8 ? CudaFamily::Sm90 : CudaFamily::Sm80)
+      EXPECT_EQ(best(found(shape, arch)).family, hopper && dtype == DType::i8 ? GpuFamily::Sm90 : GpuFamily::Sm80)
           << dtype_name(dtype);
     }
     GemmShape f32 = shape_of(2048, 2048, 2048, DType::f32);
-    EXPECT_EQ(best(found(f32, arch)).family, CudaFamily::Simt);
+    EXPECT_EQ(best(found(f32, arch)).family, GpuFamily::Simt);
     f32.math = package::MathMode::Tf32x3;
-    EXPECT_EQ(best(found(f32, arch)).family, CudaFamily::Sm80);
+    EXPECT_EQ(best(found(f32, arch)).family, GpuFamily::Sm80);
     EXPECT_EQ(best(found(f32, arch)).math, package::MathMode::Tf32x3);
   }
-  EXPECT_EQ(best(found(shape_of(2048, 2048, 2048, DType::f8e4m3), "sm_89")).family, CudaFamily::Sm80);
+  EXPECT_EQ(best(found(shape_of(2048, 2048, 2048, DType::f8e4m3), "sm_89")).family, GpuFamily::Sm80);
   for (const char* arch : {"sm_80", "sm_89", "sm_90a"}) {
     for (const Layout layout : {Layout::Rows, Layout::Columns}) {
       for (const int64_t m : {1, 16})
-        EXPECT_EQ(best(found(plain(), shape_of(m, 14336, 4096, DType::bf16, layout), arch)).family, CudaFamily::Stream)
+        EXPECT_EQ(best(found(plain(), shape_of(m, 14336, 4096, DType::bf16, layout), arch)).family, GpuFamily::Stream)
             << arch << " " << m;
     }
   }
@@ -381,9 +381,9 @@ TEST(CudaDiscovery, PacksWhatTheCopyEngineCannotRead) {
     const Discovery discovery = found(shape);
     const auto sm90 =
         std::find_if(discovery.candidates.begin(), discovery.candidates.end(),
-                     [](const plan::Candidate& c) { return package::cuda(c.config).family == CudaFamily::Sm90; });
+                     [](const plan::Candidate& c) { return package::gpu(c.config).family == GpuFamily::Sm90; });
     EXPECT_NE(sm90, discovery.candidates.end());
-    const CudaGemmConfig& c = package::cuda(sm90->config);
+    const GpuGemmConfig& c = package::gpu(sm90->config);
     return std::string(c.pack_a ? "A" : "") + (c.pack_b ? "B" : "") + (c.a_k_major ? " k" : " m") +
            (c.b_k_major ? "k" : "n");
   };
@@ -474,7 +474,7 @@ TEST(CudaBlackwell, ConfigurationsKeepToTheLimits) {
             GemmShape shape = shape_of(m, n, 4096, dtype, layout);
             shape.math = MathMode::Tf32;
             const package::EpilogueProgram program = split(ways, n / ways);
-            const plan::CudaProblem problem{program, shape, gpu};
+            const plan::GpuProblem problem{program, shape, gpu};
             const bool integers = dtype == DType::i8 || dtype == DType::u8;
             if (integers && arch == std::string_view("sm_103a")) {
               EXPECT_TRUE(plan::refuse_sm100(problem).has_value());
@@ -488,7 +488,7 @@ TEST(CudaBlackwell, ConfigurationsKeepToTheLimits) {
             }
             ASSERT_FALSE(plan::refuse_sm100(problem).has_value());
             bool pairs = false, whole = false;
-            for (const CudaGemmConfig& c : plan::sm100_configurations(problem)) {
+            for (const GpuGemmConfig& c : plan::sm100_configurations(problem)) {
               const plan::Sm100Shape s = plan::sm100_shape(program, c);
               EXPECT_EQ(s.shared_bytes, c.shared_bytes);
               EXPECT_LE(c.shared_bytes, 232448);
@@ -512,7 +512,7 @@ TEST(CudaBlackwell, ConfigurationsKeepToTheLimits) {
       }
     }
   }
-  EXPECT_EQ(best(found(plain(), shape_of(8192, 8192, 8192), "sm_100a")).family, CudaFamily::Sm100);
+  EXPECT_EQ(best(found(plain(), shape_of(8192, 8192, 8192), "sm_100a")).family, GpuFamily::Sm100);
   EXPECT_EQ(best(found(plain(), shape_of(8192, 8192, 8192), "sm_100a")).cluster_m, 2);
   const Discovery discovery = found(plain(), shape_of(8192, 8192, 8192), "sm_100a");
   EXPECT_NE(discovery.candidates[0].terms[0].note.find("has not run on a GPU"), std::string::npos);
@@ -522,12 +522,12 @@ TEST(CudaBlackwell, ConfigurationsKeepToTheLimits) {
 TEST(CudaRejections, PartsThatCopiesCanReach) {
   const GemmShape columns = shape_of(512, 1024, 512), rows = shape_of(512, 1024, 512, DType::bf16, Layout::Rows);
   for (const GemmShape& shape : {columns, rows}) {
-    EXPECT_TRUE(has(found(split(2, 512), shape), CudaFamily::Sm90));  // gate and up
-    EXPECT_TRUE(has(found(split(2, 64), shape), CudaFamily::Sm90));   // halves of heads of 128
+    EXPECT_TRUE(has(found(split(2, 512), shape), GpuFamily::Sm90));  // gate and up
+    EXPECT_TRUE(has(found(split(2, 64), shape), GpuFamily::Sm90));   // halves of heads of 128
   }
-  EXPECT_TRUE(has(found(split(2, 32), columns), CudaFamily::Sm90));  // of 64: copies of 32 columns
-  EXPECT_FALSE(has(found(split(2, 32), rows), CudaFamily::Sm90));    // copies of 64 columns would reach the other half
-  EXPECT_TRUE(has(found(split(2, 500), shape_of(512, 1000, 512)), CudaFamily::Sm90));
+  EXPECT_TRUE(has(found(split(2, 32), columns), GpuFamily::Sm90));  // of 64: copies of 32 columns
+  EXPECT_FALSE(has(found(split(2, 32), rows), GpuFamily::Sm90));    // copies of 64 columns would reach the other half
+  EXPECT_TRUE(has(found(split(2, 500), shape_of(512, 1000, 512)), GpuFamily::Sm90));
 }
 
 }  // namespace

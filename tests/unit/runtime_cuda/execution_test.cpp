@@ -8,7 +8,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 #include "runtime/cuda/stream.hpp"
 #include "runtime/cuda/tensor_map.hpp"
 #include "support/plain_store.hpp"
@@ -18,9 +18,9 @@ namespace codetta::runtime::cuda {
 namespace {
 
 using diag::Code;
-using package::CudaEntry;
+using package::GpuEntry;
 using types::Dim;
-using Params = codetta::cuda::Params<2, 1, 1, 1>;
+using Params = codetta::gpu::Params<2, 1, 1, 1>;
 
 class CudaExecution : public ::testing::Test {
  protected:
@@ -52,14 +52,14 @@ class CudaExecution : public ::testing::Test {
     buffer("D", package::Buffer::Role::Output, m, n);
     package::Kernel kernel;
     kernel.name = "codetta_test";
-    package::CudaGemmConfig config;
+    package::GpuGemmConfig config;
     config.tile_m = config.tile_n = 128;
     config.tile_k = 32;
     config.piece_rows = 64;
     config.piece_cols = 32;
     kernel.config = config;
     kernel.epilogue = codetta::test::plain_store(DType::f32, DType::f32, Dim::constant(m), Dim::constant(n));
-    kernel.entries.push_back({CudaEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1});
+    kernel.entries.push_back({GpuEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1});
     package.kernels.push_back(kernel);
     package::LaunchKernel launch;
     package::Product& product = launch.product.emplace();
@@ -71,8 +71,8 @@ class CudaExecution : public ::testing::Test {
     package.steps.emplace_back(launch);
     return package;
   }
-  static package::CudaGemmConfig& config(package::Package& package) {
-    return *std::get_if<package::CudaGemmConfig>(&package.kernels[0].config);
+  static package::GpuGemmConfig& config(package::Package& package) {
+    return *std::get_if<package::GpuGemmConfig>(&package.kernels[0].config);
   }
   TensorView tensor(const Dims& shape) {
     int64_t count = 1;
@@ -122,8 +122,8 @@ TEST_F(CudaExecution, GridAndParameters) {
   ASSERT_EQ(launch.attributes.size(), 1U);
   EXPECT_EQ(launch.attributes[0].id, launch_programmatic_serialization);
   EXPECT_EQ(fake_.dynamic_shared["gemm"], 65536);
-  // No maps and no reductions: one unused entry each, as in device/cuda/abi.h.
-  codetta::cuda::Params<0, 1, 1, 0> params{};
+  // No maps and no reductions: one unused entry each, as in device/gpu/abi.h.
+  codetta::gpu::Params<0, 1, 1, 0> params{};
   std::memcpy(&params, launch.parameters.data(), sizeof params);
   EXPECT_EQ(params.problem.a, a.data());
   EXPECT_EQ(params.problem.a_row, 70);
@@ -150,7 +150,7 @@ TEST_F(CudaExecution, SplitKHasZeroedCounters) {
   EXPECT_EQ(execution.workspace_size(), 256 + 2 * 2 * 128 * 128 * 4);
   ASSERT_TRUE(execution.run(nullptr));
   EXPECT_EQ(fake_.launches[0].config.grid_x, 2U * 2U) << "slices are multiples of tile_k: 64 + 36";
-  codetta::cuda::Params<0, 1, 1, 0> seen{};
+  codetta::gpu::Params<0, 1, 1, 0> seen{};
   std::memcpy(&seen, fake_.launches[0].parameters.data(), sizeof seen);
   EXPECT_EQ(seen.problem.k_split, 2);
   EXPECT_EQ(seen.problem.k_slice, 64);
@@ -179,17 +179,17 @@ TEST_F(CudaExecution, PackedFactors) {
   config(package).pack_a = true;
   config(package).a_k_major = true;
   package.kernels[0].entries.insert(package.kernels[0].entries.begin(),
-                                    {CudaEntry::Kind::Pack, 0, "combine", 256, 0, 1});
+                                    {GpuEntry::Kind::Pack, 0, "combine", 256, 0, 1});
   const Bindings bindings = bind(30, 20, 70);
   const void* a = bindings.tensors[0].data();
   Execution execution = prepare(package, bindings).value();
   EXPECT_GE(execution.workspace_size(), 30 * 72 * 4);
-  fake_.parameter_bytes = sizeof(codetta::cuda::PackParams);
+  fake_.parameter_bytes = sizeof(codetta::gpu::PackParams);
   ASSERT_TRUE(execution.run(nullptr));
   ASSERT_EQ(fake_.launches.size(), 2U);
-  codetta::cuda::PackParams packing{};
+  codetta::gpu::PackParams packing{};
   std::memcpy(&packing, fake_.launches[0].parameters.data(), sizeof packing);
-  const codetta::cuda::Packing& f = packing.factor[0];
+  const codetta::gpu::Packing& f = packing.factor[0];
   EXPECT_EQ(f.from, a);
   EXPECT_EQ(f.batches, 1);
   EXPECT_EQ(f.slow, 30);
@@ -200,7 +200,7 @@ TEST_F(CudaExecution, PackedFactors) {
   EXPECT_EQ(fake_.launches[0].config.grid_x, 4U);  // 8 rows a block
   EXPECT_EQ(fake_.launches[0].config.grid_y, 1U);
   const void* read = nullptr;
-  std::memcpy(&read, fake_.launches[1].parameters.data() + sizeof(codetta::cuda::TensorMap), sizeof read);
+  std::memcpy(&read, fake_.launches[1].parameters.data() + sizeof(codetta::gpu::TensorMap), sizeof read);
   EXPECT_EQ(read, f.to);
 }
 
@@ -225,8 +225,8 @@ TEST_F(CudaExecution, ReductionsGetTheirBuffersAndKernels) {
   package::Kernel& kernel = package.kernels[0];
   kernel.epilogue.reductions.push_back(
       {package::ReduceKind::LogSumExp, package::ReduceAxis::Row, false, 1, DType::f32, 0, 0});
-  kernel.entries.push_back({CudaEntry::Kind::Combine, 0, "combine", 128, 0, 16});
-  kernel.entries.push_back({CudaEntry::Kind::Phase, 1, "phase", 128, 0, 1});
+  kernel.entries.push_back({GpuEntry::Kind::Combine, 0, "combine", 128, 0, 16});
+  kernel.entries.push_back({GpuEntry::Kind::Phase, 1, "phase", 128, 0, 1});
   Execution execution = prepare(package, bind(100, 70, 64)).value();
   // Partials: 3 pieces of 100 rows with two values; results: 100. Each on a multiple of 256 bytes.
   EXPECT_EQ(execution.workspace_size(), 2560 + 512);
@@ -238,7 +238,7 @@ TEST_F(CudaExecution, ReductionsGetTheirBuffersAndKernels) {
   EXPECT_EQ(fake_.launches[2].function, "phase");
   EXPECT_EQ(fake_.launches[2].config.grid_x, 3U);
   EXPECT_EQ(fake_.launches[2].config.grid_y, 2U);
-  codetta::cuda::Params<0, 1, 1, 1> params{};
+  codetta::gpu::Params<0, 1, 1, 1> params{};
   std::memcpy(&params, fake_.launches[0].parameters.data(), sizeof params);
   EXPECT_EQ(static_cast<std::byte*>(params.reduction[0].results),
             static_cast<std::byte*>(params.reduction[0].partials) + 2560);
@@ -246,8 +246,8 @@ TEST_F(CudaExecution, ReductionsGetTheirBuffersAndKernels) {
 
 TEST_F(CudaExecution, TensorMaps) {
   auto package = make_package(256, 384, 64);
-  package::CudaGemmConfig& c = config(package);
-  c.family = package::CudaFamily::Sm90;
+  package::GpuGemmConfig& c = config(package);
+  c.family = package::GpuFamily::Sm90;
   c.alignment = 16;
   c.b_k_major = false;
   package.kernels[0].maps = {{package::CudaTensorMap::Source::A, 0, 32, 128, 128},
@@ -261,7 +261,7 @@ TEST_F(CudaExecution, TensorMaps) {
   EXPECT_EQ(fake_.tensor_maps[0].dtype, 7);
   EXPECT_EQ(fake_.tensor_maps[1].sizes, (std::vector<uint64_t>{384, 64, 1}));
   ASSERT_TRUE(execution.run(nullptr));
-  codetta::cuda::Params<2, 1, 1, 0> params{};
+  codetta::gpu::Params<2, 1, 1, 0> params{};
   std::memcpy(&params, fake_.launches[0].parameters.data(), sizeof params);
   EXPECT_EQ(params.map[1].opaque[0], reinterpret_cast<uintptr_t>(params.problem.b));
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 #include "unit/runtime_cuda/fake_driver.hpp"
 
 using namespace codetta::runtime::cuda;
@@ -49,10 +49,10 @@ Status uses(StreamHandle stream) {
 }
 
 void compute(const FakeLaunch& launch) {
-  codetta::cuda::Params<0, 1, 1, 0> params{};
+  codetta::gpu::Params<0, 1, 1, 0> params{};
   if (!state.computes || launch.function != "codetta_gemm" || launch.parameters.size() < sizeof params) return;
   std::memcpy(&params, launch.parameters.data(), sizeof params);
-  const codetta::cuda::Problem& p = params.problem;
+  const codetta::gpu::Problem& p = params.problem;
   const auto* a = static_cast<const float*>(p.a);
   const auto* b = static_cast<const float*>(p.b);
   auto* d = static_cast<float*>(params.operand[0].data);

@@ -6,16 +6,16 @@
 #include <cstdint>
 #include <cstring>
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 
 #define CODETTA_FN static inline
 #define CODETTA_MEMBER inline
 
-namespace codetta::cuda::host {
+namespace codetta::gpu::host {
 inline unsigned char shared[1 << 16];
 inline const char *lowest, *highest;  // of the operand
 inline int misreads;
-}  // namespace codetta::cuda::host
+}  // namespace codetta::gpu::host
 
 struct uint4 {
   unsigned x, y, z, w;
@@ -24,9 +24,9 @@ template <class T>
 T __ldg(const T* p) {
   const char* const at = reinterpret_cast<const char*>(p);
   T value{};
-  if (at < codetta::cuda::host::lowest || at + sizeof(T) > codetta::cuda::host::highest ||
+  if (at < codetta::gpu::host::lowest || at + sizeof(T) > codetta::gpu::host::highest ||
       reinterpret_cast<uintptr_t>(p) % sizeof(T) != 0)
-    ++codetta::cuda::host::misreads;
+    ++codetta::gpu::host::misreads;
   else
     std::memcpy(&value, p, sizeof value);
   return value;
@@ -35,7 +35,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>(((uint64_t{high} << 32) | low) >> (shift & 31));
 }
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 template <bool, class Yes, class No>
 struct Choose {
@@ -67,4 +67,4 @@ template <u32 choice>
 u32 permute(u32, u32);
 }  // namespace ptx
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

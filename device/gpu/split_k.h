@@ -3,9 +3,9 @@
 // them in slice order, so the result does not depend on who that is.
 #pragma once
 
-#include "device/cuda/builtins.h"
+#include "device/gpu/builtins.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // Called by all `threads` threads of a block with its accumulators; true in the block that arrives last, whose
 // accumulators then hold the sum. `tile` counts over all batch items; `flag` is one word of shared memory.
@@ -34,4 +34,4 @@ CODETTA_FN bool sum_slices(const Problem& p, i64 tile, i64 slice, int thread, u3
   return true;
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

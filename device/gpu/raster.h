@@ -5,7 +5,7 @@
 
 #include "device/cuda/tcgen05_bits.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // One unit of work of a cluster: a tile in each of its blocks, of one slice of K.
 struct Unit {
@@ -54,4 +54,4 @@ struct Raster {
   }
 };
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

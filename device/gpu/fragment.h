@@ -6,12 +6,12 @@
 // piece's valid extent is touched.
 #pragma once
 
-#include "device/cuda/convert.h"
-#include "device/cuda/math.h"
-#include "device/cuda/reduce.h"
-#include "device/cuda/tile.h"
+#include "device/gpu/convert.h"
+#include "device/gpu/math.h"
+#include "device/gpu/reduce.h"
+#include "device/gpu/tile.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 template <class E>
 struct Ref {
@@ -299,4 +299,4 @@ struct TileFragment {
   }
 };
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

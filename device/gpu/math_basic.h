@@ -3,7 +3,7 @@
 // (docs/semantics.md). The op `name` of types/ops.def is ct_name on vectors and one::name on an element.
 #pragma once
 
-#include "device/cuda/vec.h"
+#include "device/gpu/vec.h"
 
 #define CODETTA_UNARY(name)                       \
   template <class T>                              \
@@ -36,7 +36,7 @@
 
 #pragma nv_diag_suppress 186  // comparing an unsigned element with 0
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 namespace one {
 
 template <class T>
@@ -172,4 +172,4 @@ CODETTA_FN V ct_where(boolv condition, V x, V y) {
   return select(condition, x, y);
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

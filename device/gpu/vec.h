@@ -3,12 +3,12 @@
 // Header-free, as everything here; the emitted text defines CODETTA_LANES (a power of two) before the first include.
 #pragma once
 
-#include "device/cuda/abi.h"
-#include "device/cuda/builtins.h"
+#include "device/gpu/abi.h"
+#include "device/gpu/builtins.h"
 
 #define CODETTA_EACH_LANE _Pragma("unroll") for (int i = 0; i < lanes; ++i)
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 constexpr int lanes = CODETTA_LANES;
 using f32 = float;
@@ -158,4 +158,4 @@ CODETTA_FN void scatter(element<V>* p, i64 stride, V v, int n) {
   }
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -4,9 +4,9 @@
 // the later phases of a product do.
 #pragma once
 
-#include "device/cuda/phase.h"
+#include "device/gpu/phase.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // The rows that a block is at.
 template <class Config, int threads, class P>
@@ -77,4 +77,4 @@ CODETTA_FN void run_panels(const P& params, F body) {
   }
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

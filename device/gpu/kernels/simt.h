@@ -4,11 +4,11 @@
 // accumulators over (tile_m / 4) x (tile_n / 4) threads, 4 x 4 each; what is missing to whole warps only copies.
 #pragma once
 
-#include "device/cuda/convert.h"
-#include "device/cuda/split_k.h"
-#include "device/cuda/tile.h"
+#include "device/gpu/convert.h"
+#include "device/gpu/split_k.h"
+#include "device/gpu/tile.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 template <class Config, class Epilogue, class P>
 CODETTA_FN void gemm_simt(const P& params) {
@@ -134,4 +134,4 @@ CODETTA_FN void gemm_simt(const P& params) {
   }
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

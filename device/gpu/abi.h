@@ -3,7 +3,7 @@
 // host includes it to build the same bytes. All structs are POD; every field is 8-byte aligned on both sides.
 #pragma once
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 using i8 = signed char;
 using i16 = short;
@@ -98,4 +98,4 @@ struct Params {
   ReductionBuffers reduction[at_least_one(reductions)];  // in EpilogueProgram::reductions order
 };
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -12,7 +12,7 @@
 
 namespace codetta::package {
 
-enum class CudaFamily : uint8_t {
+enum class GpuFamily : uint8_t {
   Simt,    // every dtype, layout, stride and alignment, on any GPU: the floor that always exists
   Sm80,    // cp.async stages, ldmatrix, mma.sync; also on later architectures
   Sm90,    // TMA, WGMMA, warp-specialized, persistent; sm_90a only
@@ -20,16 +20,16 @@ enum class CudaFamily : uint8_t {
   Sm100,   // tcgen05 and TMEM; sm_100a, sm_103a
   Vendor,  // cuBLASLt, where its fixed menu says the same thing
 };
-std::string_view name_of(CudaFamily family);  // "simt", "sm80", "sm90", "stream", "sm100", "vendor"
+std::string_view name_of(GpuFamily family);  // "simt", "sm80", "sm90", "stream", "sm100", "vendor"
 
 // Bounds of every configuration, so that what is read from a file cannot ask for absurd launches.
-inline constexpr int32_t max_cuda_tile = 1 << 16, max_cuda_threads = 1024, max_cuda_shared = 1 << 20;
+inline constexpr int32_t max_gpu_tile = 1 << 16, max_gpu_threads = 1024, max_gpu_shared = 1 << 20;
 
 using codetta::MathMode;
 
 // One configuration. Sizes count elements. plan/ has checked it against the family's limits.
-struct CudaGemmConfig {
-  CudaFamily family = CudaFamily::Simt;
+struct GpuGemmConfig {
+  GpuFamily family = GpuFamily::Simt;
   DType a_dtype = DType::f32;  // as stored
   DType b_dtype = DType::f32;
   DType accumulator = DType::f32;  // f32, f64 or i32
@@ -56,11 +56,11 @@ struct CudaGemmConfig {
   int32_t threads = 256;                     // of a block
   int32_t shared_bytes = 0;                  // dynamic shared memory of a block
 
-  bool operator==(const CudaGemmConfig&) const = default;
+  bool operator==(const GpuGemmConfig&) const = default;
 };
 
 // One kernel function of the module. They run in list order in one stream; each takes the whole Params.
-struct CudaEntry {
+struct GpuEntry {
   enum class Kind : uint8_t {
     Gemm,     // the product with phase 0 over its tiles. Grid: tiles * k_split * batches blocks, or as many clusters as
               // fit at once where the configuration is persistent
@@ -69,7 +69,7 @@ struct CudaEntry {
     Phase,    // phase `index` over the root space, after everything before (0: of a map). Grid: pieces_n, pieces_m,
               // batches (pieces_m beyond 65,535 are walked by a loop)
     Pack,     // copies of the factors that the configuration packs, before the product; gets PackParams of
-              // device/cuda/abi.h instead of Params. Grid: rows, factors
+              // device/gpu/abi.h instead of Params. Grid: rows, factors
     Panel,    // phases 0 to `index` of a map, and their row reductions: a block finishes piece_rows rows. Grid: 1,
               // pieces_m, batches
   };
@@ -79,7 +79,7 @@ struct CudaEntry {
   int32_t threads = 256;
   int32_t shared_bytes = 0;       // dynamic
   int32_t results_per_block = 1;  // Combine
-  bool operator==(const CudaEntry&) const = default;
+  bool operator==(const GpuEntry&) const = default;
 };
 
 // Tensor maps of a kernel, in the order of Params::map. Which tensor, the box in elements (fastest dim first), swizzle.

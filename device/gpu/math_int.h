@@ -2,9 +2,9 @@
 // Element-wise ops of integers that differ from those of floats.
 #pragma once
 
-#include "device/cuda/math_basic.h"
+#include "device/gpu/math_basic.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 namespace one {
 
 // The quotient rounded down; 0 where y is 0. The least integer by -1 is answered by negation.
@@ -48,4 +48,4 @@ CODETTA_FN T trunc(T x) {
 }
 
 }  // namespace one
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

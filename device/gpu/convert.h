@@ -3,9 +3,9 @@
 // ct_cast's truncating forms. They agree bit for bit with src/types/convert.hpp (NaN payloads apart).
 #pragma once
 
-#include "device/cuda/vec.h"
+#include "device/gpu/vec.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 CODETTA_FN boolv widen_bool(u8v raw) {
   boolv r;
@@ -229,4 +229,4 @@ CODETTA_FN V round_to(W x) {
   return r;
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

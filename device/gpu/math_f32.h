@@ -4,9 +4,9 @@
 // library's would keep an array in local memory (sin, cos). Polynomials: interval and order are named beside them.
 #pragma once
 
-#include "device/cuda/math_basic.h"
+#include "device/gpu/math_basic.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 namespace one {
 
 CODETTA_FN f32 exp(f32 x) { return ::expf(x); }
@@ -141,4 +141,4 @@ CODETTA_FN f32 cos(f32 x) {
 }
 
 }  // namespace one
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -3,9 +3,9 @@
 // lane. A state is `width` values of T. NaN propagates through all of them.
 #pragma once
 
-#include "device/cuda/math.h"
+#include "device/gpu/math.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 template <class T>
 CODETTA_FN T lowest() {
@@ -115,4 +115,4 @@ CODETTA_FN void merge_threads(u32 mask, S& s, int first, int last) {
   }
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

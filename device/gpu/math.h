@@ -3,16 +3,16 @@
 // defines CODETTA_F64 and CODETTA_INT where it computes in those types; f32 is always there.
 #pragma once
 
-#include "device/cuda/math_basic.h"
-#include "device/cuda/math_f32.h"
+#include "device/gpu/math_basic.h"
+#include "device/gpu/math_f32.h"
 #ifdef CODETTA_F64
-#include "device/cuda/math_f64.h"
+#include "device/gpu/math_f64.h"
 #endif
 #ifdef CODETTA_INT
-#include "device/cuda/math_int.h"
+#include "device/gpu/math_int.h"
 #endif
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 namespace one {
 
 template <class T>
@@ -145,4 +145,4 @@ CODETTA_FN V ct_dropout(V x, f32v p, u64v seed, u64v index) {
   return r;
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

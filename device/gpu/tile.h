@@ -11,7 +11,7 @@
 // sm_100a bodies call
 //   Epilogue::template ahead_0<P>(params, tile, held)
 // before the piece is there, which loads what it can into `held` (Epilogue::Ahead), and phase_0<P>(params, tile, held).
-// Config offers constexpr what package::CudaGemmConfig says: tile_m, tile_n, tile_k, stages, cluster_m, cluster_n,
+// Config offers constexpr what package::GpuGemmConfig says: tile_m, tile_n, tile_k, stages, cluster_m, cluster_n,
 // consumers, pingpong, k_split, piece_rows, piece_cols, threads, shared_bytes, ways (parts of the split), alignment,
 // math, a_k_major, b_k_major, copied, stream_k (sm_90a), and types A, B (storage), Accumulator. With `copied` the body
 // is that of kernels/copies.h, and Epilogue has Copies, Rows, phase_0 over a strip and end_0 instead.
@@ -20,9 +20,9 @@
 // root column tile_n0 + j % (tile_n / ways); which column of B that is, Problem::chunk says (column_of_b below).
 #pragma once
 
-#include "device/cuda/abi.h"
+#include "device/gpu/abi.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 // How f32 operands are multiplied, and 8-bit floats accumulated.
 enum class MathMode { Strict, Tf32x3, Tf32, Fp8FastAccumulation };
@@ -49,4 +49,4 @@ __device__ __forceinline__ i64 column_of_b(const Problem& p, i64 col, int part) 
   return (col / p.chunk) * (p.chunk * ways) + part * p.chunk + col % p.chunk;
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -2,9 +2,9 @@
 // Functions of f64: the CUDA library's, and activations made of them so that nothing overflows or cancels on the way.
 #pragma once
 
-#include "device/cuda/math_basic.h"
+#include "device/gpu/math_basic.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 namespace one {
 
 CODETTA_FN f64 exp(f64 x) { return ::exp(x); }
@@ -135,4 +135,4 @@ CODETTA_FN f64 cos(f64 x) {
 }
 
 }  // namespace one
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -2,9 +2,9 @@
 // The kernels behind the product: reductions from partials to results, and later phases over the root space.
 #pragma once
 
-#include "device/cuda/fragment.h"
+#include "device/gpu/fragment.h"
 
-namespace codetta::cuda {
+namespace codetta::gpu {
 
 enum class Axis { Row, Column, All, Item };
 
@@ -108,4 +108,4 @@ CODETTA_FN void run_phase(const P& params, F body) {
   }
 }
 
-}  // namespace codetta::cuda
+}  // namespace codetta::gpu

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine instructions that the epilogue's headers use, by name: each target has its own file of them.
+#pragma once
+
+#ifdef __HIP_PLATFORM_AMD__
+#include "device/hip/builtins.h"
+#else
+#include "device/cuda/builtins.h"
+#endif
