@@ -21,7 +21,7 @@ class CudaApi : public ::testing::Test {
  protected:
   void SetUp() override {
     fake_.reset();
-    fake_.parameter_bytes = sizeof(cuda::Params<0, 1, 1, 0>);
+    fake_.parameter_bytes = sizeof(gpu::Params<0, 1, 1, 0>);
     fake_.computes = true;
     nvrtc_.reset();
     folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
