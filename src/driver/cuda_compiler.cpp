@@ -106,7 +106,7 @@ std::span<const toolchain::CudaHeader> CudaCompiler::headers() {
     const auto files = device::files();
     made.paths.reserve(files.size());
     for (const device::EmbeddedFile& file : files) {
-      if (!file.path.starts_with("cuda/")) continue;
+      if (!file.path.starts_with("cuda/") && !file.path.starts_with("gpu/")) continue;
       made.paths.push_back("device/" + std::string(file.path));
       made.headers.push_back({made.paths.back(), file.text, file.digest_hex});
     }
