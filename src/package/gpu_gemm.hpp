@@ -13,14 +13,18 @@
 namespace codetta::package {
 
 enum class GpuFamily : uint8_t {
-  Simt,    // every dtype, layout, stride and alignment, on any GPU: the floor that always exists
-  Sm80,    // cp.async stages, ldmatrix, mma.sync; also on later architectures
-  Sm90,    // TMA, WGMMA, warp-specialized, persistent; sm_90a only
-  Stream,  // few rows (decode): B streams through once, A stays on chip
-  Sm100,   // tcgen05 and TMEM; sm_100a, sm_103a
-  Vendor,  // cuBLASLt, where its fixed menu says the same thing
+  Simt,       // every dtype, layout, stride and alignment, on any GPU: the floor that always exists
+  Sm80,       // cp.async stages, ldmatrix, mma.sync; also on later architectures
+  Sm90,       // TMA, WGMMA, warp-specialized, persistent; sm_90a only
+  Stream,     // few rows (decode): B streams through once, A stays on chip
+  Sm100,      // tcgen05 and TMEM; sm_100a, sm_103a
+  Vendor,     // cuBLASLt, where its fixed menu says the same thing
+  Mfma,       // AMD's matrix instructions of waves of 64: gfx90a, gfx942
+  Wmma,       // AMD's matrix instructions of waves of 32: gfx1100, gfx1201
+  Simdgroup,  // Apple's simdgroup_matrix
 };
-std::string_view name_of(GpuFamily family);  // "simt", "sm80", "sm90", "stream", "sm100", "vendor"
+inline constexpr int gpu_families = 9;
+std::string_view name_of(GpuFamily family);  // "simt", "sm80", ..., "mfma", "wmma", "simdgroup"
 
 // Bounds of every configuration, so that what is read from a file cannot ask for absurd launches.
 inline constexpr int32_t max_gpu_tile = 1 << 16, max_gpu_threads = 1024, max_gpu_shared = 1 << 20;

@@ -32,7 +32,9 @@ std::string_view name_of(CpuFamily family) {
   return names[static_cast<size_t>(family)];
 }
 std::string_view name_of(GpuFamily family) {
-  constexpr std::string_view names[] = {"simt", "sm80", "sm90", "stream", "sm100", "vendor"};
+  constexpr std::string_view names[] = {"simt",   "sm80", "sm90", "stream",   "sm100",
+                                        "vendor", "mfma", "wmma", "simdgroup"};
+  static_assert(std::size(names) == gpu_families);
   return names[static_cast<size_t>(family)];
 }
 
@@ -151,7 +153,7 @@ CpuGemmConfig read_cpu(ByteReader& in) {
 }
 GpuGemmConfig read_cuda(ByteReader& in) {
   GpuGemmConfig config;
-  config.family = in.choice<GpuFamily>(6, "kernel family");
+  config.family = in.choice<GpuFamily>(gpu_families, "kernel family");
   config.a_dtype = in.dtype();
   config.b_dtype = in.dtype();
   config.accumulator = in.dtype();

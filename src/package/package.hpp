@@ -49,7 +49,7 @@ struct Kernel {
   std::string source;  // complete emitted source; empty for an epilogue that the engine stores itself (plain D = accum)
   std::vector<std::string> gcc_flags, clang_flags;  // CPU: for the source, by compiler
   std::string symbol;                               // CPU: entry point in the binary
-  std::vector<std::string> nvrtc_flags;             // CUDA: for the source, the architecture included
+  std::vector<std::string> nvrtc_flags;             // GPUs: for the source, the architecture included
   std::vector<GpuEntry> entries;                    // CUDA: in launch order
   std::vector<CudaTensorMap> maps;                  // CUDA: in the order of Params::map
   std::string binary;                               // CPU: shared object, empty: the tape is interpreted. CUDA: cubin

@@ -94,7 +94,7 @@ class PackageWalk {
       if (pool.bytes.fault() != types::DimFault::none) return fmt::format("pool {} has no size", i);
     }
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
-      if (is_gpu(p_.kernels[i].config) != (p_.target.backend == Backend::cuda))
+      if (is_gpu(p_.kernels[i].config) != (p_.target.backend != Backend::cpu))
         return fmt::format("kernel {} is not for the package's target", i);
       if (const Defect defect = defect_of_vendor(p_.kernels[i])) return fmt::format("kernel {}: {}", i, *defect);
     }
