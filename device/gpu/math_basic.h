@@ -34,7 +34,9 @@
     return r;                                      \
   }
 
+#ifdef __CUDACC_RTC__
 #pragma nv_diag_suppress 186  // comparing an unsigned element with 0
+#endif
 
 namespace codetta::gpu {
 namespace one {

@@ -5,10 +5,14 @@
 #pragma once
 
 #include "device/gpu/math_basic.h"
+#ifdef CODETTA_OWN_MATH  // there is no library
+#include "device/hip/math_f32.h"
+#endif
 
 namespace codetta::gpu {
 namespace one {
 
+#ifndef CODETTA_OWN_MATH
 CODETTA_FN f32 exp(f32 x) { return ::expf(x); }
 CODETTA_FN f32 exp2(f32 x) { return ::exp2f(x); }
 CODETTA_FN f32 expm1(f32 x) { return ::expm1f(x); }
@@ -25,6 +29,8 @@ CODETTA_FN f32 ceil(f32 x) { return ::ceilf(x); }
 CODETTA_FN f32 trunc(f32 x) { return ::truncf(x); }
 CODETTA_FN f32 round(f32 x) { return ::rintf(x); }
 CODETTA_FN f32 remainder_of(f32 x, f32 y) { return ::fmodf(x, y); }
+CODETTA_FN f32 fma(f32 x, f32 y, f32 z) { return ::fmaf(x, y, z); }
+#endif
 
 constexpr f32 log2_e = 0x1.715476p+0f;
 
@@ -96,10 +102,10 @@ struct Turned {
   i32 n;
 };
 CODETTA_FN Turned turned(f32 x) {
-  const f32 n = ::rintf(x * 0x1.45f306p-1f);
-  f32 r = ::fmaf(n, -0x1.921fb4p+0f, x);
-  r = ::fmaf(n, -0x1.4442d0p-24f, r);
-  r = ::fmaf(n, -0x1.84698ap-48f, r);
+  const f32 n = round(x * 0x1.45f306p-1f);
+  f32 r = fma(n, -0x1.921fb4p+0f, x);
+  r = fma(n, -0x1.4442d0p-24f, r);
+  r = fma(n, -0x1.84698ap-48f, r);
   Turned t{r, (i32)n};
   const u32 b = float_to_bits(x) & 0x7fffffffu;
   if (b >= 0x47000000u && b < 0x7f800000u) {

@@ -3,10 +3,14 @@
 #pragma once
 
 #include "device/gpu/math_basic.h"
+#ifdef CODETTA_OWN_MATH  // there is no library
+#include "device/hip/math_f64.h"
+#endif
 
 namespace codetta::gpu {
 namespace one {
 
+#ifndef CODETTA_OWN_MATH
 CODETTA_FN f64 exp(f64 x) { return ::exp(x); }
 CODETTA_FN f64 exp2(f64 x) { return ::exp2(x); }
 CODETTA_FN f64 expm1(f64 x) { return ::expm1(x); }
@@ -23,27 +27,30 @@ CODETTA_FN f64 ceil(f64 x) { return ::ceil(x); }
 CODETTA_FN f64 trunc(f64 x) { return ::trunc(x); }
 CODETTA_FN f64 round(f64 x) { return ::rint(x); }
 CODETTA_FN f64 remainder_of(f64 x, f64 y) { return ::fmod(x, y); }
+CODETTA_FN f64 normcdf(f64 x) { return ::normcdf(x); }
+CODETTA_FN f64 fma(f64 x, f64 y, f64 z) { return ::fma(x, y, z); }
+#endif
 CODETTA_FN f64 divided(f64 x, f64 y) { return x / y; }
 CODETTA_FN f64 sixth(f64 x) { return x / 6.0; }
 
 CODETTA_FN f64 sigmoid(f64 x) {
-  const f64 e = ::exp(-abs(x));
+  const f64 e = exp(-abs(x));
   return (x < 0 ? e : 1.0) / (1.0 + e);
 }
 CODETTA_FN f64 silu(f64 x) {
-  const f64 e = ::exp(-abs(x));
+  const f64 e = exp(-abs(x));
   return (x < 0 ? x * e : x) / (1.0 + e);
 }
 CODETTA_FN f64 gelu_tanh(f64 x) {
   const f64 u = 0x1.9884533d43651p-1 * (x + 0.044715 * (x * x * x));
-  return x / (1.0 + ::exp(-2.0 * u));
+  return x / (1.0 + exp(-2.0 * u));
 }
-CODETTA_FN f64 gelu_erf(f64 x) { return x * ::normcdf(x); }
-CODETTA_FN f64 dgelu_erf(f64 x) { return ::normcdf(x) + x * (::exp(-0.5 * x * x) * 0x1.9884533d43651p-2); }
+CODETTA_FN f64 gelu_erf(f64 x) { return x * normcdf(x); }
+CODETTA_FN f64 dgelu_erf(f64 x) { return normcdf(x) + x * (exp(-0.5 * x * x) * 0x1.9884533d43651p-2); }
 CODETTA_FN f64 dgelu_tanh(f64 x) {
   const f64 c = minimum(maximum(x, -40.0), 40.0);
   const f64 c2 = c * c;
-  const f64 e = ::exp(-2.0 * 0x1.9884533d43651p-1 * c * (1.0 + 0.044715 * c2));
+  const f64 e = exp(-2.0 * 0x1.9884533d43651p-1 * c * (1.0 + 0.044715 * c2));
   const f64 s = 1.0 / (1.0 + e);
   const f64 rest = e > 0x1p500 ? 0.0 : e * s * s;
   return s + c * rest * (2.0 * 0x1.9884533d43651p-1 * (1.0 + 3 * 0.044715 * c2)) + (x - x);  // NaN at infinity
@@ -76,8 +83,8 @@ struct TurnedF64 {
   i64 n;
 };
 CODETTA_FN TurnedF64 turned(f64 x) {
-  const f64 n = ::rint(x * 0x1.45f306dc9c883p-1);
-  TurnedF64 t{::fma(n, -0x1.3198a2e037073p-69, ::fma(n, -0x1.0b4611a600000p-34, ::fma(n, -0x1.921fb54400000p+0, x))),
+  const f64 n = round(x * 0x1.45f306dc9c883p-1);
+  TurnedF64 t{fma(n, -0x1.3198a2e037073p-69, fma(n, -0x1.0b4611a600000p-34, fma(n, -0x1.921fb54400000p+0, x))),
               __double2ll_rn(n)};
   const u64 b = double_to_bits(abs(x));
   if (b >= 0x4130000000000000ull && b < 0x7ff0000000000000ull) {

@@ -84,7 +84,7 @@ CODETTA_FN i64 at_least_1(i64 n) { return n < 1 ? 1 : n; }
 // `body(params, tile)` for each piece, by one block of Threads threads. What lies beyond the grid is walked by loops.
 template <class Config, int threads, int scratch_bytes, class P, class F>
 CODETTA_FN void run_phase(const P& params, F body) {
-  __shared__ alignas(16) char scratch[scratch_bytes];
+  alignas(16) __shared__ char scratch[scratch_bytes];
   const Problem& p = params.problem;
   // Over an empty root space one piece without elements is walked: what is stored once for all of them is still owed.
   const i64 batches = at_least_1(p.batches), pieces_m = at_least_1(p.pieces_m), pieces_n = at_least_1(p.pieces_n);

@@ -69,7 +69,7 @@ struct Panel {
 // `body(panel)` for each panel, by one block of `threads` threads.
 template <class Config, int threads, int scratch_bytes, class P, class F>
 CODETTA_FN void run_panels(const P& params, F body) {
-  __shared__ alignas(16) char scratch[scratch_bytes];
+  alignas(16) __shared__ char scratch[scratch_bytes];
   const Problem& p = params.problem;
   const i64 batches = at_least_1(p.batches), pieces_m = at_least_1(p.pieces_m);
   for (i64 batch = blockIdx.z; batch < batches; batch += gridDim.z) {

@@ -24,8 +24,8 @@ CODETTA_FN void gemm_simt(const P& params) {
   static_assert(tm % rows == 0 && rows % 4 == 0);
   constexpr int operand_bytes = tk * (tm + tn + 2 * pad) * (int)sizeof(T);
   constexpr int piece_bytes = rows * (tn + pad) * (int)sizeof(T);
-  __shared__ alignas(16) char shared[operand_bytes > piece_bytes ? operand_bytes : piece_bytes];
-  __shared__ alignas(16) char scratch[Epilogue::scratch_bytes(threads)];
+  alignas(16) __shared__ char shared[operand_bytes > piece_bytes ? operand_bytes : piece_bytes];
+  alignas(16) __shared__ char scratch[Epilogue::scratch_bytes(threads)];
   __shared__ u32 flag;
   T(&as)[tk][tm + pad] = *(T(*)[tk][tm + pad]) shared;
   T(&bs)[tk][tn + pad] = *(T(*)[tk][tn + pad])(shared + tk * (tm + pad) * (int)sizeof(T));

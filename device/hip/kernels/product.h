@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The product by AMD's matrix instructions, whichever these are: two stages of LDS that are filled through registers
+// while the other is multiplied, any tails, operands K-major or not, slices of K. One block a tile (and slice); its
+// waves split the tile, each multiplies a rectangle of 16 x 16 blocks. `Matrix` (mfma.h, wmma.h) has the instructions:
+// lanes, accumulators (of a lane and block), lane_bytes (of a row that a lane holds), step_bytes (of K in a step),
+// piece_pad, multiply(d, a, b), result_row(lane, r), result_col(lane).
+#pragma once
+
+#include "device/gpu/split_k.h"
+#include "device/hip/kernels/stage.h"
+
+namespace codetta::gpu::matrix {
+
+// Rows of waves: the split of the tile into the squarest rectangles of 16 x 16 blocks. 0: there is none.
+constexpr int waves_along_m(int tile_m, int tile_n, int waves) {
+  int best = 0, least = 1 << 30;
+  for (int m = 1; m <= waves; ++m) {
+    if (waves % m != 0 || tile_m % (16 * m) != 0 || tile_n % (16 * (waves / m)) != 0) continue;
+    const int sides = tile_m / m + tile_n / (waves / m);
+    if (sides < least) best = m, least = sides;
+  }
+  return best;
+}
+
+// What follows from a configuration; src/plan computes the same numbers.
+template <class Config, class Epilogue, class Matrix>
+struct Shape {
+  using T = typename Config::Accumulator;
+  static constexpr int waves_m = waves_along_m(Config::tile_m, Config::tile_n, Config::consumers);
+  static_assert(waves_m > 0, "the waves do not split the tile");
+  static constexpr int wave_m = Config::tile_m / waves_m, wave_n = Config::tile_n / (Config::consumers / waves_m);
+  static constexpr int blocks_m = wave_m / 16, blocks_n = wave_n / 16;
+  static constexpr int width = Config::tile_n / Config::ways;  // root columns
+  using A = Stage<typename Config::A, Config::a_k_major, Config::tile_m, Config::tile_k>;
+  using B = Stage<typename Config::B, Config::b_k_major, Config::tile_n, Config::tile_k>;
+  static_assert(A::size == B::size);
+  static constexpr int steps = A::row_bytes / Matrix::step_bytes;
+  static constexpr int stage_bytes = A::bytes + B::bytes;
+  static constexpr int piece_ld = Config::piece_cols + Matrix::piece_pad;
+  static constexpr int part_stride = Config::piece_rows * piece_ld;
+  static constexpr int piece_bytes = part_stride * Config::ways * (int)sizeof(T);
+  static constexpr int after_bytes = piece_bytes + (Epilogue::scratch_bytes(Config::threads) + 15) / 16 * 16;
+  static constexpr int shared_bytes = (2 * stage_bytes > after_bytes ? 2 * stage_bytes : after_bytes) + 16;
+
+  static_assert(Config::threads == Matrix::lanes * Config::consumers);
+  static_assert(A::row_bytes % Matrix::step_bytes == 0 && steps >= 1);
+  static_assert(width % 16 == 0 && width % Config::piece_cols == 0 && Config::piece_cols % 16 == 0);
+  static_assert(Config::tile_m % Config::piece_rows == 0 && Config::piece_rows % 16 == 0);
+  static_assert(shared_bytes == Config::shared_bytes);
+};
+
+template <int lane_bytes>
+struct Fragment {
+  u32 r[lane_bytes / 4];
+  CODETTA_MEMBER void load(const char* from) {
+#pragma unroll
+    for (int i = 0; i < lane_bytes / 16; ++i) {
+      const uint4 v = *(const uint4*)(from + 16 * i);
+      r[4 * i] = v.x, r[4 * i + 1] = v.y, r[4 * i + 2] = v.z, r[4 * i + 3] = v.w;
+    }
+  }
+};
+
+// A wave's accumulators that lie in the piece (piece_m, piece_n) of the tile, to LDS.
+template <class Config, class S, class Matrix, class T>
+CODETTA_FN void store_piece(T* piece, const T (&acc)[S::blocks_m * S::blocks_n * Matrix::accumulators], int row0,
+                            int col0, int piece_m, int piece_n, int lane) {
+#pragma unroll
+  for (int i = 0; i < S::blocks_m; ++i) {
+    const int row = row0 + i * 16 - piece_m * Config::piece_rows;
+    if (row < 0 || row >= Config::piece_rows) continue;
+#pragma unroll
+    for (int j = 0; j < S::blocks_n; ++j) {
+      const int col = col0 + j * 16, part = col / S::width, at = col % S::width - piece_n * Config::piece_cols;
+      if (at < 0 || at >= Config::piece_cols) continue;
+      T* const to = piece + part * S::part_stride + row * S::piece_ld + at + Matrix::result_col(lane);
+#pragma unroll
+      for (int r = 0; r < Matrix::accumulators; ++r)
+        to[Matrix::result_row(lane, r) * S::piece_ld] = acc[(i * S::blocks_n + j) * Matrix::accumulators + r];
+    }
+  }
+}
+
+// The body of the kernel. Launch: a block a tile and slice, Config::threads threads, no dynamic LDS.
+template <class Config, class Epilogue, class Matrix, class P>
+CODETTA_FN void gemm(const P& params) {
+  using S = Shape<Config, Epilogue, Matrix>;
+  using T = typename Config::Accumulator;
+  constexpr int held = S::blocks_m * S::blocks_n * Matrix::accumulators;
+  alignas(16) __shared__ char shared[S::shared_bytes];
+  const Problem& p = params.problem;
+  const int thread = threadIdx.x, lane = thread % Matrix::lanes;
+  const int wave = (int)uniform((u32)thread / Matrix::lanes);
+  const int row_w = wave % S::waves_m * S::wave_m, col_w = wave / S::waves_m * S::wave_n;  // in the tile
+  const u32 tiles_n = (u32)p.tiles_n, tiles = (u32)p.tiles_m * tiles_n, block = blockIdx.x;
+  const u32 outer = block / tiles, index = block - outer * tiles;
+  const u32 batch = outer / (u32)p.k_split, slice = outer - batch * (u32)p.k_split;
+  // Groups of `group` rows of tiles, so that blocks that run together share rows and columns.
+  const u32 per_group = (u32)p.group * tiles_n, g = index / per_group, inner = index - g * per_group;
+  const u32 rest = (u32)p.tiles_m - g * (u32)p.group, high = rest < (u32)p.group ? rest : (u32)p.group;
+  const u32 tile_m = g * (u32)p.group + inner % high, tile_n = inner / high;
+  const i64 row0 = (i64)tile_m * Config::tile_m, col0 = (i64)tile_n * S::width;
+  const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == (u32)p.k_split ? p.k : k_begin + p.k_slice;
+  const int count = (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k);
+  const int last = (int)(k_end - k_begin - (i64)(count - 1) * Config::tile_k);  // of K in the last block
+
+  constexpr int size = S::A::size;
+  Loader<typename S::A, Config::alignment, Config::threads, 1> a;
+  Loader<typename S::B, Config::alignment, Config::threads, Config::ways> b;
+  a.begin(p, (const char*)p.a + (batch * p.a_batch + k_begin * p.a_k) * size, row0, p.rows - row0, p.a_row * size,
+          p.a_k * size, thread);
+  b.begin(p, (const char*)p.b + (batch * p.b_batch + k_begin * p.b_k) * size, col0, p.cols - col0, p.b_col * size,
+          p.b_k * size, thread);
+  const auto fetch = [&](int step) {
+    const int k = step + 1 < count ? Config::tile_k : last;
+    a.fetch(k);
+    b.fetch(k);
+  };
+  const auto settle = [&](char* stage) {
+    a.settle(stage);
+    b.settle(stage + S::A::bytes);
+  };
+  T acc[held];
+#pragma unroll
+  for (int i = 0; i < held; ++i) acc[i] = (T)0;
+  // Where this lane's part of a fragment begins.
+  constexpr int sharing = Matrix::step_bytes / Matrix::lane_bytes;  // groups of 16 lanes that have different k
+  const int within = Matrix::factor_row(lane) * S::A::stride + lane / 16 % sharing * Matrix::lane_bytes;
+  fetch(0);
+  settle(shared);
+  __syncthreads();
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    const char* const stage = shared + i % 2 * S::stage_bytes + within;
+    if (i + 1 < count) fetch(i + 1);
+#pragma unroll
+    for (int step = 0; step < S::steps; ++step) {
+      Fragment<Matrix::lane_bytes> fa[S::blocks_m], fb[S::blocks_n];
+#pragma unroll
+      for (int m = 0; m < S::blocks_m; ++m)
+        fa[m].load(stage + (row_w + m * 16) * S::A::stride + step * Matrix::step_bytes);
+#pragma unroll
+      for (int n = 0; n < S::blocks_n; ++n)
+        fb[n].load(stage + S::A::bytes + (col_w + n * 16) * S::B::stride + step * Matrix::step_bytes);
+#pragma unroll
+      for (int m = 0; m < S::blocks_m; ++m) {
+#pragma unroll
+        for (int n = 0; n < S::blocks_n; ++n) {
+          T(&d)
+          [Matrix::accumulators] = *(T(*)[Matrix::accumulators])(acc + (m * S::blocks_n + n) * Matrix::accumulators);
+          Matrix::multiply(d, fa[m].r, fb[n].r);
+        }
+      }
+    }
+    if (i + 1 < count) settle(shared + (i + 1) % 2 * S::stage_bytes);
+    __syncthreads();  // behind the last: the stages become pieces
+  }
+  if constexpr (Config::k_split > 1) {
+    u32* const flag = (u32*)(shared + S::shared_bytes - 16);
+    const i64 tile = (i64)batch * tiles + index;
+    if (p.k_split > 1 && !sum_slices<held, Config::threads>(p, tile, slice, thread, flag, acc)) return;
+  }
+  T* const piece = (T*)shared;
+  Tile t;
+  t.acc = piece, t.acc_ld = S::piece_ld, t.acc_part_stride = S::part_stride;
+  t.batch = batch, t.thread = thread, t.threads = Config::threads, t.barrier = 0;
+  t.scratch = shared + S::piece_bytes;
+#pragma unroll 1
+  for (int m = 0; m < Config::tile_m / Config::piece_rows; ++m) {
+#pragma unroll 1
+    for (int n = 0; n < S::width / Config::piece_cols; ++n) {
+      t.row = row0 + m * Config::piece_rows, t.col = col0 + n * Config::piece_cols;
+      const i64 rows = p.rows - t.row, cols = p.cols - t.col;
+      if (rows <= 0 || cols <= 0) continue;
+      t.rows = rows < Config::piece_rows ? (i32)rows : Config::piece_rows;
+      t.cols = cols < Config::piece_cols ? (i32)cols : Config::piece_cols;
+      t.piece_m = t.row / Config::piece_rows, t.piece_n = t.col / Config::piece_cols;
+      store_piece<Config, S, Matrix>(piece, acc, row_w, col_w, m, n, lane);
+      __syncthreads();
+      Epilogue::template phase_0<P>(params, t);
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace codetta::gpu::matrix
