@@ -99,11 +99,11 @@ Real<T> exact_product(const Real<T>& a, const Real<T>& b) {
   }
   return {lo, hi, static_cast<uint8_t>(flags)};
 }
-// A product may stay unrounded when it is contracted with the sum that takes it.
+// A product may stay unrounded when it is contracted with the sum that takes it, and finite where it would overflow.
 template <class T>
 Real<T> contractible(const Real<T>& p, const RealContext& c) {
   const Real<T> r = rounded(p.lo, p.hi, p.flags, c);
-  if (!c.contraction || r.is_nan() || r.lo == p.lo || std::isinf(r.lo) || std::isinf(r.hi)) return r;
+  if (!c.contraction || r.is_nan()) return r;
   return {std::min(p.lo, r.lo), std::max(p.hi, r.hi), r.flags};
 }
 template <class T>

@@ -38,13 +38,14 @@ Result<void> plan_operand(const package::Operand& operand, const Symbols& symbol
   return {};
 }
 
-// An empty slice may begin behind the last element of what it is a part of.
+// An empty slice may begin behind the last element of what it is a part of. Only where the memory ends counts: what
+// lies without gaps may be read by index arithmetic of another shape, whose offsets pass the sizes of the view's dims.
 bool meets_nothing(const OperandPlan& plan, const TensorView& view) {
-  const auto outside = [&](const auto& offset) {
-    const auto& [dim, count] = offset;
-    return count >= (dim < view.rank() ? view.size(view.rank() - 1 - dim) : 1);
-  };
-  return view.empty() || std::any_of(plan.offsets.begin(), plan.offsets.end(), outside);
+  if (view.empty()) return true;
+  int64_t first = 0, last = 0;
+  for (const auto& [dim, count] : plan.offsets) first += count * stride_from_end(view, dim);
+  for (int dim = 0; dim < view.rank(); ++dim) last += (view.size(dim) - 1) * view.stride(dim);
+  return first > last;
 }
 
 codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan,

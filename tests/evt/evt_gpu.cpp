@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Emitted CUTLASS kernels on a GPU, beside Codetta's own: built where nvcc and CUTLASS are, run where the device is.
-//   evt_gpu --build FOLDER --cutlass DIR [--target sm_90a]   one library a case and schedule
+//   evt_gpu --build FOLDER --cutlass DIR [--target sm_90a] [--jobs N]   one library a case and schedule
 //   evt_gpu --run FOLDER [--target sm_90a]                   correctness against the oracle, then speed; a table comes
 //   last
 // Exit status 1 where a result is wrong, 77 where there is no device or no CUTLASS.
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "case.hpp"
 #include "codetta/codetta.hpp"
@@ -21,7 +28,7 @@ namespace codetta::evt_tests {
 namespace {
 
 struct Options {
-  std::string build, run, cutlass, target = "sm_90a";
+  std::string build, run, cutlass, target = "sm_90a", jobs = "1";
 };
 
 struct Variant {
@@ -42,30 +49,43 @@ std::string library_of(const std::string& folder, const Case& c, const Options& 
   return folder + "/" + std::string(c.name) + "_" + options.target + "_" + variant.suffix + ".so";
 }
 
+// How long nvcc took for a library, beside it: seconds as text.
+std::string seconds_of(const std::string& library) { return library + ".seconds"; }
+
 int build_all(const Options& options) {
   std::filesystem::create_directories(options.build);
-  int failed = 0;
+  std::vector<std::pair<Case, Variant>> work;
   for (const Case& c : all_cases()) {
-    for (const Variant& variant : variants(options.target)) {
+    for (const Variant& variant : variants(options.target)) work.emplace_back(c, variant);
+  }
+  std::atomic<size_t> next = 0;
+  std::atomic<int> failed = 0, missing = 0;
+  const auto build = [&] {
+    for (size_t i = next++; i < work.size(); i = next++) {
+      const auto& [c, variant] = work[i];
       EvtOptions evt = options_of(c, "cutlass:" + options.target);
       evt.schedule = variant.schedule;
       evt.tile = variant.tile;
+      const std::string path = library_of(options.build, c, options, variant);
       const auto built = build_cutlass(problem_of(c).arguments, evt,
-                                       {.output = library_of(options.build, c, options, variant),
-                                        .name = std::string(c.name),
-                                        .cutlass_dir = options.cutlass});
-      if (!built && (built.error().code() == 531 || built.error().code() == 530))
-        return std::printf("SKIPPED: %s\n", built.error().message().c_str()), 77;
+                                       {.output = path, .name = std::string(c.name), .cutlass_dir = options.cutlass});
       if (built) {
+        std::ofstream(seconds_of(path)) << built->seconds << "\n";
         std::printf("%-24s %-5s %6.1f s\n", std::string(c.name).c_str(), variant.suffix, built->seconds);
       } else {
+        const int code = built.error().code();
+        if (code == 531 || code == 530) ++missing;
+        failed += code >= 500 ? 1 : 0;
         std::printf("%-24s %-5s refused: %s\n", std::string(c.name).c_str(), variant.suffix,
                     built.error().message().c_str());
-        failed += built.error().code() >= 500 ? 1 : 0;
       }
       std::fflush(stdout);
     }
-  }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < std::max(1, std::atoi(options.jobs.c_str())); ++i) threads.emplace_back(build);
+  for (std::thread& thread : threads) thread.join();
+  if (missing > 0) return std::printf("SKIPPED: no CUTLASS or no nvcc\n"), 77;
   return failed == 0 ? 0 : 1;
 }
 
@@ -169,23 +189,25 @@ Library load(const std::string& path, const std::string& name) {
   return library;
 }
 
-// Median microseconds of a launch, 20 in a row.
-template <class Launch>
-double time_of(const Device& device, Launch&& launch) {
-  std::vector<double> times;
-  for (int round = 0; round < 11; ++round) {
+// Median microseconds of a launch of each, 20 in a row, in turn.
+template <class First, class Second>
+std::pair<double, double> times_of(const Device& device, First&& first, Second&& second) {
+  std::vector<double> times[2];
+  const auto time = [&](auto&& launch, std::vector<double>& to) {
     (void)device.synchronize();
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < 20; ++i) launch();
     (void)device.synchronize();
-    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / 20 * 1e6);
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+    to.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / 20 * 1e6);
+  };
+  for (int round = 0; round < 11; ++round) time(first, times[0]), time(second, times[1]);
+  for (std::vector<double>& of : times) std::sort(of.begin(), of.end());
+  return {times[0][times[0].size() / 2], times[1][times[1].size() / 2]};
 }
 
 struct Row {
   double cutlass = 0, own = 0;
+  double nvcc_seconds = 0, own_seconds = 0;  // of the compilers, nothing cached
   std::string verdict = "not run";
 };
 
@@ -197,6 +219,7 @@ Result<void> run_case(const Device& device, const Case& c, const Options& option
     return {};
   }
   const Target own = Target::parse("cuda:" + options.target).value();
+  std::ifstream(seconds_of(path)) >> row.nvcc_seconds;
   for (const bool timed : {false, true}) {
     const bool fixed = std::string(c.arguments).find("ld=") != std::string::npos;
     if (timed && fixed) continue;
@@ -230,13 +253,15 @@ Result<void> run_case(const Device& device, const Case& c, const Options& option
       if (row.verdict != "right") std::printf("%s", checked->text.c_str());
       continue;
     }
-    const double cutlass = time_of(device, launch);
-    row.cutlass = row.cutlass == 0 ? cutlass : std::min(row.cutlass, cutlass);
-    if (row.own > 0) continue;
     const auto kernels = find_kernels(tensors.arguments, own);
     if (!kernels || kernels->empty()) continue;
+    const auto start = std::chrono::steady_clock::now();
     auto execution = (*kernels)[0].prepare(tensors.arguments);
-    if (execution) row.own = time_of(device, [&] { (void)execution->run(); });
+    if (!execution) return execution.error();
+    if (row.own_seconds == 0)
+      row.own_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto [cutlass, ours] = times_of(device, launch, [&] { (void)execution->run(); });
+    if (row.cutlass == 0 || cutlass < row.cutlass) row.cutlass = cutlass, row.own = ours;
   }
   return {};
 }
@@ -245,9 +270,10 @@ int run_all(const Options& options) {
   const auto device = Device::open();
   if (!device) return std::printf("SKIPPED: %s\n", device.error().message().c_str()), 77;
   int wrong = 0;
-  double logs = 0;
-  int timed = 0;
-  std::printf("%-24s %-12s %12s %12s %8s\n", "epilogue", "CUTLASS is", "CUTLASS us", "Codetta us", "ratio");
+  double logs = 0, compile_logs = 0;
+  int timed = 0, compiled = 0;
+  std::printf("%-24s %-12s %12s %12s %8s %8s %8s\n", "epilogue", "CUTLASS is", "CUTLASS us", "Codetta us", "ratio",
+              "nvcc s", "NVRTC s");
   for (const Case& c : all_cases()) {
     Row row;
     std::string verdict;
@@ -258,14 +284,19 @@ int run_all(const Options& options) {
     wrong += verdict == "right" || verdict == "no library" ? 0 : 1;
     const bool both = row.cutlass > 0 && row.own > 0;
     if (both) logs += std::log(row.cutlass / row.own), ++timed;
-    std::printf("%-24s %-12s %12.1f %12.1f %8.2f\n", std::string(c.name).c_str(), verdict.c_str(), row.cutlass, row.own,
-                both ? row.cutlass / row.own : 0.0);
+    if (row.nvcc_seconds > 0 && row.own_seconds > 0)
+      compile_logs += std::log(row.nvcc_seconds / row.own_seconds), ++compiled;
+    std::printf("%-24s %-12s %12.1f %12.1f %8.2f %8.1f %8.2f\n", std::string(c.name).c_str(), verdict.c_str(),
+                row.cutlass, row.own, both ? row.cutlass / row.own : 0.0, row.nvcc_seconds, row.own_seconds);
     std::fflush(stdout);
   }
   if (timed > 0)
     std::printf(
         "Codetta's own kernels are %.3f times as fast as CUTLASS's better schedule, geometric mean of %d epilogues\n",
         std::exp(logs / timed), timed);
+  if (compiled > 0)
+    std::printf("and compiled %.1f times as fast as nvcc compiles CUTLASS, geometric mean of %d\n",
+                std::exp(compile_logs / compiled), compiled);
   return wrong == 0 ? 0 : 1;
 }
 
@@ -277,7 +308,8 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::string*> known{{"--build", &options.build},
                                                   {"--run", &options.run},
                                                   {"--cutlass", &options.cutlass},
-                                                  {"--target", &options.target}};
+                                                  {"--target", &options.target},
+                                                  {"--jobs", &options.jobs}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto option = known.find(argv[i]);
     if (option == known.end()) return std::printf("unknown option %s\n", argv[i]), 2;

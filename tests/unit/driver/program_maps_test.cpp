@@ -319,6 +319,24 @@ TEST_P(ProgramMaps, PartsThatLieInMemoryAnyway) {
               nested, 1e-5);
 }
 
+// A copy that lies without gaps is read by index arithmetic of its new shape, whose offsets pass the old one's sizes.
+TEST_P(ProgramMaps, SlicesOfANewShape) {
+  const Tensor x = random({8, 12}), flat = random({96}), square = random({4, 24});
+  const Values a = values(x), f = values(flat), s = values(square);
+  Values tail, middle;
+  for (size_t i = 34; i < 96; ++i) tail.push_back(a[i] * f[i]);
+  expect_near(run("def f(x: f32[8, 12], w: f32[96]):\n    p = reshape(x, (96,)) * w\n    y = p[34:96]\n    return y\n",
+                  {{"x", x.view()}, {"w", flat.view()}}, {62}),
+              tail, 1e-6);
+  for (size_t r = 1; r < 3; ++r) {
+    for (size_t c = 5; c < 20; ++c) middle.push_back(a[r * 24 + c] * s[r * 24 + c]);
+  }
+  expect_near(run("def f(x: f32[8, 12], w: f32[4, 24]):\n    p = reshape(x, (4, 24)) * w\n    y = p[1:3, 5:20]\n"
+                  "    return y\n",
+                  {{"x", x.view()}, {"w", square.view()}}, {2, 15}),
+              middle, 1e-6);
+}
+
 INSTANTIATE_TEST_SUITE_P(Both, ProgramMaps, ::testing::Bool(),
                          [](const auto& one) { return one.param ? "interpreted" : "compiled"; });
 

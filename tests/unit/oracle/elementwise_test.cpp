@@ -332,6 +332,26 @@ TEST(Elementwise, ContractionIsHeldAndStrictIsNot) {
   }
 }
 
+// 2^100 * 2^30 - (2^100 * 2^30): separate products are infinite, and their difference is NaN; fused, one of them stays
+// finite.
+TEST(Elementwise, AContractedProductDoesNotOverflow) {
+  Data large(DType::f32, {1}, {0x1p100}), factor(DType::f32, {1}, {0x1p30});
+  for (const bool contraction : {true, false}) {
+    Maker maker({&large, &factor});
+    const ir::NodeId product = maker.add(Op::mul, {maker.input(0), maker.input(1)});
+    const ir::NodeId difference = maker.add(Op::sub, {product, product});
+    maker.output(maker.add(Op::relu, {difference}), DType::f32);
+    maker.output(product, DType::f32);
+    OracleOptions options;
+    options.contraction = contraction;
+    const OracleResult expected = maker.evaluate(options);
+    EXPECT_TRUE(holds(expected.outputs[0].elements[0], nan));
+    EXPECT_EQ(holds(expected.outputs[0].elements[0], 0), contraction);
+    EXPECT_TRUE(holds(expected.outputs[1].elements[0], inf));
+    EXPECT_FALSE(holds(expected.outputs[1].elements[0], 0x1p127));
+  }
+}
+
 TEST(Elementwise, DiscontinuitiesInsideTheBoundAreAmbiguous) {
   Data x(DType::f32, {2}, {2.0, 2.5});
   Maker maker({&x});
