@@ -42,10 +42,13 @@ Result<void> plan_operand(const package::Operand& operand, const Symbols& symbol
 // lies without gaps may be read by index arithmetic of another shape, whose offsets pass the sizes of the view's dims.
 bool meets_nothing(const OperandPlan& plan, const TensorView& view) {
   if (view.empty()) return true;
-  int64_t first = 0, last = 0;
+  int64_t first = 0, lowest = 0, highest = 0;
   for (const auto& [dim, count] : plan.offsets) first += count * stride_from_end(view, dim);
-  for (int dim = 0; dim < view.rank(); ++dim) last += (view.size(dim) - 1) * view.stride(dim);
-  return first > last;
+  for (int dim = 0; dim < view.rank(); ++dim) {
+    const int64_t reach = (view.size(dim) - 1) * view.stride(dim);
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  return first < lowest || first > highest;
 }
 
 codetta::cpu::Operand resolve_operand(const package::Operand& operand, const OperandPlan& plan,
