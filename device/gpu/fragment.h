@@ -113,7 +113,10 @@ struct TileFragment {
   }
   template <class V, class E>
   CODETTA_MEMBER V load_row(const Ref<E>& o) const {
-    if constexpr (whole) return load_whole<V>(o.p + c);
+    if constexpr (whole) {
+      if (n != 0) return load_whole<V>(o.p + c);  // also threads without columns come here
+      return splat<V>(0);
+    }
     return gather<V>(o.p + c, 1, n);
   }
   template <class V, class E>

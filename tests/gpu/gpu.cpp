@@ -24,6 +24,32 @@ bool holds(const HostBlock& block, const TensorView& view) {
   return !view.empty() && data >= block.data && data < block.data + block.bytes;
 }
 
+// The bytes from the first element of each view to its last; those of views that overlap are one block.
+std::vector<HostBlock> extents_of(const std::vector<TensorView>& views) {
+  std::vector<std::pair<unsigned char*, unsigned char*>> extents;
+  for (const TensorView& view : views) {
+    if (view.empty() || view.data() == nullptr) continue;
+    const int64_t size = dtype_size(view.dtype());
+    int64_t low = 0, high = size;
+    for (int d = 0; d < view.rank(); ++d) {
+      const int64_t last = (view.size(d) - 1) * view.stride(d) * size;
+      (last < 0 ? low : high) += last;
+    }
+    auto* const data = static_cast<unsigned char*>(view.data());
+    extents.emplace_back(data + low, data + high);
+  }
+  std::sort(extents.begin(), extents.end());
+  std::vector<HostBlock> blocks;
+  for (const auto& [begin, end] : extents) {
+    if (blocks.empty() || begin >= blocks.back().data + blocks.back().bytes) {
+      blocks.push_back({begin, static_cast<size_t>(end - begin)});
+    } else {
+      blocks.back().bytes = std::max(blocks.back().bytes, static_cast<size_t>(end - blocks.back().data));
+    }
+  }
+  return blocks;
+}
+
 // Sums of the matrix instructions that the configuration multiplies with.
 types::AccumulationModel accumulation_of(const package::GpuGemmConfig& config) {
   types::AccumulationModel model = types::accumulation_model(CpuIsa::avx2, DType::f32);  // one multiply-add a product
@@ -97,6 +123,24 @@ Result<std::shared_ptr<Gpu>> Gpu::open(const std::string& arch) {
   return gpu;
 }
 
+std::shared_ptr<Gpu> Gpu::over(cuda::DeviceRef device, CompileSource compile) {
+  auto gpu = std::make_shared<Gpu>();
+  gpu->arch_ = device->facts().arch;
+  gpu->device_ = std::move(device);
+  gpu->compile_source_ = std::move(compile);
+  return gpu;
+}
+
+Result<toolchain::CudaOutput> Gpu::compile_source(const std::string& source, const std::string& label,
+                                                  const std::vector<std::string>& flags) {
+  if (compile_source_) {
+    toolchain::CudaOutput output;
+    CODETTA_TRY(output.cubin, compile_source_(source, flags));
+    return output;
+  }
+  return nvrtc_->compile({source, label, flags, toolchain::included_headers(source, headers_), false}, {});
+}
+
 Result<Compiled> Gpu::compile(const Planned& planned, const package::GpuGemmConfig& config, bool strict) {
   plan::Plan plan = planned.plan;
   plan.kernels[0].discovery.candidates.assign(1, {config, name_of(config), {}, 0});
@@ -106,14 +150,13 @@ Result<Compiled> Gpu::compile(const Planned& planned, const package::GpuGemmConf
   std::string key = kernel.source;
   for (const std::string& flag : kernel.nvrtc_flags) key += "\n" + flag;
   Compiled compiled;
+  bool known = false;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = modules_.find(key); found != modules_.end()) compiled = found->second;
+    if (const auto found = modules_.find(key); found != modules_.end()) compiled = found->second, known = true;
   }
-  if (compiled.registers == 0) {
-    const std::vector<toolchain::CudaHeader> headers = toolchain::included_headers(kernel.source, headers_);
-    CODETTA_TRY(const toolchain::CudaOutput output,
-                nvrtc_->compile({kernel.source, kernel.name, kernel.nvrtc_flags, headers, false}, {}));
+  if (!known) {
+    CODETTA_TRY(const toolchain::CudaOutput output, compile_source(kernel.source, kernel.name, kernel.nvrtc_flags));
     for (const toolchain::PtxasRemarks& remarks : output.remarks) {
       compiled.registers = std::max<int64_t>(compiled.registers, remarks.registers);
       compiled.spilled_bytes =
@@ -140,17 +183,20 @@ std::string Gpu::statistics() {
 }
 
 Result<cuda::ModuleRef> Gpu::load(const emit::CudaSource& source) {
-  const std::vector<toolchain::CudaHeader> headers = toolchain::included_headers(source.text, headers_);
-  CODETTA_TRY(const toolchain::CudaOutput output,
-              nvrtc_->compile({source.text, "test", source.flags, headers, false}, {}));
+  CODETTA_TRY(const toolchain::CudaOutput output, compile_source(source.text, "test", source.flags));
   if (device_ == nullptr) return cuda::ModuleRef();
   return cuda::Module::load(device_, output.cubin, "test");
 }
 
 Result<Prepared> Gpu::prepare(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks) {
   CODETTA_TRY(cuda::OwnedStream stream, cuda::OwnedStream::make(device_));
-  CODETTA_TRY(Mirror mirror, Mirror::make(device_, blocks, stream.get()));
   CODETTA_TRY(runtime::Bindings bindings, driver::make_bindings(*compiled.package, planned.problem));
+  std::vector<HostBlock> exact;
+  if (compile_source_) {
+    exact = extents_of(bindings.tensors);
+    blocks = exact;
+  }
+  CODETTA_TRY(Mirror mirror, Mirror::make(device_, blocks, stream.get()));
   for (size_t i = 0; i < bindings.tensors.size(); ++i) {
     if (compiled.package->buffers[i].is_scalar) continue;
     CODETTA_TRY(bindings.tensors[i], mirror.on_device(bindings.tensors[i]));
@@ -172,7 +218,7 @@ Result<void> Gpu::run(const Planned& planned, const Compiled& compiled, std::spa
     if (done) done = device_->synchronize(stream.get());
     if (!done && was_lost) return {};
     if (!done) {
-      lost_ = true;
+      lost_ = !compile_source_;
       return std::move(done).error();
     }
   }

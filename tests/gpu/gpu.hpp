@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -80,6 +81,12 @@ class Gpu {
   [[nodiscard]] std::string statistics();
   [[nodiscard]] bool compiles_only() const { return device_ == nullptr; }
 
+  // A device that is none: what `compile` makes of a source is what its driver loads (tests/emulator). Tensors come to
+  // it without the memory around them.
+  using CompileSource =
+      std::function<Result<std::string>(const std::string& source, const std::vector<std::string>& flags)>;
+  static std::shared_ptr<Gpu> over(runtime::cuda::DeviceRef device, CompileSource compile);
+
   // The same source is compiled once while it is among the last `kept_modules`.
   Result<Compiled> compile(const Planned& planned, const package::GpuGemmConfig& config, bool strict);
   Result<runtime::cuda::ModuleRef> load(const emit::CudaSource& source);
@@ -90,9 +97,12 @@ class Gpu {
   Result<void> run(const Planned& planned, const Compiled& compiled, std::span<const HostBlock> blocks, int times = 1);
 
  private:
+  Result<toolchain::CudaOutput> compile_source(const std::string& source, const std::string& label,
+                                               const std::vector<std::string>& flags);
   runtime::cuda::DeviceRef device_;
   std::string arch_;
   toolchain::NvrtcRef nvrtc_;
+  CompileSource compile_source_;
   std::vector<std::string> paths_;
   std::vector<toolchain::CudaHeader> headers_;
   std::mutex mutex_, running_;

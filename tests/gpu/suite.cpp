@@ -12,6 +12,10 @@
 
 #include <fmt/format.h>
 
+#include "emulator/compile.hpp"
+#include "emulator/driver.hpp"
+#include "support/slice.hpp"
+
 namespace codetta::gpu {
 
 Options& options() {
@@ -47,8 +51,23 @@ void in_parallel(int64_t count, const std::function<std::string(int64_t)>& body)
   if (failures.size() > shown) ADD_FAILURE() << failures.size() << " failures, " << shown << " of them shown";
 }
 
+namespace {
+
+Result<std::shared_ptr<Gpu>> emulated(const std::string& arch) {
+  const int number = std::atoi(arch.c_str() + std::min<size_t>(arch.find('_') + 1, arch.size()));
+  CODETTA_TRY(runtime::cuda::DeviceRef device, emulator::open_device({number / 10, number % 10}));
+  CODETTA_TRY(emulator::Compiler compiler, emulator::Compiler::find());
+  emulator::set_seed(options().seed);
+  return Gpu::over(std::move(device), [compiler](const std::string& source, const std::vector<std::string>& flags) {
+    return compiler.compile(source, flags);
+  });
+}
+
+}  // namespace
+
 std::shared_ptr<Gpu> gpu_or_skip() {
-  static const Result<std::shared_ptr<Gpu>> gpu = Gpu::open(options().arch);
+  static const Result<std::shared_ptr<Gpu>> gpu =
+      options().emulated.empty() ? Gpu::open(options().arch) : emulated(options().emulated);
   if (!gpu) {
     [&] { GTEST_SKIP() << gpu.error().render(); }();
     return nullptr;
@@ -72,6 +91,11 @@ int main(int argc, char** argv) {
       options.count = std::atoll(argv[++i]);
     } else if (name == "--compile-only" && has_value) {
       options.arch = argv[++i];
+    } else if (name == "--emulate" && has_value) {
+      options.emulated = argv[++i];
+    } else if (name == "--slice" && has_value) {
+      options.seed = codetta::test::slice_of(argv[++i]);
+      fmt::print("slice of {}, seed {}\n", argv[i], options.seed);
     } else if (name == "--first" && has_value) {
       options.first = std::atoll(argv[++i]);
     } else if (name == "--seconds" && has_value) {
@@ -86,7 +110,7 @@ int main(int argc, char** argv) {
       std::fputs(
           "usage: test_cuda_kernels [--seed S] [--first I] [--count N] [--seconds T] [--threads T] [--of N] "
           "[--planted BUG] [--thorough] "
-          "[--compile-only ARCH]\n",
+          "[--slice COMMIT] [--compile-only ARCH | --emulate ARCH]\n",
           stderr);
       return 2;
     }

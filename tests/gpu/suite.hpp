@@ -18,6 +18,7 @@ struct Options {
   double seconds = 0;     // of one test, after which no further case is begun; 0: no limit
   uint64_t of = 16;       // runs every of-th unit of the matrices
   std::string arch;       // not empty: everything is compiled for it and nothing run
+  std::string emulated;   // not empty: kernels of this architecture run on the host
   std::string planted;    // the bug that CudaPlanted is to have
   bool thorough = false;  // functions: many more arguments
 };

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/compile.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "emit/emit.hpp"
+
+namespace codetta::emulator {
+namespace {
+
+// What a block of any device may have.
+constexpr int most_dynamic_shared = 232448;
+
+bool is_word(char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// Value of "--name=value" among the flags.
+std::string_view value_of(const std::vector<std::string>& flags, std::string_view name) {
+  for (const std::string& flag : flags) {
+    if (flag.size() > name.size() && flag.starts_with(name) && flag[name.size()] == '=')
+      return std::string_view(flag).substr(name.size() + 1);
+  }
+  return {};
+}
+
+// What the driver looks up in an object, behind the source itself.
+std::string exports_of(const std::string& source) {
+  const bool dynamic =
+      source.find("extern __shared__") != std::string::npos ||
+      (source.find("kernels/simt.h\"") == std::string::npos && source.find("kernels/map.h\"") == std::string::npos);
+  std::string text = "\nnamespace codetta::emulator {\nthread_local Machine* machine;\n}\nnamespace codetta::gpu {\n";
+  if (dynamic) text += fmt::format("alignas(1024) thread_local unsigned char shared[{}];\n", most_dynamic_shared);
+  text += "#pragma GCC visibility push(default)\nextern \"C\" {\n";
+  text += "void codetta_emulated_bind(codetta::emulator::Machine* m) { codetta::emulator::machine = m; }\n";
+  text += fmt::format("unsigned char* codetta_emulated_dynamic() {{ return {}; }}\n", dynamic ? "shared" : "nullptr");
+  text += fmt::format("extern const char {}[] = \"{}\";\n", emit::entry_digest_symbol, emit::entry_digest_placeholder);
+  for (const std::string& entry : entries_of(source)) {
+    text += fmt::format("void codetta_emulated_run_{0}(const void* const* p) {{ codetta::emulator::call({0}, p); }}\n",
+                        entry);
+  }
+  return text + "}\n}\n";
+}
+
+}  // namespace
+
+std::vector<std::string> entries_of(std::string_view source) {
+  std::vector<std::string> names;
+  constexpr std::string_view mark = "__global__ void ", bounds = "__launch_bounds__(";
+  for (size_t at = source.find(mark); at != std::string_view::npos; at = source.find(mark, at)) {
+    at += mark.size();
+    if (source.substr(at).starts_with(bounds)) at = source.find(") ", at) + 2;
+    size_t end = at;
+    while (end < source.size() && is_word(source[end])) ++end;
+    names.emplace_back(source.substr(at, end - at));
+  }
+  return names;
+}
+
+Result<Compiler> Compiler::find() {
+  Compiler result;
+  toolchain::FindOptions options;
+  const char* path = std::getenv("PATH");
+  options.path = path == nullptr ? "" : path;
+  CODETTA_TRY(result.compiler_, toolchain::find_host_compiler(options));
+  return result;
+}
+
+Result<std::string> Compiler::compile(const std::string& source, const std::vector<std::string>& flags) const {
+  toolchain::CompileJob job;
+  job.source = source + exports_of(source);
+  job.label = "an emulated kernel";
+  const std::string_view arch = value_of(flags, "--gpu-architecture");
+  int number = std::atoi(std::string(arch.substr(std::min<size_t>(arch.find('_') + 1, arch.size()))).c_str());
+  const std::string root = CODETTA_SOURCE_DIR;
+  job.flags = {"-std=c++20",
+               "-O1",
+               "-w",
+               "-fno-strict-aliasing",
+               "-fwrapv",
+               "-fvisibility=hidden",
+               "-fno-math-errno",
+               fmt::format("-DCODETTA_EMULATED_ARCH={}", number * 10),
+               "-include",
+               root + "/tests/emulator/cuda.hpp",
+               "-I" + root + "/tests/emulator/include",
+               "-I" + root + "/tests",
+               "-I" + root,
+               value_of(flags, "--fmad") == "false" ? "-ffp-contract=off" : "-ffp-contract=fast"};
+  if (compiler_.kind == toolchain::CompilerKind::Gcc) {
+    for (const char* flag : {"-fno-gnu-unique", "-fno-extern-tls-init", "-Wno-psabi"}) job.flags.emplace_back(flag);
+  }
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    job.flags.emplace_back("-mavx2");
+    job.flags.emplace_back("-mfma");
+  }
+#endif
+  job.flags.emplace_back("-lm");
+  CODETTA_TRY(toolchain::CompileOutput output, toolchain::compile(compiler_, job, {}));
+  return std::move(output.object);
+}
+
+}  // namespace codetta::emulator

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel's object and the emulator know of each other: which thread runs, and the calls by which threads meet.
+// Header-free, since every kernel is compiled with it.
+#pragma once
+
+namespace codetta::emulator {
+
+using Word = unsigned int;
+using Bits = unsigned long long;
+inline constexpr int max_lanes = 64;
+
+struct Index {
+  Word x, y, z;
+};
+
+// Where in a kernel's text a thread is.
+struct Site {
+  const char* file;
+  int line;
+};
+
+// The thread that runs, as its kernel sees it.
+struct Thread {
+  Index thread, block, block_size, grid_size;
+  Word lane;    // in its warp
+  Word linear;  // in its block
+};
+
+// One for each thread of the host; a kernel's calls go through it.
+struct Machine {
+  const Thread* current;
+  // Waits until `count` threads of the block (0: all of them) are at barrier `id`.
+  void (*barrier)(Word id, Word count, Site site);
+  // Arrives at it without waiting.
+  void (*arrive)(Word id, Word count, Site site);
+  // Waits until all lanes of `mask` called it with the same mask and `kind`; the values that they gave, by lane. They
+  // stay until the thread's next exchange. `words` of 8 bytes each lane, at most 8; those of lane l begin at l * words.
+  const Bits* (*exchange)(Bits mask, Word kind, const Bits* values, Word words, Site site);
+  // Ends the launch with a message. Does not return.
+  void (*fail)(const char* what, Bits number, Site site);
+  unsigned char* shared;  // dynamic shared memory of the block, and its size
+  Bits shared_bytes;
+};
+
+}  // namespace codetta::emulator
