@@ -277,8 +277,9 @@ class KernelWriter {
     }
     out_.line("arguments.epilogue.ptr_D = static_cast<ElementD*>(tensors[", tensor_of(*tree.destination), "]);");
     out_.line("arguments.epilogue.dD = ", list(tree.destination_stride), ";");
-    out_.line("int device = 0;");
+    out_.line("int device = 0;  // current in this thread: CUTLASS asks the driver for tensor maps");
     out_.line("cudaGetDevice(&device);");
+    out_.line("cudaSetDevice(device);");
     out_.line("arguments.hw_info.device_id = device;");
     out_.line("arguments.hw_info.sm_count = cutlass::KernelHardwareInfo::query_device_multiprocessor_count(device);");
     if (problem_.arch == Arch::Sm100) {
@@ -434,7 +435,8 @@ class KernelWriter {
     {
       const auto body = out_.block("extern \"C\" int ", name, "_init()");
       out_.line("int device = 0, major = 0;");
-      out_.line("cudaError_t const status = cudaGetDevice(&device);");
+      out_.line("cudaError_t status = cudaGetDevice(&device);");
+      out_.line("if (status == cudaSuccess) status = cudaSetDevice(device);");
       out_.line("if (status != cudaSuccess) return failed(-10, \"no CUDA device: %s\", cudaGetErrorString(status));");
       out_.line("cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);");
       const int major = problem_.arch == Arch::Sm80 ? 8 : problem_.arch == Arch::Sm90 ? 9 : 10;
@@ -521,7 +523,11 @@ class KernelWriter {
                std::string(dtype_name(operand.dtype)));
     }
     out.line("// All return 0, or a negative code with a text in get_last_error, which is of the calling thread.");
-    out.line("int ", name, "_init(void);  // is the current device one that this is compiled for");
+    out.line(
+        "// Is the current device one that this is compiled for? As every call does, it makes that device's primary "
+        "context");
+    out.line("// current in the calling thread.");
+    out.line("int ", name, "_init(void);");
     out.line("int ", name,
              "_workspace(const int64_t* sizes, void* const* tensors, const int64_t* strides, const void* const* "
              "numbers, int64_t* bytes);");
