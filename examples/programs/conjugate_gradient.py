@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Solves A x = b by conjugate gradients, for a symmetric and positive definite A. The loop carries x, the residual r, the
 # direction p and r's square; A and the limits stay where they are, and what changes is updated in place.
+# Its bound grows with each turn, so a check proves something for a few: --scalar most=2 --scalar tolerance=0 --check.
 def unfinished(i, x, r, p, square, A, tolerance, most):
     return (i < most) & (square > tolerance)
 

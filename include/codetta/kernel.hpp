@@ -294,7 +294,13 @@ struct VerifyReport {
   enum class Verdict : uint8_t { Pass, Fail, Mistrusted };
   Verdict verdict = Verdict::Fail;
   std::vector<OutputCheck> outputs;
-  std::string text;  // for people
+  std::vector<std::string> given;  // functions whose results were not checked, but taken as the run left them
+  std::string text;                // for people
+};
+// What one call of call_extern or user_kernel left in its results.
+struct GivenResults {
+  std::string function;
+  std::vector<TensorView> results;  // in the order of the call, row-major
 };
 struct VerifyOptions {
   // Former contents of each operand that the run has overwritten, by name. Missing ones are E0208.
@@ -303,6 +309,10 @@ struct VerifyOptions {
   // The outputs held something else than the answer before the run (fill_poison): then elements that must be 0 prove as
   // much as others do.
   bool poisoned = false;
+  // Of programs that call code of the caller's: what it computed in the run (observe.hpp: keep_results). The oracle,
+  // which cannot look into it, takes these results as right and compares all that is made of them; the report names
+  // them.
+  std::vector<GivenResults> given{};
 };
 // Checks the outputs that a run with these arguments left in memory. Inputs must be unchanged since; for in-place
 // epilogues pass the former contents of each overwritten operand in `before`. The target says how products are

@@ -29,6 +29,14 @@ CODETTA_API ValueStatistics statistics(const TensorView& values);
 // that passes.
 CODETTA_API StepObserver trap_numbers(bool infinities = false, StepObserver next = {});
 
+// Copies of what call_extern and user_kernel left in a run, for VerifyOptions::given.
+struct KeptResults {
+  std::vector<GivenResults> calls;  // into `memory`
+  std::vector<Tensor> memory;
+};
+// An observer that adds to `into`, which must live as long as it, and tells `next`. Errors: E0606.
+CODETTA_API StepObserver keep_results(KeptResults& into, StepObserver next = {});
+
 // The steps as a document of the Trace Event Format (JSON), which chrome://tracing and Perfetto show. Views are not
 // looked at.
 CODETTA_API std::string chrome_trace(std::span<const StepRecord> steps, const std::string& program);

@@ -105,6 +105,7 @@ struct StepRecord {
   };
   std::string step;                  // "step 3 (launch_kernel)", "list 1, step 0 (fill)"
   std::string kernel;                // of a launch: "codetta_add_relu_1a2b3c4d"
+  std::string function{};            // of a user kernel and of call_extern: its name in the program
   std::vector<std::string> origins;  // of a launch: "mlp.py:4: y = relu(x @ w)", the lines that it carries out
   int64_t begin_ns = 0, end_ns = 0;
   std::vector<Value> written;
@@ -174,8 +175,9 @@ CODETTA_API Result<std::string> explain(const Program& program, const Target& ta
 // Checks the outputs that a run of the program left in memory. `arguments`: as for CompiledProgram::run, unchanged
 // since; otherwise as verify() of a GEMM. A program too large for the oracle is checked on whole random rows and
 // columns, or, where an output cannot be had that way, not at all: the report says so (and is Mistrusted). Errors:
-// those of shapes(); E0208 (an output, or the former contents of an overwritten parameter), E0606, E0618 (an index out
-// of range); for a GPU E064x.
+// those of shapes(); E0208 (an output, or the former contents of an overwritten parameter), E0221 (given results of
+// another shape), E0311 (code of the caller's without given results, or with those of several calls), E0606, E0618 (an
+// index out of range); for a GPU E064x.
 CODETTA_API Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgument>& arguments,
                                         const Target& target, const VerifyOptions& options,
                                         Context& context = Context::process_default());

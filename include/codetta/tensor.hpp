@@ -99,6 +99,9 @@ class CODETTA_API TensorView {
   static Result<TensorView> make(void* data, DType dtype, const Dims& shape, const Dims& strides);
   static Result<TensorView> make(const void* data, DType dtype, const Dims& shape);
   static Result<TensorView> make(const void* data, DType dtype, const Dims& shape, const Dims& strides);
+  // Of no elements; writable.
+  static Result<TensorView> make(std::nullptr_t, DType dtype, const Dims& shape);
+  static Result<TensorView> make(std::nullptr_t, DType dtype, const Dims& shape, const Dims& strides);
 #if CODETTA_HAS_EXCEPTIONS
   TensorView(void* data, DType dtype, const Dims& shape) : TensorView(make(data, dtype, shape).value()) {}
   TensorView(void* data, DType dtype, const Dims& shape, const Dims& strides)

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <bit>
-#include <charconv>
 #include <system_error>
 
 namespace codetta::base {
@@ -30,14 +29,6 @@ std::string Digest128::hex() const {
     text[31 - i] = digits[(low >> (4 * i)) & 15];
   }
   return text;
-}
-
-std::optional<Digest128> Digest128::from_hex(std::string_view text) {
-  if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
-  Digest128 digest;
-  std::from_chars(text.data(), text.data() + 16, digest.high, 16);
-  std::from_chars(text.data() + 16, text.data() + 32, digest.low, 16);
-  return digest;
 }
 
 Digest128 digest_of(std::string_view bytes) { return from_xxh(XXH3_128bits(bytes.data(), bytes.size())); }

@@ -5,7 +5,6 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,8 +15,7 @@ struct Digest128 {
   uint64_t low = 0;
 
   constexpr auto operator<=>(const Digest128&) const = default;
-  [[nodiscard]] std::string hex() const;                            // 32 lower case digits, high half first
-  static std::optional<Digest128> from_hex(std::string_view text);  // exactly what hex() gives
+  [[nodiscard]] std::string hex() const;  // 32 lower case digits, high half first
 };
 
 // The digest of the bytes alone, without any framing.

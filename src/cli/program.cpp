@@ -226,7 +226,8 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (options.bisect) return bisect_program(common, *program, data, *target, asked->hints, options.seed, *context);
   auto watch = Watch::make(options);
   if (!watch) return report(watch.error(), common.json);
-  const ProgramRun run{*program, *compiled, *target, *context, options.check, options.seed, watch->observer()};
+  const ProgramRun run{*program,      *compiled,    *target,           *context,
+                       options.check, options.seed, watch->observer(), !options.kernels.empty()};
   auto done = run(data);
   if (auto kept = watch->finish(source->name); !kept) return report(kept.error(), common.json);
   if (!done) {

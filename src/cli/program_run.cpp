@@ -134,7 +134,8 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   }
   const std::vector<NamedArgument>& arguments = copies ? copies->named() : data.arguments;
   RunOptions how;
-  how.observer = observer;
+  KeptResults kept;
+  how.observer = check && user_kernels ? keep_results(kept, observer) : observer;
   auto execution = compiled.prepare(arguments, how);
   if (!execution) return std::move(execution).error();
   done.prepare_ms = milliseconds_since(start);
@@ -154,6 +155,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   VerifyOptions wanted;
   wanted.seed = seed;
   wanted.poisoned = true;
+  wanted.given = kept.calls;
   auto checked = verify(program, arguments, target, wanted, context);
   if (!checked) return std::move(checked).error();
   done.checked = *std::move(checked);
@@ -213,7 +215,8 @@ std::string check_json(const VerifyReport& report) {
                        {"mistrust", o.mistrust}});
   }
   static constexpr const char* verdicts[] = {"pass", "fail", "mistrusted"};
-  const nlohmann::json json{{"verdict", verdicts[static_cast<size_t>(report.verdict)]}, {"outputs", outputs}};
+  const nlohmann::json json{
+      {"verdict", verdicts[static_cast<size_t>(report.verdict)]}, {"outputs", outputs}, {"given", report.given}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -14,17 +14,14 @@
 #include "driver/context.hpp"
 
 namespace codetta::driver {
-namespace {
 
-toolchain::CacheKey memo_key(const ContextState& context) {
-  toolchain::CacheKey key(toolchain::EntryKind::Memo, "nvrtc");
-  key.add("file", context.options.nvrtc);
+toolchain::CacheKey library_memo_key(const ContextState& context, std::string_view library, const std::string& file) {
+  toolchain::CacheKey key(toolchain::EntryKind::Memo, library);
+  key.add("file", file);
   key.add("home", context.options.cuda_home);
   key.add("path", context.library_path);
   return key;
 }
-
-}  // namespace
 
 std::string file_stamp(const std::string& path) {
   struct stat info {};
@@ -33,7 +30,7 @@ std::string file_stamp(const std::string& path) {
 }
 
 std::optional<CudaCompiler::Known> CudaCompiler::recall() const {
-  const auto entry = context_.cache->lookup(memo_key(context_));
+  const auto entry = context_.cache->lookup(library_memo_key(context_, "nvrtc", context_.options.nvrtc));
   if (!entry) return std::nullopt;
   const auto lines = base::split(entry->payload, '\n');
   if (lines.size() < 5) return std::nullopt;
@@ -56,7 +53,7 @@ void CudaCompiler::remember(const Known& known, const std::vector<std::string>& 
     if (stamp.empty() || file.find('\n') != std::string::npos) return;
     text += fmt::format("{}\n{}\n", file, stamp);
   }
-  context_.cache->replace(memo_key(context_), {"nvrtc", text});
+  context_.cache->replace(library_memo_key(context_, "nvrtc", context_.options.nvrtc), {"nvrtc", text});
 }
 
 Result<CudaCompiler::Known> CudaCompiler::read(const toolchain::Nvrtc& nvrtc) const {

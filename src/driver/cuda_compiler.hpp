@@ -5,8 +5,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "toolchain/cache.hpp"
 #include "toolchain/nvrtc.hpp"
 
 namespace codetta::driver {
@@ -15,6 +17,9 @@ struct ContextState;
 
 // Facts of a file that change when its content does; "" when it is no regular file.
 std::string file_stamp(const std::string& path);
+// What a search for `library` depends on: the file that was asked for by name ("": none), the toolkit's folder, where
+// the loader looks.
+toolchain::CacheKey library_memo_key(const ContextState& context, std::string_view library, const std::string& file);
 
 // Thread safe.
 class CudaCompiler {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/result.hpp"
 #include "diag/diagnostic.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
@@ -89,6 +91,28 @@ StepObserver trap_numbers(bool infinities, StepObserver next) {
               "{} wrote {}{}", by, *found,
               record.origins.empty() ? std::string() : fmt::format(", for {}", fmt::join(record.origins, "; "))))
           .help("no step before it wrote one: look at what this step reads");
+    }
+    return next ? next(record) : Result<void>();
+  };
+}
+
+StepObserver keep_results(KeptResults& into, StepObserver next) {
+  return [&into, next = std::move(next)](const StepRecord& record) -> Result<void> {
+    if (!record.function.empty()) {
+      GivenResults call{record.function, {}};
+      for (const StepRecord::Value& value : record.written) {
+        CODETTA_TRY(Tensor copy, Tensor::make(value.view.dtype(), value.view.shape()));
+        const auto size = static_cast<size_t>(dtype_size(value.view.dtype()));
+        auto* to = static_cast<std::byte*>(copy.data());
+        each_element(value.view, [&](const std::vector<int64_t>&, int64_t offset) {
+          std::memcpy(to, static_cast<const std::byte*>(value.view.data()) + offset * static_cast<int64_t>(size), size);
+          to += size;
+          return true;
+        });
+        call.results.push_back(copy.view());
+        into.memory.push_back(std::move(copy));
+      }
+      into.calls.push_back(std::move(call));
     }
     return next ? next(record) : Result<void>();
   };

@@ -27,14 +27,16 @@ void StepRecords::add(const package::StepList& steps, const std::string& list, b
       known.kernel = package_->kernels[launch->kernel].name;
       known.planned = launched[next++];
       known.origins = plan::origin_texts(plan.kernels[*known.planned].account);
+      if (const auto& user = plan.kernels[*known.planned].user) known.function = user->name;
     }
+    if (const auto* call = std::get_if<package::CallExtern>(&steps[i])) known.function = call->name;
     by_text_[known.text] = &known;
   }
 }
 
 StepRecord StepRecords::record(const runtime::StepEvent& event) const {
   const Known& known = steps_.at(event.step);
-  StepRecord record{known.text, known.kernel, known.origins, event.begin_ns, event.end_ns, {}};
+  StepRecord record{known.text, known.kernel, known.function, known.origins, event.begin_ns, event.end_ns, {}};
   for (const uint32_t buffer : known.written)
     record.written.push_back({package_->buffers[buffer].name, event.tensors[buffer]});
   return record;

@@ -18,6 +18,7 @@ class StepRecords {
   struct Known {
     std::string text;  // "step 3 (launch_kernel)"
     std::string kernel;
+    std::string function;  // of the caller's
     std::vector<std::string> origins;
     std::vector<uint32_t> written;  // buffers
     std::optional<size_t> planned;  // of launches: the kernel of the plan

@@ -200,10 +200,6 @@ std::string signature(const FunctionInfo& info) {
   return out + ")";
 }
 
-std::string_view documentation(const FunctionInfo& info) {
-  return info.doc.empty() ? types::op_info(info.op).doc : info.doc;
-}
-
 std::string_view dtype_alias(std::string_view name) {
   for (const Alias& alias : aliases) {
     if (alias.other == name) return alias.ours;

@@ -101,7 +101,6 @@ std::span<const FunctionInfo> all_functions();
 const FunctionInfo* find_function(std::string_view name);  // nullptr when unknown
 std::string nearest_function(std::string_view name);       // "" when none is near
 std::string signature(const FunctionInfo& info);           // gelu(x, approximate="none")
-std::string_view documentation(const FunctionInfo& info);  // one line
 // The dtype that a spelling of another framework means ("float32": "f32"); "" when unknown.
 std::string_view dtype_alias(std::string_view name);
 // inf and nan are the only words that stand for numbers; with functions and dtypes they are the reserved names.

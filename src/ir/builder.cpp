@@ -227,6 +227,8 @@ Result<NodeId> GraphBuilder::add(Op op, std::span<const NodeId> operands, Attr a
   Inference inference = infer(op, facts, attr, names);
   if (const auto* complaint = std::get_if<Complaint>(&inference))
     return located(graph_, *complaint, op, operands, attr, span);
+  if (const MaybeComplaint complaint = check_written(op, facts))
+    return located(graph_, *complaint, op, operands, attr, span);
   auto& inferred = *std::get_if<Inferred>(&inference);
   if (!inferred.joins)
     return intern(op, operands, std::move(inferred.attr), std::move(inferred.type), span, std::move(name));

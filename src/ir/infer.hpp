@@ -37,6 +37,9 @@ using Inference = std::variant<Inferred, Complaint>;
 
 Inference infer(Op op, std::span<const OperandFacts> operands, Attr attr, const OperandNames& names);
 
+// What is a mistake where it is written, and has a meaning where a pass computes it: a probability beyond 1.
+std::optional<Complaint> check_written(Op op, std::span<const OperandFacts> operands);
+
 // The dtype in which an op over these operands computes; a weak literal that doesn't fit widens it.
 struct Joined {
   DType dtype = DType::f32;

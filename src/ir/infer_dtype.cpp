@@ -58,13 +58,6 @@ MaybeComplaint check_dropout(std::span<const OperandFacts> operands, const Opera
           static_cast<int>(i)};
     }
   }
-  if (const LiteralAttr* p = operands[1].literal) {
-    const double value = p->kind == LiteralAttr::Kind::Float ? p->f : static_cast<double>(p->i);
-    if (!(value >= 0 && value <= 1)) {
-      return Complaint{diag::Code::operand_kind, fmt::format("dropout's probability is {}", value),
-                       "a probability is 0 to 1", "write one, such as 0.1 to drop every tenth element", 1};
-    }
-  }
   const DType seed = operands[2].type->dtype;
   if (types::is_float(seed) || types::is_bool(seed)) {
     return Complaint{diag::Code::operand_kind, fmt::format("dropout's seed is {}, not an integer", dtype_name(seed)),
@@ -276,6 +269,15 @@ Joined join_types(std::span<const OperandFacts> operands) {
     if (operand.type->weak) dtype = yield_to(dtype, operand);
   }
   return {dtype, false};
+}
+
+MaybeComplaint check_written(Op op, std::span<const OperandFacts> operands) {
+  if (op != Op::dropout || operands[1].literal == nullptr) return std::nullopt;
+  const LiteralAttr& p = *operands[1].literal;
+  const double value = p.kind == LiteralAttr::Kind::Float ? p.f : static_cast<double>(p.i);
+  if (value >= 0 && value <= 1) return std::nullopt;
+  return Complaint{diag::Code::operand_kind, fmt::format("dropout's probability is {}", value),
+                   "a probability is 0 to 1", "write one, such as 0.1 to drop every tenth element", 1};
 }
 
 Inference infer(Op op, std::span<const OperandFacts> operands, Attr attr, const OperandNames& names) {

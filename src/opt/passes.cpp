@@ -47,7 +47,10 @@ Result<ir::Graph> fold_constants(const ir::Graph& graph, std::vector<Fired>& fir
   return run_rules(graph, fold_rules(), fired);
 }
 Result<ir::Graph> simplify_algebra(const ir::Graph& graph, std::vector<Fired>& fired) {
-  return run_rules(graph, algebra_rules(), fired);
+  std::vector<Rule> rules(algebra_rules().begin(), algebra_rules().end());
+  // What a rule leaves of literals alone is folded at once: it may be the 1 or the 0 that the next rule looks for.
+  rules.insert(rules.end(), fold_rules().begin(), fold_rules().end());
+  return run_rules(graph, rules, fired);
 }
 Result<ir::Graph> eliminate_layout(const ir::Graph& graph, std::vector<Fired>& fired) {
   std::vector<Rule> rules(layout_rules().begin(), layout_rules().end());

@@ -26,7 +26,9 @@ Error unknown_function_error(const ir::Graph& graph, ir::NodeId node, const std:
   return diag::error(diag::Code::target_lacks, fmt::format("the oracle does not know {}", name))
       .at(graph.source(), graph.span(node))
       .reason("it is code of the user, which the oracle cannot look into")
-      .help("run it without the check, or check a program that has the same work as operations");
+      .help(
+          "pass the results that it had in the run (VerifyOptions::given), or check a program that has the same work "
+          "as operations");
 }
 
 }  // namespace codetta::oracle

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/copy_engine.hpp"
 
+#include <fmt/format.h>
+
 #include <optional>
 
 namespace codetta::plan {
@@ -37,6 +39,31 @@ Reading reading_of(const FactorLayout& f, int64_t element, bool along_k) {
   if (lies && (*lies || !along_k) && batch_fits && f.address_alignment % map_alignment == 0) return {*lies, false};
   // As it lies, where elements are side by side; along K otherwise.
   return {along_k || f.k_stride == 1 || f.other_stride != 1 || f.k <= 1, true};
+}
+
+std::optional<Rejection> refuse_copied(const GpuProblem& p, GpuFamily family) {
+  const GemmShape& s = p.shape;
+  const auto no = [&](diag::Code code, std::string text) { return cuda_rejection(family, code, std::move(text)); };
+  if (s.k == 0 || p.empty()) {
+    return no(diag::Code::family_size,
+              fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
+  }
+  for (const int64_t size : {s.m, s.n, s.k, s.batch}) {
+    if (size > max_extent)
+      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the copy engine's 2^31", size));
+  }
+  if (p.epilogue.split.interleaved()) {
+    return no(
+        diag::Code::family_split,
+        fmt::format("the {} parts of the split alternate by column, and a copy brings neighbouring columns", p.ways()));
+  }
+  return std::nullopt;
+}
+
+Rejection no_tile_for_split(const GpuProblem& p, GpuFamily family) {
+  return cuda_rejection(family, diag::Code::family_split,
+                        fmt::format("no tile of up to 256 columns holds {} parts in chunks of {} columns", p.ways(),
+                                    p.epilogue.split.chunk.to_string()));
 }
 
 }  // namespace codetta::plan

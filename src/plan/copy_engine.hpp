@@ -26,4 +26,10 @@ struct Reading {
 };
 Reading reading_of(const FactorLayout& factor, int64_t element, bool along_k);
 
+// Why the copy engine cannot feed a problem of otherwise fitting types: nothing to multiply, sizes beyond its
+// coordinates, parts of a split that are no neighbouring columns.
+std::optional<Rejection> refuse_copied(const GpuProblem& problem, GpuFamily family);
+// What a family without a configuration for the problem says.
+Rejection no_tile_for_split(const GpuProblem& problem, GpuFamily family);
+
 }  // namespace codetta::plan

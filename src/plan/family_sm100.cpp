@@ -122,25 +122,8 @@ std::optional<Rejection> refuse_sm100(const GpuProblem& p) {
     return no(diag::Code::family_dtypes,
               fmt::format("tcgen05 cuts f32 factors to tf32, and the program's math is {}", math_mode_name(s.math)));
   }
-  if (s.k == 0 || p.empty()) {
-    return no(diag::Code::family_size,
-              fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
-  }
-  for (const int64_t size : {s.m, s.n, s.k, s.batch}) {
-    if (size > max_extent)
-      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the copy engine's 2^31", size));
-  }
-  if (p.epilogue.split.interleaved()) {
-    return no(
-        diag::Code::family_split,
-        fmt::format("the {} parts of the split alternate by column, and a copy brings neighbouring columns", p.ways()));
-  }
-  if (sm100_configurations(p).empty()) {
-    return no(diag::Code::family_split,
-              fmt::format("no tile of up to 256 columns holds {} parts in chunks of {} columns", p.ways(),
-                          p.epilogue.split.chunk.to_string()));
-  }
-  return std::nullopt;
+  if (auto refused = refuse_copied(p, GpuFamily::Sm100)) return refused;
+  return sm100_configurations(p).empty() ? std::optional(no_tile_for_split(p, GpuFamily::Sm100)) : std::nullopt;
 }
 
 std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {

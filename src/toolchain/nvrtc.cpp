@@ -9,11 +9,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 
 #include "base/digest.hpp"
 #include "base/files.hpp"
+#include "base/shared_library.hpp"
 #include "base/text.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/nvrtc_failure.hpp"
@@ -103,47 +103,18 @@ struct Nvrtc::Functions {
 };
 
 Result<std::shared_ptr<const Nvrtc>> Nvrtc::find(const NvrtcOptions& options) {
-  std::vector<std::string> candidates;
-  if (!options.file.empty()) {
-    candidates.push_back(options.file);
-  } else {
-    if (!options.cuda_home.empty()) {
-      for (const char* folder : {"/lib64/", "/lib/"}) {
-        for (const char* name : library_names) candidates.push_back(options.cuda_home + folder + name);
-      }
-    }
-    for (const char* name : library_names) candidates.emplace_back(name);
-    for (const char* name : library_names) candidates.push_back(fmt::format("{}/{}", library_folder, name));
-  }
-  void* handle = nullptr;
-  std::string said;
-  for (const std::string& candidate : candidates) {
-    handle = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
-    const char* why = ::dlerror();
-    const std::string_view text = why != nullptr ? why : "";
-    // One that is there but damaged says more than those that are not.
-    if (said.empty() && text.find("No such file") == std::string_view::npos) said = text;
-  }
-  if (handle == nullptr) {
-    if (!said.empty()) return nvrtc_unusable(said);
+  const base::FoundLibrary found = base::find_library(
+      {.file = options.file, .toolkit = options.cuda_home, .names = library_names, .folder = library_folder});
+  if (found.handle == nullptr) {
+    if (!found.refused.empty()) return nvrtc_unusable(found.refused);
     return diag::error(diag::Code::cuda_compiler_missing, "no CUDA compiler was found")
-        .reason(options.file.empty()
-                    ? fmt::format("looked for {} by the loader, in {}{}{}", fmt::join(library_names, ", "),
-                                  library_folder, options.cuda_home.empty() ? "" : " and in lib64 and lib of ",
-                                  options.cuda_home)
-                    : "there is no file " + options.file)
+        .reason(found.looked)
         .help(install_nvrtc);
   }
   std::shared_ptr<Nvrtc> nvrtc(new Nvrtc);  // never unloaded: it keeps thread-local data
   auto functions = std::make_shared<Functions>();
-  const char* missing = functions->look_up(handle);
-  Dl_info info{};
-  if (functions->version != nullptr && ::dladdr(reinterpret_cast<void*>(functions->version), &info) != 0) {
-    char* resolved = ::realpath(info.dli_fname, nullptr);
-    nvrtc->path_ = resolved != nullptr ? resolved : info.dli_fname;
-    std::free(resolved);  // NOLINT(cppcoreguidelines-no-malloc): realpath allocates so
-  }
+  const char* missing = functions->look_up(found.handle);
+  nvrtc->path_ = base::library_file_of(reinterpret_cast<void*>(functions->version));
   if (missing != nullptr) {
     return nvrtc_unusable(fmt::format("{} lacks {}", nvrtc->path_.empty() ? options.file : nvrtc->path_, missing));
   }

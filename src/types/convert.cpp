@@ -65,15 +65,6 @@ double nearest_double(uint64_t magnitude) {
   return std::ldexp(static_cast<double>(kept), excess);
 }
 
-// The nearest integer, ties to even, whatever the FPU's rounding mode; large values, infinities and NaN as they are.
-double nearest_even(double value) {
-  if (!(std::fabs(value) < 0x1p52)) return value;
-  const double whole = std::trunc(value);
-  const double rest = std::fabs(value - whole);  // exact
-  const bool odd = std::fmod(whole, 2.0) != 0.0;
-  return rest > 0.5 || (rest == 0.5 && odd) ? whole + std::copysign(1.0, value) : whole;
-}
-
 uint64_t magnitude_of(int64_t v) { return v < 0 ? uint64_t{0} - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); }
 
 template <DType D, class Integer>
@@ -220,10 +211,6 @@ double load_f64(const void* p, DType dtype) {
 
 void store_f64(void* p, DType dtype, double value) {
   with_dtype(dtype, [p, value](auto tag) { store_carrier<decltype(tag)::value>(p, value); });
-}
-
-void store_output(void* p, DType dtype, double value) {
-  store_f64(p, dtype, is_integer(dtype) ? nearest_even(value) : value);
 }
 
 int64_t load_i64(const void* p, DType dtype) {

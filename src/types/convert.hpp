@@ -16,9 +16,6 @@ namespace codetta::types {
 // The element at `p` (any alignment) as a double; exact but for 64-bit integers beyond 2^53, which round.
 double load_f64(const void* p, DType dtype);
 void store_f64(void* p, DType dtype, double value);
-// As an output of that type is stored: like store_f64, but integers take the nearest, ties to even (saturating, NaN is
-// 0).
-void store_output(void* p, DType dtype, double value);
 // The element at `p` as if cast to i64 (floats truncate and saturate, u64 wraps).
 int64_t load_i64(const void* p, DType dtype);
 void store_i64(void* p, DType dtype, int64_t value);

@@ -127,12 +127,6 @@ const IsaInfo& isa_info(CpuIsa isa) {
   return isa_table[i < isa_count ? i : 0];
 }
 
-bool isa_includes(CpuIsa isa, CpuIsa lower) {
-  if (lower == CpuIsa::generic || lower == isa) return true;
-  return isa_info(isa).architecture == CpuArchitecture::x86 && isa_info(lower).architecture == CpuArchitecture::x86 &&
-         lower < isa;
-}
-
 const AccumulationModel& accumulation_model(CpuIsa isa, DType operand) {
   const auto model = [](Model m) -> const AccumulationModel& { return model_table[static_cast<size_t>(m)]; };
   if (!is_float(operand)) return model(Model::exact_i32);

@@ -25,8 +25,6 @@ struct IsaInfo {
 };
 std::span<const IsaInfo> all_isas();  // in the order of CpuIsa
 const IsaInfo& isa_info(CpuIsa isa);
-// Whether code for `lower` runs wherever `isa` does.
-bool isa_includes(CpuIsa isa, CpuIsa lower);
 
 // Whether this machine runs code for a CPU target. Errors: E0403 with what the processor has.
 Result<void> cpu_target_runs(const Target& target);

@@ -233,6 +233,14 @@ Result<TensorView> TensorView::make(const void* data, DType dtype, const Dims& s
   return view.as_read_only();
 }
 
+Result<TensorView> TensorView::make(std::nullptr_t, DType dtype, const Dims& shape) {
+  return make(static_cast<void*>(nullptr), dtype, shape);
+}
+
+Result<TensorView> TensorView::make(std::nullptr_t, DType dtype, const Dims& shape, const Dims& strides) {
+  return make(static_cast<void*>(nullptr), dtype, shape, strides);
+}
+
 int64_t TensorView::element_count() const {
   if (has_zero_size(shape_)) return 0;
   int64_t count = 1;

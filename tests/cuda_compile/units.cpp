@@ -124,43 +124,35 @@ class Collector {
     }
     Unit unit{what + " " + plan::cuda_kernel_name(config, arch), source->text, source->flags, source->entries.size()};
     // src/plan and the kernel compute the same geometry.
+    const auto equal = [&](const char* room, const char* name, int64_t value) {
+      unit.source += "static_assert(codetta::gpu::" + std::string(room) +
+                     "::Shape<codetta::gpu::Config, codetta::gpu::Epilogue>::" + name + " == " + std::to_string(value) +
+                     ");\n";
+    };
+    const auto copied = [&](const char* room, const auto& shape) {
+      equal(room, "shared_bytes", shape.shared_bytes);
+      equal(room, "stage_bytes", shape.stage_bytes);
+      equal(room, "piece_bytes", shape.piece_bytes);
+      equal(room, "scratch_bytes", shape.scratch_bytes);
+      equal(room, "a_boxes", shape.a_boxes);
+      equal(room, "b_boxes", shape.b_boxes);
+    };
     if (config.family == package::GpuFamily::Sm90) {
       const plan::Sm90Shape shape = plan::sm90_shape(program, config);
-      const auto equal = [&](const char* name, int64_t value) {
-        unit.source += "static_assert(codetta::gpu::sm90::Shape<codetta::gpu::Config, codetta::gpu::Epilogue>::" +
-                       std::string(name) + " == " + std::to_string(value) + ");\n";
-      };
-      equal("shared_bytes", shape.shared_bytes);
-      equal("stage_bytes", shape.stage_bytes);
-      equal("piece_bytes", shape.piece_bytes);
-      equal("scratch_bytes", shape.scratch_bytes);
-      equal("a_boxes", shape.a_boxes);
-      equal("b_boxes", shape.b_boxes);
-      equal("a_box_rows", shape.a_box_rows);
-      equal("b_box_rows", shape.b_box_rows);
+      copied("sm90", shape);
+      equal("sm90", "a_box_rows", shape.a_box_rows);
+      equal("sm90", "b_box_rows", shape.b_box_rows);
     }
     if (config.family == package::GpuFamily::Sm100) {
       const plan::Sm100Shape shape = plan::sm100_shape(program, config);
-      const auto equal = [&](const char* name, int64_t value) {
-        unit.source += "static_assert(codetta::gpu::sm100::Shape<codetta::gpu::Config, codetta::gpu::Epilogue>::" +
-                       std::string(name) + " == " + std::to_string(value) + ");\n";
-      };
-      equal("shared_bytes", shape.shared_bytes);
-      equal("stage_bytes", shape.stage_bytes);
-      equal("piece_bytes", shape.piece_bytes);
-      equal("scratch_bytes", shape.scratch_bytes);
-      equal("a_boxes", shape.a_boxes);
-      equal("b_boxes", shape.b_boxes);
-      equal("b_box_cols", shape.b_box_cols);
-      equal("columns", shape.tensor_columns);
+      copied("sm100", shape);
+      equal("sm100", "b_box_cols", shape.b_box_cols);
+      equal("sm100", "columns", shape.tensor_columns);
     }
-    const auto shared = [&](const char* room, int64_t value) {
-      unit.source += "static_assert(codetta::gpu::" + std::string(room) +
-                     "::Shape<codetta::gpu::Config, codetta::gpu::Epilogue>::shared_bytes == " + std::to_string(value) +
-                     ");\n";
-    };
-    if (config.family == package::GpuFamily::Sm80) shared("sm80", plan::sm80_shared_bytes(program, config));
-    if (config.family == package::GpuFamily::Stream) shared("stream", plan::stream_shape(program, config).shared_bytes);
+    if (config.family == package::GpuFamily::Sm80)
+      equal("sm80", "shared_bytes", plan::sm80_shared_bytes(program, config));
+    if (config.family == package::GpuFamily::Stream)
+      equal("stream", "shared_bytes", plan::stream_shape(program, config).shared_bytes);
     if (seen_.insert(arch + unit.source).second) units_.push_back(std::move(unit));
   }
 

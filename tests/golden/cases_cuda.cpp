@@ -3,6 +3,40 @@
 #include "cases.hpp"
 
 namespace codetta::golden {
+namespace {
+
+// Epilogues of more than one family.
+constexpr const char* relu_aux_store = R"(
+def relu_aux_store(accum, alpha, C):
+    F = (accum * alpha) + (C * 2.0)
+    D = relu(F)
+    return D, F
+)";
+constexpr const char* swiglu = R"(
+def swiglu(accum):
+    gate, up = split(accum, 2, dim=-1)
+    D = silu(gate) * up
+    return D
+)";
+constexpr const char* residual_row_sums = R"(
+def residual_row_sums(accum, residual):
+    D = accum + residual
+    row_sums = sum(D, dim=-1)
+    row_squares = sum_of_squares(D, dim=-1)
+    return D, row_sums, row_squares
+)";
+constexpr const char* bias_relu = R"(
+def bias_relu(accum, bias):
+    D = relu(accum + bias)
+    return D
+)";
+constexpr const char* dequantize = R"(
+def dequantize(accum, row_scale, column_scale):
+    D = accum * row_scale * column_scale
+    return D
+)";
+
+}  // namespace
 
 const std::vector<Case>& cuda_cases() {
   static const std::vector<Case> cases = {
@@ -10,12 +44,7 @@ const std::vector<Case>& cuda_cases() {
        "D=f16[M,N]", "def plain(accum):\n    D = accum\n    return D\n"},
       {"cuda_relu_aux_store", "cuda:sm_90a",
        "M=4096 N=4096 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x176x64_pp_c2x1",
-       "alpha=scalar:f32 C=bf16[M,N] D=bf16[M,N] F=bf16[M,N]", R"(
-def relu_aux_store(accum, alpha, C):
-    F = (accum * alpha) + (C * 2.0)
-    D = relu(F)
-    return D, F
-)"},
+       "alpha=scalar:f32 C=bf16[M,N] D=bf16[M,N] F=bf16[M,N]", relu_aux_store},
       {"cuda_bias_gelu", "cuda:sm_90a", "M=8192 N=8192 K=8192 A=bf16 B=bf16 kernel=cuda_sm90_128x256x64_coop_c1x2",
        "bias=f32[N] D=bf16[M,N]", R"(
 def bias_gelu(accum, bias):
@@ -24,12 +53,7 @@ def bias_gelu(accum, bias):
 )"},
       {"cuda_swiglu", "cuda:sm_90a",
        "M=4096 N=14336 half=7168 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x192x64_pp_c2x1", "D=bf16[M,half]",
-       R"(
-def swiglu(accum):
-    gate, up = split(accum, 2, dim=-1)
-    D = silu(gate) * up
-    return D
-)"},
+       swiglu},
       {"cuda_rotary", "cuda:sm_90a", "M=2048 N=1024 K=1024 A=bf16 B=bf16 kernel=cuda_sm90_128x128x64_coop",
        "cosines=f32[M,1,64] sines=f32[M,1,64] D=bf16[M,N]", R"(
 def rotary(accum, cosines, sines):
@@ -41,13 +65,7 @@ def rotary(accum, cosines, sines):
 )"},
       {"cuda_residual_row_sums", "cuda:sm_90a",
        "M=16 N=1024 K=16384 A=bf16 B=bf16 b_columns kernel=cuda_sm90_64x32x64_k4",
-       "residual=bf16[M,N] D=bf16[M,N] row_sums=f32[M,1] row_squares=f32[M,1]", R"(
-def residual_row_sums(accum, residual):
-    D = accum + residual
-    row_sums = sum(D, dim=-1)
-    row_squares = sum_of_squares(D, dim=-1)
-    return D, row_sums, row_squares
-)"},
+       "residual=bf16[M,N] D=bf16[M,N] row_sums=f32[M,1] row_squares=f32[M,1]", residual_row_sums},
       {"cuda_residual_squares_copied", "cuda:sm_90a",
        "M=4096 N=4096 K=14336 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x256x64_coop_c2x1_tma",
        "residual=bf16[M,N] D=bf16[M,N] row_squares=f32[M,1]", R"(
@@ -72,11 +90,8 @@ def statistics(accum):
     energy = sum_of_squares(cast(accum, f64), axis="all")
     return total, smallest, energy
 )"},
-      {"cuda_f32_bias_relu", "cuda:sm_80", "M=1000 N=479 K=13 kernel=cuda_simt_64x64x16", "bias=f32[N] D=f32[M,N]", R"(
-def bias_relu(accum, bias):
-    D = relu(accum + bias)
-    return D
-)"},
+      {"cuda_f32_bias_relu", "cuda:sm_80", "M=1000 N=479 K=13 kernel=cuda_simt_64x64x16", "bias=f32[N] D=f32[M,N]",
+       bias_relu},
       {"cuda_f64_strided_strict", "cuda:sm_80", "M=64 N=48 K=32 A=f64 B=f64 strict kernel=cuda_simt_32x32x16",
        "C=f64[M,N]:strided D=f64[M,N]:strided", R"(
 def residual(accum, C):
@@ -112,25 +127,12 @@ def dropout_heads(accum, seed):
     return D
 )"},
       {"cuda_unaligned_bias_relu", "cuda:sm_80", "M=65536 N=512 K=13 A=bf16 B=bf16 kernel=cuda_sm80_128x64x32",
-       "bias=bf16[N] D=bf16[M,N]", R"(
-def bias_relu(accum, bias):
-    D = relu(accum + bias)
-    return D
-)"},
+       "bias=bf16[N] D=bf16[M,N]", bias_relu},
       {"cuda_dequantize_int8", "cuda:sm_89", "M=4096 N=4096 K=4096 A=u8 B=i8 b_columns kernel=cuda_sm80_128x128x128",
-       "row_scale=f32[M,1] column_scale=f32[N] D=bf16[M,N]", R"(
-def dequantize(accum, row_scale, column_scale):
-    D = accum * row_scale * column_scale
-    return D
-)"},
+       "row_scale=f32[M,1] column_scale=f32[N] D=bf16[M,N]", dequantize},
       {"cuda_decode_swiglu", "cuda:sm_90a",
        "M=16 N=28672 half=14336 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_stream_16x64x512_w4of8_s2", "D=bf16[M,half]",
-       R"(
-def swiglu(accum):
-    gate, up = split(accum, 2, dim=-1)
-    D = silu(gate) * up
-    return D
-)"},
+       swiglu},
       {"cuda_decode_f32_residual", "cuda:sm_80", "M=3 N=4096 K=4096 kernel=cuda_stream_8x32x128_w4of4_s4",
        "residual=f32[M,N] D=f32[M,N]", R"(
 def add_residual(accum, residual):
@@ -141,12 +143,7 @@ def add_residual(accum, residual):
        "D=f16[M,N]", "def plain(accum):\n    D = accum\n    return D\n"},
       {"cuda_blackwell_relu_aux_store", "cuda:sm_100a",
        "M=4096 N=4096 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm100_128x256x64_clc_c2x1",
-       "alpha=scalar:f32 C=bf16[M,N] D=bf16[M,N] F=bf16[M,N]", R"(
-def relu_aux_store(accum, alpha, C):
-    F = (accum * alpha) + (C * 2.0)
-    D = relu(F)
-    return D, F
-)"},
+       "alpha=scalar:f32 C=bf16[M,N] D=bf16[M,N] F=bf16[M,N]", relu_aux_store},
       {"cuda_blackwell_swiglu", "cuda:sm_103a",
        "M=4096 N=14336 half=7168 K=4096 A=f8e4m3 B=f8e5m2 b_columns kernel=cuda_sm100_128x256x128_e2_c2x1",
        "scale=scalar:f32 D=f8e4m3[M,half]", R"(
@@ -157,20 +154,10 @@ def swiglu(accum, scale):
 )"},
       {"cuda_blackwell_residual_row_sums", "cuda:sm_103a",
        "M=256 N=1024 K=16384 A=bf16 B=bf16 kernel=cuda_sm100_128x128x64_k9",
-       "residual=bf16[M,N] D=bf16[M,N] row_sums=f32[M,1] row_squares=f32[M,1]", R"(
-def residual_row_sums(accum, residual):
-    D = accum + residual
-    row_sums = sum(D, dim=-1)
-    row_squares = sum_of_squares(D, dim=-1)
-    return D, row_sums, row_squares
-)"},
+       "residual=bf16[M,N] D=bf16[M,N] row_sums=f32[M,1] row_squares=f32[M,1]", residual_row_sums},
       {"cuda_blackwell_dequantize_int8", "cuda:sm_100a",
        "M=4096 N=4096 K=4096 A=u8 B=i8 kernel=cuda_sm100_128x192x128_clc_c2x1",
-       "row_scale=f32[M,1] column_scale=f32[N] D=bf16[M,N]", R"(
-def dequantize(accum, row_scale, column_scale):
-    D = accum * row_scale * column_scale
-    return D
-)"},
+       "row_scale=f32[M,1] column_scale=f32[N] D=bf16[M,N]", dequantize},
   };
   return cases;
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "emit/evt/evt.hpp"
+#include "emit/host/text.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::emit::evt {
@@ -142,10 +143,6 @@ EpilogueShape shape_of(const Problem& problem, std::optional<DType> c, DType d, 
 
 std::string cpp_type(DType dtype) {
   switch (dtype) {
-    case DType::f64:
-      return "double";
-    case DType::f32:
-      return "float";
     case DType::f16:
       return "cutlass::half_t";
     case DType::bf16:
@@ -156,24 +153,9 @@ std::string cpp_type(DType dtype) {
       return "cutlass::float_e5m2_t";
     case DType::boolean:
       return "uint8_t";
-    case DType::i8:
-      return "int8_t";
-    case DType::i16:
-      return "int16_t";
-    case DType::i32:
-      return "int32_t";
-    case DType::i64:
-      return "int64_t";
-    case DType::u8:
-      return "uint8_t";
-    case DType::u16:
-      return "uint16_t";
-    case DType::u32:
-      return "uint32_t";
-    case DType::u64:
-      return "uint64_t";
+    default:
+      return std::string(host::c_type(dtype));
   }
-  return "void";
 }
 
 }  // namespace codetta::emit::evt

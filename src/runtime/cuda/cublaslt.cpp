@@ -5,10 +5,10 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <cstdlib>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+
+#include "base/shared_library.hpp"
 
 namespace codetta::runtime::cuda {
 namespace {
@@ -29,56 +29,24 @@ Error unusable(const std::string& reason) {
 }  // namespace
 
 Result<std::shared_ptr<const CublasLt>> CublasLt::load(const CublasLtOptions& options) {
-  std::vector<std::string> candidates;
-  if (!options.file.empty()) {
-    candidates.push_back(options.file);
-  } else {
-    for (const char* folder : {"/lib64/", "/lib/"}) {
-      for (const char* name : library_names) {
-        if (!options.cuda_home.empty()) candidates.push_back(options.cuda_home + folder + name);
-      }
-    }
-    for (const char* name : library_names) candidates.emplace_back(name);
-    for (const char* name : library_names) candidates.push_back(fmt::format("{}/{}", toolkit_folder, name));
-  }
-  void* handle = nullptr;
-  std::string said;
-  for (const std::string& candidate : candidates) {
-    handle = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
-    const char* why = ::dlerror();
-    const std::string_view text = why != nullptr ? why : "";
-    if (said.empty() && text.find("No such file") == std::string_view::npos) said = text;
-  }
-  if (handle == nullptr) {
-    if (!said.empty()) return unusable(said);
-    return unusable(options.file.empty()
-                        ? fmt::format("looked for {} by the loader, in {}{}{}", fmt::join(library_names, " and "),
-                                      toolkit_folder, options.cuda_home.empty() ? "" : " and in lib64 and lib of ",
-                                      options.cuda_home)
-                        : "there is no file " + options.file);
-  }
+  const base::FoundLibrary found = base::find_library(
+      {.file = options.file, .toolkit = options.cuda_home, .names = library_names, .folder = toolkit_folder});
+  if (found.handle == nullptr) return unusable(found.refused.empty() ? found.looked : found.refused);
   std::shared_ptr<CublasLt> library(new CublasLt);
   std::string missing;
   const auto look_up = [&](const char* symbol) {
-    void* const found = ::dlsym(handle, symbol);
-    if (found == nullptr && missing.empty()) missing = symbol;
-    return found;
+    void* const address = ::dlsym(found.handle, symbol);
+    if (address == nullptr && missing.empty()) missing = symbol;
+    return address;
   };
 #define CODETTA_LT(member, symbol, parameters) \
   library->table_.member = reinterpret_cast<decltype(library->table_.member)>(look_up(symbol));
 #include "runtime/cuda/cublaslt_functions.def"
 #undef CODETTA_LT
   auto* const version = reinterpret_cast<size_t (*)()>(look_up("cublasLtGetVersion"));
-  library->status_name_ = reinterpret_cast<const char* (*)(lt::Status)>(::dlsym(handle, "cublasLtGetStatusName"));
-  Dl_info info{};
-  void* const any = ::dlsym(handle, "cublasLtGetVersion");
-  library->path_ = options.file;
-  if (any != nullptr && ::dladdr(any, &info) != 0) {
-    char* resolved = ::realpath(info.dli_fname, nullptr);
-    library->path_ = resolved != nullptr ? resolved : info.dli_fname;
-    std::free(resolved);  // NOLINT(cppcoreguidelines-no-malloc): realpath allocates so
-  }
+  library->status_name_ = reinterpret_cast<const char* (*)(lt::Status)>(::dlsym(found.handle, "cublasLtGetStatusName"));
+  library->path_ = base::library_file_of(::dlsym(found.handle, "cublasLtGetVersion"));
+  if (library->path_.empty()) library->path_ = options.file;
   if (!missing.empty()) return unusable(fmt::format("{} lacks {}", library->path_, missing));
   library->version_ = static_cast<int64_t>(version());
   if (library->version_ < first_version || library->version_ >= end_version) {

@@ -85,14 +85,6 @@ Result<void> OwnedEvent::synchronize() const {
   return {};
 }
 
-Result<void> OwnedEvent::wait_in(StreamHandle stream) const {
-  CODETTA_TRY(const ContextGuard guard, device_->enter());
-  const Driver& driver = device_->driver();
-  CODETTA_CUDA(driver, "cuStreamWaitEvent", fmt::format("stream = {}", static_cast<const void*>(stream)),
-               driver.call().stream_wait_event(stream, handle_, 0));
-  return {};
-}
-
 Result<double> OwnedEvent::milliseconds_since(const OwnedEvent& start) const {
   CODETTA_TRY(const ContextGuard guard, device_->enter());
   const Driver& driver = device_->driver();

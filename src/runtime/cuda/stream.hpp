@@ -67,8 +67,6 @@ class OwnedEvent {
   [[nodiscard]] EventHandle get() const { return handle_; }
   Result<void> record(StreamHandle stream) const;
   Result<void> synchronize() const;
-  // Lets `stream` wait for what this event marks.
-  Result<void> wait_in(StreamHandle stream) const;
   // Milliseconds from `start` to this one; both must have happened. Resolution about 0.5 us.
   [[nodiscard]] Result<double> milliseconds_since(const OwnedEvent& start) const;
 

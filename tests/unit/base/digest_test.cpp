@@ -15,14 +15,8 @@ TEST(Digest, IsXxh3) {
   EXPECT_NE(digest_of("a"), digest_of(""));
 }
 
-TEST(Digest, HexRoundTrip) {
-  const Digest128 digest{0x0123456789abcdef, 0xfedcba9876543210};
-  EXPECT_EQ(digest.hex(), "0123456789abcdeffedcba9876543210");
-  EXPECT_EQ(Digest128::from_hex(digest.hex()), digest);
-  for (const char* bad : {"", "0", "0123456789ABCDEFfedcba9876543210", "0123456789abcdeffedcba987654321g",
-                          "0123456789abcdeffedcba98765432100", "+123456789abcdeffedcba9876543210"}) {
-    EXPECT_EQ(Digest128::from_hex(bad), std::nullopt) << bad;
-  }
+TEST(Digest, Hex) {
+  EXPECT_EQ((Digest128{0x0123456789abcdef, 0xfedcba9876543210}.hex()), "0123456789abcdeffedcba9876543210");
 }
 
 TEST(Hasher, FramesFields) {

@@ -56,6 +56,50 @@ TEST_F(ProgramUser, ExampleBetweenTwoProducts) {
   EXPECT_TRUE(outcome.checked);
 }
 
+// What the kernel computed in the run is taken as given; everything made of it is compared.
+TEST_F(ProgramUser, VerifiedWithGivenResults) {
+  const Program program = parse(file_text("program.py"), {{"running_sums", file_text("running_sums.cc")}});
+  const auto compiled = compile(program, Target::host(), {}, context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  const ProgramInput x = random_input("x", f32, {5, 16}, 1), w = random_input("w", f32, {16, 24}, 2),
+                     v = random_input("v", f32, {24, 8}, 3);
+  Tensor y = Tensor::make(f32, {5, 8}).value();
+  const std::vector<NamedArgument> arguments{
+      {"x", x.view()}, {"w", w.view()}, {"decay", 0.5}, {"v", v.view()}, {"y", y.view()}};
+  KeptResults kept;
+  int told = 0;
+  RunOptions watched;
+  watched.observer = keep_results(kept, [&](const StepRecord& record) -> Result<void> {
+    told += record.function == "running_sums";
+    return {};
+  });
+  ASSERT_TRUE(compiled->run(arguments, {}, watched));
+  ASSERT_EQ(kept.calls.size(), 1u);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(kept.calls[0].function, "running_sums");
+  EXPECT_EQ(kept.calls[0].results[0].shape(), (Dims{5, 24}));
+  const auto checked = [&](const std::vector<GivenResults>& given) {
+    VerifyOptions options;
+    options.given = given;
+    return verify(program, arguments, Target::host(), options, context_);
+  };
+  const auto right = checked(kept.calls);
+  ASSERT_TRUE(right) << right.error().render();
+  EXPECT_EQ(right->verdict, VerifyReport::Verdict::Pass) << right->text;
+  EXPECT_EQ(right->given, std::vector<std::string>{"running_sums"});
+  EXPECT_NE(right->text.find("running_sums: its results are taken"), std::string::npos) << right->text;
+  y.view().as<float>()[3] += 1;
+  EXPECT_EQ(checked(kept.calls)->verdict, VerifyReport::Verdict::Fail);
+
+  EXPECT_EQ(checked({}).error().code(), 311);
+  EXPECT_EQ(checked({kept.calls[0], kept.calls[0]}).error().code(), 311);
+  GivenResults other = kept.calls[0];
+  other.results[0] = x.view();
+  EXPECT_EQ(checked({other}).error().code(), 221);
+  other.results.clear();
+  EXPECT_EQ(checked({other}).error().code(), 221);
+}
+
 TEST_F(ProgramUser, NothingButKernels) {
   const std::string text =
       "def f(x: bf16[\"n\"], flags: bool[\"n\"], k: i64, t: f64[()]):\n"

@@ -269,6 +269,31 @@ TEST(Rules, InexactIdentitiesStay) {
   }
 }
 
+// The formula holds for a probability that a pass computes, whatever it is; one that is written must be a probability.
+TEST(Runner, ComputedProbabilities) {
+  const auto graph = [] {
+    Sketch s;
+    return s.finish(s(Op::dropout, {s.x, s(Op::div, {s.f32(6), s.f32(2)}), s.integer(1)}));
+  }();
+  const Result<Optimized> all = optimize(graph);
+  ASSERT_TRUE(all) << all.error().render();
+  EXPECT_EQ(times(*all, "fold_arithmetic"), 1u);
+}
+
+// What algebra leaves of literals is folded, too.
+TEST(Runner, LeavesNoWorkForASecondRun) {
+  const auto graph = [] {
+    Sketch s;
+    return s.finish(s(Op::mul, {s.x, s.to(s(Op::round, {s.integer(1)}), DType::f32)}));
+  }();
+  const Result<Optimized> all = optimize(graph);
+  ASSERT_TRUE(all) << all.error().render();
+  const Result<Optimized> again = optimize(all->graph);
+  ASSERT_TRUE(again) << again.error().render();
+  EXPECT_EQ(again->graph, all->graph) << ir::print(all->graph);
+  EXPECT_EQ(times(*all, "mul_one"), 1u);
+}
+
 TEST(Runner, StopsSkipsAndDumps) {
   const auto graph = [] {
     Sketch s;

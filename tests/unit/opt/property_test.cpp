@@ -5,6 +5,7 @@
 #include <map>
 
 #include "compare.hpp"
+#include "ir/print.hpp"
 #include "opt/passes.hpp"
 #include "support/random_graph.hpp"
 
@@ -35,7 +36,8 @@ TEST(Passes, RandomGraphsKeepTheirMeaning) {
     ASSERT_EQ(before, optimized->graph) << "seed " << seed;
     ASSERT_LE(optimized->graph.size(), graph->size() + 4);
     const Result<Optimized> again = optimize(optimized->graph);
-    ASSERT_TRUE(again);
+    ASSERT_TRUE(again) << again.error().render() << ir::print(optimized->graph);
+    ASSERT_EQ(again->graph, optimized->graph) << "seed " << seed << ": work was left\n" << ir::print(optimized->graph);
   }
   EXPECT_GT(fired.size(), 12u);  // random graphs reach many rules; passes_test reaches each
 }

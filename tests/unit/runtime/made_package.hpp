@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -295,7 +296,7 @@ struct Made {
         const codetta::test::Element& want = wanted[i].elements[static_cast<size_t>(at)];
         std::byte bytes[8] = {};
         if (types::is_float(want.type))
-          types::store_output(bytes, view.dtype(), want.f);
+          types::store_f64(bytes, view.dtype(), types::is_integer(view.dtype()) ? std::nearbyint(want.f) : want.f);
         else
           types::convert(&want.i, DType::i64, bytes, view.dtype(), 1);
         const auto index = codetta::test::unravel(at, sizes_of(view));

@@ -129,7 +129,6 @@ TEST_F(CudaDevice, EveryFailingCallIsReported) {
       {"cuEventCreate", [&] { return OwnedEvent::make(device_).has_value(); }},
       {"cuEventRecord", [&] { return event.record(stream.get()).has_value(); }},
       {"cuEventSynchronize", [&] { return event.synchronize().has_value(); }},
-      {"cuStreamWaitEvent", [&] { return event.wait_in(stream.get()).has_value(); }},
       {"cuEventElapsedTime", [&] { return event.milliseconds_since(event).has_value(); }},
       {"cuModuleLoadData", [&] { return Module::load(device_, image("k"), "test").has_value(); }},
       {"cuDeviceGetUuid", [&] { return Device::open(driver_, 1).has_value(); }},

@@ -283,10 +283,6 @@ Status cuStreamSynchronize(StreamHandle) {
   if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   return Status::Success;
 }
-Status cuStreamWaitEvent(StreamHandle, EventHandle, unsigned) {
-  ENTER("cuStreamWaitEvent");
-  return Status::Success;
-}
 Status cuStreamGetCtx(StreamHandle stream, ContextHandle* context) {
   ENTER("cuStreamGetCtx");
   if (state.streams.count(stream) == 0) return Status::InvalidHandle;

@@ -81,10 +81,11 @@ TEST(TensorView, ByteRange) {
 
 TEST(TensorView, EmptyNeedsNoMemoryAndNoAlignment) {
   for (const Dims& shape : {Dims{0}, Dims{3, 0}, Dims{0, int64_most}, Dims{int64_most, int64_most, 0}}) {
-    const auto v = TensorView::make(static_cast<void*>(nullptr), f64, shape);
+    const auto v = TensorView::make(nullptr, f64, shape);
     ASSERT_TRUE(v.has_value()) << to_string(shape);
     EXPECT_TRUE(v->empty());
     EXPECT_EQ(v->element_count(), 0);
+    EXPECT_FALSE(v->read_only());
   }
 }
 
@@ -128,8 +129,7 @@ TEST(TensorView, E0603Overflow) {
 }
 
 TEST(TensorView, E0604Null) {
-  expect_error(TensorView::make(static_cast<void*>(nullptr), f32, {2, 3}), diag::Code::tensor_null,
-               "the data of f32[2, 3] is null");
+  expect_error(TensorView::make(nullptr, f32, {2, 3}), diag::Code::tensor_null, "the data of f32[2, 3] is null");
 }
 
 TEST(TensorView, E0605Misaligned) {
