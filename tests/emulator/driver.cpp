@@ -243,7 +243,6 @@ DriverTable make_table() {
   };
   t.stream_destroy = Does<StreamHandle>::nothing;
   t.stream_synchronize = Does<StreamHandle>::nothing;
-  t.stream_wait_event = Does<StreamHandle, EventHandle, unsigned>::nothing;
   t.stream_get_context = [](StreamHandle, ContextHandle* context) { return *context = the_context(), Status::Success; };
   t.stream_is_capturing = [](StreamHandle, int* status) { return *status = 0, Status::Success; };
   t.exchange_capture_mode = Does<int*>::nothing;
