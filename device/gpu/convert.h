@@ -148,6 +148,7 @@ CODETTA_FN u8v narrow_f8e5m2(f32v x) {
   return r;
 }
 
+#ifndef __METAL_VERSION__
 // f64 to f32 rounded to odd: a further rounding to a format of at most 22 bits is then the only one.
 CODETTA_FN f32v to_odd(f64v x) {
   f32v r;
@@ -158,20 +159,34 @@ CODETTA_FN f32v to_odd(f64v x) {
   }
   return r;
 }
+#endif
 
-// Integers of 32 (V = f32v) or 64 bits (V = f64v) as floats such that one rounding to at most 22 bits may follow: the
-// bits that the float cannot hold go into the last one that it can.
+// Integers of 32 (V = f32v) or 64 bits (V = f64v, or f32v where there is no f64) as floats such that one rounding to at
+// most 22 bits may follow: the bits that the float cannot hold go into the last one that it can.
 template <class V, class W>
 CODETTA_FN V exact_or_odd(W x) {
   using T = element<W>;
-  constexpr int dropped = sizeof(T) == 4 ? 8 : 11;
-  constexpr T mask = ((T)1 << dropped) - 1;
   V r;
-  CODETTA_EACH_LANE {
-    const T n = x.e[i];
-    const T top = n >> (sizeof(T) * 8 - 1 - dropped);  // 0 or -1: it fits
-    const bool small = top == 0 || top == (T) ~(T)0;
-    r.e[i] = (element<V>)(small ? n : (T)((n & ~mask) | ((n & mask) != 0 ? mask + 1 : 0)));
+  if constexpr (sizeof(T) == 8 && sizeof(element<V>) == 4) {
+    CODETTA_EACH_LANE {
+      const bool negative = is_signed<T> && x.e[i] < 0;
+      u64 n = negative ? (u64)0 - (u64)x.e[i] : (u64)x.e[i];
+      u32 dropped = 0;
+      while (n >> dropped >= ((u64)1 << 24)) dropped += 8;
+      const u64 rest = n & (((u64)1 << dropped) - 1);
+      n = (n >> dropped) | (rest != 0 ? 1 : 0);
+      const element<V> f = (element<V>)n * (element<V>)((u64)1 << dropped);
+      r.e[i] = negative ? -f : f;
+    }
+  } else {
+    constexpr int dropped = sizeof(T) == 4 ? 8 : 11;
+    constexpr T mask = ((T)1 << dropped) - 1;
+    CODETTA_EACH_LANE {
+      const T n = x.e[i];
+      const T top = n >> (sizeof(T) * 8 - 1 - dropped);  // 0 or -1: it fits
+      const bool small = top == 0 || top == (T) ~(T)0;
+      r.e[i] = (element<V>)(small ? n : (T)((n & ~mask) | ((n & mask) != 0 ? mask + 1 : 0)));
+    }
   }
   return r;
 }
@@ -180,18 +195,22 @@ CODETTA_FN i32 rounded(f32 x, i32) { return __float2int_rn(x); }
 CODETTA_FN u32 rounded(f32 x, u32) { return __float2uint_rn(x); }
 CODETTA_FN i64 rounded(f32 x, i64) { return __float2ll_rn(x); }
 CODETTA_FN u64 rounded(f32 x, u64) { return __float2ull_rn(x); }
+#ifndef __METAL_VERSION__
 CODETTA_FN i32 rounded(f64 x, i32) { return __double2int_rn(x); }
 CODETTA_FN u32 rounded(f64 x, u32) { return __double2uint_rn(x); }
 CODETTA_FN i64 rounded(f64 x, i64) { return __double2ll_rn(x); }
 CODETTA_FN u64 rounded(f64 x, u64) { return __double2ull_rn(x); }
+#endif
 CODETTA_FN i32 truncated(f32 x, i32) { return __float2int_rz(x); }
 CODETTA_FN u32 truncated(f32 x, u32) { return __float2uint_rz(x); }
 CODETTA_FN i64 truncated(f32 x, i64) { return __float2ll_rz(x); }
 CODETTA_FN u64 truncated(f32 x, u64) { return __float2ull_rz(x); }
+#ifndef __METAL_VERSION__
 CODETTA_FN i32 truncated(f64 x, i32) { return __double2int_rz(x); }
 CODETTA_FN u32 truncated(f64 x, u32) { return __double2uint_rz(x); }
 CODETTA_FN i64 truncated(f64 x, i64) { return __double2ll_rz(x); }
 CODETTA_FN u64 truncated(f64 x, u64) { return __double2ull_rz(x); }
+#endif
 
 // An i32 to the values of an 8- or 16-bit integer.
 template <class T>

@@ -6,6 +6,7 @@
 // piece's valid extent is touched.
 #pragma once
 
+#include "device/gpu/access.h"
 #include "device/gpu/convert.h"
 #include "device/gpu/math.h"
 #include "device/gpu/reduce.h"

@@ -125,7 +125,7 @@ template <class T>
 CODETTA_FN T abs(T x) {
   if constexpr (is_float<T>) {
     if constexpr (sizeof(T) == 4) return bits_to_float(float_to_bits(x) & 0x7fffffffu);
-    if constexpr (sizeof(T) == 8) return bits_to_double(double_to_bits(x) & (~0ull >> 1));
+    if constexpr (sizeof(T) == 8) return bits_to_double(double_to_bits(x) & (~(u64)0 >> 1));
   } else {
     return x < 0 ? neg(x) : x;
   }

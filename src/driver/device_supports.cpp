@@ -38,6 +38,14 @@ Result<void> cuda_target_runs(const Target& target) {
 Result<void> device_supports(const Target& target) {
   if (target.backend == Backend::cpu) return types::cpu_target_runs(target);
   if (target.backend == Backend::cuda) return cuda_target_runs(target);
+  if (target.backend == Backend::metal) {
+    return diag::error(diag::Code::target_unavailable, "target '" + target.to_string() + "' can not run here")
+        .reason(
+            "kernels for Metal are compiled and run on macOS; this version of Codetta emits and builds them everywhere")
+        .help(
+            "write the source with `codetta emit` or `codetta build`, and on a Mac: xcrun -sdk macosx metal "
+            "-std=metal3.1 -fno-fast-math -c x.metal -o x.air && xcrun -sdk macosx metallib x.air -o x.metallib");
+  }
   return diag::error(diag::Code::target_unavailable, "target '" + target.to_string() + "' can not run here")
       .reason("this version of Codetta runs kernels on CPUs and NVIDIA GPUs")
       .help("use the target 'cpu' or 'cuda'");

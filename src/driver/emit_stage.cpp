@@ -16,6 +16,10 @@ Error library_code(const std::string& kernel) {
       .help("ask for ast, graph, plan, memory or manifest, or for another kernel");
 }
 
+std::string_view extension_of(Backend backend) {
+  return backend == Backend::cuda ? ".cu" : backend == Backend::metal ? ".metal" : ".cpp";
+}
+
 Result<std::string> sass_of(driver::ContextState& context, const package::Kernel& kernel) {
   CODETTA_TRY(const driver::CudaBinary binary, context.cuda.binary(kernel));
   return toolchain::disassemble(binary.cubin, {.path = context.path, .cuda_home = context.options.cuda_home});
@@ -23,6 +27,11 @@ Result<std::string> sass_of(driver::ContextState& context, const package::Kernel
 
 Result<std::string> assembly_of(const driver::KernelState& state, const package::Kernel& kernel) {
   if (state.found->target.backend == Backend::cuda) return state.found->context->cuda.ptx(kernel);
+  if (state.found->target.backend == Backend::metal) {
+    return diag::error(diag::Code::stage_missing, "a Metal kernel has no assembly here")
+        .reason("only Apple's compiler makes it, on macOS")
+        .help("ask for the source, and compile it there: xcrun -sdk macosx metal -S x.metal");
+  }
   if (kernel.source.empty()) return std::string("; the kernel stores the accumulators itself: nothing is compiled\n");
   const ContextOptions& options = state.found->context->options;
   if (options.no_compiler || options.no_jit) {
@@ -93,7 +102,7 @@ Result<std::string> Kernel::emit(Stage stage) const {
   }
   return diag::error(diag::Code::stage_missing, found.target.backend == Backend::cpu
                                                     ? "a CPU kernel has no host code of its own"
-                                                    : "a CUDA kernel has no host code of its own")
+                                                    : "a GPU kernel has no host code of its own")
       .reason("it runs in this process; host code is of programs, which `codetta build` makes libraries of")
       .help("ask for ast, graph, plan, memory, source, asm, ptx, sass or manifest");
 }
@@ -110,7 +119,7 @@ Result<std::string> Kernel::source_path() const {
   }
   const std::string text =
       kernel.source.empty() ? std::string("// the kernel stores the accumulators itself\n") : kernel.source;
-  const std::string name = kernel.name + (state_->found->target.backend == Backend::cuda ? ".cu" : ".cpp");
+  const std::string name = kernel.name + std::string(extension_of(state_->found->target.backend));
   if (auto path = context.cache->keep_source(name, text)) return *std::move(path);
   return diag::error(diag::Code::cache_unavailable, "the emitted source cannot be written")
       .in_file(context.cache->directory())

@@ -8,6 +8,7 @@
 #include "driver/kernel_state.hpp"
 #include "driver/package_entry.hpp"
 #include "driver/tuning_record.hpp"
+#include "plan/families_metal.hpp"
 
 namespace codetta {
 namespace driver {
@@ -41,10 +42,15 @@ Result<Planned> make_plan(const FoundState& found) {
 Result<Target> resolve_target(ContextState& context, const Target& target) {
   if (target.backend == Backend::cpu) return target;
   if (target.backend == Backend::cuda) return context.cuda.resolve(target);
+  if (target.backend == Backend::metal) {
+    Target resolved = target;
+    if (resolved.arch.empty()) resolved.arch = plan::default_metal_family;
+    return resolved;
+  }
   return diag::error(diag::Code::target_without_families,
                      fmt::format("no kernels for target {} in this version", target.to_string()))
-      .reason("CPU and CUDA targets have kernel families")
-      .help("use cpu, cpu:<isa>, cuda or cuda:<architecture>");
+      .reason("cpu, cuda and metal have kernel families")
+      .help("use cpu, cpu:<isa>, cuda, cuda:<architecture> or metal:<family>");
 }
 
 Result<const Planned*> FoundState::planned() const {

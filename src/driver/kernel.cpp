@@ -167,6 +167,7 @@ Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
   if (!state_) return driver::no_kernel();
   const driver::FoundState& found = *state_->found;
   if (found.target.backend == Backend::cuda) return driver::prepare_on_gpu(state_, arguments, false);
+  if (found.target.backend != Backend::cpu) CODETTA_CHECK_OK(device_supports(found.target));
   CODETTA_TRY(driver::Prepared prepared, driver::bind_kernel(*state_, arguments));
   std::vector<runtime::KernelEntry> entries;
   double compile_seconds = 0;
@@ -186,6 +187,7 @@ Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
 Result<double> Kernel::compile() const {
   if (!state_) return driver::no_kernel();
   driver::ContextState& context = *state_->found->context;
+  if (state_->found->target.backend == Backend::metal) CODETTA_CHECK_OK(device_supports(state_->found->target));
   CODETTA_TRY(const package::PackageRef package, state_->package());
   double seconds = 0;
   for (const package::Kernel& kernel : package->kernels) {

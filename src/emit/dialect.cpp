@@ -52,6 +52,22 @@ const Dialect& cuda_dialect() {
   return dialect;
 }
 
+// C++14 without lambdas, `double` and `long long`, whose pointers say in which memory they point (device/metal).
+const Dialect& metal_dialect() {
+  static constexpr Dialect dialect{.name = "metal",
+                                   .types = cpu_types.data(),
+                                   .templated = "f.template ",
+                                   .scalars = "f.params.scalar",
+                                   .operands = "f.params.operand",
+                                   .extents = "f.params.problem.",
+                                   .registers = true,
+                                   .closures = false,
+                                   .doubles = false,
+                                   .memory = "device ",
+                                   .long_long = "l"};
+  return dialect;
+}
+
 Domain domain_of(DType compute) {
   if (compute == DType::f32) return Domain::F32;
   if (compute == DType::f64) return Domain::F64;
@@ -89,10 +105,10 @@ std::string Conversions::narrow(std::string text, DType from, DType stored) {
   const DType natural = compute_dtype(stored);
   if (stored == natural) return convert(std::move(text), from, stored, false);
   // A 16- or 8-bit float: what f32 cannot hold exactly is rounded to odd on the way.
-  if (types::is_integer(from) && types::bits(from) == 64) {
+  if (types::is_integer(from) && types::bits(from) == 64 && dialect_.doubles) {
     text = templated("exact_or_odd", DType::f64, text);
     from = DType::f64;
-  } else if (types::is_integer(from) && types::bits(from) == 32) {
+  } else if (types::is_integer(from) && types::bits(from) >= 32) {
     text = templated("exact_or_odd", DType::f32, text);
     from = DType::f32;
   }

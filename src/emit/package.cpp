@@ -8,7 +8,9 @@
 #include "base/digest.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/emit.hpp"
+#include "emit/metal.hpp"
 #include "package/cpu_call.hpp"
+#include "plan/families_metal.hpp"
 
 namespace codetta::emit {
 
@@ -56,7 +58,16 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
     kernel.name = "codetta_vendor_" + base::digest_of(without_names(kernel.epilogue).encode()).hex().substr(0, 8);
     return kernel;
   }
-  if (const auto* cuda = std::get_if<package::GpuGemmConfig>(&kernel.config)) {
+  if (target.backend == Backend::metal) {
+    const auto* gemm = std::get_if<package::GpuGemmConfig>(&kernel.config);
+    const auto* map = std::get_if<package::GpuMapConfig>(&kernel.config);
+    const MetalEmitOptions options{.family = std::string(plan::metal_facts(target.arch).arch), .strict = strict};
+    CODETTA_TRY(MetalSource source, gemm != nullptr ? emit_metal_kernel(kernel.epilogue, *gemm, options)
+                                                    : emit_metal_map(kernel.epilogue, *map, options));
+    kernel.source = std::move(source.text);
+    kernel.nvrtc_flags = std::move(source.flags);
+    kernel.entries = std::move(source.entries);
+  } else if (const auto* cuda = std::get_if<package::GpuGemmConfig>(&kernel.config)) {
     CODETTA_TRY(CudaSource source, emit_cuda_kernel(kernel.epilogue, *cuda, {.arch = target.arch, .strict = strict}));
     kernel.source = std::move(source.text);
     kernel.nvrtc_flags = std::move(source.flags);

@@ -32,11 +32,12 @@ std::string joined(const std::vector<std::string>& pieces, std::string_view betw
   return out;
 }
 
-std::string integer_literal(uint64_t bits, DType type) {
-  if (types::is_unsigned(type)) return text(bits, "ull");
+// `suffix`: of a literal of 64 bits.
+std::string integer_literal(uint64_t bits, DType type, std::string_view suffix) {
+  if (types::is_unsigned(type)) return text(bits, "u", suffix);
   const auto value = static_cast<int64_t>(bits);
-  if (value == std::numeric_limits<int64_t>::min()) return "(-9223372036854775807ll - 1)";
-  return text(value, "ll");
+  if (value == std::numeric_limits<int64_t>::min()) return text("(-9223372036854775807", suffix, " - 1)");
+  return text(value, suffix);
 }
 
 class PhasePrinter {
@@ -227,7 +228,7 @@ std::string PhasePrinter::literal_text(const Inst& in) {
   }
   if (in.type == DType::f64) return text("splat<", v, ">(", base::double_literal(std::bit_cast<double>(in.bits)), ")");
   if (types::is_bool(in.type)) return text("splat<", v, ">(", in.bits != 0 ? "-1" : "0", ")");
-  return text("splat<", v, ">(", integer_literal(in.bits, in.type), ")");
+  return text("splat<", v, ">(", integer_literal(in.bits, in.type, dialect_.long_long), ")");
 }
 
 std::string PhasePrinter::scalar_text(const Inst& in) {
@@ -263,8 +264,8 @@ std::string PhasePrinter::load_text(const Inst& in) {
       if ((variation_of(o) & by_column) == 0) {
         loaded = text("splat<", raw, ">(*(", row_pointer(in.index), "))");
       } else {
-        loaded = text(template_method("load_indexed"), "<", raw, ", ", block_of(o), "ll>(", row_pointer(in.index), ", ",
-                      unit_of(in.index), ", o", in.index, "_column)");
+        loaded = text(template_method("load_indexed"), "<", raw, ", ", block_of(o), dialect_.long_long, ">(",
+                      row_pointer(in.index), ", ", unit_of(in.index), ", o", in.index, "_column)");
       }
   }
   if (loaded.empty()) loaded = text(template_method(name), "<", raw, ">(o", in.index, ")");
@@ -344,21 +345,30 @@ std::string PhasePrinter::unit_of(uint32_t operand) const {
 void PhasePrinter::print_indexed(uint32_t operand, PhaseText& out) {
   const package::Operand& o = program_.operands[operand];
   const std::string_view element = dialect_.type(o.dtype).element;
-  out.setup.push_back(
-      text(element, "* const o", operand, " = (", element, "*)", dialect_.operands, "[", operand, "].data;"));
-  std::vector<std::string> terms;
+  out.setup.push_back(text(dialect_.memory, element, "* const o", operand, " = (", dialect_.memory, element, "*)",
+                           dialect_.operands, "[", operand, "].data;"));
+  std::vector<std::string> terms, strides;
   for (size_t t = 0; t < o.terms.size(); ++t) {
     out.setup.push_back(
         text("const i64 ", stride_name(operand, t), " = ", dialect_.operands, "[", operand, "].stride[", t, "];"));
-    if (o.terms[t].axis == Axis::Col)
-      terms.push_back(text(stride_name(operand, t), " * ", index_of(o.terms[t], "col")));
+    if (o.terms[t].axis != Axis::Col) continue;
+    terms.push_back(text(stride_name(operand, t), " * ", index_of(o.terms[t], "col")));
+    strides.push_back(stride_name(operand, t));
   }
   for (size_t t = o.terms.size(); t < o.terms.size() + 2 * o.gathered.size(); ++t) {
     out.setup.push_back(
         text("const i64 ", stride_name(operand, t), " = ", dialect_.operands, "[", operand, "].stride[", t, "];"));
   }
   if (terms.empty()) terms.emplace_back("col * 0");
-  out.setup.push_back(text("const auto o", operand, "_column = [=](i64 col) { return ", joined(terms, " + "), "; };"));
+  if (dialect_.closures) {
+    out.setup.push_back(
+        text("const auto o", operand, "_column = [=](i64 col) { return ", joined(terms, " + "), "; };"));
+    return;
+  }
+  out.setup.push_back(text("struct O", operand, "Column {",
+                           strides.empty() ? "" : " i64 " + joined(strides, ", ") + ";",
+                           " i64 operator()(i64 col) const { return ", joined(terms, " + "), "; } };"));
+  out.setup.push_back(text("const O", operand, "Column o", operand, "_column{", joined(strides, ", "), "};"));
 }
 
 void PhasePrinter::print_operands(PhaseText& out) {
@@ -418,8 +428,8 @@ std::string PhasePrinter::store_line(const package::Store& store) {
     case Access::Indexed:
       break;
   }
-  return text(template_method("put_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), "ll>(",
-              row_pointer(store.operand), ", ", unit_of(store.operand), ", ", operand, "_column, ", value, ");");
+  return text(template_method("put_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), dialect_.long_long,
+              ">(", row_pointer(store.operand), ", ", unit_of(store.operand), ", ", operand, "_column, ", value, ");");
 }
 
 std::string PhasePrinter::reducer(const package::Reduction& reduction) {

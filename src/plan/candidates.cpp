@@ -10,6 +10,7 @@
 
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/families_metal.hpp"
 #include "plan/vendor.hpp"
 
 namespace codetta::plan {
@@ -44,9 +45,19 @@ void rank(std::vector<Candidate>& candidates) {
 constexpr size_t kept_of_family = 16;
 constexpr double kept_within = 3;
 
-Discovery discover_cuda(const GpuProblem& problem) {
+// How the families of one kind of GPU are listed, named and judged.
+struct GpuKind {
+  std::span<const GpuFamilyInfo> (*families)();
+  std::string (*name)(const GpuGemmConfig&, std::string_view arch);
+  std::vector<CostTerm> (*cost)(const GpuProblem&, const GpuFamilyInfo&, const GpuGemmConfig&);
+  Rejection (*rejection)(GpuFamily, diag::Code, std::string);
+};
+constexpr GpuKind cuda_kind{cuda_families, cuda_kernel_name, cuda_cost_terms, cuda_rejection};
+constexpr GpuKind metal_kind{metal_families, metal_kernel_name, metal_cost_terms, metal_rejection};
+
+Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind) {
   Discovery discovery;
-  for (const GpuFamilyInfo& family : cuda_families()) {
+  for (const GpuFamilyInfo& family : kind.families()) {
     if (!family.concerns(problem)) continue;
     if (auto no = family.refuse(problem)) {
       discovery.rejections.push_back(*std::move(no));
@@ -54,8 +65,7 @@ Discovery discover_cuda(const GpuProblem& problem) {
     }
     std::vector<Candidate> offered;
     for (const GpuGemmConfig& config : family.configurations(problem))
-      offered.push_back(
-          {config, cuda_kernel_name(config, problem.gpu.arch), cuda_cost_terms(problem, family, config), 0});
+      offered.push_back({config, kind.name(config, problem.gpu.arch), kind.cost(problem, family, config), 0});
     rank(offered);
     // One of each tile first, so that tuning a few compares what matters; then other clusters, warps and spans of K.
     const auto end = std::find_if(offered.begin(), offered.end(), [&](const Candidate& c) {
@@ -69,7 +79,7 @@ Discovery discover_cuda(const GpuProblem& problem) {
     const size_t kept = std::min(static_cast<size_t>(end - offered.begin()), kept_of_family);
     if (kept < offered.size()) {
       discovery.rejections.push_back(
-          cuda_rejection(family.family, diag::Code::ranked_out,
+          kind.rejection(family.family, diag::Code::ranked_out,
                          fmt::format("{} of {} configurations are left out: variants of tiles that are listed, and "
                                      "tiles that are expected to be slower",
                                      offered.size() - kept, offered.size())));
@@ -77,7 +87,7 @@ Discovery discover_cuda(const GpuProblem& problem) {
     discovery.candidates.insert(discovery.candidates.end(), std::make_move_iterator(offered.begin()),
                                 std::make_move_iterator(offered.begin() + static_cast<std::ptrdiff_t>(kept)));
   }
-  discover_vendor(problem, discovery);
+  if (problem.gpu.vendor != nullptr) discover_vendor(problem, discovery);
   rank(discovery.candidates);
   return discovery;
 }
@@ -96,13 +106,14 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
     discovery.rejections.push_back({static_cast<uint16_t>(code), {}, std::move(text), {}});
     return std::move(discovery);
   };
-  if (target.backend != Backend::cpu && target.backend != Backend::cuda) {
-    return refuse_all(diag::Code::target_without_families,
-                      fmt::format("{} has no kernel families in this version; cpu and cuda have", target.to_string()));
+  if (target.backend != Backend::cpu && target.backend != Backend::cuda && target.backend != Backend::metal) {
+    return refuse_all(
+        diag::Code::target_without_families,
+        fmt::format("{} has no kernel families in this version; cpu, cuda and metal have", target.to_string()));
   }
   if (!multiplies_in(shape.accumulator, target.backend)) {
     return refuse_all(diag::Code::accumulator_unsupported,
-                      fmt::format("{} x {} accumulates in {}; CUDA kernels accumulate in f32, f64 or i32",
+                      fmt::format("{} x {} accumulates in {}; kernels of GPUs accumulate in f32, f64 or i32",
                                   dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
   }
   if (target.backend == Backend::cuda) {
@@ -114,7 +125,16 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
       return refuse_all(diag::Code::packed_unused, "a packed B is given, and CUDA kernels read B where it lies");
     }
     const GpuFacts gpu = machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch);
-    return discover_cuda({epilogue, shape, gpu});
+    return discover_gpu({epilogue, shape, gpu}, cuda_kind);
+  }
+  if (target.backend == Backend::metal) {
+    if (shape.accumulator == DType::f64)
+      return refuse_all(diag::Code::accumulator_unsupported,
+                        "the product accumulates in f64, which Metal does not have");
+    if (shape.b_packed)
+      return refuse_all(diag::Code::packed_unused, "a packed B is given, and Metal kernels read B where it lies");
+    const GpuFacts gpu = metal_facts(target.arch);
+    return discover_gpu({epilogue, shape, gpu}, metal_kind);
   }
   MachineFacts facts = machine;
   facts.isa = target.isa;

@@ -8,6 +8,7 @@
 
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/families_metal.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -113,11 +114,19 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
     candidate.config = config;
     candidate.terms = {{"memory", bytes / gpu.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
                        {"launch", 3, "one or more kernels"}};
+  } else if (target.backend == Backend::metal) {
+    const package::GpuMapConfig config = cuda_config(program, shape);
+    const GpuFacts gpu = metal_facts(target.arch);
+    candidate.name = fmt::format("metal_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
+                                 config.panels ? "_panels" : "", gpu.arch);
+    candidate.config = config;
+    candidate.terms = {{"memory", bytes / gpu.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
+                       {"dispatch", 8, "one or more kernels"}};
   } else {
     discovery.rejections.push_back(
         {static_cast<uint16_t>(diag::Code::target_without_families),
          {},
-         fmt::format("{} has no kernel families in this version; cpu and cuda have", target.to_string()),
+         fmt::format("{} has no kernel families in this version; cpu, cuda and metal have", target.to_string()),
          {}});
     return discovery;
   }

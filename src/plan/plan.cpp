@@ -3,6 +3,7 @@
 #include "plan/plan.hpp"
 
 #include "ir/analyses.hpp"
+#include "plan/families_metal.hpp"
 #include "plan/guards.hpp"
 
 namespace codetta::plan {
@@ -17,6 +18,7 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
         .reason("a GEMM kernel computes A @ B and its epilogue")
         .help("use `accum`, or `@` in a program");
   }
+  if (target.backend == Backend::metal) CODETTA_CHECK_OK(check_for_metal(graph));
   const ir::NodeId matmul = products[0];
   PlannedKernel kernel;
   CODETTA_TRY(kernel.lowered, lower_epilogue(graph, matmul, layouts));

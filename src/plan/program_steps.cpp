@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/result.hpp"
+#include "plan/families_metal.hpp"
 #include "plan/planner.hpp"
 
 namespace codetta::plan {
@@ -53,6 +54,7 @@ Result<ir::GraphRef> with_outputs(const ir::GraphRef& ref, const std::vector<boo
 // Every operation has a step on this target.
 Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) const {
   const bool cpu = plan_.target.backend == Backend::cpu;
+  if (plan_.target.backend == Backend::metal) CODETTA_CHECK_OK(check_for_metal(graph));
   for (size_t i = 0; i < graph.size(); ++i) {
     const NodeId node(i);
     const Op op = graph.node(node).op;

@@ -10,5 +10,6 @@ const std::vector<Case>& elementwise_cases();
 const std::vector<Case>& type_cases();
 const std::vector<Case>& reduction_cases();
 const std::vector<Case>& cuda_cases();
+const std::vector<Case>& metal_cases();
 
 }  // namespace codetta::golden

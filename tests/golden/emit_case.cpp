@@ -6,11 +6,13 @@
 #include "cases.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/emit.hpp"
+#include "emit/metal.hpp"
 #include "frontend/lower.hpp"
 #include "ir/bind.hpp"
 #include "ir/print.hpp"
 #include "opt/passes.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/families_metal.hpp"
 #include "plan/plan.hpp"
 
 namespace codetta::golden {
@@ -134,6 +136,33 @@ Result<void> emit_cuda(const Problem& p, const Target& target, const package::Ep
   return {};
 }
 
+Result<void> emit_metal(const Problem& p, const Target& target, const package::EpilogueProgram& program,
+                        const plan::GemmShape& shape, Emitted& result) {
+  const plan::GpuFacts gpu = plan::metal_facts(target.arch);
+  for (const plan::GpuFamilyInfo& family : plan::metal_families()) {
+    const plan::GpuProblem problem{program, shape, gpu};
+    if (family.refuse(problem)) continue;
+    for (const package::GpuGemmConfig& config : family.configurations(problem)) {
+      if (plan::metal_kernel_name(config, gpu.arch) != p.kernel + "_" + gpu.arch) continue;
+      CODETTA_TRY(const emit::MetalSource source,
+                  emit::emit_metal_kernel(program, config, {.family = gpu.arch, .strict = p.strict}));
+      result.golden += "\n== entries\n";
+      for (const package::GpuEntry& entry : source.entries) {
+        result.golden += entry.symbol + ": " + std::to_string(entry.threads) + " threads, " +
+                         std::to_string(entry.shared_bytes) + " bytes of threadgroup memory\n";
+      }
+      result.golden += "\n== source\n//";
+      for (const std::string& flag : source.flags) result.golden += " " + flag;
+      result.golden += "\n" + source.text;
+      result.sources.push_back({source.text, source.flags, true});
+      return {};
+    }
+  }
+  return diag::error(diag::Code::internal, "no family has the case's kernel")
+      .reason(p.kernel)
+      .help("name one that `codetta explain` lists");
+}
+
 // What is generated, behind the device parts; those are named by file only, since their text is not the emitter's.
 std::string generated(const emit::EmittedSource& source) {
   std::string result, flags;
@@ -161,7 +190,7 @@ std::string generated(const emit::EmittedSource& source) {
 std::span<const Case> all_cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> result = elementwise_cases();
-    for (const auto* more : {&type_cases(), &reduction_cases(), &cuda_cases()})
+    for (const auto* more : {&type_cases(), &reduction_cases(), &cuda_cases(), &metal_cases()})
       result.insert(result.end(), more->begin(), more->end());
     return result;
   }();
@@ -188,7 +217,7 @@ Result<Emitted> emit_case(const Case& c) {
   const package::EpilogueProgram program = plan.kernels.at(0).lowered.program;
   // Ranking has tests of its own; here it would change with every figure of the cost model.
   plan.kernels[0].discovery.candidates.clear();
-  if (target.backend == Backend::cuda) plan.kernels[0].discovery.rejections.clear();
+  if (target.backend != Backend::cpu) plan.kernels[0].discovery.rejections.clear();
 
   Emitted result;
   result.golden = "target " + std::string(c.target) + ", " + std::string(c.problem) + "\n" + std::string(c.arguments) +
@@ -198,6 +227,10 @@ Result<Emitted> emit_case(const Case& c) {
   result.golden += (after == ir::print(bound) ? "(the same)\n" : after) + "\n== plan\n" + plan::to_string(plan);
   if (target.backend == Backend::cuda) {
     CODETTA_CHECK_OK(emit_cuda(p, target, program, plan.kernels[0].shape, result));
+    return result;
+  }
+  if (target.backend == Backend::metal) {
+    CODETTA_CHECK_OK(emit_metal(p, target, program, plan.kernels[0].shape, result));
     return result;
   }
   const emit::CpuEmitOptions options{.isa = target.isa, .strict = p.strict};

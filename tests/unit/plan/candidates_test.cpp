@@ -220,7 +220,7 @@ TEST(Rejections, SayWhyWithNumbers) {
   EXPECT_TRUE(wide.candidates.empty());
   EXPECT_EQ(why(wide, ""), "E0411: i32 x i32 accumulates in i64; CUDA kernels accumulate in f32, f64 or i32");
   const Discovery hip = plan::discover(plain(), shape_of(4, 64, 64), {Backend::hip, CpuIsa::generic, "gfx942"}, {});
-  EXPECT_EQ(why(hip, ""), "E0412: hip:gfx942 has no kernel families in this version; cpu and cuda have");
+  EXPECT_EQ(why(hip, ""), "E0412: hip:gfx942 has no kernel families in this version; cpu, cuda and metal have");
 }
 
 TEST(Rejections, OfTheFusedFamily) {

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate of Metal kernels, without a Mac: Clang takes every kernel as C++ against our stub of Metal's headers, with
+// device, constant and threadgroup memory as address spaces of their own and without them, and the text has nothing
+// that Metal's language lacks. Usage:
+//   metal_compile [--slice COMMIT] [--count N] [--only TEXT] [--list] [--write FOLDER]
+// Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
+// label contains TEXT. --write: their texts, as unit<N>.metal. Exit 77: there is no clang++.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <regex>
+#include <string>
+
+#include "base/files.hpp"
+#include "base/process.hpp"
+#include "unit.hpp"
+
+namespace codetta::metal_compile {
+namespace {
+
+struct Options {
+  std::string slice, only, write;
+  size_t count = SIZE_MAX;
+  bool list = false;
+};
+
+bool parse(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view name = argv[i];
+    if (name == "--list") {
+      options.list = true;
+      continue;
+    }
+    if (i + 1 == argc) return false;
+    const char* value = argv[++i];
+    if (name == "--slice") {
+      options.slice = value;
+    } else if (name == "--only") {
+      options.only = value;
+    } else if (name == "--write") {
+      options.write = value;
+    } else if (name == "--count") {
+      options.count = std::strtoull(value, nullptr, 10);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+// FNV-1a.
+uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
+  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return seed;
+}
+
+std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
+  std::erase_if(all, [&](const Unit& u) { return u.label.find(options.only) == std::string::npos; });
+  if (options.slice.empty()) return all;
+  const uint64_t seed = hash_of(options.slice);
+  const auto others = std::stable_partition(all.begin(), all.end(), [](const Unit& u) { return u.golden; });
+  std::stable_sort(others, all.end(),
+                   [&](const Unit& a, const Unit& b) { return hash_of(a.label, seed) < hash_of(b.label, seed); });
+  const auto kept = std::min(options.count, static_cast<size_t>(all.end() - others));
+  all.erase(others + static_cast<std::ptrdiff_t>(kept), all.end());
+  return all;
+}
+
+// What Metal's language lacks and C++ has: looked for in what is left after preprocessing, so that neither comments nor
+// lines for other machines count.
+std::string foreign_word(const std::string& preprocessed) {
+  static const std::regex words(
+      R"(\[[=&]\]|\bdouble\b|\blong long\b|\b\d+u?ll\b|\bstruct \w+ : |\bvirtual\b|\bnoexcept\b|\bgoto\b|\bthread_local\b|\bdynamic_cast\b)");
+  // The stub's own lines are not Metal's.
+  bool ours = false;
+  size_t at = 0;
+  while (at < preprocessed.size()) {
+    const size_t end = preprocessed.find('\n', at);
+    const std::string line = preprocessed.substr(at, end - at);
+    at = end == std::string::npos ? preprocessed.size() : end + 1;
+    if (line.starts_with("# ")) {
+      ours = line.find("metal_stub") == std::string::npos && line.find('<') == std::string::npos;
+    } else if (std::smatch match; ours && std::regex_search(line, match, words)) {
+      return match.str() + " in: " + line;
+    }
+  }
+  return {};
+}
+
+int run(const Options& options) {
+  std::string problem;
+  std::vector<Unit> all = all_units(problem);
+  if (!problem.empty()) {
+    std::printf("cannot emit %s\n", problem.c_str());
+    return 1;
+  }
+  const size_t total = all.size();
+  const std::vector<Unit> units = chosen(std::move(all), options);
+  if (options.list) {
+    for (const Unit& unit : units) std::printf("%s\n", unit.label.c_str());
+    return 0;
+  }
+  std::optional<std::string> compiler;
+  for (const char* name : {"clang++-19", "clang++-20", "clang++"}) {
+    if (!compiler) compiler = base::find_executable(name, "/usr/local/bin:/usr/bin:/bin");
+  }
+  if (!compiler) {
+    std::printf("no clang++\n");
+    return 77;
+  }
+  const auto temporary = base::TemporaryDirectory::make("/tmp", "codetta-metal-");
+  if (!temporary) return 1;
+  std::printf("%zu of %zu kernels, %s\n", units.size(), total, compiler->c_str());
+  const auto compile = [&](const std::string& file, std::vector<std::string> more) {
+    base::ProcessRequest request;
+    request.program = *compiler;
+    request.arguments = {"-x",
+                         "c++",
+                         "-std=c++14",
+                         "-D__METAL_VERSION__=310",
+                         "-I" CODETTA_SOURCE_DIR "/tests/metal_stub",
+                         "-Wall",
+                         "-Wextra",
+                         "-Werror",
+                         "-Wno-c++17-extensions",
+                         "-Wno-unknown-attributes",
+                         "-Wno-unused-function",
+                         "-Wno-unused-const-variable"};
+    for (std::string& one : more) request.arguments.push_back(std::move(one));
+    request.arguments.push_back(file);
+    request.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"};
+    request.max_output_bytes = size_t{16} << 20;
+    request.timeout = std::chrono::seconds(120);
+    return base::run_process(request);
+  };
+  size_t failed = 0;
+  double seconds = 0;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const std::string file = temporary->path() + "/unit.metal";
+    std::ofstream(file, std::ios::binary) << units[i].source;
+    if (!options.write.empty())
+      std::ofstream(options.write + "/unit" + std::to_string(i) + ".metal", std::ios::binary) << units[i].source;
+    std::string why;
+    const auto judge = [&](const auto& done) {
+      if (!done) {
+        why = "clang++ was not started";
+      } else {
+        seconds += done->seconds;
+        if (!done->success() || !done->errors.empty()) why = done->summary() + "\n" + done->errors.substr(0, 4000);
+      }
+      return why.empty();
+    };
+    if (judge(compile(file, {"-fsyntax-only", "-DCODETTA_METAL_ADDRESS_SPACES"})) &&
+        judge(compile(file, {"-fsyntax-only"}))) {
+      const auto text = compile(file, {"-E"});
+      if (judge(text)) why = foreign_word(text->output);
+    }
+    if (why.empty()) continue;
+    ++failed;
+    std::printf("FAILED %s\n%s\n  again: metal_compile --only \"%s\"\n", units[i].label.c_str(), why.c_str(),
+                units[i].label.c_str());
+  }
+  std::printf("%zu compiled, %zu failed, %.2f s a kernel\n", units.size(), failed,
+              units.empty() ? 0 : seconds / static_cast<double>(units.size()));
+  return failed == 0 && !units.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace codetta::metal_compile
+
+int main(int argc, char** argv) {
+  codetta::metal_compile::Options options;
+  if (!codetta::metal_compile::parse(argc, argv, options)) {
+    std::fputs("usage: metal_compile [--slice COMMIT] [--count N] [--only TEXT] [--list] [--write FOLDER]\n", stderr);
+    return 2;
+  }
+  return codetta::metal_compile::run(options);
+}
