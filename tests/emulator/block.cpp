@@ -54,8 +54,14 @@ std::string text_of(const std::vector<Word>& numbers) {
 struct Fiber : Thread {
   Context context;
   enum class State : uint8_t { Ready, Waiting, Ended } state = State::Ready;
-  Site site{};           // where it waits
-  std::string_view why;  // at what
+  struct Copy {
+    void* to;
+    const void* from;
+    Word bytes, valid;
+  };
+  std::vector<std::vector<Copy>> copies;  // groups that were not waited for, then the open one
+  Site site{};                            // where it waits
+  std::string_view why;                   // at what
 };
 
 struct Barrier {
@@ -113,7 +119,7 @@ struct Runner {
   std::span<unsigned char> shared;
   const void* const* parameters = nullptr;
   Word running = 0, lanes = 32;
-  bool failed = false;
+  bool failed = false, copies_at_once = false;
   std::string failure;
 
   std::optional<std::string> run(const Kernel& its_kernel, const Grid& grid, const void* const* its_parameters);
@@ -126,6 +132,7 @@ struct Runner {
   [[noreturn]] void fail(std::string text);
   void meet(Word id, Word count, Site site, bool waits);
   const Bits* exchange(Bits mask, Word kind, const Bits* values, Word words, Site site);
+  void land(size_t count);
   [[nodiscard]] std::string standstill() const;
 };
 
@@ -152,6 +159,38 @@ const Bits* call_exchange(Bits mask, Word kind, const Bits* values, Word words, 
 }
 void call_fail(const char* what, Bits number, Site site) {
   runner().fail(fmt::format("{} {:#x}, at {}", what, number, text_of(site)));
+}
+
+void call_copy_async(void* to, const void* from, Word bytes, Word valid) {
+  Runner& r = runner();
+  auto& copies = r.fibers[r.running].copies;
+  if (copies.empty()) copies.emplace_back();
+  copies.back().push_back({to, from, bytes, valid});
+}
+void call_copy_commit() {
+  Runner& r = runner();
+  auto& copies = r.fibers[r.running].copies;
+  if (copies.empty()) copies.emplace_back();
+  copies.emplace_back();
+  // Sometimes they are there at once, and what is in their way is overwritten.
+  if (r.copies_at_once) r.land(copies.size() - 1);
+}
+void call_copy_wait(Word groups) {
+  Runner& r = runner();
+  const auto& copies = r.fibers[r.running].copies;
+  if (copies.size() > groups + 1) r.land(copies.size() - 1 - groups);
+}
+
+// The oldest groups of the thread that runs.
+void Runner::land(size_t count) {
+  auto& copies = fibers[running].copies;
+  for (size_t i = 0; i < count; ++i) {
+    for (const Fiber::Copy& copy : copies[i]) {
+      std::memcpy(copy.to, copy.from, copy.valid);
+      std::memset(static_cast<char*>(copy.to) + copy.valid, 0, copy.bytes - copy.valid);
+    }
+  }
+  copies.erase(copies.begin(), copies.begin() + static_cast<ptrdiff_t>(count));
 }
 
 void Runner::wait(std::string_view why, Site site) {
@@ -280,11 +319,14 @@ bool Runner::run_block(const Grid& grid, Index block) {
     fiber.grid_size = grid.blocks;
     fiber.linear = linear;
     fiber.lane = linear % lanes;
+    fiber.lanes = lanes;
     fiber.state = Fiber::State::Ready;
+    fiber.copies.clear();
     fiber.context = stacks.start(i, begin_fiber);
   }
   size_t ended = 0;
   failed = false;
+  copies_at_once = grid.seed != 0 && random() % 3 == 0;
   while (!next.empty()) {
     ready.swap(next);
     next.clear();
@@ -317,7 +359,8 @@ std::optional<std::string> Runner::run(const Kernel& its_kernel, const Grid& gri
   const Bits room = dynamic == nullptr ? 0 : static_cast<Bits>(shared.data() + shared.size() - dynamic);
   if (shared.empty() || grid.dynamic_shared > room)
     return fmt::format("{} bytes of dynamic shared memory, of at most {}", grid.dynamic_shared, room);
-  machine = {nullptr, call_barrier, call_arrive, call_exchange, call_fail, dynamic, grid.dynamic_shared};
+  machine = {nullptr,          call_barrier,   call_arrive, call_exchange, call_copy_async,
+             call_copy_commit, call_copy_wait, call_fail,   dynamic,       grid.dynamic_shared};
   random.state = grid.seed * 0xD1342543DE82EF95u;
   const size_t threads = size_t{grid.threads.x} * grid.threads.y * grid.threads.z;
   if (threads == 0 || threads > 1024) return fmt::format("a block of {} threads", threads);

@@ -88,6 +88,12 @@ Result<std::string> Compiler::compile(const std::string& source, const std::vect
                "-I" + root + "/tests",
                "-I" + root,
                value_of(flags, "--fmad") == "false" ? "-ffp-contract=off" : "-ffp-contract=fast"};
+  for (const std::string& flag : flags) {
+    const size_t at = flag.find("gfx");
+    if (at == std::string::npos) continue;
+    job.flags.emplace_back("-D__HIP_PLATFORM_AMD__");
+    job.flags.emplace_back(fmt::format("-D__{}__", flag.substr(at)));
+  }
   if (compiler_.kind == toolchain::CompilerKind::Gcc) {
     for (const char* flag : {"-fno-gnu-unique", "-fno-extern-tls-init", "-Wno-psabi"}) job.flags.emplace_back(flag);
   }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NVRTC knows without any include, for a C++ compiler of the host: included before the source of a kernel.
+// What NVRTC knows without any include, and what Clang's HIP or device/hip/builtins.h do, for a C++ compiler of the
+// host: included before the source of a kernel.
 #pragma once
 
 #include "emulator/kernel.hpp"
 
+#ifndef __HIP_PLATFORM_AMD__
 #define __CUDA_ARCH__ CODETTA_EMULATED_ARCH
+#endif
 #define __global__ __attribute__((visibility("default")))
 #define __device__
 #define __host__

@@ -39,7 +39,7 @@ inline T taken(Bits mask, T value, Word from, Word kind, Site site) {
   Bits bits = 0;
   memcpy(&bits, &value, sizeof value);
   const Bits* const all = machine->exchange(mask, kind, &bits, 1, site);
-  if (from >= (Word)max_lanes || (mask >> from & 1) == 0)
+  if (from >= machine->current->lanes || (mask >> from & 1) == 0)
     machine->fail("a value is taken from a lane that gives none:", from, site);
   memcpy(&value, all + from, sizeof value);
   return value;

@@ -22,8 +22,8 @@ struct Site {
 // The thread that runs, as its kernel sees it.
 struct Thread {
   Index thread, block, block_size, grid_size;
-  Word lane;    // in its warp
-  Word linear;  // in its block
+  Word lane, lanes;  // in its warp, and how many a warp has
+  Word linear;       // in its block
 };
 
 // One for each thread of the host; a kernel's calls go through it.
@@ -36,6 +36,12 @@ struct Machine {
   // Waits until all lanes of `mask` called it with the same mask and `kind`; the values that they gave, by lane. They
   // stay until the thread's next exchange. `words` of 8 bytes each lane, at most 8; those of lane l begin at l * words.
   const Bits* (*exchange)(Bits mask, Word kind, const Bits* values, Word words, Site site);
+  // Copies `bytes` to `to`, the first `valid` of them from `from` and zeros behind, now or when the thread waits for
+  // it.
+  void (*copy_async)(void* to, const void* from, Word bytes, Word valid);
+  void (*copy_commit)();
+  // Waits until all but the newest `groups` groups of the thread's copies are there.
+  void (*copy_wait)(Word groups);
   // Ends the launch with a message. Does not return.
   void (*fail)(const char* what, Bits number, Site site);
   unsigned char* shared;  // dynamic shared memory of the block, and its size

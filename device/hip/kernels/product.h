@@ -102,7 +102,8 @@ CODETTA_FN void gemm(const P& params) {
   const i64 row0 = (i64)tile_m * Config::tile_m, col0 = (i64)tile_n * S::width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == (u32)p.k_split ? p.k : k_begin + p.k_slice;
   const int count = (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k);
-  const int last = (int)(k_end - k_begin - (i64)(count - 1) * Config::tile_k);  // of K in the last block
+  // Of K in the last block; where K is 0 the first one is brought as well.
+  const int last = count == 0 ? 0 : (int)(k_end - k_begin - (i64)(count - 1) * Config::tile_k);
 
   constexpr int size = S::A::size;
   Loader<typename S::A, Config::alignment, Config::threads, 1> a;
