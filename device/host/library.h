@@ -3,10 +3,10 @@
 // when the library is unloaded.
 #pragma once
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "device/host/indexed.h"
+#include "device/host/lock.h"
 #include "device/host/support.h"
 
 namespace codetta::host {
@@ -47,14 +47,6 @@ struct Library {
   ~Library();
 };
 inline Library library;
-
-struct Locked {
-  explicit Locked(pthread_mutex_t& m) : mutex(m) { pthread_mutex_lock(&mutex); }
-  ~Locked() { pthread_mutex_unlock(&mutex); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-  pthread_mutex_t& mutex;
-};
 
 // ---- threads ----
 inline void run_on_own_threads(void*, i32 tasks, void (*task)(void*, i32), void* context) {

@@ -21,8 +21,9 @@ enum Status : i32 {
   bad_overlap = -3,   // an output shares memory with another tensor, or with itself
   no_memory = -4,
   bad_workspace = -5,  // the caller's workspace is too small or misaligned
-  wrong_machine = -6,  // the processor lacks the instruction set
+  wrong_machine = -6,  // the processor lacks the instruction set; no GPU, driver or device of the right kind
   bad_weights = -7,    // the file of the weights is missing, damaged, or of another program
+  gpu_failed = -8,     // a call of the GPU's driver failed
 };
 
 inline constexpr i32 max_rank = 8;
@@ -336,6 +337,7 @@ struct Frame {
   bool running = false;
   bool sizes_only = false;  // the views lie nowhere
   i64 placed = 0;           // bytes of temporaries so far
+  i64 unit = 64;            // alignment of what is placed
   i64 temporary_bytes = 0, engine_bytes = 0;
 
   i64 bytes() const { return temporary_bytes + engine_bytes; }
@@ -357,7 +359,7 @@ inline Number span_bytes(i32 dtype, const Number* sizes, const Number* strides, 
 
 // Memory of the workspace behind all that was placed before.
 inline Status place(Frame& frame, i64& offset, Number bytes) {
-  const Number end = round_up(Number(frame.placed) + bytes, 64);
+  const Number end = round_up(Number(frame.placed) + bytes, frame.unit);
   if (end.bad || bytes.value < 0 || end.value > int64_max / 2)
     return fail(bad_sizes, "E0603: the size of the temporaries overflows");
   offset = frame.placed;

@@ -23,6 +23,7 @@
 #include "driver/build_id.hpp"
 #include "driver/build_tune.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
 #include "emit/emit.hpp"
 #include "emit/package.hpp"
@@ -51,6 +52,7 @@ struct LibraryPlan {
   EmbeddedBytes bytes;
   ConstantValues values;
   Json tuning;
+  double compile_seconds = 0;  // of kernels for a GPU
 };
 
 std::string folder_of(const std::string& path) {
@@ -101,13 +103,52 @@ Result<void> add_kernel(const package::Kernel& kernel, emit::host::Program& prog
   return {};
 }
 
+// Kernels whose registers or spills rule them out (E0533) are passed over for the candidate that ranks next, as in
+// process. `context`: compiles those for a GPU; null: nothing is compiled.
+Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::string& name, ContextState* context,
+                                               const BuildOptions& options) {
+  for (;;) {
+    CODETTA_TRY(package::Package package,
+                emit::emit_package(plan, {.name = name, .build_id = build_id(), .origins = true}));
+    if (context == nullptr || package.target.backend != Backend::cuda)
+      return std::make_shared<const package::Package>(std::move(package));
+    std::vector<const package::Kernel*> all;
+    for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
+    context->cuda.compile_ahead(all);
+    bool changed = false;
+    for (size_t i = 0; i < package.kernels.size() && !changed; ++i) {
+      CODETTA_TRY(const CudaBinary binary, context->cuda.binary(package.kernels[i]));
+      if (options.progress)
+        options.progress(fmt::format("kernel {} of {}: {}, {:.0f} ms", i + 1, package.kernels.size(),
+                                     package.kernels[i].name, binary.compile_seconds * 1e3));
+      const auto judged = context->cuda.judge(package.kernels[i], binary);
+      if (judged) continue;
+      const std::vector<uint32_t> kernel_of = kernels_of(plan, package);
+      for (size_t k = 0; k < plan.kernels.size(); ++k) {
+        if (kernel_of[k] != i) continue;
+        if (plan.kernels[k].chosen + 1 >= plan.kernels[k].discovery.candidates.size()) return judged.error();
+        ++plan.kernels[k].chosen;
+        changed = true;
+      }
+    }
+    if (!changed) return std::make_shared<const package::Package>(std::move(package));
+  }
+}
+
+// `compiled`: kernels for a GPU are; without it the text has names in place of their code.
 Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Target& wanted,
-                                 const BuildOptions& options, ContextState& context) {
+                                 const BuildOptions& options, ContextState& context, bool compiled) {
   CODETTA_TRY(const Target target, resolve_target(context, wanted));
-  if (target.backend != Backend::cpu) {
+  if (target.backend != Backend::cpu && target.backend != Backend::cuda) {
     return diag::error(diag::Code::host_feature, fmt::format("libraries are not built for {}", target.to_string()))
-        .reason("C++ host text exists for CPUs")
-        .help("choose a CPU: --target cpu, cpu:avx2, cpu:avx512, ...");
+        .reason("C++ host text exists for CPUs and for CUDA")
+        .help("choose --target cpu, cpu:avx2, cpu:avx512, cuda:sm_90a, ...");
+  }
+  const bool gpu = target.backend != Backend::cpu;
+  if (gpu && options.tune_seconds > 0) {
+    return diag::error(diag::Code::host_feature, "libraries for a GPU are not tuned while they are built")
+        .reason("candidates would be timed on this machine, whose GPU need not be the one that runs the library")
+        .help("leave out --tune: the cost model decides for the hinted sizes");
   }
   if (programs.empty()) {
     return diag::error(diag::Code::usage, "no program is given")
@@ -126,19 +167,27 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     CODETTA_TRY(auto hints, constant_hints(state.graph, planned.values));
     hints.insert(hints.end(), options.size_hints.begin(), options.size_hints.end());
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
-    CODETTA_TRY(plan::Plan plan,
-                plan::plan_program(optimized.graph, target, context.machine(target), hints, state.user_sources));
+    plan::MachineFacts machine = context.machine(target);
+    machine.gpu.vendor = nullptr;  // a library carries its own kernels
+    CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources));
     if (options.tune_seconds > 0) {
       CODETTA_TRY(const std::string tuned, tune_plan(plan, state.function.name, hints, options, context));
       planned.tuning[state.function.name] = Json::parse(tuned);
     }
-    CODETTA_TRY(package::Package package,
-                emit::emit_package(plan, {.name = state.function.name, .build_id = build_id(), .origins = true}));
     emit::host::Program program;
     program.function = state.function.name;
-    program.package = std::make_shared<const package::Package>(std::move(package));
-    for (const package::Kernel& kernel : program.package->kernels)
-      CODETTA_CHECK_OK(add_kernel(kernel, program, planned.kernels));
+    CODETTA_TRY(program.package, package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
+    for (const package::Kernel& kernel : program.package->kernels) {
+      if (gpu && compiled) {
+        CODETTA_TRY(CudaBinary binary, context.cuda.binary(kernel));
+        planned.compile_seconds += binary.compile_seconds;
+        program.images.push_back(planned.bytes.add(std::move(binary.cubin)));
+      } else if (gpu) {
+        program.images.push_back("image_of_" + kernel.name);
+      } else {
+        CODETTA_CHECK_OK(add_kernel(kernel, program, planned.kernels));
+      }
+    }
     planned.library.programs.push_back(std::move(program));
   }
   CODETTA_CHECK_OK(check_used(planned.values, options, planned.library.programs));
@@ -185,7 +234,7 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
   job.name = file_name;
   job.exports = emit::host::print_exports(planned.library);
   for (const device::EmbeddedFile& file : device::files()) {
-    if (file.path.starts_with("host/") || file.path == "cpu/abi.h")
+    if (file.path.starts_with("host/") || file.path == "cpu/abi.h" || file.path == "gpu/abi.h")
       job.files.push_back({"device/" + std::string(file.path), std::string(file.text)});
   }
   const std::vector<std::string> host_flags = {
@@ -275,7 +324,7 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   report.header = options.header.empty() ? folder_of(options.output) + name + ".h" : options.header;
   report.manifest = options.manifest.empty() ? folder_of(options.output) + name + ".json" : options.manifest;
   CODETTA_CHECK_OK(check_writable({report.library, report.header, report.manifest}));
-  CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, state));
+  CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, state, !state.options.no_jit));
   if (state.options.no_jit || state.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")
         .reason("a library is compiled")
@@ -284,7 +333,9 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   if (!state.compiler()) return state.compiler().error();
   const toolchain::HostCompiler& compiler = *state.compiler();
   toolchain::LibraryJob job = job_of(planned, compiler, file_of(options.output));
-  CODETTA_TRY(job.archives, archives_for(planned.library.target.isa, options));
+  CODETTA_TRY(job.archives, archives_for(planned.library.target.backend == Backend::cpu ? planned.library.target.isa
+                                                                                        : CpuIsa::generic,
+                                         options));
   tell(fmt::format("{} kernels, {} translation units", planned.kernels.size(), job.units.size()));
   CODETTA_TRY(
       const toolchain::LibraryOutput output,
@@ -296,7 +347,7 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   CODETTA_CHECK_OK(
       publish({{report.header, header}, {report.manifest, manifest}, {report.library, output.bytes, 0777}}));
   report.bytes = static_cast<int64_t>(output.bytes.size());
-  report.compile_seconds = output.seconds;
+  report.compile_seconds = output.seconds + planned.compile_seconds;
   for (const emit::host::Program& program : planned.library.programs) {
     report.functions.push_back(planned.library.name + "_" + program.function);
     for (const package::Kernel& kernel : program.package->kernels) report.kernels.push_back(kernel.name);
@@ -305,10 +356,9 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   return report;
 }
 
-Result<std::string> host_text(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
-                              Context& context) {
-  CODETTA_TRY(const driver::LibraryPlan planned,
-              driver::plan_library(programs, target, options, *context.shared_state()));
+Result<std::string> driver::library_text(const std::vector<Program>& programs, const Target& target,
+                                         const BuildOptions& options, ContextState& context) {
+  CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, context, false));
   std::string text;
   const auto add = [&](const std::string& name, const std::string& part) {
     text += fmt::format("// ---- {} ----\n{}\n", name, part);
@@ -316,6 +366,11 @@ Result<std::string> host_text(const std::vector<Program>& programs, const Target
   add(planned.library.name + ".h", emit::host::print_header(planned.library));
   for (const emit::host::File& file : emit::host::print_cpp(planned.library)) add(file.name, file.text);
   return text;
+}
+
+Result<std::string> host_text(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
+                              Context& context) {
+  return driver::library_text(programs, target, options, *context.shared_state());
 }
 
 }  // namespace codetta

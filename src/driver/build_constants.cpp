@@ -224,6 +224,7 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
   for (size_t s = 0; s < program.package->steps.size(); ++s) {
     const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
     if (launch == nullptr || !launch->product || !launch->product->b_made.empty()) continue;
+    if (!std::holds_alternative<package::CpuGemmConfig>(program.package->kernels[launch->kernel].config)) continue;
     std::vector<size_t> at;  // in `bound`, of every factor
     std::vector<const TensorView*> factors;
     bool embedded = true;

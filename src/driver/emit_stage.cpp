@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "driver/kernel_state.hpp"
+#include "driver/program_kernels.hpp"
 #include "emit/package.hpp"
 #include "frontend/parser.hpp"
 #include "toolchain/disassemble.hpp"
@@ -25,15 +26,16 @@ Result<std::string> sass_of(driver::ContextState& context, const package::Kernel
   return toolchain::disassemble(binary.cubin, {.path = context.path, .cuda_home = context.options.cuda_home});
 }
 
-Result<std::string> assembly_of(const driver::KernelState& state, const package::Kernel& kernel) {
-  if (state.found->target.backend == Backend::cuda) return state.found->context->cuda.ptx(kernel);
-  if (state.found->target.backend == Backend::metal) {
+Result<std::string> assembly_of(driver::ContextState& context, const Target& target, const package::Kernel& kernel) {
+  if (package::is_vendor(kernel.config)) return library_code(kernel.name);
+  if (target.backend == Backend::cuda) return context.cuda.ptx(kernel);
+  if (target.backend == Backend::metal) {
     return diag::error(diag::Code::stage_missing, "a Metal kernel has no assembly here")
         .reason("only Apple's compiler makes it, on macOS")
         .help("ask for the source, and compile it there: xcrun -sdk macosx metal -S x.metal");
   }
   if (kernel.source.empty()) return std::string("; the kernel stores the accumulators itself: nothing is compiled\n");
-  const ContextOptions& options = state.found->context->options;
+  const ContextOptions& options = context.options;
   if (options.no_compiler || options.no_jit) {
     return diag::error(diag::Code::jit_disabled, options.no_jit ? "compiling at run time is switched off"
                                                                 : "the use of compilers is switched off")
@@ -41,13 +43,40 @@ Result<std::string> assembly_of(const driver::KernelState& state, const package:
         .help(options.no_jit ? "unset CODETTA_NO_JIT, or ask for the source"
                              : "leave out --no-compiler, or ask for the source");
   }
-  const auto& compiler = state.found->context->compiler();
+  const auto& compiler = context.compiler();
   if (!compiler) return compiler.error();
   const auto& flags = compiler->kind == toolchain::CompilerKind::Clang ? kernel.clang_flags : kernel.gcc_flags;
-  return toolchain::assembly(*compiler, {kernel.source, flags, kernel.name}, state.found->context->compile_options());
+  return toolchain::assembly(*compiler, {kernel.source, flags, kernel.name}, context.compile_options());
+}
+
+// PTX, SASS or assembly of one kernel.
+Result<std::string> code_of(driver::ContextState& context, const Target& target, const package::Kernel& kernel,
+                            Stage stage) {
+  if (stage == Stage::Asm) return assembly_of(context, target, kernel);
+  if (target.backend != Backend::cuda) {
+    return diag::error(diag::Code::stage_missing, "only CUDA kernels have this stage")
+        .reason("the kernel is for " + target.to_string())
+        .help("ask for asm, or name a target such as cuda:sm_90a");
+  }
+  if (package::is_vendor(kernel.config)) return library_code(kernel.name);
+  return stage == Stage::Ptx ? context.cuda.ptx(kernel) : sass_of(context, kernel);
 }
 
 }  // namespace
+
+namespace driver {
+
+Result<std::string> code_listing(ContextState& context, const package::Package& package, Stage stage) {
+  std::string text;
+  for (const package::Kernel& kernel : package.kernels) {
+    CODETTA_TRY(const std::string code, code_of(context, package.target, kernel, stage));
+    text += fmt::format("// ---- {} ----\n{}", kernel.name, code);
+    if (!text.ends_with('\n')) text += '\n';
+  }
+  return text;
+}
+
+}  // namespace driver
 
 Result<std::string> Kernel::emit(Stage stage) const {
   if (!state_) return driver::nothing_held("kernel", "find_kernels");
@@ -76,26 +105,15 @@ Result<std::string> Kernel::emit(Stage stage) const {
       return source.empty() ? std::string("// the kernel stores the accumulators itself: nothing is compiled\n")
                             : source;
     }
-    case Stage::Asm: {
-      CODETTA_TRY(const package::PackageRef package, state_->package());
-      if (package::is_vendor(package->kernels[0].config)) return library_code(package->kernels[0].name);
-      return assembly_of(*state_, package->kernels[0]);
-    }
     case Stage::Manifest: {
       CODETTA_TRY(const package::PackageRef package, state_->package());
       return package->manifest_json();
     }
+    case Stage::Asm:
     case Stage::Ptx:
     case Stage::Sass: {
-      if (found.target.backend != Backend::cuda) {
-        return diag::error(diag::Code::stage_missing, "only CUDA kernels have this stage")
-            .reason("the kernel is for " + found.target.to_string())
-            .help("ask for asm, or name a target such as cuda:sm_90a");
-      }
       CODETTA_TRY(const package::PackageRef package, state_->package());
-      const package::Kernel& kernel = package->kernels[0];
-      if (package::is_vendor(kernel.config)) return library_code(kernel.name);
-      return stage == Stage::Ptx ? found.context->cuda.ptx(kernel) : sass_of(*found.context, kernel);
+      return code_of(*found.context, found.target, package->kernels[0], stage);
     }
     case Stage::Host:
       break;

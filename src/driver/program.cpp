@@ -342,15 +342,18 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
     }
     case Stage::Manifest:
       return state_->package->manifest_json();
-    case Stage::Host:
+    case Stage::Host: {
+      BuildOptions options;
+      options.name = state_->program->function.name;
+      options.size_hints = state_->hints;
+      return driver::library_text({Program::Access::make(state_->program)}, state_->target, options, *state_->context);
+    }
     case Stage::Asm:
     case Stage::Ptx:
     case Stage::Sass:
-      break;
+      return driver::code_listing(*state_->context, *state_->package, stage);
   }
-  return diag::error(diag::Code::stage_missing, "this stage is not there for a program")
-      .reason("its steps run in this process")
-      .help("ask for ast, graph, plan, memory, source or manifest");
+  return std::string();  // all are above
 }
 
 }  // namespace codetta

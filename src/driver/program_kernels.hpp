@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "codetta/build.hpp"
+#include "driver/context.hpp"
 #include "package/package.hpp"
 #include "plan/explain.hpp"
 
@@ -22,5 +24,12 @@ plan::EmittedKernels emitted_kernels(const package::Package& package, const std:
 // Every kernel's source. In front of it, as comments: the lines of the text that each of its launches carries out, and
 // which of their values are in no memory. These are not part of the source, so that equal kernels stay equal.
 std::string source_listing(const plan::Plan& plan, const package::Package& package);
+
+// PTX, SASS or assembly (Stage::Ptx, Sass, Asm) of every kernel. Errors: E0415, those of compilers.
+Result<std::string> code_listing(ContextState& context, const package::Package& package, Stage stage);
+
+// The C++ host text of a library of these programs and its header; see codetta/build.hpp.
+Result<std::string> library_text(const std::vector<Program>& programs, const Target& target,
+                                 const BuildOptions& options, ContextState& context);
 
 }  // namespace codetta::driver

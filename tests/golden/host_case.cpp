@@ -55,6 +55,36 @@ def maps(q: f32["heads", "s", 64], k: f32["heads", "t", 64], ids: i64["s"], tabl
     rows = take(table, ids)[:s // 2]
     return scores, largest, rows
 )"},
+      HostCase{"host_cuda_chain", "cuda:sm_90a", "", "", R"(
+def chain(x: bf16["m", 4096], w: bf16[4096, 4096], b: bf16[4096], v: bf16[4096, 1024], alpha: f32):
+    hidden = gelu(x @ w + b)
+    y = hidden @ v * alpha
+    return y
+)"},
+      HostCase{"host_cuda_constants", "cuda:sm_80", "w1 b1", "w2", R"(
+def classifier(x: f32["batch", 64], w1: f32[64, 128], b1: f32[128], w2: f32[128, "classes"]):
+    hidden = relu(x @ w1 + b1)
+    scores = hidden @ w2
+    return scores
+)"},
+      HostCase{"host_cuda_maps", "cuda:sm_90a", "", "", R"(
+def maps(q: f16["heads", "s", 64], k: f16["heads", "t", 64], ids: i64["s"], table: f32[100, 64]):
+    scores = softmax(q @ transpose(k) * 0.125)
+    rows = take(table, ids)[:s // 2]
+    return scores, rows
+)"},
+      HostCase{"host_cuda_branch", "cuda:sm_90a", "", "", R"(
+def left(t: f32["m", "n"]):
+    return relu(t)
+
+def right(t: f32["m", "n"]):
+    return t * 0.5
+
+def branch(x: f32["m", "k"], w: f32["k", "n"], flag: bool[1]):
+    t = x @ w
+    y = cond(flag, left, right, t)
+    return y
+)"},
   };
   return cases;
 }
@@ -75,6 +105,10 @@ Result<std::string> emit_host_case(const HostCase& c) {
   program.package = std::make_shared<const package::Package>(std::move(made));
   for (const package::Kernel& kernel : program.package->kernels) {
     program.origins.emplace_back("program.py: " + kernel.name);
+    if (target.backend != Backend::cpu) {
+      program.images.push_back("image_of_" + kernel.name);
+      continue;
+    }
     const auto* product = std::get_if<package::CpuGemmConfig>(&kernel.config);
     const bool fused = product != nullptr && product->family == package::CpuFamily::Fused;
     const std::string function_name = kernel.source.empty() ? "" : kernel.name;
@@ -90,7 +124,7 @@ Result<std::string> emit_host_case(const HostCase& c) {
   }
   for (size_t s = 0; s < program.package->steps.size(); ++s) {
     const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
-    if (launch == nullptr || !launch->product) continue;
+    if (launch == nullptr || !launch->product || target.backend != Backend::cpu) continue;
     const auto family = package::cpu(program.package->kernels[launch->kernel].config).family;
     if (family != package::CpuFamily::Packed && family != package::CpuFamily::Fused) continue;
     for (const emit::host::Constant& constant : program.constants) {

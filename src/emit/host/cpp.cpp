@@ -20,6 +20,8 @@ class ProgramPrinter {
       : library_(library),
         program_(program),
         signature_(signature_of(program)),
+        index_(index),
+        gpu_(on_gpu(library)),
         loads_(loads_constants(program)),
         load_(CodeWriter::text_of("load_program_", index)) {}
 
@@ -27,11 +29,19 @@ class ProgramPrinter {
     head();
     {
       out_.line("namespace codetta::host {");
+      if (gpu_) {
+        out_.line("Status start_here();");
+        print_kernels();
+      }
       out_.line("namespace {");
       out_.blank();
-      print_configurations();
+      if (gpu_) {
+        print_launches(out_, program_);
+      } else {
+        print_configurations();
+      }
       print_constants();
-      print_steps(out_, library_, program_);
+      print_steps(out_, library_, program_, index_);
       out_.blank();
       out_.line("}  // namespace");
       if (loads_) print_load();
@@ -42,8 +52,10 @@ class ProgramPrinter {
     out_.line("using namespace codetta::host;");
     out_.blank();
     out_.line("extern \"C\" {");
-    out_.line("int ", library_.name, "_init(void);");
-    out_.blank();
+    if (!gpu_) {
+      out_.line("int ", library_.name, "_init(void);");
+      out_.blank();
+    }
     print_call();
     out_.blank();
     print_tensors();
@@ -69,8 +81,16 @@ class ProgramPrinter {
       const bool fixed = constant_of(program_, static_cast<uint32_t>(b)) != nullptr;
       out_.line("//   ", b, "  ", comment_text(buffer.name), " ", type_text(buffer), ", ", fixed ? "constant" : role);
     }
-    out_.line("#include \"device/host/weights.h\"");
+    if (gpu_) {
+      out_.line("#include \"device/host/gpu.h\"");
+      if (loads_) out_.line("#include \"device/host/safetensors.h\"");
+    } else {
+      out_.line("#include \"device/host/weights.h\"");
+    }
     out_.blank();
+    for (const std::string& image : program_.images) {
+      if (!image.empty() && out_.once(image)) out_.line("extern \"C\" const unsigned char ", image, "[];");
+    }
     for (const KernelFunctions& functions : program_.functions) {
       if (!functions.tiles.empty() && out_.once(functions.tiles)) {
         out_.line("extern \"C\" void ", functions.tiles,
@@ -86,6 +106,15 @@ class ProgramPrinter {
       if (!packed.symbol.empty()) out_.line("extern \"C\" const unsigned char ", packed.symbol, "[];");
     }
     out_.blank();
+  }
+
+  void print_kernels() {
+    size_t before = 0;
+    for (size_t p = 0; p < index_; ++p) before += library_.programs[p].package->kernels.size();
+    for (size_t k = 0; k < program_.package->kernels.size(); ++k) {
+      out_.blank();
+      print_gpu_kernel(out_, program_, index_, k, before + k);
+    }
   }
 
   void print_configurations() {
@@ -203,11 +232,39 @@ class ProgramPrinter {
     }
   }
 
-  void begin() {
-    out_.line("if (const int bad = ", library_.name, "_init()) return bad;");
+  void begin(const char* stream) {
+    if (gpu_) {
+      out_.line("CODETTA_OK(start_here());");
+      out_.line("OnDevice here;");
+      out_.line("CODETTA_OK(here.enter(", stream, "));");
+    } else {
+      out_.line("if (const int bad = ", library_.name, "_init()) return bad;");
+    }
     out_.line("View v[", buffers().size(), "];");
     out_.line("codetta::cpu::ScalarValue scalars[", buffers().size(), "] = {};");
-    if (!program_.constants.empty()) out_.line("CODETTA_OK(bind_constants(v));");
+    if (program_.constants.empty()) return;
+    out_.line("CODETTA_OK(bind_constants(v));");
+    if (!gpu_) return;
+    std::string views;
+    for (const Constant& constant : program_.constants)
+      views += (views.empty() ? "" : ", ") + std::to_string(constant.buffer);
+    out_.line("static constexpr i32 constants[] = {", views, "};");
+    out_.line("CODETTA_OK(to_device(here, ", index_, ", v, constants, ", program_.constants.size(), "));");
+  }
+  // The call of run(); `rest`: a workspace, or where its size goes.
+  [[nodiscard]] std::string run_text(const char* rest) const {
+    const bool launches = !program_.package->kernels.empty();
+    return CodeWriter::text_of("run({steps, ", buffers().size(),
+                               !gpu_      ? "}"
+                               : launches ? ", sizeof(Launches)}, here"
+                                          : ", 1}, here",
+                               ", v, scalars, ", rest, ")");
+  }
+  void print_run(const char* rest) { out_.line("return ", run_text(rest), ";"); }
+  void print_measure() { out_.line("CODETTA_OK(", run_text("nullptr, 0, &bytes"), ");"); }
+  void print_place(uint32_t b) {
+    if (gpu_ && library_.checked)
+      out_.line("CODETTA_OK(check_place(here, v[", b, "], ", literal_text(buffers()[b].name), "));");
   }
 
   void print_call() {
@@ -222,8 +279,8 @@ class ProgramPrinter {
     const std::string symbols = symbol_parameters();
     if (!symbols.empty()) parameters += symbols + ", ";
     const auto function = out_.block("__attribute__((visibility(\"default\"))) int ", function_name(library_, program_),
-                                     "(", parameters, "void*)");
-    begin();
+                                     "(", parameters, gpu_ ? "void* stream)" : "void*)");
+    begin("stream");
     print_symbols();
     for (size_t i = 0; i < signature_.arguments.size(); ++i) {
       const uint32_t b = signature_.arguments[i];
@@ -231,16 +288,18 @@ class ProgramPrinter {
         print_scalar(b, "p" + std::to_string(i));
       } else {
         print_bind(b, "p" + std::to_string(i));
+        print_place(b);
       }
     }
-    out_.line("return run({steps, ", buffers().size(), "}, v, scalars, nullptr, 0);");
+    print_run("nullptr, 0");
   }
 
   void print_tensors() {
     const auto function =
         out_.block("__attribute__((visibility(\"default\"))) int ", function_name(library_, program_),
-                   "_tensors(const Tensor* tensors, i32 count, void* workspace, i64 workspace_bytes, void*)");
-    begin();
+                   "_tensors(const Tensor* tensors, i32 count, void* workspace, i64 workspace_bytes, void*",
+                   gpu_ ? " stream)" : ")");
+    begin("stream");
     out_.line("CODETTA_OK(check_count(tensors, count, ", signature_.arguments.size(), "));");
     for (size_t i = 0; i < signature_.arguments.size(); ++i) {
       const uint32_t b = signature_.arguments[i];
@@ -254,133 +313,191 @@ class ProgramPrinter {
         continue;
       }
       out_.line("CODETTA_OK(take_tensor(v[", b, "], tensors[", i, "], ", name, "));");
+      print_place(b);
       if (library_.checked && buffer.role == Buffer::Role::Output)
         out_.line("CODETTA_OK(check_apart(v[", b, "], ", name, "));");
     }
-    out_.line("return run({steps, ", buffers().size(), "}, v, scalars, workspace, workspace_bytes);");
+    print_run("workspace, workspace_bytes");
   }
 
   void print_workspace_size() {
     const auto function =
         out_.block("__attribute__((visibility(\"default\"))) i64 ", function_name(library_, program_),
                    "_workspace_size(", signature_.symbols.empty() ? "void" : symbol_parameters(), ")");
-    begin();
+    begin("nullptr");
     print_symbols();
     for (const uint32_t b : signature_.arguments) {
       if (!buffers()[b].is_scalar) print_bind(b, "unplaced()");
     }
     out_.line("i64 bytes = 0;");
-    out_.line("CODETTA_OK(run({steps, ", buffers().size(), "}, v, scalars, nullptr, 0, &bytes));");
+    print_measure();
     out_.line("return bytes;");
   }
 
   const Library& library_;
   const Program& program_;
   Signature signature_;
+  size_t index_;
+  bool gpu_;
   bool loads_;
   std::string load_;
   CodeWriter out_;
 };
 
 // init, errors, memory and threads: the same for every library.
-std::string library_text(const Library& library) {
-  CodeWriter out;
-  const std::string& name = library.name;
-  const auto exported = [&](const auto&... pieces) {
-    return out.block("__attribute__((visibility(\"default\"))) ", pieces...);
-  };
-  out.line("// Generated by Codetta ", library.version, ": the library ", name, " for ", library.target.to_string(),
-           ".");
-  out.line("#include \"device/host/weights.h\"");
-  out.blank();
-  out.line("namespace codetta::host {");
-  std::vector<std::string> loads;
-  for (size_t i = 0; i < library.programs.size(); ++i) {
-    if (!loads_constants(library.programs[i])) continue;
-    loads.push_back(CodeWriter::text_of("load_program_", i));
-    out.line("Status ", loads.back(), "();");
-  }
-  out.blank();
-  out.line("namespace {");
-  out.blank();
-  {
-    const auto load = out.block("Status load(const char* path)");
-    if (library.weights_file.empty()) {
-      out.line("(void)path;");
+class LibraryPrinter {
+ public:
+  explicit LibraryPrinter(const Library& library) : library_(library), name_(library.name), gpu_(on_gpu(library)) {}
+
+  std::string text() {
+    out_.line("// Generated by Codetta ", library_.version, ": the library ", name_, " for ",
+              library_.target.to_string(), ".");
+    if (gpu_) {
+      out_.line("#include \"device/host/gpu.h\"");
+      if (!library_.weights_file.empty()) out_.line("#include \"device/host/safetensors.h\"");
     } else {
-      out.line("CODETTA_OK(open_weights(path, ", literal_text(library.weights_file), "));");
+      out_.line("#include \"device/host/weights.h\"");
     }
-    for (const std::string& one : loads) out.line("CODETTA_OK(", one, "());");
-    out.line("return ok;");
+    out_.blank();
+    out_.line("namespace codetta::host {");
+    std::vector<std::string> loads;
+    for (size_t i = 0; i < library_.programs.size(); ++i) {
+      if (!loads_constants(library_.programs[i])) continue;
+      loads.push_back(CodeWriter::text_of("load_program_", i));
+      out_.line("Status ", loads.back(), "();");
+    }
+    if (gpu_) print_facts();
+    out_.blank();
+    out_.line("namespace {");
+    out_.blank();
+    {
+      const auto load = out_.block("Status load(const char* path)");
+      if (library_.weights_file.empty()) {
+        out_.line("(void)path;");
+      } else {
+        out_.line("CODETTA_OK(open_weights(path, ", literal_text(library_.weights_file), "));");
+      }
+      for (const std::string& one : loads) out_.line("CODETTA_OK(", one, "());");
+      out_.line("return ok;");
+    }
+    out_.blank();
+    {
+      const auto start = out_.block("Status start(const char* path)");
+      if (gpu_) {
+        out_.line("return start_library(load, path);");
+      } else {
+        out_.line("return start_library(", static_cast<int>(library_.target.isa), ", ",
+                  literal_text(isa_name(library_.target.isa)), ", load, path);");
+      }
+    }
+    out_.blank();
+    out_.line("}  // namespace");
+    if (gpu_) {
+      out_.blank();
+      out_.line("Status start_here() { return is_ready() ? ok : start(nullptr); }");
+    }
+    out_.line("}  // namespace codetta::host");
+    out_.blank();
+    out_.line("using namespace codetta::host;");
+    out_.blank();
+    out_.line("extern \"C\" {");
+    print_functions();
+    out_.line("}");
+    return out_.str();
   }
-  out.blank();
-  {
-    const auto start = out.block("Status start(const char* path)");
-    out.line("return start_library(", static_cast<int>(library.target.isa), ", ",
-             literal_text(isa_name(library.target.isa)), ", load, path);");
+
+ private:
+  template <class... Pieces>
+  CodeWriter::Block exported(const Pieces&... pieces) {
+    return out_.block("__attribute__((visibility(\"default\"))) ", pieces...);
   }
-  out.blank();
-  out.line("}  // namespace");
-  out.line("}  // namespace codetta::host");
-  out.blank();
-  out.line("using namespace codetta::host;");
-  out.blank();
-  out.line("extern \"C\" {");
-  {
-    const auto function = exported("int ", name, "_init(void)");
-    out.line("return is_ready() ? 0 : start(nullptr);");
+
+  // "sm_90a" is 9, 0 and no other.
+  void print_facts() {
+    std::string names;
+    size_t count = 0;
+    for (size_t p = 0; p < library_.programs.size(); ++p) {
+      for (size_t k = 0; k < library_.programs[p].package->kernels.size(); ++k, ++count) {
+        const std::string symbol = kernel_symbol(p, k);
+        out_.line("extern const GpuKernel ", symbol, ";");
+        names += (names.empty() ? "&" : ", &") + symbol;
+      }
+    }
+    const std::string& arch = library_.target.arch;
+    int number = 0;
+    for (const char c : arch) number = c >= '0' && c <= '9' ? 10 * number + (c - '0') : number;
+    const bool exact = !arch.empty() && arch.back() == 'a';
+    out_.line("const GpuKernel* const all_kernels[] = {", names.empty() ? "nullptr" : names, "};");
+    out_.line("const GpuLibraryFacts gpu_facts = {all_kernels, ", count, ", ", library_.programs.size(), ", ",
+              number / 10, ", ", number % 10, ", ", exact, ", ", literal_text(arch), "};");
   }
-  out.blank();
-  if (!library.weights_file.empty()) {
-    const auto function = exported("int ", name, "_load_weights(const char* path)");
-    out.line("if (path == nullptr) return fail(bad_argument, \"E0604: the path of the weights is null\");");
-    out.line(
-        "if (is_ready()) return fail(bad_weights, \"E0620: the weights are loaded already; unload the library to load "
-        "others\");");
-    out.line("return start(path);");
+
+  void print_functions() {
+    {
+      const auto function = exported("int ", name_, "_init(void)");
+      if (gpu_) {
+        out_.line("CODETTA_OK(start_here());");
+        out_.line("return prepare_device();");
+      } else {
+        out_.line("return is_ready() ? 0 : start(nullptr);");
+      }
+    }
+    out_.blank();
+    if (!library_.weights_file.empty()) {
+      const auto function = exported("int ", name_, "_load_weights(const char* path)");
+      out_.line("if (path == nullptr) return fail(bad_argument, \"E0604: the path of the weights is null\");");
+      out_.line(
+          "if (is_ready()) return fail(bad_weights, \"E0620: the weights are loaded already; unload the library to "
+          "load others\");");
+      out_.line("return start(path);");
+    }
+    out_.blank();
+    {
+      const auto function = exported("const char* ", name_, "_get_last_error(void)");
+      out_.line("return error_text;");
+    }
+    out_.blank();
+    {
+      const auto function = exported("int ", name_, "_abi_version(void)");
+      out_.line("return ", library_abi, ";");
+    }
+    out_.blank();
+    {
+      const auto function = exported("const char* ", name_, "_version(void)");
+      out_.line("return ", literal_text("codetta " + library_.version + ", " + library_.target.to_string()), ";");
+    }
+    out_.blank();
+    {
+      const auto function = exported("int ", name_,
+                                     "_set_allocator(void* (*allocate)(void*, size_t, size_t), "
+                                     "void (*release)(void*, void*, size_t, size_t), void* self)");
+      if (gpu_) out_.line("CODETTA_OK(start_here());");
+      out_.line("return set_allocator(allocate, release, self);");
+    }
+    out_.blank();
+    if (!gpu_) {
+      const auto function =
+          exported("int ", name_,
+                   "_set_thread_pool(i32 threads, void (*run)(void*, i32, void (*)(void*, i32), void*), void* self)");
+      out_.line("return set_threads(threads, run, self);");
+    }
+    if (!gpu_) out_.blank();
+    {
+      const auto function = exported("void ", name_, "_release_memory(void)");
+      out_.line(gpu_ ? "if (is_ready()) drop_blocks();" : "drop_blocks();");
+    }
   }
-  out.blank();
-  {
-    const auto function = exported("const char* ", name, "_get_last_error(void)");
-    out.line("return error_text;");
-  }
-  out.blank();
-  {
-    const auto function = exported("int ", name, "_abi_version(void)");
-    out.line("return ", library_abi, ";");
-  }
-  out.blank();
-  {
-    const auto function = exported("const char* ", name, "_version(void)");
-    out.line("return ", literal_text("codetta " + library.version + ", " + library.target.to_string()), ";");
-  }
-  out.blank();
-  {
-    const auto function = exported("int ", name,
-                                   "_set_allocator(void* (*allocate)(void*, size_t, size_t), "
-                                   "void (*release)(void*, void*, size_t, size_t), void* self)");
-    out.line("return set_allocator(allocate, release, self);");
-  }
-  out.blank();
-  {
-    const auto function =
-        exported("int ", name,
-                 "_set_thread_pool(i32 threads, void (*run)(void*, i32, void (*)(void*, i32), void*), void* self)");
-    out.line("return set_threads(threads, run, self);");
-  }
-  out.blank();
-  {
-    const auto function = exported("void ", name, "_release_memory(void)");
-    out.line("drop_blocks();");
-  }
-  out.line("}");
-  return out.str();
-}
+
+  const Library& library_;
+  const std::string& name_;
+  bool gpu_;
+  CodeWriter out_;
+};
 
 }  // namespace
 
 std::vector<File> print_cpp(const Library& library) {
-  std::vector<File> files{{library.name + "_library.cpp", library_text(library)}};
+  std::vector<File> files{{library.name + "_library.cpp", LibraryPrinter(library).text()}};
   for (size_t i = 0; i < library.programs.size(); ++i) {
     const Program& program = library.programs[i];
     files.push_back({function_name(library, program) + ".cpp", ProgramPrinter(library, program, i).text()});

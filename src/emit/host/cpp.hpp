@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packages for a CPU as C++ host text and a C header: what `codetta build` compiles to a library without libcodetta.
-// The text is for reading: the user's line before each launch, generator-made identifiers, the same bytes for the same
-// input. It is compiled against device/host/weights.h and linked with libcodetta_engine.a (device/host/engine.h).
+// Packages as C++ host text and a C header: what `codetta build` compiles to a library without libcodetta. The text is
+// for reading: the user's line before each launch, generator-made identifiers, the same bytes for the same input. For a
+// CPU it is compiled against device/host/weights.h and linked with libcodetta_engine.a (device/host/engine.h); for a
+// GPU against device/host/gpu.h, which loads the driver.
 #pragma once
 
 #include <string>
@@ -41,6 +42,7 @@ struct Program {
   std::vector<KernelFunctions> functions{};  // by kernel
   std::vector<Constant> constants{};
   std::vector<PackedFactor> packed{};
+  std::vector<std::string> images{};  // GPU, by kernel: symbol of its compiled code in the library
 };
 
 struct Library {

@@ -34,8 +34,9 @@ std::vector<std::string> exported_names(const Library& library) {
     names.insert(names.end(), {name, name + "_tensors", name + "_workspace_size"});
   }
   for (const char* name : {"_init", "_get_last_error", "_abi_version", "_version", "_set_allocator", "_set_thread_pool",
-                           "_release_memory"})
-    names.push_back(library.name + name);
+                           "_release_memory"}) {
+    if (!on_gpu(library) || std::string_view(name) != "_set_thread_pool") names.push_back(library.name + name);
+  }
   if (!library.weights_file.empty()) names.push_back(library.name + "_load_weights");
   return names;
 }
@@ -95,7 +96,10 @@ void print_program(CodeWriter& out, const Library& library, const Program& progr
     lines.push_back("  " + symbol + ": the size of that name, 0 or more");
     sizes += (sizes.empty() ? "int64_t " : ", int64_t ") + symbol;
   }
-  lines.emplace_back("  stream: not used on a CPU; pass NULL");
+  lines.emplace_back(on_gpu(library)
+                         ? "  stream: a CUstream (cudaStream_t) that the work is enqueued on; NULL: the default stream"
+                         : "  stream: not used on a CPU; pass NULL");
+  if (on_gpu(library)) lines.emplace_back("Tensors lie in memory of the device.");
   for (const Constant& constant : program.constants) {
     lines.push_back("  (" + buffers[constant.buffer].name + ": " + type_text(buffers[constant.buffer]) +
                     (constant.symbol.empty() ? ", from the weights file)" : ", in the library)"));
@@ -112,7 +116,14 @@ void print_program(CodeWriter& out, const Library& library, const Program& progr
                     ? buffers[b].name + ": " + std::string(dtype_name(scalar_dtype(buffers[b].dtype))) + ", of rank 0"
                     : argument_line(buffers[b], true)));
   }
-  lines.emplace_back("workspace: memory aligned to 64 bytes, used during the call; NULL: the library takes its own.");
+  if (on_gpu(library)) {
+    lines.emplace_back(
+        "workspace: device memory aligned to 256 bytes, used until the work is done; NULL: the library takes");
+    lines.emplace_back(
+        "its own and keeps it for the next call on this stream. A stream under capture needs the caller's.");
+  } else {
+    lines.emplace_back("workspace: memory aligned to 64 bytes, used during the call; NULL: the library takes its own.");
+  }
   print_comment(out, lines);
   out.line("int ", name, "_tensors(const ", library.name,
            "_tensor* tensors, int32_t count, void* workspace, int64_t workspace_bytes, void* stream);");
@@ -125,9 +136,17 @@ void print_program(CodeWriter& out, const Library& library, const Program& progr
 
 void print_shared(CodeWriter& out, const Library& library) {
   const std::string& name = library.name;
-  print_comment(out, {"Checks the processor" + std::string(library.weights_file.empty() ? "" : ", loads the weights") +
-                          ". Every other function does it at need; calling it early makes the first call fast.",
-                      "Any thread may call it, any number of times."});
+  const std::string weights = library.weights_file.empty() ? "" : ", loads the weights";
+  if (on_gpu(library)) {
+    print_comment(out, {"Loads the GPU's driver" + weights + " and, in the context of the calling thread (the primary",
+                        "one of device 0 where it has none), the kernels. Every other function does it at need, in the",
+                        "context of its thread or stream; calling it early makes the first call fast. Any thread may",
+                        "call it, any number of times."});
+  } else {
+    print_comment(out, {"Checks the processor" + weights +
+                            ". Every other function does it at need; calling it early makes the first call fast.",
+                        "Any thread may call it, any number of times."});
+  }
   out.line("int ", name, "_init(void);");
   out.blank();
   if (!library.weights_file.empty()) {
@@ -146,20 +165,29 @@ void print_shared(CodeWriter& out, const Library& library) {
   out.line("int ", name, "_abi_version(void);");
   out.line("const char* ", name, "_version(void);");
   out.blank();
-  print_comment(
-      out, {"Memory for workspaces: release gets what allocate was asked for. Both NULL: the default. Both must stay",
-            "callable until other ones are set or the library is unloaded."});
+  if (on_gpu(library)) {
+    print_comment(out,
+                  {"Device memory for workspaces, which is asked for with the context current: release gets what",
+                   "allocate was asked for, when its stream is done with it. Both NULL: the driver's. Both must stay",
+                   "callable until other ones are set or the library is unloaded."});
+  } else {
+    print_comment(
+        out, {"Memory for workspaces: release gets what allocate was asked for. Both NULL: the default. Both must stay",
+              "callable until other ones are set or the library is unloaded."});
+  }
   out.line("int ", name, "_set_allocator(void* (*allocate)(void* self, size_t bytes, size_t alignment),");
   out.line("    void (*release)(void* self, void* memory, size_t bytes, size_t alignment), void* self);");
   out.blank();
-  print_comment(
-      out, {"Threads: run calls task(context, 0) to task(context, tasks - 1), on any threads and in any order, and",
-            "returns when all have returned. run NULL: the library's own, `threads` of them, 0: one a processor.",
-            "Results have the same bits for every number of threads. Not while another call is under way."});
-  out.line("int ", name, "_set_thread_pool(int32_t threads,");
-  out.line("    void (*run)(void* self, int32_t tasks, void (*task)(void* context, int32_t index), void* context),");
-  out.line("    void* self);");
-  out.blank();
+  if (!on_gpu(library)) {
+    print_comment(
+        out, {"Threads: run calls task(context, 0) to task(context, tasks - 1), on any threads and in any order, and",
+              "returns when all have returned. run NULL: the library's own, `threads` of them, 0: one a processor.",
+              "Results have the same bits for every number of threads. Not while another call is under way."});
+    out.line("int ", name, "_set_thread_pool(int32_t threads,");
+    out.line("    void (*run)(void* self, int32_t tasks, void (*task)(void* context, int32_t index), void* context),");
+    out.line("    void* self);");
+    out.blank();
+  }
   print_comment(out, {"Gives back workspaces that rest between calls."});
   out.line("void ", name, "_release_memory(void);");
 }
@@ -251,17 +279,22 @@ Result<void> check_library(const Library& library) {
 std::string print_header(const Library& library) {
   CodeWriter out;
   const std::string guard = upper(library.name) + "_CODETTA_H";
-  print_comment(out,
-                {"Generated by Codetta " + library.version + " for " + library.target.to_string() +
-                     ". Functions return 0, or a negative number and a text:",
-                 "  -1  an argument: null, misaligned, a negative size, another element type",
-                 "  -2  sizes that contradict each other or the program",
-                 "  -3  a written tensor that overlaps another one, or itself", "  -4  no memory",
-                 "  -5  a workspace that is too small or misaligned",
-                 "  -6  a processor without the instructions of this library",
-                 "  -7  weights that are missing, damaged, or of another program",
-                 "Nothing is written by a call that fails with -1 to -3 or -5. All functions may be called from",
-                 "several threads at once, except where they say otherwise. Nothing is printed, no signal is raised."});
+  std::vector<std::string> about{"Generated by Codetta " + library.version + " for " + library.target.to_string() +
+                                     ". Functions return 0, or a negative number and a text:",
+                                 "  -1  an argument: null, misaligned, a negative size, another element type",
+                                 "  -2  sizes that contradict each other or the program",
+                                 "  -3  a written tensor that overlaps another one, or itself",
+                                 "  -4  no memory",
+                                 "  -5  a workspace that is too small or misaligned",
+                                 on_gpu(library)
+                                     ? "  -6  no driver, no GPU, or one that the kernels are not compiled for"
+                                     : "  -6  a processor without the instructions of this library",
+                                 "  -7  weights that are missing, damaged, or of another program"};
+  if (on_gpu(library)) about.emplace_back("  -8  a call of the GPU's driver that failed");
+  about.emplace_back("Nothing is written by a call that fails with -1 to -3 or -5. All functions may be called from");
+  about.emplace_back(
+      "several threads at once, except where they say otherwise. Nothing is printed, no signal is raised.");
+  print_comment(out, about);
   out.line("#ifndef ", guard);
   out.line("#define ", guard);
   out.blank();

@@ -58,12 +58,15 @@ std::string py_comment(std::string_view text) {
 
 class PythonPrinter {
  public:
-  PythonPrinter(const Package& package, const PythonOptions& options) : p_(package), o_(options) {}
+  PythonPrinter(const Package& package, const PythonOptions& options)
+      : p_(package), o_(options), gpu_(package.target.backend != Backend::cpu) {}
 
   Result<std::string> run() {
     const device::EmbeddedFile* head = device::find_file("host/program.py");
     CODETTA_CHECK_OK(check_kernels());
     text_ = std::string(head == nullptr ? std::string_view() : head->text);
+    if (const device::EmbeddedFile* more = gpu_ ? device::find_file("host/program_cuda.py") : nullptr)
+      text_ += "\n\n" + std::string(more->text);
     text_ += fmt::format("\n\n# ---- the program {}\n\n", py_comment(p_.name));
     constants();
     signature();
@@ -93,6 +96,7 @@ class PythonPrinter {
         value = fmt::format("_stride(v{}, {})", s.buffer, s.dim);
         break;
       case From::Value:
+        if (gpu_ && !p_.buffers[s.buffer].is_scalar) return refused(s, "a size lies in device memory");
         value = p_.buffers[s.buffer].is_scalar ? fmt::format("int(a{})", s.buffer)
                                                : fmt::format("int(v{}.reshape(-1)[0])", s.buffer);
         break;
@@ -150,11 +154,13 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const NanGuard& g) {
+    if (gpu_) return refused(g, "contents of device memory are not looked at");
     line("_numbers(v{}, {}, {}, {}, {})", g.buffer, static_cast<int>(p_.buffers[g.buffer].dtype),
          g.infinity ? "True" : "False", name(g.buffer), py_quoted(g.why));
     return {};
   }
   Result<void> operator()(const IndexGuard& g) {
+    if (gpu_) return refused(g, "contents of device memory are not looked at");
     line("_indices(v{}, {}, {})", g.buffer, expression(g.size), name(g.buffer));
     return {};
   }
@@ -187,6 +193,11 @@ class PythonPrinter {
   }
   Result<void> operator()(const LoadConstant& s) {
     const Buffer& b = p_.buffers[s.buffer];
+    if (gpu_) {
+      if (!b.external.empty()) return refused(s, "constants of a weights file are not uploaded");
+      line("keep[{0}] = _constant({0})", s.buffer);
+      return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
+    }
     if (b.external.empty()) {
       line("keep[{0}] = np.frombuffer(base64.b64decode(_CONSTANTS[{0}]), np.uint8)", s.buffer);
       return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
@@ -200,11 +211,18 @@ class PythonPrinter {
   Result<void> operator()(const Copy& s) {
     shaped(s.source);
     shaped(s.target);
+    if (gpu_ && !(p_.buffers[s.source].strides.empty() && p_.buffers[s.target].strides.empty()))
+      return refused(s, "only contiguous tensors are copied");
     line("_copy(v{}, v{}, {})", s.source, s.target, name(s.source));
     return {};
   }
   Result<void> operator()(const Fill& s) {
     shaped(s.buffer);
+    bool same = p_.buffers[s.buffer].strides.empty();
+    for (int64_t i = 1; i < dtype_size(p_.buffers[s.buffer].dtype); ++i)
+      same = same && (s.bits >> (8 * i) & 0xFF) == (s.bits & 0xFF);
+    if (gpu_ && s.mode != ZeroMode::None && !same)
+      return refused(s, "only contiguous tensors are filled, with a value whose bytes are equal");
     if (s.mode != ZeroMode::None) line("_fill(v{}, {:#x})", s.buffer, s.bits);  // memory is placed anew in every call
     return {};
   }
@@ -219,6 +237,7 @@ class PythonPrinter {
     const package::Kernel& kernel = p_.kernels[s.kernel];
     for (const uint32_t buffer : s.arguments) shaped(buffer);
     const Tables tables = tables_of(s, kernel.epilogue);
+    if (gpu_) return gpu_launch(s, kernel, tables);
     if (const auto* map = std::get_if<CpuMapConfig>(&kernel.config)) {
       line("_launch_map(engine, {}, ({}, {}, {}),  # {}", s.kernel, static_cast<int>(map->isa), map->tile_rows,
            map->tile_cols, py_comment(kernel.name));
@@ -270,6 +289,7 @@ class PythonPrinter {
                        transposed ? "True" : "False");
   }
   Result<void> operator()(const CallExtern& s) {
+    if (gpu_) return refused(s, "functions of the caller's are not called between kernels");
     std::string inputs, outputs;
     for (const uint32_t input : s.inputs) {
       shaped(input);
@@ -291,12 +311,14 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const SelectOutput& s) {
+    if (gpu_) return refused(s, "functions of the caller's are not called between kernels");
     const Buffer& b = p_.buffers[s.buffer];
     line("v{} = _selected(r{}[{}], {}, {}, {})", s.buffer, s.result, s.output, name(s.buffer),
          static_cast<int>(b.dtype), tuple(b.shape));
     return {};
   }
   Result<void> operator()(const IndexPut& s) {
+    if (gpu_) return refused(s, "indexed writes are kernels on a GPU");
     if (s.accumulate && !adds(s.target)) return refused(s, "numpy does not add elements of this type");
     std::string indices, names;
     for (const uint32_t index : s.indices) {
@@ -311,6 +333,7 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const Scatter& s) {
+    if (gpu_) return refused(s, "indexed writes are kernels on a GPU");
     if (s.reduce != ScatterReduce::None && !adds(s.target))
       return refused(s, "numpy does not combine elements of this type");
     for (const uint32_t buffer : {s.target, s.index, s.source}) shaped(buffer);
@@ -320,7 +343,10 @@ class PythonPrinter {
   }
 
   // One thread keeps the order that these ask for, in the memory that all devices share.
-  Result<void> operator()(const EnterDevice& s) { return remark(fmt::format("device {}", s.device)); }
+  Result<void> operator()(const EnterDevice& s) {
+    if (gpu_ && s.device != 0) return refused(s, "one device is used");
+    return remark(fmt::format("device {}", s.device));
+  }
   Result<void> operator()(const ExitDevice&) { return {}; }
   Result<void> operator()(const EnterStream& s) { return remark(fmt::format("stream {}", s.stream)); }
   Result<void> operator()(const ExitStream&) { return {}; }
@@ -436,7 +462,8 @@ class PythonPrinter {
         tables.operands += fmt::format("({}, {}), ", dim, expression(count));
       tables.operands += "], [";
       for (const uint8_t dim : operand.gathered) tables.operands += fmt::format("{}, ", dim);
-      tables.operands += fmt::format("], {}), ", operand.is_store ? "True" : "False");
+      tables.operands += fmt::format("], {}{}), ", operand.is_store ? "True" : "False",
+                                     gpu_ ? ", " + name(s.arguments[operand.argument]) : "");
     }
     for (size_t i = 0; i < program.arguments.size(); ++i) {
       tables.scalars += program.arguments[i].is_scalar ? fmt::format("_scalar(a{}, {}), ", s.arguments[i],
@@ -445,12 +472,33 @@ class PythonPrinter {
     }
     return tables;
   }
+  Result<void> gpu_launch(const LaunchKernel& s, const package::Kernel& kernel, const Tables& tables) {
+    const auto& product = s.product;
+    if (product && (product->products() > 1 || !product->b_made.empty()))
+      return refused(s, "kernels of GPUs compute one product, of factors in memory");
+    if (product) product->each_buffer([this](uint32_t buffer) { shaped(buffer); });
+    line("batch, m, n, k = ({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n),
+         product ? expression(product->k) : "0");
+    line("_launch_gpu(engine, {}, (batch, m, n, k), {},  # {}", s.kernel, expression(kernel.epilogue.split.chunk),
+         py_comment(kernel.name));
+    indent_ += 2;
+    const auto factor = [&](uint32_t buffer, bool transposed, const char* rows, const char* cols) {
+      return fmt::format("(_factor(v{0}, {1}, batch, {2}, {3}, {4}), {4})", buffer, transposed ? "True" : "False", rows,
+                         cols, name(buffer));
+    };
+    line("{}, {},", product ? factor(product->a, product->a_transposed, "m", "k") : "None",
+         product ? factor(product->b, product->b_transposed, "k", "n") : "None");
+    line("[{}], [{}])", tables.operands, tables.scalars);
+    indent_ -= 2;
+    return {};
+  }
   // What the caller passed fits its declaration.
   void shaped(uint32_t buffer) {
     const Buffer& b = p_.buffers[buffer];
     if (!b.is_scalar && bound(b)) line("_shaped(v{}, {}, {})", buffer, tuple(b.shape), name(buffer));
   }
   std::string predicate(uint32_t buffer) const {
+    if (gpu_ && !p_.buffers[buffer].is_scalar) return fmt::format("_flag(v{})", buffer);
     return p_.buffers[buffer].is_scalar ? fmt::format("bool(a{})", buffer)
                                         : fmt::format("bool(v{}.reshape(-1)[0])", buffer);
   }
@@ -489,13 +537,20 @@ class PythonPrinter {
   }
 
   Result<void> check_kernels() const {
-    if (p_.target.backend != Backend::cpu) {
+    if (p_.target.backend != Backend::cpu && p_.target.backend != Backend::cuda) {
       return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
           .reason(fmt::format("it is for {}", p_.target.to_string()))
-          .help("build it for a CPU");
+          .help("build it for a CPU or for CUDA");
     }
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
       const package::Kernel& kernel = p_.kernels[i];
+      if (gpu_) {
+        if (is_gpu(kernel.config) && !is_vendor(kernel.config) && !kernel.binary.empty()) continue;
+        return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
+            .reason(fmt::format("kernel {} {}", kernel.name,
+                                is_vendor(kernel.config) ? "is one of the vendor's library" : "is not compiled"))
+            .help("compile the package first, without kernels of the vendor's");
+      }
       if (kernel.epilogue.phases.size() > max_cpu_phases || kernel.epilogue.reductions.size() > max_cpu_reductions) {
         return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
             .reason(fmt::format("kernel {} has more phases or reductions than an engine takes", kernel.name))
@@ -515,9 +570,21 @@ class PythonPrinter {
     for (const Buffer& b : p_.buffers) {
       if (bound(b)) text_ += py_quoted(b.name) + ", ";
     }
-    text_ += fmt::format(")\nENGINE = {}\nKERNELS = (\n", py_quoted(o_.engine));
+    text_ += fmt::format(")\nENGINE = {}\n", py_quoted(o_.engine));
+    if (gpu_) {
+      const std::string& arch = p_.target.arch;
+      int number = 0;
+      for (const char c : arch) number = c >= '0' && c <= '9' ? 10 * number + (c - '0') : number;
+      text_ += fmt::format("ARCHITECTURE = {}\nCAPABILITY = ({}, {}, {})\n", py_quoted(arch), number / 10, number % 10,
+                           arch.ends_with('a') ? "True" : "False");
+    }
+    text_ += "KERNELS = (\n";
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
       const package::Kernel& kernel = p_.kernels[i];
+      if (gpu_) {
+        gpu_kernel(kernel);
+        continue;
+      }
       const bool file = i < o_.kernel_paths.size() && !o_.kernel_paths[i].empty();
       text_ += fmt::format("    ({}, {}),  # {}\n",
                            file ? py_quoted(o_.kernel_paths[i]) : "b\"" + base64(kernel.binary) + "\"",
@@ -530,6 +597,37 @@ class PythonPrinter {
         text_ += fmt::format("    {}: b\"{}\",\n", i, base64(b.constant));
     }
     text_ += "}\nexterns = {}\nweights = {}\n";
+  }
+  // A kernel as the tables of device/host/gpu_plan.h, with its compiled code.
+  void gpu_kernel(const package::Kernel& kernel) {
+    const auto* map = std::get_if<GpuMapConfig>(&kernel.config);
+    const GpuGemmConfig c = map != nullptr ? pieces_of(*map) : gpu(kernel.config);
+    const EpilogueProgram& e = kernel.epilogue;
+    const auto number = [](auto value) { return static_cast<int>(value); };
+    bool keeps = false;
+    for (size_t p = 1; p < e.phases.size(); ++p) keeps = keeps || e.phases[p].reads_accumulator;
+    text_ += fmt::format("    (b\"{}\", {},\n     ({}, {}, {}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, ",
+                         base64(kernel.binary), py_quoted(kernel.name), number(c.family), number(c.a_dtype),
+                         number(c.b_dtype), map == nullptr, c.a_k_major, c.b_k_major, map == nullptr && c.pack_a,
+                         map == nullptr && c.pack_b, c.persistent, c.stream_k, keeps);
+    text_ += fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}),\n     (", dtype_size(c.accumulator),
+                         c.tile_m, c.tile_n, c.tile_k, c.cluster_m, c.cluster_n, c.k_split, c.group, c.alignment,
+                         c.piece_rows, c.piece_cols, e.split.ways);
+    for (const GpuEntry& entry : kernel.entries)
+      text_ += fmt::format("({}, {}, {}, {}, {}, {}), ", number(entry.kind), entry.index, py_quoted(entry.symbol),
+                           entry.threads, entry.shared_bytes, entry.results_per_block);
+    text_ += "),\n     (";
+    for (const CudaTensorMap& one : kernel.maps)
+      text_ += fmt::format("({}, {}, {}, {}, {}), ", number(one.source), one.operand, one.box_fast, one.box_slow,
+                           one.swizzle_bytes);
+    text_ += "), (";
+    for (const Reduction& r : e.reductions)
+      text_ += fmt::format("({}, {}, {}, {}), ", number(r.axis), r.phase, dtype_size(r.type),
+                           r.kind == ReduceKind::LogSumExp ? 2 : 1);
+    text_ += "), (";
+    for (const Operand& operand : e.operands)
+      text_ += fmt::format("({}, {:d}), ", number(operand.dtype), operand.is_store);
+    text_ += fmt::format("), {}),\n", e.arguments.size());
   }
   void signature() {
     std::string parameters, given, sizes, sizes_given;
@@ -554,13 +652,14 @@ class PythonPrinter {
     text_ += fmt::format(
         "\n\ndef init():\n    \"\"\"Loads the engine and the kernels: 0, or -1 with the text in "
         "get_last_error().\"\"\"\n"
-        "    try:\n        _loaded(ENGINE, KERNELS)\n        return 0\n    except (OSError, AttributeError) as error:\n"
-        "        _last.text = f\"E0508: {{error}}\"\n        return -1\n\n\n"
+        "    try:\n        _loaded(ENGINE, KERNELS)\n        return 0\n    except HostError as error:\n"
+        "        _last.text = str(error)\n    except (OSError, AttributeError) as error:\n"
+        "        _last.text = f\"E0508: {{error}}\"\n    return -1\n\n\n"
         "def call({0}{1}stream=None):\n    \"\"\"Runs the program: 0, or -1 with the text in get_last_error().\"\"\"\n"
-        "    if init() != 0:\n        return -1\n    try:\n        _run({0}{2})\n        return 0\n"
+        "    if init() != 0:\n        return -1\n    try:\n        {3}_run({0}{2})\n        return 0\n"
         "    except HostError as error:\n        _last.text = str(error)\n        return -1\n\n\n"
         "def _run({0}{2}):\n",
-        parameters, sizes, sizes_given);
+        parameters, sizes, sizes_given, gpu_ ? "with _Call(stream):\n            " : "");
     indent_ = 1;
     for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
   }
@@ -574,6 +673,7 @@ class PythonPrinter {
 
   const Package& p_;
   const PythonOptions& o_;
+  bool gpu_;
   std::string text_;
   int indent_ = 0;
   int loops_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A package for a CPU as a Python module that needs numpy and the engine's shared library, and nothing of Codetta's:
-// the text of device/host/program.py, then the program. Identifiers are made by the generator; names of the user's
+// A package for a CPU or for CUDA as a Python module that needs numpy and the engine's shared library, and nothing else
+// of Codetta's: the text of device/host/program.py, then the program. For CUDA it needs the package cuda.bindings,
+// takes tensors in device memory, and enqueues on `stream`. Identifiers are made by the generator; names of the user's
 // appear in string literals only.
 //
 // The module has init(), call(...) and get_last_error(). call takes an array for each tensor and a number for each

@@ -25,16 +25,23 @@ std::string list_text(const Range& range, F&& item) {
 
 class StepPrinter {
  public:
-  StepPrinter(CodeWriter& out, const Library& library, const Program& program)
-      : out_(out), library_(library), program_(program), package_(*program.package) {}
+  StepPrinter(CodeWriter& out, const Library& library, const Program& program, size_t program_index)
+      : out_(out),
+        library_(library),
+        program_(program),
+        package_(*program.package),
+        program_index_(program_index),
+        gpu_(on_gpu(program)) {}
 
   // What this backend lacks; empty: nothing.
   [[nodiscard]] const std::string& missing() const { return missing_; }
 
   void print() {
     name_symbols();
-    const auto function = out_.block("Status steps(Frame& frame)");
+    const auto function = out_.block("Status steps(", gpu_ ? "GpuFrame" : "Frame", "& frame)");
     out_.line("View* const v = frame.views;");
+    if (gpu_ && !launches_of(package_).empty())
+      out_.line("Launches& launches = *static_cast<Launches*>(frame.launches);");
     out_.line("frame.placed = 0;");
     for (const auto& [symbol, variable] : variables_)
       out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));
@@ -64,7 +71,14 @@ class StepPrinter {
         break;
       case From::Value: {
         const Buffer& buffer = package_.buffers[step.buffer];
-        if (buffer.role == Buffer::Role::Argument && !buffer.is_scalar) {
+        if (buffer.is_scalar) {
+          out_.line("if (frame.sizes_only) return fail(bad_sizes, \"E0610: the workspace depends on a number: %s\", ",
+                    name_of(step.buffer), ");");
+          value = CodeWriter::text_of("frame.scalars[", step.buffer, "].i");
+          break;
+        }
+        if (gpu_) return lacks("a size lies in device memory");
+        if (buffer.role == Buffer::Role::Argument) {
           value = CodeWriter::text_of("integer_in(v[", step.buffer, "], frame.sizes_only)");
           break;
         }
@@ -118,6 +132,7 @@ class StepPrinter {
   }
   void operator()(const package::NanGuard&) { lacks("it traps NaN, a debug check of runs in process"); }
   void operator()(const package::IndexGuard& guard) {  // contents: known when the work in front is done
+    if (gpu_) return lacks("it looks at indices in device memory");
     print_fits(guard.buffer);
     out_.line("if (frame.running) CODETTA_OK(check_indices(v[", guard.buffer, "], ", number(guard.size), ", ",
               name_of(guard.buffer), "));");
@@ -154,12 +169,25 @@ class StepPrinter {
   }
   void operator()(const package::LoadConstant&) {}  // when the library starts
   void operator()(const package::Copy& step) {
-    for (const uint32_t buffer : {step.source, step.target}) print_fits(buffer);
+    for (const uint32_t buffer : {step.source, step.target}) {
+      print_fits(buffer);
+      if (gpu_ && !package_.buffers[buffer].strides.empty()) lacks("it copies a tensor that is not contiguous");
+    }
     out_.line("CODETTA_OK(copy(frame, v[", step.target, "], v[", step.source, "], ", name_of(step.target), "));");
   }
   void operator()(const package::Fill& step) {
     // What is filled once in process is filled in every call: a workspace may be another one each time.
     if (step.mode == package::ZeroMode::None) return;
+    if (gpu_) {
+      const Buffer& buffer = package_.buffers[step.buffer];
+      bool same = buffer.strides.empty();
+      for (int64_t i = 1; i < dtype_size(buffer.dtype); ++i)
+        same = same && (step.bits >> (8 * i) & 0xFF) == (step.bits & 0xFF);
+      if (!same) return lacks("it fills a tensor that is not contiguous, or with a value whose bytes differ");
+      print_fits(step.buffer);
+      out_.line("CODETTA_OK(fill(frame, v[", step.buffer, "], ", step.bits & 0xFF, ", ", name_of(step.buffer), "));");
+      return;
+    }
     out_.line("if (frame.running) fill(v[", step.buffer, "], ", step.bits, "ull);");
   }
   void operator()(const package::DefineKernel&) {}  // the linker did
@@ -167,6 +195,7 @@ class StepPrinter {
   void operator()(const package::CallExtern&) { lacks("it calls an extern operation"); }
   void operator()(const package::SelectOutput&) { lacks("it takes results of an extern operation"); }
   void operator()(const package::IndexPut& step) {
+    if (gpu_) return lacks("it writes at indices outside of a kernel");
     if (step.indices.size() != 1) return lacks("it puts values at indices of several dims");
     const auto how = step.accumulate ? package::ScatterReduce::Sum : package::ScatterReduce::None;
     if (!combines(step.target, how)) return lacks("it adds narrow floats at indices");
@@ -175,6 +204,7 @@ class StepPrinter {
               "], Combine(", static_cast<int>(how), "), ", library_.checked, ", ", name_of(step.indices[0]), "));");
   }
   void operator()(const package::Scatter& step) {
+    if (gpu_) return lacks("it writes at indices outside of a kernel");
     if (!combines(step.target, step.reduce)) return lacks("it combines narrow floats at indices");
     for (const uint32_t buffer : {step.target, step.index, step.source}) print_fits(buffer);
     out_.line("if (frame.running) CODETTA_OK(scatter(v[", step.target, "], v[", step.index, "], v[", step.source, "], ",
@@ -183,7 +213,9 @@ class StepPrinter {
   }
 
   // One device, and the order of the list is the order of work.
-  void operator()(const package::EnterDevice&) {}
+  void operator()(const package::EnterDevice& step) {
+    if (gpu_ && step.device != 0) lacks("it uses several devices");
+  }
   void operator()(const package::ExitDevice&) {}
   void operator()(const package::EnterStream&) {}
   void operator()(const package::ExitStream&) {}
@@ -197,7 +229,7 @@ class StepPrinter {
     const auto scope = out_.block("");
     out_.line("const i64 mark = frame.placed;");
     // Read once: what a branch makes may lie where the predicate lay.
-    out_.line("const bool taken = frame.running && ", predicate(step.predicate), ";");
+    print_predicate("taken", step.predicate);
     {
       const auto then = out_.block("if (!frame.running || taken)");
       print_list(package_.step_lists[step.then_list]);
@@ -216,7 +248,12 @@ class StepPrinter {
     out_.line("frame.placed = mark;");
     forget_symbols(package_.step_lists[step.condition]);
     print_list(package_.step_lists[step.condition]);
-    out_.line("if (frame.running && !", predicate(step.predicate), ") break;");
+    if (gpu_) {
+      print_predicate("more", step.predicate);
+      out_.line("if (frame.running && !more) break;");
+    } else {
+      out_.line("if (frame.running && !", predicate(step.predicate), ") break;");
+    }
     if (step.limit > 0) {
       out_.line("if (pass == ", step.limit, ") return fail(bad_sizes, \"E0651: the loop still runs after ", step.limit,
                 " iterations\");");
@@ -229,6 +266,7 @@ class StepPrinter {
   void operator()(const package::LaunchKernel& step) {
     const package::Kernel& kernel = package_.kernels[step.kernel];
     const package::EpilogueProgram& program = kernel.epilogue;
+    if (gpu_) return print_gpu_launch(step, kernel, program);
     const bool product = std::holds_alternative<package::CpuGemmConfig>(kernel.config) && step.product.has_value();
     const bool map = std::holds_alternative<package::CpuMapConfig>(kernel.config) && !step.product;
     if (!product && !map) return lacks(kernel.name + " is no kernel for a CPU");
@@ -265,6 +303,58 @@ class StepPrinter {
       print_epilogue(step, program, functions);
     }
     out_.line("CODETTA_OK(launch(frame, config_", step.kernel, ", gemm, work));");
+  }
+
+  void print_gpu_launch(const package::LaunchKernel& step, const package::Kernel& kernel,
+                        const package::EpilogueProgram& program) {
+    if (package::is_vendor(kernel.config)) return lacks(kernel.name + " is a kernel of the vendor's library");
+    const bool product = std::holds_alternative<package::GpuGemmConfig>(kernel.config) && step.product.has_value();
+    const bool map = std::holds_alternative<package::GpuMapConfig>(kernel.config) && !step.product;
+    if (!product && !map) return lacks(kernel.name + " is no kernel for a GPU");
+    if (product && (step.product->products() > 1 || !step.product->b_made.empty()))
+      return lacks("kernels of GPUs compute one product, of factors in memory");
+    package::LaunchOptions plain;
+    plain.programmatic = step.options.programmatic;  // every kernel waits for the one in front by itself
+    if (!(step.options == plain)) return lacks("it launches a kernel of the user's");
+    if (!behind_comment()) out_.blank();
+    if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
+      out_.line("// ", comment_text(program_.origins[step.kernel]));
+    const auto scope = out_.block("");
+    const std::string symbol = kernel_symbol(program_index_, step.kernel);
+    out_.line("// ", kernel.name);
+    if (product) {
+      step.product->each_buffer([this](uint32_t buffer) { print_fits(buffer); });
+    }
+    for (const uint32_t argument : step.arguments) print_fits(argument);
+    const auto launches = launches_of(package_);
+    const auto at = std::find(launches.begin(), launches.end(), &step) - launches.begin();
+    out_.line("auto& one = launches.launch_", at, ";");
+    out_.line("CODETTA_OK(set_sizes(frame, ", symbol, ", one, ", number(step.batch), ", ", number(step.m), ", ",
+              number(step.n), ", ", product ? number(step.product->k) : "Number(0)", ", ", number(program.split.chunk),
+              "));");
+    if (product) {
+      const auto factor = [&](bool is_a, uint32_t buffer, bool transposed) {
+        out_.line("CODETTA_OK(set_factor(frame, one, ", is_a, ", v[", buffer, "], ", name_of(buffer), ", ", transposed,
+                  "));");
+      };
+      factor(true, step.product->a, step.product->a_transposed);
+      factor(false, step.product->b, step.product->b_transposed);
+    }
+    const size_t count = program.operands.size();
+    if (count > 0) {
+      out_.line("codetta::gpu::Operand operands[", count, "];");
+      for (size_t i = 0; i < count; ++i)
+        print_operand("operands", i, program.operands[i], step.arguments[program.operands[i].argument]);
+      const auto bound = out_.block_with("};", "const GpuOperand bound[] = ");
+      for (size_t i = 0; i < count; ++i) {
+        const uint32_t b = step.arguments[program.operands[i].argument];
+        out_.line("{&v[", b, "], ", name_of(b), ", meets_nothing(v[", b, "], operands[", i, "]), ",
+                  !program.operands[i].gathered.empty(), "},");
+      }
+    }
+    if (!program.arguments.empty()) print_scalars("scalars", program, step.arguments);
+    out_.line("CODETTA_OK(launch(frame, ", symbol, ", one, ", count > 0 ? "bound, operands" : "nullptr, nullptr", ", ",
+              program.arguments.empty() ? "nullptr" : "scalars", "));");
   }
 
   void print_product(const package::LaunchKernel& step, const package::Product& product,
@@ -400,16 +490,28 @@ class StepPrinter {
     step_ = at;
     list_ = outer;
   }
+  // A bool that is read before what it decides about; false while sizes are measured.
+  void print_predicate(const char* name, uint32_t buffer) {
+    if (!gpu_ || package_.buffers[buffer].is_scalar) {
+      out_.line("const bool ", name, " = frame.running && ", predicate(buffer), ";");
+      return;
+    }
+    out_.line("bool ", name, " = false;");
+    out_.line("CODETTA_OK(read_flag(frame, v[", buffer, "], ", name_of(buffer), ", ", name, "));");
+  }
+
   // Before their first use, all of them.
   void place_pools() {
     if (!out_.once("pools")) return;
     for (size_t i = 0; i < package_.pools.size(); ++i) {
-      if (package_.pools[i].alignment > 64) lacks("a pool is aligned to more than 64 bytes");
+      if (package_.pools[i].alignment > most_alignment())
+        lacks("a pool is aligned to more than " + std::to_string(most_alignment()) + " bytes");
       out_.line("i64 pool_", i, " = 0;");
       out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
     }
   }
 
+  [[nodiscard]] int64_t most_alignment() const { return gpu_ ? 256 : 64; }
   [[nodiscard]] bool behind_comment() const {
     return step_ > 0 && std::holds_alternative<package::Comment>((*list_)[step_ - 1]);
   }
@@ -433,7 +535,8 @@ class StepPrinter {
 
   // Opens a scope that says what the buffer is, with `sizes` and, where it is not row-major, `strides`.
   CodeWriter::Block begin_buffer(const Buffer& buffer) {
-    if (buffer.alignment > 64) lacks("a buffer is aligned to more than 64 bytes");
+    if (buffer.alignment > most_alignment())
+      lacks("a buffer is aligned to more than " + std::to_string(most_alignment()) + " bytes");
     auto scope = out_.block("");
     out_.line("// ", comment_text(buffer.name), ": ", type_text(buffer));
     print_sizes(buffer);
@@ -484,7 +587,7 @@ class StepPrinter {
       start += (start.empty() ? "" : " + ") + number(count) +
                CodeWriter::text_of(" * Number(v[", b, "].step(", static_cast<int>(dim), "))");
     }
-    out_.line(table, "[", i, "] = operand(v[", b, "]", start.empty() ? "" : ", " + start, ");");
+    out_.line(table, "[", i, "] = ", gpu_ ? "gpu_" : "", "operand(v[", b, "]", start.empty() ? "" : ", " + start, ");");
     const Dim one = Dim::constant(1);
     for (size_t t = 0; t < operand.terms.size(); ++t) {
       const package::IndexTerm& term = operand.terms[t];
@@ -512,11 +615,12 @@ class StepPrinter {
   void print_scalars(const std::string& table, const package::EpilogueProgram& program,
                      const std::vector<uint32_t>& arguments) {
     size_t i = 0;
-    out_.line("const codetta::cpu::ScalarValue ", table, "[] = {",
+    out_.line("const codetta::", gpu_ ? "gpu" : "cpu", "::ScalarValue ", table, "[] = {",
               list_text(program.arguments,
                         [&](const package::Argument& argument) {
                           const uint32_t buffer = arguments[i++];
-                          return argument.is_scalar ? CodeWriter::text_of("frame.scalars[", buffer, "]") : "{}";
+                          const std::string value = CodeWriter::text_of("frame.scalars[", buffer, "]");
+                          return !argument.is_scalar ? "{}" : gpu_ ? "gpu_scalar(" + value + ")" : value;
                         }),
               "};");
   }
@@ -585,18 +689,20 @@ class StepPrinter {
   const package::StepList* main_ = nullptr;
   const package::StepList* list_ = nullptr;
   size_t step_ = 0;
+  size_t program_index_ = 0;
+  bool gpu_ = false;
   std::string missing_;
 };
 
 }  // namespace
 
-void print_steps(CodeWriter& out, const Library& library, const Program& program) {
-  StepPrinter(out, library, program).print();
+void print_steps(CodeWriter& out, const Library& library, const Program& program, size_t program_index) {
+  StepPrinter(out, library, program, program_index).print();
 }
 
 void print_packing(CodeWriter& out, const Program& program, const PackedFactor& packed) {
   const Library library{};
-  StepPrinter printer(out, library, program);
+  StepPrinter printer(out, library, program, 0);
   printer.fix_symbols();
   printer.print_pack(*std::get_if<package::LaunchKernel>(&program.package->steps[packed.step]), packed);
 }
@@ -633,7 +739,7 @@ bool loads_constants(const Program& program) {
 std::optional<std::string> missing_feature(const Program& program) {
   CodeWriter nowhere;
   const Library library{};
-  StepPrinter printer(nowhere, library, program);
+  StepPrinter printer(nowhere, library, program, 0);
   printer.print();
   if (printer.missing().empty()) return std::nullopt;
   return printer.missing();

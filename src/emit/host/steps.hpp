@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host steps as C++ statements over `Frame& frame` and `View* v` (device/host/support.h). Private to the room.
+// Host steps as C++ statements over `Frame& frame` and `View* v` (device/host/support.h), for a GPU over `GpuFrame&
+// frame` (device/host/gpu.h). Private to the room.
 #pragma once
 
 #include <optional>
@@ -10,9 +11,17 @@
 namespace codetta::emit::host {
 
 // "static Status steps(Frame& frame) { ... }".
-void print_steps(base::CodeWriter& out, const Library& library, const Program& program);
+void print_steps(base::CodeWriter& out, const Library& library, const Program& program, size_t program_index);
 // "constexpr GemmConfig config_0 = {...};".
 void print_configuration(base::CodeWriter& out, size_t index, const package::Kernel& kernel);
+// GPU: the tables of a kernel, as the object kernel_symbol() of namespace codetta::host.
+void print_gpu_kernel(base::CodeWriter& out, const Program& program, size_t program_index, size_t index,
+                      size_t library_index);
+std::string kernel_symbol(size_t program_index, size_t index);
+// Of the main list, then of the child lists.
+std::vector<const package::LaunchKernel*> launches_of(const package::Package& package);
+// GPU: "struct Launches {...};", what the steps' launches are measured into.
+void print_launches(base::CodeWriter& out, const Program& program);
 // Packs B of a launch into packed_<step> while the library starts.
 void print_packing(base::CodeWriter& out, const Program& program, const PackedFactor& packed);
 
@@ -28,5 +37,8 @@ std::string_view scalar_type(DType dtype);
 DType scalar_dtype(DType dtype);
 bool is_number(DType dtype);    // a float type
 bool is_unsigned(DType dtype);  // bool among them
+
+inline bool on_gpu(const Program& program) { return program.package->target.backend != Backend::cpu; }
+inline bool on_gpu(const Library& library) { return library.target.backend != Backend::cpu; }
 
 }  // namespace codetta::emit::host

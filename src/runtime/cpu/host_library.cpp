@@ -2,6 +2,7 @@
 // The engine as a shared library, for host modules that are no C++: what they need of device/host/engine.h, exported.
 // A pool runs one launch at a time.
 #include "device/host/engine.h"
+#include "device/host/gpu_plan.h"
 
 #define CODETTA_HOST_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -43,6 +44,65 @@ CODETTA_HOST_EXPORT void codetta_host_map_run(void* pool, const MapConfig* confi
   const Threads threads = threads_of(pool);
   codetta_engine_map_run(config, space, epilogue, &threads, workspace);
 }
+
+// ---- launches of a GPU: device/host/gpu_plan.h, one function each ----
+namespace plan = codetta::gpu::host;
+
+CODETTA_HOST_EXPORT i64 codetta_host_gpu_plan_bytes() { return sizeof(plan::Plan); }
+CODETTA_HOST_EXPORT bool codetta_host_gpu_sizes(const plan::Kernel* kernel, i64 batch, i64 m, i64 n, i64 k, i64 chunk,
+                                                plan::Plan* planned, plan::Trouble* trouble) {
+  *planned = plan::Plan();
+  return plan::plan_sizes(*kernel, batch, m, n, k, chunk, *planned, *trouble);
+}
+CODETTA_HOST_EXPORT bool codetta_host_gpu_product(const plan::Kernel* kernel, const plan::Factor* a,
+                                                  const plan::Factor* b, plan::Plan* planned, plan::Trouble* trouble) {
+  return plan::plan_product(*kernel, *a, *b, *planned, *trouble);
+}
+CODETTA_HOST_EXPORT bool codetta_host_gpu_needs_fit(const plan::Kernel* kernel, i32 entry, const plan::Plan* planned) {
+  return plan::needs_fit(*kernel, kernel->entries[entry], *planned);
+}
+CODETTA_HOST_EXPORT bool codetta_host_gpu_grid(const plan::Kernel* kernel, i32 entry, const plan::DeviceLimits* device,
+                                               i64 fit, plan::Plan* planned, plan::Grid* grid, plan::Trouble* trouble) {
+  return plan::plan_grid(*kernel, kernel->entries[entry], *device, fit, *planned, *grid, *trouble);
+}
+CODETTA_HOST_EXPORT bool codetta_host_gpu_finish(const plan::Kernel* kernel, bool needs_zero, plan::Plan* planned,
+                                                 plan::Reserved* reserved, plan::Trouble* trouble) {
+  return plan::check_parameters(*kernel, *trouble) &&
+         plan::plan_workspace(*kernel, needs_zero, *planned, reserved, *trouble);
+}
+CODETTA_HOST_EXPORT i64 codetta_host_gpu_workspace(const plan::Plan* planned) { return planned->workspace; }
+CODETTA_HOST_EXPORT i64 codetta_host_gpu_counter_bytes(const plan::Plan* planned) { return planned->counter_bytes; }
+CODETTA_HOST_EXPORT i64 codetta_host_gpu_parameter_bytes(const plan::Kernel* kernel) {
+  return plan::parameter_bytes(*kernel);
+}
+CODETTA_HOST_EXPORT void codetta_host_gpu_resolve(const plan::Kernel* kernel, const plan::Factor* a,
+                                                  const plan::Factor* b, char* workspace, plan::Plan* planned) {
+  plan::resolve(*kernel, *a, *b, workspace, *planned);
+}
+CODETTA_HOST_EXPORT bool codetta_host_gpu_uses_maps(const plan::Kernel* kernel, const plan::Plan* planned) {
+  return plan::uses_maps(*kernel, *planned);
+}
+// `operand`: of an operand's map, else null.
+CODETTA_HOST_EXPORT bool codetta_host_gpu_map(const plan::Kernel* kernel, const plan::Plan* planned, i32 map,
+                                              const codetta::gpu::Operand* operand, const char* name,
+                                              plan::TiledArguments* call, u64* address, plan::Trouble* trouble) {
+  plan::Tiled view;
+  const codetta::gpu::Operand none{};
+  if (!plan::tiled_view(*kernel, *planned, kernel->maps[map], operand != nullptr ? *operand : none, name, view,
+                        *trouble) ||
+      !plan::check_tiled(view, *trouble))
+    return false;
+  *call = plan::arguments_of(view);
+  *address = view.address;
+  return true;
+}
+CODETTA_HOST_EXPORT void codetta_host_gpu_write(const plan::Kernel* kernel, const plan::Plan* planned,
+                                                const codetta::gpu::Operand* operands, const bool* nothing,
+                                                const codetta::gpu::ScalarValue* scalars,
+                                                const plan::Reserved* reserved, char* workspace, char* parameters) {
+  plan::write_parameters(*kernel, *planned, operands, nothing, scalars, reserved, workspace, parameters);
+}
+CODETTA_HOST_EXPORT const void* codetta_host_gpu_packing(const plan::Plan* planned) { return &planned->packing; }
 
 CODETTA_HOST_EXPORT bool codetta_host_overlap(const Extent* a, const Extent* b) { return codetta_engine_overlap(a, b); }
 

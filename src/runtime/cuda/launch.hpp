@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// One LaunchKernel step of a CUDA package resolved to driver launches.
+// One LaunchKernel step of a CUDA package resolved to driver launches. What grids, workspace and parameters are is said
+// in device/host/gpu_plan.h, which emitted host text uses as well.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "device/gpu/abi.h"
+#include "device/host/gpu_plan.h"
 #include "runtime/cuda/device.hpp"
 #include "runtime/execution.hpp"
 #include "runtime/operands.hpp"
 
 namespace codetta::runtime::cuda {
 
-// The sizes that a configuration and a problem give together; the workspace is laid out from them.
-struct Geometry {
-  codetta::gpu::Problem problem{};  // without addresses
-  int64_t blocks = 0;               // of the product's grid, before persistence; whole clusters
-  bool empty = false;               // no element in the root space
+// A package's kernel as the tables of device/host/gpu_plan.h, which point into this object and into the kernel.
+class KernelTables {
+ public:
+  KernelTables() = default;
+  KernelTables(const package::Kernel& kernel, bool has_product);
+  KernelTables(KernelTables&&) noexcept = default;  // elements of vectors stay where they are
+  KernelTables& operator=(KernelTables&&) noexcept = default;
+  [[nodiscard]] const codetta::gpu::host::Kernel& get() const { return kernel_; }
+
+ private:
+  std::vector<codetta::gpu::host::Entry> entries_;
+  std::vector<codetta::gpu::host::Map> maps_;
+  std::vector<codetta::gpu::host::Reduction> reductions_;
+  std::vector<codetta::gpu::host::OperandFacts> operands_;
+  codetta::gpu::host::Kernel kernel_{};
 };
 
 class Launch {
@@ -31,7 +42,7 @@ class Launch {
   [[nodiscard]] Status run(StreamHandle stream) const;
   // Bytes at the workspace's begin, of counters and of a 0 to read, that are zero before the first run; every run
   // leaves them zero.
-  [[nodiscard]] int64_t counter_bytes() const { return counter_bytes_; }
+  [[nodiscard]] int64_t counter_bytes() const { return plan_.counter_bytes; }
   [[nodiscard]] const std::string& name() const { return kernel_->name; }
 
   int64_t workspace_bytes = 0;
@@ -42,32 +53,26 @@ class Launch {
     LaunchConfig config{};
     std::vector<LaunchAttribute> attributes;
     bool skipped = false;  // nothing to do for an empty problem
-    bool packs = false;    // gets packing_ instead of parameters_
+    bool packs = false;    // gets the packing in place of parameters_
   };
   Launch() = default;
-  Result<void> plan_nothing(const Bindings& bindings);
-  void plan_packing(const Bindings& bindings);
-  Result<void> plan_workspace();
+  Result<bool> needs_zero(const Bindings& bindings) const;
   Result<void> plan_entries();
-  Result<void> check_factors(const Bindings& bindings) const;
-  Result<void> encode(const package::CudaTensorMap& map, const Bindings& bindings, TensorMap& encoded) const;
+  [[nodiscard]] codetta::gpu::host::Factor factor(const Bindings& bindings, bool is_a) const;
+  [[nodiscard]] const TensorView& bound(const package::Operand& operand, const Bindings& bindings) const {
+    return bindings.tensors[step_->arguments[operand.argument]];
+  }
 
   const package::Kernel* kernel_ = nullptr;
-  package::GpuGemmConfig config_;  // of a map: its pieces
   const package::Package* package_ = nullptr;
   const package::LaunchKernel* step_ = nullptr;
   ModuleRef module_;
-  Geometry geometry_;
+  KernelTables tables_;
+  codetta::gpu::host::Plan plan_;
   std::vector<OperandPlan> plans_;
   std::vector<Entry> entries_;
-  std::vector<std::byte> parameters_;  // Params of device/gpu/abi.h
-  codetta::gpu::PackParams packing_{};
-  int64_t packed_at_[2] = {-1, -1};  // A, B: offsets in the workspace; -1: read where they lie
-  int64_t counter_bytes_ = 0;
-  int64_t gemm_blocks_ = 0;                                 // of a persistent product's grid
-  int64_t counters_at_ = -1, zero_at_ = -1;                 // within them; -1: not there
-  int64_t accumulators_at_ = -1, slices_at_ = -1;           // offsets in the workspace; -1: not there
-  std::vector<std::pair<int64_t, int64_t>> reductions_at_;  // partials, results
+  std::vector<std::byte> parameters_;                   // Params of device/gpu/abi.h
+  std::vector<codetta::gpu::host::Reserved> reserved_;  // by reduction
 };
 
 }  // namespace codetta::runtime::cuda

@@ -30,17 +30,8 @@ std::string in_process_cpu(const Feature& feature) {
   return !ran && of_the_extern.contains(ran.error().code()) ? "runs" : cell(ran);
 }
 
-std::string in_process_cuda(const Feature& feature) {
-  using namespace runtime::cuda;
-  test::FakeDriver& fake = test::fake_driver(CODETTA_FAKE_DRIVER);
-  fake.reset();
-  fake.parameter_bytes = 64;
-  const DeviceRef device = Device::open(Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
-  std::string image =
-      "\x7f"
-      "ELFgemm";
-  image.resize(256);
-  const ModuleRef module = Module::load(device, image, "test").value();
+// The package with kernels for a GPU in place of those for a CPU.
+package::Package cuda_package(const Feature& feature) {
   package::Package package = feature.program->package;
   package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
   for (package::Kernel& kernel : package.kernels) {
@@ -56,8 +47,34 @@ std::string in_process_cuda(const Feature& feature) {
     kernel.config = config;
     kernel.entries = {{package::GpuEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1}};
   }
-  return cell(
-      Execution::make(std::make_shared<const package::Package>(package), {module}, feature.program->bindings, false));
+  return package;
+}
+
+std::string in_process_cuda(const Feature& feature) {
+  using namespace runtime::cuda;
+  test::FakeDriver& fake = test::fake_driver(CODETTA_FAKE_DRIVER);
+  fake.reset();
+  fake.parameter_bytes = 64;
+  const DeviceRef device = Device::open(Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+  std::string image =
+      "\x7f"
+      "ELFgemm";
+  image.resize(256);
+  const ModuleRef module = Module::load(device, image, "test").value();
+  return cell(Execution::make(std::make_shared<const package::Package>(cuda_package(feature)), {module},
+                              feature.program->bindings, false));
+}
+
+// tests/package/gpu_library_test.cpp runs these.
+std::string host_cuda(const Feature& feature) {
+  emit::host::Library library;
+  library.name = "library";
+  emit::host::Program program;
+  program.function = "f";
+  program.package = std::make_shared<const package::Package>(cuda_package(feature));
+  library.target = program.package->target;
+  library.programs.push_back(std::move(program));
+  return cell(emit::host::check_library(library));
 }
 
 std::string host_cpp(const Feature& feature) {
@@ -81,6 +98,13 @@ std::string host_python(const Feature& feature) {
   return cell(emit::host::emit_python(feature.program->package, options));
 }
 
+// tests/package/gpu_python_test.cpp runs these.
+std::string host_python_cuda(const Feature& feature) {
+  package::Package package = cuda_package(feature);
+  for (package::Kernel& kernel : package.kernels) kernel.binary = "a cubin";
+  return cell(emit::host::emit_python(package, {}));
+}
+
 std::string page() {
   std::ostringstream text;
   text << "# What runs where\n\n"
@@ -88,17 +112,20 @@ std::string page() {
           "test\n"
           "runs it; a code: it is refused with that [diagnostic](errors) before anything runs. The page is written by\n"
           "`tests/unit/features`, which asks each backend. C++ text is what libraries built ahead of time are made of\n"
-          "([aot.md](aot.md)), Python text a module over numpy and the engine's shared library.\n";
+          "([aot.md](aot.md)), for CUDA through the driver with the compiled kernels inside; Python text is a module "
+          "over "
+          "numpy\nand the engine's shared library, for CUDA over cuda.bindings.\n";
   std::string group;
   for (const Feature& feature : all_features()) {
     if (feature.group != group) {
       group = feature.group;
       text << "\n## " << group
-           << "\n\n| feature | in process, CPU | in process, CUDA | C++ text, CPU | Python text, CPU "
-              "|\n|---|---|---|---|---|\n";
+           << "\n\n| feature | in process, CPU | in process, CUDA | C++ text, CPU | C++ text, CUDA | Python text, "
+              "CPU | Python text, CUDA |\n|---|---|---|---|---|---|---|\n";
     }
     text << "| " << feature.row << " | " << in_process_cpu(feature) << " | " << in_process_cuda(feature) << " | "
-         << host_cpp(feature) << " | " << host_python(feature) << " |\n";
+         << host_cpp(feature) << " | " << host_cuda(feature) << " | " << host_python(feature) << " | "
+         << host_python_cuda(feature) << " |\n";
   }
   return text.str();
 }

@@ -281,7 +281,7 @@ TEST_F(CudaExecution, TensorMapConstraintsAreNamed) {
   const Driver& driver = device_->driver();
   const ContextGuard guard = device_->enter().value();
   TensorMap map{};
-  const TiledView good{"A", DType::bf16, 4096, 64, 128, 2, 128, 16384, 64, 128, 128};
+  const TiledView good{"A", static_cast<gpu::u8>(DType::bf16), 4096, 64, 128, 2, 128, 16384, 64, 128, 128};
   EXPECT_TRUE(encode_tiled(driver, good, map));
   const auto check = [&](auto change, std::string_view part) {
     TiledView view = good;

@@ -27,6 +27,7 @@ struct Module {
 };
 struct Function {
   std::string name;
+  size_t parameter_bytes = 0;  // said by the image ("name:bytes"), else by the test
 };
 
 Status enter(const char* symbol) {
@@ -63,6 +64,18 @@ void compute(const FakeLaunch& launch) {
       d[i * params.operand[0].stride[1] + j * params.operand[0].stride[2]] = sum;
     }
   }
+}
+
+// What names the kernels of an image: of a real one all bytes, whose number its header says; a pretended one has them
+// behind the four bytes of its magic number.
+std::string image_text(const char* image) {
+  if (image[4] != 2) return image + 4;  // ELFCLASS64
+  uint64_t sections = 0;
+  uint16_t size = 0, count = 0;
+  std::memcpy(&sections, image + 40, sizeof sections);
+  std::memcpy(&size, image + 58, sizeof size);
+  std::memcpy(&count, image + 60, sizeof count);
+  return {image, static_cast<size_t>(sections) + size_t{size} * count};
 }
 
 Context* current() { return state.contexts.empty() ? nullptr : static_cast<Context*>(state.contexts.back()); }
@@ -201,6 +214,12 @@ Status cuCtxSynchronize() {
   if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   return Status::Success;
 }
+Status cuCtxGetDevice(DeviceId* device) {
+  ENTER("cuCtxGetDevice");
+  if (current() == nullptr) return Status::InvalidContext;
+  *device = current()->device;
+  return Status::Success;
+}
 Status cuMemGetInfo_v2(size_t* free, size_t* total) {
   ENTER("cuMemGetInfo_v2");
   *free = size_t{70} << 30;
@@ -328,7 +347,7 @@ Status cuEventElapsedTime(float* milliseconds, EventHandle, EventHandle) {
 Status cuModuleLoadData(ModuleHandle* module, const void* image) {
   ENTER("cuModuleLoadData");
   if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
-  *module = reinterpret_cast<ModuleHandle>(new Module{std::string(static_cast<const char*>(image) + 4)});
+  *module = reinterpret_cast<ModuleHandle>(new Module{image_text(static_cast<const char*>(image))});
   ++state.modules;
   return Status::Success;
 }
@@ -339,19 +358,23 @@ Status cuModuleUnload(ModuleHandle module) {
   --state.modules;
   return Status::Success;
 }
-// The pretended image names its kernels after the four bytes of its magic number. Functions are never freed.
+// Functions are never freed.
 Status cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
   ENTER("cuModuleGetFunction");
   if (reinterpret_cast<Module*>(module)->image.find(name) == std::string::npos) return Status::NotFound;
   static std::map<std::string, Function> functions;
-  *function = reinterpret_cast<FunctionHandle>(&(functions[name] = Function{name}));
+  const std::string& image = reinterpret_cast<Module*>(module)->image;
+  const size_t said = image.find(std::string(name) + ":");
+  const size_t bytes =
+      said == std::string::npos ? 0 : std::strtoull(image.c_str() + said + std::strlen(name) + 1, nullptr, 10);
+  *function = reinterpret_cast<FunctionHandle>(&(functions[image + name] = Function{name, bytes}));
   return Status::Success;
 }
 Status cuFuncGetAttribute(int* value, int attribute, FunctionHandle) {
   ENTER("cuFuncGetAttribute");
   *value = attribute == function_registers       ? 168
            : attribute == function_static_shared ? 1024
-           : attribute == function_max_threads   ? 384
+           : attribute == function_max_threads   ? state.max_threads
                                                  : 0;
   return Status::Success;
 }
@@ -378,8 +401,9 @@ Status cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, voi
   launch.config = *config;
   launch.attributes.assign(config->attributes, config->attributes + config->attribute_count);
   launch.function = reinterpret_cast<Function*>(function)->name;
-  launch.parameters.resize(state.parameter_bytes);
-  if (state.parameter_bytes != 0) std::memcpy(launch.parameters.data(), parameters[0], state.parameter_bytes);
+  const size_t said = reinterpret_cast<Function*>(function)->parameter_bytes;
+  launch.parameters.resize(said != 0 ? said : state.parameter_bytes);
+  if (!launch.parameters.empty()) std::memcpy(launch.parameters.data(), parameters[0], launch.parameters.size());
   if (config->stream != nullptr && state.streams.count(config->stream) == 0) return Status::InvalidHandle;
   if (state.capturing.count(config->stream) != 0) {
     state.captured.push_back(std::move(launch));
@@ -433,12 +457,17 @@ Status cuGraphDestroy(GraphHandle graph) {
 }
 #if !defined(CODETTA_FAKE_OLD_DRIVER)
 Status cuTensorMapEncodeTiled(TensorMap* map, int dtype, uint32_t rank, void* address, const uint64_t* sizes,
-                              const uint64_t* strides, const uint32_t* box, const uint32_t*, int, int swizzle, int,
-                              int) {
+                              const uint64_t* strides, const uint32_t* box, const uint32_t* steps, int interleave,
+                              int swizzle, int promotion, int fill) {
   ENTER("cuTensorMapEncodeTiled");
   if (current() == nullptr) return Status::InvalidContext;  // as the real one does
   std::memset(map, 0, sizeof *map);
   map->opaque[0] = reinterpret_cast<uintptr_t>(address);
+  uint64_t all = 14695981039346656037ULL;  // of everything else that is asked for
+  const auto mix = [&](uint64_t value) { all = (all ^ value) * 1099511628211ULL; };
+  for (uint32_t i = 0; i < rank; ++i) mix(sizes[i]), mix(box[i]), mix(steps[i]), mix(i + 1 < rank ? strides[i] : 0);
+  for (const int value : {dtype, interleave, swizzle, promotion, fill}) mix(static_cast<uint64_t>(value));
+  map->opaque[1] = all;
   state.tensor_maps.push_back(
       {dtype, rank, address, {sizes, sizes + rank}, {strides, strides + rank - 1}, {box, box + rank}, swizzle});
   return Status::Success;

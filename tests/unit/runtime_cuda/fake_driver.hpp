@@ -38,6 +38,7 @@ struct FakeDriver {
   std::map<std::string, runtime::cuda::Status> fail;  // by symbol: what the call gives instead of working
   size_t memory_limit = size_t{1} << 30;              // of one allocation
   size_t parameter_bytes = 0;
+  int max_threads = 384;  // of a block, of every kernel
   bool computes = false;  // launches of "codetta_gemm" store the f32 product, for kernels without tensor maps
   // What happened.
   std::vector<std::string> calls;  // symbols, in order

@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch of a GPU kernel is, from tables and sizes to grids, workspace, tensor maps and parameter bytes: the one
+// place that knows, for runs in process (src/runtime/cuda) and for emitted host text alike. Nothing is allocated and no
+// driver is called. device/gpu/abi.h says what the parameters mean. No standard C++ headers.
+#pragma once
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/gpu/abi.h"
+
+namespace codetta::gpu::host {
+
+// ---- tables: package::Kernel as plain data; enumerations travel as their numbers ----
+enum Family : u8 { family_simt = 0 };  // of package::GpuFamily: the only one that takes any stride and alignment
+enum EntryKind : u8 { entry_gemm, entry_combine, entry_phase, entry_pack, entry_panel };  // package::GpuEntry::Kind
+enum MapSource : u8 { map_a, map_b, map_operand };                                        // package::CudaTensorMap
+enum ReduceAxis : u8 { axis_row, axis_column, axis_all, axis_item };                      // package::ReduceAxis
+
+struct Entry {
+  u8 kind;
+  u32 index;
+  const char* symbol;
+  i32 threads, shared_bytes, results_per_block;
+};
+struct Map {
+  u8 source;
+  u32 operand;
+  i32 box_fast, box_slow, swizzle_bytes;
+};
+struct Reduction {
+  u8 axis;
+  u32 phase;
+  i32 element_bytes;
+  i32 values;  // of a partial: 2 for logsumexp
+};
+struct OperandFacts {
+  u8 dtype;  // DType
+  bool is_store;
+};
+struct Kernel {
+  const char* name;
+  u8 family, a_dtype, b_dtype;
+  bool has_product, a_k_major, b_k_major, pack_a, pack_b, persistent, stream_k;
+  bool keeps_accumulators;  // a later phase reads them
+  i32 accumulator_bytes, tile_m, tile_n, tile_k, cluster_m, cluster_n, k_split, group, alignment, piece_rows,
+      piece_cols;
+  i32 ways;  // of the split
+  const Entry* entries;
+  const Map* maps;
+  const Reduction* reductions;
+  const OperandFacts* operands;
+  i32 entry_count, map_count, reduction_count, operand_count, argument_count;
+};
+// What the grids depend on.
+struct DeviceLimits {
+  const char* name;
+  i32 multiprocessors;
+  i64 max_grid[3];
+};
+
+// ---- troubles ----
+// Why a launch cannot be: the number of a diagnostic, its headline, the reason with numbers, and a next step.
+struct Trouble {
+  i32 code = 0;
+  char headline[256] = "";
+  char reason[448] = "";
+  const char* help = "";
+};
+inline constexpr i32 trouble_misfit = 610, trouble_overflow = 603, trouble_index = 618, trouble_map = 649,
+                     trouble_limits = 650;
+
+template <u64 n>
+__attribute__((format(printf, 2, 3))) inline void say(char (&text)[n], const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, n, format, arguments);
+  va_end(arguments);
+}
+// All of these return false.
+__attribute__((format(printf, 3, 4))) inline bool misfit(Trouble& trouble, const char* name, const char* format, ...) {
+  trouble.code = trouble_misfit;
+  say(trouble.headline, "%.200s does not fit the kernel", name);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(trouble.reason, sizeof trouble.reason, format, arguments);
+  va_end(arguments);
+  trouble.help = "find a kernel with this view";
+  return false;
+}
+__attribute__((format(printf, 2, 3))) inline bool beyond(Trouble& trouble, const char* format, ...) {
+  trouble.code = trouble_limits;
+  say(trouble.headline, "the launch exceeds a limit of the device");
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(trouble.reason, sizeof trouble.reason, format, arguments);
+  va_end(arguments);
+  trouble.help = "choose another kernel of the list, or split the problem";
+  return false;
+}
+
+// ---- numbers ----
+inline constexpr i64 workspace_step = 256;  // alignment of everything in the workspace
+inline constexpr i64 most_parameter_bytes = 4096;
+inline constexpr i64 pack_alignment = 16;  // bytes that rows of a packed factor are multiples of
+inline constexpr i64 pack_blocks = 8;      // a multiprocessor, which walk the rows
+
+inline i64 ceil_div(i64 a, i64 b) { return a / b + (a % b != 0 ? 1 : 0); }
+inline i64 larger(i64 a, i64 b) { return a < b ? b : a; }
+inline i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
+inline i64 element_bytes(u8 dtype) {  // by the numbers of DType, which are part of file formats
+  constexpr u8 bytes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 2, 2, 4, 8};
+  return dtype < sizeof bytes ? bytes[dtype] : 1;
+}
+
+// Sizes of the workspace's parts; any overflow makes the whole size negative.
+struct Placer {
+  i64 end = 0;
+  bool overflow = false;
+
+  i64 add(i64 a, i64 b = 1, i64 c = 1, i64 d = 1, i64 e = 1) {
+    const i64 at = end;
+    i64 bytes = 1;
+    const i64 factors[] = {a, b, c, d, e};
+    for (const i64 factor : factors) overflow = __builtin_mul_overflow(bytes, factor, &bytes) || overflow;
+    overflow = __builtin_add_overflow(bytes, workspace_step - 1, &bytes) || overflow;
+    overflow = __builtin_add_overflow(end, bytes / workspace_step * workspace_step, &end) || overflow;
+    return at;
+  }
+  i64 size() const { return overflow ? -1 : end; }
+};
+
+// ---- one launch ----
+// A or B: strides in elements. `other` is the row of A, the column of B; batch 0: one matrix for all items.
+struct Factor {
+  const char* name = "";
+  const void* data = nullptr;
+  i64 batch = 0, other = 0, k = 0;
+  i64 batches = 1, others = 0, ks = 0;  // sizes
+  bool empty = false;
+};
+
+struct Reserved {  // of a reduction: offsets in the workspace
+  i64 partials, results;
+};
+
+// What the sizes and strides decide; addresses come with resolve().
+struct Plan {
+  Problem problem{};
+  PackParams packing{};
+  i64 blocks = 0;               // of the product's grid, before persistence; whole clusters
+  i64 gemm_blocks = 0;          // of a persistent product's grid
+  i64 packed_at[2] = {-1, -1};  // A, B: offsets in the workspace; -1: read where they lie
+  i64 counters_at = -1, zero_at = -1, accumulators_at = -1, slices_at = -1;
+  i64 counter_bytes = 0;  // at the workspace's begin: zero before a run, and every run leaves them zero
+  i64 workspace = 0;      // bytes
+  bool empty = false;     // no element in the root space
+};
+
+struct Grid {
+  i64 blocks[3];
+  bool skipped;  // nothing to do
+  bool packs;    // gets the packing in place of the parameters
+};
+
+// The product's sizes, or a map's root space with k = 0.
+inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64 chunk, Plan& plan, Trouble& trouble) {
+  Problem& p = plan.problem;
+  p.batches = batch, p.m = m, p.n = n, p.k = k, p.chunk = chunk;
+  p.rows = m;
+  p.cols = n / kernel.ways;
+  if (kernel.ways == 1) p.chunk = larger(p.cols, 1);
+  if (kernel.ways > 1 && (n % kernel.ways != 0 || p.chunk < 1 || p.cols % p.chunk != 0)) {
+    trouble.code = trouble_misfit;
+    say(trouble.headline, "%lld columns cannot be split", n);
+    say(trouble.reason, "the kernel takes %d parts in chunks of %lld", kernel.ways, p.chunk);
+    trouble.help = "use a number of columns that is a multiple of both";
+    return false;
+  }
+  p.tiles_m = ceil_div(p.rows, kernel.tile_m);
+  p.tiles_n = ceil_div(p.cols, larger(kernel.tile_n / kernel.ways, 1));
+  p.pieces_m = ceil_div(p.rows, kernel.piece_rows);
+  p.pieces_n = ceil_div(p.cols, kernel.piece_cols);
+  p.k_slice = larger(ceil_div(ceil_div(k, kernel.k_split), kernel.tile_k), 1) * kernel.tile_k;
+  p.k_split = larger(ceil_div(k, p.k_slice), 1);
+  p.group = static_cast<u64>(larger(kernel.group, 1));
+  plan.empty = batch == 0 || p.rows == 0 || p.cols == 0;
+  const i64 cluster = static_cast<i64>(kernel.cluster_m) * kernel.cluster_n;
+  i64 blocks = ceil_div(p.tiles_m, kernel.cluster_m);
+  bool over = __builtin_mul_overflow(blocks, ceil_div(p.tiles_n, kernel.cluster_n), &blocks);
+  over = __builtin_mul_overflow(blocks, cluster * p.k_split, &blocks) || over;
+  over = __builtin_mul_overflow(blocks, batch, &blocks) || over;
+  if (over) return beyond(trouble, "%.200s has more than 2^63 blocks", kernel.name);
+  plan.blocks = blocks;
+  return true;
+}
+
+// What the kernel was compiled to rely on: adjacent elements along one dim, and alignment.
+inline bool check_factor(const Kernel& kernel, const Factor& factor, bool is_a, Trouble& trouble) {
+  const bool k_major = is_a ? kernel.a_k_major : kernel.b_k_major, packed = is_a ? kernel.pack_a : kernel.pack_b;
+  if (kernel.family == family_simt || factor.empty || packed) return true;
+  const struct {
+    i64 size, stride;
+  } fast = {k_major ? factor.ks : factor.others, k_major ? factor.k : factor.other},
+    slow = {k_major ? factor.others : factor.ks, k_major ? factor.other : factor.k};
+  if (fast.size > 1 && fast.stride != 1) {
+    return misfit(trouble, factor.name, "its elements are %lld apart along %s, and %.200s reads them side by side",
+                  fast.stride, k_major ? "K" : "the other dim", kernel.name);
+  }
+  const i64 element = element_bytes(is_a ? kernel.a_dtype : kernel.b_dtype);
+  if (reinterpret_cast<u64>(factor.data) % static_cast<u64>(kernel.alignment) != 0)
+    return misfit(trouble, factor.name, "its address is no multiple of %d bytes", kernel.alignment);
+  if (slow.size > 1 && slow.stride * element % kernel.alignment != 0)
+    return misfit(trouble, factor.name, "its stride in the slower dim is %lld bytes, no multiple of %d",
+                  slow.stride * element, kernel.alignment);
+  if (factor.batches > 1 && factor.batch * element % kernel.alignment != 0)
+    return misfit(trouble, factor.name, "its stride in the batch is %lld bytes, no multiple of %d",
+                  factor.batch * element, kernel.alignment);
+  return true;
+}
+
+// Sizes and strides of the copies.
+inline void plan_packing(const Kernel& kernel, const Factor& a, const Factor& b, Plan& plan) {
+  const Problem& p = plan.problem;
+  i32 count = 0;
+  for (i32 which = 0; which < 2; ++which) {
+    if (!(which == 0 ? kernel.pack_a : kernel.pack_b)) continue;
+    const Factor& factor = which == 0 ? a : b;
+    const bool k_major = which == 0 ? kernel.a_k_major : kernel.b_k_major;
+    const i64 other = which == 0 ? p.m : p.n;
+    const i64 unit = pack_alignment / element_bytes(which == 0 ? kernel.a_dtype : kernel.b_dtype);
+    Packing& packing = plan.packing.factor[count++];
+    packing.batches = factor.batch == 0 ? 1 : larger(p.batches, 1);
+    packing.fast = k_major ? p.k : other;
+    packing.slow = k_major ? other : p.k;
+    packing.batch_stride = factor.batch;
+    packing.fast_stride = k_major ? factor.k : factor.other;
+    packing.slow_stride = k_major ? factor.other : factor.k;
+    packing.packed_stride = ceil_div(packing.fast, unit) * unit;
+  }
+}
+
+inline bool plan_product(const Kernel& kernel, const Factor& a, const Factor& b, Plan& plan, Trouble& trouble) {
+  if (!check_factor(kernel, a, true, trouble) || !check_factor(kernel, b, false, trouble)) return false;
+  plan_packing(kernel, a, b, plan);
+  return true;
+}
+
+// Elements are taken by indices out of a tensor that has none.
+inline bool gathers_nothing(const Plan& plan, const char* name, const char* form, Trouble& trouble) {
+  trouble.code = trouble_index;
+  say(trouble.headline, "elements of %.160s are taken by indices, and it has none", name);
+  say(trouble.reason, "it is %.200s, and %lld elements are computed of it", form,
+      plan.problem.batches * plan.problem.rows * plan.problem.cols);
+  trouble.help = "pass a tensor with elements, or no indices";
+  return false;
+}
+
+// ---- grids ----
+// Whether the grid of an entry depends on how many of its clusters (blocks, where a cluster is one) the device holds.
+inline bool needs_fit(const Kernel& kernel, const Entry& entry, const Plan& plan) {
+  return entry.kind == entry_gemm && kernel.persistent && !plan.empty;
+}
+inline i32 cluster_of(const Kernel& kernel, const Entry& entry) {
+  return entry.kind == entry_gemm ? kernel.cluster_m * kernel.cluster_n : 1;
+}
+
+// `fit`: where needs_fit(). Of the product's entry before plan_workspace().
+inline bool plan_grid(const Kernel& kernel, const Entry& entry, const DeviceLimits& device, i64 fit, Plan& plan,
+                      Grid& grid, Trouble& trouble) {
+  const Problem& p = plan.problem;
+  grid = {{1, 1, 1}, false, false};
+  i64* blocks = grid.blocks;
+  const i64 cluster = cluster_of(kernel, entry);
+  switch (entry.kind) {
+    case entry_gemm:
+      blocks[0] = plan.blocks;
+      grid.skipped = plan.empty;
+      if (!needs_fit(kernel, entry, plan)) break;
+      if (fit < 1) {
+        return beyond(trouble,
+                      "%.160s fits no multiprocessor of %.80s: clusters of %lld blocks of %d threads with %d bytes of "
+                      "shared memory",
+                      entry.symbol, device.name, cluster, entry.threads, entry.shared_bytes);
+      }
+      blocks[0] = smaller(kernel.stream_k ? blocks[0] * ceil_div(p.k, kernel.tile_k) : blocks[0], fit * cluster);
+      plan.gemm_blocks = blocks[0];
+      break;
+    case entry_pack: {
+      const i32 count = (kernel.pack_a ? 1 : 0) + (kernel.pack_b ? 1 : 0);
+      i64 rows = 0;
+      for (i32 i = 0; i < count; ++i) rows = larger(rows, plan.packing.factor[i].batches * plan.packing.factor[i].slow);
+      blocks[0] = smaller(ceil_div(rows, larger(entry.threads / 32, 1)), device.multiprocessors * pack_blocks);
+      blocks[1] = count;
+      grid.packs = true;
+      grid.skipped = plan.empty || p.k == 0 || rows == 0 || count == 0;
+      break;
+    }
+    case entry_combine: {
+      i64 largest = 0, count = 0;
+      for (i32 i = 0; i < kernel.reduction_count; ++i) {
+        const Reduction& reduction = kernel.reductions[i];
+        if (reduction.phase != entry.index) continue;
+        ++count;
+        // A block finishes one result of an item, which has as many partials as there are pieces.
+        const i64 results = reduction.axis == axis_row      ? p.batches * p.rows
+                            : reduction.axis == axis_column ? p.batches * p.cols
+                            : reduction.axis == axis_item   ? p.batches * larger(entry.results_per_block, 1)
+                                                            : 1;
+        largest = larger(largest, results);
+      }
+      blocks[0] = ceil_div(largest, larger(entry.results_per_block, 1));
+      blocks[1] = count;
+      grid.skipped = blocks[0] == 0 || count == 0;
+      break;
+    }
+    default:
+      // Over an empty root space the stores of finished reductions are still owed: one block looks at them. A block of
+      // a panel walks its rows itself.
+      blocks[0] = entry.kind == entry_panel ? 1 : larger(p.pieces_n, 1);
+      blocks[1] = smaller(larger(p.pieces_m, 1), device.max_grid[1]);
+      blocks[2] = smaller(larger(p.batches, 1), device.max_grid[2]);
+  }
+  for (i32 i = 0; i < 3 && !grid.skipped; ++i) {
+    if (blocks[i] <= device.max_grid[i]) continue;
+    return beyond(trouble, "%.160s needs a grid of %lld x %lld x %lld blocks; %.80s takes %lld x %lld x %lld",
+                  entry.symbol, blocks[0], blocks[1], blocks[2], device.name, device.max_grid[0], device.max_grid[1],
+                  device.max_grid[2]);
+  }
+  return true;
+}
+
+// ---- workspace ----
+// `reserved`: one a reduction. `needs_zero`: some load meets no element, and reads a 0 instead.
+inline bool plan_workspace(const Kernel& kernel, bool needs_zero, Plan& plan, Reserved* reserved, Trouble& trouble) {
+  Problem& p = plan.problem;
+  Placer placer;
+  if (needs_zero) plan.zero_at = placer.add(workspace_step);
+  plan.counter_bytes = placer.size();
+  const i64 tile = static_cast<i64>(kernel.tile_m) * kernel.tile_n, accumulator = kernel.accumulator_bytes;
+  if (kernel.stream_k && !plan.empty) {
+    // As sm90::Schedule of device/cuda/kernels/sm90.h counts them.
+    const i64 cluster = static_cast<i64>(kernel.cluster_m) * kernel.cluster_n, tiles = plan.blocks / cluster;
+    const i64 clusters = plan.gemm_blocks / cluster, full = tiles / clusters;
+    const i64 cut = tiles % clusters == 0 ? 0 : tiles - (larger(full, 1) - 1) * clusters;
+    if (cut > 0) {
+      const i64 steps = ceil_div(p.k, kernel.tile_k), share = ceil_div(cut * steps, clusters);
+      p.k_split = ceil_div(steps, share) + 1;
+      plan.counters_at = placer.add(cut, cluster, 4);
+      plan.counter_bytes = placer.size();
+      plan.slices_at = placer.add(cut, cluster, p.k_split, tile, accumulator);
+    }
+  } else if (p.k_split > 1) {
+    const i64 tiles = plan.blocks / p.k_split;
+    plan.counters_at = placer.add(tiles, 4);
+    plan.counter_bytes = placer.size();
+    plan.slices_at = placer.add(tiles, p.k_split, tile, accumulator);
+  }
+  for (i32 factor = 0, place = 0; factor < 2; ++factor) {
+    if (!(factor == 0 ? kernel.pack_a : kernel.pack_b)) continue;
+    const Packing& packing = plan.packing.factor[place++];
+    plan.packed_at[factor] = placer.add(packing.batches, packing.slow, packing.packed_stride,
+                                        element_bytes(factor == 0 ? kernel.a_dtype : kernel.b_dtype));
+  }
+  if (kernel.keeps_accumulators) plan.accumulators_at = placer.add(p.batches, kernel.ways, p.rows, p.cols, accumulator);
+  for (i32 i = 0; i < kernel.reduction_count; ++i) {
+    const Reduction& reduction = kernel.reductions[i];
+    const i64 element = reduction.element_bytes, values = reduction.values;
+    i64 pieces = p.pieces_m, results = p.cols;
+    if (reduction.axis == axis_row) pieces = p.pieces_n, results = p.rows;
+    if (reduction.axis == axis_all || reduction.axis == axis_item) {
+      reserved[i].partials = placer.add(p.batches, p.pieces_m, p.pieces_n, values, element);
+      results = 1;
+    } else {
+      reserved[i].partials = placer.add(p.batches, pieces, results, values, element);
+    }
+    reserved[i].results = placer.add(larger(p.batches, 1), results, element);
+  }
+  plan.workspace = placer.size();
+  if (plan.workspace >= 0) return true;
+  trouble.code = trouble_overflow;
+  say(trouble.headline, "the workspace of %.200s overflows", kernel.name);
+  say(trouble.reason, "its parts exceed 2^63 bytes together");
+  trouble.help = "use smaller sizes";
+  return false;
+}
+
+// ---- parameters ----
+// Where the parts of Params lie; the whole is rounded up to the alignment of its maps.
+struct Layout {
+  i64 problem, operands, scalars, reductions, bytes;
+};
+inline Layout layout_of(const Kernel& kernel) {
+  const auto times = [](i32 count, u64 bytes) { return larger(count, 1) * static_cast<i64>(bytes); };
+  Layout at{};
+  at.problem = times(kernel.map_count, sizeof(TensorMap));
+  at.operands = at.problem + static_cast<i64>(sizeof(Problem));
+  at.scalars = at.operands + times(kernel.operand_count, sizeof(Operand));
+  at.reductions = at.scalars + times(kernel.argument_count, sizeof(ScalarValue));
+  at.bytes = at.reductions + times(kernel.reduction_count, sizeof(ReductionBuffers));
+  return at;
+}
+inline i64 parameter_bytes(const Kernel& kernel) { return (layout_of(kernel).bytes + 63) / 64 * 64; }
+inline bool check_parameters(const Kernel& kernel, Trouble& trouble) {
+  const i64 bytes = layout_of(kernel).bytes;
+  return bytes <= most_parameter_bytes || beyond(trouble, "%.200s has %lld bytes of parameters; %lld can be passed",
+                                                 kernel.name, bytes, most_parameter_bytes);
+}
+
+// Addresses of the product: those of the factors, or of their copies.
+inline void resolve(const Kernel& kernel, const Factor& a, const Factor& b, char* workspace, Plan& plan) {
+  const auto at = [&](i64 offset) -> void* { return offset < 0 ? nullptr : workspace + offset; };
+  Problem& p = plan.problem;
+  if (kernel.has_product) {
+    p.a = a.data, p.a_batch = a.batch, p.a_row = a.other, p.a_k = a.k;
+    p.b = b.data, p.b_batch = b.batch, p.b_col = b.other, p.b_k = b.k;
+  }
+  i32 place = 0;
+  const auto packed = [&](i32 factor, bool k_major, const void*& data, i64& batch, i64& k, i64& other) {
+    if (plan.packed_at[factor] < 0) return;
+    Packing& packing = plan.packing.factor[place++];
+    packing.from = data;
+    packing.to = at(plan.packed_at[factor]);
+    data = packing.to;
+    batch = packing.batch_stride == 0 ? 0 : packing.slow * packing.packed_stride;
+    k = k_major ? 1 : packing.packed_stride;
+    other = k_major ? packing.packed_stride : 1;
+  };
+  packed(0, kernel.a_k_major, p.a, p.a_batch, p.a_k, p.a_row);
+  packed(1, kernel.b_k_major, p.b, p.b_batch, p.b_k, p.b_col);
+  p.accumulators = at(plan.accumulators_at);
+  p.slices = at(plan.slices_at);
+  p.counters = static_cast<u32*>(at(plan.counters_at));
+}
+
+// Everything but the maps, after resolve(). `nothing`: the operand meets no element; a load then reads a 0.
+inline void write_parameters(const Kernel& kernel, const Plan& plan, const Operand* operands, const bool* nothing,
+                             const ScalarValue* scalars, const Reserved* reserved, char* workspace, char* parameters) {
+  const Layout at = layout_of(kernel);
+  memcpy(parameters + at.problem, &plan.problem, sizeof plan.problem);
+  for (i32 i = 0; i < kernel.operand_count; ++i) {
+    Operand value = operands[i];
+    if (nothing[i]) {
+      value = Operand{};
+      if (!kernel.operands[i].is_store && plan.zero_at >= 0) value.data = workspace + plan.zero_at;
+    }
+    memcpy(parameters + at.operands + static_cast<i64>(sizeof value) * i, &value, sizeof value);
+  }
+  if (kernel.argument_count > 0)
+    memcpy(parameters + at.scalars, scalars, sizeof(ScalarValue) * static_cast<u64>(kernel.argument_count));
+  for (i32 i = 0; i < kernel.reduction_count; ++i) {
+    const ReductionBuffers buffers{workspace + reserved[i].partials, workspace + reserved[i].results};
+    memcpy(parameters + at.reductions + static_cast<i64>(sizeof buffers) * i, &buffers, sizeof buffers);
+  }
+}
+
+// ---- tensor maps ----
+// A matrix, or a batch of them, with elements side by side along `fast`. Sizes count elements, strides bytes.
+struct Tiled {
+  const char* name = "";  // for messages
+  u8 dtype = 0;
+  u64 address = 0;
+  i64 fast = 1, slow = 1, batches = 1;
+  i64 slow_stride = 0, batch_stride = 0;
+  i32 box_fast = 0, box_slow = 0;
+  i32 swizzle_bytes = 0;  // 0, 32, 64, 128
+};
+// What the driver is asked for: rank 3 {fast, slow, batch} with a box of one matrix; elements outside read as 0.
+struct TiledArguments {
+  int dtype, interleave, swizzle, l2_promotion, fill;
+  unsigned long sizes[3], strides[2];  // uint64_t
+  u32 box[3], steps[3];
+};
+
+// CUtensorMapDataType; types without one of their own travel as integers of their width.
+inline int map_dtype(u8 dtype) {
+  switch (dtype) {
+    case 11:  // f16
+      return 6;
+    case 12:  // bf16
+      return 9;
+    case 13:  // f32
+      return 7;
+    case 14:  // f64
+      return 8;
+    default:
+      break;
+  }
+  const i64 bytes = element_bytes(dtype);
+  return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 4;
+}
+
+// What the driver would refuse without saying why. Strides that are never taken (sizes of 1) may be anything.
+inline bool check_tiled(const Tiled& view, Trouble& trouble) {
+  trouble.code = trouble_map;
+  say(trouble.headline, "the tensor map of %.160s breaks a constraint", view.name);
+  trouble.help = "find a kernel with this view; kernels that copy without tensor maps take any alignment";
+  const i64 element = element_bytes(view.dtype);
+  if (view.address % 16 != 0) {
+    say(trouble.reason, "its address is %llu modulo 16; addresses are multiples of 16", view.address % 16);
+    return false;
+  }
+  const struct {
+    const char* name;
+    i64 size, box, stride;
+  } dims[] = {{"the fastest dim", view.fast, view.box_fast, 0},
+              {"the slower dim", view.slow, view.box_slow, view.slow_stride},
+              {"the batch", view.batches, 1, view.batch_stride}};
+  for (const auto& dim : dims) {
+    if (dim.size < 1 || dim.size > 1LL << 32) {
+      say(trouble.reason, "%s has %lld elements; sizes go from 1 to 2^32", dim.name, dim.size);
+      return false;
+    }
+    if (dim.box < 1 || dim.box > 256) {
+      say(trouble.reason, "the box has %lld elements in %s; boxes have 1 to 256", dim.box, dim.name);
+      return false;
+    }
+    if (dim.size <= 1 || &dim == dims) continue;
+    if (dim.stride <= 0 || dim.stride % 16 != 0) {
+      say(trouble.reason, "the stride of %s is %lld bytes; strides are positive multiples of 16", dim.name, dim.stride);
+      return false;
+    }
+    if (dim.stride >= 1LL << 40) {
+      say(trouble.reason, "the stride of %s is %lld bytes; strides are below 2^40", dim.name, dim.stride);
+      return false;
+    }
+  }
+  const i64 span = view.box_fast * element;
+  if (span % 16 != 0) {
+    say(trouble.reason, "a row of the box has %lld bytes; rows are multiples of 16 bytes", span);
+    return false;
+  }
+  if (view.swizzle_bytes != 0 && span > view.swizzle_bytes) {
+    say(trouble.reason, "a row of the box has %lld bytes, more than the swizzle's %d", span, view.swizzle_bytes);
+    return false;
+  }
+  trouble.code = 0;
+  return true;
+}
+
+inline TiledArguments arguments_of(const Tiled& view) {
+  TiledArguments call{};
+  call.dtype = map_dtype(view.dtype);
+  call.swizzle = view.swizzle_bytes == 128 ? 3 : view.swizzle_bytes == 64 ? 2 : view.swizzle_bytes == 32 ? 1 : 0;
+  call.l2_promotion = 3;  // 256 bytes
+  call.sizes[0] = static_cast<u64>(view.fast);
+  call.sizes[1] = static_cast<u64>(view.slow);
+  call.sizes[2] = static_cast<u64>(view.batches);
+  // Strides that are never taken: the smallest that the driver accepts.
+  const u64 row = (static_cast<u64>(view.fast) * static_cast<u64>(element_bytes(view.dtype)) + 15) / 16 * 16;
+  call.strides[0] = view.slow > 1 ? static_cast<u64>(view.slow_stride) : row;
+  call.strides[1] = view.batches > 1 ? static_cast<u64>(view.batch_stride) : call.strides[0];
+  call.box[0] = static_cast<u32>(view.box_fast);
+  call.box[1] = static_cast<u32>(view.box_slow);
+  call.box[2] = call.steps[0] = call.steps[1] = call.steps[2] = 1;
+  return call;
+}
+
+// Whether the launch has its maps encoded: nothing is copied by a launch without elements.
+inline bool uses_maps(const Kernel& kernel, const Plan& plan) {
+  return kernel.map_count > 0 && !plan.empty && plan.problem.k != 0;
+}
+// After resolve(). `operand`: of an operand's map, as it is passed; `name`: of its tensor.
+inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, const Operand& operand, const char* name,
+                       Tiled& view, Trouble& trouble) {
+  const Problem& p = plan.problem;
+  view.name = name;
+  view.box_fast = map.box_fast;
+  view.box_slow = map.box_slow;
+  view.swizzle_bytes = map.swizzle_bytes;
+  i64 slow = 0, batch = 0;
+  switch (map.source) {
+    case map_a:
+      view.dtype = kernel.a_dtype;
+      view.address = reinterpret_cast<u64>(p.a);
+      view.fast = kernel.a_k_major ? p.k : p.m;
+      view.slow = kernel.a_k_major ? p.m : p.k;
+      slow = kernel.a_k_major ? p.a_row : p.a_k;
+      batch = p.a_batch;
+      break;
+    case map_b:
+      view.dtype = kernel.b_dtype;
+      view.address = reinterpret_cast<u64>(p.b);
+      view.fast = kernel.b_k_major ? p.k : p.n;
+      view.slow = kernel.b_k_major ? p.n : p.k;
+      slow = kernel.b_k_major ? p.b_col : p.b_k;
+      batch = p.b_batch;
+      break;
+    default: {
+      const OperandFacts& facts = kernel.operands[map.operand];
+      view.dtype = facts.dtype;
+      view.address = reinterpret_cast<u64>(operand.data);
+      view.fast = p.cols;
+      view.slow = p.rows;
+      const i64 row = p.cols * element_bytes(facts.dtype);
+      if (facts.is_store && row % kernel.alignment != 0) {
+        return misfit(trouble, name, "its rows have %lld bytes, and %.200s stores %d at a time", row, kernel.name,
+                      kernel.alignment);
+      }
+      slow = operand.stride[1];
+      batch = operand.stride[0];
+    }
+  }
+  const i64 element = element_bytes(view.dtype);
+  view.slow_stride = slow * element;
+  view.batch_stride = batch * element;
+  view.batches = batch == 0 ? 1 : p.batches;
+  return true;
+}
+
+}  // namespace codetta::gpu::host

@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: Apache-2.0
+# ---- CUDA: device memory through cuda.bindings, launches planned by the engine (device/host/gpu_plan.h)
+#
+# Arguments are tensors with data_ptr(), shape and stride() (PyTorch's), or with __cuda_array_interface__. Temporaries
+# and scratch are taken from the stream's memory pool and given back to it, in the order of the stream.
+
+class _Array:
+    """A tensor in device memory with those attributes of numpy's that the code above reads; strides in bytes."""
+
+    def __init__(self, address, dtype, shape, strides):
+        self.data, self.dtype, self.shape, self.strides = address, np.dtype(dtype), tuple(shape), tuple(strides)
+        self.itemsize, self.ndim = self.dtype.itemsize, len(self.shape)
+        self.size = int(np.prod(self.shape, dtype=np.int64))
+        self.ctypes = self
+
+    def swapped(self):
+        """The last two dims exchanged."""
+        return _Array(self.data, self.dtype, self.shape[:-2] + self.shape[-1:] + self.shape[-2:-1],
+                      self.strides[:-2] + self.strides[-1:] + self.strides[-2:-1])
+
+
+class _Entry(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint8), ("index", ctypes.c_uint32), ("symbol", ctypes.c_char_p),
+                ("threads", ctypes.c_int32), ("shared_bytes", ctypes.c_int32), ("results_per_block", ctypes.c_int32)]
+
+
+class _Map(ctypes.Structure):
+    _fields_ = [("source", ctypes.c_uint8), ("operand", ctypes.c_uint32), ("box_fast", ctypes.c_int32),
+                ("box_slow", ctypes.c_int32), ("swizzle_bytes", ctypes.c_int32)]
+
+
+class _GpuReduction(ctypes.Structure):
+    _fields_ = [("axis", ctypes.c_uint8), ("phase", ctypes.c_uint32), ("element_bytes", ctypes.c_int32),
+                ("values", ctypes.c_int32)]
+
+
+class _OperandFacts(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_uint8), ("is_store", ctypes.c_bool)]
+
+
+class _Kernel(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p)] + [(n, ctypes.c_uint8) for n in ("family", "a_dtype", "b_dtype")] + [
+        (n, ctypes.c_bool) for n in ("has_product", "a_k_major", "b_k_major", "pack_a", "pack_b", "persistent",
+                                     "stream_k", "keeps_accumulators")] + [
+        (n, ctypes.c_int32) for n in ("accumulator_bytes", "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n",
+                                      "k_split", "group", "alignment", "piece_rows", "piece_cols", "ways")] + [
+        ("entries", ctypes.POINTER(_Entry)), ("maps", ctypes.POINTER(_Map)),
+        ("reductions", ctypes.POINTER(_GpuReduction)), ("operands", ctypes.POINTER(_OperandFacts))] + [
+        (n, ctypes.c_int32) for n in ("entry_count", "map_count", "reduction_count", "operand_count",
+                                      "argument_count")]
+
+
+class _Limits(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("multiprocessors", ctypes.c_int32), ("max_grid", ctypes.c_int64 * 3)]
+
+
+class _Trouble(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_int32), ("headline", ctypes.c_char * 256), ("reason", ctypes.c_char * 448),
+                ("help", ctypes.c_char_p)]
+
+
+class _Factor(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("data", ctypes.c_void_p)] + [
+        (n, ctypes.c_int64) for n in ("batch", "other", "k", "batches", "others", "ks")] + [("empty", ctypes.c_bool)]
+
+
+class _Grid(ctypes.Structure):
+    _fields_ = [("blocks", ctypes.c_int64 * 3), ("skipped", ctypes.c_bool), ("packs", ctypes.c_bool)]
+
+
+class _Tiled(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_int) for n in ("dtype", "interleave", "swizzle", "l2_promotion", "fill")] + [
+        ("sizes", ctypes.c_uint64 * 3), ("strides", ctypes.c_uint64 * 2), ("box", ctypes.c_uint32 * 3),
+        ("steps", ctypes.c_uint32 * 3)]
+
+
+def _cu(what, result):
+    """The values of a driver's call, or what is wrong with it."""
+    status, values = result[0], result[1:]
+    if int(status) != 0:
+        name = getattr(status, "name", str(status))
+        _fail(f"E0{643 if int(status) == 2 else 647}: {what} with error: {name} ({int(status)})")
+    return values[0] if len(values) == 1 else values
+
+
+def _table(kind, rows):
+    return (kind * max(len(rows), 1))(*rows)
+
+
+class _Loaded:
+    """A kernel in one context: its tables and functions."""
+
+    def __init__(self, engine, index):
+        image, name, numbers, entries, maps, reductions, operands, arguments = KERNELS[index]
+        driver = engine.driver
+        self.name = name
+        self.keep = [_table(_Entry, [(*e[:2], e[2].encode(), *e[3:]) for e in entries]), _table(_Map, maps),
+                     _table(_GpuReduction, reductions), _table(_OperandFacts, operands)]
+        self.table = _Kernel(name.encode(), *numbers, *self.keep, len(entries), len(maps), len(reductions),
+                             len(operands), arguments)
+        self.image = base64.b64decode(image)
+        self.module = _cu(f"Failed to load kernel {name}", driver.cuModuleLoadData(self.image))
+        self.functions, self.fits = [], {}
+        attribute = driver.CUfunction_attribute
+        for entry in self.keep[0][:len(entries)]:
+            function = _cu(f"Failed to find kernel {name}", driver.cuModuleGetFunction(self.module, entry.symbol))
+            if entry.shared_bytes:
+                _cu(f"Failed to set the allowed dynamic shared memory size to {entry.shared_bytes}",
+                    driver.cuFuncSetAttribute(function, attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                              entry.shared_bytes))
+            if entry.kind == 0 and self.table.cluster_m * self.table.cluster_n > 8:
+                _cu("Failed to allow large clusters", driver.cuFuncSetAttribute(
+                    function, attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1))
+            self.functions.append(function)
+
+
+class _Context:
+    """What is kept of a context: facts of its device, kernels and constants, each loaded when first needed."""
+
+    def __init__(self, engine):
+        driver = engine.driver
+        self.device = _cu("Failed to find the context's device", driver.cuCtxGetDevice())
+        self.name = _cu("Failed to name the device", driver.cuDeviceGetName(256, self.device)).rstrip(b"\0")
+        fact = lambda name: _cu("Failed to ask for a fact of the device", driver.cuDeviceGetAttribute(
+            getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_" + name), self.device))
+        self.major = fact("COMPUTE_CAPABILITY_MAJOR")
+        minor = fact("COMPUTE_CAPABILITY_MINOR")
+        if self.major != CAPABILITY[0] or (minor != CAPABILITY[1] if CAPABILITY[2] else minor < CAPABILITY[1]):
+            _fail(f"E0430: the kernels are compiled for {ARCHITECTURE}, and {self.name.decode()} has compute "
+                  f"capability {self.major}.{minor}")
+        self.limits = _Limits(self.name, fact("MULTIPROCESSOR_COUNT"), (ctypes.c_int64 * 3)(
+            *(fact("MAX_GRID_DIM_" + axis) for axis in "XYZ")))
+        self.kernels, self.constants = {}, {}
+
+
+class _GpuEngine:
+    def __init__(self, path):
+        try:
+            from cuda.bindings import driver
+        except ImportError as error:
+            raise OSError(f"the package cuda.bindings is missing: {error}") from error
+        self.driver, self.lib = driver, ctypes.CDLL(path)
+        self.lib.codetta_host_overlap.restype = ctypes.c_bool
+        for name in ("plan_bytes", "parameter_bytes", "workspace", "counter_bytes"):
+            getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_int64
+        for name in ("sizes", "product", "needs_fit", "grid", "finish", "uses_maps", "map"):
+            getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_bool
+        self.lib.codetta_host_gpu_packing.restype = ctypes.c_void_p
+        self.contexts, self.primary, self.lock = {}, None, threading.Lock()
+        _cu("Failed to start the driver", driver.cuInit(0))
+
+    def context(self):
+        """That of this thread; the primary one of device 0 where it has none, which stays current."""
+        driver = self.driver
+        handle = int(_cu("Failed to ask for the context", driver.cuCtxGetCurrent()))
+        with self.lock:
+            if handle == 0:
+                if self.primary is None:
+                    device = _cu("Failed to find device 0", driver.cuDeviceGet(0))
+                    self.primary = _cu("Failed to retain device 0", driver.cuDevicePrimaryCtxRetain(device))
+                _cu("Failed to enter device 0", driver.cuCtxSetCurrent(self.primary))
+                handle = int(self.primary)
+            if handle not in self.contexts:
+                self.contexts[handle] = _Context(self)
+        return self.contexts[handle]
+
+    def kernel(self, context, index):
+        with self.lock:
+            if index not in context.kernels:
+                context.kernels[index] = _Loaded(self, index)
+        return context.kernels[index]
+
+
+def _loaded(path, kernels):
+    global _engine
+    with _lock:
+        if _engine is None:
+            _engine = _GpuEngine(path)
+    return _engine
+
+
+_now = threading.local()  # .call: the call that this thread is in
+
+
+class _Call:
+    """One call: its stream, and the memory that goes back to the stream's pool at its end."""
+
+    def __init__(self, stream):
+        self.engine = _loaded(ENGINE, KERNELS)
+        self.stream = 0 if stream is None else int(getattr(stream, "cuda_stream", stream))
+        self.context, self.allocated = self.engine.context(), []
+
+    def __enter__(self):
+        _now.call = self
+        return self
+
+    def __exit__(self, *_):
+        for address in self.allocated:
+            self.engine.driver.cuMemFreeAsync(address, self.stream)
+        _now.call = None
+
+    def allocate(self, count):
+        address = int(_cu(f"{count} bytes could not be allocated",
+                          self.engine.driver.cuMemAllocAsync(count, self.stream)))
+        self.allocated.append(address)
+        return address
+
+
+def _memory(count, alignment):
+    if count < 0 or count >= 1 << 62:
+        _fail(f"E0603: the size of a temporary overflows: {count} bytes")
+    return _Array(_now.call.allocate(max(count, 256)), np.uint8, (count,), (1,))
+
+
+def _view(memory, offset, dtype, shape, strides=None, name=""):
+    strides = _row_major(shape) if strides is None else strides
+    size = np.dtype(_DTYPES[dtype]).itemsize
+    need = _span(dtype, shape, strides)
+    have = 0 if memory.size == 0 else sum((n - 1) * s for n, s in zip(memory.shape, memory.strides)) + memory.itemsize
+    if offset < 0 or min(shape, default=0) < 0 or (need > 0 and offset + need > have):
+        _fail(f"E0610: {name} does not fit: it takes {need} bytes from byte {offset} on, and {have} are there")
+    if need > 0 and (memory.data + offset) % size != 0:
+        _fail(f"E0605: {name} is misaligned")
+    return _Array(memory.data + offset, _DTYPES[dtype], shape, [stride * size for stride in strides])
+
+
+def _bound(array, name, dtype, rank, written):
+    size = np.dtype(_DTYPES[dtype]).itemsize
+    if hasattr(array, "data_ptr"):
+        address, shape = array.data_ptr(), tuple(array.shape)
+        have, strides = array.element_size(), [s * array.element_size() for s in array.stride()]
+    elif hasattr(array, "__cuda_array_interface__"):
+        form = array.__cuda_array_interface__
+        shape, have = tuple(form["shape"]), np.dtype(form["typestr"]).itemsize
+        address, read_only = form["data"]
+        strides = form.get("strides") or [s * have for s in _row_major(shape)]
+        if written and read_only:
+            _fail(f"E0610: {name} is read-only")
+    else:
+        _fail(f"E0610: {name} is a {type(array).__name__}, and has to be a tensor in device memory")
+    if have != size:
+        _fail(f"E0610: {name} has elements of {have} bytes, and {_NAMES[dtype]} has {size}")
+    if any(stride % size for stride in strides):
+        _fail(f"E0605: the strides of {name} are no multiples of its elements")
+    array = _Array(address, _DTYPES[dtype], shape, strides)
+    if array.size and address % size:
+        _fail(f"E0605: {name} is misaligned")
+    while array.ndim > rank and array.shape[0] == 1:
+        array = _Array(address, array.dtype, array.shape[1:], array.strides[1:])
+    while array.ndim < rank:
+        array = _Array(address, array.dtype, (1,) + array.shape, (0,) + array.strides)
+    if array.ndim != rank:
+        _fail(f"E0610: {name} has {array.ndim} dims, and {rank} are wanted")
+    return array
+
+
+def _constant(index):
+    """The bytes of a constant in this context, uploaded when they are first needed there."""
+    call = _now.call
+    known = call.context.constants
+    with call.engine.lock:
+        if index not in known:
+            data = base64.b64decode(_CONSTANTS[index])
+            driver = call.engine.driver
+            address = int(_cu("Failed to allocate a constant", driver.cuMemAlloc(max(len(data), 1))))
+            if data:
+                _cu("Failed to upload a constant", driver.cuMemcpyHtoD(address, data, len(data)))
+            known[index] = _Array(address, np.uint8, (len(data),), (1,))
+    return known[index]
+
+
+def _contiguous(array, name, what):
+    if array.size and any(n > 1 and s != w * array.itemsize
+                          for n, s, w in zip(array.shape, array.strides, _row_major(array.shape))):
+        _fail(f"E0614: {name} is {what}: only contiguous tensors are on a GPU")
+
+
+def _copy(source, target, name):
+    if source.size != target.size or source.dtype != target.dtype:
+        _fail(f"E0610: {name} does not fit: it is {list(source.shape)}, and {list(target.shape)} is wanted")
+    _contiguous(source, name, "copied")
+    _contiguous(target, name, "copied to")
+    if source.size:
+        _cu("Failed to copy a tensor", _now.call.engine.driver.cuMemcpyDtoDAsync(
+            target.data, source.data, source.size * source.itemsize, _now.call.stream))
+
+
+def _fill(array, bits):
+    _contiguous(array, "a tensor", "filled")
+    if array.size:
+        _cu("Failed to fill a tensor", _now.call.engine.driver.cuMemsetD8Async(
+            array.data, bits & 0xFF, array.size * array.itemsize, _now.call.stream))
+
+
+def _flag(array):
+    """One bool of device memory; waits for the stream."""
+    driver, value = _now.call.engine.driver, bytearray(1)
+    _cu("Failed to read a predicate", driver.cuMemcpyDtoHAsync(value, array.data, 1, _now.call.stream))
+    _cu("Failed to wait for the stream", driver.cuStreamSynchronize(_now.call.stream))
+    return value[0] != 0
+
+
+def _factor(array, transposed, batch, rows, cols, name):
+    if transposed:
+        array = array.swapped()
+    have = int(np.prod(array.shape[:-2], dtype=np.int64))
+    if array.size and _batch_step(array) is None:
+        _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced")
+    if array.shape[-2:] != (rows, cols) or have not in (1, batch):
+        _fail(f"E0610: {name} does not fit: the product takes [{rows}, {cols}] in a batch of {batch}")
+    return array
+
+
+def _factor_of(array, name, is_a):
+    k, other = (-1, -2) if is_a else (-2, -1)
+    batches = int(np.prod(array.shape[:-2], dtype=np.int64))
+    return _Factor(name.encode(), array.data, _batch_step(array) or 0, _stride(array, other), _stride(array, k),
+                   batches, array.shape[other], array.shape[k], array.size == 0)
+
+
+def _attributes(engine, loaded, entry, context):
+    """A cluster, and that the kernel may begin before the one in front ends: it waits for that itself."""
+    driver, result = engine.driver, []
+    cluster = loaded.table.cluster_m * loaded.table.cluster_n
+    if entry.kind == 0 and cluster > 1:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = cluster, 1, 1
+        result.append(attribute)
+    if context.major >= 9:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        result.append(attribute)
+    return result
+
+
+def _configuration(engine, loaded, entry, blocks, attributes, stream):
+    config = engine.driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = blocks
+    config.blockDimX, config.blockDimY, config.blockDimZ = entry.threads, 1, 1
+    config.sharedMemBytes, config.hStream = entry.shared_bytes, stream
+    config.attrs, config.numAttrs = attributes, len(attributes)
+    return config
+
+
+def _fit(engine, context, loaded, i, entry):
+    """How many clusters (blocks, where there are none) the device holds at once."""
+    if i not in loaded.fits:
+        cluster = loaded.table.cluster_m * loaded.table.cluster_n
+        if cluster > 1:
+            config = _configuration(engine, loaded, entry, (cluster, 1, 1),
+                                    _attributes(engine, loaded, entry, context)[:1], 0)
+            loaded.fits[i] = _cu("Failed to ask how many clusters fit",
+                                 engine.driver.cuOccupancyMaxActiveClusters(loaded.functions[i], config))
+        else:
+            loaded.fits[i] = context.limits.multiprocessors * _cu(
+                "Failed to ask how many blocks fit", engine.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    loaded.functions[i], entry.threads, entry.shared_bytes))
+    return loaded.fits[i]
+
+
+def _encode(engine, loaded, plan, i, operand, name, parameters):
+    call, address, trouble = _Tiled(), ctypes.c_uint64(), _Trouble()
+    if not engine.lib.codetta_host_gpu_map(ctypes.byref(loaded.table), plan, i, operand, name.encode(),
+                                           ctypes.byref(call), ctypes.byref(address), ctypes.byref(trouble)):
+        if trouble.code == 649:
+            _fail(f"E0649: Failed to initialize the TMA descriptor of {name}: {trouble.reason.decode()}")
+        _fail(f"E0{trouble.code}: {trouble.headline.decode()}: {trouble.reason.decode()}")
+    d = engine.driver
+    made = _cu(f"Failed to initialize the TMA descriptor of {name}", d.cuTensorMapEncodeTiled(
+        d.CUtensorMapDataType(call.dtype), 3, address.value, [d.cuuint64_t(n) for n in call.sizes],
+        [d.cuuint64_t(n) for n in call.strides], [d.cuuint32_t(n) for n in call.box],
+        [d.cuuint32_t(n) for n in call.steps], d.CUtensorMapInterleave(call.interleave),
+        d.CUtensorMapSwizzle(call.swizzle), d.CUtensorMapL2promotion(call.l2_promotion),
+        d.CUtensorMapFloatOOBfill(call.fill)))
+    ctypes.memmove(ctypes.addressof(parameters) + 128 * i, made.getPtr(), 128)
+
+
+def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars):
+    """One kernel of the program: (batch, m, n, k), factors with their names (None of a map), operands as the tables
+    above have them with names behind, numbers."""
+    call, lib = _now.call, engine.lib
+    loaded = engine.kernel(call.context, index)
+    kernel, trouble = ctypes.byref(loaded.table), _Trouble()
+    plan = ctypes.create_string_buffer(lib.codetta_host_gpu_plan_bytes())
+
+    def check(good):
+        if not good:
+            _fail(f"E0{trouble.code}: {trouble.headline.decode()}: {trouble.reason.decode()}")
+
+    why = ctypes.byref(trouble)
+    check(lib.codetta_host_gpu_sizes(kernel, *(ctypes.c_int64(n) for n in (*sizes, chunk)), plan, why))
+    factors = _Factor(), _Factor()
+    if a is not None:
+        factors = _factor_of(*a, True), _factor_of(*b, False)
+    references = ctypes.byref(factors[0]), ctypes.byref(factors[1])
+    if a is not None:
+        check(lib.codetta_host_gpu_product(kernel, *references, plan, why))
+    empty, zero = 0 in sizes[:3], False
+    table, nothing = (_Operand * max(len(operands), 1))(), (ctypes.c_bool * max(len(operands), 1))()
+    for i, (array, indexed, terms, offsets, gathered, written, name) in enumerate(operands):
+        _entry(table[i], array, indexed, terms, offsets, gathered)
+        nothing[i] = _nowhere(array, table[i])
+        if nothing[i] and not written and not empty:
+            zero = True
+            if gathered:
+                _fail(f"E0618: elements of {name} are taken by indices, and it has none")
+    entries = loaded.keep[0]
+    grids = (_Grid * max(loaded.table.entry_count, 1))()
+    for i in range(loaded.table.entry_count):
+        fit = 0
+        if lib.codetta_host_gpu_needs_fit(kernel, i, plan):
+            fit = _fit(engine, call.context, loaded, i, entries[i])
+        check(lib.codetta_host_gpu_grid(kernel, i, ctypes.byref(call.context.limits), ctypes.c_int64(fit), plan,
+                                        ctypes.byref(grids[i]), why))
+    reserved = (ctypes.c_int64 * (2 * max(loaded.table.reduction_count, 1)))()
+    check(lib.codetta_host_gpu_finish(kernel, zero, plan, reserved, why))
+    scratch = lib.codetta_host_gpu_workspace(plan)
+    workspace = call.allocate(scratch) if scratch else 0
+    counters = lib.codetta_host_gpu_counter_bytes(plan)
+    if counters:
+        _cu("Failed to clear counters", engine.driver.cuMemsetD8Async(workspace, 0, counters, call.stream))
+    numbers = (_Scalar * max(len(scalars), 1))()
+    for value, (kind, number) in zip(numbers, scalars):
+        setattr(value, kind, number)
+    raw = ctypes.create_string_buffer(lib.codetta_host_gpu_parameter_bytes(kernel) + 64)
+    parameters = (ctypes.c_char * (len(raw) - 64)).from_buffer(raw, -ctypes.addressof(raw) % 64)
+    lib.codetta_host_gpu_resolve(kernel, *references, ctypes.c_void_p(workspace), plan)
+    for i in range(loaded.table.map_count if lib.codetta_host_gpu_uses_maps(kernel, plan) else 0):
+        one = loaded.keep[1][i]
+        name = a[1] if one.source == 0 else b[1] if one.source == 1 else operands[one.operand][6]
+        _encode(engine, loaded, plan, i, ctypes.byref(table[one.operand]) if one.source == 2 else None, name,
+                parameters)
+    lib.codetta_host_gpu_write(kernel, plan, table, nothing, numbers, reserved, ctypes.c_void_p(workspace), parameters)
+    for i in range(loaded.table.entry_count):
+        if grids[i].skipped:
+            continue
+        value = lib.codetta_host_gpu_packing(plan) if grids[i].packs else ctypes.addressof(parameters)
+        values = (ctypes.c_void_p * 1)(value)
+        config = _configuration(engine, loaded, entries[i], tuple(grids[i].blocks),
+                                _attributes(engine, loaded, entries[i], call.context), call.stream)
+        _cu(f"Failed to launch kernel {loaded.name}", engine.driver.cuLaunchKernelEx(
+            config, loaded.functions[i], ctypes.addressof(values), 0))

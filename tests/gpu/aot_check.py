@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries for CUDA on a GPU. --build CODETTA FOLDER makes them, without a GPU; --run CODETTA FOLDER calls each on
+random data, holds runs in process to the oracle, and the libraries to the runs in process: the same bits, or, where a
+run in process took a kernel of the vendor's, the same numbers. Standard library only."""
+import array
+import ctypes
+import json
+import math
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+ARCHITECTURE = "cuda:sm_90a"
+# name: text or example, inputs, outputs, dtype ("f" or "e"), sizes of which the first are hints
+PROGRAMS = {
+    "chain": ("def chain(x: f16['m', 1024], w: f16[1024, 3072], b: f16[3072], v: f16[3072, 1024]):\n"
+              "    h = gelu(x @ w + b)\n    y = h @ v\n    return y\n",
+              {"x": ("m", 1024), "w": (1024, 3072), "b": (3072,), "v": (3072, 1024)}, {"y": ("m", 1024)}, "e",
+              [{"m": 512}, {"m": 1}, {"m": 8}, {"m": 1000}, {"m": 0}]),
+    "deep": ("def deep(x: f16['m', 16384], w: f16[16384, 256], r: f16['m', 256]):\n    y = x @ w + r\n    return y\n",
+             {"x": ("m", 16384), "w": (16384, 256), "r": ("m", 256)}, {"y": ("m", 256)}, "e", [{"m": 128}, {"m": 5}]),
+    "odd": ("def odd(x: f16['m', 1001], w: f16[1001, 333]):\n    y = softmax(x @ w)\n    return y\n",
+            {"x": ("m", 1001), "w": (1001, 333)}, {"y": ("m", 333)}, "e", [{"m": 500}, {"m": 3}]),
+    "attention": (SOURCE / "examples/programs/attention.py",
+                  {"q": ("heads", "s", 64), "k": ("heads", "t", 64), "v": ("heads", "t", 64)},
+                  {"context": ("heads", "s", 64)}, "f",
+                  [{"heads": 3, "s": 20, "t": 33}, {"heads": 1, "s": 1, "t": 1}, {"heads": 0, "s": 5, "t": 5}]),
+    "llama_block": (SOURCE / "examples/programs/llama_block.py",
+                    {"x": ("b", "s", 256), "attention_weight": (256,), "wq": (256, 256), "wk": (256, 256),
+                     "wv": (256, 256), "wo": (256, 256), "cosines": ("s", 16), "sines": ("s", 16), "mlp_weight": (256,),
+                     "w_gate": (256, 768), "w_up": (256, 768), "w_down": (768, 256)}, {"y": ("b", "s", 256)}, "f",
+                    [{"b": 2, "s": 16}, {"b": 1, "s": 1}, {"b": 1, "s": 37}]),
+}
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def text_of(folder, name):
+    program = PROGRAMS[name][0]
+    if isinstance(program, pathlib.Path):
+        return program
+    path = folder / f"{name}.py"
+    path.write_text(program)
+    return path
+
+
+def hints_of(name):
+    return sum((["--hint", f"{symbol}={size}"] for symbol, size in PROGRAMS[name][4][0].items()), [])
+
+
+def build(codetta, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PROGRAMS:
+        print(run(codetta, "build", text_of(folder, name), "-o", folder / f"lib{name}.so", "--target", ARCHITECTURE,
+                  *hints_of(name)).strip())
+
+
+def npy(path, shape, data, code):
+    header = f"{{'descr': '<{dict(f='f4', e='f2')[code]}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+def npy_data(path):
+    raw = path.read_bytes()
+    return raw[10 + struct.unpack_from("<H", raw, 8)[0]:]
+
+
+class Driver:
+    """Device memory through libcuda."""
+
+    def __init__(self):
+        self.lib = ctypes.CDLL("libcuda.so.1")
+        self.call("cuInit", 0)
+        context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxSetCurrent", context)
+
+    def call(self, name, *arguments):
+        status = getattr(self.lib, name)(*arguments)
+        if status != 0:
+            raise AssertionError(f"{name} gives {status}")
+
+    def upload(self, data):
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(len(data), 256)))
+        if data:
+            self.call("cuMemcpyHtoD_v2", address, data, ctypes.c_size_t(len(data)))
+        return address
+
+    def download(self, address, count):
+        data = ctypes.create_string_buffer(max(count, 1))
+        self.call("cuCtxSynchronize")
+        if count:
+            self.call("cuMemcpyDtoH_v2", data, address, ctypes.c_size_t(count))
+        return data.raw[:count]
+
+    def free(self, address):
+        self.call("cuMemFree_v2", address)
+
+
+def numbers(data, code):
+    return struct.unpack(f"<{len(data) // dict(f=4, e=2)[code]}{code}", data)
+
+
+NORMAL = array.array("f", (random.Random(7).gauss(0, 1) for _ in range(1 << 16)))
+
+
+def values(shape, code, scale, seed):
+    count = math.prod(shape)
+    start = random.Random(seed).randrange(len(NORMAL))
+    piece = [scale * v for v in NORMAL[start:] + NORMAL[:start]]
+    unit = struct.pack(f"<{len(piece)}{code}", *piece)
+    size = count * dict(f=4, e=2)[code]
+    return (unit * (size // len(unit) + 1))[:size]
+
+
+def check(codetta, folder, driver, name):
+    _, inputs, outputs, code, all_sizes = PROGRAMS[name]
+    so = ctypes.CDLL(str(folder / f"lib{name}.so"))
+    call, error = getattr(so, f"{name}_{name}"), getattr(so, f"{name}_get_last_error")
+    error.restype = ctypes.c_char_p
+    same = near = 0
+    for sizes in all_sizes:
+        def of(shape):
+            return tuple(sizes.get(s, s) for s in shape)
+        options, addresses = [], []
+        for i, (argument, shape) in enumerate(inputs.items()):
+            data = values(of(shape), code, 1 if argument in "xqkvr" else 0.03, 100 * i + sum(sizes.values()))
+            npy(folder / f"{argument}.npy", of(shape), data, code)
+            options += ["--tensor", f"{argument}={folder / argument}.npy"]
+            addresses.append(driver.upload(data))
+        results = {}
+        for output, shape in outputs.items():
+            count = math.prod(of(shape)) * dict(f=4, e=2)[code]
+            results[output] = (driver.upload(b"\xa5" * count), count)
+            options += ["--out", f"{output}={folder / output}_expected.npy"]
+        verdict = json.loads(run(codetta, "run", text_of(folder, name), "--target", "cuda", *options, *hints_of(name),
+                                 "--check", "--json"))["check"]["verdict"]
+        assert verdict == "pass", f"{name} in process, for {sizes}: {verdict}"
+        status = call(*addresses, *(address for address, _ in results.values()),
+                      *(ctypes.c_int64(size) for size in sizes.values()), None)
+        assert status == 0, f"{name} for {sizes}: {status}: {error().decode()}"
+        for output, (address, count) in results.items():
+            got, expected = driver.download(address, count), npy_data(folder / f"{output}_expected.npy")
+            if got == expected:
+                same += 1
+                continue
+            near += 1
+            a, b = numbers(got, code), numbers(expected, code)
+            scale = max((abs(v) for v in b), default=0)
+            worst = max(abs(x - y) for x, y in zip(a, b))
+            limit = scale * (2e-2 if code == "e" else 1e-4)
+            assert len(a) == len(b) and worst <= limit, f"{name}.{output} for {sizes}: {worst} apart, {limit} allowed"
+        for address in [*addresses, *(address for address, _ in results.values())]:
+            driver.free(address)
+    print(f"{name}: {same} results with the bits of runs in process, {near} with their numbers")
+
+
+def main():
+    mode, codetta, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    if mode == "--build":
+        build(codetta, folder)
+        return
+    driver = Driver()
+    for name in PROGRAMS:
+        check(codetta, folder, driver, name)
+    print("[  PASSED  ] %d tests." % len(PROGRAMS))
+
+
+if __name__ == "__main__":
+    main()

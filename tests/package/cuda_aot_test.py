@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`codetta build` and `codetta emit` for CUDA with real kernels, where NVRTC is there: what is exported and needed, the
+header in C11 and C++, a C program that links it, the same bytes again, what a machine without a driver is told; and the
+text, PTX and SASS of programs. Usage: cuda_aot_test.py <codetta> <cc> <c++> <source folder> <work folder> <nvrtc folder>"""
+
+import ctypes
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+CODETTA, CC, CXX = sys.argv[1:4]
+SOURCE, WORK, NVRTC = (pathlib.Path(a) for a in sys.argv[4:7])
+PROGRAM = """def mlp(x: bf16["m", 256], w: bf16[256, 512], v: bf16[512, 128]):
+    h = relu(x @ w)
+    y = h @ v
+    return y
+"""
+MAIN = """#include <stdio.h>
+#include "mlp.h"
+int main(void) {
+  if (mlp_abi_version() != MLP_ABI_VERSION) return 2;
+  const int status = mlp_init();
+  printf("%d %s\\n", status, mlp_get_last_error());
+  return mlp_mlp(NULL, NULL, NULL, NULL, 0, NULL) == status ? 0 : 1;
+}
+"""
+
+
+def run(*command, code=0):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if code is not None and done.returncode != code:
+        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def codetta(*arguments, code=0):
+    # tools/bootstrap puts NVRTC there; where it has not, the loader and the usual folders are tried.
+    where = ["--cuda-home", NVRTC] if NVRTC.exists() else []
+    return run(CODETTA, *arguments, *where, "--cache-dir", WORK / "cache", code=code)
+
+
+def has_driver():
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+class CudaLibraries(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        WORK.mkdir(parents=True, exist_ok=True)
+        (WORK / "mlp.py").write_text(PROGRAM)
+        cls.path = WORK / "libmlp.so"
+        cls.built = codetta("build", WORK / "mlp.py", "-o", cls.path, "--target", "cuda:sm_90a", "--hint", "m=4096")
+
+    def test_exports_and_needs(self):
+        exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]
+        self.assertEqual(sorted(exported), sorted(json.loads((WORK / "mlp.json").read_text())["exports"]))
+        self.assertNotIn("mlp_set_thread_pool", exported)
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", self.path).stdout)
+        for name in needed:
+            self.assertRegex(name, r"lib(stdc\+\+|gcc_s|c|m|pthread|dl)\.so|ld-linux")
+        self.assertLessEqual(self.path.stat().st_size, 1 << 20)
+        print(f"\nlibmlp.so: {self.path.stat().st_size} bytes, needs {needed}")
+
+    def test_c_program(self):
+        (WORK / "main.c").write_text(MAIN)
+        run(CC, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", WORK / "main.c", "-I", WORK, "-o", WORK / "main", "-L",
+            WORK, "-lmlp", f"-Wl,-rpath,{WORK}")
+        said = run(WORK / "main").stdout
+        if not has_driver():
+            self.assertIn("-6 E0640: no NVIDIA driver was found: looked for libcuda.so.1", said)
+        run(CXX, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", WORK / "mlp.h")
+
+    def test_same_bytes_again(self):
+        again = WORK / "again"
+        again.mkdir(exist_ok=True)
+        codetta("build", WORK / "mlp.py", "-o", again / "libmlp.so", "--target", "cuda:sm_90a", "--hint", "m=4096", "--no-cache")
+        for name in ("libmlp.so", "mlp.h", "mlp.json"):
+            self.assertEqual((WORK / name).read_bytes(), (again / name).read_bytes(), name)
+
+    def test_examples_build(self):
+        for name in ("attention", "llama_block", "norm_mlp", "swiglu"):
+            codetta("build", SOURCE / f"examples/programs/{name}.py", "-o", WORK / f"lib{name}.so", "--target", "cuda:sm_80")
+            library = ctypes.CDLL(str(WORK / f"lib{name}.so"))
+            if not has_driver():
+                self.assertEqual(getattr(library, f"{name}_init")(), -6)
+
+    def test_texts(self):
+        def emit(what):
+            return codetta("emit", "--program", WORK / "mlp.py", "--what", what, "--target", "cuda:sm_90a").stdout
+        host = emit("host")
+        for part in ("int mlp_mlp(const uint16_t* x, ", "GpuKernel program_0_kernel_0", "CODETTA_OK(launch(frame, "):
+            self.assertIn(part, host)
+        self.assertEqual(host, emit("host"))
+        ptx = emit("ptx")
+        self.assertGreaterEqual(ptx.count("// ---- codetta_"), 1)
+        self.assertIn(".target sm_90a", ptx)
+
+
+def main():
+    (WORK / "probe").mkdir(parents=True, exist_ok=True)
+    (WORK / "probe/p.py").write_text("def p(x: f32[4, 4]):\n    y = x @ x\n    return y\n")
+    tried = codetta("build", WORK / "probe/p.py", "-o", WORK / "probe/libp.so", "--target", "cuda:sm_80", code=None)
+    if "E0530" in tried.stderr or "E0501" in tried.stderr:
+        print("SKIPPED: there is no NVRTC")
+        return
+    unittest.main(argv=sys.argv[:1], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries for a GPU made of programs' texts, with pretended kernels, and loaded over the pretended driver of
+// tests/unit/runtime_cuda.
+#pragma once
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/files.hpp"
+#include "codetta/program.hpp"
+#include "device/embedded.hpp"
+#include "device/gpu/abi.h"
+#include "driver/context.hpp"
+#include "driver/program_state.hpp"
+#include "emit/host/cpp.hpp"
+#include "emit/package.hpp"
+#include "opt/passes.hpp"
+#include "plan/plan.hpp"
+#include "runtime/cuda/execution.hpp"
+#include "runtime/cuda/launch.hpp"
+#include "toolchain/library.hpp"
+#include "unit/runtime_cuda/fake_driver.hpp"
+
+namespace codetta::test {
+
+using Sizes = std::vector<std::pair<std::string, int64_t>>;
+
+// As the headers of libraries declare it.
+struct HostTensor {
+  void* data = nullptr;
+  int32_t dtype = 0, rank = 0;
+  int64_t shape[8] = {}, strides[8] = {};
+};
+inline HostTensor host_tensor(const TensorView& view) {
+  HostTensor made{view.data(), static_cast<int32_t>(view.dtype()), view.rank(), {}, {}};
+  for (int d = 0; d < view.rank(); ++d) {
+    made.shape[d] = view.size(d);
+    made.strides[d] = view.stride(d);
+  }
+  return made;
+}
+
+// Names the kernels of an image, and how many bytes of parameters each has.
+inline std::string pretended_image(const package::Kernel& kernel) {
+  const size_t bytes = static_cast<size_t>(
+      gpu::host::parameter_bytes(runtime::cuda::KernelTables(kernel, !package::is_map(kernel.config)).get()));
+  std::string image =
+      "\x7f"
+      "ELF.";
+  for (const package::GpuEntry& entry : kernel.entries) {
+    const bool packs = entry.kind == package::GpuEntry::Kind::Pack;
+    image += entry.symbol + ":" + std::to_string(packs ? sizeof(gpu::PackParams) : bytes) + " ";
+  }
+  image.resize(std::max<size_t>(image.size() + 1, 64));
+  return image;
+}
+
+// A program planned for a GPU that is not there. Its error where the planner refuses it.
+inline Result<package::Package> planned(const Program& program, const Target& target, const Sizes& hints,
+                                        Context& context) {
+  const driver::ProgramState& state = *Program::Access::state(program);
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
+  plan::MachineFacts machine = context.shared_state()->machine(target);
+  machine.gpu.vendor = nullptr;
+  CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints));
+  CODETTA_TRY(package::Package package, emit::emit_package(plan, {.name = state.function.name, .build_id = "test"}));
+  for (package::Kernel& kernel : package.kernels) kernel.binary = pretended_image(kernel);
+  return package;
+}
+
+// `name` is the prefix of what the library exports, and its functions are named as the packages are.
+class GpuLibrary {
+ public:
+  GpuLibrary() = default;
+  // An account of what went wrong, else empty.
+  std::string build(const std::string& name, const std::vector<package::PackageRef>& packages, bool checked = true) {
+    name_ = name;
+    emit::host::Library library;
+    library.name = name;
+    library.version = "0";
+    library.checked = checked;
+    toolchain::LibraryJob job;
+    std::string images;
+    for (size_t p = 0; p < packages.size(); ++p) {
+      library.target = packages[p]->target;
+      emit::host::Program program;
+      program.function = packages[p]->name;
+      program.package = packages[p];
+      for (size_t k = 0; k < packages[p]->kernels.size(); ++k) {
+        program.images.push_back("image_" + std::to_string(p) + "_" + std::to_string(k));
+        images += bytes_text(program.images.back(), packages[p]->kernels[k].binary);
+      }
+      for (uint32_t b = 0; b < packages[p]->buffers.size(); ++b) {
+        const package::Buffer& buffer = packages[p]->buffers[b];
+        if (buffer.role != package::Buffer::Role::Constant) continue;
+        Dims shape;
+        for (const types::Dim& dim : buffer.shape) shape.push_back(dim.as_constant().value_or(0));
+        const std::string symbol = "constant_" + std::to_string(p) + "_" + std::to_string(b);
+        images += bytes_text(symbol, buffer.constant);
+        program.constants.push_back({b, shape, symbol, {}});
+      }
+      library.programs.push_back(std::move(program));
+    }
+    if (const auto good = emit::host::check_library(library); !good) return good.error().render();
+    header_ = emit::host::print_header(library);
+    job.name = "lib" + name + ".so";
+    job.exports = emit::host::print_exports(library);
+    for (const device::EmbeddedFile& file : device::files())
+      job.files.push_back({"device/" + std::string(file.path), std::string(file.text)});
+    for (const emit::host::File& file : emit::host::print_cpp(library)) {
+      job.units.push_back(
+          {file.text,
+           {"-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"},
+           file.name});
+    }
+    job.units.push_back({images, {"-std=c++20"}, "images"});
+    job.archives = {CODETTA_ENGINE_DIR "/libcodetta_engine.a", CODETTA_ENGINE_DIR "/libcodetta_table_generic.a"};
+    toolchain::FindOptions find;
+    find.path = "/usr/local/bin:/usr/bin:/bin";
+    const auto compiler = toolchain::find_host_compiler(find);
+    if (!compiler) return compiler.error().render();
+    const auto built = toolchain::build_library(*compiler, job, {}, 2);
+    if (!built) return built.error().render();
+    auto folder = base::TemporaryDirectory::make("/tmp", "codetta-gpu-library-");
+    if (!folder) return "there is no temporary folder";
+    folder_ = std::make_unique<base::TemporaryDirectory>(std::move(*folder));
+    std::ofstream(path(), std::ios::binary) << built->bytes;
+    return {};
+  }
+  std::string load() {
+    handle_ = ::dlopen(path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    return handle_ != nullptr ? "" : ::dlerror();
+  }
+  void unload() {
+    if (handle_ != nullptr) ::dlclose(handle_);
+    handle_ = nullptr;
+  }
+  ~GpuLibrary() { unload(); }
+  GpuLibrary(const GpuLibrary&) = delete;
+  GpuLibrary& operator=(const GpuLibrary&) = delete;
+
+  [[nodiscard]] std::string path() const { return folder_->path() + "/lib" + name_ + ".so"; }
+  [[nodiscard]] std::string folder() const { return folder_->path(); }
+  [[nodiscard]] const std::string& header() const { return header_; }
+  template <class F>
+  [[nodiscard]] F symbol(const std::string& suffix) const {
+    return reinterpret_cast<F>(::dlsym(handle_, (name_ + suffix).c_str()));
+  }
+  int call(const std::string& function, const std::vector<TensorView>& views, void* workspace = nullptr,
+           int64_t bytes = 0, void* stream = nullptr) const {
+    std::vector<HostTensor> tensors;
+    for (const TensorView& view : views) tensors.push_back(host_tensor(view));
+    using Function = int (*)(const HostTensor*, int32_t, void*, int64_t, void*);
+    return symbol<Function>("_" + function + "_tensors")(tensors.data(), static_cast<int32_t>(tensors.size()),
+                                                         workspace, bytes, stream);
+  }
+  int init() const { return symbol<int (*)()>("_init")(); }
+  std::string error() const { return symbol<const char* (*)()>("_get_last_error")(); }
+
+ private:
+  static std::string bytes_text(const std::string& symbol, const std::string& bytes) {
+    std::string text = "extern \"C\" const unsigned char " + symbol + "[];\nconst unsigned char " + symbol + "[] = {";
+    for (const char byte : bytes) text += std::to_string(static_cast<unsigned char>(byte)) + ",";
+    return text + "0};\n";
+  }
+
+  std::string name_, header_;
+  std::unique_ptr<base::TemporaryDirectory> folder_;
+  void* handle_ = nullptr;
+};
+
+// The pretended driver with its device, for runs in process.
+class FakeGpu {
+ public:
+  FakeGpu() {
+    fake.reset();
+    fake.max_threads = 1024;
+    device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+  }
+  TensorView tensor(DType dtype, const Dims& shape) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    memory_.push_back(
+        runtime::cuda::DeviceBuffer::make(device, static_cast<size_t>(std::max<int64_t>(count, 1) * dtype_size(dtype)))
+            .value());
+    return TensorView::make(reinterpret_cast<void*>(memory_.back().address()), dtype, shape).value();
+  }
+  Result<runtime::cuda::Execution> prepare(const package::PackageRef& package, const std::vector<TensorView>& views,
+                                           bool checked = true) {
+    std::vector<runtime::cuda::ModuleRef> modules;
+    for (const package::Kernel& kernel : package->kernels) {
+      CODETTA_TRY(runtime::cuda::ModuleRef module, runtime::cuda::Module::load(device, kernel.binary, kernel.name));
+      modules.push_back(std::move(module));
+    }
+    runtime::Bindings bindings;
+    bindings.tensors.resize(package->buffers.size());
+    bindings.scalars.resize(package->buffers.size());
+    std::copy(views.begin(), views.end(), bindings.tensors.begin());
+    return runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), checked);
+  }
+
+  FakeDriver& fake = fake_driver(CODETTA_FAKE_DRIVER);
+  runtime::cuda::DeviceRef device;
+
+ private:
+  std::vector<runtime::cuda::DeviceBuffer> memory_;
+};
+
+// Where two lists of launches differ; empty: nowhere.
+inline std::string difference(const std::vector<FakeLaunch>& expected, const std::vector<FakeLaunch>& actual) {
+  if (expected.size() != actual.size())
+    return std::to_string(actual.size()) + " launches, in process " + std::to_string(expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const FakeLaunch &a = expected[i], &b = actual[i];
+    const std::string which = "launch " + std::to_string(i) + " of " + a.function + ": ";
+    if (a.function != b.function) return which + "is of " + b.function;
+    const auto geometry = [](const FakeLaunch& l) {
+      return std::to_string(l.config.grid_x) + " x " + std::to_string(l.config.grid_y) + " x " +
+             std::to_string(l.config.grid_z) + " blocks of " + std::to_string(l.config.block_x) + " x " +
+             std::to_string(l.config.block_y) + " x " + std::to_string(l.config.block_z) + " with " +
+             std::to_string(l.config.dynamic_shared) + " bytes";
+    };
+    if (geometry(a) != geometry(b)) return which + geometry(b) + ", in process " + geometry(a);
+    if (a.attributes.size() != b.attributes.size()) return which + "other attributes";
+    for (size_t j = 0; j < a.attributes.size(); ++j) {
+      if (a.attributes[j].id != b.attributes[j].id ||
+          std::memcmp(&a.attributes[j].value, &b.attributes[j].value, sizeof a.attributes[j].value) != 0)
+        return which + "attribute " + std::to_string(j);
+    }
+    if (a.parameters.size() != b.parameters.size()) return which + "other sizes of parameters";
+    for (size_t at = 0; at < a.parameters.size(); ++at) {
+      if (a.parameters[at] == b.parameters[at]) continue;
+      uint64_t left = 0, right = 0;
+      std::memcpy(&left, a.parameters.data() + at / 8 * 8, 8);
+      std::memcpy(&right, b.parameters.data() + at / 8 * 8, 8);
+      return which + "parameters at byte " + std::to_string(at / 8 * 8) + " of " + std::to_string(a.parameters.size()) +
+             ": " + std::to_string(right) + ", in process " + std::to_string(left);
+    }
+  }
+  return {};
+}
+
+}  // namespace codetta::test

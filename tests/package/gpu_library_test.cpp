@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs for a GPU in process and as libraries built ahead of time, over a pretended driver: the same launches,
+// grids, attributes and parameter bytes. CODETTA_LAUNCH_PROGRAMS says how many random programs (24),
+// CODETTA_LAUNCH_SEED which.
+#include <cstdlib>
+
+#include "package/gpu_library.hpp"
+#include "support/random_program.hpp"
+
+namespace codetta::test {
+namespace {
+
+constexpr const char* architectures[] = {"cuda:sm_90a", "cuda:sm_80", "cuda:sm_100a", "cuda:sm_89"};
+
+void set_architecture(FakeDriver& fake, const Target& target) {
+  const int number = std::atoi(target.arch.c_str() + 3);
+  fake.major = number / 10;
+  fake.minor = number % 10;
+}
+
+// One program with what it is called with.
+struct Case {
+  std::string text;
+  package::PackageRef package;
+  std::vector<Sizes> sizes;
+};
+
+// Shapes of the package's arguments and outputs, or nothing where a size has no value.
+std::optional<std::vector<std::pair<DType, Dims>>> forms_of(const package::Package& package, const Sizes& sizes) {
+  std::vector<std::pair<DType, Dims>> forms;
+  for (const package::Buffer& buffer : package.buffers) {
+    if (buffer.role != package::Buffer::Role::Argument && buffer.role != package::Buffer::Role::Output) continue;
+    Dims shape;
+    for (const types::Dim& dim : buffer.shape) {
+      const auto size = dim.evaluate(sizes);
+      if (!size || *size < 0) return std::nullopt;
+      shape.push_back(*size);
+    }
+    forms.emplace_back(buffer.dtype, shape);
+  }
+  return forms;
+}
+
+// Both ways, in the same memory. An account of what differs.
+std::string compare(const Case& one, const GpuLibrary& library, FakeGpu& gpu, int64_t& launches) {
+  for (const Sizes& sizes : one.sizes) {
+    const auto forms = forms_of(*one.package, sizes);
+    if (!forms) continue;
+    std::vector<TensorView> views;
+    for (const auto& [dtype, shape] : *forms) views.push_back(gpu.tensor(dtype, shape));
+    auto execution = gpu.prepare(one.package, views);
+    const std::string& name = one.package->name;
+    if (!execution) {
+      // What the library says has the same code.
+      const int status = library.call(name, views);
+      const std::string code = "E0" + std::to_string(execution.error().code());
+      if (status == 0 || library.error().rfind(code, 0) != 0)
+        return "in process: " + execution.error().render() + "\nlibrary: " + (status == 0 ? "works" : library.error());
+      continue;
+    }
+    const int64_t bytes = execution->workspace_size();
+    const auto workspace = runtime::cuda::DeviceBuffer::make(gpu.device, static_cast<size_t>(bytes + 256)).value();
+    auto* memory = reinterpret_cast<void*>(workspace.address());
+    if (const auto set = execution->set_workspace(memory, bytes); !set) return set.error().render();
+    gpu.fake.launches.clear();
+    if (const auto ran = execution->run(nullptr); !ran) return ran.error().render();
+    const std::vector<FakeLaunch> expected = std::move(gpu.fake.launches);
+    gpu.fake.launches.clear();
+    if (library.call(name, views, memory, bytes) != 0) return "the library: " + library.error();
+    if (std::string account = difference(expected, gpu.fake.launches); !account.empty()) return account;
+    if (bytes > 0 && library.call(name, views, memory, bytes - 1) != -5)
+      return "a workspace that is a byte too small is taken";
+    launches += static_cast<int64_t>(expected.size());
+    if (library.call(name, views) != 0) return "with a workspace of its own: " + library.error();
+  }
+  return {};
+}
+
+int64_t number_of(const char* variable, int64_t usual) {
+  const char* value = std::getenv(variable);
+  return value != nullptr ? std::atoll(value) : usual;
+}
+
+void run_batch(const std::string& target_name, uint64_t seed, int64_t first, int64_t count, int64_t& launches) {
+  FakeGpu gpu;
+  const Target target = Target::parse(target_name).value();
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  std::vector<Case> cases;
+  std::vector<package::PackageRef> packages;
+  for (int64_t i = first; i < first + count; ++i) {
+    const uint64_t drawn = seed * 1000003 + static_cast<uint64_t>(i);
+    RandomProgramOptions how;
+    how.operations = 3 + static_cast<int>(drawn % 10);
+    how.symbolic = drawn % 3 != 0;
+    how.products = drawn % 5 != 0;
+    how.puts = false;
+    how.name = "program_" + std::to_string(i);
+    const RandomProgram made = random_program(drawn, how);
+    const auto program = Program::parse(made.text, "program.py");
+    ASSERT_TRUE(program) << program.error().render();
+    auto package = planned(*program, target, {{"n", 5}, {"m", 7}}, context);
+    if (!package) continue;
+    Case one{made.text, std::make_shared<const package::Package>(*std::move(package)), {made.sizes}};
+    if (!made.sizes.empty()) {
+      Sizes other = made.sizes;
+      static constexpr int64_t sizes[] = {1, 2, 3, 8, 12, 0};
+      for (size_t s = 0; s < other.size(); ++s) other[s].second = sizes[(drawn / 7 + s) % std::size(sizes)];
+      one.sizes.push_back(other);
+    }
+    packages.push_back(one.package);
+    cases.push_back(std::move(one));
+  }
+  ASSERT_GE(cases.size(), static_cast<size_t>(count) / 2) << "the planner has become too strict";
+  set_architecture(gpu.fake, target);
+  gpu.device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+  GpuLibrary library;
+  ASSERT_EQ(library.build("batch", packages), "");
+  ASSERT_EQ(library.load(), "");
+  for (const Case& one : cases)
+    EXPECT_EQ(compare(one, library, gpu, launches), "") << target_name << ", seed " << seed << "\n" << one.text;
+}
+
+TEST(GpuLibraries, RandomProgramsLaunchWhatRunsInProcessLaunch) {
+  const int64_t count = number_of("CODETTA_LAUNCH_PROGRAMS", 24);
+  const auto seed = static_cast<uint64_t>(number_of("CODETTA_LAUNCH_SEED", 1));
+  int64_t launches = 0;
+  for (int64_t first = 0, batch = 0; first < count; first += 12, ++batch) {
+    run_batch(architectures[batch % 4], seed, first, std::min<int64_t>(12, count - first), launches);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(launches, count);
+  std::printf("%lld programs, %lld launches\n", static_cast<long long>(count), static_cast<long long>(launches));
+}
+
+// Large products: tensor maps, clusters, persistence, splits of K, packed factors, copies by the copy engine.
+TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) {
+  const struct {
+    const char* text;
+    std::vector<Sizes> sizes;
+  } programs[] = {
+      {"def f(x: bf16['m', 1024], w: bf16[1024, 3584], b: bf16[3584]):\n    y = gelu(x @ w + b)\n    return y\n",
+       {{{"m", 4096}}, {{"m", 8}}, {{"m", 1}}, {{"m", 0}}, {{"m", 1000}}}},
+      {"def f(x: bf16['m', 1024], g: bf16[1024, 2752], u: bf16[1024, 2752]):\n    y = silu(x @ g) * (x @ u)\n"
+       "    return y\n",
+       {{{"m", 2048}}, {{"m", 16}}}},
+      {"def f(x: f16['m', 16384], w: f16[16384, 256], r: f16['m', 256]):\n    y = x @ w + r\n    return y\n",
+       {{{"m", 128}}, {{"m", 512}}}},
+      {"def f(x: bf16['m', 1001], w: bf16[1001, 333]):\n    y = softmax(x @ w)\n    return y\n",
+       {{{"m", 500}}, {{"m", 0}}}},
+      {"def f(x: f32['b', 'm', 64], w: f32['b', 64, 'n']):\n    y = x @ w\n    s = sum(y, dim=-1)\n    t = max(y)\n"
+       "    return y, s, t\n",
+       {{{"b", 3}, {"m", 200}, {"n", 100}}, {{"b", 1}, {"m", 1}, {"n", 1}}, {{"b", 2}, {"m", 0}, {"n", 5}}}},
+  };
+  for (const char* architecture : {"cuda:sm_90a", "cuda:sm_80", "cuda:sm_100a"}) {
+    FakeGpu gpu;
+    gpu.fake.memory_limit = size_t{1} << 40;
+    const Target target = Target::parse(architecture).value();
+    ContextOptions options;
+    options.cache_enabled = false;
+    Context context = *Context::make(options);
+    std::vector<Case> cases;
+    std::vector<package::PackageRef> packages;
+    for (const auto& program : programs) {
+      const auto parsed = Program::parse(program.text, "program.py").value();
+      auto package = planned(parsed, target, program.sizes[0], context);
+      ASSERT_TRUE(package) << package.error().render();
+      package->name = "f" + std::to_string(cases.size());
+      packages.push_back(std::make_shared<const package::Package>(*std::move(package)));
+      cases.push_back({program.text, packages.back(), program.sizes});
+    }
+    set_architecture(gpu.fake, target);
+    gpu.device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+    GpuLibrary library;
+    ASSERT_EQ(library.build("products", packages), "");
+    ASSERT_EQ(library.load(), "");
+    int64_t launches = 0;
+    for (const Case& one : cases)
+      EXPECT_EQ(compare(one, library, gpu, launches), "") << architecture << "\n" << one.text;
+    EXPECT_GE(launches, 10);
+  }
+}
+
+}  // namespace
+}  // namespace codetta::test

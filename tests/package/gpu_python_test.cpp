@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs for CUDA as Python modules over a pretended cuda.bindings: the launches of runs in process, but for the
+// addresses, which are those of the same tensors.
+#include <sstream>
+
+#include "base/process.hpp"
+#include "emit/host/python.hpp"
+#include "package/gpu_library.hpp"
+#include "support/random_program.hpp"
+
+namespace codetta::test {
+namespace {
+
+struct PythonLaunch {
+  std::string function, numbers;
+  std::vector<std::byte> parameters;
+};
+struct PythonRun {
+  std::string result;
+  std::vector<std::pair<uint64_t, uint64_t>> tensors;  // address, bytes
+  std::vector<PythonLaunch> launches;
+};
+
+PythonRun read_run(const std::string& path) {
+  PythonRun run;
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string kind;
+    words >> kind;
+    if (kind == "result") run.result = line.substr(7);
+    if (kind == "tensor") {
+      auto& tensor = run.tensors.emplace_back();
+      words >> tensor.first >> tensor.second;
+    }
+    if (kind != "launch") continue;
+    PythonLaunch& launch = run.launches.emplace_back();
+    words >> launch.function;
+    std::string hex, word;
+    while (words >> word) {
+      if (!hex.empty()) launch.numbers += (launch.numbers.empty() ? "" : " ") + hex;
+      hex = word;
+    }
+    for (size_t i = 0; i + 1 < hex.size(); i += 2)
+      launch.parameters.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return run;
+}
+
+std::string numbers_of(const FakeLaunch& launch) {
+  const auto& c = launch.config;
+  std::ostringstream text;
+  text << c.grid_x << " " << c.grid_y << " " << c.grid_z << " " << c.block_x << " " << c.block_y << " " << c.block_z
+       << " " << c.dynamic_shared << " " << launch.attributes.size();
+  for (const runtime::cuda::LaunchAttribute& attribute : launch.attributes) {
+    text << " " << attribute.id;
+    if (attribute.id == runtime::cuda::launch_cluster_dimension) {
+      text << " " << attribute.value.cluster.x << " " << attribute.value.cluster.y << " " << attribute.value.cluster.z;
+    } else {
+      text << " " << attribute.value.flag;
+    }
+  }
+  return text.str();
+}
+
+// The place of an address among tensors: "tensor 2 + 64"; else what it is.
+std::string place_of(uint64_t word, const std::vector<std::pair<uint64_t, uint64_t>>& tensors, bool is_memory) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].second > 0 && word >= tensors[i].first && word < tensors[i].first + tensors[i].second)
+      return "tensor " + std::to_string(i) + " + " + std::to_string(word - tensors[i].first);
+  }
+  return is_memory ? "scratch" : std::to_string(word);
+}
+
+std::string compare(const std::vector<FakeLaunch>& expected, const std::vector<TensorView>& views, uint64_t workspace,
+                    uint64_t bytes, const PythonRun& run) {
+  if (run.result != "0") return "the module returns " + run.result;
+  if (run.launches.size() != expected.size())
+    return std::to_string(run.launches.size()) + " launches, in process " + std::to_string(expected.size());
+  std::vector<std::pair<uint64_t, uint64_t>> tensors;
+  for (const TensorView& view : views) {
+    tensors.emplace_back(reinterpret_cast<uint64_t>(view.data()),
+                         static_cast<uint64_t>(view.element_count() * dtype_size(view.dtype())));
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const FakeLaunch& a = expected[i];
+    const PythonLaunch& b = run.launches[i];
+    const std::string which = "launch " + std::to_string(i) + " of " + a.function + ": ";
+    if (a.function != b.function || numbers_of(a) != b.numbers)
+      return which + b.function + " " + b.numbers + ", in process " + numbers_of(a);
+    if (a.parameters.size() != b.parameters.size()) return which + "other sizes of parameters";
+    for (size_t at = 0; at + 8 <= a.parameters.size(); at += 8) {
+      uint64_t left = 0, right = 0;
+      std::memcpy(&left, a.parameters.data() + at, 8);
+      std::memcpy(&right, b.parameters.data() + at, 8);
+      const bool scratch = left >= workspace && left < workspace + bytes;
+      // Scratch lies where the module's pool of memory put it: somewhere, but not at a tensor and not null.
+      const std::string l = place_of(left, tensors, scratch),
+                        r = place_of(right, run.tensors, scratch && right > (uint64_t{1} << 20));
+      if (l != r) return which + "parameters at byte " + std::to_string(at) + ": " + r + ", in process " + l;
+    }
+  }
+  return {};
+}
+
+class CudaPython : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::make_unique<base::TemporaryDirectory>(
+        std::move(*base::TemporaryDirectory::make("/tmp", "codetta-cuda-python-")));
+  }
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_->path() + "/" + name; }
+  // A line of the list: the module with tensors of these forms.
+  std::string write(const std::string& name, const package::Package& package, const std::vector<TensorView>& views) {
+    const auto module = emit::host::emit_python(package, {CODETTA_TEST_HOST, {}, true});
+    EXPECT_TRUE(module) << module.error().render();
+    if (!module) return {};
+    std::ofstream(file(name + ".py")) << *module;
+    std::ostringstream line;
+    line << file(name + ".py") << " " << file(name + ".out");
+    for (const TensorView& view : views) {
+      line << " " << dtype_size(view.dtype()) << ":";
+      for (int d = 0; d < view.rank(); ++d) line << view.size(d) << ",";
+    }
+    return line.str() + "\n";
+  }
+  // False where there is no numpy.
+  bool run(const std::string& list, const std::vector<std::string>& failing = {}) {
+    std::ofstream(file("list")) << list;
+    base::ProcessRequest request;
+    request.program =
+        base::find_executable(CODETTA_TEST_PYTHON, "/usr/bin:/usr/local/bin").value_or("/usr/bin/python3");
+    request.arguments = {"-B", CODETTA_SOURCE_DIR "/tests/package/run_cuda_modules.py", file("list")};
+    request.arguments.insert(request.arguments.end(), failing.begin(), failing.end());
+    request.environment = {"PATH=/usr/bin:/bin"};
+    const auto result = base::run_process(request);
+    EXPECT_TRUE(result);
+    if (result && result->errors.find("No module named 'numpy'") != std::string::npos) return false;
+    EXPECT_TRUE(result && result->success()) << (result ? result->errors : "");
+    return true;
+  }
+  std::unique_ptr<base::TemporaryDirectory> folder_;
+};
+
+package::PackageRef package_of(const std::string& text, const Sizes& hints, Context& context) {
+  const auto program = Program::parse(text, "program.py").value();
+  auto made = planned(program, Target::parse("cuda:sm_90a").value(), hints, context);
+  return made ? std::make_shared<const package::Package>(*std::move(made)) : nullptr;
+}
+
+TEST_F(CudaPython, LaunchesWhatRunsInProcessLaunch) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  struct Case {
+    std::string text;
+    std::vector<TensorView> views;
+    std::vector<FakeLaunch> launches;
+    uint64_t workspace = 0, bytes = 0;
+  };
+  std::vector<Case> cases;
+  std::vector<runtime::cuda::DeviceBuffer> kept;
+  std::string list;
+  const auto add = [&](const std::string& text, const Sizes& sizes) {
+    const auto package = package_of(text, sizes, context);
+    if (package == nullptr) return;
+    Case one{text, {}, {}};
+    for (const package::Buffer& buffer : package->buffers) {
+      if (buffer.role != package::Buffer::Role::Argument && buffer.role != package::Buffer::Role::Output) continue;
+      Dims shape;
+      for (const types::Dim& dim : buffer.shape) shape.push_back(dim.evaluate(sizes).value());
+      one.views.push_back(gpu.tensor(buffer.dtype, shape));
+    }
+    auto execution = gpu.prepare(package, one.views);
+    if (!execution) return;
+    one.bytes = static_cast<uint64_t>(execution->workspace_size());
+    kept.push_back(runtime::cuda::DeviceBuffer::make(gpu.device, one.bytes + 256).value());
+    one.workspace = kept.back().address();
+    ASSERT_TRUE(execution->set_workspace(reinterpret_cast<void*>(one.workspace), static_cast<int64_t>(one.bytes)));
+    gpu.fake.launches.clear();
+    ASSERT_TRUE(execution->run(nullptr));
+    one.launches = std::move(gpu.fake.launches);
+    gpu.fake.launches.clear();
+    list += write("case_" + std::to_string(cases.size()), *package, one.views);
+    cases.push_back(std::move(one));
+  };
+  add("def f(x: bf16['m', 1024], w: bf16[1024, 3584], b: bf16[3584]):\n    y = gelu(x @ w + b)\n    return y\n",
+      {{"m", 1024}});
+  add("def f(x: bf16['m', 1024], g: bf16[1024, 512], u: bf16[1024, 512]):\n    y = silu(x @ g) * (x @ u)\n"
+      "    return y\n",
+      {{"m", 8}});
+  add("def f(x: bf16['m', 1001], w: bf16[1001, 333]):\n    y = softmax(x @ w)\n    return y\n", {{"m", 500}});
+  add("def f(x: f32['b', 'm', 64], w: f32['b', 64, 'n']):\n    y = x @ w\n    s = sum(y, dim=-1)\n    t = max(y)\n"
+      "    return y, s, t\n",
+      {{"b", 3}, {"m", 200}, {"n", 100}});
+  add("def f(x: f16['m', 16384], w: f16[16384, 256], r: f16['m', 256]):\n    y = x @ w + r\n    return y\n",
+      {{"m", 128}});
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    RandomProgramOptions how;
+    how.operations = 3 + static_cast<int>(seed % 8);
+    how.puts = false;
+    const RandomProgram made = random_program(seed, how);
+    add(made.text, made.sizes);
+  }
+  ASSERT_GE(cases.size(), 12U);
+  if (!run(list)) GTEST_SKIP() << "no numpy";
+  size_t launches = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& one = cases[i];
+    EXPECT_EQ(compare(one.launches, one.views, one.workspace, one.bytes,
+                      read_run(file("case_" + std::to_string(i) + ".out"))),
+              "")
+        << one.text;
+    launches += one.launches.size();
+  }
+  EXPECT_GT(launches, cases.size());
+}
+
+TEST_F(CudaPython, SaysWhatIsWrong) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const auto package = package_of("def f(x: bf16['m', 256], w: bf16[256, 512]):\n    y = relu(x @ w)\n    return y\n",
+                                  {{"m", 4096}}, context);
+  const auto form = [&](int64_t m, int64_t n) {
+    return std::vector<TensorView>{gpu.tensor(DType::bf16, {m, 256}), gpu.tensor(DType::bf16, {256, n}),
+                                   gpu.tensor(DType::f32, {m, 512})};
+  };
+  const std::string good = write("good", *package, form(4096, 512)), wrong = write("wrong", *package, form(4096, 511));
+  const struct {
+    std::string list, failing, wanted;
+  } cases[] = {
+      {good, "cuFuncSetAttribute=1", "Failed to set the allowed dynamic shared memory size to "},
+      {good, "cuLaunchKernelEx=701", "Failed to launch kernel codetta_"},
+      {good, "cuTensorMapEncodeTiled=1", "Failed to initialize the TMA descriptor of x with error: "},
+      {good, "cuMemcpyHtoD=0", "0"},
+      {good, "capability=80",
+       "E0430: the kernels are compiled for sm_90a, and Pretended GPU 0 has compute capability 8.0"},
+      {wrong, "cuMemcpyHtoD=0", "w does not fit"},
+  };
+  for (const auto& one : cases) {
+    if (!run(one.list, {one.failing})) GTEST_SKIP() << "no numpy";
+    const std::string name = one.list == good ? "good.out" : "wrong.out";
+    EXPECT_NE(read_run(file(name)).result.find(one.wanted), std::string::npos) << read_run(file(name)).result;
+  }
+}
+
+}  // namespace
+}  // namespace codetta::test
