@@ -3,7 +3,10 @@
 // and the collective around them, all cases of an architecture in one translation unit; --kernels compiles whole
 // kernels.
 //   evt_compile [--cutlass DIR] [--nvcc FILE] [--kernels NAME,NAME|all] [--only NAME] [--target sm_90a] [--keep DIR]
-// Exit status 77 where there is no nvcc or no CUTLASS.
+//   evt_compile --host g++ --cuda INCLUDE_DIR [--cutlass DIR] ...
+// The second form asks the host's compiler, which takes types, arguments, static assertions and the host's functions,
+// with the headers of CUDA's runtime and no toolkit. Exit status 77 where there is no compiler, no CUTLASS or no
+// header.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -22,7 +25,7 @@ namespace codetta::evt_tests {
 namespace {
 
 struct Options {
-  std::string cutlass, nvcc, kernels, only, target, keep;
+  std::string cutlass, nvcc, host, cuda, kernels, only, target, keep;
 };
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -112,7 +115,7 @@ const char* probe =
     "  else if constexpr (std::is_invocable_v<F<E>, E, E>) return F<A>{}(a, a);\n"
     "  else return F<A>{}(a, a, a);\n}\n";
 
-// Whether nvcc takes it.
+// Whether the compiler takes it.
 bool compiles(const Options& options, const toolchain::CutlassHeaders& headers, const std::string& label,
               const std::string& source, std::vector<std::string> flags) {
   const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-evt-");
@@ -120,10 +123,26 @@ bool compiles(const Options& options, const toolchain::CutlassHeaders& headers, 
   const std::string file = (options.keep.empty() ? folder->path() : options.keep) + "/" + label + ".cu";
   std::ofstream(file, std::ios::binary) << source;
   base::ProcessRequest request;
-  request.program = options.nvcc;
-  request.arguments = std::move(flags);
-  for (const std::string& flag : {"-I" + headers.folder, std::string("-o"), folder->path() + "/out", file})
-    request.arguments.push_back(flag);
+  request.program = options.host.empty() ? options.nvcc : "/usr/bin/env";
+  if (options.host.empty()) {
+    request.arguments = std::move(flags);
+    for (const std::string& flag : {"-I" + headers.folder, std::string("-o"), folder->path() + "/out", file})
+      request.arguments.push_back(flag);
+  } else {
+    request.arguments = {options.host,
+                         "-std=c++17",
+                         "-fsyntax-only",
+                         "-fpermissive",
+                         "-w",
+                         "-x",
+                         "c++",
+                         "-include",
+                         CODETTA_SOURCE_DIR "/tests/evt/host_prelude.h",
+                         "-I" + headers.folder,
+                         "-I" + options.cuda + "/cccl",
+                         "-I" + options.cuda,
+                         file};
+  }
   const char* path = std::getenv("PATH");
   request.environment = {std::string("PATH=") + (path == nullptr ? "/usr/bin:/bin" : path), "LC_ALL=C",
                          "TMPDIR=" + folder->path()};
@@ -147,11 +166,15 @@ int run(Options options) {
   const auto headers = toolchain::find_cutlass(options.cutlass, 402, 407);
   const auto nvcc = options.nvcc.empty() ? toolchain::find_nvcc({.path = "/usr/local/bin:/usr/bin:/bin"})
                                          : Result<std::string>(options.nvcc);
-  if (!headers || !nvcc) {
+  if (!headers || (options.host.empty() && !nvcc)) {
     std::printf("SKIPPED: %s\n", (headers ? nvcc.error() : headers.error()).message().c_str());
     return 77;
   }
-  options.nvcc = *nvcc;
+  if (!options.host.empty() && !std::ifstream(options.cuda + "/cuda_runtime.h").good()) {
+    std::printf("SKIPPED: there is no cuda_runtime.h in %s\n", options.cuda.c_str());
+    return 77;
+  }
+  if (nvcc) options.nvcc = *nvcc;
   int failed = 0;
   for (const std::string target : {"sm_80", "sm_90a", "sm_100a"}) {
     if (!options.target.empty() && options.target != target) continue;
@@ -194,6 +217,7 @@ int run(Options options) {
 int main(int argc, char** argv) {
   codetta::evt_tests::Options options;
   const std::map<std::string, std::string*> known{{"--cutlass", &options.cutlass}, {"--nvcc", &options.nvcc},
+                                                  {"--host", &options.host},       {"--cuda", &options.cuda},
                                                   {"--kernels", &options.kernels}, {"--only", &options.only},
                                                   {"--target", &options.target},   {"--keep", &options.keep}};
   for (int i = 1; i + 1 < argc; i += 2) {
