@@ -42,8 +42,10 @@ inline int64_t ravel(const Sizes& index, const Sizes& shape) {
 class GraphEvaluator {
  public:
   using Symbols = std::map<std::string, int64_t>;
-  GraphEvaluator(const ir::Graph& graph, Symbols symbols)
-      : graph_(graph), symbols_(std::move(symbols)), values_(graph.size()) {}
+  // `nudge`: every floating sum, mean and logsumexp is so much larger, of its size and 1. What then differs by more
+  // hangs on how such a sum is rounded: a value beside the step of a ceil, a comparison of nearly equal values.
+  GraphEvaluator(const ir::Graph& graph, Symbols symbols, double nudge = 0)
+      : graph_(graph), symbols_(std::move(symbols)), nudge_(nudge), values_(graph.size()) {}
 
   [[nodiscard]] Sizes sizes(ir::NodeId node) const {
     Sizes result;
@@ -158,6 +160,8 @@ class GraphEvaluator {
     if (op == Op::reduce_mean) sum.f /= static_cast<double>(count);
     if (op == Op::reduce_logsumexp)
       sum.f = std::isinf(high) ? (std::isnan(exponentials) ? exponentials : high) : high + std::log(exponentials);
+    const bool picked = op == Op::reduce_max || op == Op::reduce_min || op == Op::reduce_amax;
+    if (types::is_float(type) && !picked && std::isfinite(sum.f)) sum.f += nudge_ * (1 + std::fabs(sum.f));
     return sum;
   }
 
@@ -226,6 +230,7 @@ class GraphEvaluator {
 
   const ir::Graph& graph_;
   Symbols symbols_;
+  double nudge_ = 0;
   std::vector<Array> values_;
 };
 

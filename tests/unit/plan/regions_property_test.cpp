@@ -141,12 +141,23 @@ Outcome runs_right(const ir::Graph& graph, const Symbols& symbols, uint64_t seed
       if (typed && graph.node(store.target).op != ir::Op::input) memory[store.target] = to;
     }
   }
+  // Kernels sum in another order, and elements on a step that such a sum may fall to either side of prove nothing.
+  std::vector<test::GraphEvaluator> nudged;
+  const auto on_a_step = [&](size_t output, size_t element) {
+    if (nudged.empty()) {
+      for (const double nudge : {1e-9, -1e-9}) nudged.emplace_back(graph, symbols, nudge).run(inputs);
+    }
+    const ir::NodeId node = graph.outputs()[output].node;
+    return std::any_of(nudged.begin(), nudged.end(), [&](const test::GraphEvaluator& other) {
+      return !test::close(other.value(node).elements[element], expected.value(node).elements[element], 1e-5);
+    });
+  };
   for (size_t o = 0; o < graph.outputs().size(); ++o) {
     const Array& want = expected.value(graph.outputs()[o].node);
     const Array& have = outputs[o];
     EXPECT_EQ(want.shape, have.shape) << ir::print(graph);
     for (size_t i = 0; i < want.elements.size() && i < have.elements.size(); ++i) {
-      if (test::close(want.elements[i], have.elements[i], 1e-5)) continue;
+      if (test::close(want.elements[i], have.elements[i], 1e-5) || on_a_step(o, i)) continue;
       std::string programs;
       for (const plan::KernelRegion& kernel : regions->kernels) programs += kernel.lowered.program.to_string() + "\n";
       ADD_FAILURE() << "output " << o << " element " << i << ": " << test::real(want.elements[i]) << " but "
