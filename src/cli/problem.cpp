@@ -75,6 +75,7 @@ class Builder {
     if (auto ok = read(); !ok) return std::move(ok).error();
     if (auto ok = factors(); !ok) return std::move(ok).error();
     if (auto ok = arguments(); !ok) return std::move(ok).error();
+    for (const Fill& fill : fills_) fill_random(fill.view, fill.seed, fill.distribution);
     return std::move(problem_);
   }
 
@@ -130,7 +131,8 @@ class Builder {
     const Distribution distribution = data == "positive" ? Distribution::Positive
                                       : data == "tiny"   ? Distribution::Small
                                                          : Distribution::Normal;
-    if (data_) fill_random(tensor->view(), options_.seed * 1000 + problem_.owned.size(), distribution);
+    // Once all memory is there: numbers for a problem that does not fit would take minutes.
+    if (data_) fills_.push_back({tensor->view(), options_.seed * 1000 + problem_.owned.size(), distribution});
     return own(*std::move(tensor));
   }
   Result<TensorView> factor(const char* name, const std::string& file, DType dtype, int64_t rows, int64_t columns,
@@ -410,6 +412,12 @@ class Builder {
   GemmSizes sizes_;
   bool batched_ = false;
   std::optional<Error> error_;
+  struct Fill {
+    TensorView view;
+    uint64_t seed = 0;
+    Distribution distribution = Distribution::Normal;
+  };
+  std::vector<Fill> fills_;
 };
 
 }  // namespace

@@ -202,6 +202,18 @@ Result<Tensor> read_tensor(const std::string& file) {
                      "it holds " + (names.empty() ? "none" : names), "write " + path + ":NAME");
 }
 
+namespace {
+
+// One spelling for a file, whether it is there or not: "D.npy" of "./D.npy" and of links to it.
+std::string spelled(const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::path whole =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path, failed), failed);
+  return failed ? path : whole.string();
+}
+
+}  // namespace
+
 Result<void> check_places(const std::vector<std::pair<std::string, std::string>>& outputs,
                           const std::vector<std::string>& inputs) {
   const auto file_of = [](const std::string& place) {
@@ -220,7 +232,8 @@ Result<void> check_places(const std::vector<std::pair<std::string, std::string>>
   std::map<std::pair<std::string, std::string>, std::string> taken;  // file and entry -> output
   for (const auto& [output, file] : outputs) {
     const auto [path, name] = archive_of(file);
-    const auto place = path.empty() ? std::pair(file, std::string()) : std::pair(path, name.empty() ? output : name);
+    const auto place =
+        path.empty() ? std::pair(spelled(file), std::string()) : std::pair(spelled(path), name.empty() ? output : name);
     const auto [at, fresh] = taken.emplace(place, output);
     if (fresh) continue;
     return usage_error(
@@ -240,13 +253,10 @@ Result<void> write_tensors(const std::vector<OutputFile>& outputs) {
       if (!written) return written;
       continue;
     }
-    if (archives.empty() || archives.back().first != path) {
-      size_t at = 0;
-      while (at < archives.size() && archives[at].first != path) ++at;
-      if (at == archives.size()) archives.push_back({path, {}});
-      std::swap(archives[at], archives.back());
-    }
-    archives.back().second.emplace_back(name.empty() ? output.name : name, output.view);
+    size_t at = 0;
+    while (at < archives.size() && spelled(archives[at].first) != spelled(path)) ++at;
+    if (at == archives.size()) archives.push_back({path, {}});
+    archives[at].second.emplace_back(name.empty() ? output.name : name, output.view);
   }
   for (const auto& [path, tensors] : archives) {
     auto written = files.add(path, [&](const std::string& part) { return write_safetensors(part, tensors); });

@@ -330,8 +330,9 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
         .reason("a library is compiled")
         .help(state.options.no_jit ? "unset CODETTA_NO_JIT for builds" : "leave out --no-compiler for builds");
   }
-  if (!state.compiler()) return state.compiler().error();
-  const toolchain::HostCompiler& compiler = *state.compiler();
+  const auto& found = state.compiler();
+  if (!found) return found.error();
+  const toolchain::HostCompiler& compiler = *found;
   toolchain::LibraryJob job = job_of(planned, compiler, file_of(options.output));
   CODETTA_TRY(job.archives, archives_for(planned.library.target.backend == Backend::cpu ? planned.library.target.isa
                                                                                         : CpuIsa::generic,

@@ -113,7 +113,14 @@ const Result<toolchain::HostCompiler>& ContextState::compiler() {
     find.wanted = options.compiler;
     find.path = path;
     find.memo_dir = keep_dir();
-    compiler_ = toolchain::find_host_compiler(find);
+    find.cancel = options.cancel;
+    auto found = toolchain::find_host_compiler(find);
+    if (!found && found.error().code() == static_cast<uint16_t>(diag::Code::compile_cancelled)) {
+      // The next one who asks may not be cancelled.
+      if (!cancelled_search_) cancelled_search_ = std::move(found);
+      return *cancelled_search_;
+    }
+    compiler_ = std::move(found);
   }
   return *compiler_;
 }

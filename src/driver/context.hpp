@@ -58,7 +58,7 @@ struct ContextState {
   ThreadPool* pool = nullptr;
   Allocator* allocator = nullptr;
 
-  // Found at first need and kept; an Error is kept too.
+  // Found at first need and kept; an Error is kept too, unless the search was cancelled.
   const Result<toolchain::HostCompiler>& compiler();
   // Of this machine; read from the system once.
   const types::CpuFacts& cpu();
@@ -101,6 +101,7 @@ struct ContextState {
   std::mutex mutex_;
   std::atomic<bool> swept_ = false;
   std::optional<Result<toolchain::HostCompiler>> compiler_;
+  std::optional<Result<toolchain::HostCompiler>> cancelled_search_;
   std::optional<types::CpuFacts> cpu_;
   std::map<CpuIsa, plan::MachineFacts> machines_;
   std::map<std::string, LoadedKernel> loaded_;  // by binary key digest

@@ -124,7 +124,9 @@ Result<Execution> prepare_on_gpu(const std::shared_ptr<const KernelState>& state
 
 // Of a kernel that was to be compiled, and would be interpreted.
 Error no_compiler_for(ContextState& context, const std::string& kernel) {
-  if (!context.options.no_compiler && !context.compiler()) return context.compiler().error();
+  if (!context.options.no_compiler) {
+    if (const auto& compiler = context.compiler(); !compiler) return compiler.error();
+  }
   return diag::error(diag::Code::compiler_missing, "no C++ compiler may be used")
       .reason(kernel + " is to be compiled, and the option no_compiler forbids it")
       .help("leave out the option; without it a compiler is looked for");

@@ -32,7 +32,8 @@ std::optional<toolchain::CacheKey> tuning_key(const FoundState& found) {
   key.add("build", build_id());  // kernels of one name differ from build to build
   key.add("threads", std::to_string(context.pool->size()));
   // Interpreted epilogues cost other times than compiled ones.
-  key.add("compiler", !context.options.no_compiler && context.compiler() ? context.compiler()->identity : "none");
+  const auto* compiler = context.options.no_compiler ? nullptr : &context.compiler();
+  key.add("compiler", compiler != nullptr && *compiler ? (*compiler)->identity : "none");
   return key;
 }
 

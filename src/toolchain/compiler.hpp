@@ -29,11 +29,12 @@ struct HostCompiler {
 };
 
 struct FindOptions {
-  std::string wanted;    // "", a name, or an absolute path
-  std::string path;      // PATH to search (the library reads no environment)
-  std::string memo_dir;  // where the identity is memoised by path, size, mtime, inode; "" = not
+  std::string wanted;                         // "", a name, or an absolute path
+  std::string path;                           // PATH to search (the library reads no environment)
+  std::string memo_dir;                       // where the identity is memoised by path, size, mtime, inode; "" = not
+  const std::atomic<bool>* cancel = nullptr;  // polled while a compiler is asked what it is
 };
-// Errors: E0501 none found (says what was looked for and where), E0502 too old or not working.
+// Errors: E0501 none found (says what was looked for and where), E0502 too old or not working, E0510 cancelled.
 Result<HostCompiler> find_host_compiler(const FindOptions& options);
 
 struct CompileJob {

@@ -42,13 +42,21 @@ std::string absolute_folders(std::string_view path_list) {
   return kept;
 }
 
-std::optional<HostCompiler> examine(const std::string& path, const std::string& search_path,
-                                    const std::string& memo_dir, std::string& why_not) {
-  auto found = recall_probe(memo_dir, path);
+bool is_cancelled(const FindOptions& options) { return options.cancel != nullptr && options.cancel->load(); }
+
+Error search_cancelled() {
+  return diag::error(diag::Code::compile_cancelled, "the search for a C++ compiler was cancelled")
+      .reason("the context's cancel flag was set while a compiler was asked what it is")
+      .help("start it again when you want it");
+}
+
+std::optional<HostCompiler> examine(const std::string& path, const std::string& search_path, const FindOptions& options,
+                                    std::string& why_not) {
+  auto found = recall_probe(options.memo_dir, path);
   if (!found) {
-    found = probe(path, search_path, why_not);
-    if (!found) return std::nullopt;
-    remember_probe(memo_dir, *found);
+    found = probe(path, search_path, options.cancel, why_not);
+    if (!found || is_cancelled(options)) return std::nullopt;  // then not all was asked
+    remember_probe(options.memo_dir, *found);
   }
   HostCompiler& compiler = found->compiler;
   compiler.search_path = search_path;
@@ -89,8 +97,9 @@ Result<HostCompiler> find_host_compiler(const FindOptions& options) {
       return error.help(std::string(help_install));
     }
     std::string why_not;
-    auto compiler = examine(*path, search_path, options.memo_dir, why_not);
+    auto compiler = examine(*path, search_path, options, why_not);
     if (compiler) return std::move(*compiler);
+    if (is_cancelled(options)) return search_cancelled();
     return diag::error(diag::Code::compiler_unusable, fmt::format("the C++ compiler '{}' can not be used", wanted))
         .reason(why_not)
         .help(std::string(help_install));
@@ -101,8 +110,9 @@ Result<HostCompiler> find_host_compiler(const FindOptions& options) {
     const auto path = base::find_executable(name, search_path);
     if (!path) continue;
     std::string why_not;
-    auto compiler = examine(*path, search_path, options.memo_dir, why_not);
+    auto compiler = examine(*path, search_path, options, why_not);
     if (compiler) return std::move(*compiler);
+    if (is_cancelled(options)) return search_cancelled();
     reasons.push_back(std::move(why_not));
   }
   if (reasons.empty()) {

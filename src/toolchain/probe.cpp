@@ -29,12 +29,14 @@ std::string_view macro(std::string_view text, std::string_view name) {
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 std::optional<base::ProcessResult> ask(const std::string& path, std::vector<std::string> arguments,
-                                       const std::string& search_path, std::string& why_not) {
+                                       const std::string& search_path, const std::atomic<bool>* cancel,
+                                       std::string& why_not) {
   base::ProcessRequest request;
   request.program = path;
   request.arguments = std::move(arguments);
   request.environment = child_environment(search_path, {});
   request.timeout = probe_timeout;
+  request.cancel = cancel;
   auto result = base::run_process(request);
   if (!result) {
     why_not = result.error().message();
@@ -50,9 +52,10 @@ std::optional<base::ProcessResult> ask(const std::string& path, std::vector<std:
 }
 
 // Where the compiler has one of its programs; "" when it can't say.
-std::string program_of(const std::string& path, const std::string& name, const std::string& search_path) {
+std::string program_of(const std::string& path, const std::string& name, const std::string& search_path,
+                       const std::atomic<bool>* cancel) {
   std::string ignored;
-  const auto said = ask(path, {"-print-prog-name=" + name}, search_path, ignored);
+  const auto said = ask(path, {"-print-prog-name=" + name}, search_path, cancel, ignored);
   if (!said) return {};
   const std::string found = first_line(said->output);
   // Without a folder of its own it is looked up as any program is.
@@ -99,9 +102,10 @@ std::vector<std::string> child_environment(const std::string& search_path, const
   return environment;
 }
 
-std::optional<Probe> probe(const std::string& path, const std::string& search_path, std::string& why_not) {
+std::optional<Probe> probe(const std::string& path, const std::string& search_path, const std::atomic<bool>* cancel,
+                           std::string& why_not) {
   // The macros say what it is whatever it calls itself; a C compiler without the C++ part fails here.
-  const auto macros = ask(path, {"-dM", "-E", "-x", "c++", "-"}, search_path, why_not);
+  const auto macros = ask(path, {"-dM", "-E", "-x", "c++", "-"}, search_path, cancel, why_not);
   if (!macros) return std::nullopt;
   Probe found;
   HostCompiler& compiler = found.compiler;
@@ -118,7 +122,7 @@ std::optional<Probe> probe(const std::string& path, const std::string& search_pa
   for (const char* name : {"x86_64", "aarch64"}) {
     if (!macro(macros->output, fmt::format("__{}__", name)).empty()) found.architecture = name;
   }
-  const auto version = ask(path, {"--version"}, search_path, why_not);
+  const auto version = ask(path, {"--version"}, search_path, cancel, why_not);
   if (!version) return std::nullopt;
   compiler.version = first_line(version->output);
 
@@ -126,7 +130,8 @@ std::optional<Probe> probe(const std::string& path, const std::string& search_pa
   hasher.add(version->output);
   if (!add_content(hasher, found, path, why_not)) return std::nullopt;
   const bool is_gcc = compiler.kind == CompilerKind::Gcc;
-  const std::string worker = is_gcc ? program_of(path, "cc1plus", search_path) : clang_binary(path, version->output);
+  const std::string worker =
+      is_gcc ? program_of(path, "cc1plus", search_path, cancel) : clang_binary(path, version->output);
   if (worker.empty()) {
     why_not = fmt::format("`{} -print-prog-name=cc1plus` names no program", path);
     return std::nullopt;
@@ -134,9 +139,9 @@ std::optional<Probe> probe(const std::string& path, const std::string& search_pa
   if (worker != path && !add_content(hasher, found, worker, why_not)) return std::nullopt;
 #if defined(__linux__)
   if (!is_gcc) {
-    compiler.linker = program_of(path, "ld", search_path);
+    compiler.linker = program_of(path, "ld", search_path, cancel);
     std::string ignored;
-    if (const auto runtime = ask(path, {"-print-libgcc-file-name"}, search_path, ignored)) {
+    if (const auto runtime = ask(path, {"-print-libgcc-file-name"}, search_path, cancel, ignored)) {
       const std::string library = first_line(runtime->output);
       if (stamp_of(library)) compiler.runtime = library;
     }

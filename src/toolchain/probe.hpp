@@ -2,6 +2,7 @@
 // Private to find.cpp: asking a compiler what it is, and remembering the answer by the stat data of its files.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,7 +30,8 @@ struct Probe {
 };
 
 // Runs the compiler (three or four short processes). On failure `why_not` says what is wrong with it.
-std::optional<Probe> probe(const std::string& path, const std::string& search_path, std::string& why_not);
+std::optional<Probe> probe(const std::string& path, const std::string& search_path, const std::atomic<bool>* cancel,
+                           std::string& why_not);
 
 // The memo of an earlier probe; nullopt when there is none, it is damaged, or any of its files has changed.
 std::optional<Probe> recall_probe(const std::string& memo_dir, const std::string& path);

@@ -2,9 +2,11 @@
 // Which compiler is taken, why others are not, and that its identity is remembered without starting it.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "compilers.hpp"
+#include "diag/diagnostic.hpp"
 #include "toolchain/probe.hpp"
 
 namespace codetta::toolchain {
@@ -98,6 +100,14 @@ TEST_F(FindCompiler, NotACompiler) {
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code(), 502);
   EXPECT_FALSE(find(folder()));
+}
+
+TEST_F(FindCompiler, CanBeCancelled) {
+  const std::string hanging = script("hanging", "sleep 60\n");
+  const std::atomic<bool> cancel = true;
+  const auto found = find_host_compiler({.wanted = hanging, .path = {}, .memo_dir = {}, .cancel = &cancel});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code(), static_cast<uint16_t>(diag::Code::compile_cancelled)) << found.error().render();
 }
 
 TEST_F(FindCompiler, TooOldOrForAnotherMachine) {
