@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs without a product (maps: element by element, rows in one launch, reductions over columns and everything,
+// reads by indices) as CUDA packages, run step by step by runtime/cuda on the emulated driver, against the oracle.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "codetta/fill.hpp"
+#include "emit/package.hpp"
+#include "emulator/compile.hpp"
+#include "emulator/driver.hpp"
+#include "emulator/faults.hpp"
+#include "opt/passes.hpp"
+#include "oracle/oracle.hpp"
+#include "plan/plan.hpp"
+#include "runtime/cuda/execution.hpp"
+#include "runtime/cuda/stream.hpp"
+#include "unit/plan/bind_text.hpp"
+
+namespace codetta::emulator {
+namespace {
+
+class Tensors {
+ public:
+  ~Tensors() {
+    for (void* memory : memory_) free_guarded(memory);
+  }
+  Result<TensorView> add(DType dtype, const std::vector<types::Dim>& shape) {
+    Dims sizes;
+    int64_t count = dtype_size(dtype);
+    for (const types::Dim& dim : shape) {
+      sizes.push_back(dim.as_constant().value());
+      count *= dim.as_constant().value();
+    }
+    memory_.push_back(allocate_guarded(static_cast<size_t>(count), memory_.size() % 2 == 0));
+    return TensorView::make(memory_.back(), dtype, sizes);
+  }
+
+ private:
+  std::vector<void*> memory_;
+};
+
+Result<std::string> run(const std::string& text, const runtime::cuda::DeviceRef& device, const Compiler& compiler) {
+  CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
+  CODETTA_TRY(const plan::Plan plan,
+              plan::plan_program(optimized.graph, {Backend::cuda, CpuIsa::generic, device->facts().arch}, {}, {}));
+  CODETTA_TRY(package::Package made, emit::emit_package(plan, {.strict = false, .name = "test", .build_id = ""}));
+  const auto package = std::make_shared<const package::Package>(std::move(made));
+  std::vector<runtime::cuda::ModuleRef> modules;
+  for (const package::Kernel& kernel : package->kernels) {
+    CODETTA_TRY(const std::string object, compiler.compile(kernel.source, kernel.nvrtc_flags));
+    CODETTA_TRY(modules.emplace_back(), runtime::cuda::Module::load(device, object, kernel.name));
+  }
+  Tensors memory;
+  std::map<std::string, TensorView> by_name;
+  runtime::Bindings bindings;
+  bindings.tensors.resize(package->buffers.size());
+  bindings.scalars.resize(package->buffers.size());
+  for (size_t i = 0; i < package->buffers.size(); ++i) {
+    const package::Buffer& buffer = package->buffers[i];
+    if (buffer.role != package::Buffer::Role::Argument && buffer.role != package::Buffer::Role::Output) continue;
+    CODETTA_TRY(bindings.tensors[i], memory.add(buffer.dtype, buffer.shape));
+    by_name.emplace(buffer.name, bindings.tensors[i]);
+    if (buffer.role == package::Buffer::Role::Output) {
+      fill_poison(bindings.tensors[i]);
+    } else if (buffer.dtype == DType::i64) {
+      for (int64_t e = 0; e < bindings.tensors[i].element_count(); ++e)
+        bindings.tensors[i].as<int64_t>()[e] = e * 7 % 5;
+    } else {
+      fill_random(bindings.tensors[i], i + 1, Distribution::Normal);
+    }
+  }
+  std::vector<oracle::OracleInput> inputs;
+  for (const ir::GraphInput& input : graph.inputs()) inputs.emplace_back(by_name.at(input.name));
+  CODETTA_TRY(runtime::cuda::Execution execution, runtime::cuda::Execution::make(package, modules, bindings));
+  CODETTA_TRY(const runtime::cuda::OwnedStream stream, runtime::cuda::OwnedStream::make(device));
+  CODETTA_CHECK_OK(execution.run(stream.get()));
+  oracle::OracleOptions options;
+  options.ulp = oracle::cuda_ulp_table();
+  CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, options));
+  std::vector<TensorView> actual;
+  for (const ir::GraphOutput& output : graph.outputs()) actual.push_back(by_name.at(output.name));
+  CODETTA_TRY(const oracle::CheckReport report, oracle::check(actual, expected));
+  std::string wrong = report.outputs.size() == 2 ? "" : "not every output was checked\n";
+  for (const oracle::OutputReport& output : report.outputs) {
+    if (output.wrong != 0)
+      wrong += fmt::format("{}: {} of {} wrong; {}\n", output.name, output.wrong, output.elements, output.worst_text);
+  }
+  return wrong;
+}
+
+TEST(EmulatedMaps, AgreeWithTheOracle) {
+  const auto device = open_device({});
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  constexpr const char* bodies[] = {
+      "y = silu(x) * c + 1.0",        "e = exp(x - max(x, dim=-1))\n    y = e / sum(e, dim=-1) + c * 0.5",
+      "y = logsumexp(x + c, dim=-1)", "m = mean(x, dim=0)\n    y = (x - m) * rsqrt(mean(x * x, dim=0) + 0.001) + c",
+      "y = x * c / sum(x * x)",       "y = permute(x + c, [1, 0])",
+      "y = take(x + c, i, dim=0)",
+  };
+  constexpr const char* types[] = {"f32", "bf16", "f16", "f64"};
+  size_t which = 0;
+  for (const char* body : bodies) {
+    for (const char* sizes : {"[37, 70]", "[64, 128]"}) {
+      const std::string type = types[which++ % 4] + std::string(sizes);
+      const std::string text =
+          "def f(x: " + type + ", c: " + type + ", i: i64[9]):\n    " + body + "\n    z = i + 1\n    return y, z\n";
+      const auto wrong = run(text, *device, *compiler);
+      EXPECT_TRUE(wrong) << text << wrong.error().render();
+      EXPECT_EQ(wrong ? *wrong : "", "") << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace codetta::emulator
