@@ -39,12 +39,16 @@ CODETTA_FN void mfma_f32_16x16x16_bf16(float (&d)[4], const u32 (&a)[2], const u
                                                            in_registers<Float4>(d), 0, 0, 0),
                  d);
 }
+CODETTA_FN void mfma_f32_16x16x4_f32(float (&d)[4], float a, float b) {
+  from_registers(__builtin_amdgcn_mfma_f32_16x16x4f32(a, b, in_registers<Float4>(d), 0, 0, 0), d);
+}
 CODETTA_FN void mfma_f64_16x16x4_f64(double (&d)[4], double a, double b) {
   from_registers(__builtin_amdgcn_mfma_f64_16x16x4f64(a, b, in_registers<Double4>(d), 0, 0, 0), d);
 }
 #else
 __device__ void mfma_f32_16x16x16_f16(float (&d)[4], const u32 (&a)[2], const u32 (&b)[2]);
 __device__ void mfma_f32_16x16x16_bf16(float (&d)[4], const u32 (&a)[2], const u32 (&b)[2]);
+__device__ void mfma_f32_16x16x4_f32(float (&d)[4], float a, float b);
 __device__ void mfma_f64_16x16x4_f64(double (&d)[4], double a, double b);
 #endif
 #if defined(__gfx90a__)

@@ -10,6 +10,7 @@
 
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/families_hip.hpp"
 #include "plan/families_metal.hpp"
 #include "plan/vendor.hpp"
 
@@ -54,6 +55,7 @@ struct GpuKind {
 };
 constexpr GpuKind cuda_kind{cuda_families, cuda_kernel_name, cuda_cost_terms, cuda_rejection};
 constexpr GpuKind metal_kind{metal_families, metal_kernel_name, metal_cost_terms, metal_rejection};
+constexpr GpuKind hip_kind{hip_families, hip_kernel_name, cuda_cost_terms, hip_rejection};
 
 Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind) {
   Discovery discovery;
@@ -106,10 +108,10 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
     discovery.rejections.push_back({static_cast<uint16_t>(code), {}, std::move(text), {}});
     return std::move(discovery);
   };
-  if (target.backend != Backend::cpu && target.backend != Backend::cuda && target.backend != Backend::metal) {
+  if (target.backend == Backend::cutlass) {
     return refuse_all(
         diag::Code::target_without_families,
-        fmt::format("{} has no kernel families in this version; cpu, cuda and metal have", target.to_string()));
+        fmt::format("{} has no kernel families in this version; cpu, cuda, hip and metal have", target.to_string()));
   }
   if (!multiplies_in(shape.accumulator, target.backend)) {
     return refuse_all(diag::Code::accumulator_unsupported,
@@ -135,6 +137,16 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
       return refuse_all(diag::Code::packed_unused, "a packed B is given, and Metal kernels read B where it lies");
     const GpuFacts gpu = metal_facts(target.arch);
     return discover_gpu({epilogue, shape, gpu}, metal_kind);
+  }
+  if (target.backend == Backend::hip) {
+    const HipArchitecture* const arch = find_hip(target.arch);
+    if (arch == nullptr) {
+      return refuse_all(diag::Code::target_without_families,
+                        fmt::format("kernels are made for {}, not for {}", hip_names(), target.arch));
+    }
+    if (shape.b_packed)
+      return refuse_all(diag::Code::packed_unused, "a packed B is given, and HIP kernels read B where it lies");
+    return discover_gpu({epilogue, shape, arch->facts}, hip_kind);
   }
   MachineFacts facts = machine;
   facts.isa = target.isa;

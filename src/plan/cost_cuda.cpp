@@ -85,8 +85,9 @@ struct Model {
   [[nodiscard]] double us(double clocks) const { return clocks / (p.gpu.ghz * 1000); }
 
   [[nodiscard]] double product_us(std::string& note) const {
-    note = fmt::format("{:.0f} tiles on {:.0f} of {:.0f} multiprocessors, {:.0f} each at most ({:.2f} on average); {}",
-                       units, active, sms, rounds, units / active, loop.note);
+    note = fmt::format("{:.0f} tiles on {:.0f} of {:.0f} {}, {:.0f} each at most ({:.2f} on average); {}", units,
+                       active, sms, p.gpu.arch.starts_with("gfx") ? "compute units" : "multiprocessors", rounds,
+                       units / active, loop.note);
     return us(loop.clocks * rounds);
   }
 

@@ -8,6 +8,7 @@
 
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/families_hip.hpp"
 #include "plan/families_metal.hpp"
 #include "types/dtype.hpp"
 
@@ -122,11 +123,18 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
     candidate.config = config;
     candidate.terms = {{"memory", bytes / gpu.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
                        {"dispatch", 8, "one or more kernels"}};
+  } else if (const HipArchitecture* arch = target.backend == Backend::hip ? find_hip(target.arch) : nullptr) {
+    const package::GpuMapConfig config = cuda_config(program, shape);
+    candidate.name = fmt::format("hip_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
+                                 config.panels ? "_panels" : "", target.arch);
+    candidate.config = config;
+    candidate.terms = {{"memory", bytes / arch->facts.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
+                       {"launch", 5, "one or more kernels"}};
   } else {
     discovery.rejections.push_back(
         {static_cast<uint16_t>(diag::Code::target_without_families),
          {},
-         fmt::format("{} has no kernel families in this version; cpu, cuda and metal have", target.to_string()),
+         fmt::format("{} has no kernel families in this version; cpu, cuda, hip and metal have", target.to_string()),
          {}});
     return discovery;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product on CDNA (gfx90a, gfx942): matrix instructions of waves of 64, 16 x 16 blocks. A step is 64 bytes of K: a
-// lane holds 16 bytes of its row, which two instructions (four of bytes on gfx90a) take one after the other. Both
+// lane holds 16 bytes of its row, which two instructions (four of f32, and of bytes on gfx90a) take in turn. Both
 // factors order K alike, so that the order does not matter.
 #pragma once
 
@@ -24,6 +24,9 @@ struct MfmaMatrix {
     if constexpr (size == 1 && gfx == 0x90a) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) mfma_i32_16x16x16_i8(d, a[i], b[i]);
+    } else if constexpr (size == 4) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) mfma_f32_16x16x4_f32(d, bits_to_float(a[i]), bits_to_float(b[i]));
     } else {
 #pragma unroll
       for (int i = 0; i < 4; i += 2) {

@@ -139,6 +139,8 @@ struct Loader {
           u32 w[2];
           if constexpr (size == 8) {
             w[0] = held[i][0][2 * c], w[1] = held[i][0][2 * c + 1];
+          } else if constexpr (size == 4) {
+            w[0] = held[i][0][c], w[1] = held[i][1][c];
           } else {
 #pragma unroll
             for (int h = 0; h < 2; ++h) {

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the matrix families of AMD's GPUs share (device/hip/kernels/product.h): refusals, configurations, main loop.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "plan/families_hip.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+namespace {
+
+constexpr int64_t hip_blocks = INT32_MAX;  // of a grid; tiles are counted in 32 bits
+constexpr int64_t hip_extent = INT32_MAX;
+constexpr int64_t hip_slice = 256;  // least steps of K
+
+int64_t times_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Bytes, at most 16, that every row of the factors begins at a multiple of; below 4 elements are taken one by one.
+int32_t rows_alignment(const GpuProblem& p, bool a_k_major, bool b_k_major) {
+  const GemmShape& s = p.shape;
+  const int64_t element = types::byte_size(s.a);
+  int32_t alignment = 16;
+  const auto meet = [&](int64_t bytes) {
+    while (alignment > 1 && bytes % alignment != 0) alignment /= 2;
+  };
+  meet(s.a_alignment);
+  meet(s.b_alignment);
+  if (s.batch > 1) meet(s.a_batch_stride * element), meet(s.b_batch_stride * element);
+  const int64_t slow_a = a_k_major ? s.m : s.k, slow_b = b_k_major ? s.n : s.k;
+  if (slow_a > 1) meet((a_k_major ? s.a_row_stride : s.a_k_stride) * element);
+  if (slow_b > 1) meet((b_k_major ? s.b_col_stride : s.b_k_stride) * element);
+  // Parts of a split begin where a unit may.
+  if (p.ways() > 1 && !b_k_major) meet(p.epilogue.split.chunk.as_constant().value_or(1) * element);
+  return alignment < 4 ? 1 : alignment;
+}
+
+// Units along N bring neighbouring columns; along K any column has its own.
+bool chunks_fit(const GpuProblem& p, const GpuGemmConfig& c) {
+  if (p.ways() == 1 || c.b_k_major) return true;
+  const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
+  return chunk > 0 && (chunk % (16 / types::byte_size(c.b_dtype)) == 0 || chunk >= p.root_cols());
+}
+
+// Fills pieces and LDS; false where they are more than a block has.
+bool place_in_lds(const GpuProblem& p, GpuGemmConfig& c) {
+  const auto width = static_cast<int32_t>(c.tile_n / p.ways());
+  for (const int32_t piece : {64, 48, 32, 16}) {
+    if (width % piece != 0) continue;
+    c.piece_cols = piece;
+    break;
+  }
+  c.piece_rows = c.tile_m;
+  while (hip_shared_bytes(p.epilogue, c) > lds_limit && c.piece_rows % 32 == 0) c.piece_rows /= 2;
+  c.shared_bytes = static_cast<int32_t>(hip_shared_bytes(p.epilogue, c));
+  return c.shared_bytes <= lds_limit;
+}
+
+double rate_of(const HipArchitecture& arch, DType factors) {
+  if (factors == DType::f64) return arch.matrix_f64;
+  if (factors == DType::f32) return arch.matrix_f32;
+  return types::byte_size(factors) == 1 ? arch.matrix_8 : arch.matrix_16;
+}
+
+// Legal configurations; the least LDS that any of the others would have needed.
+std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, const GpuProblem& p, int64_t& least) {
+  const GemmShape& s = p.shape;
+  const HipArchitecture& arch = *find_hip(p.gpu.arch);
+  const int64_t element = types::byte_size(s.a), cols = p.root_cols();
+  GpuGemmConfig base;
+  base.family = family.family;
+  base.a_dtype = s.a;
+  base.b_dtype = s.b;
+  base.accumulator = s.accumulator;
+  base.math = s.math;
+  base.stages = 2;
+  base.a_k_major = s.a_k_stride == 1 || s.k == 1;
+  base.b_k_major = s.b_k_stride == 1 || s.k == 1;
+  base.alignment = rows_alignment(p, base.a_k_major, base.b_k_major);
+  least = INT64_MAX;
+  std::vector<GpuGemmConfig> result;
+  for (const HipTile& tile : family.tiles) {
+    if (tile.n % (16 * p.ways()) != 0) continue;
+    const int64_t width = tile.n / p.ways();
+    if (tile.m > 16 && s.m <= tile.m / 2) continue;      // half of the rows would be padding
+    if (width > 32 && width >= 2 * cols + 32) continue;  // or of the columns
+    for (const int64_t span : {64, 128}) {               // bytes of K
+      GpuGemmConfig c = base;
+      c.tile_m = tile.m;
+      c.tile_n = tile.n;
+      c.tile_k = static_cast<int32_t>(span / element);
+      c.consumers = tile.waves;
+      c.threads = arch.wave * tile.waves;
+      if (span > 64 && s.k <= c.tile_k) continue;
+      if (sm80_warps_along_m(tile.m, tile.n, tile.waves) == 0 || span % family.step_bytes(arch, element) != 0) continue;
+      if (hip_registers(family, arch, c) > arch.registers) continue;
+      if (!chunks_fit(p, c)) continue;
+      if (!place_in_lds(p, c)) {
+        least = std::min<int64_t>(least, c.shared_bytes);
+        continue;
+      }
+      const double tiles =
+          static_cast<double>(times_up(s.m, tile.m)) * static_cast<double>(times_up(cols, width) * s.batch);
+      if (tiles > static_cast<double>(hip_blocks)) continue;
+      result.push_back(c);
+      const auto split = std::min<int64_t>(
+          {static_cast<int64_t>(2.0 * p.gpu.sms / tiles), s.k / hip_slice, int64_t{package::max_k_split}});
+      if (split <= 1 || tile.m * tile.n > 64 * c.threads) continue;
+      c.k_split = static_cast<int32_t>(split);
+      result.push_back(c);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+const HipMatrixFamily& hip_matrix_family(GpuFamily family) {
+  return family == GpuFamily::Mfma ? mfma_family() : wmma_family();
+}
+
+int64_t hip_shared_bytes(const package::EpilogueProgram& epilogue, const GpuGemmConfig& c) {
+  const int64_t element = types::byte_size(c.a_dtype), accumulator = types::byte_size(c.accumulator);
+  const int64_t stages = 2 * (c.tile_m + c.tile_n) * (c.tile_k * element + 16);
+  const int64_t ld = c.piece_cols + hip_matrix_family(c.family).piece_pad;
+  const int64_t piece = c.piece_rows * ld * epilogue.split.ways * accumulator;
+  const int64_t scratch = (piece_layout(epilogue, c).scratch_bytes(c.threads) + 15) / 16 * 16;
+  return std::max(stages, piece + scratch) + 16;
+}
+
+int hip_registers(const HipMatrixFamily& family, const HipArchitecture& arch, const GpuGemmConfig& c) {
+  const int64_t element = types::byte_size(c.a_dtype), words = family.lane_words(arch, element);
+  const int rows = sm80_warps_along_m(c.tile_m, c.tile_n, c.consumers);
+  if (rows == 0) return INT32_MAX;
+  const int64_t held = int64_t{c.tile_m} * c.tile_n / c.threads * (types::byte_size(c.accumulator) / 4);
+  const int64_t fragments = (c.tile_m / rows + c.tile_n / (c.consumers / rows)) / 16 * words;
+  // Units on their way, and for each its address and how much of it exists.
+  const auto loads = [&](int64_t extent, bool k_major) {
+    const int64_t depth = k_major ? 1 : 8 / element;
+    const int64_t units = extent * c.tile_k * element / (16 * depth);
+    return times_up(units, c.threads) * (4 * depth + 3);
+  };
+  return static_cast<int>(held + fragments + loads(c.tile_m, c.a_k_major) + loads(c.tile_n, c.b_k_major) + 48);
+}
+
+std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const GpuProblem& p) {
+  const GemmShape& s = p.shape;
+  const auto no = [&](diag::Code code, std::string text) {
+    return hip_rejection(family.family, code, std::move(text));
+  };
+  const HipArchitecture& arch = *find_hip(p.gpu.arch);
+  if (auto why = family.no_instruction(s, arch)) return no(diag::Code::family_dtypes, *std::move(why));
+  if (s.k == 0 || p.empty()) {
+    return no(diag::Code::family_size,
+              fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
+  }
+  for (const int64_t size : {s.m, s.n, s.k}) {
+    if (size > hip_extent)
+      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the 2^31 that it counts to", size));
+  }
+  for (const auto& [name, other_name, other, k_stride, other_stride] :
+       {std::tuple{"A", "rows", s.m, s.a_k_stride, s.a_row_stride},
+        std::tuple{"B", "columns", s.n, s.b_k_stride, s.b_col_stride}}) {
+    if ((k_stride == 1 || s.k == 1) || (other_stride == 1 || other == 1)) continue;
+    return no(diag::Code::family_layout, fmt::format("{} has strides {} along K and {} along {}; one of them must be 1",
+                                                     name, k_stride, other_stride, other_name));
+  }
+  int64_t least = 0;
+  if (!all_configurations(family, p, least).empty()) return std::nullopt;
+  if (least != INT64_MAX) {
+    return no(
+        diag::Code::family_size,
+        fmt::format("the accumulators of a piece in {} parts and what reductions share need {} bytes of LDS, and a "
+                    "block has {}",
+                    p.ways(), least, lds_limit));
+  }
+  return no(diag::Code::family_split, fmt::format("no tile holds {} parts in chunks of {} columns of this layout",
+                                                  p.ways(), p.epilogue.split.chunk.to_string()));
+}
+
+std::vector<GpuGemmConfig> hip_matrix_configurations(const HipMatrixFamily& family, const GpuProblem& p) {
+  int64_t least = 0;
+  return all_configurations(family, p, least);
+}
+
+Mainloop hip_matrix_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
+  const HipMatrixFamily& family = hip_matrix_family(c.family);
+  const HipArchitecture& arch = *find_hip(p.gpu.arch);
+  const double rate = rate_of(arch, c.a_dtype), element = static_cast<double>(types::byte_size(c.a_dtype));
+  const int rows = sm80_warps_along_m(c.tile_m, c.tile_n, c.consumers);
+  const double k = static_cast<double>(times_up(times_up(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
+  // Fragments come from LDS at 128 bytes a clock; on gfx11 each of 16-bit elements twice.
+  const double sides = static_cast<double>(c.tile_m / rows + c.tile_n / (c.consumers / rows)) * c.consumers;
+  const double repeats = 4.0 * family.lane_words(arch, types::byte_size(c.a_dtype)) * (arch.wave / 16.0) /
+                         family.step_bytes(arch, types::byte_size(c.a_dtype));
+  const double read = sides * k * element * repeats / 128;
+  const double multiplied = c.tile_m * static_cast<double>(c.tile_n) * k / rate;
+  // Units of 16 bytes cost a few instructions of every wave; elements one by one many.
+  const double units = static_cast<double>(c.tile_m + c.tile_n) * k * element / 16 / arch.wave;
+  const double way = c.alignment >= 16 ? 8 : c.alignment >= 4 ? 14 : 16.0 * 4 / element;
+  constexpr double efficiency = 0.75;
+  Mainloop loop;
+  loop.bytes = k * (c.tile_m + c.tile_n) * element;
+  loop.clocks = std::max(multiplied, read) / efficiency + units * way / 4 + 120 * k / c.tile_k;
+  loop.memory_share = 0.8;
+  const int by_lds = static_cast<int>(lds_limit / std::max(c.shared_bytes, 1));
+  const int by_registers = 4 * arch.registers / std::max(hip_registers(family, arch, c), 1) / c.consumers;
+  loop.blocks_per_sm = std::clamp(std::min(by_lds, by_registers), 1, 4);
+  loop.exposed = loop.blocks_per_sm > 1 ? 0.6 : 1;
+  loop.prologue_us = 4;
+  loop.note = fmt::format("{:.0f} multiply-adds a clock at {:.0f} %{}", rate, 100 * efficiency,
+                          read > multiplied ? ", held up by reads of LDS" : "");
+  return loop;
+}
+
+}  // namespace codetta::plan
