@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's translation unit: configuration, one function a phase, and the kernels around them.
+// The translation unit of CUDA and HIP kernels: configuration, one function a phase, and the kernels around them.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -103,6 +103,8 @@ constexpr std::array family_sources{
                  sm100_maps},
     FamilySource{GpuFamily::Stream, "device/cuda/kernels/stream.h", "gemm_stream", true, no_defines, no_constants,
                  no_maps},
+    FamilySource{GpuFamily::Mfma, "device/hip/kernels/mfma.h", "gemm_mfma", false, no_defines, no_constants, no_maps},
+    FamilySource{GpuFamily::Wmma, "device/hip/kernels/wmma.h", "gemm_wmma", false, no_defines, no_constants, no_maps},
 };
 
 constexpr FamilySource map_source{GpuFamily::Simt, "device/gpu/kernels/map.h", {}, false, no_defines, no_constants,
@@ -115,6 +117,17 @@ Error broken(std::string headline, std::string reason) {
   return diag::error(diag::Code::internal, std::move(headline))
       .reason(std::move(reason))
       .help("this is a bug in Codetta; please report it with the epilogue");
+}
+
+bool is_hip(std::string_view arch) { return arch.starts_with("gfx"); }
+
+std::vector<std::string> compiler_flags(const CudaEmitOptions& options) {
+  if (is_hip(options.arch)) {
+    return {"--offload-arch=" + options.arch, "-std=c++17", "-O3",
+            options.strict ? "-ffp-contract=off" : "-ffp-contract=fast"};
+  }
+  return {"--gpu-architecture=" + options.arch, "--std=c++17", "--device-as-default-execution-space",
+          options.strict ? "--fmad=false" : "--fmad=true"};
 }
 
 std::string_view storage_name(DType d) {
@@ -231,6 +244,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   number("ways", program_.split.ways);
   number("alignment", config_.alignment);
   number("warp_rows", warp_rows_);
+  if (is_hip(options_.arch)) out.line("static constexpr int gfx = 0x", options_.arch.substr(3), ";");
   static constexpr std::array<std::string_view, 4> math{"Strict", "Tf32x3", "Tf32", "Fp8FastAccumulation"};
   out.line("static constexpr MathMode math = MathMode::", math[static_cast<size_t>(config_.math)], ";");
   out.line("static constexpr bool pingpong = ", config_.pingpong, ";");
@@ -597,7 +611,7 @@ std::vector<std::optional<uint32_t>> CudaPrinter::combined_outputs() const {
 void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
   const auto entry = [&](GpuEntry::Kind kind, uint32_t index, std::string symbol, int threads) {
     result.entries.push_back({kind, index, std::move(symbol), threads,
-                              kind == GpuEntry::Kind::Gemm ? config_.shared_bytes : 0,
+                              kind == GpuEntry::Kind::Gemm && !is_hip(options_.arch) ? config_.shared_bytes : 0,
                               kind == GpuEntry::Kind::Combine ? results_per_block : 1});
     return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", 1) ", result.entries.back().symbol,
                      "(const __grid_constant__ Parameters params)");
@@ -715,8 +729,7 @@ Result<CudaSource> CudaPrinter::print() {
   out.blank();
   out.line("}  // namespace codetta::gpu");
   result.text = out.str();
-  result.flags = {"--gpu-architecture=" + options_.arch, "--std=c++17", "--device-as-default-execution-space",
-                  options_.strict ? "--fmad=false" : "--fmad=true"};
+  result.flags = compiler_flags(options_);
   return result;
 }
 

@@ -57,13 +57,13 @@ std::string user_signature(const std::string& name, const std::vector<package::A
 std::vector<std::string> cpu_flags(CpuIsa isa);
 
 struct CudaEmitOptions {
-  std::string arch = "sm_80";  // of NVRTC's --gpu-architecture
+  std::string arch = "sm_80";  // of NVRTC's --gpu-architecture, or of Clang's --offload-arch: "gfx942"
   bool strict = false;         // no contraction of a * b + c
   bool comments = true;        // the program's line beside each value
 };
 
-// A translation unit for NVRTC. It includes embedded files as "device/" + their virtual path, and holds: the
-// configuration as constants, the phases of the epilogue, and one extern "C" __global__ function an entry.
+// A translation unit for NVRTC, or for Clang's HIP. It includes embedded files as "device/" + their virtual path, and
+// holds: the configuration as constants, the phases of the epilogue, and one extern "C" __global__ function an entry.
 struct CudaSource {
   std::string text;
   std::vector<std::string> flags;            // all flags, the architecture included

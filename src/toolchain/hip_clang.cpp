@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "toolchain/hip_clang.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/files.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "diag/diagnostic.hpp"
+#include "toolchain/failure.hpp"
+#include "toolchain/probe.hpp"
+#include "toolchain/work_folder.hpp"
+
+namespace codetta::toolchain {
+namespace {
+
+constexpr int oldest_hip_clang = 19;  // knows gfx1201
+constexpr std::array<std::string_view, 7> hip_names = {"clang++-19", "clang++-20", "clang++-21", "clang++-22",
+                                                       "clang++",    "amdclang++", "clang++-23"};
+constexpr std::string_view rocm_folder = "/opt/rocm/llvm/bin";
+constexpr std::string_view install_hip =
+    "install clang-19 and lld-19 (or later ones, or ROCm's) where the search path leads; emitting "
+    "sources needs neither";
+
+std::string folders_for(const std::string& path) {
+  std::string kept;
+  for (const std::string_view folder : base::split(path, ':')) {
+    if (!folder.starts_with('/')) continue;
+    kept += (kept.empty() ? "" : ":") + std::string(folder);
+  }
+  return kept + (kept.empty() ? "" : ":") + std::string(rocm_folder);
+}
+
+// The lld that this Clang calls: beside it, where it was installed, or on the path; "" when there is none.
+std::string lld_of(const std::string& clang, const std::string& search_path) {
+  base::ProcessRequest request;
+  request.program = clang;
+  request.arguments = {"-print-prog-name=lld"};
+  request.environment = child_environment(search_path, {});
+  request.timeout = std::chrono::seconds(10);
+  const auto said = base::run_process(request);
+  if (!said || !said->success()) return {};
+  return base::find_executable(base::trim(said->output), search_path).value_or("");
+}
+
+Error missing(std::string headline, std::string reason) {
+  return diag::error(diag::Code::hip_compiler_missing, std::move(headline))
+      .reason(std::move(reason))
+      .help(std::string(install_hip));
+}
+
+std::optional<HostCompiler> examine_hip(const std::string& path, const FindOptions& options,
+                                        const std::string& search_path, std::string& why_not) {
+  auto found = recall_probe(options.memo_dir, path);
+  if (!found) {
+    found = probe(path, search_path, why_not);
+    if (!found) return std::nullopt;
+    remember_probe(options.memo_dir, *found);
+  }
+  HostCompiler clang = std::move(found->compiler);
+  clang.search_path = search_path;
+  if (clang.kind != CompilerKind::Clang) {
+    why_not = path + " is not Clang, which alone compiles HIP";
+    return std::nullopt;
+  }
+  if (clang.major < oldest_hip_clang) {
+    why_not = fmt::format("{} is Clang {}, and {} is the oldest that knows all of these GPUs", path, clang.major,
+                          oldest_hip_clang);
+    return std::nullopt;
+  }
+  return clang;
+}
+
+Result<HostCompiler> with_linker(HostCompiler clang) {
+  clang.linker = lld_of(clang.path, clang.search_path);
+  if (!clang.linker.empty()) return clang;
+  return missing(fmt::format("{} has no linker for AMD GPUs", clang.path),
+                 "looked for lld where it is installed and in " + clang.search_path);
+}
+
+// Headers as files, so that the compiler's messages name them and each is read once.
+base::Expected<bool> write_headers(const std::string& folder, const std::vector<CudaHeader>& headers) {
+  for (const CudaHeader& header : headers) {
+    for (size_t slash = header.path.find('/'); slash != std::string_view::npos;
+         slash = header.path.find('/', slash + 1))
+      (void)::mkdir((folder + "/" + std::string(header.path.substr(0, slash))).c_str(), 0700);
+    base::WriteOptions how;
+    how.mode = 0600;
+    how.sync = false;
+    auto written = base::write_file_atomically(folder + "/" + std::string(header.path), header.text, how);
+    if (!written) return written;
+  }
+  return true;
+}
+
+// The job's source on stdin; what goes to `output`, or to stdout where that is empty.
+Result<base::ProcessResult> run_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
+                                    const WorkFolder& folder, bool to_assembly, std::string* object) {
+  const std::vector<CudaHeader> headers = included_headers(job.source, job.headers);
+  if (auto written = write_headers(folder.path(), headers); !written)
+    return folder_failed(job.label, written.error().message(), {folder.path()});
+  const std::string file = folder.path() + "/kernel.hsaco";
+  base::ProcessRequest request;
+  request.program = clang.path;
+  request.arguments = hip_arguments(job.flags);
+  request.arguments.push_back("-I" + folder.path());
+  if (to_assembly)
+    request.arguments.insert(request.arguments.end(), {"-S", "-o", "-", "-"});
+  else
+    request.arguments.insert(request.arguments.end(), {"-o", file, "-"});
+  request.environment = child_environment(clang.search_path, folder.path());
+  request.input = job.source;
+  request.max_output_bytes = size_t{64} << 20;
+  request.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::max(options.timeout_seconds, 0.001) * 1000));
+  request.cancel = options.cancel;
+  auto ran = base::run_process(request);
+  const CompileJob described{job.source, job.flags, job.label};
+  const FailedRun failed{clang, described, options, clang.path, request.arguments, folder.path()};
+  if (!ran) return start_failed(failed, ran.error().message());
+  if (!ran->success()) return run_failed(failed, *ran);
+  if (object != nullptr) {
+    auto bytes = base::read_file(file, size_t{256} << 20);
+    if (!bytes || bytes->empty()) return no_object(failed, bytes ? "the file is empty" : bytes.error().message());
+    *object = std::move(*bytes);
+  }
+  return std::move(*ran);
+}
+
+Result<WorkFolder> hip_folder(const std::string& label, const CompileOptions& options) {
+  WorkFolderWish wish{label, "codetta-hip-", {"/dev/shm", "/tmp", "/var/tmp"}, options.sweep};
+  if (!options.work_dir.empty()) wish.parents = {options.work_dir};
+  return make_work_folder(wish);
+}
+
+}  // namespace
+
+Result<HostCompiler> find_hip_clang(const FindOptions& options) {
+  const std::string search_path = folders_for(options.path);
+  const auto unusable = [](const std::string& path, const std::string& why) -> Error {
+    return diag::error(diag::Code::hip_compiler_unusable, fmt::format("the HIP compiler '{}' can not be used", path))
+        .reason(why)
+        .help(std::string(install_hip));
+  };
+  std::string why_not;
+  if (!options.wanted.empty()) {
+    const auto path = base::find_executable(options.wanted, search_path);
+    if (!path) {
+      return missing(
+          fmt::format("the HIP compiler '{}' was not found", options.wanted),
+          options.wanted.starts_with('/') ? "there is no executable file of that name" : "looked in " + search_path);
+    }
+    auto clang = examine_hip(*path, options, search_path, why_not);
+    if (!clang) return unusable(*path, why_not);
+    return with_linker(*std::move(clang));
+  }
+  std::optional<Error> without_linker;
+  std::string last;
+  for (const std::string_view name : hip_names) {
+    const auto path = base::find_executable(name, search_path);
+    if (!path) continue;
+    auto clang = examine_hip(*path, options, search_path, why_not);
+    if (!clang) {
+      last = *path;
+      continue;
+    }
+    auto linked = with_linker(*std::move(clang));
+    if (linked) return linked;
+    if (!without_linker) without_linker = std::move(linked).error();
+  }
+  if (without_linker) return *std::move(without_linker);
+  if (!last.empty()) return unusable(last, why_not);
+  return missing("no HIP compiler was found",
+                 fmt::format("looked for {} in {}", fmt::join(hip_names, ", "), search_path));
+}
+
+std::vector<std::string> hip_arguments(const std::vector<std::string>& flags) {
+  std::vector<std::string> all{"-x",
+                               "hip",
+                               "--cuda-device-only",
+                               "--no-gpu-bundle-output",
+                               "-nogpuinc",
+                               "-nogpulib",
+                               "-fuse-cuid=none",
+                               "-D__HIP_PLATFORM_AMD__=1",
+                               "-Wno-pass-failed",
+                               "-fno-color-diagnostics",
+                               "-fno-caret-diagnostics"};
+  all.insert(all.end(), flags.begin(), flags.end());
+  return all;
+}
+
+Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
+  CODETTA_TRY(const WorkFolder folder, hip_folder(job.label, options));
+  HipOutput output;
+  CODETTA_TRY(base::ProcessResult ran, run_hip(clang, job, options, folder, false, &output.object));
+  output.log = std::move(ran.errors);
+  output.seconds = ran.seconds;
+  CODETTA_TRY(output.remarks, read_code_object(output.object, job.label));
+  return output;
+}
+
+Result<std::string> hip_assembly(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
+  CODETTA_TRY(const WorkFolder folder, hip_folder(job.label, options));
+  CODETTA_TRY(base::ProcessResult ran, run_hip(clang, job, options, folder, true, nullptr));
+  return std::move(ran.output);
+}
+
+}  // namespace codetta::toolchain

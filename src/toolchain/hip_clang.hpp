@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clang as the compiler of HIP kernels, with LLVM's linker: neither ROCm's headers nor its device libraries are needed.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "toolchain/compiler.hpp"
+#include "toolchain/nvrtc.hpp"
+#include "toolchain/ptxas_remarks.hpp"
+
+namespace codetta::toolchain {
+
+// `wanted`: "", a name or an absolute path. The result's `linker` is the lld that the driver calls.
+// Errors: E0536 none found, or no lld beside it (what was looked for and where), E0537 too old or not working.
+Result<HostCompiler> find_hip_clang(const FindOptions& options);
+
+struct HipJob {
+  std::string source{};              // complete but for the headers
+  std::string label{};               // for messages: the kernel's name
+  std::vector<std::string> flags{};  // the architecture included; what every job has in common is added
+  std::span<const CudaHeader> headers{};
+};
+struct HipOutput {
+  std::string object;                 // code object: ELF for amdgpu
+  std::string log;                    // what the compiler said
+  std::vector<PtxasRemarks> remarks;  // by kernel, from the object's metadata (read_code_object)
+  double seconds = 0;
+};
+// All arguments of a compile but input, output and the folder of the headers. Part of a cache key.
+std::vector<std::string> hip_arguments(const std::vector<std::string>& flags);
+// Errors: E0504 rejected (messages parsed), E0505 timeout, E0506 crashed or not started, E0507 no room, E0510
+// cancelled.
+Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
+// Text of what the compiler makes of it.
+Result<std::string> hip_assembly(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
+
+// What the metadata of a code object (note of type 32, MessagePack, LLVM's "User Guide for AMDGPU Backend") says about
+// its kernels, in their order: registers (vector and accumulation registers together), LDS as shared_bytes, scratch as
+// stack_bytes, spilled vector registers in bytes. Errors: E0506 where it is no such object.
+Result<std::vector<PtxasRemarks>> read_code_object(std::string_view object, const std::string& label);
+
+}  // namespace codetta::toolchain
