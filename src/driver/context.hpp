@@ -14,6 +14,7 @@
 #include "base/single_flight.hpp"
 #include "codetta/kernel.hpp"
 #include "driver/cuda_state.hpp"
+#include "driver/hip_state.hpp"
 #include "opt/passes.hpp"
 #include "package/package.hpp"
 #include "plan/candidates.hpp"
@@ -95,6 +96,7 @@ struct ContextState {
   void log_once(const std::string& key, std::string_view line);
 
   CudaState cuda{*this};
+  HipState hip{*this};
 
  private:
   friend class codetta::Context;

@@ -46,6 +46,12 @@ Result<void> device_supports(const Target& target) {
             "write the source with `codetta emit` or `codetta build`, and on a Mac: xcrun -sdk macosx metal "
             "-std=metal3.1 -fno-fast-math -c x.metal -o x.air && xcrun -sdk macosx metallib x.air -o x.metallib");
   }
+  if (target.backend == Backend::hip) {
+    return diag::error(diag::Code::target_unavailable, "target '" + target.to_string() + "' can not run here")
+        .reason(
+            "kernels for AMD GPUs are compiled to code objects; this process has no HIP runtime to launch them with")
+        .help("use `codetta compile`, `codetta emit` or `codetta explain` for this target, or run on cpu or cuda");
+  }
   return diag::error(diag::Code::target_unavailable, "target '" + target.to_string() + "' can not run here")
       .reason("this version of Codetta runs kernels on CPUs and NVIDIA GPUs")
       .help("use the target 'cpu' or 'cuda'");

@@ -18,7 +18,10 @@ Error library_code(const std::string& kernel) {
 }
 
 std::string_view extension_of(Backend backend) {
-  return backend == Backend::cuda ? ".cu" : backend == Backend::metal ? ".metal" : ".cpp";
+  return backend == Backend::cuda    ? ".cu"
+         : backend == Backend::hip   ? ".hip"
+         : backend == Backend::metal ? ".metal"
+                                     : ".cpp";
 }
 
 Result<std::string> sass_of(driver::ContextState& context, const package::Kernel& kernel) {
@@ -34,6 +37,7 @@ Result<std::string> assembly_of(driver::ContextState& context, const Target& tar
         .reason("only Apple's compiler makes it, on macOS")
         .help("ask for the source, and compile it there: xcrun -sdk macosx metal -S x.metal");
   }
+  if (state.found->target.backend == Backend::hip) return state.found->context->hip.assembly(kernel);
   if (kernel.source.empty()) return std::string("; the kernel stores the accumulators itself: nothing is compiled\n");
   const ContextOptions& options = context.options;
   if (options.no_compiler || options.no_jit) {

@@ -47,10 +47,11 @@ Result<Target> resolve_target(ContextState& context, const Target& target) {
     if (resolved.arch.empty()) resolved.arch = plan::default_metal_family;
     return resolved;
   }
+  if (target.backend == Backend::hip) return HipState::resolve(target);
   return diag::error(diag::Code::target_without_families,
                      fmt::format("no kernels for target {} in this version", target.to_string()))
-      .reason("cpu, cuda and metal have kernel families")
-      .help("use cpu, cpu:<isa>, cuda, cuda:<architecture> or metal:<family>");
+      .reason("cpu, cuda, hip and metal have kernel families")
+      .help("use cpu, cpu:<isa>, cuda, cuda:<architecture>, hip:<architecture> or metal:<family>");
 }
 
 Result<const Planned*> FoundState::planned() const {

@@ -198,6 +198,9 @@ Result<double> Kernel::compile() const {
       CODETTA_TRY(const driver::CudaBinary binary, context.cuda.binary(kernel));
       CODETTA_CHECK_OK(context.cuda.judge(kernel, binary));
       seconds += binary.compile_seconds;
+    } else if (state_->found->target.backend == Backend::hip) {
+      CODETTA_TRY(const double spent, context.hip.compile(kernel));
+      seconds += spent;
     } else {
       CODETTA_TRY(const driver::LoadedKernel loaded, context.load(kernel, state_->found->target.isa));
       if (loaded.interpreted) return driver::no_compiler_for(context, kernel.name);

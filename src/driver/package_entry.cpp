@@ -24,7 +24,11 @@ void add_machine(toolchain::CacheKey& key, ContextState& context, const Target& 
 }
 
 std::string kind_of(const Target& target, std::string_view what) {
-  return fmt::format("{} {}", target.backend == Backend::cuda ? "cuda" : "cpu", what);
+  return fmt::format("{} {}",
+                     target.backend == Backend::cuda  ? "cuda"
+                     : target.backend == Backend::hip ? "hip"
+                                                      : "cpu",
+                     what);
 }
 
 toolchain::CacheKey package_key(const FoundState& found, std::optional<size_t> candidate) {
@@ -50,7 +54,7 @@ toolchain::CacheKey problem_key(toolchain::EntryKind kind, std::string_view what
   key.add("sizes", fmt::format("{} {} {} {}", shape.batch, shape.m, shape.n, shape.k));
   key.add("strides", fmt::format("{} {} {} {} {} {}", shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride,
                                  shape.b_batch_stride, shape.b_k_stride, shape.b_col_stride));
-  if (found.target.backend == Backend::cuda)
+  if (found.target.backend != Backend::cpu)
     key.add("alignment", fmt::format("{} {} {}", shape.a_alignment, shape.b_alignment, shape.epilogue_alignment));
   key.add("types", fmt::format("{} {} {}", dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
   std::string layouts;

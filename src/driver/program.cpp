@@ -79,19 +79,18 @@ Result<plan::Plan> plan_of(const CompiledProgramState& state) {
 namespace {
 
 // For GPUs: while the assembler's remarks rule a kernel out (E0533), its products take the candidate that ranks next.
-Result<package::Package> load_cuda(CompiledProgramState& state, package::Package package,
-                                   const LoadProgress& progress) {
+// `load`: compiles (and loads, where there is a device) one; tells how long it compiled.
+Result<package::Package> load_on_gpu(CompiledProgramState& state, package::Package package,
+                                     const LoadProgress& progress,
+                                     const std::function<Result<double>(const package::Kernel&)>& load) {
   ContextState& context = *state.context;
   std::optional<plan::Plan> plan;  // made when a choice has to be changed
-  std::vector<const package::Kernel*> all;
-  for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
-  context.cuda.compile_ahead(all);
   for (size_t i = 0; i < package.kernels.size();) {
-    const auto loaded = context.cuda.load(package.kernels[i]);
+    const Result<double> loaded = load(package.kernels[i]);
     if (loaded) {
-      state.compile_seconds += loaded->compile_seconds;
+      state.compile_seconds += *loaded;
       ++i;
-      if (progress) progress(i, package.kernels.size(), package.kernels[i - 1].name, loaded->compile_seconds);
+      if (progress) progress(i, package.kernels.size(), package.kernels[i - 1].name, *loaded);
       continue;
     }
     if (loaded.error().code() != static_cast<uint16_t>(diag::Code::kernel_resources)) return loaded.error();
@@ -248,8 +247,19 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
   }
   if (state->target.backend == Backend::cuda) {
     if (state->context->check_runs(state->target)) {
-      CODETTA_TRY(package, driver::load_cuda(*state, std::move(package), told));
+      driver::ContextState& on = *state->context;
+      std::vector<const package::Kernel*> all;
+      for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
+      on.cuda.compile_ahead(all);
+      const auto load = [&](const package::Kernel& kernel) -> Result<double> {
+        CODETTA_TRY(const driver::LoadedCudaKernel loaded, on.cuda.load(kernel));
+        return loaded.compile_seconds;
+      };
+      CODETTA_TRY(package, driver::load_on_gpu(*state, std::move(package), told, load));
     }
+  } else if (state->target.backend == Backend::hip) {
+    const auto load = [&](const package::Kernel& kernel) { return state->context->hip.compile(kernel); };
+    CODETTA_TRY(package, driver::load_on_gpu(*state, std::move(package), told, load));
   } else if (device_supports(state->target)) {
     CODETTA_TRY(std::vector<driver::LoadedKernel> loaded,
                 state->context->load_all(package.kernels, state->target.isa, told));
