@@ -208,10 +208,13 @@ CODETTA_FN f64 remainder_of(f64 x, f64 y) {
   if (by == 0 || bx >= 0x7ff0000000000000ull || by > 0x7ff0000000000000ull) return (f64)bits_to_float(0x7fc00000u);
   if (bx < by) return x;
   i32 ex = (i32)(bx >> 52), ey = (i32)(by >> 52);
-  u64 mx = ex != 0 ? (bx & low) | (1ull << 52) : bx;
-  const u64 my = ey != 0 ? (by & low) | (1ull << 52) : by;
+  u64 mx = ex != 0 ? (bx & low) | (1ull << 52) : bx, my = ey != 0 ? (by & low) | (1ull << 52) : by;
   if (ex == 0) ex = 1;
   if (ey == 0) ey = 1;
+#pragma unroll 1
+  for (; my < (1ull << 52); --ey) my <<= 1;
+#pragma unroll 1
+  for (; mx < (1ull << 52); --ex) mx <<= 1;
 #pragma unroll 1
   for (; ex > ey; --ex) {
     if (mx >= my) mx -= my;
@@ -220,11 +223,9 @@ CODETTA_FN f64 remainder_of(f64 x, f64 y) {
   if (mx >= my) mx -= my;
   if (mx == 0) return bits_to_double(sign);
 #pragma unroll 1
-  while (ey > 1 && mx < (1ull << 52)) {
-    mx <<= 1;
-    --ey;
-  }
-  return bits_to_double(sign | (mx < (1ull << 52) ? mx : (mx & low) | ((u64)ey << 52)));
+  for (; mx < (1ull << 52); --ey) mx <<= 1;
+  // Subnormal: a multiple of y's last bit, so that nothing is lost.
+  return bits_to_double(sign | (ey < 1 ? mx >> (1 - ey) : (mx & low) | ((u64)ey << 52)));
 }
 
 }  // namespace one

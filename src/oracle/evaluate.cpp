@@ -199,6 +199,15 @@ std::span<const UlpRow> cuda_ulp_table() {
   return table;
 }
 
+std::span<const UlpRow> hip_ulp_table() {
+  static constexpr UlpRow table[] = {
+#define CODETTA_ULP(op, f32_ulp, f32_abs, f64_ulp, f64_abs) {types::Op::op, f32_ulp, f32_abs, f64_ulp, f64_abs},
+#include "device/hip/ulp.def"
+#undef CODETTA_ULP
+  };
+  return table;
+}
+
 namespace {
 
 Result<OracleResult> evaluate_all(const ir::Graph& graph, std::span<const OracleInput> inputs,

@@ -17,6 +17,7 @@ struct UlpRow {
 // device/cpu/ulp.def. Ops that are not listed are correctly rounded.
 std::span<const UlpRow> cpu_ulp_table();
 std::span<const UlpRow> cuda_ulp_table();  // device/gpu/ulp.def
+std::span<const UlpRow> hip_ulp_table();   // device/hip/ulp.def
 
 struct Accuracy {
   double ulp = 0.5, abs = 0;

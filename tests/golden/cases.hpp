@@ -10,6 +10,7 @@ const std::vector<Case>& elementwise_cases();
 const std::vector<Case>& type_cases();
 const std::vector<Case>& reduction_cases();
 const std::vector<Case>& cuda_cases();
+const std::vector<Case>& hip_cases();
 const std::vector<Case>& metal_cases();
 
 }  // namespace codetta::golden

@@ -12,6 +12,7 @@
 #include "ir/print.hpp"
 #include "opt/passes.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/families_hip.hpp"
 #include "plan/families_metal.hpp"
 #include "plan/plan.hpp"
 
@@ -100,10 +101,15 @@ plan::GemmShape shape_of(const ir::GemmFacts& facts, bool b_columns) {
 }
 
 // The configuration of that name among all that the families have for the problem, whatever its rank.
-std::optional<package::GpuGemmConfig> find_config(const plan::GpuProblem& problem, const std::string& name) {
-  for (const plan::GpuFamilyInfo& family : plan::cuda_families()) {
+std::optional<package::GpuGemmConfig> find_config(const plan::GpuProblem& problem, const std::string& name,
+                                                  Backend backend) {
+  const bool hip = backend == Backend::hip;
+  for (const plan::GpuFamilyInfo& family : hip ? plan::hip_families() : plan::cuda_families()) {
+    if (hip && (!family.concerns(problem) || family.refuse(problem))) continue;
     for (const package::GpuGemmConfig& config : family.configurations(problem)) {
-      if (plan::cuda_kernel_name(config, problem.gpu.arch) == name + "_" + problem.gpu.arch) return config;
+      const std::string known =
+          hip ? plan::hip_kernel_name(config, problem.gpu.arch) : plan::cuda_kernel_name(config, problem.gpu.arch);
+      if (known == name + "_" + problem.gpu.arch) return config;
     }
   }
   return std::nullopt;
@@ -111,8 +117,9 @@ std::optional<package::GpuGemmConfig> find_config(const plan::GpuProblem& proble
 
 Result<void> emit_cuda(const Problem& p, const Target& target, const package::EpilogueProgram& program,
                        const plan::GemmShape& shape, Emitted& result) {
-  const plan::GpuFacts gpu = plan::gpu_facts(target.arch);
-  const auto config = find_config({program, shape, gpu}, p.kernel);
+  const plan::GpuFacts gpu =
+      target.backend == Backend::hip ? plan::find_hip(target.arch)->facts : plan::gpu_facts(target.arch);
+  const auto config = find_config({program, shape, gpu}, p.kernel, target.backend);
   if (!config) {
     return diag::error(diag::Code::internal, "no family has the case's kernel")
         .reason(p.kernel)
@@ -190,7 +197,7 @@ std::string generated(const emit::EmittedSource& source) {
 std::span<const Case> all_cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> result = elementwise_cases();
-    for (const auto* more : {&type_cases(), &reduction_cases(), &cuda_cases(), &metal_cases()})
+    for (const auto* more : {&type_cases(), &reduction_cases(), &cuda_cases(), &hip_cases(), &metal_cases()})
       result.insert(result.end(), more->begin(), more->end());
     return result;
   }();
@@ -225,7 +232,7 @@ Result<Emitted> emit_case(const Case& c) {
                   "\n== graph after the passes\n";
   const std::string after = ir::print(graph);
   result.golden += (after == ir::print(bound) ? "(the same)\n" : after) + "\n== plan\n" + plan::to_string(plan);
-  if (target.backend == Backend::cuda) {
+  if (target.backend == Backend::cuda || target.backend == Backend::hip) {
     CODETTA_CHECK_OK(emit_cuda(p, target, program, plan.kernels[0].shape, result));
     return result;
   }

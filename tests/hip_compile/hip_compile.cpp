@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate of HIP kernels, without a GPU or ROCm: Clang and lld make a code object of every kernel, and its metadata
+// tells of no spills and no scratch, and of as much LDS as was planned. Usage:
+//   hip_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--list]
+// Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
+// label contains TEXT. Exit 77: there is no Clang 19 with lld.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "device/embedded.hpp"
+#include "toolchain/hip_clang.hpp"
+#include "toolchain/run_jobs.hpp"
+#include "unit.hpp"
+
+namespace codetta::hip_compile {
+namespace {
+
+struct Options {
+  std::string slice, only;
+  size_t count = SIZE_MAX;
+  int jobs = 2;
+  bool list = false;
+};
+
+bool parse(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view name = argv[i];
+    if (name == "--list") {
+      options.list = true;
+      continue;
+    }
+    if (i + 1 == argc) return false;
+    const char* value = argv[++i];
+    if (name == "--slice")
+      options.slice = value;
+    else if (name == "--only")
+      options.only = value;
+    else if (name == "--count")
+      options.count = std::strtoull(value, nullptr, 10);
+    else if (name == "--jobs")
+      options.jobs = std::max(1, std::atoi(value));
+    else
+      return false;
+  }
+  return true;
+}
+
+// FNV-1a.
+uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
+  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return seed;
+}
+
+// The golden cases, and those of the others whose hashes with the slice's are the smallest.
+std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
+  std::erase_if(all, [&](const Unit& u) { return u.label.find(options.only) == std::string::npos; });
+  if (options.slice.empty()) return all;
+  const uint64_t seed = hash_of(options.slice);
+  const auto others = std::stable_partition(all.begin(), all.end(), [](const Unit& u) { return u.golden; });
+  std::stable_sort(others, all.end(),
+                   [&](const Unit& a, const Unit& b) { return hash_of(a.label, seed) < hash_of(b.label, seed); });
+  const auto kept = std::min(options.count, static_cast<size_t>(all.end() - others));
+  all.erase(others + static_cast<std::ptrdiff_t>(kept), all.end());
+  return all;
+}
+
+// What is wrong with a code object; "" when nothing is.
+std::string fault_of(const Unit& unit, const toolchain::HipOutput& made) {
+  if (auto fits = toolchain::check_remarks(made.remarks, unit.label); !fits) return fits.error().render();
+  if (unit.entries != 0 && made.remarks.size() != unit.entries)
+    return fmt::format("{} entries were emitted, and the object has {}\n", unit.entries, made.remarks.size());
+  if (made.remarks.empty()) return "the object has no kernels\n";
+  for (const toolchain::PtxasRemarks& kernel : made.remarks) {
+    if (unit.registers != 0 && (kernel.registers <= 0 || kernel.registers > unit.registers))
+      return fmt::format("{} has {} registers, of {} at most\n", kernel.kernel, kernel.registers, unit.registers);
+    if (unit.lds_bytes != 0 && kernel.kernel == "codetta_gemm" && kernel.shared_bytes != unit.lds_bytes)
+      return fmt::format("{} bytes of LDS, and {} were planned\n", kernel.shared_bytes, unit.lds_bytes);
+  }
+  return {};
+}
+
+int run(const Options& options) {
+  std::string problem;
+  std::vector<Unit> all = all_units(problem);
+  if (!problem.empty()) {
+    fmt::print("cannot emit {}\n", problem);
+    return 1;
+  }
+  const size_t total = all.size();
+  const std::vector<Unit> units = chosen(std::move(all), options);
+  if (options.list) {
+    for (const Unit& unit : units) fmt::print("{}\n", unit.label);
+    return 0;
+  }
+  const char* const path = std::getenv("PATH");
+  const auto clang = toolchain::find_hip_clang({.wanted = {}, .path = path == nullptr ? "" : path, .memo_dir = {}});
+  if (!clang) {
+    fmt::print("{}", clang.error().render());
+    return 77;
+  }
+  fmt::print("{} of {} kernels{}, {} jobs, {}\n", units.size(), total,
+             options.slice.empty() ? "" : ", slice of " + options.slice, options.jobs, clang->version);
+  std::fflush(stdout);
+  std::vector<std::string> paths;
+  std::vector<toolchain::CudaHeader> headers;
+  const auto files = device::files();
+  paths.reserve(files.size());
+  for (const device::EmbeddedFile& file : files) {
+    paths.push_back("device/" + std::string(file.path));
+    headers.push_back({paths.back(), file.text, file.digest_hex});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::optional<Result<toolchain::HipOutput>>> results(units.size());
+  toolchain::run_jobs(units.size(), options.jobs, [&](size_t i) {
+    results[i] = toolchain::compile_hip(*clang, {units[i].source, units[i].label, units[i].flags, headers}, {});
+  });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  size_t failed = 0;
+  std::vector<double> times;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const auto& made = *results[i];
+    const std::string why = made ? fault_of(units[i], *made) : made.error().render();
+    if (made) times.push_back(made->seconds);
+    if (why.empty()) continue;
+    ++failed;
+    fmt::print("FAILED {}\n{}  again: hip_compile --only \"{}\"\n", units[i].label, why, units[i].label);
+  }
+  std::sort(times.begin(), times.end());
+  const auto at = [&](double share) {
+    return times.empty() ? 0 : times[static_cast<size_t>(share * static_cast<double>(times.size() - 1))];
+  };
+  fmt::print("{} compiled, {} failed, {:.1f} s; a kernel {:.2f} s (median), {:.2f} s (nine of ten), {:.2f} s (all)\n",
+             units.size(), failed, seconds, at(0.5), at(0.9), at(1));
+  return failed == 0 && !units.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace codetta::hip_compile
+
+int main(int argc, char** argv) {
+  codetta::hip_compile::Options options;
+  if (!codetta::hip_compile::parse(argc, argv, options)) {
+    std::fputs("usage: hip_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--list]\n", stderr);
+    return 2;
+  }
+  return codetta::hip_compile::run(options);
+}

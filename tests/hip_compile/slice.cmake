@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# The golden HIP kernels and those others that the current commit picks; another commit, other kernels.
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND git -C ${SOURCE} rev-parse HEAD OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(NOT commit)
+  set(commit no-git)
+endif()
+execute_process(COMMAND ${RUNNER} --slice ${commit} --count ${COUNT} --jobs 2 RESULT_VARIABLE status)
+if(status EQUAL 77)
+  message("SKIPPED: there is no Clang for HIP; tools/bootstrap test installs clang-19 and lld-19")
+elseif(NOT status EQUAL 0)
+  message(FATAL_ERROR "the HIP kernels of ${commit} failed (${status}); the lines above compile single ones")
+endif()

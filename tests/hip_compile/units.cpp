@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every golden HIP case; every configuration of every family with a plain store; and the epilogues of everyday use with
+// the configurations that discovery offers for them; for all four architectures.
+#include <algorithm>
+#include <set>
+
+#include "emit/emit.hpp"
+#include "golden/case.hpp"
+#include "plan/families_hip.hpp"
+#include "support/plain_store.hpp"
+#include "types/dtype.hpp"
+#include "unit.hpp"
+#include "unit/plan/bind_text.hpp"
+
+namespace codetta::hip_compile {
+namespace {
+
+using package::GpuGemmConfig;
+using plan::GemmShape;
+
+// Row-major (n) or column-major (t) factors, as BLAS names them: "tn" has consecutive k of both side by side.
+struct Layout {
+  const char* name;
+  bool a_k_major, b_k_major;
+};
+constexpr Layout layouts[] = {{"tn", true, true}, {"tt", true, false}, {"nn", false, true}, {"nt", false, false}};
+
+struct Size {
+  int64_t m, n, k;
+};
+constexpr Size sizes[] = {{4096, 4096, 4096}, {64, 2048, 8192}, {16, 4096, 16384}};
+
+GemmShape shape_of(const Size& size, DType a, DType b, DType accumulator, const Layout& layout, int64_t pad = 0) {
+  GemmShape s;
+  s.m = size.m;
+  s.n = size.n;
+  s.k = size.k;
+  s.a = a;
+  s.b = b;
+  s.accumulator = accumulator;
+  s.a_row_stride = layout.a_k_major ? size.k + pad : 1;
+  s.a_k_stride = layout.a_k_major ? 1 : size.m + pad;
+  s.b_k_stride = layout.b_k_major ? 1 : size.n + pad;
+  s.b_col_stride = layout.b_k_major ? size.k + pad : 1;
+  return s;
+}
+
+struct Epilogue {
+  const char* name;  // of a file in examples/epilogues
+  std::vector<ir::BoundArgument> (*arguments)(int64_t m, int64_t n, DType type);
+};
+using test::scalar;
+using test::tensor;
+const Epilogue epilogues[] = {
+    {"relu_aux_store",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("C", t, {m, n}), scalar("alpha"), tensor("D", t, {m, n}), tensor("F", t, {m, n})};
+     }},
+    {"bias_gelu_tanh",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("bias", t, {1, n}), tensor("D", t, {m, n}), tensor("Z", t, {m, n})};
+     }},
+    {"swiglu",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("D", t, {m, n / 2})};
+     }},
+    {"residual_row_sums",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("residual", t, {m, n}), tensor("D", t, {m, n}), tensor("row_sums", DType::f32, {m, 1}),
+                          tensor("row_squares", DType::f32, {m, 1})};
+     }},
+    {"gelu_backward",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("Z", t, {m, n}), tensor("D", t, {m, n}), tensor("bias_gradient", DType::f32, {n})};
+     }},
+    {"softmax",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{scalar("inverse_temperature"), tensor("D", t, {m, n}),
+                          tensor("normalizer", DType::f32, {m, 1})};
+     }},
+    {"dropout_residual",
+     [](int64_t m, int64_t n, DType t) {
+       return std::vector{tensor("residual", t, {m, n}), scalar("probability"), scalar("seed", DType::i64),
+                          tensor("D", t, {m, n})};
+     }},
+    {"quantize_fp8_amax",
+     [](int64_t m, int64_t n, DType) {
+       return std::vector{scalar("scale"), tensor("D", DType::f8e4m3, {m, n}), tensor("largest", DType::f32, {1})};
+     }},
+};
+
+class Collector {
+ public:
+  explicit Collector(std::string& problem) : problem_(problem) {}
+
+  void add_golden() {
+    for (const golden::Case& c : golden::all_cases()) {
+      if (!c.target.starts_with("hip")) continue;
+      const auto emitted = golden::emit_case(c);
+      if (!emitted) {
+        problem_ = std::string(c.name) + ": " + emitted.error().render();
+        continue;
+      }
+      for (const golden::Emitted::Source& source : emitted->sources)
+        units_.push_back(
+            {"golden " + std::string(c.name) + " " + std::string(c.target), source.text, source.flags, 0, 0, 0, true});
+    }
+  }
+
+  void add(const std::string& what, const package::EpilogueProgram& program, const GpuGemmConfig& config,
+           const plan::HipArchitecture& arch) {
+    const auto source = emit::emit_cuda_kernel(program, config, {.arch = arch.facts.arch});
+    if (!source) {
+      problem_ = what + ": " + source.error().render();
+      return;
+    }
+    const bool matrix = config.family != package::GpuFamily::Simt;
+    Unit unit{what + " " + plan::hip_kernel_name(config, arch.facts.arch),
+              source->text,
+              source->flags,
+              source->entries.size(),
+              matrix ? plan::hip_shared_bytes(program, config) : 0,
+              arch.registers};
+    if (seen_.insert(arch.facts.arch + unit.source).second) units_.push_back(std::move(unit));
+  }
+
+  // All configurations of the matrix families in every layout; of SIMT in the first.
+  void add_plain(DType a, DType b, int64_t pad = 0) {
+    const auto accumulator = ir::default_accumulator(a, b);
+    if (!accumulator || *accumulator == DType::i64) return;
+    for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
+      for (const Size& size : sizes) {
+        for (const Layout& layout : layouts) {
+          const GemmShape shape = shape_of(size, a, b, *accumulator, layout, pad);
+          const package::EpilogueProgram program = test::plain_store(*accumulator, a);
+          const plan::GpuProblem problem{program, shape, arch.facts};
+          for (const plan::GpuFamilyInfo& family : plan::hip_families()) {
+            const bool simt = family.family == package::GpuFamily::Simt;
+            if (simt && (&layout != layouts || pad != 0)) continue;
+            if (!family.concerns(problem) || family.refuse(problem)) continue;
+            for (GpuGemmConfig config : family.configurations(problem)) {
+              config.k_split = std::min(config.k_split, 2);
+              if (config.k_split > 1 && &layout != layouts) continue;
+              add("plain " + std::string(dtype_name(a)) + " " + std::string(dtype_name(b)) + " " + layout.name +
+                      (pad != 0 ? " unaligned by " + std::to_string(pad) : std::string()),
+                  program, config, arch);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // The candidates that discovery puts first.
+  void add_epilogue(const Epilogue& epilogue, DType dtype) {
+    for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
+      for (const Size& size : sizes) {
+        const auto facts = test::gemm_facts(size.m, size.n, size.k, dtype);
+        const auto graph =
+            test::bind_text(test::example(epilogue.name), epilogue.arguments(size.m, size.n, dtype), facts);
+        if (!graph) {
+          problem_ = std::string(epilogue.name) + ": " + graph.error().render();
+          return;
+        }
+        const auto lowered = plan::lower_epilogue(*graph, test::product(*graph), {});
+        if (!lowered) {
+          problem_ = std::string(epilogue.name) + ": " + lowered.error().render();
+          return;
+        }
+        const GemmShape shape = shape_of(size, dtype, dtype, facts.accumulator, layouts[0]);
+        const plan::Discovery found =
+            plan::discover(lowered->program, shape, {Backend::hip, CpuIsa::generic, arch.facts.arch}, {});
+        for (size_t i = 0; i < std::min<size_t>(3, found.candidates.size()); ++i)
+          add(epilogue.name + (" " + std::string(dtype_name(dtype))), lowered->program,
+              package::gpu(found.candidates[i].config), arch);
+      }
+    }
+  }
+
+  // Kernels without a product.
+  void add_maps() {
+    static constexpr const char* bodies[] = {
+        "y = silu(x) * c + 1.0",        "e = exp(x - max(x, dim=-1))\n    y = e / sum(e, dim=-1) + c * 0.0",
+        "y = logsumexp(x + c, dim=-1)", "m = mean(x, dim=0)\n    y = (x - m) * rsqrt(mean(x * x, dim=0) + 0.001) + c",
+        "y = x * c / sum(x * x)",       "y = join(-x[:, 64:128], c[:, 0:64], dim=-1)",
+        "y = permute(x + c, [1, 0])",   "y = take(x + c, i, dim=0)",
+    };
+    for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
+      for (const char* type : {"f32", "bf16", "f64"}) {
+        for (const char* body : bodies) {
+          const std::string text = std::string("def f(x: ") + type + "[256, 128], c: " + type +
+                                   "[256, 128], i: i64[40]):\n    " + body + "\n    z = i + 1\n    return y, z\n";
+          const auto graph = test::bind_program_text(text);
+          const auto plan = graph ? plan::plan_program(*graph, {Backend::hip, CpuIsa::generic, arch.facts.arch}, {}, {})
+                                  : Result<plan::Plan>(graph.error());
+          if (!plan) {
+            problem_ = text + plan.error().render();
+            return;
+          }
+          for (const plan::PlannedKernel& kernel : plan->kernels) {
+            const auto& config = package::gpu_map(kernel.discovery.candidates[0].config);
+            const auto source = emit::emit_cuda_map(kernel.lowered.program, config, {.arch = arch.facts.arch});
+            if (!source) {
+              problem_ = text + source.error().render();
+              return;
+            }
+            if (seen_.insert(arch.facts.arch + source->text).second)
+              units_.push_back({"map " + std::string(type) + " " + kernel.discovery.candidates[0].name + " of " + body,
+                                source->text, source->flags, source->entries.size(), 0, arch.registers});
+          }
+        }
+      }
+    }
+  }
+
+  std::vector<Unit> take() { return std::move(units_); }
+
+ private:
+  std::string& problem_;
+  std::vector<Unit> units_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+std::vector<Unit> all_units(std::string& problem) {
+  Collector collector(problem);
+  collector.add_golden();
+  for (int d = 0; d < dtype_count; ++d) collector.add_plain(static_cast<DType>(d), static_cast<DType>(d));
+  collector.add_plain(DType::bf16, DType::i8);
+  collector.add_plain(DType::u8, DType::i8);
+  for (const int64_t pad : {1, 2, 4}) collector.add_plain(DType::bf16, DType::bf16, pad);
+  collector.add_plain(DType::i8, DType::i8, 1);
+  for (const Epilogue& epilogue : epilogues) {
+    for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
+  }
+  collector.add_maps();
+  return collector.take();
+}
+
+}  // namespace codetta::hip_compile

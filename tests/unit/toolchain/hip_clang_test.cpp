@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compiler of HIP kernels: found or not, what it makes, and code objects that are damaged.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "compilers.hpp"
+#include "diag/diagnostic.hpp"
+#include "toolchain/hip_clang.hpp"
+
+namespace codetta::toolchain {
+namespace {
+
+class HipClang : public CompilerTest {
+ protected:
+  // A Clang 19 with lld on this machine's usual path, if there is one.
+  static const Result<HostCompiler>& clang() {
+    static const Result<HostCompiler> found = find_hip_clang({.wanted = {}, .path = system_path, .memo_dir = {}});
+    return found;
+  }
+};
+
+constexpr const char* kernel_source =
+    "extern \"C\" __attribute__((global)) void twice(float* p) {\n"
+    "  __attribute__((shared)) static float held[64];\n"
+    "  const int i = __builtin_amdgcn_workitem_id_x();\n"
+    "  held[i] = p[i];\n"
+    "  __builtin_amdgcn_s_barrier();\n"
+    "  p[i] = 2 * held[63 - i];\n"
+    "}\n";
+
+TEST_F(HipClang, WithoutClangItSaysWhatItLookedFor) {
+  const auto none = find_hip_clang({.wanted = {}, .path = folder(), .memo_dir = {}});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code(), static_cast<uint16_t>(diag::Code::hip_compiler_missing));  // E0536
+  EXPECT_NE(none.error().render().find("clang++-19"), std::string::npos);
+  EXPECT_NE(none.error().render().find(folder()), std::string::npos);
+  const auto named = find_hip_clang({.wanted = "/nowhere/clang", .path = folder(), .memo_dir = {}});
+  ASSERT_FALSE(named);
+  EXPECT_EQ(named.error().code(), 536);
+}
+
+TEST_F(HipClang, WhatIsNoClang19CanNotBeUsed) {
+  const std::string old = script("clang++-19",
+                                 "case \"$*\" in\n*-dM*) echo '#define __clang_major__ 14'; echo '#define "
+                                 "__x86_64__ 1';;\n*) echo clang version 14;;\nesac\n");
+  const auto found = find_hip_clang({.wanted = old, .path = folder(), .memo_dir = {}});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code(), static_cast<uint16_t>(diag::Code::hip_compiler_unusable));  // E0537
+  EXPECT_NE(found.error().render().find("is Clang 14"), std::string::npos) << found.error().render();
+}
+
+TEST_F(HipClang, ACompilerWithoutLldIsMissingItsLinker) {
+  const std::string bare = script("clang++-19",
+                                  "case \"$*\" in\n*-dM*) echo '#define __clang_major__ 19'; echo '#define "
+                                  "__x86_64__ 1';;\n*lld*) echo lld;;\n*) echo clang version 19;;\nesac\n");
+  const auto found = find_hip_clang({.wanted = bare, .path = folder(), .memo_dir = {}});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code(), 536);
+  EXPECT_NE(found.error().render().find("looked for lld"), std::string::npos) << found.error().render();
+}
+
+TEST_F(HipClang, AKernelBecomesACodeObjectWhoseMetadataIsRead) {
+  if (!clang()) GTEST_SKIP() << clang().error().render();
+  for (const char* arch : {"gfx90a", "gfx942", "gfx1100", "gfx1201"}) {
+    const auto made =
+        compile_hip(*clang(), {kernel_source, "twice", {std::string("--offload-arch=") + arch, "-O2"}, {}}, {});
+    ASSERT_TRUE(made) << made.error().render();
+    ASSERT_EQ(made->remarks.size(), 1u);
+    EXPECT_EQ(made->remarks[0].kernel, "twice");
+    EXPECT_EQ(made->remarks[0].shared_bytes, 256);
+    EXPECT_EQ(made->remarks[0].stack_bytes, 0);
+    EXPECT_GT(made->remarks[0].registers, 0);
+    EXPECT_TRUE(check_remarks(made->remarks, "twice"));
+    // Twice the same bytes.
+    const auto again =
+        compile_hip(*clang(), {kernel_source, "twice", {std::string("--offload-arch=") + arch, "-O2"}, {}}, {});
+    ASSERT_TRUE(again);
+    EXPECT_EQ(made->object, again->object);
+  }
+}
+
+TEST_F(HipClang, AssemblyAndErrorsOfTheSource) {
+  if (!clang()) GTEST_SKIP() << clang().error().render();
+  const auto text = hip_assembly(*clang(), {kernel_source, "twice", {"--offload-arch=gfx942", "-O2"}, {}}, {});
+  ASSERT_TRUE(text) << text.error().render();
+  EXPECT_NE(text->find("global_store"), std::string::npos);
+  const auto wrong = compile_hip(*clang(), {"int x = y;\n", "wrong", {"--offload-arch=gfx942"}, {}}, {});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code(), static_cast<uint16_t>(diag::Code::compile_rejected));
+  EXPECT_NE(wrong.error().render().find("'y'"), std::string::npos) << wrong.error().render();
+}
+
+TEST_F(HipClang, DamagedObjectsAreErrorsAndNothingElse) {
+  for (const std::string& bytes : {std::string(), std::string("\177ELF"), std::string(200, '\0')}) {
+    const auto read = read_code_object(bytes, "x");
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code(), static_cast<uint16_t>(diag::Code::compiler_failed));
+  }
+  if (!clang()) return;
+  const auto made = compile_hip(*clang(), {kernel_source, "twice", {"--offload-arch=gfx942", "-O2"}, {}}, {});
+  ASSERT_TRUE(made) << made.error().render();
+  for (size_t size = 0; size < made->object.size(); size += 7)
+    (void)read_code_object(std::string_view(made->object).substr(0, size), "x");
+  for (size_t at = 0; at < made->object.size(); ++at) {
+    std::string bytes = made->object;
+    bytes[at] = static_cast<char>(~bytes[at]);
+    const auto read = read_code_object(bytes, "x");
+    if (read) {
+      EXPECT_LE(read->size(), 65536u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace codetta::toolchain
