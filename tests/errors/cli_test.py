@@ -380,7 +380,9 @@ def on_a_gpu(cache):
     expect(3, "error[E064", "gemm", *SIZES, *cache, "--target", "cuda", "--device", "99")
     for verb in ("verify", "bench", "tune", "kernels"):
         expect(3, "error[E064", verb, *SIZES, *cache, "--target", "cuda", "--device", "99")
-    expect(1, "error[E0412]", "kernels", *SIZES, *cache, "--target", "hip:gfx942")
+    expect(1, "error[E0412]", "kernels", *SIZES, *cache, "--target", "cutlass:sm_90")
+    expect(2, "error[E0402]", "kernels", *SIZES, *cache, "--target", "hip:gfx1030")
+    expect(0, "hip_simt", "kernels", *SIZES, *cache, "--target", "hip:gfx942")
     expect(2, "--device", "gemm", *SIZES, *cache, "--target", "cuda", "--device", "-1")
 
 

@@ -219,8 +219,9 @@ TEST(Rejections, SayWhyWithNumbers) {
       plan::discover(plain(DType::i64), wide_integers, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {});
   EXPECT_TRUE(wide.candidates.empty());
   EXPECT_EQ(why(wide, ""), "E0411: i32 x i32 accumulates in i64; CUDA kernels accumulate in f32, f64 or i32");
-  const Discovery hip = plan::discover(plain(), shape_of(4, 64, 64), {Backend::hip, CpuIsa::generic, "gfx942"}, {});
-  EXPECT_EQ(why(hip, ""), "E0412: hip:gfx942 has no kernel families in this version; cpu, cuda and metal have");
+  const Discovery trees =
+      plan::discover(plain(), shape_of(4, 64, 64), {Backend::cutlass, CpuIsa::generic, "sm_90"}, {});
+  EXPECT_EQ(why(trees, ""), "E0412: cutlass:sm_90 has no kernel families in this version; cpu, cuda, hip and metal have");
 }
 
 TEST(Rejections, OfTheFusedFamily) {
