@@ -22,7 +22,7 @@ def swiglu(accum):
     D = silu(gate) * up
     return D
 )"},
-      {"hip_dequantize_int8", "hip:gfx90a", "M=4096 N=4096 K=4096 A=i8 B=i8 b_columns kernel=hip_mfma_128x128x128",
+      {"hip_dequantize_int8", "hip:gfx90a", "M=4096 N=4096 K=4096 A=i8 B=i8 b_columns kernel=hip_mfma_128x128x64",
        "row_scale=f32[M,1] column_scale=f32[N] D=bf16[M,N]", R"(
 def dequantize(accum, row_scale, column_scale):
     D = accum * row_scale * column_scale
