@@ -218,10 +218,11 @@ TEST(Rejections, SayWhyWithNumbers) {
   const Discovery wide =
       plan::discover(plain(DType::i64), wide_integers, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {});
   EXPECT_TRUE(wide.candidates.empty());
-  EXPECT_EQ(why(wide, ""), "E0411: i32 x i32 accumulates in i64; CUDA kernels accumulate in f32, f64 or i32");
+  EXPECT_EQ(why(wide, ""), "E0411: i32 x i32 accumulates in i64; kernels of GPUs accumulate in f32, f64 or i32");
   const Discovery trees =
       plan::discover(plain(), shape_of(4, 64, 64), {Backend::cutlass, CpuIsa::generic, "sm_90"}, {});
-  EXPECT_EQ(why(trees, ""), "E0412: cutlass:sm_90 has no kernel families in this version; cpu, cuda, hip and metal have");
+  EXPECT_EQ(why(trees, ""),
+            "E0412: cutlass:sm_90 has no kernel families in this version; cpu, cuda, hip and metal have");
 }
 
 TEST(Rejections, OfTheFusedFamily) {
