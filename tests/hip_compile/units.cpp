@@ -5,7 +5,7 @@
 #include <set>
 
 #include "emit/emit.hpp"
-#include "golden/case.hpp"
+#include "golden/cases.hpp"
 #include "plan/families_hip.hpp"
 #include "support/plain_store.hpp"
 #include "types/dtype.hpp"
@@ -94,8 +94,7 @@ class Collector {
   explicit Collector(std::string& problem) : problem_(problem) {}
 
   void add_golden() {
-    for (const golden::Case& c : golden::all_cases()) {
-      if (!c.target.starts_with("hip")) continue;
+    for (const golden::Case& c : golden::hip_cases()) {
       const auto emitted = golden::emit_case(c);
       if (!emitted) {
         problem_ = std::string(c.name) + ": " + emitted.error().render();
