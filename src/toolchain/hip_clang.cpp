@@ -36,12 +36,13 @@ std::string folders_for(const std::string& path) {
 }
 
 // The lld that this Clang calls: beside it, where it was installed, or on the path; "" when there is none.
-std::string lld_of(const std::string& clang, const std::string& search_path) {
+std::string lld_of(const std::string& clang, const std::string& search_path, const std::atomic<bool>* cancel) {
   base::ProcessRequest request;
   request.program = clang;
   request.arguments = {"-print-prog-name=lld"};
   request.environment = child_environment(search_path, {});
   request.timeout = std::chrono::seconds(10);
+  request.cancel = cancel;
   const auto said = base::run_process(request);
   if (!said || !said->success()) return {};
   return base::find_executable(base::trim(said->output), search_path).value_or("");
@@ -57,7 +58,7 @@ std::optional<HostCompiler> examine_hip(const std::string& path, const FindOptio
                                         const std::string& search_path, std::string& why_not) {
   auto found = recall_probe(options.memo_dir, path);
   if (!found) {
-    found = probe(path, search_path, why_not);
+    found = probe(path, search_path, options.cancel, why_not);
     if (!found) return std::nullopt;
     remember_probe(options.memo_dir, *found);
   }
@@ -75,8 +76,8 @@ std::optional<HostCompiler> examine_hip(const std::string& path, const FindOptio
   return clang;
 }
 
-Result<HostCompiler> with_linker(HostCompiler clang) {
-  clang.linker = lld_of(clang.path, clang.search_path);
+Result<HostCompiler> with_linker(HostCompiler clang, const std::atomic<bool>* cancel) {
+  clang.linker = lld_of(clang.path, clang.search_path, cancel);
   if (!clang.linker.empty()) return clang;
   return missing(fmt::format("{} has no linker for AMD GPUs", clang.path),
                  "looked for lld where it is installed and in " + clang.search_path);
@@ -155,7 +156,7 @@ Result<HostCompiler> find_hip_clang(const FindOptions& options) {
     }
     auto clang = examine_hip(*path, options, search_path, why_not);
     if (!clang) return unusable(*path, why_not);
-    return with_linker(*std::move(clang));
+    return with_linker(*std::move(clang), options.cancel);
   }
   std::optional<Error> without_linker;
   std::string last;
@@ -167,7 +168,7 @@ Result<HostCompiler> find_hip_clang(const FindOptions& options) {
       last = *path;
       continue;
     }
-    auto linked = with_linker(*std::move(clang));
+    auto linked = with_linker(*std::move(clang), options.cancel);
     if (linked) return linked;
     if (!without_linker) without_linker = std::move(linked).error();
   }
