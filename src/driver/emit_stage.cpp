@@ -37,7 +37,7 @@ Result<std::string> assembly_of(driver::ContextState& context, const Target& tar
         .reason("only Apple's compiler makes it, on macOS")
         .help("ask for the source, and compile it there: xcrun -sdk macosx metal -S x.metal");
   }
-  if (state.found->target.backend == Backend::hip) return state.found->context->hip.assembly(kernel);
+  if (target.backend == Backend::hip) return context.hip.assembly(kernel);
   if (kernel.source.empty()) return std::string("; the kernel stores the accumulators itself: nothing is compiled\n");
   const ContextOptions& options = context.options;
   if (options.no_compiler || options.no_jit) {
