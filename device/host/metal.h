@@ -102,7 +102,7 @@ inline Status start_metal(long family, const char* family_name) {
 }
 
 // FILE.metallib beside the library that holds this function, or FILE.metal, which the system compiles then.
-inline Status load_kernels(const char* file, id<MTLLibrary>& library) {
+inline Status load_kernels(const char* file, id<MTLLibrary> __strong& library) {
   NSString* const key = [NSString stringWithUTF8String:file];
   library = [metal.libraries objectForKey:key];
   if (library != nil) return ok;
@@ -138,7 +138,7 @@ inline Status load_kernels(const char* file, id<MTLLibrary>& library) {
 
 // `variant`: bit 0 whole tiles, bit 1 aligned rows.
 inline Status pipeline_of(const MetalKernel& kernel, const MetalEntry& entry, int variant,
-                          id<MTLComputePipelineState>& pipeline) {
+                          id<MTLComputePipelineState> __strong& pipeline) {
   const MetalLock locked;
   char name[256];
   snprintf(name, sizeof name, "%s %s %d", kernel.file, entry.symbol, variant);

@@ -21,6 +21,7 @@
 #include "diag/diagnostic.hpp"
 #include "driver/build_constants.hpp"
 #include "driver/build_id.hpp"
+#include "driver/build_metal.hpp"
 #include "driver/build_tune.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_kernels.hpp"
@@ -318,6 +319,10 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
     if (options.progress) options.progress(line);
   };
   ContextState& state = *context.shared_state();
+  if (target.backend == Backend::metal) {
+    CODETTA_TRY(const Target resolved, resolve_target(state, target));
+    return build_metal(programs, resolved, options, state);
+  }
   const std::string name = options.name.empty() ? default_name(options.output) : options.name;
   BuildReport report;
   report.library = options.output;
@@ -357,9 +362,26 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   return report;
 }
 
+<<<<<<< HEAD
 Result<std::string> driver::library_text(const std::vector<Program>& programs, const Target& target,
                                          const BuildOptions& options, ContextState& context) {
   CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, context, false));
+=======
+Result<std::string> host_text(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
+                              Context& context) {
+  if (target.backend == Backend::metal) {
+    CODETTA_TRY(const Target resolved, driver::resolve_target(*context.shared_state(), target));
+    CODETTA_TRY(const std::vector<emit::host::File> files,
+                driver::metal_files(programs, resolved, options, *context.shared_state()));
+    std::string all;
+    for (const emit::host::File& file : files) {
+      if (!file.name.ends_with(".metal")) all += fmt::format("// ---- {} ----\n{}\n", file.name, file.text);
+    }
+    return all;
+  }
+  CODETTA_TRY(const driver::LibraryPlan planned,
+              driver::plan_library(programs, target, options, *context.shared_state()));
+>>>>>>> 4a0cd3b (Metal: Objective-C++ host text with several kernels, sizes of the call and errors as texts; codetta build --target metal)
   std::string text;
   const auto add = [&](const std::string& name, const std::string& part) {
     text += fmt::format("// ---- {} ----\n{}\n", name, part);

@@ -138,6 +138,43 @@ int run(const Options& options) {
   };
   size_t failed = 0;
   double seconds = 0;
+  for (const Unit& unit : host_units(problem)) {
+    if (unit.label.find(options.only) == std::string::npos) continue;
+    const bool header = unit.label.ends_with(".h");
+    const std::string file = temporary->path() + (header ? "/host.h" : "/host.mm");
+    std::ofstream(file, std::ios::binary) << unit.source;
+    if (!options.write.empty())
+      std::ofstream(options.write + (header ? "/host.h" : "/host.mm"), std::ios::binary) << unit.source;
+    base::ProcessRequest request;
+    request.program = *compiler;
+    request.arguments = {"-x",
+                         header ? "c" : "objective-c++",
+                         header ? "-std=c11" : "-std=c++20",
+                         "-fsyntax-only",
+                         "-Wall",
+                         "-Wextra",
+                         "-Werror",
+                         "-Wno-unused-function",
+                         "-Wno-unused-const-variable",
+                         "-I" CODETTA_SOURCE_DIR "/tests/metal_stub"};
+    if (!header) {
+      for (const char* flag : {"-fobjc-arc", "-fobjc-runtime=macosx-13", "-fblocks"})
+        request.arguments.emplace_back(flag);
+    } else {
+      request.arguments.emplace_back("-Wno-pragma-once-outside-header");
+    }
+    request.arguments.push_back(file);
+    request.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"};
+    request.timeout = std::chrono::seconds(120);
+    const auto done = base::run_process(request);
+    if (done && done->success() && done->errors.empty()) continue;
+    ++failed;
+    std::printf("FAILED %s\n%s\n", unit.label.c_str(), done ? done->errors.substr(0, 4000).c_str() : "not started");
+  }
+  if (!problem.empty()) {
+    std::printf("cannot emit %s\n", problem.c_str());
+    return 1;
+  }
   for (size_t i = 0; i < units.size(); ++i) {
     const std::string file = temporary->path() + "/unit.metal";
     std::ofstream(file, std::ios::binary) << units[i].source;

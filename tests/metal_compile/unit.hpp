@@ -17,4 +17,7 @@ struct Unit {
 // All of them, each source once, in a fixed order. `problem` names what could not be emitted, if anything.
 std::vector<Unit> all_units(std::string& problem);
 
+// Objective-C++ host text of programs with several kernels, sizes that a call says, temporaries and reductions.
+std::vector<Unit> host_units(std::string& problem);
+
 }  // namespace codetta::metal_compile

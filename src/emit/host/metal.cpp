@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/host/metal.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/code_writer.hpp"
+#include "diag/diagnostic.hpp"
+#include "emit/host/signature.hpp"
+#include "emit/host/steps.hpp"
+#include "emit/metal.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::emit::host {
+
+using base::CodeWriter;
+using package::Buffer;
+using types::Dim;
+
+namespace {
+
+template <class Range, class F>
+std::string comma_list(const Range& range, F&& item) {
+  std::string text;
+  for (const auto& one : range) text += (text.empty() ? "" : ", ") + std::string(item(one));
+  return text;
+}
+
+// The number of MTLGPUFamily in Metal's headers.
+int family_number(std::string_view name) {
+  static const std::map<std::string_view, int> numbers = {{"apple7", 1007},  {"apple8", 1008}, {"apple9", 1009},
+                                                          {"apple10", 1010}, {"mac2", 2002},   {"metal3", 5001},
+                                                          {"metal4", 5002}};
+  const auto found = numbers.find(name);
+  return found == numbers.end() ? 1007 : found->second;
+}
+
+class MetalProgramPrinter {
+ public:
+  MetalProgramPrinter(CodeWriter& out, const Library& library, const Program& program, size_t index)
+      : out_(out),
+        library_(library),
+        program_(program),
+        package_(*program.package),
+        index_(index),
+        signature_(signature_of(program)) {}
+
+  // What this backend lacks; empty: nothing.
+  [[nodiscard]] const std::string& missing() const { return missing_; }
+
+  void print() {
+    for (const package::Step& step : package_.steps) {
+      if (const auto* define = std::get_if<package::DefineSymbol>(&step))
+        variables_.emplace(define->symbol, CodeWriter::text_of("n", variables_.size()));
+    }
+    for (size_t k = 0; k < package_.kernels.size(); ++k) print_kernel(k);
+    {
+      const auto function = out_.block("Status steps_", index_, "(MetalFrame& frame)");
+      out_.line("View* const v = frame.views;");
+      out_.line("frame.placed = 0;");
+      for (const auto& [symbol, variable] : variables_)
+        out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));
+      for (const package::Step& step : package_.steps) std::visit(*this, step);
+    }
+    out_.blank();
+  }
+
+  // "int NAME_PROGRAM(MetalTensor p0, float p1, i64 q0, void* command_buffer)": parameters, sizes, command buffer.
+  [[nodiscard]] std::string parameters(std::string_view tensor, std::string_view integer) const {
+    std::string text;
+    for (size_t i = 0; i < signature_.arguments.size(); ++i) {
+      const Buffer& buffer = package_.buffers[signature_.arguments[i]];
+      text += CodeWriter::text_of(buffer.is_scalar ? scalar_type(buffer.dtype) : tensor, " p", i, ", ");
+    }
+    for (size_t i = 0; i < signature_.symbols.size(); ++i) text += CodeWriter::text_of(integer, " q", i, ", ");
+    return text + "void* command_buffer";
+  }
+
+  void print_call() {
+    const auto function = out_.block("__attribute__((visibility(\"default\"))) int ", function_name(library_, program_),
+                                     "(", parameters("MetalTensor", "i64"), ")");
+    out_.line("if (const int bad = ", library_.name, "_init()) return bad;");
+    const auto pool = out_.block("@autoreleasepool");
+    out_.line("View v[", std::max<size_t>(package_.buffers.size(), 1), "];");
+    out_.line("codetta::cpu::ScalarValue scalars[", std::max<size_t>(package_.buffers.size(), 1), "] = {};");
+    for (size_t i = 0; i < signature_.symbols.size(); ++i)
+      out_.line("const Number n", i, "(q", i, ");  // ", comment_text(signature_.symbols[i]));
+    std::string tensors;
+    for (size_t i = 0; i < signature_.arguments.size(); ++i) {
+      const uint32_t b = signature_.arguments[i];
+      const Buffer& buffer = package_.buffers[b];
+      if (buffer.is_scalar) {
+        const std::string_view field = buffer.dtype == DType::f64  ? "d"
+                                       : is_number(buffer.dtype)   ? "f"
+                                       : is_unsigned(buffer.dtype) ? "u"
+                                                                   : "i";
+        out_.line("scalars[", b, "].", field, " = p", i, ";");
+        continue;
+      }
+      const auto scope = out_.block("");
+      const std::string sizes = comma_list(buffer.shape, [&](const Dim& dim) {
+        return number_text(dim, [&](std::string_view symbol) { return caller_symbol(symbol); });
+      });
+      out_.line("const Number sizes[] = {", sizes.empty() ? "Number(1)" : sizes, "};");
+      out_.line("CODETTA_OK(bind_buffer(v[", b, "], p", i, ", ", static_cast<int>(buffer.dtype), ", sizes, ",
+                buffer.shape.size(), ", ", literal_text(buffer.name), "));");
+      tensors += CodeWriter::text_of(tensors.empty() ? "" : ", ", "&p", i);
+    }
+    const auto count = std::count_if(signature_.arguments.begin(), signature_.arguments.end(),
+                                     [&](uint32_t b) { return !package_.buffers[b].is_scalar; });
+    out_.line("const MetalTensor* const tensors[] = {", tensors.empty() ? "nullptr" : tensors, "};");
+    out_.line("return run_metal(steps_", index_, ", v, scalars, tensors, ", count, ", command_buffer, ",
+              literal_text(program_.function), ");");
+  }
+
+  void operator()(const package::DefineSymbol& step) {
+    using From = package::DefineSymbol::From;
+    const std::string head = CodeWriter::text_of(variables_.at(step.symbol), ", ", literal_text(step.symbol), ", ");
+    std::string value;
+    if (step.from == From::Size && step.divisor == Dim::constant(1)) {
+      out_.line("CODETTA_OK(define(", head, "v[", step.buffer, "], ", name_of(step.buffer), ", ", step.dim, ", ",
+                package_.buffers[step.buffer].shape.size(), "));");
+      return;
+    }
+    if (step.from == From::Size) {
+      value = CodeWriter::text_of("Number(v[", step.buffer, "].size_from_last(", from_last(step), "))");
+    } else if (step.from == From::Expression) {
+      value = number(step.value);
+    } else {
+      return lacks("a size comes from something else than a size");
+    }
+    out_.line("CODETTA_OK(define_value(", head, value, ", ", number(step.divisor), "));");
+  }
+  void operator()(const package::Check& step) {
+    if (library_.checked) std::visit(*this, step.guard);
+  }
+  void operator()(const package::EqualGuard& guard) {
+    checked("check_equal(", number(guard.left), ", ", number(guard.right), ", ",
+            literal_text(guard.left.to_string() + " must equal " + guard.right.to_string()), ", ",
+            literal_text(guard.why), ")");
+  }
+  void operator()(const package::UnitStrideGuard& guard) {
+    checked("check_unit_stride(v[", guard.buffer, "], ", name_of(guard.buffer), ")");
+  }
+  void operator()(const package::NoOverlapGuard& guard) {
+    for (const uint32_t buffer : {guard.output, guard.other}) {
+      if (package_.buffers[buffer].role == Buffer::Role::Temporary) return;  // placed by the planner
+    }
+    checked("check_no_overlap(v[", guard.output, "], ", name_of(guard.output), ", v[", guard.other, "], ",
+            name_of(guard.other), ", ", guard.in_place_ok, ")");
+  }
+  void operator()(const package::SizeGuard& guard) {
+    checked("check_equal(Number(v[", guard.buffer, "].size_from_last(", from_last(guard), ")), ", number(guard.size),
+            ", ", literal_text("a size of " + package_.buffers[guard.buffer].name), ", \"\")");
+  }
+  void operator()(const package::StrideGuard& guard) {
+    checked("check_stride(v[", guard.buffer, "], ", from_last(guard), ", ", number(guard.stride), ", ",
+            name_of(guard.buffer), ")");
+  }
+  void operator()(const package::AlignmentGuard& guard) {
+    checked("check_alignment(v[", guard.buffer, "], ", guard.bytes, ", ", name_of(guard.buffer), ")");
+  }
+  void operator()(const package::DivisibleGuard& guard) {
+    checked("check_equal(mod(", number(guard.value), ", ", number(guard.divisor), "), Number(0), ",
+            literal_text(guard.value.to_string() + " must be a multiple of " + guard.divisor.to_string()), ", ",
+            literal_text(guard.why), ")");
+  }
+  void operator()(const package::RangeGuard& guard) {
+    checked("check_range(", number(guard.value), ", ", number(guard.least), ", ", number(guard.most), ", ",
+            literal_text(guard.value.to_string()), ", ", literal_text(guard.why), ")");
+  }
+  void operator()(const package::Allocate& step) {
+    const Buffer& buffer = package_.buffers[step.buffer];
+    const auto scope = begin_buffer(buffer);
+    out_.line("i64 offset = 0;");
+    out_.line("CODETTA_OK(place(frame, offset, span_bytes(", dtype_of(step.buffer), ", sizes, ", strides_of(buffer),
+              ", ", buffer.shape.size(), ")));");
+    out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(offset), sizes, ",
+              strides_of(buffer), ", ", buffer.shape.size(), "));");
+  }
+  void operator()(const package::AllocateFromPool& step) {
+    if (out_.once(CodeWriter::text_of("pools of ", index_))) {
+      for (size_t i = 0; i < package_.pools.size(); ++i) {
+        out_.line("i64 pool_", i, " = 0;");
+        out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
+      }
+    }
+    const Buffer& buffer = package_.buffers[step.buffer];
+    const auto scope = begin_buffer(buffer);
+    out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(pool_", step.pool,
+              ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), "));");
+  }
+  void operator()(const package::Free&) {}  // the offsets were planned
+  void operator()(const package::Reuse& step) {
+    const Buffer& buffer = package_.buffers[step.buffer];
+    const auto scope = begin_buffer(buffer);
+    out_.line("CODETTA_OK(bind(v[", step.buffer, "], v[", step.from, "].data, ", dtype_of(step.buffer), ", sizes, ",
+              buffer.shape.size(), ", ", name_of(step.buffer), ", ", strides_of(buffer), "));");
+  }
+  void operator()(const package::Reinterpret& step) {
+    const Buffer& buffer = package_.buffers[step.buffer];
+    const auto scope = begin_buffer(buffer);
+    out_.line("CODETTA_OK(reinterpret(v[", step.buffer, "], v[", step.source, "], ", number(buffer.offset), ", ",
+              dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
+              name_of(step.buffer), "));");
+  }
+  void operator()(const package::DefineKernel&) {}
+  void operator()(const package::Comment& step) { out_.line("// ", comment_text(step.text)); }
+  void operator()(const package::Return&) { out_.line("return ok;"); }
+  void operator()(const package::LaunchKernel& step) {
+    const package::Kernel& kernel = package_.kernels[step.kernel];
+    const package::EpilogueProgram& program = kernel.epilogue;
+    package::LaunchOptions plain;
+    plain.programmatic = step.options.programmatic;
+    if (!(step.options == plain)) return lacks("it launches a kernel of the user's");
+    if (step.product && (step.product->products() > 1 || !step.product->b_made.empty()))
+      return lacks("a product has several factors B");
+    const auto scope = out_.block("");
+    out_.line("// ", kernel.name);
+    out_.line("Gemm gemm{};");
+    out_.line("CODETTA_OK(set_sizes(gemm, ", number(step.batch), ", ", number(step.m), ", ", number(step.n), ", ",
+              step.product ? number(step.product->k) : std::string("Number(0)"), "));");
+    if (step.product) {
+      out_.line("CODETTA_OK(set_a(gemm, v[", step.product->a, "], ", name_of(step.product->a), ", ",
+                step.product->a_transposed, "));");
+      out_.line("CODETTA_OK(set_b(gemm, v[", step.product->b, "], ", name_of(step.product->b), ", ",
+                step.product->b_transposed, "));");
+    }
+    if (program.split.ways > 1)
+      out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
+    out_.line("codetta::cpu::Operand operands[", std::max<size_t>(program.operands.size(), 1), "]{};");
+    for (size_t i = 0; i < program.operands.size(); ++i)
+      print_operand(i, program.operands[i], step.arguments[program.operands[i].argument]);
+    size_t at = 0;
+    const std::string scalars = comma_list(program.arguments, [&](const package::Argument& argument) {
+      const uint32_t buffer = step.arguments[at++];
+      return argument.is_scalar ? CodeWriter::text_of("frame.scalars[", buffer, "]") : std::string("{}");
+    });
+    out_.line("const codetta::cpu::ScalarValue scalars[] = {", scalars.empty() ? "{}" : scalars, "};");
+    out_.line("CODETTA_OK(launch(frame, kernel_", index_, "_", step.kernel, ", gemm, operands, ",
+              program.operands.size(), ", scalars, ", program.arguments.size(), "));");
+  }
+  template <class Other>
+  void operator()(const Other&) {
+    lacks("it has a step that Metal host text does not have: constants, copies, fills, extern calls or control flow");
+  }
+
+ private:
+  void print_kernel(size_t k) {
+    const package::Kernel& kernel = package_.kernels[k];
+    const auto* map = std::get_if<package::GpuMapConfig>(&kernel.config);
+    const package::GpuGemmConfig c = map != nullptr ? package::pieces_of(*map) : package::gpu(kernel.config);
+    const package::EpilogueProgram& program = kernel.epilogue;
+    out_.line("constexpr MetalEntry entries_", index_, "_", k, "[] = {",
+              comma_list(kernel.entries,
+                         [](const package::GpuEntry& e) {
+                           return CodeWriter::text_of("{", literal_text(e.symbol), ", ", static_cast<int>(e.kind), ", ",
+                                                      e.index, ", ", e.threads, ", ", e.shared_bytes, ", ",
+                                                      e.results_per_block, "}");
+                         }),
+              "};");
+    const std::string reductions = comma_list(program.reductions, [](const package::Reduction& r) {
+      const auto bytes = (r.kind == package::ReduceKind::LogSumExp ? 2 : 1) * types::byte_size(r.type);
+      return CodeWriter::text_of("{", static_cast<int>(r.axis), ", ", r.phase, ", ", bytes, "}");
+    });
+    out_.line("constexpr MetalReduction reductions_", index_, "_", k, "[] = {", reductions.empty() ? "{}" : reductions,
+              "};");
+    const bool keeps = std::any_of(program.phases.begin() + 1, program.phases.end(),
+                                   [](const package::Phase& p) { return p.reads_accumulator; });
+    out_.line("constexpr MetalKernel kernel_", index_, "_", k, " = {", literal_text(kernel.name), ", entries_", index_,
+              "_", k, ", ", kernel.entries.size(), ", reductions_", index_, "_", k, ", ", program.reductions.size(),
+              ", ", map == nullptr && c.family == package::GpuFamily::Simdgroup, ", ", map == nullptr, ", ", keeps,
+              ", ", c.a_k_major, ", ", c.b_k_major, ", ", c.tile_m, ", ", c.tile_n, ", ", c.tile_k, ", ", c.k_split,
+              ", ", c.group, ", ", c.piece_rows, ", ", c.piece_cols, ", ", program.split.ways, ", ",
+              types::byte_size(c.a_dtype), ", ", types::byte_size(c.accumulator), "};");
+  }
+  void print_operand(size_t i, const package::Operand& operand, uint32_t b) {
+    std::string start;
+    for (const auto& [dim, count] : operand.offsets) {
+      start += (start.empty() ? "" : " + ") + number(count) +
+               CodeWriter::text_of(" * Number(v[", b, "].step(", static_cast<int>(dim), "))");
+    }
+    out_.line("operands[", i, "] = operand(v[", b, "]", start.empty() ? "" : ", " + start, ");");
+    for (size_t t = 0; t < operand.terms.size(); ++t) {
+      const package::IndexTerm& term = operand.terms[t];
+      const size_t slot = operand.access == package::Access::Indexed ? t : static_cast<size_t>(term.axis);
+      out_.line("CODETTA_OK(add_stride(operands[", i, "], ", slot, ", ", number(term.scale), ", v[", b, "].step(",
+                static_cast<int>(term.dim), ")));");
+    }
+    for (size_t g = 0; g < operand.gathered.size(); ++g) {
+      const int dim = operand.gathered[g];
+      const size_t slot = operand.terms.size() + 2 * g;
+      out_.line("operands[", i, "].stride[", slot, "] = v[", b, "].step(", dim, ");");
+      out_.line("operands[", i, "].stride[", slot + 1, "] = v[", b, "].size_from_last(", dim, ");");
+    }
+  }
+  void lacks(const std::string& what) {
+    if (missing_.empty()) missing_ = what;
+  }
+  template <class Step>
+  size_t from_last(const Step& step) const {
+    return package_.buffers[step.buffer].shape.size() - 1 - static_cast<size_t>(step.dim);
+  }
+  template <class... Pieces>
+  void checked(const Pieces&... pieces) {
+    out_.line("if (frame.checking()) CODETTA_OK(", pieces..., ");");
+  }
+  CodeWriter::Block begin_buffer(const Buffer& buffer) {
+    auto scope = out_.block("");
+    out_.line("// ", comment_text(buffer.name), ": ", type_text(buffer));
+    const auto numbers = [&](const std::vector<Dim>& dims) {
+      return comma_list(dims, [&](const Dim& d) { return number(d); });
+    };
+    out_.line("const Number sizes[] = {", buffer.shape.empty() ? "Number(1)" : numbers(buffer.shape), "};");
+    if (!buffer.strides.empty()) out_.line("const Number strides[] = {", numbers(buffer.strides), "};");
+    return scope;
+  }
+  static std::string strides_of(const Buffer& buffer) { return buffer.strides.empty() ? "nullptr" : "strides"; }
+  std::string number(const Dim& dim) const {
+    return number_text(dim, [this](std::string_view symbol) {
+      const auto found = variables_.find(std::string(symbol));
+      return found == variables_.end() ? std::string("Number::none()") : found->second;
+    });
+  }
+  std::string caller_symbol(std::string_view symbol) const {
+    for (size_t i = 0; i < signature_.symbols.size(); ++i) {
+      if (signature_.symbols[i] == symbol) return "n" + std::to_string(i);
+    }
+    return "Number::none()";
+  }
+  std::string name_of(uint32_t buffer) const { return literal_text(package_.buffers[buffer].name); }
+  int dtype_of(uint32_t buffer) const { return static_cast<int>(package_.buffers[buffer].dtype); }
+
+  CodeWriter& out_;
+  const Library& library_;
+  const Program& program_;
+  const package::Package& package_;
+  size_t index_;
+  Signature signature_;
+  std::map<std::string, std::string> variables_;
+  std::string missing_;
+};
+
+std::string metal_header(const Library& library) {
+  CodeWriter out, unused;
+  out.line("/* Generated by Codetta ", library.version, ": ", library.name, " for ", library.target.to_string(), ".");
+  out.line(" * 0: fine; below 0: ", library.name, "_get_last_error() of the same thread says why.");
+  out.line(
+      " * Tensors are row-major in an id<MTLBuffer> (storage of any mode), `offset` bytes behind its begin. "
+      "command_buffer:");
+  out.line(
+      " * an id<MTLCommandBuffer> that takes the work, which then is only encoded, or NULL: committed and waited for. "
+      "*/");
+  out.line("#pragma once");
+  out.line("#include <stdint.h>");
+  out.line("#ifdef __cplusplus");
+  out.line("extern \"C\" {");
+  out.line("#endif");
+  out.line("typedef struct {");
+  out.line("  void* buffer;");
+  out.line("  uint64_t offset;");
+  out.line("} ", library.name, "_tensor;");
+  out.line("int ", library.name, "_init(void);");
+  out.line("const char* ", library.name, "_get_last_error(void);");
+  out.line("/* What a command buffer that has ended says of the work in it. */");
+  out.line("int ", library.name, "_check(void* command_buffer);");
+  for (size_t i = 0; i < library.programs.size(); ++i) {
+    const Program& program = library.programs[i];
+    const Signature signature = signature_of(program);
+    std::string line;
+    for (size_t a = 0; a < signature.arguments.size(); ++a) {
+      const Buffer& buffer = program.package->buffers[signature.arguments[a]];
+      line += CodeWriter::text_of(a == 0 ? "" : "; ", "p", a, " ", comment_text(buffer.name), ": ", type_text(buffer));
+    }
+    for (size_t q = 0; q < signature.symbols.size(); ++q)
+      line += CodeWriter::text_of("; q", q, " ", comment_text(signature.symbols[q]));
+    out.line("/* ", line, " */");
+    out.line("int ", function_name(library, program), "(",
+             MetalProgramPrinter(unused, library, program, i).parameters(library.name + "_tensor", "int64_t"), ");");
+  }
+  out.line("#ifdef __cplusplus");
+  out.line("}");
+  out.line("#endif");
+  return out.str();
+}
+
+std::string metal_host(const Library& library, std::string* missing = nullptr) {
+  CodeWriter out;
+  out.line("// Generated by Codetta ", library.version, ": the library ", library.name, " for ",
+           library.target.to_string(), ".");
+  out.line("#include \"device/host/metal.h\"");
+  out.blank();
+  out.line("namespace codetta::host {");
+  out.line("namespace {");
+  out.blank();
+  std::vector<std::unique_ptr<MetalProgramPrinter>> printers;
+  for (size_t i = 0; i < library.programs.size(); ++i) {
+    printers.push_back(std::make_unique<MetalProgramPrinter>(out, library, library.programs[i], i));
+    printers.back()->print();
+    if (missing != nullptr && missing->empty()) *missing = printers.back()->missing();
+  }
+  out.line("}  // namespace");
+  out.line("}  // namespace codetta::host");
+  out.blank();
+  out.line("using namespace codetta::host;");
+  out.blank();
+  out.line("extern \"C\" {");
+  const auto exported = [&](const auto&... pieces) {
+    return out.block("__attribute__((visibility(\"default\"))) ", pieces...);
+  };
+  {
+    const auto function = exported("int ", library.name, "_init(void)");
+    out.line("return start_metal(", family_number(library.target.arch), ", ", literal_text(library.target.arch), ");");
+  }
+  {
+    const auto function = exported("const char* ", library.name, "_get_last_error(void)");
+    out.line("return error_text;");
+  }
+  {
+    const auto function = exported("int ", library.name, "_check(void* command_buffer)");
+    out.line("if (command_buffer == nullptr) return fail(bad_argument, \"E0604: the command buffer is null\");");
+    out.line("return status_of((__bridge id<MTLCommandBuffer>)command_buffer, ", literal_text(library.name), ");");
+  }
+  for (const auto& printer : printers) {
+    out.blank();
+    printer->print_call();
+  }
+  out.line("}");
+  return out.str();
+}
+
+}  // namespace
+
+Result<void> check_metal_library(const Library& library) {
+  const auto refuse = [](const std::string& name, const std::string& why) {
+    return diag::error(diag::Code::public_name, "'" + name + "' cannot be public in a C header")
+        .reason(why)
+        .help("give it another name");
+  };
+  if (const std::string why = public_name_defect(library.name); !why.empty()) return refuse(library.name, why);
+  std::set<std::string> seen{library.name + "_init", library.name + "_check", library.name + "_get_last_error",
+                             library.name + "_tensor"};
+  for (const Program& program : library.programs) {
+    const std::string name = function_name(library, program);
+    if (const std::string why = public_name_defect(name); !why.empty()) return refuse(name, why);
+    if (!seen.insert(name).second) return refuse(name, "the library has another function of that name");
+  }
+  std::string missing;
+  (void)metal_host(library, &missing);
+  if (missing.empty()) return {};
+  return diag::error(diag::Code::host_feature, "the program has no form as Metal host text")
+      .reason(missing)
+      .help("take that part out of the program, pass constants as parameters, or build for a CPU");
+}
+
+std::vector<File> print_metal(const Library& library) {
+  std::vector<File> files;
+  files.push_back({library.name + ".h", metal_header(library)});
+  files.push_back({library.name + ".mm", whole_metal_text(metal_host(library))});
+  std::string build = "#!/bin/sh\n# Compiles the library on a Mac with Xcode; run it in this folder.\nset -e\n";
+  std::set<std::string> kernels;
+  for (const Program& program : library.programs) {
+    for (const package::Kernel& kernel : program.package->kernels) {
+      if (!kernels.insert(kernel.name).second) continue;
+      files.push_back({kernel.name + ".metal", whole_metal_text(kernel.source)});
+      build += "xcrun -sdk macosx metal";
+      for (const std::string& flag : kernel.nvrtc_flags) build += " " + flag;
+      build += " -c " + kernel.name + ".metal -o " + kernel.name + ".air\n";
+      build += "xcrun -sdk macosx metallib " + kernel.name + ".air -o " + kernel.name + ".metallib\n";
+    }
+  }
+  build += "clang++ -x objective-c++ -std=c++20 -fobjc-arc -O2 -fvisibility=hidden -dynamiclib " + library.name +
+           ".mm -framework Foundation -framework Metal -o lib" + library.name + ".dylib\n";
+  files.push_back({"build.sh", build});
+  return files;
+}
+
+}  // namespace codetta::emit::host
