@@ -12,7 +12,7 @@ typedef signed char BOOL;
 @protocol NSObject
 @end
 __attribute__((objc_root_class))
-@interface NSObject <NSObject>
+@interface NSObject<NSObject>
 + (instancetype)alloc;
 - (instancetype)init;
 @end
