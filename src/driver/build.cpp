@@ -362,11 +362,18 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   return report;
 }
 
-<<<<<<< HEAD
 Result<std::string> driver::library_text(const std::vector<Program>& programs, const Target& target,
                                          const BuildOptions& options, ContextState& context) {
   CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, context, false));
-=======
+  std::string text;
+  const auto add = [&](const std::string& name, const std::string& part) {
+    text += fmt::format("// ---- {} ----\n{}\n", name, part);
+  };
+  add(planned.library.name + ".h", emit::host::print_header(planned.library));
+  for (const emit::host::File& file : emit::host::print_cpp(planned.library)) add(file.name, file.text);
+  return text;
+}
+
 Result<std::string> host_text(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
                               Context& context) {
   if (target.backend == Backend::metal) {
@@ -379,20 +386,6 @@ Result<std::string> host_text(const std::vector<Program>& programs, const Target
     }
     return all;
   }
-  CODETTA_TRY(const driver::LibraryPlan planned,
-              driver::plan_library(programs, target, options, *context.shared_state()));
->>>>>>> 4a0cd3b (Metal: Objective-C++ host text with several kernels, sizes of the call and errors as texts; codetta build --target metal)
-  std::string text;
-  const auto add = [&](const std::string& name, const std::string& part) {
-    text += fmt::format("// ---- {} ----\n{}\n", name, part);
-  };
-  add(planned.library.name + ".h", emit::host::print_header(planned.library));
-  for (const emit::host::File& file : emit::host::print_cpp(planned.library)) add(file.name, file.text);
-  return text;
-}
-
-Result<std::string> host_text(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
-                              Context& context) {
   return driver::library_text(programs, target, options, *context.shared_state());
 }
 
