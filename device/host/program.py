@@ -86,8 +86,12 @@ class _Extent(ctypes.Structure):
 class _Engine:
     """The engine's library and the functions of the kernels; made once, by init()."""
 
-    def __init__(self, path, kernels):
+    def __init__(self, path, kernels, isa):
         self.lib = ctypes.CDLL(path)
+        self.lib.codetta_host_runs.restype = ctypes.c_bool
+        level, name = isa
+        if not self.lib.codetta_host_runs(ctypes.c_int32(level)):  # asks the system for the processor's states, too
+            _fail(f"E0403: this module is made for {name}, which this processor or system does not offer")
         self.lib.codetta_host_workspace.restype = ctypes.c_int64
         self.lib.codetta_host_map_workspace.restype = ctypes.c_int64
         self.lib.codetta_host_overlap.restype = ctypes.c_bool
@@ -114,11 +118,11 @@ _engine = None
 _lock = threading.Lock()
 
 
-def _loaded(path, kernels):
+def _loaded(path, kernels, isa):
     global _engine
     with _lock:
         if _engine is None:
-            _engine = _Engine(path, kernels)
+            _engine = _Engine(path, kernels, isa)
     return _engine
 
 

@@ -71,7 +71,7 @@ class PythonPrinter {
     constants();
     signature();
     indent_ = 1;
-    line("engine = _loaded(ENGINE, KERNELS)");
+    line("engine = _loaded(ENGINE, KERNELS{})", gpu_ ? "" : ", ISA");
     line("keep, pools = {{}}, {{}}");
     for (uint32_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
@@ -577,6 +577,9 @@ class PythonPrinter {
       for (const char c : arch) number = c >= '0' && c <= '9' ? 10 * number + (c - '0') : number;
       text_ += fmt::format("ARCHITECTURE = {}\nCAPABILITY = ({}, {}, {})\n", py_quoted(arch), number / 10, number % 10,
                            arch.ends_with('a') ? "True" : "False");
+    } else {
+      text_ += fmt::format("ISA = ({}, {})\n", static_cast<int>(p_.target.isa),
+                           py_quoted(std::string(isa_name(p_.target.isa))));
     }
     text_ += "KERNELS = (\n";
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
@@ -652,14 +655,14 @@ class PythonPrinter {
     text_ += fmt::format(
         "\n\ndef init():\n    \"\"\"Loads the engine and the kernels: 0, or -1 with the text in "
         "get_last_error().\"\"\"\n"
-        "    try:\n        _loaded(ENGINE, KERNELS)\n        return 0\n    except HostError as error:\n"
+        "    try:\n        _loaded(ENGINE, KERNELS{4})\n        return 0\n    except HostError as error:\n"
         "        _last.text = str(error)\n    except (OSError, AttributeError) as error:\n"
         "        _last.text = f\"E0508: {{error}}\"\n    return -1\n\n\n"
         "def call({0}{1}stream=None):\n    \"\"\"Runs the program: 0, or -1 with the text in get_last_error().\"\"\"\n"
         "    if init() != 0:\n        return -1\n    try:\n        {3}_run({0}{2})\n        return 0\n"
         "    except HostError as error:\n        _last.text = str(error)\n        return -1\n\n\n"
         "def _run({0}{2}):\n",
-        parameters, sizes, sizes_given, gpu_ ? "with _Call(stream):\n            " : "");
+        parameters, sizes, sizes_given, gpu_ ? "with _Call(stream):\n            " : "", gpu_ ? "" : ", ISA");
     indent_ = 1;
     for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
   }

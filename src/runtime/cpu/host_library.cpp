@@ -20,6 +20,8 @@ Threads threads_of(void* pool) {
 
 }  // namespace
 
+CODETTA_HOST_EXPORT bool codetta_host_runs(i32 isa) { return codetta_engine_runs(isa); }
+
 // As codetta_engine_threads_make; null: launches run on the calling thread.
 CODETTA_HOST_EXPORT void* codetta_host_threads_make(i32 threads) { return codetta_engine_threads_make(threads); }
 

@@ -146,11 +146,17 @@ TEST_F(PythonHost, FailuresSayWhatAndWhere) {
   const uint32_t n = r.argument("n", i32, {1}, {7});
   r.put(package::DefineSymbol{"s", n, 0, package::DefineSymbol::From::Value, 0, {}, Dim::constant(2)});
   write("divided", emit_python(r.package, options_).value(), r.package, r.bindings);
+  StepProgram other;  // made for another architecture's processors
+  other.package.target.isa = cpu_supports(CpuIsa::neon) ? CpuIsa::amx : CpuIsa::neon;
+  write("foreign", emit_python(other.package, options_).value(), other.package, other.bindings);
   run_all();
   if (IsSkipped()) return;
   EXPECT_EQ(result_of("range"), "-1 E0618: index 5 is out of range for the size 3: it stands at [1] of index");
   EXPECT_EQ(result_of("shape"), "-1 E0610: a\xC3\xA9 does not fit: it is [2], and [3] is wanted");
   EXPECT_EQ(result_of("divided"), "-1 E0610: s is no whole number: 7 is divided by 2");
+  EXPECT_EQ(result_of("foreign"), "-1 E0403: this module is made for " +
+                                      std::string(isa_name(other.package.target.isa)) +
+                                      ", which this processor or system does not offer");
 }
 
 TEST_F(PythonHost, WhatIsNotCompiledIsRefused) {
