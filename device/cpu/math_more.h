@@ -184,17 +184,16 @@ __attribute__((noinline, unused)) static f64 exact_remainder(f64 x, f64 y) {
   u64 mx = ex != 0 ? (bx & low) | (1ull << 52) : bx, my = ey != 0 ? (by & low) | (1ull << 52) : by;
   if (ex == 0) ex = 1;
   if (ey == 0) ey = 1;
+  for (; mx < (1ull << 52); --ex) mx <<= 1;
+  for (; my < (1ull << 52); --ey) my <<= 1;
   for (; ex > ey; --ex) {
     if (mx >= my) mx -= my;
     mx <<= 1;
   }
   if (mx >= my) mx -= my;
-  if (mx == 0) ey = 0;
-  while (ey > 1 && mx < (1ull << 52)) {
-    mx <<= 1;
-    --ey;
-  }
-  bx = sign | (mx < (1ull << 52) ? mx : (mx & low) | ((u64)ey << 52));
+  for (; mx != 0 && mx < (1ull << 52); --ey) mx <<= 1;
+  // A subnormal result is a multiple of y's last bit, so that nothing is lost.
+  bx = sign | (mx == 0 ? 0 : ey < 1 ? mx >> (1 - ey) : (mx & low) | ((u64)ey << 52));
   __builtin_memcpy(&x, &bx, sizeof x);
   return x;
 }

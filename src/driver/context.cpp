@@ -216,6 +216,7 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
   if (options.no_compiler) return interpreted;
   const auto& host = compiler();
   if (!host && !options.compiler.empty() && !options.no_jit) return host.error();  // the user asked for this one
+  if (!host && host.error().code() == static_cast<uint16_t>(diag::Code::compile_cancelled)) return host.error();
   if (!host || options.no_jit) {
     if (auto kept = load_kept(kernel, isa)) return *std::move(kept);
     if (options.no_jit) {

@@ -169,6 +169,29 @@ void check_ops(DType type) {
 TEST(SpecialValues, OpsOnF32) { check_ops<float>(f32); }
 TEST(SpecialValues, OpsOnF64) { check_ops<double>(f64); }
 
+TEST(SpecialValues, RemaindersBySubnormalsAreExact) {
+  std::vector<double> x, y;
+  for (const double a : {100.0, 1.0, -0.3, 1e-300, 2e-308, 11 * 0x1p-1074}) {
+    for (const double b : {3 * 0x1p-1074, -7 * 0x1p-1074, 0x1.8p-1030, 0x1.5p-1022}) x.push_back(a), y.push_back(b);
+  }
+  ProgramMaker m;
+  const uint32_t vx = m.load(f64, Access::Full), vy = m.load(f64, Access::Full);
+  m.store(m.op(Op::mod, f64, {vx, vy}), f64);
+  m.store(m.accum(), f32);
+  for (const CpuIsa isa : runnable_isas()) {
+    for (const TestCompiler& compiler : test_compilers()) {
+      std::vector<double> out(x.size(), 77);
+      std::vector<float> accumulators(x.size());
+      run(m.program, isa, compiler, {x.data(), y.data(), out.data(), accumulators.data()}, x.size());
+      for (size_t i = 0; i < x.size(); ++i) {
+        double want = std::fmod(x[i], y[i]);
+        if (want != 0 && (want < 0) != (y[i] < 0)) want += y[i];
+        EXPECT_EQ(out[i], want) << x[i] << " modulo " << y[i];
+      }
+    }
+  }
+}
+
 // Stores and casts of every float to every dtype, over range ends, against types::convert.
 TEST(SpecialValues, Conversions) {
   for (const DType from : {f32, f64}) {
