@@ -457,7 +457,7 @@ TEST(CudaRejections, SayWhyWithNumbers) {
   GemmShape wide = shape_of(4, 64, 64, DType::i32);
   wide.accumulator = DType::i64;
   EXPECT_EQ(why(found(plain(), wide), ""),
-            "E0411: i32 x i32 accumulates in i64; CUDA kernels accumulate in f32, f64 or i32\n");
+            "E0411: i32 x i32 accumulates in i64; kernels of GPUs accumulate in f32, f64 or i32\n");
   EXPECT_EQ(why(found(plain(), plain_shape, ""), ""),
             "E0412: the target names no architecture, and there is no device to take it from\n");
 }
