@@ -277,11 +277,7 @@ class MetalProgramPrinter {
               types::byte_size(c.a_dtype), ", ", types::byte_size(c.accumulator), "};");
   }
   void print_operand(size_t i, const package::Operand& operand, uint32_t b) {
-    std::string start;
-    for (const auto& [dim, count] : operand.offsets) {
-      start += (start.empty() ? "" : " + ") + number(count) +
-               CodeWriter::text_of(" * Number(v[", b, "].step(", static_cast<int>(dim), "))");
-    }
+    const std::string start = start_text(operand, b, symbols());
     out_.line("operands[", i, "] = operand(v[", b, "]", start.empty() ? "" : ", " + start, ");");
     for (size_t t = 0; t < operand.terms.size(); ++t) {
       const package::IndexTerm& term = operand.terms[t];
@@ -318,12 +314,13 @@ class MetalProgramPrinter {
     return scope;
   }
   static std::string strides_of(const Buffer& buffer) { return buffer.strides.empty() ? "nullptr" : "strides"; }
-  std::string number(const Dim& dim) const {
-    return number_text(dim, [this](std::string_view symbol) {
+  [[nodiscard]] SymbolText symbols() const {
+    return [this](std::string_view symbol) {
       const auto found = variables_.find(std::string(symbol));
       return found == variables_.end() ? std::string("Number::none()") : found->second;
-    });
+    };
   }
+  std::string number(const Dim& dim) const { return number_text(dim, symbols()); }
   std::string caller_symbol(std::string_view symbol) const {
     for (size_t i = 0; i < signature_.symbols.size(); ++i) {
       if (signature_.symbols[i] == symbol) return "n" + std::to_string(i);

@@ -552,12 +552,13 @@ class StepPrinter {
     return CodeWriter::text_of("is_true(v[", buffer, "])");
   }
 
-  std::string number(const Dim& dim) const {
-    return number_text(dim, [this](std::string_view symbol) {
+  [[nodiscard]] SymbolText symbols() const {
+    return [this](std::string_view symbol) {
       const auto found = variables_.find(std::string(symbol));
-      return found == variables_.end() ? "Number::none()" : found->second;
-    });
+      return found == variables_.end() ? std::string("Number::none()") : found->second;
+    };
   }
+  std::string number(const Dim& dim) const { return number_text(dim, symbols()); }
   std::string name_of(uint32_t buffer) const { return literal_text(package_.buffers[buffer].name); }
   int dtype_of(uint32_t buffer) const { return static_cast<int>(package_.buffers[buffer].dtype); }
 
@@ -582,11 +583,7 @@ class StepPrinter {
   }
 
   void print_operand(const std::string& table, size_t i, const package::Operand& operand, uint32_t b) {
-    std::string start;
-    for (const auto& [dim, count] : operand.offsets) {
-      start += (start.empty() ? "" : " + ") + number(count) +
-               CodeWriter::text_of(" * Number(v[", b, "].step(", static_cast<int>(dim), "))");
-    }
+    const std::string start = start_text(operand, b, symbols());
     out_.line(table, "[", i, "] = ", gpu_ ? "gpu_" : "", "operand(v[", b, "]", start.empty() ? "" : ", " + start, ");");
     const Dim one = Dim::constant(1);
     for (size_t t = 0; t < operand.terms.size(); ++t) {

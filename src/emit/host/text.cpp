@@ -77,6 +77,17 @@ std::string number_text(const Dim& dim, const SymbolText& symbol) {
   return text;
 }
 
+std::string start_text(const package::Operand& operand, uint32_t buffer, const SymbolText& symbol) {
+  std::string text;
+  for (const auto& [dim, count] : operand.offsets) {
+    const bool is_sum = types::DimBuilder::terms(count).size() > 1;
+    const std::string factor = number_text(count, symbol);
+    text += (text.empty() ? "" : " + ") + (is_sum ? "(" + factor + ")" : factor) + " * Number(v[" +
+            std::to_string(buffer) + "].step(" + std::to_string(static_cast<int>(dim)) + "))";
+  }
+  return text;
+}
+
 std::string literal_text(std::string_view bytes) {
   std::string text = "\"";
   for (const char c : bytes) {

@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "codetta/tensor.hpp"
+#include "package/epilogue_program.hpp"
 #include "types/dim.hpp"
 
 namespace codetta::emit::host {
@@ -15,6 +16,8 @@ namespace codetta::emit::host {
 // An expression of Number (device/host/support.h) for a size; `symbol` gives the variable of a symbol.
 using SymbolText = std::function<std::string(std::string_view symbol)>;
 std::string number_text(const types::Dim& dim, const SymbolText& symbol);
+// What an operand of view `buffer` begins behind the view's own begin, in elements; "" when nothing.
+std::string start_text(const package::Operand& operand, uint32_t buffer, const SymbolText& symbol);
 
 // A string literal that holds exactly these bytes, quotes included.
 std::string literal_text(std::string_view bytes);

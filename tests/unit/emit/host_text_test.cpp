@@ -27,6 +27,19 @@ TEST(HostText, Numbers) {
   EXPECT_EQ(text_of("min(n, m, 4)").substr(0, 8), "min(min(");
 }
 
+TEST(HostText, BeginsOfOperands) {
+  const auto text = [](std::initializer_list<std::pair<uint8_t, const char*>> offsets) {
+    package::Operand operand;
+    for (const auto& [dim, count] : offsets) operand.offsets.emplace_back(dim, *types::parse_dim(count));
+    return start_text(operand, 4, [](std::string_view symbol) { return std::string(symbol); });
+  };
+  EXPECT_EQ(text({}), "");
+  EXPECT_EQ(text({{1, "n // 2"}}), "floordiv(n, Number(2)) * Number(v[4].step(1))");
+  EXPECT_EQ(text({{1, "n + 3"}}), "(n + Number(3)) * Number(v[4].step(1))");
+  EXPECT_EQ(text({{0, "2*n"}, {2, "n + 1"}}),
+            "n * Number(2) * Number(v[4].step(0)) + (n + Number(1)) * Number(v[4].step(2))");
+}
+
 TEST(HostText, LiteralsHoldEveryByte) {
   EXPECT_EQ(literal_text("a\"b\\c"), R"("a\"b\\c")");
   EXPECT_EQ(literal_text("?\?/"), R"("\?\?/")");  // a trigraph would be a backslash
