@@ -8,7 +8,7 @@ foreach(consumer IN LISTS consumers)
   set(build ${WORK}/subfolder_${name})
   file(REMOVE_RECURSE ${build})
   run(${CMAKE_COMMAND} -S ${SOURCE}/${consumer} -B ${build} ${configure_arguments} -DCODETTA_SOURCE=${SOURCE}
-      -DCODETTA_WERROR=${WERROR})
+      -DCODETTA_WERROR=${WERROR} -DCODETTA_UNITY=${UNITY})
   if(FULL OR (LAUNCHER AND BUILD_TYPE STREQUAL "Release"))
     run(${CMAKE_COMMAND} --build ${build} --target ${name})
     run(${build}/${name})
