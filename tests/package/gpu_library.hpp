@@ -101,6 +101,11 @@ class GpuLibrary {
         if (buffer.role != package::Buffer::Role::Constant) continue;
         Dims shape;
         for (const types::Dim& dim : buffer.shape) shape.push_back(dim.as_constant().value_or(0));
+        if (!buffer.external.empty()) {
+          library.weights_file = "weights.safetensors";
+          program.constants.push_back({b, shape, {}, buffer.external});
+          continue;
+        }
         const std::string symbol = "constant_" + std::to_string(p) + "_" + std::to_string(b);
         images += bytes_text(symbol, buffer.constant);
         program.constants.push_back({b, shape, symbol, {}});

@@ -271,5 +271,147 @@ TEST(GpuLibraryMemory, BranchesCopiesAndConstants) {
   EXPECT_NE(library.error().find("CUDA_ERROR_ILLEGAL_ADDRESS (700)"), std::string::npos) << library.error();
 }
 
+// Packages made by hand, over `n` numbers: x is argument 0, y argument 1.
+package::Package copies_of(std::vector<types::Dim> shape) {
+  package::Package made;
+  made.name = "f";
+  made.target = Target::parse("cuda:sm_90a").value();
+  const auto buffer = [&](const char* name, package::Buffer::Role role) {
+    package::Buffer b;
+    b.name = name;
+    b.role = role;
+    b.dtype = DType::f32;
+    b.shape = shape;
+    made.buffers.push_back(b);
+  };
+  buffer("x", package::Buffer::Role::Argument);
+  buffer("y", package::Buffer::Role::Output);
+  return made;
+}
+
+// The file lies beside the library, or where NAME_load_weights says.
+TEST(GpuLibraryMemory, ConstantsOfAWeightsFile) {
+  using namespace package;  // NOLINT: all kinds of steps
+  FakeGpu gpu;
+  Package made = copies_of({types::Dim::constant(4)});
+  Buffer weight = made.buffers[0];
+  weight.name = "w";
+  weight.role = Buffer::Role::Constant;
+  weight.external = "layer.w";
+  made.buffers.push_back(weight);
+  made.steps = {LoadConstant{2}, Copy{2, 1}, Return{}};
+  ASSERT_EQ(find_defect(made).value_or(""), "");
+  GpuLibrary library;
+  ASSERT_EQ(library.build("weights", {std::make_shared<const Package>(made)}), "");
+  ASSERT_EQ(library.load(), "");
+  const std::vector<TensorView> views = {gpu.tensor(DType::f32, {4}), gpu.tensor(DType::f32, {4})};
+  EXPECT_EQ(library.call("f", views), -7);
+  EXPECT_NE(library.error().find("weights.safetensors"), std::string::npos) << library.error();
+  const auto write = [&](const std::string& name, const std::string& shape, const std::vector<float>& values) {
+    const std::string header = "{\"layer.w\":{\"dtype\":\"F32\",\"shape\":[" + shape + "],\"data_offsets\":[0," +
+                               std::to_string(values.size() * sizeof(float)) + "]}}";
+    std::ofstream file(library.folder() + "/" + name, std::ios::binary);
+    const uint64_t length = header.size();
+    file.write(reinterpret_cast<const char*>(&length), sizeof length);
+    file << header;
+    file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * 4));
+  };
+  write("other.safetensors", "2", {1, 2});
+  const auto load = library.symbol<int (*)(const char*)>("_load_weights");
+  EXPECT_EQ(load((library.folder() + "/other.safetensors").c_str()), -7);
+  EXPECT_NE(library.error().find("layer.w"), std::string::npos) << library.error();
+  const std::vector<float> values = {9, 8, 7, 6};
+  write("weights.safetensors", "4", values);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(library.call("f", views), 0) << library.error();
+    EXPECT_EQ(std::memcmp(views[1].data(), values.data(), 16), 0);
+  }
+  EXPECT_EQ(gpu.fake.count("cuMemcpyHtoDAsync_v2"), 1U) << "the weights go to the device once";
+  library.unload();
+  ASSERT_EQ(library.load(), "");
+  write("third.safetensors", "4", {1, 2, 3, 4});
+  ASSERT_EQ(library.symbol<int (*)(const char*)>("_load_weights")((library.folder() + "/third.safetensors").c_str()),
+            0);
+  ASSERT_EQ(library.call("f", views), 0) << library.error();
+  EXPECT_EQ(*views[1].as<float>(), 1.0f);
+}
+
+TEST(GpuLibraryMemory, DonatedArguments) {
+  using namespace package;  // NOLINT: all kinds of steps
+  FakeGpu gpu;
+  Package made = copies_of({types::Dim::constant(4)});
+  made.buffers[0].donated = true;
+  Buffer taken = made.buffers[0];
+  taken.name = "taken";
+  taken.role = Buffer::Role::Temporary;
+  taken.donated = false;
+  made.buffers.push_back(taken);
+  made.steps = {Copy{0, 1}, Reuse{0, 2}, Fill{2}, Return{}};
+  ASSERT_EQ(find_defect(made).value_or(""), "");
+  GpuLibrary library;
+  ASSERT_EQ(library.build("donated", {std::make_shared<const Package>(made)}), "");
+  ASSERT_EQ(library.load(), "");
+  const std::vector<TensorView> views = {gpu.tensor(DType::f32, {4}), gpu.tensor(DType::f32, {4})};
+  const float x[] = {5, 6, 7, 8};
+  std::memcpy(views[0].data(), x, sizeof x);
+  ASSERT_EQ(library.call("f", views), 0) << library.error();
+  EXPECT_EQ(std::memcmp(views[1].data(), x, sizeof x), 0);
+  EXPECT_EQ(*views[0].as<float>(), 0.0f) << "the temporary lies where x lay";
+  EXPECT_EQ(library.symbol<int64_t (*)()>("_f_workspace_size")(), 0);
+}
+
+// A number that the caller passes is a size; of any integer type, and never below 0.
+TEST(GpuLibraryMemory, SizesThatAreNumbers) {
+  using namespace package;  // NOLINT: all kinds of steps
+  for (const DType dtype : {DType::i32, DType::i64, DType::u32}) {
+    FakeGpu gpu;
+    Package made = copies_of({types::Dim::symbol("n")});
+    Buffer count = made.buffers[0];
+    count.name = "count";
+    count.is_scalar = true;
+    count.dtype = dtype;
+    count.shape.clear();
+    made.buffers.insert(made.buffers.begin() + 1, count);
+    Buffer rows = made.buffers[0];
+    rows.name = "rows";
+    rows.role = Buffer::Role::Temporary;
+    rows.shape = {types::Dim::symbol("c"), types::Dim::constant(64)};
+    made.buffers.push_back(rows);
+    made.pools = {{0, types::Dim::symbol("c") * types::Dim::constant(256), 256}};
+    made.steps = {DefineSymbol{"n", 0, 0},
+                  DefineSymbol{"c", 1, 0, DefineSymbol::From::Value},
+                  Check{RangeGuard{types::Dim::symbol("c"), types::Dim::constant(0), types::Dim::symbol("n"), "rows"}},
+                  AllocateFromPool{3, 0, {}},
+                  Fill{3},
+                  Copy{0, 2},
+                  Free{3},
+                  Return{}};
+    ASSERT_EQ(find_defect(made).value_or(""), "");
+    const auto package = std::make_shared<const Package>(made);
+    GpuLibrary library;
+    ASSERT_EQ(library.build("numbers", {package}), "");
+    ASSERT_EQ(library.load(), "");
+    const TensorView x = gpu.tensor(DType::f32, {5}), y = gpu.tensor(DType::f32, {5});
+    const runtime::cuda::DeviceBuffer workspace = runtime::cuda::DeviceBuffer::make(gpu.device, 1024).value();
+    auto* memory = reinterpret_cast<void*>(workspace.address());
+    const auto call = [&](int64_t value, int64_t bytes) {
+      const TensorView number = TensorView::make(&value, dtype, {}).value();
+      return library.call("f", {x, number, y}, memory, bytes);
+    };
+    EXPECT_EQ(call(3, 768), 0) << library.error();
+    EXPECT_EQ(call(3, 767), -5) << "3 rows of 256 bytes";
+    EXPECT_EQ(call(0, 0), 0) << library.error();
+    EXPECT_EQ(call(6, 1024), -2);
+    EXPECT_NE(library.error().find("outside of 0 to 5"), std::string::npos) << library.error();
+    if (dtype != DType::u32) {
+      EXPECT_EQ(call(-1, 1024), -2);
+      EXPECT_NE(library.error().find("E0610"), std::string::npos) << library.error();
+    }
+    EXPECT_LT(library.symbol<int64_t (*)(int64_t)>("_f_workspace_size")(5), 0);
+    EXPECT_NE(library.error().find("depends on the number count; pass no workspace"), std::string::npos)
+        << library.error();
+  }
+}
+
 }  // namespace
 }  // namespace codetta::test

@@ -72,8 +72,10 @@ class StepPrinter {
       case From::Value: {
         const Buffer& buffer = package_.buffers[step.buffer];
         if (buffer.is_scalar) {
-          out_.line("if (frame.sizes_only) return fail(bad_sizes, \"E0610: the workspace depends on a number: %s\", ",
-                    name_of(step.buffer), ");");
+          out_.line(
+              "if (frame.sizes_only) return fail(bad_sizes, \"E0610: how large the workspace is depends on the number "
+              "%s; pass no workspace, and the library takes its own\", ",
+              name_of(step.buffer), ");");
           value = CodeWriter::text_of("frame.scalars[", step.buffer, "].i");
           break;
         }
