@@ -479,7 +479,7 @@ class _EpilogueCall:
         gemm.batch, gemm.m, gemm.k = max(gemm.batch, 1), max(gemm.m, 1), 0
         if gemm.n == 0:
             gemm.n, gemm.split_chunk = max(gemm.split_ways, 1), 1
-        self.sink = np.zeros(8 * (gemm.n + 64), np.uint8)
+        self.sink = np.zeros(8 * (gemm.m + gemm.n + 64), np.uint8)
         for entry, operand in zip(self.table, self.operands):
             if _nowhere(operand[0], entry):
                 entry.data, entry.stride = self.sink.ctypes.data, (ctypes.c_int64 * 8)()

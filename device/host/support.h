@@ -635,7 +635,7 @@ Status launch_empty(Frame& frame, const Config& config, Gemm gemm, Work work) {
     gemm.split_chunk = 1;
   }
   const i64 scratch = round_up(workspace_of(config, gemm, work.epilogue, frame.threads->size), 64).value;
-  const i64 sink_bytes = round_up((Number(gemm.n) + Number(64)) * Number(8), 64).value;
+  const i64 sink_bytes = round_up((Number(gemm.m) + Number(gemm.n) + Number(64)) * Number(8), 64).value;
   if (!frame.running) {
     if (scratch + sink_bytes > frame.engine_bytes) frame.engine_bytes = scratch + sink_bytes;
     return ok;

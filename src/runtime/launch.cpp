@@ -63,6 +63,9 @@ void add_reductions(const package::EpilogueProgram& program, const cpu::GemmProb
 
 bool is_empty(const cpu::GemmProblem& problem) { return problem.batch == 0 || problem.m == 0 || problem.n == 0; }
 
+// What may be written of one row or one column of a root space with stand-ins, vectors past the end included.
+size_t sink_bytes(int64_t rows, int64_t columns) { return (static_cast<size_t>(rows + columns) + 64) * 8; }
+
 bool owes_stores(const package::EpilogueProgram& program) {
   return std::any_of(program.phases.begin(), program.phases.end(),
                      [](const package::Phase& phase) { return !phase.stores.empty(); });
@@ -85,7 +88,8 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
     call.reductions = reductions;
     small.packed_b = nullptr;
     if (owes_stores(owed)) stand_in(small);
-    const bool plain = package::only_stores(owed);
+    const bool by_code = compiled && config.family != package::CpuFamily::Fused;
+    const bool plain = !by_code && package::only_stores(owed);
     const package::CpuGemmConfig unfused = cpu::packing_of(config);
     return plain ? cpu::workspace_size(unfused, small, threads) : cpu::workspace_size(unfused, small, call, threads);
   }
@@ -125,6 +129,19 @@ void Launch::interpret(const KernelEntry& entry) {
   call_.context = tape_.get();
 }
 
+// For a root space without elements: whether results are owed. Compiled code runs where there is any, so that its bits
+// are those of the same code in a library; a tape runs without the stores to what has no element.
+bool Launch::set_empty(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled) {
+  std::vector<bool> argument_empty;
+  for (const uint32_t argument : step_->arguments)
+    argument_empty.push_back(!package.buffers[argument].is_scalar && bindings.tensors[argument].empty());
+  auto owed = std::make_unique<const package::EpilogueProgram>(
+      owed_stores(package.kernels[step_->kernel].epilogue, argument_empty));
+  const bool owes = owes_stores(*owed);
+  if (!owes || compiled.function == nullptr) empty_program_ = std::move(owed);
+  return owes;
+}
+
 Result<void> Launch::make_map(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled,
                               const Symbols& symbols) {
   const package::Kernel& kernel = package.kernels[step_->kernel];
@@ -134,24 +151,19 @@ Result<void> Launch::make_map(const package::Package& package, const Bindings& b
   CODETTA_TRY(space.batch, value_of(step_->batch, symbols, "the batch"));
   CODETTA_TRY(space.m, value_of(step_->m, symbols, "the number of rows"));
   CODETTA_TRY(space.n, value_of(step_->n, symbols, "the number of columns"));
-  const bool empty = is_empty(space);
-  if (empty) {
-    std::vector<bool> argument_empty;
-    for (const uint32_t argument : step_->arguments)
-      argument_empty.push_back(!package.buffers[argument].is_scalar && bindings.tensors[argument].empty());
-    empty_program_ = std::make_unique<const package::EpilogueProgram>(owed_stores(kernel.epilogue, argument_empty));
-  }
-  program_ = empty ? empty_program_.get() : &kernel.epilogue;
+  const bool owes = is_empty(space) && set_empty(package, bindings, compiled);
+  program_ = empty_program_ != nullptr ? empty_program_.get() : &kernel.epilogue;
   for (const uint32_t argument : step_->arguments) {
     const package::Buffer& buffer = package.buffers[argument];
     if (!buffer.is_scalar) CODETTA_CHECK_OK(check_view(buffer, bindings.tensors[argument], symbols));
   }
   set_phases(*program_, space);
   CODETTA_CHECK_OK(plan_operands(symbols));
-  const KernelEntry entry = empty ? KernelEntry{} : compiled;
+  const KernelEntry entry = empty_program_ != nullptr ? KernelEntry{} : compiled;
   module_ = entry.module;
   interpret(entry);
-  if (empty && owes_stores(*program_)) stand_in(space);
+  if (owes) stand_in(space);
+  if (owes && entry.function != nullptr) sink_.resize(sink_bytes(space.m, space.n));
   map_ = {space.batch, space.m, space.n};
   resolve(bindings);
   workspace_bytes = cpu::map_workspace_size(map_config_, map_, call_);
@@ -208,6 +220,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   const KernelEntry& compiled = compiled_kernels[step.kernel];
   if (empty_program_ != nullptr) taped_ = nullptr;  // a program that goes, and another may have its address
   empty_program_.reset();
+  sink_.clear();
   step_ = &step;
   fused_ = nullptr;
   problem_ = {};
@@ -231,14 +244,9 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   CODETTA_TRY(problem.n, value_of(step.n, symbols, "N"));
   CODETTA_TRY(problem.k, value_of(product.k, symbols, "K"));
   const bool empty = is_empty(problem);
-  if (empty) {
-    std::vector<bool> argument_empty;
-    for (const uint32_t argument : step.arguments)
-      argument_empty.push_back(!package.buffers[argument].is_scalar && bindings.tensors[argument].empty());
-    empty_program_ = std::make_unique<const package::EpilogueProgram>(owed_stores(kernel.epilogue, argument_empty));
-  }
-  const package::EpilogueProgram& program = empty ? *empty_program_ : kernel.epilogue;
-  const KernelEntry entry = empty ? KernelEntry{} : compiled;
+  const bool owes = empty && set_empty(package, bindings, compiled);
+  const package::EpilogueProgram& program = empty_program_ != nullptr ? *empty_program_ : kernel.epilogue;
+  const KernelEntry entry = empty_program_ != nullptr ? KernelEntry{} : compiled;
   program_ = &program;
   problem.split.ways = program.split.ways;
   CODETTA_TRY(problem.split.chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
@@ -276,6 +284,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
     call_.folding_operands = static_cast<int32_t>(program.operands.size());
   plain_ = entry.function == nullptr && fused_ == nullptr && package::only_stores(program);
   if (!plain_ && fused_ == nullptr) interpret(entry);
+  if (owes && entry.function != nullptr) sink_.resize(sink_bytes(problem.m, problem.n + problem.split.ways));
   resolve(bindings);
   if (fused_ != nullptr && problem.k > 1 && problem.a_k != 1) {
     return diag::error(diag::Code::guard_failed,
@@ -298,7 +307,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
     packed_ = packed;
     problem.packed_b = empty ? nullptr : packed->bytes.data();
   }
-  if (empty && owes_stores(program)) stand_in(problem);
+  if (owes) stand_in(problem);
   if (fused_ != nullptr) {
     workspace_bytes = cpu::fused_workspace_size(config_, problem);
     return {};
@@ -374,6 +383,8 @@ void Launch::resolve(const Bindings& bindings) {
   operands_.clear();
   for (size_t i = 0; i < plans_.size(); ++i) {
     operands_.push_back(resolve_operand(program_->operands[i], plans_[i], view_of(program_->operands[i].argument)));
+    if (!sink_.empty() && meets_nothing(plans_[i], view_of(program_->operands[i].argument)))
+      operands_.back().data = sink_.data();
   }
   scalars_.clear();
   for (size_t i = 0; i < program_->arguments.size(); ++i) {
