@@ -9,6 +9,7 @@
 #include "codetta/io.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/host/signature.hpp"
+#include "plan/units.hpp"
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/gemm.hpp"
 #include "runtime/io/source.hpp"
@@ -96,24 +97,40 @@ std::optional<runtime::cpu::GemmProblem> factor_to_pack(const emit::host::Progra
   return problem;
 }
 
-// Whether something but packed products reads the buffer.
+// Whether a step may read elements of the buffers that it names; sizes and addresses are known without them.
+bool looks_at_contents(const package::Step& step) {
+  if (const auto* define = std::get_if<package::DefineSymbol>(&step))
+    return define->from == package::DefineSymbol::From::Value;
+  const auto* check = std::get_if<package::Check>(&step);
+  return check == nullptr || std::holds_alternative<package::IndexGuard>(check->guard) ||
+         std::holds_alternative<package::NanGuard>(check->guard);
+}
+
+// Whether something but packed products reads the buffer: any step of any list may. Only launches of the main list read
+// packed factors.
 bool read_as_it_lies(const emit::host::Program& program, uint32_t buffer) {
-  for (size_t s = 0; s < program.package->steps.size(); ++s) {
-    const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
-    if (launch == nullptr) continue;
-    bool made = false;
-    for (const package::Prologue& prologue :
-         launch->product ? launch->product->b_made : std::vector<package::Prologue>{})
-      made =
-          made || std::find(prologue.arguments.begin(), prologue.arguments.end(), buffer) != prologue.arguments.end();
-    if (made || (launch->product && launch->product->a == buffer) ||
-        std::find(launch->arguments.begin(), launch->arguments.end(), buffer) != launch->arguments.end())
-      return true;
+  const auto named = [buffer](package::Step step) {
+    bool found = false;
+    plan::each_buffer(step, [&](uint32_t& b) { found = found || b == buffer; });
+    return found;
+  };
+  const package::StepList& main = program.package->steps;
+  for (size_t s = 0; s < main.size(); ++s) {
     const bool packed = std::any_of(program.packed.begin(), program.packed.end(),
                                     [&](const emit::host::PackedFactor& factor) { return factor.step == s; });
-    if (launch->product && launch->product->reads(buffer) && !packed) return true;
+    const auto* launch = std::get_if<package::LaunchKernel>(&main[s]);
+    if (!packed || launch == nullptr || !launch->product) {
+      if (looks_at_contents(main[s]) && named(main[s])) return true;
+    } else if (launch->product->a == buffer ||
+               std::find(launch->arguments.begin(), launch->arguments.end(), buffer) != launch->arguments.end()) {
+      return true;
+    }
   }
-  return false;
+  const auto& lists = program.package->step_lists;
+  return std::any_of(lists.begin(), lists.end(), [&](const package::StepList& list) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const package::Step& step) { return looks_at_contents(step) && named(step); });
+  });
 }
 
 }  // namespace
