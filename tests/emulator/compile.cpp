@@ -29,7 +29,8 @@ std::string_view value_of(const std::vector<std::string>& flags, std::string_vie
 std::string exports_of(const std::string& source) {
   const bool dynamic =
       source.find("extern __shared__") != std::string::npos ||
-      (source.find("kernels/simt.h\"") == std::string::npos && source.find("kernels/map.h\"") == std::string::npos);
+      (source.find("kernels/simt.h\"") == std::string::npos && source.find("kernels/map.h\"") == std::string::npos &&
+       source.find("device/hip/") == std::string::npos);
   std::string text = "\nnamespace codetta::emulator {\nthread_local Machine* machine;\n}\nnamespace codetta::gpu {\n";
   if (dynamic) text += fmt::format("alignas(1024) thread_local unsigned char shared[{}];\n", most_dynamic_shared);
   text += "#pragma GCC visibility push(default)\nextern \"C\" {\n";
@@ -73,6 +74,7 @@ Result<std::string> Compiler::compile(const std::string& source, const std::vect
   job.label = "an emulated kernel";
   const std::string_view arch = value_of(flags, "--gpu-architecture");
   int number = std::atoi(std::string(arch.substr(std::min<size_t>(arch.find('_') + 1, arch.size()))).c_str());
+  const bool is_strict = value_of(flags, "--fmad") == "false" || value_of(flags, "-ffp-contract") == "off";
   const std::string root = CODETTA_SOURCE_DIR;
   job.flags = {"-std=c++20",
                "-O1",
@@ -87,7 +89,7 @@ Result<std::string> Compiler::compile(const std::string& source, const std::vect
                "-I" + root + "/tests/emulator/include",
                "-I" + root + "/tests",
                "-I" + root,
-               value_of(flags, "--fmad") == "false" ? "-ffp-contract=off" : "-ffp-contract=fast"};
+               is_strict ? "-ffp-contract=off" : "-ffp-contract=fast"};
   for (const std::string& flag : flags) {
     const size_t at = flag.find("gfx");
     if (at == std::string::npos) continue;

@@ -182,6 +182,7 @@ Status launch_kernel(const LaunchConfig* config, FunctionHandle function, void**
   Grid grid;
   grid.blocks = {config->grid_x, config->grid_y, config->grid_z};
   grid.threads = {config->block_x, config->block_y, config->block_z};
+  grid.lanes = the_model().lanes;
   grid.dynamic_shared = config->dynamic_shared;
   // Another order each time, so that runs that must give the same bits don't go the same way.
   auto& loaded = *reinterpret_cast<LoadedFunction*>(function);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "emulator/machine.hpp"
 #include "runtime/cuda/device.hpp"
 
 namespace codetta::emulator {
@@ -16,6 +17,7 @@ namespace codetta::emulator {
 struct Model {
   int major = 8, minor = 0;
   int multiprocessors = 4;  // few: persistent kernels have several tiles a block
+  Word lanes = 32;          // of a warp, which is a wave where kernels are AMD's
 };
 
 // A driver of one such device: the first call says which, for the whole process. Errors: none that are expected.

@@ -138,9 +138,10 @@ TEST(EmulatedHip, ProductsOfEveryInstruction) {
                                       {"bf16", DType::bf16},
                                       {"i8", DType::i8},
                                       {"u8", DType::u8},
+                                      {"f32", DType::f32},
                                       {"f64", DType::f64}}) {
       const bool cdna = gfx == "gfx90a" || gfx == "gfx942";
-      if (dtype == DType::f64 ? !cdna : dtype == DType::u8 && cdna) continue;
+      if (dtype_size(dtype) >= 4 ? !cdna : dtype == DType::u8 && cdna) continue;
       Case c{gfx, name, dtype, static_cast<int>(64 / dtype_size(dtype)), which % 2 == 0, which % 3 == 0};
       ++which;
       EXPECT_EQ(run(c, 70, 45, 100), "") << gfx << " " << name << (c.a_k_major ? ", A along K" : "")

@@ -8,6 +8,7 @@
 extern "C" {
 void* memcpy(void*, const void*, unsigned long) noexcept;
 void* memset(void*, int, unsigned long) noexcept;
+int memcmp(const void*, const void*, unsigned long) noexcept;
 }
 
 namespace codetta::emulator {

@@ -197,7 +197,7 @@ std::string generated(const emit::EmittedSource& source) {
 std::span<const Case> all_cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> result = elementwise_cases();
-    for (const auto* more : {&type_cases(), &reduction_cases(), &cuda_cases(), &metal_cases()})
+    for (const auto* more : {&type_cases(), &reduction_cases(), &cuda_cases(), &hip_cases(), &metal_cases()})
       result.insert(result.end(), more->begin(), more->end());
     return result;
   }();

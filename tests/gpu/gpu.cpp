@@ -2,6 +2,7 @@
 #include "gpu/gpu.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "driver/kernel_state.hpp"
 #include "emit/package.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/families_hip.hpp"
 #include "runtime/cuda/stream.hpp"
 #include "types/machine.hpp"
 
@@ -99,7 +101,7 @@ Result<Planned> plan_call(const GemmArguments& call, const std::string& arch) {
   CODETTA_TRY(result.problem, driver::make_problem(call));
   CODETTA_TRY(opt::Optimized optimized, opt::optimize(result.problem.bound));
   Target target;
-  target.backend = Backend::cuda;
+  target.backend = arch.starts_with("gfx") ? Backend::hip : Backend::cuda;
   target.arch = arch;
   CODETTA_TRY(result.plan, plan::plan_gemm(optimized.graph, result.problem.shape, result.problem.layouts, target, {}));
   return result;
@@ -123,9 +125,9 @@ Result<std::shared_ptr<Gpu>> Gpu::open(const std::string& arch) {
   return gpu;
 }
 
-std::shared_ptr<Gpu> Gpu::over(cuda::DeviceRef device, CompileSource compile) {
+std::shared_ptr<Gpu> Gpu::over(cuda::DeviceRef device, CompileSource compile, std::string arch) {
   auto gpu = std::make_shared<Gpu>();
-  gpu->arch_ = device->facts().arch;
+  gpu->arch_ = arch.empty() ? device->facts().arch : std::move(arch);
   gpu->device_ = std::move(device);
   gpu->compile_source_ = std::move(compile);
   return gpu;
@@ -134,8 +136,11 @@ std::shared_ptr<Gpu> Gpu::over(cuda::DeviceRef device, CompileSource compile) {
 Result<toolchain::CudaOutput> Gpu::compile_source(const std::string& source, const std::string& label,
                                                   const std::vector<std::string>& flags) {
   if (compile_source_) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
     toolchain::CudaOutput output;
     CODETTA_TRY(output.cubin, compile_source_(source, flags));
+    output.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     return output;
   }
   return nvrtc_->compile({source, label, flags, toolchain::included_headers(source, headers_), false}, {});
@@ -260,7 +265,7 @@ Result<Judgement> judge(const Planned& planned, const package::GpuGemmConfig& co
   oracle::OracleOptions options;
   options.isa = CpuIsa::avx2;  // f64: one multiply-add a product
   options.accumulation = accumulation_of(config);
-  options.ulp = oracle::cuda_ulp_table();
+  options.ulp = planned.plan.target.backend == Backend::hip ? oracle::hip_ulp_table() : oracle::cuda_ulp_table();
   options.factor_rounding = plan::factor_rounding(config.math, config.a_dtype);
   options.contraction = !strict;
   CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(problem.bound, inputs, options));
@@ -326,8 +331,9 @@ std::vector<package::GpuGemmConfig> simt_configs(const package::EpilogueProgram&
 std::vector<package::GpuGemmConfig> family_configs(const Planned& planned, package::GpuFamily family,
                                                    const std::string& arch) {
   std::vector<package::GpuGemmConfig> result;
-  plan::GpuFacts facts = plan::gpu_facts(arch);
-  const auto families = plan::cuda_families();
+  const plan::HipArchitecture* const hip = plan::find_hip(arch);
+  plan::GpuFacts facts = hip != nullptr ? hip->facts : plan::gpu_facts(arch);
+  const auto families = hip != nullptr ? plan::hip_families() : plan::cuda_families();
   const auto info = std::find_if(families.begin(), families.end(), [&](const auto& f) { return f.family == family; });
   if (info == families.end()) return result;
   const int real = facts.sms;

@@ -82,10 +82,10 @@ class Gpu {
   [[nodiscard]] bool compiles_only() const { return device_ == nullptr; }
 
   // A device that is none: what `compile` makes of a source is what its driver loads (tests/emulator). Tensors come to
-  // it without the memory around them.
+  // it without the memory around them. `arch`: what kernels are made for, where it is not the device's: "gfx942".
   using CompileSource =
       std::function<Result<std::string>(const std::string& source, const std::vector<std::string>& flags)>;
-  static std::shared_ptr<Gpu> over(runtime::cuda::DeviceRef device, CompileSource compile);
+  static std::shared_ptr<Gpu> over(runtime::cuda::DeviceRef device, CompileSource compile, std::string arch = {});
 
   // The same source is compiled once while it is among the last `kept_modules`.
   Result<Compiled> compile(const Planned& planned, const package::GpuGemmConfig& config, bool strict);

@@ -57,14 +57,17 @@ Result<TensorView> aligned_copy(const TensorView& view, HostTensors& memory, tes
 
 using package::GpuFamily;
 
+bool is_amd(GpuFamily family) { return family == GpuFamily::Mfma || family == GpuFamily::Wmma; }
+
 // Sizes that make several tiles, and few rows for the family that is for them.
 void tiled_sizes(GpuFamily family, test::RandomProblem& problem, const test::EpilogueSpec& spec) {
   const auto below = [&](size_t n) { return 1 + static_cast<int64_t>(problem.pick(n)); };
-  const bool many_tiles = problem.one_in(6);  // each block has several
+  const bool amd = is_amd(family);
+  const bool many_tiles = !amd && problem.one_in(6);  // each block has several; one of AMD's has one
   problem.m = many_tiles ? 800 + below(700) : problem.one_in(3) ? 64 * below(4) : below(300);
   if (spec.fixed_n == 0) problem.n = many_tiles ? 800 + below(600) : problem.one_in(3) ? 64 * below(4) : below(300);
   if (many_tiles && spec.fixed_n != 0) problem.m *= 8;
-  problem.k = problem.one_in(8) ? 500 + below(1000) : below(200);
+  problem.k = problem.one_in(8) ? 500 + below(amd ? 200 : 1000) : below(200);
   if (problem.batch != 0 && spec.fixed_batch == 0) problem.batch = below(3);
   if (family == GpuFamily::Stream) problem.m = below(32);
 }
@@ -84,7 +87,8 @@ std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& sp
   if (auto made = problem.arguments(epilogue); !made) return "the test's own views: " + made.error().render();
   HostTensors factors;
   const bool three = family == GpuFamily::Sm80 && choice % 2 != 0;
-  if (family != GpuFamily::Simt && spec.a == DType::f32) problem.call.math = three ? MathMode::Tf32x3 : MathMode::Tf32;
+  if (family != GpuFamily::Simt && !is_amd(family) && spec.a == DType::f32)
+    problem.call.math = three ? MathMode::Tf32x3 : MathMode::Tf32;
   // Otherwise anywhere: copied in small parts or packed first.
   if (family != GpuFamily::Simt && (family == GpuFamily::Stream || choice % 4 != 0)) {
     for (TensorView* factor : {&problem.call.A, &problem.call.B}) {
@@ -163,6 +167,11 @@ void run_random(Gpu& gpu, GpuFamily family) {
       if (!types::is_float(spec.a) && !bytes) return std::string();
       if (types::is_float(spec.a))
         spec.a = spec.b = seed % 7 == 0 ? DType::f32 : seed % 3 == 0 ? DType::f16 : DType::bf16;
+      if (family == GpuFamily::Mfma) {
+        if (spec.a == DType::bf16 && seed % 5 == 0) spec.a = spec.b = DType::f64;
+        if (bytes && !types::is_float(spec.a)) spec.a = spec.b = DType::i8;
+      }
+      if (family == GpuFamily::Wmma && spec.a == DType::f32) spec.a = spec.b = DType::bf16;
     }
     const auto epilogue = Epilogue::parse(spec.text);
     if (!epilogue) return "the text was not taken: " + epilogue.error().render() + spec.text;
@@ -206,6 +215,14 @@ TEST(CudaRandom, Sm100) {
   if (gpu == nullptr) return;
   if (gpu->arch() != "sm_100a" && gpu->arch() != "sm_103a") GTEST_SKIP() << "this device is " << gpu->arch();
   run_random(*gpu, GpuFamily::Sm100);
+}
+
+// Of the architecture that is emulated.
+TEST(HipRandom, Matrix) {
+  const auto gpu = gpu_or_skip();
+  if (gpu == nullptr) return;
+  if (!gpu->arch().starts_with("gfx")) GTEST_SKIP() << "this device is " << gpu->arch();
+  run_random(*gpu, gpu->arch().starts_with("gfx9") ? GpuFamily::Mfma : GpuFamily::Wmma);
 }
 
 }  // namespace

@@ -55,12 +55,16 @@ namespace {
 
 Result<std::shared_ptr<Gpu>> emulated(const std::string& arch) {
   const int number = std::atoi(arch.c_str() + std::min<size_t>(arch.find('_') + 1, arch.size()));
-  CODETTA_TRY(runtime::cuda::DeviceRef device, emulator::open_device({number / 10, number % 10}));
+  const bool hip = arch.starts_with("gfx");
+  const emulator::Word wave = arch.starts_with("gfx9") ? 64 : 32;
+  CODETTA_TRY(runtime::cuda::DeviceRef device,
+              emulator::open_device(hip ? emulator::Model{.lanes = wave} : emulator::Model{number / 10, number % 10}));
   CODETTA_TRY(emulator::Compiler compiler, emulator::Compiler::find());
   emulator::set_seed(options().seed);
-  return Gpu::over(std::move(device), [compiler](const std::string& source, const std::vector<std::string>& flags) {
+  const auto compile = [compiler](const std::string& source, const std::vector<std::string>& flags) {
     return compiler.compile(source, flags);
-  });
+  };
+  return Gpu::over(std::move(device), compile, hip ? arch : std::string());
 }
 
 }  // namespace

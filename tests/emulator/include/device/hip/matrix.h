@@ -39,6 +39,7 @@ struct Byte<false> {
 };
 inline double value_of(Half16 x) { return Half::widened(x.bits); }
 inline double value_of(Brain16 x) { return Brain::widened(x.bits); }
+inline double value_of(float x) { return x; }
 inline double value_of(double x) { return x; }
 inline int value_of(signed char x) { return x; }
 inline int value_of(unsigned char x) { return x; }
@@ -66,19 +67,35 @@ inline void product(T (&d)[results], const char (&a)[bytes], const char (&b)[byt
       }
     }
   }
+  // The first lane of a wave to come here converts for all: A and B's columns, from the registers that are kept beside
+  // them.
+  using V = decltype(value_of(X()));
+  static thread_local struct {
+    Word known;  // 1: the registers are there
+    Bits registers[max_lanes * words];
+    V a[16][depth], b[16][depth];
+  } wave;
+  const Word wave_bytes = in_wave * words * (Word)sizeof(Bits);
+  if (wave.known != 1 || memcmp(wave.registers, all, wave_bytes) != 0) {
+    wave.known = 1;
+    memcpy(wave.registers, all, wave_bytes);
+    for (Word row = 0; row < 16; ++row) {
+      for (Word k = 0; k < depth; ++k) {
+        const Holder at = repeats ? repeated(row, k) : spread(row, k, held);
+        X x;
+        Y y;
+        memcpy(&x, (const char*)(all + at.lane * words) + at.element * sizeof x, sizeof x);
+        memcpy(&y, (const char*)(all + at.lane * words) + bytes + at.element * sizeof y, sizeof y);
+        wave.a[row][k] = value_of(x);
+        wave.b[row][k] = value_of(y);
+      }
+    }
+  }
   const Word me = machine->current->lane;
   for (Word r = 0; r < (Word)results; ++r) {
-    const Word row = row_of(me, r), col = me % 16;
-    decltype(value_of(X())) sum = 0;
-    for (Word k = 0; k < depth; ++k) {
-      const Holder of_a = repeats ? repeated(row, k) : spread(row, k, held);
-      const Holder of_b = repeats ? repeated(col, k) : spread(col, k, held);
-      X x;
-      Y y;
-      memcpy(&x, (const char*)(all + of_a.lane * words) + of_a.element * sizeof x, sizeof x);
-      memcpy(&y, (const char*)(all + of_b.lane * words) + bytes + of_b.element * sizeof y, sizeof y);
-      sum += value_of(x) * value_of(y);
-    }
+    const V *const x = wave.a[row_of(me, r)], *const y = wave.b[me % 16];
+    V sum = 0;
+    for (Word k = 0; k < depth; ++k) sum += x[k] * y[k];
     d[r] = added(d[r], sum);
   }
 }
@@ -98,6 +115,9 @@ CODETTA_FN void mfma_f32_16x16x16_f16(float (&d)[4], const u32 (&a)[2], const u3
 CODETTA_FN void mfma_f32_16x16x16_bf16(float (&d)[4], const u32 (&a)[2], const u32 (&b)[2]) {
   using E = emulator::amd::Brain16;
   CODETTA_EMULATED_PRODUCT(E, E, false, 16, emulator::amd::row_cdna, 41);
+}
+CODETTA_FN void mfma_f32_16x16x4_f32(float (&d)[4], float a, float b) {
+  CODETTA_EMULATED_PRODUCT(float, float, false, 4, emulator::amd::row_cdna, 48);
 }
 CODETTA_FN void mfma_f64_16x16x4_f64(double (&d)[4], double a, double b) {
   CODETTA_EMULATED_PRODUCT(double, double, false, 4, emulator::amd::row_cdna_f64, 42);
