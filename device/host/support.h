@@ -263,7 +263,7 @@ inline Status check_equal(Number left, Number right, const char* headline, const
 
 inline Status check_unit_stride(const View& view, const char* name) {
   const i32 last = view.rank - 1;
-  if (view.rank == 0 || view.size[last] <= 1 || view.stride[last] == 1) return ok;
+  if (view.empty() || view.rank == 0 || view.size[last] <= 1 || view.stride[last] == 1) return ok;
   return fail(bad_sizes, "E0610: %s must be contiguous in its last dimension: its stride there is %lld", name,
               static_cast<long long>(view.stride[last]));
 }

@@ -74,7 +74,9 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   if (options.show) {
     auto text = host_text(*programs, *target, wanted, *context);
     if (!text) return report(text.error(), common.json);
-    std::printf("%s", text->c_str());
+    const nlohmann::json json{{"text", *text}};
+    std::printf("%s", common.json ? (json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n").c_str()
+                                  : text->c_str());
     return exit_ok;
   }
   auto built = build(*programs, *target, wanted, *context);

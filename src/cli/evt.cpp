@@ -22,7 +22,7 @@ constexpr std::pair<const char*, EvtSchedule> schedules[] = {
 };
 
 // "128x128x64"
-Result<std::array<int, 3>> parse_tile(const std::string& text, const char* option) {
+Result<std::array<int, 3>> parse_tile(const std::string& text, const char* option, const char* example) {
   std::array<int, 3> tile{};
   if (text.empty()) return tile;
   int read = 0;
@@ -30,8 +30,8 @@ Result<std::array<int, 3>> parse_tile(const std::string& text, const char* optio
   if (text.size() > 20 ||
       std::sscanf(text.c_str(), "%4dx%4dx%4d%n%c", &tile[0], &tile[1], &tile[2], &read, &rest) != 3 || tile[0] < 1 ||
       tile[1] < 1 || tile[2] < 1)
-    return usage_error("'" + text + "' is not MxNxK", std::string("given to ") + option,
-                       std::string("write ") + option + " 128x128x64");
+    return usage_error("'" + text + "' is not three sizes", std::string("given to ") + option,
+                       std::string("write ") + option + " " + example);
   return tile;
 }
 
@@ -40,10 +40,10 @@ Result<EvtOptions> options_of(const CommonOptions& common, const EvtFlags& flags
   auto target = target_of(common);
   if (!target) return std::move(target).error();
   options.target = *std::move(target);
-  auto tile = parse_tile(flags.tile, "--tile");
+  auto tile = parse_tile(flags.tile, "--tile", "128x128x64");
   if (!tile) return std::move(tile).error();
   options.tile = *tile;
-  auto cluster = parse_tile(flags.cluster, "--cluster");
+  auto cluster = parse_tile(flags.cluster, "--cluster", "2x1x1");
   if (!cluster) return std::move(cluster).error();
   options.cluster = *cluster;
   std::vector<std::string> names;

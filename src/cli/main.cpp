@@ -101,6 +101,46 @@ void add_gemm(CLI::App& app, GemmOptions& o, bool names_function = true) {
   app.add_flag("--force", o.force, "Let --out overwrite a file that operands are read from");
 }
 
+// Also where the parser has not come to it.
+bool asks_for_json(int argc, char** argv) {
+  return std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+}
+
+// Options that the command has for other work than this would go unheeded.
+Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
+  const auto given = [&](std::initializer_list<const char*> names) -> std::string {
+    for (const char* name : names) {
+      const CLI::Option* option = verb.get_option_no_throw(name);
+      if (option != nullptr && option->count() > 0) return name;
+    }
+    return {};
+  };
+  const std::string evt = given({"--tile", "--cluster", "--schedule", "--nondeterministic", "--buffer",
+                                 "--plain-pointers", "--no-cd", "--cutlass-dir"});
+  if (!evt.empty() && !cutlass)
+    return usage_error(evt + " is for CUTLASS", "this " + verb.get_name() + " is not for CUTLASS",
+                       verb.get_name() == "build" ? "leave it out, or say --via cutlass"
+                                                  : "leave it out, or name a target such as cutlass:sm_90");
+  if (const std::string name = given({"--name"}); !name.empty() && !cutlass && verb.get_name() == "emit")
+    return usage_error("--name is for CUTLASS", "other names are made from what a kernel computes", "leave it out");
+  const std::string gemm = given({"--m",           "--n",           "--k",          "--batch", "--dtype",  "--b-dtype",
+                                  "--accumulator", "--out-dtype",   "--a",          "--b",     "--tensor", "--scalar",
+                                  "--out",         "--epilogue",    "--kernel",     "--seed",  "--strict", "--math",
+                                  "--transpose-a", "--transpose-b", "--as-unfused", "--force"});
+  const bool function = program && verb.get_name() != "build" && !given({"--function"}).empty();
+  if (program && (function || !gemm.empty()))
+    return usage_error((function ? "--function" : gemm) + " is for a GEMM and its epilogue",
+                       function ? verb.get_name() + " takes the last function of a program's text"
+                                : "a program's text says sizes, types and what is computed",
+                       "leave it out; likely sizes are said by --hint");
+  const std::string library = given({"program", "--hint", "--header", "--manifest", "--constant", "--weights",
+                                     "--embed-weights", "--tune", "--budget", "--no-checks", "--engine-dir", "--show"});
+  if (cutlass && !library.empty())
+    return usage_error((library == "program" ? "a program" : library) + " is not for CUTLASS",
+                       "CUTLASS gets a GEMM with its epilogue", "leave it out, and say --m, --n, --k and --epilogue");
+  return {};
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"GEMMs with any epilogue, fused."};
   app.name("codetta");
@@ -261,7 +301,7 @@ int run(int argc, char** argv) {
       if (!meant.empty()) help = "did you mean '" + meant + "'?";
       if (*argv[1] != '-') headline = "there is no command '" + std::string(argv[1]) + "'";
     }
-    return report(usage_error(headline, "", help), common.json);
+    return report(usage_error(headline, "", help), asks_for_json(argc, argv));
   }
   if (help_verb->parsed()) {
     std::vector<std::string> verbs;
@@ -276,6 +316,11 @@ int run(int argc, char** argv) {
     return exit_ok;
   }
   const auto execute = [&] {
+    for (CLI::App* verb : app.get_subcommands()) {
+      const bool cutlass = common.target.starts_with("cutlass") || (verb == emit_verb && what == "evt") || !via.empty();
+      const bool takes_program = (!program_file.empty() || verb == build_verb) && !cutlass;
+      if (auto placed = well_placed(*verb, takes_program, cutlass); !placed) return report(placed.error(), common.json);
+    }
     if (gemm_verb->parsed()) return gemm(common, options, flags);
     if (verify_verb->parsed()) return gemm(common, options, {.check = true, .bench = false, .pack = false});
     if (bench_verb->parsed()) return bench(common, options, bench_candidates);
@@ -346,7 +391,15 @@ int main(int argc, char** argv) {
         "codetta: the results could not be written to standard output\nhelp: check that it is open and has room\n");
     return status == codetta::cli::exit_ok ? codetta::cli::exit_environment : status;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "codetta: internal error: %s\nhelp: please report this with the command line\n", error.what());
+    // There may be no memory for more than this.
+    std::fprintf(stderr,
+                 codetta::cli::asks_for_json(argc, argv)
+                     ? "{\"diagnostics\":[{\"code\":\"E0901\",\"name\":\"internal\",\"family\":\"internal\","
+                       "\"headline\":\"internal error: %s\",\"file\":\"\",\"line\":0,\"column\":0,\"length\":0,"
+                       "\"label\":\"\",\"reason\":\"\",\"notes\":[],\"help\":\"please report this with the command "
+                       "line\"}]}\n"
+                     : "codetta: internal error: %s\nhelp: please report this with the command line\n",
+                 error.what());
     return codetta::cli::exit_internal;
   }
 }

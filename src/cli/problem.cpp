@@ -189,6 +189,10 @@ class Builder {
                                : 1,
               a->size(a->rank() - 2), b->size(b->rank() - 1), a->size(a->rank() - 1)};
     batched_ = a->rank() == 3 || b->rank() == 3;
+    if (options_.batch >= 0 && !batched_)
+      return usage_error("--batch " + std::to_string(options_.batch) + " contradicts the files",
+                         "A is " + a->describe() + ", B is " + b->describe() + ": neither has a batch",
+                         "leave out --batch, or pass a file that holds [batch, rows, columns]");
     return {};
   }
 

@@ -92,6 +92,39 @@ EvtText evt_text_of(emit::evt::Tree tree, const std::vector<Operand>& operands, 
   return text;
 }
 
+// Does the text that a tree is part of have another thing of that name?
+bool is_taken(std::string_view name, std::string_view prefix) {
+  constexpr std::string_view taken[] = {"ElementA",
+                                        "ElementB",
+                                        "ElementC",
+                                        "ElementD",
+                                        "StrideA",
+                                        "StrideB",
+                                        "StrideC",
+                                        "StrideD",
+                                        "TileShape",
+                                        "ClusterShape",
+                                        "EpilogueDescriptor",
+                                        "EpilogueSchedule",
+                                        "KernelSchedule",
+                                        "WarpShape",
+                                        "CollectiveEpilogue",
+                                        "CollectiveMainloop",
+                                        "ElementAccumulator",
+                                        "ThreadblockShape",
+                                        "Gemm",
+                                        "OutputTileThreadMap",
+                                        "GemmKernel",
+                                        "Arch",
+                                        "std",
+                                        "cute",
+                                        "cutlass",
+                                        "codetta_evt"};
+  if (std::find(std::begin(taken), std::end(taken), name) != std::end(taken)) return true;
+  const size_t digits = name.find_last_not_of("0123456789") + 1;  // EvtCompute3
+  return name.starts_with(prefix) && digits < name.size() && digits > prefix.size();
+}
+
 Result<void> check_name(const std::string& name, const char* what) {
   const std::string defect = emit::host::public_name_defect(name);
   if (defect.empty()) return {};
@@ -260,6 +293,11 @@ Result<void> apply(const EvtOptions& options, emit::evt::Problem& problem) {
   CODETTA_TRY(problem.arch, emit::evt::arch_of(options.target));
   CODETTA_CHECK_OK(check_name(options.name, "name of a tree"));
   CODETTA_CHECK_OK(check_name(options.prefix, "prefix of a tree's types"));
+  if (is_taken(options.name, options.prefix)) {
+    return diag::error(diag::Code::public_name, fmt::format("'{}' cannot be the name of a tree", options.name))
+        .reason("the emitted text has another thing of that name")
+        .help("use another name, such as EVTD");
+  }
   problem.schedule = options.schedule;
   problem.tile = options.tile;
   problem.cluster = options.cluster;

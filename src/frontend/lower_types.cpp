@@ -90,6 +90,14 @@ std::optional<ir::TypeAnnotation> Lowerer::parameter_type(const ast::Parameter& 
   for (uint32_t i = 0; i < count; ++i) {
     const ExprId id = tuple ? module_.elements[sizes.first + i] : annotation.b;
     const auto size = size_argument(id);
+    if (!size && module_[id].kind == ExprKind::String) {
+      const std::string& written = module_.strings[module_[id].first];
+      types::DimSyntaxError wrong;
+      types::parse_dim(written, &wrong);
+      return problem(module_[id].span, fmt::format("'{}' is not a size", written.substr(0, 64)),
+                     fmt::format("at character {}: {}; a size is made of integers, names, + - * // %, min and max",
+                                 wrong.begin + 1, wrong.reason));
+    }
     if (!size) {
       return problem(module_[id].span, "the size is neither an integer nor a string",
                      "strings name sizes that are known when the program runs");

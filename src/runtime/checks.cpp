@@ -39,7 +39,7 @@ struct GuardCheck {
   Result<void> operator()(const package::UnitStrideGuard& guard) const {
     const TensorView& view = tensors[guard.buffer];
     const int last = view.rank() - 1;
-    if (view.rank() == 0 || view.size(last) <= 1 || view.stride(last) == 1) return {};
+    if (view.empty() || view.rank() == 0 || view.size(last) <= 1 || view.stride(last) == 1) return {};
     return diag::error(diag::Code::guard_failed,
                        fmt::format("{} must be contiguous in its last dimension", package.buffers[guard.buffer].name))
         .reason(fmt::format("its stride there is {}", view.stride(last)))

@@ -204,6 +204,22 @@ TEST(Evt, NamesOfTheTextNeverMeet) {
   EXPECT_EQ(seen.count("EVTD"), 1U);
 }
 
+TEST(Evt, ATreeHasANameOfItsOwn) {
+  const Case plain{"plain", "", "D=f16[M,N]", "def f(accum):\n    D = relu(accum)\n    return D\n"};
+  for (const char* name : {"ElementC", "StrideD", "EpilogueDescriptor", "EvtCompute0", "EvtTree17", "std", "cutlass"}) {
+    EvtOptions options = options_of(plain, "cutlass:sm_90a");
+    options.name = name;
+    const auto text = emit_evt(problem_of(plain).arguments, options);
+    ASSERT_FALSE(text.has_value()) << name;
+    EXPECT_EQ(text.error().code(), 230) << text.error().render();
+  }
+  for (const char* name : {"Evt", "EvtD", "Sm90Compute", "Element"}) {
+    EvtOptions options = options_of(plain, "cutlass:sm_90a");
+    options.name = name;
+    EXPECT_TRUE(emit_evt(problem_of(plain).arguments, options).has_value()) << name;
+  }
+}
+
 void expect_refused(const Case& c, const std::string& target, uint16_t code, const std::string& headline) {
   const auto text = emit_evt(problem_of(c).arguments, options_of(c, target));
   ASSERT_FALSE(text.has_value()) << c.name;
@@ -230,6 +246,11 @@ TEST(EvtRefusals, SayWhatToDo) {
                   "def f(accum):\n    sums = sum(accum, axis=\"column\")\n    return sums\n"},
                  "cutlass:sm_90a", 311,
                  "D is expected to be a output node with 0 users to enable smem reuse between C and D, but got []");
+  expect_refused({"of_operands", "", "C=f16[M,N] D=f16[M,N] F=f16[M,N]",
+                  "def f(accum, C):\n    D = accum\n    F = C * 2.0\n    return D, F\n"},
+                 "cutlass:sm_90a", 311, "output F does not depend on the accumulator");
+  expect_refused({"wide", "", "D=f64[M,N]", "def f(accum):\n    D = accum\n    return D\n"}, "cutlass:sm_100a", 311,
+                 "Sm100's collective does not store f64 as D");
   // E0409
   expect_refused({"used", "", "D=f16[M,N]",
                   "def f(accum):\n    D = accum * rsqrt(mean(accum * accum, axis=\"row\"))\n    return D\n"},
@@ -265,6 +286,13 @@ TEST(EvtRefusals, OfTilesSchedulesAndTypes) {
   EXPECT_NE(headline(options, plain).find("tile 64x128x64 with schedule tma_warp_specialized_cooperative"),
             std::string::npos);
   options.schedule = EvtSchedule::TmaWarpSpecializedPingpong;
+  EXPECT_EQ(headline(options, plain), "");
+  for (const std::array<int, 3>& cluster : {std::array{17, 1, 1}, {3, 1, 1}, {8, 4, 1}, {1, 1, 2}, {-2, 1, 1}}) {
+    options.cluster = cluster;
+    EXPECT_EQ(headline(options, plain), "Sm90 has no cluster of " + std::to_string(cluster[0]) + "x" +
+                                            std::to_string(cluster[1]) + "x" + std::to_string(cluster[2]));
+  }
+  options.cluster = {4, 4, 1};
   EXPECT_EQ(headline(options, plain), "");
   const Case doubles{"doubles", "A=f64", "D=f64[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
   EXPECT_EQ(headline(options_of(doubles, "cutlass:sm_90a"), doubles),

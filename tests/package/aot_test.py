@@ -169,6 +169,7 @@ class Digits(unittest.TestCase):
         for r in range(5):
             self.assertEqual(list(scores[r * 12:r * 12 + 10]), list(expected[r * 10:r * 10 + 10]))
             self.assertEqual(list(scores[r * 12 + 10:r * 12 + 12]), [-7.0, -7.0])
+        self.assertEqual(call(tensor(x, (0, 64), strides=(64, 2)), tensor(scores, (0, 10), strides=(0, 0))), 0, library.text())
         for tensors, status, text in [
                 ((tensor(x, (5, 64)), tensor(scores, (4, 10))), -2, "batch is 4 here but 5 elsewhere"),
                 ((tensor(x, (5, 63)), tensor(scores, (5, 10))), -2, "f32[5, 63]"),

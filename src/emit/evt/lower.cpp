@@ -102,6 +102,14 @@ class Lowering {
       for (size_t i = 0; i < graph_.outputs().size() && !destination_; ++i) {
         const ir::GraphOutput& output = graph_.outputs()[i];
         if ((output.name == "D") != named || !is_full(output.node)) continue;
+        if (problem_.arch == Arch::Sm100 && types::bits(output.dtype) > 32) {
+          why =
+              Error(at(diag::Code::target_lacks,
+                       fmt::format("Sm100's collective does not store {} as D", dtype_name(output.dtype)), output.node)
+                        .reason("its builder knows elements of 4 to 32 bits beside accumulators of 32")
+                        .help("store a narrower type, return another D beside it, or use a cuda target"));
+          continue;
+        }
         auto strides = output_strides(i);
         if (!strides) {
           why = std::move(strides).error();
@@ -174,6 +182,11 @@ class Lowering {
   Result<void> store_output(size_t index) {
     const ir::GraphOutput& output = graph_.outputs()[index];
     if (types::op_info(graph_.node(output.node).op).is_reduction()) return reduce_output(index);
+    if (!reaches_[output.node.index()]) {
+      return at(diag::Code::target_lacks, "output " + output.name + " does not depend on the accumulator", output.node)
+          .reason("what a visitor stores, it makes of the accumulators that it visits")
+          .help("compute it outside of the epilogue, or use Codetta's own kernels: --target cuda");
+    }
     if (!is_full(output.node)) {
       return at(diag::Code::target_lacks, "output " + output.name + " is not as large as the accumulator", output.node)
           .reason(fmt::format("its shape is {}, the accumulator's {}: CUTLASS stores whole tensors and reductions",

@@ -83,6 +83,16 @@ Result<void> check_tile(Problem& problem) {
   if (problem.tile[0] == 0) problem.tile = {128, 128, problem.arch == Arch::Sm80 ? k / 2 : k};
   if (problem.cluster[0] == 0) problem.cluster = {problem.schedule == EvtSchedule::TmaWarpSpecialized2Sm ? 2 : 1, 1, 1};
   const auto [m, n, depth] = problem.tile;
+  const auto [blocks_m, blocks_n, blocks_k] = problem.cluster;
+  // Factors are multicast in equal parts, and no GPU has clusters of more than 16 blocks.
+  const auto is_part = [](int blocks) { return blocks >= 1 && blocks <= 16 && (blocks & (blocks - 1)) == 0; };
+  const int most = problem.arch == Arch::Sm80 ? 1 : 16;
+  if (!is_part(blocks_m) || !is_part(blocks_n) || blocks_k != 1 || blocks_m * blocks_n > most)
+    return diag::error(diag::Code::family_size, fmt::format("{} has no cluster of {}x{}x{}", name_of(problem.arch),
+                                                            blocks_m, blocks_n, blocks_k))
+        .reason(most == 1 ? "its blocks run one by one"
+                          : "1, 2, 4, 8 or 16 blocks each in M and N, at most 16 together, and 1 in K")
+        .help(most == 1 ? "leave out the cluster" : "try 2x1x1");
   if (m % 64 != 0 || n % 16 != 0 || depth % 16 != 0 || m > 256 || n > 256 || depth > 512 || m <= 0 || n <= 0 ||
       depth <= 0)
     return wrong_tile(problem, "M must be a multiple of 64 up to 256, N one of 16 up to 256, K one of 16",

@@ -169,6 +169,10 @@ TEST_F(ExecutionTest, ChecksGuardsAndSizes) {
   made.bindings.tensors[2] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 4, 8}, {0, 16, 2});
   expect_error(made.prepare(*pool), diag::Code::guard_failed, "C must be contiguous in its last dimension",
                "its stride there is 2");
+  Made none(add_program({1, 0, 8, 3}), {1, 0, 8, 3}, config, gen);  // what has no element has no stride that matters
+  guard(none, package::UnitStrideGuard{2});
+  none.bindings.tensors[2] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 0, 8}, {0, 16, 2});
+  EXPECT_TRUE(none.prepare(*pool).has_value());
   const auto misfit = [&](size_t buffer, const TensorView& view, const std::string& name, const std::string& reason) {
     const TensorView before = std::exchange(made.bindings.tensors[buffer], view);
     expect_error(made.prepare(*pool), diag::Code::guard_failed, name + " does not fit the kernel", reason);
