@@ -259,14 +259,6 @@ inline codetta::gpu::ScalarValue gpu_scalar(const cpu::ScalarValue& value) {
 }
 
 // ---- other work on the device ----
-inline bool is_row_major(const View& view) {
-  i64 step = 1;
-  for (i32 i = view.rank; i-- > 0;) {
-    if (view.size[i] > 1 && view.stride[i] != step) return false;
-    step *= view.size[i];
-  }
-  return true;
-}
 inline i64 elements_of(const View& view) {
   i64 count = 1;
   for (i32 i = 0; i < view.rank; ++i) count *= view.size[i];

@@ -154,8 +154,11 @@ inline Status device_of(ContextHandle context, GpuDevice** found) {
         static_cast<GpuLoaded*>(calloc(static_cast<size_t>(gpu_facts.kernel_count) + 1, sizeof(GpuLoaded)));
     device->constants = static_cast<char**>(calloc(static_cast<size_t>(gpu_facts.program_count) + 1, sizeof(char*)));
   }
-  if (device == nullptr || device->loaded == nullptr || device->constants == nullptr)
+  if (device == nullptr || device->loaded == nullptr || device->constants == nullptr) {
+    if (device != nullptr) free(device->loaded), free(device->constants);
+    free(device);
     return fail(no_memory, "E0606: no memory for the state of a device");
+  }
   device->next = gpu_library.devices;
   __atomic_store_n(&gpu_library.devices, device, __ATOMIC_RELEASE);
   return *found = device, ok;

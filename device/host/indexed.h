@@ -101,6 +101,7 @@ inline Status index_put(const View& target, const View& index, const View& value
   for (i32 i = 0; fits && i < values.rank; ++i)
     fits = values.size[i] == (i < index.rank ? index.size[i] : target.size[i - index.rank + 1]);
   if (!fits) return fail(bad_sizes, "E0610: what is put at %s has another shape", name);
+  if (is_checked && values.empty()) return check_indices(index, Number(target.size[0]), name);
   Status status = ok;
   for_elements(values, [&](char* element, const i64* at) {
     if (status != ok) return;

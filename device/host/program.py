@@ -14,6 +14,7 @@ _DTYPES = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16,
            np.uint8, np.uint8, np.float16, np.uint16, np.float32, np.float64]
 _NAMES = ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"]
 _last = threading.local()
+_ZEROS = np.zeros(16, np.uint8)
 
 
 class HostError(Exception):
@@ -286,6 +287,13 @@ def _aligned(array, unit, name):
         _fail(f"E0610: {name} is not aligned to {unit} bytes")
 
 
+def _donated(array, name):
+    """Memory that the caller gives up is taken over where it lies in one piece; numpy aligns it to its elements."""
+    steps = zip(array.shape, array.strides, _row_major(array.shape))
+    if array.size and any(n > 1 and s != step * array.itemsize for n, s, step in steps):
+        _fail(f"E0610: donated {name} can not be reused: it lies in pieces")
+
+
 def _extent(array):
     rank = array.ndim
     sizes, strides = (ctypes.c_int64 * max(rank, 1))(*array.shape), (ctypes.c_int64 * max(rank, 1))(
@@ -445,6 +453,11 @@ def _nowhere(array, entry):
     return not first + sum(min(r, 0) for r in reach) <= entry.data <= first + sum(max(r, 0) for r in reach)
 
 
+def _writes_nothing(operand, gemm):
+    """Whether an operand is written for each place along an axis that has none."""
+    return operand[5] and any((gemm.batch, gemm.m, gemm.n)[axis] == 0 for axis, _, _ in operand[2])
+
+
 class _EpilogueCall:
     """An epilogue as the engine takes it, with the tables that it points into. operands: (array, indexed,
     [(axis, dim from the last, scale)], [(dim from the last, count)], [dim from the last that an index picks], written)"""
@@ -454,6 +467,8 @@ class _EpilogueCall:
         self.table = (_Operand * max(len(operands), 1))()
         for entry, operand in zip(self.table, operands):
             _entry(entry, *operand[:5])
+            if not operand[5] and _nowhere(operand[0], entry):  # read as zeros, where it is not checked
+                entry.data, entry.stride = _ZEROS.ctypes.data, (ctypes.c_int64 * 8)()
         self.scalars = (_Scalar * max(len(scalars), 1))()
         for value, (kind, number) in zip(self.scalars, scalars):
             setattr(value, kind, number)
@@ -465,13 +480,15 @@ class _EpilogueCall:
         self.form.phases, self.form.reductions = ctypes.addressof(self.phases), ctypes.addressof(self.reductions)
         self.form.phase_count, self.form.reduction_count = len(phases), len(reductions)
 
-    def owes(self):
+    def owes(self, gemm):
         """Whether anything is to be written although the kernel has no elements."""
-        return any(written and array.size for array, _, _, _, _, written in self.operands)
+        return any(operand[5] and operand[0].size and not _writes_nothing(operand, gemm) for operand in self.operands)
 
     def over_nothing(self, gemm):
-        """Each empty extent counts as 1, with accumulators of K = 0; what belongs to arrays without elements goes to
-        a sink, and reductions over nothing give their identity."""
+        """Each empty extent counts as 1, with accumulators of K = 0; what belongs to arrays without elements, or to a
+        part of one that has none, goes to a sink, and reductions over nothing give their identity."""
+        nothing = [_nowhere(operand[0], entry) or _writes_nothing(operand, gemm)
+                   for entry, operand in zip(self.table, self.operands)]
         for i in range(self.form.reduction_count):
             reduction = self.reductions[i]
             reduction.of_nothing = {0: gemm.n == 0, 1: gemm.m == 0, 3: gemm.m == 0 or gemm.n == 0}.get(reduction.axis,
@@ -480,8 +497,8 @@ class _EpilogueCall:
         if gemm.n == 0:
             gemm.n, gemm.split_chunk = max(gemm.split_ways, 1), 1
         self.sink = np.zeros(8 * (gemm.m + gemm.n + 64), np.uint8)
-        for entry, operand in zip(self.table, self.operands):
-            if _nowhere(operand[0], entry):
+        for entry, is_nothing in zip(self.table, nothing):
+            if is_nothing:
                 entry.data, entry.stride = self.sink.ctypes.data, (ctypes.c_int64 * 8)()
 
 
@@ -538,7 +555,7 @@ def _launch(engine, index, config, split, phases, reductions, fused, plain, a, b
     call = _EpilogueCall(engine, index, phases, reductions, operands, scalars, fused)
     call.form.folds = len(operands) + 1 if folds else 0
     if empty:
-        if not call.owes():
+        if not call.owes(gemm):
             return
         if fused:
             _fail("E0614: a product without elements that owes results runs in process only, with this kernel")
@@ -553,7 +570,7 @@ def _launch_map(engine, index, config, phases, reductions, sizes, operands, scal
     space = _Gemm(*sizes)
     call = _EpilogueCall(engine, index, phases, reductions, operands, scalars)
     if 0 in sizes:
-        if not call.owes():
+        if not call.owes(space):
             return
         call.over_nothing(space)
     _run_kernel(engine, _MapConfig(*config), space, call.form)

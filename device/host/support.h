@@ -391,6 +391,26 @@ inline Status reinterpret(View& view, const View& source, Number offset, i32 dty
   return bind(view, source.data + offset.value, dtype, sizes, rank, name, strides);
 }
 
+inline bool is_row_major(const View& view) {
+  i64 step = 1;
+  for (i32 i = view.rank; i-- > 0;) {
+    if (view.size[i] > 1 && view.stride[i] != step) return false;
+    step *= view.size[i];
+  }
+  return true;
+}
+
+// What takes over the memory of an argument that the caller gives up: it lies in one piece, and is large and aligned
+// enough.
+inline Status reuse_donated(View& view, const View& from, i64 alignment, i32 dtype, const Number* sizes,
+                            const Number* strides, i32 rank, const char* name) {
+  const u64 over = from.empty() ? 0 : reinterpret_cast<u64>(from.data) % static_cast<u64>(alignment);
+  if (!from.empty() && (over != 0 || !is_row_major(from)))
+    return fail(bad_sizes, "E0610: the memory of %s can not be reused for %s: %s", describe(from), name,
+                over != 0 ? "it is not aligned as the program needs it" : "it lies in pieces");
+  return reinterpret(view, from, Number(0), dtype, sizes, strides, rank, name);
+}
+
 // The one integer that a tensor of the caller's holds; 0 where its memory is not there.
 inline i64 integer_in(const View& view, bool nowhere) {
   if (nowhere || view.data == nullptr || view.empty()) return 0;
@@ -541,18 +561,25 @@ inline Status set_packed(Gemm& gemm, const GemmConfig& config, const void* packe
   return ok;
 }
 
+// How a launch writes an operand: not at all (0), or an element for each place along some axes of its root space.
+enum Written : u8 { is_written = 1, by_batch = 2, by_row = 4, by_column = 8 };
+inline bool writes_nothing(u8 store, const Gemm& gemm) {
+  return ((store & by_batch) != 0 && gemm.batch == 0) || ((store & by_row) != 0 && gemm.m == 0) ||
+         ((store & by_column) != 0 && gemm.n == 0);
+}
+
 // What one launch works on beside the product itself.
 struct Work {
   Epilogue epilogue{};
   cpu::Operand* operands = nullptr;
   const View* const* views = nullptr;  // of each operand
-  const bool* stores = nullptr;        // whether it is written
+  const u8* stores = nullptr;          // of Written
   i32 operand_count = 0;
   cpu::EpilogueFunction tiles = nullptr;  // a fused kernel's epilogue over tiles, for products without elements
 };
 
 template <i32 n>
-void set_operands(Work& work, cpu::Operand (&operands)[n], const View* const (&views)[n], const bool (&stores)[n]) {
+void set_operands(Work& work, cpu::Operand (&operands)[n], const View* const (&views)[n], const u8 (&stores)[n]) {
   work.epilogue.operands = work.operands = operands;
   work.views = views;
   work.stores = stores;
@@ -612,11 +639,14 @@ inline bool is_nowhere(const View& view, const cpu::Operand& operand) {
 }
 
 // A kernel over no elements may still owe results of rows, of columns and of everything. It runs over a space in which
-// each empty extent counts as 1, with accumulators of K = 0; what belongs to tensors without elements goes to a sink.
+// each empty extent counts as 1, with accumulators of K = 0; what belongs to tensors without elements, or to a part of
+// one that has none, goes to a sink.
 template <class Config>
 Status launch_empty(Frame& frame, const Config& config, Gemm gemm, Work work) {
   bool owes = false;
-  for (i32 i = 0; i < work.operand_count; ++i) owes = owes || (work.stores[i] && !work.views[i]->empty());
+  const Gemm given = gemm;
+  for (i32 i = 0; i < work.operand_count; ++i)
+    owes = owes || (work.stores[i] != 0 && !work.views[i]->empty() && !writes_nothing(work.stores[i], given));
   if (work.tiles != nullptr) work.epilogue.tiles = work.tiles;
   work.epilogue.fused = nullptr;
   if (!owes || work.epilogue.tiles == nullptr) return ok;
@@ -643,7 +673,7 @@ Status launch_empty(Frame& frame, const Config& config, Gemm gemm, Work work) {
   char* memory = frame.memory + frame.temporary_bytes;
   memset(memory + scratch, 0, static_cast<u64>(sink_bytes));
   for (i32 i = 0; i < work.operand_count; ++i) {
-    if (!is_nowhere(*work.views[i], work.operands[i])) continue;
+    if (!is_nowhere(*work.views[i], work.operands[i]) && !writes_nothing(work.stores[i], given)) continue;
     work.operands[i] = cpu::Operand{};
     work.operands[i].data = memory + scratch;
   }
@@ -661,6 +691,12 @@ Status launch(Frame& frame, const Config& config, const Gemm& gemm, const Work& 
     const i64 bytes = workspace_of(config, gemm, work.epilogue, frame.threads->size);
     if (bytes > frame.engine_bytes) frame.engine_bytes = bytes;
     return ok;
+  }
+  alignas(16) static const char zeros[16] = {};  // what a tensor without elements is read as, where it is not checked
+  for (i32 i = 0; i < work.operand_count; ++i) {
+    if (work.stores[i] != 0 || !is_nowhere(*work.views[i], work.operands[i])) continue;
+    work.operands[i] = cpu::Operand{};
+    work.operands[i].data = const_cast<char*>(zeros);
   }
   run_kernel(config, gemm, work.epilogue, frame.threads, frame.memory + frame.temporary_bytes);
   return ok;

@@ -5,12 +5,22 @@
 
 namespace codetta::runtime {
 
-package::EpilogueProgram owed_stores(const package::EpilogueProgram& program, const std::vector<bool>& argument_empty) {
+bool writes_nothing(const package::Operand& operand, const cpu::GemmProblem& problem) {
+  return std::any_of(operand.terms.begin(), operand.terms.end(), [&](const package::IndexTerm& term) {
+    return (term.axis == package::Axis::Batch ? problem.batch
+            : term.axis == package::Axis::Row ? problem.m
+                                              : problem.n) == 0;
+  });
+}
+
+package::EpilogueProgram owed_stores(const package::EpilogueProgram& program, const std::vector<bool>& argument_empty,
+                                     const cpu::GemmProblem& problem) {
   package::EpilogueProgram result = program;
   for (package::Phase& phase : result.phases) {
     phase.stores.erase(std::remove_if(phase.stores.begin(), phase.stores.end(),
                                       [&](const package::Store& store) {
-                                        return argument_empty[result.operands[store.operand].argument];
+                                        const package::Operand& operand = result.operands[store.operand];
+                                        return argument_empty[operand.argument] || writes_nothing(operand, problem);
                                       }),
                        phase.stores.end());
   }

@@ -14,8 +14,13 @@
 
 namespace codetta::runtime {
 
-// The program without its stores to arguments that have no elements.
-package::EpilogueProgram owed_stores(const package::EpilogueProgram& program, const std::vector<bool>& argument_empty);
+// Whether an operand is written for each place along an extent that is empty: a part of its argument, which has no
+// element.
+bool writes_nothing(const package::Operand& operand, const cpu::GemmProblem& problem);
+
+// The program without its stores to arguments that have no elements, and without those that write nothing.
+package::EpilogueProgram owed_stores(const package::EpilogueProgram& program, const std::vector<bool>& argument_empty,
+                                     const cpu::GemmProblem& problem);
 
 // Replaces empty extents by 1 and K by 0. The split's chunk follows the columns.
 void stand_in(cpu::GemmProblem& problem);

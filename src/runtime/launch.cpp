@@ -77,7 +77,7 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
                      const cpu::GemmProblem& problem, const std::vector<bool>& argument_empty, int threads,
                      bool compiled) {
   if (is_empty(problem)) {
-    const package::EpilogueProgram owed = owed_stores(program, argument_empty);
+    const package::EpilogueProgram owed = owed_stores(program, argument_empty, problem);
     cpu::GemmProblem small = problem;
     cpu::EpilogueCall call;
     std::vector<cpu::Phase> phases;
@@ -131,12 +131,16 @@ void Launch::interpret(const KernelEntry& entry) {
 
 // For a root space without elements: whether results are owed. Compiled code runs where there is any, so that its bits
 // are those of the same code in a library; a tape runs without the stores to what has no element.
-bool Launch::set_empty(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled) {
+bool Launch::set_empty(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled,
+                       const cpu::GemmProblem& problem) {
+  const package::EpilogueProgram& program = package.kernels[step_->kernel].epilogue;
   std::vector<bool> argument_empty;
   for (const uint32_t argument : step_->arguments)
     argument_empty.push_back(!package.buffers[argument].is_scalar && bindings.tensors[argument].empty());
-  auto owed = std::make_unique<const package::EpilogueProgram>(
-      owed_stores(package.kernels[step_->kernel].epilogue, argument_empty));
+  auto owed = std::make_unique<const package::EpilogueProgram>(owed_stores(program, argument_empty, problem));
+  sinks_.clear();
+  for (const package::Operand& operand : program.operands)
+    sinks_.push_back(operand.is_store && writes_nothing(operand, problem));
   const bool owes = owes_stores(*owed);
   if (!owes || compiled.function == nullptr) empty_program_ = std::move(owed);
   return owes;
@@ -151,7 +155,7 @@ Result<void> Launch::make_map(const package::Package& package, const Bindings& b
   CODETTA_TRY(space.batch, value_of(step_->batch, symbols, "the batch"));
   CODETTA_TRY(space.m, value_of(step_->m, symbols, "the number of rows"));
   CODETTA_TRY(space.n, value_of(step_->n, symbols, "the number of columns"));
-  const bool owes = is_empty(space) && set_empty(package, bindings, compiled);
+  const bool owes = is_empty(space) && set_empty(package, bindings, compiled, space);
   program_ = empty_program_ != nullptr ? empty_program_.get() : &kernel.epilogue;
   for (const uint32_t argument : step_->arguments) {
     const package::Buffer& buffer = package.buffers[argument];
@@ -244,7 +248,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   CODETTA_TRY(problem.n, value_of(step.n, symbols, "N"));
   CODETTA_TRY(problem.k, value_of(product.k, symbols, "K"));
   const bool empty = is_empty(problem);
-  const bool owes = empty && set_empty(package, bindings, compiled);
+  const bool owes = empty && set_empty(package, bindings, compiled, problem);
   const package::EpilogueProgram& program = empty_program_ != nullptr ? *empty_program_ : kernel.epilogue;
   const KernelEntry entry = empty_program_ != nullptr ? KernelEntry{} : compiled;
   program_ = &program;
@@ -383,8 +387,9 @@ void Launch::resolve(const Bindings& bindings) {
   operands_.clear();
   for (size_t i = 0; i < plans_.size(); ++i) {
     operands_.push_back(resolve_operand(program_->operands[i], plans_[i], view_of(program_->operands[i].argument)));
-    if (!sink_.empty() && meets_nothing(plans_[i], view_of(program_->operands[i].argument)))
-      operands_.back().data = sink_.data();
+    if (sink_.empty() || !(sinks_[i] || meets_nothing(plans_[i], view_of(program_->operands[i].argument)))) continue;
+    operands_.back() = codetta::cpu::Operand{};
+    operands_.back().data = sink_.data();
   }
   scalars_.clear();
   for (size_t i = 0; i < program_->arguments.size(); ++i) {

@@ -67,12 +67,14 @@ class Launch {
   Result<void> plan_factors(const package::Package& package, const Bindings& bindings,
                             const std::vector<KernelEntry>& compiled, const Symbols& symbols);
   void interpret(const KernelEntry& entry);
-  bool set_empty(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled);
+  bool set_empty(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled,
+                 const cpu::GemmProblem& problem);
 
   const package::LaunchKernel* step_ = nullptr;
   const package::EpilogueProgram* program_ = nullptr;
   std::unique_ptr<const package::EpilogueProgram> empty_program_;  // interpreted instead over an empty root space
   std::vector<std::byte> sink_;  // over an empty root space: where code finds and leaves what is not there
+  std::vector<bool> sinks_;      // then, by operand: it writes no element
   package::CpuGemmConfig config_;
   cpu::GemmProblem problem_;
   bool is_map_ = false;

@@ -3,6 +3,7 @@
 Usage: aot_test.py <codetta> <cc> <c++> <source folder> <work folder>"""
 
 import ctypes
+import itertools
 import json
 import math
 import os
@@ -402,6 +403,45 @@ class Others(unittest.TestCase):
         self.assertEqual(list(s), [0.0] * 3)
         self.assertEqual(list(t), [float("-inf")] * 3)
 
+    def test_parts_without_elements(self):
+        text = ("def parts(x: f32['m', 'n'], w: f32['n', 'k'], y: f32['m', 'n']):\n"
+                "    h = x @ w\n    wide = concat(h, y, sum(h, dim=1), dim=1)\n    tall = concat(y[m // 2:], x)\n"
+                "    return wide, tall\n")
+        path, _ = build(text, "parts")
+        library = Library(path, "parts")
+        for m, n, k in itertools.product((0, 1, 2), (0, 1, 3), (0, 1, 2)):
+            x, y, w = ([float(i % 7 - 3) for i in range(count)] for count in (m * n, m * n, n * k))
+            wide, rows = [], m - m // 2 + m
+            for i in range(m):
+                h = [sum(x[i * n + j] * w[j * k + c] for j in range(n)) for c in range(k)]
+                wide += h + y[i * n:(i + 1) * n] + [sum(h)]
+            tall = y[m // 2 * n:] + x
+            guard = [-7.0] * 32  # nothing is written behind the end
+            results = [floats(len(want) + len(guard)) for want in (wide, tall)]  # filled with -7
+            self.assertEqual(len(tall), rows * n)
+            status = library("parts", *((ctypes.c_float * len(data))(*data) for data in (x, w, y)), *results,
+                             *(ctypes.c_int64(size) for size in (m, n, k)), None)
+            self.assertEqual(status, 0, library.text())
+            for got, want in zip(results, (wide, tall)):
+                self.assertEqual(list(got), want + guard, (m, n, k))
+
+    def test_indices_of_nothing_are_checked(self):
+        text = ("def put(x: f32['n', 'm'], i: i64['k'], v: f32['k', 'm']):\n    y = index_put(x, i, v)\n    return y\n")
+        path, _ = build(text, "put")
+        library = Library(path, "put")
+        for n, m, k, index, status in ((2, 0, 1, 1, 0), (2, 0, 1, 2, -1), (0, 0, 1, 0, -1), (0, 0, 0, 0, 0), (2, 3, 1, 2, -1)):
+            x, v, y = (floats(max(count, 1)) for count in (n * m, k * m, n * m))
+            sizes = (ctypes.c_int64(size) for size in (n, m, k))
+            self.assertEqual(library("put", x, (ctypes.c_int64 * 1)(index), v, y, *sizes, None), status, library.text())
+
+    def test_indices_into_nothing_unchecked(self):
+        text = "def picked(x: f32['n', 4], i: i64[3]):\n    y = take(x, i, 0)\n    return y\n"
+        path, _ = build(text, "nothing", "--no-checks")
+        i, y = (ctypes.c_int64 * 3)(0, 5, -1), floats(12)
+        library = Library(path, "nothing")
+        self.assertEqual(library("picked", None, i, y, ctypes.c_int64(0), None), 0, library.text())
+        self.assertEqual(list(y), [0.0] * 12)
+
     def test_several_functions_of_one_text(self):
         text = ("def first(x: f32['m', 8], w: f32[8, 8]):\n    y = x @ w\n    return y\n\n"
                 "def second(x: f32['m', 8], w: f32[8, 8]):\n    y = relu(x @ w)\n    return y\n")
@@ -449,6 +489,15 @@ class Others(unittest.TestCase):
         for product in products:
             best = min(product["measured"], key=lambda m: m["program_microseconds"])
             self.assertEqual(product["picked"], best["kernel"])
+
+    def test_tuned_with_indices(self):
+        text = ("def picked(t: f32[64, 256], i: i64['n'], w: f32[256, 256]):\n"
+                "    y = relu(take(t, i, 0) @ w)\n    return y\n")
+        build(text, "picked", "--tune", "--hint", "n=2048", "--budget", "0.3")
+        products = json.loads((WORK / "picked.json").read_text())["tuning"]["picked"]["products"]
+        for product in products:
+            for measured in product["measured"]:  # 2^27 multiply-adds: less would be a run that was ended by an index
+                self.assertGreater(measured["program_microseconds"], 5, measured)
 
     def test_machine_without_the_instructions(self):
         text = PROGRAMS["three"][0]

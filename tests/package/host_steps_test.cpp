@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/files.hpp"
@@ -73,6 +74,16 @@ class Loaded {
   int operator()(Arguments... arguments) const {
     using Function = int (*)(Arguments..., void*);
     return reinterpret_cast<Function>(::dlsym(handle_, "made_f"))(arguments..., nullptr);
+  }
+  struct Tensor {  // as the header declares it
+    const void* data;
+    int32_t dtype, rank;
+    int64_t shape[8], strides[8];
+  };
+  [[nodiscard]] int tensors(std::vector<Tensor> list) const {
+    using Function = int (*)(const Tensor*, int32_t, void*, int64_t, void*);
+    return reinterpret_cast<Function>(::dlsym(handle_, "made_f_tensors"))(
+        list.data(), static_cast<int32_t>(list.size()), nullptr, 0, nullptr);
   }
   [[nodiscard]] std::string error() const {
     return reinterpret_cast<const char* (*)()>(::dlsym(handle_, "made_get_last_error"))();
@@ -171,6 +182,34 @@ TEST(HostSteps, BranchesAndLoops) {
   EXPECT_NE(f.error().find("E0651: the loop still runs after 5 iterations"), std::string::npos) << f.error();
   EXPECT_EQ(y, std::vector<float>(3, 2.0f));
   EXPECT_EQ(f.workspace(3), 64);  // branch and loop body take the same place
+}
+
+TEST(HostSteps, DonatedMemoryLiesInOnePiece) {
+  auto package = std::make_shared<Package>();
+  const Dim four = Dim::constant(4);
+  package->buffers = {buffer("x", Buffer::Role::Argument, {four, four}),
+                      buffer("y", Buffer::Role::Output, {four, four}),
+                      buffer("t", Buffer::Role::Temporary, {four, four})};
+  package->buffers[0].donated = true;
+  package->steps = {package::Copy{0, 1}, package::Reuse{0, 2}, package::Fill{2, package::ZeroMode::PerCall, 0x3f800000},
+                    package::Free{2}, package::Return{}};
+  const Loaded f(package);
+  alignas(64) float x[64], y[16];
+  const auto call = [&](int64_t offset, std::vector<int64_t> shape, std::vector<int64_t> strides) {
+    std::fill_n(x, 64, -1.0f);
+    Loaded::Tensor given{x + offset, 13, static_cast<int32_t>(shape.size()), {}, {}};
+    std::copy(shape.begin(), shape.end(), given.shape);
+    std::copy(strides.begin(), strides.end(), given.strides);
+    return f.tensors({given, {y, 13, 2, {4, 4}, {4, 1}}});
+  };
+  EXPECT_EQ(call(0, {4, 4}, {4, 1}), 0) << f.error();
+  EXPECT_EQ(x[15], 1.0f);
+  EXPECT_EQ(x[16], -1.0f);
+  for (const auto& [offset, step] : {std::pair(0, 8), std::pair(0, 0), std::pair(1, 4)}) {
+    EXPECT_EQ(call(offset, {4, 4}, {step, 1}), -2) << step;
+    EXPECT_NE(f.error().find("can not be reused"), std::string::npos) << f.error();
+    EXPECT_EQ(std::count(x, x + 64, -1.0f), 64);
+  }
 }
 
 TEST(HostSteps, SizesOfValues) {

@@ -182,6 +182,7 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const Reuse& s) {
+    if (p_.buffers[s.from].donated) line("_donated(v{}, {})", s.from, name(s.from));
     line("keep[{0}] = keep.pop({1}, v{1})", s.buffer, s.from);
     CODETTA_CHECK_OK(view(s.buffer, fmt::format("v{}", s.from), "0"));
     line("v{} = None", s.from);

@@ -159,6 +159,12 @@ class StepPrinter {
   void operator()(const package::Reuse& step) {
     const Buffer& buffer = package_.buffers[step.buffer];
     const auto scope = begin_buffer(buffer);
+    if (package_.buffers[step.from].donated) {
+      out_.line("CODETTA_OK(reuse_donated(v[", step.buffer, "], v[", step.from, "], ", buffer.alignment, ", ",
+                dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
+                name_of(step.buffer), "));");
+      return;
+    }
     out_.line("CODETTA_OK(bind(v[", step.buffer, "], v[", step.from, "].data, ", dtype_of(step.buffer), ", sizes, ",
               buffer.shape.size(), ", ", name_of(step.buffer), ", ", strides_of(buffer), "));");
   }
@@ -601,6 +607,15 @@ class StepPrinter {
     print_gathered(table, i, operand, b);
   }
 
+  // Written of device/host/support.h.
+  static int written(const package::Operand& operand) {
+    int axes = operand.is_store ? 1 : 0;
+    for (const package::IndexTerm& term : operand.terms) {
+      if (operand.is_store) axes |= term.axis == package::Axis::Batch ? 2 : term.axis == package::Axis::Row ? 4 : 8;
+    }
+    return axes;
+  }
+
   // Stride and size of each dim that an index of the program picks from lie behind the terms.
   void print_gathered(const std::string& table, size_t i, const package::Operand& operand, uint32_t b) {
     for (size_t g = 0; g < operand.gathered.size(); ++g) {
@@ -637,9 +652,9 @@ class StepPrinter {
                             return CodeWriter::text_of("&v[", step.arguments[o.argument], "]");
                           }),
                 "};");
-      out_.line("static constexpr bool stores[] = {",
-                list_text(program.operands, [](const package::Operand& o) { return o.is_store ? "true" : "false"; }),
-                "};");
+      out_.line("static constexpr u8 stores[] = {",
+                list_text(program.operands, [](const package::Operand& o) { return std::to_string(written(o)); }),
+                "};  // written: 1, by batch 2, row 4, column 8");
       out_.line("set_operands(work, operands, views, stores);");
     }
     bool scalars = false;

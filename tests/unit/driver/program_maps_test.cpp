@@ -337,6 +337,45 @@ TEST_P(ProgramMaps, SlicesOfANewShape) {
               middle, 1e-6);
 }
 
+TEST_P(ProgramMaps, ConcatOfPartsOfAnySize) {
+  const std::string text = "def p(x: f32['n', 8], z: f32['m', 8]):\n    y = concat(x, z)\n    return y\n";
+  for (const int64_t n : {0, 1, 2, 3}) {
+    for (const int64_t m : {0, 1, 2}) {
+      const Tensor x = random({n, 8}), z = random({m, 8});
+      Values want = values(x);
+      const Values more = values(z);
+      want.insert(want.end(), more.begin(), more.end());
+      expect_near(run(text, {{"x", x.view()}, {"z", z.view()}}, {n + m, 8}), want, 0);
+    }
+  }
+  // Parts along the columns, made of a product and of sums.
+  const std::string wide =
+      "def p(x: f32['n', 'k'], w: f32['k', 'm'], b: f32['n', 1]):\n    h = x @ w\n"
+      "    y = concat(h, b, sum(h, dim=-1), dim=1)\n    return y\n";
+  for (const int64_t n : {0, 1, 2}) {
+    for (const int64_t m : {0, 1, 3}) {
+      for (const int64_t k : {0, 2}) {
+        const Tensor x = random({n, k}), w = random({k, m}), b = random({n, 1});
+        const Values vx = values(x), vw = values(w), vb = values(b);
+        Values want;
+        for (int64_t i = 0; i < n; ++i) {
+          double sum = 0;
+          for (int64_t j = 0; j < m; ++j) {
+            double h = 0;
+            for (int64_t l = 0; l < k; ++l)
+              h += vx[static_cast<size_t>(i * k + l)] * vw[static_cast<size_t>(l * m + j)];
+            want.push_back(h);
+            sum += h;
+          }
+          want.push_back(vb[static_cast<size_t>(i)]);
+          want.push_back(sum);
+        }
+        expect_near(run(wide, {{"x", x.view()}, {"w", w.view()}, {"b", b.view()}}, {n, m + 2}), want, 1e-4);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Both, ProgramMaps, ::testing::Bool(),
                          [](const auto& one) { return one.param ? "interpreted" : "compiled"; });
 

@@ -25,10 +25,34 @@ TEST(empty_problem, stores_to_tensors_without_elements_are_dropped) {
   phase.insts.resize(1);
   phase.stores = {{0, 0}, {1, 0}};
   program.phases.push_back(phase);
-  const EpilogueProgram owed = owed_stores(program, {true, false});
+  cpu::GemmProblem problem;
+  problem.m = problem.n = 1;
+  const EpilogueProgram owed = owed_stores(program, {true, false}, problem);
   ASSERT_EQ(owed.phases[0].stores.size(), 1u);
   EXPECT_EQ(owed.phases[0].stores[0].operand, 1u);
-  EXPECT_TRUE(owed_stores(program, {true, true}).phases[0].stores.empty());
+  EXPECT_TRUE(owed_stores(program, {true, true}, problem).phases[0].stores.empty());
+}
+
+TEST(empty_problem, stores_of_no_elements_are_dropped) {
+  EpilogueProgram program;
+  program.arguments.resize(2);
+  program.operands = {affine(0, DType::f32, true, true, true, true), affine(1, DType::f32, false, true, false, true)};
+  package::Phase phase;
+  phase.insts.resize(1);
+  phase.stores = {{0, 0}, {1, 0}};
+  program.phases.push_back(phase);
+  const auto owed = [&](int64_t batch, int64_t m, int64_t n) {
+    cpu::GemmProblem problem;
+    problem.batch = batch, problem.m = m, problem.n = n;
+    std::vector<uint32_t> operands;  // whose stores stay
+    const EpilogueProgram kept = owed_stores(program, {false, false}, problem);
+    for (const package::Store& store : kept.phases[0].stores) operands.push_back(store.operand);
+    return operands;
+  };
+  EXPECT_EQ(owed(1, 1, 1), (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(owed(2, 3, 0), (std::vector<uint32_t>{1}));
+  EXPECT_EQ(owed(0, 3, 2), (std::vector<uint32_t>{1}));
+  EXPECT_EQ(owed(2, 0, 4), (std::vector<uint32_t>{}));
 }
 
 TEST(empty_problem, extents_stand_in) {
