@@ -167,13 +167,13 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   l.group_tiles = std::clamp<int64_t>(c.mc / l.tile_rows, 1, std::max<int64_t>(1, l.tiles_r));
   if (!l.a_direct) {
     const auto row_bytes = [&](int64_t span) {
-      const int64_t bytes = round_up(span * l.a_size, line);
+      const int64_t bytes = round_up(times(span, l.a_size), line);
       return bytes % 4096 == 0 ? bytes + line : bytes;
     };
     // At most 8 MiB of packed A a thread: first fewer rows, then one block of k at a time.
     constexpr int64_t limit = int64_t{8} << 20;
-    while (l.group_tiles > 1 && l.group_tiles * l.tile_rows * row_bytes(k_span) > limit) --l.group_tiles;
-    l.a_pack_whole_k = l.tile_rows * row_bytes(k_span) <= limit;
+    while (l.group_tiles > 1 && times(l.group_tiles, l.tile_rows, row_bytes(k_span)) > limit) --l.group_tiles;
+    l.a_pack_whole_k = times(l.tile_rows, row_bytes(k_span)) <= limit;
     if (!l.a_pack_whole_k) l.group_tiles = 1;
     l.a_pack_ld = row_bytes(l.a_pack_whole_k ? k_span : std::min(l.kc, k_span));
     l.a_pack_bytes = round_up(round_up(l.group_tiles * l.tile_rows, l.mr) * l.a_pack_ld, line);
@@ -182,9 +182,9 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   if (l.form == Form::Panels) {
     l.panels = ceil_div(l.root_cols, l.nr);
     l.k_padded = round_up(l.k, unit);
-    l.compensation_offset = round_up(l.k_padded * l.nr * l.b_size, line);
+    l.compensation_offset = round_up(times(l.k_padded, l.nr, l.b_size), line);
     l.panel_bytes = l.compensation_offset + (l.compensated ? round_up(l.nr * 4, line) : 0);
-    l.packed_bytes = l.panels * l.ways * l.panel_bytes;
+    l.packed_bytes = times(l.panels, l.ways, l.panel_bytes);
     l.makes_in_tile = p.makers != nullptr && p.packed_b == nullptr && l.tiles_r == 1 && !l.compensated;
   }
   return l;

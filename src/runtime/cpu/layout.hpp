@@ -21,6 +21,19 @@ inline constexpr int64_t line = 64;  // bytes
 inline int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 inline int64_t ceil_div(int64_t v, int64_t by) { return (v + by - 1) / by; }
 
+// Sizes of memory that no machine has end here, so that they are asked for and refused rather than wrap.
+inline constexpr int64_t too_many_bytes = int64_t{1} << 60;
+// The product of values that are not negative.
+template <class... More>
+int64_t times(int64_t first, More... more) {
+  int64_t product = first < too_many_bytes ? first : too_many_bytes;
+  const auto by = [&product](int64_t factor) {
+    if (__builtin_mul_overflow(product, factor, &product) || product > too_many_bytes) product = too_many_bytes;
+  };
+  (by(static_cast<int64_t>(more)), ...);
+  return product;
+}
+
 struct Layout {
   const abi::MicroTable* table = nullptr;
   const abi::KernelSet* set = nullptr;  // Panels, Rows

@@ -39,12 +39,13 @@ MapMemory memory_of(const EpilogueCall& epilogue, const ReductionGrid& grid) {
   const auto take = [&](int64_t bytes) {
     const size_t at = memory.total;
     memory.total += static_cast<size_t>(round_up(std::max<int64_t>(bytes, 0), line));
+    memory.total = std::min(memory.total, static_cast<size_t>(too_many_bytes));
     return at;
   };
   for (size_t i = 0; i < epilogue.reductions.size(); ++i) {
     const int64_t size = dtype_bytes(epilogue.reductions[i].dtype);
-    memory.partials[i] = take(partial_count(epilogue.reductions[i], grid) * size);
-    memory.results[i] = take(result_count(epilogue.reductions[i], grid) * size);
+    memory.partials[i] = take(times(partial_count(epilogue.reductions[i], grid), size));
+    memory.results[i] = take(times(result_count(epilogue.reductions[i], grid), size));
   }
   memory.total = std::max<size_t>(memory.total, 64);
   return memory;

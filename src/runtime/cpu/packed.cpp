@@ -28,7 +28,7 @@ PackedHeader header_for(const CpuGemmConfig& config, const GemmProblem& p, const
   h.batches = batches;
   h.k = p.k;
   h.n = p.n;
-  h.payload_bytes = static_cast<uint64_t>(l.packed_bytes * batches);
+  h.payload_bytes = static_cast<uint64_t>(times(l.packed_bytes, batches));
   return h;
 }
 
@@ -44,7 +44,7 @@ Layout resolve_unpacked(const CpuGemmConfig& config, GemmProblem p) {
 size_t packed_size(const CpuGemmConfig& config, const GemmProblem& problem) {
   const Layout l = resolve_unpacked(config, problem);
   if (l.form != Form::Panels) return 0;
-  return sizeof(PackedHeader) + static_cast<size_t>(l.packed_bytes * batches_of(problem));
+  return sizeof(PackedHeader) + static_cast<size_t>(times(l.packed_bytes, batches_of(problem)));
 }
 
 // Of the header, too: a changed size would otherwise pass for a healthy one.

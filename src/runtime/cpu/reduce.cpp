@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "runtime/cpu/layout.hpp"
 #include "runtime/cpu/phases.hpp"
 #include "runtime/cpu/units.hpp"
 
@@ -128,22 +129,22 @@ int64_t partial_count(const Reduction& r, const ReductionGrid& g) {
   const int64_t width = r.kind == ReductionKind::LogSumExp ? 2 : 1;
   switch (r.axis) {
     case ReductionAxis::Row:
-      return g.batches * g.tile_cols * g.rows * width;
+      return times(g.batches, g.tile_cols, g.rows, width);
     case ReductionAxis::Column:
-      return g.batches * g.tile_rows * g.cols * width;
+      return times(g.batches, g.tile_rows, g.cols, width);
     case ReductionAxis::Item:
     case ReductionAxis::All:
       break;
   }
-  return g.batches * g.tile_rows * g.tile_cols * width;
+  return times(g.batches, g.tile_rows, g.tile_cols, width);
 }
 
 int64_t result_count(const Reduction& r, const ReductionGrid& g) {
   switch (r.axis) {
     case ReductionAxis::Row:
-      return g.batches * g.rows;
+      return times(g.batches, g.rows);
     case ReductionAxis::Column:
-      return g.batches * g.cols;
+      return times(g.batches, g.cols);
     case ReductionAxis::Item:
       return g.batches;
     case ReductionAxis::All:

@@ -48,10 +48,11 @@ WorkspaceMap map_workspace(const Layout& l, const GemmProblem& p, const Epilogue
   const auto take = [&](int64_t bytes) {
     const size_t offset = at;
     at += static_cast<size_t>(round_up(std::max<int64_t>(bytes, 0), line));
+    at = std::min(at, static_cast<size_t>(too_many_bytes));
     return offset;
   };
   const int64_t tiles_kept = map.retain == Retain::RowPanel ? std::max<int64_t>(l.tiles_c, 1) : 1;
-  map.thread_a = static_cast<size_t>(tiles_kept * l.tile_bytes);
+  map.thread_a = static_cast<size_t>(times(tiles_kept, l.tile_bytes));
   map.thread_b = map.thread_a + static_cast<size_t>(round_up(l.a_pack_bytes, line));
   map.thread_area = map.thread_b;
   if (l.makes_in_tile) {
@@ -59,31 +60,31 @@ WorkspaceMap map_workspace(const Layout& l, const GemmProblem& p, const Epilogue
         l.form == Form::Dots ? columns_made * std::min(l.kc, std::max<int64_t>(l.k, 1)) : block_made * l.nr;
     map.thread_area += static_cast<size_t>(round_up(elements * l.b_size, line));
   }
-  take(static_cast<int64_t>(map.thread_area) * map.threads);
+  take(times(static_cast<int64_t>(map.thread_area), map.threads));
 
   map.chunk_batches = std::max<int64_t>(l.batch, 1);
   map.chunk_tiles = std::max<int64_t>(l.tiles_c, 1);
   map.b_area = at;
   if (l.form == Form::Panels && p.packed_b == nullptr && !l.makes_in_tile) {
     const int64_t items = p.one_b() ? 1 : l.batch;
-    if (l.packed_bytes * items > packed_b_limit) {
+    if (times(l.packed_bytes, items) > packed_b_limit) {
       map.chunk_batches = std::clamp<int64_t>(packed_b_limit / std::max<int64_t>(l.packed_bytes, 1), 1, l.batch);
       if (map.chunk_batches == 1 && map.retain != Retain::RowPanel) {
-        const int64_t tile_bytes = l.tile_cols / l.nr * l.ways * l.panel_bytes;
+        const int64_t tile_bytes = times(l.tile_cols / l.nr, l.ways, l.panel_bytes);
         map.chunk_tiles = std::clamp<int64_t>(packed_b_limit / std::max<int64_t>(tile_bytes, 1), 1, map.chunk_tiles);
       }
     }
     const int64_t panels = std::min(l.panels, map.chunk_tiles * (l.tile_cols / l.nr));
-    take(panels * l.ways * l.panel_bytes * (p.one_b() ? 1 : map.chunk_batches));
+    take(times(panels, l.ways, l.panel_bytes, p.one_b() ? 1 : map.chunk_batches));
     if (p.one_b() && map.chunk_tiles == std::max<int64_t>(l.tiles_c, 1))
       map.chunk_batches = std::max<int64_t>(l.batch, 1);
   }
   map.accumulators = at;
-  if (map.retain == Retain::Whole) take(l.slices * l.batch * l.tiles_r * l.tiles_c * l.tile_bytes);
+  if (map.retain == Retain::Whole) take(times(l.slices, l.batch, l.tiles_r, l.tiles_c, l.tile_bytes));
   for (size_t i = 0; i < reductions.size() && i < max_reductions; ++i) {
     const int64_t size = dtype_bytes(reductions[i].dtype);
-    map.partials[i] = take(partial_count(reductions[i], map.grid) * size);
-    map.results[i] = take(result_count(reductions[i], map.grid) * size);
+    map.partials[i] = take(times(partial_count(reductions[i], map.grid), size));
+    map.results[i] = take(times(result_count(reductions[i], map.grid), size));
   }
   map.total = std::max<size_t>(at, 64);
   return map;

@@ -258,6 +258,29 @@ TEST(Phases, EmptyProblemsGiveIdentities) {
   }
 }
 
+// Matrices of one element, repeated: what a run needs for them is more than any machine has, and never wraps to less.
+TEST(Phases, WorkspacesThatNoMachineHasDoNotWrap) {
+  const std::vector<Phase> sums{Phase{}}, kept{Phase{}, {Scope::Whole, Space::Tiles, true}};
+  const std::vector<Reduction> one{{ReductionKind::Sum, ReductionAxis::All, DType::f32, false, 0}};
+  for (const int64_t cols : {int64_t{1} << 30, int64_t{1} << 40, int64_t{1} << 60}) {
+    for (const int64_t rows : {int64_t{1} << 40, int64_t{1} << 50, int64_t{1} << 60}) {
+      for (const int64_t depth : {int64_t{1}, int64_t{1} << 60}) {
+        GemmProblem problem;
+        problem.m = rows, problem.n = cols, problem.k = depth;
+        problem.a_row = problem.a_k = problem.b_k = problem.b_col = 0;
+        CpuGemmConfig config;
+        for (const auto& phases : {sums, kept}) {
+          EpilogueCall call;
+          call.phases = phases;
+          call.reductions = one;
+          EXPECT_GE(workspace_size(config, problem, call, 2), size_t{1} << 50) << rows << " " << cols << " " << depth;
+          EXPECT_LE(workspace_size(config, problem, call, 2), size_t{1} << 60) << rows << " " << cols << " " << depth;
+        }
+      }
+    }
+  }
+}
+
 TEST(Phases, TilesAreAlignedAndReadableToTheNextLine) {
   for (CpuIsa isa : usable_isas()) {
     for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace}) {
