@@ -119,6 +119,7 @@ struct View {
   }
   // Counted from the last dim; 1 where the view lacks it.
   i64 size_from_last(i32 i) const { return i < rank ? size[rank - 1 - i] : 1; }
+  i64 stride_from_last(i32 i) const { return i < rank ? stride[rank - 1 - i] : 0; }
   // How far the next element along this dim is; 0 where there is none.
   i64 step(i32 from_last) const {
     const i32 dim = rank - 1 - from_last;
@@ -240,8 +241,21 @@ inline Status define(Number& symbol, const char* symbol_name, const View& view, 
               static_cast<long long>(size), static_cast<long long>(symbol.value), dim, name, describe(view));
 }
 
-// The view is what the program declares; sizes align at the last dim, and a dim that either lacks counts as 1.
-inline Status fits(const View& view, const char* name, i32 dtype, const Number* sizes, i32 declared) {
+// With this many dims: leading ones of size 1 are left out, or added.
+inline void set_rank(View& view, i32 rank) {
+  View result = view;
+  result.rank = rank;
+  for (i32 i = 0; i < rank; ++i) {
+    const i32 from = view.rank - rank + i;
+    result.size[i] = from < 0 ? 1 : view.size[from];
+    result.stride[i] = from < 0 ? 0 : view.stride[from];
+  }
+  view = result;
+}
+
+// The view is what the program declares; sizes align at the last dim, and a dim that either lacks counts as 1. From
+// then on it has the declared dims: steps count them from the first.
+inline Status fits(View& view, const char* name, i32 dtype, const Number* sizes, i32 declared) {
   if (view.dtype != dtype)
     return fail(bad_argument, "E0610: %s does not fit: it is %s, the program takes %s", name, describe(view),
                 dtype_name(dtype));
@@ -252,6 +266,7 @@ inline Status fits(const View& view, const char* name, i32 dtype, const Number* 
       return fail(bad_sizes, "E0610: %s does not fit: it is %s; the program takes %lld in dim %d from the last", name,
                   describe(view), static_cast<long long>(wanted.value), i);
   }
+  if (view.rank != declared) set_rank(view, declared);
   return ok;
 }
 

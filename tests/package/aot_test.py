@@ -425,6 +425,22 @@ class Others(unittest.TestCase):
             for got, want in zip(results, (wide, tall)):
                 self.assertEqual(list(got), want + guard, (m, n, k))
 
+    def test_leading_dims_of_one(self):
+        text = ("def placed(x: f32['n', 'm'], i: i64['n', 'k'], v: f32['n', 'k'], j: i64['n']):\n"
+                "    y = scatter(x, i, v, dim=1)\n    z = index_put(x, j, x)\n    return y, z\n")
+        path, _ = build(text, "placed")
+        library = Library(path, "placed")
+        i, j, x, v = [0, 2, 1, 0, 2, 1], [2, 0, 1], [float(n) for n in range(9)], [-1.0] * 6
+        wanted = [-1.0, 1.0, -1.0, -1.0, -1.0, 5.0, 6.0, -1.0, -1.0], x[3:6] + x[6:] + x[:3]
+        for lead in itertools.product((0, 1), repeat=6):
+            arrays = [((ctypes.c_float * 9)(*x), (3, 3), F32), ((ctypes.c_int64 * 6)(*i), (3, 2), 4),
+                      ((ctypes.c_float * 6)(*v), (3, 2), F32), ((ctypes.c_int64 * 3)(*j), (3,), 4),
+                      (floats(9), (3, 3), F32), (floats(9), (3, 3), F32)]
+            tensors = [tensor(array, (1,) * (2 * more) + shape, dtype) for more, (array, shape, dtype) in zip(lead, arrays)]
+            status = library("placed_tensors", (Tensor * 6)(*tensors), 6, None, ctypes.c_int64(0), None)
+            self.assertEqual(status, 0, library.text())
+            self.assertEqual((list(arrays[4][0]), list(arrays[5][0])), wanted, lead)
+
     def test_indices_of_nothing_are_checked(self):
         text = ("def put(x: f32['n', 'm'], i: i64['k'], v: f32['k', 'm']):\n    y = index_put(x, i, v)\n    return y\n")
         path, _ = build(text, "put")

@@ -212,6 +212,22 @@ TEST(HostSteps, DonatedMemoryLiesInOnePiece) {
   }
 }
 
+// A stride is what the tensor says, as in process, also where it is never taken.
+TEST(HostSteps, StridesOfOneElement) {
+  auto package = std::make_shared<Package>();
+  const Dim s = Dim::symbol("s"), one = Dim::constant(1), four = Dim::constant(4);
+  package->buffers = {buffer("x", Buffer::Role::Argument, {one, four}), buffer("y", Buffer::Role::Output, {one, four})};
+  package->steps = {package::DefineSymbol{"s", 0, 0, package::DefineSymbol::From::Stride},
+                    package::Check{package::RangeGuard{s, Dim::constant(8), Dim::constant(8), "rows are lines"}},
+                    package::Copy{0, 1}, package::Return{}};
+  const Loaded f(package);
+  const float x[] = {1, 2, 3, 4};
+  float y[4] = {};
+  EXPECT_EQ(f.tensors({{x, 13, 2, {1, 4}, {8, 1}}, {y, 13, 2, {1, 4}, {4, 1}}}), 0) << f.error();
+  EXPECT_EQ(y[3], 4.0f);
+  EXPECT_EQ(f.tensors({{x, 13, 2, {1, 4}, {4, 1}}, {y, 13, 2, {1, 4}, {4, 1}}}), -2);
+}
+
 TEST(HostSteps, SizesOfValues) {
   auto package = std::make_shared<Package>();
   const Dim k = Dim::symbol("k");

@@ -64,7 +64,7 @@ class StepPrinter {
         value = CodeWriter::text_of("v[", step.buffer, "].size_from_last(", from_last(step), ")");
         break;
       case From::Stride:
-        value = CodeWriter::text_of("v[", step.buffer, "].step(", from_last(step), ")");
+        value = CodeWriter::text_of("v[", step.buffer, "].stride_from_last(", from_last(step), ")");
         break;
       case From::Expression:
         value = number(step.value);
