@@ -135,14 +135,18 @@ int hip_registers(const HipMatrixFamily& family, const HipArchitecture& arch, co
   const int rows = sm80_warps_along_m(c.tile_m, c.tile_n, c.consumers);
   if (rows == 0) return INT32_MAX;
   const int64_t held = int64_t{c.tile_m} * c.tile_n / c.threads * (types::byte_size(c.accumulator) / 4);
-  const int64_t fragments = (c.tile_m / rows + c.tile_n / (c.consumers / rows)) / 16 * words;
-  // Units on their way, and for each its address and how much of it exists.
+  // The compiler reads fragments up to two steps ahead.
+  const int64_t steps = std::min<int64_t>(c.tile_k * element / family.step_bytes(arch, element), 3);
+  const int64_t fragments = (c.tile_m / rows + c.tile_n / (c.consumers / rows)) / 16 * words * steps;
+  // Units on their way, half as much again for edges, and for each its address.
   const auto loads = [&](int64_t extent, bool k_major) {
     const int64_t depth = k_major ? 1 : 8 / element;
     const int64_t units = extent * c.tile_k * element / (16 * depth);
-    return times_up(units, c.threads) * (4 * depth + 3);
+    return times_up(units, c.threads) * (6 * depth + 2);
   };
-  return static_cast<int>(held + fragments + loads(c.tile_m, c.a_k_major) + loads(c.tile_n, c.b_k_major) + 48);
+  // Bytes that don't lie along K are turned 8 rows at a time, and of long rows several such patches at once.
+  const int64_t turned = element == 1 && c.tile_k > 64 && !(c.a_k_major && c.b_k_major) ? 64 : 0;
+  return static_cast<int>(held + fragments + loads(c.tile_m, c.a_k_major) + loads(c.tile_n, c.b_k_major) + turned + 43);
 }
 
 std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const GpuProblem& p) {

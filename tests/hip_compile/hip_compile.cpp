@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate of HIP kernels, without a GPU or ROCm: Clang and lld make a code object of every kernel, and its metadata
 // tells of no spills and no scratch, and of as much LDS as was planned. Usage:
-//   hip_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--list]
+//   hip_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--list] [--registers]
 // Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
 // label contains TEXT. Exit 77: there is no Clang 19 with lld.
 #include <fmt/format.h>
@@ -25,14 +25,14 @@ struct Options {
   std::string slice, only;
   size_t count = SIZE_MAX;
   int jobs = 2;
-  bool list = false;
+  bool list = false, registers = false;
 };
 
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
-    if (name == "--list") {
-      options.list = true;
+    if (name == "--list" || name == "--registers") {
+      (name == "--list" ? options.list : options.registers) = true;
       continue;
     }
     if (i + 1 == argc) return false;
@@ -133,6 +133,13 @@ int run(const Options& options) {
   for (size_t i = 0; i < units.size(); ++i) {
     const auto& made = *results[i];
     if (made) times.push_back(made->seconds);
+    if (made && options.registers) {
+      for (const toolchain::PtxasRemarks& kernel : made->remarks) {
+        fmt::print("{} {}: {} registers (estimate {}), {} of {} bytes spilled, stack {}\n", units[i].label,
+                   kernel.kernel, kernel.registers, units[i].estimate, kernel.spill_store_bytes,
+                   kernel.spill_load_bytes, kernel.stack_bytes);
+      }
+    }
     if (made && is_ruled_out(units[i], *made)) {
       ++ruled_out;
       fmt::print("ruled out by the compiler: {}\n", units[i].label);
@@ -161,7 +168,8 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   codetta::hip_compile::Options options;
   if (!codetta::hip_compile::parse(argc, argv, options)) {
-    std::fputs("usage: hip_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--list]\n", stderr);
+    std::fputs("usage: hip_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--list] [--registers]\n",
+               stderr);
     return 2;
   }
   return codetta::hip_compile::run(options);

@@ -15,6 +15,7 @@ struct Unit {
   size_t entries = 0;     // 0: not compared
   int64_t lds_bytes = 0;  // of codetta_gemm, as planned; 0: not compared
   int registers = 0;      // that a lane can have at most; 0: not compared
+  int estimate = 0;       // of registers; 0: none was made
   bool golden = false;    // compiled in every slice
 };
 

@@ -101,8 +101,8 @@ class Collector {
         continue;
       }
       for (const golden::Emitted::Source& source : emitted->sources)
-        units_.push_back(
-            {"golden " + std::string(c.name) + " " + std::string(c.target), source.text, source.flags, 0, 0, 0, true});
+        units_.push_back({"golden " + std::string(c.name) + " " + std::string(c.target), source.text, source.flags, 0,
+                          0, 0, 0, true});
     }
   }
 
@@ -119,7 +119,8 @@ class Collector {
               source->flags,
               source->entries.size(),
               matrix ? plan::hip_shared_bytes(program, config) : 0,
-              arch.registers};
+              arch.registers,
+              matrix ? plan::hip_registers(plan::hip_matrix_family(config.family), arch, config) : 0};
     if (seen_.insert(arch.facts.arch + unit.source).second) units_.push_back(std::move(unit));
   }
 
