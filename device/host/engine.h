@@ -133,6 +133,10 @@ void codetta_engine_threads_free(void* pool);  // joins the workers
 i32 codetta_engine_threads_size(void* pool);
 void codetta_engine_threads_run(void* pool, i32 tasks, void (*task)(void* context, i32 index), void* context);
 i32 codetta_engine_processors();  // that the process may use
+
+// One element of a float type of 8 or 16 bits; stored to nearest even, 8-bit floats saturate.
+float codetta_engine_load(i32 dtype, const void* element);
+void codetta_engine_store(i32 dtype, void* element, float value);
 }
 
 }  // namespace codetta::host

@@ -38,54 +38,116 @@ inline Status check_indices(const View& view, Number size, const char* name) {
   return status;
 }
 
+inline bool is_narrow_float(i32 dtype) { return dtype >= 9 && dtype <= 12; }
+
+template <class T>
+inline T combined(T a, T b, Combine how) {
+  switch (how) {
+    case Combine::sum:
+      return static_cast<T>(a + b);
+    case Combine::product:
+      return static_cast<T>(a * b);
+    case Combine::none:
+      return b;
+    default:
+      break;
+  }
+  if (a != a || b != b) return static_cast<T>(a + b);  // NaN
+  if (how == Combine::min) return b < a ? b : a;
+  return a < b ? b : a;
+}
 template <class T>
 inline void combine_as(char* target, const char* source, Combine how) {
   T a, b;
   memcpy(&a, target, sizeof a);
   memcpy(&b, source, sizeof b);
-  if (how == Combine::sum) {
-    a = static_cast<T>(a + b);
-  } else if (a != a || b != b) {  // NaN
-    a = static_cast<T>(a + b);
-  } else if (how == Combine::min) {
-    a = b < a ? b : a;
-  } else {
-    a = a < b ? b : a;
-  }
+  a = combined(a, b, how);
   memcpy(target, &a, sizeof a);
 }
 
-// f32, f64 and integers; sums of integers wrap.
+// Sums and products of integers wrap, those of booleans are "or" and "and". Of narrow floats this is for extremes only.
 inline void combine(i32 dtype, char* target, const char* source, Combine how) {
   if (how == Combine::none) {
     memcpy(target, source, static_cast<u64>(dtype_bytes(dtype)));
     return;
   }
-  const bool wraps = how == Combine::sum;
+  const bool wraps = how == Combine::sum || how == Combine::product;
   switch (dtype) {
+    case 0:
+      *target =
+          how == Combine::sum || how == Combine::max ? *target != 0 || *source != 0 : *target != 0 && *source != 0;
+      return;
     case 1:
       return wraps ? combine_as<u8>(target, source, how) : combine_as<codetta::cpu::i8>(target, source, how);
-    case 2:
-      return wraps ? combine_as<codetta::cpu::u16>(target, source, how)
-                   : combine_as<codetta::cpu::i16>(target, source, how);
+    case 2:  // products of 16 bits are formed in int, which they leave
+      if (!wraps) return combine_as<codetta::cpu::i16>(target, source, how);
+      [[fallthrough]];
+    case 6: {
+      codetta::cpu::u16 a, b;
+      memcpy(&a, target, sizeof a);
+      memcpy(&b, source, sizeof b);
+      a = static_cast<codetta::cpu::u16>(combined<codetta::cpu::u32>(a, b, how));
+      memcpy(target, &a, sizeof a);
+      return;
+    }
     case 3:
       return wraps ? combine_as<codetta::cpu::u32>(target, source, how) : combine_as<i32>(target, source, how);
     case 4:
       return wraps ? combine_as<u64>(target, source, how) : combine_as<i64>(target, source, how);
     case 5:
       return combine_as<u8>(target, source, how);
-    case 6:
-      return combine_as<codetta::cpu::u16>(target, source, how);
     case 7:
       return combine_as<codetta::cpu::u32>(target, source, how);
     case 8:
       return combine_as<u64>(target, source, how);
     case 13:
       return combine_as<float>(target, source, how);
-    default:
+    case 14:
       return combine_as<double>(target, source, how);
+    default:
+      return codetta_engine_store(
+          dtype, target, combined(codetta_engine_load(dtype, target), codetta_engine_load(dtype, source), how));
   }
 }
+
+// What is written at indices. Sums and products of narrow floats are formed in f32, in memory of the workspace, and
+// rounded once.
+struct Combined {
+  const View& target;
+  Combine how;
+  float* wide = nullptr;
+
+  static bool widens(const View& view, Combine how) {
+    return is_narrow_float(view.dtype) && (how == Combine::sum || how == Combine::product);
+  }
+  // Bytes of workspace for it.
+  static Number wide_bytes(const View& view, Combine how) {
+    Number bytes(widens(view, how) ? 4 : 0);
+    for (i32 i = 0; i < view.rank; ++i) bytes = bytes * Number(view.size[i]);
+    return bytes;
+  }
+
+  Combined(const View& view, Combine in, void* memory) : target(view), how(in) {
+    if (!widens(view, in)) return;
+    wide = static_cast<float*>(memory);
+    i64 next = 0;
+    for_elements(target, [&](char* element, const i64*) { wide[next++] = codetta_engine_load(target.dtype, element); });
+  }
+  void at(const i64* place, const char* source) {
+    i64 offset = 0, count = 0;
+    for (i32 i = 0; i < target.rank; ++i) {
+      offset += place[i] * target.stride[i];
+      count = count * target.size[i] + place[i];
+    }
+    if (wide == nullptr) return combine(target.dtype, target.data + offset * dtype_bytes(target.dtype), source, how);
+    wide[count] = combined(wide[count], codetta_engine_load(target.dtype, source), how);
+  }
+  void finish() {
+    i64 next = 0;
+    if (wide == nullptr) return;
+    for_elements(target, [&](char* element, const i64*) { codetta_engine_store(target.dtype, element, wide[next++]); });
+  }
+};
 
 // The place that an index means, -1: it is out of range, which is an error where runs are checked.
 inline i64 place_of(i64 index, i64 size, bool is_checked) {
@@ -93,56 +155,76 @@ inline i64 place_of(i64 index, i64 size, bool is_checked) {
   return is_checked || size == 0 ? -1 : index < 0 ? 0 : size - 1;
 }
 
-// target[index[s], rest] = values[s, rest], for every place s of the index.
-inline Status index_put(const View& target, const View& index, const View& values, Combine how, bool is_checked,
-                        const char* name) {
-  const i64 bytes = dtype_bytes(target.dtype);
-  bool fits = values.rank == index.rank + target.rank - 1;
+// An index with what messages call it.
+struct Index {
+  const View* view;
+  const char* name;
+};
+
+// target[i0[s], i1[s], ..., rest] = values[s, rest], for every place s of the indices, which have one shape.
+inline Status index_put(const View& target, const Index* indices, i32 count, const View& values, Combine how,
+                        bool is_checked, void* wide) {
+  const View& first = *indices[0].view;
+  bool fits = values.rank == first.rank + target.rank - count;
   for (i32 i = 0; fits && i < values.rank; ++i)
-    fits = values.size[i] == (i < index.rank ? index.size[i] : target.size[i - index.rank + 1]);
-  if (!fits) return fail(bad_sizes, "E0610: what is put at %s has another shape", name);
-  if (is_checked && values.empty()) return check_indices(index, Number(target.size[0]), name);
+    fits = values.size[i] == (i < first.rank ? first.size[i] : target.size[i - first.rank + count]);
+  for (i32 n = 1; fits && n < count; ++n) {
+    fits = indices[n].view->rank == first.rank;
+    for (i32 i = 0; fits && i < first.rank; ++i) fits = indices[n].view->size[i] == first.size[i];
+  }
+  if (!fits) return fail(bad_sizes, "E0610: what is put at %s has another shape", indices[0].name);
+  if (is_checked && values.empty()) {
+    for (i32 n = 0; n < count; ++n)
+      CODETTA_OK(check_indices(*indices[n].view, Number(target.size[n]), indices[n].name));
+  }
   Status status = ok;
+  Combined elements(target, how, wide);
   for_elements(values, [&](char* element, const i64* at) {
     if (status != ok) return;
-    i64 from = 0, to = 0;
-    for (i32 i = 0; i < index.rank; ++i) from += at[i] * index.stride[i];
-    const i64 value = integer_at(index, from), place = place_of(value, target.size[0], is_checked);
-    if (place < 0) {
-      status = bad_index(index, value, at, target.size[0], name);
+    i64 to[max_rank] = {};
+    for (i32 n = 0; n < count; ++n) {
+      const View& index = *indices[n].view;
+      i64 from = 0;
+      for (i32 i = 0; i < index.rank; ++i) from += at[i] * index.stride[i];
+      const i64 value = integer_at(index, from);
+      to[n] = place_of(value, target.size[n], is_checked);
+      if (to[n] >= 0) continue;
+      status = bad_index(index, value, at, target.size[n], indices[n].name);
       return;
     }
-    to = place * target.stride[0];
-    for (i32 i = 1; i < target.rank; ++i) to += at[index.rank + i - 1] * target.stride[i];
-    combine(target.dtype, target.data + to * bytes, element, how);
+    for (i32 i = count; i < target.rank; ++i) to[i] = at[first.rank + i - count];
+    elements.at(to, element);
   });
+  elements.finish();
   return status;
 }
 
 // target[p with p[dim] = index[p]] = source[p], for every place p of the index.
-inline Status scatter(const View& target, const View& index, const View& source, i32 dim, Combine how, bool is_checked,
-                      const char* name) {
-  const i64 bytes = dtype_bytes(target.dtype);
+inline Status scatter(const View& target, const Index& by, const View& source, i32 dim, Combine how, bool is_checked,
+                      void* wide) {
+  const View& index = *by.view;
   for (i32 i = 0; i < index.rank; ++i) {
     if (index.size[i] > source.size[i] || (i != dim && index.size[i] > target.size[i]))
-      return fail(bad_sizes, "E0610: %s is larger than what it indexes", name);
+      return fail(bad_sizes, "E0610: %s is larger than what it indexes", by.name);
   }
   Status status = ok;
+  Combined elements(target, how, wide);
   for_elements(index, [&](char* element, const i64* at) {
     if (status != ok) return;
     const i64 value = integer_at(index, (element - index.data) / dtype_bytes(index.dtype));
     const i64 place = place_of(value, target.size[dim], is_checked);
     if (place < 0) {
-      status = bad_index(index, value, at, target.size[dim], name);
+      status = bad_index(index, value, at, target.size[dim], by.name);
       return;
     }
-    i64 from = 0, to = 0;
+    i64 from = 0, to[max_rank] = {};
     for (i32 i = 0; i < index.rank; ++i) {
       from += at[i] * source.stride[i];
-      to += (i == dim ? place : at[i]) * target.stride[i];
+      to[i] = i == dim ? place : at[i];
     }
-    combine(target.dtype, target.data + to * bytes, source.data + from * bytes, how);
+    elements.at(to, source.data + from * dtype_bytes(target.dtype));
   });
+  elements.finish();
   return status;
 }
 

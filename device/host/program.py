@@ -79,6 +79,13 @@ class _Epilogue(ctypes.Structure):
                 ("out_batch", ctypes.c_int64), ("out_row", ctypes.c_int64), ("folds", ctypes.c_int32)]
 
 
+class _Given(ctypes.Structure):
+    """A tensor of codetta/extern.h."""
+    _fields_ = [("data", ctypes.c_void_p), ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8),
+                ("rank", ctypes.c_int32), ("dtype", ctypes.c_int32), ("device", ctypes.c_int32),
+                ("reserved", ctypes.c_int32), ("release", ctypes.c_void_p), ("owner", ctypes.c_void_p)]
+
+
 class _Extent(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("element_bytes", ctypes.c_int64), ("rank", ctypes.c_int32),
                 ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
@@ -239,6 +246,8 @@ def _scalar(value, dtype):
 
 
 def _scalar_array(value, dtype):
+    if dtype == 12:
+        return np.array(int(np.float32(_scalar(value, dtype)[1]).view(np.uint32)) >> 16, np.uint16)
     return np.array(value, _DTYPES[dtype])
 
 
@@ -574,3 +583,20 @@ def _launch_map(engine, index, config, phases, reductions, sizes, operands, scal
             return
         call.over_nothing(space)
     _run_kernel(engine, _MapConfig(*config), space, call.form)
+
+
+def _launch_user(engine, index, name, inputs, outputs):
+    """A kernel of the user's over (array, element type) pairs."""
+    tables = []
+    for arrays in (inputs, outputs):
+        table = (_Given * max(len(arrays), 1))()
+        for given, (array, dtype) in zip(table, arrays):
+            given.data, given.rank, given.dtype = array.ctypes.data, array.ndim, dtype
+            given.shape[:array.ndim] = array.shape
+            given.strides[:array.ndim] = [_stride(array, dim) for dim in range(array.ndim)]
+        tables.append(table)
+    call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
+                            ctypes.c_int)(engine.functions[index])
+    code = call(None, ctypes.addressof(tables[0]), len(inputs), ctypes.addressof(tables[1]), len(outputs))
+    if code:
+        _fail(f"E0617: kernel {name} failed: it returned {code}")

@@ -24,6 +24,7 @@ enum Status : i32 {
   wrong_machine = -6,  // the processor lacks the instruction set; no GPU, driver or device of the right kind
   bad_weights = -7,    // the file of the weights is missing, damaged, or of another program
   gpu_failed = -8,     // a call of the GPU's driver failed
+  bad_extern = -9,     // a function of the caller's that is missing, that failed, or whose results are of another form
 };
 
 inline constexpr i32 max_rank = 8;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // build: programs as a shared library with a C header.
+#include <algorithm>
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/specs.hpp"
 #include "cli/verbs.hpp"
+#include "codetta/reproducer.hpp"
 
 namespace codetta::cli {
 namespace {
@@ -29,6 +31,21 @@ Result<std::vector<Program>> programs_of(const BuildLibraryOptions& options) {
     auto program = Program::parse(source->text, source->name, function);
     if (!program) return std::move(program).error();
     programs.push_back(*std::move(program));
+  }
+  for (const std::string& item : options.kernels) {
+    auto kernel = read_kernel(item);
+    if (!kernel) return std::move(kernel).error();
+    // To those that call it; what no program calls is said as the last one says it.
+    bool called = false;
+    for (size_t i = 0; i < programs.size(); ++i) {
+      auto with = programs[i].with_kernels({*kernel});
+      if (with) {
+        programs[i] = *std::move(with);
+        called = true;
+      } else if (with.error().code() != 209 || (!called && i + 1 == programs.size())) {
+        return std::move(with).error();
+      }
+    }
   }
   return programs;
 }
@@ -71,6 +88,41 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   if (!target) return report(target.error(), common.json);
   auto context = context_of(common);
   if (!context) return report(context.error(), common.json);
+  if (!options.repro.empty()) {
+    if (programs->size() != 1)
+      return report(usage_error("--repro takes one program", std::to_string(programs->size()) + " are given",
+                                "give one --function"),
+                    common.json);
+    if (options.show || options.tune || !options.constants.empty() || !options.weights.empty())
+      return report(usage_error("--repro is not for --show, --tune, --constant and --weights",
+                                "a reproducer has one kernel, whose inputs are files of their own", "leave them out"),
+                    common.json);
+    ReproducerOptions how;
+    how.folder = options.output;
+    how.kernel = options.repro;
+    how.engine_dir = options.engine_dir;
+    for (const std::string& item : options.dims) {
+      auto size = parse_size(item, "--dim");
+      if (!size) return report(size.error(), common.json);
+      how.sizes.push_back(*std::move(size));
+    }
+    for (const auto& hint : wanted.size_hints) {
+      const bool said =
+          std::any_of(how.sizes.begin(), how.sizes.end(), [&](const auto& s) { return s.first == hint.first; });
+      if (!said) how.sizes.push_back(hint);
+    }
+    auto made = reproduce(programs->front(), *target, how, *context);
+    if (!made) return report(made.error(), common.json);
+    if (common.json) {
+      const nlohmann::json line{
+          {"folder", how.folder}, {"kernel", made->kernel}, {"files", made->files}, {"command", made->command}};
+      std::printf("%s\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    } else {
+      std::printf("kernel    %s\nfolder    %s\nrun       cd %s && %s\n", made->kernel.c_str(), how.folder.c_str(),
+                  how.folder.c_str(), made->command.c_str());
+    }
+    return exit_ok;
+  }
   if (options.show) {
     auto text = host_text(*programs, *target, wanted, *context);
     if (!text) return report(text.error(), common.json);

@@ -66,7 +66,8 @@ void add_evt(CLI::App& app, EvtFlags& o) {
   app.add_flag("--nondeterministic", o.nondeterministic, "CUTLASS: reductions by atomic operations are allowed");
 }
 
-void add_gemm(CLI::App& app, GemmOptions& o, bool names_function = true) {
+void add_gemm(CLI::App& app, GemmOptions& o,
+              bool names_function = true) {  // false: --function and --kernel are the command's own
   const CLI::Validator sizes = decimal(0, any_size);
   app.add_option("--m", o.m, "Rows of A and D")->check(sizes);
   app.add_option("--n", o.n, "Columns of B and D")->check(sizes);
@@ -88,7 +89,8 @@ void add_gemm(CLI::App& app, GemmOptions& o, bool names_function = true) {
       ->allow_extra_args(false);
   app.add_option("--epilogue", o.epilogue, "File or text of the epilogue (default: D = accum)");
   if (names_function) app.add_option("--function", o.function, "Which function of the text (default: the last)");
-  app.add_option("--kernel", o.kernel, "Only kernels whose names contain this (not for tune, explain)");
+  if (names_function)
+    app.add_option("--kernel", o.kernel, "Only kernels whose names contain this (not for tune, explain)");
   app.add_flag("--transpose-a", o.transpose_a, "A lies as [K, M]");
   app.add_flag("--transpose-b", o.transpose_b, "B lies as [N, K]");
   app.add_flag("--strict", o.strict, "No contraction of a * b + c");
@@ -123,18 +125,20 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
                                                   : "leave it out, or name a target such as cutlass:sm_90");
   if (const std::string name = given({"--name"}); !name.empty() && !cutlass && verb.get_name() == "emit")
     return usage_error("--name is for CUTLASS", "other names are made from what a kernel computes", "leave it out");
-  const std::string gemm = given({"--m",           "--n",           "--k",          "--batch", "--dtype",  "--b-dtype",
-                                  "--accumulator", "--out-dtype",   "--a",          "--b",     "--tensor", "--scalar",
-                                  "--out",         "--epilogue",    "--kernel",     "--seed",  "--strict", "--math",
-                                  "--transpose-a", "--transpose-b", "--as-unfused", "--force"});
+  std::string gemm =
+      given({"--m",         "--n",      "--k",    "--batch",       "--dtype",       "--b-dtype",    "--accumulator",
+             "--out-dtype", "--a",      "--b",    "--tensor",      "--scalar",      "--out",        "--epilogue",
+             "--seed",      "--strict", "--math", "--transpose-a", "--transpose-b", "--as-unfused", "--force"});
+  if (gemm.empty() && verb.get_name() != "build") gemm = given({"--kernel"});  // build: of the user's
   const bool function = program && verb.get_name() != "build" && !given({"--function"}).empty();
   if (program && (function || !gemm.empty()))
     return usage_error((function ? "--function" : gemm) + " is for a GEMM and its epilogue",
                        function ? verb.get_name() + " takes the last function of a program's text"
                                 : "a program's text says sizes, types and what is computed",
                        "leave it out; likely sizes are said by --hint");
-  const std::string library = given({"program", "--hint", "--header", "--manifest", "--constant", "--weights",
-                                     "--embed-weights", "--tune", "--budget", "--no-checks", "--engine-dir", "--show"});
+  const std::string library =
+      given({"program", "--hint", "--header", "--manifest", "--constant", "--weights", "--embed-weights", "--tune",
+             "--budget", "--no-checks", "--engine-dir", "--show", "--repro", "--dim"});
   if (cutlass && !library.empty())
     return usage_error((library == "program" ? "a program" : library) + " is not for CUTLASS",
                        "CUTLASS gets a GEMM with its epilogue", "leave it out, and say --m, --n, --k and --epilogue");
@@ -252,6 +256,10 @@ int run(int argc, char** argv) {
   build_verb->add_option("--manifest", library.manifest, "The manifest (default: NAME.json beside the library)");
   build_verb->add_option("--constant", library.constants, "A parameter's value, in the library: NAME=FILE")
       ->allow_extra_args(false);
+  build_verb
+      ->add_option("--kernel", library.kernels,
+                   "Source of a user_kernel that the programs call: NAME=FILE.cpp (with --via: as of gemm)")
+      ->allow_extra_args(false);
   build_verb->add_option("--weights", library.weights, "A safetensors file with values of parameters");
   build_verb->add_flag("--embed-weights", library.embed_weights,
                        "The library carries them, instead of mapping the file");
@@ -264,6 +272,11 @@ int run(int argc, char** argv) {
   build_verb->add_flag("--no-checks", library.no_checks, "Leave guards and overlaps unchecked in calls");
   build_verb->add_option("--engine-dir", library.engine_dir,
                          "Folder of libcodetta_engine.a (default: beside libcodetta)");
+  build_verb->add_option("--repro", library.repro,
+                         "Name, or part of it, of a kernel: -o is a folder with it and what calls it alone");
+  build_verb
+      ->add_option("--dim", library.dims, "With --repro: a size of the kernel's program: batch=8 (those not said: 16)")
+      ->allow_extra_args(false);
   build_verb->add_flag("--show", library.show, "Print the host text and the header, build nothing");
   cache_verb->add_option("action", cache_action, "stats, path, clear or evict")
       ->check(CLI::IsMember({"stats", "path", "clear", "evict"}));
@@ -337,6 +350,7 @@ int run(int argc, char** argv) {
     if (build_verb->parsed() && !via.empty()) {
       evt.name = library.name;
       if (!library.functions.empty()) options.function = library.functions.back();
+      if (!library.kernels.empty()) options.kernel = library.kernels.back();
       return build_for_cutlass(common, options, evt, library.output);
     }
     if (build_verb->parsed() && library.program.empty())

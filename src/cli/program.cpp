@@ -144,20 +144,12 @@ TensorView view_of(const ProgramData& data, const std::string& output) {
   return view;
 }
 
-UserKernel::Language language_of(const std::string& file) {
-  if (file.ends_with(".cu")) return UserKernel::Language::cuda;
-  if (file.ends_with(".hip")) return UserKernel::Language::hip;
-  return file.ends_with(".py") ? UserKernel::Language::triton : UserKernel::Language::cpp;
-}
-
 Result<Program> with_sources(const Program& program, const std::vector<std::string>& texts) {
   std::vector<UserKernel> kernels;
   for (const std::string& text : texts) {
-    auto item = split_item(text, "--kernel");
-    if (!item) return std::move(item).error();
-    auto source = read_source(item->second, TextOf::Program);
-    if (!source) return std::move(source).error();
-    kernels.push_back({item->first, source->text, language_of(item->second), item->second});
+    auto kernel = read_kernel(text);
+    if (!kernel) return std::move(kernel).error();
+    kernels.push_back(*std::move(kernel));
   }
   return program.with_kernels(std::move(kernels));
 }

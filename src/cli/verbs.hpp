@@ -55,9 +55,12 @@ struct BuildLibraryOptions {
   std::vector<std::string> functions;  // of the text; empty: the last
   std::string output, name, header, manifest, weights, engine_dir;
   std::vector<std::string> constants;  // NAME=FILE
+  std::vector<std::string> kernels;    // NAME=FILE, of user kernels
   std::vector<std::string> hints;      // SIZE=NUMBER
   bool embed_weights = false, no_checks = false, tune = false, show = false;
   double tune_budget = 10;
+  std::string repro;              // a kernel: the output is a folder that reproduces it
+  std::vector<std::string> dims;  // SIZE=NUMBER, of the reproducer
 };
 int build_library(const CommonOptions& common, const BuildLibraryOptions& options);
 

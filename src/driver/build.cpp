@@ -22,6 +22,7 @@
 #include "driver/build_constants.hpp"
 #include "driver/build_id.hpp"
 #include "driver/build_metal.hpp"
+#include "driver/build_plan.hpp"
 #include "driver/build_tune.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_kernels.hpp"
@@ -38,23 +39,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t most_embedded = int64_t{1} << 30;
-
-// A kernel's translation unit in the library; several launches and programs may share it.
-struct KernelUnit {
-  std::string source;
-  std::vector<std::string> gcc_flags, clang_flags;
-  std::string entry;     // what the source calls its function
-  std::string function;  // what the library calls it
-};
-
-struct LibraryPlan {
-  emit::host::Library library;
-  std::vector<KernelUnit> kernels;
-  EmbeddedBytes bytes;
-  ConstantValues values;
-  Json tuning;
-  double compile_seconds = 0;  // of kernels for a GPU
-};
 
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -87,6 +71,11 @@ Result<void> add_kernel(const package::Kernel& kernel, emit::host::Program& prog
     if (!known) units.push_back({std::move(source), std::move(gcc), std::move(clang), std::move(entry), function});
     return function;
   };
+  if (package::is_user(kernel.config)) {
+    functions.user = unit(kernel.source, kernel.gcc_flags, kernel.clang_flags, kernel.symbol, kernel.name);
+    program.functions.push_back(std::move(functions));
+    return {};
+  }
   if (!kernel.source.empty()) {
     (fused ? functions.fused : functions.tiles) =
         unit(kernel.source, kernel.gcc_flags, kernel.clang_flags, kernel.symbol, kernel.name);
@@ -136,9 +125,10 @@ Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::stri
   }
 }
 
-// `compiled`: kernels for a GPU are; without it the text has names in place of their code.
+}  // namespace
+
 Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Target& wanted,
-                                 const BuildOptions& options, ContextState& context, bool compiled) {
+                                 const BuildOptions& options, ContextState& context, bool compiled, bool whole) {
   CODETTA_TRY(const Target target, resolve_target(context, wanted));
   if (target.backend != Backend::cpu && target.backend != Backend::cuda) {
     return diag::error(diag::Code::host_feature, fmt::format("libraries are not built for {}", target.to_string()))
@@ -173,7 +163,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources));
     if (options.tune_seconds > 0) {
       CODETTA_TRY(const std::string tuned, tune_plan(plan, state.function.name, hints, options, context));
-      planned.tuning[state.function.name] = Json::parse(tuned);
+      planned.tuning.emplace_back(state.function.name, tuned);
     }
     emit::host::Program program;
     program.function = state.function.name;
@@ -194,7 +184,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
   CODETTA_CHECK_OK(check_used(planned.values, options, planned.library.programs));
   for (emit::host::Program& program : planned.library.programs)
     CODETTA_CHECK_OK(bind_constants(program, planned.values, planned.bytes, *context.pool));
-  CODETTA_CHECK_OK(emit::host::check_library(planned.library));
+  if (whole) CODETTA_CHECK_OK(emit::host::check_library(planned.library));
   if (planned.bytes.byte_size() > most_embedded) {
     return diag::error(diag::Code::host_feature, "the constants are too large to be carried by the library")
         .reason(fmt::format("they have {} bytes; up to {} are possible", planned.bytes.byte_size(), most_embedded))
@@ -203,8 +193,8 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
   return planned;
 }
 
-// The engine's archives for a level, or what was looked for.
-Result<std::vector<std::string>> archives_for(CpuIsa isa, const BuildOptions& options) {
+// Or what was looked for.
+Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions& options) {
   std::string folder = options.engine_dir;
   if (folder.empty()) {
     Dl_info info{};
@@ -257,6 +247,8 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
   return job;
 }
 
+namespace {
+
 Error unwritable(const std::string& path, const std::string& why) {
   return diag::error(diag::Code::output_unwritable, fmt::format("{} cannot be written", path))
       .reason(why)
@@ -304,7 +296,7 @@ Result<void> publish(std::initializer_list<OutputFile> files) {
 std::string manifest_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler) {
   Json json = Json::parse(emit::host::print_manifest(planned.library));
   json["compiler"] = compiler.version;
-  if (!planned.tuning.is_null()) json["tuning"] = planned.tuning;
+  for (const auto& [function, tuned] : planned.tuning) json["tuning"][function] = Json::parse(tuned);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -339,9 +331,9 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   if (!found) return found.error();
   const toolchain::HostCompiler& compiler = *found;
   toolchain::LibraryJob job = job_of(planned, compiler, file_of(options.output));
-  CODETTA_TRY(job.archives, archives_for(planned.library.target.backend == Backend::cpu ? planned.library.target.isa
-                                                                                        : CpuIsa::generic,
-                                         options));
+  CODETTA_TRY(job.archives, engine_archives(planned.library.target.backend == Backend::cpu ? planned.library.target.isa
+                                                                                           : CpuIsa::generic,
+                                            options));
   tell(fmt::format("{} kernels, {} translation units", planned.kernels.size(), job.units.size()));
   CODETTA_TRY(
       const toolchain::LibraryOutput output,

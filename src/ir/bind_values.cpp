@@ -107,6 +107,27 @@ Result<void> ValueBinder::bind(ValueId id) {
   return {};
 }
 
+// Kernels know one stride for all leading dims of a factor. One that lacks some of the other's, but not all of them,
+// has none: it is repeated along those.
+Result<NodeId> ValueBinder::repeated(NodeId factor, NodeId other, const Value& value) {
+  const std::vector<Dim>&own = builder_.type(factor).shape, &others = builder_.type(other).shape;
+  if (own.size() < 2 || others.size() < 2) return factor;
+  const Dim one = Dim::constant(1);
+  std::vector<Dim> shape(own.end() - 2, own.end());
+  bool lacks = false, has = false;
+  for (size_t from_end = 3; from_end <= std::max(own.size(), others.size()); ++from_end) {
+    const Dim& mine = from_end <= own.size() ? own[own.size() - from_end] : one;
+    const Dim& wanted = from_end <= others.size() ? others[others.size() - from_end] : one;
+    if (!(mine == one) && !(wanted == one) && !(mine == wanted)) return factor;  // what add() says
+    has = has || !(mine == one);
+    lacks = lacks || (mine == one && !(wanted == one));
+    shape.insert(shape.begin(), mine == one ? wanted : mine);
+  }
+  if (!has || !lacks) return factor;
+  const NodeId from[] = {factor};
+  return builder_.add(Op::broadcast, from, ReshapeAttr{std::move(shape)}, value.span, value.name);
+}
+
 Result<NodeId> ValueBinder::add(const Value& value, std::span<const NodeId> operands) {
   if (const auto* literal = std::get_if<LiteralAttr>(&value.attr)) return builder_.add_literal(*literal, value.span);
   if (value.op == Op::cond || value.op == Op::while_loop) return add_control(value, operands);
@@ -114,6 +135,11 @@ Result<NodeId> ValueBinder::add(const Value& value, std::span<const NodeId> oper
   if (value.op == Op::matmul && operands.size() == 2) {
     attr = MatmulAttr{
         default_accumulator(builder_.type(operands[0]).dtype, builder_.type(operands[1]).dtype).value_or(DType::f32)};
+    CODETTA_TRY(const NodeId a, repeated(operands[0], operands[1], value));
+    CODETTA_TRY(const NodeId b, repeated(operands[1], operands[0], value));
+    const NodeId factors[] = {a, b};
+    CODETTA_TRY(const NodeId product, builder_.add(value.op, factors, std::move(attr), value.span, value.name));
+    return options_.round_as_unfused ? rounded(product, value, operands) : product;
   }
   CODETTA_TRY(const NodeId result, builder_.add(value.op, operands, std::move(attr), value.span, value.name));
   return options_.round_as_unfused ? rounded(result, value, operands) : result;

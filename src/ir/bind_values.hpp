@@ -37,6 +37,7 @@ class ValueBinder {
   [[nodiscard]] bool is_open(ValueId value) const { return !slots_[value.index()].node.valid(); }
   Result<void> bind(ValueId id);
   Result<NodeId> add(const Value& value, std::span<const NodeId> operands);
+  Result<NodeId> repeated(NodeId factor, NodeId other, const Value& value);
   Result<NodeId> add_control(const Value& value, std::span<const NodeId> operands);  // bind_control.cpp
   Result<NodeId> build_open(ValueId id, const std::vector<Dim>& shape);
   [[nodiscard]] std::vector<Dim> known_shape(const Value& value) const;

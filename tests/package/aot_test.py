@@ -301,6 +301,9 @@ EXAMPLES = {
                      "wo": (256, 256), "cosines": ("s", 16), "sines": ("s", 16), "mlp_weight": (256,), "w_gate": (256, 768),
                      "w_up": (256, 768), "w_down": (768, 256)}, {"y": ("b", "s", 256)},
                     [{"b": 2, "s": 16}, {"b": 1, "s": 1}, {"b": 5, "s": 1}, {"b": 1, "s": 37}]),
+    "grouped_query_attention": ({"x": ("b", "s", 256), "wq": (256, 256), "wk": (256, 64), "wv": (256, 64), "wo": (256, 256),
+                                 "cosines": ("s", 1, 16), "sines": ("s", 1, 16)}, {"y": ("b", "s", 256)},
+                                [{"b": 2, "s": 16}, {"b": 1, "s": 1}, {"b": 3, "s": 5}]),
     "norm_mlp": ({"x": ("m", 256), "g": (256,), "b": (256,), "w1": (256, 1024), "b1": (1024,), "w2": (1024, 256)},
                  {"y": ("m", 256)}, [{"m": 8}, {"m": 1}, {"m": 67}]),
     "swiglu": ({"x": ("m", 256), **W}, {"y": ("m", 256)}, [{"m": 8}, {"m": 1}, {"m": 67}]),
@@ -349,9 +352,180 @@ class Examples(unittest.TestCase):
             self.assertEqual(Library(path, "all_" + program.stem)("init"), 0, program)
 
     def test_against_the_oracle(self):
-        for name in [*EXAMPLES, "weight_only_int8", "weight_only_int4"]:
+        for name in [*EXAMPLES, "weight_only_int8", "weight_only_int4", "weight_only_fp8"]:
             done = codetta("run", SOURCE / f"examples/programs/{name}.py", "--check", "--json", "--seed", "3")
             self.assertEqual(json.loads(done.stdout)["check"]["verdict"], "pass", done.stdout)
+
+
+class CodettaTensor(ctypes.Structure):
+    pass
+
+
+Release = ctypes.CFUNCTYPE(None, ctypes.POINTER(CodettaTensor))
+CodettaTensor._fields_ = [("data", ctypes.c_void_p), ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8),
+                          ("rank", ctypes.c_int32), ("dtype", ctypes.c_int32), ("device", ctypes.c_int32),
+                          ("reserved", ctypes.c_int32), ("release", Release), ("owner", ctypes.c_void_p)]
+Extern = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(CodettaTensor), ctypes.c_int,
+                          ctypes.POINTER(CodettaTensor), ctypes.c_int)
+CALLING = """def more(i, x):
+    return i < 3
+
+def turn(i, x):
+    h, k = call_extern("halves", x, out=("f32[m, 4]", "f32[m, 4]"), form="alloc")
+    return i + 1, k + call_extern("scale", x, 0.5, out="f32[m, 4]")
+
+def calls(x: f32["m", 4], a: bf16):
+    s = call_extern("scale", x, a, out="f32[m, 4]")
+    h, k = call_extern("halves", s, out=("f32[m, 4]", "f32[m, 4]"), form="alloc")
+    i, z = while_loop(more, turn, 0, x)
+    y = relu(h) + k
+    return y, z
+"""
+
+
+class CallersFunctions(unittest.TestCase):
+    def setUp(self):
+        self.path, _ = build(CALLING, "calling")
+        self.library = Library(self.path, "calling")
+        self.kept, self.given_back, self.seen = {}, 0, set()
+
+        def element(tensor, i):
+            row, column = i // 4 * tensor.strides[0], i % 4 * tensor.strides[1]
+            return ctypes.cast(tensor.data, ctypes.POINTER(ctypes.c_float))[row + column]
+
+        def scale(context, inputs, input_count, outputs, output_count):
+            self.seen.add((context, input_count, output_count, inputs[1].rank, inputs[1].dtype))
+            if inputs[1].dtype == 12:  # the upper half of a float
+                bits = ctypes.cast(inputs[1].data, ctypes.POINTER(ctypes.c_uint16))[0]
+                by = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+            else:
+                by = ctypes.cast(inputs[1].data, ctypes.POINTER(ctypes.c_double))[0]  # a number of the text
+            out = ctypes.cast(outputs[0].data, ctypes.POINTER(ctypes.c_float))
+            for i in range(inputs[0].shape[0] * 4):
+                out[i // 4 * outputs[0].strides[0] + i % 4 * outputs[0].strides[1]] = element(inputs[0], i) * by
+            return 0
+
+        def halves(context, inputs, input_count, outputs, output_count):
+            rows = inputs[0].shape[0]
+            for o in range(2):  # the first lies column by column
+                values = [element(inputs[0], i) for i in range(rows * 4)]
+                data = (ctypes.c_float * (rows * 4 + 1))()
+                for i, value in enumerate(values):
+                    data[i % 4 * rows + i // 4 if o == 0 else i] = value * 0.5 if o == 0 else value - 1.0
+                address = ctypes.addressof(data)
+                self.kept[address] = data
+                outputs[o].data, outputs[o].rank, outputs[o].dtype = address, 2, F32
+                outputs[o].shape[:2] = (rows, 4)
+                outputs[o].strides[:2] = (1, rows) if o == 0 else (4, 1)
+                outputs[o].release = self.release
+            return 0
+
+        def release(tensor):
+            del self.kept[tensor[0].data]
+            self.given_back += 1
+
+        self.release, self.scale, self.halves = Release(release), Extern(scale), Extern(halves)
+
+    def test_calls(self):
+        library = self.library
+        rows = 5
+        x, y, z = floats(rows * 4), floats(rows * 4), floats(rows * 4)
+        for i in range(rows * 4):
+            x[i] = i - 7.0
+
+        def call():
+            return library("calls", x, ctypes.c_float(2.5), y, z, ctypes.c_int64(rows), None)
+        self.assertEqual(call(), -9)
+        self.assertIn("E0616: external function scale is not provided; pass it to calling_set_extern_scale", library.text())
+        self.assertEqual(list(y), [-7.0] * (rows * 4), "nothing is written")
+        self.assertEqual(library("set_extern_scale", self.scale, ctypes.c_void_p(1234)), 0)
+        self.assertEqual(library("set_extern_halves", self.halves, None), 0)
+        for _ in range(2):
+            self.assertEqual(call(), 0, library.text())
+            for i in range(rows * 4):
+                self.assertEqual(y[i], max(x[i] * 2.5 * 0.5, 0.0) + x[i] * 2.5 - 1.0)
+                expected = x[i]
+                for _ in range(3):
+                    expected = expected - 1.0 + expected * 0.5
+                self.assertEqual(z[i], expected)
+        self.assertEqual(self.seen, {(1234, 2, 1, 0, 12), (1234, 2, 1, 0, 14)})
+        self.assertEqual((len(self.kept), self.given_back), (0, 16), "all that was allocated is given back, once")
+        failing = Extern(lambda *arguments: 77)
+        self.assertEqual(library("set_extern_scale", failing, None), 0)
+        self.assertEqual(call(), -9)
+        self.assertIn("E0617: external function scale failed: it returned 77", library.text())
+
+        def wrong(context, inputs, input_count, outputs, output_count):
+            self.halves(context, inputs, input_count, outputs, output_count)
+            outputs[1].dtype = 14
+            return 0
+        kept = Extern(wrong)
+        self.assertEqual(library("set_extern_scale", self.scale, None), 0)
+        self.assertEqual(library("set_extern_halves", kept, None), 0)
+        self.assertEqual(call(), -9)
+        self.assertIn("is not what the program declares", library.text())
+        self.assertEqual(len(self.kept), 0)
+
+    def test_header_and_manifest(self):
+        (WORK / "calling_main.c").write_text(
+            '#include "codetta/extern.h"\n#include "calling.h"\n'
+            "static int scale(void* c, const CodettaTensor* i, int n, CodettaTensor* o, int m) {\n"
+            "  (void)c; (void)i; (void)n; (void)o; return m == 1 ? 0 : 1;\n}\n"
+            "int main(void) { return calling_set_extern_scale(scale, 0); }\n")
+        for options in ([CC, "-std=c11"], [CXX, "-std=c++17", "-x", "c++"]):
+            run(*options, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", WORK, "-I", SOURCE / "include",
+                WORK / "calling_main.c")
+            run(*options, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", "c" if options[0] == CC else "c++",
+                WORK / "calling.h")
+        externs = json.loads((WORK / "calling.json").read_text())["programs"][0]["externs"]
+        self.assertEqual({one["setter"] for one in externs}, {"calling_set_extern_scale", "calling_set_extern_halves"})
+
+    def test_not_for_a_gpu(self):
+        errors = build(CALLING, "refused", "--target", "cuda:sm_90a", code=1)
+        self.assertIn("E0311", errors)
+
+
+class UserKernels(unittest.TestCase):
+    def test_same_bits(self):
+        kernel = f"running_sums={SOURCE / 'examples/user_kernel/running_sums.cc'}"
+        program = SOURCE / "examples/user_kernel/program.py"
+        parameters = json.loads(codetta("run", program, "--kernel", kernel, "--dim", "m=5", "--check", "--json").stdout)
+        self.assertEqual(parameters["check"]["verdict"], "pass")
+        path, _ = build(program, "sums", "--kernel", kernel, "--hint", "m=5")
+        inputs, outputs = {"x": (5, 16), "w": (16, 24), "decay": (), "v": (24, 8)}, {"y": (5, 8)}
+        library, arguments, options = Library(path, "sums"), [], []
+        for name, shape in inputs.items():
+            if shape == ():
+                arguments.append(ctypes.c_float(0.5))
+                options += ["--scalar", f"{name}=0.5"]
+                continue
+            values = [random.gauss(0, 1) for _ in range(math.prod(shape))]
+            arguments.append(floats(npy(WORK / f"sums_{name}.npy", shape, values)))
+            options += ["--tensor", f"{name}={WORK / f'sums_{name}.npy'}"]
+        results = [floats(math.prod(shape)) for shape in outputs.values()]
+        for name in outputs:
+            options += ["--out", f"{name}={WORK / f'sums_{name}_expected.npy'}"]
+        codetta("run", program, "--kernel", kernel, *options)
+        self.assertEqual(library("user_kernel_between", *arguments, *results, ctypes.c_int64(5), None), 0, library.text())
+        for name, got in zip(outputs, results):
+            self.assertEqual(bytes(got), npy_data(WORK / f"sums_{name}_expected.npy"), name)
+
+    def test_failures(self):
+        text = "def f(x: f32['n']):\n    y = user_kernel(\"k\", x, out=\"f32[n]\")\n    return y\n"
+        (WORK / "k.cc").write_text("int k(Tensor<const float, 1> x, Tensor<float, 1> y) {\n"
+                                   "  if (x.size(0) == 3) return 42;\n"
+                                   "  for (int64_t i = 0; i < x.size(0); ++i) y(i) = x(i) * 2;\n  return 0;\n}\n")
+        path, _ = build(text, "failing", "--kernel", f"k={WORK / 'k.cc'}")
+        library = Library(path, "failing")
+        x, y = floats(4), floats(4)
+        self.assertEqual(library("f", x, y, ctypes.c_int64(4), None), 0, library.text())
+        self.assertEqual(list(y), [-14.0] * 4)
+        self.assertEqual(library("f", x, y, ctypes.c_int64(3), None), -9)
+        self.assertRegex(library.text(), r"E0617: kernel codetta_k_\w+ failed: it returned 42")
+        (WORK / "bad.cc").write_text("void k(Tensor<const float, 1> x, Tensor<float, 1> y) {\n  y(0) = nothing;\n}\n")
+        for kernel, wanted, code in ((f"k={WORK / 'bad.cc'}", "bad.cc:2", 3), (f"other={WORK / 'k.cc'}", "E0209", 1)):
+            self.assertIn(wanted, build(text, "refused", "--kernel", kernel, code=code))
+        self.assertIn("E0311", build(text, "refused", code=1))
 
 
 class Others(unittest.TestCase):

@@ -91,6 +91,19 @@ class CudaLibraries(unittest.TestCase):
             if not has_driver():
                 self.assertEqual(getattr(library, f"{name}_init")(), -6)
 
+    def test_reproducer(self):
+        names = [k["name"] for k in json.loads((WORK / "mlp.json").read_text())["programs"][0]["plan"]["kernels"]]
+        for i, kernel in enumerate(names):
+            folder = WORK / f"reproducer{i}"
+            codetta("build", WORK / "mlp.py", "-o", folder, "--repro", kernel, "--dim", "m=4096", "--target", "cuda:sm_90a",
+                    "--hint", "m=4096")
+            done = run("sh", folder / "build.sh", code=None)
+            if not has_driver():
+                self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+                self.assertIn("E0640: no NVIDIA driver was found", done.stderr)
+            else:
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_texts(self):
         def emit(what):
             return codetta("emit", "--program", WORK / "mlp.py", "--what", what, "--target", "cuda:sm_90a").stdout

@@ -5,12 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
+#include <random>
 
 #include "base/files.hpp"
 #include "device/embedded.hpp"
 #include "emit/host/cpp.hpp"
+#include "runtime/host_ops.hpp"
 #include "toolchain/library.hpp"
+#include "types/convert.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta {
 namespace {
@@ -82,6 +87,26 @@ class Loaded {
   };
   [[nodiscard]] int tensors(std::vector<Tensor> list) const {
     using Function = int (*)(const Tensor*, int32_t, void*, int64_t, void*);
+    return reinterpret_cast<Function>(::dlsym(handle_, "made_f_tensors"))(
+        list.data(), static_cast<int32_t>(list.size()), nullptr, 0, nullptr);
+  }
+  // By the function that takes tensors.
+  [[nodiscard]] int call(const std::vector<TensorView>& views) const {
+    struct Given {
+      void* data;
+      int32_t dtype, rank;
+      int64_t shape[8], strides[8];
+    };
+    std::vector<Given> list;
+    for (const TensorView& view : views) {
+      Given given{view.data(), static_cast<int32_t>(view.dtype()), view.rank(), {}, {}};
+      for (int d = 0; d < view.rank(); ++d) {
+        given.shape[d] = view.size(d);
+        given.strides[d] = view.stride(d);
+      }
+      list.push_back(given);
+    }
+    using Function = int (*)(const Given*, int32_t, void*, int64_t, void*);
     return reinterpret_cast<Function>(::dlsym(handle_, "made_f_tensors"))(
         list.data(), static_cast<int32_t>(list.size()), nullptr, 0, nullptr);
   }
@@ -245,6 +270,83 @@ TEST(HostSteps, SizesOfValues) {
     const int32_t value = count;
     EXPECT_EQ(f(&value, x.data(), y.data(), int64_t{3}), status) << count << " " << f.error();
   }
+}
+
+// Values at indices of two dims, and combined along one, of every element type: the bits of runs in process. One
+// library for all of them.
+TEST(HostSteps, WritesAtIndices) {
+  using package::ScatterReduce;
+  constexpr ScatterReduce reductions[] = {ScatterReduce::None, ScatterReduce::Sum, ScatterReduce::Product,
+                                          ScatterReduce::Min, ScatterReduce::Max};
+  constexpr size_t outputs = 2 + std::size(reductions);
+  const Dims shape = {3, 4, 2}, put_shape = {5, 2}, places = {5}, index_shape = {3, 3, 2};
+  const auto dims = [](const Dims& sizes) {
+    std::vector<Dim> result;
+    for (const int64_t size : sizes) result.push_back(Dim::constant(size));
+    return result;
+  };
+  auto package = std::make_shared<Package>();
+  std::vector<Tensor> memory;
+  std::mt19937 random(7);
+  const auto add = [&](const std::string& name, Buffer::Role role, const Dims& sizes, DType dtype, int64_t most) {
+    package->buffers.push_back(buffer("", role, dims(sizes), dtype));
+    package->buffers.back().name = name;
+    memory.push_back(Tensor::make(dtype, sizes).value());
+    auto* bytes = static_cast<std::byte*>(memory.back().data());
+    for (int64_t i = 0; i < memory.back().view().element_count(); ++i) {
+      const double value = most > 0 ? static_cast<double>(random() % static_cast<uint32_t>(most))
+                                    : (static_cast<double>(random() % 2001) - 1000.0) / 37.0;
+      types::store_f64(bytes + i * dtype_size(dtype), dtype, value);
+    }
+    return static_cast<uint32_t>(package->buffers.size() - 1);
+  };
+  const uint32_t i = add("i", Buffer::Role::Argument, places, DType::i32, 3),
+                 j = add("j", Buffer::Role::Argument, places, DType::u8, 4),
+                 p = add("p", Buffer::Role::Argument, index_shape, DType::i64, 4);
+  std::vector<uint32_t> xs;
+  for (int d = 0; d < dtype_count; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    const std::string tail = "_" + std::string(dtype_name(dtype));
+    xs.push_back(add("x" + tail, Buffer::Role::Argument, shape, dtype, 0));
+    const uint32_t put = add("v" + tail, Buffer::Role::Argument, put_shape, dtype, 0),
+                   source = add("s" + tail, Buffer::Role::Argument, shape, dtype, 0);
+    for (size_t o = 0; o < outputs; ++o) {
+      const uint32_t y = add("y" + std::to_string(o) + tail, Buffer::Role::Output, shape, dtype, 1);
+      package->steps.emplace_back(package::Copy{xs.back(), y});
+      if (o < 2) {
+        package->steps.emplace_back(package::IndexPut{y, {i, j}, put, o == 1});
+      } else {
+        package->steps.emplace_back(package::Scatter{y, p, source, 1, reductions[o - 2]});
+      }
+    }
+  }
+  package->steps.emplace_back(package::Return{});
+  const Loaded f(package);
+  std::vector<TensorView> views;
+  for (Tensor& tensor : memory) views.push_back(tensor.view());
+  ASSERT_EQ(f.call(views), 0) << f.error();
+  const auto named = [&](uint32_t b, const TensorView& view) {
+    return runtime::NamedView{view, package->buffers[b].name};
+  };
+  for (const uint32_t x : xs) {
+    for (size_t o = 0; o < outputs; ++o) {
+      const uint32_t y = x + 3 + static_cast<uint32_t>(o);
+      Tensor expected = Tensor::make(views[x].dtype(), shape).value();
+      const auto bytes = static_cast<size_t>(views[x].element_count() * dtype_size(views[x].dtype()));
+      std::memcpy(expected.data(), views[x].data(), bytes);
+      const auto target = named(y, expected.view());
+      const auto done =
+          o < 2 ? runtime::index_put(target, {named(i, views[i]), named(j, views[j])}, named(x + 1, views[x + 1]),
+                                     o == 1, true)
+                : runtime::scatter(target, named(p, views[p]), named(x + 2, views[x + 2]), 1, reductions[o - 2], true);
+      ASSERT_TRUE(done) << done.error().render();
+      EXPECT_EQ(std::memcmp(expected.data(), views[y].data(), bytes), 0) << package->buffers[y].name;
+    }
+  }
+  views[j].as<uint8_t>()[3] = 4;
+  EXPECT_EQ(f.call(views), -1);
+  EXPECT_NE(f.error().find("E0618: index 4 is out of range for the size 4; it stands at [3] of j"), std::string::npos)
+      << f.error();
 }
 
 }  // namespace

@@ -29,10 +29,11 @@ struct PackedFactor {
   int64_t bytes = 0;
 };
 
-// The functions of a kernel, C linkage; both empty: the engine stores the accumulators itself.
+// The functions of a kernel, C linkage; all empty: the engine stores the accumulators itself.
 struct KernelFunctions {
   std::string tiles{};  // an EpilogueFunction
   std::string fused{};  // a FusedFunction; `tiles` then serves products without elements
+  std::string user{};   // of a kernel of the user's: a CodettaExtern
 };
 
 struct Program {

@@ -38,6 +38,7 @@ std::vector<std::string> exported_names(const Library& library) {
     if (!on_gpu(library) || std::string_view(name) != "_set_thread_pool") names.push_back(library.name + name);
   }
   if (!library.weights_file.empty()) names.push_back(library.name + "_load_weights");
+  for (const package::CallExtern* call : extern_calls(library)) names.push_back(extern_setter(library, call->name));
   return names;
 }
 
@@ -134,6 +135,56 @@ void print_program(CodeWriter& out, const Library& library, const Program& progr
   out.blank();
 }
 
+// What functions of the caller's are made of: codetta/extern.h, which may be included beside it.
+void print_extern_types(CodeWriter& out) {
+  out.line("#ifndef CODETTA_EXTERN_H");
+  out.line("#define CODETTA_EXTERN_H");
+  print_comment(out,
+                {"A tensor as functions of the caller's get it, by value; whoever hands it over keeps the memory.",
+                 "dtype as above, strides count elements, a number is a tensor of rank 0. release and owner are of",
+                 "tensors that a function allocates: called once when the program no longer needs the memory."});
+  out.line("typedef struct CodettaTensor {");
+  out.line("  void* data;");
+  out.line("  int64_t shape[8];");
+  out.line("  int64_t strides[8];");
+  out.line("  int32_t rank;");
+  out.line("  int32_t dtype;");
+  out.line("  int32_t device; /* 0 */");
+  out.line("  int32_t reserved;");
+  out.line("  void (*release)(struct CodettaTensor* tensor);");
+  out.line("  void* owner;");
+  out.line("} CodettaTensor;");
+  out.line("typedef int (*CodettaExtern)(void* context, const CodettaTensor* inputs, int input_count,");
+  out.line("                             CodettaTensor* outputs, int output_count);");
+  out.line("#endif");
+  out.blank();
+}
+
+// Setters of the functions that programs call, with what each is called with first.
+void print_externs(CodeWriter& out, const Library& library) {
+  for (const Program& program : library.programs) {
+    const Library alone{.name = library.name, .programs = {program}, .target = library.target, .version = {}};
+    for (const package::CallExtern* call : extern_calls(alone)) {
+      const std::string setter = extern_setter(library, call->name);
+      if (!out.once(setter)) continue;
+      const auto& buffers = program.package->buffers;
+      const bool allocates = call->form == package::CallExtern::Form::Alloc;
+      std::vector<std::string> lines{call->name + ", which " + program.function +
+                                     " calls. It returns 0, or a code of its own that the call fails with."};
+      for (const uint32_t b : call->inputs) lines.push_back("  inputs: " + type_text(buffers[b]));
+      for (const uint32_t b : call->outputs) lines.push_back("  outputs: " + type_text(buffers[b]) + ", to be written");
+      if (allocates)
+        lines.push_back("  outputs: " + std::to_string(call->output_count) + ", which the function allocates");
+      lines.emplace_back(
+          "Inputs are never written. Calls of several threads may call it at the same time. To be set before");
+      lines.emplace_back("the first call; not while one is under way. NULL: it is missing again.");
+      print_comment(out, lines);
+      out.line("int ", setter, "(CodettaExtern function, void* context);");
+      out.blank();
+    }
+  }
+}
+
 void print_shared(CodeWriter& out, const Library& library) {
   const std::string& name = library.name;
   const std::string weights = library.weights_file.empty() ? "" : ", loads the weights";
@@ -221,6 +272,9 @@ Json json_of(const Library& library, const Program& program) {
   }
   json["sizes"] = signature.symbols;
   json["constants"] = Json::array();
+  const Library alone{.name = library.name, .programs = {program}, .target = library.target, .version = {}};
+  for (const package::CallExtern* call : extern_calls(alone))
+    json["externs"].push_back({{"name", call->name}, {"setter", extern_setter(library, call->name)}});
   for (const Constant& constant : program.constants) {
     bool packed = false;
     for (const PackedFactor& factor : program.packed) {
@@ -270,7 +324,8 @@ Result<void> check_library(const Library& library) {
     if (const auto missing = missing_feature(program)) {
       return diag::error(diag::Code::host_feature, program.function + " has no form as C++ host text")
           .reason(*missing)
-          .help("run this program in process, or write it without this");
+          .help(on_gpu(program) ? "build it for a CPU, or write it without this"
+                                : "run this program in process, or write it without this");
     }
   }
   return {};
@@ -291,6 +346,9 @@ std::string print_header(const Library& library) {
                                      : "  -6  a processor without the instructions of this library",
                                  "  -7  weights that are missing, damaged, or of another program"};
   if (on_gpu(library)) about.emplace_back("  -8  a call of the GPU's driver that failed");
+  if (calls_out(library))
+    about.emplace_back(
+        "  -9  a function of the caller's that is missing or failed, or a kernel of the user's that failed");
   about.emplace_back("Nothing is written by a call that fails with -1 to -3 or -5. All functions may be called from");
   about.emplace_back(
       "several threads at once, except where they say otherwise. Nothing is printed, no signal is raised.");
@@ -319,7 +377,10 @@ std::string print_header(const Library& library) {
   out.line("  int64_t strides[8];");
   out.line("} ", library.name, "_tensor;");
   out.blank();
+  const bool externs = !extern_calls(library).empty();
+  if (externs) print_extern_types(out);
   for (const Program& program : library.programs) print_program(out, library, program);
+  if (externs) print_externs(out, library);
   print_shared(out, library);
   out.blank();
   out.line("#ifdef __cplusplus");

@@ -237,6 +237,7 @@ class PythonPrinter {
     if (!(s.options == plain_options)) return refused(s, "grids, clusters, tensor maps and L2 windows are of GPUs");
     const package::Kernel& kernel = p_.kernels[s.kernel];
     for (const uint32_t buffer : s.arguments) shaped(buffer);
+    if (is_user(kernel.config)) return user_launch(s, kernel);
     const Tables tables = tables_of(s, kernel.epilogue);
     if (gpu_) return gpu_launch(s, kernel, tables);
     if (const auto* map = std::get_if<CpuMapConfig>(&kernel.config)) {
@@ -280,6 +281,21 @@ class PythonPrinter {
     indent_ -= 2;
     return {};
   }
+  // A kernel of the user's: its operands in order, then its results.
+  Result<void> user_launch(const LaunchKernel& s, const package::Kernel& kernel) {
+    if (gpu_) return refused(s, "kernels of the user's run on CPUs");
+    std::string inputs, outputs;
+    for (size_t i = 0; i < s.arguments.size(); ++i) {
+      const uint32_t b = s.arguments[i];
+      const int dtype = static_cast<int>(p_.buffers[b].dtype);
+      const std::string array =
+          p_.buffers[b].is_scalar ? fmt::format("_scalar_array(a{}, {})", b, dtype) : fmt::format("v{}", b);
+      (kernel.epilogue.arguments[i].is_output ? outputs : inputs) += fmt::format("({}, {}), ", array, dtype);
+    }
+    line("_launch_user(engine, {}, {}, [{}], [{}])", s.kernel, py_quoted(kernel.name), inputs, outputs);
+    return {};
+  }
+
   // (kernel, operands, scalars, transposed): what makes a factor.
   std::string maker(const Prologue& made, bool transposed) {
     LaunchKernel as_launch;

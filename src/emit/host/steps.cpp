@@ -155,7 +155,9 @@ class StepPrinter {
     out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(pool_", step.pool,
               ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), "));");
   }
-  void operator()(const package::Free&) {}  // the offsets were planned
+  void operator()(const package::Free& step) {  // the offsets were planned
+    if (const auto at = selected_.find(step.buffer); at != selected_.end()) out_.line(at->second);
+  }
   void operator()(const package::Reuse& step) {
     const Buffer& buffer = package_.buffers[step.buffer];
     const auto scope = begin_buffer(buffer);
@@ -200,24 +202,56 @@ class StepPrinter {
   }
   void operator()(const package::DefineKernel&) {}  // the linker did
 
-  void operator()(const package::CallExtern&) { lacks("it calls an extern operation"); }
-  void operator()(const package::SelectOutput&) { lacks("it takes results of an extern operation"); }
+  void operator()(const package::CallExtern& step) {
+    if (gpu_) return lacks("it calls an extern operation, which would read device memory on the host");
+    const size_t at = extern_index(library_, step.name);
+    const std::string entry = CodeWriter::text_of("externs[", at, "]");
+    const auto count = [](const std::vector<uint32_t>& list) { return list.size(); };
+    if (!behind_comment()) out_.blank();
+    out_.line("// extern ", comment_text(step.name));
+    const bool allocates = step.form == package::CallExtern::Form::Alloc;
+    if (allocates) out_.line("ExternResults<", step.output_count, "> result_", step.result, ";");
+    for (const uint32_t buffer : step.inputs) print_fits(buffer);
+    for (const uint32_t buffer : step.outputs) print_fits(buffer);
+    out_.line("if (!frame.running && !frame.sizes_only) CODETTA_OK(check_extern(", entry, ", ",
+              literal_text(extern_setter(library_, step.name)), "));");
+    const auto scope = out_.block("if (frame.running)");
+    print_extern_tensors(out_, package_, "inputs", step.inputs);
+    if (!allocates) print_extern_tensors(out_, package_, "outputs", step.outputs);
+    out_.line("CODETTA_OK(call_extern(", entry, ", inputs, ", count(step.inputs), ", ",
+              allocates ? CodeWriter::text_of("result_", step.result, ".tensors, ", step.output_count)
+                        : CodeWriter::text_of("outputs, ", count(step.outputs)),
+              "));");
+  }
+  void operator()(const package::SelectOutput& step) {
+    if (gpu_) return lacks("it takes results of an extern operation");
+    const Buffer& buffer = package_.buffers[step.buffer];
+    const std::string result = CodeWriter::text_of("result_", step.result);
+    selected_[step.buffer] = CodeWriter::text_of(result, ".release(", step.output, ");");
+    const auto scope = begin_buffer(buffer);
+    out_.line("CODETTA_OK(select_output(frame, v[", step.buffer, "], ", result, ".tensors[", step.output, "], ",
+              dtype_of(step.buffer), ", sizes, ", buffer.shape.size(), ", ", name_of(step.buffer), "));");
+  }
   void operator()(const package::IndexPut& step) {
     if (gpu_) return lacks("it writes at indices outside of a kernel");
-    if (step.indices.size() != 1) return lacks("it puts values at indices of several dims");
     const auto how = step.accumulate ? package::ScatterReduce::Sum : package::ScatterReduce::None;
-    if (!combines(step.target, how)) return lacks("it adds narrow floats at indices");
-    for (const uint32_t buffer : {step.target, step.indices[0], step.values}) print_fits(buffer);
-    out_.line("if (frame.running) CODETTA_OK(index_put(v[", step.target, "], v[", step.indices[0], "], v[", step.values,
-              "], Combine(", static_cast<int>(how), "), ", library_.checked, ", ", name_of(step.indices[0]), "));");
+    for (const uint32_t buffer : {step.target, step.values}) print_fits(buffer);
+    for (const uint32_t buffer : step.indices) print_fits(buffer);
+    const auto scope = begin_combined(step.target, how);
+    out_.line(
+        "const Index indices[] = {",
+        list_text(step.indices, [this](uint32_t b) { return CodeWriter::text_of("{&v[", b, "], ", name_of(b), "}"); }),
+        "};");
+    out_.line("if (frame.running) CODETTA_OK(index_put(v[", step.target, "], indices, ", step.indices.size(), ", v[",
+              step.values, "], how, ", library_.checked, ", frame.memory + wide));");
   }
   void operator()(const package::Scatter& step) {
     if (gpu_) return lacks("it writes at indices outside of a kernel");
-    if (!combines(step.target, step.reduce)) return lacks("it combines narrow floats at indices");
     for (const uint32_t buffer : {step.target, step.index, step.source}) print_fits(buffer);
-    out_.line("if (frame.running) CODETTA_OK(scatter(v[", step.target, "], v[", step.index, "], v[", step.source, "], ",
-              step.dim, ", Combine(", static_cast<int>(step.reduce), "), ", library_.checked, ", ", name_of(step.index),
-              "));");
+    const auto scope = begin_combined(step.target, step.reduce);
+    out_.line("if (frame.running) CODETTA_OK(scatter(v[", step.target, "], {&v[", step.index, "], ",
+              name_of(step.index), "}, v[", step.source, "], ", step.dim, ", how, ", library_.checked,
+              ", frame.memory + wide));");
   }
 
   // One device, and the order of the list is the order of work.
@@ -275,6 +309,7 @@ class StepPrinter {
     const package::Kernel& kernel = package_.kernels[step.kernel];
     const package::EpilogueProgram& program = kernel.epilogue;
     if (gpu_) return print_gpu_launch(step, kernel, program);
+    if (package::is_user(kernel.config)) return print_user(step, kernel);
     const bool product = std::holds_alternative<package::CpuGemmConfig>(kernel.config) && step.product.has_value();
     const bool map = std::holds_alternative<package::CpuMapConfig>(kernel.config) && !step.product;
     if (!product && !map) return lacks(kernel.name + " is no kernel for a CPU");
@@ -282,7 +317,10 @@ class StepPrinter {
       return lacks(kernel.name + " has more phases or reductions than an engine takes");
     package::LaunchOptions plain;
     plain.programmatic = step.options.programmatic;  // one kernel after the other in any case
-    if (!(step.options == plain)) return lacks("it launches a kernel of the user's");
+    if (!(step.options == plain))
+      return lacks(
+          "it launches with a grid, a cluster, tensor maps or an L2 window of its own, which only kernels of Codetta's "
+          "choose");
     if (!behind_comment()) out_.blank();
     if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
       out_.line("// ", comment_text(program_.origins[step.kernel]));
@@ -323,7 +361,10 @@ class StepPrinter {
       return lacks("kernels of GPUs compute one product, of factors in memory");
     package::LaunchOptions plain;
     plain.programmatic = step.options.programmatic;  // every kernel waits for the one in front by itself
-    if (!(step.options == plain)) return lacks("it launches a kernel of the user's");
+    if (!(step.options == plain))
+      return lacks(
+          "it launches with a grid, a cluster, tensor maps or an L2 window of its own, which only kernels of Codetta's "
+          "choose");
     if (!behind_comment()) out_.blank();
     if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
       out_.line("// ", comment_text(program_.origins[step.kernel]));
@@ -524,11 +565,34 @@ class StepPrinter {
     return step_ > 0 && std::holds_alternative<package::Comment>((*list_)[step_ - 1]);
   }
 
-  // Sums of narrow floats are formed in f32, for which there is no room here.
-  [[nodiscard]] bool combines(uint32_t buffer, package::ScatterReduce how) const {
-    const DType dtype = package_.buffers[buffer].dtype;
-    return how == package::ScatterReduce::None || (how != package::ScatterReduce::Product && dtype != DType::boolean &&
-                                                   (!is_number(dtype) || dtype == DType::f32 || dtype == DType::f64));
+  // Opens a scope with how values are combined, and where sums are formed in another type: `how`, `wide`.
+  CodeWriter::Block begin_combined(uint32_t target, package::ScatterReduce how) {
+    auto scope = out_.block("");
+    out_.line("const Combine how = Combine(", static_cast<int>(how), ");");
+    out_.line("i64 wide = 0;");
+    out_.line("const i64 mark = frame.placed;");
+    out_.line("CODETTA_OK(place(frame, wide, Combined::wide_bytes(v[", target, "], how)));");
+    out_.line("frame.placed = mark;");
+    return scope;
+  }
+
+  void print_user(const package::LaunchKernel& step, const package::Kernel& kernel) {
+    const std::string function =
+        step.kernel < program_.functions.size() ? program_.functions[step.kernel].user : std::string();
+    if (function.empty()) return lacks(kernel.name + " has no function");
+    std::vector<uint32_t> inputs, outputs;
+    for (size_t i = 0; i < step.arguments.size(); ++i)
+      (kernel.epilogue.arguments[i].is_output ? outputs : inputs).push_back(step.arguments[i]);
+    if (!behind_comment()) out_.blank();
+    if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
+      out_.line("// ", comment_text(program_.origins[step.kernel]));
+    for (const uint32_t argument : step.arguments) print_fits(argument);
+    const auto scope = out_.block("if (frame.running)");
+    out_.line("// ", kernel.name);
+    print_extern_tensors(out_, package_, "inputs", inputs);
+    print_extern_tensors(out_, package_, "outputs", outputs);
+    out_.line("CODETTA_OK(user_status(", function, "(nullptr, inputs, ", inputs.size(), ", outputs, ", outputs.size(),
+              "), ", literal_text(kernel.name), "));");
   }
 
   void lacks(const std::string& what) {
@@ -700,6 +764,7 @@ class StepPrinter {
   const package::Package& package_;
   std::map<std::string, std::string> variables_;  // of symbols
   std::set<uint32_t> fitted_;
+  std::map<uint32_t, std::string> selected_;  // by buffer: what gives the result of an extern back
   const package::StepList* main_ = nullptr;
   const package::StepList* list_ = nullptr;
   size_t step_ = 0;
@@ -721,35 +786,6 @@ void print_packing(CodeWriter& out, const Program& program, const PackedFactor& 
   printer.print_pack(*std::get_if<package::LaunchKernel>(&program.package->steps[packed.step]), packed);
 }
 
-void print_configuration(CodeWriter& out, size_t index, const package::Kernel& kernel) {
-  if (const auto* map = std::get_if<package::CpuMapConfig>(&kernel.config)) {
-    out.line("// ", kernel.name, ": no product, tiles of ", map->tile_rows, "x", map->tile_cols, ", ",
-             isa_name(map->isa));
-    out.line("constexpr MapConfig config_", index, " = {.isa = ", static_cast<int>(map->isa),
-             ", .tile_rows = ", map->tile_rows, ", .tile_cols = ", map->tile_cols, "};");
-    return;
-  }
-  const package::CpuGemmConfig& c = package::cpu(kernel.config);
-  out.line("// ", kernel.name, ": ", package::name_of(c.family), " ", c.mr, "x", c.nr, " ", isa_name(c.isa), ", ",
-           dtype_name(c.a_dtype), " x ", dtype_name(c.b_dtype), " in ", dtype_name(c.accumulator));
-  const auto number = [](auto value) { return static_cast<int>(value); };
-  out.line("constexpr GemmConfig config_", index, " = {.family = ", number(c.family), ", .isa = ", number(c.isa),
-           ", .a_dtype = ", number(c.a_dtype), ", .b_dtype = ", number(c.b_dtype),
-           ", .accumulator = ", number(c.accumulator), ", .pack_a = ", c.pack_a, ", .mr = ", c.mr, ", .nr = ", c.nr,
-           ", .tile_rows = ", c.tile_rows, ", .tile_cols = ", c.tile_cols, ", .kc = ", c.kc, ", .mc = ", c.mc,
-           ", .nc = ", c.nc, ", .k_split = ", c.k_split, "};");
-}
-
-bool loads_constants(const Program& program) {
-  for (const Constant& constant : program.constants) {
-    if (constant.symbol.empty()) return true;
-  }
-  for (const PackedFactor& packed : program.packed) {
-    if (packed.symbol.empty()) return true;
-  }
-  return false;
-}
-
 std::optional<std::string> missing_feature(const Program& program) {
   CodeWriter nowhere;
   const Library library{};
@@ -758,19 +794,5 @@ std::optional<std::string> missing_feature(const Program& program) {
   if (printer.missing().empty()) return std::nullopt;
   return printer.missing();
 }
-
-bool is_number(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16 ||
-         dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
-}
-
-bool is_unsigned(DType dtype) {
-  return dtype == DType::boolean || dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32 ||
-         dtype == DType::u64;
-}
-
-DType scalar_dtype(DType dtype) { return is_number(dtype) && dtype != DType::f64 ? DType::f32 : dtype; }
-
-std::string_view scalar_type(DType dtype) { return c_type(scalar_dtype(dtype)); }
 
 }  // namespace codetta::emit::host

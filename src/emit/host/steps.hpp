@@ -31,6 +31,18 @@ std::optional<std::string> missing_feature(const Program& program);
 // Whether anything of the program is loaded or packed when the library starts.
 bool loads_constants(const Program& program);
 
+// The first call of every function of the caller's, in the order of the programs and their lists.
+std::vector<const package::CallExtern*> extern_calls(const Library& library);
+// Whether a program calls them, or kernels of the user's.
+bool calls_out(const Library& library);
+// "const ExternTensor inputs[] = {...};" of frame and views, with the numbers among them in "numbers".
+void print_extern_tensors(base::CodeWriter& out, const package::Package& package, const std::string& table,
+                          const std::vector<uint32_t>& buffers);
+// Its place among them.
+size_t extern_index(const Library& library, const std::string& name);
+// The function of the header that takes it: "NAME_set_extern_scale".
+std::string extern_setter(const Library& library, const std::string& name);
+
 // How a scalar parameter travels: its C type, and the dtype that a tensor of rank 0 has for it. 8- and 16-bit floats
 // travel as float.
 std::string_view scalar_type(DType dtype);

@@ -320,6 +320,36 @@ TEST_F(ProgramControl, ExampleLora) {
   EXPECT_EQ(count(outcome.plan, "\nkernel "), 3U) << outcome.plan;  // no element-wise one
 }
 
+// Each side lacks another batch dim; sizes of 1 and of 0 at the symbolic ones, too.
+TEST_F(ProgramControl, FactorsThatLackSomeBatchDims) {
+  for (const int64_t b : {2, 1, 0}) {
+    run("def f(q: f32[\"b\", 1, 3, 5, 8], k: f32[2, 1, 8, 4]):\n    y = q @ k\n    return y\n",
+        {random_input("q", f32, {b, 1, 3, 5, 8}, 1), random_input("k", f32, {2, 1, 8, 4}, 2)});
+    run("def f(q: f32[\"b\", 2, 4, \"s\", 8], k: f32[\"b\", 2, 1, \"t\", 8], v: f32[\"b\", 2, 1, \"t\", 8]):\n"
+        "    y = softmax(q @ transpose(k) * 0.35) @ v\n    return y\n",
+        {random_input("q", f32, {b, 2, 4, 6, 8}, 1), random_input("k", f32, {b, 2, 1, 7, 8}, 2),
+         random_input("v", f32, {b, 2, 1, 7, 8}, 3)});
+  }
+}
+
+TEST_F(ProgramControl, ExampleGroupedQueryAttention) {
+  for (const auto& [b, s] : {std::pair(2, 9), std::pair(1, 1)}) {
+    run(example("grouped_query_attention"),
+        {random_input("x", f32, {b, s, 256}, 1), random_input("wq", f32, {256, 256}, 2),
+         random_input("wk", f32, {256, 64}, 3), random_input("wv", f32, {256, 64}, 4),
+         random_input("wo", f32, {256, 256}, 5), random_input("cosines", f32, {s, 1, 16}, 6),
+         random_input("sines", f32, {s, 1, 16}, 7)});
+  }
+}
+
+TEST_F(ProgramControl, ExampleWeightOnlyFp8) {
+  run(example("weight_only_fp8"),
+      {random_input("x", f32, {5, 256}, 1), random_input("gate", f8e4m3, {768, 256}, 2),
+       random_input("gate_scale", f32, {768, 1}, 3), random_input("up", f8e4m3, {768, 256}, 4),
+       random_input("up_scale", f32, {768, 1}, 5), random_input("down", f8e5m2, {256, 768}, 6),
+       random_input("down_scale", f32, {256, 1}, 7)});
+}
+
 TEST_F(ProgramControl, ExampleCache) {
   run(example("cache"),
       {random_input("x", f32, {1, 64}, 1), values_input("place", i64, {1}, {5}), random_input("wq", f32, {64, 64}, 2),

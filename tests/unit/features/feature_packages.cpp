@@ -140,6 +140,16 @@ void kernels(Maker& m) {
     step.product->b_made = {{maker, {s.x}}};
     s.p.put(step);
   });
+  m.add<LaunchKernel>("kernel of the user's", [](Base& s) {
+    LaunchKernel step = s.p.copy_kernel(s.x, s.y, c(4), c(4));
+    Kernel& kernel = s.p.package.kernels.back();
+    kernel.config = CpuUserConfig{};
+    kernel.source = "int codetta_user() { return 0; }";
+    kernel.epilogue.arguments.back().is_output = true;
+    s.p.kernels.resize(s.p.package.kernels.size());
+    s.p.kernels.back().user = nothing;
+    s.p.put(step);
+  });
   m.add<DefineKernel>("definition", [](Base& s) {
     s.p.put(DefineKernel{0});
     s.p.put(s.p.product(s.x, s.x, s.y, c(4), c(4), c(4)));

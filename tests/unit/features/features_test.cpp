@@ -35,6 +35,7 @@ package::Package cuda_package(const Feature& feature) {
   package::Package package = feature.program->package;
   package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
   for (package::Kernel& kernel : package.kernels) {
+    if (package::is_user(kernel.config)) continue;
     if (package::is_map(kernel.config)) {
       kernel.config = package::GpuMapConfig{};
       kernel.entries = {{package::GpuEntry::Kind::Phase, 0, "gemm", 256, 0, 1}};
@@ -82,7 +83,8 @@ std::string host_cpp(const Feature& feature) {
   program.function = "f";
   program.package = std::make_shared<const package::Package>(feature.program->package);
   for (const package::Kernel& kernel : feature.program->package.kernels)
-    program.functions.push_back({package::is_map(kernel.config) ? kernel.name : "", ""});
+    program.functions.push_back(
+        {package::is_map(kernel.config) ? kernel.name : "", "", package::is_user(kernel.config) ? kernel.name : ""});
   emit::host::Library library;
   library.name = "library";
   library.target = feature.program->package.target;
@@ -93,8 +95,10 @@ std::string host_cpp(const Feature& feature) {
 std::string host_python(const Feature& feature) {
   emit::host::PythonOptions options;
   for (const package::Kernel& kernel : feature.program->package.kernels)
-    options.kernel_paths.push_back(
-        package::is_map(kernel.config) || !package::only_stores(kernel.epilogue) ? "kernel.so" : "");
+    options.kernel_paths.push_back(package::is_map(kernel.config) || package::is_user(kernel.config) ||
+                                           !package::only_stores(kernel.epilogue)
+                                       ? "kernel.so"
+                                       : "");
   return cell(emit::host::emit_python(feature.program->package, options));
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/process.hpp"
 #include "diag/diagnostic.hpp"
+#include "emit/emit.hpp"
 #include "emit/host/python.hpp"
 #include "unit/features/feature_packages.hpp"
 
@@ -51,9 +52,9 @@ class PythonHost : public ::testing::Test {
       if (buffer.is_scalar) {
         const codetta::cpu::ScalarValue& value = bindings.scalars[i];
         arguments << "number "
-                  << (buffer.dtype == f64   ? value.d
-                      : buffer.dtype == f32 ? static_cast<double>(value.f)
-                                            : static_cast<double>(value.i))
+                  << (buffer.dtype == f64             ? value.d
+                      : types::is_float(buffer.dtype) ? static_cast<double>(value.f)
+                                                      : static_cast<double>(value.i))
                   << "\n";
         continue;
       }
@@ -130,6 +131,57 @@ TEST_F(PythonHost, EveryFeatureGivesTheSameBits) {
     }
     expect_same(name, feature->program->package, feature->program->bindings);
   }
+}
+
+// Its operands in order, a number of 16 bits among them, then its result; and a code of its own.
+TEST_F(PythonHost, KernelsOfTheUser) {
+  StepProgram p;
+  const uint32_t x = p.argument("x", f32, {2, 3}, {1, 2, 3, 4, 5, 6}), by = p.scalar("by", f32, 0),
+                 half = p.scalar("half", bf16, 0), y = p.output("y", f32, {2, 3});
+  p.bindings.scalars[by].f = 10;
+  p.bindings.scalars[half].f = 0.5F;
+  package::LaunchKernel launch = p.copy_kernel(x, y, Dim::constant(2), Dim::constant(3));
+  launch.arguments = {x, by, half, y};
+  package::Kernel& kernel = p.package.kernels.back();
+  kernel.config = package::CpuUserConfig{};
+  std::vector<package::Argument>& arguments = kernel.epilogue.arguments;
+  arguments.insert(arguments.begin() + 1, {{"by", f32, true, false, {}}, {"half", bf16, true, false, {}}});
+  const EmittedSource source =
+      emit_cpu_user("mix",
+                    "int mix(Tensor<const float, 2> x, float by, bfloat16 half, Tensor<float, 2> y) {\n"
+                    "  if (by < 0) return 5;\n  for (int64_t i = 0; i < x.size(0); ++i)\n"
+                    "    for (int64_t j = 0; j < x.size(1); ++j) y(i, j) = x(i, j) * by + half;\n  return 0;\n}\n",
+                    "mix.cc", arguments, CpuIsa::generic);
+  kernel.source = source.text;
+  kernel.symbol = source.entry;
+  package::EpilogueProgram& program = kernel.epilogue;
+  program.operands.clear();
+  program.phases[0].insts.clear();
+  program.phases[0].stores.clear();
+  package::Inst nothing;
+  nothing.kind = package::Inst::Kind::Literal;
+  nothing.type = nothing.aux = f32;
+  program.phases[0].insts.push_back(nothing);
+  p.put(launch);
+  ASSERT_EQ(find_defect(p.package).value_or(""), "");
+  const std::string text = (folder_ / "mix.cc").string(), object = (folder_ / "mix.so").string();
+  std::ofstream(text) << source.text;
+  base::ProcessRequest request;
+  request.program = base::find_executable("c++", "/usr/local/bin:/usr/bin:/bin").value_or("/usr/bin/c++");
+  request.arguments = {"-std=c++20", "-shared", "-fPIC", text, "-o", object};
+  request.environment = {"PATH=/usr/local/bin:/usr/bin:/bin"};
+  const auto compiled = base::run_process(request);
+  ASSERT_TRUE(compiled && compiled->success()) << (compiled ? compiled->errors : "");
+  PythonOptions options = options_;
+  options.kernel_paths = {object};
+  const auto module = emit_python(p.package, options);
+  ASSERT_TRUE(module) << module.error().render();
+  write("mix", *module, p.package, p.bindings);
+  run_all();
+  if (IsSkipped()) return;
+  EXPECT_EQ(result_of("mix"), "0");
+  p.set(y, {10.5, 20.5, 30.5, 40.5, 50.5, 60.5});
+  expect_same("mix", p.package, p.bindings);
 }
 
 TEST_F(PythonHost, FailuresSayWhatAndWhere) {

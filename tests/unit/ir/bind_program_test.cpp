@@ -48,8 +48,14 @@ Result<Graph> product(TypeAnnotation a, TypeAnnotation b) {
 
 TEST(BindProgram, MatmulBroadcastsBatches) {
   EXPECT_EQ(text_of(product(typed(i8, {sym("b"), num(1), num(2), num(3)}), typed(u8, {sym("h"), num(3), sym("n")}))),
-            "%0:i8[b, 1, 2, 3] = input \"a\"\n%1:u8[h, 3, n] = input \"b\"\n%2:i32[b, h, 2, n] = matmul(i32) %0, "
-            "%1\noutput \"y\": i32 = %2\n");
+            "%0:i8[b, 1, 2, 3] = input \"a\"\n%1:u8[h, 3, n] = input \"b\"\n"
+            "%2:i8[b, h, 2, 3] = broadcast(shape=[b, h, 2, 3]) %0\n"
+            "%3:u8[b, h, 3, n] = broadcast(shape=[b, h, 3, n]) %1\n"
+            "%4:i32[b, h, 2, n] = matmul(i32) %2, %3\noutput \"y\": i32 = %4\n");
+  // One that lacks all leading dims, or none, stays as it is.
+  EXPECT_EQ(text_of(product(typed(f32, {sym("b"), num(4), num(2), num(3)}), typed(f32, {num(1), num(3), sym("n")}))),
+            "%0:f32[b, 4, 2, 3] = input \"a\"\n%1:f32[1, 3, n] = input \"b\"\n"
+            "%2:f32[b, 4, 2, n] = matmul(f32) %0, %1\noutput \"y\": f32 = %2\n");
   EXPECT_EQ(text_of(product(typed(f32, {num(2), num(4)}), typed(f32, {num(3), num(5)}))),
             "error[E0220]: a has 4 columns but b has 3 rows\n"
             "  --> f.py:2:13\n"

@@ -45,6 +45,7 @@ class StepProgram {
   package::Package package;
   Bindings bindings;
   ExecutionOptions options;
+  std::vector<KernelEntry> kernels;  // compiled ones, by kernel; may be shorter
   CountingAllocator allocator;
   std::unique_ptr<ThreadPool> pool = make_thread_pool(1);
 
@@ -154,7 +155,7 @@ class StepProgram {
   }
 
   [[nodiscard]] Result<Execution> prepare() const {
-    return Execution::make(std::make_shared<package::Package>(package), {}, bindings, options);
+    return Execution::make(std::make_shared<package::Package>(package), kernels, bindings, options);
   }
   [[nodiscard]] Result<void> run() const {
     auto execution = prepare();

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What build() plans before it compiles: libraries, and reproducers of one of their kernels (reproduce.cpp).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codetta/build.hpp"
+#include "driver/build_constants.hpp"
+#include "driver/context.hpp"
+#include "emit/host/cpp.hpp"
+#include "toolchain/library.hpp"
+
+namespace codetta::driver {
+
+// A kernel's translation unit in the library; several launches and programs may share it.
+struct KernelUnit {
+  std::string source;
+  std::vector<std::string> gcc_flags, clang_flags;
+  std::string entry;     // what the source calls its function
+  std::string function;  // what the library calls it
+};
+
+struct LibraryPlan {
+  emit::host::Library library;
+  std::vector<KernelUnit> kernels;
+  EmbeddedBytes bytes;
+  ConstantValues values;
+  std::vector<std::pair<std::string, std::string>> tuning;  // by function, as JSON
+  double compile_seconds = 0;                               // of kernels for a GPU
+};
+
+// `compiled`: kernels for a GPU are; without it the text has names in place of their code. `whole`: the
+// programs have a form as host text, which is E0440 otherwise. Errors: those of build().
+Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Target& wanted,
+                                 const BuildOptions& options, ContextState& context, bool compiled, bool whole = true);
+// Its translation units and what they include; without archives. `file_name` of the library.
+toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler,
+                             const std::string& file_name);
+// The engine's archives for a level. Errors: E0541.
+Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions& options);
+
+}  // namespace codetta::driver

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// reproduce(): a package of one launch, whose buffers are all arguments, as host text with a program that calls it.
+#include "codetta/reproducer.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/files.hpp"
+#include "driver/build_plan.hpp"
+#include "driver/kernel_state.hpp"
+#include "emit/host/text.hpp"
+#include "package/written.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta {
+namespace driver {
+namespace {
+
+using package::Buffer;
+using types::Dim;
+using Sizes = std::map<std::string, int64_t>;
+
+constexpr const char* library_name = "reproducer";
+
+Error no_kernel(const package::Package& package, const std::string& wanted, size_t found) {
+  std::vector<std::string> names;
+  for (const package::Kernel& kernel : package.kernels) names.push_back(kernel.name);
+  return diag::error(diag::Code::argument_unexpected,
+                     found == 0 ? fmt::format("the program has no kernel {}", wanted)
+                                : fmt::format("{} kernels of the program are called {}", found, wanted))
+      .reason(names.empty() ? std::string("it has none") : fmt::format("it has {}", fmt::join(names, ", ")))
+      .help("name one of them, or a part of its name that no other has");
+}
+
+// The first launch that runs the kernel, or whose product reads what the kernel makes; and what symbols are by then.
+struct Found {
+  const package::LaunchKernel* launch = nullptr;
+  Sizes symbols;
+};
+
+void define(const package::DefineSymbol& step, Sizes& symbols) {
+  if (symbols.contains(step.symbol)) return;
+  if (step.from == package::DefineSymbol::From::Expression) {
+    const auto value = step.value.evaluate(symbols), divisor = step.divisor.evaluate(symbols);
+    if (value && divisor && *divisor != 0) symbols[step.symbol] = *value / *divisor;
+    return;
+  }
+  symbols[step.symbol] = 16;
+}
+
+Found find_launch(const package::Package& package, uint32_t kernel, Sizes symbols) {
+  Found found{nullptr, std::move(symbols)};
+  const auto look = [&](const package::StepList& list) {
+    for (const package::Step& step : list) {
+      if (const auto* known = std::get_if<package::DefineSymbol>(&step)) define(*known, found.symbols);
+      const auto* launch = std::get_if<package::LaunchKernel>(&step);
+      if (launch == nullptr || found.launch != nullptr) continue;
+      bool made = false;
+      if (launch->product) {
+        for (const package::Prologue& prologue : launch->product->b_made) made = made || prologue.kernel == kernel;
+      }
+      if (launch->kernel == kernel || made) found.launch = launch;
+    }
+  };
+  look(package.steps);
+  for (const package::StepList& list : package.step_lists) look(list);
+  return found;
+}
+
+// Buffers of a launch as arguments of a package of their own.
+class OneLaunch {
+ public:
+  OneLaunch(const package::Package& from, Found found) : from_(from), found_(std::move(found)) {}
+
+  Result<package::Package> make() {
+    package::LaunchKernel launch = *found_.launch;
+    package_.name = "kernel";
+    package_.target = from_.target;
+    package_.build_id = from_.build_id;
+    launch.kernel = take(launch.kernel);
+    if (launch.product) {
+      for (package::Prologue& prologue : launch.product->b_made) prologue.kernel = take(prologue.kernel);
+    }
+    const std::vector<uint32_t> written = package::buffers_written(from_, package::Step(*found_.launch));
+    const auto is_written = [&](uint32_t b) { return std::find(written.begin(), written.end(), b) != written.end(); };
+    std::vector<uint32_t> used;
+    const auto use = [&](uint32_t b) {
+      if (std::find(used.begin(), used.end(), b) == used.end()) used.push_back(b);
+    };
+    if (launch.product) launch.product->each_buffer(use);
+    for (const uint32_t b : launch.arguments) use(b);
+    std::stable_partition(used.begin(), used.end(), [&](uint32_t b) { return !is_written(b); });
+    for (const uint32_t b : used) CODETTA_CHECK_OK(add(b, is_written(b)));
+    const auto move = [&](uint32_t& b) { b = number_.at(b); };
+    if (launch.product) {
+      move(launch.product->a), move(launch.product->b);
+      for (uint32_t& b : launch.product->more_b) move(b);
+      for (package::Prologue& prologue : launch.product->b_made) {
+        for (uint32_t& b : prologue.arguments) move(b);
+      }
+    }
+    for (uint32_t& b : launch.arguments) move(b);
+    for (const auto& [symbol, value] : found_.symbols) {
+      package_.steps.emplace_back(package::DefineSymbol{symbol, 0, 0, package::DefineSymbol::From::Expression, 0,
+                                                        Dim::constant(value), Dim::constant(1)});
+    }
+    package_.steps.emplace_back(std::move(launch));
+    package_.steps.emplace_back(package::Return{});
+    CODETTA_CHECK_OK(package::check(package_));
+    return std::move(package_);
+  }
+  // Which kernels of the program the package has.
+  [[nodiscard]] const std::vector<uint32_t>& kernels() const { return kernels_; }
+  // Bytes of constants, by their place among the arguments.
+  [[nodiscard]] const std::map<size_t, std::string>& constants() const { return constants_; }
+  // Strides of the arguments, where they are not row-major.
+  [[nodiscard]] const std::map<size_t, std::vector<int64_t>>& strides() const { return strides_; }
+
+ private:
+  uint32_t take(uint32_t kernel) {
+    const auto known = std::find(kernels_.begin(), kernels_.end(), kernel);
+    const auto place = static_cast<uint32_t>(known - kernels_.begin());
+    if (known != kernels_.end()) return place;
+    kernels_.push_back(kernel);
+    package_.kernels.push_back(from_.kernels[kernel]);
+    return place;
+  }
+  Result<void> add(uint32_t b, bool written) {
+    const Buffer& old = from_.buffers[b];
+    Buffer made;
+    made.name = "t" + std::to_string(number_.size());
+    made.role = written ? Buffer::Role::Output : Buffer::Role::Argument;
+    made.dtype = old.dtype;
+    made.is_scalar = old.is_scalar;
+    for (const Dim& dim : old.shape) {
+      CODETTA_TRY(const int64_t size, value_of(dim, old.name));
+      made.shape.push_back(Dim::constant(size));
+    }
+    for (const Dim& dim : old.strides) {
+      CODETTA_TRY(const int64_t stride, value_of(dim, old.name));
+      strides_[number_.size()].push_back(stride);
+    }
+    if (!old.constant.empty()) constants_[number_.size()] = old.constant;
+    number_[b] = static_cast<uint32_t>(number_.size());
+    package_.buffers.push_back(std::move(made));
+    return {};
+  }
+  [[nodiscard]] Result<int64_t> value_of(const Dim& dim, const std::string& name) const {
+    const auto value = dim.evaluate(found_.symbols);
+    if (value && *value >= 0) return *value;
+    return diag::error(diag::Code::guard_failed, fmt::format("{} has no size of {}", name, dim.to_string()))
+        .reason("the sizes that are given do not say it")
+        .help("give sizes with which the program can run");
+  }
+
+  const package::Package& from_;
+  Found found_;
+  package::Package package_;
+  std::vector<uint32_t> kernels_;
+  std::map<uint32_t, uint32_t> number_;
+  std::map<size_t, std::string> constants_;
+  std::map<size_t, std::vector<int64_t>> strides_;
+};
+
+// The table that device/host/reproducer.h goes by.
+std::string main_text(const package::Package& package, const std::string& kernel, const OneLaunch& launch) {
+  std::string text =
+      fmt::format("// Generated by Codetta: calls {}.\n#include \"device/host/reproducer.h\"\n\n#include \"{}.h\"\n\n",
+                  kernel, library_name);
+  text += "static const codetta::host::GivenTensor tensors[] = {\n";
+  for (size_t b = 0; b < package.buffers.size(); ++b) {
+    const Buffer& buffer = package.buffers[b];
+    std::string sizes, strides;
+    int64_t step = 1;
+    std::vector<int64_t> steps;
+    for (const Dim& dim : buffer.shape) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", dim.to_string());
+    if (const auto known = launch.strides().find(b); known != launch.strides().end()) {
+      steps = known->second;
+    } else {
+      for (size_t d = buffer.shape.size(); d-- > 0; step *= buffer.shape[d].as_constant().value_or(1))
+        steps.insert(steps.begin(), step);
+    }
+    for (const int64_t stride : steps) strides += fmt::format("{}{}", strides.empty() ? "" : ", ", stride);
+    // A number travels in the type of the C function.
+    const DType dtype =
+        buffer.is_scalar && types::is_float(buffer.dtype) && buffer.dtype != DType::f64 ? DType::f32 : buffer.dtype;
+    text +=
+        fmt::format("    {{\"{}\", {}, {}, {{{}}}, {{{}}}, {}, {}}},  // {}\n", buffer.name, static_cast<int>(dtype),
+                    buffer.shape.size(), sizes, strides, buffer.role == Buffer::Role::Output, buffer.is_scalar,
+                    emit::host::comment_text(std::string(dtype_name(buffer.dtype))));
+  }
+  text += fmt::format(
+      "}};\n\nint main(int argc, char** argv) {{\n  return codetta::host::reproduce(argc, argv, tensors, {}, {{{}, "
+      "{}_init, reinterpret_cast<codetta::host::CallTensors>({}_kernel_tensors), {}_get_last_error}});\n}}\n",
+      package.buffers.size(), package.target.backend == Backend::cuda, library_name, library_name, library_name);
+  return text;
+}
+
+std::string quoted(const std::string& flag) {
+  std::string text = "'";
+  for (const char c : flag) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+Error unwritable(const std::string& path, const std::string& why) {
+  return diag::error(diag::Code::output_unwritable, fmt::format("{} cannot be written", path))
+      .reason(why)
+      .help("choose a folder that exists and may be written to");
+}
+
+}  // namespace
+}  // namespace driver
+
+Result<ReproducerReport> reproduce(const Program& program, const Target& target, const ReproducerOptions& options,
+                                   Context& context) {
+  using namespace driver;
+  ContextState& state = *context.shared_state();
+  BuildOptions build;
+  build.output = build.name = library_name;
+  build.size_hints = options.sizes;
+  build.engine_dir = options.engine_dir;
+  CODETTA_TRY(LibraryPlan planned, plan_library({program}, target, build, state, true, false));
+  emit::host::Program& one = planned.library.programs[0];
+  const package::PackageRef whole = one.package;
+  std::vector<uint32_t> named;
+  for (uint32_t k = 0; k < whole->kernels.size(); ++k) {
+    const std::string& name = whole->kernels[k].name;
+    if (name == options.kernel) {
+      named = {k};
+      break;
+    }
+    if (name.find(options.kernel) != std::string::npos) named.push_back(k);
+  }
+  if (named.size() != 1) return no_kernel(*whole, options.kernel, named.size());
+  const Found found = find_launch(*whole, named[0], {options.sizes.begin(), options.sizes.end()});
+  if (found.launch == nullptr) return no_kernel(*whole, options.kernel, 0);
+  OneLaunch launch(*whole, found);
+  CODETTA_TRY(package::Package package, launch.make());
+  // Only what it calls.
+  std::vector<emit::host::KernelFunctions> functions;
+  std::vector<std::string> images;
+  std::set<std::string> called;
+  for (const uint32_t k : launch.kernels()) {
+    if (k < one.functions.size()) {
+      functions.push_back(one.functions[k]);
+      called.insert({functions.back().tiles, functions.back().fused, functions.back().user});
+    }
+    if (k < one.images.size()) images.push_back(one.images[k]);
+  }
+  std::erase_if(planned.kernels, [&](const KernelUnit& unit) { return !called.contains(unit.function); });
+  one.functions = std::move(functions);
+  one.images = std::move(images);
+  one.function = "kernel";
+  one.constants.clear();
+  one.packed.clear();
+  one.package = std::make_shared<const package::Package>(std::move(package));
+  CODETTA_CHECK_OK(emit::host::check_library(planned.library));
+  const auto& compiler = state.compiler();
+  if (!compiler) return compiler.error();
+  const bool gpu = planned.library.target.backend != Backend::cpu;
+  toolchain::LibraryJob job = job_of(planned, *compiler, library_name);
+  CODETTA_TRY(const std::vector<std::string> archives,
+              engine_archives(gpu ? CpuIsa::generic : planned.library.target.isa, build));
+  const std::string& kernel = whole->kernels[named[0]].name;
+
+  std::map<std::string, std::string> files;
+  for (toolchain::LibraryFile& file : job.files) files[file.path] = std::move(file.bytes);
+  std::string script =
+      "#!/bin/sh\nset -e\n# Builds and runs what calls " + kernel + ".\ncd \"$(dirname \"$0\")\"\n: \"${CXX:=c++}\"\n";
+  job.units.push_back({main_text(*one.package, kernel, launch), {"-std=c++20", "-O1"}, "main"});
+  for (const toolchain::CompileJob& unit : job.units) {
+    const std::string file = unit.label.ends_with(".cpp") ? unit.label : unit.label + ".cpp";
+    std::string flags;
+    for (const std::string& flag : unit.flags) flags += " " + quoted(flag);
+    files[file] = unit.source;
+    script += fmt::format("\"$CXX\" -I.{} -fPIE -c {} -o {}.o\n", flags, file, file);
+  }
+  script += "\"$CXX\"";
+  for (const toolchain::CompileJob& unit : job.units)
+    script += fmt::format(" {}.o", unit.label.ends_with(".cpp") ? unit.label : unit.label + ".cpp");
+  script += " -Wl,--start-group";
+  for (const std::string& archive : archives) {
+    const std::string name = archive.substr(archive.rfind('/') + 1);
+    auto bytes = base::read_file(archive, size_t{1} << 30);
+    if (!bytes) return unwritable(name, bytes.error().message());
+    files[name] = *std::move(bytes);
+    script += " " + name;
+  }
+  files["build.sh"] =
+      script + " -Wl,--end-group -pie -Wl,--gc-sections -pthread -ldl -o reproducer\nexec ./reproducer \"$@\"\n";
+  files[std::string(library_name) + ".h"] = emit::host::print_header(planned.library);
+  for (const auto& [b, bytes] : launch.constants()) files[one.package->buffers[b].name + ".bin"] = bytes;
+  files["plan.txt"] = package::list_steps(*one.package);
+
+  ReproducerReport report{kernel, {}, "sh build.sh"};
+  for (const char* folder : {"", "/device", "/device/host", "/device/cpu", "/device/gpu"}) {
+    const std::string path = options.folder + folder;
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) return unwritable(path, std::strerror(errno));
+  }
+  for (const auto& [name, bytes] : files) {
+    const std::string path = options.folder + "/" + name;
+    const auto written = base::write_file_atomically(path, bytes);
+    if (!written) return unwritable(path, written.error().message());
+    report.files.push_back(name);
+  }
+  return report;
+}
+
+}  // namespace codetta

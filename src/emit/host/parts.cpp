@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of C++ host text that stand outside of the steps: configurations, types of numbers, functions of the caller's.
+#include <algorithm>
+
+#include "emit/host/signature.hpp"
+#include "emit/host/steps.hpp"
+
+namespace codetta::emit::host {
+
+using base::CodeWriter;
+
+void print_configuration(CodeWriter& out, size_t index, const package::Kernel& kernel) {
+  if (const auto* map = std::get_if<package::CpuMapConfig>(&kernel.config)) {
+    out.line("// ", kernel.name, ": no product, tiles of ", map->tile_rows, "x", map->tile_cols, ", ",
+             isa_name(map->isa));
+    out.line("constexpr MapConfig config_", index, " = {.isa = ", static_cast<int>(map->isa),
+             ", .tile_rows = ", map->tile_rows, ", .tile_cols = ", map->tile_cols, "};");
+    return;
+  }
+  if (package::is_user(kernel.config)) return;
+  const package::CpuGemmConfig& c = package::cpu(kernel.config);
+  out.line("// ", kernel.name, ": ", package::name_of(c.family), " ", c.mr, "x", c.nr, " ", isa_name(c.isa), ", ",
+           dtype_name(c.a_dtype), " x ", dtype_name(c.b_dtype), " in ", dtype_name(c.accumulator));
+  const auto number = [](auto value) { return static_cast<int>(value); };
+  out.line("constexpr GemmConfig config_", index, " = {.family = ", number(c.family), ", .isa = ", number(c.isa),
+           ", .a_dtype = ", number(c.a_dtype), ", .b_dtype = ", number(c.b_dtype),
+           ", .accumulator = ", number(c.accumulator), ", .pack_a = ", c.pack_a, ", .mr = ", c.mr, ", .nr = ", c.nr,
+           ", .tile_rows = ", c.tile_rows, ", .tile_cols = ", c.tile_cols, ", .kc = ", c.kc, ", .mc = ", c.mc,
+           ", .nc = ", c.nc, ", .k_split = ", c.k_split, "};");
+}
+
+bool loads_constants(const Program& program) {
+  for (const Constant& constant : program.constants) {
+    if (constant.symbol.empty()) return true;
+  }
+  for (const PackedFactor& packed : program.packed) {
+    if (packed.symbol.empty()) return true;
+  }
+  return false;
+}
+
+bool is_number(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16 ||
+         dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
+}
+
+bool is_unsigned(DType dtype) {
+  return dtype == DType::boolean || dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32 ||
+         dtype == DType::u64;
+}
+
+DType scalar_dtype(DType dtype) { return is_number(dtype) && dtype != DType::f64 ? DType::f32 : dtype; }
+
+std::string_view scalar_type(DType dtype) { return c_type(scalar_dtype(dtype)); }
+
+std::vector<const package::CallExtern*> extern_calls(const Library& library) {
+  std::vector<const package::CallExtern*> calls;
+  const auto look = [&](const package::StepList& list) {
+    for (const package::Step& step : list) {
+      const auto* call = std::get_if<package::CallExtern>(&step);
+      if (call == nullptr) continue;
+      const auto same = [&](const package::CallExtern* known) { return known->name == call->name; };
+      if (std::none_of(calls.begin(), calls.end(), same)) calls.push_back(call);
+    }
+  };
+  for (const Program& program : library.programs) {
+    look(program.package->steps);
+    for (const package::StepList& list : program.package->step_lists) look(list);
+  }
+  return calls;
+}
+
+bool calls_out(const Library& library) {
+  const auto user = [](const KernelFunctions& functions) { return !functions.user.empty(); };
+  return !extern_calls(library).empty() ||
+         std::any_of(library.programs.begin(), library.programs.end(), [&](const Program& program) {
+           return std::any_of(program.functions.begin(), program.functions.end(), user);
+         });
+}
+
+void print_extern_tensors(CodeWriter& out, const package::Package& package, const std::string& table,
+                          const std::vector<uint32_t>& buffers) {
+  const char* constant = table == "outputs" ? "" : "const ";
+  if (buffers.empty()) return out.line(constant, "ExternTensor ", table, "[1] = {};");
+  size_t numbers = 0;
+  std::string list;
+  for (const uint32_t b : buffers) {
+    list += list.empty() ? "" : ", ";
+    list += package.buffers[b].is_scalar
+                ? CodeWriter::text_of("extern_number(frame.scalars[", b, "], ",
+                                      static_cast<int>(package.buffers[b].dtype), ", &numbers[", numbers++, "])")
+                : CodeWriter::text_of("extern_tensor(v[", b, "])");
+  }
+  if (numbers > 0) out.line("u64 numbers[", numbers, "];");
+  out.line(constant, "ExternTensor ", table, "[] = {", list, "};");
+}
+
+size_t extern_index(const Library& library, const std::string& name) {
+  size_t index = 0;
+  for (const package::CallExtern* call : extern_calls(library)) {
+    if (call->name == name) break;
+    ++index;
+  }
+  return index;
+}
+
+std::string extern_setter(const Library& library, const std::string& name) {
+  return library.name + "_set_extern_" + name;
+}
+
+}  // namespace codetta::emit::host

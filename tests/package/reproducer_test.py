@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`codetta build --repro`: one kernel of a program as a folder, built by its script and run.
+Usage: reproducer_test.py <codetta> <cc> <c++> <source folder> <work folder>"""
+
+import json
+import math
+import os
+import random
+import re
+import shutil
+import sys
+import unittest
+
+from aot_test import SOURCE, WORK, codetta, npy, npy_data, run
+
+
+class Reproducers(unittest.TestCase):
+    """One kernel of a program as a folder, whose program computes the bits of a run in process."""
+
+    def reproduce(self, program, kernel, *options):
+        folder = WORK / ("repro_" + re.sub(r"\W", "_", kernel))
+        shutil.rmtree(folder, ignore_errors=True)
+        said = json.loads(codetta("build", program, "-o", folder, "--repro", kernel, "--json", *options).stdout)
+        self.assertIn(kernel, said["kernel"])
+        self.assertEqual(sorted(said["files"]), sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()))
+        return folder, said
+
+    def test_same_bits(self):
+        text = ("def f(x: f32['m', 24], w: f32[24, 40], b: f32[40]):\n    y = relu(x @ w + b)\n    return y\n"
+                "\n\ndef g(x: f32['m', 40]):\n    y = softmax(x) * 2.0\n    return y\n"
+                "\n\ndef h(x: f32['n']):\n    y = user_kernel(\"k\", x, out=\"f32[n]\")\n    return y\n")
+        (WORK / "repro.py").write_text(text)
+        (WORK / "repro_k.cc").write_text("void k(Tensor<const float, 1> x, Tensor<float, 1> y) {\n"
+                                         "  for (int64_t i = 0; i < x.size(0); ++i) y(i) = x(i) * x(i);\n}\n")
+        user = ["--kernel", f"k={WORK / 'repro_k.cc'}"]
+        for function, kernel, shapes, out, more in (
+                ("f", "relu", {"x": (7, 24), "w": (24, 40), "b": (40,)}, 7 * 40, ["--dim", "m=7"]),
+                ("g", "codetta_", {"x": (7, 40)}, 7 * 40, ["--dim", "m=7"]),
+                ("h", "codetta_k_", {"x": (9,)}, 9, ["--dim", "n=9", *user])):
+            single = WORK / f"repro_{function}.py"
+            single.write_text(next(part for part in text.split("\n\n\n") if part.startswith(f"def {function}(")))
+            folder, _ = self.reproduce(single, kernel, *more)
+            options = user if function == "h" else []
+            for i, (name, shape) in enumerate(shapes.items()):
+                data = npy(WORK / f"repro_{name}.npy", shape, [random.gauss(0, 1) for _ in range(math.prod(shape))])
+                (folder / f"t{i}.bin").write_bytes(data)
+                options = [*options, "--tensor", f"{name}={WORK / f'repro_{name}.npy'}"]
+            said = run("sh", folder / "build.sh", 1, 2).stdout
+            self.assertRegex(said, rf"t{len(shapes)}: {out} elements of f32, 0 not finite, least ")
+            self.assertRegex(said, "least time of 2 calls: [0-9.]+ us")
+            codetta("run", single, *options, "--out", f"y={WORK / 'repro_y.npy'}")
+            self.assertEqual((folder / f"t{len(shapes)}.out").read_bytes(), npy_data(WORK / "repro_y.npy"), function)
+
+    def test_every_kernel_of_the_examples(self):
+        for name in ("weight_only_int8", "attention", "cache"):
+            program = SOURCE / f"examples/programs/{name}.py"
+            manifest = json.loads(codetta("emit", "--program", program, "--what", "manifest").stdout)
+            for kernel in sorted({one["name"] for one in manifest["kernels"]}):
+                folder, said = self.reproduce(program, kernel, "--dim", "m=5")
+                done = run("sh", folder / "build.sh", 3, 0, code=None)
+                self.assertEqual(done.returncode, 0, f"{name} {kernel}: {done.stdout}{done.stderr}")
+                self.assertRegex(done.stdout, r"t\d+: \d+ elements of \w+, 0 not finite")
+
+    def test_refusals(self):
+        program = SOURCE / "examples/programs/attention.py"
+        for kernel, wanted in (("nothing", "the program has no kernel nothing"), ("codetta_", "kernels of the program are called")):
+            errors = codetta("build", program, "-o", WORK / "repro_none", "--repro", kernel, code=1).stderr
+            self.assertIn("E0209", errors)
+            self.assertIn(wanted, errors)
+        errors = codetta("build", program, "-o", WORK / "missing/folder", "--repro", "softmax", code=None).stderr
+        self.assertRegex(errors, "E0543|E0209")
+
+
+if __name__ == "__main__":
+    WORK.mkdir(parents=True, exist_ok=True)
+    os.environ.pop("CODETTA_CACHE_DIR", None)
+    random.seed(20)
+    unittest.main(argv=sys.argv[:1] + sys.argv[6:], verbosity=1)
