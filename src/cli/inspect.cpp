@@ -41,12 +41,14 @@ Result<std::vector<StageName>> stages_of(const std::string& what) {
       }
     }
     if (!known)
-      return usage_error("stage '" + word + "' is not known", "given to --what",
-                         "known are ast, graph, plan, memory, source, asm, ptx, sass and manifest");
+      return usage_error(
+          "stage '" + word + "' is not known", "given to --what",
+          "known are ast, graph, plan, memory, source, host, asm, ptx, sass, manifest, and evt for CUTLASS");
   }
   if (result.empty())
-    return usage_error("--what names no stage", "",
-                       "known are ast, graph, plan, memory, source, asm, ptx, sass and manifest");
+    return usage_error(
+        "--what names no stage", "",
+        "known are ast, graph, plan, memory, source, host, asm, ptx, sass, manifest, and evt for CUTLASS");
   return result;
 }
 

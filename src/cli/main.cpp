@@ -179,8 +179,8 @@ int run(int argc, char** argv) {
   CLI::App* explain_verb =
       app.add_subcommand("explain", "How the epilogue is understood, which kernel is chosen, why not the others");
   CLI::App* kernels_verb = app.add_subcommand("kernels", "List candidates and rejections");
-  CLI::App* emit_verb =
-      app.add_subcommand("emit", "Print a stage: ast, graph, plan, memory, source, asm, ptx, sass, manifest, evt");
+  CLI::App* emit_verb = app.add_subcommand(
+      "emit", "Print a stage: ast, graph, plan, memory, source, host, asm, ptx, sass, manifest, evt");
   CLI::App* compile_verb = app.add_subcommand("compile", "Compile into the cache without running");
   CLI::App* tune_verb = app.add_subcommand("tune", "Time the candidates, keep the results");
   CLI::App* run_verb = app.add_subcommand("run", "Run a program on files or random data");

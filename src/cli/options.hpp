@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -51,11 +52,13 @@ struct GemmOptions {
 struct GemmProblem {
   GemmArguments arguments;
   std::vector<Tensor> owned;
+  std::vector<std::shared_ptr<void>> reserved;                    // addresses of tensors that nobody looks into
   std::vector<std::pair<std::string, std::string>> output_files;  // output name -> file to write
   std::vector<std::string> input_files;                           // that were read
 };
 
-// Without `data` random operands stay zeros: enough for whoever only asks what would be done.
+// Without `data` random operands and outputs are addresses that take no memory: enough for whoever only asks what would
+// be done.
 Result<GemmProblem> build_problem(const GemmOptions& options, bool data = true);
 Result<Target> target_of(const CommonOptions& options);
 Result<Context> context_of(const CommonOptions& options);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The problem of a command line: data from files or random, bound by name. What the options leave open comes from the
 // epilogue's own line "# bind: C=tensor[M,N]:T alpha=scalar:0.5 D=out[M,N]:T", when it has one.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <map>
 #include <sstream>
@@ -125,14 +127,31 @@ class Builder {
     problem_.owned.push_back(std::move(tensor));
     return problem_.owned.back().view();
   }
+  // Pages that are never written take no memory: a problem far larger than this machine can be asked about.
+  Result<TensorView> reserve(DType dtype, const Dims& shape) {
+    alignas(64) static std::byte place[64];
+    auto view = TensorView::make(static_cast<void*>(place), dtype, shape);
+    if (!view || view->empty()) return view;
+    const auto [begin, end] = view->byte_range();
+    const auto bytes = static_cast<size_t>(end - begin);
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      auto tensor = Tensor::make(dtype, shape);
+      if (!tensor) return std::move(tensor).error();
+      return own(*std::move(tensor));
+    }
+    problem_.reserved.emplace_back(memory, [bytes](void* reserved) { ::munmap(reserved, bytes); });
+    return TensorView::make(memory, dtype, shape);
+  }
   Result<TensorView> random(DType dtype, const Dims& shape, const std::string& data) {
+    if (!data_) return reserve(dtype, shape);
     auto tensor = Tensor::make(dtype, shape);
     if (!tensor) return std::move(tensor).error();
     const Distribution distribution = data == "positive" ? Distribution::Positive
                                       : data == "tiny"   ? Distribution::Small
                                                          : Distribution::Normal;
     // Once all memory is there: numbers for a problem that does not fit would take minutes.
-    if (data_) fills_.push_back({tensor->view(), options_.seed * 1000 + problem_.owned.size(), distribution});
+    fills_.push_back({tensor->view(), options_.seed * 1000 + problem_.owned.size(), distribution});
     return own(*std::move(tensor));
   }
   Result<TensorView> factor(const char* name, const std::string& file, DType dtype, int64_t rows, int64_t columns,
@@ -401,9 +420,10 @@ class Builder {
     } else if (!take(parse_shape(form.shape, sizes_), shape)) {
       return *error_;
     }
+    if (!data_) return reserve(dtype, shape);
     auto tensor = Tensor::make(dtype, shape);
     if (!tensor) return std::move(tensor).error();
-    if (data_) fill_poison(tensor->view());
+    fill_poison(tensor->view());
     return own(*std::move(tensor));
   }
 

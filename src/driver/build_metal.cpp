@@ -37,6 +37,16 @@ Result<std::vector<emit::host::File>> metal_files(const std::vector<Program>& pr
                                  : "their tensors lie in buffers of the caller's device")
         .help(programs.empty() ? "pass at least one" : "leave them parameters, and pass buffers");
   }
+  if (options.tune_seconds > 0) {
+    return diag::error(diag::Code::host_feature, "libraries for a GPU are not tuned while they are built")
+        .reason("kernels for Metal run on a Mac alone")
+        .help("leave out --tune: the cost model decides for the hinted sizes");
+  }
+  if (!options.header.empty() || !options.manifest.empty()) {
+    return diag::error(diag::Code::host_feature, "the files of a library for Metal lie in one folder")
+        .reason((options.header.empty() ? "a manifest" : "a header") + std::string(" elsewhere is asked for"))
+        .help("leave out its path; the output names the folder");
+  }
   emit::host::Library library;
   library.name = options.name.empty() ? folder_name(options.output) : options.name;
   library.target = target;

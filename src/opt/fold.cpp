@@ -156,6 +156,16 @@ Rewrite fold_cast(const Candidate& n, RuleContext& x) {
         return types::convert(scalar_of(*r.literal(c.operands[0]), r.type(c.operands[0]).dtype), c.type.dtype);
       });
 }
+// Else a weak f64 would be spread, which not every target has.
+Rewrite fold_spread_cast(const Candidate& n, RuleContext& x) {
+  if (n.op != Op::cast || n.type.weak || x.op(n.operands[0]) != Op::broadcast) return {};
+  const NodeId spread = n.operands[0], number = x.operand(spread);
+  if (x.literal(number) == nullptr) return {};
+  const Scalar value = types::convert(scalar_of(*x.literal(number), x.type(number).dtype), n.type.dtype);
+  if (n.type.dtype == DType::u64 && static_cast<int64_t>(value.payload()) < 0) return {};
+  return Candidate{
+      Op::broadcast, {x.literal(literal_of(value), n.type.dtype)}, x.attr<ir::ReshapeAttr>(spread), n.type};
+}
 Rewrite fold_comparison(const Candidate& n, RuleContext& x) {
   return fold(
       n, x, [](const types::OpInfo& i) { return i.rule == types::OpRule::compare; },
@@ -182,6 +192,7 @@ Rewrite fold_logical(const Candidate& n, RuleContext& x) {
 constexpr Rule fold_table[] = {
     {"fold_arithmetic", "literals under + - * / neg abs sqrt minimum maximum floor ceil trunc relu", fold_arithmetic},
     {"fold_cast", "cast(literal, dtype)", fold_cast},
+    {"fold_spread_cast", "cast(broadcast(literal), dtype) = broadcast(cast(literal, dtype))", fold_spread_cast},
     {"fold_comparison", "comparisons of literals", fold_comparison},
     {"fold_logical", "& | ^ ~ of literals", fold_logical},
 };

@@ -60,13 +60,36 @@ def unheeded(program, folder, cache):
         expect(2, f"{option[0]} is for CUTLASS", "emit", *SIZES, *cache, *option)
     expect(2, "a program is not for CUTLASS", "emit", program, "--what", "evt", "--target", "cutlass:sm_90a", *cache)
     expect(2, "--weights is not for CUTLASS", "build", "--via", "cutlass", *SIZES, "-o", library, "--weights", "w", *cache)
-    if library.exists():
+    metal = ["build", program, "-o", folder / "metal", "--target", "metal", *cache]
+    expect(1, "not tuned", *metal, "--tune")
+    for option in ("--header", "--manifest"):
+        expect(1, "lie in one folder", *metal, option, folder / "elsewhere")
+    if library.exists() or (folder / "metal").exists():
         FAILURES.append("a refused build left its library")
     a, b, items = array(folder / "a.npy", (6, 5)), array(folder / "b.npy", (5, 7)), array(folder / "i.npy", (2, 6, 5))
     files = ["gemm", *cache, "--b", b, "--check"]
     expect(2, "--batch 3 contradicts the files", *files, "--a", a, "--batch", 3)
     expect(0, "pass", *files, "--a", items, "--batch", 2)
     expect(0, "pass", "gemm", *cache, "--a", a, "--n", 3, "--batch", 2, "--check")
+
+
+def full_on_metal(folder, cache):
+    """A number that fills a tensor is of the type that it meets: no f64, which Metal lacks."""
+    for number, (name, text) in enumerate((("mul", "x * full(0.5, n, 8)"), ("concat", "concat(x, full(0.5, n, 8), dim=1)"))):
+        program = folder / f"{name}.py"
+        program.write_text(f'def p(x: f32["n", 8]):\n    y = {text}\n    return y\n')
+        expect(0, "CODETTA_KERNEL", "emit", program, "--target", "metal", *cache)
+        expect(0, "pass", "run", program, "--check", "--dim", f"n={number + 2}", *cache)
+
+
+def larger_than_the_machine(cache):
+    """Who asks what would be done needs no memory for it."""
+    large = ["--m", 262144, "--n", 262144, "--k", 65536, "--dtype", "bf16", "--tensor", "C=[M,N]:bf16", "--epilogue",
+             "def f(accum, C): D = relu(accum) + C; F = accum; return D, F"]
+    expect(0, "sm90", "kernels", *large, "--target", "cuda:sm_90a", *cache)
+    expect(0, "cuda:sm_90a", "explain", *large, "--target", "cuda:sm_90a", *cache)
+    expect(0, "cpu_", "explain", *large, *cache)
+    expect(0, "Sm90", "emit", "--what", "evt", *large, "--target", "cutlass:sm_90a", *cache)
 
 
 def as_json(program, folder, cache):
@@ -88,6 +111,8 @@ def main():
         program.write_text('def p(x: f32["n", 8], w: f32[8, 4]):\n    y = relu(x @ w)\n    return y\n')
         unheeded(program, folder, cache)
         as_json(program, folder, cache)
+        full_on_metal(folder, cache)
+        larger_than_the_machine(cache)
     print("\n".join(FAILURES) or "ok")
     return 1 if FAILURES else 0
 

@@ -192,6 +192,16 @@ const std::multimap<std::string_view, Draw>& examples() {
        [](Sketch& s) {
          return s(Op::mul, {s.x, s.to(s.f32(2.7), DType::i8)});
        }},
+      {"fold_spread_cast",
+       [](Sketch& s) {
+         const NodeId spread = s(Op::broadcast, {s.real(2.7)}, ir::ReshapeAttr{oracle::test::dims({4, 6})});
+         return s(Op::mul, {s.x, s.to(spread, DType::f32)});
+       }},
+      {"fold_spread_cast",
+       [](Sketch& s) {
+         const NodeId spread = s(Op::broadcast, {s.real(-300.5)}, ir::ReshapeAttr{oracle::test::dims({4, 6})});
+         return s(Op::add, {s.i, s.to(spread, DType::i8)});
+       }},
       {"fold_comparison",
        [](Sketch& s) {
          return s(Op::where, {s(Op::lt, {s.f32(1), s.f32(2)}), s.x, s.y});
