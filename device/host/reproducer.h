@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "device/host/gpu_calls.h"
 
@@ -189,6 +190,10 @@ inline int reproduce(int argc, char** argv, const GivenTensor* given, i32 count,
     report_result(given[i], host[i], bytes);
   }
   if (repeats > 0) printf("least time of %ld calls: %.3f us, checks of the call among it\n", repeats, best * 1e6);
+  if (kernel.on_gpu) {  // a driver may be gone before what the library keeps is given back
+    fflush(nullptr);
+    _exit(0);
+  }
   return 0;
 }
 

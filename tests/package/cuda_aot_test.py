@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`codetta build` and `codetta emit` for CUDA with real kernels, where NVRTC is there: what is exported and needed, the
 header in C11 and C++, a C program that links it, the same bytes again, what a machine without a driver is told; and the
-text, PTX and SASS of programs. Usage: cuda_aot_test.py <codetta> <cc> <c++> <source folder> <work folder> <nvrtc folder>"""
+text, PTX and SASS of programs. Usage: cuda_aot_test.py <codetta> <cc> <c++> <source folder> <work folder> <nvrtc folder> <pretended driver>"""
 
 import ctypes
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import unittest
 
 CODETTA, CC, CXX = sys.argv[1:4]
-SOURCE, WORK, NVRTC = (pathlib.Path(a) for a in sys.argv[4:7])
+SOURCE, WORK, NVRTC, PRETENDED = (pathlib.Path(a) for a in sys.argv[4:8])
 PROGRAM = """def mlp(x: bf16["m", 256], w: bf16[256, 512], v: bf16[512, 128]):
     h = relu(x @ w)
     y = h @ v
@@ -55,6 +56,9 @@ class CudaLibraries(unittest.TestCase):
     def setUpClass(cls):
         WORK.mkdir(parents=True, exist_ok=True)
         (WORK / "mlp.py").write_text(PROGRAM)
+        (WORK / "pretended").mkdir(exist_ok=True)
+        (WORK / "pretended/libcuda.so.1").unlink(missing_ok=True)
+        (WORK / "pretended/libcuda.so.1").symlink_to(PRETENDED)
         cls.path = WORK / "libmlp.so"
         cls.built = codetta("build", WORK / "mlp.py", "-o", cls.path, "--target", "cuda:sm_90a", "--hint", "m=4096")
 
@@ -103,6 +107,11 @@ class CudaLibraries(unittest.TestCase):
                 self.assertIn("E0640: no NVIDIA driver was found", done.stderr)
             else:
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            # Over the pretended driver, whose kernels compute nothing.
+            said = subprocess.run([folder / "reproducer", "1", "2"], capture_output=True, text=True,
+                                  env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
+            self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+            self.assertRegex(said.stdout, r"t\d: \d+ elements of (f32|bf16), .*\nleast time of 2 calls: ")
 
     def test_texts(self):
         def emit(what):
@@ -123,7 +132,7 @@ def main():
     if "E0530" in tried.stderr or "E0501" in tried.stderr:
         print("SKIPPED: there is no NVRTC")
         return
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[8:], verbosity=2)
 
 
 if __name__ == "__main__":
