@@ -6,6 +6,7 @@
 #include "driver/kernel_state.hpp"
 #include "driver/occupancy.hpp"
 #include "package/cpu_call.hpp"
+#include "plan/families_hip.hpp"
 
 namespace codetta {
 namespace {
@@ -35,17 +36,21 @@ struct Launching {
 };
 std::optional<Launching> launching(const driver::FoundState& found, const driver::Planned& planned,
                                    const KernelList& kernels) {
-  if (found.target.backend != Backend::cuda || kernels.empty()) return std::nullopt;
+  const bool hip = found.target.backend == Backend::hip;
+  if ((found.target.backend != Backend::cuda && !hip) || kernels.empty()) return std::nullopt;
   const driver::KernelState& best = driver::KernelState::of(kernels[0]);
   const plan::PlannedKernel& kernel = planned.plan.kernels[0];
   Launching result;
   const auto* config = std::get_if<package::GpuGemmConfig>(&kernel.discovery.candidates[best.candidate].config);
   if (config == nullptr) return std::nullopt;  // of the vendor's library, whose tiles are its own
   result.config = *config;
-  result.gpu = found.context->machine(found.target).gpu;
+  result.gpu = hip ? plan::find_hip(found.target.arch)->facts : found.context->machine(found.target).gpu;
   const auto package = best.package();
   std::vector<toolchain::PtxasRemarks> remarks;
-  if (package) remarks = found.context->cuda.known_remarks((*package)->kernels[0]);
+  if (package) {
+    const package::Kernel& made = (*package)->kernels[0];
+    remarks = hip ? found.context->hip.known_remarks(made) : found.context->cuda.known_remarks(made);
+  }
   result.occupancy =
       driver::occupancy(result.config, found.problem.shape, kernel.lowered.program.split.ways, result.gpu, remarks);
   return result;

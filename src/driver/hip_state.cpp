@@ -26,6 +26,8 @@ Result<toolchain::HostCompiler> HipState::compiler() {
   const std::lock_guard lock(mutex_);
   if (!compiler_) {
     toolchain::FindOptions find;
+    find.wanted = context_.options.compiler;  // a context for AMD's GPUs needs no other compiler
+    find.cancel = context_.options.cancel;
     find.path = context_.path;
     find.memo_dir = context_.keep_dir();
     CODETTA_TRY(compiler_, toolchain::find_hip_clang(find));

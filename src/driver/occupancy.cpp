@@ -13,6 +13,15 @@ namespace {
 constexpr int64_t registers_per_sm = 65536, register_unit = 256;  // of a warp
 constexpr int64_t reserved_shared = 1024;                         // of a block, by the system, since 8.0
 
+// A compute unit of AMD's (LLVM 19, AMDGPUBaseInfo: waves of a SIMD, vector registers of its lanes, in what portions
+// they are given out).
+struct ComputeUnit {
+  int64_t wave, simds, waves, registers, portion;
+};
+constexpr ComputeUnit cdna{64, 4, 8, 512, 8}, rdna{32, 2, 16, 1536, 24};
+bool is_amd(const plan::GpuFacts& gpu) { return gpu.arch.starts_with("gfx"); }
+const ComputeUnit& unit_of(const plan::GpuFacts& gpu) { return gpu.arch.starts_with("gfx9") ? cdna : rdna; }
+
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 struct Limits {
@@ -31,10 +40,14 @@ Limits limits_of(const std::string& arch) {
 
 Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape& shape, int64_t ways,
                     const plan::GpuFacts& gpu, const std::vector<toolchain::PtxasRemarks>& remarks) {
-  const Limits limits = limits_of(gpu.arch);
+  const bool amd = is_amd(gpu);
+  const ComputeUnit& unit = unit_of(gpu);
+  const int64_t lanes = amd ? unit.wave : 32;
+  const Limits limits =
+      amd ? Limits{unit.simds * unit.waves * unit.wave, unit.simds * unit.waves} : limits_of(gpu.arch);
   Occupancy result;
-  result.warps_max = limits.threads / 32;
-  const int64_t warps = ceil_div(std::max(config.threads, 1), 32);
+  result.warps_max = limits.threads / lanes;
+  const int64_t warps = ceil_div(std::max(config.threads, 1), lanes);
   int64_t static_shared = 0;
   for (const toolchain::PtxasRemarks& kernel : remarks) {
     if (kernel.kernel != "codetta_gemm" && remarks.size() > 1) continue;
@@ -47,9 +60,17 @@ Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape&
     result.limited_by = by;
   };
   limit(limits.blocks, "blocks");
-  limit(limits.threads / (warps * 32), "threads");
-  limit(gpu.shared_per_sm / (config.shared_bytes + static_shared + reserved_shared), "shared memory");
-  if (result.registers > 0) {
+  limit(limits.threads / (warps * lanes), "threads");
+  if (amd) {  // all LDS is static; the configuration knows that of the matrix families before they are compiled
+    const int64_t lds = std::max<int64_t>(config.shared_bytes, static_shared);
+    if (lds > 0) limit(gpu.shared_per_sm / lds, "LDS");
+    if (result.registers > 0)
+      limit(unit.simds * (unit.registers / (ceil_div(result.registers, unit.portion) * unit.portion)) / warps,
+            "registers");
+  } else {
+    limit(gpu.shared_per_sm / (config.shared_bytes + static_shared + reserved_shared), "shared memory");
+  }
+  if (result.registers > 0 && !amd) {
     const int64_t of_warp = ceil_div(int64_t{result.registers} * 32, register_unit) * register_unit;
     limit(registers_per_sm / of_warp / warps, "registers");
   }
@@ -63,14 +84,16 @@ Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape&
 }
 
 std::string to_string(const Occupancy& o, const package::GpuGemmConfig& config, const plan::GpuFacts& gpu) {
-  std::string out = fmt::format("  {} threads and {} bytes of shared memory a block, {} stages of K = {}\n",
-                                config.threads, config.shared_bytes, config.stages, config.tile_k);
-  out += fmt::format("  {} block{} a multiprocessor (limit: {}), {} of {} warps\n", o.blocks, o.blocks == 1 ? "" : "s",
-                     o.limited_by, o.warps, o.warps_max);
+  const bool amd = is_amd(gpu);
+  std::string out = fmt::format("  {} threads and {} bytes of {} a block, {} stages of K = {}\n", config.threads,
+                                config.shared_bytes, amd ? "LDS" : "shared memory", config.stages, config.tile_k);
+  out +=
+      fmt::format("  {} block{} a {} (limit: {}), {} of {} {}\n", o.blocks, o.blocks == 1 ? "" : "s",
+                  amd ? "compute unit" : "multiprocessor", o.limited_by, o.warps, o.warps_max, amd ? "waves" : "warps");
   out += o.registers > 0 ? fmt::format("  {} registers a thread\n", o.registers)
                          : std::string("  registers: known once the kernel is compiled\n");
-  out += fmt::format("  {} tiles of {} x {} on {} multiprocessors: {:.2f} waves\n", o.tiles, config.tile_m,
-                     config.tile_n, gpu.sms, o.waves);
+  out += fmt::format("  {} tiles of {} x {} on {} {}: {:.2f} {}\n", o.tiles, config.tile_m, config.tile_n, gpu.sms,
+                     amd ? "compute units" : "multiprocessors", o.waves, amd ? "rounds" : "waves");
   return out;
 }
 

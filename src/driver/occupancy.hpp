@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a CUDA configuration fills a GPU: blocks of a multiprocessor and what limits them, waves over the device.
+// How a CUDA or HIP configuration fills a GPU: blocks of a multiprocessor and what limits them, waves over the device.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@
 namespace codetta::driver {
 
 struct Occupancy {
-  int64_t blocks = 0;      // resident on a multiprocessor at once
-  std::string limited_by;  // "shared memory", "threads", "registers", "blocks"
-  int64_t warps = 0, warps_max = 0;
-  int registers = 0;  // of a thread; 0: not known before the kernel is compiled
-  int64_t tiles = 0;  // units of work: tiles of all batch items and slices of K
-  double waves = 0;   // tiles over what runs at once
+  int64_t blocks = 0;                // resident on a multiprocessor at once
+  std::string limited_by;            // "shared memory" ("LDS"), "threads", "registers", "blocks"
+  int64_t warps = 0, warps_max = 0;  // of 32 threads; AMD's waves
+  int registers = 0;                 // of a thread; 0: not known before the kernel is compiled
+  int64_t tiles = 0;                 // units of work: tiles of all batch items and slices of K
+  double waves = 0;                  // tiles over what runs at once
 };
 
 // `remarks` of the compiled kernel, the product's entry first; empty when it is not compiled. `ways` of the epilogue's
-// split. Limits of a multiprocessor by compute capability: CUDA C++ Programming Guide 13.0, table of technical
-// specifications.
+// split. An AMD GPU's compute unit counts as a multiprocessor. Limits of a multiprocessor by compute capability: CUDA
+// C++ Programming Guide 13.0, table of technical specifications.
 Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape& shape, int64_t ways,
                     const plan::GpuFacts& gpu, const std::vector<toolchain::PtxasRemarks>& remarks);
 

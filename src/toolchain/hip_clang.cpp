@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 7> hip_names = {"clang++-19", "clang++-20
                                                        "clang++",    "amdclang++", "clang++-23"};
 constexpr std::string_view rocm_folder = "/opt/rocm/llvm/bin";
 constexpr std::string_view install_hip =
-    "install clang-19 and lld-19 (or later ones, or ROCm's) where the search path leads; emitting "
-    "sources needs neither";
+    "install clang-19 and lld-19 (or later ones, or ROCm's) where the search path leads, or name a Clang with "
+    "--compiler; emitting sources needs neither";
 
 std::string folders_for(const std::string& path) {
   std::string kept;
