@@ -385,6 +385,9 @@ def on_a_gpu(cache):
     expect(0, "hip_simt", "kernels", *SIZES, *cache, "--target", "hip:gfx942")
     hip = [*SIZES, *cache, "--target", "hip:gfx942"]
     expect(0, "compute unit (limit:", "explain", *hip)
+    expect(3, "error[E0403]", "gemm", *hip)
+    expect(3, "error[E0403]", "gemm", *SIZES, *cache, "--target", "metal:apple9")
+    expect(2, "error[E0402]", "kernels", *SIZES, *cache, "--target", "metal:apple99")
     expect(3, "error[E0536]", "compile", *hip, "--compiler", "/no/such/clang++")
     expect(2, "--device", "gemm", *SIZES, *cache, "--target", "cuda", "--device", "-1")
 

@@ -256,6 +256,7 @@ class MetalProgramPrinter {
  private:
   void print_kernel(size_t k) {
     const package::Kernel& kernel = package_.kernels[k];
+    if (package::is_user(kernel.config)) return lacks("it launches a kernel of the user's");
     const auto* map = std::get_if<package::GpuMapConfig>(&kernel.config);
     const package::GpuGemmConfig c = map != nullptr ? package::pieces_of(*map) : package::gpu(kernel.config);
     const package::EpilogueProgram& program = kernel.epilogue;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "emit/host/cpp.hpp"
+#include "emit/host/metal.hpp"
 #include "emit/host/python.hpp"
 #include "feature_packages.hpp"
 #include "package/cpu_call.hpp"
@@ -109,6 +110,21 @@ std::string host_python_cuda(const Feature& feature) {
   return cell(emit::host::emit_python(package, {}));
 }
 
+// tests/metal_compile looks at the syntax of such texts; nothing of them runs here.
+std::string host_metal(const Feature& feature) {
+  package::Package package = cuda_package(feature);
+  package.target = {Backend::metal, CpuIsa::generic, "apple9"};
+  emit::host::Library library;
+  library.name = "library";
+  library.target = package.target;
+  emit::host::Program program;
+  program.function = "f";
+  program.package = std::make_shared<const package::Package>(std::move(package));
+  library.programs.push_back(std::move(program));
+  const auto checked = emit::host::check_metal_library(library);
+  return checked ? "emitted" : cell(checked);
+}
+
 std::string page() {
   std::ostringstream text;
   text << "# What runs where\n\n"
@@ -118,18 +134,22 @@ std::string page() {
           "`tests/unit/features`, which asks each backend. C++ text is what libraries built ahead of time are made of\n"
           "([aot.md](aot.md)), for CUDA through the driver with the compiled kernels inside; Python text is a module "
           "over "
-          "numpy\nand the engine's shared library, for CUDA over cuda.bindings.\n";
+          "numpy\nand the engine's shared library, for CUDA over cuda.bindings. Metal text is Objective-C++ ([metal.md]"
+          "(metal.md)): *emitted* says that\nthere is a text, which nothing here runs. HIP has a column when it has "
+          "a runtime: until then a kernel is refused with [E0403](errors/E0403.md)\nwhere it would run and a library "
+          "with [E0440](errors/E0440.md) ([hip.md](hip.md)). CUTLASS EVT takes epilogues, not steps: "
+          "[evt.md](evt.md).\n";
   std::string group;
   for (const Feature& feature : all_features()) {
     if (feature.group != group) {
       group = feature.group;
       text << "\n## " << group
            << "\n\n| feature | in process, CPU | in process, CUDA | C++ text, CPU | C++ text, CUDA | Python text, "
-              "CPU | Python text, CUDA |\n|---|---|---|---|---|---|---|\n";
+              "CPU | Python text, CUDA | Metal text |\n|---|---|---|---|---|---|---|---|\n";
     }
     text << "| " << feature.row << " | " << in_process_cpu(feature) << " | " << in_process_cuda(feature) << " | "
          << host_cpp(feature) << " | " << host_cuda(feature) << " | " << host_python(feature) << " | "
-         << host_python_cuda(feature) << " |\n";
+         << host_python_cuda(feature) << " | " << host_metal(feature) << " |\n";
   }
   return text.str();
 }

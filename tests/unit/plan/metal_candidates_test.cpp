@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Metal's families refuse, with which code and which numbers; and what their configurations keep to.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/families_metal.hpp"
+#include "support/plain_store.hpp"
+#include "types/dtype.hpp"
+#include "unit/plan/bind_text.hpp"
+
+namespace {
+
+using namespace codetta;
+using package::GpuFamily;
+using plan::Discovery;
+using plan::GemmShape;
+
+GemmShape metal_shape(int64_t m, int64_t n, int64_t k, DType dtype = DType::f16) {
+  GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  shape.a = shape.b = dtype;
+  shape.accumulator = ir::default_accumulator(dtype, dtype).value();
+  shape.a_row_stride = k;
+  shape.b_k_stride = n;
+  return shape;
+}
+
+package::EpilogueProgram metal_parts(int ways, int64_t chunk) {
+  package::EpilogueProgram program = test::plain_store(DType::f32, DType::f16);
+  program.split.ways = ways;
+  program.split.chunk = types::Dim::constant(chunk);
+  return program;
+}
+
+Discovery metal_found(const GemmShape& shape, const std::string& family,
+                      const package::EpilogueProgram* program = nullptr) {
+  const package::EpilogueProgram plain = test::plain_store(shape.accumulator, shape.accumulator);
+  return plan::discover(program != nullptr ? *program : plain, shape, {Backend::metal, CpuIsa::generic, family}, {});
+}
+
+// "E0405: ..." of the family, or "" where it refuses nothing.
+std::string metal_reason(const Discovery& found, const std::string& kernel) {
+  for (const plan::Rejection& rejection : found.rejections) {
+    if (rejection.kernel == kernel && rejection.code != static_cast<uint16_t>(diag::Code::ranked_out))
+      return diag::code_text(rejection.code) + ": " + rejection.text;
+  }
+  return "";
+}
+
+bool metal_has(const Discovery& found, GpuFamily family) {
+  return std::any_of(found.candidates.begin(), found.candidates.end(),
+                     [&](const plan::Candidate& c) { return package::gpu(c.config).family == family; });
+}
+
+TEST(MetalCandidates, MatricesAreOfferedWhereTheFamilyPromisesThem) {
+  for (const char* family : {"apple7", "apple8", "apple9", "apple10", "metal4"}) {
+    const Discovery found = metal_found(metal_shape(512, 512, 512), family);
+    EXPECT_TRUE(metal_has(found, GpuFamily::Simdgroup)) << family;
+    EXPECT_TRUE(metal_has(found, GpuFamily::Simt)) << family;
+    EXPECT_EQ(metal_reason(found, "metal_simdgroup"), "");
+  }
+  for (const char* family : {"metal3", "mac2"}) {
+    const Discovery found = metal_found(metal_shape(512, 512, 512), family);
+    EXPECT_FALSE(metal_has(found, GpuFamily::Simdgroup)) << family;
+    EXPECT_TRUE(metal_has(found, GpuFamily::Simt)) << family;
+    EXPECT_EQ(
+        metal_reason(found, "metal_simdgroup"),
+        "E0404: " + std::string(family) + " does not promise matrices of a SIMD group; apple7 and later have them");
+  }
+}
+
+TEST(MetalCandidates, WhatTheMatricesDoNotMultiplyIsNamed) {
+  for (const DType dtype : {DType::i8, DType::u8}) {
+    const Discovery found = metal_found(metal_shape(64, 64, 64, dtype), "apple9");
+    EXPECT_TRUE(metal_has(found, GpuFamily::Simt)) << dtype_name(dtype);
+    const std::string why = metal_reason(found, "metal_simdgroup"), name(dtype_name(dtype));
+    EXPECT_TRUE(why.starts_with("E0405: " + name + " x " + name)) << why;
+  }
+  GemmShape shape = metal_shape(64, 64, 64, DType::f8e4m3);
+  EXPECT_TRUE(metal_has(metal_found(shape, "apple9"), GpuFamily::Simdgroup));
+  shape.math = MathMode::Fp8FastAccumulation;
+  EXPECT_TRUE(metal_reason(metal_found(shape, "apple9"), "metal_simdgroup").starts_with("E0405: fast accumulation"));
+}
+
+TEST(MetalCandidates, FactorsWithoutNeighboursAreRefusedWithTheirStrides) {
+  GemmShape shape = metal_shape(64, 64, 64);
+  shape.a_row_stride = 256;
+  shape.a_k_stride = 3;
+  std::string why = metal_reason(metal_found(shape, "apple9"), "metal_simdgroup");
+  EXPECT_TRUE(why.starts_with("E0407: A has strides 256 and 3")) << why;
+  shape = metal_shape(64, 64, 64);
+  shape.b_k_stride = 128;
+  shape.b_col_stride = 2;
+  const Discovery found = metal_found(shape, "apple9");
+  why = metal_reason(found, "metal_simdgroup");
+  EXPECT_TRUE(why.starts_with("E0407: B has strides 128 and 2")) << why;
+  EXPECT_TRUE(metal_has(found, GpuFamily::Simt));
+}
+
+TEST(MetalCandidates, ConfigurationsKeepToThreadgroupMemoryAndThreads) {
+  for (const int ways : {1, 2, 4, 8, 16}) {
+    const package::EpilogueProgram program = metal_parts(ways, 4096 / ways);
+    const GemmShape shape = metal_shape(256, 4096, 4096);
+    const plan::GpuProblem problem{program, shape, plan::metal_facts("apple9")};
+    for (const plan::GpuFamilyInfo& family : plan::metal_families()) {
+      if (family.refuse(problem)) continue;
+      const auto configs = family.configurations(problem);
+      EXPECT_FALSE(configs.empty()) << ways;
+      for (const package::GpuGemmConfig& c : configs) {
+        EXPECT_LE(plan::metal_shared_bytes(program, c), plan::metal_threadgroup_bytes);
+        EXPECT_LE(c.threads, plan::metal_threadgroup_threads);
+        EXPECT_EQ(c.threads % 32, 0);
+      }
+    }
+  }
+}
+
+TEST(MetalCandidates, TooManyPartsForThreadgroupMemorySayHowMuchTheyNeed) {
+  const package::EpilogueProgram program = metal_parts(2048, 2);
+  const Discovery found = metal_found(metal_shape(64, 4096, 64), "apple9", &program);
+  EXPECT_TRUE(found.candidates.empty());
+  for (const char* kernel : {"metal_simt", "metal_simdgroup"}) {
+    const std::string why = metal_reason(found, kernel);
+    EXPECT_TRUE(why.starts_with("E0406: ")) << why;
+    EXPECT_NE(why.find("bytes of threadgroup memory, 32768 are available"), std::string::npos) << why;
+  }
+}
+
+TEST(MetalCandidates, F64IsRefusedAsAccumulatorValueAndOutput) {
+  const Discovery found = metal_found(metal_shape(64, 64, 64, DType::f64), "apple9");
+  EXPECT_TRUE(found.candidates.empty());
+  ASSERT_EQ(found.rejections.size(), 1u);
+  EXPECT_EQ(found.rejections[0].code, static_cast<uint16_t>(diag::Code::accumulator_unsupported));
+  const auto facts = test::gemm_facts(64, 64, 64, DType::f16);
+  const auto refused = [&](const char* text, DType out) {
+    const auto graph = test::bind_text(text, {test::tensor("D", out, {64, 64})}, facts);
+    if (!graph) return graph.error().render();
+    const auto checked = plan::check_for_metal(*graph);
+    return checked ? std::string() : checked.error().render();
+  };
+  const std::string value = refused("def f(accum):\n    D = cast(accum, f64) * 2.0\n    return D\n", DType::f32);
+  EXPECT_NE(value.find("E0311"), std::string::npos) << value;
+  EXPECT_NE(value.find("e.py:2"), std::string::npos) << value;
+  const std::string output = refused("def f(accum):\n    D = accum * 2.0\n    return D\n", DType::f64);
+  EXPECT_NE(output.find("E0311"), std::string::npos) << output;
+  EXPECT_NE(output.find("output D is f64"), std::string::npos) << output;
+  EXPECT_EQ(refused("def f(accum):\n    D = accum * 2.0\n    return D\n", DType::f32), "");
+}
+
+TEST(MetalCandidates, PackedFactorsAreRefused) {
+  GemmShape shape = metal_shape(64, 64, 64);
+  shape.b_packed = true;
+  const Discovery found = metal_found(shape, "apple9");
+  EXPECT_TRUE(found.candidates.empty());
+  ASSERT_EQ(found.rejections.size(), 1u);
+  EXPECT_EQ(found.rejections[0].code, static_cast<uint16_t>(diag::Code::packed_unused));
+}
+
+}  // namespace
