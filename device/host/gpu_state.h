@@ -27,6 +27,7 @@ struct GpuLibraryFacts {
   i32 major, minor;  // that the kernels are compiled for
   bool exact;        // no other compute capability
   const char* architecture;
+  Status (*load_driver)(GpuCalls& calls);
 };
 extern const GpuLibraryFacts gpu_facts;
 
@@ -452,7 +453,7 @@ inline bool is_ready() { return __atomic_load_n(&gpu_library.ready, __ATOMIC_ACQ
 inline Status start_library(Status (*load)(const char* path), const char* path) {
   const Locked locked(gpu_library.starting);
   if (is_ready()) return ok;
-  CODETTA_OK(load_cuda(gpu_library.calls));
+  CODETTA_OK(gpu_facts.load_driver(gpu_library.calls));
   CODETTA_OK(load(path));
   __atomic_store_n(&gpu_library.ready, 1, __ATOMIC_RELEASE);
   return ok;

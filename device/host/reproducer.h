@@ -21,7 +21,7 @@ struct GivenTensor {
 };
 using CallTensors = int (*)(const Tensor* tensors, i32 count, void* workspace, i64 bytes, void* stream);
 struct GivenKernel {
-  bool on_gpu;
+  Status (*load_driver)(GpuCalls& calls);  // null: the kernel runs on a CPU
   int (*init)();
   CallTensors call;
   const char* (*error)();
@@ -135,8 +135,9 @@ inline int reproduce(int argc, char** argv, const GivenTensor* given, i32 count,
   u64 state = static_cast<u64>(number(1, 1));
   const long repeats = number(2, 5);
   static GpuCalls calls{};
-  if (kernel.on_gpu) {
-    if (load_cuda(calls) != ok) {
+  const bool on_gpu = kernel.load_driver != nullptr;
+  if (on_gpu) {
+    if (kernel.load_driver(calls) != ok) {
       fprintf(stderr, "%s\n", error_text);
       return 3;
     }
@@ -163,7 +164,7 @@ inline int reproduce(int argc, char** argv, const GivenTensor* given, i32 count,
     tensors[i] = {host[i], one.dtype, one.rank, {}, {}};
     memcpy(tensors[i].shape, one.sizes, sizeof one.sizes);
     memcpy(tensors[i].strides, one.strides, sizeof one.strides);
-    if (!kernel.on_gpu || one.number) continue;
+    if (!on_gpu || one.number) continue;
     DeviceAddress memory = 0;
     CODETTA_GIVEN(calls.allocate(&memory, bytes + 1));
     if (bytes != 0) CODETTA_GIVEN(calls.copy_in(memory, host[i], bytes, nullptr));
@@ -176,21 +177,21 @@ inline int reproduce(int argc, char** argv, const GivenTensor* given, i32 count,
       fprintf(stderr, "%s\n", kernel.error());
       return 1;
     }
-    if (kernel.on_gpu) CODETTA_GIVEN(calls.stream_wait(nullptr));
+    if (on_gpu) CODETTA_GIVEN(calls.stream_wait(nullptr));
     const double took = seconds_now() - start;
     if (r == 1 || took < best) best = took;
   }
   for (i32 i = 0; i < count; ++i) {
     if (!given[i].written) continue;
     const auto bytes = static_cast<u64>(reach_of(given[i]) * dtype_bytes(given[i].dtype));
-    if (kernel.on_gpu && bytes != 0) {
+    if (on_gpu && bytes != 0) {
       CODETTA_GIVEN(calls.copy_out(host[i], reinterpret_cast<DeviceAddress>(tensors[i].data), bytes, nullptr));
       CODETTA_GIVEN(calls.stream_wait(nullptr));
     }
     report_result(given[i], host[i], bytes);
   }
   if (repeats > 0) printf("least time of %ld calls: %.3f us, checks of the call among it\n", repeats, best * 1e6);
-  if (kernel.on_gpu) {  // a driver may be gone before what the library keeps is given back
+  if (on_gpu) {  // a driver may be gone before what the library keeps is given back
     fflush(nullptr);
     _exit(0);
   }

@@ -93,6 +93,11 @@ Result<void> add_kernel(const package::Kernel& kernel, emit::host::Program& prog
   return {};
 }
 
+// A kernel for a GPU, compiled.
+Result<CudaBinary> binary_of(const package::Kernel& kernel, const Target& target, ContextState& context) {
+  return target.backend == Backend::hip ? context.hip.binary(kernel) : context.cuda.binary(kernel);
+}
+
 // Kernels whose registers or spills rule them out (E0533) are passed over for the candidate that ranks next, as in
 // process. `context`: compiles those for a GPU; null: nothing is compiled.
 Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::string& name, ContextState* context,
@@ -100,14 +105,14 @@ Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::stri
   for (;;) {
     CODETTA_TRY(package::Package package,
                 emit::emit_package(plan, {.name = name, .build_id = build_id(), .origins = true}));
-    if (context == nullptr || package.target.backend != Backend::cuda)
+    if (context == nullptr || package.target.backend == Backend::cpu)
       return std::make_shared<const package::Package>(std::move(package));
     std::vector<const package::Kernel*> all;
     for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
-    context->cuda.compile_ahead(all);
+    if (package.target.backend == Backend::cuda) context->cuda.compile_ahead(all);
     bool changed = false;
     for (size_t i = 0; i < package.kernels.size() && !changed; ++i) {
-      CODETTA_TRY(const CudaBinary binary, context->cuda.binary(package.kernels[i]));
+      CODETTA_TRY(const CudaBinary binary, binary_of(package.kernels[i], package.target, *context));
       if (options.progress)
         options.progress(fmt::format("kernel {} of {}: {}, {:.0f} ms", i + 1, package.kernels.size(),
                                      package.kernels[i].name, binary.compile_seconds * 1e3));
@@ -130,10 +135,10 @@ Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::stri
 Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Target& wanted,
                                  const BuildOptions& options, ContextState& context, bool compiled, bool whole) {
   CODETTA_TRY(const Target target, resolve_target(context, wanted));
-  if (target.backend != Backend::cpu && target.backend != Backend::cuda) {
+  if (target.backend != Backend::cpu && target.backend != Backend::cuda && target.backend != Backend::hip) {
     return diag::error(diag::Code::host_feature, fmt::format("libraries are not built for {}", target.to_string()))
-        .reason("C++ host text exists for CPUs and for CUDA")
-        .help("choose --target cpu, cpu:avx2, cpu:avx512, cuda:sm_90a, ...");
+        .reason("C++ host text exists for CPUs, for CUDA and for HIP")
+        .help("choose --target cpu, cpu:avx2, cpu:avx512, cuda:sm_90a, hip:gfx942, ...");
   }
   const bool gpu = target.backend != Backend::cpu;
   if (gpu && options.tune_seconds > 0) {
@@ -170,7 +175,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     CODETTA_TRY(program.package, package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
     for (const package::Kernel& kernel : program.package->kernels) {
       if (gpu && compiled) {
-        CODETTA_TRY(CudaBinary binary, context.cuda.binary(kernel));
+        CODETTA_TRY(CudaBinary binary, binary_of(kernel, target, context));
         planned.compile_seconds += binary.compile_seconds;
         program.images.push_back(planned.bytes.add(std::move(binary.cubin)));
       } else if (gpu) {

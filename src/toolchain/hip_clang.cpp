@@ -113,6 +113,8 @@ Result<base::ProcessResult> run_hip(const HostCompiler& clang, const HipJob& job
     request.arguments.insert(request.arguments.end(), {"-S", "-o", "-", "-"});
   else
     request.arguments.insert(request.arguments.end(), {"-o", file, "-"});
+  // Headers are looked for beside the source first, which for one on stdin is the working directory.
+  request.working_directory = folder.path();
   request.environment = child_environment(clang.search_path, folder.path());
   request.input = job.source;
   request.max_output_bytes = size_t{64} << 20;

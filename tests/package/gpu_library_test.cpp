@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs for a GPU in process and as libraries built ahead of time, over a pretended driver: the same launches,
-// grids, attributes and parameter bytes. CODETTA_LAUNCH_PROGRAMS says how many random programs (24),
+// grids, attributes and parameter bytes. CODETTA_LAUNCH_PROGRAMS says how many random programs (36),
 // CODETTA_LAUNCH_SEED which.
 #include <cstdlib>
 
 #include "package/gpu_library.hpp"
 #include "support/random_program.hpp"
+#include "unit/runtime_cuda/fake_hip.hpp"
 
 namespace codetta::test {
 namespace {
 
-constexpr const char* architectures[] = {"cuda:sm_90a", "cuda:sm_80", "cuda:sm_100a", "cuda:sm_89"};
+constexpr const char* architectures[] = {"cuda:sm_90a",  "hip:gfx942",  "cuda:sm_80",
+                                         "cuda:sm_100a", "hip:gfx1100", "cuda:sm_89"};
 
+// Libraries for AMD GPUs run over HIP's names of the pretended driver; in process it stands for one without clusters.
 void set_architecture(FakeDriver& fake, const Target& target) {
+  if (target.backend == Backend::hip) {
+    fake_hip(CODETTA_FAKE_HIP);
+    fake.major = 8;
+    return;
+  }
   const int number = std::atoi(target.arch.c_str() + 3);
   fake.major = number / 10;
   fake.minor = number % 10;
@@ -123,11 +131,12 @@ void run_batch(const std::string& target_name, uint64_t seed, int64_t first, int
 }
 
 TEST(GpuLibraries, RandomProgramsLaunchWhatRunsInProcessLaunch) {
-  const int64_t count = number_of("CODETTA_LAUNCH_PROGRAMS", 24);
+  const int64_t count = number_of("CODETTA_LAUNCH_PROGRAMS", 36);
   const auto seed = static_cast<uint64_t>(number_of("CODETTA_LAUNCH_SEED", 1));
   int64_t launches = 0;
   for (int64_t first = 0, batch = 0; first < count; first += 12, ++batch) {
-    run_batch(architectures[batch % 4], seed, first, std::min<int64_t>(12, count - first), launches);
+    run_batch(architectures[static_cast<size_t>(batch) % std::size(architectures)], seed, first,
+              std::min<int64_t>(12, count - first), launches);
     if (::testing::Test::HasFatalFailure()) return;
   }
   EXPECT_GT(launches, count);
@@ -153,7 +162,8 @@ TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) {
        "    return y, s, t\n",
        {{{"b", 3}, {"m", 200}, {"n", 100}}, {{"b", 1}, {"m", 1}, {"n", 1}}, {{"b", 2}, {"m", 0}, {"n", 5}}}},
   };
-  for (const char* architecture : {"cuda:sm_90a", "cuda:sm_80", "cuda:sm_100a"}) {
+  for (const char* architecture :
+       {"cuda:sm_90a", "cuda:sm_80", "cuda:sm_100a", "hip:gfx942", "hip:gfx90a", "hip:gfx1100"}) {
     FakeGpu gpu;
     gpu.fake.memory_limit = size_t{1} << 40;
     const Target target = Target::parse(architecture).value();

@@ -368,6 +368,7 @@ class LibraryPrinter {
               library_.target.to_string(), ".");
     if (gpu_) {
       out_.line("#include \"device/host/gpu.h\"");
+      if (library_.target.backend == Backend::hip) out_.line("#include \"device/host/hip.h\"");
       if (!library_.weights_file.empty()) out_.line("#include \"device/host/safetensors.h\"");
     } else {
       if (!externs_.empty()) out_.line("#include \"device/host/externs.h\"");
@@ -432,7 +433,7 @@ class LibraryPrinter {
     return out_.block("__attribute__((visibility(\"default\"))) ", pieces...);
   }
 
-  // "sm_90a" is 9, 0 and no other.
+  // "sm_90a" is 9, 0 and no other. AMD's have no number: the runtime compares names.
   void print_facts() {
     std::string names;
     size_t count = 0;
@@ -444,12 +445,14 @@ class LibraryPrinter {
       }
     }
     const std::string& arch = library_.target.arch;
+    const bool hip = library_.target.backend == Backend::hip;
     int number = 0;
-    for (const char c : arch) number = c >= '0' && c <= '9' ? 10 * number + (c - '0') : number;
-    const bool exact = !arch.empty() && arch.back() == 'a';
+    for (const char c : arch) number = !hip && c >= '0' && c <= '9' ? 10 * number + (c - '0') : number;
+    const bool exact = hip || (!arch.empty() && arch.back() == 'a');
     out_.line("const GpuKernel* const all_kernels[] = {", names.empty() ? "nullptr" : names, "};");
     out_.line("const GpuLibraryFacts gpu_facts = {all_kernels, ", count, ", ", library_.programs.size(), ", ",
-              number / 10, ", ", number % 10, ", ", exact, ", ", literal_text(arch), "};");
+              number / 10, ", ", number % 10, ", ", exact, ", ", literal_text(arch), ", ",
+              hip ? "load_hip" : "load_cuda", "};");
   }
 
   void print_functions() {

@@ -2,7 +2,7 @@
 // Packages as C++ host text and a C header: what `codetta build` compiles to a library without libcodetta. The text is
 // for reading: the user's line before each launch, generator-made identifiers, the same bytes for the same input. For a
 // CPU it is compiled against device/host/weights.h and linked with libcodetta_engine.a (device/host/engine.h); for a
-// GPU against device/host/gpu.h, which loads the driver.
+// GPU against device/host/gpu.h and, for AMD's, hip.h, which load the driver.
 #pragma once
 
 #include <string>

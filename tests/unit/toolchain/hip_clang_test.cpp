@@ -2,7 +2,11 @@
 // The compiler of HIP kernels: found or not, what it makes, and code objects that are damaged.
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
+#include <array>
 #include <cstdlib>
+#include <filesystem>
 
 #include "compilers.hpp"
 #include "diag/diagnostic.hpp"
@@ -89,6 +93,22 @@ TEST_F(HipClang, AssemblyAndErrorsOfTheSource) {
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code(), static_cast<uint16_t>(diag::Code::compile_rejected));
   EXPECT_NE(wrong.error().render().find("'y'"), std::string::npos) << wrong.error().render();
+}
+
+TEST_F(HipClang, HeadersOfTheWorkingDirectoryAreNotTaken) {
+  if (!clang()) GTEST_SKIP() << clang().error().render();
+  ASSERT_EQ(::mkdir((folder() + "/device").c_str(), 0700), 0);
+  ASSERT_TRUE(base::write_file_atomically(folder() + "/device/twice.h", "#error of another Codetta\n"));
+  const std::string here = std::filesystem::current_path();
+  std::filesystem::current_path(folder());
+  const auto made = compile_hip(*clang(),
+                                {"#include \"device/twice.h\"\n" + std::string(kernel_source),
+                                 "twice",
+                                 {"--offload-arch=gfx942", "-O2"},
+                                 std::array<CudaHeader, 1>{{{"device/twice.h", "#pragma once\n", "1"}}}},
+                                {});
+  std::filesystem::current_path(here);
+  EXPECT_TRUE(made) << made.error().render();
 }
 
 TEST_F(HipClang, DamagedObjectsAreErrorsAndNothingElse) {

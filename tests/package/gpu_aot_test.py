@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`codetta build` and `codetta emit` for CUDA with real kernels, where NVRTC is there: what is exported and needed, the
-header in C11 and C++, a C program that links it, the same bytes again, what a machine without a driver is told; and the
-text, PTX and SASS of programs. Usage: cuda_aot_test.py <codetta> <cc> <c++> <source folder> <work folder> <nvrtc folder> <pretended driver>"""
+"""`codetta build` and `codetta emit` for GPUs with real kernels, where their compiler is there: what is exported and
+needed, the header in C11 and C++, a C program that links it, the same bytes again, what a machine without a driver is
+told; and the texts of programs. Usage: gpu_aot_test.py <codetta> <cc> <c++> <source folder> <work folder> cuda|hip <nvrtc folder> <pretended driver>"""
 
 import ctypes
 import json
@@ -13,7 +13,11 @@ import sys
 import unittest
 
 CODETTA, CC, CXX = sys.argv[1:4]
-SOURCE, WORK, NVRTC, PRETENDED = (pathlib.Path(a) for a in sys.argv[4:8])
+SOURCE, WORK = (pathlib.Path(a) for a in sys.argv[4:6])
+HIP, NVRTC, PRETENDED = sys.argv[6] == "hip", *(pathlib.Path(a) for a in sys.argv[7:9])
+TARGET, OTHER, LOADED = ("hip:gfx942", "hip:gfx1100", "libamdhip64.so") if HIP else ("cuda:sm_90a", "cuda:sm_80", "libcuda.so.1")
+WITHOUT = ("-6 E0654: no HIP runtime was found: looked for libamdhip64.so.7" if HIP else
+           "-6 E0640: no NVIDIA driver was found: looked for libcuda.so.1")
 PROGRAM = """def mlp(x: bf16["m", 256], w: bf16[256, 512], v: bf16[512, 128]):
     h = relu(x @ w)
     y = h @ v
@@ -39,19 +43,19 @@ def run(*command, code=0):
 
 def codetta(*arguments, code=0):
     # tools/bootstrap puts NVRTC there; where it has not, the loader and the usual folders are tried.
-    where = ["--cuda-home", NVRTC] if NVRTC.exists() else []
+    where = ["--cuda-home", NVRTC] if NVRTC.exists() and not HIP else []
     return run(CODETTA, *arguments, *where, "--cache-dir", WORK / "cache", code=code)
 
 
 def has_driver():
     try:
-        ctypes.CDLL("libcuda.so.1")
+        ctypes.CDLL(LOADED)
     except OSError:
         return False
     return True
 
 
-class CudaLibraries(unittest.TestCase):
+class GpuLibraries(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         WORK.mkdir(parents=True, exist_ok=True)
@@ -60,7 +64,7 @@ class CudaLibraries(unittest.TestCase):
         (WORK / "pretended/libcuda.so.1").unlink(missing_ok=True)
         (WORK / "pretended/libcuda.so.1").symlink_to(PRETENDED)
         cls.path = WORK / "libmlp.so"
-        cls.built = codetta("build", WORK / "mlp.py", "-o", cls.path, "--target", "cuda:sm_90a", "--hint", "m=4096")
+        cls.built = codetta("build", WORK / "mlp.py", "-o", cls.path, "--target", TARGET, "--hint", "m=4096")
 
     def test_exports_and_needs(self):
         exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]
@@ -78,19 +82,19 @@ class CudaLibraries(unittest.TestCase):
             WORK, "-lmlp", f"-Wl,-rpath,{WORK}")
         said = run(WORK / "main").stdout
         if not has_driver():
-            self.assertIn("-6 E0640: no NVIDIA driver was found: looked for libcuda.so.1", said)
+            self.assertIn(WITHOUT, said)
         run(CXX, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", WORK / "mlp.h")
 
     def test_same_bytes_again(self):
         again = WORK / "again"
         again.mkdir(exist_ok=True)
-        codetta("build", WORK / "mlp.py", "-o", again / "libmlp.so", "--target", "cuda:sm_90a", "--hint", "m=4096", "--no-cache")
+        codetta("build", WORK / "mlp.py", "-o", again / "libmlp.so", "--target", TARGET, "--hint", "m=4096", "--no-cache")
         for name in ("libmlp.so", "mlp.h", "mlp.json"):
             self.assertEqual((WORK / name).read_bytes(), (again / name).read_bytes(), name)
 
     def test_examples_build(self):
         for name in ("attention", "llama_block", "norm_mlp", "swiglu"):
-            codetta("build", SOURCE / f"examples/programs/{name}.py", "-o", WORK / f"lib{name}.so", "--target", "cuda:sm_80")
+            codetta("build", SOURCE / f"examples/programs/{name}.py", "-o", WORK / f"lib{name}.so", "--target", OTHER)
             library = ctypes.CDLL(str(WORK / f"lib{name}.so"))
             if not has_driver():
                 self.assertEqual(getattr(library, f"{name}_init")(), -6)
@@ -99,14 +103,16 @@ class CudaLibraries(unittest.TestCase):
         names = [k["name"] for k in json.loads((WORK / "mlp.json").read_text())["programs"][0]["plan"]["kernels"]]
         for i, kernel in enumerate(names):
             folder = WORK / f"reproducer{i}"
-            codetta("build", WORK / "mlp.py", "-o", folder, "--repro", kernel, "--dim", "m=4096", "--target", "cuda:sm_90a",
+            codetta("build", WORK / "mlp.py", "-o", folder, "--repro", kernel, "--dim", "m=4096", "--target", TARGET,
                     "--hint", "m=4096")
             done = run("sh", folder / "build.sh", code=None)
             if not has_driver():
                 self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
-                self.assertIn("E0640: no NVIDIA driver was found", done.stderr)
+                self.assertIn(WITHOUT[3:], done.stderr)
             else:
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            if HIP:
+                continue
             # Over the pretended driver, whose kernels compute nothing.
             said = subprocess.run([folder / "reproducer", "1", "2"], capture_output=True, text=True,
                                   env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
@@ -115,24 +121,24 @@ class CudaLibraries(unittest.TestCase):
 
     def test_texts(self):
         def emit(what):
-            return codetta("emit", "--program", WORK / "mlp.py", "--what", what, "--target", "cuda:sm_90a").stdout
+            return codetta("emit", "--program", WORK / "mlp.py", "--what", what, "--target", TARGET).stdout
         host = emit("host")
         for part in ("int mlp_mlp(const uint16_t* x, ", "GpuKernel program_0_kernel_0", "CODETTA_OK(launch(frame, "):
             self.assertIn(part, host)
         self.assertEqual(host, emit("host"))
-        ptx = emit("ptx")
-        self.assertGreaterEqual(ptx.count("// ---- codetta_"), 1)
-        self.assertIn(".target sm_90a", ptx)
+        machine = emit("asm" if HIP else "ptx")
+        self.assertGreaterEqual(machine.count("// ---- codetta_"), 1)
+        self.assertIn(".amdgcn_target" if HIP else ".target sm_90a", machine)
 
 
 def main():
     (WORK / "probe").mkdir(parents=True, exist_ok=True)
     (WORK / "probe/p.py").write_text("def p(x: f32[4, 4]):\n    y = x @ x\n    return y\n")
-    tried = codetta("build", WORK / "probe/p.py", "-o", WORK / "probe/libp.so", "--target", "cuda:sm_80", code=None)
-    if "E0530" in tried.stderr or "E0501" in tried.stderr:
-        print("SKIPPED: there is no NVRTC")
+    tried = codetta("build", WORK / "probe/p.py", "-o", WORK / "probe/libp.so", "--target", OTHER, code=None)
+    if any(code in tried.stderr for code in ("E0530", "E0501", "E0536", "E0537")):
+        print("SKIPPED: there is no compiler for", TARGET)
         return
-    unittest.main(argv=sys.argv[:1] + sys.argv[8:], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[9:], verbosity=2)
 
 
 if __name__ == "__main__":

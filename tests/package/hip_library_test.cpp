@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries for AMD GPUs where the HIP runtime is missing, too old, or lacks a device; and what they ask of it.
+#include "package/gpu_library.hpp"
+#include "unit/runtime_cuda/fake_hip.hpp"
+
+namespace codetta::test {
+namespace {
+
+using runtime::cuda::Status;
+
+class HipLibrary : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ContextOptions options;
+    options.cache_enabled = false;
+    Context context = *Context::make(options);
+    auto program =
+        Program::parse("def f(x: bf16['m', 256], w: bf16[256, 512]):\n    y = relu(x @ w)\n    return y\n", "f.py");
+    auto made = planned(program.value(), Target::parse("hip:gfx942").value(), {{"m", 4096}}, context);
+    ASSERT_TRUE(made) << made.error().render();
+    FakeGpu gpu;
+    library = std::make_unique<GpuLibrary>();
+    ASSERT_EQ(library->build("amd", {std::make_shared<const package::Package>(*std::move(made))}), "");
+  }
+  static void TearDownTestSuite() { library.reset(); }
+  void SetUp() override {
+    ASSERT_NE(library, nullptr);
+    hip = FakeHip();
+    ASSERT_EQ(library->load(), "");
+    views = {gpu.tensor(DType::bf16, {4096, 256}), gpu.tensor(DType::bf16, {256, 512}),
+             gpu.tensor(DType::f32, {4096, 512})};
+  }
+  void TearDown() override { library->unload(); }
+  void expect(int status, const std::string& part) {
+    EXPECT_EQ(library->call("f", views), status) << library->error();
+    EXPECT_NE(library->error().find(part), std::string::npos) << library->error();
+    EXPECT_TRUE(gpu.fake.contexts.empty()) << "the thread has its context back";
+  }
+  FakeGpu gpu;
+  FakeHip& hip = fake_hip(CODETTA_FAKE_HIP);
+  std::vector<TensorView> views;
+  static std::unique_ptr<GpuLibrary> library;
+};
+std::unique_ptr<GpuLibrary> HipLibrary::library;
+
+TEST_F(HipLibrary, RuntimesThatCanNotBeUsed) {
+  hip.version = 50700000;
+  expect(-6, "E0654: the HIP runtime is too old: it is version 5.7, and 6.0 is needed");
+  hip.version = 60200000;
+  gpu.fake.devices = 0;
+  expect(-6, "E0642: the HIP runtime finds no device");
+  gpu.fake.devices = 2;
+  gpu.fake.fail["cuInit"] = Status::Unknown;
+  expect(-6, "E0654: the HIP runtime can not be started");
+  gpu.fake.fail.clear();
+  EXPECT_EQ(library->call("f", views), 0) << "a failure leaves all as it was: " << library->error();
+}
+
+TEST_F(HipLibrary, AnotherArchitectureIsFoundWhenKernelsAreLoaded) {
+  gpu.fake.fail["cuModuleLoadData"] = Status::NoBinaryForGpu;
+  expect(-6, "E0430: the kernels are compiled for another architecture than the device's: loading codetta_");
+}
+
+TEST_F(HipLibrary, ItAsksOnlyForWhatHipHas) {
+  ASSERT_EQ(library->init(), 0) << library->error();
+  EXPECT_EQ(library->call("f", views), 0) << library->error();
+  EXPECT_FALSE(gpu.fake.launches.empty());
+  for (const FakeLaunch& launch : gpu.fake.launches) EXPECT_TRUE(launch.attributes.empty());
+  EXPECT_EQ(gpu.fake.count("cuFuncSetAttribute"), 0U);
+  EXPECT_EQ(gpu.fake.count("cuTensorMapEncodeTiled"), 0U);
+  EXPECT_NE(library->header().find("a hipStream_t that the work is enqueued on"), std::string::npos);
+}
+
+TEST_F(HipLibrary, TheContextOfAStreamIsThatOfItsDevice) {
+  gpu.fake.contexts.push_back(gpu.device->context());
+  runtime::cuda::StreamHandle stream = nullptr;
+  const auto create = reinterpret_cast<Status (*)(runtime::cuda::StreamHandle*, unsigned)>(
+      ::dlsym(::dlopen(CODETTA_FAKE_HIP, RTLD_NOW), "hipStreamCreateWithFlags"));
+  ASSERT_EQ(create(&stream, 1), Status::Success);
+  gpu.fake.contexts.clear();
+  const int retained = gpu.fake.retained;
+  EXPECT_EQ(library->call("f", views, nullptr, 0, stream), 0) << library->error();
+  EXPECT_EQ(gpu.fake.retained, retained) << "no count is kept of the stream's context";
+  ASSERT_FALSE(gpu.fake.launches.empty());
+  EXPECT_EQ(gpu.fake.launches.back().config.stream, stream);
+}
+
+}  // namespace
+
+}  // namespace codetta::test

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pretended libamdhip64.so.6 over the pretended CUDA driver and its state: the same devices, memory and launches
+// under HIP's names and numbers of attributes.
+#include "unit/runtime_cuda/fake_hip.hpp"
+
+using namespace codetta::runtime::cuda;
+using codetta::test::FakeHip;
+
+namespace {
+FakeHip state;
+}  // namespace
+
+extern "C" {
+
+FakeHip* codetta_fake_hip() { return &state; }
+
+// What is the same but for its name.
+#define SAME(hip, cuda, parameters, arguments) \
+  Status cuda parameters;                      \
+  Status hip parameters { return cuda arguments; }
+SAME(hipInit, cuInit, (unsigned flags), (flags))
+SAME(hipDrvGetErrorName, cuGetErrorName, (Status status, const char** text), (status, text))
+SAME(hipDrvGetErrorString, cuGetErrorString, (Status status, const char** text), (status, text))
+SAME(hipDeviceGet, cuDeviceGet, (DeviceId * device, int ordinal), (device, ordinal))
+SAME(hipDeviceGetName, cuDeviceGetName, (char* name, int length, DeviceId device), (name, length, device))
+SAME(hipDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (ContextHandle * context, DeviceId device), (context, device))
+SAME(hipDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (DeviceId device), (device))
+SAME(hipCtxGetCurrent, cuCtxGetCurrent, (ContextHandle * context), (context))
+SAME(hipCtxPushCurrent, cuCtxPushCurrent_v2, (ContextHandle context), (context))
+SAME(hipCtxPopCurrent, cuCtxPopCurrent_v2, (ContextHandle * context), (context))
+SAME(hipCtxGetDevice, cuCtxGetDevice, (DeviceId * device), (device))
+SAME(hipMalloc, cuMemAlloc_v2, (DeviceAddress * address, size_t bytes), (address, bytes))
+SAME(hipFree, cuMemFree_v2, (DeviceAddress address), (address))
+SAME(hipMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (DeviceAddress to, const void* from, size_t bytes, StreamHandle stream),
+     (to, from, bytes, stream))
+SAME(hipMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void* to, DeviceAddress from, size_t bytes, StreamHandle stream),
+     (to, from, bytes, stream))
+SAME(hipMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2,
+     (DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream), (to, from, bytes, stream))
+SAME(hipMemsetD8Async, cuMemsetD8Async, (DeviceAddress to, unsigned char value, size_t count, StreamHandle stream),
+     (to, value, count, stream))
+SAME(hipDrvPointerGetAttributes, cuPointerGetAttributes,
+     (unsigned count, int* attributes, void** values, DeviceAddress address), (count, attributes, values, address))
+SAME(hipStreamCreateWithFlags, cuStreamCreate, (StreamHandle * stream, unsigned flags), (stream, flags))
+SAME(hipStreamDestroy, cuStreamDestroy_v2, (StreamHandle stream), (stream))
+SAME(hipStreamSynchronize, cuStreamSynchronize, (StreamHandle stream), (stream))
+SAME(hipStreamIsCapturing, cuStreamIsCapturing, (StreamHandle stream, int* capture), (stream, capture))
+SAME(hipThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, (int* mode), (mode))
+SAME(hipModuleLoadData, cuModuleLoadData, (ModuleHandle * module, const void* image), (module, image))
+SAME(hipModuleUnload, cuModuleUnload, (ModuleHandle module), (module))
+SAME(hipModuleGetFunction, cuModuleGetFunction, (FunctionHandle * function, ModuleHandle module, const char* name),
+     (function, module, name))
+SAME(hipFuncGetAttribute, cuFuncGetAttribute, (int* value, int attribute, FunctionHandle function),
+     (value, attribute, function))
+SAME(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor,
+     (int* blocks, FunctionHandle function, int threads, size_t shared), (blocks, function, threads, shared))
+#undef SAME
+
+// Takes host functions only: a caller with a module's function has not read the manual.
+Status hipFuncSetAttribute(const void*, int, int) { return Status::InvalidValue; }
+
+Status cuDeviceGetAttribute(int* value, int attribute, DeviceId device);
+Status hipDeviceGetAttribute(int* value, int attribute, DeviceId device) {
+  switch (attribute) {
+    case 29:
+      return cuDeviceGetAttribute(value, device_max_grid_x, device);
+    case 30:
+      return cuDeviceGetAttribute(value, device_max_grid_y, device);
+    case 31:
+      return cuDeviceGetAttribute(value, device_max_grid_z, device);
+    case 63:
+      return cuDeviceGetAttribute(value, device_multiprocessors, device);
+    case 74:
+      *value = 65536;
+      return Status::Success;
+    default:
+      return Status::InvalidValue;
+  }
+}
+
+Status cuStreamGetCtx(StreamHandle stream, ContextHandle* context);
+Status hipStreamGetDevice(StreamHandle stream, DeviceId* device) {
+  ContextHandle context = nullptr;
+  if (const Status status = cuStreamGetCtx(stream, &context); status != Status::Success) return status;
+  cuCtxPushCurrent_v2(context);
+  const Status status = cuCtxGetDevice(device);
+  cuCtxPopCurrent_v2(&context);
+  return status;
+}
+
+Status cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void** parameters, void** extra);
+Status hipModuleLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, StreamHandle stream,
+                             void** parameters, void** extra) {
+  const LaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, nullptr, 0};
+  return cuLaunchKernelEx(&config, function, parameters, extra);
+}
+
+Status hipRuntimeGetVersion(int* version) {
+  *version = state.version;
+  return Status::Success;
+}
+
+}  // extern "C"
