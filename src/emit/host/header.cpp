@@ -97,10 +97,11 @@ void print_program(CodeWriter& out, const Library& library, const Program& progr
     lines.push_back("  " + symbol + ": the size of that name, 0 or more");
     sizes += (sizes.empty() ? "int64_t " : ", int64_t ") + symbol;
   }
-  lines.emplace_back(!on_gpu(library) ? "  stream: not used on a CPU; pass NULL"
-                     : library.target.backend == Backend::hip
-                         ? "  stream: a hipStream_t that the work is enqueued on; NULL: the default stream"
-                         : "  stream: a CUstream (cudaStream_t) that the work is enqueued on; NULL: the default stream");
+  lines.emplace_back(
+      !on_gpu(library) ? "  stream: not used on a CPU; pass NULL"
+      : library.target.backend == Backend::hip
+          ? "  stream: a hipStream_t that the work is enqueued on; NULL: the default stream"
+          : "  stream: a CUstream (cudaStream_t) that the work is enqueued on; NULL: the default stream");
   if (on_gpu(library)) lines.emplace_back("Tensors lie in memory of the device.");
   for (const Constant& constant : program.constants) {
     lines.push_back("  (" + buffers[constant.buffer].name + ": " + type_text(buffers[constant.buffer]) +
