@@ -44,9 +44,10 @@ struct BuildReport {
 // One library with a function for each program. It links the C++ runtime, pthread and dl; it exports its own functions
 // only. Library, header and manifest appear whole or not at all, each by a rename. The target is a CPU, and the library
 // refuses to start on one that lacks its instruction set; or CUDA or HIP with an architecture: the library carries the
-// compiled kernels, and loads the driver when it is first called. Neither a GPU nor a toolkit is needed here, only NVRTC,
-// or Clang and lld. Errors: E0208 to E0210, E0221 (constants), E0230 (a name that cannot be public), E0440 (no form as host text),
-// E0501 to E0507 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E06xx (files), those of compile().
+// compiled kernels, and loads the driver when it is first called. Neither a GPU nor a toolkit is needed here, only
+// NVRTC, or Clang and lld. Errors: E0208 to E0210, E0221 (constants), E0230 (a name that cannot be public), E0440 (no
+// form as host text), E0501 to E0507 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E06xx (files),
+// those of compile().
 CODETTA_API Result<BuildReport> build(const std::vector<Program>& programs, const Target& target,
                                       const BuildOptions& options, Context& context = Context::process_default());
 
