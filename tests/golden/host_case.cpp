@@ -61,6 +61,12 @@ def chain(x: bf16["m", 4096], w: bf16[4096, 4096], b: bf16[4096], v: bf16[4096, 
     y = hidden @ v * alpha
     return y
 )"},
+      HostCase{"host_hip_chain", "hip:gfx942", "", "", R"(
+def chain(x: bf16["m", 4096], w: bf16[4096, 4096], b: bf16[4096], v: bf16[4096, 1024], alpha: f32):
+    hidden = gelu(x @ w + b)
+    y = hidden @ v * alpha
+    return y
+)"},
       HostCase{"host_cuda_constants", "cuda:sm_80", "w1 b1", "w2", R"(
 def classifier(x: f32["batch", 64], w1: f32[64, 128], b1: f32[128], w2: f32[128, "classes"]):
     hidden = relu(x @ w1 + b1)
