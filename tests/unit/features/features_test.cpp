@@ -135,9 +135,9 @@ std::string page() {
           "([aot.md](aot.md)), for CUDA through the driver with the compiled kernels inside; Python text is a module "
           "over "
           "numpy\nand the engine's shared library, for CUDA over cuda.bindings. Metal text is Objective-C++ ([metal.md]"
-          "(metal.md)): *emitted* says that\nthere is a text, which nothing here runs. HIP has a column when it has "
-          "a runtime: until then a kernel is refused with [E0403](errors/E0403.md)\nwhere it would run and a library "
-          "with [E0440](errors/E0440.md) ([hip.md](hip.md)). CUTLASS EVT takes epilogues, not steps: "
+          "(metal.md)): *emitted* says that\nthere is a text, which nothing here runs. C++ text for HIP has the same "
+          "cells as that for CUDA, over a pretended runtime;\nin process a kernel for HIP is refused with "
+          "[E0403](errors/E0403.md) ([hip.md](hip.md)). CUTLASS EVT takes epilogues, not steps: "
           "[evt.md](evt.md).\n";
   std::string group;
   for (const Feature& feature : all_features()) {
