@@ -158,19 +158,6 @@ Result<std::pair<std::string, std::string>> split_item(const std::string& item, 
                      "write " + option + " " + shown + "=" + (option == "--scalar" ? "0.5" : shown + ".npy"));
 }
 
-Result<UserKernel> read_kernel(const std::string& item) {
-  auto parts = split_item(item, "--kernel");
-  if (!parts) return std::move(parts).error();
-  const std::string& file = parts->second;
-  auto source = read_source(file, TextOf::Program);
-  if (!source) return std::move(source).error();
-  UserKernel::Language language = UserKernel::Language::cpp;
-  if (file.ends_with(".cu")) language = UserKernel::Language::cuda;
-  if (file.ends_with(".hip")) language = UserKernel::Language::hip;
-  if (file.ends_with(".py")) language = UserKernel::Language::triton;
-  return UserKernel{parts->first, source->text, language, file};
-}
-
 Result<std::pair<std::string, int64_t>> parse_size(const std::string& item, const std::string& option) {
   const size_t equals = item.find('=');
   int64_t value = -1;

@@ -26,9 +26,6 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
 // FILE.npy, FILE.safetensors:NAME, or FILE.safetensors when it holds one tensor. Errors: E0620 to E0622, E0701.
 Result<Tensor> read_tensor(const std::string& file);
 
-// NAME=FILE of --kernel: the source of a kernel of the user's. Errors: E0701, those of reading the file.
-Result<UserKernel> read_kernel(const std::string& item);
-
 struct OutputFile {
   std::string name, file;  // the output, and what --out gave for it
   TensorView view;
