@@ -34,6 +34,13 @@
 
 namespace codetta {
 namespace driver {
+
+Error unwritable(const std::string& path, const std::string& why) {
+  return diag::error(diag::Code::output_unwritable, fmt::format("{} cannot be written", path))
+      .reason(why)
+      .help("choose a folder that exists and may be written to, with room for the library");
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -253,12 +260,6 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
 }
 
 namespace {
-
-Error unwritable(const std::string& path, const std::string& why) {
-  return diag::error(diag::Code::output_unwritable, fmt::format("{} cannot be written", path))
-      .reason(why)
-      .help("choose a folder that exists and may be written to, with room for the library");
-}
 
 // Before minutes of work: every output can be made where it shall go.
 Result<void> check_writable(const std::vector<std::string>& paths) {

@@ -12,6 +12,7 @@
 #include "base/files.hpp"
 #include "codetta/version.hpp"
 #include "driver/build_id.hpp"
+#include "driver/build_plan.hpp"
 #include "driver/program_state.hpp"
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
@@ -72,11 +73,6 @@ Result<BuildReport> build_metal(const std::vector<Program>& programs, const Targ
                                 ContextState& context) {
   const auto start = std::chrono::steady_clock::now();
   CODETTA_TRY(const std::vector<emit::host::File> files, metal_files(programs, target, options, context));
-  const auto unwritable = [](const std::string& path, const std::string& why) {
-    return diag::error(diag::Code::output_unwritable, fmt::format("{} cannot be written", path))
-        .reason(why)
-        .help("choose a folder that exists or can be made");
-  };
   if (options.output.empty()) return unwritable("the library", "it names no folder");
   if (::mkdir(options.output.c_str(), 0777) != 0 && errno != EEXIST)
     return unwritable(options.output, std::strerror(errno));

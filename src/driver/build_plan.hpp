@@ -41,4 +41,7 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
 // The engine's archives for a level. Errors: E0541.
 Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions& options);
 
+// E0543: why an output cannot be where it was to go.
+Error unwritable(const std::string& path, const std::string& why);
+
 }  // namespace codetta::driver

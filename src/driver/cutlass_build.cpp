@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "codetta/evt.hpp"
+#include "driver/build_plan.hpp"
 #include "driver/context.hpp"
 #include "driver/environment.hpp"
 #include "toolchain/nvcc.hpp"
@@ -25,9 +26,7 @@ Result<void> write_whole(const std::string& path, const std::string& bytes, unsi
   how.mode = mode;
   const auto written = base::write_file_atomically(path, bytes, how);
   if (written) return {};
-  return diag::error(diag::Code::output_unwritable, path + " cannot be written")
-      .reason(written.error().message())
-      .help("name a folder that exists and can be written");
+  return driver::unwritable(path, written.error().message());
 }
 
 }  // namespace

@@ -214,12 +214,6 @@ std::string quoted(const std::string& flag) {
   return text + "'";
 }
 
-Error unwritable(const std::string& path, const std::string& why) {
-  return diag::error(diag::Code::output_unwritable, fmt::format("{} cannot be written", path))
-      .reason(why)
-      .help("choose a folder that exists and may be written to");
-}
-
 }  // namespace
 }  // namespace driver
 
