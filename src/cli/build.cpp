@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/specs.hpp"
+#include "cli/user_kernels.hpp"
 #include "cli/verbs.hpp"
 #include "codetta/reproducer.hpp"
 

@@ -3,7 +3,6 @@
 #include "cli/options.hpp"
 
 #include "cli/interrupt.hpp"
-#include "cli/specs.hpp"
 
 #include <unistd.h>
 
@@ -97,19 +96,6 @@ Result<Source> read_source(const std::string& file_or_text, TextOf of) {
                              "w); return y\"");
   }
   return Source{file_or_text, std::move(text)};
-}
-
-Result<UserKernel> read_kernel(const std::string& item) {
-  auto parts = split_item(item, "--kernel");
-  if (!parts) return std::move(parts).error();
-  const std::string& file = parts->second;
-  auto source = read_source(file, TextOf::Program);
-  if (!source) return std::move(source).error();
-  UserKernel::Language language = UserKernel::Language::cpp;
-  if (file.ends_with(".cu")) language = UserKernel::Language::cuda;
-  if (file.ends_with(".hip")) language = UserKernel::Language::hip;
-  if (file.ends_with(".py")) language = UserKernel::Language::triton;
-  return UserKernel{parts->first, source->text, language, file};
 }
 
 }  // namespace codetta::cli

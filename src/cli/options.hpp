@@ -72,8 +72,6 @@ struct Source {
 };
 enum class TextOf : uint8_t { Epilogue, Program };  // what messages call it
 Result<Source> read_source(const std::string& file_or_text, TextOf of);
-// NAME=FILE of --kernel: the source of a kernel of the user's. Errors: E0701, those of reading the file.
-Result<UserKernel> read_kernel(const std::string& item);
 
 // Diagnostics on stderr (text or JSON); returns the exit status of the error's family.
 int report(const Error& error, bool json);

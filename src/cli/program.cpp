@@ -10,6 +10,7 @@
 
 #include "cli/program_run.hpp"
 #include "cli/specs.hpp"
+#include "cli/user_kernels.hpp"
 #include "cli/verbs.hpp"
 #include "cli/watch.hpp"
 

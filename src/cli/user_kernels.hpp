@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of the user's, as --kernel names them.
+#pragma once
+
+#include <string>
+
+#include "codetta/codetta.hpp"
+
+namespace codetta::cli {
+
+// NAME=FILE: the source of a kernel, its language by the file's suffix. Errors: E0701, those of reading the file.
+Result<UserKernel> read_kernel(const std::string& item);
+
+}  // namespace codetta::cli
