@@ -120,10 +120,12 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   CODETTA_OK(load_kernel(device, kernel, &loaded));
   for (i32 i = 0; i < table.entry_count; ++i) {
     i32 fit = 0;
+    plan::DeviceLimits limits = device.limits;
+    if (const i64 blocks = gpu_facts.most_threads / table.entries[i].threads; blocks > 0 && blocks < limits.max_grid[0])
+      limits.max_grid[0] = blocks;
     if (plan::needs_fit(table, table.entries[i], one.plan))
       CODETTA_OK(fit_of(kernel, table.entries[i], device, loaded->functions[i], &fit));
-    if (!plan::plan_grid(table, table.entries[i], device.limits, fit, one.plan, grids[i], trouble))
-      return fail(trouble);
+    if (!plan::plan_grid(table, table.entries[i], limits, fit, one.plan, grids[i], trouble)) return fail(trouble);
   }
   if (!plan::check_parameters(table, trouble) || !plan::plan_workspace(table, zero, one.plan, reserved, trouble))
     return fail(trouble);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of a GPU's driver that emitted libraries call, in one table: X(member, CUDA's name, HIP's name,
 // parameters). A library holds one filled table; another driver is another column, and a wrapper where its function
-// takes something else. CUDA's names carry version suffixes, as libcuda exports them.
+// takes something else ("" where there is nothing to look up). CUDA's names carry version suffixes, as libcuda exports them.
 #pragma once
 
 #include <dlfcn.h>
@@ -28,13 +28,12 @@ using DriverStatus = cuda_driver::Status;
   X(device_get, "cuDeviceGet", "hipDeviceGet", (DeviceId * device, int ordinal))                                      \
   X(device_name, "cuDeviceGetName", "hipDeviceGetName", (char* name, int length, DeviceId device))                    \
   X(device_attribute, "cuDeviceGetAttribute", "hipDeviceGetAttribute", (int* value, int attribute, DeviceId device))  \
-  X(primary_retain, "cuDevicePrimaryCtxRetain", "hipDevicePrimaryCtxRetain",                                          \
-    (ContextHandle * context, DeviceId device))                                                                       \
-  X(primary_release, "cuDevicePrimaryCtxRelease_v2", "hipDevicePrimaryCtxRelease", (DeviceId device))                 \
-  X(context_current, "cuCtxGetCurrent", "hipCtxGetCurrent", (ContextHandle * context))                                \
-  X(context_push, "cuCtxPushCurrent_v2", "hipCtxPushCurrent", (ContextHandle context))                                \
-  X(context_pop, "cuCtxPopCurrent_v2", "hipCtxPopCurrent", (ContextHandle * context))                                 \
-  X(context_device, "cuCtxGetDevice", "hipCtxGetDevice", (DeviceId * device))                                         \
+  X(primary_retain, "cuDevicePrimaryCtxRetain", "", (ContextHandle * context, DeviceId device))                       \
+  X(primary_release, "cuDevicePrimaryCtxRelease_v2", "", (DeviceId device))                                           \
+  X(context_current, "cuCtxGetCurrent", "", (ContextHandle * context))                                                \
+  X(context_push, "cuCtxPushCurrent_v2", "", (ContextHandle context))                                                 \
+  X(context_pop, "cuCtxPopCurrent_v2", "", (ContextHandle * context))                                                 \
+  X(context_device, "cuCtxGetDevice", "", (DeviceId * device))                                                        \
   X(allocate, "cuMemAlloc_v2", "hipMalloc", (DeviceAddress * address, size_t bytes))                                  \
   X(release, "cuMemFree_v2", "hipFree", (DeviceAddress address))                                                      \
   X(copy_in, "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync",                                                            \

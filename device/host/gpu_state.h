@@ -28,6 +28,10 @@ struct GpuLibraryFacts {
   bool exact;        // no other compute capability
   const char* architecture;
   Status (*load_driver)(GpuCalls& calls);
+  i64 most_threads;  // of a grid's first dim; 0: what blocks of it and threads of them allow
+  // A stream's device is that of the call; otherwise only where the thread has no context, which some drivers always
+  // give it.
+  bool stream_decides;
 };
 extern const GpuLibraryFacts gpu_facts;
 
@@ -165,8 +169,8 @@ inline Status device_of(ContextHandle context, GpuDevice** found) {
   return *found = device, ok;
 }
 
-// The context of a call: the thread's own; else that of the stream; else the primary one of device 0. What was made
-// current is undone on every path.
+// The context of a call: the thread's own; else that of the stream; else the primary one of device 0. With
+// stream_decides that of the stream, else the thread's own. What was made current is undone on every path.
 struct OnDevice {
   GpuDevice* device = nullptr;
   StreamHandle stream = nullptr;
@@ -184,9 +188,11 @@ struct OnDevice {
     stream = static_cast<StreamHandle>(on);
     ContextHandle context = nullptr;
     CODETTA_GPU("asking for the thread's context", calls.context_current(&context));
-    if (context == nullptr) {
-      if (stream != nullptr) CODETTA_GPU("asking for the stream's context", calls.stream_context(stream, &context));
-      if (context == nullptr) CODETTA_OK(primary(&context));
+    const ContextHandle current = context;
+    if (stream != nullptr && (context == nullptr || gpu_facts.stream_decides))
+      CODETTA_GPU("asking for the stream's context", calls.stream_context(stream, &context));
+    if (context == nullptr) CODETTA_OK(primary(&context));
+    if (context != current) {
       CODETTA_GPU("making the context current", calls.context_push(context));
       pushed = true;
     }

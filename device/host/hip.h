@@ -9,11 +9,11 @@
 
 namespace codetta::host {
 
-// Functions that take something else than CUDA's do, and what stands in their place in the table.
+// Functions that take something else than CUDA's do, or stand behind those that do.
 struct HipCalls {
+  DriverStatus (*get_device)(DeviceId* device);
+  DriverStatus (*set_device)(DeviceId device);
   DriverStatus (*device_attribute)(int* value, int attribute, DeviceId device);
-  DriverStatus (*primary_release)(DeviceId device);
-  DriverStatus (*primary_retain)(ContextHandle* context, DeviceId device);
   DriverStatus (*stream_device)(StreamHandle stream, DeviceId* device);
   DriverStatus (*launch)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                          unsigned block_y, unsigned block_z, unsigned dynamic_shared, StreamHandle stream,
@@ -21,6 +21,54 @@ struct HipCalls {
   DriverStatus (*runtime_version)(int* version);
 };
 inline HipCalls hip_calls;
+
+// A thread has a device at all times, and a device has one context, which its number stands for: HIP's functions of
+// contexts are deprecated, and popping does not bring the device back.
+inline ContextHandle hip_context(DeviceId device) {
+  return reinterpret_cast<ContextHandle>(static_cast<size_t>(device) + 1);
+}
+inline DeviceId hip_device(ContextHandle context) {
+  return static_cast<DeviceId>(reinterpret_cast<size_t>(context) - 1);
+}
+struct HipDevices {
+  DeviceId before[8];  // of the pushes that are under way; a call has two at most
+  int count;
+};
+inline thread_local HipDevices hip_devices;
+
+inline DriverStatus hip_context_current(ContextHandle* context) {
+  DeviceId device = 0;
+  const DriverStatus status = hip_calls.get_device(&device);
+  *context = hip_context(device);
+  return status;
+}
+inline DriverStatus hip_context_push(ContextHandle context) {
+  HipDevices& devices = hip_devices;
+  if (devices.count == 8) return DriverStatus::InvalidContext;
+  DriverStatus status = hip_calls.get_device(&devices.before[devices.count]);
+  if (status == DriverStatus::Success) status = hip_calls.set_device(hip_device(context));
+  if (status == DriverStatus::Success) ++devices.count;
+  return status;
+}
+inline DriverStatus hip_context_pop(ContextHandle* context) {
+  HipDevices& devices = hip_devices;
+  if (devices.count == 0) return DriverStatus::InvalidContext;
+  const DriverStatus status = hip_context_current(context);
+  const DriverStatus back = hip_calls.set_device(devices.before[--devices.count]);
+  return status == DriverStatus::Success ? back : status;
+}
+inline DriverStatus hip_context_device(DeviceId* device) { return hip_calls.get_device(device); }
+inline DriverStatus hip_primary_retain(ContextHandle* context, DeviceId device) {
+  *context = hip_context(device);
+  return DriverStatus::Success;
+}
+inline DriverStatus hip_primary_release(DeviceId) { return DriverStatus::Success; }
+inline DriverStatus hip_stream_context(StreamHandle stream, ContextHandle* context) {
+  DeviceId device = 0;
+  const DriverStatus status = hip_calls.stream_device(stream, &device);
+  *context = hip_context(device);
+  return status;
+}
 
 // The numbers of hipDeviceAttribute_t; -1: HIP has none that is asked for. Compute capabilities count as 0.0, because
 // the runtime itself refuses a code object of another architecture when a module is loaded.
@@ -46,15 +94,6 @@ inline DriverStatus hip_device_attribute(int* value, int attribute, DeviceId dev
     return *value = 0, DriverStatus::Success;
   const int number = hip_attribute(attribute);
   return number < 0 ? DriverStatus::InvalidValue : hip_calls.device_attribute(value, number, device);
-}
-
-// The context of the stream's device. The library holds no count of it.
-inline DriverStatus hip_stream_context(StreamHandle stream, ContextHandle* context) {
-  DeviceId device = 0;
-  DriverStatus status = hip_calls.stream_device(stream, &device);
-  if (status == DriverStatus::Success) status = hip_calls.primary_retain(context, device);
-  if (status == DriverStatus::Success) status = hip_calls.primary_release(device);
-  return status;
 }
 
 // A block may use all that it can have without being allowed to.
@@ -90,15 +129,21 @@ inline Status load_hip(GpuCalls& calls) {
   if (hip[0] != '\0') look_up(calls.member, hip);
   CODETTA_GPU_CALLS(CODETTA_GPU_LOOK_UP)
 #undef CODETTA_GPU_LOOK_UP
+  look_up(hip_calls.get_device, "hipGetDevice");
+  look_up(hip_calls.set_device, "hipSetDevice");
   look_up(hip_calls.device_attribute, "hipDeviceGetAttribute");
-  look_up(hip_calls.primary_release, "hipDevicePrimaryCtxRelease");
-  look_up(hip_calls.primary_retain, "hipDevicePrimaryCtxRetain");
   look_up(hip_calls.stream_device, "hipStreamGetDevice");
   look_up(hip_calls.launch, "hipModuleLaunchKernel");
   look_up(hip_calls.runtime_version, "hipRuntimeGetVersion");
   dlclose(handle);  // of the count only
   if (missing != nullptr) return fail(wrong_machine, "E0654: the HIP runtime is too old: it lacks %s", missing);
   calls.device_attribute = hip_device_attribute;
+  calls.primary_retain = hip_primary_retain;
+  calls.primary_release = hip_primary_release;
+  calls.context_current = hip_context_current;
+  calls.context_push = hip_context_push;
+  calls.context_pop = hip_context_pop;
+  calls.context_device = hip_context_device;
   calls.stream_context = hip_stream_context;
   calls.function_allow = hip_function_allow;
   calls.launch = hip_launch;

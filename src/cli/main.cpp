@@ -49,7 +49,8 @@ void add_common(CLI::App& app, CommonOptions& o) {
   app.add_flag("--no-cache", o.no_cache, "Neither read nor write the cache");
   app.add_flag("--no-jit", o.no_jit, "Any compile is an error (twin of CODETTA_NO_JIT)");
   app.add_flag("--no-compiler", o.no_compiler, "Interpret epilogues as if no compiler were there");
-  app.add_option("--compiler", o.compiler, "Host C++ compiler, and Clang for HIP: a name or an absolute path");
+  app.add_option("--compiler", o.compiler,
+                 "Host C++ compiler, and if it is a Clang also HIP's: a name or an absolute path");
   app.add_option("--compile-timeout", o.compile_timeout, "Seconds after which a compiler is ended")
       ->capture_default_str();
   app.add_option("--debug", o.debug,

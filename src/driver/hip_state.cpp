@@ -26,7 +26,10 @@ Result<toolchain::HostCompiler> HipState::compiler() {
   const std::lock_guard lock(mutex_);
   if (!compiler_) {
     toolchain::FindOptions find;
-    find.wanted = context_.options.compiler;  // a context for AMD's GPUs needs no other compiler
+    // A named compiler that is no Clang is for host code.
+    const bool named = !context_.options.compiler.empty();
+    const bool for_host = named && context_.compiler() && context_.compiler()->kind != toolchain::CompilerKind::Clang;
+    if (!for_host) find.wanted = context_.options.compiler;
     find.cancel = context_.options.cancel;
     find.path = context_.path;
     find.memo_dir = context_.keep_dir();

@@ -12,7 +12,7 @@
 namespace codetta::plan {
 namespace {
 
-constexpr int64_t hip_blocks = INT32_MAX;  // of a grid; tiles are counted in 32 bits
+constexpr double hip_threads = UINT32_MAX;  // of a grid
 constexpr int64_t hip_extent = INT32_MAX;
 constexpr int64_t hip_slice = 256;  // least steps of K
 
@@ -103,7 +103,7 @@ std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, con
       }
       const double tiles =
           static_cast<double>(times_up(s.m, tile.m)) * static_cast<double>(times_up(cols, width) * s.batch);
-      if (tiles > static_cast<double>(hip_blocks)) continue;
+      if (tiles * c.threads > hip_threads) continue;
       result.push_back(c);
       const auto split = std::min<int64_t>(
           {static_cast<int64_t>(2.0 * p.gpu.sms / tiles), s.k / hip_slice, int64_t{package::max_k_split}});

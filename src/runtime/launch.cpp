@@ -9,6 +9,7 @@
 
 #include "diag/diagnostic.hpp"
 #include "package/cpu_call.hpp"
+#include "runtime/cpu/layout.hpp"
 #include "runtime/cpu/workspace.hpp"
 #include "runtime/empty.hpp"
 
@@ -63,8 +64,13 @@ void add_reductions(const package::EpilogueProgram& program, const cpu::GemmProb
 
 bool is_empty(const cpu::GemmProblem& problem) { return problem.batch == 0 || problem.m == 0 || problem.n == 0; }
 
-// What may be written of one row or one column of a root space with stand-ins, vectors past the end included.
-size_t sink_bytes(int64_t rows, int64_t columns) { return (static_cast<size_t>(rows + columns) + 64) * 8; }
+// What may be written of one row or one column of a root space with stand-ins, vectors past the end included. It lies
+// behind the engine's own scratch.
+size_t sink_bytes(const cpu::GemmProblem& problem) {
+  const int64_t reach = std::max({problem.m, problem.n, int64_t{problem.split.ways}, int64_t{1}});
+  return static_cast<size_t>(cpu::times(reach, 16) + 512);
+}
+size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 bool owes_stores(const package::EpilogueProgram& program) {
   return std::any_of(program.phases.begin(), program.phases.end(),
@@ -91,7 +97,9 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
     const bool by_code = compiled && config.family != package::CpuFamily::Fused;
     const bool plain = !by_code && package::only_stores(owed);
     const package::CpuGemmConfig unfused = cpu::packing_of(config);
-    return plain ? cpu::workspace_size(unfused, small, threads) : cpu::workspace_size(unfused, small, call, threads);
+    if (plain) return cpu::workspace_size(unfused, small, threads);
+    const size_t scratch = cpu::workspace_size(unfused, small, call, threads);
+    return by_code && owes_stores(owed) ? aligned(scratch) + sink_bytes(small) : scratch;
   }
   if (config.family == package::CpuFamily::Fused) {
     if (compiled) return cpu::fused_workspace_size(config, problem);
@@ -167,10 +175,11 @@ Result<void> Launch::make_map(const package::Package& package, const Bindings& b
   module_ = entry.module;
   interpret(entry);
   if (owes) stand_in(space);
-  if (owes && entry.function != nullptr) sink_.resize(sink_bytes(space.m, space.n));
+  if (owes && entry.function != nullptr) sink_bytes_ = sink_bytes(space);
   map_ = {space.batch, space.m, space.n};
   resolve(bindings);
   workspace_bytes = cpu::map_workspace_size(map_config_, map_, call_);
+  add_sink();
   return {};
 }
 
@@ -224,7 +233,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   const KernelEntry& compiled = compiled_kernels[step.kernel];
   if (empty_program_ != nullptr) taped_ = nullptr;  // a program that goes, and another may have its address
   empty_program_.reset();
-  sink_.clear();
+  sink_bytes_ = 0;
   step_ = &step;
   fused_ = nullptr;
   problem_ = {};
@@ -288,7 +297,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
     call_.folding_operands = static_cast<int32_t>(program.operands.size());
   plain_ = entry.function == nullptr && fused_ == nullptr && package::only_stores(program);
   if (!plain_ && fused_ == nullptr) interpret(entry);
-  if (owes && entry.function != nullptr) sink_.resize(sink_bytes(problem.m, problem.n + problem.split.ways));
+  if (owes && entry.function != nullptr) sink_bytes_ = sink_bytes(problem);
   resolve(bindings);
   if (fused_ != nullptr && problem.k > 1 && problem.a_k != 1) {
     return diag::error(diag::Code::guard_failed,
@@ -318,7 +327,21 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   }
   workspace_bytes =
       plain_ ? cpu::workspace_size(config_, problem, threads) : cpu::workspace_size(config_, problem, call_, threads);
+  add_sink();
   return {};
+}
+
+void Launch::add_sink() {
+  if (sink_bytes_ == 0) return;
+  sink_at_ = aligned(workspace_bytes);
+  workspace_bytes = sink_at_ + sink_bytes_;
+}
+
+// What is not there is read as zeros, indices among it.
+void Launch::place_sink(void* workspace) {
+  std::byte* sink = static_cast<std::byte*>(workspace) + sink_at_;
+  std::memset(sink, 0, sink_bytes_);
+  for (const size_t operand : sunk_) operands_[operand].data = sink;
 }
 
 std::string packed_layout(const cpu::PackedHeader& header) {
@@ -385,11 +408,12 @@ void Launch::resolve(const Bindings& bindings) {
     return;
   }
   operands_.clear();
+  sunk_.clear();
   for (size_t i = 0; i < plans_.size(); ++i) {
     operands_.push_back(resolve_operand(program_->operands[i], plans_[i], view_of(program_->operands[i].argument)));
-    if (sink_.empty() || !(sinks_[i] || meets_nothing(plans_[i], view_of(program_->operands[i].argument)))) continue;
+    if (sink_bytes_ == 0 || !(sinks_[i] || meets_nothing(plans_[i], view_of(program_->operands[i].argument)))) continue;
     operands_.back() = codetta::cpu::Operand{};
-    operands_.back().data = sink_.data();
+    sunk_.push_back(i);
   }
   scalars_.clear();
   for (size_t i = 0; i < program_->arguments.size(); ++i) {

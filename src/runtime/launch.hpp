@@ -45,6 +45,7 @@ class Launch {
   // Recomputes every address from the bindings' views.
   void resolve(const Bindings& bindings);
   void run(ThreadPool* pool, void* workspace) {
+    if (sink_bytes_ != 0) place_sink(workspace);
     if (is_map_) {
       cpu::run_map(map_config_, map_, call_, pool, workspace);
     } else if (fused_ != nullptr) {
@@ -67,14 +68,18 @@ class Launch {
   Result<void> plan_factors(const package::Package& package, const Bindings& bindings,
                             const std::vector<KernelEntry>& compiled, const Symbols& symbols);
   void interpret(const KernelEntry& entry);
+  void add_sink();
+  void place_sink(void* workspace);
   bool set_empty(const package::Package& package, const Bindings& bindings, const KernelEntry& compiled,
                  const cpu::GemmProblem& problem);
 
   const package::LaunchKernel* step_ = nullptr;
   const package::EpilogueProgram* program_ = nullptr;
   std::unique_ptr<const package::EpilogueProgram> empty_program_;  // interpreted instead over an empty root space
-  std::vector<std::byte> sink_;  // over an empty root space: where code finds and leaves what is not there
-  std::vector<bool> sinks_;      // then, by operand: it writes no element
+  // Over an empty root space: where in the workspace code finds and leaves what is not there; 0 bytes elsewhere.
+  size_t sink_at_ = 0, sink_bytes_ = 0;
+  std::vector<size_t> sunk_;  // the operands that lie there
+  std::vector<bool> sinks_;   // then, by operand: it writes no element
   package::CpuGemmConfig config_;
   cpu::GemmProblem problem_;
   bool is_map_ = false;

@@ -389,6 +389,10 @@ def on_a_gpu(cache):
     expect(3, "error[E0403]", "gemm", *SIZES, *cache, "--target", "metal:apple9")
     expect(2, "error[E0402]", "kernels", *SIZES, *cache, "--target", "metal:apple99")
     expect(3, "error[E0536]", "compile", *hip, "--compiler", "/no/such/clang++")
+    # A named compiler that is no Clang is for host code: the one for HIP is found as usual, if there is one.
+    gcc = shutil.which("g++")
+    if gcc and shutil.which("clang++-19") and shutil.which("ld.lld-19"):
+        expect(0, "gfx942", "compile", *hip, "--compiler", gcc)
     expect(2, "--device", "gemm", *SIZES, *cache, "--target", "cuda", "--device", "-1")
 
 

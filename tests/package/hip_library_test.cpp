@@ -71,18 +71,27 @@ TEST_F(HipLibrary, ItAsksOnlyForWhatHipHas) {
   EXPECT_NE(library->header().find("a hipStream_t that the work is enqueued on"), std::string::npos);
 }
 
-TEST_F(HipLibrary, TheContextOfAStreamIsThatOfItsDevice) {
-  gpu.fake.contexts.push_back(gpu.device->context());
+TEST_F(HipLibrary, ItRunsOnTheDeviceOfTheStreamAndGivesTheThreadItsOwnBack) {
+  EXPECT_EQ(library->call("f", views), 0) << library->error();
+  hip.device = 1;
   runtime::cuda::StreamHandle stream = nullptr;
   const auto create = reinterpret_cast<Status (*)(runtime::cuda::StreamHandle*, unsigned)>(
       ::dlsym(::dlopen(CODETTA_FAKE_HIP, RTLD_NOW), "hipStreamCreateWithFlags"));
   ASSERT_EQ(create(&stream, 1), Status::Success);
-  gpu.fake.contexts.clear();
-  const int retained = gpu.fake.retained;
+  hip.device = 0;
+  gpu.device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 1).value();
+  EXPECT_EQ(library->call("f", views, nullptr, 0, stream), -1) << "tensors of another device than the stream's";
+  EXPECT_NE(library->error().find("E0648"), std::string::npos) << library->error();
+  EXPECT_EQ(hip.device, 0);
+  views = {gpu.tensor(DType::bf16, {4096, 256}), gpu.tensor(DType::bf16, {256, 512}),
+           gpu.tensor(DType::f32, {4096, 512})};
   EXPECT_EQ(library->call("f", views, nullptr, 0, stream), 0) << library->error();
-  EXPECT_EQ(gpu.fake.retained, retained) << "no count is kept of the stream's context";
   ASSERT_FALSE(gpu.fake.launches.empty());
   EXPECT_EQ(gpu.fake.launches.back().config.stream, stream);
+  EXPECT_EQ(hip.device, 0) << "as it was";
+  hip.device = 1;
+  library->symbol<void (*)()>("_release_memory")();
+  EXPECT_EQ(hip.device, 1) << "as it was";
 }
 
 }  // namespace

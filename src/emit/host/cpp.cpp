@@ -452,7 +452,7 @@ class LibraryPrinter {
     out_.line("const GpuKernel* const all_kernels[] = {", names.empty() ? "nullptr" : names, "};");
     out_.line("const GpuLibraryFacts gpu_facts = {all_kernels, ", count, ", ", library_.programs.size(), ", ",
               number / 10, ", ", number % 10, ", ", exact, ", ", literal_text(arch), ", ",
-              hip ? "load_hip" : "load_cuda", "};");
+              hip ? "load_hip" : "load_cuda", ", ", hip ? "UINT32_MAX" : "0", ", ", hip, "};");
   }
 
   void print_functions() {

@@ -6,8 +6,32 @@
 using namespace codetta::runtime::cuda;
 using codetta::test::FakeHip;
 
+extern "C" {
+Status cuDevicePrimaryCtxRetain(ContextHandle* context, DeviceId device);
+Status cuDevicePrimaryCtxRelease_v2(DeviceId device);
+Status cuCtxPushCurrent_v2(ContextHandle context);
+Status cuCtxPopCurrent_v2(ContextHandle* context);
+Status cuCtxGetDevice(DeviceId* device);
+}
+
 namespace {
+
 FakeHip state;
+
+// The pretended CUDA driver has the context of the thread's device meanwhile.
+struct OnDevice {
+  OnDevice() {
+    ContextHandle context = nullptr;
+    cuDevicePrimaryCtxRetain(&context, state.device);
+    cuDevicePrimaryCtxRelease_v2(state.device);
+    cuCtxPushCurrent_v2(context);
+  }
+  ~OnDevice() {
+    ContextHandle popped = nullptr;
+    cuCtxPopCurrent_v2(&popped);
+  }
+};
+
 }  // namespace
 
 extern "C" {
@@ -17,18 +41,15 @@ FakeHip* codetta_fake_hip() { return &state; }
 // What is the same but for its name.
 #define SAME(hip, cuda, parameters, arguments) \
   Status cuda parameters;                      \
-  Status hip parameters { return cuda arguments; }
+  Status hip parameters {                      \
+    const OnDevice here;                       \
+    return cuda arguments;                     \
+  }
 SAME(hipInit, cuInit, (unsigned flags), (flags))
 SAME(hipDrvGetErrorName, cuGetErrorName, (Status status, const char** text), (status, text))
 SAME(hipDrvGetErrorString, cuGetErrorString, (Status status, const char** text), (status, text))
 SAME(hipDeviceGet, cuDeviceGet, (DeviceId * device, int ordinal), (device, ordinal))
 SAME(hipDeviceGetName, cuDeviceGetName, (char* name, int length, DeviceId device), (name, length, device))
-SAME(hipDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (ContextHandle * context, DeviceId device), (context, device))
-SAME(hipDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (DeviceId device), (device))
-SAME(hipCtxGetCurrent, cuCtxGetCurrent, (ContextHandle * context), (context))
-SAME(hipCtxPushCurrent, cuCtxPushCurrent_v2, (ContextHandle context), (context))
-SAME(hipCtxPopCurrent, cuCtxPopCurrent_v2, (ContextHandle * context), (context))
-SAME(hipCtxGetDevice, cuCtxGetDevice, (DeviceId * device), (device))
 SAME(hipMalloc, cuMemAlloc_v2, (DeviceAddress * address, size_t bytes), (address, bytes))
 SAME(hipFree, cuMemFree_v2, (DeviceAddress address), (address))
 SAME(hipMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (DeviceAddress to, const void* from, size_t bytes, StreamHandle stream),
@@ -55,6 +76,15 @@ SAME(hipFuncGetAttribute, cuFuncGetAttribute, (int* value, int attribute, Functi
 SAME(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor,
      (int* blocks, FunctionHandle function, int threads, size_t shared), (blocks, function, threads, shared))
 #undef SAME
+
+Status hipGetDevice(DeviceId* device) {
+  *device = state.device;
+  return Status::Success;
+}
+Status hipSetDevice(DeviceId device) {
+  state.device = device;
+  return Status::Success;
+}
 
 // Takes host functions only: a caller with a module's function has not read the manual.
 Status hipFuncSetAttribute(const void*, int, int) { return Status::InvalidValue; }

@@ -10,6 +10,7 @@ namespace codetta::test {
 
 struct FakeHip {
   int version = 60300000;  // 6.3
+  int device = 0;          // the thread's (tests use one)
 };
 
 // Loads it; the pretended CUDA driver is loaded before. From then on who asks for libamdhip64.so.6 gets it.
