@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of a GPU's driver that emitted libraries call, in one table: X(member, CUDA's name, HIP's name,
 // parameters). A library holds one filled table; another driver is another column, and a wrapper where its function
-// takes something else ("" where there is nothing to look up). CUDA's names carry version suffixes, as libcuda exports them.
+// takes something else ("" where there is nothing to look up). CUDA's names carry version suffixes, as libcuda exports
+// them.
 #pragma once
 
 #include <dlfcn.h>
