@@ -25,12 +25,13 @@ struct ReproducerReport {
   std::string command;             // that builds and runs it, in the folder
 };
 
-// Products with their epilogues, kernels without a product, and kernels of the user's, for CPUs and for CUDA. What the
-// folder holds needs a C++ compiler, and for CUDA the driver; neither Codetta nor a toolkit. The program that is built
+// Products with their epilogues, kernels without a product, and kernels of the user's, for CPUs, CUDA and HIP. What the
+// folder holds needs a C++ compiler, and for a GPU its driver; neither Codetta nor a toolkit. The program that is built
 // fills its inputs from files NAME.bin where they are (raw elements, row-major), else with random numbers of a seed;
 // poisons what is only written, calls the kernel, writes the results to NAME.out, and says what they are and how long
-// the kernel takes. Errors: E0209 (no such kernel, or several), E0440 (no form as host text), E0541, E0543, those of
-// compile().
+// the kernel takes. Errors: E0209 (no such kernel or size, or several kernels), E0210 (a size twice), E0602 (a negative
+// one), E0440 (no form as host text), E0536 and E0537 (the compiler for HIP), E0541, E0543 (looked for before anything
+// is compiled), those of compile().
 CODETTA_API Result<ReproducerReport> reproduce(const Program& program, const Target& target,
                                                const ReproducerOptions& options,
                                                Context& context = Context::process_default());

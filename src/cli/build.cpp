@@ -94,10 +94,6 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
       return report(usage_error("--repro takes one program", std::to_string(programs->size()) + " are given",
                                 "give one --function"),
                     common.json);
-    if (options.show || options.tune || !options.constants.empty() || !options.weights.empty())
-      return report(usage_error("--repro is not for --show, --tune, --constant and --weights",
-                                "a reproducer has one kernel, whose inputs are files of their own", "leave them out"),
-                    common.json);
     ReproducerOptions how;
     how.folder = options.output;
     how.kernel = options.repro;

@@ -137,6 +137,17 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
                        function ? verb.get_name() + " takes the last function of a program's text"
                                 : "a program's text says sizes, types and what is computed",
                        "leave it out; likely sizes are said by --hint");
+  if (verb.get_name() == "build" && !cutlass) {
+    const bool repro = !given({"--repro"}).empty();
+    if (!repro && !given({"--dim"}).empty())
+      return usage_error("--dim is for --repro", "a library takes every size; sizes that are likely are said by --hint",
+                         "leave it out, say --hint, or name a kernel with --repro");
+    const std::string whole = given({"--show", "--tune", "--budget", "--constant", "--weights", "--embed-weights",
+                                     "--header", "--manifest", "--name", "--no-checks"});
+    if (repro && !whole.empty())
+      return usage_error(whole + " is not for --repro",
+                         "a reproducer has one kernel, whose inputs are files of their own", "leave it out");
+  }
   const std::string library =
       given({"program", "--hint", "--header", "--manifest", "--constant", "--weights", "--embed-weights", "--tune",
              "--budget", "--no-checks", "--engine-dir", "--show", "--repro", "--dim"});

@@ -25,6 +25,18 @@ std::string meant(const std::string& word, const std::vector<std::string>& names
   return near.empty() ? fmt::format("known are {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", near);
 }
 
+std::vector<std::string> symbols_of_types(const ir::Graph& graph) {
+  std::vector<std::string> symbols;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    for (const ir::Dim& dim : graph.type(input.node).shape) {
+      for (const std::string& symbol : dim.symbols()) {
+        if (!holds(symbols, symbol)) symbols.push_back(symbol);
+      }
+    }
+  }
+  return symbols;
+}
+
 }  // namespace
 
 Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer, const ArgumentValue& value) {
@@ -107,14 +119,7 @@ Result<void> check_known(const ir::Graph& graph, const std::vector<NamedArgument
 }
 
 Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints) {
-  std::vector<std::string> symbols;
-  for (const ir::GraphInput& input : graph.inputs()) {
-    for (const ir::Dim& dim : graph.type(input.node).shape) {
-      for (const std::string& symbol : dim.symbols()) {
-        if (!holds(symbols, symbol)) symbols.push_back(symbol);
-      }
-    }
-  }
+  const std::vector<std::string> symbols = symbols_of_types(graph);
   std::vector<std::string> seen;
   for (const auto& [symbol, value] : hints) {
     if (!holds(symbols, symbol)) {
@@ -134,6 +139,17 @@ Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints) {
         .help("hint at the size that is usual, or leave it out");
   }
   return {};
+}
+
+Result<SizeHints> all_sizes(const ir::Graph& graph, SizeHints sizes, int64_t otherwise) {
+  CODETTA_CHECK_OK(check_hints(graph, sizes));
+  const size_t given = sizes.size();
+  for (std::string& symbol : symbols_of_types(graph)) {
+    const auto end = sizes.begin() + static_cast<std::ptrdiff_t>(given);
+    if (std::none_of(sizes.begin(), end, [&](const auto& one) { return one.first == symbol; }))
+      sizes.emplace_back(std::move(symbol), otherwise);
+  }
+  return sizes;
 }
 
 Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedArgument>& arguments) {

@@ -23,6 +23,9 @@ std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>&
 
 // Hints are for symbols of the program's types, one each. Errors: E0209, E0210, E0602 (negative).
 Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints);
+// A size for each symbol of the program's types: `sizes`, and for those that it lacks `otherwise`. Errors: as
+// check_hints.
+Result<SizeHints> all_sizes(const ir::Graph& graph, SizeHints sizes, int64_t otherwise);
 
 // Program::missing.
 Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const std::vector<NamedArgument>& given,

@@ -15,6 +15,8 @@
 #include "base/files.hpp"
 #include "driver/build_plan.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/program_arguments.hpp"
+#include "driver/program_state.hpp"
 #include "emit/host/text.hpp"
 #include "package/written.hpp"
 #include "types/dtype.hpp"
@@ -28,6 +30,7 @@ using types::Dim;
 using Sizes = std::map<std::string, int64_t>;
 
 constexpr const char* library_name = "reproducer";
+constexpr int64_t usual_size = 16;  // of what no size is given for
 
 Error no_kernel(const package::Package& package, const std::string& wanted, size_t found) {
   std::vector<std::string> names;
@@ -52,7 +55,7 @@ void define(const package::DefineSymbol& step, Sizes& symbols) {
     if (value && divisor && *divisor != 0) symbols[step.symbol] = *value / *divisor;
     return;
   }
-  symbols[step.symbol] = 16;
+  symbols[step.symbol] = usual_size;
 }
 
 Found find_launch(const package::Package& package, uint32_t kernel, Sizes symbols) {
@@ -208,6 +211,23 @@ std::string main_text(const package::Package& package, const std::string& kernel
   return text;
 }
 
+// Before anything is planned or compiled: the folder can be made, or written to. It is made when there is something to
+// write.
+Result<void> check_folder(const std::string& given) {
+  std::string folder = given;
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  if (folder.empty()) return unwritable("the reproducer", "it names no folder");
+  struct stat info {};
+  const bool there = ::stat(folder.c_str(), &info) == 0;
+  if (there && !S_ISDIR(info.st_mode)) return unwritable(given, "it is no folder");
+  const size_t slash = folder.rfind('/');
+  const std::string around = slash == std::string::npos ? "." : folder.substr(0, slash + 1);
+  const std::string& changed = there ? folder : around;
+  if (::access(changed.c_str(), W_OK | X_OK) != 0)
+    return unwritable(given, fmt::format("{}: {}", changed, std::strerror(errno)));
+  return {};
+}
+
 std::string quoted(const std::string& flag) {
   std::string text = "'";
   for (const char c : flag) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -220,10 +240,12 @@ std::string quoted(const std::string& flag) {
 Result<ReproducerReport> reproduce(const Program& program, const Target& target, const ReproducerOptions& options,
                                    Context& context) {
   using namespace driver;
+  CODETTA_CHECK_OK(check_folder(options.folder));
+  CODETTA_TRY(const SizeHints sizes, all_sizes(Program::Access::state(program)->graph, options.sizes, usual_size));
   ContextState& state = *context.shared_state();
   BuildOptions build;
   build.output = build.name = library_name;
-  build.size_hints = options.sizes;
+  build.size_hints = sizes;
   build.engine_dir = options.engine_dir;
   CODETTA_TRY(LibraryPlan planned, plan_library({program}, target, build, state, true, false));
   emit::host::Program& one = planned.library.programs[0];
@@ -238,7 +260,7 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
     if (name.find(options.kernel) != std::string::npos) named.push_back(k);
   }
   if (named.size() != 1) return no_kernel(*whole, options.kernel, named.size());
-  const Found found = find_launch(*whole, named[0], {options.sizes.begin(), options.sizes.end()});
+  const Found found = find_launch(*whole, named[0], {sizes.begin(), sizes.end()});
   if (found.launch == nullptr) return no_kernel(*whole, options.kernel, 0);
   OneLaunch launch(*whole, found);
   CODETTA_TRY(package::Package package, launch.make());

@@ -63,11 +63,15 @@ def unheeded(program, folder, cache):
         expect(2, f"{option[0]} is for CUTLASS", "emit", *SIZES, *cache, *option)
     expect(2, "a program is not for CUTLASS", "emit", program, "--what", "evt", "--target", "cutlass:sm_90a", *cache)
     expect(2, "--weights is not for CUTLASS", "build", "--via", "cutlass", *SIZES, "-o", library, "--weights", "w", *cache)
+    expect(2, "--dim is for --repro", "build", program, "-o", library, *cache, "--dim", "n=5")
+    for option in (["--header", "h.h"], ["--manifest", "m.json"], ["--name", "q"], ["--no-checks"], ["--embed-weights"], ["--budget", 3],
+                   ["--tune"], ["--show"], ["--weights", "w"], ["--constant", "w=w.npy"]):
+        expect(2, f"{option[0]} is not for --repro", "build", program, "-o", folder / "repro", *cache, "--repro", "relu", *option)
     metal = ["build", program, "-o", folder / "metal", "--target", "metal", *cache]
     expect(1, "not tuned", *metal, "--tune")
     for option in ("--header", "--manifest"):
         expect(1, "lie in one folder", *metal, option, folder / "elsewhere")
-    if library.exists() or (folder / "metal").exists():
+    if library.exists() or (folder / "metal").exists() or (folder / "repro").exists():
         FAILURES.append("a refused build left its library")
     a, b, items = array(folder / "a.npy", (6, 5)), array(folder / "b.npy", (5, 7)), array(folder / "i.npy", (2, 6, 5))
     files = ["gemm", *cache, "--b", b, "--check"]

@@ -52,11 +52,11 @@ class Reproducers(unittest.TestCase):
             self.assertEqual((folder / f"t{len(shapes)}.out").read_bytes(), npy_data(WORK / "repro_y.npy"), function)
 
     def test_every_kernel_of_the_examples(self):
-        for name in ("weight_only_int8", "attention", "cache"):
+        for name, size in (("weight_only_int8", "m=5"), ("attention", "s=5"), ("cache", "s=5")):
             program = SOURCE / f"examples/programs/{name}.py"
             manifest = json.loads(codetta("emit", "--program", program, "--what", "manifest").stdout)
             for kernel in sorted({one["name"] for one in manifest["kernels"]}):
-                folder, said = self.reproduce(program, kernel, "--dim", "m=5")
+                folder, said = self.reproduce(program, kernel, "--dim", size)
                 done = run("sh", folder / "build.sh", 3, 0, code=None)
                 self.assertEqual(done.returncode, 0, f"{name} {kernel}: {done.stdout}{done.stderr}")
                 self.assertRegex(done.stdout, r"t\d+: \d+ elements of \w+, 0 not finite")
@@ -67,8 +67,29 @@ class Reproducers(unittest.TestCase):
             errors = codetta("build", program, "-o", WORK / "repro_none", "--repro", kernel, code=1).stderr
             self.assertIn("E0209", errors)
             self.assertIn(wanted, errors)
-        errors = codetta("build", program, "-o", WORK / "missing/folder", "--repro", "softmax", code=None).stderr
-        self.assertRegex(errors, "E0543|E0209")
+        manifest = json.loads(codetta("emit", "--program", program, "--what", "manifest").stdout)
+        kernel = manifest["kernels"][0]["name"]
+        (WORK / "repro_file").write_text("")
+        # Before anything else is looked at: there is no such kernel either.
+        for folder in ("missing/folder", "repro_file", "repro_file/folder"):
+            for name in (kernel, "nothing"):
+                errors = codetta("build", program, "-o", WORK / folder, "--repro", name, code=3).stderr
+                self.assertIn("E0543", errors)
+        for size, wanted in (("nope=3", "E0209"), ("t=3 t=4", "E0210")):
+            sizes = sum((["--dim", one] for one in size.split()), [])
+            errors = codetta("build", program, "-o", WORK / "repro_none", "--repro", kernel, *sizes, code=1).stderr
+            self.assertIn(wanted, errors)
+        self.assertFalse((WORK / "repro_none").exists())
+
+    def test_sizes_that_are_missing(self):
+        program = WORK / "repro_sizes.py"
+        program.write_text("def f(x: f32['m', 4096], w: f32[4096, 'n']):\n    y = relu(x @ w)\n    return y\n")
+        made = []
+        for sizes in (["--dim", "n=64"], ["--dim", "m=16", "--dim", "n=64"], ["--dim", "n=64", "--hint", "m=16"]):
+            folder, said = self.reproduce(program, "relu", *sizes)
+            made.append({name: (folder / name).read_bytes() for name in said["files"]})
+        for other in made[1:]:
+            self.assertEqual(made[0], other)
 
 
 if __name__ == "__main__":
