@@ -5,6 +5,7 @@ Element types that numpy lacks travel as unsigned integers of their size: bf16 a
 """
 import base64
 import ctypes
+import math
 import os
 import threading
 
@@ -229,12 +230,29 @@ def _pool(pools, index, count, alignment):
     return pools[index]
 
 
+def _eight_bits(value, dtype):
+    """The bits of a number as f8e4m3 or f8e5m2, and its value then: to nearest even, saturating, infinities too."""
+    value = float(value)
+    fraction, least, largest = (3, -6, 448.0) if dtype == 9 else (2, -14, 57344.0)
+    sign = 0x80 if math.copysign(1, value) < 0 else 0
+    if value != value:
+        return sign | (0x7F if dtype == 9 else 0x7E), value
+    magnitude = min(abs(value), largest)
+    # Below `least` numbers are as far apart as there.
+    exponent = max(math.frexp(magnitude)[1] - 1, least) if magnitude else least
+    steps = round(math.ldexp(magnitude, fraction - exponent))  # at most 16: carries into the exponent
+    rounded = math.ldexp(steps, exponent - fraction)
+    return sign | (exponent - least << fraction) + steps, math.copysign(rounded, value)
+
+
 def _scalar(value, dtype):
     """A number of the program's element type, as the engine takes it."""
     if dtype <= 8:
         return ("i", int(value))
     if dtype == 14:
         return ("d", float(value))
+    if dtype in (9, 10):
+        return ("f", _eight_bits(value, dtype)[1])
     if dtype == 11:
         value = np.float16(value)
     elif dtype == 12:
@@ -246,6 +264,8 @@ def _scalar(value, dtype):
 
 
 def _scalar_array(value, dtype):
+    if dtype in (9, 10):
+        return np.array(_eight_bits(value, dtype)[0], np.uint8)
     if dtype == 12:
         return np.array(int(np.float32(_scalar(value, dtype)[1]).view(np.uint32)) >> 16, np.uint16)
     return np.array(value, _DTYPES[dtype])

@@ -133,23 +133,31 @@ TEST_F(PythonHost, EveryFeatureGivesTheSameBits) {
   }
 }
 
-// Its operands in order, a number of 16 bits among them, then its result; and a code of its own.
+// Its operands in order, numbers of 16 and of 8 bits among them, then its result; and a code of its own.
 TEST_F(PythonHost, KernelsOfTheUser) {
   StepProgram p;
   const uint32_t x = p.argument("x", f32, {2, 3}, {1, 2, 3, 4, 5, 6}), by = p.scalar("by", f32, 0),
-                 half = p.scalar("half", bf16, 0), y = p.output("y", f32, {2, 3});
+                 half = p.scalar("half", bf16, 0), e4m3 = p.scalar("e4m3", f8e4m3, 0),
+                 e5m2 = p.scalar("e5m2", f8e5m2, 0), y = p.output("y", f32, {2, 3});
   p.bindings.scalars[by].f = 10;
   p.bindings.scalars[half].f = 0.5F;
+  p.bindings.scalars[e4m3].f = 1.5F;         // 0x3c
+  p.bindings.scalars[e5m2].f = -1000000.0F;  // saturates: 0xfb
   package::LaunchKernel launch = p.copy_kernel(x, y, Dim::constant(2), Dim::constant(3));
-  launch.arguments = {x, by, half, y};
+  launch.arguments = {x, by, half, e4m3, e5m2, y};
   package::Kernel& kernel = p.package.kernels.back();
   kernel.config = package::CpuUserConfig{};
   std::vector<package::Argument>& arguments = kernel.epilogue.arguments;
-  arguments.insert(arguments.begin() + 1, {{"by", f32, true, false, {}}, {"half", bf16, true, false, {}}});
+  arguments.insert(arguments.begin() + 1, {{"by", f32, true, false, {}},
+                                           {"half", bf16, true, false, {}},
+                                           {"e4m3", f8e4m3, true, false, {}},
+                                           {"e5m2", f8e5m2, true, false, {}}});
   const EmittedSource source =
       emit_cpu_user("mix",
-                    "int mix(Tensor<const float, 2> x, float by, bfloat16 half, Tensor<float, 2> y) {\n"
-                    "  if (by < 0) return 5;\n  for (int64_t i = 0; i < x.size(0); ++i)\n"
+                    "int mix(Tensor<const float, 2> x, float by, bfloat16 half, float8_e4m3 small, float8_e5m2 wide, "
+                    "Tensor<float, 2> y) {\n  if (by < 0) return 5;\n"
+                    "  if (small.bits != 0x3c || wide.bits != 0xfb) return 6;\n"
+                    "  for (int64_t i = 0; i < x.size(0); ++i)\n"
                     "    for (int64_t j = 0; j < x.size(1); ++j) y(i, j) = x(i, j) * by + half;\n  return 0;\n}\n",
                     "mix.cc", arguments, CpuIsa::generic);
   kernel.source = source.text;
