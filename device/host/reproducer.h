@@ -3,6 +3,7 @@
 // usage: reproducer [SEED [REPEATS]]
 #pragma once
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +28,19 @@ struct GivenKernel {
   const char* (*error)();
 };
 
-// Elements from the first to behind the last.
-inline i64 reach_of(const GivenTensor& given) {
-  i64 reach = 1;
+// Elements from the first to behind the last, where their bytes and some more can be counted.
+inline Number reach_of(const GivenTensor& given) {
+  Number reach(1);
   for (i32 d = 0; d < given.rank; ++d) {
-    if (given.sizes[d] == 0) return 0;
-    reach += (given.sizes[d] - 1) * given.strides[d];
+    if (given.sizes[d] == 0) return Number(0);
+    reach = reach + Number(given.sizes[d] - 1) * Number(given.strides[d]);
   }
-  return reach;
+  return with(reach.value, (reach * Number(dtype_bytes(given.dtype)) + Number(64)).bad);
+}
+
+// Of a tensor whose memory is there.
+inline u64 bytes_of(const GivenTensor& given) {
+  return static_cast<u64>(reach_of(given).value * dtype_bytes(given.dtype));
 }
 
 // Uniform in -1 to 1; of integers 0 and 1, which index whatever has two elements.
@@ -73,7 +79,8 @@ inline double number_at(const char* element, i32 dtype) {
 }
 
 // From NAME.bin where that is there.
-inline bool fill_given(const GivenTensor& given, char* data, u64 bytes, u64& state) {
+inline bool fill_given(const GivenTensor& given, char* data, u64& state) {
+  const u64 bytes = bytes_of(given);
   char path[300];
   snprintf(path, sizeof path, "%s.bin", given.name);
   if (FILE* file = fopen(path, "rb")) {
@@ -85,16 +92,20 @@ inline bool fill_given(const GivenTensor& given, char* data, u64 bytes, u64& sta
     return false;
   }
   const i64 size = dtype_bytes(given.dtype);
-  for (i64 i = 0; i < reach_of(given); ++i) store_random(data + i * size, given.dtype, state);
+  const i64 reach = reach_of(given).value;
+  for (i64 i = 0; i < reach; ++i) store_random(data + i * size, given.dtype, state);
   return true;
 }
 
-inline void report_result(const GivenTensor& given, const char* data, u64 bytes) {
+// Also to NAME.out; false where that cannot be written.
+inline bool report_result(const GivenTensor& given, const char* data) {
+  const u64 bytes = bytes_of(given);
+  const i64 reach = reach_of(given).value;
   u64 digest = 14695981039346656037u;  // FNV-1a
   for (u64 i = 0; i < bytes; ++i) digest = (digest ^ static_cast<u8>(data[i])) * 1099511628211u;
   i64 numbers = 0, odd = 0;
   double least = 0, greatest = 0, sum = 0;
-  for (i64 i = 0; i < reach_of(given); ++i) {
+  for (i64 i = 0; i < reach; ++i) {
     const double value = number_at(data + i * dtype_bytes(given.dtype), given.dtype);
     if (!isfinite(value)) {
       ++odd;
@@ -106,14 +117,39 @@ inline void report_result(const GivenTensor& given, const char* data, u64 bytes)
     ++numbers;
   }
   printf("%s: %lld elements of %s, %lld not finite, least %g, greatest %g, mean %g, digest %016llx\n", given.name,
-         static_cast<long long>(reach_of(given)), dtype_name(given.dtype), static_cast<long long>(odd), least, greatest,
+         static_cast<long long>(reach), dtype_name(given.dtype), static_cast<long long>(odd), least, greatest,
          numbers == 0 ? 0.0 : sum / static_cast<double>(numbers), static_cast<unsigned long long>(digest));
   char path[300];
   snprintf(path, sizeof path, "%s.out", given.name);
-  if (FILE* file = fopen(path, "wb")) {
-    fwrite(data, 1, bytes, file);
-    fclose(file);
+  FILE* file = fopen(path, "wb");
+  bool whole = file != nullptr && fwrite(data, 1, bytes, file) == bytes;
+  int why = errno;
+  if (file != nullptr && fclose(file) != 0 && whole) {
+    whole = false;
+    why = errno;
   }
+  if (!whole)
+    fprintf(stderr, "%s: its %llu bytes could not be written: %s\n", path, static_cast<unsigned long long>(bytes),
+            strerror(why));
+  return whole;
+}
+
+// Memory of the host for a tensor; null, and why, where there is none.
+inline char* memory_for(const GivenTensor& given) {
+  const Number reach = reach_of(given);
+  if (reach.bad) {
+    fprintf(stderr, "%s: its bytes exceed 2^63\n", given.name);
+    return nullptr;
+  }
+  const u64 bytes = bytes_of(given);
+  auto* data = static_cast<char*>(aligned_alloc(64, bytes / 64 * 64 + 64));
+  if (data == nullptr) {
+    fprintf(stderr, "%s: %llu bytes could not be allocated: %s\n", given.name, static_cast<unsigned long long>(bytes),
+            strerror(errno));
+    return nullptr;
+  }
+  memset(data, 0xA5, bytes);
+  return data;
 }
 
 inline double seconds_now() {
@@ -153,20 +189,26 @@ inline int reproduce(int argc, char** argv, const GivenTensor* given, i32 count,
   }
   auto* tensors = static_cast<Tensor*>(calloc(static_cast<size_t>(count) + 1, sizeof(Tensor)));
   auto** host = static_cast<char**>(calloc(static_cast<size_t>(count) + 1, sizeof(char*)));
-  if (tensors == nullptr || host == nullptr) return 3;
+  if (tensors == nullptr || host == nullptr) {
+    fprintf(stderr, "the table of %d tensors could not be allocated: %s\n", static_cast<int>(count), strerror(errno));
+    return 3;
+  }
   for (i32 i = 0; i < count; ++i) {
     const GivenTensor& one = given[i];
-    const auto bytes = static_cast<u64>(reach_of(one) * dtype_bytes(one.dtype));
-    host[i] = static_cast<char*>(aligned_alloc(64, bytes / 64 * 64 + 64));
+    host[i] = memory_for(one);
     if (host[i] == nullptr) return 3;
-    memset(host[i], 0xA5, bytes);
-    if (!one.written && !fill_given(one, host[i], bytes, state)) return 2;
+    if (!one.written && !fill_given(one, host[i], state)) return 2;
     tensors[i] = {host[i], one.dtype, one.rank, {}, {}};
     memcpy(tensors[i].shape, one.sizes, sizeof one.sizes);
     memcpy(tensors[i].strides, one.strides, sizeof one.strides);
     if (!on_gpu || one.number) continue;
+    const u64 bytes = bytes_of(one);
     DeviceAddress memory = 0;
-    CODETTA_GIVEN(calls.allocate(&memory, bytes + 1));
+    if (calls.allocate(&memory, bytes + 1) != DriverStatus::Success) {
+      fprintf(stderr, "%s: %llu bytes could not be allocated on the GPU\n", one.name,
+              static_cast<unsigned long long>(bytes + 1));
+      return 3;
+    }
     if (bytes != 0) CODETTA_GIVEN(calls.copy_in(memory, host[i], bytes, nullptr));
     tensors[i].data = reinterpret_cast<void*>(memory);
   }
@@ -181,21 +223,22 @@ inline int reproduce(int argc, char** argv, const GivenTensor* given, i32 count,
     const double took = seconds_now() - start;
     if (r == 1 || took < best) best = took;
   }
+  bool whole = true;
   for (i32 i = 0; i < count; ++i) {
     if (!given[i].written) continue;
-    const auto bytes = static_cast<u64>(reach_of(given[i]) * dtype_bytes(given[i].dtype));
+    const u64 bytes = bytes_of(given[i]);
     if (on_gpu && bytes != 0) {
       CODETTA_GIVEN(calls.copy_out(host[i], reinterpret_cast<DeviceAddress>(tensors[i].data), bytes, nullptr));
       CODETTA_GIVEN(calls.stream_wait(nullptr));
     }
-    report_result(given[i], host[i], bytes);
+    whole = report_result(given[i], host[i]) && whole;
   }
   if (repeats > 0) printf("least time of %ld calls: %.3f us, checks of the call among it\n", repeats, best * 1e6);
   if (on_gpu) {  // a driver may be gone before what the library keeps is given back
     fflush(nullptr);
-    _exit(0);
+    _exit(whole ? 0 : 3);
   }
-  return 0;
+  return whole ? 0 : 3;
 }
 
 }  // namespace codetta::host

@@ -12,6 +12,7 @@
 
 #include "cli/evt.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/last_words.hpp"
 #include "cli/repro.hpp"
 #include "cli/verbs.hpp"
 
@@ -418,14 +419,16 @@ int main(int argc, char** argv) {
     return status == codetta::cli::exit_ok ? codetta::cli::exit_environment : status;
   } catch (const std::exception& error) {
     // There may be no memory for more than this.
+    const bool json = codetta::cli::asks_for_json(argc, argv);
+    char escaped[1024];
+    codetta::cli::escape_json(error.what(), escaped, sizeof escaped);
     std::fprintf(stderr,
-                 codetta::cli::asks_for_json(argc, argv)
-                     ? "{\"diagnostics\":[{\"code\":\"E0901\",\"name\":\"internal\",\"family\":\"internal\","
-                       "\"headline\":\"internal error: %s\",\"file\":\"\",\"line\":0,\"column\":0,\"length\":0,"
-                       "\"label\":\"\",\"reason\":\"\",\"notes\":[],\"help\":\"please report this with the command "
-                       "line\"}]}\n"
-                     : "codetta: internal error: %s\nhelp: please report this with the command line\n",
-                 error.what());
+                 json ? "{\"diagnostics\":[{\"code\":\"E0901\",\"name\":\"internal\",\"family\":\"internal\","
+                        "\"headline\":\"internal error: %s\",\"file\":\"\",\"line\":0,\"column\":0,\"length\":0,"
+                        "\"label\":\"\",\"reason\":\"\",\"notes\":[],\"help\":\"please report this with the command "
+                        "line\"}]}\n"
+                      : "codetta: internal error: %s\nhelp: please report this with the command line\n",
+                 json ? escaped : error.what());
     return codetta::cli::exit_internal;
   }
 }

@@ -77,6 +77,27 @@ Found find_launch(const package::Package& package, uint32_t kernel, Sizes symbol
   return found;
 }
 
+// Whether the bytes can be counted, with some room behind them. `strides` are filled in where they are row-major.
+bool extent_fits(const Buffer& buffer, std::vector<int64_t>& strides) {
+  const size_t rank = buffer.shape.size();
+  const auto size = [&](size_t d) { return buffer.shape[d].as_constant().value_or(0); };
+  int64_t step = 1, reach = 1, part = 0;
+  bool empty = false;
+  for (size_t d = 0; d < rank; ++d) empty = empty || size(d) == 0;
+  if (strides.size() != rank) {
+    strides.assign(rank, 1);
+    for (size_t d = rank; d-- > 0;) {
+      strides[d] = step;
+      if (__builtin_mul_overflow(step, std::max(size(d), int64_t{1}), &step)) return false;
+    }
+  }
+  for (size_t d = 0; d < rank && !empty; ++d) {
+    if (__builtin_mul_overflow(size(d) - 1, strides[d], &part) || __builtin_add_overflow(reach, part, &reach))
+      return false;
+  }
+  return !__builtin_mul_overflow(reach, int64_t{dtype_size(buffer.dtype)}, &part) && part <= INT64_MAX - 64;
+}
+
 // Buffers of a launch as arguments of a package of their own.
 class OneLaunch {
  public:
@@ -123,7 +144,7 @@ class OneLaunch {
   [[nodiscard]] const std::vector<uint32_t>& kernels() const { return kernels_; }
   // Bytes of constants, by their place among the arguments.
   [[nodiscard]] const std::map<size_t, std::string>& constants() const { return constants_; }
-  // Strides of the arguments, where they are not row-major.
+  // Of the arguments.
   [[nodiscard]] const std::map<size_t, std::vector<int64_t>>& strides() const { return strides_; }
 
  private:
@@ -149,6 +170,11 @@ class OneLaunch {
     for (const Dim& dim : old.strides) {
       CODETTA_TRY(const int64_t stride, value_of(dim, old.name));
       strides_[number_.size()].push_back(stride);
+    }
+    if (!extent_fits(made, strides_[number_.size()])) {
+      return diag::error(diag::Code::tensor_overflow, fmt::format("the extent of {} overflows", old.name))
+          .reason("with the sizes that are given it has 2^63 bytes or more")
+          .help("give smaller ones");
     }
     if (!old.constant.empty()) constants_[number_.size()] = old.constant;
     number_[b] = static_cast<uint32_t>(number_.size());
@@ -182,16 +208,9 @@ std::string main_text(const package::Package& package, const std::string& kernel
   for (size_t b = 0; b < package.buffers.size(); ++b) {
     const Buffer& buffer = package.buffers[b];
     std::string sizes, strides;
-    int64_t step = 1;
-    std::vector<int64_t> steps;
     for (const Dim& dim : buffer.shape) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", dim.to_string());
-    if (const auto known = launch.strides().find(b); known != launch.strides().end()) {
-      steps = known->second;
-    } else {
-      for (size_t d = buffer.shape.size(); d-- > 0; step *= buffer.shape[d].as_constant().value_or(1))
-        steps.insert(steps.begin(), step);
-    }
-    for (const int64_t stride : steps) strides += fmt::format("{}{}", strides.empty() ? "" : ", ", stride);
+    for (const int64_t stride : launch.strides().at(b))
+      strides += fmt::format("{}{}", strides.empty() ? "" : ", ", stride);
     // A number travels in the type of the C function.
     const DType dtype =
         buffer.is_scalar && types::is_float(buffer.dtype) && buffer.dtype != DType::f64 ? DType::f32 : buffer.dtype;

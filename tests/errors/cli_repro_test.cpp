@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/files.hpp"
+#include "cli/last_words.hpp"
 #include "cli/repro.hpp"
 
 namespace codetta::cli {
@@ -56,6 +57,19 @@ TEST(Repro, InternalErrorsLeaveTheirMessage) {
   EXPECT_EQ(report(Error(diagnostic), true), exit_internal);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("\"E0901\""), std::string::npos);
   EXPECT_NE(internal_message().find("error[E0901]: a rule is broken"), std::string::npos);
+}
+
+TEST(LastWords, StandInsideOfAJsonString) {
+  char out[32];
+  escape_json("a \"b\" \\ \n\x7f\xc3\xa9", out, sizeof out);
+  EXPECT_STREQ(out, R"(a \"b\" \\ \u000a\u007f??)");
+  char few[6];
+  escape_json("abc\ndef", few, sizeof few);  // no part of an escape
+  EXPECT_STREQ(few, "abc");
+  escape_json("abcdefgh", few, sizeof few);
+  EXPECT_STREQ(few, "abcde");
+  escape_json("", few, 1);
+  EXPECT_STREQ(few, "");
 }
 
 }  // namespace

@@ -467,14 +467,18 @@ class CallersFunctions(unittest.TestCase):
         self.assertEqual(len(self.kept), 0)
 
     def test_header_and_manifest(self):
-        (WORK / "calling_main.c").write_text(
-            '#include "codetta/extern.h"\n#include "calling.h"\n'
-            "static int scale(void* c, const CodettaTensor* i, int n, CodettaTensor* o, int m) {\n"
-            "  (void)c; (void)i; (void)n; (void)o; return m == 1 ? 0 : 1;\n}\n"
-            "int main(void) { return calling_set_extern_scale(scale, 0); }\n")
+        both = ['#include "codetta/extern.h"\n', '#include "calling.h"\n']
+        for i, includes in enumerate((both, both[::-1], both[1:])):
+            (WORK / f"calling_main{i}.c").write_text(
+                "".join(includes) + "static int scale(void* c, const CodettaTensor* i, int n, CodettaTensor* o, int m) {\n"
+                "  int64_t sizes[CODETTA_MAX_RANK] = {0};\n  (void)c; (void)n; (void)o;\n"
+                "  for (int d = 0; d < CODETTA_MAX_RANK; ++d) sizes[d] = i[0].shape[d];\n"
+                "  return m == 1 && sizes[0] >= 0 ? 0 : 1;\n}\n"
+                "int main(void) { return calling_set_extern_scale(scale, 0); }\n")
         for options in ([CC, "-std=c11"], [CXX, "-std=c++17", "-x", "c++"]):
-            run(*options, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", WORK, "-I", SOURCE / "include",
-                WORK / "calling_main.c")
+            for i in range(3):
+                run(*options, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", WORK, "-I", SOURCE / "include",
+                    WORK / f"calling_main{i}.c")
             run(*options, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", "c" if options[0] == CC else "c++",
                 WORK / "calling.h")
         externs = json.loads((WORK / "calling.json").read_text())["programs"][0]["externs"]

@@ -61,6 +61,27 @@ class Reproducers(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, f"{name} {kernel}: {done.stdout}{done.stderr}")
                 self.assertRegex(done.stdout, r"t\d+: \d+ elements of \w+, 0 not finite")
 
+    def test_no_memory_and_results_that_cannot_be_written(self):
+        program = WORK / "repro_fails.py"
+        program.write_text("def f(x: f32['m', 16]):\n    y = relu(x)\n    return y\n")
+        folder, _ = self.reproduce(program, "codetta_", "--dim", f"m={1 << 44}")
+        errors = run("sh", folder / "build.sh", code=3).stderr
+        self.assertIn(f"t0: {1 << 50} bytes could not be allocated: ", errors)
+        folder, _ = self.reproduce(program, "codetta_", "--dim", "m=3")
+        run("sh", folder / "build.sh", 1, 0)
+        for what in ("full", "folder"):
+            (folder / "t1.out").unlink()
+            if what == "full":
+                (folder / "t1.out").symlink_to("/dev/full")
+            else:
+                (folder / "t1.out").mkdir()
+            errors = run(folder / "reproducer", 1, 0, code=3, cwd=folder).stderr
+            self.assertIn("t1.out: its 192 bytes could not be written: ", errors)
+        (WORK / "repro_fails.py").write_text("def f(x: f32['m', 'n']):\n    y = relu(x)\n    return y\n")
+        errors = codetta("build", program, "-o", WORK / "repro_none", "--repro", "codetta_", "--dim", f"m={1 << 40}", "--dim",
+                         f"n={1 << 40}", code=1).stderr
+        self.assertIn("E0603", errors)
+
     def test_refusals(self):
         program = SOURCE / "examples/programs/attention.py"
         for kernel, wanted in (("nothing", "the program has no kernel nothing"), ("codetta_", "kernels of the program are called")):

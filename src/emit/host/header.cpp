@@ -141,14 +141,15 @@ void print_program(CodeWriter& out, const Library& library, const Program& progr
 void print_extern_types(CodeWriter& out) {
   out.line("#ifndef CODETTA_EXTERN_H");
   out.line("#define CODETTA_EXTERN_H");
+  out.line("enum { CODETTA_MAX_RANK = 8 };");
   print_comment(out,
                 {"A tensor as functions of the caller's get it, by value; whoever hands it over keeps the memory.",
                  "dtype as above, strides count elements, a number is a tensor of rank 0. release and owner are of",
                  "tensors that a function allocates: called once when the program no longer needs the memory."});
   out.line("typedef struct CodettaTensor {");
   out.line("  void* data;");
-  out.line("  int64_t shape[8];");
-  out.line("  int64_t strides[8];");
+  out.line("  int64_t shape[CODETTA_MAX_RANK];");
+  out.line("  int64_t strides[CODETTA_MAX_RANK];");
   out.line("  int32_t rank;");
   out.line("  int32_t dtype;");
   out.line("  int32_t device; /* 0 */");
@@ -351,9 +352,10 @@ std::string print_header(const Library& library) {
   if (calls_out(library))
     about.emplace_back(
         "  -9  a function of the caller's that is missing or failed, or a kernel of the user's that failed");
-  about.emplace_back("Nothing is written by a call that fails with -1 to -3 or -5. All functions may be called from");
-  about.emplace_back(
-      "several threads at once, except where they say otherwise. Nothing is printed, no signal is raised.");
+  about.emplace_back("Nothing is written by a call that fails with -1 to -3 or -5, except where only running shows");
+  about.emplace_back("it: an index out of range, a loop that does not end, a size that values or functions give.");
+  about.emplace_back("All functions may be called from several threads at once, except where they say otherwise.");
+  about.emplace_back("Nothing is printed, no signal is raised.");
   print_comment(out, about);
   out.line("#ifndef ", guard);
   out.line("#define ", guard);
