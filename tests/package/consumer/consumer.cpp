@@ -16,6 +16,7 @@
 #include <codetta/math_mode.hpp>
 #include <codetta/observe.hpp>
 #include <codetta/program.hpp>
+#include <codetta/reproducer.hpp>
 #include <codetta/target.hpp>
 #include <codetta/tensor.hpp>
 #include <codetta/threads.hpp>

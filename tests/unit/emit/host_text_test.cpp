@@ -70,26 +70,31 @@ TEST(HostText, PublicNames) {
 }
 
 // A program of one step besides its return, and what check_library() says to it.
-Result<void> checked(package::Step step) {
+Result<void> checked(package::Step step, const Target& target = {}) {
   auto package = std::make_shared<package::Package>();
+  package->target = target;
   package->buffers.push_back({"x", package::Buffer::Role::Argument, DType::f32, false, {Dim::symbol("n")}, {}});
   package->steps.push_back(package::DefineSymbol{"n", 0, 0});
   package->steps.push_back(std::move(step));
   package->steps.emplace_back(package::Return{});
   Library library;
   library.name = "lib";
+  library.target = target;
   library.programs.push_back({"f", package});
   return check_library(library);
 }
 
 TEST(HostSteps, WhatHasNoFormIsRefused) {
-  for (package::Step step : {package::Step(package::CallExtern{}), package::Step(package::SelectOutput{}),
-                             package::Step(package::IndexPut{.indices = {0, 0}}),
-                             package::Step(package::Scatter{.reduce = package::ScatterReduce::Product}),
-                             package::Step(package::Check{package::NanGuard{}})}) {
-    const auto result = checked(std::move(step));
+  const auto refused = [](const Result<void>& result) {
     ASSERT_FALSE(result.has_value());
     EXPECT_EQ(result.error().code(), static_cast<uint16_t>(diag::Code::host_feature));
+  };
+  refused(checked(package::Check{package::NanGuard{}}));
+  for (const char* target : {"cuda:sm_90a", "hip:gfx942"}) {
+    const package::Step of_cpus[] = {package::CallExtern{}, package::SelectOutput{},
+                                     package::IndexPut{.indices = {0, 0}},
+                                     package::Scatter{.reduce = package::ScatterReduce::Product}};
+    for (const package::Step& step : of_cpus) refused(checked(step, Target::parse(target).value()));
   }
   for (package::Step step :
        {package::Step(package::Comment{"hello"}), package::Step(package::Free{}), package::Step(package::Fill{}),
