@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the consumers with the sources of Codetta as a subfolder. That compiles the library again: to the end where a compiler
-# cache answers (release builds, whose objects do not hold the folder of the build) or in the full suites; otherwise up to the
-# consumer's own object file and the plan of the link.
+# cache is there (release builds, whose objects do not hold the folder of the build) or in the full suites; otherwise up to the
+# consumer's own object file and the plan of the link. All consumers are built in one folder after each other: the cache
+# knows a file that is compiled by its path, so that it answers from the second one on.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 foreach(consumer IN LISTS consumers)
   cmake_path(GET consumer FILENAME name)
-  set(build ${WORK}/subfolder_${name})
+  set(build ${WORK}/subfolder)
   file(REMOVE_RECURSE ${build})
   run(${CMAKE_COMMAND} -S ${SOURCE}/${consumer} -B ${build} ${configure_arguments} -DCODETTA_SOURCE=${SOURCE}
       -DCODETTA_WERROR=${WERROR} -DCODETTA_UNITY=${UNITY})
