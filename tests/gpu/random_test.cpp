@@ -177,7 +177,7 @@ void run_random(Gpu& gpu, GpuFamily family) {
     if (!epilogue) return "the text was not taken: " + epilogue.error().render() + spec.text;
     ++counts.epilogues;
     std::string failures;
-    for (uint64_t p = 0; p < 3; ++p) {
+    for (uint64_t p = 0; p < options().problems; ++p) {
       const std::string failure = run_problem(gpu, family, spec, *epilogue, mixed(seed, p), seed >> 7, counts);
       if (!failure.empty())
         failures += fmt::format("--seed {} --first {} --count 1: {}\n", options().seed, index, failure);
@@ -187,7 +187,7 @@ void run_random(Gpu& gpu, GpuFamily family) {
   fmt::print("{} epilogues, {} runs, {} repeated, {} mistrusted, {} refused, {} left out, {} with spills, {}\n",
              counts.epilogues.load(), counts.runs.load(), counts.repeated.load(), counts.mistrusted.load(),
              counts.refused.load(), counts.left_out.load(), counts.spilling.load(), gpu.statistics());
-  EXPECT_GT(counts.runs, counts.epilogues);
+  EXPECT_GT(3 * counts.runs, static_cast<int64_t>(options().problems) * counts.epilogues);
   EXPECT_LT(counts.mistrusted, counts.runs / 4 + 20);
 }
 

@@ -93,6 +93,8 @@ int main(int argc, char** argv) {
       options.seed = std::strtoull(argv[++i], nullptr, 10);
     } else if (name == "--count" && has_value) {
       options.count = std::atoll(argv[++i]);
+    } else if (name == "--problems" && has_value) {
+      options.problems = std::max<uint64_t>(1, std::strtoull(argv[++i], nullptr, 10));
     } else if (name == "--compile-only" && has_value) {
       options.arch = argv[++i];
     } else if (name == "--emulate" && has_value) {
@@ -112,9 +114,9 @@ int main(int argc, char** argv) {
       options.of = std::max<uint64_t>(1, std::strtoull(argv[++i], nullptr, 10));
     } else {
       std::fputs(
-          "usage: test_cuda_kernels [--seed S] [--first I] [--count N] [--seconds T] [--threads T] [--of N] "
-          "[--planted BUG] [--thorough] "
-          "[--slice COMMIT] [--compile-only ARCH | --emulate ARCH]\n",
+          "usage: test_cuda_kernels [--seed S] [--first I] [--count N] [--problems N] [--seconds T] [--threads T] "
+          "[--of N] [--planted BUG] [--thorough] [--slice COMMIT] "
+          "[--compile-only ARCH | --emulate ARCH]\n",
           stderr);
       return 2;
     }

@@ -14,6 +14,7 @@ namespace codetta::gpu {
 struct Options {
   uint64_t seed = 1;
   int64_t first = 0, count = 100;  // random epilogues
+  uint64_t problems = 3;           // of each of them
   int threads = 4;
   double seconds = 0;     // of one test, after which no further case is begun; 0: no limit
   uint64_t of = 16;       // runs every of-th unit of the matrices
