@@ -24,10 +24,14 @@ struct BuildOptions {
   // own folder, under the same name, or from where NAME_load_weights says), or carries its tensors with embed_weights.
   std::string weights{};
   bool embed_weights = false;
-  std::vector<std::pair<std::string, int64_t>> size_hints{};  // symbol -> value, for the choice of kernels
+  // Symbol -> value, for the choice of kernels; each of a symbol that the types of one of the programs have, once.
+  std::vector<std::pair<std::string, int64_t>> size_hints{};
   bool checks = true;  // guards and overlaps are looked at in every call; null, misaligned and sizes always are
   // Times the candidates of every product on random data of the hinted sizes, and takes the fastest; 0: the cost model.
   double tune_seconds = 0;
+  // For each run while tuning, of programs with loops or with kernels or functions of the caller's, which may not end;
+  // above 0.
+  double trial_seconds = 60;
   std::string engine_dir{};                          // folder of libcodetta_engine.a; "" = "codetta" beside libcodetta
   std::function<void(std::string_view)> progress{};  // one line at a time, from the calling thread
 };
@@ -46,8 +50,9 @@ struct BuildReport {
 // refuses to start on one that lacks its instruction set; or CUDA or HIP with an architecture: the library carries the
 // compiled kernels, and loads the driver when it is first called. Neither a GPU nor a toolkit is needed here, only
 // NVRTC, or Clang and lld. Errors: E0208 to E0210, E0221 (constants), E0230 (a name that cannot be public), E0440 (no
-// form as host text), E0501 to E0507 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E06xx (files),
-// those of compile().
+// form as host text), E0501 to E0507, E0510 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E0617,
+// E0651 (tuning: a run crashed, or took longer than trial_seconds), E06xx (files), E0703 (trial_seconds), those of
+// compile().
 CODETTA_API Result<BuildReport> build(const std::vector<Program>& programs, const Target& target,
                                       const BuildOptions& options, Context& context = Context::process_default());
 

@@ -63,7 +63,7 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   wanted.embed_weights = options.embed_weights;
   wanted.checks = !options.no_checks;
   wanted.engine_dir = options.engine_dir;
-  if (options.tune) wanted.tune_seconds = options.tune_budget;
+  if (options.tune) wanted.tune_seconds = options.tune_budget, wanted.trial_seconds = options.tune_trial;
   if (!common.json) {
     wanted.progress = [](std::string_view line) {
       std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());

@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include <nlohmann/json.hpp>
 
@@ -143,15 +145,15 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
     if (!repro && !given({"--dim"}).empty())
       return usage_error("--dim is for --repro", "a library takes every size; sizes that are likely are said by --hint",
                          "leave it out, say --hint, or name a kernel with --repro");
-    const std::string whole = given({"--show", "--tune", "--budget", "--constant", "--weights", "--embed-weights",
-                                     "--header", "--manifest", "--name", "--no-checks"});
+    const std::string whole = given({"--show", "--tune", "--budget", "--trial", "--constant", "--weights",
+                                     "--embed-weights", "--header", "--manifest", "--name", "--no-checks"});
     if (repro && !whole.empty())
       return usage_error(whole + " is not for --repro",
                          "a reproducer has one kernel, whose inputs are files of their own", "leave it out");
   }
   const std::string library =
       given({"program", "--hint", "--header", "--manifest", "--constant", "--weights", "--embed-weights", "--tune",
-             "--budget", "--no-checks", "--engine-dir", "--show", "--repro", "--dim"});
+             "--budget", "--trial", "--no-checks", "--engine-dir", "--show", "--repro", "--dim"});
   if (cutlass && !library.empty())
     return usage_error((library == "program" ? "a program" : library) + " is not for CUTLASS",
                        "CUTLASS gets a GEMM with its epilogue", "leave it out, and say --m, --n, --k and --epilogue");
@@ -280,6 +282,10 @@ int run(int argc, char** argv) {
       ->allow_extra_args(false);
   build_verb->add_flag("--tune", library.tune, "Time the candidates at the hinted sizes");
   build_verb->add_option("--budget", library.tune_budget, "Seconds for --tune, a program")
+      ->capture_default_str()
+      ->check(budgets);
+  build_verb
+      ->add_option("--trial", library.tune_trial, "Seconds that a run may take while it is tuned, where it may not end")
       ->capture_default_str()
       ->check(budgets);
   build_verb->add_flag("--no-checks", library.no_checks, "Leave guards and overlaps unchecked in calls");
@@ -412,10 +418,14 @@ int main(int argc, char** argv) {
     const int ended = codetta::cli::run(argc, argv);
     const int interrupted = codetta::cli::interrupted_status();
     const int status = interrupted != 0 ? interrupted : ended;
+    errno = 0;
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-    std::fprintf(
-        stderr,
-        "codetta: the results could not be written to standard output\nhelp: check that it is open and has room\n");
+    codetta::Diagnostic unwritable;
+    unwritable.code = 543;
+    unwritable.headline = "the results cannot be written to standard output";
+    unwritable.reason = errno != 0 ? std::strerror(errno) : "a write failed";
+    unwritable.help = "check that it is open and has room";
+    codetta::cli::report(codetta::Error(std::move(unwritable)), codetta::cli::asks_for_json(argc, argv));
     return status == codetta::cli::exit_ok ? codetta::cli::exit_environment : status;
   } catch (const std::exception& error) {
     // There may be no memory for more than this.

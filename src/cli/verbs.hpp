@@ -58,7 +58,7 @@ struct BuildLibraryOptions {
   std::vector<std::string> kernels;    // NAME=FILE, of user kernels
   std::vector<std::string> hints;      // SIZE=NUMBER
   bool embed_weights = false, no_checks = false, tune = false, show = false;
-  double tune_budget = 10;
+  double tune_budget = 10, tune_trial = 60;
   std::string repro;              // a kernel: the output is a folder that reproduces it
   std::vector<std::string> dims;  // SIZE=NUMBER, of the reproducer
 };

@@ -25,6 +25,7 @@
 #include "driver/build_plan.hpp"
 #include "driver/build_tune.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/program_arguments.hpp"
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
 #include "emit/emit.hpp"
@@ -158,6 +159,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         .reason("a library has a function for each")
         .help("pass at least one");
   }
+  CODETTA_CHECK_OK(check_hints(programs, options.size_hints));
   LibraryPlan planned;
   planned.library.name = options.name.empty() ? default_name(options.output) : options.name;
   planned.library.target = target;
@@ -340,7 +342,8 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   CODETTA_TRY(job.archives, engine_archives(planned.library.target.backend == Backend::cpu ? planned.library.target.isa
                                                                                            : CpuIsa::generic,
                                             options));
-  tell(fmt::format("{} kernels, {} translation units", planned.kernels.size(), job.units.size()));
+  tell(fmt::format("{} kernel{}, {} translation units", planned.kernels.size(), planned.kernels.size() == 1 ? "" : "s",
+                   job.units.size()));
   CODETTA_TRY(
       const toolchain::LibraryOutput output,
       toolchain::build_library(compiler, job, state.compile_options(), state.pool->size(),

@@ -13,6 +13,7 @@
 #include "codetta/version.hpp"
 #include "driver/build_id.hpp"
 #include "driver/build_plan.hpp"
+#include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
@@ -48,6 +49,7 @@ Result<std::vector<emit::host::File>> metal_files(const std::vector<Program>& pr
         .reason((options.header.empty() ? "a manifest" : "a header") + std::string(" elsewhere is asked for"))
         .help("leave out its path; the output names the folder");
   }
+  CODETTA_CHECK_OK(check_hints(programs, options.size_hints));
   emit::host::Library library;
   library.name = options.name.empty() ? folder_name(options.output) : options.name;
   library.target = target;

@@ -3,19 +3,24 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "codetta/fill.hpp"
+#include "diag/diagnostic.hpp"
 #include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_arguments.hpp"
+#include "driver/trial.hpp"
 #include "emit/package.hpp"
 
 namespace codetta::driver {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr size_t most_candidates = 8;
 constexpr int64_t unknown_size = 512;
@@ -23,10 +28,72 @@ constexpr int64_t unknown_size = 512;
 // One choice of kernels with data of its own, ready to be timed.
 struct Trial {
   std::vector<Tensor> data;
+  std::unique_ptr<Clock::time_point> started;  // of the run under way, which has a limit; null where none is needed
   std::optional<runtime::Execution> execution;
 };
 
-Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const SizeHints& hints, ContextState& context) {
+double since(Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); }
+
+bool is_cancelled(const ContextState& context) {
+  return context.options.cancel != nullptr && context.options.cancel->load();
+}
+
+Error endless(const std::string& name, double seconds, const std::string& why) {
+  return diag::error(diag::Code::loop_endless, fmt::format("a run of {} takes longer than {:g} s", name, seconds))
+      .reason(why)
+      .help(
+          "--trial (trial_seconds) allows more; a loop that random data never ends needs a count in its condition, or "
+          "no --tune");
+}
+
+Error tuning_cancelled(const std::string& name) {
+  return diag::error(diag::Code::compile_cancelled, fmt::format("the tuning of {} was cancelled", name))
+      .reason("the context's cancel flag was set")
+      .help("start it again when you want it");
+}
+
+bool has_loop(const package::StepList& steps) {
+  return std::any_of(steps.begin(), steps.end(),
+                     [](const package::Step& step) { return std::holds_alternative<package::While>(step); });
+}
+bool has_loop(const package::Package& package) {
+  return has_loop(package.steps) || std::any_of(package.step_lists.begin(), package.step_lists.end(),
+                                                [](const package::StepList& list) { return has_loop(list); });
+}
+bool has_user_kernel(const package::Package& package) {
+  return std::any_of(package.kernels.begin(), package.kernels.end(),
+                     [](const package::Kernel& kernel) { return package::is_user(kernel.config); });
+}
+
+// Whether a program whose text may not end does so on this data, found out in a process that can be ended.
+Result<void> try_run(const std::string& name, runtime::Execution& execution, const BuildOptions& options,
+                     const ContextState& context) {
+  const auto outcome =
+      trial_run(execution, context.pool->size(), options.trial_seconds, [&] { return !is_cancelled(context); });
+  if (!outcome) return {};  // no process for it: loops are watched in this one
+  switch (outcome->end) {
+    case base::IsolatedEnd::Finished:
+      return {};
+    case base::IsolatedEnd::Stopped:
+      return tuning_cancelled(name);
+    case base::IsolatedEnd::TimedOut:
+      return endless(name, options.trial_seconds,
+                     "tuning ran it once, by one thread on random data of the hinted sizes");
+    case base::IsolatedEnd::Died:
+      break;
+  }
+  return diag::error(diag::Code::extern_failed, fmt::format("{} crashed in its first run while it was tuned", name))
+      .reason(fmt::format("{}; it ran on random data of the hinted sizes", outcome->summary()))
+      .help("look at the program's own kernels and functions: every index and size is theirs to check");
+}
+
+Result<void> run(Trial& trial) {
+  if (trial.started) *trial.started = Clock::now();
+  return trial.execution->run();
+}
+
+Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const SizeHints& hints,
+                      const BuildOptions& build, ContextState& context) {
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.name = name, .build_id = build_id()}));
   const auto package = std::make_shared<const package::Package>(std::move(made));
   Trial trial;
@@ -64,8 +131,20 @@ Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const Siz
   options.pool = context.pool;
   options.allocator = context.allocator;
   options.checked = false;  // random indices are out of range, and are to be taken as others, not to end the run
+  const bool loops = has_loop(*package);
+  if (loops) {  // later runs may differ from the first: donated parameters do
+    trial.started = std::make_unique<Clock::time_point>();
+    options.observer = [name, started = trial.started.get(), &build,
+                        &context](const runtime::StepEvent&) -> Result<void> {
+      if (is_cancelled(context)) return tuning_cancelled(name);
+      if (since(*started) <= build.trial_seconds) return {};
+      return endless(name, build.trial_seconds, "tuning ran it on random data of the hinted sizes");
+    };
+  }
   CODETTA_TRY(trial.execution, runtime::Execution::make(package, std::move(entries), std::move(bindings), options));
-  CODETTA_CHECK_OK(trial.execution->run());  // what ends early would be timed as fast
+  if (trial.started) *trial.started = Clock::now() + std::chrono::hours(48);  // the process of the trial has its own
+  if (loops || has_user_kernel(*package)) CODETTA_CHECK_OK(try_run(name, *trial.execution, build, context));
+  CODETTA_CHECK_OK(run(trial));  // what ends early would be timed as fast
   return trial;
 }
 
@@ -75,16 +154,15 @@ double median(std::vector<double>& times) {
 }
 
 // Medians of the trials, run in turn.
-std::vector<double> time_in_turn(std::vector<Trial>& trials, double seconds) {
+Result<std::vector<double>> time_in_turn(std::vector<Trial>& trials, const std::string& name, double seconds,
+                                         const ContextState& context) {
   std::vector<std::vector<double>> times(trials.size());
-  const auto begin = std::chrono::steady_clock::now();
-  const auto since = [](auto from) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-  };
+  const auto begin = Clock::now();
   for (int round = 0; round < 5 || (round < 201 && since(begin) < seconds); ++round) {
     for (size_t i = 0; i < trials.size(); ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      static_cast<void>(trials[i].execution->run());
+      if (is_cancelled(context)) return tuning_cancelled(name);
+      const auto start = Clock::now();
+      CODETTA_CHECK_OK(run(trials[i]));
       times[i].push_back(since(start) * 1e6);
     }
   }
@@ -99,6 +177,12 @@ Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const S
                               const BuildOptions& options, ContextState& context) {
   using List = nlohmann::ordered_json;
   CODETTA_CHECK_OK(device_supports(plan.target));
+  if (!(options.trial_seconds > 0)) {
+    return diag::error(diag::Code::option_range,
+                       fmt::format("{:g} seconds are no time for a run", options.trial_seconds))
+        .reason("the limit has to be above 0 seconds")
+        .help("leave out `trial_seconds`: it is 60");
+  }
   List picks = List::array();
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     const auto& candidates = plan.kernels[k].discovery.candidates;
@@ -106,12 +190,12 @@ Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const S
     std::vector<Trial> trials;
     for (size_t c = 0; c < count; ++c) {
       plan.kernels[k].chosen = c;
-      CODETTA_TRY(Trial trial, prepare(plan, name, hints, context));
+      CODETTA_TRY(Trial trial, prepare(plan, name, hints, options, context));
       trials.push_back(std::move(trial));
     }
     plan.kernels[k].chosen = 0;
-    const std::vector<double> times =
-        time_in_turn(trials, options.tune_seconds / static_cast<double>(plan.kernels.size()));
+    CODETTA_TRY(const std::vector<double> times,
+                time_in_turn(trials, name, options.tune_seconds / static_cast<double>(plan.kernels.size()), context));
     const auto best = std::min_element(times.begin(), times.end());
     plan.kernels[k].chosen = static_cast<size_t>(best - times.begin());
     List measured = List::array();

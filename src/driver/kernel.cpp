@@ -54,6 +54,8 @@ Error none_left(const std::vector<Rejection>& rejections) {
     diagnostic.reason += (diagnostic.reason.empty() ? "" : "; ") +
                          (rejection.kernel.empty() ? "" : rejection.kernel + ": ") + rejection.text;
   }
+  if (diagnostic.code == static_cast<uint16_t>(diag::Code::epilogue_large))
+    diagnostic.help = "compute some of the outputs by a second kernel, or simplify what is computed";
   return Error(std::move(diagnostic));
 }
 

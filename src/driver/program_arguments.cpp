@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "diag/diagnostic.hpp"
 #include "driver/problem.hpp"
+#include "driver/program_state.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
@@ -20,13 +21,7 @@ bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string meant(const std::string& word, const std::vector<std::string>& names) {
-  const std::string near = diag::nearest(word, names);
-  return near.empty() ? fmt::format("known are {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", near);
-}
-
-std::vector<std::string> symbols_of_types(const ir::Graph& graph) {
-  std::vector<std::string> symbols;
+void add_symbols_of_types(const ir::Graph& graph, std::vector<std::string>& symbols) {
   for (const ir::GraphInput& input : graph.inputs()) {
     for (const ir::Dim& dim : graph.type(input.node).shape) {
       for (const std::string& symbol : dim.symbols()) {
@@ -34,7 +29,42 @@ std::vector<std::string> symbols_of_types(const ir::Graph& graph) {
       }
     }
   }
+}
+std::vector<std::string> symbols_of_types(const ir::Graph& graph) {
+  std::vector<std::string> symbols;
+  add_symbols_of_types(graph, symbols);
   return symbols;
+}
+
+enum class Said { AsHint, AsSize };
+
+// `lacks`: what is said before a name that is no symbol.
+Result<void> check_hints_of(const std::vector<std::string>& symbols, const SizeHints& hints, const std::string& lacks,
+                            Said said) {
+  const bool hint = said == Said::AsHint;
+  std::vector<std::string> seen;
+  for (const auto& [symbol, value] : hints) {
+    if (!holds(symbols, symbol)) {
+      const std::string near = diag::nearest(symbol, symbols);
+      return diag::error(diag::Code::argument_unexpected, fmt::format("{} {}", lacks, symbol))
+          .reason(symbols.empty() ? std::string("all sizes are numbers")
+                                  : fmt::format("known are {}", fmt::join(symbols, ", ")))
+          .help(!near.empty() ? fmt::format("did you mean {}?", near)
+                              : fmt::format("leave out the {}", hint ? "hint" : "size"));
+    }
+    if (holds(seen, symbol)) {
+      return diag::error(diag::Code::argument_duplicate,
+                         fmt::format("the size {} is {} twice", symbol, hint ? "hinted at" : "given"))
+          .help("give each size one value");
+    }
+    seen.push_back(symbol);
+    if (value >= 0) continue;
+    return diag::error(diag::Code::tensor_size,
+                       fmt::format("{} {} is {}", hint ? "the hint for size" : "the size", symbol, value))
+        .reason("sizes are 0 or more")
+        .help(hint ? "hint at the size that is usual, or leave it out" : "give a size of 0 or more, or leave it out");
+  }
+  return {};
 }
 
 }  // namespace
@@ -119,30 +149,22 @@ Result<void> check_known(const ir::Graph& graph, const std::vector<NamedArgument
 }
 
 Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints) {
-  const std::vector<std::string> symbols = symbols_of_types(graph);
-  std::vector<std::string> seen;
-  for (const auto& [symbol, value] : hints) {
-    if (!holds(symbols, symbol)) {
-      return diag::error(diag::Code::argument_unexpected, fmt::format("the program has no size {}", symbol))
-          .reason(symbols.empty() ? std::string("all its sizes are numbers")
-                                  : fmt::format("its sizes are {}", fmt::join(symbols, ", ")))
-          .help(symbols.empty() ? std::string("leave out the hint") : meant(symbol, symbols));
-    }
-    if (holds(seen, symbol)) {
-      return diag::error(diag::Code::argument_duplicate, fmt::format("the size {} is hinted at twice", symbol))
-          .help("give each size one value");
-    }
-    seen.push_back(symbol);
-    if (value >= 0) continue;
-    return diag::error(diag::Code::tensor_size, fmt::format("the hint for size {} is {}", symbol, value))
-        .reason("sizes are 0 or more")
-        .help("hint at the size that is usual, or leave it out");
-  }
-  return {};
+  return check_hints_of(symbols_of_types(graph), hints, "the program has no size", Said::AsHint);
+}
+
+Result<void> check_hints(const std::vector<Program>& programs, const SizeHints& hints) {
+  std::vector<std::string> symbols;
+  for (const Program& program : programs) add_symbols_of_types(Program::Access::state(program)->graph, symbols);
+  return check_hints_of(symbols, hints, programs.size() == 1 ? "the program has no size" : "no program has a size",
+                        Said::AsHint);
+}
+
+Result<void> check_sizes(const ir::Graph& graph, const SizeHints& sizes) {
+  return check_hints_of(symbols_of_types(graph), sizes, "the program has no size", Said::AsSize);
 }
 
 Result<SizeHints> all_sizes(const ir::Graph& graph, SizeHints sizes, int64_t otherwise) {
-  CODETTA_CHECK_OK(check_hints(graph, sizes));
+  CODETTA_CHECK_OK(check_sizes(graph, sizes));
   const size_t given = sizes.size();
   for (std::string& symbol : symbols_of_types(graph)) {
     const auto end = sizes.begin() + static_cast<std::ptrdiff_t>(given);

@@ -23,8 +23,12 @@ std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>&
 
 // Hints are for symbols of the program's types, one each. Errors: E0209, E0210, E0602 (negative).
 Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints);
+// Of several programs: each hint is for a symbol that one of them has at least.
+Result<void> check_hints(const std::vector<Program>& programs, const SizeHints& hints);
+// The same of sizes that are no hints: messages say so.
+Result<void> check_sizes(const ir::Graph& graph, const SizeHints& sizes);
 // A size for each symbol of the program's types: `sizes`, and for those that it lacks `otherwise`. Errors: as
-// check_hints.
+// check_sizes.
 Result<SizeHints> all_sizes(const ir::Graph& graph, SizeHints sizes, int64_t otherwise);
 
 // Program::missing.

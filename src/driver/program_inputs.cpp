@@ -111,7 +111,7 @@ Values values_of(const ir::Graph& graph, const std::vector<NamedArgument>& given
 Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const std::vector<NamedArgument>& given,
                                                  const SizeHints& sizes, int64_t otherwise) {
   CODETTA_CHECK_OK(check_known(graph, given));
-  CODETTA_CHECK_OK(check_hints(graph, sizes));
+  CODETTA_CHECK_OK(check_sizes(graph, sizes));
   const Values values = values_of(graph, given, sizes, otherwise);
   std::map<ir::NodeId, ir::NodeId> inputs;
   for (const ir::GraphInput& input : graph.inputs()) inputs.emplace(input.node, input.node);

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "base/isolated.hpp"
 #include "codetta/fill.hpp"
 #include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/sampler.hpp"
+#include "driver/trial.hpp"
 #include "driver/tuning_record.hpp"
 #include "driver/verification.hpp"
 
@@ -68,19 +68,6 @@ Result<driver::HostCopies> contents_before(const driver::Problem& problem, const
   return contents;
 }
 
-// Stands for a pool whose threads don't exist: as many tasks, done by the caller.
-class AloneAsMany : public ThreadPool {
- public:
-  explicit AloneAsMany(int size) : size_(size) {}
-  [[nodiscard]] int size() const override { return size_; }
-  void run(int tasks, void (*fn)(void* ctx, int task), void* ctx) override {
-    for (int task = 0; task < tasks; ++task) fn(ctx, task);
-  }
-
- private:
-  int size_;
-};
-
 // Whether the candidate runs to its end at all, found out where a crash or a hang harms nobody. False: it does not
 // (its failure is set), or `goes_on` said no.
 bool survives_trial(Contender& contender, const TuneOptions& options, int threads, const std::function<bool()>& goes_on,
@@ -92,11 +79,7 @@ bool survives_trial(Contender& contender, const TuneOptions& options, int thread
   }
   const double estimate = contender.kernel->metadata().estimated_us * 1e-6 * threads;
   const double seconds = options.trial_seconds > 0 ? options.trial_seconds : 10 + 100 * estimate;
-  base::IsolatedLimits limits;
-  limits.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::min(seconds, 86400.0) * 1e3));
-  limits.goes_on = goes_on;
-  AloneAsMany pool(threads);
-  const auto outcome = base::run_isolated([&] { static_cast<void>(cpu->run(pool)); }, limits);
+  const auto outcome = driver::trial_run(*cpu, threads, seconds, goes_on);
   if (!outcome) {
     note =
         fmt::format("no process for trials ({}): a candidate that crashes is not stopped", outcome.error().message());

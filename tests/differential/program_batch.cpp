@@ -3,10 +3,12 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <regex>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -135,28 +137,36 @@ class Batch {
   }
 
   // ---- the library
-  std::string build_library(const std::vector<Program>& programs, const std::string& path) {
+  // Hints are for sizes that one of the programs has; names of values are longer than those of sizes.
+  [[nodiscard]] bool have_size(const std::vector<size_t>& which, const std::string& size) const {
+    const std::regex word("\\b" + size + "\\b");
+    return std::any_of(which.begin(), which.end(),
+                       [&](size_t i) { return std::regex_search(cases_[i]->text(), word); });
+  }
+  std::string build_library(const std::vector<size_t>& which, const std::string& path) {
+    std::vector<Program> programs;
+    for (const size_t i : which) programs.push_back(*cases_[i]->program());
     BuildOptions options;
     options.output = path;
     options.name = "batch";
-    options.size_hints = hints_of_programs();
+    for (const auto& hint : hints_of_programs()) {
+      if (have_size(which, hint.first)) options.size_hints.push_back(hint);
+    }
     options.engine_dir = CODETTA_ENGINE_DIR;
     const auto built = codetta::build(programs, target_, options, *context_);
     return built ? "" : "it does not build: " + built.error().render();
   }
 
   void run_library() {
-    std::vector<Program> programs;
+    std::vector<size_t> all;
     for (size_t i = 0; i < cases_.size(); ++i) {
-      if (goes_on(i)) programs.push_back(*cases_[i]->program());
+      if (goes_on(i)) all.push_back(i);
     }
-    if (programs.empty()) return;
+    if (all.empty()) return;
     const std::string path = folder_ + "/libbatch.so";
-    if (const std::string failure = build_library(programs, path); !failure.empty()) {
-      if (programs.size() == 1) return fail_all(failure);
-      for (size_t i = 0; i < cases_.size(); ++i) {  // whose fault it is
-        if (goes_on(i)) note(i, build_library({*cases_[i]->program()}, folder_ + "/libalone.so"));
-      }
+    if (const std::string failure = build_library(all, path); !failure.empty()) {
+      if (all.size() == 1) return fail_all(failure);
+      for (const size_t i : all) note(i, build_library({i}, folder_ + "/libalone.so"));  // whose fault it is
       return;
     }
     void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

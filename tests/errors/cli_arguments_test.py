@@ -53,7 +53,7 @@ def names(folder, cache):
     for name in ("A", "B"):
         epilogue = ["--epilogue", f"def f(accum, {name}): D = accum + {name}; return D", "--tensor", f"{name}=[M,N]:f32"]
         expect(0, "pass", "verify", *SIZES, *cache, *epilogue)
-        expect(0, "candidates in", "tune", *SIZES, *cache, *epilogue, "--candidates", 1)
+        expect(0, "1 candidate in", "tune", *SIZES, *cache, *epilogue, "--candidates", 1)
     add = ["gemm", *SIZES, *cache, "--epilogue", "def f(accum, C): D = accum + C; return D"]
     expect(2, "C is an operand", *add, "--out", f"C={folder / 'C.npy'}")
     expect(2, "D is given twice", *add, "--tensor", "C=[M,N]", "--tensor", "D=[M,N]", "--out", f"D={folder / 'D.npy'}")
@@ -187,6 +187,37 @@ def places(folder, cache):
         FAILURES.append("a full device was replaced, or an output that goes with it was written")
 
 
+def no_room_for_results():
+    """Results that standard output does not take are said to be lost, with a code."""
+    for arguments in (["--version"], ["kernels", *SIZES, "--json"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+        said = json.loads(done.stderr)["diagnostics"][0] if "--json" in arguments else {}
+        as_json = not said or (said["code"] == "E0543" and said["name"] == "output_unwritable")
+        as_text = said or "error[E0543]: the results cannot be written to standard output" in done.stderr
+        if done.returncode != 3 or not (as_json and as_text):
+            FAILURES.append(f"{arguments} into a full device: status {done.returncode}\n{done.stderr}")
+
+
+def tuned_libraries(folder, cache):
+    """Programs that do not end, or crash, while a library of them is tuned."""
+    endless, kernel = folder / "endless.py", folder / "kernel.py"
+    endless.write_text("def more(x: f32[8, 8]):\n    return sum(x * x) >= 0.0\n\n"
+                       "def step(x: f32[8, 8]):\n    return relu(x @ x) * 0.0\n\n"
+                       "def endless(x: f32[8, 8]):\n    y = while_loop(more, step, x)\n    return y\n")
+    kernel.write_text('def calls(x: f32[4, 4]):\n    y = user_kernel("own", x, out="f32[4, 4]")\n    return y\n')
+    tuned = ["-o", folder / "libtuned.so", *cache, "--tune", "--budget", "0.1"]
+    expect(1, "error[E0651]: a run of endless takes longer than 0.5 s", "build", endless, *tuned, "--trial", "0.5")
+    expect(2, "--trial: '0' is not a number of seconds", "build", endless, *tuned, "--trial", "0")
+    for name, body, said in (("hangs", "for (volatile int i = 0; i < 1;) {}", "error[E0651]: a run of calls takes longer than 0.5 s"),
+                             ("crashes", "*(volatile int*)8 = 1;", "error[E0617]: calls crashed in its first run while it was tuned")):
+        own = folder / f"{name}.cc"
+        own.write_text(f"void own(Tensor<const float, 2> x, Tensor<float, 2> y) {{ y(0, 0) = x(0, 0); {body} }}\n")
+        expect(1, said, "build", kernel, *tuned, "--kernel", f"own={own}", "--trial", "0.5")
+    if (folder / "libtuned.so").exists():
+        FAILURES.append("a library was built though tuning it failed")
+
+
 def programs(folder, cache):
     """Missing inputs are named where they are declared; outputs have the sizes that follow."""
     program = folder / "p.py"
@@ -286,6 +317,8 @@ def main():
         factors(folder, cache)
         bind_lines(folder, cache)
         places(folder, cache)
+        no_room_for_results()
+        tuned_libraries(folder, cache)
         programs(folder, cache)
         without_compiler(folder)
         internal_errors(folder)

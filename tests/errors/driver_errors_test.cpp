@@ -317,6 +317,31 @@ TEST_F(DriverErrors, ProgramsKnowTheirShapesAndHints) {
   expect(extra.error(), "E0209", "no parameter or output extra");
 }
 
+TEST_F(DriverErrors, HintsAndTrialsOfLibraries) {
+  Context plain = context();
+  const std::vector<Program> two = {
+      Program::parse("def p(x: f32[\"b\", 6], w: f32[6, 8]):\n    y = x @ w\n    return y\n", "p.py").value(),
+      Program::parse("def q(x: f32[\"batch\", 6], w: f32[6, 8]):\n    y = x @ w\n    return y\n", "q.py").value()};
+  BuildOptions options;
+  options.output = "/tmp/libtwo.so";
+  options.size_hints = {{"batch", 3}, {"b", 4}};
+  EXPECT_TRUE(host_text(two, Target::host(), options, plain));
+  options.size_hints = {{"bach", 3}};
+  for (const char* target : {"cpu", "metal", "cuda:sm_80"}) {
+    const Error error = host_text(two, Target::parse(target).value(), options, plain).error();
+    expect(error, "E0209", "no program has a size bach");
+    expect(error, "E0209", "did you mean batch?");
+  }
+  options.size_hints = {{"b", 3}, {"b", 3}};
+  expect(host_text(two, Target::host(), options, plain).error(), "E0210", "the size b is hinted at twice");
+  options.size_hints = {{"b", -3}};
+  expect(host_text(two, Target::host(), options, plain).error(), "E0602", "the hint for size b is -3");
+  options.size_hints = {};
+  options.tune_seconds = 1;
+  options.trial_seconds = 0;
+  expect(build(two, Target::host(), options, plain).error(), "E0703", "0 seconds are no time for a run");
+}
+
 TEST_F(DriverErrors, VerifyNeedsWhatWasOverwritten) {
   Context plain = context();
   GemmArguments call = arguments(f32);

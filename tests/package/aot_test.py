@@ -728,7 +728,9 @@ class Others(unittest.TestCase):
         cases = [(["--header", WORK / "no" / "such.h"], 3, "E0543"), (["--manifest", WORK], 3, "E0543"),
                  (["--header", WORK / "libkept.so"], 3, "E0543"), (["--target", "cuda:sm_90a", "--tune"], 1, "E0440"),
                  (["--engine-dir", WORK], 3, "E0541"), (["--hint", "b"], 2, "E0701"),
-                 (["--hint", "b=99999999999999999999"], 2, "E0701")]
+                 (["--hint", "b=99999999999999999999"], 2, "E0701"), (["--hint", "nope=3"], 1, "E0209"),
+                 (["--hint", "nope=3", "--target", "metal"], 1, "E0209"), (["--hint", "b=3", "--hint", "b=4"], 1, "E0210"),
+                 (["--hint", "nope=3", "--show"], 1, "E0209")]
         for options, code, wanted in cases:
             self.assertIn(wanted, build(text, "kept", *options, code=code), options)
         broken = WORK / "broken"
