@@ -16,9 +16,16 @@ using types::Op;
 Result<int64_t> Lowering::size_of(NodeId node, size_t d) const {
   const Dim& dim = graph_.type(node).shape[d];
   if (const auto size = dim.as_constant()) return *size;
+  std::string help = "give the dims that are reshaped, split or joined constant sizes";
+  if (graph_.node(node).op == Op::split) {
+    std::string before;
+    for (size_t i = 0; i < d; ++i) before += ":, ";
+    help += fmt::format(", or take parts of x by slices: x[{0}:{1}] and x[{0}{1}:({1}) * 2] are the first two", before,
+                        dim.to_string());
+  }
   return reject(diag::Code::symbolic_layout, node, "a layout op over a symbolic size cannot be fused")
       .reason(fmt::format("{} has the symbolic size {}", ir::to_string(graph_.type(node)), dim.to_string()))
-      .help("give the dims that are reshaped, split or joined constant sizes");
+      .help(std::move(help));
 }
 
 Result<void> Lowering::need_constant_sizes(NodeId node) const {
