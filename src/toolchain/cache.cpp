@@ -95,6 +95,10 @@ std::shared_ptr<Cache> Cache::open(const CacheOptions& options) {
     const base::SystemError& error = root.error();
     std::string why = error.message();
     if (error.call == "check owner") why = "the folder belongs to another user";
+    struct stat info {};
+    const bool link = ::lstat(options.directory.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+    if (link && (error.errno_value == ENOTDIR || error.errno_value == ELOOP))
+      why = "it is a symbolic link; name the folder that it leads to";
     if (error.call == "check mode")
       why = writers_of(options.directory) + " may write to the folder (chmod 700 closes it)";
     state->warn(fmt::format("the cache in {} is not used: {}", options.directory, why));

@@ -79,6 +79,16 @@ class LibraryBuild {
       request.arguments.emplace_back(option);
     request.arguments.push_back("-Wl,-soname," + job_.name);
     const auto ran = base::run_process(request);
+    if (ran && ran->end == base::ProcessEnd::Cancelled) {
+      return diag::error(diag::Code::compile_cancelled, fmt::format("the link of {} was cancelled", job_.name))
+          .reason(fmt::format("after {:.1f} s", ran->seconds))
+          .help("start it again when you want it");
+    }
+    if (ran && ran->end == base::ProcessEnd::TimedOut) {
+      return diag::error(diag::Code::compile_timeout, fmt::format("the linker did not finish {} in time", job_.name))
+          .reason(fmt::format("{} {}; it and what it had started were ended", compiler_.path, ran->summary()))
+          .help("raise the timeout, or free the machine");
+    }
     if (!ran || !ran->success()) {
       auto error = diag::error(diag::Code::link_failed, fmt::format("the library {} could not be linked", job_.name));
       std::string why = ran ? std::string(base::trim(ran->errors)) : ran.error().message();

@@ -30,7 +30,8 @@ struct LibraryOutput {
 };
 
 // Compiles the units in up to `parallel` processes. `progress` is told, from the calling thread, how many units are
-// done. Errors: those of compile() by unit, the first in job order; E0542 the linker refused; E0507.
+// done. Errors: those of compile() by unit, the first in job order; E0542 the linker refused;
+// E0505 it took too long; E0510 it was cancelled; E0507.
 Result<LibraryOutput> build_library(const HostCompiler& compiler, const LibraryJob& job, const CompileOptions& options,
                                     int parallel, const std::function<void(size_t done, size_t all)>& progress = {});
 

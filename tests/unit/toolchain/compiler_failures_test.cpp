@@ -174,6 +174,29 @@ TEST_F(CompilerFailures, ALibraryTellsOfTheFirstUnitThatFailed) {
   EXPECT_GE(told, 2U);
 }
 
+TEST_F(CompilerFailures, LinkingCanBeCancelledAndTimesOut) {
+  const HostCompiler compiler =
+      fake("case \"$*\" in *-shared*) sleep 1000 & echo $! >" + path("pid") + "; wait;; esac\n");
+  LibraryJob job;
+  job.name = "libx.so";
+  job.units = {{"int x;", {}, "unit"}};
+  std::atomic<bool> cancel{false};
+  options.cancel = &cancel;
+  std::thread later([&] {
+    while (!base::read_file(path("pid"), 100)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    cancel = true;
+  });
+  const auto cancelled = build_library(compiler, job, options, 1);
+  later.join();
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().message(), "error[E0510]: the link of libx.so was cancelled");
+  cancel = false;
+  options.timeout_seconds = 0.3;
+  const auto late = build_library(compiler, job, options, 1);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().message(), "error[E0505]: the linker did not finish libx.so in time");
+}
+
 TEST_F(CompilerFailures, ALibraryTakesNoFlagsThatChangeFloatingPoint) {
   LibraryJob job;
   job.name = "libx.so";
