@@ -20,6 +20,13 @@ bool has_word(std::string_view words, std::string_view word) {
   return all.find(" " + std::string(word) + " ") != std::string::npos;
 }
 
+constexpr const char* chain = R"(
+def chain(x: bf16["m", 4096], w: bf16[4096, 4096], b: bf16[4096], v: bf16[4096, 1024], alpha: f32):
+    hidden = gelu(x @ w + b)
+    y = hidden @ v * alpha
+    return y
+)";
+
 }  // namespace
 
 std::span<const HostCase> host_cases() {
@@ -55,18 +62,8 @@ def maps(q: f32["heads", "s", 64], k: f32["heads", "t", 64], ids: i64["s"], tabl
     rows = take(table, ids)[:s // 2]
     return scores, largest, rows
 )"},
-      HostCase{"host_cuda_chain", "cuda:sm_90a", "", "", R"(
-def chain(x: bf16["m", 4096], w: bf16[4096, 4096], b: bf16[4096], v: bf16[4096, 1024], alpha: f32):
-    hidden = gelu(x @ w + b)
-    y = hidden @ v * alpha
-    return y
-)"},
-      HostCase{"host_hip_chain", "hip:gfx942", "", "", R"(
-def chain(x: bf16["m", 4096], w: bf16[4096, 4096], b: bf16[4096], v: bf16[4096, 1024], alpha: f32):
-    hidden = gelu(x @ w + b)
-    y = hidden @ v * alpha
-    return y
-)"},
+      HostCase{"host_cuda_chain", "cuda:sm_90a", "", "", chain},
+      HostCase{"host_hip_chain", "hip:gfx942", "", "", chain},
       HostCase{"host_cuda_constants", "cuda:sm_80", "w1 b1", "w2", R"(
 def classifier(x: f32["batch", 64], w1: f32[64, 128], b1: f32[128], w2: f32[128, "classes"]):
     hidden = relu(x @ w1 + b1)

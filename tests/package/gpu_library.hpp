@@ -251,4 +251,48 @@ inline std::string difference(const std::vector<FakeLaunch>& expected, const std
   return {};
 }
 
+inline package::PackageRef package_of(const std::string& text, const char* target = "cuda:sm_90a",
+                                      const Sizes& hints = {{"m", 4096}}) {
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const auto program = Program::parse(text, "program.py").value();
+  auto made = planned(program, Target::parse(target).value(), hints, context);
+  EXPECT_TRUE(made) << made.error().render();
+  return std::make_shared<const package::Package>(*std::move(made));
+}
+
+// y = relu(x @ w) of 4096 x 256 x 512 as one library for all tests of `Suite`, which each load it anew. Its target is
+// Suite::target.
+template <class Suite>
+class OneGpuLibrary : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    FakeGpu gpu;
+    library = std::make_unique<GpuLibrary>();
+    ASSERT_EQ(library->build("one", {package_of(plain_text, Suite::target)}), "");
+  }
+  static void TearDownTestSuite() { library.reset(); }
+  void SetUp() override {
+    ASSERT_NE(library, nullptr);
+    ASSERT_EQ(library->load(), "");
+    views = new_views();
+  }
+  void TearDown() override { library->unload(); }
+  std::vector<TensorView> new_views() {
+    return {gpu.tensor(DType::bf16, {4096, 256}), gpu.tensor(DType::bf16, {256, 512}),
+            gpu.tensor(DType::f32, {4096, 512})};
+  }
+  void expect(int status, const std::string& part) {
+    EXPECT_EQ(library->call("f", views), status) << library->error();
+    EXPECT_NE(library->error().find(part), std::string::npos) << library->error();
+    EXPECT_TRUE(gpu.fake.contexts.empty()) << "the thread has its context back";
+  }
+  static constexpr const char* plain_text =
+      "def f(x: bf16['m', 256], w: bf16[256, 512]):\n    y = relu(x @ w)\n    return y\n";
+  FakeGpu gpu;
+  std::vector<TensorView> views;
+  inline static std::unique_ptr<GpuLibrary> library;
+};
+
 }  // namespace codetta::test

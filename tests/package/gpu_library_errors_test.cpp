@@ -11,45 +11,10 @@ namespace {
 
 using runtime::cuda::Status;
 
-constexpr const char* plain_text = "def f(x: bf16['m', 256], w: bf16[256, 512]):\n    y = relu(x @ w)\n    return y\n";
-
-package::PackageRef package_of(const std::string& text, const char* architecture = "cuda:sm_90a",
-                               const Sizes& hints = {{"m", 4096}}) {
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
-  const auto program = Program::parse(text, "program.py").value();
-  auto made = planned(program, Target::parse(architecture).value(), hints, context);
-  EXPECT_TRUE(made) << made.error().render();
-  return std::make_shared<const package::Package>(*std::move(made));
-}
-
-// One library for all tests; each loads it anew.
-class GpuLibraryErrors : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    FakeGpu gpu;
-    library = std::make_unique<GpuLibrary>();
-    ASSERT_EQ(library->build("one", {package_of(plain_text)}), "");
-  }
-  static void TearDownTestSuite() { library.reset(); }
-  void SetUp() override {
-    ASSERT_NE(library, nullptr);
-    ASSERT_EQ(library->load(), "");
-    views = {gpu.tensor(DType::bf16, {4096, 256}), gpu.tensor(DType::bf16, {256, 512}),
-             gpu.tensor(DType::f32, {4096, 512})};
-  }
-  void TearDown() override { library->unload(); }
-  void expect(int status, const std::string& part) {
-    EXPECT_EQ(library->call("f", views), status) << library->error();
-    EXPECT_NE(library->error().find(part), std::string::npos) << library->error();
-    EXPECT_TRUE(gpu.fake.contexts.empty()) << "the thread has its context back";
-  }
-  FakeGpu gpu;
-  std::vector<TensorView> views;
-  static std::unique_ptr<GpuLibrary> library;
+class GpuLibraryErrors : public OneGpuLibrary<GpuLibraryErrors> {
+ public:
+  static constexpr const char* target = "cuda:sm_90a";
 };
-std::unique_ptr<GpuLibrary> GpuLibraryErrors::library;
 
 TEST_F(GpuLibraryErrors, SharedMemory) {
   gpu.fake.fail["cuFuncSetAttribute"] = Status::InvalidValue;

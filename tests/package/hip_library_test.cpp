@@ -8,40 +8,17 @@ namespace {
 
 using runtime::cuda::Status;
 
-class HipLibrary : public ::testing::Test {
+class HipLibrary : public OneGpuLibrary<HipLibrary> {
+ public:
+  static constexpr const char* target = "hip:gfx942";
+
  protected:
-  static void SetUpTestSuite() {
-    ContextOptions options;
-    options.cache_enabled = false;
-    Context context = *Context::make(options);
-    auto program =
-        Program::parse("def f(x: bf16['m', 256], w: bf16[256, 512]):\n    y = relu(x @ w)\n    return y\n", "f.py");
-    auto made = planned(program.value(), Target::parse("hip:gfx942").value(), {{"m", 4096}}, context);
-    ASSERT_TRUE(made) << made.error().render();
-    FakeGpu gpu;
-    library = std::make_unique<GpuLibrary>();
-    ASSERT_EQ(library->build("amd", {std::make_shared<const package::Package>(*std::move(made))}), "");
-  }
-  static void TearDownTestSuite() { library.reset(); }
   void SetUp() override {
-    ASSERT_NE(library, nullptr);
     hip = FakeHip();
-    ASSERT_EQ(library->load(), "");
-    views = {gpu.tensor(DType::bf16, {4096, 256}), gpu.tensor(DType::bf16, {256, 512}),
-             gpu.tensor(DType::f32, {4096, 512})};
+    OneGpuLibrary::SetUp();
   }
-  void TearDown() override { library->unload(); }
-  void expect(int status, const std::string& part) {
-    EXPECT_EQ(library->call("f", views), status) << library->error();
-    EXPECT_NE(library->error().find(part), std::string::npos) << library->error();
-    EXPECT_TRUE(gpu.fake.contexts.empty()) << "the thread has its context back";
-  }
-  FakeGpu gpu;
   FakeHip& hip = fake_hip(CODETTA_FAKE_HIP);
-  std::vector<TensorView> views;
-  static std::unique_ptr<GpuLibrary> library;
 };
-std::unique_ptr<GpuLibrary> HipLibrary::library;
 
 TEST_F(HipLibrary, RuntimesThatCanNotBeUsed) {
   hip.version = 50700000;
@@ -83,8 +60,7 @@ TEST_F(HipLibrary, ItRunsOnTheDeviceOfTheStreamAndGivesTheThreadItsOwnBack) {
   EXPECT_EQ(library->call("f", views, nullptr, 0, stream), -1) << "tensors of another device than the stream's";
   EXPECT_NE(library->error().find("E0648"), std::string::npos) << library->error();
   EXPECT_EQ(hip.device, 0);
-  views = {gpu.tensor(DType::bf16, {4096, 256}), gpu.tensor(DType::bf16, {256, 512}),
-           gpu.tensor(DType::f32, {4096, 512})};
+  views = new_views();
   EXPECT_EQ(library->call("f", views, nullptr, 0, stream), 0) << library->error();
   ASSERT_FALSE(gpu.fake.launches.empty());
   EXPECT_EQ(gpu.fake.launches.back().config.stream, stream);

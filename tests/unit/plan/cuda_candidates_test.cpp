@@ -9,8 +9,10 @@
 
 #include "ir/bind.hpp"
 #include "plan/families_cuda.hpp"
+#include "support/plain_store.hpp"
 #include "types/dtype.hpp"
 #include "unit/plan/bind_text.hpp"
+#include "unit/plan/gpu_discovery.hpp"
 
 namespace {
 
@@ -19,43 +21,18 @@ using package::GpuFamily;
 using package::GpuGemmConfig;
 using plan::Discovery;
 using plan::GemmShape;
+using test::has_family;
 
 enum class Layout { Rows, Columns };  // of B: consecutive columns, or consecutive k side by side
 
 GemmShape shape_of(int64_t m, int64_t n, int64_t k, DType dtype = DType::bf16, Layout b = Layout::Columns) {
-  GemmShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  shape.a = shape.b = dtype;
-  shape.accumulator = ir::default_accumulator(dtype, dtype).value();
-  shape.a_row_stride = k;
-  shape.b_k_stride = b == Layout::Rows ? n : 1;
-  shape.b_col_stride = b == Layout::Rows ? 1 : k;
+  GemmShape shape = test::gpu_shape(m, n, k, dtype);
+  if (b == Layout::Columns) shape.b_k_stride = 1, shape.b_col_stride = k;
   return shape;
 }
 
-package::Operand full(DType dtype, uint32_t argument, bool is_store) {
-  package::Operand o;
-  o.argument = argument;
-  o.dtype = dtype;
-  o.is_store = is_store;
-  o.terms = {{package::Axis::Row, 1, 0, 1, types::Dim::constant(1)},
-             {package::Axis::Col, 1, 0, 0, types::Dim::constant(1)}};
-  return o;
-}
-
-// D = accum, stored as `out`.
 package::EpilogueProgram plain(DType accumulator = DType::f32, DType out = DType::bf16) {
-  package::EpilogueProgram program;
-  program.accumulator = accumulator;
-  program.arguments.push_back({"D", out, false, true, {types::Dim::symbol("m"), types::Dim::symbol("n")}});
-  program.operands.push_back(full(out, 0, true));
-  package::Inst inst;
-  inst.kind = package::Inst::Kind::Accumulator;
-  inst.type = inst.aux = accumulator;
-  program.phases.push_back({package::Scope::Tile, true, {inst}, {{0, 0}}});
-  return program;
+  return test::plain_store(accumulator, out);
 }
 
 package::EpilogueProgram split(int32_t ways, int64_t chunk) {
@@ -72,16 +49,8 @@ Discovery found(const GemmShape& shape, const std::string& arch = "sm_90a") {
   return found(plain(shape.accumulator, shape.accumulator), shape, arch);
 }
 const GpuGemmConfig& best(const Discovery& discovery) { return package::gpu(discovery.candidates.at(0).config); }
-bool has(const Discovery& discovery, GpuFamily family) {
-  return std::any_of(discovery.candidates.begin(), discovery.candidates.end(),
-                     [&](const plan::Candidate& c) { return package::gpu(c.config).family == family; });
-}
 std::string why(const Discovery& discovery, const std::string& kernel) {
-  std::string all;
-  for (const plan::Rejection& rejection : discovery.rejections) {
-    if (rejection.kernel == kernel) all += diag::code_text(rejection.code) + ": " + rejection.text + "\n";
-  }
-  return all;
+  return test::reasons_of(discovery, kernel, true);
 }
 
 // The model's time of one configuration, whether it is among those kept or not.
@@ -171,15 +140,15 @@ TEST(CudaDiscovery, SimtTakesEverything) {
         for (const int32_t ways : {1, 2, 3, 7, 31, 48, 61, 64}) {
           package::EpilogueProgram program = split(ways, 1);
           program.accumulator = shape.accumulator;
-          EXPECT_TRUE(has(found(program, shape, arch), GpuFamily::Simt))
+          EXPECT_TRUE(has_family(found(program, shape, arch), GpuFamily::Simt))
               << dtype_name(shape.a) << " " << dtype_name(shape.b) << " " << arch << " " << ways;
         }
       }
     }
   }
   for (const auto& [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{0, 8, 8}, {8, 0, 8}, {8, 8, 0}, {1, 1, 1}}) {
-    EXPECT_TRUE(has(found(shape_of(m, n, k)), GpuFamily::Simt));
-    EXPECT_EQ(has(found(shape_of(m, n, k)), GpuFamily::Sm90), m * n * k != 0);
+    EXPECT_TRUE(has_family(found(shape_of(m, n, k)), GpuFamily::Simt));
+    EXPECT_EQ(has_family(found(shape_of(m, n, k)), GpuFamily::Sm90), m * n * k != 0);
   }
 }
 
@@ -253,7 +222,7 @@ TEST(CudaDiscovery, PiecesOfReductionsAreWhole) {
       {package::ReduceKind::LogSumExp, package::ReduceAxis::Column, false, 1, DType::f64, 0, 0});
   for (const int64_t n : {40, 2112, 4096}) {
     const Discovery discovery = found(program, shape_of(2048, n, 2048));
-    EXPECT_TRUE(has(discovery, GpuFamily::Sm90));
+    EXPECT_TRUE(has_family(discovery, GpuFamily::Sm90));
     for (const plan::Candidate& candidate : discovery.candidates) {
       const GpuGemmConfig& c = package::gpu(candidate.config);
       EXPECT_EQ(c.tile_n % c.piece_cols, 0) << candidate.name;
@@ -278,7 +247,10 @@ int copied_of(const package::EpilogueProgram& program, const GemmShape& shape) {
 package::EpilogueProgram residual(DType dtype = DType::bf16) {
   package::EpilogueProgram program = plain(DType::f32, dtype);
   program.arguments.push_back({"C", dtype, false, false, {types::Dim::symbol("m"), types::Dim::symbol("n")}});
-  program.operands.push_back(full(dtype, 1, false));
+  package::Operand read = program.operands[0];
+  read.argument = 1;
+  read.is_store = false;
+  program.operands.push_back(read);
   package::Inst load, add;
   load.kind = package::Inst::Kind::Load;
   load.index = 1;
@@ -335,7 +307,8 @@ TEST(CudaDiscovery, Sm80TakesWhatSm90Refuses) {
     EXPECT_EQ(best(odd).alignment, hopper ? 16 : 1);
     EXPECT_EQ(best(odd).pack_a && best(odd).pack_b, hopper);
     EXPECT_EQ(best(found(split(2, 1), shape_of(512, 512, 512), arch)).family, GpuFamily::Sm80);
-    EXPECT_FALSE(has(found(split(2, 1), shape_of(512, 512, 512, DType::bf16, Layout::Rows), arch), GpuFamily::Sm80));
+    EXPECT_FALSE(
+        has_family(found(split(2, 1), shape_of(512, 512, 512, DType::bf16, Layout::Rows), arch), GpuFamily::Sm80));
     for (const DType dtype : {DType::i8, DType::f64}) {
       const GemmShape shape = shape_of(2048, 2048, 2048, dtype);
       EXPECT_EQ(best(found(shape, arch)).family, hopper && dtype == DType::i8 ? GpuFamily::Sm90 : GpuFamily::Sm80)
@@ -522,12 +495,13 @@ TEST(CudaBlackwell, ConfigurationsKeepToTheLimits) {
 TEST(CudaRejections, PartsThatCopiesCanReach) {
   const GemmShape columns = shape_of(512, 1024, 512), rows = shape_of(512, 1024, 512, DType::bf16, Layout::Rows);
   for (const GemmShape& shape : {columns, rows}) {
-    EXPECT_TRUE(has(found(split(2, 512), shape), GpuFamily::Sm90));  // gate and up
-    EXPECT_TRUE(has(found(split(2, 64), shape), GpuFamily::Sm90));   // halves of heads of 128
+    EXPECT_TRUE(has_family(found(split(2, 512), shape), GpuFamily::Sm90));  // gate and up
+    EXPECT_TRUE(has_family(found(split(2, 64), shape), GpuFamily::Sm90));   // halves of heads of 128
   }
-  EXPECT_TRUE(has(found(split(2, 32), columns), GpuFamily::Sm90));  // of 64: copies of 32 columns
-  EXPECT_FALSE(has(found(split(2, 32), rows), GpuFamily::Sm90));    // copies of 64 columns would reach the other half
-  EXPECT_TRUE(has(found(split(2, 500), shape_of(512, 1000, 512)), GpuFamily::Sm90));
+  EXPECT_TRUE(has_family(found(split(2, 32), columns), GpuFamily::Sm90));  // of 64: copies of 32 columns
+  EXPECT_FALSE(
+      has_family(found(split(2, 32), rows), GpuFamily::Sm90));  // copies of 64 columns would reach the other half
+  EXPECT_TRUE(has_family(found(split(2, 500), shape_of(512, 1000, 512)), GpuFamily::Sm90));
 }
 
 }  // namespace

@@ -2,13 +2,11 @@
 // Which HIP kernels are found, what their configurations keep to, and what is refused with which reason.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
-#include "ir/bind.hpp"
 #include "plan/families_hip.hpp"
 #include "plan/family_map.hpp"
 #include "support/plain_store.hpp"
 #include "types/dtype.hpp"
+#include "unit/plan/gpu_discovery.hpp"
 
 namespace {
 
@@ -17,19 +15,13 @@ using package::GpuFamily;
 using package::GpuGemmConfig;
 using plan::Discovery;
 using plan::GemmShape;
+using test::has_family;
+using test::reasons_of;
 
 constexpr const char* all_architectures[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201"};
 
 GemmShape hip_shape(int64_t m, int64_t n, int64_t k, DType dtype = DType::bf16) {
-  GemmShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  shape.a = shape.b = dtype;
-  shape.accumulator = ir::default_accumulator(dtype, dtype).value();
-  shape.a_row_stride = k;
-  shape.b_k_stride = n;
-  return shape;
+  return test::gpu_shape(m, n, k, dtype);
 }
 
 Discovery hip_found(const GemmShape& shape, const std::string& arch,
@@ -37,19 +29,6 @@ Discovery hip_found(const GemmShape& shape, const std::string& arch,
   const package::EpilogueProgram plain = test::plain_store(shape.accumulator, shape.accumulator);
   return plan::discover(program != nullptr ? *program : plain, shape, {Backend::hip, CpuIsa::generic, arch}, {});
 }
-bool has_family(const Discovery& discovery, GpuFamily family) {
-  return std::any_of(discovery.candidates.begin(), discovery.candidates.end(),
-                     [&](const plan::Candidate& c) { return package::gpu(c.config).family == family; });
-}
-std::string reason_of(const Discovery& discovery, const std::string& kernel) {
-  std::string all;
-  for (const plan::Rejection& rejection : discovery.rejections) {
-    if (rejection.kernel == kernel && rejection.code != static_cast<uint16_t>(diag::Code::ranked_out))
-      all += diag::code_text(rejection.code) + ": " + rejection.text + "\n";
-  }
-  return all;
-}
-
 TEST(HipCandidates, EveryArchitectureHasItsMatrixFamilyFirst) {
   for (const char* arch : all_architectures) {
     const Discovery found = hip_found(hip_shape(4096, 4096, 4096), arch);
@@ -78,11 +57,11 @@ TEST(HipCandidates, DtypesHaveTheFamiliesThatMultiplyThem) {
       EXPECT_EQ(has_family(found, family), cdna ? row.cdna : row.rdna) << arch << " " << dtype_name(row.dtype);
       EXPECT_TRUE(has_family(found, GpuFamily::Simt));
       if (!has_family(found, family)) {
-        EXPECT_NE(reason_of(found, cdna ? "hip_mfma" : "hip_wmma").find("E0405"), std::string::npos);
+        EXPECT_NE(reasons_of(found, cdna ? "hip_mfma" : "hip_wmma").find("E0405"), std::string::npos);
       }
     }
   }
-  EXPECT_NE(reason_of(hip_found(hip_shape(64, 64, 64, DType::f8e4m3), "gfx942"), "hip_mfma").find("FNUZ"),
+  EXPECT_NE(reasons_of(hip_found(hip_shape(64, 64, 64, DType::f8e4m3), "gfx942"), "hip_mfma").find("FNUZ"),
             std::string::npos);
 }
 
@@ -120,10 +99,10 @@ TEST(HipCandidates, WhatCannotBeReadIsRefusedWithItsStrides) {
   GemmShape shape = hip_shape(256, 256, 256);
   shape.a_k_stride = 2;
   shape.a_row_stride = 512;
-  const std::string why = reason_of(hip_found(shape, "gfx942"), "hip_mfma");
+  const std::string why = reasons_of(hip_found(shape, "gfx942"), "hip_mfma");
   EXPECT_NE(why.find("E0407"), std::string::npos) << why;
   EXPECT_NE(why.find("2 along K and 512 along rows"), std::string::npos) << why;
-  const std::string empty = reason_of(hip_found(hip_shape(256, 256, 0), "gfx1100"), "hip_wmma");
+  const std::string empty = reasons_of(hip_found(hip_shape(256, 256, 0), "gfx1100"), "hip_wmma");
   EXPECT_NE(empty.find("E0406"), std::string::npos) << empty;
 }
 

@@ -8,6 +8,7 @@
 #include "support/plain_store.hpp"
 #include "types/dtype.hpp"
 #include "unit/plan/bind_text.hpp"
+#include "unit/plan/gpu_discovery.hpp"
 
 namespace {
 
@@ -15,17 +16,11 @@ using namespace codetta;
 using package::GpuFamily;
 using plan::Discovery;
 using plan::GemmShape;
+using test::has_family;
+using test::reasons_of;
 
 GemmShape metal_shape(int64_t m, int64_t n, int64_t k, DType dtype = DType::f16) {
-  GemmShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  shape.a = shape.b = dtype;
-  shape.accumulator = ir::default_accumulator(dtype, dtype).value();
-  shape.a_row_stride = k;
-  shape.b_k_stride = n;
-  return shape;
+  return test::gpu_shape(m, n, k, dtype);
 }
 
 package::EpilogueProgram metal_parts(int ways, int64_t chunk) {
@@ -41,63 +36,49 @@ Discovery metal_found(const GemmShape& shape, const std::string& family,
   return plan::discover(program != nullptr ? *program : plain, shape, {Backend::metal, CpuIsa::generic, family}, {});
 }
 
-// "E0405: ..." of the family, or "" where it refuses nothing.
-std::string metal_reason(const Discovery& found, const std::string& kernel) {
-  for (const plan::Rejection& rejection : found.rejections) {
-    if (rejection.kernel == kernel && rejection.code != static_cast<uint16_t>(diag::Code::ranked_out))
-      return diag::code_text(rejection.code) + ": " + rejection.text;
-  }
-  return "";
-}
-
-bool metal_has(const Discovery& found, GpuFamily family) {
-  return std::any_of(found.candidates.begin(), found.candidates.end(),
-                     [&](const plan::Candidate& c) { return package::gpu(c.config).family == family; });
-}
-
 TEST(MetalCandidates, MatricesAreOfferedWhereTheFamilyPromisesThem) {
   for (const char* family : {"apple7", "apple8", "apple9", "apple10", "metal4"}) {
     const Discovery found = metal_found(metal_shape(512, 512, 512), family);
-    EXPECT_TRUE(metal_has(found, GpuFamily::Simdgroup)) << family;
-    EXPECT_TRUE(metal_has(found, GpuFamily::Simt)) << family;
-    EXPECT_EQ(metal_reason(found, "metal_simdgroup"), "");
+    EXPECT_TRUE(has_family(found, GpuFamily::Simdgroup)) << family;
+    EXPECT_TRUE(has_family(found, GpuFamily::Simt)) << family;
+    EXPECT_EQ(reasons_of(found, "metal_simdgroup"), "");
   }
   for (const char* family : {"metal3", "mac2"}) {
     const Discovery found = metal_found(metal_shape(512, 512, 512), family);
-    EXPECT_FALSE(metal_has(found, GpuFamily::Simdgroup)) << family;
-    EXPECT_TRUE(metal_has(found, GpuFamily::Simt)) << family;
+    EXPECT_FALSE(has_family(found, GpuFamily::Simdgroup)) << family;
+    EXPECT_TRUE(has_family(found, GpuFamily::Simt)) << family;
     EXPECT_EQ(
-        metal_reason(found, "metal_simdgroup"),
-        "E0404: " + std::string(family) + " does not promise matrices of a SIMD group; apple7 and later have them");
+        reasons_of(found, "metal_simdgroup"),
+        "E0404: " + std::string(family) + " does not promise matrices of a SIMD group; apple7 and later have them\n");
   }
 }
 
 TEST(MetalCandidates, WhatTheMatricesDoNotMultiplyIsNamed) {
   for (const DType dtype : {DType::i8, DType::u8}) {
     const Discovery found = metal_found(metal_shape(64, 64, 64, dtype), "apple9");
-    EXPECT_TRUE(metal_has(found, GpuFamily::Simt)) << dtype_name(dtype);
-    const std::string why = metal_reason(found, "metal_simdgroup"), name(dtype_name(dtype));
+    EXPECT_TRUE(has_family(found, GpuFamily::Simt)) << dtype_name(dtype);
+    const std::string why = reasons_of(found, "metal_simdgroup"), name(dtype_name(dtype));
     EXPECT_TRUE(why.starts_with("E0405: " + name + " x " + name)) << why;
   }
   GemmShape shape = metal_shape(64, 64, 64, DType::f8e4m3);
-  EXPECT_TRUE(metal_has(metal_found(shape, "apple9"), GpuFamily::Simdgroup));
+  EXPECT_TRUE(has_family(metal_found(shape, "apple9"), GpuFamily::Simdgroup));
   shape.math = MathMode::Fp8FastAccumulation;
-  EXPECT_TRUE(metal_reason(metal_found(shape, "apple9"), "metal_simdgroup").starts_with("E0405: fast accumulation"));
+  EXPECT_TRUE(reasons_of(metal_found(shape, "apple9"), "metal_simdgroup").starts_with("E0405: fast accumulation"));
 }
 
 TEST(MetalCandidates, FactorsWithoutNeighboursAreRefusedWithTheirStrides) {
   GemmShape shape = metal_shape(64, 64, 64);
   shape.a_row_stride = 256;
   shape.a_k_stride = 3;
-  std::string why = metal_reason(metal_found(shape, "apple9"), "metal_simdgroup");
+  std::string why = reasons_of(metal_found(shape, "apple9"), "metal_simdgroup");
   EXPECT_TRUE(why.starts_with("E0407: A has strides 256 and 3")) << why;
   shape = metal_shape(64, 64, 64);
   shape.b_k_stride = 128;
   shape.b_col_stride = 2;
   const Discovery found = metal_found(shape, "apple9");
-  why = metal_reason(found, "metal_simdgroup");
+  why = reasons_of(found, "metal_simdgroup");
   EXPECT_TRUE(why.starts_with("E0407: B has strides 128 and 2")) << why;
-  EXPECT_TRUE(metal_has(found, GpuFamily::Simt));
+  EXPECT_TRUE(has_family(found, GpuFamily::Simt));
 }
 
 TEST(MetalCandidates, ConfigurationsKeepToThreadgroupMemoryAndThreads) {
@@ -123,7 +104,7 @@ TEST(MetalCandidates, TooManyPartsForThreadgroupMemorySayHowMuchTheyNeed) {
   const Discovery found = metal_found(metal_shape(64, 4096, 64), "apple9", &program);
   EXPECT_TRUE(found.candidates.empty());
   for (const char* kernel : {"metal_simt", "metal_simdgroup"}) {
-    const std::string why = metal_reason(found, kernel);
+    const std::string why = reasons_of(found, kernel);
     EXPECT_TRUE(why.starts_with("E0406: ")) << why;
     EXPECT_NE(why.find("bytes of threadgroup memory, 32768 are available"), std::string::npos) << why;
   }
