@@ -109,9 +109,10 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   if (table.has_product && !plan::plan_product(table, one.a, one.b, one.plan, trouble)) return fail(trouble);
   bool zero = false;
   for (i32 i = 0; i < table.operand_count; ++i) {
-    if (table.operands[i].is_store || one.plan.empty || !operands[i].nothing) continue;
-    zero = true;
-    if (!operands[i].gathers) continue;
+    if (table.operands[i].is_store || !operands[i].nothing) continue;
+    zero =
+        true;  // also over an empty root space: the block that looks at owed stores reads what is the same everywhere
+    if (!operands[i].gathers || one.plan.empty) continue;
     plan::gathers_nothing(one.plan, operands[i].name, describe(*operands[i].view), trouble);
     return fail(trouble);
   }

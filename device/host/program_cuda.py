@@ -402,9 +402,9 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars):
     for i, (array, indexed, terms, offsets, gathered, written, name) in enumerate(operands):
         _entry(table[i], array, indexed, terms, offsets, gathered)
         nothing[i] = _nowhere(array, table[i])
-        if nothing[i] and not written and not empty:
-            zero = True
-            if gathered:
+        if nothing[i] and not written:
+            zero = True  # also where the root space is empty: what is the same everywhere is read then, too
+            if gathered and not empty:
                 _fail(f"E0618: elements of {name} are taken by indices, and it has none")
     entries = loaded.keep[0]
     grids = (_Grid * max(loaded.table.entry_count, 1))()

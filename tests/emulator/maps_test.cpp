@@ -119,5 +119,31 @@ TEST(EmulatedMaps, AgreeWithTheOracle) {
   }
 }
 
+// A block looks at what is owed over a root space without elements, and reads what is the same everywhere before it
+// sees that there is no row; what it reads then is not there.
+TEST(EmulatedMaps, OverAnEmptyBatchNothingIsReadThatIsNotThere) {
+  const auto device = open_device({});
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  constexpr const char* texts[] = {
+      // a number of a batch item; a vector of a batch item with a reduction over everything that is owed
+      "x: f32[0, 8, 16], s: f32[0, 1, 1]):\n    y = x * s + 1.0\n    z = sum(x * s)\n",
+      "x: bf16[0, 8, 16], s: f64[0, 1, 1]):\n    y = cast(x, f64) / s\n    z = max(x, dim=0)\n",
+      // no row, and a row of the operand that is no part of it
+      "x: f32[0, 16], s: f32[0, 1]):\n    y = x * s\n    z = sum(x * s, dim=0)\n",
+      // nothing is taken out of nothing
+      "x: f32[0, 16], i: i64[0]):\n    y = take(x, i, dim=0) * 2.0\n    z = sum(x)\n",
+      // a product, whose kernel may share K among blocks
+      "a: f32[0, 8, 4096], b: f32[0, 4096, 8], s: f32[0, 1, 1]):\n    p = a @ b\n    y = p * s\n    z = sum(p * s)\n",
+  };
+  for (const char* arguments : texts) {
+    const std::string text = std::string("def f(") + arguments + "    return y, z\n";
+    const auto wrong = run(text, *device, *compiler);
+    EXPECT_TRUE(wrong) << text << wrong.error().render();
+    EXPECT_EQ(wrong ? *wrong : "", "") << text;
+  }
+}
+
 }  // namespace
 }  // namespace codetta::emulator

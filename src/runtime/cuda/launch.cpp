@@ -140,17 +140,18 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   return launch;
 }
 
-// Loads that meet nothing still have an address: that of a 0 on the device. Errors: E0618 where elements are taken by
-// indices out of what has none, since each index is out of range then.
+// Loads that meet nothing still have an address: that of a 0 on the device, also over an empty root space, where the
+// block that looks at the stores of finished reductions reads what is the same everywhere. Errors: E0618 where elements
+// are taken by indices out of what has none, since each index is out of range then.
 Result<bool> Launch::needs_zero(const Bindings& bindings) const {
   const package::EpilogueProgram& program = kernel_->epilogue;
   bool needed = false;
   for (size_t i = 0; i < program.operands.size(); ++i) {
     const package::Operand& operand = program.operands[i];
     const TensorView& view = bound(operand, bindings);
-    if (operand.is_store || plan_.empty || !meets_nothing(plans_[i], view)) continue;
+    if (operand.is_store || !meets_nothing(plans_[i], view)) continue;
     needed = true;
-    if (operand.gathered.empty()) continue;
+    if (operand.gathered.empty() || plan_.empty) continue;
     shared::Trouble trouble;
     shared::gathers_nothing(plan_, program.arguments[operand.argument].name.c_str(), view.describe().c_str(), trouble);
     return error_of(trouble);
