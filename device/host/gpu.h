@@ -110,8 +110,8 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   bool zero = false;
   for (i32 i = 0; i < table.operand_count; ++i) {
     if (table.operands[i].is_store || !operands[i].nothing) continue;
-    zero =
-        true;  // also over an empty root space: the block that looks at owed stores reads what is the same everywhere
+    // Also over an empty root space: the block that looks at owed stores reads what is the same everywhere.
+    zero = true;
     if (!operands[i].gathers || one.plan.empty) continue;
     plan::gathers_nothing(one.plan, operands[i].name, describe(*operands[i].view), trouble);
     return fail(trouble);

@@ -65,6 +65,8 @@ Result<Kernel> Session::choose() const {
       diagnostic.reason += (diagnostic.reason.empty() ? "" : "; ") +
                            (rejection.kernel.empty() ? "" : rejection.kernel + ": ") + rejection.text;
     }
+    if (diagnostic.code == 419)
+      diagnostic.help = "compute some of the outputs by a second kernel, or simplify what is computed";
     return Error(std::move(diagnostic));
   }
   return kernels[0];

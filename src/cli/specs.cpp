@@ -78,6 +78,31 @@ Error unwritable(const std::string& file, const std::string& reason) {
   return Error(std::move(diagnostic));
 }
 
+// Where a file is written: beside `target` first, which it then replaces, or, into a pipe or a device, directly.
+struct Place {
+  bool replaced = true;
+  std::string target;
+};
+// Looks at what is there, as far as that can be told before writing. Errors: E0623.
+Result<Place> place_of(const std::string& file) {
+  using std::filesystem::file_type;
+  std::error_code failed;
+  const file_type kind = std::filesystem::status(file, failed).type();  // of what a link leads to
+  if (kind == file_type::directory) return unwritable(file, "it is a folder");
+  Place place{true, file};
+  if (kind != file_type::regular && kind != file_type::not_found && kind != file_type::none) place.replaced = false;
+  if (kind == file_type::regular) {
+    if (::access(file.c_str(), W_OK) != 0) return unwritable(file, std::strerror(errno));
+    // The file behind a link is replaced, not the link.
+    if (const auto real = std::filesystem::canonical(file, failed); !failed) place.target = real.string();
+  }
+  if (!place.replaced) return place;
+  std::string folder = std::filesystem::path(place.target).parent_path().string();
+  if (folder.empty()) folder = ".";
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return unwritable(file, folder + ": " + std::strerror(errno));
+  return place;
+}
+
 // Files that appear together or not at all: each is written beside its place, and all are moved once all are there.
 // What is no file (a device, a pipe) is written to where it is, before any file is moved.
 class FileSet {
@@ -93,20 +118,13 @@ class FileSet {
   }
 
   Result<void> add(const std::string& file, Write write) {
-    using std::filesystem::file_type;
-    std::error_code failed;
-    const file_type kind = std::filesystem::status(file, failed).type();  // of what a link leads to
-    if (kind == file_type::directory) return unwritable(file, "it is a folder");
-    if (kind != file_type::regular && kind != file_type::not_found && kind != file_type::none) {
+    auto place = place_of(file);
+    if (!place) return std::move(place).error();
+    if (!place->replaced) {
       others_.emplace_back(file, std::move(write));
       return {};
     }
-    std::string target = file;
-    if (kind == file_type::regular) {
-      if (::access(file.c_str(), W_OK) != 0) return unwritable(file, std::strerror(errno));
-      // The file behind a link is replaced, not the link.
-      if (const auto real = std::filesystem::canonical(file, failed); !failed) target = real.string();
-    }
+    const std::string target = std::move(place->target);
     const std::string part = target + ".part-" + std::to_string(getpid()) + "-" + std::to_string(parts_.size());
     parts_.push_back({part, target, file});
     auto written = write(part);
@@ -239,6 +257,9 @@ Result<void> check_places(const std::vector<std::pair<std::string, std::string>>
     return usage_error(
         at->second + " and " + output + " would be written to the same place", "both go to " + file,
         path.empty() ? "give each a file of its own" : "give each a name of its own: FILE.safetensors:NAME");
+  }
+  for (const auto& [output, file] : outputs) {
+    if (auto place = place_of(file_of(file)); !place) return std::move(place).error();
   }
   return {};
 }

@@ -31,7 +31,8 @@ struct OutputFile {
   TensorView view;
 };
 // No two outputs may go to one file, or under one name of one archive, and none to a file of `inputs` (as they were
-// given). Output name -> what --out gave. Errors: E0701.
+// given); each can be written, as far as that is known before there is work. Output name -> what --out gave. Errors:
+// E0701, E0623.
 Result<void> check_places(const std::vector<std::pair<std::string, std::string>>& outputs,
                           const std::vector<std::string>& inputs);
 // Each .npy file, and each .safetensors file once, with all that goes into it (under the output's name where none is

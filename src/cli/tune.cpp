@@ -16,6 +16,21 @@
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
+namespace {
+
+std::string counted(size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// "", or ", best NAME 12.3 us".
+std::string best_of(const TuneProgress& p) {
+  if (p.best.empty()) return "";
+  char time[32];
+  std::snprintf(time, sizeof time, " %.1f us", p.best_microseconds);
+  return ", best " + p.best + time;
+}
+
+}  // namespace
 
 int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
          const std::string& report_file) {
@@ -31,8 +46,7 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
   tuning.progress = [&](const TuneProgress& p) {
     const auto now = std::chrono::steady_clock::now();
     if (terminal && !common.json) {
-      std::fprintf(stderr, "\r\033[K%zu of %zu  best %s %.1f us  %s", p.done, p.total,
-                   p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds, p.kernel.c_str());
+      std::fprintf(stderr, "\r\033[K%zu of %zu%s, now %s", p.done, p.total, best_of(p).c_str(), p.kernel.c_str());
     } else if (common.json) {
       if (now - last > std::chrono::seconds(5)) {
         std::fprintf(
@@ -43,8 +57,7 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
         last = now;
       }
     } else if (now - last > std::chrono::seconds(5)) {
-      std::fprintf(stderr, "tune: %zu of %zu, best %s %.1f us\n", p.done, p.total,
-                   p.best.empty() ? "-" : p.best.c_str(), p.best_microseconds);
+      std::fprintf(stderr, "tune: %zu of %zu%s\n", p.done, p.total, best_of(p).c_str());
       last = now;
     }
     return !interrupted().load(std::memory_order_relaxed);
@@ -80,9 +93,9 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
   if (common.json) {
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
-    const std::string ended = result->complete ? std::to_string(result->results.size()) + " candidates in " + seconds
+    const std::string ended = result->complete ? counted(result->results.size(), "candidate") + " in " + seconds
                                                : std::string("stopped after ") + seconds + ", " +
-                                                     std::to_string(measured) + " candidates measured";
+                                                     counted(measured, "candidate") + " measured";
     std::printf("%s; %s\n", ended.c_str(),
                 measured == 0                                                 ? "nothing to keep"
                 : !cache.enabled || cache.read_only || !cache.warning.empty() ? "not kept"

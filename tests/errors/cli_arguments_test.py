@@ -182,6 +182,10 @@ def places(folder, cache):
     if not full.is_char_device():
         return
     expect(3, f"cannot write {full}", *relu, "--out", f"D={beside}", "--out", f"F={full}")
+    for nowhere in (folder / "missing" / "F.npy", folder):  # said before anything is computed
+        early = expect(3, f"cannot write {nowhere}", *relu, "--out", f"D={beside}", "--out", f"F={nowhere}")
+        if early.stdout or beside.exists():
+            FAILURES.append(f"{nowhere} was found not to be writable after the work\n{early.stdout}")
     expect(3, f"cannot write {full}", "explain", *SIZES, *cache, "--report", full)
     if not full.is_char_device() or beside.exists():
         FAILURES.append("a full device was replaced, or an output that goes with it was written")
