@@ -68,6 +68,9 @@ enum class Status : int {
 
 enum DeviceAttribute : int {
   device_max_threads_per_block = 1,
+  device_max_block_x = 2,
+  device_max_block_y = 3,
+  device_max_block_z = 4,
   device_max_grid_x = 5,
   device_max_grid_y = 6,
   device_max_grid_z = 7,
@@ -83,6 +86,8 @@ enum DeviceAttribute : int {
   device_shared_per_multiprocessor = 81,
   device_registers_per_multiprocessor = 82,
   device_shared_per_block_optin = 97,
+  device_cooperative_launch = 95,
+  device_max_window_bytes = 109,
   device_reserved_shared_per_block = 111,
   device_cluster_launch = 120,
   device_tensor_maps = 127,

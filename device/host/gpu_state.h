@@ -53,7 +53,8 @@ inline constexpr i64 gpu_alignment = 256;
 struct GpuFunction {
   FunctionHandle handle;
   int most_threads;
-  i32 fit;  // clusters or blocks that the device holds at once; 0: not asked yet
+  i32 fit;      // clusters or blocks that the device holds at once; 0: not asked yet
+  i32 allowed;  // dynamic shared memory of a kernel of the user's; under GpuLibrary::starting
 };
 struct GpuLoaded {
   ModuleHandle module;

@@ -52,8 +52,12 @@ struct ProgramShapes {
 // size(dim). It returns nothing, or an int that is 0 or a code of its own (E0617). Elements: bool, int8_t to uint64_t,
 // float, double, float16, bfloat16 (as floats), float8_e4m3, float8_e5m2 (bits). It is compiled without exceptions,
 // runs on one thread, and must depend on nothing but its operands; several executions may call it at the same time.
+//
+// On an NVIDIA GPU: CUDA C++ with an extern "C" __global__ function of that name, which gets addresses of elements and
+// numbers by value. Lines `#pragma codetta ...` say what it takes and how it is launched (docs/language.md; E0231,
+// where they do not). It must depend on nothing but its operands, and write nothing but its results.
 struct UserKernel {
-  enum class Language : uint8_t { cpp, cuda, hip, triton, cute_dsl };  // all but cpp are refused (E0311)
+  enum class Language : uint8_t { cpp, cuda, hip, triton, cute_dsl };  // hip, triton and cute_dsl are refused (E0311)
   std::string name;
   std::string source;
   Language language = Language::cpp;

@@ -10,6 +10,7 @@
 #include "codetta/target.hpp"
 #include "package/epilogue_program.hpp"
 #include "package/kernel_config.hpp"
+#include "package/step.hpp"
 #include "plan/fused.hpp"
 
 namespace codetta::emit {
@@ -51,6 +52,12 @@ Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DTyp
 // `name`. Never fails; what is wrong with the source its compiler says.
 EmittedSource emit_cpu_user(const std::string& name, const std::string& source, const std::string& file,
                             const std::vector<package::Argument>& arguments, CpuIsa isa);
+// The same for an NVIDIA GPU: device/cuda/user.h, the meta-parameters as macros, the source under its own file name and
+// lines, and a check of what the __global__ function `name` takes. The flags are those of NVRTC (gcc_flags).
+EmittedSource emit_cuda_user(const std::string& name, const std::string& source, const std::string& file,
+                             const std::vector<package::Argument>& arguments, const package::LaunchOptions& options,
+                             const package::GpuUserConfig& config,
+                             const std::vector<std::pair<std::string, int64_t>>& values, const std::string& arch);
 // "void square(Tensor<const float, 2>, float, Tensor<float, 2>)": the function that the source has to have.
 std::string user_signature(const std::string& name, const std::vector<package::Argument>& arguments);
 // What a compiler is told about an instruction set.

@@ -44,6 +44,16 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
   package::Kernel kernel;
   kernel.config = planned.discovery.candidates[planned.chosen].config;
   kernel.epilogue = planned.lowered.program;
+  if (const auto* gpu = std::get_if<package::GpuUserConfig>(&kernel.config)) {
+    const plan::UserConfiguration& chosen = planned.configurations[planned.chosen];
+    EmittedSource source = emit_cuda_user(planned.user->name, planned.user->source, planned.user->file,
+                                          kernel.epilogue.arguments, chosen.options, *gpu, chosen.values, target.arch);
+    kernel.source = std::move(source.text);
+    kernel.nvrtc_flags = std::move(source.gcc_flags);
+    kernel.entries.push_back({package::GpuEntry::Kind::Phase, 0, std::move(source.entry), 1, 0, 1});
+    kernel.name = "codetta_" + planned.user->name + "_" + base::digest_of(kernel.source).hex().substr(0, 8);
+    return kernel;
+  }
   if (planned.user) {
     EmittedSource source = emit_cpu_user(planned.user->name, planned.user->source, planned.user->file,
                                          kernel.epilogue.arguments, target.isa);
@@ -149,6 +159,8 @@ package::StepList with_kernels(const package::StepList& steps, const plan::Plan&
     result.push_back(step);
     auto& named = *std::get_if<package::LaunchKernel>(&result.back());
     named.kernel = kernel_of[launch->kernel];
+    const plan::PlannedKernel& planned = plan.kernels[launch->kernel];
+    if (!planned.configurations.empty()) named.options = planned.configurations[planned.chosen].options;
     if (!named.product) continue;
     for (package::Prologue& made : named.product->b_made) made.kernel = kernel_of[made.kernel];
   }

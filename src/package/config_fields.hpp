@@ -93,6 +93,14 @@ struct ConfigFields<CpuUserConfig> {
 };
 
 template <>
+struct ConfigFields<GpuUserConfig> {
+  using C = GpuUserConfig;
+  static constexpr std::array numbers{ConfigNumber<C>{"choice", &C::choice, 0, 4095},
+                                      ConfigNumber<C>{"narrow", &C::narrow, 0, INT32_MAX}};
+  static constexpr std::array<ConfigFlag<C>, 0> flags{};
+};
+
+template <>
 struct ConfigFields<CudaVendorConfig> {
   using C = CudaVendorConfig;
   static constexpr std::array numbers{ConfigNumber<C>{"rank", &C::rank, 0, max_vendor_proposals - 1},

@@ -130,6 +130,8 @@ void write_one(ByteWriter& out, const GpuMapConfig& config) {
 
 void write_one(ByteWriter&, const CpuUserConfig&) {}
 
+void write_one(ByteWriter& out, const GpuUserConfig& config) { write_numbers(out, config); }
+
 void write_one(ByteWriter& out, const CudaVendorConfig& config) {
   for (DType dtype : {config.a_dtype, config.b_dtype, config.accumulator}) out.choice(dtype);
   out.choice(config.math);
@@ -176,6 +178,12 @@ GpuMapConfig read_gpu_map(ByteReader& in) {
   return config;
 }
 
+GpuUserConfig read_gpu_user(ByteReader& in) {
+  GpuUserConfig config;
+  read_numbers(in, config);
+  return config;
+}
+
 CudaVendorConfig read_vendor(ByteReader& in) {
   CudaVendorConfig config;
   config.a_dtype = in.dtype();
@@ -209,8 +217,10 @@ KernelConfig read_config(ByteReader& in) {
       return read_gpu_map(in);
     case 4:
       return CpuUserConfig{};
-    default:
+    case 5:
       return read_vendor(in);
+    default:
+      return read_gpu_user(in);
   }
 }
 

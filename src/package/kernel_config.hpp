@@ -17,14 +17,25 @@ struct CpuUserConfig {
   bool operator==(const CpuUserConfig&) const = default;
 };
 
+// The same on a GPU: a __global__ function of the user's, the symbol of the kernel's one entry. LaunchOptions say how
+// it is launched. It takes the arguments in order (addresses of elements, numbers by value, tensor maps), then
+// LaunchOptions::sizes.
+struct GpuUserConfig {
+  int32_t choice = 0;  // which configuration of the source, counted from 0
+  int32_t narrow = 0;  // bit i: LaunchOptions::sizes[i] is passed in 32 bits, else in 64
+  bool operator==(const GpuUserConfig&) const = default;
+};
+inline constexpr size_t max_user_sizes = 31;  // of one launch
+
 // File forms number these by position: append only.
-using KernelConfig =
-    std::variant<CpuGemmConfig, GpuGemmConfig, CpuMapConfig, GpuMapConfig, CpuUserConfig, CudaVendorConfig>;
+using KernelConfig = std::variant<CpuGemmConfig, GpuGemmConfig, CpuMapConfig, GpuMapConfig, CpuUserConfig,
+                                  CudaVendorConfig, GpuUserConfig>;
 
 // The caller knows the backend (of the package's or the discovery's target).
 inline const CpuGemmConfig& cpu(const KernelConfig& config) { return *std::get_if<CpuGemmConfig>(&config); }
 inline const GpuGemmConfig& gpu(const KernelConfig& config) { return *std::get_if<GpuGemmConfig>(&config); }
 
+inline const GpuUserConfig& gpu_user(const KernelConfig& config) { return *std::get_if<GpuUserConfig>(&config); }
 inline const CpuMapConfig& cpu_map(const KernelConfig& config) { return *std::get_if<CpuMapConfig>(&config); }
 inline const GpuMapConfig& gpu_map(const KernelConfig& config) { return *std::get_if<GpuMapConfig>(&config); }
 
@@ -32,16 +43,18 @@ inline const GpuMapConfig& gpu_map(const KernelConfig& config) { return *std::ge
 GpuGemmConfig pieces_of(const GpuMapConfig& config);
 
 // Whether the kernel is launched without a product.
+inline bool is_user(const KernelConfig& config) {
+  return std::holds_alternative<CpuUserConfig>(config) || std::holds_alternative<GpuUserConfig>(config);
+}
 inline bool is_map(const KernelConfig& config) {
   return std::holds_alternative<CpuMapConfig>(config) || std::holds_alternative<GpuMapConfig>(config) ||
-         std::holds_alternative<CpuUserConfig>(config);
+         is_user(config);
 }
-inline bool is_user(const KernelConfig& config) { return std::holds_alternative<CpuUserConfig>(config); }
 // Computed by a library of the vendor's: nothing is emitted, compiled or loaded.
 inline bool is_vendor(const KernelConfig& config) { return std::holds_alternative<CudaVendorConfig>(config); }
 inline bool is_gpu(const KernelConfig& config) {
   return std::holds_alternative<GpuGemmConfig>(config) || std::holds_alternative<GpuMapConfig>(config) ||
-         is_vendor(config);
+         std::holds_alternative<GpuUserConfig>(config) || is_vendor(config);
 }
 // Of products only; f32 for maps, which have none.
 DType a_dtype(const KernelConfig& config);

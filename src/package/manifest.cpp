@@ -64,6 +64,7 @@ Json heading(const GpuGemmConfig& config) {
 Json heading(const CpuMapConfig& config) { return {{"family", "map"}, {"isa", isa_name(config.isa)}}; }
 Json heading(const GpuMapConfig&) { return {{"family", "map"}}; }
 Json heading(const CpuUserConfig&) { return {{"family", "user"}}; }
+Json heading(const GpuUserConfig&) { return {{"family", "user"}}; }
 Json heading(const CudaVendorConfig& config) {
   return {{"family", name_of(GpuFamily::Vendor)},
           {"a", dtype_name(config.a_dtype)},

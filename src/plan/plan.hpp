@@ -34,6 +34,13 @@ struct UserSource {
   std::string file;  // for messages
 };
 
+// One way to launch a kernel of the user's on a GPU: its meta-parameters, which the source sees as macros, and what
+// follows from them.
+struct UserConfiguration {
+  std::vector<std::pair<std::string, int64_t>> values;
+  package::LaunchOptions options;
+};
+
 struct PlannedKernel {
   Region region;
   Lowered lowered;
@@ -42,6 +49,7 @@ struct PlannedKernel {
   size_t chosen = 0;      // index into discovery.candidates
   KernelAccount account;  // of programs: what it stands for
   std::optional<UserSource> user{};
+  std::vector<UserConfiguration> configurations{};  // of `user` on a GPU, by candidate
   bool is_prologue = false;  // no step launches it: another kernel calls it where it reads a factor
 };
 

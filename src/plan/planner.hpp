@@ -57,7 +57,9 @@ class ProgramPlanner {
   void add_index_put(GraphScope& scope, const KernelRegion& region);
   void add_scatter(GraphScope& scope, const KernelRegion& region);
   void add_call(GraphScope& scope, const KernelRegion& region);
-  void add_user_kernel(GraphScope& scope, const KernelRegion& region);
+  Result<void> add_user_kernel(GraphScope& scope, const KernelRegion& region);
+  Result<void> add_gpu_user(PlannedKernel& kernel, const std::vector<uint32_t>& buffers);
+  void add_user_strides();
   [[nodiscard]] const UserSource* source_of(const std::string& name) const;
   [[nodiscard]] std::string user_refusal(const std::string& name) const;
   Result<void> add_cond(GraphScope& scope, const KernelRegion& region);
@@ -79,6 +81,8 @@ class ProgramPlanner {
   const std::vector<UserSource>& sources_;
   Plan plan_;
   UnitProgram units_;
+  std::map<std::pair<uint32_t, int32_t>, std::string> user_strides_;  // by buffer and dim: symbols that kernels take
+  package::StepList user_checks_;                                     // of strides that user kernels rely on
 };
 
 }  // namespace codetta::plan

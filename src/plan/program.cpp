@@ -33,6 +33,7 @@ Result<Plan> ProgramPlanner::run() {
   CODETTA_CHECK_OK(plan_graph(scope));
   define_symbols(plan_.buffers, plan_.steps);
   add_all_guards();
+  add_user_strides();
   CODETTA_CHECK_OK(schedule(plan_, units_, [this](const Dim& dim) { return hint(dim); }));
   return std::move(plan_);
 }

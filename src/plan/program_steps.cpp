@@ -95,8 +95,7 @@ Result<void> ProgramPlanner::add_step(GraphScope& scope, const KernelRegion& reg
     case Op::while_loop:
       return add_while(scope, region);
     case Op::user_kernel:
-      add_user_kernel(scope, region);
-      return {};
+      return add_user_kernel(scope, region);
     default:
       add_call(scope, region);
       return {};
@@ -215,73 +214,6 @@ void ProgramPlanner::add_call(GraphScope& scope, const KernelRegion& region) {
     copies.emplace_back(package::Free{selected});
   }
   for (package::Step& step : copies) unit.steps.push_back(std::move(step));
-  add_unit(scope.block, std::move(unit));
-}
-
-const UserSource* ProgramPlanner::source_of(const std::string& name) const {
-  for (const UserSource& source : sources_) {
-    if (source.name == name) return &source;
-  }
-  return nullptr;
-}
-
-// Why the kernel of the user's cannot run here; empty: it can.
-std::string ProgramPlanner::user_refusal(const std::string& name) const {
-  constexpr std::string_view languages[] = {"C++", "CUDA C++", "HIP", "Triton", "CuTe DSL"};
-  const UserSource* source = source_of(name);
-  if (source == nullptr) {
-    std::string known;
-    for (const UserSource& one : sources_) known += (known.empty() ? "" : ", ") + one.name;
-    return fmt::format("no source was given for {}; there are sources for: {}", name, known.empty() ? "none" : known);
-  }
-  const auto language = static_cast<size_t>(source->language);
-  if (plan_.target.backend != Backend::cpu) {
-    return fmt::format("the source of {} is {}; kernels of the user's run on CPUs, as C++, in this version", name,
-                       languages[language]);
-  }
-  if (source->language == UserSource::Language::Cpp) return {};
-  return fmt::format("the source of {} is {}, and the target is a CPU, which takes C++", name, languages[language]);
-}
-
-// One launch: the operands in order, then the results.
-void ProgramPlanner::add_user_kernel(GraphScope& scope, const KernelRegion& region) {
-  const auto& attr = scope.graph.attr_as<ir::UserKernelAttr>(*region.step);
-  const std::vector<uint32_t> results = result_buffers(scope, region, attr.results.size());
-  PlannedKernel kernel;
-  kernel.region.kind = Region::Kind::Map;
-  kernel.region.graph = scope.ref;
-  kernel.region.matmul = *region.step;
-  kernel.user = *source_of(attr.name);
-  kernel.discovery.candidates.push_back({package::CpuUserConfig{}, "user_" + attr.name, {}, 0});
-  package::LaunchKernel launch;
-  launch.kernel = static_cast<uint32_t>(plan_.kernels.size());
-  launch.m = launch.n = Dim::constant(1);
-  package::EpilogueProgram& program = kernel.lowered.program;
-  Unit unit;
-  for (const NodeId operand : scope.graph.operands(*region.step)) {
-    const uint32_t buffer = read_buffer(scope, operand);
-    const package::Buffer& b = plan_.buffers[buffer];
-    program.arguments.push_back({b.name, b.dtype, b.is_scalar, false, b.shape});
-    launch.arguments.push_back(buffer);
-  }
-  for (size_t r = 0; r < results.size(); ++r) {
-    const uint32_t buffer = results[r] != no_buffer
-                                ? results[r]
-                                : add_temporary(fmt::format("{}_{}", attr.name, r), attr.results[r], scope.block);
-    const package::Buffer& b = plan_.buffers[buffer];
-    program.arguments.push_back({b.name, b.dtype, false, true, b.shape});
-    launch.arguments.push_back(buffer);
-  }
-  // Programs have a phase; this one has nothing in it.
-  package::Inst nothing;
-  nothing.kind = package::Inst::Kind::Literal;
-  nothing.type = nothing.aux = DType::f32;
-  package::Phase phase;
-  phase.reads_accumulator = false;
-  phase.insts.push_back(nothing);
-  program.phases.push_back(std::move(phase));
-  plan_.kernels.push_back(std::move(kernel));
-  unit.steps.emplace_back(std::move(launch));
   add_unit(scope.block, std::move(unit));
 }
 

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "types/convert.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::runtime {
 
@@ -14,6 +16,17 @@ using package::Access;
 int64_t stride_from_end(const TensorView& view, int from_end) {
   const int dim = view.rank() - 1 - from_end;
   return dim < 0 || view.size(dim) == 1 ? 0 : view.stride(dim);
+}
+
+void store_scalar(const codetta::cpu::ScalarValue& value, DType dtype, void* bytes) {
+  const DType type = types::compute_dtype(dtype);
+  if (type == DType::f64) {
+    types::store_f64(bytes, dtype, value.d);
+  } else if (types::is_float(type)) {
+    types::store_f64(bytes, dtype, static_cast<double>(value.f));
+  } else {
+    types::store_i64(bytes, dtype, value.i);
+  }
 }
 
 Result<int64_t> value_of(const types::Dim& dim, const Symbols& symbols, std::string_view what) {

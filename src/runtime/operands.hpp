@@ -23,6 +23,9 @@ struct OperandPlan {
 // Stride of the dim counted from the last; 0 where the view lacks the dim or has one element in it.
 int64_t stride_from_end(const TensorView& view, int from_end);
 
+// The bytes of a scalar argument as an element of its dtype.
+void store_scalar(const codetta::cpu::ScalarValue& value, DType dtype, void* bytes);
+
 // Errors: E0610 with `what` has no value.
 Result<int64_t> value_of(const types::Dim& dim, const Symbols& symbols, std::string_view what);
 

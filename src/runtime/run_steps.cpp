@@ -21,18 +21,6 @@ using package::Buffer;
 
 namespace {
 
-// The bytes of a scalar argument as an element of its dtype.
-void store_scalar(const codetta::cpu::ScalarValue& value, DType dtype, void* bytes) {
-  const DType type = types::compute_dtype(dtype);
-  if (type == DType::f64) {
-    types::store_f64(bytes, dtype, value.d);
-  } else if (types::is_float(type)) {
-    types::store_f64(bytes, dtype, static_cast<double>(value.f));
-  } else {
-    types::store_i64(bytes, dtype, value.i);
-  }
-}
-
 CodettaTensor tensor_of(const TensorView& view, uint32_t device) {
   CodettaTensor tensor{};
   tensor.data = view.data();

@@ -119,6 +119,34 @@ class GpuLibraries(unittest.TestCase):
             self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
             self.assertRegex(said.stdout, r"t\d: \d+ elements of (f32|bf16), .*\nleast time of 2 calls: ")
 
+    # The example with real code, over a driver that only pretends; and what the compiler says of the user's lines.
+    def test_kernel_of_the_user(self):
+        folder, broken = SOURCE / "examples/user_kernel", WORK / "broken.cu"
+        source = (folder / "running_sums.cu").read_text()
+        command = ["build", folder / "program.py", "-o", WORK / "libsums.so", "--target", TARGET, "--kernel"]
+        if HIP:
+            self.assertIn("E0311", codetta(*command, f"running_sums={folder / 'running_sums.cu'}", code=1).stderr)
+            return
+        for target in ("cuda:sm_80", "cuda:sm_100a", TARGET):
+            command[5] = target
+            codetta(*command, f"running_sums={folder / 'running_sums.cu'}")
+        program = ("import ctypes, sys\nlibrary = ctypes.CDLL(sys.argv[1])\n"
+                   "library.sums_get_last_error.restype = ctypes.c_char_p\n"
+                   "print(library.sums_init(), library.sums_get_last_error().decode())\n")
+        said = subprocess.run([sys.executable, "-c", program, WORK / "libsums.so"], capture_output=True, text=True,
+                              env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
+        self.assertTrue(said.stdout.startswith("0 "), said.stdout + said.stderr)
+        for old, new, wanted in (("row[c] = x[r * stride + c]", "row[c] = nothing", r"broken\.cu:\d+"),
+                                 ("running_sums(const float* x", "running_sums(float* x", r"void running_sums\(const float\*, float, float\*, "
+                                  r"int32_t, int32_t, int64_t\)"),
+                                 ('extern "C" __global__', "__global__", "linkage specification"),
+                                 ("grid(ceil_div(m, ROWS))", "grid(ceil_div(k, ROWS))", r"E0231(.|\n)*broken\.cu:\d+:\d+")):
+            self.assertIn(old, source)
+            broken.write_text(source.replace(old, new))
+            failed = codetta(*command, f"running_sums={broken}", code=None)
+            self.assertNotEqual(failed.returncode, 0, new)
+            self.assertRegex(failed.stderr, wanted)
+
     def test_texts(self):
         def emit(what):
             return codetta("emit", "--program", WORK / "mlp.py", "--what", what, "--target", TARGET).stdout

@@ -85,6 +85,7 @@ class ProgramPrinter {
     }
     if (gpu_) {
       out_.line("#include \"device/host/gpu.h\"");
+      if (has_gpu_user(*program_.package)) out_.line("#include \"device/host/gpu_user.h\"");
       if (loads_) out_.line("#include \"device/host/safetensors.h\"");
     } else {
       if (calls_out()) out_.line("#include \"device/host/externs.h\"");

@@ -37,9 +37,19 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
                       size_t library_index) {
   const package::Kernel& kernel = program.package->kernels[index];
   const package::EpilogueProgram& epilogue = kernel.epilogue;
+  const std::string symbol = kernel_symbol(program_index, index);
+  const std::string image = index < program.images.size() ? program.images[index] : "nullptr";
+  if (package::is_user(kernel.config)) {
+    out.line("// ", kernel.name, ": of the user's");
+    out.line("constexpr plan::Entry ", symbol, "_entries[] = {{plan::entry_phase, 0, ",
+             literal_text(kernel.entries[0].symbol), ", 1, 0, 1}};");
+    out.line("extern const GpuKernel ", symbol, ";");
+    out.line("const GpuKernel ", symbol, " = {user_kernel(", literal_text(kernel.name), ", ", symbol, "_entries), ",
+             image, ", ", library_index, "};");
+    return;
+  }
   const auto* map = std::get_if<package::GpuMapConfig>(&kernel.config);
   const package::GpuGemmConfig c = map != nullptr ? package::pieces_of(*map) : package::gpu(kernel.config);
-  const std::string symbol = kernel_symbol(program_index, index);
   const auto number = [](auto value) { return static_cast<int>(value); };
   const auto table = [&](const char* type, const char* name, const auto& range, const auto& row) {
     if (range.empty()) return std::string("nullptr");
@@ -88,7 +98,7 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
   out.line("     .entry_count = ", kernel.entries.size(), ", .map_count = ", kernel.maps.size(),
            ", .reduction_count = ", epilogue.reductions.size(), ", .operand_count = ", epilogue.operands.size(),
            ", .argument_count = ", epilogue.arguments.size(), "},");
-  out.line("    ", index < program.images.size() ? program.images[index] : "nullptr", ", ", library_index, "};");
+  out.line("    ", image, ", ", library_index, "};");
 }
 
 }  // namespace codetta::emit::host

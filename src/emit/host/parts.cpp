@@ -104,6 +104,14 @@ size_t extern_index(const Library& library, const std::string& name) {
   return index;
 }
 
+int written_axes(const package::Operand& operand) {
+  int axes = operand.is_store ? 1 : 0;
+  for (const package::IndexTerm& term : operand.terms) {
+    if (operand.is_store) axes |= term.axis == package::Axis::Batch ? 2 : term.axis == package::Axis::Row ? 4 : 8;
+  }
+  return axes;
+}
+
 std::string extern_setter(const Library& library, const std::string& name) {
   return library.name + "_set_extern_" + name;
 }

@@ -562,11 +562,14 @@ class PythonPrinter {
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
       const package::Kernel& kernel = p_.kernels[i];
       if (gpu_) {
-        if (is_gpu(kernel.config) && !is_vendor(kernel.config) && !kernel.binary.empty()) continue;
+        const bool own = !is_vendor(kernel.config) && !is_user(kernel.config);
+        if (is_gpu(kernel.config) && own && !kernel.binary.empty()) continue;
         return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
             .reason(fmt::format("kernel {} {}", kernel.name,
-                                is_vendor(kernel.config) ? "is one of the vendor's library" : "is not compiled"))
-            .help("compile the package first, without kernels of the vendor's");
+                                is_vendor(kernel.config) ? "is one of the vendor's library"
+                                : is_user(kernel.config) ? "is the user's, which has no form in Python on a GPU"
+                                                         : "is not compiled"))
+            .help("compile the package first, without kernels of the vendor's and of the user's");
       }
       if (kernel.epilogue.phases.size() > max_cpu_phases || kernel.epilogue.reductions.size() > max_cpu_reductions) {
         return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")

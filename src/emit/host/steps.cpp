@@ -315,15 +315,8 @@ class StepPrinter {
     if (!product && !map) return lacks(kernel.name + " is no kernel for a CPU");
     if (program.phases.size() > package::max_cpu_phases || program.reductions.size() > package::max_cpu_reductions)
       return lacks(kernel.name + " has more phases or reductions than an engine takes");
-    package::LaunchOptions plain;
-    plain.programmatic = step.options.programmatic;  // one kernel after the other in any case
-    if (!(step.options == plain))
-      return lacks(
-          "it launches with a grid, a cluster, tensor maps or an L2 window of its own, which only kernels of Codetta's "
-          "choose");
-    if (!behind_comment()) out_.blank();
-    if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
-      out_.line("// ", comment_text(program_.origins[step.kernel]));
+    if (!has_plain_options(step)) return;
+    print_launch_heading(step);
     const auto scope = out_.block("");
     out_.line("// ", kernel.name);
     if (product) {
@@ -354,20 +347,14 @@ class StepPrinter {
   void print_gpu_launch(const package::LaunchKernel& step, const package::Kernel& kernel,
                         const package::EpilogueProgram& program) {
     if (package::is_vendor(kernel.config)) return lacks(kernel.name + " is a kernel of the vendor's library");
+    if (package::is_user(kernel.config)) return print_gpu_user(step, kernel);
     const bool product = std::holds_alternative<package::GpuGemmConfig>(kernel.config) && step.product.has_value();
     const bool map = std::holds_alternative<package::GpuMapConfig>(kernel.config) && !step.product;
     if (!product && !map) return lacks(kernel.name + " is no kernel for a GPU");
     if (product && (step.product->products() > 1 || !step.product->b_made.empty()))
       return lacks("kernels of GPUs compute one product, of factors in memory");
-    package::LaunchOptions plain;
-    plain.programmatic = step.options.programmatic;  // every kernel waits for the one in front by itself
-    if (!(step.options == plain))
-      return lacks(
-          "it launches with a grid, a cluster, tensor maps or an L2 window of its own, which only kernels of Codetta's "
-          "choose");
-    if (!behind_comment()) out_.blank();
-    if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
-      out_.line("// ", comment_text(program_.origins[step.kernel]));
+    if (!has_plain_options(step)) return;
+    print_launch_heading(step);
     const auto scope = out_.block("");
     const std::string symbol = kernel_symbol(program_index_, step.kernel);
     out_.line("// ", kernel.name);
@@ -404,6 +391,29 @@ class StepPrinter {
     if (!program.arguments.empty()) print_scalars("scalars", program, step.arguments);
     out_.line("CODETTA_OK(launch(frame, ", symbol, ", one, ", count > 0 ? "bound, operands" : "nullptr, nullptr", ", ",
               program.arguments.empty() ? "nullptr" : "scalars", "));");
+  }
+
+  void print_gpu_user(const package::LaunchKernel& step, const package::Kernel& kernel) {
+    if (std::string what = lacking_in_user(step, kernel); !what.empty()) return lacks(what);
+    print_launch_heading(step);
+    const auto scope = out_.block("");
+    out_.line("// ", kernel.name);
+    for (const uint32_t argument : step.arguments) print_fits(argument);
+    print_user_launch(out_, package_, step, kernel_symbol(program_index_, step.kernel),
+                      [this](const Dim& dim) { return number(dim); });
+  }
+
+  bool has_plain_options(const package::LaunchKernel& step) {
+    package::LaunchOptions plain;
+    plain.programmatic = step.options.programmatic;  // kernels follow or wait for the one in front in any case
+    if (step.options == plain) return true;
+    lacks("it launches with a grid, a cluster, tensor maps or an L2 window that Codetta's kernels choose themselves");
+    return false;
+  }
+  void print_launch_heading(const package::LaunchKernel& step) {
+    if (!behind_comment()) out_.blank();
+    if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
+      out_.line("// ", comment_text(program_.origins[step.kernel]));
   }
 
   void print_product(const package::LaunchKernel& step, const package::Product& product,
@@ -583,9 +593,7 @@ class StepPrinter {
     std::vector<uint32_t> inputs, outputs;
     for (size_t i = 0; i < step.arguments.size(); ++i)
       (kernel.epilogue.arguments[i].is_output ? outputs : inputs).push_back(step.arguments[i]);
-    if (!behind_comment()) out_.blank();
-    if (step.kernel < program_.origins.size() && !program_.origins[step.kernel].empty())
-      out_.line("// ", comment_text(program_.origins[step.kernel]));
+    print_launch_heading(step);
     for (const uint32_t argument : step.arguments) print_fits(argument);
     const auto scope = out_.block("if (frame.running)");
     out_.line("// ", kernel.name);
@@ -671,15 +679,6 @@ class StepPrinter {
     print_gathered(table, i, operand, b);
   }
 
-  // Written of device/host/support.h.
-  static int written(const package::Operand& operand) {
-    int axes = operand.is_store ? 1 : 0;
-    for (const package::IndexTerm& term : operand.terms) {
-      if (operand.is_store) axes |= term.axis == package::Axis::Batch ? 2 : term.axis == package::Axis::Row ? 4 : 8;
-    }
-    return axes;
-  }
-
   // Stride and size of each dim that an index of the program picks from lie behind the terms.
   void print_gathered(const std::string& table, size_t i, const package::Operand& operand, uint32_t b) {
     for (size_t g = 0; g < operand.gathered.size(); ++g) {
@@ -717,7 +716,7 @@ class StepPrinter {
                           }),
                 "};");
       out_.line("static constexpr u8 stores[] = {",
-                list_text(program.operands, [](const package::Operand& o) { return std::to_string(written(o)); }),
+                list_text(program.operands, [](const package::Operand& o) { return std::to_string(written_axes(o)); }),
                 "};  // written: 1, by batch 2, row 4, column 8");
       out_.line("set_operands(work, operands, views, stores);");
     }

@@ -3,7 +3,9 @@
 // frame` (device/host/gpu.h). Private to the room.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "base/code_writer.hpp"
 #include "emit/host/cpp.hpp"
@@ -20,6 +22,12 @@ void print_gpu_kernel(base::CodeWriter& out, const Program& program, size_t prog
 std::string kernel_symbol(size_t program_index, size_t index);
 // Of the main list, then of the child lists.
 std::vector<const package::LaunchKernel*> launches_of(const package::Package& package);
+// GPU: a launch of a kernel of the user's, in a scope of its own; `number`: an expression as text.
+void print_user_launch(base::CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
+                       const std::string& symbol, const std::function<std::string(const types::Dim&)>& number);
+// What such a launch has no text for; empty: nothing.
+std::string lacking_in_user(const package::LaunchKernel& step, const package::Kernel& kernel);
+bool has_gpu_user(const package::Package& package);
 // GPU: "struct Launches {...};", what the steps' launches are measured into.
 void print_launches(base::CodeWriter& out, const Program& program);
 // Packs B of a launch into packed_<step> while the library starts.
@@ -42,6 +50,9 @@ void print_extern_tensors(base::CodeWriter& out, const package::Package& package
 size_t extern_index(const Library& library, const std::string& name);
 // The function of the header that takes it: "NAME_set_extern_scale".
 std::string extern_setter(const Library& library, const std::string& name);
+
+// Written of device/host/support.h: by which axes an operand is stored.
+int written_axes(const package::Operand& operand);
 
 // How a scalar parameter travels: its C type, and the dtype that a tensor of rank 0 has for it. 8- and 16-bit floats
 // travel as float.

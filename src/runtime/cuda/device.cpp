@@ -79,7 +79,7 @@ Result<void> Device::read_facts() {
   size_t memory = 0;
   CODETTA_CUDA(*driver_, "cuDeviceTotalMem", which, call.device_total_mem(&memory, id_));
   facts_.memory_bytes = static_cast<int64_t>(memory);
-  int grid[3] = {}, l2 = 0, clusters = 0, tensor_maps = 0;
+  int grid[3] = {}, block[3] = {}, cooperative = 0, window = 0, l2 = 0, clusters = 0, tensor_maps = 0;
   const std::pair<int, int*> wanted[] = {
       {device_capability_major, &facts_.major},
       {device_capability_minor, &facts_.minor},
@@ -98,6 +98,11 @@ Result<void> Device::read_facts() {
       {device_max_grid_x, &grid[0]},
       {device_max_grid_y, &grid[1]},
       {device_max_grid_z, &grid[2]},
+      {device_max_block_x, &block[0]},
+      {device_max_block_y, &block[1]},
+      {device_max_block_z, &block[2]},
+      {device_cooperative_launch, &cooperative},
+      {device_max_window_bytes, &window},
       {device_cluster_launch, &clusters},
       {device_tensor_maps, &tensor_maps},
   };
@@ -105,7 +110,12 @@ Result<void> Device::read_facts() {
     CODETTA_CUDA(*driver_, "cuDeviceGetAttribute", fmt::format("attribute = {}, {}", attribute, which),
                  call.device_get_attribute(value, attribute, id_));
   }
-  for (int i = 0; i < 3; ++i) facts_.max_grid[i] = grid[i];
+  for (int i = 0; i < 3; ++i) {
+    facts_.max_grid[i] = grid[i];
+    facts_.max_block[i] = block[i];
+  }
+  facts_.cooperative = cooperative != 0;
+  facts_.max_window_bytes = window;
   facts_.l2_bytes = l2;
   facts_.clusters = clusters != 0;
   facts_.tensor_maps = tensor_maps != 0;

@@ -28,8 +28,9 @@ struct DeviceFacts {
   int64_t memory_bytes = 0, l2_bytes = 0;
   int shared_per_block = 0, shared_per_block_optin = 0, shared_per_multiprocessor = 0, reserved_shared_per_block = 0;
   int registers_per_multiprocessor = 0, threads_per_multiprocessor = 0, threads_per_block = 0;
-  int64_t max_grid[3] = {};
-  bool clusters = false, tensor_maps = false;
+  int64_t max_grid[3] = {}, max_block[3] = {};
+  int64_t max_window_bytes = 0;  // of L2, for one launch
+  bool clusters = false, tensor_maps = false, cooperative = false;
   int driver_version = 0;
 };
 

@@ -109,6 +109,7 @@ Result<void> Execution::State::place(DeviceAddress memory) {
     CODETTA_CHECK_OK(launch.resolve(bindings, scratch));
     scratch += static_cast<uint64_t>(launch.workspace_bytes);
   }
+  for (UserLaunch& launch : user_launches) CODETTA_CHECK_OK(launch.resolve(bindings));
   return setup ? device->synchronize(setup->get()) : Result<void>();
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/cuda/execution.hpp"
 #include "runtime/cuda/launch.hpp"
+#include "runtime/cuda/user_launch.hpp"
 #include "runtime/cuda/vendor_launch.hpp"
 #include "runtime/forms.hpp"
 
@@ -15,7 +16,7 @@ namespace codetta::runtime::cuda {
 struct Execution::State {
   struct Active {
     const package::Step* step = nullptr;
-    int32_t launch = -1, vendor = -1;
+    int32_t launch = -1, vendor = -1, user = -1;
   };
 
   package::PackageRef package;
@@ -28,6 +29,7 @@ struct Execution::State {
   Symbols symbols;
   std::vector<Launch> launches;
   std::vector<VendorLaunch> vendor_launches;
+  std::vector<UserLaunch> user_launches;
   std::vector<std::vector<Active>> lists;  // the main list, then child lists
   std::vector<StaticView> views;
   std::vector<const package::Fill*> once;

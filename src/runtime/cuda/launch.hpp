@@ -30,6 +30,9 @@ class KernelTables {
   codetta::gpu::host::Kernel kernel_{};
 };
 
+// A trouble of device/host/gpu_plan.h as a diagnostic.
+Error error_of(const codetta::gpu::host::Trouble& trouble);
+
 class Launch {
  public:
   // Looks the entries up, allows their shared memory, checks views, alignment and grid.

@@ -124,6 +124,13 @@ class Execution::State::Preparing : PassiveSteps {
   }
 
   Result<void> operator()(const package::LaunchKernel& step) {
+    if (package::is_user(p_.kernels[step.kernel].config)) {
+      if (!step.options.maps.empty()) return refused("kernels of the user's take no tensor maps");
+      CODETTA_TRY(UserLaunch made, UserLaunch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols));
+      s_.lists[list_].push_back({step_, -1, -1, static_cast<int32_t>(s_.user_launches.size())});
+      s_.user_launches.push_back(std::move(made));
+      return {};
+    }
     package::LaunchOptions plain;
     plain.programmatic = step.options.programmatic;  // a hint: what does not overlap is right, too
     if (!(step.options == plain))
@@ -256,6 +263,15 @@ Result<void> Execution::State::run_list(size_t list, StreamHandle stream) const 
       const NvtxRange range(ranges.get(), launch.name());
       CODETTA_CHECK_OK(launch.run(stream));
       continue;
+    }
+    if (active.user >= 0) {
+      const UserLaunch& launch = user_launches[static_cast<size_t>(active.user)];
+      const NvtxRange range(ranges.get(), launch.name());
+      const Status status = launch.run(stream);
+      if (status == Status::Success) continue;
+      return device->driver().failure(status,
+                                      fmt::format("Failed to launch kernel {}: cuLaunchKernelEx", launch.name()),
+                                      fmt::format("{}, stream = {}", launch.describe(), static_cast<void*>(stream)));
     }
     if (active.launch < 0) {
       CODETTA_CHECK_OK(run_step(*active.step, stream));

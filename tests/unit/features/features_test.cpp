@@ -31,6 +31,20 @@ std::string in_process_cpu(const Feature& feature) {
   return !ran && of_the_extern.contains(ran.error().code()) ? "runs" : cell(ran);
 }
 
+// Launches that say more than Codetta's own kernels take are of a kernel of the user's on a GPU.
+void make_user(package::Package& package, package::LaunchKernel& launch) {
+  package::Kernel& kernel = package.kernels[launch.kernel];
+  package::LaunchOptions& o = launch.options;
+  package::LaunchOptions plain;
+  plain.programmatic = o.programmatic;
+  if (!package::is_user(kernel.config) && o == plain) return;
+  launch.product.reset();
+  kernel.config = package::GpuUserConfig{};
+  kernel.entries = {{package::GpuEntry::Kind::Phase, 0, "gemm", 1, 0, 1}};
+  if (o.grid == plain.grid) o.grid = {types::Dim::constant(4), types::Dim::constant(1), types::Dim::constant(1)};
+  if (o.block == plain.block) o.block = {types::Dim::constant(32), types::Dim::constant(1), types::Dim::constant(1)};
+}
+
 // The package with kernels for a GPU in place of those for a CPU.
 package::Package cuda_package(const Feature& feature) {
   package::Package package = feature.program->package;
@@ -48,6 +62,9 @@ package::Package cuda_package(const Feature& feature) {
     config.piece_cols = 32;
     kernel.config = config;
     kernel.entries = {{package::GpuEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1}};
+  }
+  for (package::Step& step : package.steps) {
+    if (auto* launch = std::get_if<package::LaunchKernel>(&step)) make_user(package, *launch);
   }
   return package;
 }
@@ -138,7 +155,8 @@ std::string page() {
           "(metal.md)): *emitted* says that\nthere is a text, which nothing here runs. C++ text for HIP has the same "
           "cells as that for CUDA, over a pretended runtime;\nin process a kernel for HIP is refused with "
           "[E0403](errors/E0403.md) ([hip.md](hip.md)). CUTLASS EVT takes epilogues, not steps: "
-          "[evt.md](evt.md).\n";
+          "[evt.md](evt.md).\nOn GPUs launches with a grid, a cluster, ... of their own are of kernels of the user's "
+          "([language.md](language.md)).\n";
   std::string group;
   for (const Feature& feature : all_features()) {
     if (feature.group != group) {

@@ -84,6 +84,15 @@ int attribute_value(int attribute) {
   switch (attribute) {
     case device_max_threads_per_block:
       return 1024;
+    case device_max_block_x:
+    case device_max_block_y:
+      return 1024;
+    case device_max_block_z:
+      return 64;
+    case device_cooperative_launch:
+      return state.cooperative ? 1 : 0;
+    case device_max_window_bytes:
+      return state.window_bytes;
     case device_max_grid_x:
       return 2147483647;
     case device_max_grid_y:
@@ -402,6 +411,12 @@ Status cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, voi
   launch.attributes.assign(config->attributes, config->attributes + config->attribute_count);
   launch.function = reinterpret_cast<Function*>(function)->name;
   const size_t said = reinterpret_cast<Function*>(function)->parameter_bytes;
+  if (const auto sizes = state.parameter_sizes.find(launch.function); sizes != state.parameter_sizes.end()) {
+    for (size_t i = 0; i < sizes->second.size(); ++i) {
+      const auto* bytes = static_cast<const std::byte*>(parameters[i]);
+      launch.each.emplace_back(bytes, bytes + sizes->second[i]);
+    }
+  }
   launch.parameters.resize(said != 0 ? said : state.parameter_bytes);
   if (!launch.parameters.empty()) std::memcpy(launch.parameters.data(), parameters[0], launch.parameters.size());
   if (config->stream != nullptr && state.streams.count(config->stream) == 0) return Status::InvalidHandle;

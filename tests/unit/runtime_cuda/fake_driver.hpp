@@ -18,7 +18,8 @@ struct FakeLaunch {
   runtime::cuda::LaunchConfig config{};
   std::vector<runtime::cuda::LaunchAttribute> attributes;
   std::string function;
-  std::vector<std::byte> parameters;  // the first parameter's first `parameter_bytes` bytes
+  std::vector<std::byte> parameters;         // the first parameter's first `parameter_bytes` bytes
+  std::vector<std::vector<std::byte>> each;  // all parameters, where `parameter_sizes` knows the function
 };
 
 struct FakeTensorMap {
@@ -38,8 +39,11 @@ struct FakeDriver {
   std::map<std::string, runtime::cuda::Status> fail;  // by symbol: what the call gives instead of working
   size_t memory_limit = size_t{1} << 30;              // of one allocation
   size_t parameter_bytes = 0;
-  int max_threads = 384;  // of a block, of every kernel
-  bool computes = false;  // launches of "codetta_gemm" store the f32 product, for kernels without tensor maps
+  std::map<std::string, std::vector<size_t>> parameter_sizes;  // by function: bytes of each parameter
+  bool cooperative = true;
+  int window_bytes = 134213632;  // of L2, for one launch
+  int max_threads = 384;         // of a block, of every kernel
+  bool computes = false;         // launches of "codetta_gemm" store the f32 product, for kernels without tensor maps
   // What happened.
   std::vector<std::string> calls;  // symbols, in order
   std::vector<FakeLaunch> launches;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches of kernels of the user's in emitted C++ host text for a GPU, by the rules of user_launch.h.
+#pragma once
+
+#include "device/host/gpu.h"
+#include "device/host/user_launch.h"
+
+namespace codetta::host {
+
+constexpr plan::Kernel user_kernel(const char* name, const plan::Entry* entry) {
+  plan::Kernel kernel{};
+  kernel.name = name;
+  kernel.entries = entry;
+  kernel.entry_count = 1;
+  return kernel;
+}
+
+// What a kernel of the user's is passed: the address of a tensor's elements, or a number.
+struct UserValue {
+  const View* view;  // null: a number
+  u64 bits;          // of the number, as its type has them, low bytes first
+  bool is_result;
+};
+inline UserValue user_tensor(const View& view, bool is_result) { return {&view, 0, is_result}; }
+inline UserValue user_number(const cpu::ScalarValue& value, i32 dtype) {
+  UserValue number{nullptr, value.u, false};  // of integers the low bytes
+  if (dtype == 13) number.bits = 0, memcpy(&number.bits, &value.f, sizeof value.f);
+  if (dtype == 14) memcpy(&number.bits, &value.d, sizeof value.d);
+  if (dtype >= 9 && dtype <= 12) number.bits = 0, codetta_engine_store(dtype, &number.bits, value.f);
+  return number;
+}
+
+// One launch as the text of a program has it.
+struct UserStep {
+  const UserValue* values;
+  i32 value_count;
+  const Number* sizes;  // integers behind the values
+  i32 size_count;
+  codetta::gpu::u32 narrow;  // bit i: size i is passed in 32 bits
+  Number grid[3], block[3], shared;
+  i32 cluster[3];
+  bool cooperative, programmatic;
+  i32 window;  // which value a window of L2 is for; -1: there is none
+  Number window_bytes;
+  i32 per_mille;
+};
+inline constexpr i32 most_user_values = 256;  // with the sizes
+
+inline Status user_limits(const GpuDevice& device, const GpuFunction& function, plan::UserLimits& limits) {
+  const GpuCalls& calls = gpu_library.calls;
+  int block[3] = {}, cooperative = 0, window = 0, fixed = 0;
+  const struct {
+    int attribute;
+    int* value;
+  } wanted[] = {{cuda_driver::device_max_block_x, &block[0]},
+                {cuda_driver::device_max_block_y, &block[1]},
+                {cuda_driver::device_max_block_z, &block[2]},
+                {cuda_driver::device_cooperative_launch, &cooperative},
+                {cuda_driver::device_max_window_bytes, &window}};
+  for (const auto& one : wanted)
+    CODETTA_GPU("asking for a fact of the device", calls.device_attribute(one.value, one.attribute, device.id));
+  CODETTA_GPU("asking for a kernel's shared memory",
+              calls.function_attribute(&fixed, cuda_driver::function_static_shared, function.handle));
+  limits.device = device.name;
+  for (i32 i = 0; i < 3; ++i) limits.max_grid[i] = device.limits.max_grid[i], limits.max_block[i] = block[i];
+  limits.max_threads = function.most_threads;
+  limits.static_shared = fixed;
+  limits.shared_bytes = device.shared_bytes;
+  limits.major = device.major;
+  limits.cooperative = cooperative != 0;
+  limits.window_bytes = window;
+  return ok;
+}
+
+// Attributes of the function that the launch needs; shared memory is only ever raised.
+inline Status allow_user(const char* name, const plan::UserShape& shape, GpuFunction& function) {
+  const GpuCalls& calls = gpu_library.calls;
+  const Locked locked(gpu_library.starting);
+  if (shape.shared > function.allowed) {
+    const DriverStatus allowed =
+        calls.function_allow(function.handle, cuda_driver::function_max_dynamic_shared, static_cast<int>(shape.shared));
+    if (allowed != DriverStatus::Success)
+      return fail(gpu_failed,
+                  "E0647: Failed to set the allowed dynamic shared memory size to %lld with error: %s; kernel %s",
+                  shape.shared, driver_text(calls, allowed), name);
+    function.allowed = static_cast<i32>(shape.shared);
+  }
+  if (shape.cluster_blocks() > plan::portable_cluster)
+    CODETTA_GPU("allowing large clusters",
+                calls.function_allow(function.handle, cuda_driver::function_non_portable_cluster, 1));
+  return ok;
+}
+
+inline Status held_blocks(const plan::UserShape& shape, const plan::UserLimits& limits, const GpuDevice& device,
+                          const GpuFunction& function, i64& held) {
+  const GpuCalls& calls = gpu_library.calls;
+  int found = 0;
+  if (shape.clustered()) {
+    LaunchAttribute attributes[plan::most_user_attributes] = {};
+    LaunchConfig query{};
+    plan::set_user_shape(shape, query);
+    query.attributes = attributes;
+    query.attribute_count = static_cast<unsigned>(plan::user_attributes(shape, limits, plan::UserWindow{}, attributes));
+    CODETTA_GPU("asking how many clusters fit", calls.clusters_that_fit(&found, function.handle, &query));
+    held = found * shape.cluster_blocks();
+    return ok;
+  }
+  CODETTA_GPU(
+      "asking how many blocks fit",
+      calls.blocks_that_fit(&found, function.handle, static_cast<int>(shape.block[0] * shape.block[1] * shape.block[2]),
+                            static_cast<size_t>(shape.shared)));
+  held = static_cast<i64>(found) * device.limits.multiprocessors;
+  return ok;
+}
+
+// A launch whose results all have no elements is none.
+inline Status launch_user(GpuFrame& frame, const GpuKernel& kernel, const UserStep& step) {
+  if (frame.sizes_only) return ok;
+  bool owed = false;
+  for (i32 i = 0; i < step.value_count; ++i) owed = owed || (step.values[i].is_result && !step.values[i].view->empty());
+  if (!owed) return ok;
+  const char* name = kernel.table.name;
+  plan::UserShape shape;
+  bool bad = step.shared.bad || (step.window >= 0 && step.window_bytes.bad);
+  for (i32 i = 0; i < 3; ++i) {
+    bad = bad || step.grid[i].bad || step.block[i].bad;
+    shape.grid[i] = step.grid[i].value;
+    shape.block[i] = step.block[i].value;
+    shape.cluster[i] = step.cluster[i];
+  }
+  if (bad) return fail(bad_sizes, "E0610: a size of the launch of %s has no value", name);
+  shape.shared = step.shared.value;
+  shape.cooperative = step.cooperative;
+  shape.programmatic = step.programmatic;
+  GpuDevice& device = *frame.here->device;
+  GpuLoaded* loaded = nullptr;
+  CODETTA_OK(load_kernel(device, kernel, &loaded));
+  GpuFunction& function = loaded->functions[0];
+  plan::UserLimits limits{};
+  CODETTA_OK(user_limits(device, function, limits));
+  plan::Trouble trouble;
+  if (!plan::check_user_launch(name, shape, limits, trouble)) return fail(trouble);
+  codetta::gpu::u64 values[most_user_values];
+  void* parameters[most_user_values];
+  for (i32 i = 0; i < step.value_count + step.size_count; ++i) {
+    parameters[i] = &values[i];
+    if (i < step.value_count) {
+      const UserValue& value = step.values[i];
+      values[i] = value.view == nullptr ? value.bits : reinterpret_cast<u64>(value.view->data);
+      continue;
+    }
+    const i32 s = i - step.value_count;
+    if (step.sizes[s].bad) return fail(bad_sizes, "E0610: size %d of %s has no value", s, name);
+    if (!plan::user_size(name, s, step.sizes[s].value, (step.narrow >> s & 1) != 0, values[i], trouble))
+      return fail(trouble);
+  }
+  if (!frame.running) {
+    CODETTA_OK(allow_user(name, shape, function));
+    if (!shape.cooperative) return ok;
+    i64 held = 0;
+    CODETTA_OK(held_blocks(shape, limits, device, function, held));
+    return plan::check_cooperative(name, shape, held, device.name, trouble) ? ok : fail(trouble);
+  }
+  plan::UserWindow window;
+  if (step.window >= 0) {
+    const View& view = *step.values[step.window].view;
+    i64 last = 0;
+    for (i32 d = 0; d < view.rank && !view.empty(); ++d)
+      last += view.stride[d] > 0 ? view.stride[d] * (view.size[d] - 1) : 0;
+    window.base = view.data;
+    window.bytes = step.window_bytes.value;
+    window.tensor = view.empty() ? 0 : (last + 1) * dtype_bytes(view.dtype);
+    window.per_mille = step.per_mille;
+  }
+  LaunchAttribute attributes[plan::most_user_attributes] = {};
+  LaunchConfig config{};
+  plan::set_user_shape(shape, config);
+  config.stream = frame.here->stream;
+  config.attributes = attributes;
+  config.attribute_count = static_cast<unsigned>(plan::user_attributes(shape, limits, window, attributes));
+  const DriverStatus status = gpu_library.calls.launch(&config, function.handle, parameters, nullptr);
+  if (status == DriverStatus::Success) return ok;
+  return fail(gpu_failed,
+              "E0647: Failed to launch kernel %s with error: %s; a grid of %lld x %lld x %lld blocks of %lld x %lld x "
+              "%lld threads with %lld bytes of dynamic shared memory",
+              name, driver_text(gpu_library.calls, status), shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0],
+              shape.block[1], shape.block[2], shape.shared);
+}
+
+}  // namespace codetta::host

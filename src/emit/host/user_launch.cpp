@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches of kernels of the user's as C++ host text for a GPU (device/host/gpu_user.h).
+#include "emit/host/steps.hpp"
+
+namespace codetta::emit::host {
+
+using base::CodeWriter;
+using types::Dim;
+
+namespace {
+
+template <class Range, class F>
+std::string joined(const Range& range, F&& item) {
+  std::string text;
+  for (const auto& one : range) text += (text.empty() ? "" : ", ") + std::string(item(one));
+  return text;
+}
+
+}  // namespace
+
+bool has_gpu_user(const package::Package& package) {
+  for (const package::Kernel& kernel : package.kernels) {
+    if (std::holds_alternative<package::GpuUserConfig>(kernel.config)) return true;
+  }
+  return false;
+}
+
+std::string lacking_in_user(const package::LaunchKernel& step, const package::Kernel& kernel) {
+  if (!std::holds_alternative<package::GpuUserConfig>(kernel.config)) return kernel.name + " is no kernel for a GPU";
+  if (!step.options.maps.empty()) return "it launches a kernel of the user's with tensor maps";
+  if (step.arguments.size() + step.options.sizes.size() > 256) return kernel.name + " takes more than 256 values";
+  return {};
+}
+
+void print_user_launch(CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
+                       const std::string& symbol, const std::function<std::string(const Dim&)>& number) {
+  const package::Kernel& kernel = package.kernels[step.kernel];
+  const package::LaunchOptions& o = step.options;
+  const auto numbers = [&](const auto& dims) { return joined(dims, number); };
+  size_t i = 0;
+  out.line("const UserValue values[] = {",
+           joined(step.arguments,
+                  [&](uint32_t b) {
+                    const package::Argument& argument = kernel.epilogue.arguments[i++];
+                    return argument.is_scalar
+                               ? CodeWriter::text_of("user_number(frame.scalars[", b, "], ",
+                                                     static_cast<int>(package.buffers[b].dtype), ")")
+                               : CodeWriter::text_of("user_tensor(v[", b, "], ", argument.is_output, ")");
+                  }),
+           "};");
+  if (!o.sizes.empty()) out.line("const Number sizes[] = {", numbers(o.sizes), "};");
+  {
+    const auto one = out.block_with("};", "const UserStep one = ");
+    out.line(".values = values, .value_count = ", step.arguments.size(),
+             ", .sizes = ", o.sizes.empty() ? "nullptr" : "sizes", ", .size_count = ", o.sizes.size(), ",");
+    out.line(".narrow = ", package::gpu_user(kernel.config).narrow, ", .grid = {", numbers(o.grid), "}, .block = {",
+             numbers(o.block), "}, .shared = ", number(o.shared_bytes), ",");
+    out.line(".cluster = {", o.cluster[0], ", ", o.cluster[1], ", ", o.cluster[2], "}, .cooperative = ", o.cooperative,
+             ", .programmatic = ", o.programmatic, ",");
+    if (o.window) {
+      out.line(".window = ", o.window->argument, ", .window_bytes = ", number(o.window->bytes),
+               ", .per_mille = ", o.window->per_mille, ",");
+    } else {
+      out.line(".window = -1, .window_bytes = Number(0), .per_mille = 0,");
+    }
+  }
+  out.line("CODETTA_OK(launch_user(frame, ", symbol, ", one));");
+}
+
+}  // namespace codetta::emit::host

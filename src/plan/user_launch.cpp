@@ -1,0 +1,675 @@
+// SPDX-License-Identifier: Apache-2.0
+// `#pragma codetta ...` in the source of a kernel: tokens, clauses, and what they say for one configuration and call.
+#include "plan/user_launch.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "diag/diagnostic.hpp"
+
+namespace codetta::plan {
+
+using diag::Span;
+using types::Dim;
+
+namespace {
+
+struct Token {
+  enum class Kind : uint8_t { Name, Number, Sign, End };
+  Kind kind = Kind::End;
+  std::string_view text;  // of the source
+  Span span;
+  int64_t value = 0;
+};
+struct Clause {
+  std::string_view word;
+  Span span;
+  std::vector<Token> inside, condition;  // each ends in End
+  size_t conditions = 0;                 // comparisons: what makes it specific
+};
+
+constexpr std::string_view words[] = {"kernel", "sizes",   "config",      "block",     "grid",
+                                      "shared", "cluster", "cooperative", "dependent", "window"};
+constexpr size_t most_configurations = 256;
+constexpr int most_depth = 64;
+constexpr int64_t most_threads = 1024, most_cluster = 16, most_shared = int64_t{1} << 20;
+
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string text_of(const std::vector<Token>& tokens) {
+  std::string text;
+  for (const Token& token : tokens) text += std::string(token.text) + " ";
+  return text;
+}
+
+class Launch {
+ public:
+  Launch(const UserSource& source, const std::vector<package::Argument>& arguments,
+         const std::function<Dim(size_t, int32_t)>& stride)
+      : user_(source),
+        source_(std::make_shared<const diag::SourceText>(source.file, source.source)),
+        arguments_(arguments),
+        stride_(stride) {}
+
+  Result<BoundLaunch> bind() {
+    CODETTA_CHECK_OK(scan());
+    CODETTA_CHECK_OK(declare());
+    std::vector<const Clause*> configs = all("config");
+    if (configs.size() > most_configurations)
+      return wrong(configs[most_configurations]->span,
+                   fmt::format("there are more than {} configurations", most_configurations), "leave some out");
+    BoundLaunch bound;
+    for (size_t c = 0; c < std::max<size_t>(configs.size(), 1); ++c) {
+      UserConfiguration one;
+      if (!configs.empty()) CODETTA_CHECK_OK(meta(*configs[c], one.values));
+      const auto same = [&](const UserConfiguration& known) { return known.values == one.values; };
+      if (std::any_of(bound.configurations.begin(), bound.configurations.end(), same)) continue;
+      values_ = &one.values;
+      CODETTA_CHECK_OK(options(one.options));
+      bound.narrow = 0;
+      CODETTA_CHECK_OK(sizes(one.options.sizes, bound.narrow));
+      bound.configurations.push_back(std::move(one));
+    }
+    assume(bound);
+    return bound;
+  }
+
+ private:
+  // ---- text
+  Error wrong(Span span, std::string reason, std::string help) const {
+    return diag::error(diag::Code::kernel_launch,
+                       fmt::format("the launch of kernel {} is not described as it has to be", user_.name))
+        .at(source_, span)
+        .reason(std::move(reason))
+        .help(std::move(help));
+  }
+  Result<void> scan() {
+    const std::string_view text = source_->text();
+    for (size_t at = 0; at < text.size();) {
+      size_t end = std::min(text.find('\n', at), text.size());
+      size_t begin = at;
+      if (skip_word(begin, end, "#") && skip_word(begin, end, "pragma") && skip_word(begin, end, "codetta")) {
+        while (end < text.size() && continues(at, end)) end = std::min(text.find('\n', end + 1), text.size());
+        CODETTA_CHECK_OK(line(begin, end));
+      }
+      at = end + 1;
+    }
+    return {};
+  }
+  bool continues(size_t begin, size_t end) const {
+    const std::string_view text = source_->text();
+    while (end > begin && (text[end - 1] == '\r' || text[end - 1] == ' ')) --end;
+    return end > begin && text[end - 1] == '\\';
+  }
+  // Past blanks and the word; false where something else is there.
+  bool skip_word(size_t& at, size_t end, std::string_view word) const {
+    const std::string_view text = source_->text();
+    while (at < end && (text[at] == ' ' || text[at] == '\t')) ++at;
+    if (text.substr(at, std::min(word.size(), end - at)) != word) return false;
+    at += word.size();
+    return word == "#" || at == end || !(is_name_start(text[at]) || is_digit(text[at]));
+  }
+  Span span(size_t begin, size_t end) const { return {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)}; }
+
+  Result<std::vector<Token>> tokens(size_t at, size_t end) const {
+    const std::string_view text = source_->text();
+    std::vector<Token> result;
+    int depth = 0;
+    while (at < end) {
+      const char c = text[at];
+      const size_t begin = at;
+      if (c == ' ' || c == '\t' || c == '\\' || c == '\n' || c == '\r') {
+        ++at;
+        continue;
+      }
+      if (depth == 0 && text.substr(at, 2) == "//") break;  // a comment; within parentheses it divides
+      Token token;
+      if (is_name_start(c)) {
+        while (at < end && (is_name_start(text[at]) || is_digit(text[at]))) ++at;
+        token.kind = Token::Kind::Name;
+      } else if (is_digit(c)) {
+        while (at < end && is_digit(text[at])) ++at;
+        token.kind = Token::Kind::Number;
+        const auto [last, failed] = std::from_chars(text.data() + begin, text.data() + at, token.value);
+        if (failed != std::errc{} || last != text.data() + at)
+          return wrong(span(begin, at), "the number does not fit 64 bits", "use a smaller one");
+      } else {
+        constexpr std::string_view signs[] = {"//", "==", "!=", "<=", ">=", "&&", "(", ")", "[", "]",
+                                              ",",  ":",  "=",  "+",  "-",  "*",  "/", "%", "<", ">"};
+        const auto* sign = std::find_if(std::begin(signs), std::end(signs),
+                                        [&](std::string_view s) { return text.substr(at, s.size()) == s; });
+        if (sign == std::end(signs))
+          return wrong(span(at, at + 1), "nothing here is written with this sign",
+                       "expressions have integers, names, + - * / %, ceil_div, min and max");
+        token.kind = Token::Kind::Sign;
+        at += sign->size();
+        if (*sign == "(" || *sign == "[") ++depth;
+        if (*sign == ")" || *sign == "]") --depth;
+      }
+      token.text = text.substr(begin, at - begin);
+      token.span = span(begin, at);
+      result.push_back(token);
+    }
+    result.push_back({Token::Kind::End, {}, span(end, end), 0});
+    return result;
+  }
+
+  Result<void> line(size_t begin, size_t end) {
+    CODETTA_TRY(const std::vector<Token> all, tokens(begin, end));
+    size_t at = 0;
+    while (all[at].kind != Token::Kind::End) {
+      Clause clause;
+      clause.word = all[at].text;
+      clause.span = all[at].span;
+      if (all[at].kind != Token::Kind::Name ||
+          std::find(std::begin(words), std::end(words), clause.word) == std::end(words)) {
+        const std::string near = diag::nearest(clause.word, {std::begin(words), std::end(words)});
+        return wrong(clause.span, fmt::format("{} is no clause; there are {}", clause.word, fmt::join(words, ", ")),
+                     near.empty() ? std::string("docs/language.md says what each one means")
+                                  : fmt::format("did you mean {}?", near));
+      }
+      ++at;
+      CODETTA_CHECK_OK(parenthesized(all, at, clause.inside));
+      if (all[at].text == "if") {
+        ++at;
+        CODETTA_CHECK_OK(parenthesized(all, at, clause.condition));
+        if (clause.condition.empty())
+          return wrong(all[at].span, "if has no condition", "write if(ROWS == 4), over meta-parameters of config");
+        clause.conditions = 1 + static_cast<size_t>(std::count_if(clause.condition.begin(), clause.condition.end(),
+                                                                  [](const Token& t) { return t.text == "&&"; }));
+      }
+      clauses_.push_back(std::move(clause));
+    }
+    return {};
+  }
+  // The tokens of `( ... )`, if that is what follows; else none.
+  Result<void> parenthesized(const std::vector<Token>& all, size_t& at, std::vector<Token>& inside) const {
+    if (all[at].text != "(") return {};
+    const Token open = all[at++];
+    for (int depth = 1;; ++at) {
+      if (all[at].kind == Token::Kind::End)
+        return wrong(open.span, "the parenthesis is not closed", "close it on this line, or end the line in \\");
+      depth += all[at].text == "(" ? 1 : all[at].text == ")" ? -1 : 0;
+      if (depth == 0) break;
+      inside.push_back(all[at]);
+    }
+    inside.push_back({Token::Kind::End, {}, all[at].span, 0});
+    ++at;
+    return {};
+  }
+
+  // ---- clauses
+  std::vector<const Clause*> all(std::string_view word) const {
+    std::vector<const Clause*> found;
+    for (const Clause& clause : clauses_) {
+      if (clause.word == word) found.push_back(&clause);
+    }
+    return found;
+  }
+  // The one that holds for this configuration: that with most conditions. Null: none.
+  Result<const Clause*> chosen(std::string_view word) const {
+    const Clause* best = nullptr;
+    for (const Clause* clause : all(word)) {
+      CODETTA_TRY(const bool met, holds(*clause));
+      if (!met || (best != nullptr && best->conditions > clause->conditions)) continue;
+      if (best != nullptr && best->conditions == clause->conditions && text_of(best->inside) != text_of(clause->inside))
+        return wrong(clause->span,
+                     fmt::format("two clauses {} with {} conditions hold{}", word, clause->conditions, configuration()),
+                     "let one of them have a further condition: the more specific one counts");
+      if (best == nullptr || best->conditions < clause->conditions) best = clause;
+    }
+    return best;
+  }
+  std::string configuration() const {
+    if (values_ == nullptr || values_->empty()) return {};
+    std::string text;
+    for (const auto& [name, value] : *values_) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
+    return " for " + text;
+  }
+  Result<bool> holds(const Clause& clause) const {
+    if (clause.condition.empty()) return true;
+    size_t at = 0;
+    for (bool all_hold = true;;) {
+      CODETTA_TRY(const int64_t left, constant(clause.condition, at, "a condition"));
+      const Token sign = clause.condition[at++];
+      constexpr std::string_view comparisons[] = {"==", "!=", "<", "<=", ">", ">="};
+      const auto* found = std::find(std::begin(comparisons), std::end(comparisons), sign.text);
+      if (found == std::end(comparisons))
+        return wrong(sign.span, "a comparison is expected here", "write if(ROWS == 4 && COLS > 8)");
+      CODETTA_TRY(const int64_t right, constant(clause.condition, at, "a condition"));
+      const bool results[] = {left == right, left != right, left<right, left <= right, left> right, left >= right};
+      all_hold = all_hold && results[found - std::begin(comparisons)];
+      if (clause.condition[at].kind == Token::Kind::End) return all_hold;
+      if (clause.condition[at++].text != "&&")
+        return wrong(clause.condition[at - 1].span, "&& is expected here", "write if(ROWS == 4 && COLS > 8)");
+    }
+  }
+
+  // kernel(x: f32[m, n], decay: f32, out y: f32[m, n]) against the call.
+  Result<void> declare() {
+    const auto found = all("kernel");
+    if (found.size() != 1 || found[0]->inside.empty() || !found[0]->condition.empty()) {
+      const Span where = found.size() > 1 ? found[1]->span : found.empty() ? span(0, 0) : found[0]->span;
+      return wrong(where,
+                   found.size() > 1 ? "its parameters are declared twice"
+                                    : "the source does not declare the kernel's parameters",
+                   "write #pragma codetta kernel(x: f32[m, n], k: i32, out y: f32[m, n]) once: operands, then results");
+    }
+    const std::vector<Token>& in = found[0]->inside;
+    size_t at = 0;
+    for (size_t p = 0;; ++p) {
+      const bool result = in[at].text == "out" && in[at + 1].kind == Token::Kind::Name;
+      if (result) ++at;
+      const Token name = in[at];
+      if (name.kind != Token::Kind::Name) return wrong(name.span, "a parameter is expected here", "write x: f32[m, n]");
+      ++at;
+      if (in[at].text != ":") return wrong(in[at].span, "a colon and a type are expected here", "write x: f32[m, n]");
+      const Token type = in[++at];
+      const auto dtype = dtype_from_name(type.text);
+      if (!dtype)
+        return wrong(type.span, fmt::format("{} is no element type", type.text),
+                     "use f32, bf16, i32, ... as for parameters of a program");
+      ++at;
+      if (p >= arguments_.size())
+        return wrong(name.span,
+                     fmt::format("{} is parameter {}, and the call has {} operands and results", name.text, p + 1,
+                                 arguments_.size()),
+                     "declare what the call passes: its operands, then its results");
+      for (const std::string& known : names_) {
+        if (known == name.text) return wrong(name.span, fmt::format("{} is declared twice", name.text), "rename one");
+      }
+      names_.emplace_back(name.text);
+      const package::Argument& argument = arguments_[p];
+      if (result != argument.is_output)
+        return wrong(name.span,
+                     fmt::format("{} is declared as {}, and the call has {} there", name.text,
+                                 result ? "a result" : "an operand", argument.is_output ? "a result" : "an operand"),
+                     argument.is_output ? "write out in front of results" : "operands come first, without out");
+      if (*dtype != argument.dtype)
+        return wrong(type.span,
+                     fmt::format("{} is {}, and the call passes {}", name.text, type.text, dtype_name(argument.dtype)),
+                     "declare the type that is passed, or cast in the program");
+      const bool tensor = in[at].text == "[";
+      if (tensor == argument.is_scalar)
+        return wrong(
+            name.span,
+            fmt::format("{} is {}, and the call passes {}", name.text, tensor ? "a tensor" : "a number",
+                        argument.is_scalar ? "a number" : "a tensor"),
+            argument.is_scalar ? "write its type alone: k: i32" : "write its dims: x: f32[m, n]; x: f32[] has none");
+      if (tensor) {
+        CODETTA_CHECK_OK(dims(in, at, p));
+      }
+      if (in[at].kind == Token::Kind::End) break;
+      if (in[at].text != ",") return wrong(in[at].span, "a comma is expected here", "separate parameters by commas");
+      ++at;
+    }
+    if (names_.size() < arguments_.size())
+      return wrong(found[0]->span,
+                   fmt::format("it declares {} parameters, and the call has {} operands and results", names_.size(),
+                               arguments_.size()),
+                   "declare what the call passes: its operands, then its results");
+    return {};
+  }
+  Result<void> dims(const std::vector<Token>& in, size_t& at, size_t p) {
+    const std::vector<Dim>& shape = arguments_[p].shape;
+    const Token open = in[at++];
+    size_t d = 0;
+    for (; in[at].text != "]"; ++d) {
+      if (d > 0) {
+        if (in[at].text != ",") return wrong(in[at].span, "a comma is expected here", "separate dims by commas");
+        ++at;
+      }
+      if (d >= shape.size()) break;
+      const Token first = in[at];
+      const bool alone = first.kind == Token::Kind::Name && (in[at + 1].text == "," || in[at + 1].text == "]");
+      if (alone && symbols_.find(first.text) == symbols_.end()) {
+        symbols_.emplace(first.text, shape[d]);
+        ++at;
+        continue;
+      }
+      CODETTA_TRY(const Dim wanted, expression(in, at, 0));
+      if (wanted == shape[d]) continue;
+      return wrong(first.span,
+                   fmt::format("dim {} of {} is {}, and the call passes {}", d, names_[p], wanted.to_string(),
+                               shape[d].to_string()),
+                   "let the sizes of the call be equal as expressions, or give the dim a name of its own");
+    }
+    if (in[at].text != "]" || d != shape.size())
+      return wrong(open.span,
+                   fmt::format("{} is declared with {} dims, and the call passes {}", names_[p],
+                               d >= shape.size() && in[at].text != "]" ? "more" : std::to_string(d), shape.size()),
+                   "declare a dim for each that is passed");
+    ++at;
+    return {};
+  }
+
+  Result<void> meta(const Clause& clause, std::vector<std::pair<std::string, int64_t>>& values) const {
+    const std::vector<Token>& in = clause.inside;
+    const std::string help = "write config(ROWS = 4, COLS = 32)";
+    if (in.empty()) return wrong(clause.span, "a configuration has no meta-parameters", help);
+    if (!clause.condition.empty()) return wrong(clause.span, "a configuration has no condition", help);
+    for (size_t at = 0;;) {
+      const Token name = in[at++];
+      if (name.kind != Token::Kind::Name || in[at].text != "=")
+        return wrong(name.span, "a meta-parameter and its value are expected here", help);
+      if (symbols_.find(name.text) != symbols_.end() ||
+          std::find(names_.begin(), names_.end(), name.text) != names_.end())
+        return wrong(name.span, fmt::format("{} is a parameter or a size of the kernel, too", name.text), "rename one");
+      if (std::any_of(values.begin(), values.end(), [&](const auto& v) { return v.first == name.text; }))
+        return wrong(name.span, fmt::format("{} has two values", name.text), help);
+      ++at;
+      CODETTA_TRY(const int64_t value, constant(in, at, "a meta-parameter"));
+      values.emplace_back(name.text, value);
+      if (in[at].kind == Token::Kind::End) return {};
+      if (in[at++].text != ",") return wrong(in[at - 1].span, "a comma is expected here", help);
+    }
+  }
+
+  // sizes(m: i32, n, stride(x, 0)): integers behind the arguments.
+  Result<void> sizes(std::vector<Dim>& sizes, int32_t& narrow) {
+    const auto found = all("sizes");
+    if (found.empty()) return {};
+    const std::string help = "write sizes(m, n: i32, stride(x, 0)): each is passed as int64_t, or as int32_t";
+    if (found.size() > 1) return wrong(found[1]->span, "the sizes are declared twice", help);
+    const std::vector<Token>& in = found[0]->inside;
+    if (in.empty() || !found[0]->condition.empty()) return wrong(found[0]->span, "there are no sizes", help);
+    for (size_t at = 0;; ++at) {
+      const Token first = in[at];
+      if (sizes.size() == package::max_user_sizes)
+        return wrong(first.span, fmt::format("more than {} sizes", package::max_user_sizes), "pass fewer");
+      in_sizes_ = true;
+      CODETTA_TRY(Dim size, expression(in, at, 0));
+      in_sizes_ = false;
+      if (in[at].text == ":") {
+        const Token type = in[++at];
+        if (type.text != "i32" && type.text != "i64")
+          return wrong(type.span, fmt::format("a size is i32 or i64, not {}", type.text), help);
+        if (type.text == "i32") narrow |= int32_t{1} << sizes.size();
+        ++at;
+      }
+      sizes.push_back(std::move(size));
+      if (in[at].kind == Token::Kind::End) return {};
+      if (in[at].text != ",") return wrong(in[at].span, "a comma is expected here", help);
+    }
+  }
+
+  // Strides that no size of the kernel is: as row-major tensors have them, behind those that are.
+  void assume(BoundLaunch& bound) const {
+    for (size_t a = 0; a < arguments_.size(); ++a) {
+      const std::vector<Dim>& shape = arguments_[a].shape;
+      if (arguments_[a].is_scalar) continue;
+      Dim step = Dim::constant(1);
+      for (size_t d = shape.size(); d-- > 0;) {
+        const auto dim = static_cast<int32_t>(d);
+        const bool asked = std::find(asked_.begin(), asked_.end(), std::pair(a, dim)) != asked_.end();
+        if (!asked) bound.assumed.push_back({a, dim, step});
+        step = (asked ? stride_(a, dim) : step) * shape[d];
+      }
+    }
+  }
+
+  Result<void> options(package::LaunchOptions& o) const {
+    CODETTA_CHECK_OK(three("block", o.block));
+    CODETTA_CHECK_OK(three("grid", o.grid));
+    CODETTA_TRY(const Clause* shared, chosen("shared"));
+    if (shared != nullptr) {
+      CODETTA_TRY(const std::vector<Dim> bytes, list(*shared, 1));
+      o.shared_bytes = bytes[0];
+      const auto known = bytes[0].as_constant();
+      if (known && (*known < 0 || *known > most_shared))
+        return wrong(shared->span, fmt::format("a block has {} bytes of dynamic shared memory", *known),
+                     fmt::format("use 0 to {} bytes", most_shared));
+    }
+    CODETTA_TRY(const Clause* cluster, chosen("cluster"));
+    if (cluster != nullptr) {
+      CODETTA_TRY(const std::vector<Dim> blocks, list(*cluster, 3));
+      int64_t all_blocks = 1;
+      for (size_t i = 0; i < blocks.size(); ++i) {
+        const auto known = blocks[i].as_constant();
+        if (known && *known >= 1 && *known <= most_cluster) all_blocks *= *known;
+        if (!known || *known < 1 || *known > most_cluster || all_blocks > most_cluster)
+          return wrong(cluster->span, fmt::format("dim {} of the cluster is {}", i, blocks[i].to_string()),
+                       fmt::format("clusters have 1 to {} blocks, known when the program is compiled", most_cluster));
+        o.cluster[i] = static_cast<int32_t>(*known);
+      }
+    }
+    CODETTA_TRY(const Clause* cooperative, chosen("cooperative"));
+    CODETTA_TRY(const Clause* dependent, chosen("dependent"));
+    o.cooperative = cooperative != nullptr;
+    o.programmatic = dependent != nullptr;
+    if (dependent != nullptr && user_.source.find("griddepcontrol.wait") == std::string::npos &&
+        user_.source.find("cudaGridDependencySynchronize") == std::string::npos)
+      return wrong(dependent->span,
+                   "the source never waits for the kernel in front of it, whose results it could then read too early",
+                   "wait with asm volatile(\"griddepcontrol.wait;\" ::: \"memory\") before anything of the kernel in "
+                   "front is read, or leave out dependent");
+    return window(o);
+  }
+  Result<void> three(std::string_view word, std::array<Dim, 3>& dims) const {
+    CODETTA_TRY(const Clause* clause, chosen(word));
+    if (clause == nullptr)
+      return wrong(
+          span(0, 0), fmt::format("there is no {} that holds{}", word, configuration()),
+          fmt::format("write #pragma codetta {}", word == "grid" ? "grid(ceil_div(n, 256), m)" : "block(256)"));
+    CODETTA_TRY(const std::vector<Dim> given, list(*clause, 3));
+    int64_t product = 1;
+    for (size_t i = 0; i < 3; ++i) {
+      dims[i] = i < given.size() ? given[i] : Dim::constant(1);
+      const auto known = dims[i].as_constant();
+      if (known && *known <= 0)
+        return wrong(clause->span, fmt::format("dim {} of the {} is {}{}", i, word, *known, configuration()),
+                     "use expressions that are at least 1 where there is work");
+      product = known && product <= most_threads ? product * std::min(*known, most_threads + 1) : product;
+    }
+    if (word == "block" && product > most_threads)
+      return wrong(
+          clause->span,
+          fmt::format("a block of {} x {} x {} threads", dims[0].to_string(), dims[1].to_string(), dims[2].to_string()),
+          fmt::format("blocks have up to {} threads", most_threads));
+    return {};
+  }
+  Result<void> window(package::LaunchOptions& o) const {
+    CODETTA_TRY(const Clause* clause, chosen("window"));
+    if (clause == nullptr) return {};
+    const std::string help = "write window(x), or window(x, bytes = 4 * n, percent = 60)";
+    const std::vector<Token>& in = clause->inside;
+    if (in.empty()) return wrong(clause->span, "the window names no tensor", help);
+    size_t at = 0;
+    package::L2Window made;
+    CODETTA_TRY(const size_t argument, tensor(in, at));
+    made.argument = static_cast<uint32_t>(argument);
+    made.bytes = Dim::constant(dtype_size(arguments_[argument].dtype));
+    for (const Dim& size : arguments_[argument].shape) made.bytes = made.bytes * size;
+    while (in[at].kind != Token::Kind::End) {
+      if (in[at].text != ",") return wrong(in[at].span, "a comma is expected here", help);
+      const Token name = in[++at];
+      if (in[at].kind == Token::Kind::End || in[at + 1].text != "=")
+        return wrong(name.span, "bytes or percent and a value are expected here", help);
+      at += 2;
+      if (name.text == "bytes") {
+        CODETTA_TRY(made.bytes, expression(in, at, 0));
+      } else if (name.text == "percent") {
+        CODETTA_TRY(const int64_t percent, constant(in, at, "the part of accesses"));
+        if (percent < 1 || percent > 100)
+          return wrong(name.span, fmt::format("{} percent of accesses", percent), "use 1 to 100");
+        made.per_mille = static_cast<int32_t>(percent * 10);
+      } else {
+        return wrong(name.span, fmt::format("a window has bytes and percent, no {}", name.text), help);
+      }
+    }
+    o.window = made;
+    return {};
+  }
+
+  // ---- expressions
+  Result<std::vector<Dim>> list(const Clause& clause, size_t most) const {
+    if (clause.inside.empty())
+      return wrong(clause.span, fmt::format("{} has no value", clause.word), "write it in parentheses behind the word");
+    std::vector<Dim> values;
+    for (size_t at = 0;; ++at) {
+      CODETTA_TRY(Dim value, expression(clause.inside, at, 0));
+      values.push_back(std::move(value));
+      const Token& next = clause.inside[at];
+      if (next.kind == Token::Kind::End) return values;
+      if (next.text != ",")
+        return wrong(next.span, fmt::format("{} is not expected here", next.text), "separate values by commas");
+      if (values.size() == most)
+        return wrong(next.span, fmt::format("{} has at most {} value{}", clause.word, most, most == 1 ? "" : "s"),
+                     "leave the rest out");
+    }
+  }
+  Result<int64_t> constant(const std::vector<Token>& in, size_t& at, std::string_view what) const {
+    const Token first = in[at];
+    CODETTA_TRY(const Dim value, expression(in, at, 0));
+    if (const auto known = value.as_constant()) return *known;
+    return wrong(first.span, fmt::format("{} is {}, and {} is a number", first.text, value.to_string(), what),
+                 "use integers and meta-parameters here");
+  }
+  Result<Dim> expression(const std::vector<Token>& in, size_t& at, int depth) const {
+    CODETTA_TRY(Dim left, term(in, at, depth));
+    while (in[at].text == "+" || in[at].text == "-") {
+      const bool adds = in[at++].text == "+";
+      CODETTA_TRY(const Dim right, term(in, at, depth));
+      left = adds ? left + right : left - right;
+    }
+    return left;
+  }
+  Result<Dim> term(const std::vector<Token>& in, size_t& at, int depth) const {
+    CODETTA_TRY(Dim left, factor(in, at, depth));
+    for (;;) {
+      const Token sign = in[at];
+      const bool divides = sign.text == "/" || sign.text == "//", rest = sign.text == "%", times = sign.text == "*";
+      if (!divides && !rest && !times) return left;
+      ++at;
+      CODETTA_TRY(const Dim right, factor(in, at, depth));
+      left = times ? left * right : divides ? floordiv(left, right) : mod(left, right);
+      CODETTA_CHECK_OK(sound(left, sign));
+    }
+  }
+  Result<void> sound(const Dim& value, const Token& where) const {
+    if (value.fault() == types::DimFault::none) return {};
+    return wrong(where.span, fmt::format("the expression has no value: {}", to_string(value.fault())),
+                 "use sizes that fit 64 bits, and divisors that are not 0");
+  }
+  Result<Dim> factor(const std::vector<Token>& in, size_t& at, int depth) const {
+    const Token token = in[at];
+    if (depth > most_depth) return wrong(token.span, "the expression is nested too deeply", "write it flatter");
+    if (token.kind == Token::Kind::Number) {
+      ++at;
+      return Dim::constant(token.value);
+    }
+    if (token.text == "-") {
+      CODETTA_TRY(const Dim value, factor(in, ++at, depth + 1));
+      return -value;
+    }
+    if (token.text == "(") {
+      CODETTA_TRY(Dim value, expression(in, ++at, depth + 1));
+      CODETTA_CHECK_OK(expect(in, at, ")"));
+      return value;
+    }
+    if (token.kind != Token::Kind::Name)
+      return wrong(token.span, "a number, a size or a meta-parameter is expected here",
+                   "sizes are the names in the dims of kernel(...)");
+    ++at;
+    if (in[at].text == "(") return call(token, in, at, depth);
+    if (values_ != nullptr) {
+      for (const auto& [name, value] : *values_) {
+        if (name == token.text) return Dim::constant(value);
+      }
+    }
+    if (const auto symbol = symbols_.find(token.text); symbol != symbols_.end()) return symbol->second;
+    std::vector<std::string> known;
+    for (const auto& [name, value] : symbols_) known.emplace_back(name);
+    if (values_ != nullptr) {
+      for (const auto& [name, value] : *values_) known.push_back(name);
+    }
+    const std::string near = diag::nearest(token.text, known);
+    return wrong(token.span,
+                 fmt::format("{} is no size of the kernel and no meta-parameter{}", token.text, configuration()),
+                 near.empty() ? std::string("sizes are the names in the dims of kernel(...)")
+                              : fmt::format("did you mean {}?", near));
+  }
+  Result<void> expect(const std::vector<Token>& in, size_t& at, std::string_view sign) const {
+    if (in[at].text == sign) {
+      ++at;
+      return {};
+    }
+    return wrong(in[at].span, fmt::format("{} is expected here", sign), "write it there");
+  }
+  // The tensor that is named.
+  Result<size_t> tensor(const std::vector<Token>& in, size_t& at) const {
+    const Token name = in[at];
+    for (size_t a = 0; a < names_.size(); ++a) {
+      if (names_[a] != name.text) continue;
+      if (arguments_[a].is_scalar)
+        return wrong(name.span, fmt::format("{} is a number", name.text), "name a tensor of kernel(...)");
+      ++at;
+      return a;
+    }
+    return wrong(name.span, "a tensor of the kernel is expected here", "name one of kernel(...)");
+  }
+  Result<Dim> call(const Token& function, const std::vector<Token>& in, size_t& at, int depth) const {
+    CODETTA_CHECK_OK(expect(in, at, "("));
+    if (function.text == "size" || function.text == "stride") {
+      CODETTA_TRY(const size_t a, tensor(in, at));
+      CODETTA_CHECK_OK(expect(in, at, ","));
+      const Token which = in[at];
+      CODETTA_TRY(const int64_t dim, constant(in, at, "a dim"));
+      CODETTA_CHECK_OK(expect(in, at, ")"));
+      const std::vector<Dim>& shape = arguments_[a].shape;
+      if (dim < 0 || static_cast<size_t>(dim) >= shape.size())
+        return wrong(which.span, fmt::format("{} has {} dims, and no dim {}", names_[a], shape.size(), dim),
+                     "dims are counted from 0");
+      if (function.text == "size") return shape[static_cast<size_t>(dim)];
+      if (!in_sizes_)
+        return wrong(function.span, "a stride is not known here", "pass it to the kernel: sizes(stride(x, 0))");
+      asked_.emplace_back(a, static_cast<int32_t>(dim));
+      return stride_(a, static_cast<int32_t>(dim));
+    }
+    std::vector<Dim> values;
+    for (;; ++at) {
+      CODETTA_TRY(Dim value, expression(in, at, depth + 1));
+      values.push_back(std::move(value));
+      if (in[at].text != ",") break;
+    }
+    CODETTA_CHECK_OK(expect(in, at, ")"));
+    Dim result = values[0];
+    if (function.text == "ceil_div" && values.size() == 2) {
+      result = floordiv(values[0] + values[1] - Dim::constant(1), values[1]);
+    } else if (function.text == "min" || function.text == "max") {
+      for (size_t i = 1; i < values.size(); ++i)
+        result = function.text == "min" ? min(result, values[i]) : max(result, values[i]);
+    } else {
+      return wrong(function.span, fmt::format("{} of {} values is no function here", function.text, values.size()),
+                   "there are ceil_div(a, b), min(a, b), max(a, b), size(x, dim) and, in sizes, stride(x, dim)");
+    }
+    CODETTA_CHECK_OK(sound(result, function));
+    return result;
+  }
+
+  const UserSource& user_;
+  diag::SourceRef source_;
+  const std::vector<package::Argument>& arguments_;
+  const std::function<Dim(size_t, int32_t)>& stride_;
+  std::vector<Clause> clauses_;
+  std::vector<std::string> names_;                   // of parameters
+  std::map<std::string, Dim, std::less<>> symbols_;  // sizes, as the call has them
+  const std::vector<std::pair<std::string, int64_t>>* values_ = nullptr;
+  bool in_sizes_ = false;
+  mutable std::vector<std::pair<size_t, int32_t>> asked_;  // strides that are among the sizes
+};
+
+}  // namespace
+
+Result<BoundLaunch> bind_launch(const UserSource& source, const std::vector<package::Argument>& arguments,
+                                const std::function<Dim(size_t, int32_t)>& stride) {
+  return Launch(source, arguments, stride).bind();
+}
+
+}  // namespace codetta::plan

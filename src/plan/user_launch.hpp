@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the pragmas of a kernel's source say about its launch on a GPU, for the arguments of one call. docs/language.md
+// says what they mean.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "plan/plan.hpp"
+
+namespace codetta::plan {
+
+struct BoundLaunch {
+  std::vector<UserConfiguration> configurations;  // at least one; those that say the same are there once
+  int32_t narrow = 0;                             // of package::GpuUserConfig
+  // Strides that the kernel does not ask for: of every dim of a tensor whose stride is not among its sizes.
+  struct Assumed {
+    size_t argument = 0;
+    int32_t dim = 0;
+    types::Dim stride;
+  };
+  std::vector<Assumed> assumed;
+};
+
+// `arguments`: operands, then results. `stride`: the stride of a dim of an argument, in elements. Errors: E0231, at the
+// place in the source.
+Result<BoundLaunch> bind_launch(const UserSource& source, const std::vector<package::Argument>& arguments,
+                                const std::function<types::Dim(size_t argument, int32_t dim)>& stride);
+
+}  // namespace codetta::plan

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of the user's in process and in libraries built ahead of time, over a pretended driver: the same launches
+// with the same attributes and parameters, and the same refusals.
+#include <algorithm>
+#include <cstring>
+
+#include "package/gpu_library.hpp"
+#include "types/convert.hpp"
+
+namespace codetta::test {
+namespace {
+
+struct UserCase {
+  const char* clauses;
+  int64_t m, n;
+  const char* refused;  // part of what both say; null: it is launched
+};
+
+constexpr const char* program_text =
+    "def f(x: f32['m', 'n'], a: f32, b: bf16, k: i32, d: f64):\n"
+    "    y, z = user_kernel('mix', x, a, b, k, d, out=('f32[m, n]', 'f16[m]'))\n"
+    "    return y, z\n";
+
+std::string source_of(const std::string& clauses) {
+  return "#pragma codetta kernel(x: f32[m, n], a: f32, b: bf16, k: i32, d: f64, out y: f32[m, n], out z: f16[m])\n"
+         "#pragma codetta sizes(m, 3 * n: i32, stride(x, 0), stride(y, 0): i32) " +
+         clauses + "\n// griddepcontrol.wait\n";
+}
+
+// A number as a tensor of rank 0 in host memory.
+struct Number {
+  alignas(8) std::byte bytes[8] = {};
+  DType dtype;
+  Number(DType type, double value) : dtype(type) {
+    if (type == DType::i32) {
+      types::store_i64(bytes, type, static_cast<int64_t>(value));
+    } else {
+      types::store_f64(bytes, type == DType::bf16 ? DType::f32 : type, value);  // 16-bit floats travel as f32
+    }
+  }
+};
+
+TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
+  const UserCase cases[] = {
+      {"block(64) grid(m)", 6, 10, nullptr},
+      {"block(8, 4, 2) grid(ceil_div(n, 8), m, 2) shared(16 * n * m)", 6, 1000, nullptr},
+      {"block(32) grid(2 * m) cluster(2, 1, 1) dependent", 5, 3, nullptr},
+      {"block(32) grid(4, m) cluster(4, 3) cooperative", 6, 3, nullptr},
+      {"block(128) grid(m) cooperative window(x, bytes = 2 * n, percent = 35)", 7, 300, nullptr},
+      {"block(128) grid(m) window(y)", 7, 300, nullptr},
+      {"config(T = 32, R = -2) block(T) grid(m) if(R < 0) grid(n)", 4, 9, nullptr},
+      {"block(64) grid(m)", 0, 10, nullptr},
+      {"block(64) grid(m - 3)", 3, 10, "its grid is 0 x 1 x 1 blocks, and a result has elements"},
+      {"block(n) grid(1)", 3, 1025, "1025 x 1 x 1 threads"},
+      {"block(64) grid(m) cooperative", 133, 3, "holds 132 of its 133 x 1 x 1 blocks"},
+      {"block(64) grid(m) cluster(2)", 3, 3, "has 3 blocks, no multiple of the 2 of a cluster"},
+      {"block(64) grid(1) shared(4 * m * n)", 300, 300,
+       "Failed to set the allowed dynamic shared memory size to 360000"},
+  };
+  const Target target = Target::parse("cuda:sm_90a").value();
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  FakeGpu gpu;
+  std::vector<package::PackageRef> packages;
+  for (const UserCase& one : cases) {
+    const auto program = Program::parse(program_text, "p.py")
+                             .value()
+                             .with_kernels({{"mix", source_of(one.clauses), UserKernel::Language::cuda, "mix.cu"}})
+                             .value();
+    auto package = planned(program, target, {}, context);
+    ASSERT_TRUE(package) << package.error().render();
+    package->name = "f" + std::to_string(packages.size());
+    packages.push_back(std::make_shared<const package::Package>(*std::move(package)));
+  }
+  GpuLibrary library;
+  ASSERT_EQ(library.build("user", packages), "");
+  ASSERT_EQ(library.load(), "");
+  gpu.fake.parameter_sizes["mix"] = {8, 4, 2, 4, 8, 8, 8, 8, 4, 8, 4};
+  const Number numbers[] = {{DType::f32, 0.1}, {DType::bf16, 1.7}, {DType::i32, -5}, {DType::f64, 1e300}};
+  for (size_t c = 0; c < std::size(cases); ++c) {
+    const UserCase& one = cases[c];
+    SCOPED_TRACE(one.clauses);
+    const std::vector<TensorView> views = {gpu.tensor(DType::f32, {one.m, one.n}),
+                                           gpu.tensor(DType::f32, {one.m, one.n}), gpu.tensor(DType::f16, {one.m})};
+    const package::PackageRef& package = packages[c];
+    std::vector<runtime::cuda::ModuleRef> modules;
+    for (const package::Kernel& kernel : package->kernels)
+      modules.push_back(runtime::cuda::Module::load(gpu.device, kernel.binary, kernel.name).value());
+    runtime::Bindings bindings;
+    bindings.tensors.resize(package->buffers.size());
+    bindings.scalars.resize(package->buffers.size());
+    std::vector<HostTensor> tensors;
+    size_t next = 0, number = 0;
+    for (size_t b = 0; b < package->buffers.size(); ++b) {
+      const package::Buffer& buffer = package->buffers[b];
+      if (!buffer.is_scalar) {
+        bindings.tensors[b] = views[next++];
+        tensors.push_back(host_tensor(bindings.tensors[b]));
+        continue;
+      }
+      const Number& value = numbers[number++];
+      HostTensor made;
+      made.data = const_cast<std::byte*>(value.bytes);
+      made.dtype = static_cast<int32_t>(value.dtype == DType::bf16 ? DType::f32 : value.dtype);
+      tensors.push_back(made);
+      if (value.dtype == DType::i32) std::memcpy(&bindings.scalars[b].i, value.bytes, 4), bindings.scalars[b].i = -5;
+      if (value.dtype == DType::f32 || value.dtype == DType::bf16) std::memcpy(&bindings.scalars[b].f, value.bytes, 4);
+      if (value.dtype == DType::f64) std::memcpy(&bindings.scalars[b].d, value.bytes, 8);
+    }
+    ASSERT_EQ(number, 4U);
+    using Function = int (*)(const HostTensor*, int32_t, void*, int64_t, void*);
+    const auto call = library.symbol<Function>("_f" + std::to_string(c) + "_tensors");
+    auto execution = runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), true);
+    gpu.fake.launches.clear();
+    if (one.refused != nullptr) {
+      ASSERT_FALSE(execution);
+      EXPECT_NE(execution.error().render().find(one.refused), std::string::npos) << execution.error().render();
+      EXPECT_LT(call(tensors.data(), 7, nullptr, 0, nullptr), 0);
+      EXPECT_NE(library.error().find(one.refused), std::string::npos) << library.error();
+      EXPECT_EQ(library.error().rfind("E0" + std::to_string(execution.error().code()) + ": ", 0), 0U)
+          << library.error();
+      EXPECT_TRUE(gpu.fake.launches.empty());
+      continue;
+    }
+    ASSERT_TRUE(execution) << execution.error().render();
+    const int64_t bytes = execution->workspace_size();
+    const auto workspace = runtime::cuda::DeviceBuffer::make(gpu.device, static_cast<size_t>(bytes + 256)).value();
+    auto* memory = reinterpret_cast<void*>(workspace.address());
+    ASSERT_TRUE(execution->set_workspace(memory, bytes));
+    ASSERT_TRUE(execution->run(nullptr));
+    const std::vector<FakeLaunch> expected = std::move(gpu.fake.launches);
+    gpu.fake.launches.clear();
+    ASSERT_EQ(call(tensors.data(), 7, memory, bytes, nullptr), 0) << library.error();
+    EXPECT_EQ(difference(expected, gpu.fake.launches), "");
+    EXPECT_EQ(std::count_if(expected.begin(), expected.end(), [](const FakeLaunch& l) { return l.function == "mix"; }),
+              one.m == 0 ? 0 : 1);
+  }
+  gpu.fake.fail["cuLaunchKernelEx"] = runtime::cuda::Status::LaunchOutOfResources;
+  const TensorView x = gpu.tensor(DType::f32, {6, 10}), y = gpu.tensor(DType::f32, {6, 10}),
+                   z = gpu.tensor(DType::f16, {6});
+  using Plain = int (*)(const void*, float, float, int32_t, double, void*, void*, int64_t, int64_t, void*);
+  EXPECT_EQ(library.symbol<Plain>("_f0")(x.data(), 1, 1, 1, 1, y.data(), z.data(), 6, 10, nullptr), -8);
+  EXPECT_NE(library.error().find("Failed to launch kernel codetta_mix_"), std::string::npos) << library.error();
+  EXPECT_NE(library.error().find("a grid of 6 x 1 x 1 blocks of 64 x 1 x 1 threads"), std::string::npos);
+  gpu.fake.fail.clear();
+}
+
+}  // namespace
+}  // namespace codetta::test

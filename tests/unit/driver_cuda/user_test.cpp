@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of the user's on a GPU, over the pretended driver and compiler: everything that reaches the driver, and what
+// does not.
+#include <cstring>
+
+#include "unit/driver_cuda/fixture.hpp"
+
+namespace codetta {
+namespace {
+
+using diag::Code;
+using runtime::cuda::LaunchAttribute;
+namespace abi = codetta::cuda_driver;
+
+class CudaUser : public CudaApi {
+ protected:
+  void SetUp() override {
+    CudaApi::SetUp();
+    fake_.parameter_bytes = 0;  // they are no Params of Codetta's
+    fake_.computes = false;
+  }
+  static constexpr const char* text =
+      "def f(x: f32[\"m\", \"n\"], decay: f32):\n"
+      "    y = user_kernel(\"scale\", x, decay, out=\"f32[m, n]\")\n"
+      "    return y\n";
+  static constexpr const char* parameters = "#pragma codetta kernel(x: f32[m, n], decay: f32, out y: f32[m, n])\n";
+  static constexpr const char* body =
+      "extern \"C\" __global__ void __launch_bounds__(128) scale(const float* x, float decay, float* y) {}\n";
+
+  static std::string source(const std::string& pragmas) { return parameters + pragmas + body; }
+  static Program program(const std::string& kernel, const std::string& program_text = text) {
+    return Program::parse(program_text, "p.py")
+        .value()
+        .with_kernels({{"scale", kernel, UserKernel::Language::cuda, "scale.cu"}})
+        .value();
+  }
+  // Compiled and run once with these tensors.
+  Result<void> run(Context& context, const Program& of, const std::vector<NamedArgument>& arguments) {
+    CODETTA_TRY(const CompiledProgram compiled, compile(of, {Backend::cuda, {}, ""}, {}, context));
+    CODETTA_TRY(Execution execution, compiled.prepare(arguments));
+    return execution.run();
+  }
+  struct Bound {
+    DeviceTensor x, y;
+    std::vector<NamedArgument> arguments;
+  };
+  static Bound bound(Context& context, int64_t rows = 6, int64_t cols = 10) {
+    const Device device = Device::open(context).value();
+    Bound made{DeviceTensor::make(device, f32, {rows, cols}).value(),
+               DeviceTensor::make(device, f32, {rows, cols}).value(),
+               {}};
+    made.arguments = {{"x", made.x.view()}, {"decay", 0.25}, {"y", made.y.view()}};
+    return made;
+  }
+  size_t launches() const {
+    size_t count = 0;
+    for (const test::FakeLaunch& one : fake_.launches) count += one.function == "scale" ? 1 : 0;
+    return count;
+  }
+  // The one of the user's kernel; a kernel of Codetta's then stores the output, whatever its strides are.
+  const test::FakeLaunch& launch() {
+    EXPECT_EQ(launches(), 1U);
+    EXPECT_EQ(fake_.launches.at(0).function, "scale");
+    return fake_.launches.at(0);
+  }
+  template <class T>
+  T value(size_t i) {
+    T read{};
+    std::memcpy(&read, launch().each.at(i).data(), sizeof read);
+    return read;
+  }
+  const LaunchAttribute* attribute(int id) {
+    for (const LaunchAttribute& one : launch().attributes) {
+      if (one.id == id) return &one;
+    }
+    return nullptr;
+  }
+  Error refused(const std::string& pragmas, const std::string& program_text = text) {
+    Context c = context();
+    const auto compiled = compile(program(source(pragmas), program_text), {Backend::cuda, {}, "sm_90a"}, {}, c);
+    EXPECT_FALSE(compiled) << pragmas;
+    return compiled ? Error(Diagnostic{}) : compiled.error();
+  }
+  void expect_refused(const std::string& pragmas, std::string_view part) {
+    const Error error = refused(pragmas);
+    EXPECT_EQ(error.code(), static_cast<uint16_t>(Code::kernel_launch)) << error.render();
+    EXPECT_NE(error.render().find(part), std::string::npos) << pragmas << "\n" << error.render();
+    EXPECT_NE(error.render().find("scale.cu:"), std::string::npos) << error.render();
+    EXPECT_NE(error.render().find("help: "), std::string::npos) << error.render();
+  }
+};
+
+TEST_F(CudaUser, WhatReachesTheDriver) {
+  const std::string kernel =
+      std::string(parameters) +
+      "#pragma codetta sizes(m, 2 * n: i32, stride(x, 0)) config(ROWS = 2, COLS = 32) \\\n"
+      "                config(ROWS = 4, COLS = 8)  // the first is taken\n"
+      "#pragma codetta block(COLS, ROWS) grid(ceil_div(n, COLS), m / ROWS, (m + 1) % 4) shared(8 * n * ROWS)\n"
+      "extern \"C\" __global__ void __launch_bounds__(128) scale(const float* x, float decay, float* y, int64_t m,\n"
+      "                                                     int n2, int64_t row) {}\n";
+  fake_.parameter_sizes["scale"] = {8, 4, 8, 8, 4, 8};
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const DeviceTensor wide = DeviceTensor::make(device, f32, {6, 64}).value(),
+                     y = DeviceTensor::make(device, f32, {6, 40}).value();
+  const TensorView x = TensorView::make(wide.data(), f32, {6, 40}, {64, 1}).value();
+  const auto ran = run(c, program(kernel), {{"x", x}, {"decay", 0.25}, {"y", y.view()}});
+  ASSERT_TRUE(ran) << ran.error().render();
+  const auto& config = launch().config;
+  EXPECT_EQ(launch().function, "scale");
+  EXPECT_EQ(config.grid_x, 2U);
+  EXPECT_EQ(config.grid_y, 3U);
+  EXPECT_EQ(config.grid_z, 3U);
+  EXPECT_EQ(config.block_x, 32U);
+  EXPECT_EQ(config.block_y, 2U);
+  EXPECT_EQ(config.block_z, 1U);
+  EXPECT_EQ(config.dynamic_shared, 640U);
+  EXPECT_EQ(fake_.dynamic_shared["scale"], 640);
+  EXPECT_TRUE(launch().attributes.empty());
+  EXPECT_EQ(value<const void*>(0), x.data());
+  EXPECT_EQ(value<float>(1), 0.25F);
+  EXPECT_NE(value<const void*>(2), nullptr);
+  EXPECT_EQ(value<int64_t>(3), 6);
+  EXPECT_EQ(value<int32_t>(4), 80);
+  EXPECT_EQ(value<int64_t>(5), 64);
+}
+
+TEST_F(CudaUser, ClustersCooperationAndDependence) {
+  Context c = context();
+  Bound b = bound(c, 8, 10);
+  const std::string waits = "// griddepcontrol.wait is written here\n";
+  const auto ran =
+      run(c, program(source("#pragma codetta block(64) grid(m) cluster(2, 1) cooperative dependent\n") + waits),
+          b.arguments);
+  ASSERT_TRUE(ran) << ran.error().render();
+  ASSERT_NE(attribute(abi::launch_cluster_dimension), nullptr);
+  EXPECT_EQ(attribute(abi::launch_cluster_dimension)->value.cluster.x, 2U);
+  EXPECT_EQ(attribute(abi::launch_cluster_dimension)->value.cluster.y, 1U);
+  ASSERT_NE(attribute(abi::launch_cooperative), nullptr);
+  EXPECT_EQ(attribute(abi::launch_cooperative)->value.flag, 1);
+  ASSERT_NE(attribute(abi::launch_programmatic_serialization), nullptr);
+  EXPECT_EQ(attribute(abi::launch_programmatic_serialization)->value.flag, 1);
+  EXPECT_EQ(launch().attributes.size(), 3U);
+  EXPECT_EQ(fake_.count("cuOccupancyMaxActiveClusters"), 1U);
+}
+
+TEST_F(CudaUser, CooperativeKernelsFitTheDevice) {
+  Context c = context();
+  Bound b = bound(c, 133, 10);  // a block a multiprocessor fits the pretended device, which has 132
+  const Program cooperative = program(source("#pragma codetta block(64) grid(m) cooperative\n"));
+  expect(run(c, cooperative, b.arguments), Code::launch_limits, "holds 132 of its 133 x 1 x 1 blocks");
+  fake_.cooperative = false;
+  Context other = context();
+  Bound small = bound(other);
+  expect(run(other, cooperative, small.arguments), Code::launch_limits, "launches no such kernels");
+  EXPECT_EQ(launches(), 0U);
+}
+
+TEST_F(CudaUser, WindowOfL2) {
+  Context c = context();
+  Bound b = bound(c);
+  ASSERT_TRUE(run(c, program(source("#pragma codetta block(64) grid(m) window(x, bytes = 4 * n, percent = 60)\n")),
+                  b.arguments));
+  const LaunchAttribute* window = attribute(abi::launch_access_policy_window);
+  ASSERT_NE(window, nullptr);
+  EXPECT_EQ(window->value.window.base, b.x.data());
+  EXPECT_EQ(window->value.window.bytes, 40U);
+  EXPECT_FLOAT_EQ(window->value.window.hit_ratio, 0.6F);
+  EXPECT_EQ(window->value.window.hit_property, 2);
+  EXPECT_EQ(window->value.window.miss_property, 1);
+  // The whole tensor; more than it has or the device allows is not asked for.
+  const Program whole = program(source("#pragma codetta block(64) grid(m) window(x)\n"));
+  const Program more = program(source("#pragma codetta block(64) grid(m) window(x, bytes = 4096)\n"));
+  for (const Program& one : {whole, more}) {
+    fake_.launches.clear();
+    ASSERT_TRUE(run(c, one, b.arguments));
+    EXPECT_EQ(attribute(abi::launch_access_policy_window)->value.window.bytes, 240U);
+    EXPECT_EQ(attribute(abi::launch_access_policy_window)->value.window.hit_ratio, 1.0F);
+  }
+  fake_.launches.clear();
+  fake_.window_bytes = 100;
+  Context limited = context();
+  ASSERT_TRUE(run(limited, whole, b.arguments));
+  EXPECT_EQ(attribute(abi::launch_access_policy_window)->value.window.bytes, 100U);
+  fake_.launches.clear();
+  fake_.window_bytes = 0;
+  Context without = context();
+  ASSERT_TRUE(run(without, whole, b.arguments));
+  EXPECT_TRUE(launch().attributes.empty());
+}
+
+TEST_F(CudaUser, TheMostSpecificGridCounts) {
+  Context c = context();
+  const std::string grids =
+      "#pragma codetta grid(1) grid(m) if(ROWS == 4) grid(m, n) if(ROWS == 4 && COLS > 8) block(64)\n";
+  const std::pair<const char*, unsigned> cases[] = {
+      {"config(ROWS = 2, COLS = 8)", 1}, {"config(ROWS = 4, COLS = 8)", 6}, {"config(ROWS = 4, COLS = 16)", 60}};
+  for (const auto& [config, blocks] : cases) {
+    fake_.launches.clear();
+    Bound b = bound(c);
+    ASSERT_TRUE(run(c, program(source(grids + "#pragma codetta " + config + "\n")), b.arguments)) << config;
+    EXPECT_EQ(launch().config.grid_x * launch().config.grid_y, blocks) << config;
+  }
+  expect_refused("#pragma codetta block(64) config(A = 1) grid(m) if(A > 0) grid(n) if(A < 2)\n",
+                 "two clauses grid with 1 conditions hold for A=1");
+}
+
+TEST_F(CudaUser, WithoutElementsNothingIsLaunched) {
+  Context c = context();
+  Bound b = bound(c, 0, 10);
+  ASSERT_TRUE(run(c, program(source("#pragma codetta block(64) grid(m)\n")), b.arguments));
+  EXPECT_EQ(launches(), 0U);
+}
+
+TEST_F(CudaUser, WhatTheDeviceCannotLaunch) {
+  const std::tuple<const char*, Code, const char*> cases[] = {
+      {"block(64) grid(m - 6)", Code::launch_limits, "its grid is 0 x 1 x 1 blocks, and a result has elements"},
+      {"block(64) grid(1, m - 8)", Code::launch_limits, "its grid is 1 x -2 x 1 blocks"},
+      {"block(64) grid(1, 70000 * m)", Code::launch_limits, "its grid is 1 x 420000 x 1 blocks"},
+      {"block(m - 6) grid(1)", Code::launch_limits, "its blocks have 0 x 1 x 1 threads"},
+      {"block(1, 1, 16 * m) grid(1)", Code::launch_limits, "its blocks have 1 x 1 x 96 threads"},
+      {"block(64, m + 1) grid(1)", Code::launch_limits, "its blocks have 448 threads and registers for 384"},
+      {"block(64) grid(1) shared(40000 * m)", Code::launch_limits,
+       "Failed to set the allowed dynamic shared memory size to 240000"},
+      {"block(64) grid(1) shared(m - 7)", Code::launch_limits, "dynamic shared memory size to -1"},
+      {"block(64) grid(m + 1) cluster(2)", Code::launch_limits, "has 7 blocks, no multiple of the 2 of a cluster"},
+      {"block(64) grid(1) sizes(9000000000 * m: i32)", Code::launch_limits, "its size 0 is 54000000000"}};
+  for (const auto& [clauses, code, part] : cases) {
+    Context c = context();
+    Bound b = bound(c);
+    std::string kernel = source(std::string("#pragma codetta ") + clauses + "\n");
+    expect(run(c, program(kernel), b.arguments), code, part);
+  }
+  fake_.major = 8;
+  Context old = context();
+  Bound b = bound(old);
+  expect(run(old, program(source("#pragma codetta block(64) grid(2) cluster(2)\n")), b.arguments), Code::launch_limits,
+         "clusters need 9.0");
+  EXPECT_EQ(launches(), 0U);
+}
+
+TEST_F(CudaUser, StridesThatTheKernelDoesNotTakeAreChecked) {
+  Context c = context();
+  Bound b = bound(c);
+  const DeviceTensor wide = DeviceTensor::make(Device::open(c).value(), f32, {6, 64}).value();
+  b.arguments[0].value = TensorView::make(wide.data(), f32, {6, 10}, {64, 1}).value();
+  expect(run(c, program(source("#pragma codetta block(64) grid(m)\n")), b.arguments), Code::guard_failed, "64");
+  // Given the stride of its rows, the kernel still relies on adjacent columns.
+  const Program strided = program(source("#pragma codetta block(64) grid(m) sizes(stride(x, 0))\n"));
+  ASSERT_TRUE(run(c, strided, b.arguments));
+  b.arguments[0].value = TensorView::make(wide.data(), f32, {6, 10}, {64, 2}).value();
+  expect(run(c, strided, b.arguments), Code::guard_failed, "x");
+}
+
+TEST_F(CudaUser, AFailedLaunchSaysWhatWasAsked) {
+  Context c = context();
+  Bound b = bound(c);
+  const Program one = program(source("#pragma codetta block(64) grid(m)\n"));
+  fake_.fail["cuLaunchKernelEx"] = runtime::cuda::Status::LaunchOutOfResources;
+  expect(run(c, one, b.arguments), Code::launch_limits, "Failed to launch kernel codetta_scale_");
+  fake_.fail.clear();
+  fake_.fail["cuFuncSetAttribute"] = runtime::cuda::Status::InvalidValue;
+  expect(run(c, program(source("#pragma codetta block(64) grid(m) shared(64)\n")), b.arguments), Code::driver_call,
+         "dynamic shared memory = 64");
+}
+
+TEST_F(CudaUser, OneKernelForEqualCallsAndOneForEachConfiguration) {
+  Context c = context();
+  const std::string twice =
+      "def f(x: f32[\"m\", \"n\"], decay: f32):\n"
+      "    y = user_kernel(\"scale\", user_kernel(\"scale\", x, decay, out=\"f32[m, n]\"), 2.0 * decay, "
+      "out=\"f32[m, n]\")\n"
+      "    return y\n";
+  // A computed number lies on the device, so that the second call passes another kind of parameter.
+  const auto mixed =
+      compile(program(source("#pragma codetta block(64) grid(m)\n"), twice), {Backend::cuda, {}, ""}, {}, c);
+  expect(mixed, Code::kernel_launch, "decay is a number, and the call passes a tensor");
+  const std::string same =
+      "def f(x: f32[\"m\", \"n\"], decay: f32):\n"
+      "    y = user_kernel(\"scale\", user_kernel(\"scale\", x, decay, out=\"f32[m, n]\"), decay, out=\"f32[m, n]\")\n"
+      "    return y\n";
+  Bound b = bound(c);
+  const int before = nvrtc_.compiles;
+  ASSERT_TRUE(run(c, program(source("#pragma codetta block(64) grid(m)\n"), same), b.arguments));
+  EXPECT_EQ(launches(), 2U);
+  EXPECT_EQ(nvrtc_.compiles, before + 2) << "one of the user's, and one that stores the output";
+}
+
+TEST_F(CudaUser, WhatIsSaidWrongly) {
+  expect_refused("#pragma codetta blocks(64)\n", "did you mean block?");
+  expect_refused("#pragma codetta block(64)\n", "there is no grid that holds");
+  expect_refused("#pragma codetta grid(m)\n", "there is no block that holds");
+  expect_refused("#pragma codetta block(64) grid(m\n", "the parenthesis is not closed");
+  expect_refused("#pragma codetta block(64) grid(m ? 1)\n", "nothing here is written with this sign");
+  expect_refused("#pragma codetta block(64) grid(rows)\n", "rows is no size of the kernel and no meta-parameter");
+  expect_refused("#pragma codetta block(64) grid(m / 0)\n", "division by zero");
+  expect_refused("#pragma codetta block(64) grid(-3)\n", "dim 0 of the grid is -3");
+  expect_refused("#pragma codetta block(32, 33) grid(m)\n", "a block of 32 x 33 x 1 threads");
+  expect_refused("#pragma codetta block(64) grid(m, n, m, n)\n", "grid has at most 3 values");
+  expect_refused("#pragma codetta block(64) grid(m) if()\n", "a number, a size or a meta-parameter is expected here");
+  expect_refused("#pragma codetta block(64) grid(m) if(m == 4)\n", "a condition is a number");
+  expect_refused("#pragma codetta block(64) grid(m) if(1)\n", "a comparison is expected here");
+  expect_refused("#pragma codetta block(64) grid(m) shared(2097152)\n", "2097152 bytes of dynamic shared memory");
+  expect_refused("#pragma codetta block(64) grid(m) cluster(32)\n", "dim 0 of the cluster is 32");
+  expect_refused("#pragma codetta block(64) grid(m) cluster(m)\n", "dim 0 of the cluster is m");
+  expect_refused("#pragma codetta block(64) grid(m) config(m = 4)\n", "m is a parameter or a size of the kernel, too");
+  expect_refused("#pragma codetta block(64) grid(m) config(A = 4, A = 5)\n", "A has two values");
+  expect_refused("#pragma codetta block(64) grid(m) dependent\n", "the source never waits for the kernel in front");
+  expect_refused("#pragma codetta block(64) grid(m) window(decay)\n", "decay is a number");
+  expect_refused("#pragma codetta block(64) grid(m) window(x, percent = 101)\n", "101 percent of accesses");
+  expect_refused("#pragma codetta block(64) grid(m) sizes(m: f32)\n", "a size is i32 or i64, not f32");
+  expect_refused("#pragma codetta block(64) grid(stride(x, 0))\n", "a stride is not known here");
+  expect_refused("#pragma codetta block(64) grid(size(x, 2))\n", "x has 2 dims, and no dim 2");
+  expect_refused("#pragma codetta block(64) grid(99999999999999999999)\n", "the number does not fit 64 bits");
+  expect_refused("#pragma codetta kernel(x: f32[m, n], decay: f32, out y: f32[m, n])\n", "declared twice");
+}
+
+TEST_F(CudaUser, WhatTheCallDoesNotPass) {
+  const auto refused_with = [&](const std::string& declaration, std::string_view part) {
+    Context c = context();
+    const auto compiled = compile(program("#pragma codetta kernel(" + declaration + ") block(64) grid(1)\n" + body),
+                                  {Backend::cuda, {}, ""}, {}, c);
+    expect(compiled, Code::kernel_launch, part);
+  };
+  refused_with("x: f32[m, n], decay: f32", "it declares 2 parameters, and the call has 3");
+  refused_with("x: f32[m, n], decay: f32, out y: f32[m, n], out z: f32[m, n]", "z is parameter 4");
+  refused_with("x: bf16[m, n], decay: f32, out y: f32[m, n]", "x is bf16, and the call passes f32");
+  refused_with("x: real[m, n], decay: f32, out y: f32[m, n]", "real is no element type");
+  refused_with("x: f32[m, n], decay: f32[], out y: f32[m, n]", "decay is a tensor, and the call passes a number");
+  refused_with("x: f32[m], decay: f32, out y: f32[m, n]", "x is declared with 1 dims, and the call passes 2");
+  refused_with("x: f32[m, n, k], decay: f32, out y: f32[m, n]", "x is declared with more dims, and the call passes 2");
+  refused_with("x: f32[m, m], decay: f32, out y: f32[m, n]", "dim 1 of x is m, and the call passes n");
+  refused_with("x: f32[m, 10], decay: f32, out y: f32[m, n]", "dim 1 of x is 10, and the call passes n");
+  refused_with("out x: f32[m, n], decay: f32, out y: f32[m, n]", "x is declared as a result");
+  refused_with("x: f32[m, n], x: f32, out y: f32[m, n]", "x is declared twice");
+  refused_with("x f32[m, n]", "a colon and a type are expected here");
+  Context c = context();
+  expect(compile(program(body), {Backend::cuda, {}, ""}, {}, c), Code::kernel_launch,
+         "the source does not declare the kernel's parameters");
+}
+
+TEST_F(CudaUser, OtherLanguagesAndTargets) {
+  Context c = context();
+  const Program cuda_source = program(source("#pragma codetta block(64) grid(m)\n"));
+  expect(compile(cuda_source, Target::parse("hip:gfx942").value(), {}, c), Code::target_lacks,
+         "kernels of the user's run on CPUs, as C++, and on NVIDIA GPUs, as CUDA C++");
+  expect(compile(cuda_source, Target::host(), {}, c), Code::target_lacks, "the target is a CPU, which takes C++");
+  const Program other = Program::parse(text, "p.py").value().with_kernels({{"scale", "void scale() {}"}}).value();
+  expect(compile(other, {Backend::cuda, {}, ""}, {}, c), Code::target_lacks,
+         "the source of scale is C++, and the target is an NVIDIA GPU, which takes CUDA C++");
+}
+
+}  // namespace
+}  // namespace codetta
