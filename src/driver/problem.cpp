@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "ir/analyses.hpp"
+#include "runtime/checks.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta {
@@ -227,8 +228,8 @@ Result<Problem> gather_problem(const GemmArguments& arguments) {
       problem.tensors.emplace("D", *arguments.out);
     } else if (!(d->second == *arguments.out)) {
       return diag::error(diag::Code::output_d, "out and the bound D are different tensors")
-          .reason(fmt::format("out is {} and D is {}; where D is returned both name one view",
-                              arguments.out->describe(), d->second.describe()))
+          .reason("where D is returned both name one view; " +
+                  runtime::places_of("out", *arguments.out, "D", d->second))
           .help("bind D only once: leave out `out`, or leave out D");
     }
   }

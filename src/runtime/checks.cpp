@@ -8,10 +8,8 @@
 #include "types/view.hpp"
 
 namespace codetta::runtime {
-namespace {
 
-// How two views lie to each other. Distances, since addresses differ from run to run.
-std::string places(const std::string& first, const TensorView& x, const std::string& second, const TensorView& y) {
+std::string places_of(const std::string& first, const TensorView& x, const std::string& second, const TensorView& y) {
   const auto form = [](const TensorView& view) {
     return fmt::format("{} with strides {}", view.describe(), to_string(view.strides()));
   };
@@ -20,6 +18,8 @@ std::string places(const std::string& first, const TensorView& x, const std::str
                      a == b ? "at the same address"
                             : fmt::format("{} bytes {} it", a < b ? b - a : a - b, a < b ? "behind" : "before"));
 }
+
+namespace {
 
 struct GuardCheck {
   const package::Package& package;
@@ -57,7 +57,7 @@ struct GuardCheck {
     if (guard.in_place_ok && types::identical_view(output, other)) return {};
     const std::string out = package.buffers[guard.output].name, in = package.buffers[guard.other].name;
     const bool both_written = package.buffers[guard.other].role == package::Buffer::Role::Output;
-    const std::string where = places(out, output, in, other);
+    const std::string where = places_of(out, output, in, other);
     return diag::error(diag::Code::overlap,
                        fmt::format("output {} overlaps {}{}", out, both_written ? "output " : "", in))
         .reason(guard.in_place_ok ? fmt::format("they share memory but are not the identical view: {}", where)

@@ -13,6 +13,10 @@ namespace codetta::runtime {
 
 using Symbols = std::map<std::string, int64_t>;
 
+// How two views lie to each other, with their names, for messages: forms, strides and the distance in bytes, since
+// addresses differ from run to run.
+std::string places_of(const std::string& first, const TensorView& x, const std::string& second, const TensorView& y);
+
 // The value that a Size, Stride or Expression names, before the division. Errors: E0610 where an expression has none.
 Result<int64_t> symbol_source(const package::Package& package, const package::DefineSymbol& step,
                               const TensorView& view, const Symbols& symbols);

@@ -317,6 +317,20 @@ TEST_F(DriverErrors, ProgramsKnowTheirShapesAndHints) {
   expect(extra.error(), "E0209", "no parameter or output extra");
 }
 
+TEST_F(DriverErrors, E0211TwoViewsOfD) {
+  Context plain = context();
+  GemmArguments call = arguments(f32);
+  std::vector<float> memory(static_cast<size_t>(m_ * n_ + 4));
+  const auto view = [&](size_t first) { return TensorView::make(&memory[first], f32, {m_, n_}).value(); };
+  call.out = view(0);
+  call.epilogue = EpilogueArguments::make("def f(accum): D = accum; return D", {{"D", view(4)}}).value();
+  const Error error = find_kernels(call, Target::host(), {}, plain).error();
+  expect(error, "E0211", "out and the bound D are different tensors");
+  expect(error, "E0211", "D is f32[100, 96] with strides [96, 1] and begins 16 bytes behind it");
+  call.epilogue = EpilogueArguments::make("def f(accum): D = accum; return D", {{"D", view(0)}}).value();
+  EXPECT_TRUE(find_kernels(call, Target::host(), {}, plain));
+}
+
 TEST_F(DriverErrors, HintsAndTrialsOfLibraries) {
   Context plain = context();
   const std::vector<Program> two = {
