@@ -160,6 +160,12 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
   return {};
 }
 
+// What `verb` takes, or the whole command, whatever has been parsed.
+std::string help_text(const CLI::App& app, const CLI::App* verb) {
+  const std::string name = verb == &app ? app.get_name() : app.get_name() + " " + verb->get_name();
+  return verb->get_formatter()->make_help(verb, name, CLI::AppFormatMode::Normal);
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"GEMMs with any epilogue, fused."};
   app.name("codetta");
@@ -310,7 +316,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     CLI::App* verb = &app;
     for (CLI::App* parsed : app.get_subcommands()) verb = parsed;
-    std::printf("%s", verb->help().c_str());
+    std::printf("%s", help_text(app, verb).c_str());
     return exit_ok;
   } catch (const CLI::CallForVersion&) {
     std::printf("codetta %s\n", version());
@@ -344,7 +350,7 @@ int run(int argc, char** argv) {
                                 meant.empty() ? "see codetta --help" : "did you mean '" + meant + "'?"),
                     common.json);
     }
-    std::printf("%s", (help_of.empty() ? &app : app.get_subcommand(help_of))->help().c_str());
+    std::printf("%s", help_text(app, help_of.empty() ? &app : app.get_subcommand(help_of)).c_str());
     return exit_ok;
   }
   const auto execute = [&] {

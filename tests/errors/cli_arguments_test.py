@@ -326,8 +326,12 @@ def main():
         programs(folder, cache)
         without_compiler(folder)
         internal_errors(folder)
-        expect(0, "--epilogue", "help", "gemm")
-        expect(0, "explain", "help")
+        for asked in (["help"], ["--help"]):
+            expect(0, "Usage: codetta [OPTIONS] SUBCOMMAND", *asked)
+            expect(0, "How the epilogue is understood", *asked)
+        for asked in (["help", "gemm"], ["gemm", "--help"]):
+            expect(0, "Usage: codetta gemm [OPTIONS]", *asked)
+            expect(0, "--epilogue", *asked)
         expect(2, "did you mean 'gemm'", "help", "gem")
         same = expect(2, "error[E0701]", "gemm", *SIZES, *cache, "gemm")
         if "did you mean 'gemm'" in same.stderr:
