@@ -36,11 +36,7 @@ function(codetta_unity target)
   if(CODETTA_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_BATCH})
     set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-      # A class of a source that holds one of its anonymous namespace looks like one of a header there.
-      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
-    endif()
-    # Classes with members of anonymous types: a finding in headers only, which these files are not.
+    # A class of a source that holds one of its anonymous namespace looks like one of a header there.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
@@ -85,6 +81,26 @@ function(codetta_room name)
   set_property(GLOBAL APPEND PROPERTY CODETTA_ROOMS_WITH_CODE ${target})
 endfunction()
 
+# With CODETTA_UNITY what most tests include is compiled once for all of them: 0.6 of the 2.5 seconds that one takes on
+# average. Builds without it find a test that lacks an include.
+function(codetta_common_test_headers target)
+  if(NOT CODETTA_UNITY OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    return()
+  endif()
+  if(NOT TARGET codetta_test_headers)
+    set(source ${PROJECT_BINARY_DIR}/test_headers.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "// Nothing but what is included everywhere.\n")
+    add_library(codetta_test_headers OBJECT ${source})
+    target_include_directories(codetta_test_headers PRIVATE ${CODETTA_INCLUDE_DIRS})
+    target_link_libraries(codetta_test_headers PRIVATE GTest::gtest codetta_options codetta_header_packages)
+    target_compile_options(codetta_test_headers PRIVATE -ffp-contract=off $<$<CONFIG:Release>:-O1>)
+    target_precompile_headers(codetta_test_headers PRIVATE
+      <algorithm> <atomic> <cstdint> <cstring> <filesystem> <fstream> <functional> <map> <memory> <optional> <random> <set> <span>
+      <sstream> <string> <string_view> <thread> <variant> <vector> <fmt/format.h> <gtest/gtest.h> "codetta/codetta.hpp")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM codetta_test_headers)
+endfunction()
+
 # codetta_test(<name> SOURCES <cpp>... DEPENDS <room>... [LINKS <target>...] [TIMEOUT <s>] [FULL] [PER_CASE])
 # One GoogleTest program. Its CTest labels are the folders under tests/ (unit/ir: "unit" and "ir"). CTest runs the program
 # as one test, or with PER_CASE every case as its own. FULL: runs only when CODETTA_TEST_FULL is on, label "full".
@@ -107,6 +123,7 @@ function(codetta_test name)
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} ${arg_LINKS} GTest::gtest_main codetta_options
                                         codetta_header_packages ${CMAKE_DL_LIBS})
   target_compile_options(${name} PRIVATE -ffp-contract=off $<$<CONFIG:Release>:-O1>)
+  codetta_common_test_headers(${name})
   target_compile_definitions(${name} PRIVATE CODETTA_TEST_FULL=$<BOOL:${CODETTA_TEST_FULL}>
                                              CODETTA_SOURCE_DIR="${CODETTA_ROOT}")
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CODETTA_ROOT}/tests OUTPUT_VARIABLE labels)

@@ -18,6 +18,12 @@
 
 namespace codetta::gpu {
 
+// Global memory that this thread may write later; __ldg: that no thread writes while the kernel runs.
+template <class T>
+CODETTA_FN T load_global(const T* p) {
+  return *p;
+}
+
 // 2^x and 1 / x, at most 2 and 1 ulp off; subnormal operands and results are 0.
 CODETTA_FN float ex2_approx(float x) {
   float y;

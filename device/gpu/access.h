@@ -6,26 +6,37 @@
 
 namespace codetta::gpu {
 
-// All lanes at p, which is a multiple of the vector's alignment. Global memory that this kernel does not write before.
-template <class V>
+// Of global memory. `written`: an output may take the place of the operand, so that the same thread may write there
+// afterwards. Otherwise no thread of the kernel does, and the path for such memory is taken: compilers move stores
+// across its loads.
+template <bool written, class T>
+CODETTA_FN T load_from(const T* p) {
+  if constexpr (written)
+    return load_global(p);
+  else
+    return __ldg(p);
+}
+
+// All lanes at p, which is a multiple of the vector's alignment.
+template <class V, bool written>
 CODETTA_FN V load_whole(const element<V>* p) {
   V v;
   if constexpr (sizeof(V) >= 16) {
     uint4 part[sizeof(V) / 16];
 #pragma unroll
-    for (int i = 0; i < (int)sizeof(V) / 16; ++i) part[i] = __ldg((const uint4*)p + i);
+    for (int i = 0; i < (int)sizeof(V) / 16; ++i) part[i] = load_from<written>((const uint4*)p + i);
     memcpy(&v, part, sizeof v);
   } else if constexpr (sizeof(V) == 8) {
-    const uint2 part = __ldg((const uint2*)p);
+    const uint2 part = load_from<written>((const uint2*)p);
     memcpy(&v, &part, sizeof v);
   } else if constexpr (sizeof(V) == 4) {
-    const u32 part = __ldg((const u32*)p);
+    const u32 part = load_from<written>((const u32*)p);
     memcpy(&v, &part, sizeof v);
   } else if constexpr (sizeof(V) == 2) {
-    const u16 part = __ldg((const u16*)p);
+    const u16 part = load_from<written>((const u16*)p);
     memcpy(&v, &part, sizeof v);
   } else {
-    v.e[0] = __ldg(p);
+    v.e[0] = load_from<written>(p);
   }
   return v;
 }
@@ -66,10 +77,10 @@ CODETTA_FN void store_whole(element<V>* p, V v) {
 }
 
 // The first n elements at p, p + stride, ...; the other lanes are 0.
-template <class V>
+template <class V, bool written = false>
 CODETTA_FN V gather(const element<V>* p, i64 stride, int n) {
   V v;
-  CODETTA_EACH_LANE v.e[i] = i < n ? __ldg(p + i * stride) : (element<V>)0;
+  CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(p + i * stride) : (element<V>)0;
   return v;
 }
 template <class V>

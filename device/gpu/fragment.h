@@ -102,40 +102,40 @@ struct TileFragment {
     return {(E*)o.data + (tile.batch * o.stride[0] + tile.row * o.stride[1] + tile.col * o.stride[2]), o.stride[1],
             o.stride[2], o.stride[0]};
   }
-  template <class V, class E>
+  template <class V, bool written = false, class E>
   CODETTA_MEMBER V load_full(const Ref<E>& o) const {
     const E* p = o.p + (r * o.row_stride + c);
-    if constexpr (whole) return load_whole<V>(p);
-    return gather<V>(p, 1, n);
+    if constexpr (whole) return load_whole<V, written>(p);
+    return gather<V, written>(p, 1, n);
   }
-  template <class V, class E>
+  template <class V, bool written = false, class E>
   CODETTA_MEMBER V load_full_strided(const Ref<E>& o) const {
-    return gather<V>(o.p + (r * o.row_stride + c * o.col_stride), o.col_stride, n);
+    return gather<V, written>(o.p + (r * o.row_stride + c * o.col_stride), o.col_stride, n);
   }
-  template <class V, class E>
+  template <class V, bool written = false, class E>
   CODETTA_MEMBER V load_row(const Ref<E>& o) const {
     if constexpr (whole) {
-      if (n != 0) return load_whole<V>(o.p + c);  // also threads without columns come here
+      if (n != 0) return load_whole<V, written>(o.p + c);  // also threads without columns come here
       return splat<V>(0);
     }
-    return gather<V>(o.p + c, 1, n);
+    return gather<V, written>(o.p + c, 1, n);
   }
-  template <class V, class E>
+  template <class V, bool written = false, class E>
   CODETTA_MEMBER V load_row_strided(const Ref<E>& o) const {
-    return gather<V>(o.p + c * o.col_stride, o.col_stride, n);
+    return gather<V, written>(o.p + c * o.col_stride, o.col_stride, n);
   }
-  template <class V, class E>
+  template <class V, bool written = false, class E>
   CODETTA_MEMBER V load_column(const Ref<E>& o) const {
-    return splat<V>(__ldg(o.p + r * o.row_stride));
+    return splat<V>(load_from<written>(o.p + r * o.row_stride));
   }
-  template <class V, class E>
+  template <class V, bool written = false, class E>
   CODETTA_MEMBER V load_scalar(const Ref<E>& o) const {
-    return splat<V>(__ldg(o.p));
+    return splat<V>(load_from<written>(o.p));
   }
-  template <class V, i64 block, class E, class F>
+  template <class V, i64 block, bool written = false, class E, class F>
   CODETTA_MEMBER V load_indexed(const E* row, i64, F column_offset) const {
     V v;
-    CODETTA_EACH_LANE v.e[i] = i < n ? __ldg(row + column_offset(tile.col + c + i)) : (E)0;
+    CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i)) : (E)0;
     return v;
   }
   // Of an index into a dim of `size` elements: the nearest that is there.

@@ -57,20 +57,25 @@ CODETTA_FN void memcpy(void* to, const void* from, unsigned long bytes) { __buil
 template <class T>
 using Global = __attribute__((address_space(1))) T;
 
-// Global memory that no thread writes while the kernel runs.
+// Global memory that this thread may write later.
 template <class T>
-CODETTA_FN T __ldg(const T* p) {
+CODETTA_FN T load_global(const T* p) {
   return *(const Global<T>*)p;
 }
-CODETTA_FN uint2 __ldg(const uint2* p) {
+CODETTA_FN uint2 load_global(const uint2* p) {
   typedef u32 Words __attribute__((ext_vector_type(2)));
   const Words v = *(const Global<Words>*)p;
   return {v.x, v.y};
 }
-CODETTA_FN uint4 __ldg(const uint4* p) {
+CODETTA_FN uint4 load_global(const uint4* p) {
   typedef u32 Words __attribute__((ext_vector_type(4)));
   const Words v = *(const Global<Words>*)p;
   return {v.x, v.y, v.z, v.w};
+}
+// Global memory that no thread writes while the kernel runs.
+template <class T>
+CODETTA_FN T __ldg(const T* p) {
+  return load_global(p);
 }
 CODETTA_FN void store_two(void* p, u32 a, u32 b) {
   typedef u32 Words __attribute__((ext_vector_type(2)));

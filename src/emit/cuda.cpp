@@ -123,7 +123,8 @@ bool is_hip(std::string_view arch) { return arch.starts_with("gfx"); }
 
 std::vector<std::string> compiler_flags(const CudaEmitOptions& options) {
   if (is_hip(options.arch)) {
-    return {"--offload-arch=" + options.arch, "-std=c++17", "-O3",
+    // A number may be read as one type and written as another: vectors as words.
+    return {"--offload-arch=" + options.arch, "-std=c++17", "-O3", "-fno-strict-aliasing",
             options.strict ? "-ffp-contract=off" : "-ffp-contract=fast"};
   }
   return {"--gpu-architecture=" + options.arch, "--std=c++17", "--device-as-default-execution-space",

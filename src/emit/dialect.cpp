@@ -47,8 +47,14 @@ const Dialect& cpu_dialect() {
 
 // The same names: device/gpu/vec.h has them as structs of lanes.
 const Dialect& cuda_dialect() {
-  static constexpr Dialect dialect{
-      "cuda", cpu_types.data(), "f.template ", "f.params.scalar", "f.params.operand", "f.params.problem.", true};
+  static constexpr Dialect dialect{.name = "cuda",
+                                   .types = cpu_types.data(),
+                                   .templated = "f.template ",
+                                   .scalars = "f.params.scalar",
+                                   .operands = "f.params.operand",
+                                   .extents = "f.params.problem.",
+                                   .registers = true,
+                                   .says_written = true};
   return dialect;
 }
 

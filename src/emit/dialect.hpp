@@ -26,8 +26,9 @@ struct Dialect {
   std::string_view operands = "f.args.operands";  // operands
   std::string_view extents = "f.args.";           // and the extents of the root space
   bool registers = false;  // reductions of columns live in registers, and values by column are computed once a column
-  bool closures = true;    // there are lambdas; otherwise structs with a call operator
-  bool doubles = true;     // there is f64
+  bool says_written = false;          // loads are told of memory that the kernel may write afterwards
+  bool closures = true;               // there are lambdas; otherwise structs with a call operator
+  bool doubles = true;                // there is f64
   std::string_view memory = "";       // in front of the element type of a pointer to a tensor
   std::string_view long_long = "ll";  // behind a literal of 64 bits
   [[nodiscard]] const TypeNames& type(DType d) const { return types[static_cast<size_t>(d)]; }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/code_writer.hpp"
+#include "plan/guards.hpp"
 #include "types/op.hpp"
 
 namespace codetta::emit {
@@ -72,6 +73,12 @@ class PhasePrinter {
     return dialect_.registers && in.kind == Inst::Kind::Load && program_.operands[in.index].access == Access::Full &&
            program_.operands[in.index].unit_stride;
   }
+  // Behind the other template arguments of a load from the operand.
+  [[nodiscard]] std::string_view written_text(uint32_t operand) const {
+    return dialect_.says_written && is_written(operand) ? ", true" : "";
+  }
+  // May an output take the operand's place?
+  [[nodiscard]] bool is_written(uint32_t operand) const;
   [[nodiscard]] std::string early_name(const Inst& in) const { return text("l", &in - phase_.insts.data()); }
   [[nodiscard]] std::string comment(uint32_t id) const;
 
@@ -110,6 +117,15 @@ class PhasePrinter {
   const Nests& nests_;
   Conversions convert_;
 };
+
+bool PhasePrinter::is_written(uint32_t operand) const {
+  const uint32_t input = program_.operands[operand].argument;
+  for (uint32_t output = 0; output < program_.arguments.size(); ++output) {
+    // Batches only make less of it possible.
+    if (program_.arguments[output].is_output && plan::may_be_in_place(program_, false, input, output)) return true;
+  }
+  return false;
+}
 
 std::string PhasePrinter::comment(uint32_t id) const {
   if (!comments_) return {};
@@ -264,11 +280,12 @@ std::string PhasePrinter::load_text(const Inst& in) {
       if ((variation_of(o) & by_column) == 0) {
         loaded = text("splat<", raw, ">(*(", row_pointer(in.index), "))");
       } else {
-        loaded = text(template_method("load_indexed"), "<", raw, ", ", block_of(o), dialect_.long_long, ">(",
-                      row_pointer(in.index), ", ", unit_of(in.index), ", o", in.index, "_column)");
+        loaded = text(template_method("load_indexed"), "<", raw, ", ", block_of(o), dialect_.long_long,
+                      written_text(in.index), ">(", row_pointer(in.index), ", ", unit_of(in.index), ", o", in.index,
+                      "_column)");
       }
   }
-  if (loaded.empty()) loaded = text(template_method(name), "<", raw, ">(o", in.index, ")");
+  if (loaded.empty()) loaded = text(template_method(name), "<", raw, written_text(in.index), ">(o", in.index, ")");
   if (loads_early(in)) loaded = early_name(in);
   return convert_.widen(std::move(loaded), o.dtype, in.type);
 }
@@ -480,10 +497,11 @@ PhaseText PhasePrinter::print() {
     (early ? out.by_column : out.full).push_back(value_line(id));
     if (const Inst& in = inst(id); loads_early(in)) {
       const TypeNames& type = dialect_.type(program_.operands[in.index].dtype);
-      out.loads.push_back({std::string(type.raw), early_name(in),
-                           text(template_method("load_full"), "<", type.raw, ">(o", in.index, ")"),
-                           text("const Ref<", type.element, "> o", in.index, " = ", dialect_.templated, "ref<",
-                                type.element, ">(", in.index, ");")});
+      out.loads.push_back(
+          {std::string(type.raw), early_name(in),
+           text(template_method("load_full"), "<", type.raw, written_text(in.index), ">(o", in.index, ")"),
+           text("const Ref<", type.element, "> o", in.index, " = ", dialect_.templated, "ref<", type.element, ">(",
+                in.index, ");")});
     }
   }
   print_reductions(out);

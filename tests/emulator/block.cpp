@@ -106,8 +106,46 @@ std::span<unsigned char> variables_of(const void* function) {
   return search.found;
 }
 
+// What a kernel read as memory that nobody writes while it runs. A device may read it before any of the kernel's writes
+// or after them: at the end it must be as it was.
+class Constants {
+ public:
+  void clear() {
+    reads_.clear();
+    recent_.assign(1 << 14, Read{});
+  }
+  void add(const void* from, Word bytes, Site site) {
+    Read read{from, bytes, site, {}};
+    std::memcpy(read.value, from, bytes);
+    const auto address = reinterpret_cast<uintptr_t>(from);
+    Read& known = recent_[(address ^ address >> 14) / 2 % recent_.size()];
+    if (known.from == from && known.bytes == bytes && std::memcmp(known.value, read.value, bytes) == 0) return;
+    known = read;
+    reads_.push_back(read);
+  }
+  // The message of the first that was written; "" where none was.
+  [[nodiscard]] std::string changed() const {
+    for (const Read& read : reads_) {
+      if (std::memcmp(read.value, read.from, read.bytes) != 0)
+        return fmt::format("memory that was read as constant was written, {} bytes at {}, read at {}", read.bytes,
+                           read.from, text_of(read.site));
+    }
+    return "";
+  }
+
+ private:
+  struct Read {
+    const void* from = nullptr;
+    Word bytes = 0;
+    Site site{};
+    unsigned char value[16] = {};
+  };
+  std::vector<Read> reads_, recent_;  // recent_: by address, so that most are kept once
+};
+
 struct Runner {
   Machine machine{};
+  Constants constants;
   Stacks stacks;
   Context host;
   std::vector<Fiber> fibers;
@@ -160,6 +198,8 @@ const Bits* call_exchange(Bits mask, Word kind, const Bits* values, Word words, 
 void call_fail(const char* what, Bits number, Site site) {
   runner().fail(fmt::format("{} {:#x}, at {}", what, number, text_of(site)));
 }
+
+void call_read_constant(const void* from, Word bytes, Site site) { runner().constants.add(from, bytes, site); }
 
 void call_copy_async(void* to, const void* from, Word bytes, Word valid) {
   Runner& r = runner();
@@ -359,8 +399,9 @@ std::optional<std::string> Runner::run(const Kernel& its_kernel, const Grid& gri
   const Bits room = dynamic == nullptr ? 0 : static_cast<Bits>(shared.data() + shared.size() - dynamic);
   if (shared.empty() || grid.dynamic_shared > room)
     return fmt::format("{} bytes of dynamic shared memory, of at most {}", grid.dynamic_shared, room);
-  machine = {nullptr,          call_barrier,   call_arrive, call_exchange, call_copy_async,
-             call_copy_commit, call_copy_wait, call_fail,   dynamic,       grid.dynamic_shared};
+  machine = {nullptr,        call_barrier,       call_arrive, call_exchange, call_copy_async,    call_copy_commit,
+             call_copy_wait, call_read_constant, call_fail,   dynamic,       grid.dynamic_shared};
+  constants.clear();
   random.state = grid.seed * 0xD1342543DE82EF95u;
   const size_t threads = size_t{grid.threads.x} * grid.threads.y * grid.threads.z;
   if (threads == 0 || threads > 1024) return fmt::format("a block of {} threads", threads);
@@ -376,6 +417,7 @@ std::optional<std::string> Runner::run(const Kernel& its_kernel, const Grid& gri
                z = static_cast<Word>(at / grid.blocks.x / grid.blocks.y);
     if (!run_block(grid, {x, y, z})) return failure;
   }
+  if (std::string changed = constants.changed(); !changed.empty()) return changed;
   return std::nullopt;
 }
 

@@ -30,7 +30,7 @@
 #define __shfl_xor_sync(mask, value, distance) \
   ::codetta::emulator::taken(mask, value, (::codetta::emulator::machine->current->lane ^ (distance)), 3, CODETTA_SITE)
 #define __threadfence() ((void)0)
-#define __ldg(p) ::codetta::emulator::load_through(p, CODETTA_SITE)
+#define __ldg(p) ::codetta::emulator::load_constant(p, CODETTA_SITE)
 #define __ldcg(p) ::codetta::emulator::load_through(p, CODETTA_SITE)
 
 struct uint2 {
@@ -45,6 +45,12 @@ namespace codetta::emulator {
 template <class T>
 inline T load_through(const T* p, Site site) {
   return load<T>(p, site);
+}
+template <class T>
+inline T load_constant(const T* p, Site site) {
+  const T value = load<T>(p, site);
+  machine->read_constant(p, sizeof(T), site);
+  return value;
 }
 
 // Numbers to integers: NaN is 0, and what is beyond the integer's range its nearest end.

@@ -89,6 +89,7 @@ extern "C" __global__ void different_operations(u32* out) {
 extern "C" __global__ void reads_behind(const u32* in, u32* out) { out[threadIdx.x] = in[threadIdx.x + 1]; }
 extern "C" __global__ void writes_before(u32* out) { out[(int)threadIdx.x - 1] = 1; }
 extern "C" __global__ void far_away(u32* out) { ((volatile u32*)0)[threadIdx.x] = 1; out[0] = 1; }
+extern "C" __global__ void updates_constants(u32* out) { out[threadIdx.x] = __ldg(out + threadIdx.x) + 1; }
 extern "C" __global__ void unaligned(char* out) { codetta::gpu::store_two(out + 4, 1, 2); }
 extern "C" __global__ void unset(float* out) {
   __shared__ float held[64];
@@ -233,7 +234,8 @@ TEST_F(Emulator, FindsAccessesOutsideOfTensors) {
   ASSERT_TRUE(at_end != nullptr && at_begin != nullptr);
   expect(run("reads_behind", {1, 1, 1}, 64, 1, at_end, at_begin), "0 bytes behind an allocation of 256 bytes");
   expect(run("writes_before", {1, 1, 1}, 64, 1, at_begin), "4 bytes before an allocation of 256 bytes");
-  expect(run("far_away", {1, 1, 1}, 64, 1, at_end), "an access of no memory");
+  expect(run("far_away", {1, 1, 1}, 64, 1, at_end), "an access of no memory, at 0x0, by far_away");
+  expect(run("updates_constants", {1, 1, 1}, 64, 1, at_end), "memory that was read as constant was written, 4 bytes");
   EXPECT_EQ(surroundings_text(at_end), "");
   EXPECT_EQ(run("writes_before", {1, 1, 1}, 64, 1, at_end), "");
   EXPECT_EQ(surroundings_text(at_end), "a write 4 bytes before an allocation of 256");

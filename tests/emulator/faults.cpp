@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/faults.hpp"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -49,6 +50,7 @@ struct Fault {
   const Stacks* stacks = nullptr;
   int signal = 0;
   char* address = nullptr;
+  const void* instruction = nullptr;
   void* stack = nullptr;
   std::array<char, 64 * 1024> memory;  // of the handler
 };
@@ -84,6 +86,7 @@ void handle(int signal, siginfo_t* info, void* context) {
   }
   f.signal = signal;
   f.address = static_cast<char*>(info->si_addr);
+  f.instruction = reinterpret_cast<const void*>(next);
   // The fiber goes on in `end`, above what its stack holds: nothing of that is needed any more, and where the stack
   // itself has overflown nothing else is there.
   using Register = std::remove_reference_t<decltype(stack)>;
@@ -180,6 +183,23 @@ FaultGuard::~FaultGuard() {
   ::sigaltstack(&none, nullptr);
 }
 
+namespace {
+
+// Where an instruction lies: "exp+0x12 of libm.so.6".
+std::string place_of(const void* instruction) {
+  Dl_info info{};
+  if (instruction == nullptr || ::dladdr(instruction, &info) == 0 || info.dli_fname == nullptr) return "?";
+  const std::string_view path = info.dli_fname;
+  const auto behind = [&](const void* begin) {
+    return static_cast<size_t>(static_cast<const char*>(instruction) - static_cast<const char*>(begin));
+  };
+  const bool named = info.dli_sname != nullptr;
+  return fmt::format("{}+{:#x} of {}", named ? info.dli_sname : "", behind(named ? info.dli_saddr : info.dli_fbase),
+                     path.substr(path.rfind('/') + 1));
+}
+
+}  // namespace
+
 std::string fault_text() {
   const Fault& f = fault();
   if (f.signal == SIGFPE) return "a division by 0";
@@ -198,7 +218,8 @@ std::string fault_text() {
     if (nearest == nullptr || away < distance) nearest = &a, distance = away, behind = is_behind;
   }
   if (nearest == nullptr || distance > page() * 16)
-    return fmt::format("an access of no memory, at {}", static_cast<const void*>(f.address));
+    return fmt::format("an access of no memory, at {}, by {}", static_cast<const void*>(f.address),
+                       place_of(f.instruction));
   return fmt::format("an access {} bytes {} an allocation of {} bytes", distance, behind ? "behind" : "before",
                      nearest->bytes);
 }

@@ -42,6 +42,8 @@ struct Machine {
   void (*copy_commit)();
   // Waits until all but the newest `groups` groups of the thread's copies are there.
   void (*copy_wait)(Word groups);
+  // The thread has read these bytes, at most 16, as memory that nobody writes while the kernel runs.
+  void (*read_constant)(const void* from, Word bytes, Site site);
   // Ends the launch with a message. Does not return.
   void (*fail)(const char* what, Bits number, Site site);
   unsigned char* shared;  // dynamic shared memory of the block, and its size

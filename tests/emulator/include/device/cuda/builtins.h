@@ -10,6 +10,10 @@
 
 namespace codetta::gpu {
 
+template <class T>
+CODETTA_FN T load_global(const T* p) {
+  return emulator::load<T>(p, CODETTA_SITE);
+}
 CODETTA_FN float flushed(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
 CODETTA_FN float ex2_approx(float x) { return flushed(::exp2f(flushed(x))); }
 CODETTA_FN float rcp_approx(float x) { return flushed(1.0f / flushed(x)); }

@@ -56,6 +56,10 @@ struct uint4 {
   u32 x, y, z, w;
 };
 template <class T>
+CODETTA_FN T load_global(const T* p) {
+  return *p;
+}
+template <class T>
 CODETTA_FN T __ldg(const T* p) {
   return *p;
 }
