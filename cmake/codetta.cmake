@@ -96,7 +96,7 @@ function(codetta_common_test_headers target)
     target_compile_options(codetta_test_headers PRIVATE -ffp-contract=off $<$<CONFIG:Release>:-O1>)
     target_precompile_headers(codetta_test_headers PRIVATE
       <algorithm> <atomic> <cstdint> <cstring> <filesystem> <fstream> <functional> <map> <memory> <optional> <random> <set> <span>
-      <sstream> <string> <string_view> <thread> <variant> <vector> <fmt/format.h> <gtest/gtest.h> "codetta/codetta.hpp")
+      <sstream> <string> <string_view> <thread> <variant> <vector> <fmt/format.h> <gtest/gtest.h> <codetta/codetta.hpp>)
   endif()
   target_precompile_headers(${target} REUSE_FROM codetta_test_headers)
 endfunction()

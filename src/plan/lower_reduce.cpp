@@ -40,6 +40,23 @@ ReduceKind kind_of(Op op) {
   }
 }
 
+// Does a value of one element, which this node is, become one with no more than a dim? That has no index of the row or
+// column to keep.
+bool loses_index(const ir::Graph& graph, NodeId node) {
+  const ir::Uses uses = ir::uses(graph);
+  std::vector<NodeId> open{node};
+  for (size_t i = 0; i < open.size(); ++i) {
+    const NodeId at = open[i];
+    const auto& shape = graph.type(at).shape;
+    if (std::any_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim != Dim::constant(1); })) continue;
+    if (shape.size() <= 1) return true;
+    for (const NodeId user : uses.users[at.index()]) {
+      if (std::find(open.begin(), open.end(), user) == open.end()) open.push_back(user);
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 // Which axes a reduction covers, of an operand whose elements lie at these places.
@@ -70,12 +87,9 @@ Lowering::Reduced Lowering::reduced_axes(NodeId node, const std::vector<Location
   if (reduced.row && reduced.col && !kept.row && !kept.col && !reduced.batch && !one_batch) axis = ReduceAxis::Item;
   if (reduced.col && !reduced.row && !kept.col && !reduced.batch) axis = ReduceAxis::Row;
   if (reduced.row && !reduced.col && !kept.row && !reduced.batch) axis = ReduceAxis::Column;
-  // Of the one row or column that there is, it is the reduction of everything. A value without dims, which has no index
-  // to keep, comes from one dim of size 1.
-  const auto& shape = graph_.type(node).shape;
-  const bool one_dim = shape.empty() || (shape.size() == 1 && shape[0] == Dim::constant(1));
-  if (one_batch && one_dim && ((axis == ReduceAxis::Row && rows_ == 1) || (axis == ReduceAxis::Column && cols_ == 1)))
-    axis = ReduceAxis::All;
+  // Of the one row or column that there is, it is the reduction of everything.
+  const bool of_one = (axis == ReduceAxis::Row && rows_ == 1) || (axis == ReduceAxis::Column && cols_ == 1);
+  if (one_batch && of_one && loses_index(graph_, node)) axis = ReduceAxis::All;
   result.nothing = !reduced.row && !reduced.col && !reduced.batch;
   result.some_cols = reduced.col && kept.col;
   return result;

@@ -47,6 +47,26 @@ TEST(ProgramRandom, AgreeWithTheOracle) {
   EXPECT_GT(writes, count / 10);
 }
 
+// Seed 2862: the sum of the only row loses its index, and with it what tells rows apart.
+TEST(ProgramRandom, ReductionsOfOneRowOrColumnThatLoseTheirIndex) {
+  Context context = Context::make({.cache_enabled = false, .threads = 2}).value();
+  const auto check = [&](const std::string& text) {
+    const std::vector<ProgramInput> inputs{random_input("x", DType::f32, {1, 12}, 1),
+                                           random_input("w", DType::f32, {12, 8}, 2),
+                                           random_input("v", DType::f32, {12, 1}, 3)};
+    EXPECT_TRUE(run_checked(text, inputs, context).checked) << text;
+  };
+  const std::string head = "def program(x: f32[1, 12], w: f32[12, 8], v: f32[12, 1]):\n";
+  check(head +
+        "    y = x @ w\n    s = sum(y, dim=1, keepdim=False)\n    D = min(s, dim=0, keepdim=False)\n"
+        "    return D, v * 2.0\n");
+  check(
+      head +
+      "    y = x @ w\n    s = max(y, dim=1)\n    D = y - s\n    m = reshape(s * 2.0, ())\n    return D, m, v * 2.0\n");
+  check(head +
+        "    y = w * v\n    z = v @ x\n    s = sum(v * 3.0, dim=0)\n    D = reshape(s, ())\n    return D, y, z\n");
+}
+
 TEST(ProgramRandom, CompiledKernelsDoTheSame) {
   Context context = Context::make({.cache_enabled = false, .threads = 2}).value();
   const uint64_t count = CODETTA_TEST_FULL ? 60 : 4;
