@@ -130,7 +130,8 @@ TEST_F(DeviceUser, NothingAndTooMuch) {
   const auto ran = compiled->run({{"x", none.view()}, {"decay", 1.0}, {"y", none.view()}});
   EXPECT_TRUE(ran) << ran.error().render();
   const DeviceTensor much = DeviceTensor::make(*device_, f32, {1, 100000}).value();
-  const auto refused = compiled->prepare({{"x", much.view()}, {"decay", 1.0}, {"y", much.view()}});
+  const DeviceTensor as_much = DeviceTensor::make(*device_, f32, {1, 100000}).value();
+  const auto refused = compiled->prepare({{"x", much.view()}, {"decay", 1.0}, {"y", as_much.view()}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), 650);
   EXPECT_NE(refused.error().render().find("Failed to set the allowed dynamic shared memory size to 1600000"),

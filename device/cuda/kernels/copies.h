@@ -93,7 +93,8 @@ struct CopiedFragment : TileFragment<false, 1, P> {
       send<i + 1>();
     }
   }
-  template <class V, class E, int i>
+  // From the piece's copy in shared memory, whether the operand is written later or not.
+  template <class V, bool written = false, class E, int i>
   CODETTA_MEMBER V load_full(Copied<E, i>) const {
     static_assert(lanes == 2 && sizeof(element<V>) == Copies::size(i));
     V v;

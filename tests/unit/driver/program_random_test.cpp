@@ -59,10 +59,10 @@ TEST(ProgramRandom, ReductionsOfOneRowOrColumnThatLoseTheirIndex) {
   const std::string head = "def program(x: f32[1, 12], w: f32[12, 8], v: f32[12, 1]):\n";
   check(head +
         "    y = x @ w\n    s = sum(y, dim=1, keepdim=False)\n    D = min(s, dim=0, keepdim=False)\n"
-        "    return D, v * 2.0\n");
-  check(
-      head +
-      "    y = x @ w\n    s = max(y, dim=1)\n    D = y - s\n    m = reshape(s * 2.0, ())\n    return D, m, v * 2.0\n");
+        "    E = v * 2.0\n    return D, E\n");
+  check(head +
+        "    y = x @ w\n    s = max(y, dim=1)\n    D = y - s\n    m = reshape(s * 2.0, ())\n    E = v * 2.0\n    "
+        "return D, m, E\n");
   check(head +
         "    y = w * v\n    z = v @ x\n    s = sum(v * 3.0, dim=0)\n    D = reshape(s, ())\n    return D, y, z\n");
 }
