@@ -23,12 +23,16 @@ struct GpuLaunchOf : GpuLaunch {
 struct GpuFrame : Frame {
   OnDevice* here = nullptr;
   void* launches = nullptr;  // of the program's own type
+  codetta::gpu::Fault* fault = nullptr;
 };
 
 struct GpuProgram {
   Status (*steps)(GpuFrame& frame);
   i32 view_count;
   u64 launch_bytes;
+  i32 index = 0;                        // of the program in its library
+  const char* const* looked = nullptr;  // names of what its kernels look at; null: nothing
+  i32 looked_count = 0;
 };
 
 inline Status set_sizes(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, Number batch, Number m, Number n,
@@ -347,6 +351,10 @@ inline Status run(const GpuProgram& program, OnDevice& here, View* views, const 
     ~Launches() { free(memory); }
   } const launches{calloc(1, program.launch_bytes)};
   frame.launches = launches.memory;
+  if (program.looked != nullptr && measured == nullptr) {
+    CODETTA_OK(fault_of(here, program.index, &frame.fault));
+    CODETTA_OK(tell_fault(frame.fault, program.looked, program.looked_count));
+  }
   if (launches.memory == nullptr) return fail(no_memory, "E0606: no memory for the launches of a call");
   if (const Status bad = program.steps(frame)) return bad;
   const i64 bytes = frame.bytes();

@@ -37,6 +37,8 @@ using DriverStatus = cuda_driver::Status;
   X(context_device, "cuCtxGetDevice", "", (DeviceId * device))                                                        \
   X(allocate, "cuMemAlloc_v2", "hipMalloc", (DeviceAddress * address, size_t bytes))                                  \
   X(release, "cuMemFree_v2", "hipFree", (DeviceAddress address))                                                      \
+  X(allocate_host, "cuMemHostAlloc", "hipHostMalloc", (void** memory, size_t bytes, unsigned flags))                  \
+  X(release_host, "cuMemFreeHost", "hipHostFree", (void* memory))                                                     \
   X(copy_in, "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync",                                                            \
     (DeviceAddress to, const void* from, size_t bytes, StreamHandle stream))                                          \
   X(copy_out, "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync",                                                           \

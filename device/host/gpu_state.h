@@ -7,6 +7,7 @@
 
 #include "device/host/gpu_calls.h"
 #include "device/host/gpu_plan.h"
+#include "device/host/gpu_steps.h"
 #include "device/host/lock.h"
 #include "device/host/support.h"
 
@@ -69,8 +70,9 @@ struct GpuDevice {
   int major, minor, shared_bytes;
   char name[96];
   plan::DeviceLimits limits;
-  GpuLoaded* loaded;  // by kernel
-  char** constants;   // by program: one piece of memory for all of them; null: not there yet
+  GpuLoaded* loaded;            // by kernel
+  char** constants;             // by program: one piece of memory for all of them; null: not there yet
+  codetta::gpu::Fault* faults;  // by program, in host memory that kernels write to; null: not there yet
   static constexpr i32 kept_blocks = 16;
   GpuBlock blocks[kept_blocks];  // workspaces at rest
 };
@@ -321,6 +323,40 @@ inline Status to_device(OnDevice& here, i32 program, View* v, const i32* indices
   return ok;
 }
 
+// ---- what kernels find wrong ----
+// The word of a program in this context, made when it is first needed there.
+inline Status fault_of(OnDevice& here, i32 program, codetta::gpu::Fault** word) {
+  codetta::gpu::Fault** const place = &here.device->faults;
+  if (__atomic_load_n(place, __ATOMIC_ACQUIRE) == nullptr) {
+    const Locked locked(gpu_library.starting);
+    if (*place == nullptr) {
+      constexpr unsigned portable_mapped = 1 | 2;
+      const GpuRelaxed relaxed;
+      const size_t bytes = static_cast<size_t>(gpu_facts.program_count) * sizeof(codetta::gpu::Fault);
+      void* memory = nullptr;
+      CODETTA_GPU("allocating host memory", gpu_library.calls.allocate_host(&memory, bytes, portable_mapped));
+      memset(memory, 0, bytes);
+      __atomic_store_n(place, static_cast<codetta::gpu::Fault*>(memory), __ATOMIC_RELEASE);
+    }
+  }
+  *word = *place + program;
+  return ok;
+}
+// `looked`: what the program's kernels look at, by the number of a fault.
+inline Status tell_fault(codetta::gpu::Fault* word, const char* const* looked, i32 count) {
+  codetta::gpu::Fault found;
+  if (!plan::take_fault(word, found)) return ok;
+  const u64 at = static_cast<u64>(found.step) + found.which;
+  const char* name = at < static_cast<u64>(count) ? looked[at] : "a tensor";
+  if (found.size < 0)
+    return fail(bad_argument, "E0619: %s holds %s; it stands %lld elements behind the first, in an earlier call", name,
+                found.value == 1 ? "NaN" : "an infinity", found.offset);
+  return fail(bad_argument,
+              "E0618: index %lld is out of range for the size %lld; it stands %lld elements behind the first of %s, in "
+              "an earlier call",
+              found.value, found.size, found.offset, name);
+}
+
 // ---- workspaces ----
 inline void give_back(const GpuBlock& block) {
   if (block.memory == nullptr) return;
@@ -438,6 +474,7 @@ inline GpuLibrary::~GpuLibrary() {
       for (i32 k = 0; k < gpu_facts.kernel_count; ++k) {
         if (device->loaded[k].module != nullptr) (void)calls.module_unload(device->loaded[k].module);
       }
+      if (device->faults != nullptr) (void)calls.release_host(device->faults);
       for (i32 p = 0; p < gpu_facts.program_count; ++p) {
         if (device->constants[p] != nullptr) (void)calls.release(reinterpret_cast<DeviceAddress>(device->constants[p]));
       }

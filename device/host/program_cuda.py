@@ -13,6 +13,11 @@ class _Array:
         self.size = int(np.prod(self.shape, dtype=np.int64))
         self.ctypes = self
 
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (int(self.data), False),
+                "strides": tuple(self.strides), "version": 3}
+
     def swapped(self):
         """The last two dims exchanged."""
         return _Array(self.data, self.dtype, self.shape[:-2] + self.shape[-1:] + self.shape[-2:-1],
@@ -66,6 +71,16 @@ class _Factor(ctypes.Structure):
 
 class _Grid(ctypes.Structure):
     _fields_ = [("blocks", ctypes.c_int64 * 3), ("skipped", ctypes.c_bool), ("packs", ctypes.c_bool)]
+
+
+class _StepView(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("dtype", ctypes.c_int32),
+                ("rank", ctypes.c_int32), ("size", ctypes.c_int64 * 8), ("stride", ctypes.c_int64 * 8)]
+
+
+class _Fault(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_uint32) for n in ("state", "step", "which", "reserved")] + [
+        (n, ctypes.c_int64) for n in ("offset", "value", "size")]
 
 
 class _Tiled(ctypes.Structure):
@@ -131,6 +146,7 @@ class _Context:
         self.limits = _Limits(self.name, fact("MULTIPROCESSOR_COUNT"), (ctypes.c_int64 * 3)(
             *(fact("MAX_GRID_DIM_" + axis) for axis in "XYZ")))
         self.kernels, self.constants = {}, {}
+        self.fault = None  # host memory that kernels tell in what they find wrong
 
 
 class _GpuEngine:
@@ -146,6 +162,9 @@ class _GpuEngine:
         for name in ("sizes", "product", "needs_fit", "grid", "finish", "uses_maps", "map"):
             getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_bool
         self.lib.codetta_host_gpu_packing.restype = ctypes.c_void_p
+        for name in ("step_bytes", "put", "move", "look"):
+            getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_int64
+        self.lib.codetta_host_gpu_fault.restype = ctypes.c_bool
         self.contexts, self.primary, self.lock = {}, None, threading.Lock()
         _cu("Failed to start the driver", driver.cuInit(0))
 
@@ -192,6 +211,8 @@ class _Call:
 
     def __enter__(self):
         _now.call = self
+        if _LOOKED:
+            _tell_fault(self)
         return self
 
     def __exit__(self, *_):
@@ -269,10 +290,120 @@ def _constant(index):
     return known[index]
 
 
+def _is_contiguous(array):
+    return not array.size or all(n == 1 or s == w * array.itemsize
+                                 for n, s, w in zip(array.shape, array.strides, _row_major(array.shape)))
+
+
 def _contiguous(array, name, what):
-    if array.size and any(n > 1 and s != w * array.itemsize
-                          for n, s, w in zip(array.shape, array.strides, _row_major(array.shape))):
+    if not _is_contiguous(array):
         _fail(f"E0614: {name} is {what}: only contiguous tensors are on a GPU")
+
+
+# Steps on elements: launches of one kernel of the program (device/host/gpu_steps.h).
+
+def _fault_word(call):
+    """Of this context: (address, what lies there)."""
+    with call.engine.lock:
+        if call.context.fault is None:
+            address = int(_cu("Failed to allocate host memory", call.engine.driver.cuMemHostAlloc(
+                ctypes.sizeof(_Fault), 3)))  # portable, mapped
+            ctypes.memset(address, 0, ctypes.sizeof(_Fault))
+            call.context.fault = address
+    return call.context.fault
+
+
+def _tell_fault(call):
+    """Fails where a kernel of an earlier call has found something wrong."""
+    found = _Fault()
+    if not call.engine.lib.codetta_host_gpu_fault(ctypes.c_void_p(_fault_word(call)), ctypes.byref(found)):
+        return
+    name = _LOOKED[found.step + found.which]
+    if found.size < 0:
+        what = "NaN" if found.value == 1 else "an infinity"
+        _fail(f"E0619: {name} holds {what}; it stands {found.offset} elements behind the first, in an earlier call")
+    _fail(f"E0618: index {found.value} is out of range for the size {found.size}; it stands {found.offset} elements "
+          f"behind the first of {name}, in an earlier call")
+
+
+def _step_view(array, name, dtype):
+    ranked = ctypes.c_int64 * 8
+    return _StepView(name.encode(), array.data, dtype, array.ndim, ranked(*array.shape),
+                     ranked(*(stride // array.itemsize for stride in array.strides)))
+
+
+def _step_trouble(trouble):
+    _fail(f"E0{trouble.code}: {trouble.headline.decode()}: {trouble.reason.decode()}")
+
+
+def _launch_step(kernel, entry, blocks, parameters):
+    call = _now.call
+    if blocks == 0:
+        return
+    loaded = call.engine.kernel(call.context, kernel)
+    values = (ctypes.c_void_p * 1)(ctypes.addressof(parameters))
+    config = _configuration(call.engine, loaded, loaded.keep[0][entry], (blocks, 1, 1), [], call.stream)
+    _cu(f"Failed to launch kernel {loaded.name}", call.engine.driver.cuLaunchKernelEx(
+        config, loaded.functions[entry], ctypes.addressof(values), 0))
+
+
+def _put(kernel, target, indices, values, dim, how, number):
+    """target, values: (array, name, dtype); indices: a list of those. dim < 0: index_put. number < 0: not checked."""
+    call = _now.call
+    lib, trouble, wide = call.engine.lib, _Trouble(), ctypes.c_int64()
+    views = (_StepView * len(indices))(*(_step_view(*index) for index in indices))
+    parameters = ctypes.create_string_buffer(lib.codetta_host_gpu_step_bytes())
+    fault = ctypes.c_void_p(_fault_word(call) if number >= 0 else None)
+
+    def plan(memory):
+        return lib.codetta_host_gpu_put(
+            ctypes.byref(_step_view(*target)), views, len(indices), ctypes.byref(_step_view(*values)), dim, how,
+            ctypes.c_void_p(memory), fault, ctypes.c_uint64(max(number, 0)), parameters, ctypes.byref(wide),
+            ctypes.byref(trouble))
+
+    blocks = plan(None)
+    if blocks < 0:
+        _step_trouble(trouble)
+    if wide.value < 0:
+        _fail("E0603: the size of the workspace overflows")
+    if wide.value:
+        blocks = plan(call.allocate(wide.value))
+    _launch_step(kernel, 0, blocks, parameters)
+
+
+def _move(kernel, to, source, bits):
+    """A copy of views of any strides, or without source a fill."""
+    lib, trouble = _now.call.engine.lib, _Trouble()
+    parameters = ctypes.create_string_buffer(lib.codetta_host_gpu_step_bytes())
+    views = ctypes.byref(_step_view(*to)), None if source is None else ctypes.byref(_step_view(*source))
+    blocks = lib.codetta_host_gpu_move(*views, ctypes.c_uint64(bits), parameters, ctypes.byref(trouble))
+    if blocks < 0:
+        _step_trouble(trouble)
+    _launch_step(kernel, 1, blocks, parameters)
+
+
+def _copy_elements(kernel, source, target):
+    if _is_contiguous(source[0]) and _is_contiguous(target[0]):
+        _copy(source[0], target[0], source[1])
+    else:
+        _move(kernel, target, source, 0)
+
+
+def _fill_elements(kernel, target, bits):
+    size = target[0].itemsize
+    if _is_contiguous(target[0]) and len(set(bits.to_bytes(8, "little")[:size])) == 1:
+        _fill(target[0], bits)
+    else:
+        _move(kernel, target, None, bits)
+
+
+def _look(kernel, view, looks, limit, number):
+    call = _now.call
+    parameters = ctypes.create_string_buffer(call.engine.lib.codetta_host_gpu_step_bytes())
+    blocks = call.engine.lib.codetta_host_gpu_look(
+        ctypes.byref(_step_view(*view)), looks, ctypes.c_int64(limit), ctypes.c_void_p(_fault_word(call)),
+        ctypes.c_uint64(number), parameters)
+    _launch_step(kernel, 2, blocks, parameters)
 
 
 def _copy(source, target, name):
@@ -298,6 +429,54 @@ def _flag(array):
     _cu("Failed to read a predicate", driver.cuMemcpyDtoHAsync(value, array.data, 1, _now.call.stream))
     _cu("Failed to wait for the stream", driver.cuStreamSynchronize(_now.call.stream))
     return value[0] != 0
+
+
+def _integer(array, name):
+    """The one integer of a tensor in device memory; waits for the stream."""
+    call = _now.call
+    driver, value = call.engine.driver, bytearray(array.itemsize)
+    if array.size != 1:
+        _fail(f"E0610: {name} holds no single number: it has {array.size}")
+    if int(_cu("Failed to ask for a capture", driver.cuStreamIsCapturing(call.stream))) != 0:
+        _fail(f"E0646: a call whose sizes are found in it can not be captured: {name} is read from device memory")
+    _cu("Failed to read a size", driver.cuMemcpyDtoHAsync(value, array.data, array.itemsize, call.stream))
+    _cu("Failed to wait for the stream", driver.cuStreamSynchronize(call.stream))
+    return int(np.frombuffer(bytes(value), array.dtype)[0])
+
+
+# Functions of the caller's enqueue on the stream that they get, and take and give tensors in device memory; numbers are
+# arrays of numpy's.
+
+def _call_out(externs, name, inputs, outputs):
+    code = externs[name](inputs, outputs, _now.call.stream)
+    if code:
+        _fail(f"E0617: external function {name} failed: it returned {code}")
+
+
+def _call_alloc(externs, name, inputs, count):
+    call = _now.call
+    if int(_cu("Failed to ask for a capture", call.engine.driver.cuStreamIsCapturing(call.stream))) != 0:
+        _fail(f"E0646: a call whose sizes are found in it can not be captured: {name} allocates what follows uses")
+    results = externs[name](inputs, call.stream)
+    if not isinstance(results, (list, tuple)) or len(results) != count:
+        _fail(f"E0617: external function {name} failed: {count} tensors are wanted")
+    return [_result(array, name) for array in results]
+
+
+def _result(array, name):
+    """A tensor of the function's as it lies, which is kept until nothing needs it."""
+    if hasattr(array, "data_ptr"):
+        size, shape = array.element_size(), tuple(array.shape)
+        result = _Array(array.data_ptr(), f"u{size}", shape, [s * size for s in array.stride()])
+    elif hasattr(array, "__cuda_array_interface__"):
+        form = array.__cuda_array_interface__
+        shape, size = tuple(form["shape"]), np.dtype(form["typestr"]).itemsize
+        strides = form.get("strides") or [s * size for s in _row_major(shape)]
+        result = _Array(form["data"][0], f"u{size}", shape, strides)
+    else:
+        _fail(f"E0610: {name} gives a {type(array).__name__}, and has to give tensors in device memory")
+    result.owner = array
+    return result
 
 
 def _factor(array, transposed, batch, rows, cols, name):

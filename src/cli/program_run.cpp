@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/on_device.hpp"
+#include "codetta/contents.hpp"
 
 namespace codetta::cli {
 namespace {
@@ -146,6 +147,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   if (device) {
     if (auto finished = device->synchronize(); !finished) return std::move(finished).error();
   }
+  if (auto fine = check_contents(*execution); !fine) return std::move(fine).error();
   done.run_ms = milliseconds_since(running);
   for (const ProgramShapes::Output& output : data.shapes.outputs) {
     if (!copies) break;

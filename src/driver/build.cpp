@@ -239,7 +239,8 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
   job.name = file_name;
   job.exports = emit::host::print_exports(planned.library);
   for (const device::EmbeddedFile& file : device::files()) {
-    if (file.path.starts_with("host/") || file.path == "cpu/abi.h" || file.path == "gpu/abi.h")
+    if (file.path.starts_with("host/") || file.path == "cpu/abi.h" || file.path == "gpu/abi.h" ||
+        file.path == "gpu/step_abi.h")
       job.files.push_back({"device/" + std::string(file.path), std::string(file.text)});
   }
   const std::vector<std::string> host_flags = {

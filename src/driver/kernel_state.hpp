@@ -77,6 +77,10 @@ struct ExecutionState {
         std::make_shared<ExecutionState>(ExecutionState{std::move(execution), std::move(keep_alive), compile_seconds});
     return result;
   }
+  // Null for an execution on a CPU, and one that holds nothing.
+  static const runtime::cuda::Execution* cuda(const Execution& execution) {
+    return execution.state_ ? std::get_if<runtime::cuda::Execution>(&execution.state_->execution) : nullptr;
+  }
   // Null for an execution on a GPU.
   static runtime::Execution* cpu(const Execution& execution) {
     return std::get_if<runtime::Execution>(&execution.state_->execution);
@@ -105,7 +109,7 @@ Result<Target> resolve_target(ContextState& context, const Target& target);
 // An execution of the package on the context's device. With `capturing`, compiling is E0535.
 Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const package::PackageRef& package,
                                               const Target& target, runtime::Bindings bindings, bool capturing,
-                                              double& compile_seconds);
+                                              double& compile_seconds, runtime::cuda::FromOutside outside = {});
 
 KernelMetadata describe(const plan::Candidate& candidate, const Target& target);
 // What Execution::workspace_size() will say of a CPU candidate of this discovery.

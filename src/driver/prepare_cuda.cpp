@@ -2,6 +2,7 @@
 // From a package and its bindings to an execution on the context's device.
 #include <fmt/format.h>
 
+#include "codetta/contents.hpp"
 #include "diag/diagnostic.hpp"
 #include "driver/device_access.hpp"
 #include "driver/kernel_state.hpp"
@@ -11,7 +12,7 @@ namespace codetta::driver {
 
 Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const package::PackageRef& package,
                                               const Target& target, runtime::Bindings bindings, bool capturing,
-                                              double& compile_seconds) {
+                                              double& compile_seconds, runtime::cuda::FromOutside outside) {
   CODETTA_TRY(const runtime::cuda::DeviceRef device, context.cuda.device_for(target));
   std::vector<runtime::cuda::ModuleRef> modules;
   runtime::cuda::CublasLtHandleRef vendor;
@@ -27,7 +28,7 @@ Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const packa
   }
   CODETTA_TRY(runtime::cuda::Execution execution,
               runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), true,
-                                             context.options.device_allocator, std::move(vendor)));
+                                             context.options.device_allocator, std::move(vendor), std::move(outside)));
   if (context.options.nvtx) execution.set_ranges(context.cuda.ranges());
   return execution;
 }
@@ -49,8 +50,21 @@ Result<void> OneRun::run(Execution& execution) const {
                             workspace))
         .help("call prepare() before the capture begins, keep the Execution, and run() it within the capture");
   }
+  const auto* cuda = ExecutionState::cuda(execution);
+  const bool looks = cuda != nullptr && cuda->looks();
+  if (looks && capturing) {
+    return diag::error(diag::Code::capture_active, "this can not be done while a stream is being captured")
+        .reason("its kernels look at indices, and tell of them in memory that would not live as long as the graph")
+        .help("call prepare() before the capture begins, keep the Execution, and run() it within the capture");
+  }
   CODETTA_CHECK_OK(execution.run(stream));
-  return workspace == 0 ? Result<void>() : device->synchronize(handle(stream));
+  if (workspace != 0 || looks) CODETTA_CHECK_OK(device->synchronize(handle(stream)));
+  return check_contents(execution);
 }
 
 }  // namespace codetta::driver
+
+codetta::Result<void> codetta::check_contents(const Execution& execution) {
+  const auto* cuda = driver::ExecutionState::cuda(execution);
+  return cuda == nullptr ? Result<void>() : cuda->check();
+}

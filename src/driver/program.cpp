@@ -289,9 +289,12 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
   }
   if (state_->target.backend == Backend::cuda) {
     double seconds = state_->compile_seconds;
-    CODETTA_TRY(
-        runtime::cuda::Execution execution,
-        driver::prepare_cuda(*state_->context, state_->package, state_->target, std::move(bindings), false, seconds));
+    runtime::cuda::FromOutside outside;
+    for (const ExternFunction& external : run_options.externs)
+      outside.externs.push_back({external.name, external.function, external.context});
+    CODETTA_TRY(runtime::cuda::Execution execution,
+                driver::prepare_cuda(*state_->context, state_->package, state_->target, std::move(bindings), false,
+                                     seconds, std::move(outside)));
     return driver::ExecutionState::make(std::move(execution), state_, seconds);
   }
   runtime::ExecutionOptions options;

@@ -121,16 +121,6 @@ Error broken(std::string headline, std::string reason) {
 
 bool is_hip(std::string_view arch) { return arch.starts_with("gfx"); }
 
-std::vector<std::string> compiler_flags(const CudaEmitOptions& options) {
-  if (is_hip(options.arch)) {
-    // A number may be read as one type and written as another: vectors as words.
-    return {"--offload-arch=" + options.arch, "-std=c++17", "-O3", "-fno-strict-aliasing",
-            options.strict ? "-ffp-contract=off" : "-ffp-contract=fast"};
-  }
-  return {"--gpu-architecture=" + options.arch, "--std=c++17", "--device-as-default-execution-space",
-          options.strict ? "--fmad=false" : "--fmad=true"};
-}
-
 std::string_view storage_name(DType d) {
   switch (d) {
     case DType::bf16:
@@ -730,11 +720,21 @@ Result<CudaSource> CudaPrinter::print() {
   out.blank();
   out.line("}  // namespace codetta::gpu");
   result.text = out.str();
-  result.flags = compiler_flags(options_);
+  result.flags = gpu_compiler_flags(options_);
   return result;
 }
 
 }  // namespace
+
+std::vector<std::string> gpu_compiler_flags(const CudaEmitOptions& options) {
+  if (is_hip(options.arch)) {
+    // A number may be read as one type and written as another: vectors as words.
+    return {"--offload-arch=" + options.arch, "-std=c++17", "-O3", "-fno-strict-aliasing",
+            options.strict ? "-ffp-contract=off" : "-ffp-contract=fast"};
+  }
+  return {"--gpu-architecture=" + options.arch, "--std=c++17", "--device-as-default-execution-space",
+          options.strict ? "--fmad=false" : "--fmad=true"};
+}
 
 Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, const GpuGemmConfig& config,
                                     const CudaEmitOptions& options) {

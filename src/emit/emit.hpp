@@ -69,6 +69,9 @@ struct CudaEmitOptions {
   bool comments = true;        // the program's line beside each value
 };
 
+// What the compiler of a kernel's source is told: all flags, the architecture included.
+std::vector<std::string> gpu_compiler_flags(const CudaEmitOptions& options);
+
 // A translation unit for NVRTC, or for Clang's HIP. It includes embedded files as "device/" + their virtual path, and
 // holds: the configuration as constants, the phases of the epilogue, and one extern "C" __global__ function an entry.
 struct CudaSource {

@@ -54,14 +54,19 @@ Result<ir::GraphRef> with_outputs(const ir::GraphRef& ref, const std::vector<boo
 // Every operation has a step on this target.
 Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) const {
   const bool cpu = plan_.target.backend == Backend::cpu;
+  const bool kernels = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
   if (plan_.target.backend == Backend::metal) CODETTA_CHECK_OK(check_for_metal(graph));
   for (size_t i = 0; i < graph.size(); ++i) {
     const NodeId node(i);
     const Op op = graph.node(node).op;
     std::string why, help = "compute it outside of the program and pass the result, or choose another target";
-    if (!cpu && (op == Op::index_put || op == Op::scatter))
+    if (!cpu && !kernels && (op == Op::index_put || op == Op::scatter))
       why = "writes at computed indices are host work, and the tensors lie on the device";
-    if (!cpu && op == Op::call_extern) why = "extern functions work on host memory, and the tensors lie on the device";
+    if (!cpu && !kernels && op == Op::call_extern)
+      why = "extern functions work on host memory, and the tensors lie on the device";
+    if (!cpu && kernels && op == Op::call_extern && depth > 0 &&
+        graph.attr_as<ir::ExternAttr>(node).form == ir::ExternForm::Alloc)
+      why = "what a function allocates is known when the call is over, and a branch or loop is planned before";
     if (op == Op::user_kernel) {
       const std::string& name = graph.attr_as<ir::UserKernelAttr>(node).name;
       why = user_refusal(name);

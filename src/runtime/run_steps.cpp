@@ -8,6 +8,7 @@
 
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
+#include "runtime/caller_tensors.hpp"
 #include "runtime/checks.hpp"
 #include "runtime/cpu/module.hpp"
 #include "runtime/execution_state.hpp"
@@ -20,19 +21,6 @@ namespace codetta::runtime {
 using package::Buffer;
 
 namespace {
-
-CodettaTensor tensor_of(const TensorView& view, uint32_t device) {
-  CodettaTensor tensor{};
-  tensor.data = view.data();
-  tensor.rank = view.rank();
-  for (int i = 0; i < view.rank(); ++i) {
-    tensor.shape[i] = view.size(i);
-    tensor.strides[i] = view.stride(i);
-  }
-  tensor.dtype = static_cast<int32_t>(view.dtype());
-  tensor.device = static_cast<int32_t>(device);
-  return tensor;
-}
 
 void release(CodettaTensor& tensor) {
   if (tensor.release != nullptr) tensor.release(&tensor);

@@ -30,7 +30,7 @@ std::string exports_of(const std::string& source) {
   const bool dynamic =
       source.find("extern __shared__") != std::string::npos ||
       (source.find("kernels/simt.h\"") == std::string::npos && source.find("kernels/map.h\"") == std::string::npos &&
-       source.find("device/hip/") == std::string::npos);
+       source.find("kernels/steps.h\"") == std::string::npos && source.find("device/hip/") == std::string::npos);
   std::string text = "\nnamespace codetta::emulator {\nthread_local Machine* machine;\n}\nnamespace codetta::gpu {\n";
   if (dynamic) text += fmt::format("alignas(1024) thread_local unsigned char shared[{}];\n", most_dynamic_shared);
   text += "#pragma GCC visibility push(default)\nextern \"C\" {\n";

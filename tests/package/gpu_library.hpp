@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -15,12 +16,13 @@
 #include "base/files.hpp"
 #include "codetta/program.hpp"
 #include "device/embedded.hpp"
-#include "device/gpu/abi.h"
+#include "device/gpu/step_abi.h"
 #include "driver/context.hpp"
 #include "driver/program_state.hpp"
 #include "emit/host/cpp.hpp"
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
+#include "package/gpu_steps.hpp"
 #include "plan/plan.hpp"
 #include "runtime/cuda/execution.hpp"
 #include "runtime/cuda/launch.hpp"
@@ -56,8 +58,13 @@ inline std::string pretended_image(const package::Kernel& kernel) {
       "\x7f"
       "ELF.";
   for (const package::GpuEntry& entry : kernel.entries) {
+    const size_t steps[] = {sizeof(gpu::PutParams), sizeof(gpu::MoveParams), sizeof(gpu::LookParams)};
     const bool packs = entry.kind == package::GpuEntry::Kind::Pack;
-    image += entry.symbol + ":" + std::to_string(packs ? sizeof(gpu::PackParams) : bytes) + " ";
+    image += entry.symbol + ":" +
+             std::to_string(package::is_steps_kernel(kernel) ? steps[entry.index]
+                            : packs                          ? sizeof(gpu::PackParams)
+                                                             : bytes) +
+             " ";
   }
   image.resize(std::max<size_t>(image.size() + 1, 64));
   return image;
@@ -219,6 +226,13 @@ class FakeGpu {
   std::vector<runtime::cuda::DeviceBuffer> memory_;
 };
 
+// Where the parameters say what faults are told in: host memory of each side's own, by its own numbers. Behind the end
+// where they don't.
+inline size_t fault_offset(const FakeLaunch& launch) {
+  if (launch.function == "codetta_step_put") return offsetof(gpu::PutParams, fault);
+  return launch.function == "codetta_step_look" ? offsetof(gpu::LookParams, fault) : launch.parameters.size();
+}
+
 // Where two lists of launches differ; empty: nowhere.
 inline std::string difference(const std::vector<FakeLaunch>& expected, const std::vector<FakeLaunch>& actual) {
   if (expected.size() != actual.size())
@@ -242,8 +256,9 @@ inline std::string difference(const std::vector<FakeLaunch>& expected, const std
     }
     if (a.each != b.each) return which + "other parameters";
     if (a.parameters.size() != b.parameters.size()) return which + "other sizes of parameters";
+    const size_t fault = fault_offset(a);
     for (size_t at = 0; at < a.parameters.size(); ++at) {
-      if (a.parameters[at] == b.parameters[at]) continue;
+      if (a.parameters[at] == b.parameters[at] || (at >= fault && at < fault + sizeof(gpu::StepFault))) continue;
       uint64_t left = 0, right = 0;
       std::memcpy(&left, a.parameters.data() + at / 8 * 8, 8);
       std::memcpy(&right, b.parameters.data() + at / 8 * 8, 8);

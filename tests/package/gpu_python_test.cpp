@@ -90,7 +90,9 @@ std::string compare(const std::vector<FakeLaunch>& expected, const std::vector<T
     if (a.function != b.function || numbers_of(a) != b.numbers)
       return which + b.function + " " + b.numbers + ", in process " + numbers_of(a);
     if (a.parameters.size() != b.parameters.size()) return which + "other sizes of parameters";
+    const size_t fault = fault_offset(a);
     for (size_t at = 0; at + 8 <= a.parameters.size(); at += 8) {
+      if (at >= fault && at < fault + sizeof(gpu::StepFault)) continue;
       uint64_t left = 0, right = 0;
       std::memcpy(&left, a.parameters.data() + at, 8);
       std::memcpy(&right, b.parameters.data() + at, 8);
@@ -200,7 +202,6 @@ TEST_F(CudaPython, LaunchesWhatRunsInProcessLaunch) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     RandomProgramOptions how;
     how.operations = 3 + static_cast<int>(seed % 8);
-    how.puts = false;
     const RandomProgram made = random_program(seed, how);
     add(made.text, made.sizes);
   }

@@ -6,6 +6,7 @@
 #include "base/code_writer.hpp"
 #include "emit/host/signature.hpp"
 #include "emit/host/steps.hpp"
+#include "package/gpu_steps.hpp"
 
 namespace codetta::emit::host {
 
@@ -32,13 +33,14 @@ class ProgramPrinter {
       if (gpu_) {
         out_.line("Status start_here();");
         print_kernels();
-      } else if (!extern_calls(library_).empty() && calls_out()) {
-        out_.line("extern Extern externs[", extern_calls(library_).size(), "];");
       }
+      if (!extern_calls(library_).empty() && calls_out())
+        out_.line("extern Extern externs[", extern_calls(library_).size(), "];");
       out_.line("namespace {");
       out_.blank();
       if (gpu_) {
         print_launches(out_, program_);
+        print_looked(out_, library_, program_);
       } else {
         print_configurations();
       }
@@ -86,6 +88,8 @@ class ProgramPrinter {
     if (gpu_) {
       out_.line("#include \"device/host/gpu.h\"");
       if (has_gpu_user(*program_.package)) out_.line("#include \"device/host/gpu_user.h\"");
+      if (package::steps_kernel(*program_.package)) out_.line("#include \"device/host/gpu_elements.h\"");
+      if (calls_out() || reads_sizes()) out_.line("#include \"device/host/gpu_outside.h\"");
       if (loads_) out_.line("#include \"device/host/safetensors.h\"");
     } else {
       if (calls_out()) out_.line("#include \"device/host/externs.h\"");
@@ -120,6 +124,19 @@ class ProgramPrinter {
   // Whether functions of the caller's or kernels of the user's are called.
   [[nodiscard]] bool calls_out() const {
     return host::calls_out({.name = {}, .programs = {program_}, .target = {}, .version = {}});
+  }
+
+  // Whether a size lies in device memory.
+  [[nodiscard]] bool reads_sizes() const {
+    const auto reads = [&](const package::Step& step) {
+      const auto* define = std::get_if<package::DefineSymbol>(&step);
+      return define != nullptr && define->from == package::DefineSymbol::From::Value &&
+             !buffers()[define->buffer].is_scalar;
+    };
+    const package::Package& package = *program_.package;
+    return std::any_of(package.steps.begin(), package.steps.end(), reads) ||
+           std::any_of(package.step_lists.begin(), package.step_lists.end(),
+                       [&](const package::StepList& list) { return std::any_of(list.begin(), list.end(), reads); });
   }
 
   void print_kernels() {
@@ -267,11 +284,13 @@ class ProgramPrinter {
   }
   // The call of run(); `rest`: a workspace, or where its size goes.
   [[nodiscard]] std::string run_text(const char* rest) const {
-    const bool launches = !program_.package->kernels.empty();
+    const bool launches = !launches_of(*program_.package).empty() || !puts_of(*program_.package).empty();
+    const size_t looked = looked_at(library_, program_).size();
+    const std::string looks = looked == 0 ? "" : CodeWriter::text_of(", ", index_, ", looked, ", looked);
     return CodeWriter::text_of("run({steps, ", buffers().size(),
                                !gpu_      ? "}"
-                               : launches ? ", sizeof(Launches)}, here"
-                                          : ", 1}, here",
+                               : launches ? ", sizeof(Launches)" + looks + "}, here"
+                                          : ", 1" + looks + "}, here",
                                ", v, scalars, ", rest, ")");
   }
   void print_run(const char* rest) { out_.line("return ", run_text(rest), ";"); }
@@ -370,6 +389,7 @@ class LibraryPrinter {
     if (gpu_) {
       out_.line("#include \"device/host/gpu.h\"");
       if (library_.target.backend == Backend::hip) out_.line("#include \"device/host/hip.h\"");
+      if (!externs_.empty()) out_.line("#include \"device/host/externs.h\"");
       if (!library_.weights_file.empty()) out_.line("#include \"device/host/safetensors.h\"");
     } else {
       if (!externs_.empty()) out_.line("#include \"device/host/externs.h\"");

@@ -21,12 +21,14 @@ std::vector<const package::LaunchKernel*> launches_of(const package::Package& pa
 
 void print_launches(CodeWriter& out, const Program& program) {
   const auto launches = launches_of(*program.package);
-  if (launches.empty()) return;
+  const size_t puts = puts_of(*program.package).size();
+  if (launches.empty() && puts == 0) return;
   const auto all = out.block_with("};", "struct Launches");
   for (size_t i = 0; i < launches.size(); ++i) {
     const package::Kernel& kernel = program.package->kernels[launches[i]->kernel];
     out.line("GpuLaunchOf<", kernel.entries.size(), ", ", kernel.epilogue.reductions.size(), "> launch_", i, ";");
   }
+  if (puts != 0) out.line("i64 scratch[", puts, "];  // of writes at indices, behind the temporaries");
 }
 
 std::string kernel_symbol(size_t program_index, size_t index) {

@@ -78,9 +78,20 @@ bool calls_out(const Library& library) {
          });
 }
 
+// Stride and size of each dim that an index of the program picks from lie behind the terms.
+void print_gathered(CodeWriter& out, const std::string& table, size_t i, const package::Operand& operand, uint32_t b) {
+  for (size_t g = 0; g < operand.gathered.size(); ++g) {
+    const int dim = operand.gathered[g];
+    const size_t slot = operand.terms.size() + 2 * g;
+    out.line(table, "[", i, "].stride[", slot, "] = v[", b, "].step(", dim, ");");
+    out.line(table, "[", i, "].stride[", slot + 1, "] = v[", b, "].size_from_last(", dim, ");");
+  }
+}
+
 void print_extern_tensors(CodeWriter& out, const package::Package& package, const std::string& table,
                           const std::vector<uint32_t>& buffers) {
-  const char* constant = table == "outputs" ? "" : "const ";
+  // On a GPU the stream is written to all of them.
+  const char* constant = table == "outputs" || package.target.backend != Backend::cpu ? "" : "const ";
   if (buffers.empty()) return out.line(constant, "ExternTensor ", table, "[1] = {};");
   size_t numbers = 0;
   std::string list;

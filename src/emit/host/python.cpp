@@ -11,6 +11,7 @@
 #include "diag/diagnostic.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
+#include "package/gpu_steps.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::emit::host {
@@ -59,7 +60,10 @@ std::string py_comment(std::string_view text) {
 class PythonPrinter {
  public:
   PythonPrinter(const Package& package, const PythonOptions& options)
-      : p_(package), o_(options), gpu_(package.target.backend != Backend::cpu) {}
+      : p_(package),
+        o_(options),
+        gpu_(package.target.backend != Backend::cpu),
+        steps_kernel_(gpu_ ? package::steps_kernel(package) : std::nullopt) {}
 
   Result<std::string> run() {
     const device::EmbeddedFile* head = device::find_file("host/program.py");
@@ -81,6 +85,10 @@ class PythonPrinter {
            written ? "True" : "False");
     }
     CODETTA_CHECK_OK(list(p_.steps));
+    if (!gpu_) return std::move(text_);
+    text_ += "\n\n# What kernels look at.\n_LOOKED = [";
+    for (const uint32_t buffer : looked_) text_ += name(buffer) + ", ";
+    text_ += "]\n";
     return std::move(text_);
   }
 
@@ -96,8 +104,8 @@ class PythonPrinter {
         value = fmt::format("_stride(v{}, {})", s.buffer, s.dim);
         break;
       case From::Value:
-        if (gpu_ && !p_.buffers[s.buffer].is_scalar) return refused(s, "a size lies in device memory");
         value = p_.buffers[s.buffer].is_scalar ? fmt::format("int(a{})", s.buffer)
+                : gpu_                         ? fmt::format("_integer(v{}, {})", s.buffer, name(s.buffer))
                                                : fmt::format("int(v{}.reshape(-1)[0])", s.buffer);
         break;
       case From::OutputSize:
@@ -154,13 +162,13 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const NanGuard& g) {
-    if (gpu_) return refused(g, "contents of device memory are not looked at");
+    if (gpu_) return look(g, g.buffer, g.infinity ? 2 : 1, "0");
     line("_numbers(v{}, {}, {}, {}, {})", g.buffer, static_cast<int>(p_.buffers[g.buffer].dtype),
          g.infinity ? "True" : "False", name(g.buffer), py_quoted(g.why));
     return {};
   }
   Result<void> operator()(const IndexGuard& g) {
-    if (gpu_) return refused(g, "contents of device memory are not looked at");
+    if (gpu_) return look(g, g.buffer, 0, expression(g.size));
     line("_indices(v{}, {}, {})", g.buffer, expression(g.size), name(g.buffer));
     return {};
   }
@@ -194,8 +202,7 @@ class PythonPrinter {
   }
   Result<void> operator()(const LoadConstant& s) {
     const Buffer& b = p_.buffers[s.buffer];
-    if (gpu_) {
-      if (!b.external.empty()) return refused(s, "constants of a weights file are not uploaded");
+    if (gpu_ && b.external.empty()) {
       line("keep[{0}] = _constant({0})", s.buffer);
       return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
     }
@@ -212,18 +219,23 @@ class PythonPrinter {
   Result<void> operator()(const Copy& s) {
     shaped(s.source);
     shaped(s.target);
-    if (gpu_ && !(p_.buffers[s.source].strides.empty() && p_.buffers[s.target].strides.empty()))
-      return refused(s, "only contiguous tensors are copied");
+    const bool strided = !(p_.buffers[s.source].strides.empty() && p_.buffers[s.target].strides.empty());
+    if (gpu_ && (strided || steps_kernel_)) {
+      if (!steps_kernel_) return refused(s, no_steps_kernel);
+      line("_copy_elements({}, {}, {})", *steps_kernel_, named(s.source), named(s.target));
+      return {};
+    }
     line("_copy(v{}, v{}, {})", s.source, s.target, name(s.source));
     return {};
   }
   Result<void> operator()(const Fill& s) {
     shaped(s.buffer);
-    bool same = p_.buffers[s.buffer].strides.empty();
-    for (int64_t i = 1; i < dtype_size(p_.buffers[s.buffer].dtype); ++i)
-      same = same && (s.bits >> (8 * i) & 0xFF) == (s.bits & 0xFF);
-    if (gpu_ && s.mode != ZeroMode::None && !same)
-      return refused(s, "only contiguous tensors are filled, with a value whose bytes are equal");
+    const bool by_bytes = p_.buffers[s.buffer].strides.empty() && package::one_byte(p_.buffers[s.buffer].dtype, s.bits);
+    if (gpu_ && s.mode != ZeroMode::None && (!by_bytes || steps_kernel_)) {
+      if (!steps_kernel_) return refused(s, no_steps_kernel);
+      line("_fill_elements({}, {}, {:#x})", *steps_kernel_, named(s.buffer), s.bits);
+      return {};
+    }
     if (s.mode != ZeroMode::None) line("_fill(v{}, {:#x})", s.buffer, s.bits);  // memory is placed anew in every call
     return {};
   }
@@ -306,7 +318,6 @@ class PythonPrinter {
                        transposed ? "True" : "False");
   }
   Result<void> operator()(const CallExtern& s) {
-    if (gpu_) return refused(s, "functions of the caller's are not called between kernels");
     std::string inputs, outputs;
     for (const uint32_t input : s.inputs) {
       shaped(input);
@@ -328,14 +339,25 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const SelectOutput& s) {
-    if (gpu_) return refused(s, "functions of the caller's are not called between kernels");
     const Buffer& b = p_.buffers[s.buffer];
     line("v{} = _selected(r{}[{}], {}, {}, {})", s.buffer, s.result, s.output, name(s.buffer),
          static_cast<int>(b.dtype), tuple(b.shape));
     return {};
   }
   Result<void> operator()(const IndexPut& s) {
-    if (gpu_) return refused(s, "indexed writes are kernels on a GPU");
+    if (gpu_) {
+      if (!steps_kernel_) return refused(s, no_steps_kernel);
+      std::string views;
+      for (const uint32_t index : s.indices) {
+        shaped(index);
+        views += named(index) + ", ";
+      }
+      shaped(s.target);
+      shaped(s.values);
+      line("_put({}, {}, [{}], {}, -1, {}, {})", *steps_kernel_, named(s.target), views, named(s.values),
+           s.accumulate ? 1 : 0, o_.checked ? looked_at(s.indices) : -1);
+      return {};
+    }
     if (s.accumulate && !adds(s.target)) return refused(s, "numpy does not add elements of this type");
     std::string indices, names;
     for (const uint32_t index : s.indices) {
@@ -350,7 +372,13 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const Scatter& s) {
-    if (gpu_) return refused(s, "indexed writes are kernels on a GPU");
+    if (gpu_) {
+      if (!steps_kernel_) return refused(s, no_steps_kernel);
+      for (const uint32_t buffer : {s.target, s.index, s.source}) shaped(buffer);
+      line("_put({}, {}, [{}], {}, {}, {}, {})", *steps_kernel_, named(s.target), named(s.index), named(s.source),
+           s.dim, static_cast<int>(s.reduce), o_.checked ? looked_at({s.index}) : -1);
+      return {};
+    }
     if (s.reduce != ScatterReduce::None && !adds(s.target))
       return refused(s, "numpy does not combine elements of this type");
     for (const uint32_t buffer : {s.target, s.index, s.source}) shaped(buffer);
@@ -405,6 +433,24 @@ class PythonPrinter {
   }
 
  private:
+  static constexpr const char* no_steps_kernel = "it works on elements, and the package has no kernel for that";
+  // "(v3, "name", 13)".
+  [[nodiscard]] std::string named(uint32_t buffer) const {
+    return fmt::format("(v{}, {}, {})", buffer, name(buffer), static_cast<int>(p_.buffers[buffer].dtype));
+  }
+  // The number of the first of these among what kernels look at.
+  int64_t looked_at(const std::vector<uint32_t>& buffers) {
+    const auto first = static_cast<int64_t>(looked_.size());
+    looked_.insert(looked_.end(), buffers.begin(), buffers.end());
+    return first;
+  }
+  template <class G>
+  Result<void> look(const G& guard, uint32_t buffer, int looks, const std::string& limit) {
+    if (!steps_kernel_) return refused(guard, no_steps_kernel);
+    shaped(buffer);
+    line("_look({}, {}, {}, {}, {})", *steps_kernel_, named(buffer), looks, limit, looked_at({buffer}));
+    return {};
+  }
   template <class... A>
   void line(fmt::format_string<A...> format, A&&... arguments) {
     text_.append(static_cast<size_t>(4 * indent_), ' ');
@@ -697,6 +743,8 @@ class PythonPrinter {
   const Package& p_;
   const PythonOptions& o_;
   bool gpu_;
+  std::optional<uint32_t> steps_kernel_;
+  std::vector<uint32_t> looked_;  // buffers whose contents kernels look at
   std::string text_;
   int indent_ = 0;
   int loops_ = 0;

@@ -7,6 +7,7 @@
 #include "emit/host/signature.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
+#include "package/gpu_steps.hpp"
 
 namespace codetta::emit::host {
 
@@ -40,7 +41,7 @@ class StepPrinter {
     name_symbols();
     const auto function = out_.block("Status steps(", gpu_ ? "GpuFrame" : "Frame", "& frame)");
     out_.line("View* const v = frame.views;");
-    if (gpu_ && !launches_of(package_).empty())
+    if (gpu_ && (!launches_of(package_).empty() || !puts_of(package_).empty()))
       out_.line("Launches& launches = *static_cast<Launches*>(frame.launches);");
     out_.line("frame.placed = 0;");
     for (const auto& [symbol, variable] : variables_)
@@ -79,7 +80,10 @@ class StepPrinter {
           value = CodeWriter::text_of("frame.scalars[", step.buffer, "].i");
           break;
         }
-        if (gpu_) return lacks("a size lies in device memory");
+        if (gpu_ && buffer.role == Buffer::Role::Argument) {
+          print_fits(step.buffer);
+          return elements(false).size(step, head, number(step.divisor));
+        }
         if (buffer.role == Buffer::Role::Argument) {
           value = CodeWriter::text_of("integer_in(v[", step.buffer, "], frame.sizes_only)");
           break;
@@ -132,10 +136,14 @@ class StepPrinter {
     checked("check_range(", number(guard.value), ", ", number(guard.least), ", ", number(guard.most), ", ",
             literal_text(guard.value.to_string()), ", ", literal_text(guard.why), ")");
   }
-  void operator()(const package::NanGuard&) { lacks("it traps NaN, a debug check of runs in process"); }
-  void operator()(const package::IndexGuard& guard) {  // contents: known when the work in front is done
-    if (gpu_) return lacks("it looks at indices in device memory");
+  void operator()(const package::NanGuard& guard) {
+    if (!gpu_) return lacks("it traps NaN, a debug check of runs in process");
     print_fits(guard.buffer);
+    elements().look(guard.buffer, guard.infinity ? "finite" : "nan", "Number(0)");
+  }
+  void operator()(const package::IndexGuard& guard) {  // contents: known when the work in front is done
+    print_fits(guard.buffer);
+    if (gpu_) return elements().look(guard.buffer, "index", number(guard.size));
     out_.line("if (frame.running) CODETTA_OK(check_indices(v[", guard.buffer, "], ", number(guard.size), ", ",
               name_of(guard.buffer), "));");
   }
@@ -179,10 +187,12 @@ class StepPrinter {
   }
   void operator()(const package::LoadConstant&) {}  // when the library starts
   void operator()(const package::Copy& step) {
+    bool strided = false;
     for (const uint32_t buffer : {step.source, step.target}) {
       print_fits(buffer);
-      if (gpu_ && !package_.buffers[buffer].strides.empty()) lacks("it copies a tensor that is not contiguous");
+      strided = strided || !package_.buffers[buffer].strides.empty();
     }
+    if (gpu_) return elements(strided).copy(step);
     out_.line("CODETTA_OK(copy(frame, v[", step.target, "], v[", step.source, "], ", name_of(step.target), "));");
   }
   void operator()(const package::Fill& step) {
@@ -190,20 +200,14 @@ class StepPrinter {
     if (step.mode == package::ZeroMode::None) return;
     if (gpu_) {
       const Buffer& buffer = package_.buffers[step.buffer];
-      bool same = buffer.strides.empty();
-      for (int64_t i = 1; i < dtype_size(buffer.dtype); ++i)
-        same = same && (step.bits >> (8 * i) & 0xFF) == (step.bits & 0xFF);
-      if (!same) return lacks("it fills a tensor that is not contiguous, or with a value whose bytes differ");
       print_fits(step.buffer);
-      out_.line("CODETTA_OK(fill(frame, v[", step.buffer, "], ", step.bits & 0xFF, ", ", name_of(step.buffer), "));");
-      return;
+      return elements(!buffer.strides.empty() || !package::one_byte(buffer.dtype, step.bits)).fill(step);
     }
     out_.line("if (frame.running) fill(v[", step.buffer, "], ", step.bits, "ull);");
   }
   void operator()(const package::DefineKernel&) {}  // the linker did
 
   void operator()(const package::CallExtern& step) {
-    if (gpu_) return lacks("it calls an extern operation, which would read device memory on the host");
     const size_t at = extern_index(library_, step.name);
     const std::string entry = CodeWriter::text_of("externs[", at, "]");
     const auto count = [](const std::vector<uint32_t>& list) { return list.size(); };
@@ -218,13 +222,14 @@ class StepPrinter {
     const auto scope = out_.block("if (frame.running)");
     print_extern_tensors(out_, package_, "inputs", step.inputs);
     if (!allocates) print_extern_tensors(out_, package_, "outputs", step.outputs);
-    out_.line("CODETTA_OK(call_extern(", entry, ", inputs, ", count(step.inputs), ", ",
+    out_.line("CODETTA_OK(call_extern(", gpu_ ? "frame, " : "", entry, ", inputs, ", count(step.inputs), ", ",
               allocates ? CodeWriter::text_of("result_", step.result, ".tensors, ", step.output_count)
                         : CodeWriter::text_of("outputs, ", count(step.outputs)),
-              "));");
+              !gpu_       ? "));"
+              : allocates ? ", true));"
+                          : ", false));");
   }
   void operator()(const package::SelectOutput& step) {
-    if (gpu_) return lacks("it takes results of an extern operation");
     const Buffer& buffer = package_.buffers[step.buffer];
     const std::string result = CodeWriter::text_of("result_", step.result);
     selected_[step.buffer] = CodeWriter::text_of(result, ".release(", step.output, ");");
@@ -233,10 +238,10 @@ class StepPrinter {
               dtype_of(step.buffer), ", sizes, ", buffer.shape.size(), ", ", name_of(step.buffer), "));");
   }
   void operator()(const package::IndexPut& step) {
-    if (gpu_) return lacks("it writes at indices outside of a kernel");
     const auto how = step.accumulate ? package::ScatterReduce::Sum : package::ScatterReduce::None;
     for (const uint32_t buffer : {step.target, step.values}) print_fits(buffer);
     for (const uint32_t buffer : step.indices) print_fits(buffer);
+    if (gpu_) return elements().index_put(step);
     const auto scope = begin_combined(step.target, how);
     out_.line(
         "const Index indices[] = {",
@@ -246,8 +251,8 @@ class StepPrinter {
               step.values, "], how, ", library_.checked, ", frame.memory + wide));");
   }
   void operator()(const package::Scatter& step) {
-    if (gpu_) return lacks("it writes at indices outside of a kernel");
     for (const uint32_t buffer : {step.target, step.index, step.source}) print_fits(buffer);
+    if (gpu_) return elements().scatter(step);
     const auto scope = begin_combined(step.target, step.reduce);
     out_.line("if (frame.running) CODETTA_OK(scatter(v[", step.target, "], {&v[", step.index, "], ",
               name_of(step.index), "}, v[", step.source, "], ", step.dim, ", how, ", library_.checked,
@@ -586,6 +591,12 @@ class StepPrinter {
     return scope;
   }
 
+  // Steps on elements of a GPU, where the printing is.
+  ElementSteps elements(bool needs_kernel = true) {
+    if (needs_kernel && !package::steps_kernel(package_))
+      lacks("it works on elements, and the package has no kernel for that");
+    return {out_, library_, program_, program_index_, &(*list_)[step_]};
+  }
   void print_user(const package::LaunchKernel& step, const package::Kernel& kernel) {
     const std::string function =
         step.kernel < program_.functions.size() ? program_.functions[step.kernel].user : std::string();
@@ -676,17 +687,7 @@ class StepPrinter {
         out_.line("CODETTA_OK(add_stride(", table, "[", i, "], ", slot, ", ", number(term.scale), ", ", step, "));");
       }
     }
-    print_gathered(table, i, operand, b);
-  }
-
-  // Stride and size of each dim that an index of the program picks from lie behind the terms.
-  void print_gathered(const std::string& table, size_t i, const package::Operand& operand, uint32_t b) {
-    for (size_t g = 0; g < operand.gathered.size(); ++g) {
-      const int dim = operand.gathered[g];
-      const size_t slot = operand.terms.size() + 2 * g;
-      out_.line(table, "[", i, "].stride[", slot, "] = v[", b, "].step(", dim, ");");
-      out_.line(table, "[", i, "].stride[", slot + 1, "] = v[", b, "].size_from_last(", dim, ");");
-    }
+    print_gathered(out_, table, i, operand, b);
   }
 
   void print_scalars(const std::string& table, const package::EpilogueProgram& program,

@@ -22,6 +22,7 @@ void print_gpu_kernel(base::CodeWriter& out, const Program& program, size_t prog
 std::string kernel_symbol(size_t program_index, size_t index);
 // Of the main list, then of the child lists.
 std::vector<const package::LaunchKernel*> launches_of(const package::Package& package);
+std::vector<const package::Step*> puts_of(const package::Package& package);  // writes at indices, likewise
 // GPU: a launch of a kernel of the user's, in a scope of its own; `number`: an expression as text.
 void print_user_launch(base::CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
                        const std::string& symbol, const std::function<std::string(const types::Dim&)>& number);
@@ -30,6 +31,35 @@ std::string lacking_in_user(const package::LaunchKernel& step, const package::Ke
 bool has_gpu_user(const package::Package& package);
 // GPU: "struct Launches {...};", what the steps' launches are measured into.
 void print_launches(base::CodeWriter& out, const Program& program);
+// GPU: what the program's kernels look at in checked libraries, by name: "static constexpr const char* const looked[]".
+void print_looked(base::CodeWriter& out, const Library& library, const Program& program);
+// The same as steps with buffers; a step that looks at several stands there as often.
+std::vector<std::pair<const package::Step*, uint32_t>> looked_at(const Library& library, const Program& program);
+// GPU: steps on elements as launches of the program's kernel for them (device/host/gpu_elements.h); one step of it.
+struct ElementSteps {
+  base::CodeWriter& out;
+  const Library& library;
+  const Program& program;
+  size_t program_index;
+  const package::Step* step;
+
+  [[nodiscard]] std::string kernel() const;
+  void index_put(const package::IndexPut& put) const;
+  void scatter(const package::Scatter& scatter) const;
+  void copy(const package::Copy& copy) const;
+  void fill(const package::Fill& fill) const;
+  // A size in device memory; `head`: what define_value() takes first.
+  void size(const package::DefineSymbol& define, const std::string& head, const std::string& divisor) const;
+  void look(uint32_t buffer, const char* looks, const std::string& limit) const;
+
+ private:
+  [[nodiscard]] std::string named(uint32_t buffer) const;  // "v[3], \"x\""
+  [[nodiscard]] int64_t number() const;                    // of the step, among what kernels look at; -1: it doesn't
+  [[nodiscard]] std::string scratch() const;
+};
+// Of operand `i` of a table of launches: what its gathered dims are.
+void print_gathered(base::CodeWriter& out, const std::string& table, size_t i, const package::Operand& operand,
+                    uint32_t b);
 // Packs B of a launch into packed_<step> while the library starts.
 void print_packing(base::CodeWriter& out, const Program& program, const PackedFactor& packed);
 

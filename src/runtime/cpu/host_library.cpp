@@ -3,6 +3,7 @@
 // A pool runs one launch at a time.
 #include "device/host/engine.h"
 #include "device/host/gpu_plan.h"
+#include "device/host/gpu_steps.h"
 
 #define CODETTA_HOST_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -105,6 +106,41 @@ CODETTA_HOST_EXPORT void codetta_host_gpu_write(const plan::Kernel* kernel, cons
   plan::write_parameters(*kernel, *planned, operands, nothing, scalars, reserved, workspace, parameters);
 }
 CODETTA_HOST_EXPORT const void* codetta_host_gpu_packing(const plan::Plan* planned) { return &planned->packing; }
+
+// ---- steps on elements: device/host/gpu_steps.h. Each writes the parameters of its entry and gives the blocks, 0:
+// there is nothing to do, -1: trouble ----
+CODETTA_HOST_EXPORT i64 codetta_host_gpu_step_bytes() {
+  return plan::larger(sizeof(codetta::gpu::PutParams),
+                      plan::larger(sizeof(codetta::gpu::MoveParams), sizeof(codetta::gpu::LookParams)));
+}
+// dim < 0: index_put, else scatter. `wide_bytes` of memory at `wide` are what it then needs.
+CODETTA_HOST_EXPORT i64 codetta_host_gpu_put(const plan::StepView* target, const plan::StepView* indices, i32 count,
+                                             const plan::StepView* values, i32 dim, i32 how, void* wide,
+                                             codetta::gpu::Fault* fault, u64 number, codetta::gpu::PutParams* params,
+                                             i64* wide_bytes, plan::Trouble* trouble) {
+  const bool fits = dim < 0 ? plan::plan_index_put(*target, indices, count, *values, how, *params, *trouble)
+                            : plan::plan_scatter(*target, *indices, *values, dim, how, *params, *trouble);
+  if (!fits) return -1;
+  *wide_bytes = plan::wide_bytes(*params);
+  params->wide = *wide_bytes == 0 ? nullptr : static_cast<float*>(wide);
+  params->fault = {fault, number};
+  return params->positions == 0 ? 0 : plan::put_blocks(*params);
+}
+CODETTA_HOST_EXPORT i64 codetta_host_gpu_move(const plan::StepView* to, const plan::StepView* from, u64 bits,
+                                              codetta::gpu::MoveParams* params, plan::Trouble* trouble) {
+  if (!plan::plan_move(*to, from, bits, *params, *trouble)) return -1;
+  return params->count == 0 ? 0 : plan::move_blocks(*params);
+}
+CODETTA_HOST_EXPORT i64 codetta_host_gpu_look(const plan::StepView* view, i32 looks, i64 limit,
+                                              codetta::gpu::Fault* fault, u64 number,
+                                              codetta::gpu::LookParams* params) {
+  *params = plan::plan_look(*view, static_cast<codetta::gpu::Looks>(looks), limit);
+  params->fault = {fault, number};
+  return params->count == 0 ? 0 : plan::look_blocks(*params);
+}
+CODETTA_HOST_EXPORT bool codetta_host_gpu_fault(codetta::gpu::Fault* word, codetta::gpu::Fault* found) {
+  return plan::take_fault(word, *found);
+}
 
 CODETTA_HOST_EXPORT bool codetta_host_overlap(const Extent* a, const Extent* b) { return codetta_engine_overlap(a, b); }
 

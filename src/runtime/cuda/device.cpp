@@ -150,6 +150,22 @@ void Device::free(DeviceAddress address) const {
   (void)driver_->call().mem_free(address);
 }
 
+Result<void*> Device::allocate_host(size_t bytes) const {
+  constexpr unsigned portable_mapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
+  CODETTA_TRY(const ContextGuard guard, enter());
+  void* memory = nullptr;
+  CODETTA_CUDA(*driver_, "cuMemHostAlloc", fmt::format("bytes = {}", bytes),
+               driver_->call().mem_host_alloc(&memory, bytes, portable_mapped));
+  return memory;
+}
+
+void Device::free_host(void* memory) const {
+  const auto guard = enter();
+  if (!guard) return;
+  const RelaxedCapture relaxed(*driver_);
+  (void)driver_->call().mem_host_free(memory);
+}
+
 Result<void> Device::upload(DeviceAddress to, const void* from, size_t bytes, StreamHandle stream) const {
   if (bytes == 0) return {};
   CODETTA_TRY(const ContextGuard guard, enter());

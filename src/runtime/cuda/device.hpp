@@ -91,6 +91,9 @@ class Device {
   // Device memory, 256-byte aligned by the driver. Errors: E0643. Freeing ignores failures (a lost context has none).
   [[nodiscard]] Result<DeviceAddress> allocate(size_t bytes) const;
   void free(DeviceAddress address) const;
+  // Host memory that every device reads and writes at the same address, and what gives it back.
+  [[nodiscard]] Result<void*> allocate_host(size_t bytes) const;
+  void free_host(void* memory) const;
   // Enqueue only. Host memory that is not pinned makes the copy wait for its turn on the host.
   Result<void> upload(DeviceAddress to, const void* from, size_t bytes, StreamHandle stream) const;
   Result<void> download(void* to, DeviceAddress from, size_t bytes, StreamHandle stream) const;

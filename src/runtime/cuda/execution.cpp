@@ -51,19 +51,30 @@ Result<void> Execution::State::bind_constants() {
   for (size_t i = 0; i < package->buffers.size(); ++i) {
     const Buffer& buffer = package->buffers[i];
     if (buffer.role != Buffer::Role::Constant) continue;
-    if (!buffer.external.empty()) {
-      return diag::error(diag::Code::step_unsupported, fmt::format("constant {} can not be loaded on {}",
-                                                                   buffer.external, package->target.to_string()))
-          .reason("constants of a weights file are not uploaded")
-          .help("build the package with its constants inside, or pass them as arguments");
-    }
     Dims shape;
     for (const types::Dim& dim : buffer.shape) shape.push_back(dim.as_constant().value_or(-1));
+    std::string_view bytes = buffer.constant;
+    if (!buffer.external.empty()) {
+      const auto given = outside.weights ? outside.weights(buffer.external) : std::nullopt;
+      if (!given) {
+        return diag::error(diag::Code::weights_missing, fmt::format("constant {} is not provided", buffer.external))
+            .reason(fmt::format("the program takes {}{} of that name from outside", dtype_name(buffer.dtype),
+                                types::to_string(buffer.shape)))
+            .help("pass the weights file that the program was built with");
+      }
+      CODETTA_CHECK_OK(check_view(buffer, *given, {}));
+      if (!given->is_row_major()) {
+        return diag::error(diag::Code::guard_failed, fmt::format("constant {} lies in pieces", buffer.external))
+            .reason(fmt::format("its strides are {}", to_string(given->strides())))
+            .help("pass weights that lie in one piece, row-major");
+      }
+      bytes = {given->as<char>(), static_cast<size_t>(given->element_count() * dtype_size(buffer.dtype))};
+    }
     if (!setup) {
       CODETTA_TRY(setup, OwnedStream::make(device));
     }
-    CODETTA_TRY(DeviceBuffer memory, DeviceBuffer::make(device, buffer.constant.size()));
-    CODETTA_CHECK_OK(device->upload(memory.address(), buffer.constant.data(), buffer.constant.size(), setup->get()));
+    CODETTA_TRY(DeviceBuffer memory, DeviceBuffer::make(device, bytes.size()));
+    CODETTA_CHECK_OK(device->upload(memory.address(), bytes.data(), bytes.size(), setup->get()));
     CODETTA_TRY(bindings.tensors[i], TensorView::make(reinterpret_cast<void*>(memory.address()), buffer.dtype, shape));
     if (static_cast<uint64_t>(bindings.tensors[i].element_count() * dtype_size(buffer.dtype)) != memory.bytes()) {
       return diag::error(diag::Code::package_damaged, "package is damaged")
@@ -78,6 +89,8 @@ Result<void> Execution::State::bind_constants() {
 
 // Points temporaries and scratch into `memory`, zeroes the counters and writes every launch's parameters.
 Result<void> Execution::State::place(DeviceAddress memory) {
+  placed_at = memory;
+  if (late) late->rest.reset();  // it knows where temporaries were
   for (const StaticView& view : views) {
     DeviceAddress at = memory + static_cast<uint64_t>(view.offset);
     if (view.base == StaticView::Base::Own) at += static_cast<uint64_t>(pools_end);
@@ -86,31 +99,42 @@ Result<void> Execution::State::place(DeviceAddress memory) {
     TensorView& placed = bindings.tensors[view.buffer];
     CODETTA_TRY(placed, TensorView::make(reinterpret_cast<void*>(at), placed.dtype(), view.shape, view.strides));
   }
-  DeviceAddress scratch = memory + static_cast<uint64_t>(temporary_bytes());
+  const auto scratch_of = [&](const auto& launch) {
+    return memory + static_cast<uint64_t>(temporary_bytes() + launch.workspace_at);
+  };
   const RelaxedCapture relaxed(device->driver());
   std::optional<OwnedStream> setup;
-  for (const package::Fill* fill : once) {
-    if (!setup) {
-      CODETTA_TRY(setup, OwnedStream::make(device));
-    }
-    CODETTA_CHECK_OK(this->fill(*fill, setup->get()));
-  }
   for (Launch& launch : launches) {
     if (launch.counter_bytes() != 0) {
       if (!setup) {
         CODETTA_TRY(setup, OwnedStream::make(device));
       }
-      CODETTA_CHECK_OK(device->fill(scratch, 0, static_cast<size_t>(launch.counter_bytes()), setup->get()));
+      CODETTA_CHECK_OK(device->fill(scratch_of(launch), 0, static_cast<size_t>(launch.counter_bytes()), setup->get()));
     }
-    CODETTA_CHECK_OK(launch.resolve(bindings, scratch));
-    scratch += static_cast<uint64_t>(launch.workspace_bytes);
+    CODETTA_CHECK_OK(launch.resolve(bindings, scratch_of(launch)));
   }
   for (VendorLaunch& launch : vendor_launches) {
-    CODETTA_CHECK_OK(launch.resolve(bindings, scratch));
-    scratch += static_cast<uint64_t>(launch.workspace_bytes);
+    CODETTA_CHECK_OK(launch.resolve(bindings, scratch_of(launch)));
+  }
+  for (size_t i = 0; i < step_launches.size(); ++i) {
+    StepLaunch& launch = step_launches[i];
+    CODETTA_CHECK_OK(launch.resolve(bindings, scratch_of(launch), fault.get(), static_cast<uint32_t>(i)));
+  }
+  for (const Once& fill : once) {
+    if (!setup) {
+      CODETTA_TRY(setup, OwnedStream::make(device));
+    }
+    CODETTA_TRY(const ContextGuard guard, device->enter());
+    CODETTA_CHECK_OK(fill.on_elements >= 0 ? run_on_elements(fill.on_elements, setup->get())
+                                           : this->fill(*fill.step, setup->get()));
   }
   for (UserLaunch& launch : user_launches) CODETTA_CHECK_OK(launch.resolve(bindings));
   return setup ? device->synchronize(setup->get()) : Result<void>();
+}
+
+Result<void> Execution::State::settle() {
+  CODETTA_TRY(own_workspace, DeviceBuffer::make(device, static_cast<size_t>(bytes()), allocator));
+  return place(own_workspace.address());
 }
 
 Execution::Execution(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -119,7 +143,7 @@ Execution& Execution::operator=(Execution&&) noexcept = default;
 Execution::~Execution() = default;
 
 Result<Execution> Execution::make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
-                                  bool checked, Allocator* allocator, CublasLtHandleRef vendor) {
+                                  bool checked, Allocator* allocator, CublasLtHandleRef vendor, FromOutside outside) {
   auto state = std::make_unique<State>();
   state->package = std::move(package);
   const auto loaded = std::find_if(modules.begin(), modules.end(), [](const ModuleRef& m) { return m != nullptr; });
@@ -128,18 +152,27 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Modul
   state->modules = std::move(modules);
   state->bindings = std::move(bindings);
   state->checked = checked;
+  state->outside = std::move(outside);
+  state->allocator = allocator;
   CODETTA_CHECK_OK(package::check(*state->package));
+  state->results = std::make_shared<State::Results>(state->package->result_count);
   CODETTA_CHECK_OK(state->prepare());
-  CODETTA_TRY(state->own_workspace, DeviceBuffer::make(state->device, static_cast<size_t>(state->bytes()), allocator));
-  CODETTA_CHECK_OK(state->place(state->own_workspace.address()));
+  CODETTA_CHECK_OK(state->settle());
   return Execution(std::move(state));
 }
 
 Result<void> Execution::run(StreamHandle stream) {
   const State& state = *state_;
+  CODETTA_CHECK_OK(state.check_faults());
   CODETTA_TRY(const ContextGuard guard, state.device->enter());
-  return state.run_list(0, stream);
+  const Result<void> ran = state.run_list(0, stream);
+  state.release_results();
+  return ran;
 }
+
+Result<void> Execution::check() const { return state_->check_faults(); }
+
+bool Execution::looks() const { return state_->fault.get() != nullptr || state_->late != nullptr; }
 
 void Execution::set_ranges(NvtxRef ranges) { state_->ranges = std::move(ranges); }
 

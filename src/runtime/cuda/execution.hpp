@@ -11,6 +11,13 @@
 
 namespace codetta::runtime::cuda {
 
+// What a package takes from outside, beside what is bound: functions that it calls (codetta/extern.h), and constants of
+// its weights file by name, as row-major tensors in host memory that are uploaded in make().
+struct FromOutside {
+  std::vector<ExternFunction> externs;
+  std::function<std::optional<TensorView>(const std::string& name)> weights;
+};
+
 // Belongs to one stream at a time. Bound pointers must stay valid while it is used.
 class Execution {
  public:
@@ -19,9 +26,11 @@ class Execution {
   // (E0613) and where the tensors lie (E0648), encodes tensor maps (E0649), checks limits (E0650), allocates the
   // workspace (E0643; from `allocator` where there is one, which outlives it) and zeroes its counters. Captures of
   // streams stay valid.
+  // Without what is taken from outside: E0615, E0616.
   // Kernels of the vendor's library have no module, and need `vendor`, of the same device.
   static Result<Execution> make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
-                                bool checked = true, Allocator* allocator = nullptr, CublasLtHandleRef vendor = {});
+                                bool checked = true, Allocator* allocator = nullptr, CublasLtHandleRef vendor = {},
+                                FromOutside outside = {});
   Execution(Execution&&) noexcept;
   Execution& operator=(Execution&&) noexcept;
   ~Execution();
@@ -29,8 +38,16 @@ class Execution {
   // From now on each launch of run() is a range with its kernel's name; null: none.
   void set_ranges(NvtxRef ranges);
   // Enqueues on a stream of the device's primary context; allocates nothing and never waits, so that it may be
-  // captured. Errors: E0644, E0645, E0647 and their kin.
+  // captured. Errors: E0644, E0645, E0647 and their kin; those of check(), before anything is enqueued; E0617.
+  // Where sizes lie in device memory, or functions of the caller's allocate, it waits, allocates where these have
+  // changed, and can not be captured (E0646); then what is behind them fails here, too (E0610, E0643).
   Result<void> run(StreamHandle stream);
+  // What kernels have found wrong with contents since it was asked last, without waiting: certain once the stream is
+  // idle. Errors: E0618 an index, which was taken as the nearest one; E0619 a number.
+  [[nodiscard]] Result<void> check() const;
+  // Whether kernels of this execution tell what they find, or use memory whose size a run has found: it has to outlive
+  // their work.
+  [[nodiscard]] bool looks() const;
   [[nodiscard]] const DeviceRef& device() const;
   [[nodiscard]] int64_t workspace_size() const;
   // Device memory of the caller's instead; waits until its counters are zeroed. Errors: E0604, E0605, E0611, E0648.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a CUDA Execution holds. Private to the files that make and run it. Everything is resolved in prepare: steps
-// whose sizes only a run knows are refused.
+// What a CUDA Execution holds. Private to the files that make and run it. Everything is resolved in prepare, but for
+// what stands behind a step that only a run knows: a size in device memory, or tensors that a function of the caller's
+// allocates. That is a State of its own, made when a run gets there and kept while it would be the same again.
 #pragma once
 
 #include <vector>
 
 #include "runtime/cuda/execution.hpp"
 #include "runtime/cuda/launch.hpp"
+#include "runtime/cuda/step_launch.hpp"
 #include "runtime/cuda/user_launch.hpp"
 #include "runtime/cuda/vendor_launch.hpp"
 #include "runtime/forms.hpp"
@@ -16,8 +18,18 @@ namespace codetta::runtime::cuda {
 struct Execution::State {
   struct Active {
     const package::Step* step = nullptr;
-    int32_t launch = -1, vendor = -1, user = -1;
+    int32_t launch = -1, vendor = -1, user = -1, on_elements = -1;
   };
+
+  // The steps behind one that only a run knows, and for what they were resolved.
+  struct Late {
+    const package::Step* cause = nullptr;  // a DefineSymbol of a value, or a CallExtern of alloc-form
+    size_t first = 0;                      // of the main list: the step behind it
+    std::unique_ptr<State> rest;
+    std::vector<int64_t> made_for;
+  };
+  // What functions of the caller's have allocated in this run, by result.
+  using Results = std::vector<std::vector<CodettaTensor>>;
 
   package::PackageRef package;
   DeviceRef device;
@@ -26,17 +38,32 @@ struct Execution::State {
   NvtxRef ranges;
   Bindings bindings;
   bool checked = true;
+  FromOutside outside;
+  std::map<const package::CallExtern*, ExternFunction> externs;
+  Allocator* allocator = nullptr;
+  size_t first = 0;                  // of the main list: what stands before it is behind us
+  std::unique_ptr<Late> late;        // of the main list's end
+  std::shared_ptr<Results> results;  // of all parts
   Symbols symbols;
   std::vector<Launch> launches;
   std::vector<VendorLaunch> vendor_launches;
   std::vector<UserLaunch> user_launches;
+  std::vector<StepLaunch> step_launches;
+  FaultWord fault;                         // of all of them; none where none of them looks at contents
   std::vector<std::vector<Active>> lists;  // the main list, then child lists
   std::vector<StaticView> views;
-  std::vector<const package::Fill*> once;
+  struct Once {
+    const package::Fill* step;
+    int32_t on_elements;
+  };
+  std::vector<Once> once;
   std::vector<DeviceBuffer> constants;
   std::vector<std::optional<int64_t>> pool_offset;
   std::vector<int64_t> pool_bytes;
-  std::map<uint32_t, int64_t> own_offset;  // live Allocate buffers
+  std::vector<std::optional<DeviceAddress>> pool_address;      // of those that an earlier part has placed
+  DeviceAddress placed_at = 0;                                 // the workspace
+  std::map<uint32_t, std::pair<uint32_t, uint32_t>> selected;  // by buffer: result and output that it is
+  std::map<uint32_t, int64_t> own_offset;                      // live Allocate buffers
   OffsetSpace own;
   int64_t pools_end = 0;      // a multiple of workspace_alignment
   int64_t scratch_bytes = 0;  // of all launches: each keeps counters of its own
@@ -47,13 +74,23 @@ struct Execution::State {
   }
   [[nodiscard]] int64_t bytes() const { return temporary_bytes() + scratch_bytes; }
   Result<void> prepare();
+  // Workspace and parameters, behind prepare().
+  Result<void> settle();
   Result<void> check_places() const;
   Result<void> bind_constants();
   Result<void> place(DeviceAddress memory);
+  // Errors: what kernels of this execution have found since it was asked last (E0618, E0619).
+  Result<void> check_faults() const;
 
   Result<void> run_list(size_t list, StreamHandle stream) const;
+  Result<void> run_on_elements(int32_t which, StreamHandle stream) const;
   Result<void> run_step(const package::Step& step, StreamHandle stream) const;
   Result<void> fill(const package::Fill& step, StreamHandle stream) const;
+  Result<void> call(const package::CallExtern& step, StreamHandle stream) const;
+  // What `late` waits for, then the rest of the main list.
+  Result<void> run_late(StreamHandle stream) const;
+  Result<void> make_rest(Late& part, Symbols known) const;
+  void release_results() const;
   Result<bool> holds(uint32_t predicate, StreamHandle stream) const;
 
   class Preparing;

@@ -49,6 +49,7 @@ class Launch {
   [[nodiscard]] const std::string& name() const { return kernel_->name; }
 
   int64_t workspace_bytes = 0;
+  int64_t workspace_at = 0;  // where its owner has put it, behind the temporaries
 
  private:
   struct Entry {

@@ -1,31 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolving and running the steps of a CUDA package. Streams and events keep the order of the list: everything is
-// enqueued on the caller's stream.
+// Resolving the steps of a CUDA package. Streams and events keep the order of the list: everything is enqueued on the
+// caller's stream.
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
+#include "package/gpu_steps.hpp"
 #include "runtime/cuda/execution_state.hpp"
-#include "runtime/cuda/stream.hpp"
 #include "runtime/passive_steps.hpp"
 
 namespace codetta::runtime::cuda {
 
 using package::Buffer;
-
-namespace {
-
-// One byte, as often as an element has bytes.
-bool one_byte(DType dtype, uint64_t bits) {
-  for (int64_t i = 1; i < dtype_size(dtype); ++i) {
-    if ((bits >> (8 * i) & 0xFF) != (bits & 0xFF)) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 class Execution::State::Preparing : PassiveSteps {
  public:
@@ -34,10 +23,11 @@ class Execution::State::Preparing : PassiveSteps {
 
   Result<void> walk(const package::StepList& steps, size_t list) {
     const size_t outer = std::exchange(list_, list);
-    for (size_t i = 0; i < steps.size(); ++i) {
+    for (size_t i = list == 0 ? s_.first : 0; i < steps.size(); ++i) {
       step_ = &steps[i];
       position_ = i;
       CODETTA_CHECK_OK(std::visit(*this, steps[i]));
+      if (list == 0 && s_.late != nullptr) break;  // what is behind it is resolved in the run
     }
     list_ = outer;
     return {};
@@ -46,10 +36,13 @@ class Execution::State::Preparing : PassiveSteps {
   Result<void> operator()(const package::DefineSymbol& step) {
     using From = package::DefineSymbol::From;
     if (list_ != 0) return refused("symbols that a child list defines are not known before the run");
-    if (step.from == From::OutputSize || step.from == From::OutputStride) return refused(no_externs);
     const bool value = step.from == From::Value;
-    if (value && !p_.buffers[step.buffer].is_scalar)
-      return refused("a size in device memory is not known before the run; pass it as a scalar");
+    if (value && !p_.buffers[step.buffer].is_scalar) {
+      CODETTA_CHECK_OK(check_bound(step.buffer));
+      wait();
+      return {};
+    }
+    if (step.from == From::OutputSize || step.from == From::OutputStride) return define_from_output(step);
     const bool of_view = step.from == From::Size || step.from == From::Stride;
     const TensorView view = of_view ? s_.bindings.tensors[step.buffer] : TensorView();
     int64_t source = 0;
@@ -61,12 +54,12 @@ class Execution::State::Preparing : PassiveSteps {
     return define_symbol(p_, step, view, source, s_.symbols);
   }
   Result<void> operator()(const package::Check& step) {
-    if (std::holds_alternative<package::NanGuard>(step.guard) ||
-        std::holds_alternative<package::IndexGuard>(step.guard))
-      return refused("contents of device memory are not looked at");
-    if (list_ != 0) return refused("a check in a child list would come too late to stop the kernels in front of it");
+    if (const auto* nan = std::get_if<package::NanGuard>(&step.guard)) return look(nan->buffer);
+    if (const auto* index = std::get_if<package::IndexGuard>(&step.guard)) return look(index->buffer);
     if (!s_.checked) return {};
-    return check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
+    if (list_ == 0) return check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
+    add(-1);  // whether a child list runs is known then
+    return {};
   }
 
   Result<void> operator()(const package::Allocate& step) {
@@ -80,8 +73,9 @@ class Execution::State::Preparing : PassiveSteps {
   }
   Result<void> operator()(const package::AllocateFromPool& step) {
     const package::Pool& pool = p_.pools[step.pool];
+    const auto& placed = s_.pool_address[step.pool];
     if (pool.alignment > workspace_alignment) return refused("pools are aligned to at most 256 bytes");
-    if (!s_.pool_offset[step.pool]) {
+    if (!placed && !s_.pool_offset[step.pool]) {
       const auto bytes = pool.bytes.evaluate(s_.symbols);
       const auto end = bytes ? base::checked_add(s_.pools_end, *bytes) : std::nullopt;
       const auto rounded = end ? base::checked_round_up(*end, workspace_alignment) : std::nullopt;
@@ -96,10 +90,17 @@ class Execution::State::Preparing : PassiveSteps {
     const auto end = offset ? base::checked_add(*offset, form.bytes) : std::nullopt;
     if (!end || *offset < 0) return size_overflow("temporary " + buffer.name);
     if (*end > s_.pool_bytes[step.pool]) return pool_overrun(buffer, *end, step.pool, s_.pool_bytes[step.pool]);
+    if (placed) {
+      CODETTA_TRY(s_.bindings.tensors[step.buffer],
+                  TensorView::make(reinterpret_cast<void*>(*placed + static_cast<uint64_t>(*offset)), buffer.dtype,
+                                   form.shape, form.strides));
+      return {};
+    }
     return add_view(
         {step.buffer, StaticView::Base::Pools, 0, *s_.pool_offset[step.pool] + *offset, form.shape, form.strides});
   }
   Result<void> operator()(const package::Free& step) {
+    if (s_.selected.count(step.buffer) != 0) add(-1);
     if (const auto at = s_.own_offset.find(step.buffer); at != s_.own_offset.end()) {
       s_.own.give_back(at->second);
       s_.own_offset.erase(at);
@@ -107,7 +108,7 @@ class Execution::State::Preparing : PassiveSteps {
     return {};
   }
   Result<void> operator()(const package::Reuse& step) {
-    if (p_.buffers[step.from].donated) return refused("donated arguments are not reused");
+    CODETTA_CHECK_OK(check_donated(step));
     if (const auto at = s_.own_offset.find(step.from); at != s_.own_offset.end()) {
       const int64_t offset = at->second;
       s_.own_offset.erase(at);
@@ -127,7 +128,7 @@ class Execution::State::Preparing : PassiveSteps {
     if (package::is_user(p_.kernels[step.kernel].config)) {
       if (!step.options.maps.empty()) return refused("kernels of the user's take no tensor maps");
       CODETTA_TRY(UserLaunch made, UserLaunch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols));
-      s_.lists[list_].push_back({step_, -1, -1, static_cast<int32_t>(s_.user_launches.size())});
+      s_.lists[list_].push_back({step_, -1, -1, static_cast<int32_t>(s_.user_launches.size()), -1});
       s_.user_launches.push_back(std::move(made));
       return {};
     }
@@ -141,13 +142,13 @@ class Execution::State::Preparing : PassiveSteps {
     if (package::is_vendor(p_.kernels[step.kernel].config)) {
       if (s_.vendor == nullptr) return refused("it is a kernel of the vendor's library, which is not loaded");
       CODETTA_TRY(VendorLaunch made, VendorLaunch::make(p_, step, s_.bindings, s_.vendor, s_.symbols));
-      CODETTA_CHECK_OK(add_scratch(made.workspace_bytes));
-      s_.lists[list_].push_back({step_, -1, static_cast<int32_t>(s_.vendor_launches.size())});
+      CODETTA_CHECK_OK(add_scratch(made));
+      s_.lists[list_].push_back({step_, -1, static_cast<int32_t>(s_.vendor_launches.size()), -1, -1});
       s_.vendor_launches.push_back(std::move(made));
       return {};
     }
     CODETTA_TRY(Launch made, Launch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols));
-    CODETTA_CHECK_OK(add_scratch(made.workspace_bytes));
+    CODETTA_CHECK_OK(add_scratch(made));
     add(static_cast<int32_t>(s_.launches.size()));
     s_.launches.push_back(std::move(made));
     return {};
@@ -161,7 +162,7 @@ class Execution::State::Preparing : PassiveSteps {
           .reason(fmt::format("it is {}; the copy goes to {}", source.describe(), target.describe()))
           .help("bind tensors whose sizes agree");
     }
-    if (!source.is_row_major() || !target.is_row_major()) return refused("only contiguous tensors are copied");
+    if (!source.is_row_major() || !target.is_row_major()) return on_elements();
     add(-1);
     return {};
   }
@@ -169,13 +170,15 @@ class Execution::State::Preparing : PassiveSteps {
     if (step.mode == package::ZeroMode::None) return {};
     CODETTA_CHECK_OK(check_bound(step.buffer));
     const TensorView& view = s_.bindings.tensors[step.buffer];
-    if (!view.is_row_major() || !one_byte(view.dtype(), step.bits))
-      return refused("only contiguous tensors are filled, with a value whose bytes are equal");
+    const bool by_driver = view.is_row_major() && package::one_byte(view.dtype(), step.bits);
     if (step.mode == package::ZeroMode::Once) {
-      s_.once.push_back(&step);
-    } else {
-      add(-1);
+      s_.once.push_back({&step, -1});
+      if (by_driver) return {};
+      CODETTA_TRY(s_.once.back().on_elements, make_on_elements());
+      return {};
     }
+    if (!by_driver) return on_elements();
+    add(-1);
     return {};
   }
   Result<void> operator()(const package::If& step) {
@@ -189,21 +192,121 @@ class Execution::State::Preparing : PassiveSteps {
     return walk(p_.step_lists[step.body], step.body + size_t{1});
   }
 
-  Result<void> operator()(const package::CallExtern&) { return refused(no_externs); }
-  Result<void> operator()(const package::SelectOutput&) { return refused(no_externs); }
-  Result<void> operator()(const package::IndexPut&) { return refused("indexed writes are kernels on a GPU"); }
-  Result<void> operator()(const package::Scatter&) { return refused("indexed writes are kernels on a GPU"); }
+  Result<void> operator()(const package::CallExtern& step) {
+    const bool allocates = step.form == package::CallExtern::Form::Alloc;
+    if (allocates && list_ != 0)
+      return refused("what a function of the caller's allocates is known in main lists only");
+    std::string names;
+    for (const ExternFunction& known : s_.outside.externs) {
+      names += (names.empty() ? "" : ", ") + known.name;
+      if (known.name != step.name || known.function == nullptr) continue;
+      s_.externs[&step] = known;
+      for (const uint32_t buffer : step.inputs) CODETTA_CHECK_OK(check_bound(buffer));
+      for (const uint32_t buffer : step.outputs) CODETTA_CHECK_OK(check_bound(buffer));
+      if (allocates) {
+        wait();
+      } else {
+        add(-1);
+      }
+      return {};
+    }
+    return diag::error(diag::Code::extern_missing, fmt::format("external function {} is not provided", step.name))
+        .reason(fmt::format("step {} ({}) calls it; provided are: {}", position_, name_of(*step_),
+                            names.empty() ? "none" : names))
+        .help("pass a function of that name when preparing the program");
+  }
+  Result<void> operator()(const package::SelectOutput& step) {
+    const Buffer& buffer = p_.buffers[step.buffer];
+    CODETTA_TRY(const CodettaTensor output, output_of(step.result, step.output));
+    const auto misfit = [&](const std::string& reason) {
+      return diag::error(diag::Code::guard_failed,
+                         fmt::format("output {} of a function is not what the program declares", step.output))
+          .reason(reason)
+          .help("the function and the program disagree about its results");
+    };
+    if (output.rank != static_cast<int32_t>(buffer.shape.size()) ||
+        output.dtype != static_cast<int32_t>(buffer.dtype)) {
+      const bool known = output.dtype >= 0 && output.dtype < dtype_count;
+      return misfit(fmt::format("it has {} dims of {}, and {} has {} of {}", output.rank,
+                                known ? dtype_name(static_cast<DType>(output.dtype)) : "no element type", buffer.name,
+                                buffer.shape.size(), dtype_name(buffer.dtype)));
+    }
+    const auto count = static_cast<size_t>(output.rank);
+    const Dims shape(std::span<const int64_t>(output.shape, count)),
+        strides(std::span<const int64_t>(output.strides, count));
+    CODETTA_TRY(s_.bindings.tensors[step.buffer], TensorView::make(output.data, buffer.dtype, shape, strides));
+    if (const auto fits = check_view(buffer, s_.bindings.tensors[step.buffer], s_.symbols); !fits)
+      return misfit(fits.error().diagnostics().front().reason);
+    s_.selected[step.buffer] = {step.result, step.output};
+    return {};
+  }
+  Result<void> operator()(const package::IndexPut& step) {
+    for (const uint32_t index : step.indices) CODETTA_CHECK_OK(check_bound(index));
+    for (const uint32_t buffer : {step.target, step.values}) CODETTA_CHECK_OK(check_bound(buffer));
+    return on_elements();
+  }
+  Result<void> operator()(const package::Scatter& step) {
+    for (const uint32_t buffer : {step.target, step.index, step.source}) CODETTA_CHECK_OK(check_bound(buffer));
+    return on_elements();
+  }
   Result<void> operator()(const package::EnterDevice& step) {
     return step.device == 0 ? Result<void>() : refused("one device is used");
   }
 
  private:
-  static constexpr const char* no_externs = "functions of the caller's are not called between kernels";
+  // The main list goes on in the run, behind this step.
+  void wait() {
+    s_.late = std::make_unique<Late>();
+    s_.late->cause = step_;
+    s_.late->first = position_ + 1;
+  }
+  Result<CodettaTensor> output_of(uint32_t result, uint32_t output) const {
+    return (*s_.results)[result][output];  // its call stands in front, in a part that has run
+  }
+  Result<void> define_from_output(const package::DefineSymbol& step) {
+    CODETTA_TRY(const CodettaTensor output, output_of(step.buffer, step.output));
+    if (step.dim >= output.rank) {
+      return diag::error(diag::Code::guard_failed,
+                         fmt::format("output {} of a function has no dim {}", step.output, step.dim))
+          .reason(fmt::format("it has {} dims", output.rank))
+          .help("the function and the program disagree about its results");
+    }
+    const bool size = step.from == package::DefineSymbol::From::OutputSize;
+    return define_symbol(p_, step, TensorView(), size ? output.shape[step.dim] : output.strides[step.dim], s_.symbols);
+  }
 
-  void add(int32_t launch) { s_.lists[list_].push_back({step_, launch, -1}); }
-  Result<void> add_scratch(int64_t bytes) {
-    const auto sum = base::checked_add(s_.scratch_bytes, bytes);
+  void add(int32_t launch) { s_.lists[list_].push_back({step_, launch, -1, -1, -1}); }
+  // A launch of the package's kernel for such steps: its place among those of the state.
+  Result<int32_t> make_on_elements() {
+    const auto kernel = package::steps_kernel(p_);
+    if (!kernel || s_.modules[*kernel] == nullptr) {
+      const Result<void> lacking = refused("the package has no kernel for steps on elements");
+      return lacking.error();
+    }
+    CODETTA_TRY(StepLaunch made, StepLaunch::make(p_, *step_, s_.bindings, s_.symbols, s_.modules[*kernel]));
+    CODETTA_CHECK_OK(add_scratch(made));
+    if (s_.checked && made.looks() && s_.fault.get() == nullptr) {
+      CODETTA_TRY(s_.fault, FaultWord::make(s_.device));
+    }
+    s_.step_launches.push_back(std::move(made));
+    return static_cast<int32_t>(s_.step_launches.size() - 1);
+  }
+  Result<void> on_elements() {
+    CODETTA_TRY(const int32_t made, make_on_elements());
+    s_.lists[list_].push_back({step_, -1, -1, -1, made});
+    return {};
+  }
+  // A check of contents: where runs are not checked there is none.
+  Result<void> look(uint32_t buffer) {
+    if (!s_.checked) return {};
+    CODETTA_CHECK_OK(check_bound(buffer));
+    return on_elements();
+  }
+  template <class L>
+  Result<void> add_scratch(L& launch) {
+    const auto sum = base::checked_add(s_.scratch_bytes, launch.workspace_bytes);
     if (!sum || *sum > INT64_MAX / 4) return size_overflow("the workspace");
+    launch.workspace_at = s_.scratch_bytes;
     s_.scratch_bytes = *sum;
     return {};
   }
@@ -225,7 +328,22 @@ class Execution::State::Preparing : PassiveSteps {
     const auto form = form_of(p_, view.buffer, s_.symbols);  // has succeeded before
     return form ? form->bytes : 0;
   }
+  // Memory of a donated argument lies in one piece and is aligned as what takes it over.
+  Result<void> check_donated(const package::Reuse& step) const {
+    const Buffer& from = p_.buffers[step.from];
+    if (!from.donated) return {};
+    CODETTA_CHECK_OK(check_bound(step.from));
+    const TensorView& view = s_.bindings.tensors[step.from];
+    const int64_t wanted = p_.buffers[step.buffer].alignment;
+    const auto over = reinterpret_cast<uintptr_t>(view.data()) % static_cast<uintptr_t>(wanted);
+    if (view.empty() || (view.is_row_major() && over == 0)) return {};
+    return diag::error(diag::Code::guard_failed, fmt::format("donated {} can not be reused", from.name))
+        .reason(over != 0 ? fmt::format("its address is {} modulo {}", over, wanted)
+                          : fmt::format("it lies in pieces: its strides are {}", to_string(view.strides())))
+        .help("donate aligned memory that lies in one piece, or none");
+  }
   Result<void> check_bound(uint32_t index) const {
+    if (p_.buffers[index].is_scalar) return {};
     const Buffer& buffer = p_.buffers[index];
     const bool bound = buffer.role == Buffer::Role::Argument || buffer.role == Buffer::Role::Output;
     return bound ? check_view(buffer, s_.bindings.tensors[index], s_.symbols) : Result<void>();
@@ -250,90 +368,13 @@ Result<void> Execution::State::prepare() {
   lists.resize(package->step_lists.size() + 1);
   pool_offset.resize(package->pools.size());
   pool_bytes.resize(package->pools.size());
-  if (checked) CODETTA_CHECK_OK(check_places());
-  CODETTA_CHECK_OK(bind_constants());
-  if (checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
+  pool_address.resize(package->pools.size());
+  if (first == 0) {
+    if (checked) CODETTA_CHECK_OK(check_places());
+    CODETTA_CHECK_OK(bind_constants());
+    if (checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
+  }
   return Preparing(*this).walk(package->steps, 0);
-}
-
-Result<void> Execution::State::run_list(size_t list, StreamHandle stream) const {
-  for (const Active& active : lists[list]) {
-    if (active.vendor >= 0) {
-      const VendorLaunch& launch = vendor_launches[static_cast<size_t>(active.vendor)];
-      const NvtxRange range(ranges.get(), launch.name());
-      CODETTA_CHECK_OK(launch.run(stream));
-      continue;
-    }
-    if (active.user >= 0) {
-      const UserLaunch& launch = user_launches[static_cast<size_t>(active.user)];
-      const NvtxRange range(ranges.get(), launch.name());
-      const Status status = launch.run(stream);
-      if (status == Status::Success) continue;
-      return device->driver().failure(status,
-                                      fmt::format("Failed to launch kernel {}: cuLaunchKernelEx", launch.name()),
-                                      fmt::format("{}, stream = {}", launch.describe(), static_cast<void*>(stream)));
-    }
-    if (active.launch < 0) {
-      CODETTA_CHECK_OK(run_step(*active.step, stream));
-      continue;
-    }
-    const Launch& launch = launches[static_cast<size_t>(active.launch)];
-    const NvtxRange range(ranges.get(), launch.name());
-    const Status status = launch.run(stream);
-    if (status == Status::Success) continue;
-    return device->driver().failure(status, "cuLaunchKernelEx",
-                                    fmt::format("{}, stream = {}", launch.name(), static_cast<void*>(stream)));
-  }
-  return {};
-}
-
-// What prepare lets through beside launches.
-Result<void> Execution::State::run_step(const package::Step& step, StreamHandle stream) const {
-  if (const auto* filled = std::get_if<package::Fill>(&step)) return fill(*filled, stream);
-  if (const auto* copied = std::get_if<package::Copy>(&step)) {
-    const TensorView &source = bindings.tensors[copied->source], &target = bindings.tensors[copied->target];
-    const auto bytes = static_cast<size_t>(source.element_count() * dtype_size(source.dtype()));
-    return device->copy(reinterpret_cast<DeviceAddress>(target.data()), reinterpret_cast<DeviceAddress>(source.data()),
-                        bytes, stream);
-  }
-  if (const auto* branch = std::get_if<package::If>(&step)) {
-    CODETTA_TRY(const bool taken, holds(branch->predicate, stream));
-    return run_list(size_t{1} + (taken ? branch->then_list : branch->else_list), stream);
-  }
-  if (const auto* loop = std::get_if<package::While>(&step)) {
-    for (int64_t pass = 0;; ++pass) {
-      CODETTA_CHECK_OK(run_list(size_t{1} + loop->condition, stream));
-      CODETTA_TRY(const bool more, holds(loop->predicate, stream));
-      if (!more) return {};
-      if (loop->limit != 0 && pass >= loop->limit)
-        return endless_loop(pass, {}, package->buffers[loop->predicate].name);
-      CODETTA_CHECK_OK(run_list(size_t{1} + loop->body, stream));
-    }
-  }
-  return {};
-}
-
-Result<void> Execution::State::fill(const package::Fill& step, StreamHandle stream) const {
-  const TensorView& view = bindings.tensors[step.buffer];
-  if (view.empty()) return {};
-  return device->fill(reinterpret_cast<DeviceAddress>(view.data()), static_cast<unsigned char>(step.bits & 0xFF),
-                      static_cast<size_t>(view.element_count() * dtype_size(view.dtype())), stream);
-}
-
-// Waits for the stream.
-Result<bool> Execution::State::holds(uint32_t predicate, StreamHandle stream) const {
-  if (package->buffers[predicate].is_scalar) return bindings.scalars[predicate].i != 0;
-  CODETTA_TRY(const bool capturing, device->capturing(stream));
-  if (capturing) {
-    return diag::error(diag::Code::capture_active, "a branch can not be captured")
-        .reason(fmt::format("{} is read on the host to decide what runs", package->buffers[predicate].name))
-        .help("run the program outside of the capture, or decide by a scalar argument");
-  }
-  unsigned char value = 0;
-  CODETTA_CHECK_OK(
-      device->download(&value, reinterpret_cast<DeviceAddress>(bindings.tensors[predicate].data()), 1, stream));
-  CODETTA_CHECK_OK(device->synchronize(stream));
-  return value != 0;
 }
 
 }  // namespace codetta::runtime::cuda

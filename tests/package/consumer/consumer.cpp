@@ -3,6 +3,7 @@
 // behaved.
 #include <codetta/build.hpp>
 #include <codetta/codetta.hpp>
+#include <codetta/contents.hpp>
 #include <codetta/device.hpp>
 #include <codetta/diagnose.hpp>
 #include <codetta/epilogue.hpp>

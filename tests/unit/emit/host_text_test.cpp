@@ -91,10 +91,11 @@ TEST(HostSteps, WhatHasNoFormIsRefused) {
   };
   refused(checked(package::Check{package::NanGuard{}}));
   for (const char* target : {"cuda:sm_90a", "hip:gfx942"}) {
-    const package::Step of_cpus[] = {package::CallExtern{}, package::SelectOutput{},
-                                     package::IndexPut{.indices = {0, 0}},
-                                     package::Scatter{.reduce = package::ScatterReduce::Product}};
-    for (const package::Step& step : of_cpus) refused(checked(step, Target::parse(target).value()));
+    // Without the kernel that such steps are launches of.
+    const package::Step on_elements[] = {
+        package::IndexPut{.indices = {0, 0}}, package::Scatter{.reduce = package::ScatterReduce::Product},
+        package::Fill{0, package::ZeroMode::PerCall, 0x3F800000}, package::Check{package::NanGuard{}}};
+    for (const package::Step& step : on_elements) refused(checked(step, Target::parse(target).value()));
   }
   for (package::Step step :
        {package::Step(package::Comment{"hello"}), package::Step(package::Free{}), package::Step(package::Fill{}),

@@ -59,7 +59,9 @@ TEST(PlanProgram, RefusesWhatNothingCarriesOut) {
       "def f(x: f32[\"m\", 8], w: f32[8, 8], i: i64[3], v: f32[3, 8]):\n    D = index_put(x @ w, i, v)\n    return "
       "D\n");
   ASSERT_TRUE(graph);
-  const auto put = plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {}, {});
+  EXPECT_TRUE(plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {}, {}));
+  EXPECT_TRUE(plan::plan_program(*graph, {Backend::hip, CpuIsa::generic, "gfx942"}, {}, {}));
+  const auto put = plan::plan_program(*graph, {Backend::metal, CpuIsa::generic, "apple9"}, {}, {});
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().render(), R"(error[E0311]: this target cannot run index_put
   --> p.py:2:9

@@ -422,8 +422,6 @@ TEST_F(CudaExecution, HostSteps) {
     std::get_if<Check>(&step)->guard.emplace<decltype(guard)>(guard);
     return step;
   };
-  EXPECT_EQ(refused(CallExtern{"f", {0}, CallExtern::Form::Out, {1}}),
-            "step 14 (call_extern) can not run on cuda:sm_90a");
   EXPECT_EQ(refused(check(NanGuard{0})), "step 14 (check) can not run on cuda:sm_90a");
   EXPECT_EQ(refused(Fill{1, ZeroMode::PerCall, 0x3F800000}), "step 14 (fill) can not run on cuda:sm_90a");
   p.buffers[0].dtype = p.buffers[1].dtype = p.buffers[7].dtype = p.buffers[5].dtype = p.buffers[2].dtype = DType::i32;
@@ -432,8 +430,6 @@ TEST_F(CudaExecution, HostSteps) {
   EXPECT_EQ(refused(IndexPut{1, {0}, 2, false}), "step 14 (index_put) can not run on cuda:sm_90a");
   EXPECT_EQ(refused(Scatter{1, 0, 2, 0}), "step 14 (scatter) can not run on cuda:sm_90a");
   EXPECT_EQ(refused(check(IndexGuard{0, four})), "step 14 (check) can not run on cuda:sm_90a");
-  EXPECT_EQ(refused(CallExtern{"f", {}, CallExtern::Form::Alloc, {}, 0, 1}),
-            "step 14 (call_extern) can not run on cuda:sm_90a");
   p.device_count = 2;
   p.step_lists[3] = {EnterDevice{1}, ExitDevice{}};
   EXPECT_EQ(refused(Comment{""}), "list 3, step 0 (enter_device) can not run on cuda:sm_90a");

@@ -254,6 +254,20 @@ Status cuMemFree_v2(DeviceAddress address) {
   std::free(reinterpret_cast<void*>(address));
   return Status::Success;
 }
+Status cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  ENTER("cuMemHostAlloc");
+  if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
+  *memory = std::malloc(bytes);
+  ++state.pinned;
+  return Status::Success;
+}
+Status cuMemFreeHost(void* memory) {
+  ENTER("cuMemFreeHost");
+  if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
+  std::free(memory);
+  --state.pinned;
+  return Status::Success;
+}
 Status cuMemcpyHtoDAsync_v2(DeviceAddress to, const void* from, size_t bytes, StreamHandle stream) {
   ENTER("cuMemcpyHtoDAsync_v2");
   if (const Status spoiled = uses(stream); spoiled != Status::Success) return spoiled;
@@ -278,7 +292,7 @@ Status cuMemsetD8Async(DeviceAddress to, unsigned char value, size_t count, Stre
 }
 Status cuPointerGetAttributes(unsigned count, int* attributes, void** values, DeviceAddress address) {
   ENTER("cuPointerGetAttributes");
-  unsigned type = 0;
+  unsigned type = state.managed ? memory_type_device : 0;
   int ordinal = -1;
   for (const auto& [base, bytes] : state.allocations) {
     if (address < base || address >= base + bytes) continue;
@@ -287,7 +301,7 @@ Status cuPointerGetAttributes(unsigned count, int* attributes, void** values, De
   }
   for (unsigned i = 0; i < count; ++i) {
     if (attributes[i] == pointer_memory_type) std::memcpy(values[i], &type, sizeof type);
-    if (attributes[i] == pointer_is_managed) std::memset(values[i], 0, 1);
+    if (attributes[i] == pointer_is_managed) std::memset(values[i], state.managed ? 1 : 0, 1);
     if (attributes[i] == pointer_device_ordinal) std::memcpy(values[i], &ordinal, sizeof ordinal);
   }
   return Status::Success;

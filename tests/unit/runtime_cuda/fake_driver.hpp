@@ -42,6 +42,7 @@ struct FakeDriver {
   std::map<std::string, std::vector<size_t>> parameter_sizes;  // by function: bytes of each parameter
   bool cooperative = true;
   int window_bytes = 134213632;  // of L2, for one launch
+  bool managed = false;          // all memory, so that tensors may lie in that of the test
   int max_threads = 384;         // of a block, of every kernel
   bool computes = false;         // launches of "codetta_gemm" store the f32 product, for kernels without tensor maps
   // What happened.
@@ -58,6 +59,7 @@ struct FakeDriver {
   bool implicit_capture = false;              // a blocking stream of the context is captured
   std::map<std::string, int> dynamic_shared;  // by function
   int modules = 0, events = 0, retained = 0;  // alive
+  int pinned = 0;                             // pieces of host memory, alive
   std::vector<void*> contexts;                // stack of the thread (tests use one)
   int capture_mode = 0;
 

@@ -52,6 +52,8 @@ SAME(hipDeviceGet, cuDeviceGet, (DeviceId * device, int ordinal), (device, ordin
 SAME(hipDeviceGetName, cuDeviceGetName, (char* name, int length, DeviceId device), (name, length, device))
 SAME(hipMalloc, cuMemAlloc_v2, (DeviceAddress * address, size_t bytes), (address, bytes))
 SAME(hipFree, cuMemFree_v2, (DeviceAddress address), (address))
+SAME(hipHostMalloc, cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags), (memory, bytes, flags))
+SAME(hipHostFree, cuMemFreeHost, (void* memory), (memory))
 SAME(hipMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (DeviceAddress to, const void* from, size_t bytes, StreamHandle stream),
      (to, from, bytes, stream))
 SAME(hipMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void* to, DeviceAddress from, size_t bytes, StreamHandle stream),

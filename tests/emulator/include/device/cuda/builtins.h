@@ -76,4 +76,12 @@ CODETTA_FN void group_barrier(i32 id, i32 threads) { emulator::machine->barrier(
 
 CODETTA_FN u32 shuffle_xor(u32 mask, u32 value, int distance) { return __shfl_xor_sync(mask, value, (u32)distance); }
 
+// One thread of the host runs all of a grid.
+CODETTA_FN bool claim(u32* word) {
+  if (*word != 0) return false;
+  *word = 1;
+  return true;
+}
+CODETTA_FN void publish(u32* word, u32 value) { *word = value; }
+
 }  // namespace codetta::gpu

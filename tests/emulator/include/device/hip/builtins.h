@@ -72,4 +72,12 @@ CODETTA_FN double towards_zero(double x) { return __builtin_trunc(x); }
 CODETTA_FN float to_even(float x) { return __builtin_rintf(x); }
 CODETTA_FN double to_even(double x) { return __builtin_rint(x); }
 
+// One thread of the host runs all of a grid.
+CODETTA_FN bool claim(u32* word) {
+  if (*word != 0) return false;
+  *word = 1;
+  return true;
+}
+CODETTA_FN void publish(u32* word, u32 value) { *word = value; }
+
 }  // namespace codetta::gpu

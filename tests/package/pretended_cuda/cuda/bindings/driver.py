@@ -108,6 +108,10 @@ def cuMemAlloc(count):
     return status, address
 
 
+def cuMemHostAlloc(count, flags):
+    return cuMemAlloc(count)
+
+
 def cuMemAllocAsync(count, stream):
     return cuMemAlloc(count)
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What emitted C++ host text for a GPU includes where a program calls functions of the caller's, which enqueue on its
+// stream, or takes a size from device memory.
+#pragma once
+
+#include "device/host/externs.h"
+#include "device/host/gpu.h"
+
+namespace codetta::host {
+
+inline Status not_captured(const GpuFrame& frame, const char* why, const char* name) {
+  int capture = cuda_driver::capture_status_none;
+  const DriverStatus asked = gpu_library.calls.stream_capturing(frame.here->stream, &capture);
+  if (asked != DriverStatus::CaptureImplicit && capture == cuda_driver::capture_status_none) return ok;
+  return fail(bad_argument, "E0646: a call whose sizes are found in it can not be captured: %s %s", name, why);
+}
+
+// Every tensor says the stream as its owner (codetta/extern.h). What a function allocates lives for the call only.
+inline Status call_extern(const GpuFrame& frame, const Extern& one, ExternTensor* inputs, int input_count,
+                          ExternTensor* outputs, int output_count, bool allocates) {
+  if (allocates) CODETTA_OK(not_captured(frame, "allocates what the steps behind it use", one.name));
+  for (int i = 0; i < input_count; ++i) inputs[i].owner = frame.here->stream;
+  for (int i = 0; i < output_count; ++i) outputs[i].owner = frame.here->stream;
+  return call_extern(one, inputs, input_count, outputs, output_count);
+}
+
+// The one integer that a tensor of the caller's holds; waits for the stream.
+inline Status read_integer(const GpuFrame& frame, const View& view, const char* name, i64& value) {
+  if (frame.sizes_only)
+    return fail(bad_sizes,
+                "E0610: how large the workspace is depends on %s, which lies in device memory; pass no workspace, and "
+                "the library takes its own",
+                name);
+  i64 count = 1;
+  for (i32 i = 0; i < view.rank; ++i) count *= view.size[i];
+  if (count != 1) return fail(bad_sizes, "E0610: %s holds no single number: it is %s", name, describe(view));
+  CODETTA_OK(not_captured(frame, "is a size that is read from device memory", name));
+  char bytes[8] = {};
+  CODETTA_GPU("reading a size",
+              gpu_library.calls.copy_out(bytes, reinterpret_cast<DeviceAddress>(view.data),
+                                         static_cast<size_t>(dtype_bytes(view.dtype)), frame.here->stream));
+  CODETTA_GPU("waiting for the stream", gpu_library.calls.stream_wait(frame.here->stream));
+  View here;
+  here.data = bytes;
+  here.dtype = view.dtype;
+  value = integer_in(here, false);
+  return ok;
+}
+
+}  // namespace codetta::host

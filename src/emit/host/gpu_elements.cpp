@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps on elements of a GPU as calls of device/host/gpu_elements.h, and what they look at.
+#include <algorithm>
+
+#include "emit/host/steps.hpp"
+#include "emit/host/text.hpp"
+#include "package/gpu_steps.hpp"
+
+namespace codetta::emit::host {
+
+using base::CodeWriter;
+
+std::vector<const package::Step*> puts_of(const package::Package& package) {
+  std::vector<const package::Step*> puts;
+  const auto add = [&](const package::StepList& list) {
+    for (const package::Step& step : list) {
+      if (std::holds_alternative<package::IndexPut>(step) || std::holds_alternative<package::Scatter>(step))
+        puts.push_back(&step);
+    }
+  };
+  add(package.steps);
+  for (const package::StepList& list : package.step_lists) add(list);
+  return puts;
+}
+
+// By step, the buffers whose contents it looks at, in the order of the lists.
+std::vector<std::pair<const package::Step*, uint32_t>> looked_at(const Library& library, const Program& program) {
+  std::vector<std::pair<const package::Step*, uint32_t>> result;
+  const package::Package& package = *program.package;
+  const auto add = [&](const package::StepList& list) {
+    for (const package::Step& step : list) {
+      if (const auto* put = std::get_if<package::IndexPut>(&step)) {
+        for (const uint32_t index : put->indices) result.emplace_back(&step, index);
+      } else if (const auto* scatter = std::get_if<package::Scatter>(&step)) {
+        result.emplace_back(&step, scatter->index);
+      } else if (const auto* check = std::get_if<package::Check>(&step)) {
+        if (const auto* nan = std::get_if<package::NanGuard>(&check->guard)) result.emplace_back(&step, nan->buffer);
+        if (const auto* of = std::get_if<package::IndexGuard>(&check->guard)) result.emplace_back(&step, of->buffer);
+      }
+    }
+  };
+  if (!library.checked || package.target.backend == Backend::cpu) return result;
+  add(package.steps);
+  for (const package::StepList& list : package.step_lists) add(list);
+  return result;
+}
+
+void print_looked(CodeWriter& out, const Library& library, const Program& program) {
+  const auto looked = looked_at(library, program);
+  if (looked.empty()) return;
+  const auto all = out.block_with("};", "constexpr const char* looked[] = ");
+  for (const auto& [step, buffer] : looked) out.line(literal_text(program.package->buffers[buffer].name), ",");
+}
+
+std::string ElementSteps::kernel() const {
+  return kernel_symbol(program_index, package::steps_kernel(*program.package).value_or(0));
+}
+
+std::string ElementSteps::named(uint32_t buffer) const {
+  return CodeWriter::text_of("v[", buffer, "], ", literal_text(program.package->buffers[buffer].name));
+}
+
+int64_t ElementSteps::number() const {
+  const auto looked = looked_at(library, program);
+  const auto found = std::find_if(looked.begin(), looked.end(), [&](const auto& one) { return one.first == step; });
+  return found == looked.end() ? -1 : found - looked.begin();
+}
+
+std::string ElementSteps::scratch() const {
+  const auto puts = puts_of(*program.package);
+  return CodeWriter::text_of("launches.scratch[", std::find(puts.begin(), puts.end(), step) - puts.begin(), "]");
+}
+
+void ElementSteps::index_put(const package::IndexPut& put) const {
+  const auto scope = out.block("");
+  std::string indices;
+  for (const uint32_t index : put.indices) indices += (indices.empty() ? "{&" : ", {&") + named(index) + "}";
+  out.line("const Index indices[] = {", indices, "};");
+  out.line("CODETTA_OK(index_put(frame, ", kernel(), ", ", named(put.target), ", indices, ", put.indices.size(), ", ",
+           named(put.values), ", ", put.accumulate ? 1 : 0, ", ", scratch(), ", ", number(), "));");
+}
+
+void ElementSteps::scatter(const package::Scatter& scatter) const {
+  out.line("CODETTA_OK(scatter(frame, ", kernel(), ", ", named(scatter.target), ", Index{&", named(scatter.index),
+           "}, ", named(scatter.source), ", ", scatter.dim, ", ", static_cast<int>(scatter.reduce), ", ", scratch(),
+           ", ", number(), "));");
+}
+
+// Tensors of the caller's may have any strides; where there is a kernel for these it is at hand.
+void ElementSteps::copy(const package::Copy& copy) const {
+  const std::string on_elements = package::steps_kernel(*program.package) ? kernel() + ", " : "";
+  out.line("CODETTA_OK(copy(frame, ", on_elements, "v[", copy.target, "], v[", copy.source, "], ",
+           literal_text(program.package->buffers[copy.target].name), "));");
+}
+
+void ElementSteps::fill(const package::Fill& fill) const {
+  if (package::steps_kernel(*program.package)) {
+    out.line("CODETTA_OK(fill(frame, ", kernel(), ", v[", fill.buffer, "], ", fill.bits, "ull, ",
+             literal_text(program.package->buffers[fill.buffer].name), "));");
+  } else {
+    out.line("CODETTA_OK(fill(frame, v[", fill.buffer, "], ", fill.bits & 0xFF, ", ",
+             literal_text(program.package->buffers[fill.buffer].name), "));");
+  }
+}
+
+void ElementSteps::size(const package::DefineSymbol& define, const std::string& head,
+                        const std::string& divisor) const {
+  const auto scope = out.block("");
+  out.line("i64 value = 0;");
+  out.line("CODETTA_OK(read_integer(frame, ", named(define.buffer), ", value));");
+  out.line("CODETTA_OK(define_value(", head, "Number(value), ", divisor, "));");
+}
+
+void ElementSteps::look(uint32_t buffer, const char* looks, const std::string& limit) const {
+  out.line("CODETTA_OK(look(frame, ", kernel(), ", ", named(buffer), ", codetta::gpu::Looks::", looks, ", ", limit,
+           ", ", number(), "));");
+}
+
+}  // namespace codetta::emit::host

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "package/gpu_steps.hpp"
+
+#include <algorithm>
+
+namespace codetta::package {
+
+bool one_byte(DType dtype, uint64_t bits) {
+  for (int64_t i = 1; i < dtype_size(dtype); ++i) {
+    if ((bits >> (8 * i) & 0xFF) != (bits & 0xFF)) return false;
+  }
+  return true;
+}
+
+bool needs_steps_kernel(const Package& package) {
+  const auto strided = [&](uint32_t buffer) { return !package.buffers[buffer].strides.empty(); };
+  const auto needs = [&](const Step& step) {
+    if (const auto* fill = std::get_if<Fill>(&step)) {
+      return fill->mode != ZeroMode::None &&
+             (strided(fill->buffer) || !one_byte(package.buffers[fill->buffer].dtype, fill->bits));
+    }
+    if (const auto* copy = std::get_if<Copy>(&step)) return strided(copy->source) || strided(copy->target);
+    if (const auto* check = std::get_if<Check>(&step)) {
+      return std::holds_alternative<NanGuard>(check->guard) || std::holds_alternative<IndexGuard>(check->guard);
+    }
+    return std::holds_alternative<IndexPut>(step) || std::holds_alternative<Scatter>(step);
+  };
+  if (std::any_of(package.steps.begin(), package.steps.end(), needs)) return true;
+  return std::any_of(package.step_lists.begin(), package.step_lists.end(),
+                     [&](const StepList& list) { return std::any_of(list.begin(), list.end(), needs); });
+}
+
+bool is_steps_kernel(const Kernel& kernel) {
+  return !kernel.entries.empty() && kernel.entries.front().symbol.starts_with(step_symbol);
+}
+
+std::optional<uint32_t> steps_kernel(const Package& package) {
+  for (uint32_t k = 0; k < package.kernels.size(); ++k) {
+    if (is_steps_kernel(package.kernels[k])) return k;
+  }
+  return std::nullopt;
+}
+
+}  // namespace codetta::package

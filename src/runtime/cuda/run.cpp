@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running the resolved steps of a CUDA package, and what only a run knows: sizes in device memory, tensors that
+// functions of the caller's allocate.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+#include "diag/diagnostic.hpp"
+#include "runtime/caller_tensors.hpp"
+#include "runtime/cuda/execution_state.hpp"
+#include "runtime/cuda/stream.hpp"
+#include "types/convert.hpp"
+
+namespace codetta::runtime::cuda {
+
+using package::Buffer;
+
+namespace {
+
+void release(CodettaTensor& tensor) {
+  if (tensor.release != nullptr) tensor.release(&tensor);
+  tensor.release = nullptr;
+}
+
+}  // namespace
+
+Result<void> Execution::State::run_list(size_t list, StreamHandle stream) const {
+  for (const Active& active : lists[list]) {
+    if (active.vendor >= 0) {
+      const VendorLaunch& launch = vendor_launches[static_cast<size_t>(active.vendor)];
+      const NvtxRange range(ranges.get(), launch.name());
+      CODETTA_CHECK_OK(launch.run(stream));
+      continue;
+    }
+    if (active.user >= 0) {
+      const UserLaunch& launch = user_launches[static_cast<size_t>(active.user)];
+      const NvtxRange range(ranges.get(), launch.name());
+      const Status status = launch.run(stream);
+      if (status == Status::Success) continue;
+      return device->driver().failure(status,
+                                      fmt::format("Failed to launch kernel {}: cuLaunchKernelEx", launch.name()),
+                                      fmt::format("{}, stream = {}", launch.describe(), static_cast<void*>(stream)));
+    }
+    if (active.on_elements >= 0) {
+      CODETTA_CHECK_OK(run_on_elements(active.on_elements, stream));
+      continue;
+    }
+    if (active.launch < 0) {
+      CODETTA_CHECK_OK(run_step(*active.step, stream));
+      continue;
+    }
+    const Launch& launch = launches[static_cast<size_t>(active.launch)];
+    const NvtxRange range(ranges.get(), launch.name());
+    const Status status = launch.run(stream);
+    if (status == Status::Success) continue;
+    return device->driver().failure(status, "cuLaunchKernelEx",
+                                    fmt::format("{}, stream = {}", launch.name(), static_cast<void*>(stream)));
+  }
+  return list == 0 && late != nullptr ? run_late(stream) : Result<void>();
+}
+
+Result<void> Execution::State::run_on_elements(int32_t which, StreamHandle stream) const {
+  const StepLaunch& launch = step_launches[static_cast<size_t>(which)];
+  const NvtxRange range(ranges.get(), launch.name());
+  const Status status = launch.run(device->driver(), stream);
+  if (status == Status::Success) return {};
+  return device->driver().failure(status, "cuLaunchKernelEx",
+                                  fmt::format("{}, stream = {}", launch.name(), static_cast<void*>(stream)));
+}
+
+Result<void> Execution::State::check_faults() const {
+  codetta::gpu::Fault found{};
+  if (codetta::gpu::host::take_fault(fault.get(), found) && found.step < step_launches.size())
+    return step_launches[found.step].error_of(found, bindings);
+  return late != nullptr && late->rest != nullptr ? late->rest->check_faults() : Result<void>();
+}
+
+// What prepare lets through beside launches.
+Result<void> Execution::State::run_step(const package::Step& step, StreamHandle stream) const {
+  if (const auto* filled = std::get_if<package::Fill>(&step)) return fill(*filled, stream);
+  if (const auto* copied = std::get_if<package::Copy>(&step)) {
+    const TensorView &source = bindings.tensors[copied->source], &target = bindings.tensors[copied->target];
+    const auto bytes = static_cast<size_t>(source.element_count() * dtype_size(source.dtype()));
+    return device->copy(reinterpret_cast<DeviceAddress>(target.data()), reinterpret_cast<DeviceAddress>(source.data()),
+                        bytes, stream);
+  }
+  if (const auto* check = std::get_if<package::Check>(&step))
+    return check_guard(*package, check->guard, bindings.tensors, symbols);
+  if (const auto* function = std::get_if<package::CallExtern>(&step)) return call(*function, stream);
+  if (const auto* freed = std::get_if<package::Free>(&step)) {
+    const auto& [result, output] = selected.at(freed->buffer);
+    release((*results)[result][output]);
+    return {};
+  }
+  if (const auto* branch = std::get_if<package::If>(&step)) {
+    CODETTA_TRY(const bool taken, holds(branch->predicate, stream));
+    return run_list(size_t{1} + (taken ? branch->then_list : branch->else_list), stream);
+  }
+  if (const auto* loop = std::get_if<package::While>(&step)) {
+    for (int64_t pass = 0;; ++pass) {
+      CODETTA_CHECK_OK(run_list(size_t{1} + loop->condition, stream));
+      CODETTA_TRY(const bool more, holds(loop->predicate, stream));
+      if (!more) return {};
+      if (loop->limit != 0 && pass >= loop->limit)
+        return endless_loop(pass, {}, package->buffers[loop->predicate].name);
+      CODETTA_CHECK_OK(run_list(size_t{1} + loop->body, stream));
+    }
+  }
+  return {};
+}
+
+Result<void> Execution::State::fill(const package::Fill& step, StreamHandle stream) const {
+  const TensorView& view = bindings.tensors[step.buffer];
+  if (view.empty()) return {};
+  return device->fill(reinterpret_cast<DeviceAddress>(view.data()), static_cast<unsigned char>(step.bits & 0xFF),
+                      static_cast<size_t>(view.element_count() * dtype_size(view.dtype())), stream);
+}
+
+void Execution::State::release_results() const {
+  for (std::vector<CodettaTensor>& outputs : *results) {
+    for (CodettaTensor& output : outputs) release(output);
+    outputs.clear();
+  }
+}
+
+Result<void> Execution::State::run_late(StreamHandle stream) const {
+  Late& part = *late;
+  CODETTA_TRY(const bool capturing, device->capturing(stream));
+  const auto* define = std::get_if<package::DefineSymbol>(part.cause);
+  if (capturing) {
+    const std::string what = define != nullptr ? "the size " + define->symbol + " is read from device memory"
+                                               : std::get_if<package::CallExtern>(part.cause)->name +
+                                                     " allocates what the steps behind it use";
+    return diag::error(diag::Code::capture_active, "a run whose sizes are found in it can not be captured")
+        .reason(what)
+        .help("run the program outside of the capture, or pass sizes as scalars");
+  }
+  Symbols known = symbols;
+  std::vector<int64_t> made_for;
+  if (define != nullptr) {
+    const TensorView& view = bindings.tensors[define->buffer];
+    std::array<std::byte, 8> value{};
+    if (view.element_count() != 1) {
+      return diag::error(diag::Code::guard_failed,
+                         fmt::format("{} holds no single number", package->buffers[define->buffer].name))
+          .reason(fmt::format("it is {}, and the size {} is read from it", view.describe(), define->symbol))
+          .help("bind a tensor of one element");
+    }
+    CODETTA_CHECK_OK(device->download(value.data(), reinterpret_cast<DeviceAddress>(view.data()),
+                                      static_cast<size_t>(dtype_size(view.dtype())), stream));
+    CODETTA_CHECK_OK(device->synchronize(stream));
+    const int64_t number = types::load_i64(value.data(), view.dtype());
+    CODETTA_CHECK_OK(define_symbol(*package, *define, view, number, known));
+    made_for = {number};
+  } else {
+    const auto& step = *std::get_if<package::CallExtern>(part.cause);
+    CODETTA_CHECK_OK(call(step, stream));
+    for (const CodettaTensor& output : (*results)[step.result]) {
+      made_for.push_back(reinterpret_cast<int64_t>(output.data));
+      made_for.insert(made_for.end(), {output.rank, output.dtype});
+      for (int i = 0; i < std::clamp(output.rank, 0, static_cast<int>(CODETTA_MAX_RANK)); ++i)
+        made_for.insert(made_for.end(), {output.shape[i], output.strides[i]});
+    }
+  }
+  if (part.rest == nullptr || part.made_for != made_for) {
+    if (part.rest != nullptr) {  // its memory may be in use
+      CODETTA_CHECK_OK(device->synchronize(stream));
+      CODETTA_CHECK_OK(part.rest->check_faults());
+      part.rest.reset();
+    }
+    CODETTA_CHECK_OK(make_rest(part, std::move(known)));
+    part.made_for = std::move(made_for);
+  }
+  return part.rest->run_list(0, stream);
+}
+
+Result<void> Execution::State::make_rest(Late& part, Symbols known) const {
+  auto rest = std::make_unique<State>();
+  rest->package = package;
+  rest->device = device;
+  rest->modules = modules;
+  rest->vendor = vendor;
+  rest->ranges = ranges;
+  rest->bindings = bindings;
+  rest->checked = checked;
+  rest->outside = outside;
+  rest->allocator = allocator;
+  rest->symbols = std::move(known);
+  rest->first = part.first;
+  rest->results = results;
+  rest->selected = selected;
+  rest->pool_bytes = pool_bytes;
+  rest->pool_address = pool_address;
+  for (size_t i = 0; i < pool_offset.size(); ++i) {
+    if (pool_offset[i]) rest->pool_address[i] = placed_at + static_cast<uint64_t>(*pool_offset[i]);
+  }
+  CODETTA_CHECK_OK(rest->prepare());
+  CODETTA_CHECK_OK(rest->settle());
+  part.rest = std::move(rest);
+  return {};
+}
+
+// The function enqueues; numbers are passed in host memory.
+Result<void> Execution::State::call(const package::CallExtern& step, StreamHandle stream) const {
+  std::vector<std::array<std::byte, 8>> numbers(step.inputs.size());
+  std::vector<CodettaTensor> inputs, outputs;
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    const Buffer& buffer = package->buffers[step.inputs[i]];
+    if (buffer.is_scalar) {
+      store_scalar(bindings.scalars[step.inputs[i]], buffer.dtype, numbers[i].data());
+      inputs.push_back({});
+      inputs.back().data = numbers[i].data();
+      inputs.back().dtype = static_cast<int32_t>(buffer.dtype);
+    } else {
+      inputs.push_back(tensor_of(bindings.tensors[step.inputs[i]], buffer.device));
+    }
+    inputs.back().owner = stream;
+  }
+  const bool allocates = step.form == package::CallExtern::Form::Alloc;
+  for (uint32_t i = 0; allocates && i < step.output_count; ++i) {
+    outputs.push_back({});
+    outputs.back().owner = stream;
+  }
+  for (const uint32_t output : step.outputs) {
+    outputs.push_back(tensor_of(bindings.tensors[output], package->buffers[output].device));
+    outputs.back().owner = stream;
+  }
+  const ExternFunction& function = externs.at(&step);
+  const int code = function.function(function.context, inputs.data(), static_cast<int>(inputs.size()), outputs.data(),
+                                     static_cast<int>(outputs.size()));
+  if (allocates) (*results)[step.result] = std::move(outputs);  // given back at the end of the run at the latest
+  if (code == 0) return {};
+  return diag::error(diag::Code::extern_failed, fmt::format("external function {} failed", step.name))
+      .reason(fmt::format("it returned {}", code))
+      .help("the code is the function's own");
+}
+
+// Waits for the stream.
+Result<bool> Execution::State::holds(uint32_t predicate, StreamHandle stream) const {
+  if (package->buffers[predicate].is_scalar) return bindings.scalars[predicate].i != 0;
+  CODETTA_TRY(const bool capturing, device->capturing(stream));
+  if (capturing) {
+    return diag::error(diag::Code::capture_active, "a branch can not be captured")
+        .reason(fmt::format("{} is read on the host to decide what runs", package->buffers[predicate].name))
+        .help("run the program outside of the capture, or decide by a scalar argument");
+  }
+  unsigned char value = 0;
+  CODETTA_CHECK_OK(
+      device->download(&value, reinterpret_cast<DeviceAddress>(bindings.tensors[predicate].data()), 1, stream));
+  CODETTA_CHECK_OK(device->synchronize(stream));
+  return value != 0;
+}
+
+}  // namespace codetta::runtime::cuda

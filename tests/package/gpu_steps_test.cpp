@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries for a GPU whose programs work on elements, call functions of the caller's and read sizes from device
+// memory, over the pretended driver.
+#include "emit/gpu_steps.hpp"
+#include "package/gpu_library.hpp"
+#include "runtime/cuda/stream.hpp"
+
+namespace codetta::test {
+namespace {
+
+using namespace package;  // NOLINT: all kinds of steps
+using types::Dim;
+
+class GpuLibrarySteps : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    made_.name = "f";
+    made_.target = Target::parse("cuda:sm_90a").value();
+  }
+  uint32_t buffer(const char* name, Buffer::Role role, DType dtype, std::vector<Dim> shape) {
+    Buffer b;
+    b.name = name;
+    b.role = role;
+    b.dtype = dtype;
+    b.shape = std::move(shape);
+    made_.buffers.push_back(std::move(b));
+    return static_cast<uint32_t>(made_.buffers.size() - 1);
+  }
+  // An account of what went wrong, else empty.
+  std::string build(const std::string& name) {
+    emit::add_steps_kernel(made_);
+    for (package::Kernel& kernel : made_.kernels) kernel.binary = pretended_image(kernel);
+    if (const auto defect = find_defect(made_)) return *defect;
+    if (std::string account = library_.build(name, {std::make_shared<const Package>(made_)}); !account.empty())
+      return account;
+    return library_.load();
+  }
+  static Dim c(int64_t value) { return Dim::constant(value); }
+
+  FakeGpu gpu_;
+  Package made_;
+  GpuLibrary library_;
+};
+
+TEST_F(GpuLibrarySteps, WhatKernelsFindIsToldByTheNextCall) {
+  const uint32_t i = buffer("i", Buffer::Role::Argument, DType::i64, {c(3)}),
+                 j = buffer("j", Buffer::Role::Argument, DType::i64, {c(3)}),
+                 x = buffer("x", Buffer::Role::Argument, DType::f32, {c(3)}),
+                 y = buffer("y", Buffer::Role::Output, DType::f32, {c(4), c(2)});
+  Step look_step(std::in_place_type<Check>);
+  std::get_if<Check>(&look_step)->guard.emplace<NanGuard>(NanGuard{x, false, ""});
+  made_.steps = {IndexPut{y, {i, j}, x, false}, look_step, Return{}};
+  ASSERT_EQ(build("finds"), "");
+  const std::vector<TensorView> views = {gpu_.tensor(DType::i64, {3}), gpu_.tensor(DType::i64, {3}),
+                                         gpu_.tensor(DType::f32, {3}), gpu_.tensor(DType::f32, {4, 2})};
+  ASSERT_EQ(library_.call("f", views), 0) << library_.error();
+  ASSERT_EQ(gpu_.fake.launches.size(), 2U);
+  EXPECT_EQ(gpu_.fake.launches[0].function, "codetta_step_put");
+  EXPECT_EQ(gpu_.fake.launches[1].function, "codetta_step_look");
+  gpu::PutParams put{};
+  gpu::LookParams look{};
+  std::memcpy(&put, gpu_.fake.launches[0].parameters.data(), sizeof put);
+  std::memcpy(&look, gpu_.fake.launches[1].parameters.data(), sizeof look);
+  EXPECT_EQ(put.target, views[3].data());
+  EXPECT_EQ(put.positions, 3);
+  EXPECT_EQ(put.slots, 8);
+  EXPECT_EQ(gpu_.fake.pinned, 1);
+  // As the kernel would.
+  *put.fault.fault = {2, static_cast<uint32_t>(put.fault.number), 1, 0, 2, -4, 2};
+  gpu_.fake.launches.clear();
+  EXPECT_NE(library_.call("f", views), 0);
+  EXPECT_EQ(library_.error(),
+            "E0618: index -4 is out of range for the size 2; it stands 2 elements behind the first of j, in an earlier "
+            "call");
+  EXPECT_TRUE(gpu_.fake.launches.empty());
+  EXPECT_EQ(library_.call("f", views), 0) << "it is told once";
+  *look.fault.fault = {2, static_cast<uint32_t>(look.fault.number), 0, 0, 1, 1, -1};
+  EXPECT_NE(library_.call("f", views), 0);
+  EXPECT_EQ(library_.error(), "E0619: x holds NaN; it stands 1 elements behind the first, in an earlier call");
+  library_.unload();
+  EXPECT_EQ(gpu_.fake.pinned, 0) << "unloading gives it back";
+}
+
+// What a function saw: the stream of each tensor, and a number.
+struct Seen {
+  std::vector<void*> streams, places;
+  double number = 0;
+  std::vector<float> made{1, 2, 3, 4};
+  int released = 0;
+};
+struct Tensor8 {  // CodettaTensor
+  void* data;
+  int64_t shape[8], strides[8];
+  int32_t rank, dtype, device, reserved;
+  void (*release)(Tensor8* tensor);
+  void* owner;
+};
+using Function = int (*)(void*, const Tensor8*, int, Tensor8*, int);
+int look_at(void* context, const Tensor8* inputs, int input_count, Tensor8* outputs, int output_count) {
+  Seen& seen = *static_cast<Seen*>(context);
+  for (int i = 0; i < input_count + output_count; ++i) {
+    const Tensor8& one = i < input_count ? inputs[i] : outputs[i - input_count];
+    seen.streams.push_back(one.owner);
+    seen.places.push_back(one.data);
+  }
+  std::memcpy(&seen.number, inputs[1].data, sizeof seen.number);
+  return 0;
+}
+int make(void* context, const Tensor8*, int, Tensor8* outputs, int) {
+  Seen& seen = *static_cast<Seen*>(context);
+  seen.streams.push_back(outputs[0].owner);
+  outputs[0].data = seen.made.data();
+  outputs[0].rank = 1;
+  outputs[0].dtype = static_cast<int32_t>(DType::f32);
+  outputs[0].shape[0] = 4;
+  outputs[0].strides[0] = 1;
+  outputs[0].owner = &seen.released;
+  outputs[0].release = [](Tensor8* tensor) { ++*static_cast<int*>(tensor->owner); };
+  return 0;
+}
+
+TEST_F(GpuLibrarySteps, FunctionsOfTheCallersEnqueueOnTheStream) {
+  const uint32_t x = buffer("x", Buffer::Role::Argument, DType::f32, {c(4)});
+  const uint32_t number = buffer("number", Buffer::Role::Argument, DType::f64, {});
+  made_.buffers[number].is_scalar = true;
+  const uint32_t y = buffer("y", Buffer::Role::Output, DType::f32, {c(4)}),
+                 z = buffer("z", Buffer::Role::Output, DType::f32, {c(4)}),
+                 got = buffer("got", Buffer::Role::Temporary, DType::f32, {c(4)});
+  made_.result_count = 1;
+  made_.steps = {CallExtern{"look", {x, number}, CallExtern::Form::Out, {y}, 0, 0},
+                 CallExtern{"make", {}, CallExtern::Form::Alloc, {}, 0, 1},
+                 SelectOutput{0, 0, got},
+                 Copy{got, z},
+                 Free{got},
+                 Return{}};
+  ASSERT_EQ(build("calls"), "");
+  const TensorView vx = gpu_.tensor(DType::f32, {4}), vy = gpu_.tensor(DType::f32, {4}),
+                   vz = gpu_.tensor(DType::f32, {4});
+  const auto stream = runtime::cuda::OwnedStream::make(gpu_.device).value();
+  const auto call = [&] {
+    using Call = int (*)(const void*, double, void*, void*, void*);
+    return library_.symbol<Call>("_f")(vx.data(), 2.5, vy.data(), vz.data(), stream.get());
+  };
+  EXPECT_EQ(call(), -9);
+  EXPECT_EQ(library_.error(), "E0616: external function look is not provided; pass it to calls_set_extern_look");
+  Seen seen;
+  using Set = int (*)(Function, void*);
+  ASSERT_EQ(library_.symbol<Set>("_set_extern_look")(look_at, &seen), 0);
+  ASSERT_EQ(library_.symbol<Set>("_set_extern_make")(make, &seen), 0);
+  ASSERT_EQ(call(), 0) << library_.error();
+  EXPECT_EQ(seen.streams, (std::vector<void*>(4, stream.get())));
+  EXPECT_EQ(seen.places[0], vx.data());
+  EXPECT_EQ(seen.places[2], vy.data());
+  EXPECT_EQ(seen.number, 2.5);
+  EXPECT_EQ(vz.as<float>()[3], 4);
+  EXPECT_EQ(seen.released, 1);
+  gpu_.fake.capturing.insert(stream.get());
+  EXPECT_NE(call(), 0);
+  EXPECT_EQ(library_.error(),
+            "E0646: a call whose sizes are found in it can not be captured: make allocates what the steps behind it "
+            "use");
+  gpu_.fake.capturing.clear();
+}
+
+TEST_F(GpuLibrarySteps, ASizeInDeviceMemory) {
+  const uint32_t count = buffer("count", Buffer::Role::Argument, DType::i32, {c(1)}),
+                 x = buffer("x", Buffer::Role::Argument, DType::f32, {c(8)}),
+                 y = buffer("y", Buffer::Role::Output, DType::f32, {c(8)});
+  const Dim n = Dim::symbol("n");
+  const uint32_t part = buffer("part", Buffer::Role::Temporary, DType::f32, {n}),
+                 own = buffer("own", Buffer::Role::Temporary, DType::f32, {n}),
+                 end = buffer("end", Buffer::Role::Temporary, DType::f32, {n});
+  made_.pools = {{0, n * c(4), 64}};
+  made_.steps = {DefineSymbol{"n", count, 0, DefineSymbol::From::Value},
+                 Fill{y},
+                 Reinterpret{x, part},
+                 AllocateFromPool{own, 0, {}},
+                 Copy{part, own},
+                 Reinterpret{y, end},
+                 Copy{own, end},
+                 Free{own},
+                 Return{}};
+  ASSERT_EQ(build("sizes"), "");
+  const std::vector<TensorView> views = {gpu_.tensor(DType::i32, {1}), gpu_.tensor(DType::f32, {8}),
+                                         gpu_.tensor(DType::f32, {8})};
+  for (int i = 0; i < 8; ++i) views[1].as<float>()[i] = static_cast<float>(i + 1);
+  for (const int32_t size : {3, 8, 0}) {
+    *views[0].as<int32_t>() = size;
+    ASSERT_EQ(library_.call("f", views), 0) << library_.error();
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(views[2].as<float>()[i], i < size ? static_cast<float>(i + 1) : 0);
+  }
+  *views[0].as<int32_t>() = -1;
+  EXPECT_NE(library_.call("f", views), 0);
+  EXPECT_EQ(library_.error().substr(0, 5), "E0610");
+  *views[0].as<int32_t>() = 9;
+  EXPECT_NE(library_.call("f", views), 0) << "it leaves the memory of x";
+  EXPECT_EQ(library_.error().substr(0, 5), "E0610");
+  const auto stream = runtime::cuda::OwnedStream::make(gpu_.device).value();
+  gpu_.fake.capturing.insert(stream.get());
+  *views[0].as<int32_t>() = 3;
+  EXPECT_NE(library_.call("f", views, nullptr, 0, stream.get()), 0);
+  EXPECT_EQ(library_.error(),
+            "E0646: a call whose sizes are found in it can not be captured: count is a size that is read from device "
+            "memory");
+  gpu_.fake.capturing.clear();
+}
+
+}  // namespace
+}  // namespace codetta::test

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run takes from outside and what only a run knows, over the pretended driver, whose memory is that of the test:
+// functions of the caller's, weights, donated arguments, sizes in device memory.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "runtime/cuda/execution.hpp"
+#include "runtime/cuda/stream.hpp"
+#include "unit/runtime/step_program.hpp"
+#include "unit/runtime_cuda/fake_driver.hpp"
+
+namespace codetta::runtime::cuda {
+namespace {
+
+using namespace package;
+using runtime::test::constant;
+using runtime::test::StepProgram;
+using From = DefineSymbol::From;
+
+class CudaLate : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fake_.reset();
+    fake_.managed = true;
+    device_ = Device::open(Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+    stream_.emplace(OwnedStream::make(device_).value());
+    std::string image =
+        "\x7f"
+        "ELFnothing";
+    image.resize(256);
+    module_ = Module::load(device_, image, "test").value();
+    p_.package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
+  }
+  Result<Execution> prepare() {
+    FromOutside outside{p_.options.externs, p_.options.weights};
+    return Execution::make(std::make_shared<const Package>(p_.package), {module_}, p_.bindings, true, nullptr, {},
+                           std::move(outside));
+  }
+  // "E0610 headline: reason", or "ran".
+  static std::string outcome(const Result<void>& result) {
+    if (result) return "ran";
+    const Diagnostic& d = result.error().diagnostics().front();
+    EXPECT_FALSE(d.help.empty());
+    return "E0" + std::to_string(d.code) + " " + d.headline + ": " + d.reason;
+  }
+  std::string run() {
+    auto execution = prepare();
+    if (!execution) return outcome(execution.error());
+    return outcome(execution->run(stream_->get()));
+  }
+
+  codetta::test::FakeDriver& fake_ = codetta::test::fake_driver(CODETTA_FAKE_DRIVER);
+  DeviceRef device_;
+  ModuleRef module_;
+  std::optional<OwnedStream> stream_;
+  StepProgram p_;
+};
+
+// What a function saw, and what it makes.
+struct Seen {
+  std::vector<CodettaTensor> inputs, outputs;
+  double number = 0;
+  int code = 0, released = 0;
+  std::vector<float> made{5, 6, 7, 8, 9};
+  int64_t count = 4;
+};
+int look(void* context, const CodettaTensor* inputs, int input_count, CodettaTensor* outputs, int output_count) {
+  Seen& seen = *static_cast<Seen*>(context);
+  seen.inputs.assign(inputs, inputs + input_count);
+  seen.outputs.assign(outputs, outputs + output_count);
+  if (input_count > 1) std::memcpy(&seen.number, inputs[1].data, sizeof seen.number);
+  return seen.code;
+}
+int make(void* context, const CodettaTensor*, int, CodettaTensor* outputs, int) {
+  Seen& seen = *static_cast<Seen*>(context);
+  seen.outputs.assign(outputs, outputs + 1);
+  outputs[0].data = seen.made.data();
+  outputs[0].rank = 1;
+  outputs[0].dtype = static_cast<int32_t>(DType::f32);
+  outputs[0].shape[0] = seen.count;
+  outputs[0].strides[0] = 1;
+  outputs[0].owner = &seen.released;
+  outputs[0].release = [](CodettaTensor* tensor) { ++*static_cast<int*>(tensor->owner); };
+  return seen.code;
+}
+
+TEST_F(CudaLate, FunctionsGetDeviceMemoryNumbersAndTheStream) {
+  Seen seen;
+  const uint32_t x = p_.argument("x", DType::f32, {2, 3}), y = p_.output("y", DType::f16, {4});
+  const uint32_t number = p_.scalar("number", DType::f64, 0);
+  p_.bindings.scalars[number].d = 2.5;
+  p_.put(CallExtern{"look", {x, number}, CallExtern::Form::Out, {y}, 0, 0}, Return{});
+  EXPECT_EQ(run(), "E0616 external function look is not provided: step 0 (call_extern) calls it; provided are: none");
+  p_.provide("look", look, &seen);
+  ASSERT_EQ(run(), "ran");
+  ASSERT_EQ(seen.inputs.size(), 2U);
+  EXPECT_EQ(seen.inputs[0].data, p_.bindings.tensors[x].data());
+  EXPECT_EQ(seen.inputs[0].rank, 2);
+  EXPECT_EQ(seen.inputs[0].shape[1], 3);
+  EXPECT_EQ(seen.inputs[0].owner, stream_->get());
+  EXPECT_EQ(seen.number, 2.5);
+  EXPECT_EQ(seen.inputs[1].owner, stream_->get());
+  EXPECT_EQ(seen.outputs[0].data, p_.bindings.tensors[y].data());
+  EXPECT_EQ(seen.outputs[0].dtype, static_cast<int32_t>(DType::f16));
+  EXPECT_EQ(seen.outputs[0].owner, stream_->get());
+  fake_.capturing.insert(stream_->get());
+  EXPECT_EQ(run(), "ran") << "it only enqueues";
+  fake_.capturing.clear();
+  seen.code = 7;
+  EXPECT_EQ(run(), "E0617 external function look failed: it returned 7");
+}
+
+TEST_F(CudaLate, WhatFunctionsAllocate) {
+  Seen seen;
+  const uint32_t y = p_.output("y", DType::f32, {4}), got = p_.temporary("got", DType::f32, {Dim::symbol("n")});
+  p_.provide("make", make, &seen);
+  p_.package.result_count = 1;
+  p_.put(CallExtern{"make", {}, CallExtern::Form::Alloc, {}, 0, 1}, DefineSymbol{"n", 0, 0, From::OutputSize},
+         SelectOutput{0, 0, got}, Copy{got, y}, Free{got}, Return{});
+  auto execution = prepare();
+  ASSERT_TRUE(execution) << execution.error().render();
+  EXPECT_TRUE(execution->looks()) << "its memory has to outlive its work";
+  ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+  EXPECT_EQ(p_.values(y), (std::vector<double>{5, 6, 7, 8}));
+  EXPECT_EQ(seen.released, 1);
+  EXPECT_EQ(seen.outputs[0].owner, stream_->get());
+  seen.made[0] = 1;
+  ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+  EXPECT_EQ(p_.values(y), (std::vector<double>{1, 6, 7, 8}));
+  std::vector<float> moved{3, 3, 3, 3};
+  seen.made.swap(moved);
+  ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+  EXPECT_EQ(p_.values(y), (std::vector<double>{3, 3, 3, 3})) << "memory elsewhere";
+  EXPECT_EQ(seen.released, 3);
+  seen.made.resize(5);
+  seen.count = 5;
+  EXPECT_EQ(outcome(execution->run(stream_->get())),
+            "E0610 got has the wrong shape: it is f32[5]; the copy goes to f32[4]");
+  EXPECT_EQ(seen.released, 4) << "also of a run that fails";
+  seen.code = 3;
+  EXPECT_EQ(outcome(execution->run(stream_->get())), "E0617 external function make failed: it returned 3");
+  EXPECT_EQ(seen.released, 5);
+  fake_.capturing.insert(stream_->get());
+  EXPECT_EQ(outcome(execution->run(stream_->get())),
+            "E0646 a run whose sizes are found in it can not be captured: make allocates what the steps behind it use");
+  fake_.capturing.clear();
+}
+
+TEST_F(CudaLate, ASizeInDeviceMemory) {
+  const uint32_t count = p_.argument("count", DType::i32, {1}, {3});
+  const uint32_t x = p_.argument("x", DType::f32, {8}, {1, 2, 3, 4, 5, 6, 7, 8}), y = p_.output("y", DType::f32, {8});
+  const uint32_t before = p_.temporary("before", DType::f32, {constant(8)});
+  const uint32_t part = p_.temporary("part", DType::f32, {Dim::symbol("n")}),
+                 own = p_.temporary("own", DType::f32, {Dim::symbol("n")}),
+                 end = p_.temporary("end", DType::f32, {Dim::symbol("n")});
+  p_.package.pools = {{0, constant(64), 64}, {0, Dim::symbol("n") * constant(4), 64}};
+  p_.put(Fill{y}, AllocateFromPool{before, 0, {}}, Copy{x, before}, DefineSymbol{"n", count, 0, From::Value},
+         Reinterpret{before, part}, AllocateFromPool{own, 1, {}}, Copy{part, own}, Reinterpret{y, end}, Copy{own, end},
+         Free{own}, Return{});
+  auto execution = prepare();
+  ASSERT_TRUE(execution) << execution.error().render();
+  EXPECT_EQ(execution->workspace_size(), 256) << "without what depends on the size";
+  const size_t at_rest = fake_.allocations.size();
+  ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+  EXPECT_EQ(p_.values(y), (std::vector<double>{1, 2, 3, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(fake_.allocations.size(), at_rest + 1);
+  fake_.calls.clear();
+  ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+  EXPECT_EQ(fake_.count("cuMemAlloc_v2"), 0U) << "the same size again: nothing is allocated";
+  EXPECT_EQ(fake_.count("cuStreamSynchronize"), 1U) << "for the size";
+  p_.set(count, {5});
+  ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+  EXPECT_EQ(p_.values(y), (std::vector<double>{1, 2, 3, 4, 5, 0, 0, 0}));
+  EXPECT_EQ(fake_.allocations.size(), at_rest + 1) << "what it was before is given back";
+  p_.set(count, {9});
+  EXPECT_EQ(outcome(execution->run(stream_->get())).substr(0, 5), "E0610") << "it leaves the memory of the source";
+  p_.set(count, {-1});
+  EXPECT_EQ(outcome(execution->run(stream_->get())).substr(0, 5), "E0610");
+  p_.set(count, {0});
+  ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+  EXPECT_EQ(p_.values(y), (std::vector<double>(8, 0)));
+  fake_.capturing.insert(stream_->get());
+  EXPECT_EQ(outcome(execution->run(stream_->get())),
+            "E0646 a run whose sizes are found in it can not be captured: the size n is read from device memory");
+  fake_.capturing.clear();
+  // Another workspace: what lies in it is found anew.
+  auto memory = DeviceBuffer::make(device_, 256).value();
+  p_.set(count, {2});
+  ASSERT_TRUE(execution->set_workspace(reinterpret_cast<void*>(memory.address()), 256));
+  ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+  EXPECT_EQ(p_.values(y), (std::vector<double>{1, 2, 0, 0, 0, 0, 0, 0}));
+}
+
+TEST_F(CudaLate, DonatedArguments) {
+  const uint32_t x = p_.argument("x", DType::f32, {16}, {1, 2, 3, 4}), y = p_.output("y", DType::f32, {16});
+  const uint32_t over = p_.temporary("over", DType::f32, {constant(16)});
+  p_.package.buffers[x].donated = true;
+  p_.put(Reuse{x, over}, Copy{over, y}, Free{over}, Return{});
+  ASSERT_EQ(run(), "ran");
+  EXPECT_EQ(p_.values(y)[3], 4);
+  const TensorView whole = p_.bindings.tensors[x];
+  p_.bindings.tensors[x] = TensorView::make(whole.as<float>() + 1, DType::f32, {16}).value();
+  EXPECT_EQ(run(), "E0610 donated x can not be reused: its address is 4 modulo 64");
+  p_.bindings.tensors[x] = TensorView::make(whole.data(), DType::f32, {16}, {2}).value();
+  EXPECT_EQ(run(), "E0610 donated x can not be reused: it lies in pieces: its strides are [2]");
+}
+
+TEST_F(CudaLate, Weights) {
+  Buffer weight{"w", Buffer::Role::Constant, DType::f32, false, {constant(3)}, ""};
+  weight.external = "layer.weight";
+  p_.package.buffers.push_back(weight);
+  p_.bindings.tensors.emplace_back();
+  p_.bindings.scalars.emplace_back();
+  const uint32_t y = p_.output("y", DType::f32, {3});
+  p_.put(LoadConstant{0}, Copy{0, y}, Return{});
+  EXPECT_EQ(run(), "E0615 constant layer.weight is not provided: the program takes f32[3] of that name from outside");
+  float values[] = {1, 2, 3, 4, 5, 6};
+  TensorView given = TensorView::make(values, DType::f32, {3}).value();
+  p_.options.weights = [&](const std::string& name) -> std::optional<TensorView> {
+    return name == "layer.weight" ? std::optional(given) : std::nullopt;
+  };
+  ASSERT_EQ(run(), "ran");
+  EXPECT_EQ(p_.values(y), (std::vector<double>{1, 2, 3}));
+  given = TensorView::make(values, DType::f32, {3}, {2}).value();
+  EXPECT_EQ(run(), "E0610 constant layer.weight lies in pieces: its strides are [2]");
+  given = TensorView::make(values, DType::f32, {4}).value();
+  EXPECT_EQ(run().substr(0, 5), "E0610");
+}
+
+TEST_F(CudaLate, ChecksOfChildListsComeWithThem) {
+  const uint32_t flag = p_.argument("flag", DType::boolean, {1}, {0});
+  p_.package.step_lists = {{StepProgram::check(EqualGuard{constant(1), constant(2), "for the test"})}, {}};
+  p_.put(If{flag, 0, 1}, Return{});
+  EXPECT_EQ(run(), "ran") << "the branch is not taken";
+  p_.set(flag, {1});
+  EXPECT_EQ(run().substr(0, 5), "E0610");
+}
+
+}  // namespace
+}  // namespace codetta::runtime::cuda
