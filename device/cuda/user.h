@@ -44,6 +44,11 @@ struct float8_e5m2 {
   uint8_t bits;
 };
 
+// How the copy engine walks a tensor: a kernel takes it as `const __grid_constant__ TensorMap x` and uses its address.
+struct alignas(64) TensorMap {
+  uint64_t opaque[16];
+};
+
 namespace user {
 
 // Whether a parameter holds elements of T: T itself; an integer of the same size and signedness; for floats of 16 and 8
@@ -85,6 +90,11 @@ struct Result {  // T*
   static constexpr bool fits<const P*> = false;
 };
 
+struct Map {  // const T of the driver's size and alignment, by value
+  template <class P>
+  static constexpr bool fits = __is_class(P) && sizeof(P) == sizeof(TensorMap) && alignof(P) >= alignof(TensorMap);
+};
+
 template <class Function, class... Wanted>
 constexpr bool takes = false;
 template <bool equally_many, class... P>
@@ -108,5 +118,6 @@ using codetta::bfloat16;
 using codetta::float16;
 using codetta::float8_e4m3;
 using codetta::float8_e5m2;
+using codetta::TensorMap;
 
 #endif

@@ -72,7 +72,11 @@ using DriverStatus = cuda_driver::Status;
   X(map_tiled, "cuTensorMapEncodeTiled", "",                                                                          \
     (cuda_driver::TensorMap * map, int dtype, uint32_t rank, void* address, const uint64_t* sizes,                    \
      const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle,      \
-     int l2_promotion, int oob_fill))
+     int l2_promotion, int oob_fill))                                                                                 \
+  X(map_im2col, "cuTensorMapEncodeIm2col", "",                                                                        \
+    (cuda_driver::TensorMap * map, int dtype, uint32_t rank, void* address, const uint64_t* sizes,                    \
+     const uint64_t* strides, const int* lower, const int* upper, uint32_t channels, uint32_t pixels,                 \
+     const uint32_t* element_strides, int interleave, int swizzle, int l2_promotion, int oob_fill))
 
 struct GpuCalls {
 #define CODETTA_GPU_MEMBER(member, cuda, hip, parameters) DriverStatus(*member) parameters;

@@ -4,6 +4,7 @@
 
 #include "device/host/gpu.h"
 #include "device/host/user_launch.h"
+#include "device/host/user_maps.h"
 
 namespace codetta::host {
 
@@ -18,12 +19,13 @@ constexpr plan::Kernel user_kernel(const char* name, const plan::Entry* entry) {
 // What a kernel of the user's is passed: the address of a tensor's elements, or a number.
 struct UserValue {
   const View* view;  // null: a number
+  const char* name;  // of the tensor
   u64 bits;          // of the number, as its type has them, low bytes first
   bool is_result;
 };
-inline UserValue user_tensor(const View& view, bool is_result) { return {&view, 0, is_result}; }
+inline UserValue user_tensor(const View& view, const char* name, bool is_result) { return {&view, name, 0, is_result}; }
 inline UserValue user_number(const cpu::ScalarValue& value, i32 dtype) {
-  UserValue number{nullptr, value.u, false};  // of integers the low bytes
+  UserValue number{nullptr, "", value.u, false};  // of integers the low bytes
   if (dtype == 13) number.bits = 0, memcpy(&number.bits, &value.f, sizeof value.f);
   if (dtype == 14) memcpy(&number.bits, &value.d, sizeof value.d);
   if (dtype >= 9 && dtype <= 12) number.bits = 0, codetta_engine_store(dtype, &number.bits, value.f);
@@ -43,8 +45,43 @@ struct UserStep {
   i32 window;  // which value a window of L2 is for; -1: there is none
   Number window_bytes;
   i32 per_mille;
+  const plan::UserMap* maps;  // each stands for the value that it walks
+  i32 map_count;
 };
 inline constexpr i32 most_user_values = 256;  // with the sizes
+inline constexpr i32 most_user_maps = 24;
+
+// What the driver is asked for; `placed`: where the tensor lies is known.
+inline Status user_map(const plan::UserMap& wanted, const UserValue& value, bool placed, plan::UserMapArguments& call) {
+  const View& tensor = *value.view;
+  plan::UserMapView view{};
+  view.name = value.name;
+  view.dtype = static_cast<codetta::gpu::u8>(tensor.dtype);
+  view.address = placed ? reinterpret_cast<codetta::gpu::u64>(tensor.data) : 0;
+  view.rank = tensor.rank;
+  for (i32 d = 0; d < tensor.rank; ++d) {
+    view.size[d] = tensor.size[tensor.rank - 1 - d];
+    view.stride[d] = tensor.stride[tensor.rank - 1 - d];
+  }
+  plan::Trouble trouble;
+  return plan::user_map(wanted, view, call, trouble) ? ok : fail(trouble);
+}
+
+inline Status encode_user(const plan::UserMap& wanted, const UserValue& value, cuda_driver::TensorMap& map) {
+  plan::UserMapArguments call;
+  CODETTA_OK(user_map(wanted, value, true, call));
+  const GpuCalls& calls = gpu_library.calls;
+  void* address = value.view->data;
+  const DriverStatus status =
+      wanted.im2col ? calls.map_im2col(&map, call.dtype, call.rank, address, call.sizes, call.strides, call.lower,
+                                       call.upper, call.channels, call.pixels, call.steps, call.interleave,
+                                       call.swizzle, call.promotion, call.fill)
+                    : calls.map_tiled(&map, call.dtype, call.rank, address, call.sizes, call.strides, call.box,
+                                      call.steps, call.interleave, call.swizzle, call.promotion, call.fill);
+  if (status == DriverStatus::Success) return ok;
+  return fail(gpu_failed, "E0647: Failed to initialize the TMA descriptor of %.160s with error: %s; it is %s",
+              value.name, driver_text(calls, status), describe(*value.view));
+}
 
 inline Status user_limits(const GpuDevice& device, const GpuFunction& function, plan::UserLimits& limits) {
   const GpuCalls& calls = gpu_library.calls;
@@ -155,11 +192,20 @@ inline Status launch_user(GpuFrame& frame, const GpuKernel& kernel, const UserSt
       return fail(trouble);
   }
   if (!frame.running) {
+    // Temporaries lie nowhere yet: maps are encoded when they do.
+    plan::UserMapArguments call;
+    for (i32 i = 0; i < step.map_count; ++i)
+      CODETTA_OK(user_map(step.maps[i], step.values[step.maps[i].argument], false, call));
     CODETTA_OK(allow_user(name, shape, function));
     if (!shape.cooperative) return ok;
     i64 held = 0;
     CODETTA_OK(held_blocks(shape, limits, device, function, held));
     return plan::check_cooperative(name, shape, held, device.name, trouble) ? ok : fail(trouble);
+  }
+  cuda_driver::TensorMap maps[most_user_maps];
+  for (i32 i = 0; i < step.map_count; ++i) {
+    CODETTA_OK(encode_user(step.maps[i], step.values[step.maps[i].argument], maps[i]));
+    parameters[step.maps[i].argument] = &maps[i];
   }
   plan::UserWindow window;
   if (step.window >= 0) {

@@ -149,6 +149,7 @@ inline Status load_hip(GpuCalls& calls) {
   calls.launch = hip_launch;
   calls.clusters_that_fit = nullptr;
   calls.map_tiled = nullptr;
+  calls.map_im2col = nullptr;
   int version = 0;
   const DriverStatus asked = hip_calls.runtime_version(&version);
   if (asked == DriverStatus::Success && version < 60000000)  // places of memory are numbered otherwise before

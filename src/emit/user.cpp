@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel of the user's as a translation unit: what its parameters are made of, its source under its own name and line
 // numbers, and the function that the executor calls.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "device/embedded.hpp"
@@ -102,7 +104,11 @@ EmittedSource emit_cuda_user(const std::string& name, const std::string& source,
     checks += ", codetta::user::" + parameter.check;
     text += (text.empty() ? "" : ", ") + parameter.text;
   };
-  for (size_t i = 0; i < arguments.size(); ++i) add(cuda_parameter(arguments[i]));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool mapped = std::any_of(options.maps.begin(), options.maps.end(),
+                                    [&](const package::TensorMap& map) { return map.argument == i; });
+    add(mapped ? CudaParameter{"Map", "const __grid_constant__ TensorMap"} : cuda_parameter(arguments[i]));
+  }
   for (size_t i = 0; i < options.sizes.size(); ++i) {
     const bool narrow = (config.narrow >> i & 1) != 0;
     add(narrow ? CudaParameter{"Number<int32_t>", "int32_t"} : CudaParameter{"Number<int64_t>", "int64_t"});

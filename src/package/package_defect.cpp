@@ -96,6 +96,8 @@ class PackageWalk {
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
       if (is_gpu(p_.kernels[i].config) != (p_.target.backend != Backend::cpu))
         return fmt::format("kernel {} is not for the package's target", i);
+      if (std::holds_alternative<GpuUserConfig>(p_.kernels[i].config) && p_.kernels[i].entries.size() != 1)
+        return fmt::format("kernel {} is of the user's and has {} entry points", i, p_.kernels[i].entries.size());
       if (const Defect defect = defect_of_vendor(p_.kernels[i])) return fmt::format("kernel {}: {}", i, *defect);
     }
     if (Defect defect = walk(p_.steps, main_list, 0)) return defect;
@@ -673,6 +675,7 @@ class PackageWalk {
     }
     if (Defect defect = known(o.shared_bytes)) return defect;
     if (Defect defect = all_known(o.sizes)) return defect;
+    if (o.sizes.size() > max_user_sizes) return fmt::format("{} sizes are passed", o.sizes.size());
     for (const int32_t blocks : o.cluster) {
       if (blocks < 1 || blocks > 64) return fmt::format("a cluster of {} blocks", blocks);
     }
@@ -683,6 +686,12 @@ class PackageWalk {
     for (const TensorMap& map : o.maps) {
       if (!tensor(map.argument) || !mapped.insert(map.argument).second)
         return fmt::format("a tensor map walks argument {}", map.argument);
+      const size_t rank = p_.buffers[s.arguments[map.argument]].shape.size();
+      const bool tiled = map.kind == TensorMap::Kind::Tiled;  // fewer dims than im2col walks are no matter of files
+      if (map.box.size() != (tiled ? rank : 0) || map.upper_corner.size() != map.lower_corner.size() ||
+          (tiled || rank > 2 ? map.lower_corner.size() != (tiled ? 0 : rank - 2) : false) ||
+          (!map.element_strides.empty() && map.element_strides.size() != rank))
+        return fmt::format("a tensor map of argument {} has another rank than it", map.argument);
     }
     if (o.window && (!tensor(o.window->argument) || o.window->per_mille < 1 || o.window->per_mille > 1000))
       return "an L2 window is malformed";

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// `#pragma codetta ...` in the source of a kernel: tokens, clauses, and what they say for one configuration and call.
+// What the clauses of a source say for one configuration and call: expressions, conditions, launch options, maps.
 #include "plan/user_launch.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "device/host/user_maps.h"
 #include "diag/diagnostic.hpp"
+#include "package/plain_map.hpp"
+#include "plan/user_pragmas.hpp"
 
 namespace codetta::plan {
 
@@ -19,28 +21,9 @@ using types::Dim;
 
 namespace {
 
-struct Token {
-  enum class Kind : uint8_t { Name, Number, Sign, End };
-  Kind kind = Kind::End;
-  std::string_view text;  // of the source
-  Span span;
-  int64_t value = 0;
-};
-struct Clause {
-  std::string_view word;
-  Span span;
-  std::vector<Token> inside, condition;  // each ends in End
-  size_t conditions = 0;                 // comparisons: what makes it specific
-};
-
-constexpr std::string_view words[] = {"kernel", "sizes",   "config",      "block",     "grid",
-                                      "shared", "cluster", "cooperative", "dependent", "window"};
 constexpr size_t most_configurations = 256;
 constexpr int most_depth = 64;
 constexpr int64_t most_threads = 1024, most_cluster = 16, most_shared = int64_t{1} << 20;
-
-bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string text_of(const std::vector<Token>& tokens) {
   std::string text;
@@ -52,13 +35,10 @@ class Launch {
  public:
   Launch(const UserSource& source, const std::vector<package::Argument>& arguments,
          const std::function<Dim(size_t, int32_t)>& stride)
-      : user_(source),
-        source_(std::make_shared<const diag::SourceText>(source.file, source.source)),
-        arguments_(arguments),
-        stride_(stride) {}
+      : user_(source), pragmas_(source), arguments_(arguments), stride_(stride) {}
 
   Result<BoundLaunch> bind() {
-    CODETTA_CHECK_OK(scan());
+    CODETTA_TRY(clauses_, pragmas_.clauses());
     CODETTA_CHECK_OK(declare());
     std::vector<const Clause*> configs = all("config");
     if (configs.size() > most_configurations)
@@ -81,127 +61,8 @@ class Launch {
   }
 
  private:
-  // ---- text
   Error wrong(Span span, std::string reason, std::string help) const {
-    return diag::error(diag::Code::kernel_launch,
-                       fmt::format("the launch of kernel {} is not described as it has to be", user_.name))
-        .at(source_, span)
-        .reason(std::move(reason))
-        .help(std::move(help));
-  }
-  Result<void> scan() {
-    const std::string_view text = source_->text();
-    for (size_t at = 0; at < text.size();) {
-      size_t end = std::min(text.find('\n', at), text.size());
-      size_t begin = at;
-      if (skip_word(begin, end, "#") && skip_word(begin, end, "pragma") && skip_word(begin, end, "codetta")) {
-        while (end < text.size() && continues(at, end)) end = std::min(text.find('\n', end + 1), text.size());
-        CODETTA_CHECK_OK(line(begin, end));
-      }
-      at = end + 1;
-    }
-    return {};
-  }
-  bool continues(size_t begin, size_t end) const {
-    const std::string_view text = source_->text();
-    while (end > begin && (text[end - 1] == '\r' || text[end - 1] == ' ')) --end;
-    return end > begin && text[end - 1] == '\\';
-  }
-  // Past blanks and the word; false where something else is there.
-  bool skip_word(size_t& at, size_t end, std::string_view word) const {
-    const std::string_view text = source_->text();
-    while (at < end && (text[at] == ' ' || text[at] == '\t')) ++at;
-    if (text.substr(at, std::min(word.size(), end - at)) != word) return false;
-    at += word.size();
-    return word == "#" || at == end || !(is_name_start(text[at]) || is_digit(text[at]));
-  }
-  Span span(size_t begin, size_t end) const { return {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)}; }
-
-  Result<std::vector<Token>> tokens(size_t at, size_t end) const {
-    const std::string_view text = source_->text();
-    std::vector<Token> result;
-    int depth = 0;
-    while (at < end) {
-      const char c = text[at];
-      const size_t begin = at;
-      if (c == ' ' || c == '\t' || c == '\\' || c == '\n' || c == '\r') {
-        ++at;
-        continue;
-      }
-      if (depth == 0 && text.substr(at, 2) == "//") break;  // a comment; within parentheses it divides
-      Token token;
-      if (is_name_start(c)) {
-        while (at < end && (is_name_start(text[at]) || is_digit(text[at]))) ++at;
-        token.kind = Token::Kind::Name;
-      } else if (is_digit(c)) {
-        while (at < end && is_digit(text[at])) ++at;
-        token.kind = Token::Kind::Number;
-        const auto [last, failed] = std::from_chars(text.data() + begin, text.data() + at, token.value);
-        if (failed != std::errc{} || last != text.data() + at)
-          return wrong(span(begin, at), "the number does not fit 64 bits", "use a smaller one");
-      } else {
-        constexpr std::string_view signs[] = {"//", "==", "!=", "<=", ">=", "&&", "(", ")", "[", "]",
-                                              ",",  ":",  "=",  "+",  "-",  "*",  "/", "%", "<", ">"};
-        const auto* sign = std::find_if(std::begin(signs), std::end(signs),
-                                        [&](std::string_view s) { return text.substr(at, s.size()) == s; });
-        if (sign == std::end(signs))
-          return wrong(span(at, at + 1), "nothing here is written with this sign",
-                       "expressions have integers, names, + - * / %, ceil_div, min and max");
-        token.kind = Token::Kind::Sign;
-        at += sign->size();
-        if (*sign == "(" || *sign == "[") ++depth;
-        if (*sign == ")" || *sign == "]") --depth;
-      }
-      token.text = text.substr(begin, at - begin);
-      token.span = span(begin, at);
-      result.push_back(token);
-    }
-    result.push_back({Token::Kind::End, {}, span(end, end), 0});
-    return result;
-  }
-
-  Result<void> line(size_t begin, size_t end) {
-    CODETTA_TRY(const std::vector<Token> all, tokens(begin, end));
-    size_t at = 0;
-    while (all[at].kind != Token::Kind::End) {
-      Clause clause;
-      clause.word = all[at].text;
-      clause.span = all[at].span;
-      if (all[at].kind != Token::Kind::Name ||
-          std::find(std::begin(words), std::end(words), clause.word) == std::end(words)) {
-        const std::string near = diag::nearest(clause.word, {std::begin(words), std::end(words)});
-        return wrong(clause.span, fmt::format("{} is no clause; there are {}", clause.word, fmt::join(words, ", ")),
-                     near.empty() ? std::string("docs/language.md says what each one means")
-                                  : fmt::format("did you mean {}?", near));
-      }
-      ++at;
-      CODETTA_CHECK_OK(parenthesized(all, at, clause.inside));
-      if (all[at].text == "if") {
-        ++at;
-        CODETTA_CHECK_OK(parenthesized(all, at, clause.condition));
-        if (clause.condition.empty())
-          return wrong(all[at].span, "if has no condition", "write if(ROWS == 4), over meta-parameters of config");
-        clause.conditions = 1 + static_cast<size_t>(std::count_if(clause.condition.begin(), clause.condition.end(),
-                                                                  [](const Token& t) { return t.text == "&&"; }));
-      }
-      clauses_.push_back(std::move(clause));
-    }
-    return {};
-  }
-  // The tokens of `( ... )`, if that is what follows; else none.
-  Result<void> parenthesized(const std::vector<Token>& all, size_t& at, std::vector<Token>& inside) const {
-    if (all[at].text != "(") return {};
-    const Token open = all[at++];
-    for (int depth = 1;; ++at) {
-      if (all[at].kind == Token::Kind::End)
-        return wrong(open.span, "the parenthesis is not closed", "close it on this line, or end the line in \\");
-      depth += all[at].text == "(" ? 1 : all[at].text == ")" ? -1 : 0;
-      if (depth == 0) break;
-      inside.push_back(all[at]);
-    }
-    inside.push_back({Token::Kind::End, {}, all[at].span, 0});
-    ++at;
-    return {};
+    return pragmas_.wrong(span, std::move(reason), std::move(help));
   }
 
   // ---- clauses
@@ -255,7 +116,7 @@ class Launch {
   Result<void> declare() {
     const auto found = all("kernel");
     if (found.size() != 1 || found[0]->inside.empty() || !found[0]->condition.empty()) {
-      const Span where = found.size() > 1 ? found[1]->span : found.empty() ? span(0, 0) : found[0]->span;
+      const Span where = found.size() > 1 ? found[1]->span : found.empty() ? Span{0, 0} : found[0]->span;
       return wrong(where,
                    found.size() > 1 ? "its parameters are declared twice"
                                     : "the source does not declare the kernel's parameters",
@@ -399,11 +260,16 @@ class Launch {
     }
   }
 
-  // Strides that no size of the kernel is: as row-major tensors have them, behind those that are.
+  // Strides that neither a size of the kernel nor a map is: as row-major tensors have them, behind those that are.
   void assume(BoundLaunch& bound) const {
     for (size_t a = 0; a < arguments_.size(); ++a) {
       const std::vector<Dim>& shape = arguments_[a].shape;
-      if (arguments_[a].is_scalar) continue;
+      const bool mapped = std::all_of(
+          bound.configurations.begin(), bound.configurations.end(), [&](const UserConfiguration& configuration) {
+            const std::vector<package::TensorMap>& maps = configuration.options.maps;
+            return std::any_of(maps.begin(), maps.end(), [&](const auto& map) { return map.argument == a; });
+          });
+      if (arguments_[a].is_scalar || mapped) continue;
       Dim step = Dim::constant(1);
       for (size_t d = shape.size(); d-- > 0;) {
         const auto dim = static_cast<int32_t>(d);
@@ -449,13 +315,14 @@ class Launch {
                    "the source never waits for the kernel in front of it, whose results it could then read too early",
                    "wait with asm volatile(\"griddepcontrol.wait;\" ::: \"memory\") before anything of the kernel in "
                    "front is read, or leave out dependent");
-    return window(o);
+    CODETTA_CHECK_OK(window(o));
+    return maps(o);
   }
   Result<void> three(std::string_view word, std::array<Dim, 3>& dims) const {
     CODETTA_TRY(const Clause* clause, chosen(word));
     if (clause == nullptr)
       return wrong(
-          span(0, 0), fmt::format("there is no {} that holds{}", word, configuration()),
+          Span{0, 0}, fmt::format("there is no {} that holds{}", word, configuration()),
           fmt::format("write #pragma codetta {}", word == "grid" ? "grid(ceil_div(n, 256), m)" : "block(256)"));
     CODETTA_TRY(const std::vector<Dim> given, list(*clause, 3));
     int64_t product = 1;
@@ -507,6 +374,140 @@ class Launch {
     return {};
   }
 
+  // ---- tensor maps
+  // Of each tensor the clause that holds with most conditions.
+  Result<void> maps(package::LaunchOptions& o) const {
+    std::vector<const Clause*> of_map;
+    for (const Clause& clause : clauses_) {
+      if (clause.word != "map" && clause.word != "im2col") continue;
+      CODETTA_TRY(const bool met, holds(clause));
+      if (!met) continue;
+      CODETTA_TRY(package::TensorMap made, map(clause));
+      size_t at = 0;
+      while (at < o.maps.size() && o.maps[at].argument != made.argument) ++at;
+      if (at == o.maps.size()) {
+        o.maps.push_back(std::move(made));
+        of_map.push_back(&clause);
+      } else if (clause.conditions > of_map[at]->conditions) {
+        o.maps[at] = std::move(made);
+        of_map[at] = &clause;
+      } else if (clause.conditions == of_map[at]->conditions && !(o.maps[at] == made)) {
+        return wrong(clause.span, fmt::format("two maps of {} hold{}", names_[made.argument], configuration()),
+                     "a kernel takes one map of a tensor; let one have a further condition");
+      }
+    }
+    return {};
+  }
+  // Dims are written as the tensor's are, and kept from the fastest.
+  Result<package::TensorMap> map(const Clause& clause) const {
+    const bool im2col = clause.word == "im2col";
+    const std::string help = im2col ? "write im2col(x, filter(3, 3), padding(1, 1), channels(64), pixels(128))"
+                                    : "write map(x, box(64, 32), swizzle(64))";
+    const std::vector<Token>& in = clause.inside;
+    if (in.empty()) return wrong(clause.span, "the map names no tensor", help);
+    size_t at = 0;
+    CODETTA_TRY(const size_t argument, tensor(in, at));
+    package::TensorMap made;
+    made.kind = im2col ? package::TensorMap::Kind::Im2col : package::TensorMap::Kind::Tiled;
+    made.argument = static_cast<uint32_t>(argument);
+    const size_t rank = arguments_[argument].shape.size(), spatial = rank > 2 ? rank - 2 : 0;
+    std::map<std::string_view, std::vector<int64_t>> given;
+    while (in[at].kind != Token::Kind::End) {
+      if (in[at].text != ",") return wrong(in[at].span, "a comma is expected here", help);
+      const Token word = in[++at];
+      ++at;
+      if (word.text == "nan") {
+        made.nan_outside = true;
+        continue;
+      }
+      struct Known {
+        std::string_view name;
+        size_t count;
+        bool tiled, im2col;
+      };
+      const Known known[] = {{"box", rank, true, false},         {"steps", rank, true, false},
+                             {"swizzle", 1, true, true},         {"interleave", 1, true, true},
+                             {"promotion", 1, true, true},       {"filter", spatial, false, true},
+                             {"padding", spatial, false, true},  {"padding_after", spatial, false, true},
+                             {"dilation", spatial, false, true}, {"stride", spatial, false, true},
+                             {"channels", 1, false, true},       {"pixels", 1, false, true}};
+      const auto* found = std::find_if(std::begin(known), std::end(known), [&](const Known& k) {
+        return k.name == word.text && (im2col ? k.im2col : k.tiled);
+      });
+      if (found == std::end(known))
+        return wrong(word.span, fmt::format("{} is nothing of {}", word.text, clause.word), help);
+      std::vector<int64_t>& values = given[found->name];
+      if (!values.empty()) return wrong(word.span, fmt::format("{} is said twice", word.text), help);
+      CODETTA_CHECK_OK(expect(in, at, "("));
+      for (;; ++at) {
+        CODETTA_TRY(const int64_t value, constant(in, at, "what is said of a map"));
+        if (value < -(1 << 20) || value > 1 << 20)
+          return wrong(word.span, fmt::format("{} is out of all bounds", value), help);
+        values.push_back(value);
+        if (in[at].text != ",") break;
+      }
+      CODETTA_CHECK_OK(expect(in, at, ")"));
+      if (values.size() != found->count)
+        return wrong(
+            word.span,
+            fmt::format("{} has {} values, and {} wants {}", word.text, values.size(), names_[argument], found->count),
+            help);
+      std::reverse(values.begin(), values.end());
+    }
+    const auto of = [&](std::string_view name, size_t i, int64_t otherwise) {
+      const auto found = given.find(name);
+      return static_cast<int32_t>(found == given.end() ? otherwise : found->second[i]);
+    };
+    for (size_t d = 0; d < rank && !im2col; ++d) made.box.push_back(of("box", d, 0));
+    for (size_t d = 0; d < rank && given.contains("steps"); ++d) made.element_strides.push_back(of("steps", d, 1));
+    for (size_t i = 0; i < spatial && im2col; ++i) {
+      // A filter's first tap goes from -padding on; its last position is such that its last tap is within the padding
+      // behind the tensor: size - 1 + padding - dilation * (filter - 1).
+      const int64_t before = of("padding", i, 0), behind = of("padding_after", i, before);
+      made.lower_corner.push_back(static_cast<int32_t>(-before));
+      made.upper_corner.push_back(
+          static_cast<int32_t>(behind - int64_t{of("dilation", i, 1)} * (int64_t{of("filter", i, 1)} - 1)));
+    }
+    if (given.contains("stride")) {
+      made.element_strides.assign(rank, 1);
+      for (size_t i = 0; i < spatial; ++i) made.element_strides[i + 1] = of("stride", i, 1);
+    }
+    made.channels = of("channels", 0, 0);
+    made.pixels = of("pixels", 0, 0);
+    const auto choice = [&](std::string_view name, std::initializer_list<int32_t> bytes, int32_t otherwise) {
+      const auto* found = std::find(bytes.begin(), bytes.end(), of(name, 0, otherwise));
+      return found == bytes.end() ? -1 : static_cast<int>(found - bytes.begin());
+    };
+    const int swizzle = choice("swizzle", {0, 32, 64, 128}, 0), interleave = choice("interleave", {0, 16, 32}, 0),
+              promotion = choice("promotion", {0, 64, 128, 256}, 128);
+    if (swizzle < 0 || interleave < 0 || promotion < 0)
+      return wrong(clause.span, "it has a swizzle, an interleave or a promotion that does not exist",
+                   "swizzle(0), 32, 64 or 128; interleave(0), 16 or 32; promotion(0), 64, 128 or 256: bytes");
+    made.swizzle = static_cast<package::Swizzle>(swizzle);
+    made.interleave = static_cast<package::Interleave>(interleave);
+    made.promotion = static_cast<package::L2Promotion>(promotion);
+    return sound_map(clause, made, argument);
+  }
+  // What no tensor could change; the rest is looked at when there is one.
+  Result<package::TensorMap> sound_map(const Clause& clause, package::TensorMap made, size_t argument) const {
+    namespace host = codetta::gpu::host;
+    const std::vector<Dim>& shape = arguments_[argument].shape;
+    host::UserMapView view{};
+    view.name = names_[argument].c_str();
+    view.dtype = static_cast<codetta::gpu::u8>(arguments_[argument].dtype);
+    view.rank = static_cast<codetta::gpu::i32>(shape.size());
+    constexpr int64_t any_size = int64_t{1} << 31;
+    for (size_t d = 0; d < shape.size() && d < std::size(view.size); ++d) {
+      view.size[d] = std::max<int64_t>(shape[shape.size() - 1 - d].as_constant().value_or(any_size), 1);
+      view.stride[d] = d == 0 ? 1 : 32;
+    }
+    host::Trouble trouble;
+    host::UserMapArguments call;
+    if (!host::user_map(package::plain_map<host::UserMap>(made, shape.size()), view, call, trouble))
+      return wrong(clause.span, trouble.reason, trouble.help);
+    return made;
+  }
+
   // ---- expressions
   Result<std::vector<Dim>> list(const Clause& clause, size_t most) const {
     if (clause.inside.empty())
@@ -537,6 +538,7 @@ class Launch {
       const bool adds = in[at++].text == "+";
       CODETTA_TRY(const Dim right, term(in, at, depth));
       left = adds ? left + right : left - right;
+      CODETTA_CHECK_OK(sound(left, in[at - 1]));
     }
     return left;
   }
@@ -654,7 +656,7 @@ class Launch {
   }
 
   const UserSource& user_;
-  diag::SourceRef source_;
+  Pragmas pragmas_;
   const std::vector<package::Argument>& arguments_;
   const std::function<Dim(size_t, int32_t)>& stride_;
   std::vector<Clause> clauses_;

@@ -327,6 +327,153 @@ TEST_F(DeviceUser, AWindowOfL2ChangesNoResult) {
   }
 }
 
+// What all kernels that copy by tensor maps begin with: a barrier, and a wait for what has been asked of it.
+constexpr const char* copying =
+    "__device__ unsigned at(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }\n"
+    "__device__ void expect(unsigned long long* bar, unsigned bytes) {\n"
+    "  asm volatile(\"mbarrier.init.shared::cta.b64 [%0], 1;\" ::\"r\"(at(bar)) : \"memory\");\n"
+    "  asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");\n"
+    "  asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" ::\"r\"(at(bar)), \"r\"(bytes) : "
+    "\"memory\");\n"
+    "}\n"
+    "__device__ void wait(unsigned long long* bar) {\n"
+    "  unsigned done = 0;\n"
+    "  while (done == 0) {\n"
+    "    asm volatile(\"{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; "
+    "}\"\n"
+    "                 : \"=r\"(done) : \"r\"(at(bar)) : \"memory\");\n"
+    "  }\n"
+    "}\n";
+
+// Boxes of a matrix whose rows are apart, also beyond its edges, where zeros are read; with and without a swizzle.
+TEST_F(DeviceUser, TiledMapsCopyBoxes) {
+  if (!has_clusters()) GTEST_SKIP() << "tensor maps need sm_90";
+  const std::string text =
+      "def f(x: f32[\"m\", \"n\"]):\n    y = user_kernel(\"boxes\", x, out=\"f32[48, 64]\")\n    return y\n";
+  for (const int swizzle : {0, 128}) {
+    const std::string boxes =
+        "#pragma codetta kernel(x: f32[m, n], out y: f32[48, 64]) sizes(stride(x, 0)) block(128) grid(2, 3)\n"
+        "#pragma codetta map(x, box(16, 32), swizzle(" +
+        std::to_string(swizzle) + "))\n#define SWIZZLE " + std::to_string(swizzle) + "\n" + copying +
+        "extern \"C\" __global__ void boxes(const __grid_constant__ TensorMap x, float* y, int64_t) {\n"
+        "  __shared__ alignas(1024) float box[16 * 32];\n"
+        "  __shared__ unsigned long long bar;\n"
+        "  if (threadIdx.x == 0) {\n"
+        "    expect(&bar, sizeof box);\n"
+        "    asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
+        "{%2, "
+        "%3}], [%4];\"\n"
+        "                 ::\"r\"(at(box)), \"l\"(&x), \"r\"(int(blockIdx.x) * 32), \"r\"(int(blockIdx.y) * 16), "
+        "\"r\"(at(&bar)) : \"memory\");\n"
+        "  }\n"
+        "  __syncthreads();\n"
+        "  wait(&bar);\n"
+        "  for (int i = threadIdx.x; i < 512; i += 128) {\n"
+        "    const int r = i / 32, c = i % 32;\n"
+        "    const int from = SWIZZLE ? r * 32 + (((c / 4) ^ (r % 8)) * 4 + c % 4) : i;\n"
+        "    y[(blockIdx.y * 16 + r) * 64 + blockIdx.x * 32 + c] = box[from];\n"
+        "  }\n"
+        "}\n";
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{48, 64}, {41, 50}, {1, 1}}) {
+      Pair wide = random(f32, {m, 68}), y = poisoned(f32, {48, 64});
+      const TensorView x = TensorView::make(wide.device.data(), f32, {m, n}, {68, 1}).value();
+      run(program(text, "boxes", boxes), {{"x", x}, {"y", y.device.view()}}, {&y});
+      for (int64_t r = 0; r < 48; ++r) {
+        for (int64_t c = 0; c < 64; ++c)
+          ASSERT_EQ(y.data()[r * 64 + c], r < m && c < n ? wide.data()[r * 68 + c] : 0.0F)
+              << swizzle << ": " << m << " x " << n << " at " << r << ", " << c;
+      }
+    }
+  }
+  const Pair odd = random(f32, {8, 9});
+  const auto compiled = compile(
+      program(text, "boxes",
+              std::string(
+                  "#pragma codetta kernel(x: f32[m, n], out y: f32[48, 64]) sizes(stride(x, 0)) block(128) grid(1)\n"
+                  "#pragma codetta map(x, box(16, 32))\n"
+                  "extern \"C\" __global__ void boxes(const __grid_constant__ TensorMap x, float* y, int64_t) {}\n")),
+      cuda, {}, *context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  const Pair y = poisoned(f32, {48, 64});
+  const auto refused = compiled->prepare({{"x", odd.device.view()}, {"y", y.device.view()}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), 649) << refused.error().render();
+}
+
+// Every tap of a convolution over every output, against indices computed here.
+TEST_F(DeviceUser, Im2colMapsWalkConvolutions) {
+  if (!has_clusters()) GTEST_SKIP() << "tensor maps need sm_90";
+  struct Convolution {
+    int filter, padding, dilation, stride;
+  };
+  for (const Convolution& k : {Convolution{3, 1, 1, 1},
+                               {3, 0, 1, 1},
+                               {3, 2, 2, 1},
+                               {3, 1, 1, 2},
+                               {5, 2, 1, 3},
+                               {1, 0, 1, 1},
+                               {3, 0, 2, 2},
+                               {2, 3, 3, 1}}) {
+    constexpr int64_t batch = 2, height = 9, width = 11, channels = 8;
+    const auto outputs = [&](int64_t size) {
+      return (size + 2 * k.padding - k.dilation * (k.filter - 1) - 1) / k.stride + 1;
+    };
+    const int64_t oh = outputs(height), ow = outputs(width), pixels = batch * oh * ow, taps = k.filter * k.filter;
+    const std::string type = "f32[" + std::to_string(taps) + ", " + std::to_string(pixels) + ", 8]";
+    const std::string text = "def f(x: f32[\"b\", \"h\", \"w\", 8]):\n    y = user_kernel(\"taps\", x, out=\"" + type +
+                             "\")\n    return y\n";
+    const std::string taps_source =
+        "#pragma codetta kernel(x: f32[b, h, w, 8], out y: f32[t, p, 8])\n"
+        "#pragma codetta config(F = " +
+        std::to_string(k.filter) + ", P = " + std::to_string(k.padding) + ", D = " + std::to_string(k.dilation) +
+        ", S = " + std::to_string(k.stride) +
+        ")\n"
+        "#pragma codetta sizes(p: i32, (h + 2 * P - D * (F - 1) - 1) / S + 1: i32, (w + 2 * P - D * (F - 1) - 1) / S + "
+        "1: i32)\n"
+        "#pragma codetta im2col(x, filter(F, F), padding(P, P), dilation(D, D), stride(S, S), channels(8), "
+        "pixels(32))\n"
+        "#pragma codetta block(64) grid(ceil_div(p, 32), t)\n" +
+        std::string(copying) +
+        "extern \"C\" __global__ void taps(const __grid_constant__ TensorMap x, float* y, int p, int oh, int ow) {\n"
+        "  __shared__ alignas(128) float box[32 * 8];\n"
+        "  __shared__ unsigned long long bar;\n"
+        "  const int first = blockIdx.x * 32, tap = blockIdx.y;\n"
+        "  if (threadIdx.x == 0) {\n"
+        "    expect(&bar, sizeof box);\n"
+        "    const int w = first % ow * S - P, h = first / ow % oh * S - P, n = first / (ow * oh);\n"
+        "    const unsigned short fw = tap % F * D, fh = tap / F * D;\n"
+        "    asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+        "[%1, "
+        "{%2, %3, %4, %5}], [%6], {%7, %8};\"\n"
+        "                 ::\"r\"(at(box)), \"l\"(&x), \"r\"(0), \"r\"(w), \"r\"(h), \"r\"(n), \"r\"(at(&bar)), "
+        "\"h\"(fw), \"h\"(fh) : \"memory\");\n"
+        "  }\n"
+        "  __syncthreads();\n"
+        "  wait(&bar);\n"
+        "  for (int i = threadIdx.x; i < 256; i += 64) {\n"
+        "    if (first + i / 8 < p) y[(int64_t(tap) * p + first + i / 8) * 8 + i % 8] = box[i];\n"
+        "  }\n"
+        "}\n";
+    SCOPED_TRACE("filter, padding, dilation, stride " + std::to_string(k.filter) + ", " + std::to_string(k.padding) +
+                 ", " + std::to_string(k.dilation) + ", " + std::to_string(k.stride));
+    Pair x = random(f32, {batch, height, width, channels}), y = poisoned(f32, {taps, pixels, 8});
+    run(program(text, "taps", taps_source), {{"x", x.device.view()}, {"y", y.device.view()}}, {&y});
+    size_t wrong = 0;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t p = 0; p < pixels; ++p) {
+        const int64_t w = p % ow * k.stride - k.padding + tap % k.filter * k.dilation,
+                      h = p / ow % oh * k.stride - k.padding + tap / k.filter * k.dilation, n = p / (ow * oh);
+        const bool inside = w >= 0 && w < width && h >= 0 && h < height;
+        for (int64_t c = 0; c < channels; ++c) {
+          const float wanted = inside ? x.data()[((n * height + h) * width + w) * channels + c] : 0.0F;
+          wrong += y.data()[(tap * pixels + p) * 8 + c] == wanted ? 0 : 1;
+        }
+      }
+    }
+    EXPECT_EQ(wrong, 0U) << "of " << taps * pixels * 8;
+  }
+}
+
 TEST_F(DeviceUser, WhatTheCompilerSaysNamesTheLine) {
   const std::string text = "def f(x: f32[\"n\"]):\n    y = user_kernel(\"k\", x, out=\"f32[n]\")\n    return y\n";
   const std::string head = "#pragma codetta kernel(x: f32[n], out y: f32[n]) block(32) grid(1)\n";

@@ -49,6 +49,10 @@ TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
       {"block(128) grid(m) cooperative window(x, bytes = 2 * n, percent = 35)", 7, 300, nullptr},
       {"block(128) grid(m) window(y)", 7, 300, nullptr},
       {"config(T = 32, R = -2) block(T) grid(m) if(R < 0) grid(n)", 4, 9, nullptr},
+      {"block(32) grid(1) map(x, box(4, 8), swizzle(32))", 6, 8, nullptr},
+      {"config(B = 4) block(32) grid(1) map(x, box(B, 16), steps(2, 1), promotion(64)) map(y, box(1, 4))", 6, 20,
+       nullptr},
+      {"block(32) grid(1) map(x, box(4, 8))", 6, 10, "the stride of dim 0 is 40 bytes; strides are multiples of 16"},
       {"block(64) grid(m)", 0, 10, nullptr},
       {"block(64) grid(m - 3)", 3, 10, "its grid is 0 x 1 x 1 blocks, and a result has elements"},
       {"block(n) grid(1)", 3, 1025, "1025 x 1 x 1 threads"},
@@ -80,6 +84,10 @@ TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
   const Number numbers[] = {{DType::f32, 0.1}, {DType::bf16, 1.7}, {DType::i32, -5}, {DType::f64, 1e300}};
   for (size_t c = 0; c < std::size(cases); ++c) {
     const UserCase& one = cases[c];
+    const std::string clauses = one.clauses;
+    const size_t map = sizeof(runtime::cuda::TensorMap);
+    gpu.fake.parameter_sizes["mix"][0] = clauses.find("map(x") != std::string::npos ? map : 8;
+    gpu.fake.parameter_sizes["mix"][5] = clauses.find("map(y") != std::string::npos ? map : 8;
     SCOPED_TRACE(one.clauses);
     const std::vector<TensorView> views = {gpu.tensor(DType::f32, {one.m, one.n}),
                                            gpu.tensor(DType::f32, {one.m, one.n}), gpu.tensor(DType::f16, {one.m})};
@@ -94,6 +102,7 @@ TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
     size_t next = 0, number = 0;
     for (size_t b = 0; b < package->buffers.size(); ++b) {
       const package::Buffer& buffer = package->buffers[b];
+      if (buffer.role == package::Buffer::Role::Temporary) continue;
       if (!buffer.is_scalar) {
         bindings.tensors[b] = views[next++];
         tensors.push_back(host_tensor(bindings.tensors[b]));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches of kernels of the user's as C++ host text for a GPU (device/host/gpu_user.h).
+#include "device/host/user_maps.h"
 #include "emit/host/steps.hpp"
+#include "emit/host/text.hpp"
+#include "package/plain_map.hpp"
 
 namespace codetta::emit::host {
 
@@ -16,6 +19,8 @@ std::string joined(const Range& range, F&& item) {
   return text;
 }
 
+using PlainMap = codetta::gpu::host::UserMap;
+
 }  // namespace
 
 bool has_gpu_user(const package::Package& package) {
@@ -27,7 +32,7 @@ bool has_gpu_user(const package::Package& package) {
 
 std::string lacking_in_user(const package::LaunchKernel& step, const package::Kernel& kernel) {
   if (!std::holds_alternative<package::GpuUserConfig>(kernel.config)) return kernel.name + " is no kernel for a GPU";
-  if (!step.options.maps.empty()) return "it launches a kernel of the user's with tensor maps";
+  if (step.options.maps.size() > 24) return kernel.name + " takes more than 24 tensor maps";
   if (step.arguments.size() + step.options.sizes.size() > 256) return kernel.name + " takes more than 256 values";
   return {};
 }
@@ -45,9 +50,25 @@ void print_user_launch(CodeWriter& out, const package::Package& package, const p
                     return argument.is_scalar
                                ? CodeWriter::text_of("user_number(frame.scalars[", b, "], ",
                                                      static_cast<int>(package.buffers[b].dtype), ")")
-                               : CodeWriter::text_of("user_tensor(v[", b, "], ", argument.is_output, ")");
+                               : CodeWriter::text_of("user_tensor(v[", b, "], ", literal_text(package.buffers[b].name),
+                                                     ", ", argument.is_output, ")");
                   }),
            "};");
+  if (!o.maps.empty()) {
+    const auto maps = out.block_with("};", "static constexpr plan::UserMap maps[] = ");
+    for (const package::TensorMap& map : o.maps) {
+      const size_t rank = package.buffers[step.arguments[map.argument]].shape.size();
+      const auto m = package::plain_map<PlainMap>(map, rank);
+      const auto numbers_of = [](const auto& values) {
+        return "{" + joined(values, [](int32_t value) { return std::to_string(value); }) + "}";
+      };
+      out.line("{.im2col = ", m.im2col, ", .argument = ", m.argument, ", .box = ", numbers_of(m.box),
+               ", .steps = ", numbers_of(m.steps), ", .lower = ", numbers_of(m.lower),
+               ", .upper = ", numbers_of(m.upper), ", .channels = ", m.channels, ", .pixels = ", m.pixels,
+               ", .swizzle = ", m.swizzle, ", .interleave = ", m.interleave, ", .promotion = ", m.promotion,
+               ", .nan_outside = ", m.nan_outside, "},");
+    }
+  }
   if (!o.sizes.empty()) out.line("const Number sizes[] = {", numbers(o.sizes), "};");
   {
     const auto one = out.block_with("};", "const UserStep one = ");
@@ -63,6 +84,7 @@ void print_user_launch(CodeWriter& out, const package::Package& package, const p
     } else {
       out.line(".window = -1, .window_bytes = Number(0), .per_mille = 0,");
     }
+    out.line(".maps = ", o.maps.empty() ? "nullptr" : "maps", ", .map_count = ", o.maps.size(), ",");
   }
   out.line("CODETTA_OK(launch_user(frame, ", symbol, ", one));");
 }

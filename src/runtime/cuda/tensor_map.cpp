@@ -2,6 +2,7 @@
 #include "runtime/cuda/tensor_map.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "diag/diagnostic.hpp"
 
@@ -20,6 +21,31 @@ Result<void> encode_tiled(const Driver& driver, const TiledView& view, TensorMap
                driver.call().tensor_map_tiled(&map, call.dtype, 3, reinterpret_cast<void*>(view.address), call.sizes,
                                               call.strides, call.box, call.steps, call.interleave, call.swizzle,
                                               call.l2_promotion, call.fill));
+  return {};
+}
+
+Result<void> encode_user(const Driver& driver, const gpu::host::UserMap& wanted, const gpu::host::UserMapView& view,
+                         TensorMap& map) {
+  gpu::host::Trouble trouble;
+  gpu::host::UserMapArguments call;
+  if (!gpu::host::user_map(wanted, view, call, trouble)) {
+    return diag::error(diag::Code::tensor_map, trouble.headline).reason(trouble.reason).help(trouble.help);
+  }
+  const std::string argument =
+      fmt::format("{}: Failed to initialize the TMA descriptor: rank = {}, sizes = {}, strides = {}", view.name,
+                  call.rank, fmt::join(call.sizes, call.sizes + call.rank, " x "),
+                  fmt::join(call.strides, call.strides + call.rank - 1, ", "));
+  void* address = reinterpret_cast<void*>(view.address);
+  if (wanted.im2col) {
+    CODETTA_CUDA(driver, "cuTensorMapEncodeIm2col", argument,
+                 driver.call().tensor_map_im2col(&map, call.dtype, call.rank, address, call.sizes, call.strides,
+                                                 call.lower, call.upper, call.channels, call.pixels, call.steps,
+                                                 call.interleave, call.swizzle, call.promotion, call.fill));
+    return {};
+  }
+  CODETTA_CUDA(driver, "cuTensorMapEncodeTiled", argument,
+               driver.call().tensor_map_tiled(&map, call.dtype, call.rank, address, call.sizes, call.strides, call.box,
+                                              call.steps, call.interleave, call.swizzle, call.promotion, call.fill));
   return {};
 }
 

@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "package/plain_map.hpp"
 #include "runtime/checks.hpp"
 #include "runtime/cuda/launch.hpp"
+#include "runtime/cuda/tensor_map.hpp"
 
 namespace codetta::runtime::cuda {
 
@@ -123,8 +125,34 @@ Result<void> UserLaunch::resolve(const Bindings& bindings) {
   }
   parameters_.clear();
   for (uint64_t& value : values_) parameters_.push_back(&value);
+  CODETTA_CHECK_OK(encode_maps(bindings));
   attributes_.resize(shared::most_user_attributes);
   attributes_.resize(static_cast<size_t>(shared::user_attributes(shape_, limits_, window_, attributes_.data())));
+  return {};
+}
+
+Result<void> UserLaunch::encode_maps(const Bindings& bindings) {
+  const std::vector<package::TensorMap>& wanted = step_->options.maps;
+  maps_.resize(wanted.size());
+  if (wanted.empty()) return {};
+  const Device& device = *module_->device();
+  CODETTA_TRY(const ContextGuard guard, device.enter());  // the driver encodes for the current context
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const uint32_t b = step_->arguments[wanted[i].argument];
+    const TensorView& tensor = bindings.tensors[b];
+    shared::UserMapView view{};
+    view.name = package_->buffers[b].name.c_str();
+    view.dtype = static_cast<gpu::u8>(tensor.dtype());
+    view.address = reinterpret_cast<uintptr_t>(tensor.data());
+    view.rank = tensor.rank();
+    for (int d = 0; d < tensor.rank(); ++d) {
+      view.size[d] = tensor.size(tensor.rank() - 1 - d);
+      view.stride[d] = tensor.stride(tensor.rank() - 1 - d);
+    }
+    const auto plain = package::plain_map<shared::UserMap>(wanted[i], static_cast<size_t>(tensor.rank()));
+    CODETTA_CHECK_OK(encode_user(device.driver(), plain, view, maps_[i]));
+    parameters_[wanted[i].argument] = &maps_[i];
+  }
   return {};
 }
 

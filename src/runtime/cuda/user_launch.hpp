@@ -19,7 +19,7 @@ class UserLaunch {
   // have no elements is none. Errors: E0610 (a bound tensor, a size without a value), E0650, E0509.
   static Result<UserLaunch> make(const package::Package& package, const package::LaunchKernel& step,
                                  const Bindings& bindings, ModuleRef module, const Symbols& symbols);
-  // Takes the addresses that the parameters hold.
+  // Takes the addresses that the parameters hold. Errors: E0649 a tensor map, E0647.
   Result<void> resolve(const Bindings& bindings);
   // Enqueues; allocates nothing. The device's context is current.
   [[nodiscard]] Status run(StreamHandle stream) const;
@@ -30,6 +30,7 @@ class UserLaunch {
  private:
   UserLaunch() = default;
   Result<void> plan(const Symbols& symbols);
+  Result<void> encode_maps(const Bindings& bindings);
 
   const package::Package* package_ = nullptr;
   const package::LaunchKernel* step_ = nullptr;
@@ -41,6 +42,7 @@ class UserLaunch {
   gpu::host::UserWindow window_;
   bool skipped_ = false;
   std::vector<uint64_t> values_;   // of arguments, then of sizes: low bytes first
+  std::vector<TensorMap> maps_;    // of options.maps, which stand for their arguments
   std::vector<void*> parameters_;  // where each of them lies
   LaunchConfig config_{};
   std::vector<LaunchAttribute> attributes_;

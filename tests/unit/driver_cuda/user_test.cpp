@@ -294,6 +294,7 @@ TEST_F(CudaUser, WhatIsSaidWrongly) {
   expect_refused("#pragma codetta block(64) grid(m ? 1)\n", "nothing here is written with this sign");
   expect_refused("#pragma codetta block(64) grid(rows)\n", "rows is no size of the kernel and no meta-parameter");
   expect_refused("#pragma codetta block(64) grid(m / 0)\n", "division by zero");
+  expect_refused("#pragma codetta block(64) grid(9223372036854775807 + 1)\n", "overflow");
   expect_refused("#pragma codetta block(64) grid(-3)\n", "dim 0 of the grid is -3");
   expect_refused("#pragma codetta block(32, 33) grid(m)\n", "a block of 32 x 33 x 1 threads");
   expect_refused("#pragma codetta block(64) grid(m, n, m, n)\n", "grid has at most 3 values");
@@ -313,6 +314,14 @@ TEST_F(CudaUser, WhatIsSaidWrongly) {
   expect_refused("#pragma codetta block(64) grid(size(x, 2))\n", "x has 2 dims, and no dim 2");
   expect_refused("#pragma codetta block(64) grid(99999999999999999999)\n", "the number does not fit 64 bits");
   expect_refused("#pragma codetta kernel(x: f32[m, n], decay: f32, out y: f32[m, n])\n", "declared twice");
+}
+
+TEST_F(CudaUser, PlacesFollowLineDirectives) {
+  const Error error =
+      refused("#line 40 \"helpers.cuh\"\nint a;\n#line 3 \"scale.cu\"\n\n#pragma codetta grid(rows) block(1)\n");
+  EXPECT_NE(error.render().find("scale.cu:4:22"), std::string::npos) << error.render();
+  const Error inner = refused("#line 40 \"helpers.cuh\"\n#pragma codetta grid(rows) block(1)\n");
+  EXPECT_NE(inner.render().find("helpers.cuh:40:22"), std::string::npos) << inner.render();
 }
 
 TEST_F(CudaUser, WhatTheCallDoesNotPass) {

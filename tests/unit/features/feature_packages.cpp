@@ -164,7 +164,16 @@ void kernels(Maker& m) {
   m.launch("more dynamic shared memory", [](LaunchKernel& l) { l.options.shared_bytes = c(1024); });
   m.launch("sizes as arguments", [](LaunchKernel& l) { l.options.sizes = {c(4)}; });
   m.launch("tiled tensor map", [](LaunchKernel& l) { l.options.maps.emplace_back().box = {4, 4}; });
-  m.launch("im2col tensor map", [](LaunchKernel& l) { l.options.maps.emplace_back().kind = TensorMap::Kind::Im2col; });
+  m.add<LaunchKernel>("im2col tensor map", [](Base& s) {
+    LaunchKernel step = s.p.copy_kernel(s.x, s.y, c(4), c(4));
+    step.arguments[0] = s.p.argument("image", f32, {1, 4, 4, 8});
+    TensorMap map;
+    map.kind = TensorMap::Kind::Im2col;
+    map.lower_corner = map.upper_corner = {-1, -1};
+    map.channels = map.pixels = 8;
+    step.options.maps.push_back(map);
+    s.p.put(step);
+  });
   m.launch("L2 window", [](LaunchKernel& l) { l.options.window = L2Window{0, c(64), 1000}; });
 }
 

@@ -307,6 +307,15 @@ TEST(PackageDefects, Kernels) {
   EXPECT_EQ(found([](P&, L& l) { l.options.sizes = {s("q")}; }), "step 8 (launch_kernel): symbol q is not defined yet");
   EXPECT_EQ(found([](P&, L& l) { l.options.maps.emplace_back().argument = 0; }),
             "step 8 (launch_kernel): a tensor map walks argument 0");
+  EXPECT_EQ(found([](P&, L& l) { l.options.maps.emplace_back().argument = 1; }),
+            "step 8 (launch_kernel): a tensor map of argument 1 has another rank than it");
+  EXPECT_EQ(found([](P&, L& l) { l.options.sizes.assign(32, c(1)); }), "step 8 (launch_kernel): 32 sizes are passed");
+  EXPECT_EQ(found([](P& p, L&) {
+              p.target.backend = Backend::cuda;
+              p.kernels[0].config = GpuUserConfig{};
+              p.kernels[0].entries.clear();
+            }),
+            "kernel 0 is of the user's and has 0 entry points");
   EXPECT_EQ(found([](P&, L& l) {
               l.options.window = L2Window{9, c(4), 1000};
             }),

@@ -497,8 +497,51 @@ Status cuTensorMapEncodeTiled(TensorMap* map, int dtype, uint32_t rank, void* ad
   for (uint32_t i = 0; i < rank; ++i) mix(sizes[i]), mix(box[i]), mix(steps[i]), mix(i + 1 < rank ? strides[i] : 0);
   for (const int value : {dtype, interleave, swizzle, promotion, fill}) mix(static_cast<uint64_t>(value));
   map->opaque[1] = all;
-  state.tensor_maps.push_back(
-      {dtype, rank, address, {sizes, sizes + rank}, {strides, strides + rank - 1}, {box, box + rank}, swizzle});
+  state.tensor_maps.push_back({dtype,
+                               rank,
+                               address,
+                               {sizes, sizes + rank},
+                               {strides, strides + rank - 1},
+                               {box, box + rank},
+                               swizzle,
+                               {steps, steps + rank},
+                               interleave,
+                               promotion,
+                               fill});
+  return Status::Success;
+}
+Status cuTensorMapEncodeIm2col(TensorMap* map, int dtype, uint32_t rank, void* address, const uint64_t* sizes,
+                               const uint64_t* strides, const int* lower, const int* upper, uint32_t channels,
+                               uint32_t pixels, const uint32_t* steps, int interleave, int swizzle, int promotion,
+                               int fill) {
+  ENTER("cuTensorMapEncodeIm2col");
+  if (current() == nullptr) return Status::InvalidContext;
+  codetta::test::FakeTensorMap made{dtype,
+                                    rank,
+                                    address,
+                                    {sizes, sizes + rank},
+                                    {strides, strides + rank - 1},
+                                    {},
+                                    swizzle,
+                                    {steps, steps + rank},
+                                    interleave,
+                                    promotion,
+                                    fill,
+                                    true,
+                                    {lower, lower + rank - 2},
+                                    {upper, upper + rank - 2},
+                                    channels,
+                                    pixels};
+  std::memset(map, 0, sizeof *map);
+  map->opaque[0] = reinterpret_cast<uintptr_t>(address);
+  uint64_t all = 14695981039346656037ULL;
+  const auto mix = [&](uint64_t value) { all = (all ^ value) * 1099511628211ULL; };
+  for (uint32_t i = 0; i < rank; ++i) mix(sizes[i]), mix(steps[i]), mix(i + 1 < rank ? strides[i] : 0);
+  for (uint32_t i = 0; i + 2 < rank; ++i) mix(static_cast<uint64_t>(lower[i])), mix(static_cast<uint64_t>(upper[i]));
+  for (const int value : {dtype, interleave, swizzle, promotion, fill}) mix(static_cast<uint64_t>(value));
+  mix(channels), mix(pixels);
+  map->opaque[1] = all;
+  state.tensor_maps.push_back(std::move(made));
   return Status::Success;
 }
 #endif

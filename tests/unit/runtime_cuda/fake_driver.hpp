@@ -29,6 +29,11 @@ struct FakeTensorMap {
   std::vector<uint64_t> sizes, strides;
   std::vector<uint32_t> box;
   int swizzle = 0;
+  std::vector<uint32_t> steps{};
+  int interleave = 0, promotion = 0, fill = 0;
+  bool im2col = false;
+  std::vector<int> lower{}, upper{};
+  uint32_t channels = 0, pixels = 0;
 };
 
 struct FakeDriver {

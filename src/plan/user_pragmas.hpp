@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// `#pragma codetta ...` in the source of a kernel, as clauses of tokens. Private to the room.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "diag/diagnostic.hpp"
+#include "plan/plan.hpp"
+
+namespace codetta::plan {
+
+struct Token {
+  enum class Kind : uint8_t { Name, Number, Sign, End };
+  Kind kind = Kind::End;
+  std::string_view text;  // of the source
+  diag::Span span;
+  int64_t value = 0;
+};
+struct Clause {
+  std::string_view word;
+  diag::Span span;
+  std::vector<Token> inside, condition;  // each ends in End
+  size_t conditions = 0;                 // comparisons: what makes it specific
+};
+
+// Tokens are views of the text that it holds.
+class Pragmas {
+ public:
+  explicit Pragmas(const UserSource& source)
+      : name_(source.name), source_(std::make_shared<const diag::SourceText>(source.file, source.source)) {}
+  // Every clause, in the order of the lines. Errors: E0231.
+  [[nodiscard]] Result<std::vector<Clause>> clauses() const;
+  // E0231 at a place in the source.
+  [[nodiscard]] Error wrong(diag::Span span, std::string reason, std::string help) const;
+
+ private:
+  [[nodiscard]] SourceLocation locate(diag::Span span) const;
+  [[nodiscard]] bool continues(size_t begin, size_t end) const;
+  bool skip_word(size_t& at, size_t end, std::string_view word) const;
+  [[nodiscard]] Result<std::vector<Token>> tokens(size_t at, size_t end) const;
+  Result<void> line(size_t begin, size_t end, std::vector<Clause>& clauses) const;
+  Result<void> parenthesized(const std::vector<Token>& all, size_t& at, std::vector<Token>& inside) const;
+
+  std::string name_;
+  diag::SourceRef source_;
+};
+
+}  // namespace codetta::plan
