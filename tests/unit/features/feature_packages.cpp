@@ -142,7 +142,7 @@ void kernels(Maker& m) {
   });
   m.add<LaunchKernel>("kernel of the user's", [](Base& s) {
     LaunchKernel step = s.p.copy_kernel(s.x, s.y, c(4), c(4));
-    Kernel& kernel = s.p.package.kernels.back();
+    package::Kernel& kernel = s.p.package.kernels.back();
     kernel.config = CpuUserConfig{};
     kernel.source = "int codetta_user() { return 0; }";
     kernel.epilogue.arguments.back().is_output = true;
