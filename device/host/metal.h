@@ -330,6 +330,46 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
   return ok;
 }
 
+// The parameters of device/metal/kernels/bytes.h, whose text lies beside the library where its programs copy or fill.
+struct MetalBytes {
+  u64 to, from;
+  i64 count;
+  u64 value, width;
+};
+inline constexpr MetalEntry bytes_entries[] = {{"codetta_bytes", 0, 0, 256, 0, 0}};
+inline constexpr MetalKernel bytes_kernel = {
+    "codetta_bytes", bytes_entries, 1, nullptr, 0, false, false, false, false, false, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+inline Status move_bytes(const MetalFrame& frame, const View& to, const void* from, u64 value) {
+  i64 count = dtype_bytes(to.dtype);  // check_memory has looked
+  for (i32 i = 0; i < to.rank; ++i) count *= to.size[i];
+  id<MTLComputePipelineState> pipeline = nil;
+  CODETTA_OK(pipeline_of(bytes_kernel, bytes_entries[0], 0, pipeline));
+  if (!frame.running || count == 0) return ok;
+  const MetalBytes params = {reinterpret_cast<u64>(to.data), reinterpret_cast<u64>(from), count, value,
+                             static_cast<u64>(dtype_bytes(to.dtype))};
+  const i64 groups = rounded_up(count, 256);
+  [frame.encoder setComputePipelineState:pipeline];
+  [frame.encoder setBytes:&params length:sizeof params atIndex:0];
+  [frame.encoder setThreadgroupMemoryLength:16 atIndex:0];
+  [frame.encoder dispatchThreadgroups:MTLSizeMake(static_cast<unsigned long>(groups < 65536 ? groups : 65536), 1, 1)
+                threadsPerThreadgroup:MTLSizeMake(256, 1, 1)];
+  [frame.encoder memoryBarrierWithScope:MTLBarrierScopeBuffers];
+  return ok;
+}
+// Both are contiguous: the text was printed for such buffers only.
+inline Status copy(const MetalFrame& frame, const View& target, const View& source, const char* name) {
+  bool same = target.dtype == source.dtype && target.rank == source.rank;
+  for (i32 i = 0; same && i < target.rank; ++i) same = target.size[i] == source.size[i];
+  if (!same)
+    return fail(bad_sizes, "E0610: %s is copied from a tensor of another form: %s from %s", name, describe(target),
+                describe(source));
+  return move_bytes(frame, target, source.data, 0);
+}
+inline Status fill(const MetalFrame& frame, const View& view, u64 bits) {
+  return move_bytes(frame, view, nullptr, bits);
+}
+
 // An argument: its address on the GPU, once the buffer is known to hold all of it.
 inline Status bind_buffer(View& view, const MetalTensor& tensor, i32 dtype, const Number* sizes, i32 rank,
                           const char* name) {

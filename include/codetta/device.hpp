@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA devices, their memory and streams: what is needed to run kernels on a GPU without the CUDA runtime. Whoever has
-// device memory and streams already (of cudaMalloc, of a framework) needs none of this: TensorView and Stream take
-// their pointers as they are.
+// GPUs, their memory and streams: what is needed to run kernels on one without the vendor's runtime. Whoever has device
+// memory and streams already (of cudaMalloc, of hipMalloc, of a framework) needs none of this: TensorView and Stream
+// take their pointers as they are.
 #pragma once
 
 #include <cstdint>
@@ -20,26 +20,30 @@ struct StreamState;
 
 // A device as its driver describes it.
 struct DeviceInfo {
-  int ordinal = 0;   // among those that this process sees (CUDA_VISIBLE_DEVICES)
-  std::string name;  // "NVIDIA H100 80GB HBM3"
-  std::string uuid;  // "GPU-8f1b...", as nvidia-smi prints it
-  std::string arch;  // "sm_90a": what kernels for it are compiled for
-  int driver = 0;    // version of the driver: 13000 = CUDA 13.0
-  int multiprocessors = 0;
+  int ordinal = 0;          // among those that this process sees (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES)
+  std::string name;         // "NVIDIA H100 80GB HBM3"
+  std::string uuid;         // "GPU-8f1b...", as nvidia-smi prints it
+  std::string arch;         // "sm_90a", "gfx942": what kernels for it are compiled for
+  int driver = 0;           // version of the driver or runtime: 13000 = CUDA 13.0, 60300000 = HIP 6.3
+  int multiprocessors = 0;  // AMD: compute units
   int64_t memory_bytes = 0, l2_bytes = 0;
   double memory_bandwidth = 0;  // bytes a second, the datasheet's figure
 };
 
-// How many devices this process sees. Errors: E0640 (no driver), E0641 (too old), E0642 (it finds none).
+// How many devices this process sees: NVIDIA's, or those of `backend`, cuda or hip. Errors: E0640 (no driver), E0641
+// (too old), E0654 (no HIP runtime, or too old), E0642 (it finds none); E0403 for a backend without devices.
 CODETTA_API Result<int> device_count(Context& context = Context::process_default());
+CODETTA_API Result<int> device_count(Backend backend, Context& context = Context::process_default());
 
-// A device with its primary context, which is what the CUDA runtime uses too. Cheap to copy (shared); thread safe. The
-// context of the calling thread is left as it was by every function. A default-made one holds nothing: its info is
+// A device with its primary context, which is what the vendor's runtime uses too. Cheap to copy (shared); thread safe.
+// The context of the calling thread is left as it was by every function. A default-made one holds nothing: its info is
 // empty, everything else, with what is made on it, is E0608.
 class CODETTA_API Device {
  public:
-  // The device that the context's kernels run on (ContextOptions::device). Errors: E0640 to E0642, E0647.
+  // The device that the context's kernels run on (ContextOptions::device): NVIDIA's, or that of `backend`, cuda or hip.
+  // Errors: E0640 to E0642, E0654 (hip), E0647; E0403 for a backend without devices.
   static Result<Device> open(Context& context = Context::process_default());
+  static Result<Device> open(Backend backend, Context& context = Context::process_default());
   [[nodiscard]] const DeviceInfo& info() const;
   // Free bytes of its memory now. Errors: E0644, E0647.
   [[nodiscard]] Result<int64_t> free_bytes() const;

@@ -36,11 +36,15 @@ struct ContextOptions {
   bool no_compiler = false;             // behave as if no host compiler were there: interpret tapes
   std::string compiler{};               // "" = g++, c++, clang++ found in PATH; else a name or an absolute path
   double compile_timeout_seconds = 60;  // of one run of the compiler (E0505); above 0, to 86400 (else E0703)
-  int device = 0;                       // the CUDA device that kernels run on, as CUDA_VISIBLE_DEVICES numbers them
+  int device = 0;                       // the GPU that kernels run on, as CUDA_ or HIP_VISIBLE_DEVICES numbers them
   std::string cuda_home{};              // folder of a CUDA toolkit, searched before the usual places
   std::string cuda_driver{};            // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
   std::string nvrtc{};                  // file of NVRTC; "" = looked for
   std::string cublaslt{};               // file of cuBLASLt; "" = looked for
+  std::string hip_runtime{};            // file of AMD's HIP runtime; "" = libamdhip64.so.7 or .6 by the loader
+  // File of AMD's runtime compiler; "" = libhiprtc.so.7 or .6 by the loader, for machines without a Clang for HIP. A
+  // file that is named is used although there is a Clang.
+  std::string hiprtc{};
   // Whether kernels of cuBLASLt are among the candidates where its fixed epilogues say the same.    CODETTA_NO_VENDOR
   bool vendor = true;
   // On a GPU each kernel that run() enqueues is an NVTX range with its name, where a profiler listens.    CODETTA_NVTX
@@ -82,6 +86,8 @@ struct Stream {
   void* handle = nullptr;
   // A CUstream or cudaStream_t of the primary context of the device that the work runs on.
   static Stream from_cuda(void* stream) { return {stream}; }
+  // A hipStream_t of the device that the work runs on.
+  static Stream from_hip(void* stream) { return {stream}; }
 };
 
 // One term of the cost model, in microseconds unless the name says otherwise.

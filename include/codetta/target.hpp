@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to compile for: cpu[:isa] | cuda[:sm_NN[a|f]] | hip:gfxN | metal[:family] | cutlass:sm_NN.
+// What to compile for: cpu[:isa] | cuda[:sm_NN[a|f]] | hip[:gfxN] | metal[:family] | cutlass:sm_NN.
 #pragma once
 
 #include <string>
@@ -36,8 +36,9 @@ struct CODETTA_API Target {
   bool operator==(const Target&) const = default;
 };
 
-// Can this machine run code for `target` now? For cuda: is there a device, of that architecture if one is named.
-// Errors: E0403 with what was looked for and what is there; E0640 to E0642 (no driver, too old, no device).
+// Can this machine run code for `target` now? For cuda and hip: is there a device, of that architecture if one is
+// named. Errors: E0403 with what was looked for and what is there; E0640 to E0642 (no driver, too old, no device),
+// E0654 (hip).
 CODETTA_API Result<void> device_supports(const Target& target);
 
 }  // namespace codetta

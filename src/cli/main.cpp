@@ -42,8 +42,10 @@ constexpr int64_t any_size = INT64_MAX - 1;
 void add_common(CLI::App& app, CommonOptions& o) {
   app.add_flag("--json", o.json, "Results and diagnostics as JSON");
   app.add_option("--target", o.target,
-                 "cpu, cpu:avx2, cpu:avx512, ..., cuda (the device's), cuda:sm_90a, ... (default: this CPU's best)");
-  app.add_option("--device", o.device, "CUDA device to run on, as CUDA_VISIBLE_DEVICES numbers them (default: 0)")
+                 "cpu, cpu:avx2, cpu:avx512, ..., cuda or hip (the device's), cuda:sm_90a, hip:gfx942, ... (default: "
+                 "this CPU's best)");
+  app.add_option("--device", o.device,
+                 "GPU to run on, as CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES numbers them (default: 0)")
       ->check(decimal(0, 1024));
   app.add_option("--cuda-home", o.cuda_home, "Folder of a CUDA toolkit, searched before the usual places");
   app.add_flag("--no-vendor", o.no_vendor, "Leave kernels of cuBLASLt out (twin of CODETTA_NO_VENDOR)");

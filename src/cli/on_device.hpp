@@ -39,6 +39,6 @@ class OnDevice {
 // takes the time; else one.
 Result<std::vector<OnDevice>> rotation(const Device& device, const GemmArguments& host, double operations);
 
-inline bool on_gpu(const Target& target) { return target.backend == Backend::cuda; }
+inline bool on_gpu(const Target& target) { return target.backend == Backend::cuda || target.backend == Backend::hip; }
 
 }  // namespace codetta::cli

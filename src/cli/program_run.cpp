@@ -126,7 +126,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   std::optional<Device> device;
   std::optional<OnDevice> copies;
   if (on_gpu(target)) {
-    auto opened = Device::open(context);
+    auto opened = Device::open(target.backend, context);
     if (!opened) return std::move(opened).error();
     device = *std::move(opened);
     auto made = OnDevice::make(*device, data.arguments);

@@ -11,7 +11,7 @@ Result<Session> Session::make(const CommonOptions& common, const GemmOptions& op
   if (!context) return std::move(context).error();
   std::optional<Device> device;
   if (runs && on_gpu(*target)) {  // before any data is made: there may be none
-    auto opened = Device::open(*context);
+    auto opened = Device::open(target->backend, *context);
     if (!opened) return std::move(opened).error();
     device = *std::move(opened);
   }

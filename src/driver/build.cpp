@@ -102,7 +102,7 @@ Result<void> add_kernel(const package::Kernel& kernel, emit::host::Program& prog
 }
 
 // A kernel for a GPU, compiled.
-Result<CudaBinary> binary_of(const package::Kernel& kernel, const Target& target, ContextState& context) {
+Result<GpuBinary> binary_of(const package::Kernel& kernel, const Target& target, ContextState& context) {
   return target.backend == Backend::hip ? context.hip.binary(kernel) : context.cuda.binary(kernel);
 }
 
@@ -120,7 +120,7 @@ Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::stri
     if (package.target.backend == Backend::cuda) context->cuda.compile_ahead(all);
     bool changed = false;
     for (size_t i = 0; i < package.kernels.size() && !changed; ++i) {
-      CODETTA_TRY(const CudaBinary binary, binary_of(package.kernels[i], package.target, *context));
+      CODETTA_TRY(const GpuBinary binary, binary_of(package.kernels[i], package.target, *context));
       if (options.progress)
         options.progress(fmt::format("kernel {} of {}: {}, {:.0f} ms", i + 1, package.kernels.size(),
                                      package.kernels[i].name, binary.compile_seconds * 1e3));
@@ -184,9 +184,9 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     CODETTA_TRY(program.package, package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
     for (const package::Kernel& kernel : program.package->kernels) {
       if (gpu && compiled) {
-        CODETTA_TRY(CudaBinary binary, binary_of(kernel, target, context));
+        CODETTA_TRY(GpuBinary binary, binary_of(kernel, target, context));
         planned.compile_seconds += binary.compile_seconds;
-        program.images.push_back(planned.bytes.add(std::move(binary.cubin)));
+        program.images.push_back(planned.bytes.add(std::move(binary.image)));
       } else if (gpu) {
         program.images.push_back("image_of_" + kernel.name);
       } else {

@@ -147,8 +147,8 @@ plan::MachineFacts ContextState::machine(const Target& target) {
 }
 
 Result<void> ContextState::check_runs(const Target& target) {
-  if (target.backend != Backend::cuda) return device_supports(target);
-  CODETTA_TRY(const runtime::cuda::DeviceRef device, cuda.device_for(target));
+  if (!runs_on_gpu(target)) return device_supports(target);
+  CODETTA_TRY(const runtime::cuda::DeviceRef device, gpu(target).device_for(target));
   return {};
 }
 

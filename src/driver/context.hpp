@@ -67,8 +67,14 @@ struct ContextState {
   const plan::MachineFacts& machine(CpuIsa isa);
   // By target, which names its architecture.
   plan::MachineFacts machine(const Target& target);
-  // Whether kernels of this target run here, now, on the context's device. Errors: E0403, E0430, E0640 to E0642.
+  // Whether kernels of this target run here, now, on the context's device. Errors: E0403, E0430, E0640 to E0642, E0654.
   Result<void> check_runs(const Target& target);
+  // Of a target that runs_on_gpu().
+  GpuDevice& gpu(const Target& target) { return target.backend == Backend::hip ? hip.gpu() : cuda.gpu(); }
+  // The kernel compiled and loaded on that GPU. Errors: as CudaState::load and HipState::load.
+  Result<LoadedGpuKernel> load_on_gpu(const package::Kernel& kernel, const Target& target, bool capturing = false) {
+    return target.backend == Backend::hip ? hip.load(kernel, capturing) : cuda.load(kernel, capturing);
+  }
   // Compiles (or finds in memory or on disk) the binary of a package's kernel and loads it. Single flight per source.
   // Where compiling is impossible or forbidden, what any compiler has put into the cache serves. Errors: E0503
   // (no_jit), E0504..E0509.

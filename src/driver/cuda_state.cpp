@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices, compiling and loading of CUDA kernels for a context.
+// Compiling and loading of CUDA kernels for a context.
 #include "driver/cuda_state.hpp"
 
 #include <algorithm>
@@ -14,55 +14,11 @@ namespace codetta::driver {
 
 using runtime::cuda::DeviceFacts;
 using runtime::cuda::DeviceRef;
-using runtime::cuda::DriverRef;
-
-Result<DriverRef> CudaState::driver() {
-  const std::lock_guard lock(mutex_);
-  if (!driver_) {
-    CODETTA_TRY(driver_, runtime::cuda::Driver::load(context_.options.cuda_driver));
-  }
-  return driver_;
-}
-
-Result<DeviceRef> CudaState::device() {
-  CODETTA_TRY(DriverRef found, driver());
-  const std::lock_guard lock(mutex_);
-  if (!device_) {
-    CODETTA_TRY(device_, runtime::cuda::Device::open(std::move(found), context_.options.device));
-  }
-  return device_;
-}
 
 runtime::cuda::NvtxRef CudaState::ranges() {
   const std::lock_guard lock(mutex_);
   if (!ranges_) ranges_ = runtime::cuda::Nvtx::attach(context_.nvtx_injection);
   return *ranges_;
-}
-
-Result<Target> CudaState::resolve(const Target& target) {
-  if (target.backend != Backend::cuda || !target.arch.empty()) return target;
-  const auto found = device();
-  if (!found) {
-    std::vector<Diagnostic> diagnostics = found.error().diagnostics();
-    std::string& help = diagnostics.front().help;
-    if (help.find("cuda:sm_90a") == std::string::npos)
-      help += "; for emitting alone name an architecture, such as cuda:sm_90a";
-    return Error(std::move(diagnostics));
-  }
-  Target resolved = target;
-  resolved.arch = (*found)->facts().arch;
-  return resolved;
-}
-
-Result<DeviceRef> CudaState::device_for(const Target& target) {
-  CODETTA_TRY(DeviceRef found, device());
-  const DeviceFacts& facts = found->facts();
-  if (facts.arch == target.arch) return found;
-  return diag::error(diag::Code::architecture_mismatch,
-                     "the kernel is compiled for another architecture than the device's")
-      .reason(fmt::format("the target is {}, and device {}, {}, is of {}", target.to_string(), facts.ordinal,
-                          facts.name, facts.arch))
-      .help("use the target 'cuda', which takes the device's own architecture, or choose another device");
 }
 
 plan::GpuFacts CudaState::facts(const std::string& arch) {
@@ -92,20 +48,6 @@ toolchain::CacheKey CudaState::binary_key(const package::Kernel& kernel, const s
   return key;
 }
 
-Result<void> CudaState::may_compile(const package::Kernel& kernel, bool capturing) const {
-  if (capturing) {
-    return diag::error(diag::Code::compile_in_capture, "a kernel would have to be compiled while a stream is captured")
-        .reason(kernel.name + " is neither loaded nor in the cache; the capture is still valid")
-        .help("call prepare() before the capture begins, and run() the Execution within it");
-  }
-  if (context_.options.no_jit) {
-    return diag::error(diag::Code::jit_disabled, "compiling at run time is switched off")
-        .reason(kernel.name + " is not in the cache " + context_.cache->directory())
-        .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
-  }
-  return {};
-}
-
 Result<toolchain::CudaOutput> CudaState::compile(const package::Kernel& kernel, bool want_ptx) {
   CODETTA_TRY(const toolchain::NvrtcRef nvrtc, compiler_.library());
   toolchain::CudaCompileOptions how;
@@ -113,13 +55,13 @@ Result<toolchain::CudaOutput> CudaState::compile(const package::Kernel& kernel, 
   return nvrtc->compile({kernel.source, kernel.name, kernel.nvrtc_flags, CudaCompiler::headers(), want_ptx}, how);
 }
 
-Result<CudaBinary> CudaState::binary(const package::Kernel& kernel, bool capturing) {
+Result<GpuBinary> CudaState::binary(const package::Kernel& kernel, bool capturing) {
   for (;;) {
     CODETTA_TRY(const CudaCompiler::Identity identity, compiler_.identity());
-    CudaBinary result;
+    GpuBinary result;
     bool other_compiler = false;
     const auto make = [&]() -> Result<toolchain::CacheEntry> {
-      CODETTA_CHECK_OK(may_compile(kernel, capturing));
+      CODETTA_CHECK_OK(may_compile(context_, kernel, capturing));
       CODETTA_TRY(toolchain::CudaOutput output, compile(kernel, false));
       CODETTA_TRY(const CudaCompiler::Identity used, compiler_.identity());
       if (used != identity) {  // the memo was out of date: the key is not this compiler's
@@ -133,7 +75,7 @@ Result<CudaBinary> CudaState::binary(const package::Kernel& kernel, bool capturi
     if (other_compiler) continue;
     if (!entry) return std::move(entry).error();
     result.remarks = toolchain::decode_remarks(entry->metadata);
-    result.cubin = std::move(entry->payload);
+    result.image = std::move(entry->payload);
     if (context_.debug.time_passes) {
       context_.log(kernel.name + (result.from_cache
                                       ? std::string(" from cache")
@@ -178,7 +120,7 @@ std::vector<toolchain::PtxasRemarks> CudaState::known_remarks(const package::Ker
   return entry ? toolchain::decode_remarks(entry->metadata) : std::vector<toolchain::PtxasRemarks>();
 }
 
-Result<void> CudaState::judge(const package::Kernel& kernel, const CudaBinary& binary) {
+Result<void> CudaState::judge(const package::Kernel& kernel, const GpuBinary& binary) {
   auto judged = toolchain::check_remarks(binary.remarks, kernel.name);
   // The family that always exists is right, whatever it costs; any other would only be chosen for its speed.
   const auto* gemm = std::get_if<package::GpuGemmConfig>(&kernel.config);
@@ -187,14 +129,14 @@ Result<void> CudaState::judge(const package::Kernel& kernel, const CudaBinary& b
   return {};
 }
 
-Result<LoadedCudaKernel> CudaState::load_now(const package::Kernel& kernel, bool capturing) {
+Result<LoadedGpuKernel> CudaState::load_now(const package::Kernel& kernel, bool capturing) {
   CODETTA_TRY(const DeviceRef on, device());
-  CODETTA_TRY(CudaBinary made, binary(kernel, capturing));
+  CODETTA_TRY(GpuBinary made, binary(kernel, capturing));
   CODETTA_CHECK_OK(judge(kernel, made));
-  auto module = runtime::cuda::Module::load(on, made.cubin, kernel.name);
+  auto module = runtime::cuda::Module::load(on, made.image, kernel.name);
   if (!module && made.from_cache && module.error().code() == static_cast<uint16_t>(diag::Code::module_load)) {
     // A healthy entry that does not load here: make our own.
-    CODETTA_CHECK_OK(may_compile(kernel, capturing));
+    CODETTA_CHECK_OK(may_compile(context_, kernel, capturing));
     CODETTA_TRY(const toolchain::CudaOutput again, compile(kernel, false));
     CODETTA_TRY(const CudaCompiler::Identity identity, compiler_.identity());
     made.compile_seconds = again.seconds;
@@ -204,34 +146,17 @@ Result<LoadedCudaKernel> CudaState::load_now(const package::Kernel& kernel, bool
                               {toolchain::encode_remarks(again.remarks), again.cubin});
   }
   if (!module) return std::move(module).error();
-  return LoadedCudaKernel{*std::move(module), made.compile_seconds};
+  return LoadedGpuKernel{*std::move(module), made.compile_seconds};
 }
 
-Result<LoadedCudaKernel> CudaState::load(const package::Kernel& kernel, bool capturing) {
+Result<LoadedGpuKernel> CudaState::load(const package::Kernel& kernel, bool capturing) {
   CODETTA_TRY(const CudaCompiler::Identity identity, compiler_.identity());
-  const std::string digest = binary_key(kernel, identity.digest).digest_hex();
-  const auto known = [&]() -> std::optional<LoadedCudaKernel> {
-    const std::lock_guard lock(mutex_);
-    const auto at = loaded_.find(digest);
-    if (at == loaded_.end()) return std::nullopt;
-    return LoadedCudaKernel{at->second, 0};
-  };
-  if (auto loaded = known()) return *std::move(loaded);
-  // What must not compile flies alone: its refusal is nobody else's.
-  return loading_
-      .run(capturing ? digest + " in a capture" : digest,
-           [&]() -> Result<LoadedCudaKernel> {
-             if (auto loaded = known()) return *std::move(loaded);
-             CODETTA_TRY(LoadedCudaKernel made, load_now(kernel, capturing));
-             const std::lock_guard lock(mutex_);
-             made.module = loaded_.emplace(digest, made.module).first->second;
-             return made;
-           })
-      .value;
+  return gpu_.load(binary_key(kernel, identity.digest).digest_hex(), capturing,
+                   [&] { return load_now(kernel, capturing); });
 }
 
 Result<std::string> CudaState::ptx(const package::Kernel& kernel) {
-  CODETTA_CHECK_OK(may_compile(kernel, false));
+  CODETTA_CHECK_OK(may_compile(context_, kernel, false));
   CODETTA_TRY(toolchain::CudaOutput output, compile(kernel, true));
   return std::move(output.ptx);
 }

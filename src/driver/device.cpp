@@ -60,13 +60,27 @@ Result<void> check_same(const TensorView& device, const TensorView& host) {
 
 }  // namespace
 
-Result<int> device_count(Context& context) {
-  CODETTA_TRY(const runtime::cuda::DriverRef driver, context.shared_state()->cuda.driver());
+namespace {
+Result<driver::GpuDevice*> gpu_of(Backend backend, Context& context) {
+  const Target target{backend, {}, ""};
+  if (driver::runs_on_gpu(target)) return &context.shared_state()->gpu(target);
+  return diag::error(diag::Code::target_unavailable, fmt::format("'{}' has no devices here", target.to_string()))
+      .reason("devices and their memory are those of the backends cuda and hip")
+      .help("pass Backend::cuda or Backend::hip; kernels for a CPU take host memory");
+}
+}  // namespace
+
+Result<int> device_count(Context& context) { return device_count(Backend::cuda, context); }
+Result<int> device_count(Backend backend, Context& context) {
+  CODETTA_TRY(driver::GpuDevice* const gpu, gpu_of(backend, context));
+  CODETTA_TRY(const runtime::cuda::DriverRef driver, gpu->driver());
   return runtime::cuda::Device::count(*driver);
 }
 
-Result<Device> Device::open(Context& context) {
-  CODETTA_TRY(DeviceRef found, context.shared_state()->cuda.device());
+Result<Device> Device::open(Context& context) { return open(Backend::cuda, context); }
+Result<Device> Device::open(Backend backend, Context& context) {
+  CODETTA_TRY(driver::GpuDevice* const gpu, gpu_of(backend, context));
+  CODETTA_TRY(DeviceRef found, gpu->device());
   Device device;
   const DeviceInfo info = info_of(found->facts());
   device.state_ = std::make_shared<const driver::DeviceMemory>(driver::DeviceMemory{std::move(found), info});

@@ -24,39 +24,52 @@ Finding missing(const std::string& what, const Error& error) {
 }
 
 // Neither a GPU nor its compiler is needed for the CPU: that they are absent is no fault of the machine.
-void add_cuda(std::vector<Finding>& findings, const ContextOptions& options) {
-  const auto optional = [](Finding finding) {
-    finding.ok = true;
-    finding.detail = "none: " + finding.detail;
-    return finding;
-  };
-  const auto driver = runtime::cuda::Driver::load(options.cuda_driver);
+Finding not_needed(Finding finding) {
+  finding.ok = true;
+  finding.detail = "none: " + finding.detail;
+  return finding;
+}
+
+// A driver and what it sees; `units`: what its devices are made of.
+void add_devices(std::vector<Finding>& findings, const std::string& what, const std::string& prefix, const char* units,
+                 const Result<runtime::cuda::DriverRef>& driver) {
   if (!driver) {
-    findings.push_back(optional(missing("NVIDIA driver", driver.error())));
-  } else {
-    findings.push_back({"NVIDIA driver", true,
-                        fmt::format("{}, {}", (*driver)->origin(), runtime::cuda::version_text((*driver)->version())),
-                        ""});
-    const auto count = runtime::cuda::Device::count(**driver);
-    for (int i = 0; i < (count ? *count : 0); ++i) {
-      const auto device = runtime::cuda::Device::open(*driver, i);
-      const std::string what = fmt::format("device {}", i);
-      if (!device) {
-        findings.push_back(missing(what, device.error()));
-        continue;
-      }
-      const runtime::cuda::DeviceFacts& facts = (*device)->facts();
-      findings.push_back(
-          {what, true,
-           fmt::format("{}, {}, {} multiprocessors, {:.1f} GiB, L2 {} MiB, {:.2f} TB/s, {}", facts.name, facts.arch,
-                       facts.multiprocessors, static_cast<double>(facts.memory_bytes) / 1073741824.0,
-                       facts.l2_bytes >> 20, facts.memory_bandwidth * 1e-12, facts.uuid),
-           ""});
-    }
+    findings.push_back(not_needed(missing(what, driver.error())));
+    return;
   }
+  const runtime::cuda::Driver& d = **driver;
+  findings.push_back(
+      {what, true, fmt::format("{}, {}", d.origin(), runtime::cuda::version_text(d.version(), d.api())), ""});
+  const auto count = runtime::cuda::Device::count(d);
+  for (int i = 0; i < (count ? *count : 0); ++i) {
+    const auto device = runtime::cuda::Device::open(*driver, i);
+    const std::string name = fmt::format("{} {}", prefix, i);
+    if (!device) {
+      findings.push_back(missing(name, device.error()));
+      continue;
+    }
+    const runtime::cuda::DeviceFacts& facts = (*device)->facts();
+    findings.push_back(
+        {name, true,
+         fmt::format("{}, {}, {} {}, {:.1f} GiB, L2 {} MiB, {:.2f} TB/s, {}", facts.name, facts.arch,
+                     facts.multiprocessors, units, static_cast<double>(facts.memory_bytes) / 1073741824.0,
+                     facts.l2_bytes >> 20, facts.memory_bandwidth * 1e-12, facts.uuid),
+         ""});
+  }
+}
+
+void add_hip(std::vector<Finding>& findings, driver::ContextState& state) {
+  add_devices(findings, "HIP runtime", "HIP device", "compute units", state.hip.gpu().driver());
+  const auto compiler = state.hip.compiler();
+  findings.push_back(compiler ? Finding{"HIP compiler", true, compiler->describe(), ""}
+                              : not_needed(missing("HIP compiler", compiler.error())));
+}
+
+void add_cuda(std::vector<Finding>& findings, const ContextOptions& options) {
+  add_devices(findings, "NVIDIA driver", "device", "multiprocessors", runtime::cuda::Driver::load(options.cuda_driver));
   const auto nvrtc = toolchain::Nvrtc::find({.file = options.nvrtc, .cuda_home = options.cuda_home});
   if (!nvrtc) {
-    findings.push_back(optional(missing("CUDA compiler", nvrtc.error())));
+    findings.push_back(not_needed(missing("CUDA compiler", nvrtc.error())));
   } else {
     findings.push_back(
         {"CUDA compiler", true,
@@ -67,7 +80,7 @@ void add_cuda(std::vector<Finding>& findings, const ContextOptions& options) {
   if (!options.vendor) {
     findings.push_back({"vendor's kernels", true, "switched off", ""});
   } else if (!vendor) {
-    findings.push_back(optional(missing("vendor's kernels", vendor.error())));
+    findings.push_back(not_needed(missing("vendor's kernels", vendor.error())));
   } else {
     findings.push_back(
         {"vendor's kernels", true, fmt::format("{} (cuBLASLt {})", (*vendor)->path(), (*vendor)->version_text()), ""});
@@ -113,6 +126,7 @@ std::vector<Finding> diagnose(Context& context) {
                         problem.help + " (until then epilogues are interpreted, slower)"});
   }
   add_cuda(findings, state.options);
+  add_hip(findings, state);
   const CacheReport cache = cache_report(context);
   if (cache.enabled) {
     findings.push_back({"cache", true,

@@ -25,8 +25,8 @@ std::string_view extension_of(Backend backend) {
 }
 
 Result<std::string> sass_of(driver::ContextState& context, const package::Kernel& kernel) {
-  CODETTA_TRY(const driver::CudaBinary binary, context.cuda.binary(kernel));
-  return toolchain::disassemble(binary.cubin, {.path = context.path, .cuda_home = context.options.cuda_home});
+  CODETTA_TRY(const driver::GpuBinary binary, context.cuda.binary(kernel));
+  return toolchain::disassemble(binary.image, {.path = context.path, .cuda_home = context.options.cuda_home});
 }
 
 Result<std::string> assembly_of(driver::ContextState& context, const Target& target, const package::Kernel& kernel) {

@@ -41,17 +41,17 @@ Result<Planned> make_plan(const FoundState& found) {
 
 Result<Target> resolve_target(ContextState& context, const Target& target) {
   if (target.backend == Backend::cpu) return target;
-  if (target.backend == Backend::cuda) return context.cuda.resolve(target);
+  if (target.backend == Backend::cuda) return context.cuda.gpu().resolve(target);
   if (target.backend == Backend::metal) {
     Target resolved = target;
     if (resolved.arch.empty()) resolved.arch = plan::default_metal_family;
     return resolved;
   }
-  if (target.backend == Backend::hip) return HipState::resolve(target);
+  if (target.backend == Backend::hip) return context.hip.resolve(target);
   return diag::error(diag::Code::target_without_families,
                      fmt::format("no kernels for target {} in this version", target.to_string()))
       .reason("cpu, cuda, hip and metal have kernel families")
-      .help("use cpu, cpu:<isa>, cuda, cuda:<architecture>, hip:<architecture> or metal:<family>");
+      .help("use cpu, cpu:<isa>, cuda, cuda:<architecture>, hip, hip:<architecture> or metal:<family>");
 }
 
 Result<const Planned*> FoundState::planned() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiling of HIP kernels for a context.
+// Compiling and loading of HIP kernels for a context.
 #include "driver/hip_state.hpp"
 
 #include <fmt/format.h>
@@ -12,28 +12,60 @@
 
 namespace codetta::driver {
 
-Result<Target> HipState::resolve(const Target& target) {
+std::string HipCompiler::describe() const {
+  return clang ? fmt::format("{} ({})", clang->path, clang->version)
+               : fmt::format("{} (hiprtc {})", hiprtc->path(), hiprtc->version());
+}
+
+Result<Target> HipState::resolve(const Target& wanted) {
+  CODETTA_TRY(Target target, gpu_.resolve(wanted));
   if (plan::find_hip(target.arch) != nullptr) return target;
   std::vector<std::string> known;
   for (const plan::HipArchitecture& arch : plan::hip_architectures()) known.push_back(arch.facts.arch);
   const std::string near = diag::nearest(target.arch, known);
-  return diag::error(diag::Code::target_architecture, fmt::format("no kernels are made for {}", target.to_string()))
+  const std::string whose = wanted.arch.empty() ? ", which the device is of" : "";
+  return diag::error(diag::Code::target_architecture,
+                     fmt::format("no kernels are made for {}{}", target.to_string(), whose))
       .reason(fmt::format("HIP kernels are made for {}", plan::hip_names()))
       .help(fmt::format("use hip:{}, say", near.empty() ? known.front() : near));
 }
 
-Result<toolchain::HostCompiler> HipState::compiler() {
+Result<HipCompiler> HipState::find_compiler() {
+  const auto library = [&]() -> Result<HipCompiler> {
+    HipCompiler found;
+    CODETTA_TRY(found.hiprtc, toolchain::Hiprtc::find(context_.options.hiprtc));
+    found.identity = found.hiprtc->identity();
+    if (!found.identity.empty()) return found;
+    return diag::error(diag::Code::hip_compiler_unusable, "the HIP compiler can not be used")
+        .reason(found.hiprtc->path() + " is not readable")
+        .help("install ROCm's libhiprtc.so so that this user can read it");
+  };
+  if (!context_.options.hiprtc.empty()) return library();
+  toolchain::FindOptions find;
+  // A named compiler that is no Clang is for host code.
+  const bool named = !context_.options.compiler.empty();
+  const bool for_host = named && context_.compiler() && context_.compiler()->kind != toolchain::CompilerKind::Clang;
+  if (!for_host) find.wanted = context_.options.compiler;
+  find.cancel = context_.options.cancel;
+  find.path = context_.path;
+  find.memo_dir = context_.keep_dir();
+  auto clang = toolchain::find_hip_clang(find);
+  if (clang) {
+    HipCompiler found;
+    found.identity = clang->identity;
+    found.clang = *std::move(clang);
+    return found;
+  }
+  // A Clang that was asked for by name is not replaced.
+  if (!find.wanted.empty()) return std::move(clang).error();
+  if (auto found = library()) return found;
+  return std::move(clang).error();
+}
+
+Result<HipCompiler> HipState::compiler() {
   const std::lock_guard lock(mutex_);
   if (!compiler_) {
-    toolchain::FindOptions find;
-    // A named compiler that is no Clang is for host code.
-    const bool named = !context_.options.compiler.empty();
-    const bool for_host = named && context_.compiler() && context_.compiler()->kind != toolchain::CompilerKind::Clang;
-    if (!for_host) find.wanted = context_.options.compiler;
-    find.cancel = context_.options.cancel;
-    find.path = context_.path;
-    find.memo_dir = context_.keep_dir();
-    CODETTA_TRY(compiler_, toolchain::find_hip_clang(find));
+    CODETTA_TRY(compiler_, find_compiler());
   }
   return *compiler_;
 }
@@ -68,33 +100,36 @@ toolchain::CacheKey HipState::binary_key(const package::Kernel& kernel, const st
   return key;
 }
 
-Result<void> HipState::may_compile(const package::Kernel& kernel) const {
-  if (!context_.options.no_jit && !context_.options.no_compiler) return {};
-  return diag::error(diag::Code::jit_disabled, context_.options.no_jit ? "compiling at run time is switched off"
-                                                                       : "the use of compilers is switched off")
+Result<void> HipState::may_make(const package::Kernel& kernel, bool capturing) const {
+  CODETTA_CHECK_OK(may_compile(context_, kernel, capturing));
+  if (!context_.options.no_compiler) return {};
+  return diag::error(diag::Code::jit_disabled, "the use of compilers is switched off")
       .reason(kernel.name + " is not in the cache " + context_.cache->directory())
-      .help(context_.options.no_jit
-                ? "run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT"
-                : "leave out --no-compiler");
+      .help("leave out --no-compiler");
 }
 
 toolchain::HipJob HipState::job_of(const package::Kernel& kernel) const {
   return {kernel.source, kernel.name, kernel.nvrtc_flags, headers()};
 }
 
-Result<CudaBinary> HipState::binary(const package::Kernel& kernel) {
-  CODETTA_TRY(const toolchain::HostCompiler clang, compiler());
-  CudaBinary result;
-  const auto make = [&]() -> Result<toolchain::CacheEntry> {
-    CODETTA_CHECK_OK(may_compile(kernel));
-    CODETTA_TRY(toolchain::HipOutput output, toolchain::compile_hip(clang, job_of(kernel), context_.compile_options()));
+Result<toolchain::HipOutput> HipState::make(const package::Kernel& kernel, const HipCompiler& compiler) {
+  if (compiler.clang) return toolchain::compile_hip(*compiler.clang, job_of(kernel), context_.compile_options());
+  return compiler.hiprtc->compile(job_of(kernel), context_.keep_dir());
+}
+
+Result<GpuBinary> HipState::binary(const package::Kernel& kernel, bool capturing) {
+  CODETTA_TRY(const HipCompiler compiler, this->compiler());
+  GpuBinary result;
+  const auto compile = [&]() -> Result<toolchain::CacheEntry> {
+    CODETTA_CHECK_OK(may_make(kernel, capturing));
+    CODETTA_TRY(toolchain::HipOutput output, make(kernel, compiler));
     result.compile_seconds = output.seconds;
     return toolchain::CacheEntry{toolchain::encode_remarks(output.remarks), std::move(output.object)};
   };
-  auto entry = context_.cache->get_or_make(binary_key(kernel, clang.identity), make, &result.from_cache);
+  auto entry = context_.cache->get_or_make(binary_key(kernel, compiler.identity), compile, &result.from_cache);
   if (!entry) return std::move(entry).error();
   result.remarks = toolchain::decode_remarks(entry->metadata);
-  result.cubin = std::move(entry->payload);
+  result.image = std::move(entry->payload);
   if (context_.debug.time_passes) {
     context_.log(kernel.name + (result.from_cache
                                     ? std::string(" from cache")
@@ -104,22 +139,51 @@ Result<CudaBinary> HipState::binary(const package::Kernel& kernel) {
 }
 
 Result<double> HipState::compile(const package::Kernel& kernel) {
-  CODETTA_TRY(const CudaBinary made, binary(kernel));
+  CODETTA_TRY(const GpuBinary made, binary(kernel));
   CODETTA_CHECK_OK(context_.cuda.judge(kernel, made));
   return made.compile_seconds;
 }
 
+Result<LoadedGpuKernel> HipState::load_now(const package::Kernel& kernel, bool capturing) {
+  CODETTA_TRY(const runtime::cuda::DeviceRef on, gpu_.device());
+  CODETTA_TRY(GpuBinary made, binary(kernel, capturing));
+  CODETTA_CHECK_OK(context_.cuda.judge(kernel, made));
+  auto module = runtime::cuda::Module::load(on, made.image, kernel.name);
+  if (!module && made.from_cache && module.error().code() == static_cast<uint16_t>(diag::Code::module_load)) {
+    // A healthy entry that does not load here: make our own.
+    CODETTA_CHECK_OK(may_make(kernel, capturing));
+    CODETTA_TRY(const HipCompiler compiler, this->compiler());
+    CODETTA_TRY(const toolchain::HipOutput again, make(kernel, compiler));
+    made.compile_seconds = again.seconds;
+    module = runtime::cuda::Module::load(on, again.object, kernel.name);
+    if (module)
+      context_.cache->replace(binary_key(kernel, compiler.identity),
+                              {toolchain::encode_remarks(again.remarks), again.object});
+  }
+  if (!module) return std::move(module).error();
+  return LoadedGpuKernel{*std::move(module), made.compile_seconds};
+}
+
+Result<LoadedGpuKernel> HipState::load(const package::Kernel& kernel, bool capturing) {
+  CODETTA_TRY(const HipCompiler compiler, this->compiler());
+  return gpu_.load(binary_key(kernel, compiler.identity).digest_hex(), capturing,
+                   [&] { return load_now(kernel, capturing); });
+}
+
 std::vector<toolchain::PtxasRemarks> HipState::known_remarks(const package::Kernel& kernel) {
-  const auto clang = compiler();
-  if (!clang) return {};
-  const auto entry = context_.cache->lookup(binary_key(kernel, clang->identity));
+  const auto found = compiler();
+  if (!found) return {};
+  const auto entry = context_.cache->lookup(binary_key(kernel, found->identity));
   return entry ? toolchain::decode_remarks(entry->metadata) : std::vector<toolchain::PtxasRemarks>();
 }
 
 Result<std::string> HipState::assembly(const package::Kernel& kernel) {
-  CODETTA_CHECK_OK(may_compile(kernel));
-  CODETTA_TRY(const toolchain::HostCompiler clang, compiler());
-  return toolchain::hip_assembly(clang, job_of(kernel), context_.compile_options());
+  CODETTA_CHECK_OK(may_make(kernel, false));
+  CODETTA_TRY(const HipCompiler found, compiler());
+  if (found.clang) return toolchain::hip_assembly(*found.clang, job_of(kernel), context_.compile_options());
+  return diag::error(diag::Code::hip_compiler_missing, "no compiler that writes assembly was found")
+      .reason(found.describe() + " makes code objects only")
+      .help("install clang-19 and lld-19 (or later ones), or name a Clang with --compiler");
 }
 
 }  // namespace codetta::driver

@@ -119,8 +119,8 @@ Result<Execution> prepare_on_gpu(const std::shared_ptr<const KernelState>& state
   CODETTA_TRY(Prepared prepared, bind_kernel(*state, arguments));
   double seconds = 0;
   CODETTA_TRY(runtime::cuda::Execution execution,
-              prepare_cuda(*state->found->context, prepared.package, state->found->target, std::move(prepared.bindings),
-                           capturing, seconds));
+              prepare_gpu(*state->found->context, prepared.package, state->found->target, std::move(prepared.bindings),
+                          capturing, seconds));
   return ExecutionState::make(std::move(execution), state, seconds);
 }
 
@@ -170,7 +170,7 @@ const KernelMetadata& Kernel::metadata() const {
 Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
   if (!state_) return driver::no_kernel();
   const driver::FoundState& found = *state_->found;
-  if (found.target.backend == Backend::cuda) return driver::prepare_on_gpu(state_, arguments, false);
+  if (driver::runs_on_gpu(found.target)) return driver::prepare_on_gpu(state_, arguments, false);
   if (found.target.backend != Backend::cpu) CODETTA_CHECK_OK(device_supports(found.target));
   CODETTA_TRY(driver::Prepared prepared, driver::bind_kernel(*state_, arguments));
   std::vector<runtime::KernelEntry> entries;
@@ -197,7 +197,7 @@ Result<double> Kernel::compile() const {
   for (const package::Kernel& kernel : package->kernels) {
     if (package::is_vendor(kernel.config)) continue;
     if (state_->found->target.backend == Backend::cuda) {
-      CODETTA_TRY(const driver::CudaBinary binary, context.cuda.binary(kernel));
+      CODETTA_TRY(const driver::GpuBinary binary, context.cuda.binary(kernel));
       CODETTA_CHECK_OK(context.cuda.judge(kernel, binary));
       seconds += binary.compile_seconds;
     } else if (state_->found->target.backend == Backend::hip) {
@@ -214,7 +214,7 @@ Result<double> Kernel::compile() const {
 
 Result<void> Kernel::run(const GemmArguments& arguments, Stream stream) const {
   if (!state_) return driver::no_kernel();
-  if (state_->found->target.backend != Backend::cuda) {
+  if (!driver::runs_on_gpu(state_->found->target)) {
     CODETTA_TRY(Execution execution, prepare(arguments));
     return execution.run(stream);
   }

@@ -103,13 +103,14 @@ Result<runtime::Bindings> make_bindings(const package::Package& package, const P
 // "packed f32 k=768 n=3072 nr=64 avx512" from a PackedHeader.
 std::string packed_layout(const void* packed);
 
-// The target with its architecture. Errors: E0412 for a backend without kernels, those of CudaState::resolve.
+// The target with its architecture. Errors: E0412 for a backend without kernels, those of GpuDevice::resolve and
+// HipState::resolve.
 Result<Target> resolve_target(ContextState& context, const Target& target);
 
 // An execution of the package on the context's device. With `capturing`, compiling is E0535.
-Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const package::PackageRef& package,
-                                              const Target& target, runtime::Bindings bindings, bool capturing,
-                                              double& compile_seconds, runtime::cuda::FromOutside outside = {});
+Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const package::PackageRef& package,
+                                             const Target& target, runtime::Bindings bindings, bool capturing,
+                                             double& compile_seconds, runtime::cuda::FromOutside outside = {});
 
 KernelMetadata describe(const plan::Candidate& candidate, const Target& target);
 // What Execution::workspace_size() will say of a CPU candidate of this discovery.

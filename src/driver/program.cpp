@@ -245,21 +245,21 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
       progress({done, all, kernel, seconds});
     };
   }
-  if (state->target.backend == Backend::cuda) {
-    if (state->context->check_runs(state->target)) {
-      driver::ContextState& on = *state->context;
-      std::vector<const package::Kernel*> all;
-      for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
-      on.cuda.compile_ahead(all);
-      const auto load = [&](const package::Kernel& kernel) -> Result<double> {
-        CODETTA_TRY(const driver::LoadedCudaKernel loaded, on.cuda.load(kernel));
-        return loaded.compile_seconds;
-      };
+  if (driver::runs_on_gpu(state->target)) {
+    driver::ContextState& on = *state->context;
+    const bool runs = static_cast<bool>(on.check_runs(state->target));
+    const bool hip = state->target.backend == Backend::hip;
+    std::vector<const package::Kernel*> all;
+    for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
+    if (runs && !hip) on.cuda.compile_ahead(all);
+    const auto load = [&](const package::Kernel& kernel) -> Result<double> {
+      if (!runs) return on.hip.compile(kernel);  // for another machine, whose cache this may be
+      CODETTA_TRY(const driver::LoadedGpuKernel loaded, on.load_on_gpu(kernel, state->target));
+      return loaded.compile_seconds;
+    };
+    if (runs || hip) {
       CODETTA_TRY(package, driver::load_on_gpu(*state, std::move(package), told, load));
     }
-  } else if (state->target.backend == Backend::hip) {
-    const auto load = [&](const package::Kernel& kernel) { return state->context->hip.compile(kernel); };
-    CODETTA_TRY(package, driver::load_on_gpu(*state, std::move(package), told, load));
   } else if (device_supports(state->target)) {
     CODETTA_TRY(std::vector<driver::LoadedKernel> loaded,
                 state->context->load_all(package.kernels, state->target.isa, told));
@@ -287,14 +287,14 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
         .reason("its steps are only enqueued when they are told of")
         .help("leave the observer out, or run the program on a CPU");
   }
-  if (state_->target.backend == Backend::cuda) {
+  if (driver::runs_on_gpu(state_->target)) {
     double seconds = state_->compile_seconds;
     runtime::cuda::FromOutside outside;
     for (const ExternFunction& external : run_options.externs)
       outside.externs.push_back({external.name, external.function, external.context});
     CODETTA_TRY(runtime::cuda::Execution execution,
-                driver::prepare_cuda(*state_->context, state_->package, state_->target, std::move(bindings), false,
-                                     seconds, std::move(outside)));
+                driver::prepare_gpu(*state_->context, state_->package, state_->target, std::move(bindings), false,
+                                    seconds, std::move(outside)));
     return driver::ExecutionState::make(std::move(execution), state_, seconds);
   }
   runtime::ExecutionOptions options;
@@ -317,7 +317,7 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
 
 Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, Stream stream,
                                   const RunOptions& options) const {
-  if (state_->target.backend != Backend::cuda) {
+  if (!driver::runs_on_gpu(state_->target)) {
     CODETTA_TRY(Execution execution, prepare(arguments, options));
     return execution.run(stream);
   }

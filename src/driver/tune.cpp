@@ -160,9 +160,9 @@ void Tuning::compile_next(size_t first) {
   std::vector<const package::Kernel*> sources;
   for (const auto& package : packages)
     for (const package::Kernel& kernel : package->kernels) sources.push_back(&kernel);
-  if (device_) {
+  if (found_.target.backend == Backend::cuda) {
     context_.cuda.compile_ahead(sources);
-  } else {
+  } else if (!device_) {
     context_.compile_ahead(sources, found_.target.isa,
                            [&] { return !options_.progress || options_.progress(progress_); });
   }
@@ -206,8 +206,8 @@ Result<void> Tuning::try_out(Contender& contender, const driver::Verification& e
 }
 
 Result<TuneReport> Tuning::run() {
-  if (found_.target.backend == Backend::cuda) {
-    CODETTA_TRY(device_, context_.cuda.device());
+  if (driver::runs_on_gpu(found_.target)) {
+    CODETTA_TRY(device_, context_.gpu(found_.target).device());
     CODETTA_CHECK_OK(wait());
   }
   CODETTA_TRY(const driver::Verification expected,

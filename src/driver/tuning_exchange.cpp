@@ -31,7 +31,8 @@ std::string machine_of(const std::string& key) {
 }
 std::string this_machine(driver::ContextState& state, const std::string& key) {
   if (!driver::field_of(key, "device")) return state.cpu().name;
-  const auto device = state.cuda.device();
+  const bool hip = driver::field_of(key, "target").value_or("").starts_with("hip");
+  const auto device = (hip ? state.hip.gpu() : state.cuda.gpu()).device();
   if (!device) return "no GPU";
   return fmt::format("{}, driver {}", (*device)->facts().name, (*device)->facts().driver_version);
 }

@@ -10,22 +10,28 @@ namespace {
 
 // Of a GPU: what runs the kernels and what makes them. Nothing is known of one that is not there.
 std::optional<toolchain::CacheKey> gpu_key(const FoundState& found) {
-  CudaState& cuda = found.context->cuda;
-  const auto device = cuda.device_for(found.target);
+  ContextState& context = *found.context;
+  const auto device = context.gpu(found.target).device_for(found.target);
   if (!device) return std::nullopt;
-  const auto compiler = cuda.compiler().identity();
   const runtime::cuda::DeviceFacts& facts = (*device)->facts();
-  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, "cuda gemm", found);
+  const bool hip = found.target.backend == Backend::hip;
+  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, hip ? "hip gemm" : "cuda gemm", found);
   key.add("device", facts.name);
   key.add("driver", std::to_string(facts.driver_version));
   key.add("build", build_id());  // kernels of one name differ from build to build
+  if (hip) {
+    const auto compiler = context.hip.compiler();
+    key.add("compiler", compiler ? compiler->identity : "none");
+    return key;
+  }
+  const auto compiler = context.cuda.compiler().identity();
   key.add("compiler", compiler ? std::to_string(compiler->version) : "none");
-  key.add("vendor", cuda.vendor().identity(found.target));
+  key.add("vendor", context.cuda.vendor().identity(found.target));
   return key;
 }
 
 std::optional<toolchain::CacheKey> tuning_key(const FoundState& found) {
-  if (found.target.backend == Backend::cuda) return gpu_key(found);
+  if (runs_on_gpu(found.target)) return gpu_key(found);
   ContextState& context = *found.context;
   toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, "cpu gemm", found);
   key.add("cpu", context.cpu().name);

@@ -15,7 +15,7 @@ namespace codetta::driver {
 // A bound number as the oracle takes it.
 types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype);
 // How GPUs accumulate products of this length, whichever family runs them.
-oracle::OracleOptions gpu_options(int64_t k);
+oracle::OracleOptions gpu_options(const Target& target, int64_t k);
 // What the oracle's comparison found, in the public form, with its text.
 VerifyReport report_of(const oracle::CheckReport& checked);
 

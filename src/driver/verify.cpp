@@ -35,7 +35,7 @@ std::string describe(const OutputCheck& output) {
 // Matrix instructions line products up by the largest exponent of a step and cut what
 // falls off, once a product, then round the sum towards zero: two units of 2^-24 a product are above both, and above
 // one fused multiply-add. Slices of K add a rounding each.
-oracle::OracleOptions gpu_options(int64_t k) {
+oracle::OracleOptions gpu_options(const Target& target, int64_t k) {
   constexpr int64_t least_slice = 64;
   oracle::OracleOptions options;
   options.isa = CpuIsa::avx2;  // f64: one multiply-add a product
@@ -43,7 +43,7 @@ oracle::OracleOptions gpu_options(int64_t k) {
   model.roundings = 2;
   model.extra_roundings = static_cast<int>(std::min<int64_t>(k / least_slice, package::max_k_split));
   options.accumulation = model;
-  options.ulp = oracle::cuda_ulp_table();
+  options.ulp = target.backend == Backend::hip ? oracle::hip_ulp_table() : oracle::cuda_ulp_table();
   return options;
 }
 
@@ -89,8 +89,8 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
   CODETTA_TRY(made.problem_, make_problem(arguments));
   const Problem& problem = made.problem_;
   if (former_needed) CODETTA_CHECK_OK(check_before(problem, before));
-  if (target.backend == Backend::cuda) {
-    CODETTA_TRY(made.device_, context.cuda.device());
+  if (runs_on_gpu(target)) {
+    CODETTA_TRY(made.device_, context.gpu(target).device());
   }
   HostCopies copies(made.device_.get());
   const auto readable = [&](const TensorView& view) -> Result<TensorView> {
@@ -110,8 +110,7 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
     CODETTA_TRY(view, readable(view));
     inputs.emplace_back(view);
   }
-  oracle::OracleOptions options =
-      target.backend == Backend::cuda ? gpu_options(problem.shape.k) : oracle::OracleOptions{};
+  oracle::OracleOptions options = runs_on_gpu(target) ? gpu_options(target, problem.shape.k) : oracle::OracleOptions{};
   if (target.backend == Backend::cuda)
     options.factor_rounding = plan::factor_rounding(problem.shape.math, problem.shape.a);
   const bool float8 = problem.shape.a == DType::f8e4m3 || problem.shape.a == DType::f8e5m2;
@@ -169,8 +168,8 @@ VerifyReport report_of(const oracle::CheckReport& checked) {
 Result<VerifyReport> verify(const GemmArguments& arguments, const Target& target, const VerifyOptions& options,
                             Context& context) {
   driver::ContextState& state = *context.shared_state();
-  if (target.backend == Backend::cuda) {
-    CODETTA_TRY(const runtime::cuda::DeviceRef device, state.cuda.device());
+  if (driver::runs_on_gpu(target)) {
+    CODETTA_TRY(const runtime::cuda::DeviceRef device, state.gpu(target).device());
     CODETTA_CHECK_OK(device->synchronize());
   }
   CODETTA_TRY(const driver::Verification verification,

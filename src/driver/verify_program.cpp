@@ -118,8 +118,8 @@ Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgum
   CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
   CODETTA_CHECK_OK(check_before(graph, options));
   runtime::cuda::DeviceRef device;
-  if (target.backend == Backend::cuda) {
-    CODETTA_TRY(device, state.cuda.device());
+  if (runs_on_gpu(target)) {
+    CODETTA_TRY(device, state.gpu(target).device());
     CODETTA_CHECK_OK(device->synchronize());
   }
   HostCopies copies(device.get());
@@ -142,7 +142,7 @@ Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgum
     actual.push_back(view);
   }
   oracle::OracleOptions how =
-      target.backend == Backend::cuda ? gpu_options(longest_sum(graph, shapes.symbols)) : oracle::OracleOptions{};
+      runs_on_gpu(target) ? gpu_options(target, longest_sum(graph, shapes.symbols)) : oracle::OracleOptions{};
   if (target.backend == Backend::cpu) how.isa = target.isa;
   how.seed = options.seed;
   CODETTA_TRY(how.functions, functions_of(options));

@@ -335,8 +335,7 @@ Result<MetalSource> MetalPrinter::print() {
   out.line("}  // namespace codetta::gpu");
   print_entries(out, result);
   result.text = out.str();
-  result.flags = {"-std=metal3.1", "-fno-fast-math", "-Wno-c++17-extensions",
-                  options_.strict ? "-ffp-contract=off" : "-ffp-contract=fast"};
+  result.flags = metal_flags(options_.strict);
   return result;
 }
 
@@ -355,6 +354,11 @@ std::optional<std::string> f64_of(const package::EpilogueProgram& program, const
 }
 
 }  // namespace
+
+std::vector<std::string> metal_flags(bool strict) {
+  return {"-std=metal3.1", "-fno-fast-math", "-Wno-c++17-extensions",
+          strict ? "-ffp-contract=off" : "-ffp-contract=fast"};
+}
 
 Result<MetalSource> emit_metal_kernel(const package::EpilogueProgram& program, const GpuGemmConfig& config,
                                       const MetalEmitOptions& options) {

@@ -34,6 +34,9 @@ Result<MetalSource> emit_metal_kernel(const package::EpilogueProgram& program, c
 Result<MetalSource> emit_metal_map(const package::EpilogueProgram& program, const package::GpuMapConfig& config,
                                    const MetalEmitOptions& options);
 
+// What `xcrun metal` is told of every text; strict: no contraction of a * b + c.
+std::vector<std::string> metal_flags(bool strict);
+
 // The text with everything embedded that it includes in its place, each file once: what Metal compiles on a machine
 // that has no Codetta.
 std::string whole_metal_text(std::string_view text);

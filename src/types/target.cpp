@@ -30,7 +30,7 @@ const std::vector<BackendInfo>& backends() {
         "sm_120f"}},
       {Backend::hip,
        "hip",
-       true,
+       false,
        "gfx and a number",
        {"gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1201"}},
       {Backend::metal,
@@ -110,7 +110,7 @@ Error unknown_target(std::string_view name) {
   std::vector<std::string> names;
   for (const BackendInfo& b : backends()) names.emplace_back(b.name);
   auto e = diag::error(diag::Code::target_unknown, "unknown target '" + shown(name) + "'");
-  e.reason("targets are cpu[:isa], cuda[:sm_NN], hip:gfxN, metal[:family] and cutlass:sm_NN");
+  e.reason("targets are cpu[:isa], cuda[:sm_NN], hip[:gfxN], metal[:family] and cutlass:sm_NN");
   const std::string near = diag::nearest(name.substr(0, 60), names);
   return near.empty() ? e.help("use 'cpu' for the best instruction set of this machine")
                       : e.help("did you mean '" + near + "'?");

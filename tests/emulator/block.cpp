@@ -256,7 +256,8 @@ void Runner::meet(Word id, Word count, Site site, bool waits) {
   const bool whole = count == 0;
   if (whole) count = threads;
   if (id >= named_barriers) fail(fmt::format("there is no barrier {}, at {}", id, text_of(site)));
-  if (count > threads || (!whole && count % lanes != 0))
+  // Of whole waves, or of a block that is less than one.
+  if (count > threads || (!whole && count != threads && count % lanes != 0))
     fail(fmt::format("barrier {} can't be of {} threads, at {}", id, count, text_of(site)));
   Barrier& barrier = barriers[id];
   if (barrier.arrived == 0) {

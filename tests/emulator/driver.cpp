@@ -195,7 +195,7 @@ Status launch_kernel(const LaunchConfig* config, FunctionHandle function, void**
 
 DriverTable make_table() {
   DriverTable t;
-#define CODETTA_CU(member, symbol, since, parameters) t.member = Unused<Status(*) parameters>::call;
+#define CODETTA_CU(member, symbol, hip, since, parameters) t.member = Unused<Status(*) parameters>::call;
 #include "runtime/cuda/functions.def"
 #undef CODETTA_CU
   t.init = Does<unsigned>::nothing;

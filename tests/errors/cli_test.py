@@ -386,7 +386,10 @@ def on_a_gpu(cache):
     expect(0, "hip_simt", "kernels", *SIZES, *cache, "--target", "hip:gfx942")
     hip = [*SIZES, *cache, "--target", "hip:gfx942"]
     expect(0, "compute unit (limit:", "explain", *hip)
-    expect(3, "error[E0403]", "gemm", *hip)
+    # No HIP runtime (E0654), or no such device (E0642).
+    expect(3, "error[E06", "gemm", *hip, "--device", "99")
+    for verb in ("verify", "bench", "tune", "kernels"):
+        expect(3, "error[E06", verb, *SIZES, *cache, "--target", "hip", "--device", "99")
     expect(3, "error[E0403]", "gemm", *SIZES, *cache, "--target", "metal:apple9")
     expect(2, "error[E0402]", "kernels", *SIZES, *cache, "--target", "metal:apple99")
     expect(3, "error[E0536]", "compile", *hip, "--compiler", "/no/such/clang++")

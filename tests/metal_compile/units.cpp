@@ -217,7 +217,9 @@ std::vector<Unit> all_units(std::string& problem) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }
   collector.add_maps();
-  return collector.take();
+  std::vector<Unit> units = collector.take();
+  units.push_back({"copies and fills", emit::whole_metal_text("#include \"device/metal/kernels/bytes.h\"\n"), true});
+  return units;
 }
 
 }  // namespace codetta::metal_compile

@@ -242,4 +242,15 @@ std::string Library::run(const std::vector<package::GpuEntry>& entries, const Ca
   return {};
 }
 
+std::string Library::run_alone(const std::string& symbol, const void* parameters, unsigned groups, unsigned threads) {
+  const auto kernel = reinterpret_cast<Kernel>(::dlsym(handle_, symbol.c_str()));
+  if (kernel == nullptr) return symbol + " is not there";
+  char memory[16] = {};
+  for (unsigned group = 0; group < groups; ++group) {
+    for (unsigned thread = 0; thread < threads; ++thread)
+      kernel(parameters, memory, {group, 0, 0}, {groups, 1, 1}, thread);
+  }
+  return {};
+}
+
 }  // namespace codetta::metal_run

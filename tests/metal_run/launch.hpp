@@ -35,6 +35,8 @@ class Library {
   std::string load(const std::string& source);
   // Runs the entries in order; workspace and threadgroup memory hold noise before. "" or what went wrong.
   std::string run(const std::vector<package::GpuEntry>& entries, const Call& call);
+  // Dispatches a kernel of threads that do not meet, with these parameters.
+  std::string run_alone(const std::string& symbol, const void* parameters, unsigned groups, unsigned threads);
 
  private:
   void* handle_ = nullptr;

@@ -241,12 +241,45 @@ const Everyday everyday[] = {
      }},
 };
 
+// Copies and fills of host text (device/metal/kernels/bytes.h), by byte: odd lengths and places, grids of fewer threads
+// than bytes. "" or what is wrong.
+std::string run_bytes(uint64_t seed) {
+  Library library;
+  const std::string loaded = library.load(emit::whole_metal_text("#include \"device/metal/kernels/bytes.h\"\n"));
+  if (!loaded.empty()) return loaded;
+  struct {  // as MetalBytes of device/host/metal.h
+    unsigned char* to;
+    const unsigned char* from;
+    int64_t count;
+    uint64_t value, width;
+  } parameters{};
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<unsigned char> from(3000), to(3000, 0xC7), wanted;
+    for (unsigned char& byte : from) byte = static_cast<unsigned char>(random());
+    wanted = to;
+    const size_t at = random() % 64, width = size_t{1} << random() % 4, count = width * (1 + random() % 300);
+    const bool copies = round % 2 == 0;
+    parameters = {to.data() + at, copies ? from.data() + at / 2 : nullptr, static_cast<int64_t>(count), random(),
+                  width};
+    for (size_t i = 0; i < count; ++i) {
+      wanted[at + i] = copies ? from[at / 2 + i] : static_cast<unsigned char>(parameters.value >> (8 * (i % width)));
+    }
+    const auto groups = static_cast<unsigned>(1 + random() % 3);
+    const std::string failure = library.run_alone("codetta_bytes", &parameters, groups, 256);
+    if (!failure.empty()) return failure;
+    if (to != wanted) return (copies ? "a copy of " : "a fill of ") + std::to_string(count) + " bytes is wrong";
+  }
+  return {};
+}
+
 int run_all(const Options& options) {
   if (!has_compiler()) {
     std::printf("no clang++\n");
     return 77;
   }
   Runner runner(options);
+  if (const std::string failure = run_bytes(options.seed); !failure.empty()) runner.fail("copies and fills", failure);
   for (int i = 0; i < options.random; ++i) {
     const uint64_t seed = options.seed * 1000003 + static_cast<uint64_t>(i);
     auto graph = test::EpilogueMaker(seed).run();

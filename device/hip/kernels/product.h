@@ -112,12 +112,13 @@ CODETTA_FN void gemm(const P& params) {
           p.a_k * size, thread);
   b.begin(p, (const char*)p.b + (batch * p.b_batch + k_begin * p.b_k) * size, col0, p.cols - col0, p.b_col * size,
           p.b_k * size, thread);
-  const auto fetch = [&](int step) {
+  // Inlined whatever their size: a call would take both loaders' registers into scratch.
+  const auto fetch = [&](int step) __attribute__((always_inline)) {
     const int k = step + 1 < count ? Config::tile_k : last;
     a.fetch(k);
     b.fetch(k);
   };
-  const auto settle = [&](char* stage) {
+  const auto settle = [&](char* stage) __attribute__((always_inline)) {
     a.settle(stage);
     b.settle(stage + S::A::bytes);
   };

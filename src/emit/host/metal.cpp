@@ -126,10 +126,15 @@ class MetalProgramPrinter {
     }
     if (step.from == From::Size) {
       value = CodeWriter::text_of("Number(v[", step.buffer, "].size_from_last(", from_last(step), "))");
+    } else if (step.from == From::Stride) {
+      value = CodeWriter::text_of("Number(v[", step.buffer, "].stride_from_last(", from_last(step), "))");
     } else if (step.from == From::Expression) {
       value = number(step.value);
+    } else if (step.from == From::Value && package_.buffers[step.buffer].is_scalar) {
+      value = CodeWriter::text_of("Number(frame.scalars[", step.buffer, "].i)");
     } else {
-      return lacks("a size comes from something else than a size");
+      return lacks(step.from == From::Value ? "a size is the value of a tensor in device memory"
+                                            : "a size comes from an extern operation");
     }
     out_.line("CODETTA_OK(define_value(", head, value, ", ", number(step.divisor), "));");
   }
@@ -212,6 +217,18 @@ class MetalProgramPrinter {
               dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
               name_of(step.buffer), "));");
   }
+  void operator()(const package::Copy& step) {
+    for (const uint32_t buffer : {step.source, step.target}) {
+      if (!package_.buffers[buffer].strides.empty()) return lacks("it copies a tensor that is not contiguous");
+    }
+    out_.line("CODETTA_OK(copy(frame, v[", step.target, "], v[", step.source, "], ", name_of(step.target), "));");
+  }
+  // What is filled once in process is filled in every call: the workspace is another one each time.
+  void operator()(const package::Fill& step) {
+    if (step.mode == package::ZeroMode::None) return;
+    if (!package_.buffers[step.buffer].strides.empty()) return lacks("it fills a tensor that is not contiguous");
+    out_.line("CODETTA_OK(fill(frame, v[", step.buffer, "], ", step.bits, "ull));");
+  }
   void operator()(const package::DefineKernel&) {}
   void operator()(const package::Comment& step) { out_.line("// ", comment_text(step.text)); }
   void operator()(const package::Return&) { out_.line("return ok;"); }
@@ -248,9 +265,20 @@ class MetalProgramPrinter {
     out_.line("CODETTA_OK(launch(frame, kernel_", index_, "_", step.kernel, ", gemm, operands, ",
               program.operands.size(), ", scalars, ", program.arguments.size(), "));");
   }
+  // One encoder with a barrier behind each kernel keeps the order of the list.
+  void operator()(const package::EnterDevice& step) {
+    if (step.device != 0) lacks("it uses several devices");
+  }
+  void operator()(const package::ExitDevice&) {}
+  void operator()(const package::EnterStream&) {}
+  void operator()(const package::ExitStream&) {}
+  void operator()(const package::RecordEvent&) {}
+  void operator()(const package::WaitEvent&) {}
+  void operator()(const package::EnterSubgraph& step) { out_.line("// ", comment_text(step.name), " {"); }
+  void operator()(const package::ExitSubgraph&) { out_.line("// }"); }
   template <class Other>
   void operator()(const Other&) {
-    lacks("it has a step that Metal host text does not have: constants, copies, fills, extern calls or control flow");
+    lacks("it has a step that Metal host text does not have: constants, extern calls, indexed writes or control flow");
   }
 
  private:
@@ -465,15 +493,21 @@ std::vector<File> print_metal(const Library& library) {
   files.push_back({library.name + ".mm", whole_metal_text(metal_host(library))});
   std::string build = "#!/bin/sh\n# Compiles the library on a Mac with Xcode; run it in this folder.\nset -e\n";
   std::set<std::string> kernels;
+  const auto add = [&](const std::string& name, std::string_view source, const std::vector<std::string>& flags) {
+    if (!kernels.insert(name).second) return;
+    files.push_back({name + ".metal", whole_metal_text(source)});
+    build += "xcrun -sdk macosx metal";
+    for (const std::string& flag : flags) build += " " + flag;
+    build += " -c " + name + ".metal -o " + name + ".air\n";
+    build += "xcrun -sdk macosx metallib " + name + ".air -o " + name + ".metallib\n";
+  };
   for (const Program& program : library.programs) {
-    for (const package::Kernel& kernel : program.package->kernels) {
-      if (!kernels.insert(kernel.name).second) continue;
-      files.push_back({kernel.name + ".metal", whole_metal_text(kernel.source)});
-      build += "xcrun -sdk macosx metal";
-      for (const std::string& flag : kernel.nvrtc_flags) build += " " + flag;
-      build += " -c " + kernel.name + ".metal -o " + kernel.name + ".air\n";
-      build += "xcrun -sdk macosx metallib " + kernel.name + ".air -o " + kernel.name + ".metallib\n";
-    }
+    for (const package::Kernel& kernel : program.package->kernels) add(kernel.name, kernel.source, kernel.nvrtc_flags);
+    const auto moves = [](const package::Step& step) {
+      return std::holds_alternative<package::Copy>(step) || std::holds_alternative<package::Fill>(step);
+    };
+    if (std::any_of(program.package->steps.begin(), program.package->steps.end(), moves))
+      add("codetta_bytes", "#include \"device/metal/kernels/bytes.h\"\n", metal_flags(false));
   }
   build += "clang++ -x objective-c++ -std=c++20 -fobjc-arc -O2 -fvisibility=hidden -dynamiclib " + library.name +
            ".mm -framework Foundation -framework Metal -o lib" + library.name + ".dylib\n";

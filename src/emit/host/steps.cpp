@@ -399,7 +399,7 @@ class StepPrinter {
   }
 
   void print_gpu_user(const package::LaunchKernel& step, const package::Kernel& kernel) {
-    if (std::string what = lacking_in_user(step, kernel); !what.empty()) return lacks(what);
+    if (std::string what = lacking_in_user(package_, step, kernel); !what.empty()) return lacks(what);
     print_launch_heading(step);
     const auto scope = out_.block("");
     out_.line("// ", kernel.name);

@@ -27,7 +27,8 @@ std::vector<const package::Step*> puts_of(const package::Package& package);  // 
 void print_user_launch(base::CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
                        const std::string& symbol, const std::function<std::string(const types::Dim&)>& number);
 // What such a launch has no text for; empty: nothing.
-std::string lacking_in_user(const package::LaunchKernel& step, const package::Kernel& kernel);
+std::string lacking_in_user(const package::Package& package, const package::LaunchKernel& step,
+                            const package::Kernel& kernel);
 bool has_gpu_user(const package::Package& package);
 // GPU: "struct Launches {...};", what the steps' launches are measured into.
 void print_launches(base::CodeWriter& out, const Program& program);

@@ -30,7 +30,9 @@ bool has_gpu_user(const package::Package& package) {
   return false;
 }
 
-std::string lacking_in_user(const package::LaunchKernel& step, const package::Kernel& kernel) {
+std::string lacking_in_user(const package::Package& package, const package::LaunchKernel& step,
+                            const package::Kernel& kernel) {
+  if (package.target.backend == Backend::hip) return kernel.name + " is a kernel of the user's, as CUDA C++";
   if (!std::holds_alternative<package::GpuUserConfig>(kernel.config)) return kernel.name + " is no kernel for a GPU";
   if (step.options.maps.size() > 24) return kernel.name + " takes more than 24 tensor maps";
   if (step.arguments.size() + step.options.sizes.size() > 256) return kernel.name + " takes more than 256 values";

@@ -42,14 +42,34 @@ Result<int> Device::count(const Driver& driver) {
   return count;
 }
 
+Result<std::string> Device::architecture(const Driver& driver, int ordinal) {
+  const DriverTable& call = driver.call();
+  const std::string which = fmt::format("device = {}", ordinal);
+  DeviceId id = 0;
+  CODETTA_CUDA(driver, "cuDeviceGet", which, call.device_get(&id, ordinal));
+  if (driver.api() == Api::Hip) {
+    std::array<char, 256> name{};
+    CODETTA_CUDA(driver, "hipGetDeviceProperties", which, call.device_architecture(name.data(), name.size(), id));
+    const std::string_view text = name.data();
+    return std::string(text.substr(0, text.find(':')));  // without the modes it runs in: code objects serve either
+  }
+  int major = 0, minor = 0;
+  CODETTA_CUDA(driver, "cuDeviceGetAttribute", which, call.device_get_attribute(&major, device_capability_major, id));
+  CODETTA_CUDA(driver, "cuDeviceGetAttribute", which, call.device_get_attribute(&minor, device_capability_minor, id));
+  return arch_of(major, minor);
+}
+
 Result<std::shared_ptr<const Device>> Device::open(DriverRef driver, int ordinal) {
   CODETTA_TRY(const int devices, count(*driver));
   if (ordinal < 0 || ordinal >= devices) {
-    return diag::error(diag::Code::device_missing, fmt::format("there is no CUDA device {}", ordinal))
+    const bool hip = driver->api() == Api::Hip;
+    return diag::error(diag::Code::device_missing,
+                       fmt::format("there is no {} device {}", hip ? "HIP" : "CUDA", ordinal))
         .reason(devices == 0   ? std::string("the driver sees no device")
                 : devices == 1 ? std::string("the driver sees one device, which is 0")
                                : fmt::format("the driver sees the devices 0 to {}", devices - 1))
-        .help("check `nvidia-smi` and CUDA_VISIBLE_DEVICES, which hides and renumbers devices");
+        .help(hip ? "check `rocminfo` and HIP_VISIBLE_DEVICES, which hides and renumbers devices"
+                  : "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, which hides and renumbers devices");
   }
   std::shared_ptr<Device> device(new Device);
   device->driver_ = std::move(driver);
@@ -120,6 +140,10 @@ Result<void> Device::read_facts() {
   facts_.clusters = clusters != 0;
   facts_.tensor_maps = tensor_maps != 0;
   facts_.arch = arch_of(facts_.major, facts_.minor);
+  if (driver_->api() == Api::Hip) {
+    CODETTA_TRY(facts_.arch, architecture(*driver_, facts_.ordinal));
+    facts_.most_grid_threads = UINT32_MAX;
+  }
   facts_.memory_bandwidth = 2.0 * 1000.0 * facts_.memory_clock_khz * facts_.memory_bus_bits / 8.0;
   facts_.driver_version = driver_->version();
   return {};
@@ -230,11 +254,12 @@ Result<void> Device::check_stream(StreamHandle stream) const {
                driver_->call().stream_get_context(stream, &owner));
   if (owner == context_) return {};
   return diag::error(diag::Code::context_wrong, "the stream or memory belongs to another context")
-      .reason(fmt::format("the stream {} is not of the primary context of device {}", static_cast<const void*>(stream),
-                          facts_.ordinal))
-      .help(
-          "pass streams and tensors of the device's primary context (what the CUDA runtime uses), alive and of the "
-          "same device");
+      .reason(fmt::format("the stream {} is not of {}device {}", static_cast<const void*>(stream),
+                          driver_->api() == Api::Hip ? "" : "the primary context of ", facts_.ordinal))
+      .help(driver_->api() == Api::Hip
+                ? "pass streams and tensors that are alive and of the same device"
+                : "pass streams and tensors of the device's primary context (what the CUDA runtime uses), alive and of "
+                  "the same device");
 }
 
 Result<void> Device::synchronize(StreamHandle stream) const {

@@ -21,7 +21,7 @@ struct DeviceFacts {
   std::string name;  // "NVIDIA H100 80GB HBM3"
   std::string uuid;  // "GPU-8f1b...": as nvidia-smi prints it
   int major = 0, minor = 0;
-  std::string arch;  // "sm_90a": what kernels for this device are compiled for
+  std::string arch;  // "sm_90a", "gfx942": what kernels for this device are compiled for
   int multiprocessors = 0;
   int clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;
   double memory_bandwidth = 0;  // bytes a second: 2 x memory clock x bus width / 8, the datasheet's figure
@@ -29,7 +29,8 @@ struct DeviceFacts {
   int shared_per_block = 0, shared_per_block_optin = 0, shared_per_multiprocessor = 0, reserved_shared_per_block = 0;
   int registers_per_multiprocessor = 0, threads_per_multiprocessor = 0, threads_per_block = 0;
   int64_t max_grid[3] = {}, max_block[3] = {};
-  int64_t max_window_bytes = 0;  // of L2, for one launch
+  int64_t most_grid_threads = 0;  // in a grid's first dim; 0: what its blocks and their threads allow
+  int64_t max_window_bytes = 0;   // of L2, for one launch
   bool clusters = false, tensor_maps = false, cooperative = false;
   int driver_version = 0;
 };
@@ -38,7 +39,7 @@ struct DeviceFacts {
 // architecture-specific instructions need it (9.0 -> sm_90a), else the plain one (8.9 -> sm_89).
 std::string arch_of(int major, int minor);
 
-// Makes a context current on this thread and puts the former one back, on every path.
+// Makes a context (HIP: a device) current on this thread and puts the former one back, on every path.
 class ContextGuard {
  public:
   ContextGuard(ContextGuard&& other) noexcept : driver_(std::exchange(other.driver_, nullptr)) {}
@@ -78,6 +79,8 @@ class Device {
   // Errors: E0642 no such ordinal, E0647 and its kin.
   static Result<std::shared_ptr<const Device>> open(DriverRef driver, int ordinal);
   static Result<int> count(const Driver& driver);
+  // DeviceFacts::arch of the device, without opening it. Errors: E0647 and its kin.
+  static Result<std::string> architecture(const Driver& driver, int ordinal);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

@@ -27,7 +27,8 @@ Result<void> check_place(const Device& device, const std::string& name, const vo
       .reason(place.kind == Kind::Device
                   ? fmt::format("its address {} is memory of device {}", pointer, place.device)
                   : fmt::format("its address {} is host memory that the device can not read", pointer))
-      .help(fmt::format("copy it to memory of device {}, such as that of cudaMalloc, and pass that pointer", ordinal));
+      .help(fmt::format("copy it to memory of device {}, such as that of {}, and pass that pointer", ordinal,
+                        device.driver().api() == Api::Hip ? "hipMalloc" : "cudaMalloc"));
 }
 
 }  // namespace
@@ -191,7 +192,8 @@ Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   if (address % workspace_alignment != 0) {
     return diag::error(diag::Code::tensor_misaligned, "the workspace is not aligned to 256 bytes")
         .reason(fmt::format("its address is {} modulo 256", address % workspace_alignment))
-        .help("memory of cudaMalloc is aligned so");
+        .help(state_->device->driver().api() == Api::Hip ? "memory of hipMalloc is aligned so"
+                                                         : "memory of cudaMalloc is aligned so");
   }
   if (bytes < needed) {
     return diag::error(diag::Code::workspace_small, "the workspace is too small")

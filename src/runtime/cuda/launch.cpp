@@ -164,7 +164,7 @@ Result<void> Launch::plan_entries() {
   const Device& device = *module_->device();
   const DeviceFacts& facts = device.facts();
   const DriverTable& call = device.driver().call();
-  const shared::DeviceLimits limits{
+  const shared::DeviceLimits device_limits{
       facts.name.c_str(), facts.multiprocessors, {facts.max_grid[0], facts.max_grid[1], facts.max_grid[2]}};
   for (int32_t i = 0; i < kernel.entry_count; ++i) {
     const shared::Entry& wanted = kernel.entries[i];
@@ -177,6 +177,9 @@ Result<void> Launch::plan_entries() {
                      entry.function.facts.max_threads);
       return error_of(trouble);
     }
+    shared::DeviceLimits limits = device_limits;
+    if (const gpu::i64 blocks = facts.most_grid_threads / wanted.threads; blocks > 0)
+      limits.max_grid[0] = std::min(limits.max_grid[0], blocks);
     LaunchConfig& launch = entry.config;
     launch.block_x = static_cast<unsigned>(wanted.threads);
     launch.block_y = launch.block_z = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading cubins and preparing their kernels for launching.
+// Loading cubins and code objects, and preparing their kernels for launching.
 #include <fmt/format.h>
 
 #include "runtime/cuda/device.hpp"
@@ -21,7 +21,7 @@ Result<std::shared_ptr<const Module>> Module::load(DeviceRef device, std::string
   if (image.size() < 64 || !image.starts_with("\x7f"
                                               "ELF")) {
     return diag::error(diag::Code::module_load, "a compiled kernel can not be loaded")
-        .reason(fmt::format("{} is no CUDA binary: its {} bytes are no ELF file", label, image.size()))
+        .reason(fmt::format("{} is no binary of a GPU: its {} bytes are no ELF file", label, image.size()))
         .help("clear the cache with `codetta cache clear` and try again");
   }
   CODETTA_TRY(const ContextGuard guard, module->device_->enter());

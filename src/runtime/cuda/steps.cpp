@@ -126,6 +126,7 @@ class Execution::State::Preparing : PassiveSteps {
 
   Result<void> operator()(const package::LaunchKernel& step) {
     if (package::is_user(p_.kernels[step.kernel].config)) {
+      if (p_.target.backend != Backend::cuda) return refused("kernels of the user's are for NVIDIA GPUs, as CUDA C++");
       CODETTA_TRY(UserLaunch made, UserLaunch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols));
       s_.lists[list_].push_back({step_, -1, -1, static_cast<int32_t>(s_.user_launches.size()), -1});
       s_.user_launches.push_back(std::move(made));

@@ -102,12 +102,12 @@ TEST_F(CudaErrors, E0430AnotherArchitecture) {
 }
 
 TEST_F(CudaErrors, E0403TargetsWithoutAnything) {
-  expect(device_supports(Target::parse("hip:gfx942").value()), Code::target_unavailable, "can not run here");
+  expect(device_supports(Target::parse("metal").value()), Code::target_unavailable, "can not run here");
   Context c = context();
   const Problem p = problem(c);
   expect(find(p, c, "cutlass:sm_90"), Code::target_without_families, "cutlass:sm_90");
   expect(find(p, c, "hip:gfx1030"), Code::target_architecture, "hip:gfx1030");
-  const auto kernels = find(p, c, "hip:gfx942");
+  const auto kernels = find(p, c, "metal:apple7");
   ASSERT_TRUE(kernels) << kernels.error().render();
   expect((*kernels)[0].prepare(p.arguments), Code::target_unavailable, "can not run here");
 }

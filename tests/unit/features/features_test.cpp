@@ -13,7 +13,9 @@
 #include "feature_packages.hpp"
 #include "package/cpu_call.hpp"
 #include "runtime/cuda/execution.hpp"
-#include "unit/runtime_cuda/fake_driver.hpp"
+#include "runtime/hip/driver.hpp"
+#include "support/code_object.hpp"
+#include "unit/runtime_cuda/fake_hip.hpp"
 
 namespace codetta::features {
 namespace {
@@ -46,10 +48,14 @@ void make_user(package::Package& package, package::LaunchKernel& launch) {
   if (o.block == plain.block) o.block = {types::Dim::constant(32), types::Dim::constant(1), types::Dim::constant(1)};
 }
 
+const Target cuda_target{Backend::cuda, CpuIsa::generic, "sm_90a"};
+const Target hip_target{Backend::hip, CpuIsa::generic, "gfx942"};
+
 // The package with kernels for a GPU in place of those for a CPU.
-package::Package cuda_package(const Feature& feature) {
+package::Package gpu_package(const Feature& feature, const Target& target) {
   package::Package package = feature.program->package;
-  package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
+  package.target = target;
+  const int shared_bytes = target.backend == Backend::hip ? 0 : 65536;  // LDS is part of a code object
   for (package::Kernel& kernel : package.kernels) {
     if (package::is_user(kernel.config)) continue;
     if (package::is_map(kernel.config)) {
@@ -62,7 +68,7 @@ package::Package cuda_package(const Feature& feature) {
     config.tile_k = 32;
     config.piece_cols = 32;
     kernel.config = config;
-    kernel.entries = {{package::GpuEntry::Kind::Gemm, 0, "gemm", 256, 65536, 1}};
+    kernel.entries = {{package::GpuEntry::Kind::Gemm, 0, "gemm", 256, shared_bytes, 1}};
   }
   for (package::Step& step : package.steps) {
     if (auto* launch = std::get_if<package::LaunchKernel>(&step)) make_user(package, *launch);
@@ -71,19 +77,25 @@ package::Package cuda_package(const Feature& feature) {
   return package;
 }
 
-std::string in_process_cuda(const Feature& feature) {
+// Over a pretended driver: CUDA's, or AMD's runtime over that.
+std::string in_process_gpu(const Feature& feature, const Target& target) {
   using namespace runtime::cuda;
-  test::FakeDriver& fake = test::fake_driver(CODETTA_FAKE_DRIVER);
+  const bool hip = target.backend == Backend::hip;
+  test::FakeDriver& fake = test::fake_driver(hip ? CODETTA_FAKE_LIBCUDA : CODETTA_FAKE_DRIVER);
   fake.reset();
   fake.parameter_bytes = 64;
   fake.managed = true;
-  const DeviceRef device = Device::open(Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+  if (hip) test::fake_hip(CODETTA_FAKE_HIP).reset();
+  const DriverRef driver =
+      hip ? runtime::hip::load(CODETTA_FAKE_HIP).value() : Driver::load(CODETTA_FAKE_DRIVER).value();
+  const DeviceRef device = Device::open(driver, 0).value();
   std::string image =
       "\x7f"
       "ELFgemm codetta_step_put codetta_step_move codetta_step_look";
   image.resize(256);
+  if (hip) image = test::make_code_object({{"gemm"}}, image);
   const ModuleRef module = Module::load(device, image, "test").value();
-  const auto package = std::make_shared<const package::Package>(cuda_package(feature));
+  const auto package = std::make_shared<const package::Package>(gpu_package(feature, target));
   std::vector<ModuleRef> modules(std::max<size_t>(package->kernels.size(), 1), module);
   auto execution = Execution::make(package, std::move(modules), feature.program->bindings, true, nullptr, {},
                                    {feature.program->options.externs, feature.program->options.weights});
@@ -93,13 +105,13 @@ std::string in_process_cuda(const Feature& feature) {
   return !ran && ran.error().code() == 610 ? "runs" : cell(ran);
 }
 
-// tests/package/gpu_library_test.cpp runs these.
-std::string host_cuda(const Feature& feature) {
+// tests/package/gpu_library_test.cpp runs these, those for HIP too.
+std::string host_gpu(const Feature& feature, const Target& target) {
   emit::host::Library library;
   library.name = "library";
   emit::host::Program program;
   program.function = "f";
-  program.package = std::make_shared<const package::Package>(cuda_package(feature));
+  program.package = std::make_shared<const package::Package>(gpu_package(feature, target));
   library.target = program.package->target;
   library.programs.push_back(std::move(program));
   return cell(emit::host::check_library(library));
@@ -131,14 +143,14 @@ std::string host_python(const Feature& feature) {
 
 // tests/package/gpu_python_test.cpp runs these.
 std::string host_python_cuda(const Feature& feature) {
-  package::Package package = cuda_package(feature);
+  package::Package package = gpu_package(feature, cuda_target);
   for (package::Kernel& kernel : package.kernels) kernel.binary = "a cubin";
   return cell(emit::host::emit_python(package, {}));
 }
 
 // tests/metal_compile looks at the syntax of such texts; nothing of them runs here.
 std::string host_metal(const Feature& feature) {
-  package::Package package = cuda_package(feature);
+  package::Package package = gpu_package(feature, cuda_target);
   package.target = {Backend::metal, CpuIsa::generic, "apple9"};
   emit::host::Library library;
   library.name = "library";
@@ -153,30 +165,38 @@ std::string host_metal(const Feature& feature) {
 
 std::string page() {
   std::ostringstream text;
-  text << "# What runs where\n\n"
-          "Every kind of host step, every check and every feature of a launch, against what executes them. *runs*: a "
-          "test\n"
-          "runs it; a code: it is refused with that [diagnostic](errors) before anything runs. The page is written by\n"
-          "`tests/unit/features`, which asks each backend. C++ text is what libraries built ahead of time are made of\n"
-          "([aot.md](aot.md)), for CUDA through the driver with the compiled kernels inside; Python text is a module "
-          "over "
-          "numpy\nand the engine's shared library, for CUDA over cuda.bindings. Metal text is Objective-C++ ([metal.md]"
-          "(metal.md)): *emitted* says that\nthere is a text, which nothing here runs. C++ text for HIP has the same "
-          "cells as that for CUDA, over a pretended runtime;\nin process a kernel for HIP is refused with "
-          "[E0403](errors/E0403.md) ([hip.md](hip.md)). CUTLASS EVT takes epilogues, not steps: "
-          "[evt.md](evt.md).\nOn GPUs launches with a grid, a cluster, ... of their own are of kernels of the user's "
-          "([language.md](language.md)).\n";
+  text
+      << "# What runs where\n\n"
+         "Every kind of host step, every check and every feature of a launch, against what executes them. *runs*: a "
+         "test\n"
+         "runs it; a code: it is refused with that [diagnostic](errors) before anything runs. The page is written by\n"
+         "`tests/unit/features`, which asks each backend. C++ text is what libraries built ahead of time are made of\n"
+         "([aot.md](aot.md)), for CUDA through the driver with the compiled kernels inside, for HIP over its runtime "
+         "with code\nobjects inside; Python text is a module over numpy and the engine's shared library, for CUDA over "
+         "cuda.bindings. Metal text\nis Objective-C++ ([metal.md](metal.md)): *emitted* says that there is a text, "
+         "which "
+         "nothing here runs. CUTLASS EVT takes epilogues,\nnot steps: [evt.md](evt.md).\n\n"
+         "CUDA's columns run over a pretended driver in these tests, and on NVIDIA GPUs by `tools/gpu_check`. HIP's "
+         "run "
+         "over a pretended\nruntime, and whole programs in process on the emulator of the tests; nothing has run on an "
+         "AMD "
+         "GPU ([hip.md](hip.md)). Metal's\ntexts have not been on a Mac. "
+         "On GPUs launches with a grid, a cluster, ... of their own are of kernels of the user's "
+         "([language.md](language.md)).\n";
   std::string group;
   for (const Feature& feature : all_features()) {
     if (feature.group != group) {
       group = feature.group;
       text << "\n## " << group
-           << "\n\n| feature | in process, CPU | in process, CUDA | C++ text, CPU | C++ text, CUDA | Python text, "
-              "CPU | Python text, CUDA | Metal text |\n|---|---|---|---|---|---|---|---|\n";
+           << "\n\n| feature | in process, CPU | in process, CUDA | in process, HIP | C++ text, CPU | C++ text, CUDA | "
+              "C++ "
+              "text, HIP | Python text, CPU | Python text, CUDA | Metal text "
+              "|\n|---|---|---|---|---|---|---|---|---|---|\n";
     }
-    text << "| " << feature.row << " | " << in_process_cpu(feature) << " | " << in_process_cuda(feature) << " | "
-         << host_cpp(feature) << " | " << host_cuda(feature) << " | " << host_python(feature) << " | "
-         << host_python_cuda(feature) << " | " << host_metal(feature) << " |\n";
+    text << "| " << feature.row << " | " << in_process_cpu(feature) << " | " << in_process_gpu(feature, cuda_target)
+         << " | " << in_process_gpu(feature, hip_target) << " | " << host_cpp(feature) << " | "
+         << host_gpu(feature, cuda_target) << " | " << host_gpu(feature, hip_target) << " | " << host_python(feature)
+         << " | " << host_python_cuda(feature) << " | " << host_metal(feature) << " |\n";
   }
   return text.str();
 }

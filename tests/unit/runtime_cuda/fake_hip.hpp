@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pretended HIP runtime (fake_hip.cpp) has beside the state of the pretended CUDA driver.
+// What the pretended HIP runtime and its compiler (fake_hip.cpp) have beside the state of the pretended CUDA driver.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,6 +11,14 @@ namespace codetta::test {
 struct FakeHip {
   int version = 60300000;  // 6.3
   int device = 0;          // the thread's (tests use one)
+  std::string architecture = "gfx942:sramecc+:xnack-";
+  // The pretended hiprtc, which is in the same library.
+  int compiles = 0;
+  std::string rejects_if;            // sources that contain it; "" none
+  std::string scratch_if;            // kernels of such sources have a stack
+  std::vector<std::string> flags;    // of the last compile
+  std::vector<std::string> headers;  // names, of the last compile
+  void reset() { *this = FakeHip(); }
 };
 
 // Loads it; the pretended CUDA driver is loaded before. From then on who asks for libamdhip64.so.6 gets it.

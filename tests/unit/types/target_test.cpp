@@ -14,9 +14,10 @@ namespace codetta {
 namespace {
 
 TEST(Target, RoundTrips) {
-  for (const char* text : {"cpu:generic", "cpu:neon", "cpu:avx2", "cpu:avx512", "cpu:avx512_vnni", "cpu:avx512_bf16",
-                           "cpu:amx", "cuda", "cuda:sm_80", "cuda:sm_90a", "cuda:sm_100f", "cuda:sm_121", "hip:gfx90a",
-                           "hip:gfx942", "hip:gfx1100", "metal", "metal:apple9", "cutlass:sm_90", "cutlass:sm_90a"}) {
+  for (const char* text : {"cpu:generic",     "cpu:neon",    "cpu:avx2",     "cpu:avx512",    "cpu:avx512_vnni",
+                           "cpu:avx512_bf16", "cpu:amx",     "cuda",         "cuda:sm_80",    "cuda:sm_90a",
+                           "cuda:sm_100f",    "cuda:sm_121", "hip",          "hip:gfx90a",    "hip:gfx942",
+                           "hip:gfx1100",     "metal",       "metal:apple9", "cutlass:sm_90", "cutlass:sm_90a"}) {
     const auto t = Target::parse(text);
     ASSERT_TRUE(t.has_value()) << text << t.error().message();
     EXPECT_EQ(t->to_string(), text);
@@ -53,8 +54,10 @@ TEST(Target, E0401AndE0402) {
        "did you mean 'cuda:sm_90a'?"},
       {"cuda:sm_80a", diag::Code::target_architecture, "unknown architecture 'sm_80a' of target 'cuda'",
        "did you mean 'cuda:sm_80'?"},
-      {"hip", diag::Code::target_architecture, "target 'hip' needs an architecture after the colon",
-       "write 'hip:gfx906', say"},
+      {"hip:", diag::Code::target_architecture, "target 'hip' needs an architecture after the colon",
+       "write 'hip' alone, or one of the names above"},
+      {"cutlass", diag::Code::target_architecture, "target 'cutlass' needs an architecture after the colon",
+       "write 'cutlass:sm_80', say"},
       {"hip:gfx94", diag::Code::target_architecture, "unknown architecture 'gfx94' of target 'hip'",
        "did you mean 'hip:gfx942'?"},
       {"cutlass:sm_100f", diag::Code::target_architecture, "unknown architecture 'sm_100f' of target 'cutlass'",

@@ -10,10 +10,10 @@
 
 namespace codetta::driver {
 
-Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const package::PackageRef& package,
-                                              const Target& target, runtime::Bindings bindings, bool capturing,
-                                              double& compile_seconds, runtime::cuda::FromOutside outside) {
-  CODETTA_TRY(const runtime::cuda::DeviceRef device, context.cuda.device_for(target));
+Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const package::PackageRef& package,
+                                             const Target& target, runtime::Bindings bindings, bool capturing,
+                                             double& compile_seconds, runtime::cuda::FromOutside outside) {
+  CODETTA_TRY(const runtime::cuda::DeviceRef device, context.gpu(target).device_for(target));
   std::vector<runtime::cuda::ModuleRef> modules;
   runtime::cuda::CublasLtHandleRef vendor;
   for (const package::Kernel& kernel : package->kernels) {
@@ -22,7 +22,7 @@ Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const packa
       modules.emplace_back();
       continue;
     }
-    CODETTA_TRY(LoadedCudaKernel loaded, context.cuda.load(kernel, capturing));
+    CODETTA_TRY(LoadedGpuKernel loaded, context.load_on_gpu(kernel, target, capturing));
     compile_seconds += loaded.compile_seconds;
     modules.push_back(std::move(loaded.module));
   }
@@ -36,7 +36,7 @@ Result<runtime::cuda::Execution> prepare_cuda(ContextState& context, const packa
 Result<OneRun> OneRun::make(ContextState& context, const Target& target, Stream stream) {
   OneRun once;
   once.stream = stream;
-  CODETTA_TRY(once.device, context.cuda.device_for(target));
+  CODETTA_TRY(once.device, context.gpu(target).device_for(target));
   CODETTA_CHECK_OK(once.device->check_stream(handle(stream)));
   CODETTA_TRY(once.capturing, once.device->capturing(handle(stream)));
   return once;

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPU of one vendor that a context runs kernels on: its driver, the device and loaded kernels, each found at first
+// need and then kept.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/single_flight.hpp"
+#include "package/package.hpp"
+#include "runtime/cuda/device.hpp"
+#include "toolchain/ptxas_remarks.hpp"
+
+namespace codetta::driver {
+
+struct ContextState;
+
+// A compiled kernel and what the compiler said about it.
+struct GpuBinary {
+  std::string image;  // cubin or code object
+  std::vector<toolchain::PtxasRemarks> remarks;
+  bool from_cache = false;
+  double compile_seconds = 0;
+};
+
+struct LoadedGpuKernel {
+  runtime::cuda::ModuleRef module;
+  double compile_seconds = 0;  // spent by this call
+};
+
+// Whether kernels of the target run on a GPU, in device memory.
+constexpr bool runs_on_gpu(const Target& target) {
+  return target.backend == Backend::cuda || target.backend == Backend::hip;
+}
+
+// Thread safe.
+class GpuDevice {
+ public:
+  // `backend`: cuda or hip.
+  GpuDevice(ContextState& context, Backend backend) : context_(context), backend_(backend) {}
+
+  // Only success is kept: a driver or device that is missing now may come. Errors: E0640, E0641 (cuda), E0654 (hip),
+  // E0642, E0647.
+  Result<runtime::cuda::DriverRef> driver();
+  Result<runtime::cuda::DeviceRef> device();
+  // The target with the architecture of the device where it names none. Errors: those of device(), with the way out.
+  Result<Target> resolve(const Target& target);
+  // Errors: those of device(); E0430 when the device is of another architecture than the target.
+  Result<runtime::cuda::DeviceRef> device_for(const Target& target);
+  // The kernel whose binary has this key, as `make` loads it where it is not loaded. Single flight.
+  Result<LoadedGpuKernel> load(const std::string& digest, bool capturing,
+                               const std::function<Result<LoadedGpuKernel>()>& make);
+
+ private:
+  ContextState& context_;
+  Backend backend_;
+  std::mutex mutex_;
+  runtime::cuda::DriverRef driver_;
+  runtime::cuda::DeviceRef device_;
+  std::map<std::string, runtime::cuda::ModuleRef> loaded_;  // by digest of the binary's key
+  base::SingleFlight<std::string, Result<LoadedGpuKernel>> loading_;
+};
+
+// What may not be compiled now: while a stream is captured (E0535), or where compiling is switched off (E0503).
+Result<void> may_compile(const ContextState& context, const package::Kernel& kernel, bool capturing);
+
+}  // namespace codetta::driver
