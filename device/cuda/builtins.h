@@ -18,10 +18,43 @@
 
 namespace codetta::gpu {
 
-// Global memory that this thread may write later; __ldg: that no thread writes while the kernel runs.
+// Global memory that this thread may write later. Compilers take neither the stores below nor those of another type for
+// stores to it, so that these loads say themselves that nothing moves across them. __ldg: memory that no thread writes
+// while the kernel runs.
 template <class T>
 CODETTA_FN T load_global(const T* p) {
-  return *p;
+  static_assert(sizeof(T) == 8 || sizeof(T) == 4 || sizeof(T) == 2 || sizeof(T) == 1);
+  T value;
+  if constexpr (sizeof(T) == 8) {
+    u64 x;
+    asm volatile("ld.global.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
+    memcpy(&value, &x, sizeof value);
+  } else if constexpr (sizeof(T) == 4) {
+    u32 x;
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
+    memcpy(&value, &x, sizeof value);
+  } else {
+    u16 x;
+    if constexpr (sizeof(T) == 2)
+      asm volatile("ld.global.u16 %0, [%1];" : "=h"(x) : "l"(p) : "memory");
+    else
+      asm volatile("ld.global.u8 %0, [%1];" : "=h"(x) : "l"(p) : "memory");
+    memcpy(&value, &x, sizeof value);
+  }
+  return value;
+}
+CODETTA_FN uint2 load_global(const uint2* p) {
+  uint2 value;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(value.x), "=r"(value.y) : "l"(p) : "memory");
+  return value;
+}
+CODETTA_FN uint4 load_global(const uint4* p) {
+  uint4 value;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(p)
+               : "memory");
+  return value;
 }
 
 // 2^x and 1 / x, at most 2 and 1 ulp off; subnormal operands and results are 0.

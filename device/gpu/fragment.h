@@ -146,10 +146,10 @@ struct TileFragment {
     }
     return index;
   }
-  template <class V, class E, class F>
+  template <class V, bool written = false, class E, class F>
   CODETTA_MEMBER V load_at(const E* row, F column_offset, i64v offset) const {
     V v;
-    CODETTA_EACH_LANE v.e[i] = i < n ? __ldg(row + column_offset(tile.col + c + i) + offset.e[i]) : (E)0;
+    CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i) + offset.e[i]) : (E)0;
     return v;
   }
   template <class V>

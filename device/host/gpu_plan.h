@@ -375,7 +375,8 @@ inline bool plan_workspace(const Kernel& kernel, bool needs_zero, Plan& plan, Re
     } else {
       reserved[i].partials = placer.add(p.batches, pieces, results, values, element);
     }
-    reserved[i].results = placer.add(larger(p.batches, 1), results, element);
+    // Of no rows or columns too there is one to be read: what is the same for all is read once, ahead of them.
+    reserved[i].results = placer.add(larger(p.batches, 1), larger(results, 1), element);
   }
   plan.workspace = placer.size();
   if (plan.workspace >= 0) return true;

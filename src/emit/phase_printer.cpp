@@ -121,8 +121,10 @@ class PhasePrinter {
 bool PhasePrinter::is_written(uint32_t operand) const {
   const uint32_t input = program_.operands[operand].argument;
   for (uint32_t output = 0; output < program_.arguments.size(); ++output) {
-    // Batches only make less of it possible.
-    if (program_.arguments[output].is_output && plan::may_be_in_place(program_, false, input, output)) return true;
+    if (!program_.arguments[output].is_output) continue;
+    // Batches and a product only make less of it possible.
+    if (plan::may_be_in_place(program_, false, input, output) || plan::may_be_in_place_of_one(program_, input, output))
+      return true;
   }
   return false;
 }
@@ -301,8 +303,8 @@ std::string PhasePrinter::load_at_text(const Inst& in) {
     offset += text(method("gather_offset"), "(v", in.in[i], ", ", stride_name(in.index, slot), ", ",
                    stride_name(in.index, slot + 1), ")");
   }
-  return convert_.widen(text(template_method("load_at"), "<", raw, ">(", row_pointer(in.index), ", o", in.index,
-                             "_column, ", offset, ")"),
+  return convert_.widen(text(template_method("load_at"), "<", raw, written_text(in.index), ">(", row_pointer(in.index),
+                             ", o", in.index, "_column, ", offset, ")"),
                         o.dtype, in.type);
 }
 

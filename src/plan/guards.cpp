@@ -74,6 +74,13 @@ bool may_be_in_place(const EpilogueProgram& program, bool batched, uint32_t inpu
   return true;
 }
 
+bool may_be_in_place_of_one(const EpilogueProgram& program, uint32_t input, uint32_t output) {
+  const auto &from = program.arguments[input], &to = program.arguments[output];
+  const auto is_one = [](const types::Dim& dim) { return dim == types::Dim::constant(1); };
+  return program.phases.size() == 1 && to.is_output && from.dtype == to.dtype && from.shape == to.shape &&
+         std::all_of(to.shape.begin(), to.shape.end(), is_one);
+}
+
 namespace {
 
 // Made in place: GCC 12 warns of uninitialized members when a variant of variants is moved.

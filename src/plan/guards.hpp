@@ -26,5 +26,8 @@ void add_guards(const std::vector<package::Buffer>& buffers, const std::vector<K
 // May `input` and `output` (arguments of one program) be the identical view? Every load of the input must hit an
 // element that the same root element stores, in that phase or before.
 bool may_be_in_place(const package::EpilogueProgram& program, bool batched, uint32_t input, uint32_t output);
+// The same of a kernel without a product whose root has one element: one thread loads all that there is before it
+// stores anything, so equal types and shapes are enough.
+bool may_be_in_place_of_one(const package::EpilogueProgram& program, uint32_t input, uint32_t output);
 
 }  // namespace codetta::plan

@@ -40,24 +40,25 @@ ReduceKind kind_of(Op op) {
   }
 }
 
+}  // namespace
+
 // Does a value of one element, which this node is, become one with no more than a dim? That has no index of the row or
-// column to keep.
-bool loses_index(const ir::Graph& graph, NodeId node) {
-  const ir::Uses uses = ir::uses(graph);
-  std::vector<NodeId> open{node};
-  for (size_t i = 0; i < open.size(); ++i) {
-    const NodeId at = open[i];
-    const auto& shape = graph.type(at).shape;
-    if (std::any_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim != Dim::constant(1); })) continue;
-    if (shape.size() <= 1) return true;
-    for (const NodeId user : uses.users[at.index()]) {
-      if (std::find(open.begin(), open.end(), user) == open.end()) open.push_back(user);
+// column to keep. A program may have thousands of such reductions in a chain, so what is known is kept: a node takes
+// the answer of the users that it reaches, all of which come behind it.
+bool Lowering::loses_index(NodeId node) const {
+  if (loses_index_.empty()) {
+    const ir::Uses uses = ir::uses(graph_);
+    loses_index_.resize(uses.users.size());
+    for (size_t at = loses_index_.size(); at-- > 0;) {
+      const auto& shape = graph_.type(NodeId(static_cast<uint32_t>(at))).shape;
+      if (std::any_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim != Dim::constant(1); })) continue;
+      const auto& users = uses.users[at];
+      loses_index_[at] = shape.size() <= 1 || std::any_of(users.begin(), users.end(),
+                                                          [&](NodeId user) { return loses_index_[user.index()]; });
     }
   }
-  return false;
+  return loses_index_[node.index()];
 }
-
-}  // namespace
 
 // Which axes a reduction covers, of an operand whose elements lie at these places.
 struct Lowering::Reduced {
@@ -89,7 +90,7 @@ Lowering::Reduced Lowering::reduced_axes(NodeId node, const std::vector<Location
   if (reduced.row && !reduced.col && !kept.row && !reduced.batch) axis = ReduceAxis::Column;
   // Of the one row or column that there is, it is the reduction of everything.
   const bool of_one = (axis == ReduceAxis::Row && rows_ == 1) || (axis == ReduceAxis::Column && cols_ == 1);
-  if (one_batch && of_one && loses_index(graph_, node)) axis = ReduceAxis::All;
+  if (one_batch && of_one && loses_index(node)) axis = ReduceAxis::All;
   result.nothing = !reduced.row && !reduced.col && !reduced.batch;
   result.some_cols = reduced.col && kept.col;
   return result;

@@ -102,6 +102,7 @@ class Lowering {
   Result<void> lower_reduction(ir::NodeId node);
   struct Reduced;
   [[nodiscard]] Reduced reduced_axes(ir::NodeId node, const std::vector<Location>& at) const;
+  [[nodiscard]] bool loses_index(ir::NodeId node) const;
   Result<void> check_reduced(ir::NodeId node, const Location& from) const;
   ValueRef prepared(ir::NodeId node, ValueRef value);
   ValueRef at_least_zero(ValueRef value, DType type);
@@ -134,6 +135,7 @@ class Lowering {
   mutable std::optional<ir::NodeId> failed_;  // of reject
   Lowered result_;
   Recorder recorder_;
+  mutable std::vector<bool> loses_index_;                    // by node; empty until it is asked for
   std::vector<bool> dependent_, inside_;                     // inside: between the leaves and the outputs
   std::vector<uint32_t> leaf_;                               // by node; UINT32_MAX: none
   std::vector<Dim> root_shape_;                              // of the product, or of a map's anchor

@@ -363,9 +363,8 @@ bool updates_in_place(const Plan& plan, const package::LaunchKernel& launch, uin
   if (plan.kernels[launch.kernel].user) return false;
   const package::EpilogueProgram& epilogue = plan.kernels[launch.kernel].lowered.program;
   const Dim one = Dim::constant(1);
-  const bool one_element = launch.batch == one && launch.m == one && launch.n == one &&
-                           size_in_bytes(from) == Dim::constant(types::byte_size(from.dtype));
-  if (one_element && !product && epilogue.phases.size() == 1) return epilogue.arguments[index(result)].is_output;
+  const bool one_element = launch.batch == one && launch.m == one && launch.n == one;
+  if (one_element && !product && may_be_in_place_of_one(epilogue, index(operand), index(result))) return true;
   return may_be_in_place(epilogue, !(launch.batch == one), index(operand), index(result));
 }
 

@@ -13,6 +13,7 @@ struct Unit {
   std::vector<std::string> flags;
   size_t entries = 0;
   bool golden = false;  // compiled in every slice
+  bool calls = false;   // functions, for which a thread has a stack
 };
 
 // All of them, each source once an architecture, in a fixed order. `problem` names what could not be emitted, if

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every golden CUDA case; every configuration of every family with a plain store; and the epilogues of everyday use
-// with the configurations that discovery offers for them.
+// Every golden CUDA case; every configuration of every family with a plain store; the epilogues of everyday use
+// with the configurations that discovery offers for them; and the kernel of host steps.
 #include <algorithm>
 #include <set>
 
 #include "emit/emit.hpp"
+#include "emit/gpu_steps.hpp"
 #include "golden/case.hpp"
 #include "plan/families_cuda.hpp"
 #include "support/plain_store.hpp"
@@ -286,6 +287,15 @@ class Collector {
     }
   }
 
+  // The one kernel of all host steps.
+  void add_steps() {
+    for (const char* arch : architectures) {
+      const package::Kernel kernel = emit::emit_steps_kernel({Backend::cuda, CpuIsa::generic, arch});
+      units_.push_back(
+          {std::string("host steps ") + arch, kernel.source, kernel.nvrtc_flags, kernel.entries.size(), true, true});
+    }
+  }
+
   std::vector<Unit> take() { return std::move(units_); }
 
  private:
@@ -312,6 +322,7 @@ std::vector<Unit> all_units(std::string& problem) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }
   collector.add_maps();
+  collector.add_steps();
   return collector.take();
 }
 

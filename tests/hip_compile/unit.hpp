@@ -17,6 +17,7 @@ struct Unit {
   int registers = 0;      // that a lane can have at most; 0: not compared
   int estimate = 0;       // of registers; 0: none was made
   bool golden = false;    // compiled in every slice
+  bool calls = false;     // functions, for which a thread has a stack
 };
 
 // All of them, each source once, in a fixed order. `problem` names what could not be emitted, if anything.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every golden HIP case; every configuration of every family with a plain store; and the epilogues of everyday use with
-// the configurations that discovery offers for them; for all four architectures.
+// Every golden HIP case; every configuration of every family with a plain store; the epilogues of everyday use with
+// the configurations that discovery offers for them; and the kernel of host steps; for all four architectures.
 #include <algorithm>
 #include <set>
 
 #include "emit/emit.hpp"
+#include "emit/gpu_steps.hpp"
 #include "golden/cases.hpp"
 #include "plan/families_hip.hpp"
 #include "support/plain_store.hpp"
@@ -213,6 +214,15 @@ class Collector {
     }
   }
 
+  // The one kernel of all host steps.
+  void add_steps() {
+    for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
+      const package::Kernel kernel = emit::emit_steps_kernel({Backend::hip, CpuIsa::generic, arch.facts.arch});
+      units_.push_back({"host steps " + arch.facts.arch, kernel.source, kernel.nvrtc_flags, kernel.entries.size(), 0,
+                        arch.registers, 0, true, true});
+    }
+  }
+
   std::vector<Unit> take() { return std::move(units_); }
 
  private:
@@ -235,6 +245,7 @@ std::vector<Unit> all_units(std::string& problem) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }
   collector.add_maps();
+  collector.add_steps();
   return collector.take();
 }
 

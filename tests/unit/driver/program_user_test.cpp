@@ -56,6 +56,15 @@ TEST_F(ProgramUser, ExampleBetweenTwoProducts) {
   EXPECT_TRUE(outcome.checked);
 }
 
+TEST_F(ProgramUser, ExplainedWithItsKernels) {
+  const Program program = parse(file_text("program.py"), {{"running_sums", file_text("running_sums.cc")}});
+  for (const bool json : {false, true}) {
+    const auto text = explain(program, Target::host(), {}, json, context_);
+    ASSERT_TRUE(text) << text.error().render();
+    EXPECT_NE(text->find("running_sums"), std::string::npos) << *text;
+  }
+}
+
 // What the kernel computed in the run is taken as given; everything made of it is compared.
 TEST_F(ProgramUser, VerifiedWithGivenResults) {
   const Program program = parse(file_text("program.py"), {{"running_sums", file_text("running_sums.cc")}});
