@@ -93,6 +93,32 @@ TEST_F(HipInProcess, Programs) {
   }
 }
 
+// Kernels of 32 threads, less than a wave of gfx942; the host reads what decides about the next turn.
+TEST_F(HipInProcess, Loops) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const auto text = base::read_file(CODETTA_SOURCE_DIR "/examples/programs/conjugate_gradient.py", 1 << 16);
+  const Program program = Program::parse(*text, "conjugate_gradient.py").value();
+  const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+  std::vector<DeviceTensor> tensors;
+  std::vector<NamedArgument> arguments{{"tolerance", 0.0}, {"most", int64_t{2}}};
+  const std::vector<ProgramInput> inputs = program.missing(arguments, {{"n", 16}}, 16).value();
+  for (const ProgramInput& input : inputs) {
+    tensors.push_back(DeviceTensor::copy_of(device, random(input.dtype, input.shape, tensors.size() + 1)).value());
+    arguments.push_back({input.name, tensors.back().view()});
+  }
+  const ProgramShapes shapes = program.shapes(arguments).value();
+  for (const ProgramShapes::Output& output : shapes.outputs) {
+    tensors.push_back(DeviceTensor::make(device, output.dtype, output.shape).value());
+    ASSERT_TRUE(tensors.back().fill_bytes(0xff));
+    arguments.push_back({output.name, tensors.back().view()});
+  }
+  const auto ran = compiled.run(arguments);
+  ASSERT_TRUE(ran) << ran.error().render();
+  const auto checked = verify(program, arguments, hip_, {.poisoned = true}, *context_);
+  ASSERT_TRUE(checked) << checked.error().render();
+  EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+}
+
 TEST_F(HipInProcess, HostMemoryIsRefused) {
   const Tensor a = random(f32, {8, 8}, 1), b = random(f32, {8, 8}, 2);
   Tensor d = Tensor::make(f32, {8, 8}).value();
