@@ -60,17 +60,39 @@ bool has_loop(const package::Package& package) {
   return has_loop(package.steps) || std::any_of(package.step_lists.begin(), package.step_lists.end(),
                                                 [](const package::StepList& list) { return has_loop(list); });
 }
+const package::CallExtern* extern_in(const package::StepList& steps) {
+  for (const package::Step& step : steps) {
+    if (const auto* call = std::get_if<package::CallExtern>(&step)) return call;
+  }
+  return nullptr;
+}
+// A function of the caller's that the program calls, which nobody gives to a build.
+const package::CallExtern* extern_in(const package::Package& package) {
+  const package::CallExtern* call = extern_in(package.steps);
+  for (const package::StepList& list : package.step_lists) call = call != nullptr ? call : extern_in(list);
+  return call;
+}
+Error no_extern(const std::string& name, const std::string& function) {
+  return diag::error(diag::Code::extern_missing, fmt::format("external function {} is not provided", function))
+      .reason(
+          fmt::format("tuning runs {}, which calls it, and a library gets its functions only when it is used", name))
+      .help("build it without --tune (tune_seconds)");
+}
 bool has_user_kernel(const package::Package& package) {
   return std::any_of(package.kernels.begin(), package.kernels.end(),
                      [](const package::Kernel& kernel) { return package::is_user(kernel.config); });
 }
 
-// Whether a program whose text may not end does so on this data, found out in a process that can be ended.
+// Whether a program that may not end, or may crash, does so on this data, found out in a process that can be ended.
 Result<void> try_run(const std::string& name, runtime::Execution& execution, const BuildOptions& options,
                      const ContextState& context) {
   const auto outcome =
       trial_run(execution, context.pool->size(), options.trial_seconds, [&] { return !is_cancelled(context); });
-  if (!outcome) return {};  // no process for it: loops are watched in this one
+  if (!outcome) {  // no process for it: between steps it is watched in this one
+    if (options.progress)
+      options.progress(fmt::format("{}: its first run has no process of its own: {}", name, outcome.error().message()));
+    return {};
+  }
   switch (outcome->end) {
     case base::IsolatedEnd::Finished:
       return {};
@@ -96,6 +118,7 @@ Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const Siz
                       const BuildOptions& build, ContextState& context) {
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.name = name, .build_id = build_id()}));
   const auto package = std::make_shared<const package::Package>(std::move(made));
+  if (const package::CallExtern* call = extern_in(*package)) return no_extern(name, call->name);
   Trial trial;
   runtime::Bindings bindings;
   bindings.tensors.resize(package->buffers.size());
@@ -131,8 +154,8 @@ Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const Siz
   options.pool = context.pool;
   options.allocator = context.allocator;
   options.checked = false;  // random indices are out of range, and are to be taken as others, not to end the run
-  const bool loops = has_loop(*package);
-  if (loops) {  // later runs may differ from the first: donated parameters do
+  const bool watched = has_loop(*package) || has_user_kernel(*package);
+  if (watched) {  // later runs may differ from the first: donated parameters do
     trial.started = std::make_unique<Clock::time_point>();
     options.observer = [name, started = trial.started.get(), &build,
                         &context](const runtime::StepEvent&) -> Result<void> {
@@ -143,7 +166,7 @@ Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const Siz
   }
   CODETTA_TRY(trial.execution, runtime::Execution::make(package, std::move(entries), std::move(bindings), options));
   if (trial.started) *trial.started = Clock::now() + std::chrono::hours(48);  // the process of the trial has its own
-  if (loops || has_user_kernel(*package)) CODETTA_CHECK_OK(try_run(name, *trial.execution, build, context));
+  if (watched) CODETTA_CHECK_OK(try_run(name, *trial.execution, build, context));
   CODETTA_CHECK_OK(run(trial));  // what ends early would be timed as fast
   return trial;
 }

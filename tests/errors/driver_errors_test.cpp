@@ -354,6 +354,43 @@ TEST_F(DriverErrors, HintsAndTrialsOfLibraries) {
   options.tune_seconds = 1;
   options.trial_seconds = 0;
   expect(build(two, Target::host(), options, plain).error(), "E0703", "0 seconds are no time for a run");
+  options.trial_seconds = 60;
+  // Outside of loops and inside of them.
+  for (const char* text :
+       {"def p(x: f32[\"b\", 6], w: f32[6, 6]):\n    y = call_extern(\"twice\", x @ w, out=\"f32[b, 6]\")\n"
+        "    return y\n",
+        "def more(i, y):\n    return i < 3\n"
+        "def turn(i, y):\n    z = call_extern(\"twice\", y, out=\"f32[b, 6]\")\n    return i + 1, z\n"
+        "def p(x: f32[\"b\", 6], w: f32[6, 6]):\n    i, y = while_loop(more, turn, 0, x @ w)\n"
+        "    return y\n"}) {
+    const Error error = build({Program::parse(text, "p.py").value()}, Target::host(), options, plain).error();
+    expect(error, "E0616", "external function twice is not provided");
+    expect(error, "E0616", "tuning runs p, which calls it");
+    expect(error, "E0616", "build it without --tune (tune_seconds)");
+  }
+}
+
+// The first run of each of eight candidates at most, in a process of its own, and the first one here are fast.
+TEST_F(DriverErrors, ATunedKernelThatIsSlowLater) {
+  Context plain = context();
+  const char* const text =
+      "def p(x: f32[4, 6], w: f32[6, 6]):\n    s = user_kernel(\"slow\", x @ w, out=\"f32[4, 6]\")\n    y = s * 2.0\n"
+      "    return y\n";
+  const char* const kernel =
+      "#include <unistd.h>\n"
+      "static int runs = 0;\n"
+      "void slow(Tensor<const float, 2> x, Tensor<float, 2> y) {\n"
+      "  if (runs++ >= 8) usleep(1500000);\n"
+      "  for (int64_t i = 0; i < 24; ++i) y(i / 6, i % 6) = x(i / 6, i % 6);\n"
+      "}\n";
+  BuildOptions options;
+  options.output = "/tmp/libslow.so";
+  options.tune_seconds = 0.1;
+  options.trial_seconds = 1;
+  const auto program = Program::parse(text, "p.py").value().with_kernels({{"slow", kernel}});
+  const Error error = build({*program}, Target::host(), options, plain).error();
+  expect(error, "E0651", "a run of p takes longer than 1 s");
+  expect(error, "E0651", "tuning ran it on random data of the hinted sizes");
 }
 
 TEST_F(DriverErrors, VerifyNeedsWhatWasOverwritten) {

@@ -244,6 +244,19 @@ TEST_F(CudaExecution, ReductionsGetTheirBuffersAndKernels) {
             static_cast<std::byte*>(params.reduction[0].partials) + 2560);
 }
 
+// What is the same for all rows is read before it is seen that there is none.
+TEST_F(CudaExecution, AResultOfNoRowsHasRoom) {
+  auto package = make_package(0, 70, 64);
+  package::Kernel& kernel = package.kernels[0];
+  kernel.epilogue.reductions.push_back(
+      {package::ReduceKind::Sum, package::ReduceAxis::Row, false, 1, DType::f32, 0, 0});
+  kernel.entries.push_back({GpuEntry::Kind::Combine, 0, "combine", 128, 0, 16});
+  kernel.entries.push_back({GpuEntry::Kind::Phase, 1, "phase", 128, 0, 1});
+  const auto execution = prepare(package, bind(0, 70, 64));
+  ASSERT_TRUE(execution) << execution.error().render();
+  EXPECT_EQ(execution->workspace_size(), 256);
+}
+
 TEST_F(CudaExecution, TensorMaps) {
   auto package = make_package(256, 384, 64);
   package::GpuGemmConfig& c = config(package);
