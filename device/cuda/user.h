@@ -52,7 +52,7 @@ struct alignas(64) TensorMap {
 namespace user {
 
 // Whether a parameter holds elements of T: T itself; an integer of the same size and signedness; for floats of 16 and 8
-// bits any class of their size.
+// bits any class of their size but the ones above, which mean another type.
 template <class A, class B>
 constexpr bool same = false;
 template <class A>
@@ -63,10 +63,23 @@ template <class T, bool is_class = __is_class(T)>
 constexpr bool is_signed = T(-1) < T(0);
 template <class T>
 constexpr bool is_signed<T, true> = false;
+template <class P>
+constexpr bool is_own = same<P, float16> || same<P, bfloat16> || same<P, float8_e4m3> || same<P, float8_e5m2>;
 template <class T, class P>
-constexpr bool holds = same<T, P> || (__is_class(T) && __is_class(P) && sizeof(T) == sizeof(P)) ||
+constexpr bool holds = same<T, P> || (__is_class(T) && __is_class(P) && !is_own<P> && sizeof(T) == sizeof(P)) ||
                        (!__is_class(T) && !__is_class(P) && !__is_enum(P) && sizeof(T) == sizeof(P) && !is_float<T> &&
                         !is_float<P> && !same<T, bool> && !same<P, bool> && is_signed<T> == is_signed<P>);
+
+template <class T, class P>
+constexpr bool reads = false;
+template <class T, class P>
+constexpr bool reads<T, const P*> = holds<T, P>;
+template <class T, class P>
+constexpr bool writes = false;
+template <class T, class P>
+constexpr bool writes<T, P*> = holds<T, P>;
+template <class T, class P>
+constexpr bool writes<T, const P*> = false;
 
 template <class T>
 struct Number {
@@ -76,18 +89,12 @@ struct Number {
 template <class T>
 struct Operand {  // const T*
   template <class P>
-  static constexpr bool fits = false;
-  template <class P>
-  static constexpr bool fits<const P*> = holds<T, P>;
+  static constexpr bool fits = reads<T, P>;
 };
 template <class T>
 struct Result {  // T*
   template <class P>
-  static constexpr bool fits = false;
-  template <class P>
-  static constexpr bool fits<P*> = holds<T, P>;
-  template <class P>
-  static constexpr bool fits<const P*> = false;
+  static constexpr bool fits = writes<T, P>;
 };
 
 struct Map {  // const T of the driver's size and alignment, by value
@@ -110,6 +117,8 @@ struct Each<false, P...> {
 template <class... P, class... Wanted>
 constexpr bool takes<void (*)(P...), Wanted...> =
     Each<sizeof...(P) == sizeof...(Wanted), P...>::template fit<Wanted...>;
+template <class... P, class... Wanted>
+constexpr bool takes<void (*)(P...) noexcept, Wanted...> = takes<void (*)(P...), Wanted...>;
 
 }  // namespace user
 }  // namespace codetta

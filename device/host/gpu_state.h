@@ -51,11 +51,17 @@ struct GpuBlock {
 };
 inline constexpr i64 gpu_alignment = 256;
 
+// What the launches of a kernel of the user's rest on, asked for once.
+struct GpuUserFacts {
+  int ready;  // the rest is there; under GpuLibrary::starting
+  int max_block[3], cooperative, window, static_shared;
+};
 struct GpuFunction {
   FunctionHandle handle;
   int most_threads;
   i32 fit;      // clusters or blocks that the device holds at once; 0: not asked yet
   i32 allowed;  // dynamic shared memory of a kernel of the user's; under GpuLibrary::starting
+  GpuUserFacts user;
 };
 struct GpuLoaded {
   ModuleHandle module;

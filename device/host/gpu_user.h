@@ -48,8 +48,6 @@ struct UserStep {
   const plan::UserMap* maps;  // each stands for the value that it walks
   i32 map_count;
 };
-inline constexpr i32 most_user_values = 256;  // with the sizes
-inline constexpr i32 most_user_maps = 24;
 
 // What the driver is asked for; `placed`: where the tensor lies is known.
 inline Status user_map(const plan::UserMap& wanted, const UserValue& value, bool placed, plan::UserMapArguments& call) {
@@ -83,29 +81,39 @@ inline Status encode_user(const plan::UserMap& wanted, const UserValue& value, c
               value.name, driver_text(calls, status), describe(*value.view));
 }
 
-inline Status user_limits(const GpuDevice& device, const GpuFunction& function, plan::UserLimits& limits) {
+inline Status ask_user_facts(const GpuDevice& device, GpuFunction& function) {
+  GpuUserFacts& facts = function.user;
+  if (__atomic_load_n(&facts.ready, __ATOMIC_ACQUIRE) != 0) return ok;
+  const Locked locked(gpu_library.starting);
+  if (facts.ready != 0) return ok;
   const GpuCalls& calls = gpu_library.calls;
-  int block[3] = {}, cooperative = 0, window = 0, fixed = 0;
   const struct {
     int attribute;
     int* value;
-  } wanted[] = {{cuda_driver::device_max_block_x, &block[0]},
-                {cuda_driver::device_max_block_y, &block[1]},
-                {cuda_driver::device_max_block_z, &block[2]},
-                {cuda_driver::device_cooperative_launch, &cooperative},
-                {cuda_driver::device_max_window_bytes, &window}};
+  } wanted[] = {{cuda_driver::device_max_block_x, &facts.max_block[0]},
+                {cuda_driver::device_max_block_y, &facts.max_block[1]},
+                {cuda_driver::device_max_block_z, &facts.max_block[2]},
+                {cuda_driver::device_cooperative_launch, &facts.cooperative},
+                {cuda_driver::device_max_window_bytes, &facts.window}};
   for (const auto& one : wanted)
     CODETTA_GPU("asking for a fact of the device", calls.device_attribute(one.value, one.attribute, device.id));
   CODETTA_GPU("asking for a kernel's shared memory",
-              calls.function_attribute(&fixed, cuda_driver::function_static_shared, function.handle));
+              calls.function_attribute(&facts.static_shared, cuda_driver::function_static_shared, function.handle));
+  __atomic_store_n(&facts.ready, 1, __ATOMIC_RELEASE);
+  return ok;
+}
+
+inline Status user_limits(const GpuDevice& device, GpuFunction& function, plan::UserLimits& limits) {
+  CODETTA_OK(ask_user_facts(device, function));
+  const GpuUserFacts& facts = function.user;
   limits.device = device.name;
-  for (i32 i = 0; i < 3; ++i) limits.max_grid[i] = device.limits.max_grid[i], limits.max_block[i] = block[i];
+  for (i32 i = 0; i < 3; ++i) limits.max_grid[i] = device.limits.max_grid[i], limits.max_block[i] = facts.max_block[i];
   limits.max_threads = function.most_threads;
-  limits.static_shared = fixed;
+  limits.static_shared = facts.static_shared;
   limits.shared_bytes = device.shared_bytes;
   limits.major = device.major;
-  limits.cooperative = cooperative != 0;
-  limits.window_bytes = window;
+  limits.cooperative = facts.cooperative != 0;
+  limits.window_bytes = facts.window;
   return ok;
 }
 
@@ -177,8 +185,8 @@ inline Status launch_user(GpuFrame& frame, const GpuKernel& kernel, const UserSt
   CODETTA_OK(user_limits(device, function, limits));
   plan::Trouble trouble;
   if (!plan::check_user_launch(name, shape, limits, trouble)) return fail(trouble);
-  codetta::gpu::u64 values[most_user_values];
-  void* parameters[most_user_values];
+  codetta::gpu::u64 values[plan::most_user_values];
+  void* parameters[plan::most_user_values];
   for (i32 i = 0; i < step.value_count + step.size_count; ++i) {
     parameters[i] = &values[i];
     if (i < step.value_count) {
@@ -202,7 +210,7 @@ inline Status launch_user(GpuFrame& frame, const GpuKernel& kernel, const UserSt
     CODETTA_OK(held_blocks(shape, limits, device, function, held));
     return plan::check_cooperative(name, shape, held, device.name, trouble) ? ok : fail(trouble);
   }
-  cuda_driver::TensorMap maps[most_user_maps];
+  cuda_driver::TensorMap maps[plan::most_user_maps];
   for (i32 i = 0; i < step.map_count; ++i) {
     CODETTA_OK(encode_user(step.maps[i], step.values[step.maps[i].argument], maps[i]));
     parameters[step.maps[i].argument] = &maps[i];

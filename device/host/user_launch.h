@@ -29,6 +29,8 @@ struct UserLimits {
   i64 window_bytes;   // of one window of L2; 0: none
 };
 inline constexpr i64 portable_cluster = 8, most_cluster = 16;  // blocks: of every device with clusters; where allowed
+inline constexpr i32 most_user_values = 256;                   // of a kernel, with the sizes, in emitted text
+inline constexpr i32 most_user_maps = 24;                      // of them
 
 __attribute__((format(printf, 3, 4))) inline bool no_launch(Trouble& trouble, const char* name, const char* format,
                                                             ...) {

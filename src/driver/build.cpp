@@ -182,6 +182,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     emit::host::Program program;
     program.function = state.function.name;
     CODETTA_TRY(program.package, package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
+    CODETTA_CHECK_OK(package::check(*program.package));  // as before runs in process: printers take it as sound
     for (const package::Kernel& kernel : program.package->kernels) {
       if (gpu && compiled) {
         CODETTA_TRY(GpuBinary binary, binary_of(kernel, target, context));

@@ -193,9 +193,12 @@ Result<Program> Program::with_kernels(std::vector<UserKernel> kernels) const {
       return diag::error(diag::Code::argument_duplicate, fmt::format("kernel {} has two sources", kernel.name))
           .help("give each kernel one");
     }
+    const std::string_view ending = kernel.language == UserKernel::Language::cuda  ? ".cu"
+                                    : kernel.language == UserKernel::Language::hip ? ".hip"
+                                                                                   : ".cpp";
     state->user_sources.push_back({kernel.name, std::move(kernel.source),
                                    static_cast<plan::UserSource::Language>(kernel.language),
-                                   kernel.file.empty() ? kernel.name + ".cpp" : std::move(kernel.file)});
+                                   kernel.file.empty() ? kernel.name + std::string(ending) : std::move(kernel.file)});
   }
   return Program(std::move(state));
 }

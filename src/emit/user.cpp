@@ -119,6 +119,7 @@ EmittedSource emit_cuda_user(const std::string& name, const std::string& source,
   for (const auto& [meta, value] : values)
     out.text += value < 0 ? fmt::format("#define {} ({})\n", meta, value) : fmt::format("#define {} {}\n", meta, value);
   out.text += fmt::format("#line 1 \"{}\"\n{}\n#line 1 \"codetta_user_entry.cu\"\n", line_name(file), source);
+  for (const auto& [meta, value] : values) out.text += fmt::format("#undef {}\n", meta);  // of the source alone
   out.text += fmt::format(
       "extern \"C\" __global__ decltype({0}) {0};  // names are looked up as they are written: extern \"C\"\n"
       "static_assert(codetta::user::takes<decltype(&{0}){1}>,\n              \"the kernel has to be: extern \\\"C\\\" "

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "device/host/user_launch.h"
 #include "device/host/user_maps.h"
 #include "diag/diagnostic.hpp"
 #include "package/plain_map.hpp"
@@ -23,7 +24,8 @@ namespace {
 
 constexpr size_t most_configurations = 256;
 constexpr int most_depth = 64;
-constexpr int64_t most_threads = 1024, most_cluster = 16, most_shared = int64_t{1} << 20;
+constexpr int64_t most_threads = 1024, most_shared = int64_t{1} << 20;
+using codetta::gpu::host::most_cluster;
 
 std::string text_of(const std::vector<Token>& tokens) {
   std::string text;
@@ -31,15 +33,45 @@ std::string text_of(const std::vector<Token>& tokens) {
   return text;
 }
 
+using Values = std::vector<std::pair<std::string, int64_t>>;
+// The order in which they are written is no difference.
+bool same_values(Values a, Values b) {
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
+
+// What no macro may be called: words of C++ and CUDA C++, without which no source can be read, and the operator of
+// conditions.
+bool is_reserved(std::string_view name) {
+  constexpr std::string_view words =
+      " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
+      "char8_t class co_await co_return co_yield codetta compl concept const const_cast consteval constexpr "
+      "constinit continue decltype default defined delete do double dynamic_cast else enum explicit export "
+      "extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq "
+      "nullptr operator or or_eq private protected public register reinterpret_cast requires return short "
+      "signed sizeof static static_assert static_cast struct switch template this thread_local throw true "
+      "try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq ";
+  const bool of_compiler = name.find("__") != std::string_view::npos ||
+                           (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
+  return of_compiler || words.find(" " + std::string(name) + " ") != std::string_view::npos;
+}
+
 class Launch {
  public:
-  Launch(const UserSource& source, const std::vector<package::Argument>& arguments,
+  Launch(const UserSource& source, const std::vector<package::Argument>& arguments, const LaunchTarget& target,
          const std::function<Dim(size_t, int32_t)>& stride)
-      : user_(source), pragmas_(source), arguments_(arguments), stride_(stride) {}
+      : user_(source), pragmas_(source), arguments_(arguments), target_(target), stride_(stride) {}
 
   Result<BoundLaunch> bind() {
     CODETTA_TRY(clauses_, pragmas_.clauses());
     CODETTA_CHECK_OK(declare());
+    for (const Clause& clause : clauses_) {
+      // `cooperative(0)` reads as if it said something else than `cooperative`.
+      if ((clause.word == "cooperative" || clause.word == "dependent") && clause.inside.size() > 1)
+        return wrong(clause.inside[0].span, fmt::format("{} takes no value", clause.word),
+                     fmt::format("write {} alone, with if(...) behind it where a condition decides", clause.word));
+    }
     std::vector<const Clause*> configs = all("config");
     if (configs.size() > most_configurations)
       return wrong(configs[most_configurations]->span,
@@ -47,16 +79,18 @@ class Launch {
     BoundLaunch bound;
     for (size_t c = 0; c < std::max<size_t>(configs.size(), 1); ++c) {
       UserConfiguration one;
+      values_ = &one.values;  // a value may use those in front of it, of this configuration alone
+      asked_.clear();
       if (!configs.empty()) CODETTA_CHECK_OK(meta(*configs[c], one.values));
-      const auto same = [&](const UserConfiguration& known) { return known.values == one.values; };
+      const auto same = [&](const UserConfiguration& known) { return same_values(known.values, one.values); };
       if (std::any_of(bound.configurations.begin(), bound.configurations.end(), same)) continue;
-      values_ = &one.values;
       CODETTA_CHECK_OK(options(one.options));
       bound.narrow = 0;
       CODETTA_CHECK_OK(sizes(one.options.sizes, bound.narrow));
+      assume(bound, one.options);
       bound.configurations.push_back(std::move(one));
     }
-    assume(bound);
+    values_ = nullptr;
     return bound;
   }
 
@@ -75,15 +109,20 @@ class Launch {
   }
   // The one that holds for this configuration: that with most conditions. Null: none.
   Result<const Clause*> chosen(std::string_view word) const {
+    std::vector<const Clause*> met;
     const Clause* best = nullptr;
     for (const Clause* clause : all(word)) {
-      CODETTA_TRY(const bool met, holds(*clause));
-      if (!met || (best != nullptr && best->conditions > clause->conditions)) continue;
-      if (best != nullptr && best->conditions == clause->conditions && text_of(best->inside) != text_of(clause->inside))
+      CODETTA_TRY(const bool holds_here, holds(*clause));
+      if (!holds_here) continue;
+      met.push_back(clause);
+      if (best == nullptr || best->conditions < clause->conditions) best = clause;
+    }
+    // Only those that are as specific as the best can contradict it.
+    for (const Clause* clause : met) {
+      if (clause->conditions == best->conditions && text_of(best->inside) != text_of(clause->inside))
         return wrong(clause->span,
                      fmt::format("two clauses {} with {} conditions hold{}", word, clause->conditions, configuration()),
                      "let one of them have a further condition: the more specific one counts");
-      if (best == nullptr || best->conditions < clause->conditions) best = clause;
     }
     return best;
   }
@@ -210,7 +249,7 @@ class Launch {
     return {};
   }
 
-  Result<void> meta(const Clause& clause, std::vector<std::pair<std::string, int64_t>>& values) const {
+  Result<void> meta(const Clause& clause, Values& values) const {
     const std::vector<Token>& in = clause.inside;
     const std::string help = "write config(ROWS = 4, COLS = 32)";
     if (in.empty()) return wrong(clause.span, "a configuration has no meta-parameters", help);
@@ -222,6 +261,11 @@ class Launch {
       if (symbols_.find(name.text) != symbols_.end() ||
           std::find(names_.begin(), names_.end(), name.text) != names_.end())
         return wrong(name.span, fmt::format("{} is a parameter or a size of the kernel, too", name.text), "rename one");
+      if (is_reserved(name.text) || name.text == user_.name)
+        return wrong(name.span,
+                     name.text == user_.name ? fmt::format("{} is the kernel's name", name.text)
+                                             : fmt::format("{} is a word of C++ or reserved for compilers", name.text),
+                     "meta-parameters are macros of the source: name them as macros are, such as ROWS");
       if (std::any_of(values.begin(), values.end(), [&](const auto& v) { return v.first == name.text; }))
         return wrong(name.span, fmt::format("{} has two values", name.text), help);
       ++at;
@@ -261,20 +305,21 @@ class Launch {
   }
 
   // Strides that neither a size of the kernel nor a map is: as row-major tensors have them, behind those that are.
-  void assume(BoundLaunch& bound) const {
+  void assume(BoundLaunch& bound, const package::LaunchOptions& options) const {
     for (size_t a = 0; a < arguments_.size(); ++a) {
       const std::vector<Dim>& shape = arguments_[a].shape;
-      const bool mapped = std::all_of(
-          bound.configurations.begin(), bound.configurations.end(), [&](const UserConfiguration& configuration) {
-            const std::vector<package::TensorMap>& maps = configuration.options.maps;
-            return std::any_of(maps.begin(), maps.end(), [&](const auto& map) { return map.argument == a; });
-          });
+      const bool mapped =
+          std::any_of(options.maps.begin(), options.maps.end(), [&](const auto& map) { return map.argument == a; });
       if (arguments_[a].is_scalar || mapped) continue;
       Dim step = Dim::constant(1);
       for (size_t d = shape.size(); d-- > 0;) {
         const auto dim = static_cast<int32_t>(d);
         const bool asked = std::find(asked_.begin(), asked_.end(), std::pair(a, dim)) != asked_.end();
-        if (!asked) bound.assumed.push_back({a, dim, step});
+        const auto known = [&](const BoundLaunch::Assumed& one) {
+          return one.argument == a && one.dim == dim && one.stride == step;
+        };
+        if (!asked && std::none_of(bound.assumed.begin(), bound.assumed.end(), known))
+          bound.assumed.push_back({a, dim, step});
         step = (asked ? stride_(a, dim) : step) * shape[d];
       }
     }
@@ -294,6 +339,10 @@ class Launch {
     }
     CODETTA_TRY(const Clause* cluster, chosen("cluster"));
     if (cluster != nullptr) {
+      if (!target_.clusters)
+        return wrong(cluster->span,
+                     fmt::format("clusters need compute capability 9.0, and the target is {}", target_.arch),
+                     "compile for sm_90 or newer, or leave out cluster");
       CODETTA_TRY(const std::vector<Dim> blocks, list(*cluster, 3));
       int64_t all_blocks = 1;
       for (size_t i = 0; i < blocks.size(); ++i) {
@@ -309,8 +358,11 @@ class Launch {
     CODETTA_TRY(const Clause* dependent, chosen("dependent"));
     o.cooperative = cooperative != nullptr;
     o.programmatic = dependent != nullptr;
-    if (dependent != nullptr && user_.source.find("griddepcontrol.wait") == std::string::npos &&
-        user_.source.find("cudaGridDependencySynchronize") == std::string::npos)
+    // As instruction, as function of the CUDA runtime, or as one of libcu++.
+    constexpr std::string_view waits[] = {"griddepcontrol.wait", "griddepcontrol_wait",
+                                          "cudaGridDependencySynchronize"};
+    if (dependent != nullptr && std::none_of(std::begin(waits), std::end(waits),
+                                             [&](std::string_view word) { return pragmas_.has_code(word); }))
       return wrong(dependent->span,
                    "the source never waits for the kernel in front of it, whose results it could then read too early",
                    "wait with asm volatile(\"griddepcontrol.wait;\" ::: \"memory\") before anything of the kernel in "
@@ -329,7 +381,7 @@ class Launch {
     for (size_t i = 0; i < 3; ++i) {
       dims[i] = i < given.size() ? given[i] : Dim::constant(1);
       const auto known = dims[i].as_constant();
-      if (known && *known <= 0)
+      if (known && *known <= 0 && !(*known == 0 && launches_nothing()))
         return wrong(clause->span, fmt::format("dim {} of the {} is {}{}", i, word, *known, configuration()),
                      "use expressions that are at least 1 where there is work");
       product = known && product <= most_threads ? product * std::min(*known, most_threads + 1) : product;
@@ -340,6 +392,13 @@ class Launch {
           fmt::format("a block of {} x {} x {} threads", dims[0].to_string(), dims[1].to_string(), dims[2].to_string()),
           fmt::format("blocks have up to {} threads", most_threads));
     return {};
+  }
+  // No result can have elements, so that nothing is ever launched.
+  [[nodiscard]] bool launches_nothing() const {
+    return std::none_of(arguments_.begin(), arguments_.end(), [](const package::Argument& argument) {
+      return argument.is_output && std::none_of(argument.shape.begin(), argument.shape.end(),
+                                                [](const Dim& size) { return size.as_constant() == 0; });
+    });
   }
   Result<void> window(package::LaunchOptions& o) const {
     CODETTA_TRY(const Clause* clause, chosen("window"));
@@ -370,6 +429,7 @@ class Launch {
         return wrong(name.span, fmt::format("a window has bytes and percent, no {}", name.text), help);
       }
     }
+    CODETTA_CHECK_OK(sound(made.bytes, in[0]));
     o.window = made;
     return {};
   }
@@ -377,24 +437,32 @@ class Launch {
   // ---- tensor maps
   // Of each tensor the clause that holds with most conditions.
   Result<void> maps(package::LaunchOptions& o) const {
-    std::vector<const Clause*> of_map;
+    std::vector<std::pair<const Clause*, package::TensorMap>> met;
     for (const Clause& clause : clauses_) {
       if (clause.word != "map" && clause.word != "im2col") continue;
-      CODETTA_TRY(const bool met, holds(clause));
-      if (!met) continue;
+      CODETTA_TRY(const bool holds_here, holds(clause));
+      if (!holds_here) continue;
       CODETTA_TRY(package::TensorMap made, map(clause));
+      met.emplace_back(&clause, std::move(made));
+    }
+    std::vector<size_t> most;  // conditions, of each map that is taken
+    for (const auto& [clause, made] : met) {
       size_t at = 0;
       while (at < o.maps.size() && o.maps[at].argument != made.argument) ++at;
       if (at == o.maps.size()) {
-        o.maps.push_back(std::move(made));
-        of_map.push_back(&clause);
-      } else if (clause.conditions > of_map[at]->conditions) {
-        o.maps[at] = std::move(made);
-        of_map[at] = &clause;
-      } else if (clause.conditions == of_map[at]->conditions && !(o.maps[at] == made)) {
-        return wrong(clause.span, fmt::format("two maps of {} hold{}", names_[made.argument], configuration()),
-                     "a kernel takes one map of a tensor; let one have a further condition");
+        o.maps.push_back(made);
+        most.push_back(clause->conditions);
+      } else if (clause->conditions > most[at]) {
+        o.maps[at] = made;
+        most[at] = clause->conditions;
       }
+    }
+    for (const auto& [clause, made] : met) {
+      size_t at = 0;
+      while (o.maps[at].argument != made.argument) ++at;
+      if (clause->conditions == most[at] && !(o.maps[at] == made))
+        return wrong(clause->span, fmt::format("two maps of {} hold{}", names_[made.argument], configuration()),
+                     "a kernel takes one map of a tensor; let one have a further condition");
     }
     return {};
   }
@@ -525,9 +593,10 @@ class Launch {
                      "leave the rest out");
     }
   }
-  Result<int64_t> constant(const std::vector<Token>& in, size_t& at, std::string_view what) const {
+  // `depth`: of the expression that it stands in.
+  Result<int64_t> constant(const std::vector<Token>& in, size_t& at, std::string_view what, int depth = 0) const {
     const Token first = in[at];
-    CODETTA_TRY(const Dim value, expression(in, at, 0));
+    CODETTA_TRY(const Dim value, expression(in, at, depth));
     if (const auto known = value.as_constant()) return *known;
     return wrong(first.span, fmt::format("{} is {}, and {} is a number", first.text, value.to_string(), what),
                  "use integers and meta-parameters here");
@@ -568,6 +637,7 @@ class Launch {
     }
     if (token.text == "-") {
       CODETTA_TRY(const Dim value, factor(in, ++at, depth + 1));
+      CODETTA_CHECK_OK(sound(-value, token));
       return -value;
     }
     if (token.text == "(") {
@@ -622,7 +692,7 @@ class Launch {
       CODETTA_TRY(const size_t a, tensor(in, at));
       CODETTA_CHECK_OK(expect(in, at, ","));
       const Token which = in[at];
-      CODETTA_TRY(const int64_t dim, constant(in, at, "a dim"));
+      CODETTA_TRY(const int64_t dim, constant(in, at, "a dim", depth + 1));
       CODETTA_CHECK_OK(expect(in, at, ")"));
       const std::vector<Dim>& shape = arguments_[a].shape;
       if (dim < 0 || static_cast<size_t>(dim) >= shape.size())
@@ -658,20 +728,21 @@ class Launch {
   const UserSource& user_;
   Pragmas pragmas_;
   const std::vector<package::Argument>& arguments_;
+  const LaunchTarget& target_;
   const std::function<Dim(size_t, int32_t)>& stride_;
   std::vector<Clause> clauses_;
   std::vector<std::string> names_;                   // of parameters
   std::map<std::string, Dim, std::less<>> symbols_;  // sizes, as the call has them
-  const std::vector<std::pair<std::string, int64_t>>* values_ = nullptr;
+  const Values* values_ = nullptr;                   // of the configuration that is looked at
   bool in_sizes_ = false;
-  mutable std::vector<std::pair<size_t, int32_t>> asked_;  // strides that are among the sizes
+  mutable std::vector<std::pair<size_t, int32_t>> asked_;  // strides that are among its sizes
 };
 
 }  // namespace
 
 Result<BoundLaunch> bind_launch(const UserSource& source, const std::vector<package::Argument>& arguments,
-                                const std::function<Dim(size_t, int32_t)>& stride) {
-  return Launch(source, arguments, stride).bind();
+                                const LaunchTarget& target, const std::function<Dim(size_t, int32_t)>& stride) {
+  return Launch(source, arguments, target, stride).bind();
 }
 
 }  // namespace codetta::plan

@@ -15,18 +15,24 @@ namespace codetta::plan {
 struct BoundLaunch {
   std::vector<UserConfiguration> configurations;  // at least one; those that say the same are there once
   int32_t narrow = 0;                             // of package::GpuUserConfig
-  // Strides that the kernel does not ask for: of every dim of a tensor whose stride is not among its sizes.
+  // Strides that a configuration does not ask for: of every dim of a tensor whose stride is not among its sizes.
   struct Assumed {
     size_t argument = 0;
     int32_t dim = 0;
     types::Dim stride;
   };
-  std::vector<Assumed> assumed;
+  std::vector<Assumed> assumed;  // by any of the configurations, for which one runs is known later
+};
+// What clauses may ask for.
+struct LaunchTarget {
+  std::string arch;      // "sm_90a", for messages
+  bool clusters = true;  // compute capability 9.0 and newer, or not known
 };
 
 // `arguments`: operands, then results. `stride`: the stride of a dim of an argument, in elements. Errors: E0231, at the
 // place in the source.
 Result<BoundLaunch> bind_launch(const UserSource& source, const std::vector<package::Argument>& arguments,
+                                const LaunchTarget& target,
                                 const std::function<types::Dim(size_t argument, int32_t dim)>& stride);
 
 }  // namespace codetta::plan

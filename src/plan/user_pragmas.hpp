@@ -2,6 +2,7 @@
 // `#pragma codetta ...` in the source of a kernel, as clauses of tokens. Private to the room.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,12 +30,16 @@ struct Clause {
 // Tokens are views of the text that it holds.
 class Pragmas {
  public:
-  explicit Pragmas(const UserSource& source)
-      : name_(source.name), source_(std::make_shared<const diag::SourceText>(source.file, source.source)) {}
-  // Every clause, in the order of the lines. Errors: E0231.
+  explicit Pragmas(const UserSource& source);
+  Pragmas(const Pragmas&) = delete;
+  Pragmas& operator=(const Pragmas&) = delete;
+  // Every clause, in the order of the lines; none in comments and behind `#if 0`. Errors: E0231.
   [[nodiscard]] Result<std::vector<Clause>> clauses() const;
   // E0231 at a place in the source.
   [[nodiscard]] Error wrong(diag::Span span, std::string reason, std::string help) const;
+
+  // Whether the source has this outside of comments and of what stands behind `#if 0`; within strings counts.
+  [[nodiscard]] bool has_code(std::string_view text) const { return code_.find(text) != std::string::npos; }
 
  private:
   [[nodiscard]] SourceLocation locate(diag::Span span) const;
@@ -46,6 +51,8 @@ class Pragmas {
 
   std::string name_;
   diag::SourceRef source_;
+  std::string code_;   // the source, blanks for what is not compiled: every character where it was
+  std::string lines_;  // the same with comments that end with their line, for `//` may divide there
 };
 
 }  // namespace codetta::plan

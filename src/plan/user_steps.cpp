@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/result.hpp"
+#include "plan/families_cuda.hpp"
 #include "plan/planner.hpp"
 #include "plan/user_launch.hpp"
 
@@ -12,6 +13,21 @@ namespace codetta::plan {
 
 using ir::NodeId;
 using types::Dim;
+
+namespace {
+
+// Does a size of the program have this name?
+bool names_size(const ir::Graph& graph, const std::string& name) {
+  for (uint32_t n = 0; n < graph.size(); ++n) {
+    for (const Dim& size : graph.type(NodeId{n}).shape) {
+      const auto symbols = size.symbols();
+      if (std::find(symbols.begin(), symbols.end(), name) != symbols.end()) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 const UserSource* ProgramPlanner::source_of(const std::string& name) const {
   for (const UserSource& source : sources_) {
@@ -102,11 +118,16 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
       for (size_t d = static_cast<size_t>(dim) + 1; d < buffer.shape.size(); ++d) step = step * buffer.shape[d];
       return step;
     }
-    const std::string symbol = fmt::format("stride_{}_of_buffer_{}", dim, buffers[argument]);
-    user_strides_.emplace(std::pair(buffers[argument], dim), symbol);
+    auto& symbol = user_strides_[{buffers[argument], dim}];
+    if (symbol.empty()) {
+      symbol = fmt::format("stride_{}_of_buffer_{}", dim, buffers[argument]);
+      while (names_size(graph_, symbol)) symbol += "_";
+    }
     return Dim::symbol(symbol);
   };
-  CODETTA_TRY(BoundLaunch bound, bind_launch(*kernel.user, kernel.lowered.program.arguments, stride));
+  const int arch = arch_number(plan_.target.arch);
+  const LaunchTarget target{plan_.target.arch, arch == 0 || arch >= 90};
+  CODETTA_TRY(BoundLaunch bound, bind_launch(*kernel.user, kernel.lowered.program.arguments, target, stride));
   kernel.configurations = std::move(bound.configurations);
   for (size_t c = 0; c < kernel.configurations.size(); ++c) {
     std::string name = "user_" + kernel.user->name;

@@ -199,6 +199,12 @@ Result<void> define_symbol(const package::Package& package, const package::Defin
     }
     value = source / *divisor;
   }
+  if (value < 0 && step.from == package::DefineSymbol::From::Stride) {
+    const std::string& name = package.buffers[step.buffer].name;
+    return diag::error(diag::Code::guard_failed, fmt::format("the stride of dim {} of {} is negative", step.dim, name))
+        .reason(fmt::format("it is {} elements, and a kernel takes it: {}", source, view.describe()))
+        .help(fmt::format("copy {} so that its elements ascend, or start from its other end", name));
+  }
   if (value < 0) {  // what is known of expressions rests on symbols that are not
     return diag::error(diag::Code::guard_failed, fmt::format("{} is negative", step.symbol))
         .reason(fmt::format("it is {}: {}", value, origin()))

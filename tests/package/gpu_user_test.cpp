@@ -24,7 +24,7 @@ constexpr const char* program_text =
 std::string source_of(const std::string& clauses) {
   return "#pragma codetta kernel(x: f32[m, n], a: f32, b: bf16, k: i32, d: f64, out y: f32[m, n], out z: f16[m])\n"
          "#pragma codetta sizes(m, 3 * n: i32, stride(x, 0), stride(y, 0): i32) " +
-         clauses + "\n// griddepcontrol.wait\n";
+         clauses + "\n__device__ void wait() { asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); }\n";
 }
 
 // A number as a tensor of rank 0 in host memory.
@@ -142,6 +142,10 @@ TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
     gpu.fake.launches.clear();
     ASSERT_EQ(call(tensors.data(), 7, memory, bytes, nullptr), 0) << library.error();
     EXPECT_EQ(difference(expected, gpu.fake.launches), "");
+    tensors[0].strides[0] = -one.n;
+    EXPECT_LT(call(tensors.data(), 7, memory, bytes, nullptr), 0);
+    EXPECT_NE(library.error().find("E0610: the stride of dim 0 of x is negative: it is -"), std::string::npos)
+        << library.error();
     EXPECT_EQ(std::count_if(expected.begin(), expected.end(), [](const FakeLaunch& l) { return l.function == "mix"; }),
               one.m == 0 ? 0 : 1);
   }
@@ -153,6 +157,16 @@ TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
   EXPECT_NE(library.error().find("Failed to launch kernel codetta_mix_"), std::string::npos) << library.error();
   EXPECT_NE(library.error().find("a grid of 6 x 1 x 1 blocks of 64 x 1 x 1 threads"), std::string::npos);
   gpu.fake.fail.clear();
+  // What the device and the function allow was asked for by the first launch.
+  const size_t device_facts = gpu.fake.count("cuDeviceGetAttribute"), facts = gpu.fake.count("cuFuncGetAttribute");
+  EXPECT_GT(device_facts, 0U);
+  EXPECT_GT(facts, 0U);
+  gpu.fake.launches.clear();
+  ASSERT_EQ(library.symbol<Plain>("_f0")(x.data(), 1, 1, 1, 1, y.data(), z.data(), 6, 10, nullptr), 0)
+      << library.error();
+  EXPECT_FALSE(gpu.fake.launches.empty());
+  EXPECT_EQ(gpu.fake.count("cuDeviceGetAttribute"), device_facts);
+  EXPECT_EQ(gpu.fake.count("cuFuncGetAttribute"), facts);
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ class StepPrinter {
         break;
       case From::Stride:
         value = CodeWriter::text_of("v[", step.buffer, "].stride_from_last(", from_last(step), ")");
+        print_ascends(out_, step.dim, name_of(step.buffer), value);
         break;
       case From::Expression:
         value = number(step.value);

@@ -23,6 +23,8 @@ std::string kernel_symbol(size_t program_index, size_t index);
 // Of the main list, then of the child lists.
 std::vector<const package::LaunchKernel*> launches_of(const package::Package& package);
 std::vector<const package::Step*> puts_of(const package::Package& package);  // writes at indices, likewise
+// Refuses a negative stride of a tensor that a kernel of the user's takes; `name`, `stride`: as text.
+void print_ascends(base::CodeWriter& out, int32_t dim, const std::string& name, const std::string& stride);
 // GPU: a launch of a kernel of the user's, in a scope of its own; `number`: an expression as text.
 void print_user_launch(base::CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
                        const std::string& symbol, const std::function<std::string(const types::Dim&)>& number);

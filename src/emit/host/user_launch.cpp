@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches of kernels of the user's as C++ host text for a GPU (device/host/gpu_user.h).
+#include "device/host/user_launch.h"
 #include "device/host/user_maps.h"
 #include "emit/host/steps.hpp"
 #include "emit/host/text.hpp"
@@ -34,9 +35,19 @@ std::string lacking_in_user(const package::Package& package, const package::Laun
                             const package::Kernel& kernel) {
   if (package.target.backend == Backend::hip) return kernel.name + " is a kernel of the user's, as CUDA C++";
   if (!std::holds_alternative<package::GpuUserConfig>(kernel.config)) return kernel.name + " is no kernel for a GPU";
-  if (step.options.maps.size() > 24) return kernel.name + " takes more than 24 tensor maps";
-  if (step.arguments.size() + step.options.sizes.size() > 256) return kernel.name + " takes more than 256 values";
+  using codetta::gpu::host::most_user_maps, codetta::gpu::host::most_user_values;
+  if (step.options.maps.size() > most_user_maps)
+    return kernel.name + " takes more than " + std::to_string(most_user_maps) + " tensor maps";
+  if (step.arguments.size() + step.options.sizes.size() > most_user_values)
+    return kernel.name + " takes more than " + std::to_string(most_user_values) + " values";
   return {};
+}
+
+void print_ascends(CodeWriter& out, int32_t dim, const std::string& name, const std::string& stride) {
+  out.line("if (", stride, " < 0)");
+  out.line("  return fail(bad_sizes, \"E0610: the stride of dim ", dim,
+           " of %s is negative: it is %lld elements, and a kernel takes it\", ", name, ", static_cast<long long>(",
+           stride, "));");
 }
 
 void print_user_launch(CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,

@@ -2,15 +2,10 @@
 // Loading cubins and code objects, and preparing their kernels for launching.
 #include <fmt/format.h>
 
+#include "device/host/user_launch.h"
 #include "runtime/cuda/device.hpp"
 
 namespace codetta::runtime::cuda {
-
-namespace {
-
-constexpr int portable_cluster = 8;  // what every device with clusters can launch
-
-}  // namespace
 
 Result<std::shared_ptr<const Module>> Module::load(DeviceRef device, std::string_view image, const std::string& label) {
   std::shared_ptr<Module> module(new Module);
@@ -78,7 +73,7 @@ Result<Function> Module::function(const std::string& name, int dynamic_shared, i
                  call.function_set_attribute(function.handle, function_max_dynamic_shared, dynamic_shared));
     allowed = dynamic_shared;
   }
-  if (cluster_size > portable_cluster) {
+  if (cluster_size > gpu::host::portable_cluster) {
     CODETTA_CUDA(driver, "cuFuncSetAttribute", fmt::format("{}, cluster of {} blocks", name, cluster_size),
                  call.function_set_attribute(function.handle, function_non_portable_cluster, 1));
   }

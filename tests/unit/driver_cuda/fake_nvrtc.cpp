@@ -56,6 +56,7 @@ int nvrtcDestroyProgram(Program** program) {
 }
 int nvrtcCompileProgram(Program* program, int, const char* const*) {
   ++state.compiles;
+  state.sources.push_back(program->source);
   const bool spills = !state.spills_if.empty() && program->source.find(state.spills_if) != std::string::npos;
   program->cubin =
       "\x7f"

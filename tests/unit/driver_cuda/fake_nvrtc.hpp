@@ -5,12 +5,14 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <vector>
 
 namespace codetta::test {
 
 struct FakeNvrtc {
   std::string spills_if;  // sources that hold this text get a kernel that spills
   int compiles = 0;       // what happened
+  std::vector<std::string> sources;
   void reset() { *this = FakeNvrtc(); }
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of the user's on a GPU, over the pretended driver and compiler: everything that reaches the driver, and what
 // does not.
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "unit/driver_cuda/fixture.hpp"
@@ -119,7 +121,10 @@ TEST_F(CudaUser, WhatReachesTheDriver) {
   EXPECT_TRUE(launch().attributes.empty());
   EXPECT_EQ(value<const void*>(0), x.data());
   EXPECT_EQ(value<float>(1), 0.25F);
+  // What the kernel of Codetta's that stores the output reads is what this one has written.
   EXPECT_NE(value<const void*>(2), nullptr);
+  EXPECT_NE(value<const void*>(2), y.data());
+  EXPECT_NE(value<const void*>(2), x.data());
   EXPECT_EQ(value<int64_t>(3), 6);
   EXPECT_EQ(value<int32_t>(4), 80);
   EXPECT_EQ(value<int64_t>(5), 64);
@@ -128,7 +133,7 @@ TEST_F(CudaUser, WhatReachesTheDriver) {
 TEST_F(CudaUser, ClustersCooperationAndDependence) {
   Context c = context();
   Bound b = bound(c, 8, 10);
-  const std::string waits = "// griddepcontrol.wait is written here\n";
+  const std::string waits = "__device__ void wait() { asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); }\n";
   const auto ran =
       run(c, program(source("#pragma codetta block(64) grid(m) cluster(2, 1) cooperative dependent\n") + waits),
           b.arguments);
@@ -205,11 +210,97 @@ TEST_F(CudaUser, TheMostSpecificGridCounts) {
                  "two clauses grid with 1 conditions hold for A=1");
 }
 
+TEST_F(CudaUser, TheOrderOfClausesIsNoDifference) {
+  const std::string base = "#pragma codetta config(A = 1, B = 2) block(64) ";
+  std::array<std::string, 3> grids = {"grid(m) if(A == 1) ", "grid(n) if(B == 2) ", "grid(m, n) if(A == 1 && B == 2) "};
+  std::sort(grids.begin(), grids.end());
+  do {
+    Context c = context();
+    Bound b = bound(c);
+    fake_.launches.clear();
+    const auto ran = run(c, program(source(base + grids[0] + grids[1] + grids[2] + "\n")), b.arguments);
+    ASSERT_TRUE(ran) << grids[0] << grids[1] << grids[2] << ran.error().render();
+    EXPECT_EQ(launch().config.grid_x * launch().config.grid_y, 60U);
+  } while (std::next_permutation(grids.begin(), grids.end()));
+  // Those that are as specific as the best have to agree.
+  const std::string third = "grid(n, m) if(B == 2 && A == 1) ";
+  for (const std::string& order : {grids[0] + third + grids[1] + grids[2], third + grids[0] + grids[1] + grids[2]})
+    expect_refused(base + order + "\n", "two clauses grid with 2 conditions hold for A=1, B=2");
+  std::array<std::string, 3> maps = {"map(x, box(1, 4)) if(A == 1) ", "map(x, box(2, 4)) if(B == 2) ",
+                                     "map(x, box(4, 8)) if(A == 1 && B == 2) "};
+  std::sort(maps.begin(), maps.end());
+  do {
+    Context c = context();
+    const auto compiled = compile(program(source(base + "grid(m) " + maps[0] + maps[1] + maps[2] + "\n")),
+                                  {Backend::cuda, {}, "sm_90a"}, {}, c);
+    EXPECT_TRUE(compiled) << maps[0] << maps[1] << maps[2] << compiled.error().render();
+  } while (std::next_permutation(maps.begin(), maps.end()));
+}
+
+TEST_F(CudaUser, ConfigurationsAreTakenApart) {
+  const std::string tail = " block(64) grid(m)\n";
+  // A value may use those in front of it, of its own configuration.
+  Context c = context();
+  Bound b = bound(c);
+  ASSERT_TRUE(run(c, program(source("#pragma codetta config(A = 3, B = A * 2) block(B) grid(m)\n")), b.arguments));
+  EXPECT_EQ(launch().config.block_x, 6U);
+  expect_refused("#pragma codetta config(A = 4) config(B = A * 2)" + tail,
+                 "A is no size of the kernel and no meta-parameter");
+  expect_refused("#pragma codetta config(B = A * 2, A = 4)" + tail, "A is no size of the kernel and no meta-parameter");
+  // Later ones are checked like the first.
+  expect_refused("#pragma codetta config(A = 4) config(A = 8, B = A * 2) block(A) grid(m / (A - 8))\n",
+                 "division by zero");
+  expect_refused("#pragma codetta config(A = 4) config(A = 2048) grid(m) block(A)\n",
+                 "a block of 2048 x 1 x 1 threads");
+  std::string many;
+  for (int i = 0; i < 257; ++i) many += " config(A = " + std::to_string(i) + ")";
+  expect_refused("#pragma codetta" + many + tail, "there are more than 256 configurations");
+  expect_refused("#pragma codetta config(A = 1) if(1 == 1)" + tail, "a configuration has no condition");
+  expect_refused("#pragma codetta config()" + tail, "a meta-parameter and its value are expected here");
+}
+
+TEST_F(CudaUser, NamesOfMetaParameters) {
+  const std::string tail = " block(64) grid(m)\n";
+  for (const char* name : {"float", "defined", "codetta", "__shared__", "_T", "a__b", "xor_eq", "alignas"})
+    expect_refused("#pragma codetta config(" + std::string(name) + " = 2)" + tail,
+                   std::string(name) + " is a word of C++ or reserved for compilers");
+  expect_refused("#pragma codetta config(scale = 2)" + tail, "scale is the kernel's name");
+  // Macros end where the source does: names of Codetta's check stand behind it.
+  Context c = context();
+  ASSERT_TRUE(compile(program(source("#pragma codetta config(Number = 4, takes = 1, _n = 2)" + tail)),
+                      {Backend::cuda, {}, "sm_90a"}, {}, c));
+  const auto own = std::find_if(nvrtc_.sources.begin(), nvrtc_.sources.end(), [](const std::string& source) {
+    return source.find("the user's kernel scale") != std::string::npos;
+  });
+  ASSERT_NE(own, nvrtc_.sources.end());
+  const std::string& whole = *own;
+  for (const char* name : {"Number", "takes", "_n"}) {
+    const size_t body_at = whole.find("extern \"C\" __global__ void"),
+                 undefined = whole.find("#undef " + std::string(name));
+    ASSERT_NE(undefined, std::string::npos) << name;
+    EXPECT_LT(whole.find("#define " + std::string(name)), body_at);
+    EXPECT_GT(undefined, body_at);
+    EXPECT_LT(undefined, whole.find("static_assert(codetta::user::takes"));
+  }
+}
+
 TEST_F(CudaUser, WithoutElementsNothingIsLaunched) {
   Context c = context();
   Bound b = bound(c, 0, 10);
   ASSERT_TRUE(run(c, program(source("#pragma codetta block(64) grid(m)\n")), b.arguments));
   EXPECT_EQ(launches(), 0U);
+  // Known when the program is compiled.
+  const std::string fixed =
+      "def f(x: f32[0, 10], decay: f32):\n"
+      "    y = user_kernel(\"scale\", x, decay, out=\"f32[0, 10]\")\n"
+      "    return y\n";
+  const auto ran =
+      run(c, program(source("#pragma codetta config(R = 4) block(32, R) grid(ceil_div(m, R))\n"), fixed), b.arguments);
+  ASSERT_TRUE(ran) << ran.error().render();
+  EXPECT_EQ(launches(), 0U);
+  const Error negative = refused("#pragma codetta block(64) grid(m - 1)\n", fixed);
+  EXPECT_NE(negative.render().find("dim 0 of the grid is -1"), std::string::npos) << negative.render();
+  expect_refused("#pragma codetta block(64) grid(0)\n", "dim 0 of the grid is 0");
 }
 
 TEST_F(CudaUser, WhatTheDeviceCannotLaunch) {
@@ -231,12 +322,18 @@ TEST_F(CudaUser, WhatTheDeviceCannotLaunch) {
     std::string kernel = source(std::string("#pragma codetta ") + clauses + "\n");
     expect(run(c, program(kernel), b.arguments), code, part);
   }
+  EXPECT_EQ(launches(), 0U);
+}
+
+TEST_F(CudaUser, ClustersAreForNinePointZero) {
+  Context c = context();
+  const Program one = program(source("#pragma codetta block(64) grid(2) cluster(2)\n"));
+  expect(compile(one, Target::parse("cuda:sm_80").value(), {}, c), Code::kernel_launch,
+         "clusters need compute capability 9.0, and the target is sm_80");
+  ASSERT_TRUE(compile(one, Target::parse("cuda:sm_90a").value(), {}, c));
   fake_.major = 8;
   Context old = context();
-  Bound b = bound(old);
-  expect(run(old, program(source("#pragma codetta block(64) grid(2) cluster(2)\n")), b.arguments), Code::launch_limits,
-         "clusters need 9.0");
-  EXPECT_EQ(launches(), 0U);
+  expect(compile(one, {Backend::cuda, {}, ""}, {}, old), Code::kernel_launch, "clusters need compute capability 9.0");
 }
 
 TEST_F(CudaUser, StridesThatTheKernelDoesNotTakeAreChecked) {
@@ -250,6 +347,62 @@ TEST_F(CudaUser, StridesThatTheKernelDoesNotTakeAreChecked) {
   ASSERT_TRUE(run(c, strided, b.arguments));
   b.arguments[0].value = TensorView::make(wide.data(), f32, {6, 10}, {64, 2}).value();
   expect(run(c, strided, b.arguments), Code::guard_failed, "x");
+  // Negative ones are refused by their own name.
+  const auto descending = TensorView::make(static_cast<float*>(wide.data()) + 5 * 64, f32, {6, 10}, {-64, 1});
+  ASSERT_TRUE(descending);
+  b.arguments[0].value = *descending;
+  const auto negative = run(c, strided, b.arguments);
+  expect(negative, Code::guard_failed, "the stride of dim 0 of x is negative");
+  expect(negative, Code::guard_failed, "it is -64 elements");
+  // A stride that a configuration does not take is checked, though another one takes it.
+  b.arguments[0].value = TensorView::make(wide.data(), f32, {6, 10}, {64, 1}).value();
+  fake_.launches.clear();
+  expect(run(c, program(source("#pragma codetta block(64) grid(m) sizes(stride(x, D)) config(D = 1) config(D = 0)\n")),
+             b.arguments),
+         Code::guard_failed, "64");
+  EXPECT_EQ(launches(), 0U);
+}
+
+TEST_F(CudaUser, SizesMayHaveTheNamesOfStrides) {
+  Context c = context();
+  const std::string named =
+      "def f(x: f32[\"stride_0_of_buffer_0\", \"n\"], decay: f32):\n"
+      "    y = user_kernel(\"scale\", x, decay, out=\"f32[stride_0_of_buffer_0, n]\")\n"
+      "    return y\n";
+  Bound b = bound(c);
+  fake_.parameter_sizes["scale"] = {8, 4, 8, 8, 8};
+  const auto ran =
+      run(c, program(source("#pragma codetta block(64) grid(m) sizes(m, stride(x, 0))\n"), named), b.arguments);
+  ASSERT_TRUE(ran) << ran.error().render();
+  EXPECT_EQ(value<int64_t>(3), 6);
+  EXPECT_EQ(value<int64_t>(4), 10);
+}
+
+TEST_F(CudaUser, WhatIsNotCompiledSaysNothing) {
+  Context c = context();
+  Bound b = bound(c);
+  const std::string kernel = source(
+      "#pragma codetta block(64) /* grid(1) */ grid(m)\n"
+      "/* \n#pragma codetta grid(n) nonsense\n*/\n"
+      "#if 0\n#pragma codetta grid(2)\n#if 1\n#pragma codetta grid(3)\n#endif\n#pragma codetta grid(4)\n"
+      "#else\n#pragma codetta shared(m // 4)\n#endif\n"
+      "const char* a = \"/*\", b = '\"', c = '\\'', *d = R\"x(/* )\" )x\"; int e = 1'000; // it's \\\n /*\n"
+      "#pragma codetta cluster(2) /* \" */\n");
+  const auto ran = run(c, program(kernel), b.arguments);
+  ASSERT_TRUE(ran) << ran.error().render();
+  EXPECT_EQ(launch().config.grid_x, 6U);
+  EXPECT_EQ(launch().config.dynamic_shared, 1U);
+  ASSERT_NE(attribute(abi::launch_cluster_dimension), nullptr);
+
+  const std::string waiting = "#pragma codetta block(64) grid(m) dependent\n";
+  for (const char* comment :
+       {"// griddepcontrol.wait\n", "/* cudaGridDependencySynchronize(); */\n",
+        "#if 0\n__device__ void f() { griddepcontrol_wait(); }\n#endif\n", "// one \\\n griddepcontrol.wait\n"})
+    expect_refused(waiting + comment, "the source never waits for the kernel in front");
+  for (const char* code : {"__device__ void f() { cuda::ptx::griddepcontrol_wait(); }\n",
+                           "__device__ void f() { cudaGridDependencySynchronize(); }\n",
+                           "__device__ void f() { asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); }\n"})
+    EXPECT_TRUE(compile(program(source(waiting + code)), {Backend::cuda, {}, "sm_90a"}, {}, c)) << code;
 }
 
 TEST_F(CudaUser, AFailedLaunchSaysWhatWasAsked) {
@@ -316,6 +469,58 @@ TEST_F(CudaUser, WhatIsSaidWrongly) {
   expect_refused("#pragma codetta kernel(x: f32[m, n], decay: f32, out y: f32[m, n])\n", "declared twice");
 }
 
+TEST_F(CudaUser, NestingEndsSomewhere) {
+  const auto nested = [](const std::string& open, const std::string& inner, const std::string& close, size_t count) {
+    std::string front, back;
+    for (size_t i = 0; i < count; ++i) front += open, back += close;
+    return "#pragma codetta block(64) grid(" + front + inner + back + ")\n";
+  };
+  constexpr size_t deep = 100000;
+  expect_refused(nested("size(x, ", "0", ")", deep), "nested too deeply");
+  expect_refused(nested("(", "1", ")", deep), "nested too deeply");
+  expect_refused(nested("-", "1", "", deep), "nested too deeply");
+  expect_refused(nested("min(1, ", "1", ")", deep), "nested too deeply");
+  Context c = context();
+  EXPECT_TRUE(compile(program(source(nested("(", "m", ")", 60))), {Backend::cuda, {}, "sm_90a"}, {}, c));
+}
+
+TEST_F(CudaUser, ValuesThatDoNotFit) {
+  const std::string head = "#pragma codetta block(64) grid(m) ";
+  const char* most = "9223372036854775807";
+  for (const std::string& value : {std::string(most) + " + 1", "-" + std::string(most) + " - 2",
+                                   "-(-" + std::string(most) + " - 1)", std::string(most) + " * 2"}) {
+    expect_refused(head + "shared(" + value + ")\n", "overflow");
+    expect_refused(head + "sizes(" + value + ")\n", "overflow");
+    expect_refused(head + "window(x, bytes = " + value + ")\n", "overflow");
+  }
+}
+
+TEST_F(CudaUser, WhatIsSaidWronglyOfLaunches) {
+  const std::string head = "#pragma codetta block(64) grid(m) ";
+  for (const char* word : {"cooperative", "dependent"}) {
+    for (const char* value : {"0", "no", "false", "1"})
+      expect_refused(head + word + "(" + value + ")\n", std::string(word) + " takes no value");
+  }
+  std::string sizes = "m";
+  for (int i = 0; i < 31; ++i) sizes += ", m";
+  expect_refused(head + "sizes(" + sizes + ")\n", "more than 31 sizes");
+  expect_refused(head + "sizes(m) sizes(n)\n", "the sizes are declared twice");
+  expect_refused(head + "sizes(m) if(1 == 1)\n", "there are no sizes");
+  expect_refused(head + "sizes(m n)\n", "a comma is expected here");
+  expect_refused(head + "shared(ceil_div(m))\n", "ceil_div of 1 values is no function here");
+  expect_refused(head + "shared(ceil_div(m, n, m))\n", "ceil_div of 3 values is no function here");
+  expect_refused(head + "window\n", "the window names no tensor");
+  expect_refused(head + "window()\n", "a tensor of the kernel is expected here");
+  expect_refused(head + "window(z)\n", "a tensor of the kernel is expected here");
+  expect_refused(head + "window(x y)\n", "a comma is expected here");
+  expect_refused(head + "window(x, )\n", "bytes or percent and a value are expected here");
+  expect_refused(head + "window(x, bytes)\n", "bytes or percent and a value are expected here");
+  expect_refused(head + "window(x, ratio = 3)\n", "a window has bytes and percent, no ratio");
+  expect_refused(head + "window(x, percent = 0)\n", "0 percent of accesses");
+  expect_refused(head + "window(x, percent = m)\n", "the part of accesses is a number");
+  expect_refused(head + "window(x) window(y)\n", "two clauses window with 0 conditions hold");
+}
+
 TEST_F(CudaUser, PlacesFollowLineDirectives) {
   const Error error =
       refused("#line 40 \"helpers.cuh\"\nint a;\n#line 3 \"scale.cu\"\n\n#pragma codetta grid(rows) block(1)\n");
@@ -346,6 +551,15 @@ TEST_F(CudaUser, WhatTheCallDoesNotPass) {
   Context c = context();
   expect(compile(program(body), {Backend::cuda, {}, ""}, {}, c), Code::kernel_launch,
          "the source does not declare the kernel's parameters");
+}
+
+TEST_F(CudaUser, SourcesWithoutAFileAreNamedByTheirLanguage) {
+  Context c = context();
+  auto named =
+      Program::parse(text, "p.py")
+          .value()
+          .with_kernels({{"scale", source("#pragma codetta grid(rows) block(1)\n"), UserKernel::Language::cuda, ""}});
+  expect(compile(named.value(), {Backend::cuda, {}, ""}, {}, c), Code::kernel_launch, "scale.cu:2:");
 }
 
 TEST_F(CudaUser, OtherLanguagesAndTargets) {
