@@ -117,8 +117,6 @@ struct Each<false, P...> {
 template <class... P, class... Wanted>
 constexpr bool takes<void (*)(P...), Wanted...> =
     Each<sizeof...(P) == sizeof...(Wanted), P...>::template fit<Wanted...>;
-template <class... P, class... Wanted>
-constexpr bool takes<void (*)(P...) noexcept, Wanted...> = takes<void (*)(P...), Wanted...>;
 
 }  // namespace user
 }  // namespace codetta

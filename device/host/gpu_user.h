@@ -218,12 +218,11 @@ inline Status launch_user(GpuFrame& frame, const GpuKernel& kernel, const UserSt
   plan::UserWindow window;
   if (step.window >= 0) {
     const View& view = *step.values[step.window].view;
-    i64 last = 0;
-    for (i32 d = 0; d < view.rank && !view.empty(); ++d)
-      last += view.stride[d] > 0 ? view.stride[d] * (view.size[d] - 1) : 0;
+    const i64 extent = plan::user_extent(
+        view.rank, [&](i32 d) { return view.size[d]; }, [&](i32 d) { return view.stride[d]; });
     window.base = view.data;
     window.bytes = step.window_bytes.value;
-    window.tensor = view.empty() ? 0 : (last + 1) * dtype_bytes(view.dtype);
+    window.tensor = view.empty() ? 0 : extent * dtype_bytes(view.dtype);
     window.per_mille = step.per_mille;
   }
   LaunchAttribute attributes[plan::most_user_attributes] = {};

@@ -107,6 +107,14 @@ struct UserWindow {
   i32 per_mille = 0;  // 0: there is none
 };
 
+// Elements from the first of a tensor to the furthest behind it, with both; it has elements.
+template <class Size, class Stride>
+i64 user_extent(i32 rank, Size size, Stride stride) {
+  i64 last = 0;
+  for (i32 d = 0; d < rank; ++d) last += stride(d) > 0 ? stride(d) * (size(d) - 1) : 0;
+  return last + 1;
+}
+
 using UserAttribute = cuda_driver::LaunchAttribute;
 inline constexpr i32 most_user_attributes = 4;
 

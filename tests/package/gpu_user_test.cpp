@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device/host/user_launch.h"
+#include "emit/host/steps.hpp"
 #include "package/gpu_library.hpp"
 #include "types/convert.hpp"
 
@@ -167,6 +169,95 @@ TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
   EXPECT_FALSE(gpu.fake.launches.empty());
   EXPECT_EQ(gpu.fake.count("cuDeviceGetAttribute"), device_facts);
   EXPECT_EQ(gpu.fake.count("cuFuncGetAttribute"), facts);
+}
+
+TEST(GpuLibraries, KernelsOfTheUserThatTheDriverRefuses) {
+  const auto with_sizes = [](std::string clauses) {
+    std::string source = source_of(clauses);
+    return source.replace(source.find("sizes(m,"), 8, "sizes(4611686018427387904 * m,");
+  };
+  const struct {
+    std::string source;
+    const char* message;
+  } cases[] = {
+      {source_of("block(64) grid(m) cooperative"), "launches no such kernels"},
+      {source_of("block(64) grid(m) shared(1024)"),
+       "E0647: Failed to set the allowed dynamic shared memory size to 1024 with error"},
+      {source_of("block(64) grid(16) cluster(16)"), "allowing large clusters"},
+      {source_of("block(64) grid(4611686018427387904 * m)"), "E0610: a size of the launch of"},
+      {source_of("block(64) grid(m) shared(4611686018427387904 * m)"), "E0610: a size of the launch of"},
+      {source_of("block(64) grid(m) window(x, bytes = 4611686018427387904 * m)"), "E0610: a size of the launch of"},
+      {with_sizes("block(64) grid(m)"), "E0610: size 0 of"},
+  };
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  FakeGpu gpu;
+  gpu.fake.cooperative = false;
+  std::vector<package::PackageRef> packages;
+  for (const auto& one : cases) {
+    auto package = planned(Program::parse(program_text, "p.py")
+                               .value()
+                               .with_kernels({{"mix", one.source, UserKernel::Language::cuda, "mix.cu"}})
+                               .value(),
+                           Target::parse("cuda:sm_90a").value(), {}, context);
+    ASSERT_TRUE(package) << package.error().render();
+    package->name = "f" + std::to_string(packages.size());
+    packages.push_back(std::make_shared<const package::Package>(*std::move(package)));
+  }
+  GpuLibrary library;
+  ASSERT_EQ(library.build("refused", packages), "");
+  ASSERT_EQ(library.load(), "");
+  gpu.fake.parameter_sizes["mix"] = {8, 4, 2, 4, 8, 8, 8, 8, 4, 8, 4};
+  gpu.fake.fail["cuFuncSetAttribute"] = runtime::cuda::Status::LaunchOutOfResources;
+  const TensorView x = gpu.tensor(DType::f32, {6, 10}), y = gpu.tensor(DType::f32, {6, 10}),
+                   z = gpu.tensor(DType::f16, {6});
+  using Plain = int (*)(const void*, float, float, int32_t, double, void*, void*, int64_t, int64_t, void*);
+  for (size_t c = 0; c < std::size(cases); ++c) {
+    const auto call = library.symbol<Plain>("_f" + std::to_string(c));
+    EXPECT_LT(call(x.data(), 1, 1, 1, 1, y.data(), z.data(), 6, 10, nullptr), 0) << cases[c].source;
+    EXPECT_NE(library.error().find(cases[c].message), std::string::npos) << cases[c].source << library.error();
+  }
+  EXPECT_TRUE(gpu.fake.launches.empty());
+  gpu.fake.fail.clear();
+}
+
+TEST(GpuLibraries, KernelsOfTheUserTakeSoManyValues) {
+  package::Package package;
+  package.target.backend = Backend::cuda;
+  package::Kernel kernel;
+  kernel.name = "mix";
+  package::LaunchKernel step;
+  EXPECT_EQ(emit::host::lacking_in_user(package, step, kernel), "mix is no kernel for a GPU");
+  kernel.config = package::GpuUserConfig{};
+  step.arguments.resize(gpu::host::most_user_values - 2);
+  step.options.sizes.assign(2, types::Dim::constant(1));
+  EXPECT_EQ(emit::host::lacking_in_user(package, step, kernel), "");
+  step.arguments.push_back(0);
+  EXPECT_EQ(emit::host::lacking_in_user(package, step, kernel), "mix takes more than 256 values");
+  step.arguments.pop_back();
+  step.options.maps.resize(gpu::host::most_user_maps);
+  EXPECT_EQ(emit::host::lacking_in_user(package, step, kernel), "");
+  step.options.maps.emplace_back();
+  EXPECT_EQ(emit::host::lacking_in_user(package, step, kernel), "mix takes more than 24 tensor maps");
+}
+
+// A package for 9.0 is not loaded on an older device; what would be said there, all the same.
+TEST(GpuLibraries, ClustersOnOlderDevices) {
+  gpu::host::UserShape shape;
+  gpu::host::UserLimits limits{"a device", {9, 9, 9}, {9, 9, 9}, 9, 0, 99, 8, true, 0};
+  gpu::host::Trouble trouble;
+  EXPECT_TRUE(gpu::host::check_user_launch("mix", shape, limits, trouble));
+  shape.cluster[0] = 2;
+  shape.grid[0] = 4;
+  EXPECT_FALSE(gpu::host::check_user_launch("mix", shape, limits, trouble));
+  EXPECT_NE(std::string(trouble.reason).find("has compute capability 8; clusters need 9.0"), std::string::npos);
+  limits.major = 9;
+  EXPECT_TRUE(gpu::host::check_user_launch("mix", shape, limits, trouble));
+  limits.cooperative = false;
+  shape.cooperative = true;
+  EXPECT_FALSE(gpu::host::check_user_launch("mix", shape, limits, trouble));
+  EXPECT_NE(std::string(trouble.reason).find("launches no such kernels"), std::string::npos);
 }
 
 }  // namespace

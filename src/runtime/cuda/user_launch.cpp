@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/user_launch.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -117,11 +116,10 @@ Result<void> UserLaunch::resolve(const Bindings& bindings) {
   }
   if (step_->options.window) {
     const TensorView& view = bindings.tensors[step_->arguments[step_->options.window->argument]];
-    int64_t last = 0;  // elements from the first to the furthest behind it
-    for (int d = 0; d < view.rank() && !view.empty(); ++d)
-      last += std::max<int64_t>(view.stride(d), 0) * (view.size(d) - 1);
+    const int64_t extent = shared::user_extent(
+        view.rank(), [&](int d) { return view.size(d); }, [&](int d) { return view.stride(d); });
     window_.base = view.data();
-    window_.tensor = view.empty() ? 0 : (last + 1) * dtype_size(view.dtype());
+    window_.tensor = view.empty() ? 0 : extent * dtype_size(view.dtype());
   }
   parameters_.clear();
   for (uint64_t& value : values_) parameters_.push_back(&value);

@@ -55,10 +55,4 @@ TEST(UserSignatures, ClassesOfTheSourcesOwn) {
   EXPECT_TRUE((passes<int64_t, long long>));
 }
 
-TEST(UserSignatures, FunctionsThatThrowNothing) {
-  EXPECT_TRUE((user::takes<void (*)(const float*, int32_t) noexcept, user::Operand<float>, user::Number<int32_t>>));
-  EXPECT_FALSE((user::takes<void (*)(const float*, float) noexcept, user::Operand<float>, user::Number<int32_t>>));
-  EXPECT_FALSE((user::takes<void (*)(const float*) noexcept, user::Operand<float>, user::Number<int32_t>>));
-}
-
 }  // namespace
