@@ -184,6 +184,12 @@ int32_t k_block(int64_t k, int64_t most, int64_t unit) {
   return round_to((k + blocks - 1) / blocks, unit);
 }
 
+// Accumulators of several products lie side by side in one tile, which shall stay in the first-level cache.
+int64_t usual_tile_rows(const FamilyProblem& problem) {
+  const int64_t parts = problem.shape.products > 1 ? std::max(1, problem.epilogue.split.ways / 2) : 1;
+  return std::max<int64_t>(1, 48 / parts);
+}
+
 // So that a panel of a block of k takes a quarter of the second-level cache (256 KiB; measured on Zen 4: half as much
 // is 2 % slower at 2048^3, because every block but the first loads its accumulators).
 int32_t default_kc(Product product) {
@@ -301,9 +307,8 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
     const int rows = set.max_rows[v - 1];
     if (rows == 0) continue;
     const int64_t cols = int64_t{v} * set.lanes;
-    // Accumulators of several products lie side by side in one tile, which shall stay in the first-level cache.
-    const int64_t parts = shape.products > 1 ? std::max(1, problem.epilogue.split.ways / 2) : 1;
-    for (const int64_t tile_rows : {48 / parts, 96 / parts}) {
+    const int64_t usual_rows = usual_tile_rows(problem);
+    for (const int64_t tile_rows : {usual_rows, 2 * usual_rows}) {
       CpuGemmConfig config = base;
       config.nr = static_cast<int32_t>(cols);
       // Equal blocks of rows instead of a ragged last one.
@@ -324,7 +329,7 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
         if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
       };
       add(config);
-      if (tile_rows == 48 / parts && !set.padded) add_wide_tiles(problem, shape, config, add);
+      if (tile_rows == usual_rows && !set.padded) add_wide_tiles(problem, shape, config, add);
       if (const int32_t k_split = slices(shape, tiles, problem.machine.cores); k_split > 1) {
         CpuGemmConfig cut = config;
         cut.k_split = k_split;
@@ -345,7 +350,7 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
 std::string kernel_name(const FamilyProblem& problem, const CpuGemmConfig& config) {
   std::string name = fmt::format("cpu_{}_{}x{}", problem.family.name, config.mr, config.nr);
   if (config.tile_cols > 64) name += fmt::format("_w{}", config.tile_cols);
-  if (config.tile_rows > 48) name += fmt::format("_t{}", config.tile_rows);
+  if (config.tile_rows > usual_tile_rows(problem)) name += fmt::format("_t{}", config.tile_rows);
   if (config.k_split > 1) name += fmt::format("_k{}", config.k_split);
   if (config.pack_a && problem.shape.a_k_stride == 1) name += "_pa";
   return fmt::format("{}_{}", name, isa_name(config.isa));

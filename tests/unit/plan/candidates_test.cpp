@@ -143,6 +143,50 @@ TEST(Discovery, ConfigurationsStayWithinBoundsAndNamesDiffer) {
   }
 }
 
+void expect_names_differ(const Discovery& discovery) {
+  ASSERT_FALSE(discovery.candidates.empty());
+  std::set<std::string> names;
+  for (const plan::Candidate& candidate : discovery.candidates)
+    EXPECT_TRUE(names.insert(candidate.name).second) << candidate.name;
+}
+
+TEST(Discovery, NamesOfGroupsOfProductsDiffer) {
+  for (const auto& isa : types::all_isas()) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i8}) {
+      for (const int32_t products : {2, 3, 8}) {
+        for (const int32_t own_ways : {1, 2, 8}) {
+          for (const int64_t m : {1, 10, 40, 512, 4096}) {
+            SCOPED_TRACE(std::to_string(products) + " products of " + std::to_string(own_ways) +
+                         " parts, m = " + std::to_string(m) + ", " + std::string(isa.name));
+            GemmShape shape =
+                shape_of(m, int64_t{products} * 2816, 1024, dtype, *ir::default_accumulator(dtype, dtype));
+            shape.products = products;
+            shape.b_k_stride = 2816;
+            package::EpilogueProgram program = plain(shape.accumulator);
+            program.split.products = products;
+            program.split.ways = products * own_ways;
+            program.split.chunk = types::Dim::constant(2816 / own_ways);
+            expect_names_differ(plan::discover(program, shape, cpu(isa.isa), {}));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Discovery, NamesOfKernelsForOtherGpusDiffer) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+    for (const int64_t m : {1, 16, 100, 4096}) {
+      GemmShape shape = shape_of(m, 512, 8192, dtype, *ir::default_accumulator(dtype, dtype));
+      const package::EpilogueProgram program = plain(shape.accumulator);
+      for (const char* arch : {"gfx90a", "gfx942", "gfx1100", "gfx1201"})
+        expect_names_differ(plan::discover(program, shape, {Backend::hip, CpuIsa::generic, arch}, {}));
+      for (const char* family : {"apple7", "apple9", "mac2"})
+        expect_names_differ(plan::discover(program, shape, {Backend::metal, CpuIsa::generic, family}, {}));
+    }
+  }
+}
+
 TEST(Discovery, SplitsKWhereThereAreFewerTilesThanCores) {
   const Discovery discovery = found(shape_of(8, 64, 65536), CpuIsa::avx2, 8);
   EXPECT_GT(package::cpu(discovery.candidates.at(0).config).k_split, 1);
