@@ -60,10 +60,22 @@ Result<std::string> code_of(driver::ContextState& context, const Target& target,
   if (target.backend != Backend::cuda) {
     return diag::error(diag::Code::stage_missing, "only CUDA kernels have this stage")
         .reason("the kernel is for " + target.to_string())
-        .help("ask for asm, or name a target such as cuda:sm_90a");
+        .help(fmt::format("ask for {}, or name a target such as cuda:sm_90a",
+                          target.backend == Backend::metal ? "source" : "asm"));
   }
   if (package::is_vendor(kernel.config)) return library_code(kernel.name);
   return stage == Stage::Ptx ? context.cuda.ptx(kernel) : sass_of(context, kernel);
+}
+
+std::string_view stages_of(Backend backend) {
+  switch (backend) {
+    case Backend::cuda:
+      return "ast, graph, plan, memory, source, asm, ptx, sass or manifest";
+    case Backend::metal:
+      return "ast, graph, plan, memory, source or manifest";
+    default:
+      return "ast, graph, plan, memory, source, asm or manifest";
+  }
 }
 
 }  // namespace
@@ -122,11 +134,11 @@ Result<std::string> Kernel::emit(Stage stage) const {
     case Stage::Host:
       break;
   }
-  return diag::error(diag::Code::stage_missing, found.target.backend == Backend::cpu
-                                                    ? "a CPU kernel has no host code of its own"
-                                                    : "a GPU kernel has no host code of its own")
+  const Backend backend = found.target.backend;
+  return diag::error(diag::Code::stage_missing, backend == Backend::cpu ? "a CPU kernel has no host code of its own"
+                                                                        : "a GPU kernel has no host code of its own")
       .reason("it runs in this process; host code is of programs, which `codetta build` makes libraries of")
-      .help("ask for ast, graph, plan, memory, source, asm, ptx, sass or manifest");
+      .help(fmt::format("ask for {}", stages_of(backend)));
 }
 
 Result<std::string> Kernel::source_path() const {

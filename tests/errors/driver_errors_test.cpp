@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "codetta/codetta.hpp"
@@ -120,6 +121,37 @@ TEST_F(DriverErrors, E0415StageIsNotThere) {
   const auto host = kernels[0].emit(Stage::Host);
   ASSERT_FALSE(host);
   expect(host.error(), "E0415", "a CPU kernel has no host code of its own");
+  EXPECT_NE(host.error().render().find("help: ask for ast, graph, plan, memory, source, asm or manifest\n"),
+            std::string::npos)
+      << host.error().render();
+}
+
+// What the help of a refused stage names is not refused for the same reason.
+TEST_F(DriverErrors, E0415NamesStagesThatAreThere) {
+  const std::pair<std::string, Stage> named[] = {
+      {"ast", Stage::Ast},       {"graph", Stage::Graph},      {"plan", Stage::Plan}, {"memory", Stage::Memory},
+      {"source", Stage::Source}, {"asm", Stage::Asm},          {"ptx", Stage::Ptx},   {"sass", Stage::Sass},
+      {"host", Stage::Host},     {"manifest", Stage::Manifest}};
+  Context plain = context();
+  for (const char* target : {"cpu", "cuda:sm_90a", "hip:gfx942", "metal:apple9"}) {
+    const auto kernels = find_kernels(arguments(DType::f32), Target::parse(target).value(), {}, plain).value();
+    std::set<Stage> refused, advised;
+    for (const auto& [name, stage] : named) {
+      const auto text = kernels[0].emit(stage);
+      if (text || text.error().code() != 415) continue;
+      refused.insert(stage);
+      const std::string shown = text.error().render();
+      const std::string help = shown.substr(shown.find("help: ask for "));
+      for (const auto& [word, advice] : named) {
+        for (const char* end : {",", " or", "\n"}) {
+          if (help.find(" " + word + end) != std::string::npos) advised.insert(advice);
+        }
+      }
+    }
+    EXPECT_TRUE(refused.contains(Stage::Host)) << target;
+    EXPECT_EQ(advised.size() + refused.size(), std::size(named)) << target;
+    for (const Stage stage : refused) EXPECT_FALSE(advised.contains(stage)) << target;
+  }
 }
 
 TEST_F(DriverErrors, E0416InPlaceKernelsPackNothing) {
