@@ -14,6 +14,13 @@ constexpr size_t max_length = 64;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+// Whether one is the beginning of the other.
+bool prolongs(std::string_view a, std::string_view b) {
+  const size_t common = std::min(a.size(), b.size());
+  return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(common), b.begin(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -41,12 +48,18 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string* best = nullptr;
   size_t best_distance = max_length;
+  // Of equals a word that was typed to its end and beyond, or not to its end, then the shorter one.
+  const auto precedes = [&](const std::string& candidate) {
+    const bool is_part = prolongs(word, candidate);
+    return is_part != prolongs(word, *best) ? is_part : candidate.size() < best->size();
+  };
   if (word.empty() || word.size() > max_length) return {};
   for (const std::string& candidate : candidates) {
     if (candidate.empty() || candidate.size() > max_length) continue;
     const size_t limit = std::max(word.size(), candidate.size()) / 3;
     const size_t found = edit_distance(word, candidate);
-    if (found > limit || found >= best_distance) continue;
+    if (found > limit || found > best_distance || (found == best_distance && best != nullptr && !precedes(candidate)))
+      continue;
     best = &candidate;
     best_distance = found;
   }

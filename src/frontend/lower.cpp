@@ -30,12 +30,11 @@ bool Lowerer::check_name(Span name, std::string_view what) {
   const bool reserved = is_reserved(word, program_);
   if (!reserved && (what == "function" || !functions_.contains(word))) return true;
   const bool function = find_function(word) != nullptr || !reserved;
-  auto& error = report_.error(Code::name_shadows, name,
-                              fmt::format("{} '{}' hides {} '{}'", what, word,
-                                          function                ? "the function"
-                                          : dtype_from_name(word) ? "the element type"
-                                                                  : "the constant",
-                                          word));
+  const std::string hidden = what == "function" && function ? fmt::format("{} of the language", word)
+                             : function                     ? fmt::format("the function '{}'", word)
+                             : dtype_from_name(word)        ? fmt::format("the element type '{}'", word)
+                                                            : fmt::format("the constant '{}'", word);
+  auto& error = report_.error(Code::name_shadows, name, fmt::format("{} '{}' hides {}", what, word, hidden));
   error.reason(reserved ? "it is a name of the language" : "a function of this text has that name");
   error.help(fmt::format("rename it, for example to {}_{}", word, what == "function" ? "epilogue" : "value"));
   return false;

@@ -64,12 +64,9 @@ void Lowerer::prepare_call(Frame& frame) {
   } else if (const FunctionInfo* info = find_function(callee); info == nullptr) {
     auto& error = report_.error(Code::function_unknown, span, fmt::format("function '{}' is not known", callee));
     const std::string near = nearest_function(callee);
-    if (!near.empty()) {
-      error.help(fmt::format("did you mean {}?", signature(*find_function(near))));
-    } else {
-      error.reason("it is neither a function of the language nor defined in this text")
-          .help("define it in the same text, or see docs/language.md for the functions");
-    }
+    error.reason("it is neither a function of the language nor defined in this text");
+    error.help(near.empty() ? "define it in the same text, or see docs/language.md for the functions"
+                            : fmt::format("did you mean {}?", signature(*find_function(near))));
   } else if (info->lowering == Lowering::Unavailable) {
     report_.error(Code::not_in_version, span, fmt::format("function '{}' is not in this version", callee))
         .reason("it is planned for programs")

@@ -145,6 +145,9 @@ TEST(Nearest, FindsWhatWasMeant) {
   EXPECT_EQ(nearest("ex", functions), "exp");
   EXPECT_EQ(nearest("tahn", functions), "tanh");
   EXPECT_EQ(nearest("elu", functions), "relu");  // the first of equals
+  EXPECT_EQ(nearest("reluu", {"relu6", "prelu", "relu"}), "relu");
+  EXPECT_EQ(nearest("EXP_", {"exp2", "Exp", "expm"}), "Exp");
+  EXPECT_EQ(nearest("tanhx", {"atanhx", "tanh1"}), "tanh1");  // the shorter one
   EXPECT_EQ(nearest("x", functions), "");
   EXPECT_EQ(nearest("convolution", functions), "");
   EXPECT_EQ(nearest("", functions), "");
