@@ -95,6 +95,8 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
   json["prepare_ms"] = prepare_seconds * 1e3;
   json["interpreted"] = execution->interpreted();
   json["workspace_bytes"] = execution->workspace_size();
+  const auto source = kernel->source_path();  // none where there is no cache
+  if (source) json["source"] = *source;
   if (!common.json) {
     std::printf("kernel    %s (%s)\n", metadata.name.c_str(),
                 execution->interpreted() ? "epilogue interpreted" : metadata.family.c_str());
@@ -103,7 +105,7 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
                   session->device->info().arch.c_str());
     std::printf("prepare   %.1f ms, workspace %lld bytes\n", prepare_seconds * 1e3,
                 static_cast<long long>(execution->workspace_size()));
-    if (auto path = kernel->source_path()) std::printf("source    %s\n", path->c_str());
+    if (source) std::printf("source    %s\n", source->c_str());
   }
   int status = exit_ok;
   if (flags.check) {

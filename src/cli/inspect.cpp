@@ -150,8 +150,12 @@ int kernels(const CommonOptions& common, const GemmOptions& options) {
   nlohmann::json json{{"kernels", nlohmann::json::array()}, {"rejections", nlohmann::json::array()}};
   for (const Kernel& kernel : session->kernels) {
     const KernelMetadata& m = kernel.metadata();
+    nlohmann::json config = nlohmann::json::object();
+    for (const auto& [name, value] : m.config) config[name] = value;
     json["kernels"].push_back({{"name", m.name},
                                {"family", m.family},
+                               {"target", m.target.to_string()},
+                               {"config", config},
                                {"estimated_us", m.estimated_us},
                                {"tuned", m.tuned},
                                {"measured_us", m.measured_us},

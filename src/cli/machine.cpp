@@ -57,8 +57,6 @@ int cache(const CommonOptions& common, const std::string& action) {
                                        {"warning", cache.warning},
                                        {"entries", cache.entries},
                                        {"bytes", cache.bytes},
-                                       {"hits", cache.hits},
-                                       {"misses", cache.misses},
                                        {"capacity_bytes", cache.capacity_bytes}}
                             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                             .c_str());

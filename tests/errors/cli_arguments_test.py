@@ -337,7 +337,8 @@ def main():
         if "did you mean 'gemm'" in same.stderr:
             FAILURES.append(f"the same word is suggested: {same.stderr}")
         counted = json.loads(expect(0, "", "cache", *cache, "--json").stdout)
-        if "hits" not in counted or "misses" not in counted:
+        # What one process found or missed says nothing of the folder.
+        if set(counted) != {"directory", "enabled", "warning", "entries", "bytes", "capacity_bytes"}:
             FAILURES.append(f"cache --json: {counted}")
         gelu = ["--epilogue", "def f(accum): D = accum * 1.0 + 0.0 * 2.0; return D"]
         for switch in ("skip:simplify_algebra", "stop:fold_constants"):

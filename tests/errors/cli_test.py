@@ -209,6 +209,14 @@ def switched_off(folder, cache):
     kernels = json.loads(run("kernels", *SIZES, *cache, "--json").stdout)
     if not kernels["rejections"] or not all(rejection["code"].startswith("E04") for rejection in kernels["rejections"]):
         FAILURES.append(f"kernels --json: {kernels['rejections']}")
+    for kernel in kernels["kernels"]:
+        if not kernel["target"].startswith("cpu") or kernel["config"]["mr"] < 1 or kernel["config"]["kc"] < 1:
+            FAILURES.append(f"kernels --json: {kernel}")
+    ran = json.loads(expect(0, "", "gemm", *SIZES, *cache, "--json").stdout)
+    if not ran["source"].startswith(str(folder)) or not os.path.exists(ran["source"]):
+        FAILURES.append(f"gemm --json: {ran}")
+    if "source" in json.loads(expect(0, "", "gemm", *SIZES, "--no-cache", "--json").stdout):
+        FAILURES.append("gemm --no-cache --json names a source")
     expect(0, "switched off, as asked", "doctor", "--no-cache")
     for action in ("stats", "path", "clear", "evict"):
         expect(3, "E0511", "cache", action, "--no-cache")
