@@ -98,8 +98,10 @@ struct CostTerm {
 };
 
 struct KernelMetadata {
-  std::string name;    // "cpu_packed_6x64_avx512"
-  std::string family;  // "packed", "in_place", "convert", "fused"; "simt", "sm80", "sm90", "stream", "vendor"
+  std::string name;  // "cpu_packed_6x64_avx512"
+  // Of CPUs "packed", "in_place", "convert", "fused"; of GPUs "simt", "sm80", "sm90", "sm100", "stream", "vendor",
+  // "mfma", "wmma", "simdgroup".
+  std::string family;
   Target target;
   std::vector<std::pair<std::string, int64_t>> config;  // mr, nr, kc, mc, nc, ...
   std::vector<CostTerm> terms;

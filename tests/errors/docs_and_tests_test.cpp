@@ -96,7 +96,8 @@ TEST(ErrorCodes, CommentsAreNoTests) {
   EXPECT_EQ(without_comments("a # E0101\n\"\"\"E0102\"\"\" 'x # E0103'\n", true), "a \n 'x # E0103'\n");
 }
 
-TEST(ErrorCodes, EachIsProvokedByATest) {
+// That each of them also expects the message is for reviewers to see.
+TEST(ErrorCodes, EachIsNamedByTheCodeOfATest) {
   std::set<std::string> mentioned;
   const std::regex mention("\\bE0\\d{3}\\b|\\bCode::[a-z0-9_]+");
   for (const auto& entry : fs::recursive_directory_iterator(root / "tests")) {

@@ -17,7 +17,7 @@ using test::affine;
 using test::PhaseMaker;
 using types::Dim;
 
-TEST(empty_problem, stores_to_tensors_without_elements_are_dropped) {
+TEST(EmptyProblem, StoresToTensorsWithoutElementsAreDropped) {
   EpilogueProgram program;
   program.arguments.resize(2);
   program.operands = {affine(0, DType::f32, false, true, true, true), affine(1, DType::f32, false, false, true, true)};
@@ -33,7 +33,7 @@ TEST(empty_problem, stores_to_tensors_without_elements_are_dropped) {
   EXPECT_TRUE(owed_stores(program, {true, true}, problem).phases[0].stores.empty());
 }
 
-TEST(empty_problem, stores_of_no_elements_are_dropped) {
+TEST(EmptyProblem, StoresOfNoElementsAreDropped) {
   EpilogueProgram program;
   program.arguments.resize(2);
   program.operands = {affine(0, DType::f32, true, true, true, true), affine(1, DType::f32, false, true, false, true)};
@@ -55,7 +55,7 @@ TEST(empty_problem, stores_of_no_elements_are_dropped) {
   EXPECT_EQ(owed(2, 0, 4), (std::vector<uint32_t>{}));
 }
 
-TEST(empty_problem, extents_stand_in) {
+TEST(EmptyProblem, ExtentsStandIn) {
   cpu::GemmProblem problem;
   problem.m = 5;
   problem.k = 7;
@@ -75,7 +75,7 @@ TEST(empty_problem, extents_stand_in) {
 
 // L = min(accum + C, axis="row"); E = logsumexp(minimum(L, 2.0), axis="column"), for each batch item: what follows a
 // reduction over no columns is a reduction over rows that are there.
-TEST(empty_problem, a_reduction_of_identities) {
+TEST(EmptyProblem, AReductionOfIdentities) {
   const test::Sizes sizes{2, 4, 0, 3};
   EpilogueProgram program;
   const auto c = [](int64_t v) { return Dim::constant(v); };
