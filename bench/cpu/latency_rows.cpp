@@ -93,6 +93,23 @@ void run_overhead(Table& table) {
                    " ns in all, " + std::to_string(differences.size()) + " pairs");
 }
 
+// What a run needs beyond its operands and outputs.
+void workspaces(Table& table) {
+  constexpr int64_t size = 2048;
+  const Tensor A = zeros(f32, {size, size}), B = zeros(f32, {size, size}), D = zeros(f32, {size, size});
+  GemmArguments arguments{.A = A, .B = B, .out = D, .epilogue = {"def plain(accum): D = accum; return D", {{"D", D}}}};
+  const auto figure = [&](const char* what, double most, const char* how) {
+    const KernelList kernels = find_kernels(arguments, Target::host(), {}, context(1)).value();
+    const auto bytes = static_cast<double>(kernels[0].prepare(arguments).value().workspace_size());
+    table.figure(what, estimate({bytes / (1 << 20)}), "MiB", most, true, kernels[0].metadata().name + how);
+  };
+  figure("workspace of 2048^3 f32, weights as they lie", 17, ": B packed once (16 MiB) and one tile of accumulators");
+  const KernelList kernels = find_kernels(arguments, Target::host(), {}, context(1)).value();
+  const PackedTensor packed = kernels[0].pack(B).value();
+  arguments.packed_B = &packed;
+  figure("the same, weights packed beforehand", 1, ": A of a block of rows where it is packed, and a tile");
+}
+
 }  // namespace
 
 int print_hit_time(const std::string& cache) {
@@ -119,6 +136,7 @@ Table latency_rows(const std::string& filter, const std::string& self, const std
   table.figure("`codetta --version`", estimate(version), "ms", 10, true, "51 processes, start to end");
   std::filesystem::remove_all(base);
   run_overhead(table);
+  workspaces(table);
   return table;
 }
 

@@ -240,11 +240,14 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
   }
   Dim stop;
   const Dim step = Dim::constant(attr.step);
+  // Empty slices end where they start; the last element of others lies inside.
+  const auto counted_stop = [&] {
+    if (attr.count == Dim::constant(0)) return attr.start;
+    return attr.start + (attr.count - Dim::constant(1)) * step + Dim::constant(1);
+  };
   if (attr.bound == SliceBound::Count) {
-    // Empty slices end where they start; the last element of others lies inside.
     if (!types::is_non_negative(attr.count)) return bad_bound("takes", attr.count, size, along, operand, names);
-    stop = attr.count == Dim::constant(0) ? attr.start : attr.start + (attr.count - Dim::constant(1)) * step;
-    if (!(attr.count == Dim::constant(0))) stop = stop + Dim::constant(1);
+    stop = counted_stop();
   } else {
     if (from_end(attr.start)) attr.start = size + attr.start;
     stop = attr.bound == SliceBound::Open ? size : from_end(attr.count) ? size + attr.count : attr.count;
@@ -259,6 +262,9 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
     }
     attr.count = floordiv(stop - attr.start + Dim::constant(attr.step - 1), step);
     attr.bound = SliceBound::Count;
+    // What is shown of the stop does not always follow from the count: large steps overflow the bounds of symbols.
+    if (const Dim end = counted_stop(); !types::is_non_negative(size - end))
+      return bad_bound("ends at", end, size, along, operand, names);
   }
   out = operand.shape;
   out[along] = attr.count;

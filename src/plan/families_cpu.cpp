@@ -219,8 +219,7 @@ int32_t slices(const GemmShape& shape, double tiles, int cores) {
 }
 
 // Tiles of few rows and many columns. In place: long runs of B keep the prefetchers busy, which 64 columns at a stride
-// of a whole row do not, and a short kc lets every run return while it is in L1. Packed: long runs of the epilogue's
-// operands.
+// of a whole row do not. Packed: long runs of the epilogue's operands.
 template <class Add>
 void add_wide_tiles(const FamilyProblem& problem, const GemmShape& shape, const CpuGemmConfig& config, Add&& add) {
   CpuGemmConfig wide = config;
@@ -232,7 +231,7 @@ void add_wide_tiles(const FamilyProblem& problem, const GemmShape& shape, const 
       return;
     const int64_t cols = shape.m == 1 ? 4096 : 1024;
     wide.tile_cols = round_to(std::min<int64_t>(shape.n, cols), config.nr);
-    wide.kc = shape.m == 1 ? 8 : 256;
+    wide.kc = 256;
     wide.pack_a = shape.m > 1 && (config.pack_a || shape.a_row_stride % (4096 / types::byte_size(shape.a)) == 0);
     add(wide);
     return;

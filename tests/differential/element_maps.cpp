@@ -37,13 +37,16 @@ int64_t size_of(const ir::Dim& dim) {
 }  // namespace
 
 ElementMap::ElementMap(const ir::Graph& graph, NodeId source, bool reductions_end)
+    : ElementMap(graph, std::vector<NodeId>{source}, reductions_end) {}
+
+ElementMap::ElementMap(const ir::Graph& graph, const std::vector<NodeId>& sources, bool reductions_end)
     : graph_(graph), maps_(graph.size()), sizes_(graph.size()) {
   for (uint32_t n = 0; n < graph.size(); ++n) {
     const NodeId id(n);
     for (const ir::Dim& dim : graph.type(id).shape) sizes_[n].push_back(size_of(dim));
     maps_[n].assign(static_cast<size_t>(count(sizes_[n])), none);
     const OpRule rule = types::op_info(graph.node(id).op).rule;
-    if (id == source) {
+    if (std::find(sources.begin(), sources.end(), id) != sources.end()) {
       std::iota(maps_[n].begin(), maps_[n].end(), 0);
     } else if (rule == OpRule::layout) {
       layout(id);

@@ -16,6 +16,8 @@ class ElementMap {
   static constexpr int64_t none = -1, several = -2;
   // Symbolic sizes are taken as small and different ones.
   ElementMap(const ir::Graph& graph, ir::NodeId source, bool reductions_end);
+  // Of several sources of one shape, whose elements in one place count as the same.
+  ElementMap(const ir::Graph& graph, const std::vector<ir::NodeId>& sources, bool reductions_end);
   [[nodiscard]] const std::vector<int64_t>& operator[](ir::NodeId id) const { return maps_[id.index()]; }
   [[nodiscard]] const std::vector<int64_t>& sizes(ir::NodeId id) const { return sizes_[id.index()]; }
 

@@ -139,10 +139,15 @@ class Proof {
     any([&](NodeId id) { return graph_.node(id).op == Op::matmul && (product = id, true); });
     const ElementMap reads(graph_, in, true), made(graph_, product, true);
     size_t ways = 1;
+    std::vector<NodeId> parts;
     any([&](NodeId id) {
-      if (graph_.node(id).op == Op::split) ways = static_cast<size_t>(graph_.attr_as<ir::SplitAttr>(id).ways);
+      if (graph_.node(id).op != Op::split) return false;
+      ways = static_cast<size_t>(graph_.attr_as<ir::SplitAttr>(id).ways);
+      parts.push_back(id);
       return false;
     });
+    // Elements of all parts in one place are worked on together.
+    const ElementMap together(graph_, parts, true);
     if (made[out].size() * ways < made[product].size() || reads.sizes(in) != reads.sizes(out)) return true;
     const int level = facts(out).level;
     const auto conflicts = [&](NodeId value, int at) {
@@ -151,6 +156,8 @@ class Proof {
         if (read == ElementMap::none) continue;
         if (read == ElementMap::several || at > level) return true;
         if (value == out && read != static_cast<int64_t>(e)) return true;
+        const int64_t work = together[value][e], writing = together[out][static_cast<size_t>(read)];
+        if (work >= 0 && writing >= 0 && work != writing) return true;
         const int64_t here = made[value][e], there = made[out][static_cast<size_t>(read)];
         const bool same_place = reads.sizes(value) == reads.sizes(out) && read == static_cast<int64_t>(e);
         // Where both are made of one element each, that decides, but for parts of a split, which are made together.

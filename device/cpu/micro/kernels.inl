@@ -58,9 +58,13 @@ struct Block {
   CODETTA_INLINE void step(const char* a0, const char* a1, const char* a2, const char* a3, i64 lda, i64 offset, const char* b,
                            i64 lanes, Seq<r...>, Seq<v...>) {
     const typename P::BVec bv[V] = {load_b<v>(b, lanes)...};
-    if constexpr (V == 1 && R >= 8) __builtin_prefetch(b + P::b_step, 0, 2);
     // Four row pointers with scaled lda keep the address registers few even for 16 rows.
     (row<r>(P::broadcast((r < 4 ? a0 : r < 8 ? a1 : r < 12 ? a2 : a3) + (r & 3) * lda + offset), bv, Seq<v...>{}), ...);
+  }
+  template <int... v>
+  CODETTA_INLINE void row_step(typename P::AVec a, const char* b, i64 lanes, Seq<v...>) {
+    const typename P::BVec bv[V] = {load_b<v>(b, lanes)...};
+    row<0>(a, bv, Seq<v...>{});
   }
   template <int... r, int... v>
   CODETTA_INLINE void tail(const char* a, i64 lda, const char* b, i64 count, i64 lanes, Seq<r...>, Seq<v...>) {
@@ -121,7 +125,19 @@ void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, vo
     const char* a1 = a0 + 4 * lda;
     const char* a2 = a0 + 8 * lda;
     const char* a3 = a0 + 12 * lda;
+    // Tall blocks of one vector read a line of each row of B. Those to the right of it are asked for four at a time, in
+    // every fourth row: four blocks ask for all rows. Lines of one row are faster to get than as many of different rows.
+    [[maybe_unused]] constexpr u64 ahead = 256;
+    [[maybe_unused]] const char* right = nullptr;
+    if constexpr (V == 1 && R >= 8) {
+      const i64 row = static_cast<i64>(reinterpret_cast<u64>(b) / 64 % 4);
+      right = reinterpret_cast<const char*>(reinterpret_cast<u64>(b + row * ldb) / ahead * ahead + ahead);
+    }
     for (; steps >= 4; steps -= 4) {
+      if constexpr (V == 1 && R >= 8) {
+        for (u64 i = 0; i < ahead; i += 64) __builtin_prefetch(right + i, 0, 2);
+        right += 4 * ldb;
+      }
       // Opaque to the compiler: it would otherwise keep one induction pointer per row and step, and spill them.
       hide(a0, b);
       if constexpr (R > 4) hide(a1);
@@ -159,6 +175,65 @@ void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, vo
   block.store(at(c, 0), ldc, lanes, all);
 }
 
+// K steps of one row over V vectors of columns.
+template <class P, int K, int V, bool Partial>
+CODETTA_INLINE void row_block(const typename P::AVec* a, const char* b, i64 ldb, char* c, i64 lanes, const char* init) {
+  constexpr Range<V> vectors{};
+  Block<P, 1, V, Partial> block;
+  if (init == nullptr) {
+    block.zero(vectors);
+  } else {
+    block.load(init, 0, lanes, vectors);
+  }
+  [&]<int... k>(Seq<k...>) __attribute__((always_inline)) {
+    (block.row_step(a[k], b + k * ldb, lanes, vectors), ...);
+  }(Range<K>{});
+  block.store(c, 0, lanes, vectors);
+}
+
+template <class P, int K, int V>
+CODETTA_INLINE void row_pass(const char* a, const char* b, i64 ldb, char* c, i64 columns, const char* init) {
+  typename P::AVec av[K];
+  [&]<int... k>(Seq<k...>) __attribute__((always_inline)) {
+    ((av[k] = P::broadcast(a + k * static_cast<i64>(sizeof(typename P::A)))), ...);
+  }(Range<K>{});
+  const auto next = [&](i64 vectors) __attribute__((always_inline)) {
+    const i64 bytes = vectors * P::lanes * static_cast<i64>(sizeof(typename P::Acc));
+    b += vectors * P::b_step;
+    c += bytes;
+    if (init != nullptr) init += bytes;
+    columns -= vectors * P::lanes;
+  };
+  for (; columns >= V * P::lanes; next(V)) row_block<P, K, V, false>(av, b, ldb, c, 0, init);
+  if constexpr (V > 1) {
+    for (; columns >= P::lanes; next(1)) row_block<P, K, 1, false>(av, b, ldb, c, 0, init);
+  }
+  if (columns > 0) row_block<P, K, 1, true>(av, b, ldb, c, columns, init);
+}
+
+// Four rows of B at a time: more lie in the same sets of the first-level cache where a row is a multiple of a page, and
+// a call for each block of columns would take as long as its loads.
+template <class P>
+void row_kernel(const void* a_start, i64, const void* b_start, i64 ldb, void* c_start, i64, i64 k, i64 columns,
+                const void* init_start) {
+  const char* a = at(a_start, 0);
+  const char* b = at(b_start, 0);
+  char* const c = at(c_start, 0);
+  const char* init = init_start == nullptr ? nullptr : at(init_start, 0);
+  for (; k >= 4; k -= 4) {
+    row_pass<P, 4, 4>(a, b, ldb, c, columns, init);
+    a += 4 * static_cast<i64>(sizeof(typename P::A));
+    b += 4 * ldb;
+    init = c;
+  }
+  for (; k > 0; --k) {
+    row_pass<P, 1, 1>(a, b, ldb, c, columns, init);
+    a += sizeof(typename P::A);
+    b += ldb;
+    init = c;
+  }
+}
+
 template <class P, int V, bool Partial, class Rows>
 struct BlockTable;
 template <class P, int V, bool Partial, int... r>
@@ -173,7 +248,10 @@ constexpr void add_blocks(KernelSet& set) {
   set.group = P::group;
   set.max_rows[V - 1] = R;
   set.full[V - 1] = BlockTable<P, V, false, Range<R>>::table;
-  if constexpr (InPlace) set.partial[V - 1] = BlockTable<P, V, true, Range<R>>::table;
+  if constexpr (InPlace) {
+    set.partial[V - 1] = BlockTable<P, V, true, Range<R>>::table;
+    set.long_row = &row_kernel<P>;
+  }
 }
 
 // Dot-product kernels: vectors along k, two accumulators per (row, column) against the latency of the multiply-add.

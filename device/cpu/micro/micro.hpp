@@ -47,6 +47,9 @@ struct KernelSet {
   int max_rows[max_vectors] = {};
   const Kernel* full[max_vectors] = {};
   const Kernel* partial[max_vectors] = {};  // null where only packed panels are read
+  // One row of A and rows of B of any length: `lanes` counts its columns, lda and ldc are ignored, k > 0. Null where
+  // only packed panels are read.
+  Kernel long_row = nullptr;
 };
 
 // C[rows][cols] = init + dot products of rows of A and columns of B, both contiguous along k. Column c of B at b + c *

@@ -94,11 +94,11 @@ struct Unit {
   u32 shared;                 // slices > 1: number of the tile among those whose parts are summed
 };
 
-// The units of this cluster, `mine` of them. Each cluster has tiles first, first + step, ... below count; stream-K: of
+// The units of this cluster. Each cluster has tiles first, first + step, ... below count; stream-K: of
 // the first `cut` tiles an equal share of steps before them.
 template <class Config>
 struct Schedule {
-  u32 first, step, count, wide_m, wide_n, group, blocks_k, blocks_slice, rank_m, rank_n, mine;
+  u32 first, step, count, wide_m, wide_n, group, blocks_k, blocks_slice, rank_m, rank_n;
   u32 share = 0, cut = 0, pieces = 0;  // steps of a cluster, tiles, units of this cluster
 
   __device__ __forceinline__ explicit Schedule(const Problem& p, u32 rank) {
@@ -121,7 +121,14 @@ struct Schedule {
       const u32 from = first * share, all = cut * blocks_k, to = from + share < all ? from + share : all;
       if (from < to) pieces = (to + blocks_k - 1) / blocks_k - from / blocks_k;
     }
-    mine = pieces + (cut + first < count ? (count - cut - first + step - 1) / step : 0);
+  }
+  // Asked again for each unit: a count of them, made up front, is a register that some kernels have to spill.
+  __device__ __forceinline__ bool has(u32 i) const {
+    if constexpr (Config::stream_k) {
+      if (i < pieces) return true;
+      i -= pieces;
+    }
+    return cut + first + i * step < count;
   }
   __device__ __forceinline__ Unit nth(const Problem& p, u32 i) const {
     if constexpr (Config::stream_k) {
@@ -199,7 +206,7 @@ __device__ __forceinline__ i32 column_of_box(const Problem& p, const Unit& u, u3
 // it does not matter who may still write it.
 template <class Config, class S, class P>
 __device__ __forceinline__ void approach(const P& params, const Schedule<Config>& schedule) {
-  if (schedule.mine == 0) return;
+  if (!schedule.has(0)) return;
   const Unit u = schedule.nth(params.problem, 0);
   i32 k = (i32)(u.begin * Config::tile_k);
 #pragma unroll 1
@@ -227,7 +234,7 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
 #pragma unroll
   for (int i = 0; i < Config::cluster_m; ++i) mask_b |= 1u << (rank_n * Config::cluster_m + i);
   Ring<Config::stages> ring;
-  for (u32 index = 0; index < schedule.mine; ++index) {
+  for (u32 index = 0; schedule.has(index); ++index) {
     const Unit u = schedule.nth(p, index);
     const i32 batch_a = p.a_batch ? (i32)u.batch : 0, batch_b = p.b_batch ? (i32)u.batch : 0;
     i32 k = (i32)(u.begin * Config::tile_k);
@@ -525,7 +532,7 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
   Ring<Config::stages> ring;
   u32 turn = 0;
 #pragma unroll 1
-  for (u32 index = 0; index < schedule.mine; ++index, turn ^= 1) {
+  for (u32 index = 0; schedule.has(index); ++index, turn ^= 1) {
     const Unit u = schedule.nth(p, index);
     if constexpr (Config::pingpong) {
       if (turn != consumer) {
@@ -551,7 +558,7 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
     typename Config::Accumulator acc[S::bands][Config::tile_n / 2];
     multiply<Config, S>(acc, u.blocks, band0, base, full, empty, target, releases, ring, [&] {
       if constexpr (Config::pingpong) {
-        if (index + 1 < schedule.mine) ptx::named_arrive(4 + (consumer ^ 1), 256);
+        if (schedule.has(index + 1)) ptx::named_arrive(4 + (consumer ^ 1), 256);
       }
     });
     if constexpr (Config::k_split > 1 || Config::stream_k) {

@@ -69,6 +69,10 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
 // Rows of B in place: k rows x `cols` columns from `b`, into `c`.
 void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const std::byte* b, int64_t ldb, int64_t cols,
                 int64_t k, bool first, std::byte* c, int64_t ldc) {
+  if (job.rows == 1 && cols > l.nr && k > 0 && l.set->long_row != nullptr) {
+    l.set->long_row(a, job.lda, b, ldb, c, ldc, k, cols, first ? nullptr : c);
+    return;
+  }
   const int64_t lanes = l.set->lanes;
   for (int64_t col = 0; col < cols;) {
     int64_t vectors = std::min(l.vectors, ceil_div(cols - col, lanes));

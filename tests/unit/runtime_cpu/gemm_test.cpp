@@ -233,20 +233,22 @@ TEST_P(Levels, RandomNormalStaysWithinTheErrorBound) {
 TEST_P(Levels, GemvOfBothOrders) {
   for (const Types& t : {plain_types[0], plain_types[1], plain_types[2], plain_types[3], plain_types[5]}) {
     for (Order order : {Order::RowMajor, Order::ColumnMajor, Order::Padded, Order::ColumnPadded}) {
-      for (int64_t other : {1, 5, 64, 300}) {
-        Case c;
-        c.config = config_for(CpuFamily::InPlace, GetParam(), t);
-        c.config.kc = 8;
-        c.config.tile_rows = 1;
-        c.config.tile_cols = 128;
-        c.m = 1;
-        c.n = other;
-        c.k = 77;
-        c.b_order = order;
-        check(c, 3);
-        std::swap(c.m, c.n);
-        c.config.tile_rows = 48;
-        check(c, 4);
+      for (int64_t other : {1, 5, 64, 79, 300}) {
+        for (const int kc : {3, 8, 100}) {
+          Case c;
+          c.config = config_for(CpuFamily::InPlace, GetParam(), t);
+          c.config.kc = kc;
+          c.config.tile_rows = 1;
+          c.config.tile_cols = 128;
+          c.m = 1;
+          c.n = other;
+          c.k = 77;
+          c.b_order = order;
+          check(c, 3);
+          std::swap(c.m, c.n);
+          c.config.tile_rows = 48;
+          check(c, 4);
+        }
       }
     }
   }
