@@ -3,6 +3,9 @@
 BUILD := build/release
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
+# Tests of what runs on several threads.
+THREADED := base cache driver modules runtime runtime_cpu toolchain
+space := $(subst ,, )
 SOURCES = git ls-files -- '*.cpp' '*.hpp' '*.h' ':!:tests/golden/*/*'
 
 .PHONY: build demo test test-full bench-cpu fuzz fuzz-build sanitize format clean
@@ -52,8 +55,8 @@ sanitize:
 	@cmake --build build/asan -j $(JOBS)
 	@tools/run_tests build/asan -LE 'differential|fuzz|numerics|package'
 	@cmake --preset tsan -DCODETTA_BUILD_EXAMPLES=OFF >/dev/null
-	@cmake --build build/tsan -j $(JOBS) --target test_driver test_toolchain test_runtime_cpu
-	@tools/run_tests build/tsan -R '^test_(driver|toolchain|runtime_cpu)$$'
+	@cmake --build build/tsan -j $(JOBS) --target $(addprefix test_,$(THREADED))
+	@tools/run_tests build/tsan -R '^test_($(subst $(space),|,$(THREADED)))$$'
 
 format:
 	@tools/bootstrap test
