@@ -6,7 +6,6 @@ FUZZ_SECONDS ?= 20
 # Tests of what runs on several threads.
 THREADED := base cache driver modules runtime runtime_cpu toolchain
 space := $(subst ,, )
-SOURCES = git ls-files -- '*.cpp' '*.hpp' '*.h' ':!:tests/golden/*/*'
 
 .PHONY: build demo test test-full bench-cpu fuzz fuzz-build sanitize format clean
 
@@ -60,7 +59,7 @@ sanitize:
 
 format:
 	@tools/bootstrap test
-	@$(SOURCES) | xargs -r clang-format-14 -i
+	@tools/check_format --repair
 
 clean:
 	rm -rf build
