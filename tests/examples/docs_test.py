@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that README.md and docs/language.md show, run as they stand in a folder with the files that they name; and README's message
-as it is really printed. Argument: the codetta command."""
+"""The commands that the documents show, run as they stand in a folder with the files that they name; what README.md and docs/debugging.md show of
+their output; and the tables of docs/command.md and docs/semantics.md. A command for a GPU or a compiler that is not there has to end with the code that says so, and is
+counted apart. Argument: the codetta command."""
+import json
 import os
 import pathlib
 import re
@@ -11,35 +13,178 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
+CODE = re.compile(r"error\[(E\d{4})\]")
+MODEL = 'def model(x: bf16["batch", 64], w: bf16[64, 32]):\n    y = relu(x @ w)\n    return y\n'
+MLP = 'def mlp(x: f32["m", 8], w: f32[8, 16], v: f32[16, 8]):\n    h = relu(x @ w)\n    y = h @ v\n    return y\n'
+# What a document's commands read, beside the tensors of `tensors()`.
+DOCUMENTS = {
+    "README.md": {"my.py": "def scaled(accum, alpha, bias):\n    D = relu(accum * alpha + bias)\n    return D\n"},
+    "docs/language.md": {}, "docs/explain.md": {}, "docs/evt.md": {}, "docs/metal.md": {}, "docs/aot.md": {"model.py": MODEL}, "docs/hip.md": {"program.py": MLP},
+    "docs/debugging.md": {"mlp.py": MLP, "P.py": MLP.replace('"m"', '"n"')}, "docs/command.md": {"program.py": MLP}}
+# What may be missing where a command is for this target.
+MISSING = {"cuda": {"E0530", "E0531", "E0640", "E0641", "E0642"}, "hip": {"E0536", "E0537", "E0642", "E0654"}}
+COUNTS = {"run": 0, "missing": 0}
+FAILURES = []
+
+
+class Folder:
+    """A folder to run commands in."""
+
+    def __init__(self, command, path):
+        self.command, self.path = command, pathlib.Path(path)
+        (self.path / "examples").symlink_to(ROOT / "examples")
+        nvrtc = ROOT / "build" / "nvrtc"  # where tools/bootstrap puts it
+        self.environment = {**os.environ, "CODETTA_CACHE_DIR": f"{path}/cache"}
+        self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, (os.environ.get("LD_LIBRARY_PATH"), f"{nvrtc}/lib" if nvrtc.is_dir() else None)))
+
+    def run(self, *words):
+        return subprocess.run([self.command, *words], cwd=self.path, env=self.environment, capture_output=True, text=True, timeout=240)
+
+    def write(self, files):
+        for name, text in files.items():
+            (self.path / name).write_text(text)
+
+    def expect(self, document, line, status=0):
+        """Runs the line; None where what it is for is missing."""
+        words = shlex.split(line, comments=True)
+        done = self.run(*words[1:])
+        target = next((word for word in words if word.startswith(("cuda", "hip"))), "").partition(":")[0]
+        missing = CODE.search(done.stderr)
+        if missing and done.returncode == 3 and missing[1] in MISSING.get(target, ()):
+            COUNTS["missing"] += 1
+            return None
+        COUNTS["run"] += 1
+        if done.returncode != status:
+            FAILURES.append(f"{document}: {line}\n  status {done.returncode}, wanted {status}: {done.stdout}{done.stderr}")
+        return done
+
+
+def tensors(folder):
+    """A [48, 64], fc1 [64, 96], bias [96]."""
+    for m, n, name, value, file in (("48", "64", "D", "relu(accum)", "A.npy"), ("64", "96", "fc1", "accum * 1.0", "weights.safetensors"), ("3", "96", "b", "sum(accum, dim=0)", "bias.npy@[1,N]:f32")):
+        done = folder.run("gemm", "--m", m, "--n", n, "--k", "2", "--epilogue", f"def f(accum): {name} = {value}; return {name}", "--out", f"{name}={file}")
+        if done.returncode != 0:
+            FAILURES.append(done.stderr)
+
+
+def lines(block):
+    """The command lines of a block, those that end in a backslash with what follows."""
+    return [line for line in block.replace("\\\n", " ").splitlines() if line.startswith("codetta ")]
+
+
+def rows(text, heading):
+    """The cells of the rows of the table behind a heading, without its first two lines."""
+    table = re.search(r"(?:^\|.*\n)+", text[text.index(heading) :], re.M)[0]
+    return [[cell.strip() for cell in line.strip()[1:-1].split("|")] for line in table.splitlines()[2:]]
+
+
+def without_numbers(text):
+    """What a run says, without what differs between machines."""
+    for pattern, put in ((r"_[0-9a-f]{8}\b", "_#"), (r"\bstep \d+", "step #"), (r"\bt\d+\b", "t#"), (r"[\d.]+ of its bound", "# of its bound")):
+        text = re.sub(pattern, put, text)
+    return text
+
+
+def readme(folder, text):
+    folder.write({"mlp.py": "# A layer.\ndef layer(accum, bias):\n    D = relu(accum + bias)\n    return D\n"})
+    said = folder.run("gemm", "--m", "256", "--n", "128", "--k", "8", "--epilogue", "mlp.py", "--tensor", "bias=[64]:f32").stderr
+    if said not in text:
+        FAILURES.append(f"README.md does not show what is said:\n{said}")
+
+
+def debugging(folder, text):
+    """Every option and command of the table, and the output that is shown."""
+    kernel = json.loads(folder.run("explain", "P.py", "--json").stdout)["kernels"][0]["name"]
+    count = 0
+    for _, cell, _ in rows(text, "| question |"):
+        for span in re.findall(r"`([^`]+)`", cell):
+            if not span.startswith(("--", "codetta ")):
+                continue
+            line = span if span.startswith("codetta ") else f"codetta run P.py --dim n=5 {span}"
+            folder.expect("docs/debugging.md", line.replace("KERNEL", kernel))
+            count += 1
+    shown = re.search(r"^```\n\$ (codetta [^\n]*)\n(.*?)^```", text, re.M | re.S)
+    said = folder.expect("docs/debugging.md", shown[1]).stdout
+    if without_numbers(said) != without_numbers(shown[2]):
+        FAILURES.append(f"docs/debugging.md shows\n{shown[2]}and the command says\n{said}")
+    if count < 8:
+        FAILURES.append(f"docs/debugging.md: {count} options were found")
+
+
+def keys_of(value):
+    """The keys of objects at any depth; not those of objects by name (sizes, configurations), nor the texts by stage."""
+    if isinstance(value, list):
+        return set().union(*map(keys_of, value))
+    if not isinstance(value, dict):
+        return set()
+    return set(value).union(*(keys_of(inner) for key, inner in value.items() if key not in ("sizes", "config")))
+
+
+def command(folder, text):
+    listed = {name for row in rows(text, "| command |") for name in re.findall(r"`(\w+)`", row[0])}
+    known = set(re.findall(r"^  (\w+)  ", folder.run("--help").stdout.partition("Subcommands:")[2], re.M))
+    if listed != known:
+        FAILURES.append(f"docs/command.md lists the commands {sorted(listed)}, and there are {sorted(known)}")
+    for status, _, example in rows(text, "| status |"):
+        if example.startswith("`"):
+            done = folder.expect("docs/command.md", example.strip("`"), int(status))
+            families = {"1": "program", "2": "usage", "3": "environment"}
+            if status in families and f'"family":"{families[status]}"' not in folder.run(*shlex.split(example.strip("`"))[1:], "--json").stderr:
+                FAILURES.append(f"docs/command.md: {example} is not of the family {families[status]}: {done.stderr}")
+    listed = {row[0].strip("`") for row in rows(text, "| variable |")}
+    known = set(re.findall(r'"(CODETTA_\w+)"', (ROOT / "src" / "driver" / "environment.cpp").read_text()))
+    if listed != known:
+        FAILURES.append(f"docs/command.md lists the variables {sorted(listed)}, and the driver reads {sorted(known)}")
+    for line, cell in rows(text, "| command | keys |"):
+        name = line.strip("`")
+        done = folder.expect("docs/command.md", name + " --json", 2 if "--mm" in name else 0)
+        real = keys_of(json.loads(done.stdout or done.stderr))
+        if cell.startswith("["):
+            continue  # another page has them
+        names = lambda part: set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", part)))
+        documented = names(cell)
+        if "`check`:" in cell:
+            checked = names(cell[cell.index("`check`:") : cell.index("; `bench`")])
+        if "as of gemm" in cell:
+            documented |= checked
+        if name.split()[1] == "emit":
+            documented = {"graph", "source"}
+        optional = {"device", "rejected", "check_smaller"}
+        if documented - optional != real - optional:
+            FAILURES.append(f"docs/command.md: {name} --json: only documented {sorted(documented - real - optional)}, not documented {sorted(real - documented)}")
+
+
+def accuracy(text):
+    rows_of_table = re.findall(r"CODETTA_ULP\((\w+), ([\d.]+), \S+, ([\d.]+),", (ROOT / "device" / "cpu" / "ulp.def").read_text())
+    table = {name: accuracies for name, *accuracies in rows_of_table}
+    head = re.search(r"^\| on a CPU \|(.*)\|$", text, re.M)[1]
+    functions = re.findall(r"`(\w+)`", head)
+    for place, row in enumerate(rows(text, "| on a CPU |")):
+        stated = [table[name][place] for name in functions]
+        if row[1:] != stated:
+            FAILURES.append(f"docs/semantics.md says {row}, and device/cpu/ulp.def {stated}")
+    if len(functions) < 4:
+        FAILURES.append("docs/semantics.md states no accuracy")
 
 
 def main():
-    command, failures, count = sys.argv[1], [], 0
-    with tempfile.TemporaryDirectory() as folder:
-        (pathlib.Path(folder) / "examples").symlink_to(ROOT / "examples")
-        run = lambda *words: subprocess.run([command, *words], cwd=folder, env={**os.environ, "CODETTA_CACHE_DIR": folder + "/cache"}, capture_output=True, text=True, timeout=240)
-        # A [48, 64], fc1 [64, 96], bias [96]: what the documents read from files.
-        (pathlib.Path(folder) / "my.py").write_text("def scaled(accum, alpha, bias):\n    D = relu(accum * alpha + bias)\n    return D\n")
-        made = [run("gemm", "--m", m, "--n", n, "--k", "2", "--epilogue", f"def f(accum): {name} = {value}; return {name}", "--out", f"{name}={file}")
-                for m, n, name, value, file in (("48", "64", "D", "relu(accum)", "A.npy"), ("64", "96", "fc1", "accum * 1.0", "weights.safetensors"), ("3", "96", "b", "sum(accum, dim=0)", "bias.npy@[1,N]:f32"))]
-        failures += [done.stderr for done in made if done.returncode != 0]
-        for document in ("README.md", "docs/language.md"):
-            for _, block in FENCE.findall((ROOT / document).read_text()):
-                for line in block.splitlines():
-                    if not line.startswith("codetta ") or "--target cuda" in line:
-                        continue
-                    count += 1
-                    done = run(*shlex.split(line)[1:])
-                    if done.returncode != 0:
-                        failures.append(f"{document}: {line}\n  status {done.returncode}: {done.stdout}{done.stderr}")
-        (pathlib.Path(folder) / "mlp.py").write_text("# A layer.\ndef layer(accum, bias):\n    D = relu(accum + bias)\n    return D\n")
-        said = run("gemm", "--m", "256", "--n", "128", "--k", "8", "--epilogue", "mlp.py", "--tensor", "bias=[64]:f32").stderr
-        if said not in (ROOT / "README.md").read_text():
-            failures.append(f"README.md does not show what is said:\n{said}")
-    for failure in failures:
+    with tempfile.TemporaryDirectory() as path:
+        folder = Folder(os.path.abspath(sys.argv[1]), path)
+        tensors(folder)
+        for document, files in DOCUMENTS.items():
+            text = (ROOT / document).read_text()
+            folder.write(files)
+            for _, block in FENCE.findall(text):
+                for line in lines(block):
+                    folder.expect(document, line)
+            for page, check in (("README.md", readme), ("docs/debugging.md", debugging), ("docs/command.md", command)):
+                if document == page:
+                    check(folder, text)
+        accuracy((ROOT / "docs" / "semantics.md").read_text())
+    for failure in FAILURES:
         print(failure)
-    print(f"{count} commands, {len(failures)} failures")
-    return 1 if failures or count < 5 else 0
+    print(f"{COUNTS['run']} commands, {COUNTS['missing']} for what is not here, {len(FAILURES)} failures")
+    return 1 if FAILURES or COUNTS["run"] < 40 else 0
 
 
 if __name__ == "__main__":
