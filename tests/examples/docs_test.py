@@ -120,6 +120,14 @@ def keys_of(value):
     return set(value).union(*(keys_of(inner) for key, inner in value.items() if key not in ("sizes", "config")))
 
 
+def explained(folder, text):
+    """Every key that is named; lists have more."""
+    real = keys_of(json.loads(folder.run("explain", "examples/programs/llama_block.py", "--json").stdout))
+    documented = set(re.findall(r"`(\w+)`", text[text.index("## JSON") :])) - {"null"}
+    if not documented or documented - real:
+        FAILURES.append(f"docs/explain.md: there are no {sorted(documented - real)}")
+
+
 def command(folder, text):
     listed = {name for row in rows(text, "| command |") for name in re.findall(r"`(\w+)`", row[0])}
     known = set(re.findall(r"^  (\w+)  ", folder.run("--help").stdout.partition("Subcommands:")[2], re.M))
@@ -177,7 +185,7 @@ def main():
             for _, block in FENCE.findall(text):
                 for line in lines(block):
                     folder.expect(document, line)
-            for page, check in (("README.md", readme), ("docs/debugging.md", debugging), ("docs/command.md", command)):
+            for page, check in (("README.md", readme), ("docs/explain.md", explained), ("docs/debugging.md", debugging), ("docs/command.md", command)):
                 if document == page:
                     check(folder, text)
         accuracy((ROOT / "docs" / "semantics.md").read_text())
