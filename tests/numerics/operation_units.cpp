@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix: operation x dtype x broadcast form. An operation is an expression over x (of the form under test), y (one
-// value an element), p and q (the same, positive).
+// The matrix: operation x dtype x operand form. An operation is an expression over x (of the form under test), y (one
+// value an element) and p (as x, positive). Reductions and conversions take every form too; moves of elements are the
+// same loads and stores at other places, so they take values of their own, of a batch and the accumulator.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -17,10 +18,9 @@ namespace {
 enum class Kind : uint8_t {
   Arithmetic,  // in the operands' own type
   Real,        // integers become f32
-  Truth,       // gives bool
-  Index        // gives i64
+  Truth        // gives bool
 };
-enum class Takes : uint8_t { All, Numbers, Floats, Integers, Truths };
+enum class Takes : uint8_t { All, Numbers, Floats, Truths };
 
 struct Operation {
   std::string_view name;
@@ -37,8 +37,13 @@ constexpr Operation arithmetic[] = {
     {"floordiv", "y // x", Kind::Arithmetic, Takes::Numbers},
     {"mod", "y % x", Kind::Arithmetic, Takes::Numbers},
     {"neg", "-x", Kind::Arithmetic, Takes::Numbers},
+    {"one_of", "x ** 0", Kind::Arithmetic, Takes::Numbers},
+    {"square", "x ** 2", Kind::Arithmetic, Takes::Numbers},
     {"cube", "x ** 3", Kind::Arithmetic, Takes::Numbers},
+    {"seventh", "x ** 7", Kind::Arithmetic, Takes::Numbers},
     {"power", "p ** y", Kind::Arithmetic, Takes::Floats},
+    {"inverse_square", "p ** -2", Kind::Arithmetic, Takes::Floats},
+    {"root", "p ** 0.5", Kind::Arithmetic, Takes::Floats},
     {"multiply_add", "multiply_add(x, y, x)", Kind::Arithmetic},
     {"minimum", "minimum(x, y)", Kind::Arithmetic, Takes::Numbers},
     {"maximum", "maximum(y, x)", Kind::Arithmetic, Takes::Numbers},
@@ -102,11 +107,19 @@ constexpr Operation reals[] = {
     {"dgelu_tanh", "dgelu(x, approximate=\"tanh\")", Kind::Real},
     {"mixed", "sigmoid(x) * y", Kind::Real},
     {"dropout", "dropout(x, 0.25, 7)", Kind::Real},
+    {"dropout_none", "dropout(x, 0.0, 7)", Kind::Real},
+    {"dropout_all", "dropout(x, 1.0, 7)", Kind::Real},
 };
 
 enum class Form : uint8_t { Full, Row, Column, Scalar, Batch, Accumulator, Pair };
 constexpr std::array<std::string_view, 7> form_names = {"full",  "row",         "column", "scalar",
                                                         "batch", "accumulator", "pair"};
+constexpr Form operand_forms[] = {Form::Full, Form::Row, Form::Column, Form::Scalar, Form::Batch};
+constexpr Form accumulator_forms[] = {Form::Accumulator, Form::Pair};
+
+bool is_accumulator(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64;
+}
 
 constexpr int64_t m_size = 7, n_size = 42, k_size = 5, batch_size = 3;
 
@@ -118,8 +131,6 @@ bool takes(Takes what, DType dtype) {
       return dtype != DType::boolean;
     case Takes::Floats:
       return types::is_float(dtype);
-    case Takes::Integers:
-      return !types::is_float(dtype) && dtype != DType::boolean;
     case Takes::Truths:
       return dtype == DType::boolean;
   }
@@ -130,8 +141,6 @@ DType result_of(Kind kind, DType dtype) {
   switch (kind) {
     case Kind::Truth:
       return DType::boolean;
-    case Kind::Index:
-      return DType::i64;
     case Kind::Real:
       return dtype == DType::f64 ? DType::f64 : DType::f32;
     case Kind::Arithmetic:
@@ -152,7 +161,14 @@ bool mentions(std::string_view expression, char name) {
 }
 
 DType factor_of(DType accumulator) {
-  return accumulator == DType::f64 ? DType::f64 : accumulator == DType::i32 ? DType::i8 : DType::f32;
+  switch (accumulator) {
+    case DType::i32:
+      return DType::i8;
+    case DType::i64:
+      return DType::i16;
+    default:
+      return accumulator;
+  }
 }
 
 // A unit without outputs: sizes, and operands x, y, p in this form.
@@ -172,7 +188,7 @@ struct Frame {
       unit.a = unit.b = factor_of(dtype);
       shape = full = form == Form::Pair ? Dims{m_size, n_size / 2} : full;
       prelude = form == Form::Pair ? "    x, y = split(accum, 2)\n" : "    x = accum\n";
-      prelude += dtype == DType::i32 ? "    p = abs(x) + 1\n" : "    p = abs(x) + 0.25\n";
+      prelude += types::is_float(dtype) ? "    p = abs(x) + 0.25\n" : "    p = abs(x) + 1\n";
       if (form == Form::Accumulator) unit.operands.push_back({"y", dtype, full});
       return;
     }
@@ -225,19 +241,19 @@ void add_refused(std::vector<Unit>& units, DType dtype) {
   }
 }
 
-// cast to every dtype and store to every dtype, from one value an element, scaled so that ranges are left.
-Unit conversions(DType dtype) {
-  Frame frame(dtype, Form::Full);
+// cast to every dtype and store to every dtype, scaled so that ranges are left.
+Unit conversions(DType dtype, Form form) {
+  Frame frame(dtype, form);
   std::string body;
   for (int d = 0; d < dtype_count; ++d) {
     const auto to = static_cast<DType>(d);
     const char* value = types::is_float(dtype) ? "x * 100" : "x";
     body += fmt::format("    c_{0} = cast({1}, {0})\n    s_{0} = {1}\n", dtype_name(to), value);
-    frame.unit.outputs.push_back({fmt::format("c_{}", dtype_name(to)), to, frame.full});
-    frame.unit.outputs.push_back({fmt::format("s_{}", dtype_name(to)), to, frame.full});
+    frame.unit.outputs.push_back({fmt::format("c_{}", dtype_name(to)), to, frame.shape});
+    frame.unit.outputs.push_back({fmt::format("s_{}", dtype_name(to)), to, frame.shape});
     frame.unit.operations += 2;
   }
-  frame.unit.name = fmt::format("{} full conversions", dtype_name(dtype));
+  frame.unit.name = fmt::format("{} {} conversions", dtype_name(dtype), form_names[static_cast<size_t>(form)]);
   return frame.finish(body);
 }
 
@@ -246,11 +262,24 @@ constexpr std::string_view reductions[] = {"sum", "max", "min", "mean", "amax", 
 // Takes x through the product's tiles without a change of its values: work on operands alone is not fused.
 constexpr std::string_view through_tiles = "    v = where(accum > -1e30, x, y)\n";
 
+// One value an element, made of values of the form.
+std::string_view value_of(Form form) {
+  switch (form) {
+    case Form::Full:
+      return through_tiles;
+    case Form::Accumulator:
+      return "    v = x * 1\n";
+    case Form::Pair:
+      return "    v = maximum(x, y)\n";
+    default:  // beside values that differ from element to element, so that no two rows or columns reduce to the same
+      return "    v = where((accum > -1e30) & (col_index() >= row_index()), x, y)\n";
+  }
+}
+
 Unit reduced(DType dtype, Form form, bool as_value) {
   Frame frame(dtype, form);
   const bool batched = form == Form::Batch;
-  std::string body(form == Form::Accumulator ? "    v = x * 1\n" : through_tiles);
-  if (batched) body = "    v = where(accum > -1e30, y, x)\n";
+  std::string body(value_of(form));
   for (const std::string_view name : reductions) {
     const bool real = name == "mean" || name == "logsumexp";
     const DType type = result_of(real ? Kind::Real : Kind::Arithmetic, dtype);
@@ -260,7 +289,7 @@ Unit reduced(DType dtype, Form form, bool as_value) {
       const std::string over = axis == "item" ? "dim=(-2, -1)" : fmt::format("axis=\"{}\"", axis);
       body += fmt::format("    {} = {}{}(v, {})\n", output, as_value ? "y - " : "", name, over);
       const int64_t items = axis == "all" ? 1 : batch_size, rows = axis == "row" ? m_size : 1,
-                    columns = axis == "column" ? n_size : 1;
+                    columns = axis == "column" ? (form == Form::Pair ? n_size / 2 : n_size) : 1;
       const Dims one = batched ? Dims{items, rows, columns} : Dims{rows, columns};
       frame.unit.outputs.push_back({output, type, as_value ? frame.full : one});
       ++frame.unit.operations;
@@ -272,22 +301,33 @@ Unit reduced(DType dtype, Form form, bool as_value) {
 }
 
 // Moves of elements, which round nothing: outputs keep the dtype.
-Unit layout(DType dtype, std::string_view name, const std::string& body, const Dims& shape) {
-  Frame frame(dtype, Form::Full);
+Unit layout(DType dtype, Form form, std::string_view name, const std::string& body, const Dims& shape) {
+  Frame frame(dtype, form);
   frame.unit.outputs = {{"o", dtype, shape}};
   frame.unit.operations = 1;
-  frame.unit.name = fmt::format("{} full layout {}", dtype_name(dtype), name);
-  return frame.finish(std::string(through_tiles) + body);
+  frame.unit.name = fmt::format("{} {} layout {}", dtype_name(dtype), form_names[static_cast<size_t>(form)], name);
+  return frame.finish(std::string(value_of(form)) + body);
 }
 
-void add_layouts(std::vector<Unit>& units, DType dtype) {
+void add_layouts(std::vector<Unit>& units, DType dtype, Form form) {
   const int64_t m = m_size, n = n_size;
-  units.push_back(layout(dtype, "join", "    a, b = split(v, 2)\n    o = join(b, a)\n", {m, n}));
-  units.push_back(layout(dtype, "interleave", "    a, b = split(v, 2)\n    o = join(b, a, interleave=True)\n", {m, n}));
-  units.push_back(layout(dtype, "thirds", "    a, b, c = split(v, 3)\n    o = join(c, a)\n", {m, n * 2 / 3}));
-  units.push_back(layout(dtype, "transpose", "    o = permute(v, (1, 0))\n", {n, m}));
-  units.push_back(layout(dtype, "heads", fmt::format("    o = permute(reshape(v, (-1, 2, {})), (1, 0, 2))\n", n / 2),
-                         {2, m, n / 2}));
+  const bool batched = form == Form::Batch;
+  const auto add = [&](std::string_view name, const std::string& body, const Dims& shape) {
+    units.push_back(layout(dtype, form, name, body, shape));
+  };
+  const auto matrix = [&](int64_t rows, int64_t columns) {
+    return batched ? Dims{batch_size, rows, columns} : Dims{rows, columns};
+  };
+  add("join", "    a, b = split(v, 2)\n    o = join(b, a)\n", matrix(m, n));
+  add("interleave", "    a, b = split(v, 2)\n    o = join(b, a, interleave=True)\n", matrix(m, n));
+  add("thirds", "    a, b, c = split(v, 3)\n    o = join(c, a)\n", matrix(m, n * 2 / 3));
+  add("transpose", fmt::format("    o = permute(v, ({}))\n", batched ? "0, 2, 1" : "1, 0"), matrix(n, m));
+  if (batched) {
+    add("heads", fmt::format("    o = permute(reshape(v, ({}, -1, 2, {})), (0, 2, 1, 3))\n", batch_size, n / 2),
+        {batch_size, 2, m, n / 2});
+  } else {
+    add("heads", fmt::format("    o = permute(reshape(v, (-1, 2, {})), (1, 0, 2))\n", n / 2), {2, m, n / 2});
+  }
 }
 
 Unit positions(bool batched) {
@@ -305,25 +345,20 @@ Unit positions(bool batched) {
 
 std::vector<Unit> operation_units() {
   std::vector<Unit> units;
+  const auto add_form = [&](DType dtype, Form form) {
+    units.push_back(operations(dtype, form, arithmetic, "arithmetic"));
+    units.push_back(operations(dtype, form, reals, "reals"));
+    for (const bool as_value : {false, true}) units.push_back(reduced(dtype, form, as_value));
+    units.push_back(conversions(dtype, form));
+  };
   for (int d = 0; d < dtype_count; ++d) {
     const auto dtype = static_cast<DType>(d);
-    for (const Form form : {Form::Full, Form::Row, Form::Column, Form::Scalar, Form::Batch}) {
-      units.push_back(operations(dtype, form, arithmetic, "arithmetic"));
-      units.push_back(operations(dtype, form, reals, "reals"));
+    for (const Form form : operand_forms) add_form(dtype, form);
+    for (const Form form : {Form::Full, Form::Batch}) add_layouts(units, dtype, form);
+    if (is_accumulator(dtype)) {
+      for (const Form form : accumulator_forms) add_form(dtype, form);
+      add_layouts(units, dtype, Form::Accumulator);
     }
-    if (dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32) {
-      for (const Form form : {Form::Accumulator, Form::Pair}) {
-        units.push_back(operations(dtype, form, arithmetic, "arithmetic"));
-        units.push_back(operations(dtype, form, reals, "reals"));
-      }
-      for (const bool as_value : {false, true}) units.push_back(reduced(dtype, Form::Accumulator, as_value));
-    }
-    for (const bool as_value : {false, true}) {
-      units.push_back(reduced(dtype, Form::Full, as_value));
-      units.push_back(reduced(dtype, Form::Batch, as_value));
-    }
-    units.push_back(conversions(dtype));
-    add_layouts(units, dtype);
     add_refused(units, dtype);
   }
   units.push_back(positions(false));

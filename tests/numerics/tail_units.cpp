@@ -42,10 +42,12 @@ Unit tail(const Factors& factors, char extent, int64_t size, bool plain) {
       "def tail(accum, row, column, whole):\n"
       "    D = accum * column + row\n"
       "    E = relu(D) - whole\n"
-      "    return D, E\n";
+      "    F = D - whole\n"
+      "    return D, E, F\n";
   const DType type = accumulator == DType::f64 ? DType::f64 : DType::f32;
   unit.operands = {{"row", type, {unit.n}}, {"column", type, {unit.m, 1}}, {"whole", DType::bf16, {unit.m, unit.n}}};
-  unit.outputs = {{"D", type, {unit.m, unit.n}}, {"E", DType::f16, {unit.m, unit.n}}};
+  const Dims shape = {unit.m, unit.n};
+  unit.outputs = {{"D", type, shape}, {"E", DType::f16, shape}, {"F", DType::bf16, shape}};
   return unit;
 }
 

@@ -23,7 +23,7 @@ struct Output {
   Dims shape;
 };
 struct Unit {
-  std::string name;  // "bf16 column reals": dtype, broadcast form, group
+  std::string name;  // "bf16 column reals": dtype, operand form, group
   std::string text;
   DType a = DType::f32, b = DType::f32;
   int64_t batch = 0, m = 0, n = 0, k = 0;  // batch 0: not batched
@@ -34,7 +34,7 @@ struct Unit {
   bool every_family = false;  // runs the best kernel of each family instead of the best of all
 };
 
-// Every operation of the language x dtype x broadcast form, and what is refused. Fixed order.
+// Every operation of the language x dtype x operand form, and what is refused. Fixed order.
 std::vector<Unit> operation_units();
 // Products of every pair of dtypes whose M, N or K goes through 1 to 65, with an epilogue and without one.
 std::vector<Unit> tail_units();

@@ -64,10 +64,14 @@ void* LoadedSource::symbol(const std::string& name) const {
 
 std::vector<CpuIsa> runnable_isas() {
   std::vector<CpuIsa> out;
-  for (const CpuIsa isa : {CpuIsa::generic, CpuIsa::avx2, CpuIsa::avx512}) {
+  for (const CpuIsa isa : {CpuIsa::generic, CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512_bf16}) {
     if (cpu_supports(isa)) out.push_back(isa);
   }
   return out;
+}
+
+bool emits_of_its_own(CpuIsa isa, const EmittedSource& source) {
+  return isa != CpuIsa::avx512_bf16 || source.text.find("narrow_bf16(") != std::string::npos;
 }
 
 }  // namespace codetta::emit

@@ -33,7 +33,11 @@ class LoadedSource {
   double seconds_ = 0;
 };
 
-// The ISA levels that this machine runs, generic first (bf16, vnni and amx emit what avx512 emits).
+// The ISA levels whose texts or flags differ and that this machine runs, generic first (avx512_vnni emits what avx512
+// emits, amx what avx512_bf16 emits).
 std::vector<CpuIsa> runnable_isas();
+// Whether the level is to be compiled beside those below it: avx512_bf16 is avx512 with an instruction that rounds to
+// bf16, which this source may have no use for.
+bool emits_of_its_own(CpuIsa isa, const EmittedSource& source);
 
 }  // namespace codetta::emit

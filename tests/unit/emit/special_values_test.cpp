@@ -278,6 +278,22 @@ TEST(SpecialValues, EveryRoundingToBf16) {
   }
 }
 
+// What the other tests of this program go by.
+TEST(RunnableIsas, Bf16IsALevelOfItsOwnWhereItIsRoundedTo) {
+  for (const DType to : {bf16, f16, f32}) {
+    ProgramMaker m;
+    m.store(m.load(f32, Access::Full), to);
+    m.store(m.accum(), f32);
+    for (const CpuIsa isa : {CpuIsa::generic, CpuIsa::avx512, CpuIsa::avx512_bf16}) {
+      const auto source = emit_cpu_epilogue(m.program, {isa});
+      ASSERT_TRUE(source.has_value()) << source.error().render();
+      EXPECT_EQ(emits_of_its_own(isa, *source), isa != CpuIsa::avx512_bf16 || to == bf16) << dtype_name(to);
+    }
+  }
+  const std::vector<CpuIsa> isas = runnable_isas();
+  EXPECT_EQ(std::count(isas.begin(), isas.end(), CpuIsa::avx512_bf16), cpu_supports(CpuIsa::avx512_bf16) ? 1 : 0);
+}
+
 TEST(EmittedText, IsTheSameEveryTimeAndHoldsNoUserNames) {
   ProgramMaker m;
   m.store(m.op(Op::gelu_erf, f32, {m.op(Op::add, f32, {m.accum(), m.load(bf16, Access::Row)})}), bf16);

@@ -110,6 +110,7 @@ class Measurement {
       for (const bool strict : {false, true}) {
         const auto source = emit_cpu_epilogue(program_, {isa, strict, false});
         if (!source) return false;
+        if (!emits_of_its_own(isa, *source)) continue;
         loaded_.push_back(std::make_unique<LoadedSource>(*source, test_compilers()[0]));
         functions_.push_back(reinterpret_cast<cpu::EpilogueFunction>(loaded_.back()->symbol(source->entry)));
         log += loaded_.back()->log();
