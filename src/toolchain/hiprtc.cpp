@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 
 #include "base/digest.hpp"
 #include "base/files.hpp"
@@ -22,6 +24,7 @@ namespace codetta::toolchain {
 namespace {
 
 constexpr std::array<const char*, 3> hiprtc_names = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so"};
+constexpr std::array<const char*, 3> comgr_names = {"libamd_comgr.so.3", "libamd_comgr.so.2", "libamd_comgr.so"};
 constexpr const char* hiprtc_folder = "/opt/rocm/lib";
 constexpr const char* hiprtc_source_name = "kernel.hip";  // the same in all, so that binaries do not differ
 constexpr size_t most_library_bytes = size_t{1} << 30;
@@ -94,6 +97,16 @@ Result<HiprtcRef> Hiprtc::find(const std::string& file) {
   hiprtc->path_ = base::library_file_of(reinterpret_cast<void*>(functions->version));
   if (missing != nullptr)
     return unusable(fmt::format("{} lacks {}", hiprtc->path_.empty() ? file : hiprtc->path_, missing));
+  if (const void* comgr = ::dlsym(found.handle, "amd_comgr_get_version"); comgr != nullptr) {
+    hiprtc->comgr_ = base::library_file_of(comgr);
+  } else {  // loaded when it is needed
+    const std::filesystem::path folder = std::filesystem::path(hiprtc->path_).parent_path();
+    for (const char* name : comgr_names) {
+      std::error_code none;
+      if (!hiprtc->comgr_.empty() || !std::filesystem::exists(folder / name, none)) continue;
+      hiprtc->comgr_ = (folder / name).string();
+    }
+  }
   int major = 0, minor = 0;
   functions->version(&major, &minor);
   hiprtc->version_ = fmt::format("{}.{}", major, minor);
@@ -101,12 +114,17 @@ Result<HiprtcRef> Hiprtc::find(const std::string& file) {
   return HiprtcRef(std::move(hiprtc));
 }
 
+// libhiprtc hands sources over to libamd_comgr, which has the compiler in it and may be updated alone.
 std::string Hiprtc::identity() const {
-  const auto bytes = base::read_file(path_, most_library_bytes);
-  if (!bytes) return {};
+  std::vector<std::string> files{path_};
+  if (!comgr_.empty()) files.push_back(comgr_);
   base::Hasher hasher;
   hasher.add(std::string_view("hiprtc " + version_));
-  hasher.add(base::digest_of(*bytes));
+  for (const std::string& file : files) {
+    const auto bytes = base::read_file(file, most_library_bytes);
+    if (!bytes) return {};
+    hasher.add(base::digest_of(*bytes));
+  }
   return hasher.digest().hex();
 }
 

@@ -17,7 +17,7 @@ class Hiprtc {
   static Result<std::shared_ptr<const Hiprtc>> find(const std::string& file);
   [[nodiscard]] const std::string& path() const { return path_; }        // the library's file
   [[nodiscard]] const std::string& version() const { return version_; }  // "6.3"
-  // Content digest of the library; "" when it can't be read. It calls ROCm's comgr, whose version goes with its own.
+  // Content digest of the library and of ROCm's comgr, which it calls; "" when one can't be read.
   [[nodiscard]] std::string identity() const;
   // Ends on its own: it can be neither cancelled nor timed. Errors: E0504 rejected (messages parsed), E0506 it failed,
   // or made no code object.
@@ -27,7 +27,7 @@ class Hiprtc {
   struct Functions;
   Hiprtc() = default;
   std::shared_ptr<const Functions> functions_;
-  std::string path_, version_;
+  std::string path_, comgr_, version_;
 };
 using HiprtcRef = std::shared_ptr<const Hiprtc>;
 

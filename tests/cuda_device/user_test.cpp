@@ -41,7 +41,7 @@ class DeviceUser : public OnGpu {
     made.device = DeviceTensor::copy_of(*device_, made.host).value();
     return made;
   }
-  bool has_clusters() const { return device_->info().arch >= "sm_90"; }
+  bool has_clusters() const { return std::stoi(device_->info().arch.substr(3)) >= 90; }  // "sm_100a"
   // Runs twice with poison in between, so that the second run, too, is right.
   void run(const Program& of, const std::vector<NamedArgument>& arguments, std::vector<Pair*> results) {
     const auto compiled = compile(of, cuda, {}, *context_);

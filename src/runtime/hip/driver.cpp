@@ -80,11 +80,12 @@ Wrapped look_up_wrapped(void* handle, std::string& missing) {
   look_up(wrapped.properties, "hipGetDevicePropertiesR0600");
   return wrapped;
 }
-// Puts them where the wrappers find them. Errors: E0654.
-Result<void> publish(const Wrapped& wrapped, const std::string& name) {
+// Whether the process may use them; `use`: puts them where the wrappers find them, for good. Errors: E0654.
+Result<void> only_one(const Wrapped& wrapped, const std::string& name, bool use) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (device_properties == nullptr) {
+    if (!use) return {};
     hip_runtime::calls = wrapped.calls;
     device_properties = wrapped.properties;
     return {};
@@ -118,7 +119,7 @@ Result<cuda::DriverRef> load(const std::string& library) {
                                 version == 0 ? "no version" : cuda::version_text(version, cuda::Api::Hip),
                                 cuda::version_text(hip_runtime::oldest_version, cuda::Api::Hip)));
   }
-  CODETTA_CHECK_OK(publish(wrapped, found.name));  // one that can not be used is not the one in use
+  CODETTA_CHECK_OK(only_one(wrapped, found.name, false));
   table.device_get_attribute = hip_runtime::device_attribute;
   table.pointer_get_attributes = hip_runtime::pointer_attributes;
   table.primary_retain = hip_runtime::primary_retain;
@@ -131,7 +132,9 @@ Result<cuda::DriverRef> load(const std::string& library) {
   table.function_set_attribute = hip_runtime::function_allow;
   table.launch_kernel = hip_runtime::launch;
   table.device_architecture = device_architecture;
-  return cuda::Driver::from_table(table, found.name, cuda::Api::Hip);
+  CODETTA_TRY(cuda::DriverRef driver, cuda::Driver::from_table(table, found.name, cuda::Api::Hip));
+  CODETTA_CHECK_OK(only_one(wrapped, found.name, true));  // one that can not be used is not the one in use
+  return driver;
 }
 
 }  // namespace codetta::runtime::hip

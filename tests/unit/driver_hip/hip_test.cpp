@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "base/files.hpp"
@@ -13,6 +14,7 @@
 #include "device/gpu/abi.h"
 #include "diag/diagnostic.hpp"
 #include "runtime/hip/driver.hpp"
+#include "toolchain/hiprtc.hpp"
 #include "unit/runtime_cuda/fake_hip.hpp"
 
 namespace codetta {
@@ -105,6 +107,12 @@ TEST_F(HipApi, E0654AProcessHasOneRuntimeOnceOneIsUsable) {
   ASSERT_NE(&other_hip, &hip_) << "a library of its own";
   other_hip.version = 50700000;
   expect(runtime::hip::load(other), Code::hip_runtime, "HIP 6.0 is needed");
+  other_hip.reset();
+  fake_.fail["cuInit"] = Status::NoDevice;
+  expect(runtime::hip::load(other), Code::device_missing, "hipErrorNoDevice");
+  fake_.fail["cuInit"] = Status::SystemNotReady;
+  expect(runtime::hip::load(other), Code::hip_runtime, "hipInit: ");
+  fake_.fail.clear();
   EXPECT_TRUE(runtime::hip::load(CODETTA_FAKE_HIP)) << "one that can not be used is not in use";
   other_hip.reset();
   expect(runtime::hip::load(other), Code::hip_runtime, "a HIP runtime that is not " + other);
@@ -305,8 +313,28 @@ TEST_F(HipApi, HiprtcsRefusalsAreDiagnostics) {
   none.hiprtc = CODETTA_NO_HIP;
   Context lacking = Context::make(none).value();
   expect(kernels(p, lacking)[0].prepare(p.arguments), Code::hip_compiler_unusable, "lacks hiprtcVersion");
+  none.hiprtc = folder_->path() + "/libhiprtc.so.6";
+  std::filesystem::copy_file(CODETTA_FAKE_HIP, none.hiprtc);
+  std::filesystem::resize_file(none.hiprtc, (uintmax_t{1} << 30) + 1);  // holes; more than is read
+  Context beyond = Context::make(none).value();
+  expect(kernels(p, beyond)[0].prepare(p.arguments), Code::hip_compiler_unusable, "is not readable");
   EXPECT_TRUE(kernels(p, c)[0].prepare(p.arguments));
   expect(kernels(p, c)[0].emit(Stage::Asm), Code::hip_compiler_missing, "makes code objects only");
+}
+
+// What compiles is libamd_comgr, which may be updated alone.
+TEST_F(HipApi, AnotherComgrIsAnotherCompiler) {
+  const std::string hiprtc = folder_->path() + "/libhiprtc.so.7", comgr = folder_->path() + "/libamd_comgr.so.3";
+  std::filesystem::copy_file(CODETTA_FAKE_HIP, hiprtc);
+  const auto identity = [&] { return toolchain::Hiprtc::find(hiprtc).value()->identity(); };
+  const std::string alone = identity();
+  std::ofstream(comgr) << "first";
+  const std::string first = identity();
+  EXPECT_EQ(identity(), first);
+  std::ofstream(comgr) << "second";
+  const std::string second = identity();
+  EXPECT_TRUE(!alone.empty() && !first.empty() && !second.empty());
+  EXPECT_TRUE(alone != first && first != second && alone != second);
 }
 
 TEST_F(HipApi, DoctorListsRuntimeDevicesAndCompiler) {
