@@ -12,10 +12,10 @@ CODETTA_CONSTANT int step_rank = 8;
 
 // What a kernel has found wrong, in memory that the host reads without asking the device. The first one stays.
 struct Fault {
-  u32 state;  // 0: nothing; 1: being written; 2: written
-  u32 step;   // StepFault::number
-  u32 which;  // of the step's index tensors
-  u32 reserved;
+  u32 state;   // 0: nothing; 1: being written; 2: written; 3: being read
+  u32 step;    // StepFault::number
+  u32 which;   // of the step's index tensors
+  u32 huge;    // 1: an index of 2^63 or more, whose bits `value` has
   i64 offset;  // of the element, from its tensor's first
   i64 value;   // an index: what it was; a number: 1 for NaN, 2 for an infinity
   i64 size;    // an index: of what it picks from; a number: -1

@@ -54,7 +54,7 @@ inline constexpr i64 gpu_alignment = 256;
 // What the launches of a kernel of the user's rest on, asked for once.
 struct GpuUserFacts {
   int ready;  // the rest is there; under GpuLibrary::starting
-  int max_block[3], cooperative, window, static_shared;
+  int max_block[3], cooperative, window, static_shared, tensor_maps;
 };
 struct GpuFunction {
   FunctionHandle handle;
@@ -357,10 +357,12 @@ inline Status tell_fault(codetta::gpu::Fault* word, const char* const* looked, i
   if (found.size < 0)
     return fail(bad_argument, "E0619: %s holds %s; it stands %lld elements behind the first, in an earlier call", name,
                 found.value == 1 ? "NaN" : "an infinity", found.offset);
-  return fail(bad_argument,
-              "E0618: index %lld is out of range for the size %lld; it stands %lld elements behind the first of %s, in "
-              "an earlier call",
-              found.value, found.size, found.offset, name);
+  char index[24];
+  return fail(
+      bad_argument,
+      "E0618: index %s is out of range for the size %lld; it stands %lld elements behind the first of %s, in an "
+      "earlier call",
+      plan::index_text(found, index), found.size, found.offset, name);
 }
 
 // ---- workspaces ----

@@ -166,6 +166,7 @@ inline bool plan_scatter(const StepView& target, const StepView& index, const St
     params.target_lane[at] = target.stride[i];
   }
   put_ends(params, target, source, how);
+  if (params.lanes == 0) params.positions = 0;  // lanes are the index's own: there is none to read
   i64* const of_lanes[] = {params.target_lane, params.value_lane, params.index_lane};
   fold(params.lane_rank, params.lane_size, of_lanes);
   return true;
@@ -247,9 +248,18 @@ inline void place_text(const StepView& view, i64 offset, char* text, u64 bytes) 
     used += static_cast<u64>(snprintf(text + used, bytes - used, "%s%lld", i == 0 ? "[" : ", ", at[i]));
   snprintf(text + used, bytes - used, view.rank == 0 ? "[]" : "]");
 }
-// The host's side of report(): true once where a kernel has found something. Nothing waits for the device.
+// The index as a kernel has met it.
+inline const char* index_text(const Fault& fault, char (&text)[24]) {
+  snprintf(text, sizeof text, fault.huge != 0 ? "%llu" : "%lld", fault.value);
+  return text;
+}
+// The host's side of report(): true once where a kernel has found something, whoever else asks. Nothing waits for the
+// device. While one thread reads the word, no kernel and no other thread takes it.
 inline bool take_fault(Fault* word, Fault& found) {
-  if (word == nullptr || __atomic_load_n(&word->state, __ATOMIC_ACQUIRE) != 2) return false;
+  u32 written = 2;
+  if (word == nullptr ||
+      !__atomic_compare_exchange_n(&word->state, &written, 3U, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    return false;
   found = *word;
   __atomic_store_n(&word->state, 0U, __ATOMIC_RELEASE);
   return true;

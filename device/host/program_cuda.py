@@ -79,7 +79,7 @@ class _StepView(ctypes.Structure):
 
 
 class _Fault(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_uint32) for n in ("state", "step", "which", "reserved")] + [
+    _fields_ = [(n, ctypes.c_uint32) for n in ("state", "step", "which", "huge")] + [
         (n, ctypes.c_int64) for n in ("offset", "value", "size")]
 
 
@@ -322,7 +322,8 @@ def _tell_fault(call):
     if found.size < 0:
         what = "NaN" if found.value == 1 else "an infinity"
         _fail(f"E0619: {name} holds {what}; it stands {found.offset} elements behind the first, in an earlier call")
-    _fail(f"E0618: index {found.value} is out of range for the size {found.size}; it stands {found.offset} elements "
+    index = found.value + (1 << 64) if found.huge else found.value
+    _fail(f"E0618: index {index} is out of range for the size {found.size}; it stands {found.offset} elements "
           f"behind the first of {name}, in an earlier call")
 
 
@@ -435,8 +436,6 @@ def _integer(array, name):
     """The one integer of a tensor in device memory; waits for the stream."""
     call = _now.call
     driver, value = call.engine.driver, bytearray(array.itemsize)
-    if array.size != 1:
-        _fail(f"E0610: {name} holds no single number: it has {array.size}")
     if int(_cu("Failed to ask for a capture", driver.cuStreamIsCapturing(call.stream))) != 0:
         _fail(f"E0646: a call whose sizes are found in it can not be captured: {name} is read from device memory")
     _cu("Failed to read a size", driver.cuMemcpyDtoHAsync(value, array.data, array.itemsize, call.stream))

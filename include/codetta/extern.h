@@ -23,18 +23,20 @@ typedef struct CodettaTensor {
   int32_t device; /* as the program counts devices; 0 on a CPU */
   int32_t reserved;
   /* Outputs of an alloc-form call: called once when the program no longer needs the memory; NULL: nothing is to be
-     done. `owner` is the function's own. What a program on a GPU hands over has its stream there. */
+     done. On a GPU that is in the order of the stream: work that was enqueued before may still read it, so that memory
+     goes back behind that work (cudaFreeAsync on the stream, or an event). `owner` is the function's own. What a
+     program on a GPU hands over has its stream there. */
   void (*release)(struct CodettaTensor* tensor);
   void* owner;
 } CodettaTensor;
 
 /* Out-form: outputs have memory, the function fills it and changes nothing else. Alloc-form: outputs are zero but for
  * `device`; the function sets data, shape, strides, rank, dtype, and release where memory is to be given back, also
- * when it fails. On a GPU `data` is device memory (of a number, of rank 0, host memory), the device's context is
- * current, and the function enqueues its work on the stream that the tensors' `owner` is (CUstream, hipStream_t),
- * behind what writes its inputs, and returns. Inputs are never written. Returns 0, or a code of its own, which the
- * caller of the program is told. Thread safety: executions of several threads may call it at the same time with the
- * same context. */
+ * when it fails. On a GPU `data` is device memory (of a number, of rank 0, host memory that is gone when the
+ * function returns, so that nothing enqueued may read it), the device's context is current, and the function enqueues
+ * its work on the stream that the tensors' `owner` is (CUstream, hipStream_t), behind what writes its inputs, and
+ * returns. Inputs are never written. Returns 0, or a code of its own, which the caller of the program is told. Thread
+ * safety: executions of several threads may call it at the same time with the same context. */
 typedef int (*CodettaExtern)(void* context, const CodettaTensor* inputs, int input_count, CodettaTensor* outputs,
                              int output_count);
 

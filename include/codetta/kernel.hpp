@@ -128,8 +128,8 @@ class CODETTA_API Execution {
   Result<void> run(Stream stream = {});
   [[nodiscard]] int64_t workspace_size() const;        // bytes; of device memory where the target is a GPU
   static constexpr int64_t workspace_alignment = 256;  // bytes
-  // Uses the caller's memory instead of its own (at least workspace_size() bytes, aligned). Errors: E0604, E0605,
-  // E0611.
+  // Uses the caller's memory instead of its own (at least workspace_size() bytes, aligned). On a GPU what runs before
+  // were enqueued with is given back at once: not while they are at work. Errors: E0604, E0605, E0611.
   Result<void> set_workspace(void* memory, int64_t bytes);
   [[nodiscard]] double compile_seconds() const;  // spent in the compiler by prepare(); 0 when all was found
   [[nodiscard]] bool interpreted() const;        // no compiler was there: the epilogue's tape is interpreted

@@ -119,8 +119,9 @@ using StepObserver = std::function<Result<void>(const StepRecord&)>;
 
 struct RunOptions {
   std::vector<ExternFunction> externs{};  // by name; those that the program does not call count for nothing
-  // Overlaps, what the code relies on, and the contents of indices are checked (E0610, E0613, E0618). Without it an
-  // index out of range is taken as the nearest one. Of CPUs; on a GPU indices are never looked at.
+  // Overlaps, what the code relies on, where tensors lie, and the contents of indices are checked (E0610, E0613, E0648,
+  // E0618). Without it an index out of range is taken as the nearest one. On a GPU kernels look at indices, and what
+  // they find is told later (codetta/contents.hpp).
   bool checked = true;
   // Told of every step (codetta/observe.hpp has some); slows a run down. Of CPUs: E0614 on a GPU.
   StepObserver observer{};
@@ -134,6 +135,9 @@ class CODETTA_API CompiledProgram {
   // E0403, E06xx; E0616 where a function that the program calls is not among options.externs.
   [[nodiscard]] Result<Execution> prepare(const std::vector<NamedArgument>& arguments,
                                           const RunOptions& options = {}) const;
+  // prepare + run. On a GPU it waits where a workspace, sizes that the run finds, or contents that kernels look at have
+  // to outlive the work (E0618 then comes from here). While `stream` is being captured the first two are E0646, and
+  // contents are not looked at.
   Result<void> run(const std::vector<NamedArgument>& arguments, Stream stream = {},
                    const RunOptions& options = {}) const;
   // That of the program.

@@ -112,7 +112,8 @@ Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::stri
                                                const BuildOptions& options) {
   for (;;) {
     CODETTA_TRY(package::Package package,
-                emit::emit_package(plan, {.name = name, .build_id = build_id(), .origins = true}));
+                emit::emit_package(
+                    plan, {.name = name, .build_id = build_id(), .origins = true, .checks_contents = options.checks}));
     if (context == nullptr || package.target.backend == Backend::cpu)
       return std::make_shared<const package::Package>(std::move(package));
     std::vector<const package::Kernel*> all;

@@ -120,7 +120,7 @@ Result<Execution> prepare_on_gpu(const std::shared_ptr<const KernelState>& state
   double seconds = 0;
   CODETTA_TRY(runtime::cuda::Execution execution,
               prepare_gpu(*state->found->context, prepared.package, state->found->target, std::move(prepared.bindings),
-                          capturing, seconds));
+                          seconds, {.capturing = capturing}));
   return ExecutionState::make(std::move(execution), state, seconds);
 }
 

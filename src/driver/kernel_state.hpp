@@ -107,10 +107,16 @@ std::string packed_layout(const void* packed);
 // HipState::resolve.
 Result<Target> resolve_target(ContextState& context, const Target& target);
 
-// An execution of the package on the context's device. With `capturing`, compiling is E0535.
+struct GpuPreparation {
+  bool capturing = false;  // compiling is E0535
+  bool checked = true;
+  bool contents = true;  // of a checked run
+  runtime::cuda::FromOutside outside{};
+};
+// An execution of the package on the context's device.
 Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const package::PackageRef& package,
-                                             const Target& target, runtime::Bindings bindings, bool capturing,
-                                             double& compile_seconds, runtime::cuda::FromOutside outside = {});
+                                             const Target& target, runtime::Bindings bindings, double& compile_seconds,
+                                             GpuPreparation how = {});
 
 KernelMetadata describe(const plan::Candidate& candidate, const Target& target);
 // What Execution::workspace_size() will say of a CPU candidate of this discovery.

@@ -7,28 +7,33 @@
 #include "driver/device_access.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
+#include "package/gpu_steps.hpp"
 
 namespace codetta::driver {
 
 Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const package::PackageRef& package,
-                                             const Target& target, runtime::Bindings bindings, bool capturing,
-                                             double& compile_seconds, runtime::cuda::FromOutside outside) {
-  CODETTA_TRY(const runtime::cuda::DeviceRef device, context.gpu(target).device_for(target));
+                                             const Target& target, runtime::Bindings bindings, double& compile_seconds,
+                                             GpuPreparation how) {
+  runtime::cuda::GpuOptions options;
+  options.checked = how.checked;
+  options.contents = how.contents;
+  options.allocator = context.options.device_allocator;
+  options.outside = std::move(how.outside);
+  CODETTA_TRY(options.device, context.gpu(target).device_for(target));
+  const bool on_elements = package::needs_steps_kernel(*package, how.checked && how.contents);
   std::vector<runtime::cuda::ModuleRef> modules;
-  runtime::cuda::CublasLtHandleRef vendor;
   for (const package::Kernel& kernel : package->kernels) {
+    runtime::cuda::ModuleRef& module = modules.emplace_back();
     if (package::is_vendor(kernel.config)) {
-      CODETTA_TRY(vendor, context.cuda.vendor().handle());
-      modules.emplace_back();
-      continue;
+      CODETTA_TRY(options.vendor, context.cuda.vendor().handle());
+    } else if (on_elements || !package::is_steps_kernel(kernel)) {
+      CODETTA_TRY(LoadedGpuKernel loaded, context.load_on_gpu(kernel, target, how.capturing));
+      compile_seconds += loaded.compile_seconds;
+      module = std::move(loaded.module);
     }
-    CODETTA_TRY(LoadedGpuKernel loaded, context.load_on_gpu(kernel, target, capturing));
-    compile_seconds += loaded.compile_seconds;
-    modules.push_back(std::move(loaded.module));
   }
   CODETTA_TRY(runtime::cuda::Execution execution,
-              runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), true,
-                                             context.options.device_allocator, std::move(vendor), std::move(outside)));
+              runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), std::move(options)));
   if (context.options.nvtx) execution.set_ranges(context.cuda.ranges());
   return execution;
 }
@@ -43,6 +48,13 @@ Result<OneRun> OneRun::make(ContextState& context, const Target& target, Stream 
 }
 
 Result<void> OneRun::run(Execution& execution) const {
+  const auto* cuda = ExecutionState::cuda(execution);
+  const bool looks = cuda != nullptr && cuda->looks(), sizes = cuda != nullptr && cuda->sizes_in_run();
+  if (capturing && sizes) {
+    return diag::error(diag::Code::capture_active, "this can not be done while a stream is being captured")
+        .reason("sizes are found in the run: in device memory, or by what a function allocates")
+        .help("run the program outside of the capture, or pass sizes as scalars");
+  }
   const int64_t workspace = execution.workspace_size();
   if (workspace != 0 && capturing) {
     return diag::error(diag::Code::capture_active, "this can not be done while a stream is being captured")
@@ -50,16 +62,13 @@ Result<void> OneRun::run(Execution& execution) const {
                             workspace))
         .help("call prepare() before the capture begins, keep the Execution, and run() it within the capture");
   }
-  const auto* cuda = ExecutionState::cuda(execution);
-  const bool looks = cuda != nullptr && cuda->looks();
-  if (looks && capturing) {
-    return diag::error(diag::Code::capture_active, "this can not be done while a stream is being captured")
-        .reason("its kernels look at indices, and tell of them in memory that would not live as long as the graph")
-        .help("call prepare() before the capture begins, keep the Execution, and run() it within the capture");
+  Result<void> ran = execution.run(stream);
+  // Also behind a run that fails: what it has enqueued uses memory that goes with the execution.
+  if (workspace != 0 || looks || sizes) {
+    Result<void> waited = device->synchronize(handle(stream));
+    if (ran) ran = std::move(waited);
   }
-  CODETTA_CHECK_OK(execution.run(stream));
-  if (workspace != 0 || looks) CODETTA_CHECK_OK(device->synchronize(handle(stream)));
-  return check_contents(execution);
+  return ran ? check_contents(execution) : ran;
 }
 
 }  // namespace codetta::driver

@@ -279,34 +279,36 @@ Result<ProgramShapes> CompiledProgram::shapes(const std::vector<NamedArgument>& 
   return driver::shapes_of(state_->program->graph, arguments);
 }
 
-Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arguments,
-                                           const RunOptions& run_options) const {
-  CODETTA_CHECK_OK(state_->context->check_runs(state_->target));
-  const ir::Graph& graph = state_->program->graph;
+namespace {
+
+// `captured`: run once into a graph, so that what kernels find wrong with contents would be told to nobody.
+Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramState>& state,
+                          const std::vector<NamedArgument>& arguments, const RunOptions& run_options, bool captured) {
+  CODETTA_CHECK_OK(state->context->check_runs(state->target));
+  const ir::Graph& graph = state->program->graph;
   CODETTA_CHECK_OK(ir::bind_symbols(graph, driver::bound_arguments(arguments)));
-  CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state_->package, graph, arguments));
-  if (run_options.observer && state_->target.backend != Backend::cpu) {
+  CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state->package, graph, arguments));
+  if (run_options.observer && state->target.backend != Backend::cpu) {
     return diag::error(diag::Code::step_unsupported, "a run on a GPU can not be observed step by step")
         .reason("its steps are only enqueued when they are told of")
         .help("leave the observer out, or run the program on a CPU");
   }
-  if (driver::runs_on_gpu(state_->target)) {
-    double seconds = state_->compile_seconds;
-    runtime::cuda::FromOutside outside;
+  if (driver::runs_on_gpu(state->target)) {
+    double seconds = state->compile_seconds;
+    driver::GpuPreparation how{.checked = run_options.checked, .contents = !captured};
     for (const ExternFunction& external : run_options.externs)
-      outside.externs.push_back({external.name, external.function, external.context});
-    CODETTA_TRY(runtime::cuda::Execution execution,
-                driver::prepare_gpu(*state_->context, state_->package, state_->target, std::move(bindings), false,
-                                    seconds, std::move(outside)));
-    return driver::ExecutionState::make(std::move(execution), state_, seconds);
+      how.outside.externs.push_back({external.name, external.function, external.context});
+    CODETTA_TRY(runtime::cuda::Execution execution, driver::prepare_gpu(*state->context, state->package, state->target,
+                                                                        std::move(bindings), seconds, std::move(how)));
+    return driver::ExecutionState::make(std::move(execution), state, seconds);
   }
   runtime::ExecutionOptions options;
-  options.pool = state_->context->pool;
-  options.allocator = state_->context->allocator;
+  options.pool = state->context->pool;
+  options.allocator = state->context->allocator;
   options.checked = run_options.checked;
   if (run_options.observer) {
-    CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
-    const auto records = std::make_shared<const driver::StepRecords>(state_->package, plan);
+    CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state));
+    const auto records = std::make_shared<const driver::StepRecords>(state->package, plan);
     options.observer = [records, observer = run_options.observer](const runtime::StepEvent& event) {
       return observer(records->record(event));
     };
@@ -314,8 +316,15 @@ Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arg
   for (const ExternFunction& external : run_options.externs)
     options.externs.push_back({external.name, external.function, external.context});
   CODETTA_TRY(runtime::Execution execution,
-              runtime::Execution::make(state_->package, state_->entries, std::move(bindings), options));
-  return driver::ExecutionState::make(std::move(execution), state_, state_->compile_seconds);
+              runtime::Execution::make(state->package, state->entries, std::move(bindings), options));
+  return driver::ExecutionState::make(std::move(execution), state, state->compile_seconds);
+}
+
+}  // namespace
+
+Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arguments,
+                                           const RunOptions& options) const {
+  return codetta::prepare(state_, arguments, options, false);
 }
 
 Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, Stream stream,
@@ -325,7 +334,7 @@ Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, S
     return execution.run(stream);
   }
   CODETTA_TRY(const driver::OneRun once, driver::OneRun::make(*state_->context, state_->target, stream));
-  CODETTA_TRY(Execution execution, prepare(arguments, options));
+  CODETTA_TRY(Execution execution, codetta::prepare(state_, arguments, options, once.capturing));
   return once.run(execution);
 }
 

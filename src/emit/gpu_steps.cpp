@@ -49,10 +49,10 @@ package::Kernel emit_steps_kernel(const Target& target) {
   return kernel;
 }
 
-void add_steps_kernel(package::Package& package) {
+void add_steps_kernel(package::Package& package, bool contents) {
   const Backend backend = package.target.backend;
   if (backend != Backend::cuda && backend != Backend::hip) return;
-  if (package::needs_steps_kernel(package) && !package::steps_kernel(package))
+  if (package::needs_steps_kernel(package, contents) && !package::steps_kernel(package))
     package.kernels.push_back(emit_steps_kernel(package.target));
 }
 

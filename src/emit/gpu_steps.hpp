@@ -8,7 +8,7 @@ namespace codetta::emit {
 
 // For CUDA and HIP.
 package::Kernel emit_steps_kernel(const Target& target);
-// Adds it, as the last kernel, to a package for these that needs it and has none.
-void add_steps_kernel(package::Package& package);
+// Adds it, as the last kernel, to a package for these that needs it and has none. `contents`: of needs_steps_kernel.
+void add_steps_kernel(package::Package& package, bool contents = true);
 
 }  // namespace codetta::emit

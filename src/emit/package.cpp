@@ -214,7 +214,7 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
   result.steps = with_kernels(plan.steps, plan, places, options.origins);
   for (const package::StepList& list : plan.step_lists)
     result.step_lists.push_back(with_kernels(list, plan, places, options.origins));
-  add_steps_kernel(result);
+  add_steps_kernel(result, options.checks_contents);
   if (plan.kernels.size() > 1) define_kernels(result.steps, result.kernels.size());
   if (kernel_of != nullptr) *kernel_of = std::move(places);
   return result;

@@ -18,6 +18,8 @@ struct PackageOptions {
   // Comments in front of each launch: the lines of the text that it carries out, and which values are not in memory.
   // Not for packages that are kept: equal programs of different texts are one entry.
   bool origins = false;
+  // Without it no kernel is made for checks of contents alone: nothing will run them.
+  bool checks_contents = true;
 };
 // Kernels of the plan whose source and configuration are equal are one kernel of the package, launched several times;
 // what it calls its arguments is then neither's. Of several kernels each has a DefineKernel. `kernel_of`: which kernel

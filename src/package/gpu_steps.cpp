@@ -12,7 +12,7 @@ bool one_byte(DType dtype, uint64_t bits) {
   return true;
 }
 
-bool needs_steps_kernel(const Package& package) {
+bool needs_steps_kernel(const Package& package, bool contents) {
   const auto strided = [&](uint32_t buffer) { return !package.buffers[buffer].strides.empty(); };
   const auto needs = [&](const Step& step) {
     if (const auto* fill = std::get_if<Fill>(&step)) {
@@ -21,7 +21,8 @@ bool needs_steps_kernel(const Package& package) {
     }
     if (const auto* copy = std::get_if<Copy>(&step)) return strided(copy->source) || strided(copy->target);
     if (const auto* check = std::get_if<Check>(&step)) {
-      return std::holds_alternative<NanGuard>(check->guard) || std::holds_alternative<IndexGuard>(check->guard);
+      return contents &&
+             (std::holds_alternative<NanGuard>(check->guard) || std::holds_alternative<IndexGuard>(check->guard));
     }
     return std::holds_alternative<IndexPut>(step) || std::holds_alternative<Scatter>(step);
   };

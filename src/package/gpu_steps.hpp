@@ -16,8 +16,9 @@ inline constexpr std::string_view step_symbol = "codetta_step_";
 
 // Whether every byte of `bits` in this dtype is the same, so that memory can be set byte by byte.
 bool one_byte(DType dtype, uint64_t bits);
-// Whether the package has steps that are launches of that kernel on a GPU, whatever its tensors are bound to.
-bool needs_steps_kernel(const Package& package);
+// Whether the package has steps that are launches of that kernel on a GPU, whatever its tensors are bound to; without
+// `contents` checks of contents are none.
+bool needs_steps_kernel(const Package& package, bool contents = true);
 // Which of the package's kernels it is; nothing: the package has none.
 std::optional<uint32_t> steps_kernel(const Package& package);
 bool is_steps_kernel(const Kernel& kernel);

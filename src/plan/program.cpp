@@ -57,7 +57,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     scope.input_buffer[graph.inputs()[i].node] = scope.inputs[i];
     options.contiguous.push_back(plan_.buffers[scope.inputs[i]].role == Buffer::Role::Temporary);
   }
-  options.check_indices = cpu;
+  options.check_indices = plan_.target.backend != Backend::metal;
   options.plain_copies = !cpu;
   options.together = options.prologues = cpu;
   std::map<NodeId, Discovery> found;  // of products, by matmul: the last one is of the region that stays

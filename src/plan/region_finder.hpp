@@ -22,6 +22,9 @@ namespace codetta::plan {
 
 inline constexpr int32_t no_product = -1;
 
+// Steps that take their tensors as they lie on every target.
+inline bool writes_at_indices(types::Op op) { return op == types::Op::index_put || op == types::Op::scatter; }
+
 class RegionFinder {
  public:
   // Products that are computed together, or must not be.

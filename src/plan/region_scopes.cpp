@@ -22,7 +22,8 @@ const ir::GraphInput* RegionFinder::input_of(NodeId node) const {
 bool RegionFinder::writes_outputs(NodeId made) const {
   const NodeId step = graph_.node(made).op == Op::result ? graph_.operands(made)[0] : made;
   const auto* put = std::get_if<ir::IndexPutAttr>(&graph_.attr(step));
-  return !options_.plain_copies && (put == nullptr || put->dim == 0);
+  const bool plain = options_.plain_copies && !writes_at_indices(graph_.node(step).op);
+  return !plain && (put == nullptr || put->dim == 0);
 }
 
 std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, const KernelRegion& region,

@@ -82,9 +82,10 @@ struct ProgramRegions {
 struct RegionOptions {
   std::vector<bool> contiguous{};  // by graph input: it lies row-major without gaps; empty: not known of any
   bool check_indices = false;      // what kernels read by is in memory in front of them, so that it can be looked at
-  bool plain_copies = false;       // steps copy only what lies without gaps: inputs go through a kernel, outputs too
-  bool together = false;           // products of one A are tried as one kernel
-  bool prologues = false;          // what is element-wise in front of B is tried where the product reads it
+  bool plain_copies =
+      false;  // steps but writes at indices copy only what lies without gaps: inputs go through a kernel, outputs too
+  bool together = false;   // products of one A are tried as one kernel
+  bool prologues = false;  // what is element-wise in front of B is tried where the product reads it
 };
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).

@@ -20,4 +20,10 @@ inline CodettaTensor tensor_of(const TensorView& view, uint32_t device) {
   return tensor;
 }
 
+// Gives back what a function of the caller's has allocated, once.
+inline void release(CodettaTensor& tensor) {
+  if (tensor.release != nullptr) tensor.release(&tensor);
+  tensor.release = nullptr;
+}
+
 }  // namespace codetta::runtime

@@ -20,15 +20,6 @@ namespace codetta::runtime {
 
 using package::Buffer;
 
-namespace {
-
-void release(CodettaTensor& tensor) {
-  if (tensor.release != nullptr) tensor.release(&tensor);
-  tensor.release = nullptr;
-}
-
-}  // namespace
-
 class Execution::State::Running : PassiveSteps {
  public:
   using PassiveSteps::operator();

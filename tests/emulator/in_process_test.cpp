@@ -3,6 +3,9 @@
 // comes out is judged by the oracle.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/files.hpp"
 #include "codetta/codetta.hpp"
 
@@ -117,6 +120,112 @@ TEST_F(HipInProcess, Loops) {
   const auto checked = verify(program, arguments, hip_, {.poisoned = true}, *context_);
   ASSERT_TRUE(checked) << checked.error().render();
   EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+}
+
+// Reads by indices: an error as on a CPU, with the caller's name for the tensor; or the nearest element, without
+// checks.
+TEST_F(HipInProcess, IndicesOutOfRange) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const Program program =
+      Program::parse(
+          "def f(x: f32[\"m\", 4], i: i64[3], u: u64[3, 4], e: f32[6, 4]):\n    y = take(x, i, dim=0)\n"
+          "    z = gather(x, u, dim=0)\n    w = take(e, i + 1, dim=0)\n    return y, z, w\n")
+          .value();
+  const CompiledProgram on_gpu = compile(program, hip_, {}, *context_).value(),
+                        on_cpu = compile(program, {Backend::cpu, CpuIsa::generic, {}}, {}, *context_).value();
+  const Tensor x = random(f32, {5, 4}, 1), e = random(f32, {6, 4}, 2);
+  const Tensor i = Tensor::make(i64, {3}).value(), u = Tensor::make(u64, {3, 4}).value();
+  const DeviceTensor dx = DeviceTensor::copy_of(device, x).value(), de = DeviceTensor::copy_of(device, e).value();
+  const auto run = [&](const CompiledProgram& compiled, bool checked, std::vector<Tensor>& results) {
+    const bool gpu = &compiled == &on_gpu;
+    std::vector<DeviceTensor> there;
+    results.clear();
+    std::vector<NamedArgument> arguments{{"x", gpu ? dx.view() : x.view()}, {"e", gpu ? de.view() : e.view()}};
+    there.push_back(DeviceTensor::copy_of(device, i).value());
+    there.push_back(DeviceTensor::copy_of(device, u).value());
+    arguments.push_back({"i", gpu ? there[0].view() : i.view()});
+    arguments.push_back({"u", gpu ? there[1].view() : u.view()});
+    for (const char* name : {"y", "z", "w"}) {
+      results.push_back(Tensor::make(f32, {3, 4}).value());
+      fill_poison(results.back());
+      there.push_back(DeviceTensor::copy_of(device, results.back()).value());
+      arguments.push_back({name, gpu ? there.back().view() : results.back().view()});
+    }
+    RunOptions options;
+    options.checked = checked;
+    const Result<void> ran = compiled.run(arguments, {}, options);
+    for (size_t r = 0; gpu && r < 3; ++r) EXPECT_TRUE(there[r + 2].download(results[r]));
+    if (ran) return std::string("ran");
+    const Diagnostic& first = ran.error().diagnostics().front();
+    return std::to_string(first.code) + " " + first.headline + ": " + first.reason;
+  };
+  std::vector<Tensor> here, there;
+  const auto both = [&](const std::string& place, const std::string& told) {
+    EXPECT_EQ(run(on_gpu, true, there),
+              "618 index " + told + ": it stands at " + place + ", in a run that was enqueued before");
+    EXPECT_EQ(run(on_cpu, true, here), "618 index " + told + ": it stands at " + place);
+    ASSERT_EQ(run(on_gpu, false, there), "ran");
+    ASSERT_EQ(run(on_cpu, false, here), "ran");
+    for (size_t r = 0; r < 3; ++r)
+      EXPECT_EQ(std::memcmp(here[r].view().data(), there[r].view().data(), 48), 0) << "result " << r << ", " << told;
+  };
+  std::fill_n(u.view().as<uint64_t>(), 12, uint64_t{4});
+  std::fill_n(i.view().as<int64_t>(), 3, int64_t{0});
+  ASSERT_EQ(run(on_gpu, true, there), "ran");
+  ASSERT_EQ(run(on_cpu, true, here), "ran");
+  for (size_t r = 0; r < 3; ++r) EXPECT_EQ(std::memcmp(here[r].view().data(), there[r].view().data(), 48), 0);
+  u.view().as<uint64_t>()[5] = 9223372036854775813ull;
+  both("[1, 1] of u", "9223372036854775813 is out of range for the size 5");
+  u.view().as<uint64_t>()[5] = 3;
+  i.view().as<int64_t>()[2] = -1;
+  both("[2] of i", "-1 is out of range for the size 5");
+}
+
+// Writes at indices take tensors as they lie, and tell the caller's names; a scatter without lanes reads no index.
+TEST_F(HipInProcess, WritesAtIndices) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const Program program = Program::parse(
+                              "def f(x: f32[\"m\", \"n\"], i: i64[\"k\", \"n\"], v: f32[\"k\", \"n\"], j: i32[2], "
+                              "w: f32[2, 3], a: f32[4, 3]):\n"
+                              "    y = scatter(x, i, v, dim=0, reduce=\"sum\")\n"
+                              "    z = index_put(a * 3.0 - 1.0, j, w)\n    return y, z\n")
+                              .value();
+  const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+  const std::string plan = compiled.emit(Stage::Plan).value();
+  EXPECT_EQ(plan.find("Copy{"), std::string::npos) << plan;
+  for (const int64_t n : {3, 0}) {
+    std::vector<DeviceTensor> there;
+    std::vector<NamedArgument> arguments;
+    const auto give = [&](const char* name, const Tensor& tensor) {
+      there.push_back(DeviceTensor::copy_of(device, tensor).value());
+      arguments.push_back({name, there.back().view()});
+    };
+    // x and y lie transposed.
+    const auto turned = [&](const char* name, uint64_t seed) {
+      there.push_back(DeviceTensor::copy_of(device, random(f32, {n, 4}, seed)).value());
+      arguments.push_back({name, TensorView::make(there.back().data(), f32, {4, n}, {1, 4}).value()});
+    };
+    turned("x", 1), turned("y", 2);
+    const Tensor i = Tensor::make(i64, {3, n}).value(), j = Tensor::make(i32, {2}).value();
+    for (int64_t e = 0; e < 3 * n; ++e) i.view().as<int64_t>()[e] = e % 4;
+    j.view().as<int32_t>()[0] = 3, j.view().as<int32_t>()[1] = 1;
+    give("i", i), give("v", random(f32, {3, n}, 3)), give("j", j), give("w", random(f32, {2, 3}, 4));
+    give("a", random(f32, {4, 3}, 5)), give("z", random(f32, {4, 3}, 6));
+    const auto ran = compiled.run(arguments);
+    ASSERT_TRUE(ran) << n << "\n" << ran.error().render();
+    const auto checked = verify(program, arguments, hip_, {.poisoned = true}, *context_);
+    ASSERT_TRUE(checked) << checked.error().render();
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+    if (n == 0) continue;
+    i.view().as<int64_t>()[4] = -7;
+    ASSERT_TRUE(there[2].upload(i));
+    const auto refused = compiled.run(arguments);
+    ASSERT_FALSE(refused);
+    const Diagnostic& first = refused.error().diagnostics().front();
+    EXPECT_EQ(first.code, 618);
+    EXPECT_EQ(first.headline, "index -7 is out of range for the size 4");
+    EXPECT_EQ(first.reason, "it stands at [1, 1] of i, in a run that was enqueued before");
+  }
 }
 
 TEST_F(HipInProcess, HostMemoryIsRefused) {

@@ -3,6 +3,7 @@
 // emulated driver, give the bits of runs on a CPU.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <random>
 
@@ -42,16 +43,16 @@ class EmulatedSteps : public ::testing::Test {
     delete device_;
   }
 
-  static Result<runtime::cuda::Execution> prepare(const StepProgram& program) {
+  static Result<runtime::cuda::Execution> prepare(const StepProgram& program, runtime::cuda::GpuOptions options = {}) {
     package::Package package = program.package;
     package.target = {Backend::cuda, CpuIsa::generic, (*device_)->facts().arch};
     emit::add_steps_kernel(package);
     const std::vector<runtime::cuda::ModuleRef> modules(package.kernels.size(), *module_);
     return runtime::cuda::Execution::make(std::make_shared<const package::Package>(std::move(package)), modules,
-                                          program.bindings);
+                                          program.bindings, std::move(options));
   }
-  static Result<void> run(const StepProgram& program) {
-    CODETTA_TRY(runtime::cuda::Execution execution, prepare(program));
+  static Result<void> run(const StepProgram& program, runtime::cuda::GpuOptions options = {}) {
+    CODETTA_TRY(runtime::cuda::Execution execution, prepare(program, std::move(options)));
     CODETTA_TRY(const runtime::cuda::OwnedStream stream, runtime::cuda::OwnedStream::make(*device_));
     CODETTA_CHECK_OK(execution.run(stream.get()));
     return execution.check();
@@ -193,6 +194,13 @@ TEST_F(EmulatedSteps, CopiesOfViewsAndFillsGiveTheBitsOfTheCpu) {
   }
 }
 
+// "E0618 headline: reason" of the first diagnostic.
+std::string text_of(const Result<void>& result) {
+  if (result) return "fine";
+  const Diagnostic& d = result.error().diagnostics().front();
+  return "E0" + std::to_string(d.code) + " " + d.headline + ": " + d.reason;
+}
+
 TEST_F(EmulatedSteps, AnEmptySpaceWritesNothing) {
   StepProgram p;
   const uint32_t y = p.output("y", DType::f32, {3, 0});
@@ -210,11 +218,18 @@ TEST_F(EmulatedSteps, AnEmptySpaceWritesNothing) {
   EXPECT_EQ(none.values(z), (std::vector<double>{1, 2, 3}));
 }
 
-// "E0618 headline: reason" of the first diagnostic.
-std::string text_of(const Result<void>& result) {
-  if (result) return "fine";
-  const Diagnostic& d = result.error().diagnostics().front();
-  return "E0" + std::to_string(d.code) + " " + d.headline + ": " + d.reason;
+TEST_F(EmulatedSteps, AnIndexTensorWithoutElementsIsNotRead) {
+  for (const int dim : {0, 1}) {
+    StepProgram p;
+    const Dims empty = dim == 0 ? Dims{3, 0} : Dims{0, 3}, target = dim == 0 ? Dims{4, 0} : Dims{0, 4};
+    const uint32_t y = p.output("y", DType::f32, target);
+    const uint32_t i = p.argument("i", DType::i64, empty), x = p.argument("x", DType::f32, empty);
+    for (const uint32_t buffer : {y, i, x})
+      p.bindings.tensors[buffer] =
+          TensorView::make(nullptr, p.package.buffers[buffer].dtype, buffer == y ? target : empty).value();
+    p.put(package::Scatter{y, i, x, dim, ScatterReduce::Sum});
+    EXPECT_EQ(text_of(run(p)), "fine") << "dim " << dim;
+  }
 }
 
 TEST_F(EmulatedSteps, AnIndexOutOfRangeIsToldOnceAndTakenAsTheNearest) {
@@ -243,6 +258,109 @@ TEST_F(EmulatedSteps, AnIndexOutOfRangeIsToldOnceAndTakenAsTheNearest) {
   p.set(i, {0, 1, 2, 2});
   ASSERT_TRUE(execution->run(stream.get()));
   EXPECT_EQ(text_of(execution->check()), "fine");
+}
+
+TEST_F(EmulatedSteps, BoundViewsMayHaveFewerOrMoreDimsOfSize1) {
+  StepProgram p;
+  const uint32_t y = p.output("y", DType::f32, {2, 3}), i = p.argument("i", DType::i64, {1, 3}, {1, 0, 1});
+  const uint32_t x = p.argument("x", DType::f32, {1, 3}, {4, 5, 6});
+  p.set(y, {0, 0, 0, 0, 0, 0});
+  const auto bind = [&](uint32_t buffer, const Dims& sizes) {
+    TensorView& view = p.bindings.tensors[buffer];
+    view = TensorView::make(view.data(), view.dtype(), sizes).value();
+  };
+  bind(y, {1, 2, 3}), bind(i, {3}), bind(x, {1, 1, 1, 3});
+  p.put(package::Scatter{y, i, x, 0, ScatterReduce::None});
+  EXPECT_EQ(text_of(run(p)), "fine");
+  EXPECT_EQ(p.values(y), (std::vector<double>{0, 5, 0, 4, 0, 6}));
+  bind(y, {2, 1, 3});
+  EXPECT_EQ(text_of(run(p)).substr(0, 5), "E0610");
+}
+
+TEST_F(EmulatedSteps, IndicesBeyond63BitsAreToldAsTheyAre) {
+  for (const bool scatter : {false, true}) {
+    StepProgram p;
+    const uint32_t y = p.output("y", DType::f32, {3});
+    p.set(y, {0, 0, 0});
+    const uint32_t i = p.argument("i", DType::u64, {2}, {0, 1}), x = p.argument("x", DType::f32, {2}, {4, 5});
+    p.bindings.tensors[i].as<uint64_t>()[1] = 9223372036854775813u;
+    if (scatter) {
+      p.put(package::Scatter{y, i, x, 0, ScatterReduce::None});
+    } else {
+      p.put(StepProgram::check(package::IndexGuard{i, constant(3)}));
+    }
+    EXPECT_EQ(
+        text_of(run(p)),
+        "E0618 index 9223372036854775813 is out of range for the size 3: it stands at [1] of i, in a run that was "
+        "enqueued before");
+    EXPECT_EQ(p.values(y), (scatter ? std::vector<double>{4, 0, 5} : std::vector<double>{0, 0, 0}))
+        << "the nearest is the last";
+  }
+}
+
+// A size lies in device memory: what stands behind it is made in the run, and tells as the rest does.
+TEST_F(EmulatedSteps, WhatKernelsBehindASizeFindIsTold) {
+  StepProgram p;
+  const uint32_t count = p.argument("count", DType::i32, {1}, {2}), y = p.output("y", DType::f32, {8});
+  const uint32_t i = p.argument("i", DType::i64, {2}, {0, 9}), x = p.argument("x", DType::f32, {2}, {5, 6});
+  const uint32_t part = p.temporary("part", DType::f32, {types::Dim::symbol("n")});
+  p.put(package::DefineSymbol{"n", count, 0, package::DefineSymbol::From::Value}, package::Reinterpret{y, part},
+        package::IndexPut{part, {i}, x, false});
+  auto execution = prepare(p);
+  ASSERT_TRUE(execution) << execution.error().render();
+  EXPECT_TRUE(execution->sizes_in_run());
+  const auto stream = runtime::cuda::OwnedStream::make(*device_).value();
+  const std::string told =
+      "E0618 index 9 is out of range for the size 2: it stands at [1] of i, in a run that was enqueued before";
+  ASSERT_EQ(text_of(execution->run(stream.get())), "fine");
+  EXPECT_EQ(text_of(execution->check()), told);
+  EXPECT_EQ(text_of(execution->check()), "fine") << "once";
+  ASSERT_EQ(text_of(execution->run(stream.get())), "fine");
+  EXPECT_EQ(text_of(execution->run(stream.get())), told) << "by the next run";
+  // Another workspace ends what was made; another size makes it anew.
+  ASSERT_EQ(text_of(execution->run(stream.get())), "fine");
+  alignas(256) std::array<std::byte, 256> memory{};
+  ASSERT_TRUE(execution->set_workspace(memory.data(), memory.size()));
+  EXPECT_EQ(text_of(execution->check()), told);
+  ASSERT_EQ(text_of(execution->run(stream.get())), "fine");
+  ASSERT_TRUE(execution->set_workspace(memory.data(), memory.size()));
+  EXPECT_EQ(text_of(execution->run(stream.get())), told);
+  p.set(count, {3});
+  ASSERT_EQ(text_of(execution->run(stream.get())), "fine");
+  p.set(count, {4});
+  EXPECT_EQ(text_of(execution->run(stream.get())),
+            "E0618 index 9 is out of range for the size 3: it stands at [1] of i, in a run that was enqueued before");
+  p.set(i, {0, 3});
+  ASSERT_EQ(text_of(execution->run(stream.get())), "fine");
+  EXPECT_EQ(text_of(execution->check()), "fine");
+  EXPECT_EQ(p.values(y)[3], 6);
+}
+
+TEST_F(EmulatedSteps, WhatDoesNotFit) {
+  StepProgram wide;  // sums of bf16 are formed in a place of their own
+  const uint32_t y = wide.output("y", DType::bf16, {1, 1}), i = wide.argument("i", DType::i64, {1}, {0});
+  const uint32_t x =
+      wide.bound("x", runtime::test::Role::Argument, DType::bf16, {constant(1), types::Dim::symbol("n")}, {1, 1});
+  constexpr int64_t much = int64_t{1} << 30;
+  wide.package.buffers[y].shape = {types::Dim::symbol("m"), types::Dim::symbol("n")};
+  wide.bindings.tensors[y] =
+      TensorView::make(wide.bindings.tensors[y].data(), DType::bf16, {much, much}, {0, 0}).value();
+  wide.bindings.tensors[x] = TensorView::make(wide.bindings.tensors[x].data(), DType::bf16, {1, much}, {0, 0}).value();
+  wide.put(package::DefineSymbol{"m", y, 0, package::DefineSymbol::From::Size},
+           package::DefineSymbol{"n", y, 1, package::DefineSymbol::From::Size}, package::IndexPut{y, {i}, x, true});
+  EXPECT_EQ(text_of(run(wide, {.checked = false})).substr(0, 5), "E0603");
+  StepProgram other;
+  const uint32_t z = other.output("z", DType::f32, {4}), j = other.argument("j", DType::i64, {2}, {0, 1});
+  const uint32_t v = other.bound("v", runtime::test::Role::Argument, DType::f32, {types::Dim::symbol("k")}, {3});
+  other.put(package::DefineSymbol{"k", v, 0, package::DefineSymbol::From::Size}, package::IndexPut{z, {j}, v, false});
+  EXPECT_EQ(text_of(run(other)),
+            "E0610 v has the wrong shape: what is put at j into z has its shape and that of the rest");
+  StepProgram size;
+  const uint32_t k =
+      size.bound("k", runtime::test::Role::Argument, DType::i64, {types::Dim::symbol("n")}, {3}, {0, 0, 0});
+  size.put(package::DefineSymbol{"n", k, 0, package::DefineSymbol::From::Size},
+           StepProgram::check(package::IndexGuard{k, types::Dim::symbol("n") * constant(int64_t{1} << 62)}));
+  EXPECT_EQ(text_of(run(size)), "E0610 the size that k indexes has no value: it is 4611686018427387904*n");
 }
 
 TEST_F(EmulatedSteps, WithoutLanesIndicesAreStillLookedAt) {

@@ -216,7 +216,7 @@ class FakeGpu {
     bindings.tensors.resize(package->buffers.size());
     bindings.scalars.resize(package->buffers.size());
     std::copy(views.begin(), views.end(), bindings.tensors.begin());
-    return runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), checked);
+    return runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), {.checked = checked});
   }
 
   FakeDriver& fake = fake_driver(CODETTA_FAKE_DRIVER);

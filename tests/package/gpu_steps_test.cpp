@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Libraries for a GPU whose programs work on elements, call functions of the caller's and read sizes from device
 // memory, over the pretended driver.
+#include <atomic>
+#include <thread>
+
+#include "device/host/gpu_steps.h"
 #include "emit/gpu_steps.hpp"
 #include "package/gpu_library.hpp"
 #include "runtime/cuda/stream.hpp"
@@ -27,11 +31,11 @@ class GpuLibrarySteps : public ::testing::Test {
     return static_cast<uint32_t>(made_.buffers.size() - 1);
   }
   // An account of what went wrong, else empty.
-  std::string build(const std::string& name) {
+  std::string build(const std::string& name, bool checked = true) {
     emit::add_steps_kernel(made_);
     for (package::Kernel& kernel : made_.kernels) kernel.binary = pretended_image(kernel);
     if (const auto defect = find_defect(made_)) return *defect;
-    if (std::string account = library_.build(name, {std::make_shared<const Package>(made_)}); !account.empty())
+    if (std::string account = library_.build(name, {std::make_shared<const Package>(made_)}, checked); !account.empty())
       return account;
     return library_.load();
   }
@@ -74,11 +78,109 @@ TEST_F(GpuLibrarySteps, WhatKernelsFindIsToldByTheNextCall) {
             "call");
   EXPECT_TRUE(gpu_.fake.launches.empty());
   EXPECT_EQ(library_.call("f", views), 0) << "it is told once";
+  *put.fault.fault = {2, static_cast<uint32_t>(put.fault.number), 0, 1, 1, -11, 4};
+  EXPECT_NE(library_.call("f", views), 0);
+  EXPECT_EQ(
+      library_.error(),
+      "E0618: index 18446744073709551605 is out of range for the size 4; it stands 1 elements behind the first of "
+      "i, in an earlier call");
   *look.fault.fault = {2, static_cast<uint32_t>(look.fault.number), 0, 0, 1, 1, -1};
   EXPECT_NE(library_.call("f", views), 0);
   EXPECT_EQ(library_.error(), "E0619: x holds NaN; it stands 1 elements behind the first, in an earlier call");
+  // Or without a call.
+  const auto check = library_.symbol<int (*)(void*)>("_f_check_contents");
+  ASSERT_NE(check, nullptr);
+  EXPECT_EQ(check(nullptr), 0) << library_.error();
+  *look.fault.fault = {2, static_cast<uint32_t>(look.fault.number), 0, 0, 2, 2, -1};
+  EXPECT_NE(check(nullptr), 0);
+  EXPECT_EQ(library_.error(), "E0619: x holds an infinity; it stands 2 elements behind the first, in an earlier call");
+  EXPECT_EQ(check(nullptr), 0) << library_.error();
   library_.unload();
   EXPECT_EQ(gpu_.fake.pinned, 0) << "unloading gives it back";
+}
+
+TEST_F(GpuLibrarySteps, WhatDoesNotFit) {
+  const Dim n = Dim::symbol("n"), k = Dim::symbol("k");
+  const uint32_t i = buffer("i", Buffer::Role::Argument, DType::i64, {n}),
+                 x = buffer("x", Buffer::Role::Argument, DType::bf16, {k}),
+                 y = buffer("y", Buffer::Role::Output, DType::bf16, {c(4)});
+  Step look(std::in_place_type<Check>);
+  std::get_if<Check>(&look)->guard.emplace<IndexGuard>(IndexGuard{i, k * c(int64_t{1} << 61)});
+  made_.steps = {DefineSymbol{"n", i, 0, DefineSymbol::From::Size}, DefineSymbol{"k", x, 0, DefineSymbol::From::Size},
+                 IndexPut{y, {i}, x, true}, look, Return{}};
+  ASSERT_EQ(build("misfits"), "");
+  const auto call = [&](int64_t indices, int64_t values) {
+    return library_.call(
+        "f", {gpu_.tensor(DType::i64, {indices}), gpu_.tensor(DType::bf16, {values}), gpu_.tensor(DType::bf16, {4})});
+  };
+  EXPECT_EQ(call(3, 3), 0) << library_.error();
+  EXPECT_NE(call(2, 3), 0);
+  EXPECT_EQ(library_.error(),
+            "E0610: x has the wrong shape: what is put at i into y has its shape and that of the rest");
+  EXPECT_NE(call(4, 4), 0);
+  EXPECT_EQ(library_.error(), "E0610: the size that i indexes has no value");
+}
+
+TEST_F(GpuLibrarySteps, AWorkspaceBeyondCounting) {
+  const Dim n = Dim::symbol("n"), m = Dim::symbol("m");
+  const uint32_t i = buffer("i", Buffer::Role::Argument, DType::i64, {c(1)}),
+                 x = buffer("x", Buffer::Role::Argument, DType::bf16, {c(1), n}),
+                 y = buffer("y", Buffer::Role::Output, DType::bf16, {m, n});
+  made_.steps = {DefineSymbol{"m", y, 0, DefineSymbol::From::Size}, DefineSymbol{"n", y, 1, DefineSymbol::From::Size},
+                 IndexPut{y, {i}, x, true}, Return{}};
+  ASSERT_EQ(build("beyond", false), "");
+  constexpr int64_t much = int64_t{1} << 30;
+  const TensorView one = gpu_.tensor(DType::bf16, {1});
+  const std::vector<TensorView> views = {gpu_.tensor(DType::i64, {1}),
+                                         TensorView::make(one.data(), DType::bf16, {1, much}, {0, 0}).value(),
+                                         TensorView::make(one.data(), DType::bf16, {much, much}, {0, 0}).value()};
+  EXPECT_NE(library_.call("f", views), 0);
+  EXPECT_EQ(library_.error(), "E0603: the size of the workspace overflows");
+}
+
+// Threads that call at once ask for the same word.
+TEST(GpuLibraryFaults, AreToldToOneThreadAndWhole) {
+  gpu::Fault word{};
+  constexpr int64_t rounds = 20000;
+  std::atomic<int64_t> told{0}, torn{0};
+  std::atomic<bool> over{false};
+  std::vector<std::thread> asking;
+  for (int t = 0; t < 3; ++t)
+    asking.emplace_back([&] {
+      gpu::Fault found{};
+      while (true) {
+        const bool last = over;
+        if (gpu::host::take_fault(&word, found)) {
+          ++told;
+          torn += found.offset == found.value && found.value == found.size ? 0 : 1;
+        } else if (last) {
+          return;
+        }
+      }
+    });
+  for (int64_t n = 1; n <= rounds; ++n) {  // as a kernel does
+    uint32_t nothing = 0;
+    while (!__atomic_compare_exchange_n(&word.state, &nothing, 1U, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+      nothing = 0, std::this_thread::yield();
+    word.offset = word.value = word.size = n;
+    __atomic_store_n(&word.state, 2U, __ATOMIC_RELEASE);
+  }
+  over = true;
+  for (std::thread& thread : asking) thread.join();
+  EXPECT_EQ(told, rounds);
+  EXPECT_EQ(torn, 0);
+}
+
+TEST_F(GpuLibrarySteps, AScatterWhoseIndexHasNoElementsLaunchesNothing) {
+  const uint32_t i = buffer("i", Buffer::Role::Argument, DType::i64, {c(3), c(0)}),
+                 x = buffer("x", Buffer::Role::Argument, DType::f32, {c(3), c(0)}),
+                 y = buffer("y", Buffer::Role::Output, DType::f32, {c(4), c(0)});
+  made_.steps = {Scatter{y, i, x, 0, ScatterReduce::None}, Return{}};
+  ASSERT_EQ(build("nothing"), "");
+  const std::vector<TensorView> views = {gpu_.tensor(DType::i64, {3, 0}), gpu_.tensor(DType::f32, {3, 0}),
+                                         gpu_.tensor(DType::f32, {4, 0})};
+  ASSERT_EQ(library_.call("f", views), 0) << library_.error();
+  EXPECT_TRUE(gpu_.fake.launches.empty());
 }
 
 // What a function saw: the stream of each tensor, and a number.
@@ -186,7 +288,9 @@ TEST_F(GpuLibrarySteps, ASizeInDeviceMemory) {
   for (int i = 0; i < 8; ++i) views[1].as<float>()[i] = static_cast<float>(i + 1);
   for (const int32_t size : {3, 8, 0}) {
     *views[0].as<int32_t>() = size;
+    gpu_.fake.calls.clear();
     ASSERT_EQ(library_.call("f", views), 0) << library_.error();
+    EXPECT_EQ(gpu_.fake.count("cuMemcpyDtoHAsync_v2"), 1U) << "one value for all of the call";
     for (int i = 0; i < 8; ++i) EXPECT_EQ(views[2].as<float>()[i], i < size ? static_cast<float>(i + 1) : 0);
   }
   *views[0].as<int32_t>() = -1;
@@ -195,6 +299,10 @@ TEST_F(GpuLibrarySteps, ASizeInDeviceMemory) {
   *views[0].as<int32_t>() = 9;
   EXPECT_NE(library_.call("f", views), 0) << "it leaves the memory of x";
   EXPECT_EQ(library_.error().substr(0, 5), "E0610");
+  std::vector<TensorView> two = views;
+  two[0] = gpu_.tensor(DType::i32, {2});
+  EXPECT_NE(library_.call("f", two), 0);
+  EXPECT_EQ(library_.error().substr(0, 13), "E0610: count ") << library_.error();
   const auto stream = runtime::cuda::OwnedStream::make(gpu_.device).value();
   gpu_.fake.capturing.insert(stream.get());
   *views[0].as<int32_t>() = 3;

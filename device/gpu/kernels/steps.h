@@ -32,17 +32,18 @@ CODETTA_FN i64 offset_of(i64 at, i32 rank, const i64* size, const i64* stride) {
 CODETTA_FN i64 step_thread() { return (i64)blockIdx.x * step_threads + threadIdx.x; }
 CODETTA_FN i64 all_step_threads() { return (i64)gridDim.x * step_threads; }
 
-CODETTA_CALLED void report(const StepFault& to, u32 which, i64 offset, i64 value, i64 size) {
+CODETTA_CALLED void report(const StepFault& to, u32 which, i64 offset, i64 value, i64 size, bool huge) {
   if (to.fault == nullptr || !claim(&to.fault->state)) return;
   to.fault->step = (u32)to.number;
   to.fault->which = which;
+  to.fault->huge = huge ? 1 : 0;
   to.fault->offset = offset;
   to.fault->value = value;
   to.fault->size = size;
   publish(&to.fault->state, 2);
 }
 
-// An integer of any type; what is beyond 63 bits is the largest, which no size reaches.
+// An integer of any type; those of u64 as their bits.
 CODETTA_CALLED i64 integer_at(const void* data, i64 at, i32 dtype) {
   switch (dtype) {
     case 1:
@@ -57,12 +58,12 @@ CODETTA_CALLED i64 integer_at(const void* data, i64 at, i32 dtype) {
       return ((const u16*)data)[at];
     case 7:
       return ((const u32*)data)[at];
-    default: {
-      const i64 value = ((const i64*)data)[at];
-      return dtype == 8 && value < 0 ? 0x7fffffffffffffffll : value;
-    }
+    default:
+      return ((const i64*)data)[at];
   }
 }
+// Whether such an index is 2^63 or more, which no size reaches.
+CODETTA_FN bool is_huge(i64 index, i32 dtype) { return dtype == 8 && index < 0; }
 
 // ---- elements, in the type that they are combined in ----
 CODETTA_FN i32 bytes_of(i32 dtype) {
@@ -188,8 +189,9 @@ CODETTA_CALLED void put(const PutParams& p) {
         const i64 size = p.slot_size[n], given = integer_at(p.index[n], from, p.index_dtype[n]);
         i64 index = given;
         if (index < 0 || index >= size) {
-          report(p.fault, (u32)n, from, given, size);
-          index = index < 0 || size == 0 ? 0 : size - 1;
+          const bool huge = is_huge(given, p.index_dtype[n]);
+          report(p.fault, (u32)n, from, given, size, huge);
+          index = (index < 0 && !huge) || size == 0 ? 0 : size - 1;
           some = some && size > 0;
         }
         slot = slot * size + index;
@@ -249,9 +251,9 @@ CODETTA_FN void step_look(const LookParams& p) {
     const i64 offset = offset_of(at, p.rank, p.size, p.stride);
     if ((Looks)p.looks == Looks::index) {
       const i64 index = integer_at(p.data, offset, p.dtype);
-      if (index < 0 || index >= p.limit) report(p.fault, 0, offset, index, p.limit);
+      if (index < 0 || index >= p.limit) report(p.fault, 0, offset, index, p.limit, is_huge(index, p.dtype));
     } else if (const i32 wrong = wrong_at(p, offset); wrong != 0) {
-      report(p.fault, 0, offset, wrong, -1);
+      report(p.fault, 0, offset, wrong, -1, false);
     }
   }
 }

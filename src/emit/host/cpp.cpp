@@ -65,6 +65,10 @@ class ProgramPrinter {
     print_tensors();
     out_.blank();
     print_workspace_size();
+    if (!looked_at(library_, program_).empty()) {
+      out_.blank();
+      print_check_contents();
+    }
     out_.line("}");
     return out_.str();
   }
@@ -284,7 +288,7 @@ class ProgramPrinter {
   }
   // The call of run(); `rest`: a workspace, or where its size goes.
   [[nodiscard]] std::string run_text(const char* rest) const {
-    const bool launches = !launches_of(*program_.package).empty() || !puts_of(*program_.package).empty();
+    const bool launches = has_launches(*program_.package);
     const size_t looked = looked_at(library_, program_).size();
     const std::string looks = looked == 0 ? "" : CodeWriter::text_of(", ", index_, ", looked, ", looked);
     return CodeWriter::text_of("run({steps, ", buffers().size(),
@@ -365,6 +369,17 @@ class ProgramPrinter {
     out_.line("i64 bytes = 0;");
     print_measure();
     out_.line("return bytes;");
+  }
+
+  void print_check_contents() {
+    const auto function = out_.block("__attribute__((visibility(\"default\"))) int ", function_name(library_, program_),
+                                     "_check_contents(void* stream)");
+    out_.line("CODETTA_OK(start_here());");
+    out_.line("OnDevice here;");
+    out_.line("CODETTA_OK(here.enter(stream));");
+    out_.line("codetta::gpu::Fault* fault = nullptr;");
+    out_.line("CODETTA_OK(fault_of(here, ", index_, ", &fault));");
+    out_.line("return tell_fault(fault, looked, ", looked_at(library_, program_).size(), ");");
   }
 
   const Library& library_;

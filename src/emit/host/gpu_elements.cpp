@@ -10,17 +10,41 @@ namespace codetta::emit::host {
 
 using base::CodeWriter;
 
-std::vector<const package::Step*> puts_of(const package::Package& package) {
-  std::vector<const package::Step*> puts;
+namespace {
+
+template <class Wanted>
+std::vector<const package::Step*> all_steps(const package::Package& package, const Wanted& wanted) {
+  std::vector<const package::Step*> found;
   const auto add = [&](const package::StepList& list) {
     for (const package::Step& step : list) {
-      if (std::holds_alternative<package::IndexPut>(step) || std::holds_alternative<package::Scatter>(step))
-        puts.push_back(&step);
+      if (wanted(step)) found.push_back(&step);
     }
   };
   add(package.steps);
   for (const package::StepList& list : package.step_lists) add(list);
-  return puts;
+  return found;
+}
+
+size_t place_in(const std::vector<const package::Step*>& steps, const package::Step* step) {
+  return static_cast<size_t>(std::find(steps.begin(), steps.end(), step) - steps.begin());
+}
+
+}  // namespace
+
+std::vector<const package::Step*> puts_of(const package::Package& package) {
+  return all_steps(package, [](const package::Step& step) {
+    return std::holds_alternative<package::IndexPut>(step) || std::holds_alternative<package::Scatter>(step);
+  });
+}
+std::vector<const package::Step*> sizes_read_by(const package::Package& package) {
+  return all_steps(package, [&](const package::Step& step) {
+    const auto* define = std::get_if<package::DefineSymbol>(&step);
+    return define != nullptr && define->from == package::DefineSymbol::From::Value &&
+           !package.buffers[define->buffer].is_scalar;
+  });
+}
+bool has_launches(const package::Package& package) {
+  return !launches_of(package).empty() || !puts_of(package).empty() || !sizes_read_by(package).empty();
 }
 
 // By step, the buffers whose contents it looks at, in the order of the lists.
@@ -67,8 +91,7 @@ int64_t ElementSteps::number() const {
 }
 
 std::string ElementSteps::scratch() const {
-  const auto puts = puts_of(*program.package);
-  return CodeWriter::text_of("launches.scratch[", std::find(puts.begin(), puts.end(), step) - puts.begin(), "]");
+  return CodeWriter::text_of("launches.scratch[", place_in(puts_of(*program.package), step), "]");
 }
 
 void ElementSteps::index_put(const package::IndexPut& put) const {
@@ -105,10 +128,10 @@ void ElementSteps::fill(const package::Fill& fill) const {
 
 void ElementSteps::size(const package::DefineSymbol& define, const std::string& head,
                         const std::string& divisor) const {
-  const auto scope = out.block("");
-  out.line("i64 value = 0;");
-  out.line("CODETTA_OK(read_integer(frame, ", named(define.buffer), ", value));");
-  out.line("CODETTA_OK(define_value(", head, "Number(value), ", divisor, "));");
+  const std::string value =
+      CodeWriter::text_of("launches.sizes[", place_in(sizes_read_by(*program.package), step), "]");
+  out.line("CODETTA_OK(read_integer(frame, ", named(define.buffer), ", ", value, "));");
+  out.line("CODETTA_OK(define_value(", head, "Number(", value, "), ", divisor, "));");
 }
 
 void ElementSteps::look(uint32_t buffer, const char* looks, const std::string& limit) const {

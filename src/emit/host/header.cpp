@@ -32,6 +32,7 @@ std::vector<std::string> exported_names(const Library& library) {
   for (const Program& program : library.programs) {
     const std::string name = function_name(library, program);
     names.insert(names.end(), {name, name + "_tensors", name + "_workspace_size"});
+    if (!looked_at(library, program).empty()) names.push_back(name + "_check_contents");
   }
   for (const char* name : {"_init", "_get_last_error", "_abi_version", "_version", "_set_allocator", "_set_thread_pool",
                            "_release_memory"}) {
@@ -135,17 +136,31 @@ void print_program(CodeWriter& out, const Library& library, const Program& progr
                 {"Bytes of workspace that a call with row-major tensors of these sizes takes; negative: an error."});
   out.line("int64_t ", name, "_workspace_size(", sizes.empty() ? "void" : sizes, ");");
   out.blank();
+  if (looked_at(library, program).empty()) return;
+  print_comment(out,
+                {"Kernels look at contents, such as indices: what they find wrong in a call is told once, by the next",
+                 "call in that context, of whichever thread, which then enqueues nothing; or by this function, which",
+                 "does not wait: certain once the work is done. 0: nothing is wrong."});
+  out.line("int ", name, "_check_contents(void* stream);");
+  out.blank();
 }
 
 // What functions of the caller's are made of: codetta/extern.h, which may be included beside it.
-void print_extern_types(CodeWriter& out) {
+void print_extern_types(CodeWriter& out, bool gpu) {
   out.line("#ifndef CODETTA_EXTERN_H");
   out.line("#define CODETTA_EXTERN_H");
   out.line("enum { CODETTA_MAX_RANK = 8 };");
-  print_comment(out,
-                {"A tensor as functions of the caller's get it, by value; whoever hands it over keeps the memory.",
-                 "dtype as above, strides count elements, a number is a tensor of rank 0. release and owner are of",
-                 "tensors that a function allocates: called once when the program no longer needs the memory."});
+  std::vector<std::string> lines{
+      "A tensor as functions of the caller's get it, by value; whoever hands it over keeps the memory.",
+      "dtype as above, strides count elements, a number is a tensor of rank 0. release and owner are of",
+      "tensors that a function allocates: called once when the program no longer needs the memory."};
+  if (gpu)
+    lines.insert(
+        lines.end(),
+        {"That is in the order of the stream, which owner says of every tensor that a function gets: work that",
+         "was enqueued before may still read the memory, so that it goes back behind that work. data is device",
+         "memory; of a number it is host memory that is gone when the function returns."});
+  print_comment(out, lines);
   out.line("typedef struct CodettaTensor {");
   out.line("  void* data;");
   out.line("  int64_t shape[CODETTA_MAX_RANK];");
@@ -382,7 +397,7 @@ std::string print_header(const Library& library) {
   out.line("} ", library.name, "_tensor;");
   out.blank();
   const bool externs = !extern_calls(library).empty();
-  if (externs) print_extern_types(out);
+  if (externs) print_extern_types(out, on_gpu(library));
   for (const Program& program : library.programs) print_program(out, library, program);
   if (externs) print_externs(out, library);
   print_shared(out, library);

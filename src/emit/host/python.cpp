@@ -104,6 +104,7 @@ class PythonPrinter {
         value = fmt::format("_stride(v{}, {})", s.buffer, s.dim);
         break;
       case From::Value:
+        shaped(s.buffer);
         value = p_.buffers[s.buffer].is_scalar ? fmt::format("int(a{})", s.buffer)
                 : gpu_                         ? fmt::format("_integer(v{}, {})", s.buffer, name(s.buffer))
                                                : fmt::format("int(v{}.reshape(-1)[0])", s.buffer);

@@ -41,8 +41,7 @@ class StepPrinter {
     name_symbols();
     const auto function = out_.block("Status steps(", gpu_ ? "GpuFrame" : "Frame", "& frame)");
     out_.line("View* const v = frame.views;");
-    if (gpu_ && (!launches_of(package_).empty() || !puts_of(package_).empty()))
-      out_.line("Launches& launches = *static_cast<Launches*>(frame.launches);");
+    if (gpu_ && has_launches(package_)) out_.line("Launches& launches = *static_cast<Launches*>(frame.launches);");
     out_.line("frame.placed = 0;");
     for (const auto& [symbol, variable] : variables_)
       out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));

@@ -22,7 +22,9 @@ void print_gpu_kernel(base::CodeWriter& out, const Program& program, size_t prog
 std::string kernel_symbol(size_t program_index, size_t index);
 // Of the main list, then of the child lists.
 std::vector<const package::LaunchKernel*> launches_of(const package::Package& package);
-std::vector<const package::Step*> puts_of(const package::Package& package);  // writes at indices, likewise
+std::vector<const package::Step*> puts_of(const package::Package& package);        // writes at indices, likewise
+std::vector<const package::Step*> sizes_read_by(const package::Package& package);  // from device memory, likewise
+bool has_launches(const package::Package& package);                                // any of these
 // Refuses a negative stride of a tensor that a kernel of the user's takes; `name`, `stride`: as text.
 void print_ascends(base::CodeWriter& out, int32_t dim, const std::string& name, const std::string& stride);
 // GPU: a launch of a kernel of the user's, in a scope of its own; `number`: an expression as text.

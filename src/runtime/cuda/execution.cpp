@@ -91,7 +91,7 @@ Result<void> Execution::State::bind_constants() {
 // Points temporaries and scratch into `memory`, zeroes the counters and writes every launch's parameters.
 Result<void> Execution::State::place(DeviceAddress memory) {
   placed_at = memory;
-  if (late) late->rest.reset();  // it knows where temporaries were
+  CODETTA_CHECK_OK(end_late());  // it knows where temporaries were
   for (const StaticView& view : views) {
     DeviceAddress at = memory + static_cast<uint64_t>(view.offset);
     if (view.base == StaticView::Base::Own) at += static_cast<uint64_t>(pools_end);
@@ -144,17 +144,20 @@ Execution& Execution::operator=(Execution&&) noexcept = default;
 Execution::~Execution() = default;
 
 Result<Execution> Execution::make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
-                                  bool checked, Allocator* allocator, CublasLtHandleRef vendor, FromOutside outside) {
+                                  GpuOptions options) {
   auto state = std::make_unique<State>();
   state->package = std::move(package);
   const auto loaded = std::find_if(modules.begin(), modules.end(), [](const ModuleRef& m) { return m != nullptr; });
-  state->device = loaded != modules.end() ? (*loaded)->device() : vendor->device();
-  state->vendor = std::move(vendor);
+  state->device = options.device != nullptr ? std::move(options.device)
+                  : loaded != modules.end() ? (*loaded)->device()
+                                            : options.vendor->device();
+  state->vendor = std::move(options.vendor);
   state->modules = std::move(modules);
   state->bindings = std::move(bindings);
-  state->checked = checked;
-  state->outside = std::move(outside);
-  state->allocator = allocator;
+  state->checked = options.checked;
+  state->contents = options.checked && options.contents;
+  state->outside = std::move(options.outside);
+  state->allocator = options.allocator;
   CODETTA_CHECK_OK(package::check(*state->package));
   state->results = std::make_shared<State::Results>(state->package->result_count);
   CODETTA_CHECK_OK(state->prepare());
@@ -173,7 +176,9 @@ Result<void> Execution::run(StreamHandle stream) {
 
 Result<void> Execution::check() const { return state_->check_faults(); }
 
-bool Execution::looks() const { return state_->fault.get() != nullptr || state_->late != nullptr; }
+// What a late part looks at is known when there is one.
+bool Execution::looks() const { return state_->fault.get() != nullptr; }
+bool Execution::sizes_in_run() const { return state_->late != nullptr; }
 
 void Execution::set_ranges(NvtxRef ranges) { state_->ranges = std::move(ranges); }
 

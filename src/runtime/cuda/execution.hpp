@@ -18,19 +18,25 @@ struct FromOutside {
   std::function<std::optional<TensorView>(const std::string& name)> weights;
 };
 
+struct GpuOptions {
+  bool checked = true;             // overlaps, places and what the code relies on (E0610, E0613, E0648), and contents
+  bool contents = true;            // of checked runs: kernels tell of indices out of range, and of numbers
+  Allocator* allocator = nullptr;  // of workspaces; outlives them
+  CublasLtHandleRef vendor{};      // for kernels of the vendor's library, which have no module
+  DeviceRef device{};              // null: that of a module, or of `vendor`
+  FromOutside outside{};
+};
+
 // Belongs to one stream at a time. Bound pointers must stay valid while it is used.
 class Execution {
  public:
   static constexpr int64_t workspace_alignment = 256;
-  // `modules` by kernel of the package, all of one device. Resolves symbols, evaluates guards (E0610), checks overlaps
-  // (E0613) and where the tensors lie (E0648), encodes tensor maps (E0649), checks limits (E0650), allocates the
-  // workspace (E0643; from `allocator` where there is one, which outlives it) and zeroes its counters. Captures of
-  // streams stay valid.
-  // Without what is taken from outside: E0615, E0616.
-  // Kernels of the vendor's library have no module, and need `vendor`, of the same device.
+  // `modules` by kernel of the package, all of one device; null: of the vendor's library, or not needed with these
+  // options. Resolves symbols, evaluates guards (E0610), checks overlaps (E0613) and where the tensors lie (E0648),
+  // encodes tensor maps (E0649), checks limits (E0650), allocates the workspace (E0643) and zeroes its counters.
+  // Captures of streams stay valid. Without what is taken from outside: E0615, E0616.
   static Result<Execution> make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
-                                bool checked = true, Allocator* allocator = nullptr, CublasLtHandleRef vendor = {},
-                                FromOutside outside = {});
+                                GpuOptions options = {});
   Execution(Execution&&) noexcept;
   Execution& operator=(Execution&&) noexcept;
   ~Execution();
@@ -45,9 +51,10 @@ class Execution {
   // What kernels have found wrong with contents since it was asked last, without waiting: certain once the stream is
   // idle. Errors: E0618 an index, which was taken as the nearest one; E0619 a number.
   [[nodiscard]] Result<void> check() const;
-  // Whether kernels of this execution tell what they find, or use memory whose size a run has found: it has to outlive
-  // their work.
+  // Whether kernels of this execution tell what they find; sizes_in_run(): whether a run finds sizes, and makes what it
+  // needs for them. Either way it has to outlive its work.
   [[nodiscard]] bool looks() const;
+  [[nodiscard]] bool sizes_in_run() const;
   [[nodiscard]] const DeviceRef& device() const;
   [[nodiscard]] int64_t workspace_size() const;
   // Device memory of the caller's instead; waits until its counters are zeroed. Errors: E0604, E0605, E0611, E0648.

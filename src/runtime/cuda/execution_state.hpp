@@ -4,11 +4,13 @@
 // allocates. That is a State of its own, made when a run gets there and kept while it would be the same again.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "runtime/cuda/execution.hpp"
 #include "runtime/cuda/launch.hpp"
 #include "runtime/cuda/step_launch.hpp"
+#include "runtime/cuda/stream.hpp"
 #include "runtime/cuda/user_launch.hpp"
 #include "runtime/cuda/vendor_launch.hpp"
 #include "runtime/forms.hpp"
@@ -27,6 +29,7 @@ struct Execution::State {
     size_t first = 0;                      // of the main list: the step behind it
     std::unique_ptr<State> rest;
     std::vector<int64_t> made_for;
+    std::optional<OwnedEvent> ran;  // behind the work of `rest`
   };
   // What functions of the caller's have allocated in this run, by result.
   using Results = std::vector<std::vector<CodettaTensor>>;
@@ -37,7 +40,7 @@ struct Execution::State {
   CublasLtHandleRef vendor;
   NvtxRef ranges;
   Bindings bindings;
-  bool checked = true;
+  bool checked = true, contents = true;
   FromOutside outside;
   std::map<const package::CallExtern*, ExternFunction> externs;
   Allocator* allocator = nullptr;
@@ -49,6 +52,7 @@ struct Execution::State {
   std::vector<VendorLaunch> vendor_launches;
   std::vector<UserLaunch> user_launches;
   std::vector<StepLaunch> step_launches;
+  mutable std::optional<Error> found;      // by what is gone; check_faults() tells it
   FaultWord fault;                         // of all of them; none where none of them looks at contents
   std::vector<std::vector<Active>> lists;  // the main list, then child lists
   std::vector<StaticView> views;
@@ -76,6 +80,7 @@ struct Execution::State {
   Result<void> prepare();
   // Workspace and parameters, behind prepare().
   Result<void> settle();
+  void bring_to_declared_rank();
   Result<void> check_places() const;
   Result<void> bind_constants();
   Result<void> place(DeviceAddress memory);
@@ -90,6 +95,8 @@ struct Execution::State {
   // What `late` waits for, then the rest of the main list.
   Result<void> run_late(StreamHandle stream) const;
   Result<void> make_rest(Late& part, Symbols known) const;
+  // Waits for the work of what `late` has made; what its kernels have found is kept for check_faults().
+  Result<void> end_late() const;
   void release_results() const;
   Result<bool> holds(uint32_t predicate, StreamHandle stream) const;
 

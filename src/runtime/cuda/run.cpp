@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,15 +17,6 @@
 namespace codetta::runtime::cuda {
 
 using package::Buffer;
-
-namespace {
-
-void release(CodettaTensor& tensor) {
-  if (tensor.release != nullptr) tensor.release(&tensor);
-  tensor.release = nullptr;
-}
-
-}  // namespace
 
 Result<void> Execution::State::run_list(size_t list, StreamHandle stream) const {
   for (const Active& active : lists[list]) {
@@ -71,9 +63,10 @@ Result<void> Execution::State::run_on_elements(int32_t which, StreamHandle strea
 }
 
 Result<void> Execution::State::check_faults() const {
-  codetta::gpu::Fault found{};
-  if (codetta::gpu::host::take_fault(fault.get(), found) && found.step < step_launches.size())
-    return step_launches[found.step].error_of(found, bindings);
+  if (found) return *std::exchange(found, std::nullopt);
+  codetta::gpu::Fault taken{};
+  if (codetta::gpu::host::take_fault(fault.get(), taken) && taken.step < step_launches.size())
+    return step_launches[taken.step].error_of(taken, bindings);
   return late != nullptr && late->rest != nullptr ? late->rest->check_faults() : Result<void>();
 }
 
@@ -142,12 +135,6 @@ Result<void> Execution::State::run_late(StreamHandle stream) const {
   if (define != nullptr) {
     const TensorView& view = bindings.tensors[define->buffer];
     std::array<std::byte, 8> value{};
-    if (view.element_count() != 1) {
-      return diag::error(diag::Code::guard_failed,
-                         fmt::format("{} holds no single number", package->buffers[define->buffer].name))
-          .reason(fmt::format("it is {}, and the size {} is read from it", view.describe(), define->symbol))
-          .help("bind a tensor of one element");
-    }
     CODETTA_CHECK_OK(device->download(value.data(), reinterpret_cast<DeviceAddress>(view.data()),
                                       static_cast<size_t>(dtype_size(view.dtype())), stream));
     CODETTA_CHECK_OK(device->synchronize(stream));
@@ -165,15 +152,26 @@ Result<void> Execution::State::run_late(StreamHandle stream) const {
     }
   }
   if (part.rest == nullptr || part.made_for != made_for) {
-    if (part.rest != nullptr) {  // its memory may be in use
-      CODETTA_CHECK_OK(device->synchronize(stream));
-      CODETTA_CHECK_OK(part.rest->check_faults());
-      part.rest.reset();
-    }
+    CODETTA_CHECK_OK(end_late());
+    if (found) return *std::exchange(found, std::nullopt);
     CODETTA_CHECK_OK(make_rest(part, std::move(known)));
     part.made_for = std::move(made_for);
   }
-  return part.rest->run_list(0, stream);
+  Result<void> ran = part.rest->run_list(0, stream);
+  if (!part.ran) {
+    CODETTA_TRY(part.ran, OwnedEvent::make(device));
+  }
+  Result<void> recorded = part.ran->record(stream);  // also behind a part that fails
+  return ran ? std::move(recorded) : ran;
+}
+
+Result<void> Execution::State::end_late() const {
+  if (late == nullptr || late->rest == nullptr) return {};
+  if (late->ran) CODETTA_CHECK_OK(late->ran->synchronize());
+  const Result<void> fine = late->rest->check_faults();
+  if (!fine && !found) found = fine.error();
+  late->rest.reset();
+  return {};
 }
 
 Result<void> Execution::State::make_rest(Late& part, Symbols known) const {
@@ -185,6 +183,7 @@ Result<void> Execution::State::make_rest(Late& part, Symbols known) const {
   rest->ranges = ranges;
   rest->bindings = bindings;
   rest->checked = checked;
+  rest->contents = contents;
   rest->outside = outside;
   rest->allocator = allocator;
   rest->symbols = std::move(known);

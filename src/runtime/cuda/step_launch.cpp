@@ -165,8 +165,9 @@ Error StepLaunch::error_of(const gpu::Fault& fault, const Bindings& bindings) co
                             nan->why.empty() ? "" : "; made by ", nan->why))
         .help("look at the inputs of that step");
   }
+  char index[24];
   return diag::error(diag::Code::index_range,
-                     fmt::format("index {} is out of range for the size {}", fault.value, size))
+                     fmt::format("index {} is out of range for the size {}", shared::index_text(fault, index), size))
       .reason(fmt::format("it stands at {} of {}, in a run that was enqueued before", place, name))
       .help(size == 0 ? std::string("there is nothing to index") : fmt::format("pass indices from 0 to {}", size - 1));
 }

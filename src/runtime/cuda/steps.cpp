@@ -10,6 +10,7 @@
 #include "diag/diagnostic.hpp"
 #include "package/gpu_steps.hpp"
 #include "runtime/cuda/execution_state.hpp"
+#include "runtime/host_ops.hpp"
 #include "runtime/passive_steps.hpp"
 
 namespace codetta::runtime::cuda {
@@ -285,7 +286,7 @@ class Execution::State::Preparing : PassiveSteps {
     }
     CODETTA_TRY(StepLaunch made, StepLaunch::make(p_, *step_, s_.bindings, s_.symbols, s_.modules[*kernel]));
     CODETTA_CHECK_OK(add_scratch(made));
-    if (s_.checked && made.looks() && s_.fault.get() == nullptr) {
+    if (s_.contents && made.looks() && s_.fault.get() == nullptr) {
       CODETTA_TRY(s_.fault, FaultWord::make(s_.device));
     }
     s_.step_launches.push_back(std::move(made));
@@ -296,9 +297,9 @@ class Execution::State::Preparing : PassiveSteps {
     s_.lists[list_].push_back({step_, -1, -1, -1, made});
     return {};
   }
-  // A check of contents: where runs are not checked there is none.
+  // A check of contents: where these are not checked there is none.
   Result<void> look(uint32_t buffer) {
-    if (!s_.checked) return {};
+    if (!s_.contents) return {};
     CODETTA_CHECK_OK(check_bound(buffer));
     return on_elements();
   }
@@ -362,6 +363,19 @@ class Execution::State::Preparing : PassiveSteps {
   const package::Step* step_ = nullptr;
 };
 
+// Dims of size 1 may stand in front of a bound view or be missing there. What has others in front fits nothing.
+void Execution::State::bring_to_declared_rank() {
+  for (size_t i = 0; i < package->buffers.size(); ++i) {
+    const Buffer& buffer = package->buffers[i];
+    TensorView& view = bindings.tensors[i];
+    const int declared = static_cast<int>(buffer.shape.size());
+    if (buffer.is_scalar || (buffer.role != Buffer::Role::Argument && buffer.role != Buffer::Role::Output)) continue;
+    bool fits = true;
+    for (int d = 0; d < view.rank() - declared; ++d) fits = fits && view.size(d) == 1;
+    if (fits) view = with_rank(view, declared);
+  }
+}
+
 Result<void> Execution::State::prepare() {
   bindings.tensors.resize(package->buffers.size());
   bindings.scalars.resize(package->buffers.size());
@@ -370,6 +384,7 @@ Result<void> Execution::State::prepare() {
   pool_bytes.resize(package->pools.size());
   pool_address.resize(package->pools.size());
   if (first == 0) {
+    bring_to_declared_rank();
     if (checked) CODETTA_CHECK_OK(check_places());
     CODETTA_CHECK_OK(bind_constants());
     if (checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));

@@ -97,8 +97,8 @@ std::string in_process_gpu(const Feature& feature, const Target& target) {
   const ModuleRef module = Module::load(device, image, "test").value();
   const auto package = std::make_shared<const package::Package>(gpu_package(feature, target));
   std::vector<ModuleRef> modules(std::max<size_t>(package->kernels.size(), 1), module);
-  auto execution = Execution::make(package, std::move(modules), feature.program->bindings, true, nullptr, {},
-                                   {feature.program->options.externs, feature.program->options.weights});
+  auto execution = Execution::make(package, std::move(modules), feature.program->bindings,
+                                   {.outside = {feature.program->options.externs, feature.program->options.weights}});
   if (!execution) return cell(execution);
   // What only a function of the caller's could make true is no matter of the backend.
   const auto ran = execution->run(nullptr);

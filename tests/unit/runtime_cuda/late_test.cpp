@@ -3,6 +3,7 @@
 // functions of the caller's, weights, donated arguments, sizes in device memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/cuda/execution.hpp"
@@ -34,8 +35,8 @@ class CudaLate : public ::testing::Test {
   }
   Result<Execution> prepare() {
     FromOutside outside{p_.options.externs, p_.options.weights};
-    return Execution::make(std::make_shared<const Package>(p_.package), {module_}, p_.bindings, true, nullptr, {},
-                           std::move(outside));
+    return Execution::make(std::make_shared<const Package>(p_.package), {module_}, p_.bindings,
+                           {.outside = std::move(outside)});
   }
   // "E0610 headline: reason", or "ran".
   static std::string outcome(const Result<void>& result) {
@@ -61,7 +62,7 @@ class CudaLate : public ::testing::Test {
 struct Seen {
   std::vector<CodettaTensor> inputs, outputs;
   double number = 0;
-  int code = 0, released = 0;
+  int code = 0, released = 0, rank = 1, dtype = static_cast<int>(DType::f32);
   std::vector<float> made{5, 6, 7, 8, 9};
   int64_t count = 4;
 };
@@ -76,8 +77,8 @@ int make(void* context, const CodettaTensor*, int, CodettaTensor* outputs, int) 
   Seen& seen = *static_cast<Seen*>(context);
   seen.outputs.assign(outputs, outputs + 1);
   outputs[0].data = seen.made.data();
-  outputs[0].rank = 1;
-  outputs[0].dtype = static_cast<int32_t>(DType::f32);
+  outputs[0].rank = seen.rank;
+  outputs[0].dtype = seen.dtype;
   outputs[0].shape[0] = seen.count;
   outputs[0].strides[0] = 1;
   outputs[0].owner = &seen.released;
@@ -120,7 +121,8 @@ TEST_F(CudaLate, WhatFunctionsAllocate) {
          SelectOutput{0, 0, got}, Copy{got, y}, Free{got}, Return{});
   auto execution = prepare();
   ASSERT_TRUE(execution) << execution.error().render();
-  EXPECT_TRUE(execution->looks()) << "its memory has to outlive its work";
+  EXPECT_TRUE(execution->sizes_in_run()) << "its memory has to outlive its work";
+  EXPECT_FALSE(execution->looks());
   ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
   EXPECT_EQ(p_.values(y), (std::vector<double>{5, 6, 7, 8}));
   EXPECT_EQ(seen.released, 1);
@@ -145,6 +147,82 @@ TEST_F(CudaLate, WhatFunctionsAllocate) {
   EXPECT_EQ(outcome(execution->run(stream_->get())),
             "E0646 a run whose sizes are found in it can not be captured: make allocates what the steps behind it use");
   fake_.capturing.clear();
+}
+
+TEST_F(CudaLate, ResultsThatAreNotWhatIsDeclared) {
+  Seen seen;
+  const uint32_t y = p_.output("y", DType::f32, {4}), got = p_.temporary("got", DType::f32, {constant(4)});
+  p_.provide("make", make, &seen);
+  p_.package.result_count = 1;
+  p_.put(CallExtern{"make", {}, CallExtern::Form::Alloc, {}, 0, 1}, SelectOutput{0, 0, got}, Copy{got, y}, Free{got},
+         Return{});
+  EXPECT_EQ(run(), "ran");
+  const std::string head = "E0610 output 0 of a function is not what the program declares: ";
+  seen.rank = 2;
+  EXPECT_EQ(run(), head + "it has 2 dims of f32, and got has 1 of f32");
+  seen.rank = 1;
+  seen.dtype = static_cast<int>(DType::i64);
+  EXPECT_EQ(run(), head + "it has 1 dims of i64, and got has 1 of f32");
+  seen.dtype = 99;
+  EXPECT_EQ(run(), head + "it has 1 dims of no element type, and got has 1 of f32");
+  seen.dtype = static_cast<int>(DType::f32);
+  seen.count = 5;
+  EXPECT_EQ(run().substr(0, head.size()), head) << run();
+  EXPECT_NE(run().find("5"), std::string::npos) << run();
+  p_.package.steps.clear();
+  p_.put(CallExtern{"make", {}, CallExtern::Form::Alloc, {}, 0, 1}, DefineSymbol{"n", 0, 1, From::OutputSize},
+         SelectOutput{0, 0, got}, Free{got}, Return{});
+  EXPECT_EQ(run(), "E0610 output 0 of a function has no dim 1: it has 1 dims");
+}
+
+TEST_F(CudaLate, WhatNoGpuRuns) {
+  const uint32_t flag = p_.argument("flag", DType::boolean, {1}, {1}), x = p_.argument("x", DType::f32, {2}),
+                 i = p_.argument("i", DType::i64, {2}), y = p_.output("y", DType::f32, {4});
+  Seen seen;
+  p_.provide("make", make, &seen);
+  p_.package.result_count = 1;
+  p_.package.step_lists = {{CallExtern{"make", {}, CallExtern::Form::Alloc, {}, 0, 1}}, {}};
+  p_.put(If{flag, 0, 1}, Return{});
+  EXPECT_EQ(
+      run(),
+      "E0614 list 0, step 0 (call_extern) can not run on cuda:sm_90a: what a function of the caller's allocates is "
+      "known in main lists only");
+  p_.package.step_lists = {{DefineSymbol{"n", x, 0, From::Size}}, {}};
+  EXPECT_EQ(
+      run(),
+      "E0614 list 0, step 0 (define_symbol) can not run on cuda:sm_90a: symbols that a child list defines are not "
+      "known before the run");
+  p_.package.step_lists.clear();
+  p_.package.steps.clear();
+  p_.put(IndexPut{y, {i}, x, false}, Return{});
+  EXPECT_EQ(run(),
+            "E0614 step 0 (index_put) can not run on cuda:sm_90a: the package has no kernel for steps on elements");
+}
+
+TEST_F(CudaLate, ASizeBehindASize) {
+  const uint32_t one = p_.argument("one", DType::i32, {1}, {3}), two = p_.argument("two", DType::i64, {1}, {2});
+  const uint32_t x = p_.argument("x", DType::f32, {8}, {1, 2, 3, 4, 5, 6, 7, 8}), y = p_.output("y", DType::f32, {8});
+  const auto n = Dim::symbol("n"), m = Dim::symbol("m");
+  const uint32_t from = p_.temporary("from", DType::f32, {n}), to = p_.temporary("to", DType::f32, {n}),
+                 less = p_.temporary("less", DType::f32, {m}), end = p_.temporary("end", DType::f32, {m});
+  p_.put(Fill{y}, DefineSymbol{"n", one, 0, From::Value}, Reinterpret{x, from}, Reinterpret{y, to}, Copy{from, to},
+         DefineSymbol{"m", two, 0, From::Value}, Reinterpret{y, less}, Reinterpret{x, end}, Fill{less}, Return{});
+  auto execution = prepare();
+  ASSERT_TRUE(execution) << execution.error().render();
+  for (const auto& [first, second] : {std::pair{3, 2}, {3, 1}, {8, 1}, {8, 0}}) {
+    p_.set(one, {static_cast<double>(first)});
+    p_.set(two, {static_cast<double>(second)});
+    ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+    for (int e = 0; e < 8; ++e)
+      EXPECT_EQ(p_.values(y)[static_cast<size_t>(e)], e < second || e >= first ? 0 : e + 1) << first << " " << second;
+  }
+}
+
+TEST_F(CudaLate, ASizeIsOneNumber) {
+  const uint32_t count = p_.bound("count", runtime::test::Role::Argument, DType::i32, {constant(1)}, {2}, {3, 3});
+  const uint32_t y = p_.output("y", DType::f32, {8}), part = p_.temporary("part", DType::f32, {Dim::symbol("n")});
+  p_.put(DefineSymbol{"n", count, 0, From::Value}, Reinterpret{y, part}, Fill{part}, Return{});
+  EXPECT_EQ(run(), "E0610 count does not fit the kernel: it is i32[2]; the kernel takes 1 in dim 0 from the last");
 }
 
 TEST_F(CudaLate, ASizeInDeviceMemory) {
@@ -180,14 +258,23 @@ TEST_F(CudaLate, ASizeInDeviceMemory) {
   p_.set(count, {0});
   ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
   EXPECT_EQ(p_.values(y), (std::vector<double>(8, 0)));
+  p_.set(count, {6});
+  fake_.memory_limit = 255;
+  EXPECT_EQ(outcome(execution->run(stream_->get())).substr(0, 5), "E0643") << "what is behind the size needs memory";
+  fake_.memory_limit = size_t{1} << 30;
+  ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+  EXPECT_EQ(p_.values(y)[5], 6);
   fake_.capturing.insert(stream_->get());
   EXPECT_EQ(outcome(execution->run(stream_->get())),
             "E0646 a run whose sizes are found in it can not be captured: the size n is read from device memory");
   fake_.capturing.clear();
-  // Another workspace: what lies in it is found anew.
+  // Another workspace: what lies in it is found anew, once what was made for the old one is over.
+  fake_.calls.clear();
   auto memory = DeviceBuffer::make(device_, 256).value();
   p_.set(count, {2});
   ASSERT_TRUE(execution->set_workspace(reinterpret_cast<void*>(memory.address()), 256));
+  const auto waited = std::find(fake_.calls.begin(), fake_.calls.end(), "cuEventSynchronize");
+  EXPECT_LT(waited, std::find(fake_.calls.begin(), fake_.calls.end(), "cuMemFree_v2"));
   ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
   EXPECT_EQ(p_.values(y), (std::vector<double>{1, 2, 0, 0, 0, 0, 0, 0}));
 }
