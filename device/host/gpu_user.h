@@ -94,7 +94,8 @@ inline Status ask_user_facts(const GpuDevice& device, GpuFunction& function) {
                 {cuda_driver::device_max_block_y, &facts.max_block[1]},
                 {cuda_driver::device_max_block_z, &facts.max_block[2]},
                 {cuda_driver::device_cooperative_launch, &facts.cooperative},
-                {cuda_driver::device_max_window_bytes, &facts.window}};
+                {cuda_driver::device_max_window_bytes, &facts.window},
+                {cuda_driver::device_tensor_maps, &facts.tensor_maps}};
   for (const auto& one : wanted)
     CODETTA_GPU("asking for a fact of the device", calls.device_attribute(one.value, one.attribute, device.id));
   CODETTA_GPU("asking for a kernel's shared memory",
@@ -114,6 +115,7 @@ inline Status user_limits(const GpuDevice& device, GpuFunction& function, plan::
   limits.major = device.major;
   limits.cooperative = facts.cooperative != 0;
   limits.window_bytes = facts.window;
+  limits.tensor_maps = facts.tensor_maps != 0;
   return ok;
 }
 
@@ -177,6 +179,7 @@ inline Status launch_user(GpuFrame& frame, const GpuKernel& kernel, const UserSt
   shape.shared = step.shared.value;
   shape.cooperative = step.cooperative;
   shape.programmatic = step.programmatic;
+  shape.maps = step.map_count != 0;
   GpuDevice& device = *frame.here->device;
   GpuLoaded* loaded = nullptr;
   CODETTA_OK(load_kernel(device, kernel, &loaded));

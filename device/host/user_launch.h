@@ -14,6 +14,7 @@ struct UserShape {
   i32 cluster[3] = {1, 1, 1};
   i64 shared = 0;  // dynamic, bytes
   bool cooperative = false, programmatic = false;
+  bool maps = false;  // it takes tensor maps
   bool clustered() const { return cluster[0] != 1 || cluster[1] != 1 || cluster[2] != 1; }
   i64 cluster_blocks() const { return static_cast<i64>(cluster[0]) * cluster[1] * cluster[2]; }
 };
@@ -27,6 +28,7 @@ struct UserLimits {
   i32 major;          // compute capability
   bool cooperative;   // the device can
   i64 window_bytes;   // of one window of L2; 0: none
+  bool tensor_maps;   // the device has them
 };
 inline constexpr i64 portable_cluster = 8, most_cluster = 16;  // blocks: of every device with clusters; where allowed
 inline constexpr i32 most_user_values = 256;                   // of a kernel, with the sizes, in emitted text
@@ -82,6 +84,9 @@ inline bool check_user_launch(const char* name, const UserShape& shape, const Us
                          g[i], shape.cluster[i]);
     }
   }
+  if (shape.maps && !limits.tensor_maps)
+    return no_launch(trouble, name, "it takes tensor maps, and %.80s of compute capability %d has none", limits.device,
+                     limits.major);
   if (shape.cooperative && !limits.cooperative)
     return no_launch(trouble, name, "it is cooperative, and %.80s launches no such kernels", limits.device);
   return true;

@@ -84,6 +84,10 @@ inline bool check_map_tensor(const UserMap& map, const UserMapView& view, Troubl
       return no_map(trouble, view.name, "every %d-th element of dim %d is taken; steps go from 1 to %d", map.steps[d],
                     view.rank - 1 - d, most_map_steps);
   }
+  if (map.interleave == 0 && view.rank > 0 && map.steps[0] != 1)
+    return no_map(trouble, view.name,
+                  "every %d-th element of its last dim is taken; that dim is taken whole, and steps are for the others",
+                  map.steps[0]);
   return true;
 }
 

@@ -339,7 +339,7 @@ class Launch {
     }
     CODETTA_TRY(const Clause* cluster, chosen("cluster"));
     if (cluster != nullptr) {
-      if (!target_.clusters)
+      if (!target_.sm_90)
         return wrong(cluster->span,
                      fmt::format("clusters need compute capability 9.0, and the target is {}", target_.arch),
                      "compile for sm_90 or newer, or leave out cluster");
@@ -442,6 +442,10 @@ class Launch {
       if (clause.word != "map" && clause.word != "im2col") continue;
       CODETTA_TRY(const bool holds_here, holds(clause));
       if (!holds_here) continue;
+      if (!target_.sm_90)
+        return wrong(clause.span,
+                     fmt::format("tensor maps need compute capability 9.0, and the target is {}", target_.arch),
+                     fmt::format("compile for sm_90 or newer, or leave out {}", clause.word));
       CODETTA_TRY(package::TensorMap made, map(clause));
       met.emplace_back(&clause, std::move(made));
     }
@@ -511,6 +515,10 @@ class Launch {
         CODETTA_TRY(const int64_t value, constant(in, at, "what is said of a map"));
         if (value < -(1 << 20) || value > 1 << 20)
           return wrong(word.span, fmt::format("{} is out of all bounds", value), help);
+        if (value < 1 && (word.text == "filter" || word.text == "dilation"))
+          return wrong(word.span,
+                       fmt::format("{} is {}; it is 1 at least, as only padding may be negative", word.text, value),
+                       help);
         values.push_back(value);
         if (in[at].text != ",") break;
       }
@@ -532,9 +540,12 @@ class Launch {
       // A filter's first tap goes from -padding on; its last position is such that its last tap is within the padding
       // behind the tensor: size - 1 + padding - dilation * (filter - 1).
       const int64_t before = of("padding", i, 0), behind = of("padding_after", i, before);
+      const int64_t last = behind - int64_t{of("dilation", i, 1)} * (int64_t{of("filter", i, 1)} - 1);
+      if (last < INT32_MIN)
+        return wrong(clause.span, fmt::format("a corner of dim {} is {}, beyond 32 bits", rank - 2 - i, last),
+                     "use a smaller filter, or a smaller dilation");
       made.lower_corner.push_back(static_cast<int32_t>(-before));
-      made.upper_corner.push_back(
-          static_cast<int32_t>(behind - int64_t{of("dilation", i, 1)} * (int64_t{of("filter", i, 1)} - 1)));
+      made.upper_corner.push_back(static_cast<int32_t>(last));
     }
     if (given.contains("stride")) {
       made.element_strides.assign(rank, 1);

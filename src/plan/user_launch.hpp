@@ -25,8 +25,8 @@ struct BoundLaunch {
 };
 // What clauses may ask for.
 struct LaunchTarget {
-  std::string arch;      // "sm_90a", for messages
-  bool clusters = true;  // compute capability 9.0 and newer, or not known
+  std::string arch;   // "sm_90a", for messages
+  bool sm_90 = true;  // or newer, or not known: clusters and tensor maps
 };
 
 // `arguments`: operands, then results. `stride`: the stride of a dim of an argument, in elements. Errors: E0231, at the

@@ -122,7 +122,7 @@ TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
     ASSERT_EQ(number, 4U);
     using Function = int (*)(const HostTensor*, int32_t, void*, int64_t, void*);
     const auto call = library.symbol<Function>("_f" + std::to_string(c) + "_tensors");
-    auto execution = runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), true);
+    auto execution = runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings));
     gpu.fake.launches.clear();
     if (one.refused != nullptr) {
       ASSERT_FALSE(execution);
@@ -245,7 +245,7 @@ TEST(GpuLibraries, KernelsOfTheUserTakeSoManyValues) {
 // A package for 9.0 is not loaded on an older device; what would be said there, all the same.
 TEST(GpuLibraries, ClustersOnOlderDevices) {
   gpu::host::UserShape shape;
-  gpu::host::UserLimits limits{"a device", {9, 9, 9}, {9, 9, 9}, 9, 0, 99, 8, true, 0};
+  gpu::host::UserLimits limits{"a device", {9, 9, 9}, {9, 9, 9}, 9, 0, 99, 8, true, 0, true};
   gpu::host::Trouble trouble;
   EXPECT_TRUE(gpu::host::check_user_launch("mix", shape, limits, trouble));
   shape.cluster[0] = 2;
@@ -258,6 +258,13 @@ TEST(GpuLibraries, ClustersOnOlderDevices) {
   shape.cooperative = true;
   EXPECT_FALSE(gpu::host::check_user_launch("mix", shape, limits, trouble));
   EXPECT_NE(std::string(trouble.reason).find("launches no such kernels"), std::string::npos);
+  limits.cooperative = true;
+  shape.maps = true;
+  EXPECT_TRUE(gpu::host::check_user_launch("mix", shape, limits, trouble));
+  limits.tensor_maps = false;
+  EXPECT_FALSE(gpu::host::check_user_launch("mix", shape, limits, trouble));
+  EXPECT_NE(std::string(trouble.reason).find("it takes tensor maps, and a device of compute capability 9 has none"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ Result<void> UserLaunch::plan(const Symbols& symbols) {
   CODETTA_TRY(shape_.shared, value_of(options.shared_bytes, symbols, "the dynamic shared memory"));
   shape_.cooperative = options.cooperative;
   shape_.programmatic = options.programmatic;
+  shape_.maps = !options.maps.empty();
   const std::string& symbol = kernel_->entries[0].symbol;
   const auto cluster = static_cast<int>(shape_.cluster_blocks());
   CODETTA_TRY(function_, module_->function(symbol, 0, cluster));
@@ -58,7 +59,8 @@ Result<void> UserLaunch::plan(const Symbols& symbols) {
              facts.shared_per_block_optin,
              facts.major,
              facts.cooperative,
-             facts.max_window_bytes};
+             facts.max_window_bytes,
+             facts.tensor_maps};
   shared::Trouble trouble;
   if (!shared::check_user_launch(kernel_->name.c_str(), shape_, limits_, trouble)) return error_of(trouble);
   if (shape_.shared > 0) {

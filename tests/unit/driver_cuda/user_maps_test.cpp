@@ -181,6 +181,7 @@ TEST_F(CudaUserMaps, MapsThatNoTensorFits) {
   refused(two, "map(x, box(8, 16), swizzle(96))", "m, n", "a swizzle, an interleave or a promotion");
   refused(two, "map(x, box(8, 16), interleave(16))", "m, n", "interleaved maps have 3 to 5");
   refused(two, "map(x, box(8, 16), steps(9, 1))", "m, n", "every 9-th element of dim 0");
+  refused(two, "map(x, box(8, 16), steps(1, 2))", "m, n", "every 2-th element of its last dim");
   refused(two, "map(x, box(8, 16), channels(9))", "m, n", "channels is nothing of map");
   refused(two, "map(x, box(8, 16), box(8, 16))", "m, n", "box is said twice");
   refused(two, "map(x, box(8, 16)) map(x, box(8, 8))", "m, n", "two maps of x hold");
@@ -194,6 +195,42 @@ TEST_F(CudaUserMaps, MapsThatNoTensorFits) {
           "a corner of dim 1 is -129");
   refused(four, "im2col(x, filter(3), channels(8), pixels(8))", "b, h, w, c", "filter has 1 values, and x wants 2");
   refused(four, "im2col(x, filter(3, 3), channels(4), pixels(8))", "b, h, w, c", "a row of its box has 8 bytes");
+  const auto filters = [&](const std::string& said, std::string_view part) {
+    refused(four, "im2col(x, " + said + ", channels(8), pixels(8))", "b, h, w, c", part);
+  };
+  filters("filter(0, 3)", "filter is 0; it is 1 at least");
+  filters("filter(3, -3)", "filter is -3; it is 1 at least");
+  filters("filter(3, 3), dilation(1, 0)", "dilation is 0; it is 1 at least");
+  filters("filter(4097, 3), dilation(1048576, 1)", "a corner of dim 1 is -4294967296, beyond 32 bits");
+  filters("filter(1048577, 3)", "1048577 is out of all bounds");
+  filters("filter(3, 3), padding(0, -1048577)", "-1048577 is out of all bounds");
+}
+
+TEST_F(CudaUserMaps, PaddingMayBeNegative) {
+  Context c = context();
+  const auto ran =
+      run(c, program("f32[\"b\", \"w\", 8]", "im2col(x, filter(3), padding(-1), channels(8), pixels(16))", "b, w, 8"),
+          f32, {2, 9, 8}, {72, 8, 1});
+  ASSERT_TRUE(ran) << ran.error().render();
+  EXPECT_EQ(fake_.tensor_maps.at(0).lower, (std::vector<int>{1}));
+  EXPECT_EQ(fake_.tensor_maps.at(0).upper, (std::vector<int>{-3}));
+}
+
+TEST_F(CudaUserMaps, DevicesAndTargetsWithoutThem) {
+  const Program tiled = program("f32[\"m\", \"n\"]", "map(x, box(8, 8))", "m, n");
+  const Program pixels = program("f32[\"b\", \"w\", 8]", "im2col(x, channels(8), pixels(16))", "b, w, 8");
+  Context c = context();
+  const Target older{Backend::cuda, {}, "sm_80"};
+  expect(compile(tiled, older, {}, c), Code::kernel_launch,
+         "tensor maps need compute capability 9.0, and the target is sm_80");
+  expect(compile(pixels, older, {}, c), Code::kernel_launch, "or leave out im2col");
+  for (const char* arch : {"sm_90", "sm_120"}) EXPECT_TRUE(compile(tiled, {Backend::cuda, {}, arch}, {}, c)) << arch;
+  // One that says it has none, whatever its number.
+  fake_.has_tensor_maps = false;
+  Context lacking = context();
+  expect(run(lacking, tiled, f32, {8, 8}, {8, 1}), Code::launch_limits,
+         "it takes tensor maps, and Pretended GPU 0 of compute capability 9 has none");
+  EXPECT_TRUE(fake_.tensor_maps.empty());
 }
 
 // The rest of the constraints, on the plain structs.
@@ -231,6 +268,10 @@ TEST(UserMaps, EveryConstraintHasAName) {
             }).find("272 bytes; strides are multiples of 32"),
             std::string::npos);
   EXPECT_NE(with([](M& m, V&) { m.steps[1] = 0; }).find("every 0-th element"), std::string::npos);
+  EXPECT_NE(with([](M& m, V&) { m.steps[0] = 2; }).find("its last dim is taken; that dim is taken whole"),
+            std::string::npos)
+      << "the driver would ignore it";
+  EXPECT_EQ(with([](M& m, V&) { m.steps[0] = 2, m.interleave = 1; }), "none") << "then it does not";
 }
 
 }  // namespace

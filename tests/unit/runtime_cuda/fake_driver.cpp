@@ -125,8 +125,9 @@ int attribute_value(int attribute) {
     case device_reserved_shared_per_block:
       return 1024;
     case device_cluster_launch:
-    case device_tensor_maps:
       return state.major >= 9 ? 1 : 0;
+    case device_tensor_maps:
+      return state.major >= 9 && state.has_tensor_maps ? 1 : 0;
     default:
       return -1;
   }

@@ -48,6 +48,7 @@ struct FakeDriver {
   bool cooperative = true;
   int window_bytes = 134213632;  // of L2, for one launch
   bool managed = false;          // all memory, so that tensors may lie in that of the test
+  bool has_tensor_maps = true;   // from 9.0 on
   int max_threads = 384;         // of a block, of every kernel
   bool computes = false;         // launches of "codetta_gemm" store the f32 product, for kernels without tensor maps
   // What happened.
