@@ -61,7 +61,7 @@ def main():
             print(f"{page.name} shows\n{message[2]}and the command says\n{now}")
             failures += 1
     print(f"{shown} pages, {failures} failures")
-    return 1 if failures or shown < 75 else 0
+    return 1 if failures or shown < 90 else 0
 
 
 if __name__ == "__main__":
