@@ -9,6 +9,7 @@
 
 #include "cli/session.hpp"
 #include "cli/specs.hpp"
+#include "cli/user_kernels.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
@@ -71,6 +72,7 @@ struct ProgramSession {
     auto source = read_source(inspected.file, TextOf::Program);
     if (!source) return std::move(source).error();
     auto program = Program::parse(source->text, source->name);
+    if (program) program = with_sources(*program, inspected.kernels);
     if (!program) return std::move(program).error();
     auto target = target_of(common);
     if (!target) return std::move(target).error();

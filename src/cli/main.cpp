@@ -73,7 +73,8 @@ void add_evt(CLI::App& app, EvtFlags& o) {
 }
 
 void add_gemm(CLI::App& app, GemmOptions& o,
-              bool names_function = true) {  // false: --function and --kernel are the command's own
+              bool names_function = true,    // false: --function and --kernel are the command's own
+              bool takes_sources = false) {  // of the kernels of a program
   const CLI::Validator sizes = decimal(0, any_size);
   app.add_option("--m", o.m, "Rows of A and D")->check(sizes);
   app.add_option("--n", o.n, "Columns of B and D")->check(sizes);
@@ -96,7 +97,11 @@ void add_gemm(CLI::App& app, GemmOptions& o,
   app.add_option("--epilogue", o.epilogue, "File or text of the epilogue (default: D = accum)");
   if (names_function) app.add_option("--function", o.function, "Which function of the text (default: the last)");
   if (names_function)
-    app.add_option("--kernel", o.kernel, "Only kernels whose names contain this (not for tune, explain)");
+    app.add_option("--kernel", o.kernel,
+                   takes_sources ? "Only kernels whose names contain this (not for explain); of a program: source of a "
+                                   "user_kernel that it calls, NAME=FILE.cpp"
+                                 : "Only kernels whose names contain this (not for tune)")
+        ->multi_option_policy(takes_sources ? CLI::MultiOptionPolicy::TakeLast : CLI::MultiOptionPolicy::Throw);
   app.add_flag("--transpose-a", o.transpose_a, "A lies as [K, M]");
   app.add_flag("--transpose-b", o.transpose_b, "B lies as [N, K]");
   app.add_flag("--strict", o.strict, "No contraction of a * b + c");
@@ -135,7 +140,10 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
       given({"--m",         "--n",      "--k",    "--batch",       "--dtype",       "--b-dtype",    "--accumulator",
              "--out-dtype", "--a",      "--b",    "--tensor",      "--scalar",      "--out",        "--epilogue",
              "--seed",      "--strict", "--math", "--transpose-a", "--transpose-b", "--as-unfused", "--force"});
-  if (gemm.empty() && verb.get_name() != "build") gemm = given({"--kernel"});  // build: of the user's
+  if (const CLI::Option* kernel = verb.get_option_no_throw("--kernel");
+      !program && verb.get_name() != "build" && kernel != nullptr && kernel->count() > 1)
+    return usage_error("--kernel is given " + std::to_string(kernel->count()) + " times",
+                       "the kernels of a GEMM are narrowed down by one name", "leave the others out");
   const bool function = program && verb.get_name() != "build" && !given({"--function"}).empty();
   if (program && (function || !gemm.empty()))
     return usage_error((function ? "--function" : gemm) + " is for a GEMM and its epilogue",
@@ -215,7 +223,7 @@ int run(int argc, char** argv) {
   help_verb->add_option("command", help_of, "Which one");
   for (CLI::App* verb : {gemm_verb, verify_verb, bench_verb, explain_verb, kernels_verb, emit_verb, compile_verb,
                          tune_verb, build_verb}) {
-    add_gemm(*verb, options, verb != build_verb);
+    add_gemm(*verb, options, verb != build_verb, verb == explain_verb || verb == emit_verb || verb == compile_verb);
   }
   for (CLI::App* verb : app.get_subcommands({})) add_common(*verb, common);
   // An empty text is no way to leave an option out: "--epilogue $UNSET" must not run the plain product.
@@ -361,15 +369,19 @@ int run(int argc, char** argv) {
       const bool takes_program = (!program_file.empty() || verb == build_verb) && !cutlass;
       if (auto placed = well_placed(*verb, takes_program, cutlass); !placed) return report(placed.error(), common.json);
     }
+    InspectedProgram inspected{program_file, hints, {}};
+    for (const CLI::App* verb : {explain_verb, emit_verb, compile_verb}) {
+      if (verb->parsed()) inspected.kernels = verb->get_option("--kernel")->results();
+    }
     if (gemm_verb->parsed()) return gemm(common, options, flags);
     if (verify_verb->parsed()) return gemm(common, options, {.check = true, .bench = false, .pack = false});
     if (bench_verb->parsed()) return bench(common, options, bench_candidates);
-    if (explain_verb->parsed()) return explain(common, options, {program_file, hints}, report_file);
+    if (explain_verb->parsed()) return explain(common, options, inspected, report_file);
     if (kernels_verb->parsed()) return kernels(common, options);
     if (emit_verb->parsed() && (common.target.starts_with("cutlass") || what == "evt"))
       return emit_for_cutlass(common, options, what, evt);
-    if (emit_verb->parsed()) return emit(common, options, what, {program_file, hints});
-    if (compile_verb->parsed()) return compile(common, options, {program_file, hints}, report_file);
+    if (emit_verb->parsed()) return emit(common, options, what, inspected);
+    if (compile_verb->parsed()) return compile(common, options, inspected, report_file);
     if (tune_verb->parsed() && !(export_file + import_file).empty())
       return exchange_tuning(common, export_file, import_file);
     if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);

@@ -145,16 +145,6 @@ TensorView view_of(const ProgramData& data, const std::string& output) {
   return view;
 }
 
-Result<Program> with_sources(const Program& program, const std::vector<std::string>& texts) {
-  std::vector<UserKernel> kernels;
-  for (const std::string& text : texts) {
-    auto kernel = read_kernel(text);
-    if (!kernel) return std::move(kernel).error();
-    kernels.push_back(*std::move(kernel));
-  }
-  return program.with_kernels(std::move(kernels));
-}
-
 int bisect_program(const CommonOptions& common, const Program& program, const ProgramData& data, const Target& target,
                    const Sizes& hints, uint64_t seed, Context& context) {
   BisectOptions how;
@@ -194,7 +184,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (!source) return report(source.error(), common.json);
   auto program = Program::parse(source->text, source->name);
   if (!program) return report(program.error(), common.json);
-  if (!options.kernels.empty()) program = with_sources(*program, options.kernels);
+  program = with_sources(*program, options.kernels);
   if (!program) return report(program.error(), common.json);
   auto given = Given::make(options);
   if (!given) return report(given.error(), common.json);

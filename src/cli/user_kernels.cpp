@@ -19,4 +19,15 @@ Result<UserKernel> read_kernel(const std::string& item) {
   return UserKernel{parts->first, source->text, language, file};
 }
 
+Result<Program> with_sources(const Program& program, const std::vector<std::string>& items) {
+  if (items.empty()) return program;
+  std::vector<UserKernel> kernels;
+  for (const std::string& item : items) {
+    auto kernel = read_kernel(item);
+    if (!kernel) return std::move(kernel).error();
+    kernels.push_back(*std::move(kernel));
+  }
+  return program.with_kernels(std::move(kernels));
+}
+
 }  // namespace codetta::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "codetta/codetta.hpp"
 
@@ -10,5 +11,7 @@ namespace codetta::cli {
 
 // NAME=FILE: the source of a kernel, its language by the file's suffix. Errors: E0701, those of reading the file.
 Result<UserKernel> read_kernel(const std::string& item);
+// The program with those that these name. Errors likewise, and those of Program::with_kernels.
+Result<Program> with_sources(const Program& program, const std::vector<std::string>& items);
 
 }  // namespace codetta::cli

@@ -20,6 +20,7 @@ int bench(const CommonOptions& common, const GemmOptions& options, size_t candid
 struct InspectedProgram {
   std::string file;
   std::vector<std::string> hints;
+  std::vector<std::string> kernels;  // NAME=FILE
 };
 // `report_file`: also one self-contained HTML page.
 int explain(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,

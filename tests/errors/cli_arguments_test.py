@@ -220,6 +220,13 @@ def tuned_libraries(folder, cache):
         expect(1, said, "build", kernel, *tuned, "--kernel", f"own={own}", "--trial", "0.5")
     if (folder / "libtuned.so").exists():
         FAILURES.append("a library was built though tuning it failed")
+    source = ["--kernel", f"own={folder / 'hangs.cc'}"]
+    expect(0, "picked   user_own", "explain", kernel, *cache, *source)
+    expect(0, "own", "emit", kernel, *cache, *source, "--what", "plan")
+    expect(0, "compiled", "compile", kernel, *cache, *source)
+    expect(1, "error[E0311]", "explain", kernel, *cache)
+    expect(1, "the program calls no kernel other", "explain", kernel, *cache, "--kernel", f"other={folder / 'hangs.cc'}")
+    expect(2, "--kernel is given 2 times", "emit", *SIZES, *cache, "--kernel", "simt", "--kernel", "packed")
 
 
 def programs(folder, cache):
