@@ -99,6 +99,7 @@ TEST_F(DeviceProgramsChecked, AnEmptyTableIsRefusedAndEmptyPartsReadNothing) {
   const auto compiled = compile(program, cuda, {{"m", 4}, {"n", 4}}, *context_).value();
   const auto with = [&](int64_t m, int64_t n) -> Result<void> {
     const Tensor x = Tensor::make(f32, {m, 20}).value(), i = Tensor::make(i64, {n}).value();
+    for (int64_t e = 0; e < n; ++e) i.view().as<int64_t>()[e] = 0;
     const DeviceTensor dx = DeviceTensor::copy_of(*device_, x).value(), di = DeviceTensor::copy_of(*device_, i).value(),
                        dy = DeviceTensor::make(*device_, f32, {n, 20}).value();
     auto ran = compiled.run({{"x", dx.view()}, {"i", di.view()}, {"y", dy.view()}});

@@ -121,6 +121,9 @@ TEST_F(DeviceSteps, BetweenKernels) {
 }
 
 TEST_F(DeviceSteps, AnIndexOutOfRangeIsAnError) {
+  const auto taking = Program::parse("def f(y: f32[8, 4], i: i64[3]):\n    v = take(y, i)\n    return v\n", "take.py");
+  const auto reading = compile(*taking, cuda, {}, *context_);
+  ASSERT_TRUE(reading) << reading.error().render();
   const auto program = Program::parse(
       "def f(x: f32[8, 4], i: i64[3], v: f32[3, 4]):\n    y = index_put(x, i, v)\n    return y\n", "program.py");
   ASSERT_TRUE(program) << program.error().render();
@@ -141,6 +144,12 @@ TEST_F(DeviceSteps, AnIndexOutOfRangeIsAnError) {
   EXPECT_EQ(ran.error().code(), 618) << ran.error().render();
   EXPECT_NE(ran.error().render().find("index 9 is out of range for the size 8"), std::string::npos)
       << ran.error().render();
+  const auto read = reading->run({{"y", dy.view()}, {"i", di.view()}, {"v", dv.view()}});
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().render().find("it stands at [1] of i"), std::string::npos) << read.error().render();
+  RunOptions unchecked;
+  unchecked.checked = false;
+  EXPECT_TRUE(reading->run({{"y", dy.view()}, {"i", di.view()}, {"v", dv.view()}}, {}, unchecked));
   auto execution = compiled->prepare(arguments);
   ASSERT_TRUE(execution) << execution.error().render();
   ASSERT_TRUE(execution->run()) << "a run only enqueues";

@@ -134,7 +134,11 @@ Result<void> Execution::State::place(DeviceAddress memory) {
 }
 
 Result<void> Execution::State::settle() {
-  CODETTA_TRY(own_workspace, DeviceBuffer::make(device, static_cast<size_t>(bytes()), allocator));
+  const auto wanted = static_cast<size_t>(bytes());
+  if (own_workspace.bytes() < wanted) {
+    own_workspace = DeviceBuffer();  // both together would be a higher peak
+    CODETTA_TRY(own_workspace, DeviceBuffer::make(device, wanted, allocator));
+  }
   return place(own_workspace.address());
 }
 

@@ -30,6 +30,8 @@ struct Execution::State {
     std::unique_ptr<State> rest;
     std::vector<int64_t> made_for;
     std::optional<OwnedEvent> ran;  // behind the work of `rest`
+    DeviceBuffer workspace;         // of the one before: the next one may have it
+    FaultWord fault;
   };
   // What functions of the caller's have allocated in this run, by result.
   using Results = std::vector<std::vector<CodettaTensor>>;

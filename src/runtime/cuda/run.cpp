@@ -170,6 +170,8 @@ Result<void> Execution::State::end_late() const {
   if (late->ran) CODETTA_CHECK_OK(late->ran->synchronize());
   const Result<void> fine = late->rest->check_faults();
   if (!fine && !found) found = fine.error();
+  late->workspace = std::move(late->rest->own_workspace);
+  late->fault = std::move(late->rest->fault);
   late->rest.reset();
   return {};
 }
@@ -195,6 +197,8 @@ Result<void> Execution::State::make_rest(Late& part, Symbols known) const {
   for (size_t i = 0; i < pool_offset.size(); ++i) {
     if (pool_offset[i]) rest->pool_address[i] = placed_at + static_cast<uint64_t>(*pool_offset[i]);
   }
+  rest->own_workspace = std::move(part.workspace);
+  rest->fault = std::move(part.fault);
   CODETTA_CHECK_OK(rest->prepare());
   CODETTA_CHECK_OK(rest->settle());
   part.rest = std::move(rest);
