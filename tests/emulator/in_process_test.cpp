@@ -8,6 +8,8 @@
 
 #include "base/files.hpp"
 #include "codetta/codetta.hpp"
+#include "support/random_program.hpp"
+#include "types/convert.hpp"
 
 namespace codetta {
 namespace {
@@ -226,6 +228,78 @@ TEST_F(HipInProcess, WritesAtIndices) {
     EXPECT_EQ(first.headline, "index -7 is out of range for the size 4");
     EXPECT_EQ(first.reason, "it stands at [1, 1] of i, in a run that was enqueued before");
   }
+}
+
+// Random programs with branches, loops and writes at indices: as a CPU runs them, also where a size is 0.
+TEST_F(HipInProcess, RandomPrograms) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  ContextOptions interpreted;
+  interpreted.cache_enabled = false;
+  interpreted.no_compiler = true;
+  interpreted.threads = 1;
+  Context reference = Context::make(interpreted).value();
+  const uint64_t count = CODETTA_TEST_FULL ? 60 : 5;
+  uint64_t ran = 0;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    test::RandomProgramOptions options;
+    options.operations = 3;
+    options.control = true;
+    options.composites = false;
+    options.products = seed % 2 == 0;
+    const test::RandomProgram made = test::random_program(seed, options);
+    const Program program = Program::parse(made.text).value();
+    const auto on_gpu = compile(program, hip_, {}, *context_);
+    const auto on_cpu = compile(program, {Backend::cpu, CpuIsa::generic, {}}, {}, reference);
+    ASSERT_TRUE(on_cpu) << made.text << on_cpu.error().render();
+    ASSERT_TRUE(on_gpu) << made.text << on_gpu.error().render();
+    for (const bool empty : {false, true}) {
+      std::vector<std::pair<std::string, int64_t>> sizes;
+      for (const auto& [symbol, size] : made.sizes) sizes.emplace_back(symbol, empty ? 0 : size);
+      std::vector<Tensor> host;
+      std::vector<DeviceTensor> there;
+      std::vector<NamedArgument> here_arguments, gpu_arguments;
+      const auto inputs = program.missing({}, sizes, 4);
+      if (!inputs) continue;  // no sizes of that program
+      for (const ProgramInput& input : *inputs) {
+        if (input.is_number) {
+          here_arguments.push_back({input.name, 0.5});
+          gpu_arguments.push_back({input.name, 0.5});
+          continue;
+        }
+        host.push_back(random(input.dtype, input.shape, seed + host.size()));
+        if (input.index_limit != 0 || !types::is_float(input.dtype)) {
+          const auto limit = static_cast<uint64_t>(std::max<int64_t>(input.index_limit, 1));
+          for (int64_t e = 0; e < host.back().view().element_count(); ++e)
+            types::store_i64(host.back().view().as<std::byte>() + e * dtype_size(input.dtype), input.dtype,
+                             static_cast<int64_t>((static_cast<uint64_t>(e) * 7 + seed) % limit));
+        }
+        there.push_back(DeviceTensor::copy_of(device, host.back()).value());
+        here_arguments.push_back({input.name, host.back().view()});
+        gpu_arguments.push_back({input.name, there.back().view()});
+      }
+      const auto shapes = program.shapes(here_arguments);
+      if (!shapes) continue;
+      for (const ProgramShapes::Output& output : shapes->outputs) {
+        host.push_back(Tensor::make(output.dtype, output.shape).value());
+        fill_poison(host.back());
+        there.push_back(DeviceTensor::copy_of(device, host.back()).value());
+        here_arguments.push_back({output.name, host.back().view()});
+        gpu_arguments.push_back({output.name, there.back().view()});
+      }
+      const std::string what = "seed " + std::to_string(seed) + (empty ? ", empty\n" : "\n") + made.text;
+      const auto expected = on_cpu->run(here_arguments), got = on_gpu->run(gpu_arguments);
+      ASSERT_EQ(bool(expected), bool(got)) << what << (got ? expected : got).error().render();
+      if (!got) {
+        EXPECT_EQ(got.error().code(), expected.error().code()) << what << got.error().render();
+        continue;
+      }
+      ++ran;
+      const auto checked = verify(program, gpu_arguments, hip_, {.poisoned = true}, *context_);
+      ASSERT_TRUE(checked) << what << checked.error().render();
+      EXPECT_NE(checked->verdict, VerifyReport::Verdict::Fail) << what << checked->text;
+    }
+  }
+  EXPECT_GT(ran, count / 2);
 }
 
 TEST_F(HipInProcess, HostMemoryIsRefused) {
