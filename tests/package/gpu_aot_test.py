@@ -114,7 +114,7 @@ class GpuLibraries(unittest.TestCase):
             if HIP:
                 continue
             # Over the pretended driver, whose kernels compute nothing.
-            said = subprocess.run([folder / "reproducer", "1", "2"], capture_output=True, text=True,
+            said = subprocess.run([folder / "reproducer", "1", "2"], capture_output=True, text=True, cwd=folder,
                                   env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
             self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
             self.assertRegex(said.stdout, r"t\d: \d+ elements of (f32|bf16), .*\nleast time of 2 calls: ")
