@@ -262,7 +262,8 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
     }
     attr.count = floordiv(stop - attr.start + Dim::constant(attr.step - 1), step);
     attr.bound = SliceBound::Count;
-    // What is shown of the stop does not always follow from the count: large steps overflow the bounds of symbols.
+    // The count alone stays in the graph, and is verified again. What is shown of the stop does not always follow from
+    // it: not through two floors (x[::2][::2] of [n]), nor where a large step overflows the bounds of symbols.
     if (const Dim end = counted_stop(); !types::is_non_negative(size - end))
       return bad_bound("ends at", end, size, along, operand, names);
   }

@@ -82,8 +82,8 @@ struct ProgramRegions {
 struct RegionOptions {
   std::vector<bool> contiguous{};  // by graph input: it lies row-major without gaps; empty: not known of any
   bool check_indices = false;      // what kernels read by is in memory in front of them, so that it can be looked at
-  bool plain_copies =
-      false;  // steps but writes at indices copy only what lies without gaps: inputs go through a kernel, outputs too
+  // Steps but writes at indices copy only what lies without gaps: inputs go through a kernel, outputs too.
+  bool plain_copies = false;
   bool together = false;   // products of one A are tried as one kernel
   bool prologues = false;  // what is element-wise in front of B is tried where the product reads it
 };

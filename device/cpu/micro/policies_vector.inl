@@ -85,7 +85,7 @@ template <class P, class From>
 struct Widened : P {
   static constexpr int b_step = P::lanes * static_cast<int>(sizeof(From));
   CODETTA_INLINE static typename P::BVec load_b(const void* p) {
-    typename P::BVec v;
+    typename P::BVec v{};
     for (int i = 0; i < P::lanes; ++i) v[i] = static_cast<typename P::Acc>(value(static_cast<const From*>(p)[i]));
     return v;
   }

@@ -90,8 +90,8 @@ Result<void> Execution::State::bind_constants() {
 
 // Points temporaries and scratch into `memory`, zeroes the counters and writes every launch's parameters.
 Result<void> Execution::State::place(DeviceAddress memory) {
-  placed_at = memory;
   CODETTA_CHECK_OK(end_late());  // it knows where temporaries were
+  placed_at = memory;
   for (const StaticView& view : views) {
     DeviceAddress at = memory + static_cast<uint64_t>(view.offset);
     if (view.base == StaticView::Base::Own) at += static_cast<uint64_t>(pools_end);

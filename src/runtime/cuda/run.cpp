@@ -157,10 +157,10 @@ Result<void> Execution::State::run_late(StreamHandle stream) const {
     CODETTA_CHECK_OK(make_rest(part, std::move(known)));
     part.made_for = std::move(made_for);
   }
-  Result<void> ran = part.rest->run_list(0, stream);
   if (!part.ran) {
     CODETTA_TRY(part.ran, OwnedEvent::make(device));
   }
+  Result<void> ran = part.rest->run_list(0, stream);
   Result<void> recorded = part.ran->record(stream);  // also behind a part that fails
   return ran ? std::move(recorded) : ran;
 }
