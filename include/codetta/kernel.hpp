@@ -122,12 +122,12 @@ struct Rejection {
 // default-made one holds nothing: sizes are 0, what can fail is E0608.
 class CODETTA_API Execution {
  public:
-  // Enqueues; allocates nothing, compiles nothing, never waits. On the CPU it returns when the results are there and
-  // cannot fail. On a GPU it may be captured into a graph: the tensors, the workspace and the Context must then live as
-  // long as the graph. Where a program on a GPU finds sizes in the run (device memory, functions that allocate) it waits,
-  // may allocate, and cannot be captured. Errors: E0644 (an earlier kernel has failed), E0645 (stream of another
-  // context), E0647; of sizes found in the run E0610, E0643, E0646; what an earlier run has met in contents that it
-  // looked at E0618, E0619 (codetta/contents.hpp).
+  // Enqueues; allocates nothing, compiles nothing, never waits. On the CPU it returns when the results are there, and
+  // of a GEMM cannot fail. On a GPU it may be captured into a graph: the tensors, the workspace and the Context must
+  // then live as long as the graph. Where a program on a GPU finds sizes in the run (device memory, functions that
+  // allocate) it waits, may allocate, and cannot be captured. Errors: E0644 (an earlier kernel has failed), E0645
+  // (stream of another context), E0647; of programs E0617 (a function of the caller's) and what contents tell, E0618
+  // and E0619: on a GPU those of an earlier run (codetta/contents.hpp); of sizes found in the run E0610, E0643, E0646.
   Result<void> run(Stream stream = {});
   [[nodiscard]] int64_t workspace_size() const;        // bytes; of device memory where the target is a GPU
   static constexpr int64_t workspace_alignment = 256;  // bytes
