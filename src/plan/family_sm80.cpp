@@ -204,7 +204,8 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
         continue;
       // Since Hopper, products of 8-bit floats are made of several instructions with registers of their own.
       if (is_float8(s.a) && arch_number(p.gpu.arch) >= 90 && held > (span > 128 ? 16 : 32)) continue;
-      if (s.math == package::MathMode::Tf32x3 && s.a == DType::f32 && held > 32) continue;
+      const bool thrice = s.math == package::MathMode::Tf32x3 && s.a == DType::f32;  // each factor in two parts
+      if (thrice && (held > 32 || (span == 256 && tile.m > 16))) continue;
       // 64 x 64 of a warp leave no registers for anything else.
       const bool transposed = element != 2 && !(c.a_k_major && c.b_k_major);
       if (held > 64 && (busy || transposed || element == 8 || c.alignment < 16)) continue;
