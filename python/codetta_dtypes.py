@@ -130,14 +130,13 @@ def decode(data, dtype, shape):
 
 
 def write_npy(path, array, dtype):
-    """Writes a .npy file; bf16 and the 8-bit floats get descr '<V2' or '|V1' and a "codetta_dtype" entry in the header."""
+    """Writes a .npy file; bf16 and the 8-bit floats get descr '<V2' or '|V1' and the comment "# codetta_dtype: bf16"."""
     native = numpy_dtype(dtype)
     if native is not None:
         np.save(path, np.ascontiguousarray(array).astype(native).reshape(np.shape(array)))
         return
-    header = {"descr": "<V2" if dtype == "bf16" else "|V1", "fortran_order": False, "shape": np.shape(array),
-              "codetta_dtype": dtype}
-    text = repr(header).encode()
+    header = {"descr": "<V2" if dtype == "bf16" else "|V1", "fortran_order": False, "shape": np.shape(array)}
+    text = f"{header!r} # codetta_dtype: {dtype}".encode()  # a comment of Python: NumPy takes no further key
     text += b" " * (-(len(text) + 11) % 64) + b"\n"
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + encode(array, dtype))
@@ -148,10 +147,12 @@ def read_npy(path, dtype):
     with open(path, "rb") as file:
         data = file.read()
     (length,) = struct.unpack("<H", data[8:10])
-    header = ast.literal_eval(data[10:10 + length].decode())
+    text, _, comment = data[10:10 + length].decode().partition("# codetta_dtype:")
+    header = ast.literal_eval(text.strip())
+    written = comment.strip() or header.get("codetta_dtype", dtype)  # an entry, in older files
     native = numpy_dtype(dtype)
     expected = native.str if native is not None else ("<V2" if dtype == "bf16" else "|V1")
-    if header["descr"] != expected or header.get("codetta_dtype", dtype) != dtype or header["fortran_order"]:
+    if header["descr"] != expected or written != dtype or header["fortran_order"]:
         raise ValueError(f"{path}: {header} is not a row-major {dtype}")
     return decode(data[10 + length:], dtype, header["shape"])
 

@@ -218,7 +218,8 @@ def load_program(text, sizes, name=None):
     """Runs a text with the names of the language and of sizes as globals: (function, its parameters' names, outputs)."""
     scope = {n: getattr(r, n) for n in r.LANGUAGE} | r.CONSTANTS | {n: globals()[n] for n in PROGRAM}
     scope.update({d: d for d in r.DTYPES})
-    tree = ast.parse(text)
+    scope.update(r.ARITHMETIC)
+    tree = r.Numbers().visit(ast.parse(text))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     chosen = [f for f in functions if f.name == name] if name else functions[-1:]
     if not chosen:

@@ -6,6 +6,7 @@ in float64, so results are exact to about 1e-15; integers are computed, and wrap
 the language's rules; with rounding("each_op") every result is rounded to its compute type, and with
 rounding("as_unfused") to the promoted type of its operands, as separate kernels would do.
 """
+import ast
 import builtins
 import contextlib
 import math
@@ -99,12 +100,11 @@ def _lift(x):
     if isinstance(x, (builtins.bool, np.bool_)):
         return Value(np.array(builtins.bool(x)), "bool", weak=True)
     if isinstance(x, builtins.int):
-        dtype = next((d for d in ("i32", "i64", "u64") if np.iinfo(INTS[d]).min <= x <= np.iinfo(INTS[d]).max), None)
-        if dtype is None:
+        if not -2**63 <= x < 2**63:
             raise LanguageError(f"integer literal {x} needs more than 64 bits")
-        return Value(np.array(x, INTS[dtype]), dtype, weak=True)
+        return Value(np.array(x, np.int64), "i64", weak=True)
     if isinstance(x, builtins.float):
-        return Value(np.array(x, np.float64), "f32", weak=True)
+        return Value(np.array(x, np.float64), "f64", weak=True)
     raise LanguageError(f"{x!r} is not a value")
 
 
@@ -175,8 +175,16 @@ def _holds(dtype, literal):
     return info.min <= builtins.int(np.min(literal.array)) and builtins.int(np.max(literal.array)) <= info.max
 
 
+def _needed(literal):
+    """What a literal joins as where it can't adopt the other type."""
+    if literal.dtype != "i64":
+        return "f32" if is_float(literal.dtype) else literal.dtype
+    return "i32" if _holds("i32", literal) else "i64"
+
+
 def _joined(values):
-    """The dtype of an operation over lifted values, before the op's own rule, and whether the result is weak."""
+    """The dtype of an operation over lifted values, before the op's own rule, and whether the result is weak. Literals
+    alone are computed in i64 and f64."""
     strong = [v for v in values if not v.weak]
     weak = [v for v in values if v.weak]
     if not strong:
@@ -189,7 +197,7 @@ def _joined(values):
         dtype = join_dtypes(dtype, v.dtype)
     for v in weak:
         if not _holds(dtype, v):
-            dtype = join_dtypes(dtype, v.dtype)
+            dtype = join_dtypes(dtype, _needed(v))
     return dtype, False
 
 
@@ -223,8 +231,6 @@ def _as(value, dtype):
 
 
 def _floordiv(x, y):
-    if x.dtype.kind == "f":
-        return np.floor_divide(x, y)
     return np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y))).astype(x.dtype)
 
 
@@ -242,6 +248,14 @@ def _maximum(x, y):
     return np.where(x == y, np.where(np.signbit(x), y, x), np.maximum(x, y)) if x.dtype.kind == "f" else np.maximum(x, y)
 
 
+def _power(x, y):
+    power = np.power(x, y)
+    if x.dtype.kind != "f":
+        return power
+    # NumPy takes a square root for it, which differs from pow at these two.
+    return np.where((y == 0.5) & (np.isneginf(x) | (x == 0)), np.abs(x), power)
+
+
 def _sign(x):
     return np.where(x > 0, 1, np.where(x < 0, -1, np.where(x == 0, 0, x))).astype(x.dtype)
 
@@ -251,7 +265,7 @@ def _integral(function):
 
 
 _ARITH = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "//": _floordiv, "%": _mod, "**": np.power,
+    "+": np.add, "-": np.subtract, "*": np.multiply, "//": _floordiv, "%": _mod, "**": _power,
     "neg": np.negative, "multiply_add": lambda x, y, z: x * y + z, "minimum": _minimum, "maximum": _maximum,
     "clamp": lambda x, low, high: _minimum(_maximum(x, low), high), "abs": np.abs, "sign": _sign,
     "floor": _integral(np.floor), "ceil": _integral(np.ceil), "round": _integral(np.rint), "trunc": _integral(np.trunc),
@@ -264,13 +278,16 @@ _ARITH = {
 def _arith(name, *values):
     dtype, weak = _joined(values)
     if dtype == "bool":
-        dtype = "i32"
+        dtype = "i64" if weak else "i32"
     if name == "**" and not is_float(dtype):
         exponent = values[1]
         if not exponent.weak or exponent.dtype == "bool" or exponent.array < 0:
             raise LanguageError("an integer power needs a non-negative integer literal as exponent; cast to a float")
     with np.errstate(all="ignore"):
-        return _result(_ARITH[name](*[_as(v, dtype) for v in values]), dtype, values, weak)
+        arrays = [_as(v, dtype) for v in values]
+        if name == "//" and is_float(dtype):  # of the rounded quotient
+            return _result(np.floor(round_float(np.divide(*arrays), dtype)), dtype, values, weak)
+        return _result(_ARITH[name](*arrays), dtype, values, weak)
 
 
 _COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal,
@@ -361,7 +378,7 @@ _REAL = {
 def _real(name, *values):
     dtype, weak = _joined(values)
     if not is_float(dtype):
-        dtype = "f32"
+        dtype = "f64" if weak else "f32"
     with np.errstate(all="ignore"):
         return _result(_REAL[name](*[_as(v, dtype) for v in values]), dtype, values, weak)
 
@@ -435,6 +452,8 @@ def _select(name, condition, x, y):
     if condition.dtype != "bool":
         raise LanguageError("where: the condition must be a boolean; compare first")
     dtype, weak = _joined([x, y])
+    if weak and not condition.weak and dtype != "bool":
+        dtype = "f32" if is_float(dtype) else "i32" if builtins.all(_needed(v) != "i64" for v in (x, y)) else "i64"
     return _result(np.where(condition.array, _as(x, dtype), _as(y, dtype)), dtype, [x, y], weak and condition.weak)
 
 
@@ -474,7 +493,7 @@ def dropout(x, p, seed):
         raise LanguageError("dropout: p is a number and seed an integer")
     if p.weak and not 0 <= p.array <= 1:
         raise LanguageError("dropout: a literal p is 0 to 1")
-    dtype = "f64" if x.dtype == "f64" else "f32"
+    dtype = "f64" if x.dtype == "f64" and not x.weak else "f32"
     array = _as(x, dtype)
     with contextlib.suppress(ValueError):  # a split value keeps its own space
         array = np.broadcast_to(array, np.broadcast_shapes(array.shape, _space))
@@ -582,9 +601,8 @@ def split(x, n, dim=-1):
 def join(*parts, dim=-1, interleave=False):
     """Parts put together along a dim: one after the other, or element by element with interleave=True."""
     parts = [_whole(p) for p in parts]
-    dtype = parts[0].dtype
-    for p in parts[1:]:
-        dtype = dtype if p.dtype == dtype else join_dtypes(dtype, p.dtype)
+    alike = builtins.all((p.dtype, p.weak) == (parts[0].dtype, parts[0].weak) for p in parts)
+    dtype = parts[0].dtype if alike else _joined(parts)[0]
     arrays = [_as(p, dtype) for p in parts]
     if not interleave:
         return Value(np.concatenate(arrays, axis=dim), dtype)
@@ -643,12 +661,53 @@ def store(value, dtype, shape=None):
     return np.broadcast_to(out, shape)
 
 
+def _number(result):
+    """A result as Python's number again where it is one of literals alone: it may be a size or an index."""
+    return result.array.item() if result.weak and not isinstance(result, Index) else result
+
+
+def _is_number(x):
+    return isinstance(x, (builtins.int, builtins.float))  # bool is an int
+
+
+def _binary(symbol, x, y):
+    """x symbol y, where numbers are those of the language: integers of 64 bits that wrap, x // 0 = 0."""
+    return _number((_real if symbol == "/" else _arith)(symbol, x, y))
+
+
+def _negative(x):
+    return _number(_arith("neg", x)) if _is_number(x) else -x
+
+
+ARITHMETIC = {"_binary": _binary, "_negative": _negative}
+
+
+class Numbers(ast.NodeTransformer):
+    """Has arithmetic done by _binary and _negative: that of Python has other integers, and other divisions by 0."""
+
+    SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**"}
+
+    def call(self, node, name, *arguments):
+        call = ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+    def visit_BinOp(self, node):
+        self.generic_visit(node)
+        symbol = self.SYMBOLS.get(type(node.op))
+        return self.call(node, "_binary", ast.Constant(symbol), node.left, node.right) if symbol else node
+
+    def visit_UnaryOp(self, node):
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            return node  # a literal with its sign
+        self.generic_visit(node)
+        return self.call(node, "_negative", node.operand) if isinstance(node.op, ast.USub) else node
+
+
 def load_epilogue(text, name=None):
     """Runs a text with the language's names as globals: (function, names of its outputs in order)."""
-    import ast
-    scope = {n: globals()[n] for n in LANGUAGE} | CONSTANTS
+    scope = {n: globals()[n] for n in LANGUAGE} | CONSTANTS | ARITHMETIC
     scope.update({d: d for d in DTYPES})
-    tree = ast.parse(text)
+    tree = Numbers().visit(ast.parse(text))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     chosen = [f for f in functions if f.name == name] if name else functions[-1:]
     if not chosen:

@@ -77,13 +77,13 @@ Result<GemmArguments> arguments_of(const char* epilogue, const BridgeTensor* ten
   return arguments;
 }
 
-// Kernels of our own, unless one of the vendor's library is asked for by name.
-Context& context_for(const std::string& only) {
+// Kernels of our own, or those of the vendor's library beside them.
+Context& context_for(bool vendor) {
   static Context own = Context::make({.vendor = false}).value(), all = Context::make({}).value();
-  return only.find("vendor") != std::string::npos ? all : own;
+  return vendor ? all : own;
 }
 
-Result<std::unique_ptr<Prepared>> prepare(GemmArguments arguments, const char* only, int candidates) {
+Result<std::unique_ptr<Prepared>> prepare(GemmArguments arguments, const char* only, bool vendor, int candidates) {
   auto made = std::make_unique<Prepared>();
   made->arguments = std::move(arguments);
   auto target = Target::parse("cuda");
@@ -97,10 +97,10 @@ Result<std::unique_ptr<Prepared>> prepare(GemmArguments arguments, const char* o
   if (candidates > 0) {
     TuneOptions tuning;
     tuning.max_candidates = static_cast<size_t>(candidates);
-    auto report = tune(made->arguments, *target, tuning, context_for(only));
+    auto report = tune(made->arguments, *target, tuning, context_for(vendor));
     if (!report) return std::move(report).error();
   }
-  auto kernels = find_kernels(made->arguments, *target, options, context_for(only));
+  auto kernels = find_kernels(made->arguments, *target, options, context_for(vendor));
   if (!kernels) return std::move(kernels).error();
   made->kernels = *std::move(kernels);
   auto execution = made->kernels.prepare(made->arguments, &made->kernel);
@@ -113,18 +113,19 @@ Result<std::unique_ptr<Prepared>> prepare(GemmArguments arguments, const char* o
 
 extern "C" {
 
-// A prepared kernel, or null. `math`: a math mode's name. `only`: part of a kernel's name, or "". `candidates`: tune
-// over so many before, 0: don't.
+// A prepared kernel, or null. `math`: a math mode's name. `only`: part of a kernel's name, or "". `vendor`: kernels of
+// the vendor's library are candidates, too. `candidates`: tune over so many before, 0: don't.
 __attribute__((visibility("default"))) void* bridge_prepare(const char* epilogue, const BridgeTensor* tensors,
                                                             int32_t count, const BridgeScalar* scalars,
                                                             int32_t scalar_count, const char* math, const char* only,
-                                                            int32_t candidates, char* message, int64_t room) {
+                                                            int32_t vendor, int32_t candidates, char* message,
+                                                            int64_t room) {
   auto arguments = arguments_of(epilogue, tensors, count, scalars, scalar_count, math);
   if (!arguments) {
     say(arguments.error().render(), message, room);
     return nullptr;
   }
-  auto made = prepare(*std::move(arguments), only, candidates);
+  auto made = prepare(*std::move(arguments), only, vendor != 0, candidates);
   if (made) return made->release();
   say(made.error().render(), message, room);
   return nullptr;
@@ -147,7 +148,7 @@ __attribute__((visibility("default"))) int32_t bridge_kernels(const char* epilog
     if (!target) return std::move(target).error();
     DiscoveryOptions options;
     options.max_candidates = 1000;
-    auto kernels = find_kernels(*arguments, *target, options, context_for(""));
+    auto kernels = find_kernels(*arguments, *target, options, context_for(false));
     if (!kernels) return std::move(kernels).error();
     std::string lines;
     for (size_t i = 0; i < kernels->size(); ++i) {

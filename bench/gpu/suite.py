@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fused GEMMs on one NVIDIA GPU: ours against cuBLAS (through PyTorch), PyTorch eager and torch.compile, in turn, on the same tensors and
-stream. Usage: suite.py BRIDGE.so [--rows 1,2,...] [--tune N] [--seconds S] [--compile] [--out FILE.md]
+stream. Usage: suite.py BRIDGE.so [--rows 1,2,...] [--tune N] [--seconds S] [--compile] [--vendor] [--out FILE.md]
 
 Every row: normal random data, results checked against float64 on a sample of rows, buffers rotated past twice the L2 cache where memory
-is the limit, CUDA graphs replayed in turn, medians. A ratio is the best peer's time over ours."""
+is the limit, CUDA graphs replayed in turn, medians. A ratio is the best peer's time over ours. Ours are kernels of our own; --vendor adds
+what is picked where those of cuBLASLt compete (tuned over the same number, if any)."""
 import argparse
 import ctypes
 import os
@@ -47,9 +48,9 @@ class Bridge:
         """What the peers are allowed: PyTorch multiplies float32 as TF32 here."""
         return b"tf32" if tensors["A"].dtype == torch.float32 else b"strict"
 
-    def prepare(self, epilogue, tensors, only="", candidates=0):
+    def prepare(self, epilogue, tensors, only="", candidates=0, vendor=False):
         items, message = self.items(tensors), ctypes.create_string_buffer(8192)
-        handle = self.code.bridge_prepare(epilogue.encode(), items, len(items), (Scalar * 0)(), 0, self.math(tensors), only.encode(), candidates, message, len(message))
+        handle = self.code.bridge_prepare(epilogue.encode(), items, len(items), (Scalar * 0)(), 0, self.math(tensors), only.encode(), int(vendor), candidates, message, len(message))
         if not handle:
             raise RuntimeError(message.value.decode())
         return ctypes.c_void_p(handle)
@@ -163,6 +164,10 @@ class Case:
             self.sets.append(tensors)
         self.outputs = list(outputs)
 
+    def poison(self):
+        for key in self.outputs:
+            self.sets[0][key].fill_(float("nan") if self.sets[0][key].is_floating_point() else 77)
+
     def product(self, t):
         if self.dtype == torch.int8:
             return torch._int_mm(t["A"], t["B"])
@@ -240,14 +245,15 @@ def main():
     parser = parser_of_rows()
     parser.add_argument("--tune", type=int, default=0)
     parser.add_argument("--compile", action="store_true", help="add torch.compile (inductor) as a peer")
+    parser.add_argument("--vendor", action="store_true", help="add a column with the vendor family among our candidates")
     parser.add_argument("--out", default="")
     options = parser.parse_args()
     bridge, wanted = start(options)
     lines = []
     head = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, {time.strftime('%Y-%m-%d')}"
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__))).stdout.strip()
-    lines += [head + (f", commit {commit}" if commit else ""), "", "| row | M x N x K | dtype | epilogue | ours us | kernel | tuned us | cuBLAS alone | eager | compiled | best peer / ours | / tuned | error |",
-              "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines += [head + (f", commit {commit}" if commit else ""), "", "| row | M x N x K | dtype | epilogue | ours us | kernel | tuned us | with vendor us | cuBLAS alone | eager | compiled | best peer / ours | / tuned | / with vendor | error |",
+              "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     print("\n".join(lines), flush=True)
     for number, m, n, k, dtype, name, a_columns, b_columns in ROWS:
         if not wanted(number):
@@ -267,6 +273,16 @@ def main():
                 if chosen != kernel:
                     graphs["tuned"] = graph_of(lambda i: bridge.run(tuned[i]), case.copies)
                 handles += tuned
+            with_vendor = ""
+            if options.vendor:
+                both = [bridge.prepare(case.text, t, vendor=True, candidates=options.tune if i == 0 else 0) for i, t in enumerate(case.sets)]
+                with_vendor = bridge.describe(both[0])[0]
+                if with_vendor not in (kernel, chosen):
+                    case.poison()
+                    graphs["with vendor"] = graph_of(lambda i: bridge.run(both[i]), case.copies)
+                    torch.cuda.synchronize()
+                    error = max(error, case.check())
+                handles += both
             graphs["cuBLAS alone"] = graph_of(lambda i: case.product(case.sets[i]), case.copies)
             graphs["eager"] = graph_of(case.eager, case.copies)
             if options.compile and name != "none":
@@ -277,11 +293,14 @@ def main():
                 except Exception:  # a peer that fails is no peer of this row
                     torch.cuda.synchronize()
             took = measure(graphs, case.copies, options.seconds)
-            peer = min(took[x] for x in took if x not in ("ours", "tuned", "cuBLAS alone")) if name != "none" else took["cuBLAS alone"]
+            peer = min(took[x] for x in took if x not in ("ours", "tuned", "with vendor", "cuBLAS alone")) if name != "none" else took["cuBLAS alone"]
             best = min(took["ours"], took.get("tuned", took["ours"]))
+            # The same kernel is not timed twice.
+            third = took.get("with vendor", took.get("tuned", took["ours"]) if with_vendor == chosen else took["ours"])
             cells += [f"{took['ours']:.2f}", kernel.removeprefix("cuda_").removesuffix("_sm_90a"),
-                      f"{best:.2f} {chosen.removeprefix('cuda_').removesuffix('_sm_90a')}" if "tuned" in took else "", f"{took['cuBLAS alone']:.2f}", f"{took['eager']:.2f}",
-                      f"{took['compiled']:.2f}" if "compiled" in took else "", f"{peer / took['ours']:.3f}", f"{peer / best:.3f}", f"{error:.1e}"]
+                      f"{best:.2f} {chosen.removeprefix('cuda_').removesuffix('_sm_90a')}" if "tuned" in took else "",
+                      f"{third:.2f} {with_vendor.removeprefix('cuda_').removesuffix('_sm_90a')}" if options.vendor else "", f"{took['cuBLAS alone']:.2f}", f"{took['eager']:.2f}",
+                      f"{took['compiled']:.2f}" if "compiled" in took else "", f"{peer / took['ours']:.3f}", f"{peer / best:.3f}", f"{peer / third:.3f}" if options.vendor else "", f"{error:.1e}"]
             for handle in handles:
                 bridge.code.bridge_release(handle)
             del graphs, case

@@ -70,7 +70,8 @@ CODETTA_FN void fetch_ahead(const E* p, i64 row_stride) {
 constexpr i64 past_caches = i64{4} << 20;
 
 //% store_past
-// An aligned vector of at least 16 bytes.
+// An aligned vector of at least 16 bytes. Who calls epilogues orders such stores with what tells other threads of them:
+// a fence after each tile would wait for memory while the next one could be multiplied.
 template <class E, class V>
 CODETTA_FN void store_past(E* p, V v) {
   typedef V M __attribute__((may_alias));
@@ -86,14 +87,6 @@ CODETTA_FN void store_past(E* p, V v) {
   }
 #endif
   *(M*)p = v;
-}
-
-//% fence_past
-// Such stores are ordered with what tells others of them.
-CODETTA_FN void fence_past([[maybe_unused]] bool any) {
-#if defined(__SSE2__)
-  if (any) asm volatile("sfence" ::: "memory");
-#endif
 }
 
 //% TileFragment +end_TileFragment

@@ -157,13 +157,20 @@ CODETTA_FN void group_barrier(i32 id, i32 threads) {
 
 CODETTA_FN u32 shuffle_xor(u32 mask, u32 value, int distance) { return __shfl_xor_sync(mask, value, distance); }
 
-// Words that the host and other devices see, too. The word was 0 and is 1 now: of all callers one is told so.
+// A word of the device's own memory. It was 0 and is 1 now: of all callers one is told so, until that one gives it
+// back.
 CODETTA_FN bool claim(u32* word) {
   u32 old;
-  asm volatile("atom.relaxed.sys.cas.b32 %0, [%1], 0, 1;" : "=r"(old) : "l"(word) : "memory");
+  asm volatile("atom.acquire.gpu.cas.b32 %0, [%1], 0, 1;" : "=r"(old) : "l"(word) : "memory");
   return old == 0;
 }
-// Behind everything that this thread has written.
+CODETTA_FN void give_back(u32* word) { asm volatile("st.release.gpu.u32 [%0], 0;" ::"l"(word) : "memory"); }
+// Words that the host sees, too: as one is now, and one written behind everything that this thread has written.
+CODETTA_FN u32 look_up(const u32* word) {
+  u32 value;
+  asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
 CODETTA_FN void publish(u32* word, u32 value) {
   asm volatile("st.release.sys.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }

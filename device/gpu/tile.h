@@ -42,11 +42,46 @@ struct Tile {
   void* scratch;  // shared memory of the group for reductions: Epilogue::scratch_bytes(threads) bytes, 16-byte aligned
 };
 
-// The column of B (and of the unsplit accumulator) of part `part` at root column `col`.
-template <int ways>
+// The column of B (and of the unsplit accumulator) of part `part` at root column `col`; of several products, in its
+// own.
+template <int ways, int products = 1>
 __device__ __forceinline__ i64 column_of_b(const Problem& p, i64 col, int part) {
-  if constexpr (ways == 1) return col;
-  return (col / p.chunk) * (p.chunk * ways) + part * p.chunk + col % p.chunk;
+  constexpr int own = ways / products;
+  if constexpr (own == 1) return col;
+  return (col / p.chunk) * (p.chunk * own) + part % own * p.chunk + col % p.chunk;
+}
+
+// Several products of one A: their parts follow each other. An emitted Epilogue has `products` then, more_b(product),
+// which operand its B is, and more_map(product), which tensor map (sm_90a).
+template <class T>
+struct Exists {
+  using type = void;
+};
+template <class Epilogue, class = void>
+struct ProductsOf {
+  static constexpr int count = 1;
+};
+template <class Epilogue>
+struct ProductsOf<Epilogue, typename Exists<decltype(Epilogue::products)>::type> {
+  static constexpr int count = Epilogue::products;
+};
+// An item's B: its first element, and strides in elements.
+struct FactorB {
+  const void* data;
+  i64 k, col;
+};
+// Of a part. E: elements.
+template <class Epilogue, int ways, class E, class P>
+__device__ __forceinline__ FactorB factor_b(const P& params, i64 batch, int part) {
+  constexpr int products = ProductsOf<Epilogue>::count;
+  const Problem& p = params.problem;
+  if constexpr (products > 1) {
+    if (const int product = part / (ways / products); product > 0) {
+      const Operand& o = params.operand[Epilogue::more_b(product)];
+      return {(const E*)o.data + batch * o.stride[0], o.stride[1], o.stride[2]};
+    }
+  }
+  return {(const E*)p.b + batch * p.b_batch, p.b_k, p.b_col};
 }
 
 }  // namespace codetta::gpu

@@ -102,13 +102,20 @@ CODETTA_FN u32 atomicAdd(u32* p, u32 value) {
   return __hip_atomic_fetch_add((Global<u32>*)p, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 CODETTA_FN void prefetch_line(const void*) {}
-// Words that the host and other devices see, too. The word was 0 and is 1 now: of all callers one is told so.
+// A word of the device's own memory. It was 0 and is 1 now: of all callers one is told so, until that one gives it
+// back.
 CODETTA_FN bool claim(u32* word) {
   u32 old = 0;
-  return __hip_atomic_compare_exchange_strong((Global<u32>*)word, &old, 1u, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
-                                              __HIP_MEMORY_SCOPE_SYSTEM);
+  return __hip_atomic_compare_exchange_strong((Global<u32>*)word, &old, 1u, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED,
+                                              __HIP_MEMORY_SCOPE_AGENT);
 }
-// Behind everything that this thread has written.
+CODETTA_FN void give_back(u32* word) {
+  __hip_atomic_store((Global<u32>*)word, 0u, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+}
+// Words that the host sees, too: as one is now, and one written behind everything that this thread has written.
+CODETTA_FN u32 look_up(const u32* word) {
+  return __hip_atomic_load((const Global<u32>*)word, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
 CODETTA_FN void publish(u32* word, u32 value) {
   __hip_atomic_store((Global<u32>*)word, value, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
 }

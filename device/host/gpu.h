@@ -47,13 +47,13 @@ inline Status set_sizes(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one
 }
 
 inline Status set_factor(const GpuFrame& frame, GpuLaunch& one, bool is_a, const View& view, const char* name,
-                         bool transposed) {
+                         bool transposed, i64 products = 1) {
   plan::Factor& factor = is_a ? one.a : one.b;
   factor.data = view.data;
   if (frame.running) return ok;
   const codetta::gpu::Problem& p = one.plan.problem;
   i64 batch = 0;
-  CODETTA_OK(check_factor(view, name, transposed, p.batches, is_a ? p.m : p.k, is_a ? p.k : p.n, batch));
+  CODETTA_OK(check_factor(view, name, transposed, p.batches, is_a ? p.m : p.k, is_a ? p.k : p.n / products, batch));
   const bool k_is_last = is_a != transposed;
   const i32 k = view.rank - (k_is_last ? 1 : 2), other = view.rank - (k_is_last ? 2 : 1);
   factor.name = name;
@@ -66,6 +66,18 @@ inline Status set_factor(const GpuFrame& frame, GpuLaunch& one, bool is_a, const
   factor.ks = view.size[k];
   factor.empty = view.empty();
   return ok;
+}
+
+// The B of a further product, which the kernel finds among its operands, fits as the first does.
+inline Status check_more_b(const GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, const View& view,
+                           const char* name, bool transposed, i64 products) {
+  if (frame.running) return ok;
+  const plan::Factor first = one.b;
+  CODETTA_OK(set_factor(frame, one, false, view, name, transposed, products));
+  const plan::Factor further = one.b;
+  one.b = first;
+  plan::Trouble trouble;
+  return plan::check_factor(kernel.table, further, false, trouble) ? ok : fail(trouble);
 }
 
 // An operand of a launch beside its strides: what it is bound to, and whether it meets no element of that.
@@ -107,10 +119,14 @@ inline Status fit_of(const GpuKernel& kernel, const plan::Entry& entry, const Gp
 
 // Sizes, grids and workspace; nothing is enqueued.
 inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, plan::Grid* grids,
-                      plan::Reserved* reserved, const GpuOperand* operands) {
+                      plan::Reserved* reserved, const GpuOperand* operands, const codetta::gpu::Operand* strides) {
   const plan::Kernel& table = kernel.table;
   plan::Trouble trouble;
-  if (table.has_product && !plan::plan_product(table, one.a, one.b, one.plan, trouble)) return fail(trouble);
+  if (table.has_product) {
+    if (!plan::fold_batch(table, one.a, one.b, strides, one.plan, trouble)) return fail(trouble);
+    plan::fold(one.plan, one.a);
+    if (!plan::plan_product(table, one.a, one.b, one.plan, trouble)) return fail(trouble);
+  }
   bool zero = false;
   for (i32 i = 0; i < table.operand_count; ++i) {
     if (table.operands[i].is_store || !operands[i].nothing) continue;
@@ -167,9 +183,10 @@ inline Status encode_map(const plan::Kernel& table, const plan::Plan& planned, i
 }
 
 inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, const plan::Grid* grids,
-                      const plan::Reserved* reserved, const GpuOperand* bound, const codetta::gpu::Operand* operands,
+                      const plan::Reserved* reserved, const GpuOperand* bound, codetta::gpu::Operand* operands,
                       const codetta::gpu::ScalarValue* scalars) {
   const plan::Kernel& table = kernel.table;
+  plan::fold(table, one.plan, operands);
   const GpuCalls& calls = gpu_library.calls;
   const OnDevice& here = *frame.here;
   alignas(64) char parameters[plan::most_parameter_bytes];
@@ -184,7 +201,7 @@ inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   const codetta::gpu::Operand none{};
   for (i32 i = 0; plan::uses_maps(table, one.plan) && i < table.map_count; ++i) {
     const plan::Map& map = table.maps[i];
-    const bool own = map.source == plan::map_operand;
+    const bool own = map.source == plan::map_operand || map.source == plan::map_more_b;
     const char* name = map.source == plan::map_a ? one.a.name : own ? bound[map.operand].name : one.b.name;
     CODETTA_OK(encode_map(table, one.plan, i, own ? operands[map.operand] : none, name,
                           parameters + static_cast<u64>(i) * sizeof(codetta::gpu::TensorMap)));
@@ -231,9 +248,9 @@ inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
 
 template <i32 entries, i32 reductions>
 Status launch(GpuFrame& frame, const GpuKernel& kernel, GpuLaunchOf<entries, reductions>& one, const GpuOperand* bound,
-              const codetta::gpu::Operand* operands, const codetta::gpu::ScalarValue* scalars) {
+              codetta::gpu::Operand* operands, const codetta::gpu::ScalarValue* scalars) {
   return frame.running ? enqueue(frame, kernel, one, one.grids, one.reserved, bound, operands, scalars)
-                       : measure(frame, kernel, one, one.grids, one.reserved, bound);
+                       : measure(frame, kernel, one, one.grids, one.reserved, bound, operands);
 }
 
 // `start` elements from the view's first; its strides are set by the text that calls this.

@@ -15,7 +15,7 @@ namespace codetta::gpu::host {
 // ---- tables: package::Kernel as plain data; enumerations travel as their numbers ----
 enum Family : u8 { family_simt = 0 };  // of package::GpuFamily: the only one that takes any stride and alignment
 enum EntryKind : u8 { entry_gemm, entry_combine, entry_phase, entry_pack, entry_panel };  // package::GpuEntry::Kind
-enum MapSource : u8 { map_a, map_b, map_operand };                                        // package::CudaTensorMap
+enum MapSource : u8 { map_a, map_b, map_operand, map_more_b };                            // package::CudaTensorMap
 enum ReduceAxis : u8 { axis_row, axis_column, axis_all, axis_item };                      // package::ReduceAxis
 
 struct Entry {
@@ -38,15 +38,18 @@ struct Reduction {
 struct OperandFacts {
   u8 dtype;  // DType
   bool is_store;
+  i8 batch, row;  // which strides follow the batch and rows, where `folds`; -1: none
 };
 struct Kernel {
   const char* name;
   u8 family, a_dtype, b_dtype;
   bool has_product, a_k_major, b_k_major, pack_a, pack_b, persistent, stream_k;
   bool keeps_accumulators;  // a later phase reads them
+  bool folds;               // batch items may be taken for further rows: nothing in the epilogue tells them apart
   i32 accumulator_bytes, tile_m, tile_n, tile_k, cluster_m, cluster_n, k_split, group, alignment, piece_rows,
       piece_cols;
-  i32 ways;  // of the split
+  i32 ways;           // of the split
+  i32 element_bytes;  // that the first phase loads for an element of the root space
   const Entry* entries;
   const Map* maps;
   const Reduction* reductions;
@@ -105,6 +108,9 @@ inline constexpr i64 workspace_step = 256;  // alignment of everything in the wo
 inline constexpr i64 most_parameter_bytes = 4096;
 inline constexpr i64 pack_alignment = 16;  // bytes that rows of a packed factor are multiples of
 inline constexpr i64 pack_blocks = 8;      // a multiprocessor, which walk the rows
+// Rows that are being finished at once are read again, phase after phase: so many bytes of them stay in L2. The bound
+// of blocks on a multiprocessor is what hides the latency of memory.
+inline constexpr i64 panel_cache = 24 << 20, least_panels = 2, most_panels = 8;
 
 inline i64 ceil_div(i64 a, i64 b) { return a / b + (a % b != 0 ? 1 : 0); }
 inline i64 larger(i64 a, i64 b) { return a < b ? b : a; }
@@ -145,6 +151,13 @@ struct Reserved {  // of a reduction: offsets in the workspace
   i64 partials, results;
 };
 
+// How the items of a batch became rows of one item.
+enum class Fold : u8 {
+  none,
+  adjacent,  // each item's rows follow those of the item in front
+  single,    // of one row an item: the strides of the batch are those of rows
+};
+
 // What the sizes and strides decide; addresses come with resolve().
 struct Plan {
   Problem problem{};
@@ -155,7 +168,8 @@ struct Plan {
   i64 counters_at = -1, zero_at = -1, accumulators_at = -1, slices_at = -1;
   i64 counter_bytes = 0;  // at the workspace's begin: zero before a run, and every run leaves them zero
   i64 workspace = 0;      // bytes
-  bool empty = false;     // no element in the root space
+  Fold fold = Fold::none;
+  bool empty = false;  // no element in the root space
 };
 
 struct Grid {
@@ -194,6 +208,56 @@ inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64
   if (over) return beyond(trouble, "%.200s has more than 2^63 blocks", kernel.name);
   plan.blocks = blocks;
   return true;
+}
+
+inline void fold(const Plan& plan, Factor& a) {
+  if (plan.fold == Fold::none) return;
+  if (plan.fold == Fold::single) a.other = a.batch;
+  a.batch = 0, a.batches = 1, a.others = plan.problem.m;
+}
+inline void fold(const Kernel& kernel, const Plan& plan, Operand* operands) {
+  if (plan.fold == Fold::none) return;
+  for (i32 i = 0; i < kernel.operand_count; ++i) {
+    const OperandFacts& facts = kernel.operands[i];
+    i64* stride = operands[i].stride;
+    if (plan.fold == Fold::single && facts.row >= 0) stride[facts.row] = facts.batch < 0 ? 0 : stride[facts.batch];
+    if (facts.batch >= 0) stride[facts.batch] = 0;
+  }
+}
+
+// Takes the items of a batch for further rows of one where all have the same B, and where strides allow it: the product
+// of [b, 1, k] and [k, n] reads B once, as that of [b, k] does. After plan_sizes(), with the strides of the operands;
+// before plan_product(), with `a` folded as the operands are.
+inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, const Operand* operands, Plan& plan,
+                       Trouble& trouble) {
+  const Problem& p = plan.problem;
+  for (i32 i = 0; i < kernel.map_count && p.batches > 1; ++i) {  // what is copied of them has one place in the batch
+    const Map& map = kernel.maps[i];
+    if (map.source != map_more_b || (operands[map.operand].stride[0] == 0) == (b.batch == 0)) continue;
+    return misfit(trouble, b.name, "it is %s for all items, and the B of a further product is not",
+                  b.batch == 0 ? "one matrix" : "no one matrix");
+  }
+  i64 rows = 0;
+  if (!kernel.folds || !kernel.has_product || p.batches < 2 || plan.empty || a.batches != p.batches || a.batch == 0 ||
+      b.batch != 0 || __builtin_mul_overflow(p.batches, p.m, &rows))
+    return true;
+  // A kernel that reads rows of A side by side relies on it.
+  if (kernel.family != family_simt && !kernel.pack_a && !kernel.a_k_major) return true;
+  const bool single = p.m == 1;
+  if (!single && a.batch != p.m * a.other) return true;
+  for (i32 i = 0; i < kernel.operand_count; ++i) {
+    const OperandFacts& facts = kernel.operands[i];
+    const i64 batch = facts.batch < 0 ? 0 : operands[i].stride[facts.batch];
+    const i64 row = facts.row < 0 ? 0 : operands[i].stride[facts.row];
+    if (!single && batch != p.m * row) return true;
+    if (facts.row < 0 && batch != 0) return true;  // a further B, one an item
+    if (!single || batch != 0) continue;
+    for (i32 m = 0; m < kernel.map_count; ++m) {  // the copy engine takes no rows that all lie at one place
+      if (kernel.maps[m].source == map_operand && kernel.maps[m].operand == static_cast<u32>(i)) return true;
+    }
+  }
+  plan.fold = single ? Fold::single : Fold::adjacent;
+  return plan_sizes(kernel, 1, rows, p.n, p.k, p.chunk, plan, trouble);
 }
 
 // What the kernel was compiled to rely on: adjacent elements along one dim, and alignment.
@@ -321,6 +385,15 @@ inline bool plan_grid(const Kernel& kernel, const Entry& entry, const DeviceLimi
       blocks[0] = entry.kind == entry_panel ? 1 : larger(p.pieces_n, 1);
       blocks[1] = smaller(larger(p.pieces_m, 1), device.max_grid[1]);
       blocks[2] = smaller(larger(p.batches, 1), device.max_grid[2]);
+      if (entry.kind == entry_panel) {
+        i64 rows = 0;  // bytes of those that a block is at, on all multiprocessors
+        const bool over = __builtin_mul_overflow(p.cols, larger(kernel.element_bytes, 1), &rows) ||
+                          __builtin_mul_overflow(rows, kernel.piece_rows * larger(device.multiprocessors, 1), &rows);
+        const i64 fit_in = over ? 1 : panel_cache / larger(rows, 1);
+        const i64 at_once = larger(device.multiprocessors, 1) * smaller(larger(fit_in, least_panels), most_panels);
+        blocks[2] = smaller(blocks[2], at_once);
+        blocks[1] = smaller(blocks[1], ceil_div(at_once, blocks[2]));
+      }
   }
   for (i32 i = 0; i < 3 && !grid.skipped; ++i) {
     if (blocks[i] <= device.max_grid[i]) continue;
@@ -562,7 +635,7 @@ inline TiledArguments arguments_of(const Tiled& view) {
 inline bool uses_maps(const Kernel& kernel, const Plan& plan) {
   return kernel.map_count > 0 && !plan.empty && plan.problem.k != 0;
 }
-// After resolve(). `operand`: of an operand's map, as it is passed; `name`: of its tensor.
+// After resolve(). `operand`: of an operand's or further B's map, as it is passed; `name`: of its tensor.
 inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, const Operand& operand, const char* name,
                        Tiled& view, Trouble& trouble) {
   const Problem& p = plan.problem;
@@ -570,7 +643,8 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
   view.box_fast = map.box_fast;
   view.box_slow = map.box_slow;
   view.swizzle_bytes = map.swizzle_bytes;
-  i64 slow = 0, batch = 0;
+  i64 slow = 0, batch = 0, products = 1;
+  for (i32 i = 0; i < kernel.map_count; ++i) products += kernel.maps[i].source == map_more_b ? 1 : 0;
   switch (map.source) {
     case map_a:
       view.dtype = kernel.a_dtype;
@@ -583,10 +657,18 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
     case map_b:
       view.dtype = kernel.b_dtype;
       view.address = reinterpret_cast<u64>(p.b);
-      view.fast = kernel.b_k_major ? p.k : p.n;
-      view.slow = kernel.b_k_major ? p.n : p.k;
+      view.fast = kernel.b_k_major ? p.k : p.n / products;
+      view.slow = kernel.b_k_major ? p.n / products : p.k;
       slow = kernel.b_k_major ? p.b_col : p.b_k;
       batch = p.b_batch;
+      break;
+    case map_more_b:
+      view.dtype = kernel.b_dtype;
+      view.address = reinterpret_cast<u64>(operand.data);
+      view.fast = kernel.b_k_major ? p.k : p.n / products;
+      view.slow = kernel.b_k_major ? p.n / products : p.k;
+      slow = operand.stride[kernel.b_k_major ? 2 : 1];
+      batch = operand.stride[0];
       break;
     default: {
       const OperandFacts& facts = kernel.operands[map.operand];

@@ -40,15 +40,15 @@ class _GpuReduction(ctypes.Structure):
 
 
 class _OperandFacts(ctypes.Structure):
-    _fields_ = [("dtype", ctypes.c_uint8), ("is_store", ctypes.c_bool)]
+    _fields_ = [("dtype", ctypes.c_uint8), ("is_store", ctypes.c_bool), ("batch", ctypes.c_int8), ("row", ctypes.c_int8)]
 
 
 class _Kernel(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p)] + [(n, ctypes.c_uint8) for n in ("family", "a_dtype", "b_dtype")] + [
         (n, ctypes.c_bool) for n in ("has_product", "a_k_major", "b_k_major", "pack_a", "pack_b", "persistent",
-                                     "stream_k", "keeps_accumulators")] + [
+                                     "stream_k", "keeps_accumulators", "folds")] + [
         (n, ctypes.c_int32) for n in ("accumulator_bytes", "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n",
-                                      "k_split", "group", "alignment", "piece_rows", "piece_cols", "ways")] + [
+                                      "k_split", "group", "alignment", "piece_rows", "piece_cols", "ways", "element_bytes")] + [
         ("entries", ctypes.POINTER(_Entry)), ("maps", ctypes.POINTER(_Map)),
         ("reductions", ctypes.POINTER(_GpuReduction)), ("operands", ctypes.POINTER(_OperandFacts))] + [
         (n, ctypes.c_int32) for n in ("entry_count", "map_count", "reduction_count", "operand_count",
@@ -555,9 +555,9 @@ def _encode(engine, loaded, plan, i, operand, name, parameters):
     ctypes.memmove(ctypes.addressof(parameters) + 128 * i, made.getPtr(), 128)
 
 
-def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars):
-    """One kernel of the program: (batch, m, n, k), factors with their names (None of a map), operands as the tables
-    above have them with names behind, numbers."""
+def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=()):
+    """One kernel of the program: (batch, m, n, k), factors with their names (None: made by the kernel, or a map's), operands as the tables
+    above have them with names behind, numbers; the B of further products, which are among the operands."""
     call, lib = _now.call, engine.lib
     loaded = engine.kernel(call.context, index)
     kernel, trouble = ctypes.byref(loaded.table), _Trouble()
@@ -569,12 +569,10 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars):
 
     why = ctypes.byref(trouble)
     check(lib.codetta_host_gpu_sizes(kernel, *(ctypes.c_int64(n) for n in (*sizes, chunk)), plan, why))
-    factors = _Factor(), _Factor()
-    if a is not None:
-        factors = _factor_of(*a, True), _factor_of(*b, False)
+    factors = [_factor_of(*f, f is a) if f is not None else _Factor() for f in (a, b)]
     references = ctypes.byref(factors[0]), ctypes.byref(factors[1])
-    if a is not None:
-        check(lib.codetta_host_gpu_product(kernel, *references, plan, why))
+    for further in more_b:
+        check(lib.codetta_host_gpu_check_b(kernel, ctypes.byref(_factor_of(*further, False)), why))
     empty, zero = 0 in sizes[:3], False
     table, nothing = (_Operand * max(len(operands), 1))(), (ctypes.c_bool * max(len(operands), 1))()
     for i, (array, indexed, terms, offsets, gathered, written, name) in enumerate(operands):
@@ -584,6 +582,8 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars):
             zero = True  # also where the root space is empty: what is the same everywhere is read then, too
             if gathered and not empty:
                 _fail(f"E0618: elements of {name} are taken by indices, and it has none")
+    if loaded.table.has_product:
+        check(lib.codetta_host_gpu_product(kernel, *references, table, plan, why))
     entries = loaded.keep[0]
     grids = (_Grid * max(loaded.table.entry_count, 1))()
     for i in range(loaded.table.entry_count):
@@ -608,7 +608,7 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars):
     for i in range(loaded.table.map_count if lib.codetta_host_gpu_uses_maps(kernel, plan) else 0):
         one = loaded.keep[1][i]
         name = a[1] if one.source == 0 else b[1] if one.source == 1 else operands[one.operand][6]
-        _encode(engine, loaded, plan, i, ctypes.byref(table[one.operand]) if one.source == 2 else None, name,
+        _encode(engine, loaded, plan, i, ctypes.byref(table[one.operand]) if one.source >= 2 else None, name,
                 parameters)
     lib.codetta_host_gpu_write(kernel, plan, table, nothing, numbers, reserved, ctypes.c_void_p(workspace), parameters)
     for i in range(loaded.table.entry_count):

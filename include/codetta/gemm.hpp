@@ -104,7 +104,7 @@ struct GemmArguments {
   Rounding rounding = Rounding::Fused;
   bool strict = false;                     // no contraction of a * b + c
   MathMode math = MathMode::Strict;        // how exactly A and B are multiplied
-  const PackedTensor* packed_B = nullptr;  // instead of B's memory; B still says shape and dtype
+  const PackedTensor* packed_B = nullptr;  // instead of B's memory; B still says shape, dtype, batch
 };
 
 // An output of an epilogue as its value is. It may be bound to a tensor of any dtype; leading sizes of 1 may be left

@@ -16,16 +16,16 @@ struct DLManagedTensor;           // dlpack.h, before 1.0
 namespace codetta {
 
 // Reads one array; a Fortran-ordered array is returned as its row-major copy. bf16 and fp8, which NumPy lacks, are
-// written with the descriptors "<V2" and "|V1" plus a "codetta_dtype" entry in the header and read back the same way
-// (`as` overrides on reading). Errors: E0620 not readable, E0621 malformed, truncated, oversized, or a lying shape,
-// E0622 dtype not supported, E0606.
+// written as "<V2" and "|V1", which it reads as bytes, and a comment behind the header's dictionary, "# codetta_dtype:
+// bf16", by which they are read back (`as` overrides; older files have an entry of that name). Errors: E0620 not
+// readable, E0621 malformed, truncated, oversized, or a lying shape, E0622 dtype not supported, E0606.
 CODETTA_API Result<Tensor> read_npy(const std::string& path, std::optional<DType> as = {});
-// Errors: E0623 cannot write (folder missing, not writable, disk full). Any strides; written row-major.
+// Errors: E0623 cannot write (folder missing, not writable, disk full), E0604. Any strides; written row-major.
 CODETTA_API Result<void> write_npy(const std::string& path, const TensorView& tensor);
 
 // All tensors of a file in file order. Errors as read_npy.
 CODETTA_API Result<std::vector<std::pair<std::string, Tensor>>> read_safetensors(const std::string& path);
-// Under these names. Errors: E0623 as write_npy; E0210 (two of one name), E0209 (a name that the format has no room
+// Under these names. Errors: as write_npy; E0210 (two of one name), E0209 (a name that the format has no room
 // for:
 // __metadata__, invalid UTF-8).
 CODETTA_API Result<void> write_safetensors(const std::string& path,

@@ -131,8 +131,8 @@ class CODETTA_API Execution {
   Result<void> run(Stream stream = {});
   [[nodiscard]] int64_t workspace_size() const;        // bytes; of device memory where the target is a GPU
   static constexpr int64_t workspace_alignment = 256;  // bytes
-  // Uses the caller's memory instead of its own (at least workspace_size() bytes, aligned). On a GPU what runs before
-  // were enqueued with is given back at once: not while they are at work. Errors: E0604, E0605, E0611.
+  // Uses the caller's memory instead of its own: workspace_size() bytes or more, aligned (64 are enough on a CPU). On a
+  // GPU what runs before were enqueued with is given back at once: not while at work. Errors: E0604, E0605, E0611.
   Result<void> set_workspace(void* memory, int64_t bytes);
   [[nodiscard]] double compile_seconds() const;  // spent in the compiler by prepare(); 0 when all was found
   [[nodiscard]] bool interpreted() const;        // no compiler was there: the epilogue's tape is interpreted
@@ -160,8 +160,8 @@ class CODETTA_API Kernel {
  public:
   // A default-made kernel holds nothing: its metadata is empty, everything else E0608.
   [[nodiscard]] const KernelMetadata& metadata() const;
-  // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ in pointers, numbers and
-  // strides from those that found the kernel; another program or shape is E0414, a guard that fails E0610. Errors also:
+  // Compiles if needed (single flight, cached on disk), loads, sizes. Arguments may differ from those that found the
+  // kernel in pointers, numbers, strides and sizes; another program is E0414, a guard that fails E0610. Errors also:
   // E05xx (compiler), E06xx (views). For a GPU the tensors lie on the context's device (E0648), which is of the
   // target's architecture (E0430). It leaves captures of streams valid, whichever thread they belong to, and compiles
   // during them too, since it is told of no stream.

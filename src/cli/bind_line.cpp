@@ -46,7 +46,13 @@ Result<BindLine> parse_bind_line(const Source& source) {
       if (auto ok = form(3, bind.outputs); !ok) return std::move(ok).error();
     } else if (const auto size = parse_int(value); is_size && size && *size >= 0) {
       bind.sizes[name] = *size;
-    } else if (name != "types" || value.empty()) {
+    } else if (name == "types" && !value.empty()) {
+      std::istringstream types(value);
+      for (std::string type; std::getline(types, type, ',');) {
+        if (!dtype_from_name(type))
+          return usage_error("element type '" + type + "' is not known", "in " + where, "write types=f32,bf16");
+      }
+    } else {
       return usage_error("'" + item + "' binds nothing", "in " + where,
                          "write NAME=tensor[M,N]:f32, NAME=scalar:0.5, NAME=out[M,N]:f32, types=f32,bf16 or N=64");
     }

@@ -20,12 +20,51 @@ Error all_kernels(const std::string& command) {
                      "leave it out; gemm, bench, emit, compile, kernels and verify take it");
 }
 
+Result<void> writes_nothing(const std::string& command, const GemmProblem& problem) {
+  if (problem.output_files.empty()) return {};
+  const auto& [name, file] = problem.output_files.front();
+  return usage_error("--out " + name + "=" + file + " would not be written", command + " keeps no results",
+                     "name a form alone, such as --out " + name + "=[M,N]:f32, or say gemm");
+}
+
+namespace {
+
+// The library speaks of its own names; here they are options.
+struct Wording {
+  const char *in_c, *here;
+};
+constexpr Wording wordings[] = {
+    {"pass B.transposed() if", "say --transpose-b if"},
+    {"`compile_timeout_seconds`", "--compile-timeout"},
+    {"`budget_seconds`", "--budget"},
+    {"`max_candidates`", "--candidates"},
+    {"`trial_seconds`", "--trial"},
+    {"the option no_compiler forbids it", "--no-compiler forbids it"},
+    {"the context's cancel flag was set", "the command was interrupted"},
+};
+
+Error in_options(const Error& error) {
+  std::vector<Diagnostic> diagnostics = error.diagnostics();
+  for (Diagnostic& diagnostic : diagnostics) {
+    for (std::string* text : {&diagnostic.reason, &diagnostic.help}) {
+      for (const auto& [in_c, here] : wordings) {
+        const size_t at = text->find(in_c);
+        if (at != std::string::npos) text->replace(at, std::string_view(in_c).size(), here);
+      }
+    }
+  }
+  return Error(std::move(diagnostics));
+}
+
+}  // namespace
+
 std::string& internal_message() {
   static std::string message;
   return message;
 }
 
-int report(const Error& error, bool json) {
+int report(const Error& said, bool json) {
+  const Error error = in_options(said);
   const std::string text = json ? error.to_json() + "\n" : error.render();
   std::fwrite(text.data(), 1, text.size(), stderr);
   switch (error.family()) {

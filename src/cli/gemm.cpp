@@ -146,6 +146,8 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
 int bench(const CommonOptions& common, const GemmOptions& options, size_t candidates) {
   auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
+  if (auto unwritten = writes_nothing("bench", session->problem); !unwritten)
+    return report(unwritten.error(), common.json);
   nlohmann::json rows = nlohmann::json::array();
   if (!common.json) std::printf("%-44s %12s %12s %10s\n", "kernel", "median us", "estimate us", "GFLOP/s");
   for (size_t i = 0; i < std::min(candidates, session->kernels.size()); ++i) {

@@ -170,6 +170,31 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
   return {};
 }
 
+// Tuning files carry all that is kept: what describes a problem, or how it is timed, is not for them.
+Result<void> exchanges_all(const CLI::App& tune) {
+  for (const char* name :
+       {"--m",           "--n",           "--k",      "--batch",      "--dtype",      "--b-dtype",     "--a",
+        "--b",           "--tensor",      "--scalar", "--out",        "--epilogue",   "--function",    "--kernel",
+        "--seed",        "--strict",      "--math",   "--out-dtype",  "--as-unfused", "--accumulator", "--force",
+        "--transpose-a", "--transpose-b", "--budget", "--candidates", "--report"}) {
+    if (tune.count(name) == 0) continue;
+    return usage_error(std::string(name) + " is not for " + (tune.count("--export") > 0 ? "--export" : "--import"),
+                       "a tuning file carries all results that are kept, and nothing is timed", "leave it out");
+  }
+  return {};
+}
+
+// "--dtype=" would take the next word.
+std::string given_nothing(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") break;
+    if (word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1)
+      return std::string(word.substr(0, word.size() - 1));
+  }
+  return {};
+}
+
 // What `verb` takes, or the whole command, whatever has been parsed.
 std::string help_text(const CLI::App& app, const CLI::App* verb) {
   const std::string name = verb == &app ? app.get_name() : app.get_name() + " " + verb->get_name();
@@ -321,6 +346,10 @@ int run(int argc, char** argv) {
       if (option->get_items_expected_max() > 0) option->check(said);
     }
   }
+  if (const std::string empty = given_nothing(argc, argv); !empty.empty()) {
+    return report(usage_error(empty + ": nothing is given to it", "", "write a value behind the '=', or leave it out"),
+                  asks_for_json(argc, argv));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -382,8 +411,10 @@ int run(int argc, char** argv) {
       return emit_for_cutlass(common, options, what, evt);
     if (emit_verb->parsed()) return emit(common, options, what, inspected);
     if (compile_verb->parsed()) return compile(common, options, inspected, report_file);
-    if (tune_verb->parsed() && !(export_file + import_file).empty())
+    if (tune_verb->parsed() && !(export_file + import_file).empty()) {
+      if (auto all = exchanges_all(*tune_verb); !all) return report(all.error(), common.json);
       return exchange_tuning(common, export_file, import_file);
+    }
     if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);
     if (run_verb->parsed()) return run_program(common, program);
     if (build_verb->parsed() && !via.empty()) {

@@ -69,7 +69,8 @@ std::function<void(const CompileProgress&)> compile_progress(const CommonOptions
 }
 
 Result<Source> read_source(const std::string& file_or_text, TextOf of) {
-  if (file_or_text.find("def ") != std::string::npos) return Source{"<command line>", file_or_text};
+  if (of != TextOf::Kernel && file_or_text.find("def ") != std::string::npos)
+    return Source{"<command line>", file_or_text};
   if (std::error_code ignored; std::filesystem::is_directory(file_or_text, ignored))
     return usage_error(file_or_text + " is a directory", "", "name the file in it that holds the text");
   std::error_code ignored;
@@ -89,6 +90,9 @@ Result<Source> read_source(const std::string& file_or_text, TextOf of) {
     const std::string why = device       ? "it is a device, neither a file nor a pipe"
                             : errno != 0 ? std::strerror(errno)
                                          : "it cannot be read";
+    if (of == TextOf::Kernel)
+      return usage_error("cannot read " + file_or_text, why,
+                         "pass the file that holds the kernel's source: NAME=FILE.cpp");
     return usage_error("cannot read " + file_or_text, "as a file: " + why + "; and a text would have a def",
                        of == TextOf::Epilogue
                            ? "pass the path of an epilogue, or its text: \"def f(accum): D = relu(accum); return D\""

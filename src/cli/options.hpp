@@ -70,7 +70,7 @@ std::function<void(const CompileProgress&)> compile_progress(const CommonOptions
 struct Source {
   std::string name, text;
 };
-enum class TextOf : uint8_t { Epilogue, Program };  // what messages call it
+enum class TextOf : uint8_t { Epilogue, Program, Kernel };  // what messages call it; a kernel's is always a file
 Result<Source> read_source(const std::string& file_or_text, TextOf of);
 
 // Diagnostics on stderr (text or JSON); returns the exit status of the error's family.
@@ -81,5 +81,7 @@ std::string& internal_message();
 inline bool is_unfit(const Error& error) { return error.code() == 533; }
 Error usage_error(std::string headline, std::string reason, std::string help);
 Error all_kernels(const std::string& command);  // E0701 for a command that takes no --kernel
+// E0701 where --out names a file, for a command that runs several kernels and keeps no result.
+Result<void> writes_nothing(const std::string& command, const GemmProblem& problem);
 
 }  // namespace codetta::cli

@@ -77,7 +77,13 @@ class Builder {
     if (auto ok = read(); !ok) return std::move(ok).error();
     if (auto ok = factors(); !ok) return std::move(ok).error();
     if (auto ok = arguments(); !ok) return std::move(ok).error();
-    for (const Fill& fill : fills_) fill_random(fill.view, fill.seed, fill.distribution);
+    for (const Fill& fill : fills_) {
+      if (fill.output) {
+        fill_poison(fill.view);
+      } else {
+        fill_random(fill.view, fill.seed, fill.distribution);
+      }
+    }
     return std::move(problem_);
   }
 
@@ -127,32 +133,48 @@ class Builder {
     problem_.owned.push_back(std::move(tensor));
     return problem_.owned.back().view();
   }
-  // Pages that are never written take no memory: a problem far larger than this machine can be asked about.
+  // Addresses for a tensor; pages that are never written take no memory. For data, what the machine is willing to give.
+  // Else anything: a problem far larger than this machine can be asked about.
   Result<TensorView> reserve(DType dtype, const Dims& shape) {
     alignas(64) static std::byte place[64];
     auto view = TensorView::make(static_cast<void*>(place), dtype, shape);
     if (!view || view->empty()) return view;
     const auto [begin, end] = view->byte_range();
     const auto bytes = static_cast<size_t>(end - begin);
-    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-      auto tensor = Tensor::make(dtype, shape);
-      if (!tensor) return std::move(tensor).error();
-      return own(*std::move(tensor));
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (data_ ? 0 : MAP_NORESERVE);
+    // Large pages, as tensors of this size have them everywhere.
+    constexpr size_t large_page = size_t{2} << 20;
+    const size_t taken = bytes + (data_ ? large_page : 0);
+    void* memory =
+        data_ && bytes < lazy_bytes ? MAP_FAILED : ::mmap(nullptr, taken, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (memory != MAP_FAILED) {
+      problem_.reserved.emplace_back(memory, [taken](void* reserved) { ::munmap(reserved, taken); });
+      if (data_) {
+        memory =
+            reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory) + large_page - 1) / large_page * large_page);
+        (void)::madvise(memory, bytes, MADV_HUGEPAGE);
+      }
+      return TensorView::make(memory, dtype, shape);
     }
-    problem_.reserved.emplace_back(memory, [bytes](void* reserved) { ::munmap(reserved, bytes); });
-    return TensorView::make(memory, dtype, shape);
-  }
-  Result<TensorView> random(DType dtype, const Dims& shape, const std::string& data) {
-    if (!data_) return reserve(dtype, shape);
+    if (!data_ && next_place_ + bytes > next_place_) {  // a limit on addresses; nobody looks into them
+      auto* const nowhere = reinterpret_cast<void*>(next_place_);
+      next_place_ += (bytes + 4095) / 4096 * 4096;
+      return TensorView::make(nowhere, dtype, shape);
+    }
     auto tensor = Tensor::make(dtype, shape);
     if (!tensor) return std::move(tensor).error();
+    return own(*std::move(tensor));
+  }
+  Result<TensorView> random(DType dtype, const Dims& shape, const std::string& data) {
+    const uint64_t seed = options_.seed * 1000 + problem_.owned.size() + problem_.reserved.size();
+    auto view = reserve(dtype, shape);
+    if (!data_ || !view) return view;
     const Distribution distribution = data == "positive" ? Distribution::Positive
                                       : data == "tiny"   ? Distribution::Small
                                                          : Distribution::Normal;
     // Once all memory is there: numbers for a problem that does not fit would take minutes.
-    fills_.push_back({tensor->view(), options_.seed * 1000 + problem_.owned.size(), distribution});
-    return own(*std::move(tensor));
+    fills_.push_back({*view, false, seed, distribution});
+    return view;
   }
   Result<TensorView> factor(const char* name, const std::string& file, DType dtype, int64_t rows, int64_t columns,
                             bool transposed) {
@@ -420,15 +442,15 @@ class Builder {
     } else if (!take(parse_shape(form.shape, sizes_), shape)) {
       return *error_;
     }
-    if (!data_) return reserve(dtype, shape);
-    auto tensor = Tensor::make(dtype, shape);
-    if (!tensor) return std::move(tensor).error();
-    fill_poison(tensor->view());
-    return own(*std::move(tensor));
+    auto view = reserve(dtype, shape);
+    if (data_ && view) fills_.push_back({*view, true});
+    return view;
   }
 
+  static constexpr size_t lazy_bytes = size_t{16} << 20;  // below, memory is taken at once
   const GemmOptions& options_;
   bool data_;
+  uintptr_t next_place_ = uintptr_t{1} << 46;
   GemmProblem problem_;
   std::optional<Epilogue> epilogue_;
   BindLine bind_;
@@ -438,6 +460,7 @@ class Builder {
   std::optional<Error> error_;
   struct Fill {
     TensorView view;
+    bool output = false;  // poisoned
     uint64_t seed = 0;
     Distribution distribution = Distribution::Normal;
   };

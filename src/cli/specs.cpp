@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -198,7 +200,13 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
   if (const auto [end, error] = std::from_chars(first, last, integer); error == std::errc() && end == last)
     return ArgumentValue(integer);
   double value = 0;
-  if (const auto [end, error] = std::from_chars(first, last, value); error != std::errc() || end != last) {
+  const auto [end, error] = std::from_chars(first, last, value);
+  if (error == std::errc::result_out_of_range && end == last) {
+    value = std::strtod(std::string(first, last).c_str(), nullptr);  // too small is 0, as in a text
+    if (std::isinf(value))
+      return usage_error("'" + text + "' does not fit", "the largest number is 1.7976931348623157e308",
+                         "pass " + name + "=inf for infinity");
+  } else if (error != std::errc() || end != last) {
     return usage_error("'" + text + "' is not a number", "given for the scalar " + name,
                        "pass a number such as " + name + "=0.5, or true, false");
   }

@@ -35,8 +35,14 @@ std::string best_of(const TuneProgress& p) {
 int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
          const std::string& report_file) {
   if (!options.kernel.empty()) return report(all_kernels("tune"), common.json);
+  if (!report_file.empty()) {  // before half a minute of work
+    if (auto placed = check_places({{"the report", report_file}}, {}); !placed)
+      return report(placed.error(), common.json);
+  }
   auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
+  if (auto unwritten = writes_nothing("tune", session->problem); !unwritten)
+    return report(unwritten.error(), common.json);
   take_time_when_interrupted();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   auto last = std::chrono::steady_clock::now() - std::chrono::hours(1);

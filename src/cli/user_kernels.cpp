@@ -10,7 +10,7 @@ Result<UserKernel> read_kernel(const std::string& item) {
   auto parts = split_item(item, "--kernel");
   if (!parts) return std::move(parts).error();
   const std::string& file = parts->second;
-  auto source = read_source(file, TextOf::Program);
+  auto source = read_source(file, TextOf::Kernel);
   if (!source) return std::move(source).error();
   UserKernel::Language language = UserKernel::Language::cpp;
   if (file.ends_with(".cu")) language = UserKernel::Language::cuda;

@@ -73,6 +73,10 @@ std::optional<runtime::cpu::GemmProblem> factor_to_pack(const emit::host::Progra
   const auto n = launch.n.evaluate(fixed), k = launch.product->k.evaluate(fixed),
              chunk = epilogue.split.chunk.evaluate(fixed);
   if (!n || !k || !chunk || b.rank() < 2 || b.rank() > 3 || b.empty()) return std::nullopt;
+  // One matrix for all items is packed once, and is bound as one an item.
+  for (const TensorView* factor : factors) {
+    if (factor->rank() > 2 && factor->size(0) > 1 && factor->stride(0) == 0) return std::nullopt;
+  }
   runtime::cpu::GemmProblem problem;
   problem.batch = b.rank() > 2 ? b.size(0) : 1;
   problem.m = 1;

@@ -135,6 +135,12 @@ Result<std::string> Kernel::emit(Stage stage) const {
       break;
   }
   const Backend backend = found.target.backend;
+  if (stage != Stage::Host) {  // casts make enums of anything
+    return diag::error(diag::Code::stage_missing,
+                       fmt::format("stage number {} does not exist", static_cast<int>(stage)))
+        .reason("it is none of the enum codetta::Stage")
+        .help(fmt::format("ask for {}", stages_of(backend)));
+  }
   return diag::error(diag::Code::stage_missing, backend == Backend::cpu ? "a CPU kernel has no host code of its own"
                                                                         : "a GPU kernel has no host code of its own")
       .reason("it runs in this process; host code is of programs, which `codetta build` makes libraries of")

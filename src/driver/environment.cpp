@@ -45,7 +45,8 @@ Environment read_environment() {
   std::string base = variable("XDG_CACHE_HOME");
   if (base.empty() || base[0] != '/') {
     std::string home = variable("HOME");
-    if (home.empty()) {  // services and containers run without it
+    if (home.empty() || home[0] != '/') {  // services and containers run without it
+      home.clear();
       std::array<char, 4096> buffer{};
       passwd entry{};
       passwd* found = nullptr;

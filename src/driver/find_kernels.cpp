@@ -8,7 +8,9 @@
 #include "driver/kernel_state.hpp"
 #include "driver/package_entry.hpp"
 #include "driver/tuning_record.hpp"
+#include "driver/verification.hpp"
 #include "plan/families_metal.hpp"
+#include "types/machine.hpp"
 
 namespace codetta {
 namespace driver {
@@ -39,7 +41,24 @@ Result<Planned> make_plan(const FoundState& found) {
 
 }  // namespace
 
+Result<void> check_target(const Target& target) {
+  if (target.backend > Backend::cutlass) {
+    return diag::error(diag::Code::target_unknown,
+                       fmt::format("backend number {} does not exist", static_cast<int>(target.backend)))
+        .reason(fmt::format("they are numbered 0 to {}", static_cast<int>(Backend::cutlass)))
+        .help("pass one of the enum codetta::Backend, or what Target::parse gives");
+  }
+  if (target.backend == Backend::cpu && static_cast<size_t>(target.isa) >= types::all_isas().size()) {
+    return diag::error(diag::Code::target_architecture,
+                       fmt::format("instruction set number {} does not exist", static_cast<int>(target.isa)))
+        .reason(fmt::format("they are numbered 0 to {}", types::all_isas().size() - 1))
+        .help("pass one of the enum codetta::CpuIsa, or what Target::parse or Target::host gives");
+  }
+  return {};
+}
+
 Result<Target> resolve_target(ContextState& context, const Target& target) {
+  CODETTA_CHECK_OK(check_target(target));
   if (target.backend == Backend::cpu) return target;
   if (target.backend == Backend::cuda) return context.cuda.gpu().resolve(target);
   if (target.backend == Backend::metal) {

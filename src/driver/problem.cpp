@@ -51,6 +51,14 @@ Result<void> check_shapes(const TensorView& a, const TensorView& b) {
   return {};
 }
 
+// Casts make enums of anything.
+Result<void> check_enum(const char* option, int value, int last) {
+  if (value >= 0 && value <= last) return {};
+  return diag::error(diag::Code::option_range, fmt::format("{} is no value of `{}`", value, option))
+      .reason(fmt::format("they are numbered 0 to {}", last))
+      .help("pass one of the enum's names");
+}
+
 // Only a view that was never made, or was moved from, has elements and no memory.
 Result<void> check_memory(const std::string& name, const TensorView& view) {
   if (view.data() != nullptr || view.empty()) return {};
@@ -174,6 +182,9 @@ codetta::cpu::ScalarValue scalar_value(const ArgumentValue& value, DType dtype) 
 Result<Problem> gather_problem(const GemmArguments& arguments) {
   if (arguments.packed_B != nullptr && !arguments.packed_B->holds_weights())
     return nothing_held("packed B", "Kernel::pack, or PackedTensor::deserialize");
+  CODETTA_CHECK_OK(check_enum("rounding", static_cast<int>(arguments.rounding), static_cast<int>(Rounding::AsUnfused)));
+  CODETTA_CHECK_OK(
+      check_enum("math", static_cast<int>(arguments.math), static_cast<int>(MathMode::Fp8FastAccumulation)));
   Problem problem;
   problem.strict = arguments.strict;
   problem.math = arguments.math;

@@ -12,6 +12,9 @@
 
 namespace codetta::driver {
 
+// Casts make enums of anything. Errors: E0401 for a backend, E0402 for an instruction set that has no name.
+Result<void> check_target(const Target& target);
+
 // A bound number as the oracle takes it.
 types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype);
 // How GPUs accumulate products of this length, whichever family runs them.
@@ -23,7 +26,7 @@ class Verification {
  public:
   // Reads the inputs, where the target has them; all work on them is done. `before`: former contents of overwritten
   // operands; with `former_needed`, the run is over: none of them may be missing. Errors: those of make_problem and of
-  // the oracle, and of copies from the device; E0208, E0209 (before).
+  // the oracle, and of copies from the device; E0208, E0209, E0210 (before).
   static Result<Verification> make(const GemmArguments& arguments,
                                    const std::vector<std::pair<std::string, TensorView>>& before, const Target& target,
                                    uint64_t seed, ContextState& context, bool former_needed = false);

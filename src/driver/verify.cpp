@@ -53,6 +53,12 @@ namespace {
 Result<void> check_before(const Problem& problem, const std::vector<std::pair<std::string, TensorView>>& before) {
   const auto& inputs = problem.bound.inputs();
   for (const auto& [name, former] : before) {
+    const auto same = [&, &name = name](const auto& other) { return other.first == name; };
+    if (std::count_if(before.begin(), before.end(), same) > 1) {
+      return diag::error(diag::Code::argument_duplicate, fmt::format("former contents of '{}' are given twice", name))
+          .reason("they are looked up by name")
+          .help("give those of each operand once");
+    }
     const std::string& wanted = name;
     const bool known = std::any_of(inputs.begin() + 2, inputs.end(),
                                    [&](const ir::GraphInput& input) { return input.name == wanted; });
@@ -167,6 +173,7 @@ VerifyReport report_of(const oracle::CheckReport& checked) {
 
 Result<VerifyReport> verify(const GemmArguments& arguments, const Target& target, const VerifyOptions& options,
                             Context& context) {
+  CODETTA_CHECK_OK(driver::check_target(target));
   driver::ContextState& state = *context.shared_state();
   if (driver::runs_on_gpu(target)) {
     CODETTA_TRY(const runtime::cuda::DeviceRef device, state.gpu(target).device());

@@ -6,6 +6,7 @@
 
 #include "base/code_writer.hpp"
 #include "diag/diagnostic.hpp"
+#include "emit/cuda_factors.hpp"
 #include "emit/emit.hpp"
 #include "emit/phase_printer.hpp"
 #include "plan/families.hpp"
@@ -502,11 +503,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   if (index > 0 && program_.phases[index].reads_accumulator) {
     whole += CodeWriter::text_of(" && tile.acc_ld % ", 16 / types::byte_size(program_.accumulator), " == 0");
   }
-  for (uint32_t k = 0; k < program_.operands.size(); ++k) {
-    const package::Operand& o = program_.operands[k];
-    if (!o.unit_stride || (o.access != package::Access::Full && o.access != package::Access::Row)) continue;
-    whole += CodeWriter::text_of(" && vectorable<", cuda_dialect().type(o.dtype).element, ">(params.operand[", k, "])");
-  }
+  whole += aligned_text(program_, [&](uint32_t k) { return !is_of_factor(program_, k); });
   const bool pieces = index == 0 && !strips && by_warpgroups(), ahead = loads_ahead(index, phase);
   const auto begin = [&](std::string_view name, std::string_view parameters, std::string_view more) {
     out.line("template <class P", more, ">");
@@ -659,7 +656,10 @@ void CudaPrinter::print_panels(CodeWriter& out) const {
   const auto panels = out.block_with("});", "run_panels<Config, ", phase_threads, ", Epilogue::scratch_bytes(",
                                      phase_threads, ")>(params, [](const auto& panel)");
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
-    out.line("panel.phase([](const Parameters& q, const Tile& t) { Epilogue::phase_", p, "<Parameters>(q, t); });");
+    out.line("panel.phase([](const Parameters& q, const Tile& t) { Epilogue::phase_", p, "<Parameters>(q, t); }",
+             p > 0 ? ");" : ",");
+    if (p == 0)
+      out.line("            [](const Parameters& q, const Tile& t) { Epilogue::prefetch<Parameters>(q, t); });");
     for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
       const package::Reduction& r = program_.reductions[k];
       if (r.phase != p) continue;
@@ -675,8 +675,16 @@ Result<CudaSource> CudaPrinter::print() {
     const auto epilogue = body.block_with("};", "struct Epilogue");
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
+    if (!program_.more_b.empty() && map_ == nullptr) {
+      const size_t copied = copies_ ? copies_->loads.size() + copies_->stores.size() : 0;
+      print_products(body, program_, config_.family == GpuFamily::Sm90 ? std::optional(2 + copied) : std::nullopt);
+    }
     if (by_warpgroups() && map_ == nullptr && !copies_) {
       if (config_.family == GpuFamily::Sm90) body.line("static constexpr int strip_steps = 2;");
+      body.blank();
+      print_prefetch(body);
+    }
+    if (map_ != nullptr && map_->panels) {
       body.blank();
       print_prefetch(body);
     }
@@ -684,6 +692,10 @@ Result<CudaSource> CudaPrinter::print() {
       if (p > 0 && only_stores_results(p)) continue;
       body.blank();
       CODETTA_CHECK_OK(print_phase_function(body, p));
+    }
+    for (const package::FactorProgram& factor : program_.factors) {
+      body.blank();
+      CODETTA_CHECK_OK(print_maker(body, program_, factor, options_.comments));
     }
   }
   CudaSource result;
@@ -693,16 +705,25 @@ Result<CudaSource> CudaPrinter::print() {
   out.line("#define CODETTA_LANES ", layout_.lanes);
   // Reductions fold f32 sums in f64.
   bool wide = reduces_ || config_.accumulator == DType::f64, whole_numbers = false;
-  for (const package::Phase& phase : program_.phases) {
-    for (const package::Inst& inst : phase.insts) {
+  const auto look_at = [&](const std::vector<package::Inst>& insts) {
+    for (const package::Inst& inst : insts) {
       wide = wide || inst.type == DType::f64 || inst.aux == DType::f64;
       whole_numbers = whole_numbers || types::is_integer(inst.type);
     }
-  }
+  };
+  for (const package::Phase& phase : program_.phases) look_at(phase.insts);
+  for (const package::FactorProgram& factor : program_.factors) look_at(factor.insts);
   if (wide) out.line("#define CODETTA_F64");
   if (whole_numbers) out.line("#define CODETTA_INT");
   family_.defines(out, config_);
   family_.maps(program_, config_, result.maps);
+  for (const uint32_t operand : program_.more_b) {
+    if (result.maps.size() < 2) break;
+    package::CudaTensorMap map = result.maps[1];
+    map.source = package::CudaTensorMap::Source::MoreB;
+    map.operand = operand;
+    result.maps.push_back(map);
+  }
   out.line("#include \"device/gpu/phase.h\"");
   out.line("#include \"", family_.header, "\"");
   if (copies_) out.line("#include \"device/cuda/kernels/copies.h\"");
@@ -744,6 +765,10 @@ Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, con
   if (family == family_sources.end()) {
     return broken("this CUDA family has no kernel body", std::string(package::name_of(config.family)));
   }
+  if (!program.more_b.empty() && !package::shares_a(config.family))
+    return broken("this family computes one product", std::string(package::name_of(config.family)));
+  if (!program.factors.empty() && !package::makes_factors(config.family))
+    return broken("this family makes no factors", std::string(package::name_of(config.family)));
   return CudaPrinter(program, config, *family, options).print();
 }
 

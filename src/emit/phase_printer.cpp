@@ -406,7 +406,6 @@ void PhasePrinter::print_operands(PhaseText& out) {
     if (dialect_.registers || o.access != Access::Full || !o.unit_stride) continue;
     if (wide.insert(store.operand).second) wide_bytes += types::byte_size(o.dtype);
   }
-  std::vector<std::string> past;
   for (const uint32_t k : used) {
     const package::Operand& o = program_.operands[k];
     if (o.access == Access::Indexed) {
@@ -417,16 +416,12 @@ void PhasePrinter::print_operands(PhaseText& out) {
       if (wide.count(k) != 0) {
         out.setup.push_back(text("const Ref<", element, "> o", k, " = ", template_method("out"), "<", element, ">(", k,
                                  ", ", wide_bytes, ");"));
-        past.push_back(text("o", k, ".past"));
       } else {
         out.setup.push_back(
             text("const Ref<", element, "> o", k, " = ", dialect_.templated, "ref<", element, ">(", k, ");"));
       }
     }
   }
-  if (past.empty()) return;
-  needs_.emplace("fence_past", Domain::Common);
-  out.end.push_back(text("fence_past(", joined(past, " || "), ");"));
 }
 
 std::string PhasePrinter::store_line(const package::Store& store) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace codetta::frontend {
@@ -32,7 +33,11 @@ ValueId FunctionBuilder::parameter(std::string name, Span span, int rank) {
   return id;
 }
 
-ValueId FunctionBuilder::literal(LiteralAttr attr, Span span) { return op(Op::literal, {}, attr, span); }
+ValueId FunctionBuilder::literal(LiteralAttr attr, Span span) {
+  // A text can say only one NaN; machines make others, such as that of inf - inf.
+  if (attr.kind == LiteralAttr::Kind::Float && std::isnan(attr.f)) attr.f = std::numeric_limits<double>::quiet_NaN();
+  return op(Op::literal, {}, attr, span);
+}
 
 ValueId FunctionBuilder::unary(Op op_kind, ValueId x, Span span) {
   if (op_kind == Op::input) return x;

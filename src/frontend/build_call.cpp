@@ -213,8 +213,9 @@ Outcome emit_call(FunctionBuilder& builder, const FunctionInfo& info, const std:
     case Lowering::Clamp:
       return emit_clamp(builder, info, arguments, span);
     case Lowering::Relu6: {
-      const ValueId low = builder.real(0.0, span);
-      const ValueId high = builder.real(6.0, span);
+      // Integers: they keep the type of an integer.
+      const ValueId low = builder.literal({ir::LiteralAttr::Kind::Int, 0, 0}, span);
+      const ValueId high = builder.literal({ir::LiteralAttr::Kind::Int, 6, 0}, span);
       return std::vector{builder.op(Op::clamp, {first(), low, high}, {}, span)};
     }
     case Lowering::Cast:

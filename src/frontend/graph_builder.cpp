@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "diag/display.hpp"
 #include "frontend/graph_state.hpp"
 #include "frontend/parser_impl.hpp"
 #include "types/dtype.hpp"
@@ -36,8 +37,9 @@ diag::ErrorBuilder& fault(const State& state, Code code, std::string headline) {
 ValueId id_in(const State& state, const GraphValue& value) {
   if (GraphAccess::state(value) == nullptr) {
     fault(state, Code::trace_empty_expression, "an expression holds no value")
-        .reason("a default-made GraphValue stands for nothing")
-        .help("assign it the result of an operation first");
+        .reason(
+            "a default-made GraphValue stands for nothing, and so does a call none of whose arguments is a builder's")
+        .help("assign it the result of an operation first; calls of numbers alone are made by ProgramBuilder::call");
     return {};
   }
   if (GraphAccess::state(value) != state) {
@@ -98,6 +100,11 @@ std::optional<std::vector<ir::Dim>> sizes_of(const Argument& argument) {
   return out;
 }
 
+bool is_size(const Argument& argument) {
+  const auto* sizes = std::get_if<std::vector<Size>>(&argument.value());
+  return sizes != nullptr ? sizes->size() == 1 : std::holds_alternative<int64_t>(argument.value());
+}
+
 // A call on its way: arguments by the slots of emit_call.
 class Call {
  public:
@@ -140,11 +147,13 @@ class Call {
     const size_t rest_at = info_->rest_at();
     std::vector<std::vector<const Argument*>> given(parameters.size());
     size_t at = 0;
-    for (const Argument& argument : arguments) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const Argument& argument = arguments[i];
       if (at == parameters.size()) return wrong_count(fmt::format("{} takes fewer arguments", name_));
       given[at].push_back(&argument);
+      const bool more = i + 1 < arguments.size() && is_size(argument) && is_size(arguments[i + 1]);
       const bool list = std::holds_alternative<std::vector<GraphValue>>(argument.value()) ||
-                        std::holds_alternative<std::vector<Size>>(argument.value());
+                        (std::holds_alternative<std::vector<Size>>(argument.value()) && !more);
       // Values and sizes one by one stay with the parameter that takes any number of them.
       if (at != rest_at || list) ++at;
     }
@@ -402,7 +411,7 @@ bool check_name(const State& state, const std::string& name, std::string_view wh
     if (reason.empty() && output.name == name) reason = "an output has that name";
   }
   if (reason.empty()) return true;
-  fault(state, Code::trace_name, fmt::format("{} can not be named '{}'", what, name.substr(0, 64)))
+  fault(state, Code::trace_name, fmt::format("{} can not be named '{}'", what, diag::displayable(name.substr(0, 64))))
       .reason(reason)
       .help("choose another name");
   return false;

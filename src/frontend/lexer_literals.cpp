@@ -61,6 +61,14 @@ int64_t decimal_exponent(std::string_view digits) {
   return exponent + static_cast<int64_t>(point) - static_cast<int64_t>(first);
 }
 
+// What to write instead of an integer that does not fit.
+std::string as_float(const std::string& digits) {
+  if (digits.size() > 308) return "write a smaller number, or inf for infinity";
+  const std::string shown =
+      digits.size() <= 40 ? digits + ".0" : fmt::format("{}.{}e{}", digits[0], digits.substr(1, 16), digits.size() - 1);
+  return "write it as a float, with a point: " + shown;
+}
+
 }  // namespace
 
 Token Lexer::malformed(size_t begin, std::string reason) {
@@ -140,7 +148,7 @@ Token Lexer::number() {
     if (end.ec != std::errc() || token.integer > int_limit) {
       report_.error(Code::number_overflow, token.span, "integer does not fit")
           .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-          .help(overflow_help("write it as a float, with a point: 1e20 or 10000000000000000000.0"));
+          .help(overflow_help(as_float(digits)));
       return fail();
     }
     return token;

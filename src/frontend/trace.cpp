@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "diag/display.hpp"
 #include "frontend/lower.hpp"
 #include "frontend/parser_impl.hpp"
 #include "frontend/trace_node.hpp"
@@ -156,7 +157,9 @@ class Trace {
       reason = name == "_" ? "in text it stands for a result that is not wanted" : "accum() gives the accumulator";
     }
     if (reason.empty()) return true;
-    report_.error(Code::trace_name, {}, fmt::format("{} can not be named '{}'", what, name.substr(0, 64)))
+    report_
+        .error(Code::trace_name, {},
+               fmt::format("{} can not be named '{}'", what, diag::displayable(name.substr(0, 64))))
         .reason(reason)
         .help("choose another name");
     return false;

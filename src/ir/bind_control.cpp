@@ -8,8 +8,12 @@
 namespace codetta::ir {
 namespace {
 
-// What a value made of literals alone becomes where it needs a type.
-DType default_dtype(const TensorType& weak) { return types::is_float(weak.dtype) ? DType::f32 : DType::i32; }
+// What a value made of literals alone becomes where it needs a type: an integer that i32 cannot hold is i64.
+DType default_dtype(const GraphBuilder& builder, NodeId weak) {
+  if (types::is_float(builder.type(weak).dtype)) return DType::f32;
+  const auto* literal = std::get_if<LiteralAttr>(&builder.attr(weak));
+  return literal != nullptr && literal->i != static_cast<int32_t>(literal->i) ? DType::i64 : DType::i32;
+}
 
 // `node` with a type: a literal anew, other weak values cast.
 Result<NodeId> typed(GraphBuilder& builder, NodeId node, DType dtype) {
@@ -20,10 +24,11 @@ Result<NodeId> typed(GraphBuilder& builder, NodeId node, DType dtype) {
 }
 
 // A weak number takes `wanted` unless it is a float and that is none.
-DType weak_as(const TensorType& weak, const TensorType* wanted) {
+DType weak_as(const GraphBuilder& builder, NodeId node, const TensorType* wanted) {
+  const TensorType& weak = builder.type(node);
   const bool takes = wanted != nullptr && !wanted->weak && !types::is_bool(wanted->dtype) &&
                      (types::is_float(wanted->dtype) || !types::is_float(weak.dtype));
-  return takes ? wanted->dtype : default_dtype(weak);
+  return takes ? wanted->dtype : default_dtype(builder, node);
 }
 
 // A function whose values have nodes; what weak results become is open.
@@ -52,7 +57,7 @@ Result<Body> open_body(const Function& function, std::span<const TensorType> par
 // `wanted`: types that weak results take, where they are known.
 Result<GraphRef> close_body(Body body, const Function& function, std::span<const TensorType> wanted) {
   for (size_t i = 0; i < body.nodes.size(); ++i) {
-    const DType dtype = weak_as(body.results[i], i < wanted.size() ? &wanted[i] : nullptr);
+    const DType dtype = weak_as(body.builder, body.nodes[i], i < wanted.size() ? &wanted[i] : nullptr);
     CODETTA_TRY(const NodeId node, typed(body.builder, body.nodes[i], dtype));
     body.builder.add_output(function.outputs[i].name, node, body.builder.type(node).dtype);
   }
@@ -69,7 +74,7 @@ Result<NodeId> ValueBinder::add_control(const Value& value, std::span<const Node
   for (size_t i = 0; i < operands.size(); ++i) {
     NodeId node = operands[i];
     if (loop || i > 0) {
-      CODETTA_TRY(node, typed(builder_, node, default_dtype(builder_.type(node))));
+      CODETTA_TRY(node, typed(builder_, node, default_dtype(builder_, node)));
       types.push_back(builder_.type(node));
     }
     nodes.push_back(node);

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 
 #include "ir/graph.hpp"
 #include "ir/hashing.hpp"
 #include "ir/infer.hpp"
+#include "ir/literals.hpp"
 #include "ir/print.hpp"
 #include "ir/report.hpp"
 #include "ir/verify.hpp"
@@ -57,36 +59,6 @@ size_t attr_index(Op op) {
     default:
       return index_of<std::monostate>();
   }
-}
-
-// Arithmetic on literals as far as texts need it before types are known: -1, 2 * 3 in an exponent.
-std::optional<LiteralAttr> folded(Op op, const LiteralAttr& x, const LiteralAttr* y) {
-  using Kind = LiteralAttr::Kind;
-  const auto as_double = [](const LiteralAttr& l) { return l.kind == Kind::Float ? l.f : static_cast<double>(l.i); };
-  const bool is_float = x.kind == Kind::Float || (y != nullptr && y->kind == Kind::Float);
-  int64_t i = 0;
-  bool overflow = false;
-  double f = 0;
-  if (op == Op::neg) {
-    f = -as_double(x);
-    overflow = __builtin_sub_overflow(int64_t{0}, x.i, &i);
-  } else if (y == nullptr) {
-    return std::nullopt;
-  } else if (op == Op::add) {
-    f = as_double(x) + as_double(*y);
-    overflow = __builtin_add_overflow(x.i, y->i, &i);
-  } else if (op == Op::sub) {
-    f = as_double(x) - as_double(*y);
-    overflow = __builtin_sub_overflow(x.i, y->i, &i);
-  } else if (op == Op::mul) {
-    f = as_double(x) * as_double(*y);
-    overflow = __builtin_mul_overflow(x.i, y->i, &i);
-  } else {
-    return std::nullopt;
-  }
-  if (is_float) return LiteralAttr{Kind::Float, 0, f};
-  if (overflow) return std::nullopt;
-  return LiteralAttr{Kind::Int, i, 0};
 }
 
 // An integer that a double holds is written as a float where a float is meant, so that 2 and 2.0 are one literal there.
@@ -173,6 +145,13 @@ NodeId GraphBuilder::add_literal(LiteralAttr literal, diag::Span span) {
 }
 
 NodeId GraphBuilder::add_literal(LiteralAttr literal, DType dtype, diag::Span span) {
+  const bool fits =
+      literal.kind != LiteralAttr::Kind::Int || !types::is_integer(dtype) ||
+      (literal.i < 0 ? literal.i >= types::min_int(dtype) : static_cast<uint64_t>(literal.i) <= types::max_int(dtype));
+  if (!fits) {  // it wraps, as any integer that is cast
+    const NodeId from[] = {intern(Op::literal, {}, literal, TensorType{DType::i64, false, {}}, span, {})};
+    return intern(Op::cast, from, CastAttr{dtype}, TensorType{dtype, false, {}}, span, {});
+  }
   return intern(Op::literal, {}, as_written_for(literal, dtype), TensorType{dtype, false, {}}, span, {});
 }
 
@@ -195,13 +174,15 @@ NodeId GraphBuilder::coerce(NodeId operand, DType dtype) {
 }
 
 NodeId GraphBuilder::fold_weak(Op op, std::span<const NodeId> operands, diag::Span span) {
-  const LiteralAttr* literals[2] = {nullptr, nullptr};
+  const LiteralAttr* literals[3] = {};
+  if (operands.empty() || operands.size() > std::size(literals)) return {};
   for (size_t i = 0; i < operands.size(); ++i) {
-    if (i == 2 || !type(operands[i]).weak || node(operands[i]).op != Op::literal) return {};
+    if (node(operands[i]).op != Op::literal) return {};
     literals[i] = &graph_.attr_as<LiteralAttr>(operands[i]);
+    // A bool has one type from the start.
+    if (!type(operands[i]).weak && literals[i]->kind != LiteralAttr::Kind::Bool) return {};
   }
-  if (operands.empty()) return {};
-  const std::optional<LiteralAttr> value = folded(op, *literals[0], literals[1]);
+  const std::optional<LiteralAttr> value = fold_literals(op, std::span(literals).first(operands.size()));
   return value ? add_literal(*value, span) : NodeId();
 }
 

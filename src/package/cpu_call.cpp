@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "package/gpu_call.hpp"
+
 namespace codetta::package {
 
 bool only_stores(const EpilogueProgram& program) {
@@ -23,24 +25,9 @@ bool only_stores(const EpilogueProgram& program) {
 }
 
 bool rows_fold(const EpilogueProgram& program) {
-  if (program.operands.size() > max_folded_operands) return false;
-  for (const Phase& phase : program.phases) {
-    for (const Inst& inst : phase.insts) {
-      if (inst.kind == Inst::Kind::RowIndex || inst.kind == Inst::Kind::BatchIndex || inst.kind == Inst::Kind::Extent ||
-          inst.kind == Inst::Kind::LoadAt)
-        return false;
-    }
-  }
-  const auto apart = [](const Operand& operand) {
-    const auto along = [&](Axis axis) {
-      return std::any_of(operand.terms.begin(), operand.terms.end(), [&](const auto& t) { return t.axis == axis; });
-    };
-    return operand.access == Access::Indexed || (along(Axis::Batch) && !along(Axis::Row));
-  };
-  return std::none_of(program.operands.begin(), program.operands.end(), apart) &&
-         std::all_of(program.reductions.begin(), program.reductions.end(), [](const Reduction& reduction) {
-           return reduction.axis == ReduceAxis::Row || reduction.axis == ReduceAxis::All;
-         });
+  return rows_fold_by_slots(program) &&
+         std::none_of(program.operands.begin(), program.operands.end(),
+                      [](const Operand& operand) { return operand.access == Access::Indexed; });
 }
 
 // A phase without accumulators whose stores all lie in one reduced space runs over that space only.

@@ -122,8 +122,7 @@ MaybeText defect_of_op(const Phase& phase, const Inst& inst) {
   return std::nullopt;
 }
 
-MaybeText defect_of_inst(const EpilogueProgram& program, uint32_t p, size_t at) {
-  const Phase& phase = program.phases[p];
+MaybeText defect_of_inst(const EpilogueProgram& program, const Phase& phase, uint32_t p, size_t at) {
   const Inst& inst = phase.insts[at];
   if (!types::is_valid(inst.type) || !types::is_valid(inst.aux) || types::compute_dtype(inst.type) != inst.type)
     return "a value has no compute dtype";
@@ -197,7 +196,7 @@ MaybeText defect_of_phase(const EpilogueProgram& program, uint32_t p) {
   if (p > 0 && program.phases[p - 1].scope > phase.scope) return "phases are out of order";
   bool reads = false;
   for (size_t i = 0; i < phase.insts.size(); ++i) {
-    if (MaybeText defect = defect_of_inst(program, p, i)) return defect;
+    if (MaybeText defect = defect_of_inst(program, phase, p, i)) return defect;
     reads = reads || phase.insts[i].kind == Inst::Kind::Accumulator;
   }
   if (reads != phase.reads_accumulator) return fmt::format("phase {} is wrong about reading the accumulator", p);
@@ -206,6 +205,41 @@ MaybeText defect_of_phase(const EpilogueProgram& program, uint32_t p) {
       return "a store writes to no output";
     if (store.value >= phase.insts.size()) return "a store has no value";
   }
+  return std::nullopt;
+}
+
+MaybeText defect_of_factor(const EpilogueProgram& program, const FactorProgram& factor) {
+  const bool is_a = factor.which == FactorProgram::Which::A;
+  if (factor.product >= (is_a ? 1u : static_cast<uint32_t>(program.split.products)))
+    return fmt::format("a factor of product {} is made", factor.product);
+  if (!types::is_valid(factor.dtype)) return "a made factor has no dtype";
+  const Phase phase = phase_of(factor);
+  for (size_t i = 0; i < phase.insts.size(); ++i) {
+    const Inst::Kind kind = phase.insts[i].kind;
+    if (kind == Inst::Kind::Accumulator || kind == Inst::Kind::Result || kind == Inst::Kind::Extent)
+      return "a factor is made of what the product computes";
+    if (MaybeText defect = defect_of_inst(program, phase, 0, i)) return defect;
+  }
+  if (factor.value >= phase.insts.size()) return "a made factor has no value";
+  return std::nullopt;
+}
+MaybeText defect_of_factors(const EpilogueProgram& program) {
+  if (!program.more_b.empty() && program.more_b.size() + 1 != static_cast<size_t>(program.split.products))
+    return fmt::format("{} further factors of {} products", program.more_b.size(), program.split.products);
+  for (const uint32_t operand : program.more_b) {
+    if (operand >= program.operands.size() || program.operands[operand].is_store ||
+        program.operands[operand].access != Access::Full || program.operands[operand].unit_stride)
+      return "a further factor is no matrix that is read";
+  }
+  size_t of_b = 0;
+  for (size_t i = 0; i < program.factors.size(); ++i) {
+    const FactorProgram& factor = program.factors[i];
+    if (MaybeText defect = defect_of_factor(program, factor)) return defect;
+    if (program.made(factor.which, factor.product) != &factor) return "a factor is made twice";
+    if (factor.which == FactorProgram::Which::B) ++of_b;
+  }
+  if (of_b != 0 && of_b != static_cast<size_t>(program.split.products))
+    return "some of the products have a B that is made, and others not";
   return std::nullopt;
 }
 
@@ -237,7 +271,7 @@ std::optional<std::string> find_defect(const EpilogueProgram& program) {
   for (uint32_t p = 0; p < program.phases.size(); ++p) {
     if (MaybeText defect = defect_of_phase(program, p)) return defect;
   }
-  return std::nullopt;
+  return defect_of_factors(program);
 }
 
 }  // namespace codetta::package

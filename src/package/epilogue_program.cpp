@@ -11,7 +11,7 @@
 namespace codetta::package {
 namespace {
 
-constexpr uint64_t program_format = 2;
+constexpr uint64_t program_format = 3;
 
 void write(ByteWriter& out, const Inst& inst) {
   out.choice(inst.kind);
@@ -136,6 +136,18 @@ void write(ByteWriter& out, const EpilogueProgram& program) {
       out.number(store.value);
     }
   }
+  out.number(program.factors.size());
+  for (const FactorProgram& factor : program.factors) {
+    out.choice(factor.which);
+    out.number(factor.product);
+    out.choice(factor.dtype);
+    out.flag(factor.batch_in_rows);
+    out.number(factor.insts.size());
+    for (const Inst& inst : factor.insts) write(out, inst);
+    out.number(factor.value);
+  }
+  out.number(program.more_b.size());
+  for (const uint32_t operand : program.more_b) out.number(operand);
 }
 
 // Elements are read one by one and not sized ahead: a count says little about how much follows it.
@@ -184,6 +196,19 @@ EpilogueProgram read_program(ByteReader& in) {
     }
     program.phases.push_back(std::move(phase));
   }
+  for (size_t n = in.count(max_items, "number of made factors"); n > 0 && in.ok(); --n) {
+    FactorProgram factor;
+    factor.which = in.choice<FactorProgram::Which>(2, "factor");
+    factor.product = in.index("product");
+    factor.dtype = in.dtype();
+    factor.batch_in_rows = in.flag();
+    for (size_t i = in.count(max_items, "number of instructions"); i > 0 && in.ok(); --i)
+      factor.insts.push_back(read_inst(in));
+    factor.value = in.index("value");
+    program.factors.push_back(std::move(factor));
+  }
+  for (size_t n = in.count(max_items, "number of further factors"); n > 0 && in.ok(); --n)
+    program.more_b.push_back(in.index("operand"));
   if (!in.ok()) return {};
   if (const auto defect = find_defect(program)) in.damage(*defect);
   return program;
@@ -194,6 +219,21 @@ Error damaged(std::string_view reason) {
       .reason(std::string(reason))
       .help("build the package again; entries of the cache are replaced without further ado");
 }
+
+bool EpilogueProgram::factors_read(uint32_t argument) const {
+  for (const uint32_t operand : more_b) {
+    if (operands[operand].argument == argument) return true;
+  }
+  for (const FactorProgram& factor : factors) {
+    for (const Inst& inst : factor.insts) {
+      const bool loads = inst.kind == Inst::Kind::Load || inst.kind == Inst::Kind::LoadAt;
+      if (loads && operands[inst.index].argument == argument) return true;
+    }
+  }
+  return false;
+}
+
+Phase phase_of(const FactorProgram& factor) { return {Scope::Tile, false, factor.insts, {}}; }
 
 std::string EpilogueProgram::encode() const {
   ByteWriter out;

@@ -154,13 +154,40 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
+// A factor of the product that lies nowhere as a whole: a kernel for a GPU computes its elements where it reads them.
+// Coordinates are the factor's own, [batch, row, column] as it is before it is transposed. One rounding, to `dtype`.
+struct FactorProgram {
+  enum class Which : uint8_t { A, B };
+  Which which = Which::A;
+  uint32_t product = 0;  // B: of which product
+  DType dtype = DType::f32;
+  bool batch_in_rows = false;  // rows of all items follow each other, and there is one item
+  std::vector<Inst> insts;     // as of a phase, without accumulators, results and extents
+  uint32_t value = 0;          // value id of the element
+  bool operator==(const FactorProgram&) const = default;
+};
+
 struct EpilogueProgram {
   DType accumulator = DType::f32;
   Split split;
   std::vector<Argument> arguments;  // epilogue parameters after accum, then outputs, in the order of the text
   std::vector<Operand> operands;
   std::vector<Reduction> reductions;
-  std::vector<Phase> phases;  // at least one
+  std::vector<Phase> phases;             // at least one
+  std::vector<FactorProgram> factors{};  // those that are made: at most one A, and the B of every product or of none
+  // Of kernels for GPUs that compute several products: the B of the second one and on as operands, whose rows are K and
+  // whose columns are those of the product. The first is that of the launch.
+  std::vector<uint32_t> more_b{};
+  [[nodiscard]] const FactorProgram* made(FactorProgram::Which which, uint32_t product = 0) const {
+    for (const FactorProgram& factor : factors) {
+      if (factor.which == which && factor.product == product) return &factor;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] bool makes_a() const { return made(FactorProgram::Which::A) != nullptr; }
+  [[nodiscard]] bool makes_b() const { return made(FactorProgram::Which::B) != nullptr; }
+  // Whether a factor is computed from the argument, or is it.
+  [[nodiscard]] bool factors_read(uint32_t argument) const;
   bool operator==(const EpilogueProgram&) const = default;
 
   // Flat, versioned, canonical bytes: equal programs give equal bytes. decode() checks everything (untrusted input).
@@ -176,6 +203,8 @@ std::optional<std::string> find_defect(const EpilogueProgram& program);
 // The lines of to_string() for one instruction ("v3:f32 = relu v2"), store ("store D[full, unit] = v3") and reduction
 // ("reduce row sum v2 -> r0").
 std::string line_of(const EpilogueProgram& program, const Phase& phase, size_t inst);
+// The factor as a phase without stores, for what works on phases.
+Phase phase_of(const FactorProgram& factor);
 std::string line_of(const EpilogueProgram& program, const Store& store);
 std::string line_of(const EpilogueProgram& program, size_t reduction);
 std::string_view name_of(ReduceKind kind);  // "sum", "max", "min", "logsumexp"

@@ -142,6 +142,17 @@ std::string EpilogueProgram::to_string() const {
       if (reductions[r].phase == p) text += "  " + line_of(*this, r) + "\n";
     }
   }
+  for (size_t p = 0; p < more_b.size(); ++p)
+    text += fmt::format("B of product {}: {}\n", p + 1, arguments[operands[more_b[p]].argument].name);
+  for (const FactorProgram& factor : factors) {
+    const bool is_a = factor.which == FactorProgram::Which::A;
+    text += fmt::format("made {}", is_a ? "A" : "B");
+    if (split.products > 1 && !is_a) text += fmt::format(" of product {}", factor.product);
+    text += fmt::format(": {} = v{}{}\n", dtype_name(factor.dtype), factor.value,
+                        factor.batch_in_rows ? ", items as further rows" : "");
+    const Phase phase = phase_of(factor);
+    for (size_t i = 0; i < phase.insts.size(); ++i) text += "  " + line_of(*this, phase, i) + "\n";
+  }
   return text;
 }
 

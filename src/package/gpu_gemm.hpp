@@ -24,6 +24,15 @@ enum class GpuFamily : uint8_t {
   Simdgroup,  // Apple's simdgroup_matrix
 };
 inline constexpr int gpu_families = 9;
+// Whether kernels of the family compute several products of one A (EpilogueProgram::more_b).
+inline bool shares_a(GpuFamily family) {
+  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Sm90 ||
+         family == GpuFamily::Stream;
+}
+// Whether kernels of the family compute factors where they read them (EpilogueProgram::factors).
+inline bool makes_factors(GpuFamily family) {
+  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Stream;
+}
 std::string_view name_of(GpuFamily family);  // "simt", "sm80", ..., "mfma", "wmma", "simdgroup"
 
 // Bounds of every configuration, so that what is read from a file cannot ask for absurd launches.
@@ -88,9 +97,9 @@ struct GpuEntry {
 
 // Tensor maps of a kernel, in the order of Params::map. Which tensor, the box in elements (fastest dim first), swizzle.
 struct CudaTensorMap {
-  enum class Source : uint8_t { A, B, Operand };
+  enum class Source : uint8_t { A, B, Operand, MoreB };
   Source source = Source::A;
-  uint32_t operand = 0;                // Operand: index into EpilogueProgram::operands
+  uint32_t operand = 0;                // Operand, MoreB: index into EpilogueProgram::operands
   int32_t box_fast = 0, box_slow = 0;  // the third dim, if any, is the batch with a box of 1
   int32_t swizzle_bytes = 128;         // 0, 32, 64, 128
   bool operator==(const CudaTensorMap&) const = default;

@@ -41,6 +41,19 @@ struct ResultState {
   std::vector<bool> selected;
 };
 
+// What is copied by tensor maps must be there: operands, and all further Bs or none.
+Defect defect_of_maps(const Kernel& kernel) {
+  std::vector<uint32_t> more;
+  for (const CudaTensorMap& map : kernel.maps) {
+    const bool further = map.source == CudaTensorMap::Source::MoreB;
+    if (!further && map.source != CudaTensorMap::Source::Operand) continue;
+    if (map.operand >= kernel.epilogue.operands.size()) return fmt::format("there is no operand {}", map.operand);
+    if (further) more.push_back(map.operand);
+  }
+  if (more.empty() || more == kernel.epilogue.more_b) return std::nullopt;
+  return "its maps are not those of its further factors";
+}
+
 // What is handed to the library must be there, and be what the library takes it for.
 Defect defect_of_vendor(const Kernel& kernel) {
   const auto* config = std::get_if<CudaVendorConfig>(&kernel.config);
@@ -99,6 +112,7 @@ class PackageWalk {
       if (std::holds_alternative<GpuUserConfig>(p_.kernels[i].config) && p_.kernels[i].entries.size() != 1)
         return fmt::format("kernel {} is of the user's and has {} entry points", i, p_.kernels[i].entries.size());
       if (const Defect defect = defect_of_vendor(p_.kernels[i])) return fmt::format("kernel {}: {}", i, *defect);
+      if (const Defect defect = defect_of_maps(p_.kernels[i])) return fmt::format("kernel {}: {}", i, *defect);
     }
     if (Defect defect = walk(p_.steps, main_list, 0)) return defect;
     for (size_t i = 0; i < list_seen_.size(); ++i) {
@@ -459,7 +473,10 @@ class PackageWalk {
     const Kernel& kernel = p_.kernels[s.kernel];
     if (is_map(kernel.config) == s.product.has_value()) return "a map has a product, or a product has none";
     if (s.product) {
-      if (Defect defect = factor(s.product->a, a_dtype(kernel.config))) return defect;
+      if (Defect defect = made_inside(s, kernel)) return defect;
+      if (!kernel.epilogue.makes_a()) {
+        if (Defect defect = factor(s.product->a, a_dtype(kernel.config))) return defect;
+      }
       if (Defect defect = factors_b(*s.product, kernel)) return defect;
       if (Defect defect = known(s.product->k)) return defect;
     }
@@ -617,6 +634,34 @@ class PackageWalk {
       return fmt::format("{} is no factor of the product", name(buffer));
     return std::nullopt;
   }
+  // Factors that the kernel makes itself: of a GPU's families that do, from its own arguments.
+  Defect made_inside(const LaunchKernel& s, const Kernel& kernel) const {
+    const EpilogueProgram& program = kernel.epilogue;
+    for (size_t i = 0; i < program.more_b.size(); ++i) {
+      const auto* config = std::get_if<GpuGemmConfig>(&kernel.config);
+      if (config == nullptr || p_.target.backend == Backend::metal || !shares_a(config->family))
+        return fmt::format("{} computes one product", kernel.name);
+      const uint32_t argument = program.operands[program.more_b[i]].argument;
+      if (i >= s.product->more_b.size() || argument >= s.arguments.size() ||
+          s.arguments[argument] != s.product->more_b[i])
+        return fmt::format("B of product {} is not what the kernel reads", i + 1);
+    }
+    if (program.factors.empty()) return std::nullopt;
+    const auto* config = std::get_if<GpuGemmConfig>(&kernel.config);
+    if (config == nullptr || p_.target.backend == Backend::metal || !makes_factors(config->family))
+      return fmt::format("{} makes no factors", kernel.name);
+    if (!s.product->b_made.empty()) return fmt::format("{} has its factor made twice", kernel.name);
+    for (const FactorProgram& made : program.factors) {
+      const bool is_a = made.which == FactorProgram::Which::A;
+      if (made.product >= s.product->products()) return fmt::format("there is no product {}", made.product);
+      const uint32_t buffer = is_a ? s.product->a : s.product->factor_b(made.product);
+      if (made.dtype != (is_a ? config->a_dtype : config->b_dtype))
+        return fmt::format("{} makes a factor of another type", kernel.name);
+      if (std::find(s.arguments.begin(), s.arguments.end(), buffer) == s.arguments.end())
+        return fmt::format("{} is not read by what makes the factor", name(buffer));
+    }
+    return std::nullopt;
+  }
   // The B of every product: a buffer, or a map that makes it.
   Defect factors_b(const Product& product, const Kernel& kernel) {
     const size_t count = product.products();
@@ -624,7 +669,7 @@ class PackageWalk {
       return fmt::format("{} products, and the kernel computes {}", count, kernel.epilogue.split.products);
     if (!product.b_made.empty() && product.b_made.size() != count)
       return fmt::format("{} prologues of {} products", product.b_made.size(), count);
-    for (size_t i = 0; i < count && product.b_made.empty(); ++i) {
+    for (size_t i = 0; i < count && product.b_made.empty() && !kernel.epilogue.makes_b(); ++i) {
       if (Defect defect = factor(product.factor_b(i), b_dtype(kernel.config))) return defect;
     }
     for (size_t i = 0; i < product.b_made.size(); ++i) {

@@ -151,7 +151,8 @@ struct Product {
   bool a_transposed = false, b_transposed = false;
   Dim k = Dim::constant(0);
   std::vector<uint32_t> more_b{};  // of the second product and on; transposed as the first is
-  // None, or one a product: what makes its B. Then b and more_b each name a buffer that this reads.
+  // None, or one a product: what makes its B. Then b and more_b each name a buffer that this reads. A kernel for a GPU
+  // makes factors itself (EpilogueProgram::factors); a or b then names a tensor among its arguments.
   std::vector<Prologue> b_made{};
   // Calls f for every buffer that is read, some of them more than once.
   template <class F>

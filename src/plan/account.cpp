@@ -73,7 +73,9 @@ class Accountant {
       if (store.node != store.target) held.insert(store.target);
     }
     std::set<NodeId> leaves(kernel.leaves.begin(), kernel.leaves.end());
-    for (const MadeFactor& made : kernel.b_made) leaves.insert(made.leaves.begin(), made.leaves.end());
+    for (const auto* factors : {&kernel.a_made, &kernel.b_made}) {
+      for (const MadeFactor& made : *factors) leaves.insert(made.leaves.begin(), made.leaves.end());
+    }
     while (!open.empty()) {
       const NodeId node = open.back();
       open.pop_back();
@@ -85,6 +87,7 @@ class Accountant {
         for (const auto& [from, to] : {std::pair(operands[0], kernel.a.source), {operands[1], b}}) {
           for (NodeId view = from; view != to; view = graph_.operands(view)[0]) held.insert(view);
         }
+        if (!kernel.a_made.empty()) open.push_back(kernel.a.source);
         if (!kernel.b_made.empty()) open.push_back(b);
         continue;
       }

@@ -17,11 +17,6 @@
 namespace codetta::plan {
 namespace {
 
-bool multiplies_in(DType accumulator, Backend backend) {
-  return accumulator == DType::f32 || accumulator == DType::f64 || accumulator == DType::i32 ||
-         (accumulator == DType::i64 && backend == Backend::cpu);
-}
-
 size_t family_of(const package::KernelConfig& config) {
   if (package::is_vendor(config)) return static_cast<size_t>(package::GpuFamily::Vendor);
   const auto* cuda = std::get_if<package::GpuGemmConfig>(&config);
@@ -57,10 +52,35 @@ constexpr GpuKind cuda_kind{cuda_families, cuda_kernel_name, cuda_cost_terms, cu
 constexpr GpuKind metal_kind{metal_families, metal_kernel_name, metal_cost_terms, metal_rejection};
 constexpr GpuKind hip_kind{hip_families, hip_kernel_name, cuda_cost_terms, hip_rejection};
 
+// Why the family does not compute a factor where it reads it; empty if nobody asks, or it does.
+std::string made_obstacle(const GpuProblem& problem, GpuFamily family) {
+  const GemmShape& s = problem.shape;
+  if (!s.a_made && !s.b_made) return {};
+  const std::string which = s.a_made && s.b_made ? "A and B are" : s.a_made ? "A is" : "B is";
+  const bool engine = family == GpuFamily::Sm90 || family == GpuFamily::Sm100;
+  if (!package::makes_factors(family))
+    return fmt::format("{} computed where it is read, and {}", which,
+                       engine ? "the copy engine brings factors from memory" : "its kernels copy factors from memory");
+  if (family == GpuFamily::Simt) return {};
+  const bool columns = s.b_made && s.b_k_stride != 1 && problem.ways() > 1;
+  if (columns) return fmt::format("B is computed along its rows, and columns are in {} parts", problem.ways());
+  return {};
+}
+
 Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind) {
   Discovery discovery;
   for (const GpuFamilyInfo& family : kind.families()) {
     if (!family.concerns(problem)) continue;
+    if (problem.shape.products > 1 && !package::shares_a(family.family)) {
+      discovery.rejections.push_back(kind.rejection(
+          family.family, diag::Code::second_product,
+          fmt::format("its kernels read one B, and this is {} products of one A", problem.shape.products)));
+      continue;
+    }
+    if (std::string made = made_obstacle(problem, family.family); !made.empty()) {
+      discovery.rejections.push_back(kind.rejection(family.family, diag::Code::factor_made, std::move(made)));
+      continue;
+    }
     if (auto no = family.refuse(problem)) {
       discovery.rejections.push_back(*std::move(no));
       continue;
@@ -89,7 +109,8 @@ Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind) {
     discovery.candidates.insert(discovery.candidates.end(), std::make_move_iterator(offered.begin()),
                                 std::make_move_iterator(offered.begin() + static_cast<std::ptrdiff_t>(kept)));
   }
-  if (problem.gpu.vendor != nullptr) discover_vendor(problem, discovery);
+  const GemmShape& s = problem.shape;
+  if (problem.gpu.vendor != nullptr && !s.a_made && !s.b_made && s.products == 1) discover_vendor(problem, discovery);
   rank(discovery.candidates);
   return discovery;
 }
@@ -112,11 +133,6 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
     return refuse_all(
         diag::Code::target_without_families,
         fmt::format("{} has no kernel families in this version; cpu, cuda, hip and metal have", target.to_string()));
-  }
-  if (!multiplies_in(shape.accumulator, target.backend)) {
-    return refuse_all(diag::Code::accumulator_unsupported,
-                      fmt::format("{} x {} accumulates in {}; kernels of GPUs accumulate in f32, f64 or i32",
-                                  dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
   }
   if (target.backend == Backend::cuda) {
     if (arch_number(target.arch) == 0) {

@@ -23,9 +23,10 @@ struct GemmShape {
   bool b_packed = false;                               // a PackedTensor is given
   package::MathMode math = package::MathMode::Strict;  // how f32 may be multiplied (CUDA)
   int32_t a_alignment = 16, b_alignment = 16;          // bytes that the addresses are multiples of, if less than 16
-  bool b_made = false;              // B lies nowhere: blocks of it are computed where they are packed
-  double b_clocks = 0;              // then: vector clocks of a vector of its elements
-  int32_t products = 1;             // of one A, each with a B of its own; n counts the columns of all
+  bool a_made = false, b_made = false;        // the factor lies nowhere: blocks of it are computed where they are read
+  double a_clocks = 0, b_clocks = 0;          // then: vector clocks of a vector of its elements
+  double a_read_bytes = 0, b_read_bytes = 0;  // and bytes that an element is computed from
+  int32_t products = 1;                       // of one A, each with a B of its own; n counts the columns of all
   int32_t epilogue_alignment = 16;  // the same of the epilogue's tensors with rows and columns, their strides included
   // Host scalars, by name, that are known not to be 0: a library that multiplies by 0 may leave the other factor alone.
   std::vector<std::string> nonzero_scalars{};

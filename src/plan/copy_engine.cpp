@@ -30,7 +30,7 @@ std::optional<bool> k_major(const FactorLayout& f, int64_t element) {
 std::array<FactorLayout, 2> factors_of(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   return {FactorLayout{s.k, s.a_k_stride, s.m, s.a_row_stride, s.batch, s.a_batch_stride, s.a_alignment},
-          FactorLayout{s.k, s.b_k_stride, s.n, s.b_col_stride, s.batch, s.b_batch_stride, s.b_alignment}};
+          FactorLayout{s.k, s.b_k_stride, s.n / s.products, s.b_col_stride, s.batch, s.b_batch_stride, s.b_alignment}};
 }
 
 Reading reading_of(const FactorLayout& f, int64_t element, bool along_k) {

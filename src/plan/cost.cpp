@@ -146,7 +146,8 @@ struct Model {
         c.family == CpuFamily::InPlace ? ceil_div(m, c.tile_rows) : ceil_div(m, std::max(c.mc, c.tile_rows));
     const double total = matrix * batch * std::max(1.0, passes);
     double rate = level_rate(p.machine, one_b ? matrix : matrix * batch);
-    if (c.family == CpuFamily::InPlace && !p.dots && matrix > static_cast<double>(p.machine.l2))
+    if (c.family == CpuFamily::InPlace && !p.dots && matrix > static_cast<double>(p.machine.l2) &&
+        !fetches_b(p, c, c.kc))
       rate *= in_runs(bytes_of(p.shape.b, std::min<double>(c.tile_cols, n)));
     note = fmt::format("{:.0f} bytes of B, {:.0f} times, at {} bytes/ns", matrix * batch, std::max(1.0, passes), rate);
     return total / rate / 1000;
@@ -154,7 +155,8 @@ struct Model {
   // In place, every further block of rows of a tile reads B again from beyond L1, which multiplying does not hide.
   [[nodiscard]] double reread_b_us(std::string& note) const {
     const double blocks = ceil_div(std::min<double>(m, c.tile_rows), c.mr);
-    if (c.family != CpuFamily::InPlace || blocks <= 1 || bytes_of(p.shape.b, k * n) < static_cast<double>(p.machine.l2))
+    if (c.family != CpuFamily::InPlace || blocks <= 1 || fetches_b(p, c, c.kc) ||
+        bytes_of(p.shape.b, k * n) < static_cast<double>(p.machine.l2))
       return 0;
     note = fmt::format("{} blocks of rows a tile", blocks);
     return bytes_of(p.shape.b, k * n) * batch * (blocks - 1) * ceil_div(m, c.tile_rows) / p.machine.l3_rate / 1000;
@@ -277,7 +279,8 @@ std::vector<CostTerm> cost_terms(const FamilyProblem& problem, const CpuGemmConf
   const double readers = std::min(model.threads, 2.0);
   const double stream = model.stream_b_us(note) / readers;
   double us = 0;
-  add("B beyond compute", stream - compute, note);
+  // Fetching takes some of the slots that the multiply-adds leave: blocks with fewer of them win.
+  add("B beyond compute", stream - (fetches_b(problem, config, config.kc) ? 0.95 : 1.0) * compute, note);
   us = model.reread_b_us(note) / readers;
   add("B again", us, note);
   us = model.pack_b_us(note) / readers;

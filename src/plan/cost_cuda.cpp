@@ -91,15 +91,22 @@ struct Model {
     return us(loop.clocks * rounds);
   }
 
+  // Of elements of a factor; of what they are computed from where it is made.
+  [[nodiscard]] double a_bytes(double elements) const {
+    return p.shape.a_made ? elements * p.shape.a_read_bytes : bytes_of(c.a_dtype, elements);
+  }
+  [[nodiscard]] double b_bytes(double elements) const {
+    return p.shape.b_made ? elements * p.shape.b_read_bytes : bytes_of(c.b_dtype, elements);
+  }
   // Bytes from device memory: each operand once, or, where they do not fit into L2 together, what the tiles of one
   // raster group have in common once for each round.
   [[nodiscard]] double memory_bytes() const {
-    const double a = bytes_of(c.a_dtype, m * k) * (p.shape.a_batch_stride == 0 ? 1 : batch);
-    const double b = bytes_of(c.b_dtype, n * k) * (p.shape.b_batch_stride == 0 ? 1 : batch);
+    const double a = a_bytes(m * k) * (p.shape.a_batch_stride == 0 ? 1 : batch);
+    const double b = b_bytes(n * k) * (p.shape.b_batch_stride == 0 ? 1 : batch);
     if (a + b <= 0.8 * static_cast<double>(p.gpu.l2) || p.shape.m <= c.tile_m) return a + b;
     const double group = std::min<double>(c.group, std::ceil(m / c.tile_m));
     const double along = std::min(std::ceil(active / group), std::ceil(n / c.tile_n));
-    const double round = bytes_of(c.a_dtype, group * c.tile_m * k) + bytes_of(c.b_dtype, along * c.tile_n * k);
+    const double round = a_bytes(group * c.tile_m * k) + b_bytes(along * c.tile_n * k);
     return std::max(a + b, round * rounds / c.k_split);
   }
   [[nodiscard]] double operands_us(std::string& note) const {

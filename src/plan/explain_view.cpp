@@ -37,20 +37,25 @@ std::string listed(const std::vector<size_t>& items) {
 std::vector<ExplainView::Operand> ExplainView::reads_of(size_t k) const {
   const LaunchKernel& launch = *facts_.launches[k];
   std::vector<Operand> reads;
+  const package::EpilogueProgram& program = plan_.kernels[k].lowered.program;
   if (launch.product) {
-    reads.push_back({launch.product->a, launch.product->a_transposed ? "A transposed" : "A"});
+    if (!program.makes_a()) reads.push_back({launch.product->a, launch.product->a_transposed ? "A transposed" : "A"});
     const std::string b = launch.product->b_transposed ? "B transposed" : "B";
-    for (size_t p = 0; p < launch.product->products() && launch.product->b_made.empty(); ++p)
-      reads.push_back({launch.product->factor_b(p), b});
+    const bool lies = launch.product->b_made.empty() && !program.makes_b();
+    for (size_t p = 0; p < launch.product->products() && lies; ++p) reads.push_back({launch.product->factor_b(p), b});
     for (const package::Prologue& made : launch.product->b_made) {
       for (const uint32_t buffer : made.arguments) reads.push_back({buffer, "source of " + b});
     }
   }
   std::set<uint32_t> seen;
-  const auto& arguments = plan_.kernels[k].lowered.program.arguments;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].is_output && seen.insert(launch.arguments[i]).second)
-      reads.push_back({launch.arguments[i], "operand"});
+  const auto& arguments = program.arguments;
+  const auto is_more_b = [&](uint32_t argument) {  // listed as a factor
+    return std::any_of(program.more_b.begin(), program.more_b.end(),
+                       [&](uint32_t b) { return program.operands[b].argument == argument; });
+  };
+  for (uint32_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].is_output && !is_more_b(i) && seen.insert(launch.arguments[i]).second)
+      reads.push_back({launch.arguments[i], program.factors_read(i) ? "source of a factor" : "operand"});
   }
   return reads;
 }

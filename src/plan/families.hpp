@@ -45,6 +45,8 @@ struct FamilyProblem {
 // Why the family does not take the problem; otherwise fills set, product and dots.
 std::optional<Rejection> refuse(FamilyProblem& problem);
 std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem);
+// Whether a configuration with blocks of `kc` fetches rows of B ahead of the multiply-adds.
+bool fetches_b(const FamilyProblem& problem, const CpuGemmConfig& config, int64_t kc);
 std::string kernel_name(const FamilyProblem& problem, const CpuGemmConfig& config);
 
 // Vector clocks of one operation over a vector of f32; the table behind the epilogue's term.

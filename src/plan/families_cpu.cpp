@@ -218,21 +218,27 @@ int32_t slices(const GemmShape& shape, double tiles, int cores) {
       {cores / std::max<int64_t>(static_cast<int64_t>(tiles), 1), shape.k / least, package::max_k_split}));
 }
 
+// Rows of B that are fetched while as many are multiplied: where they lie 16 KiB apart, L2 holds 64.
+int32_t fetched_k(DType b) { return static_cast<int32_t>(256 / types::byte_size(b)); }
+
 // Tiles of few rows and many columns. In place: long runs of B keep the prefetchers busy, which 64 columns at a stride
 // of a whole row do not. Packed: long runs of the epilogue's operands.
 template <class Add>
 void add_wide_tiles(const FamilyProblem& problem, const GemmShape& shape, const CpuGemmConfig& config, Add&& add) {
   CpuGemmConfig wide = config;
   if (config.family == CpuFamily::InPlace) {
-    const bool widens = shape.m > 1 && types::byte_size(shape.b) < 4;  // the wide rows of converted B leave L1
+    const bool fetches = fetches_b(problem, config, fetched_k(shape.b));
+    // The wide rows of converted B leave L1, unless they are fetched.
+    const bool widens = shape.m > 1 && types::byte_size(shape.b) < 4 && !fetches;
     if (problem.dots || widens || shape.m > 48 || shape.n <= 256 ||
         static_cast<double>(shape.k) * static_cast<double>(shape.n * types::byte_size(shape.b)) <
             static_cast<double>(problem.machine.l2))
       return;
-    const int64_t cols = shape.m == 1 ? 4096 : 1024;
+    const int64_t cols = shape.m == 1 ? 4096 : fetches ? int64_t{4} * config.nr : 1024;
     wide.tile_cols = round_to(std::min<int64_t>(shape.n, cols), config.nr);
-    wide.kc = 256;
-    wide.pack_a = shape.m > 1 && (config.pack_a || shape.a_row_stride % (4096 / types::byte_size(shape.a)) == 0);
+    wide.kc = fetches ? fetched_k(shape.b) : 256;
+    wide.pack_a =
+        fetches || (shape.m > 1 && (config.pack_a || shape.a_row_stride % (4096 / types::byte_size(shape.a)) == 0));
     add(wide);
     return;
   }
@@ -251,6 +257,14 @@ void add_wide_tiles(const FamilyProblem& problem, const GemmShape& shape, const 
 }  // namespace
 
 std::span<const CpuFamilyInfo> cpu_families() { return families; }
+
+bool fetches_b(const FamilyProblem& problem, const CpuGemmConfig& config, int64_t kc) {
+  const GemmShape& s = problem.shape;
+  return problem.family.family == CpuFamily::InPlace && !problem.dots && !s.b_made && s.n > 0 && s.m <= 48 &&
+         problem.epilogue.split.ways == 1 &&
+         codetta::cpu::fetches_rows(*problem.set, config.nr / problem.set->lanes, s.m, s.k, s.n, types::byte_size(s.b),
+                                    kc);
+}
 
 std::optional<Rejection> refuse(FamilyProblem& problem) {
   if (!problem.family.reads_packed_b && problem.shape.b_packed) {

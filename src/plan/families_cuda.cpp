@@ -57,7 +57,7 @@ GpuGemmConfig simt_base(const GpuProblem& p, int tile_m, int width) {
   c.a_dtype = p.shape.a;
   c.b_dtype = p.shape.b;
   c.accumulator = p.shape.accumulator;
-  c.a_k_major = p.shape.a_k_stride == 1;
+  c.a_k_major = p.shape.a_k_stride == 1;  // of made factors: which way they are computed
   c.b_k_major = p.shape.b_k_stride == 1;
   c.tile_m = c.piece_rows = tile_m;
   c.tile_n = static_cast<int32_t>(width * p.ways());
@@ -126,7 +126,8 @@ std::vector<GpuGemmConfig> simt_configurations(const GpuProblem& p) {
   std::vector<GpuGemmConfig> result;
   const auto add = [&](GpuGemmConfig c) {
     while (c.piece_rows > 4 && simt_shared_bytes(p, c) > static_shared) c.piece_rows /= 2;
-    if (c.piece_rows % 4 == 0 && c.threads <= 512 && simt_shared_bytes(p, c) <= static_shared &&
+    const int most_threads = p.shape.products > 1 ? 256 : 512;  // each column of several B has a stride in registers
+    if (c.piece_rows % 4 == 0 && c.threads <= most_threads && simt_shared_bytes(p, c) <= static_shared &&
         simt_blocks(p, c) <= max_grid)
       result.push_back(c);
   };
@@ -149,16 +150,33 @@ std::vector<GpuGemmConfig> simt_configurations(const GpuProblem& p) {
   return result;
 }
 
+void add_making(const GpuProblem& p, const GpuGemmConfig& c, double k, Mainloop& loop) {
+  const GemmShape& s = p.shape;
+  const auto add = [&](bool made, double rows, double clocks, double read_bytes, DType dtype) {
+    if (!made) return;
+    // Addresses, conversions to and from registers, and the way to shared memory beside the operations themselves.
+    constexpr double lanes = 128, around = 4;
+    loop.clocks += rows * k * (clocks + around) / lanes;
+    loop.bytes += rows * k * (read_bytes - static_cast<double>(types::byte_size(dtype)));
+  };
+  add(s.a_made, c.tile_m, s.a_clocks, s.a_read_bytes, c.a_dtype);
+  add(s.b_made, c.tile_n, s.b_clocks, s.b_read_bytes, c.b_dtype);
+}
+
 Mainloop simt_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const int arch = arch_number(p.gpu.arch);
   const bool full_f64 = arch == 80 || arch == 90 || arch == 100;
-  const double lanes = c.accumulator == DType::f64 ? (full_f64 ? 64 : 2) : c.accumulator == DType::i32 ? 64 : 128;
+  double lanes = 128;
+  if (c.accumulator == DType::f64) lanes = full_f64 ? 64 : 2;
+  if (c.accumulator == DType::i32) lanes = 64;
+  if (c.accumulator == DType::i64) lanes = 16;  // four instructions each
   // 4 x 4 accumulators a thread: 8 loads from shared memory for 16 multiply-adds.
   constexpr double efficiency = 0.4;
   const double k = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
   Mainloop loop;
   loop.clocks = c.tile_m * c.tile_n * k / lanes / efficiency + 40 * k / c.tile_k;
   loop.bytes = k * static_cast<double>(c.tile_m * types::byte_size(c.a_dtype) + c.tile_n * types::byte_size(c.b_dtype));
+  add_making(p, c, k, loop);
   loop.blocks_per_sm = std::clamp(1024 / c.threads, 1, 8);
   loop.exposed = 0.5;  // other blocks of the multiprocessor multiply meanwhile
   loop.prologue_us = 2.5;

@@ -25,6 +25,11 @@ struct GpuProblem {
   const GpuFacts& gpu;  // gpu.arch is the target's
 
   [[nodiscard]] int64_t ways() const { return epilogue.split.ways; }
+  // Columns of a part that lie side by side; of parts that are products of their own all do.
+  [[nodiscard]] int64_t chunk() const {
+    constexpr int64_t all = int64_t{1} << 40;
+    return epilogue.split.own_ways() == 1 ? all : epilogue.split.chunk.as_constant().value_or(0);
+  }
   [[nodiscard]] int64_t root_cols() const { return shape.n / ways(); }
   [[nodiscard]] bool empty() const { return shape.batch == 0 || shape.m == 0 || root_cols() == 0; }
 };
@@ -116,6 +121,9 @@ struct StreamShape {
   int64_t shared_bytes = 0;
 };
 StreamShape stream_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
+
+// What computing factors where they are read adds to a unit of `k` steps: clocks, and other bytes than the factors'.
+void add_making(const GpuProblem& problem, const GpuGemmConfig& config, double k, Mainloop& loop);
 
 // Families, one file each.
 std::optional<Rejection> refuse_simt(const GpuProblem& problem);

@@ -68,11 +68,16 @@ std::optional<Rejection> refuse_hip_simt(const GpuProblem& p) {
 Mainloop hip_simt_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const HipArchitecture& arch = *find_hip(p.gpu.arch);
   Mainloop loop = simt_mainloop(p, c);
-  const double lanes = c.accumulator == DType::f64 ? arch.vector_f64 : c.accumulator == DType::i32 ? 32 : 128;
+  double lanes = 128;
+  if (c.accumulator == DType::f64) lanes = arch.vector_f64;
+  if (c.accumulator == DType::i32) lanes = 32;
+  if (c.accumulator == DType::i64) lanes = 8;
   constexpr double efficiency = 0.35;  // of shared memory, which gives half of what the multiply-adds could take
-  const double k =
-      loop.bytes / static_cast<double>(c.tile_m * types::byte_size(c.a_dtype) + c.tile_n * types::byte_size(c.b_dtype));
+  const int64_t slice = (p.shape.k + c.k_split - 1) / c.k_split;
+  const auto k = static_cast<double>((slice + c.tile_k - 1) / c.tile_k * c.tile_k);
   loop.clocks = c.tile_m * c.tile_n * k / lanes / efficiency + 40 * k / c.tile_k;
+  loop.bytes = k * static_cast<double>(c.tile_m * types::byte_size(c.a_dtype) + c.tile_n * types::byte_size(c.b_dtype));
+  add_making(p, c, k, loop);
   loop.note = fmt::format("{} multiply-adds a clock at {:.0f} %", lanes, 100 * efficiency);
   return loop;
 }

@@ -2,6 +2,7 @@
 #include "plan/family_map.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -44,9 +45,21 @@ package::CpuMapConfig cpu_config(const package::EpilogueProgram& program, CpuIsa
   return config;
 }
 
-// As many columns of a block as there are, up to its threads; rows until there is work for all threads.
-package::GpuMapConfig cuda_config(const package::EpilogueProgram& program, const MapShape& shape) {
+// Where one launch would leave most of a GPU without work, phase by phase takes less time: `panel_us` is about what a
+// warp takes to load a piece of a row and to reduce it, `entry_us` what a launch takes behind another.
+constexpr double panel_us = 0.7, entry_us = 2;
+constexpr int32_t panel_rows = 8, panels_at_once = 8;  // of a block; blocks on a multiprocessor
+
+struct MapCost {
   package::GpuMapConfig config;
+  double launches_us = 0;  // beyond the first
+};
+
+// As many columns of a block as there are, up to its threads; rows until there is work for all threads. `sms`:
+// multiprocessors.
+MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shape, int sms) {
+  MapCost cost;
+  package::GpuMapConfig& config = cost.config;
   int64_t widest = 1;
   for (const package::Operand& operand : program.operands) {
     if (operand.access == Access::Full) widest = std::max<int64_t>(widest, types::byte_size(operand.dtype));
@@ -61,8 +74,23 @@ package::GpuMapConfig cuda_config(const package::EpilogueProgram& program, const
   int32_t across = 16;  // threads side by side
   while (across < 32 && int64_t{across} * config.lanes < shape.cols) across *= 2;
   config.piece_cols = across * config.lanes;
-  config.piece_rows = config.panels ? 8 : 32;
-  return config;
+  size_t entries = program.phases.size();
+  for (size_t phase = 0; phase < program.phases.size(); ++phase) {
+    entries += std::any_of(program.reductions.begin(), program.reductions.end(),
+                           [&](const package::Reduction& r) { return r.phase == phase; });
+  }
+  cost.launches_us = static_cast<double>(entries - 1) * entry_us;
+  if (config.panels) {
+    const double blocks = static_cast<double>(shape.batch) * std::ceil(static_cast<double>(shape.rows) / panel_rows);
+    const double pieces = std::ceil(static_cast<double>(shape.cols) / config.piece_cols);
+    const double rounds = std::max(1.0, blocks / (sms * panels_at_once));
+    const double panels = static_cast<double>(program.phases.size()) * pieces * panel_us * rounds;
+    // With enough rows both are a matter of bytes, which panels read from caches after the first phase.
+    config.panels = blocks >= 2 * sms || panels <= cost.launches_us;
+    if (config.panels) cost.launches_us = blocks >= 2 * sms ? 0 : panels;
+  }
+  config.piece_rows = config.panels ? panel_rows : 32;
+  return cost;
 }
 
 }  // namespace
@@ -83,6 +111,12 @@ double map_bytes(const package::EpilogueProgram& program, const MapShape& shape)
     bytes += elements * static_cast<double>(types::byte_size(operand.dtype));
   }
   return bytes;
+}
+
+static constexpr double first_launch_us = 3;
+
+double map_launch_us(const package::EpilogueProgram& program, const MapShape& shape, int sms) {
+  return first_launch_us + gpu_config(program, shape, sms).launches_us;
 }
 
 Discovery discover_map(const package::EpilogueProgram& program, const MapShape& shape, const Target& target,
@@ -108,28 +142,28 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
                        {"operations", elements / lanes * clocks / (machine.ghz * cores) * 1e-3,
                         fmt::format("{:.1f} clocks a vector", clocks)}};
   } else if (target.backend == Backend::cuda && arch_number(target.arch) != 0) {
-    const package::GpuMapConfig config = cuda_config(program, shape);
     const GpuFacts gpu = machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch);
+    const auto [config, launches] = gpu_config(program, shape, gpu.sms);
     candidate.name = fmt::format("cuda_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
                                  config.panels ? "_panels" : "", target.arch);
     candidate.config = config;
     candidate.terms = {{"memory", bytes / gpu.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
-                       {"launch", 3, "one or more kernels"}};
+                       {"launch", first_launch_us + launches, "one or more kernels"}};
   } else if (target.backend == Backend::metal) {
-    const package::GpuMapConfig config = cuda_config(program, shape);
     const GpuFacts gpu = metal_facts(target.arch);
+    const auto [config, launches] = gpu_config(program, shape, gpu.sms);
     candidate.name = fmt::format("metal_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
                                  config.panels ? "_panels" : "", gpu.arch);
     candidate.config = config;
     candidate.terms = {{"memory", bytes / gpu.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
-                       {"dispatch", 8, "one or more kernels"}};
+                       {"dispatch", 8 + launches, "one or more kernels"}};
   } else if (const HipArchitecture* arch = target.backend == Backend::hip ? find_hip(target.arch) : nullptr) {
-    const package::GpuMapConfig config = cuda_config(program, shape);
+    const auto [config, launches] = gpu_config(program, shape, arch->facts.sms);
     candidate.name = fmt::format("hip_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
                                  config.panels ? "_panels" : "", target.arch);
     candidate.config = config;
     candidate.terms = {{"memory", bytes / arch->facts.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
-                       {"launch", 5, "one or more kernels"}};
+                       {"launch", 5 + launches, "one or more kernels"}};
   } else {
     discovery.rejections.push_back(
         {static_cast<uint16_t>(diag::Code::target_without_families),

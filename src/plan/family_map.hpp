@@ -15,5 +15,8 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
                        const MachineFacts& machine);
 // Bytes that the kernel reads and writes of its arguments, each element once.
 double map_bytes(const package::EpilogueProgram& program, const MapShape& shape);
+// Microseconds of a map on a GPU of `sms` multiprocessors beyond those of its bytes: launches, and waiting where few
+// rows are finished one phase behind the other.
+double map_launch_us(const package::EpilogueProgram& program, const MapShape& shape, int sms);
 
 }  // namespace codetta::plan

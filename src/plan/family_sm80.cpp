@@ -26,6 +26,8 @@ constexpr std::array tile_table{Tile{128, 256, 8}, Tile{256, 128, 8}, Tile{128, 
                                 Tile{128, 128, 8}, Tile{128, 64, 4},  Tile{64, 128, 4},  Tile{64, 96, 4},
                                 Tile{64, 64, 4},   Tile{32, 128, 4},  Tile{64, 32, 4},   Tile{32, 64, 4},
                                 Tile{16, 128, 4},  Tile{16, 64, 4}};
+// For columns in three parts (queries, keys and values): few rows of widths that three divides.
+constexpr std::array thirds{Tile{32, 192, 4}, Tile{16, 192, 4}};
 
 bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
 bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
@@ -47,21 +49,24 @@ int32_t copy_alignment(const GpuProblem& p, bool a_k_major, bool b_k_major) {
   const auto meet = [&](int64_t bytes) {
     while (alignment > 1 && bytes % alignment != 0) alignment /= 2;
   };
-  meet(s.a_alignment);
-  meet(s.b_alignment);
-  if (s.batch > 1) meet(s.a_batch_stride * element), meet(s.b_batch_stride * element);
-  const int64_t slow_a = a_k_major ? s.m : s.k, slow_b = b_k_major ? s.n : s.k;
-  if (slow_a > 1) meet((a_k_major ? s.a_row_stride : s.a_k_stride) * element);
-  if (slow_b > 1) meet((b_k_major ? s.b_col_stride : s.b_k_stride) * element);
+  const auto meet_factor = [&](int64_t address, int64_t batch_stride, int64_t slow, int64_t slow_stride) {
+    meet(address);
+    if (s.batch > 1) meet(batch_stride * element);
+    if (slow > 1) meet(slow_stride * element);
+  };
+  if (!s.a_made)
+    meet_factor(s.a_alignment, s.a_batch_stride, a_k_major ? s.m : s.k, a_k_major ? s.a_row_stride : s.a_k_stride);
+  if (!s.b_made)
+    meet_factor(s.b_alignment, s.b_batch_stride, b_k_major ? s.n : s.k, b_k_major ? s.b_col_stride : s.b_k_stride);
   // Parts of a split begin where a copy may.
-  if (p.ways() > 1 && !b_k_major) meet(p.epilogue.split.chunk.as_constant().value_or(1) * element);
+  if (p.ways() > 1 && !b_k_major) meet(std::max<int64_t>(p.chunk(), 1) * element);
   return alignment < 4 ? 1 : alignment;
 }
 
 // Copies along N bring neighbouring columns; along K any column has its own.
 bool split_fits(const GpuProblem& p, const GpuGemmConfig& c) {
   if (p.ways() == 1 || c.b_k_major) return true;
-  const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
+  const int64_t chunk = p.chunk();
   const int64_t columns = (c.alignment >= 4 ? c.alignment : 16) / types::byte_size(c.b_dtype);
   return chunk > 0 && (chunk % columns == 0 || (c.alignment < 4 && chunk >= p.root_cols()));
 }
@@ -70,6 +75,26 @@ bool split_fits(const GpuProblem& p, const GpuGemmConfig& c) {
 bool row_fits(const GpuGemmConfig& c, int64_t bytes) {
   const int64_t unit = c.alignment >= 4 ? c.alignment : 16;
   return (bytes == 64 || bytes % 128 == 0) && c.threads % (bytes / unit) == 0;
+}
+
+// What made factors are computed from waits in registers beside `held` accumulators, and so do the addresses of their
+// vectors, in runs of 16 bytes. The limit is where NVRTC begins to spill.
+bool makes_fit(const GpuProblem& p, const GpuGemmConfig& c, int64_t held) {
+  const GemmShape& s = p.shape;
+  if (!s.a_made && !s.b_made) return true;
+  const int64_t element = types::byte_size(c.a_dtype), unit = 16 / element, lanes = piece_layout(p.epilogue, c).lanes;
+  if (unit % lanes != 0) return false;
+  double words = 0;
+  int64_t vectors = 0;
+  const auto add = [&](bool made, int32_t rows, double read_bytes) {
+    if (!made) return;
+    const int64_t units = (rows * c.tile_k * element / 16 + c.threads - 1) / c.threads;
+    words += static_cast<double>(units * unit) * std::max(read_bytes, 1.0) / 4;
+    vectors += units * (unit / lanes);
+  };
+  add(s.a_made, c.tile_m, s.a_read_bytes);
+  add(s.b_made, c.tile_n, s.b_read_bytes);
+  return static_cast<double>(held + 4 * vectors) + words <= 112;
 }
 
 // Fills pieces, stages and shared memory.
@@ -149,6 +174,8 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
     if (size > max_extent)
       return no(diag::Code::family_size, fmt::format("a size of {} is beyond the 2^31 that it counts to", size));
   }
+  if ((s.a_made || s.b_made) && s.a == DType::f64)
+    return no(diag::Code::factor_made, "runs of 16 bytes of f64 are less than a vector of what computes them");
   for (const auto& [name, other_name, other, k_stride, other_stride] :
        {std::tuple{"A", "rows", s.m, s.a_k_stride, s.a_row_stride},
         std::tuple{"B", "columns", s.n, s.b_k_stride, s.b_col_stride}}) {
@@ -172,14 +199,16 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
   base.b_dtype = s.b;
   base.accumulator = s.accumulator;
   base.math = s.math;
-  base.a_k_major = s.a_k_stride == 1 || s.k == 1;
-  base.b_k_major = s.b_k_stride == 1 || s.k == 1;
+  base.a_k_major = s.a_k_stride == 1 || (s.k == 1 && !s.a_made);
+  base.b_k_major = s.b_k_stride == 1 || (s.k == 1 && !s.b_made);
   base.alignment = copy_alignment(p, base.a_k_major, base.b_k_major);
   const auto operations = std::count_if(p.epilogue.phases[0].insts.begin(), p.epilogue.phases[0].insts.end(),
                                         [](const package::Inst& i) { return i.kind == package::Inst::Kind::Op; });
   const bool busy = p.ways() > 1 || !p.epilogue.reductions.empty() || operations > 6;
   std::vector<GpuGemmConfig> result;
-  for (const Tile& tile : tile_table) {
+  std::vector<Tile> tiles_of(tile_table.begin(), tile_table.end());
+  if (p.ways() % 3 == 0) tiles_of.insert(tiles_of.end(), thirds.begin(), thirds.end());
+  for (const Tile& tile : tiles_of) {
     if (tile.n % (16 * p.ways()) != 0) continue;
     const int64_t width = tile.n / p.ways();
     if (tile.m > 16 && s.m <= tile.m / 2) continue;      // half of the rows would be padding
@@ -212,6 +241,8 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
       // One bit a copy in a register.
       if (std::max(tile.m, tile.n) * span / (c.alignment >= 4 ? c.alignment : 16) / c.threads > 32) continue;
       if (!split_fits(p, c) || !place(p, c)) continue;
+      if (!makes_fit(p, c, held)) continue;
+      if (s.products > 1 && c.alignment < 4) continue;  // elements by themselves are looked for within one B
       const double tiles =
           static_cast<double>(ceil_div(s.m, tile.m)) * static_cast<double>(ceil_div(cols, width) * s.batch);
       if (tiles > static_cast<double>(max_blocks)) continue;
@@ -238,6 +269,7 @@ Mainloop sm80_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double same_rows = p.shape.m <= c.tile_m ? loop.bytes / (0.34 * p.gpu.l2_rate / p.gpu.sms) * p.gpu.ghz : 0;
   loop.clocks =
       std::max(c.tile_m * static_cast<double>(c.tile_n) * k / rate / efficiency + 60 * k / c.tile_k, same_rows);
+  add_making(p, c, k, loop);
   loop.memory_share = 0.85;
   loop.blocks_per_sm = c.consumers <= 4 ? 2 : 1;
   loop.exposed = c.consumers <= 4 ? 0.6 : 1;

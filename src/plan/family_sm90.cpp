@@ -47,7 +47,7 @@ constexpr std::array<std::pair<int32_t, int32_t>, 3> clusters{{{1, 1}, {2, 1}, {
 
 bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm90Shape& shape) {
   if (p.ways() == 1) return true;
-  const int64_t width = c.tile_n / p.ways(), chunk = p.epilogue.split.chunk.as_constant().value_or(0);
+  const int64_t width = c.tile_n / p.ways(), chunk = p.chunk();
   if (!c.b_k_major && width % 64 != 0) return false;
   // With a swizzle the copy engine takes no box that begins inside 16 bytes: an illegal instruction on an H100.
   if (!c.b_k_major && chunk * types::byte_size(c.b_dtype) % map_alignment != 0) return false;
@@ -274,6 +274,7 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   base.pack_a = a.packed;
   base.pack_b = b.packed;
   base.tile_k = static_cast<int32_t>(span / element);
+  if (b.packed && s.products > 1) return {};  // one B is copied
   base.persistent = true;
   base.alignment = map_alignment;
   base.piece_rows = 64;

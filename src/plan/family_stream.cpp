@@ -105,12 +105,14 @@ std::optional<Rejection> refuse_stream(const GpuProblem& p) {
               fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
   }
   const int64_t element = types::byte_size(s.a);
-  std::string defect = layout_defect("A", s.k, s.a_k_stride, s.m, s.a_row_stride, "rows", s.batch, s.a_batch_stride,
-                                     s.a_alignment, element);
-  if (defect.empty())
+  std::string defect;
+  if (!s.a_made)
+    defect = layout_defect("A", s.k, s.a_k_stride, s.m, s.a_row_stride, "rows", s.batch, s.a_batch_stride,
+                           s.a_alignment, element);
+  if (defect.empty() && !s.b_made)
     defect = layout_defect("B", s.k, s.b_k_stride, s.n, s.b_col_stride, "columns", s.batch, s.b_batch_stride,
                            s.b_alignment, element);
-  const bool k_adjacent = s.b_k_stride == 1 || s.k == 1;
+  const bool k_adjacent = s.b_k_stride == 1 || (s.k == 1 && !s.b_made);
   if (defect.empty() && element == 1 && !k_adjacent)
     defect = fmt::format("elements of one byte are read along K, and consecutive k of B are {} apart", s.b_k_stride);
   if (!defect.empty()) return no(diag::Code::family_layout, defect);
@@ -130,14 +132,14 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
   base.b_dtype = s.b;
   base.accumulator = s.accumulator;
   base.math = s.math;
-  base.a_k_major = s.a_k_stride == 1 || s.k == 1;
-  base.b_k_major = s.b_k_stride == 1 || s.k == 1;
+  base.a_k_major = s.a_k_stride == 1 || (s.k == 1 && !s.a_made);
+  base.b_k_major = s.b_k_stride == 1 || (s.k == 1 && !s.b_made);
   base.alignment = load_bytes;
   const bool fmas = multiplies_by_fma(s);
   // More rows of strict f32 would fill the registers; across K, two tiles of 16 rows are faster than one of 32.
   const int64_t rows = std::clamp<int64_t>(s.m, 1, fmas ? 8 : base.b_k_major ? most_rows : 16);
   base.tile_m = base.piece_rows = static_cast<int32_t>(ceil_div(rows, 8) * 8);
-  const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
+  const int64_t chunk = p.chunk();
   if (p.ways() > 1 && !base.b_k_major && (chunk == 0 || chunk * element % load_bytes != 0)) return {};
   std::vector<GpuGemmConfig> result;
   const std::span<const Form> forms = base.b_k_major ? std::span<const Form>(along_k)
@@ -151,14 +153,20 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
     c.consumers = form.warps_k;
     c.stages = form.steps;
     c.tile_k = static_cast<int32_t>(form.chunk / element);
-    c.tile_n = form.cols;
+    c.tile_n = p.ways() % 3 == 0 ? form.cols / 2 * 3 : form.cols;
     while (c.tile_n < 256 && (c.tile_n % p.ways() != 0 || c.tile_n / p.ways() < block)) c.tile_n *= 2;
     c.piece_cols = static_cast<int32_t>(c.tile_n / p.ways());
     if (c.tile_n % p.ways() != 0 || c.piece_cols % block != 0) continue;
+    // Factors are computed a vector at a time, in runs of 16 bytes.
+    if ((s.a_made || s.b_made) && load_bytes / element % piece_layout(p.epilogue, c).lanes != 0) continue;
     const StreamShape shape = stream_shape(p.epilogue, c);
     if (shape.warp_n % 16 != 0 || shape.warp_n % shape.block != 0 || 8 * c.tile_n % c.threads != 0) continue;
     const int64_t sums = int64_t{shape.warp_n} * c.tile_m / 32 * (fmas ? 5 : 1);
     if (int64_t{shape.loads} * c.stages * 4 + sums > 144) continue;  // registers
+    // What B is made of waits in them, and its addresses are computed: less is left (NVRTC begins to spill at 112).
+    const double words =
+        static_cast<double>(int64_t{shape.loads} * c.stages * load_bytes / element) * s.b_read_bytes / 4;
+    if (s.b_made && words + static_cast<double>(sums) > 80) continue;
     c.shared_bytes = static_cast<int32_t>(shape.shared_bytes);
     if (c.shared_bytes > std::min<int64_t>(p.gpu.shared_per_block, 96 << 10)) continue;
     const double tiles = static_cast<double>(ceil_div(s.m, c.tile_m)) *
@@ -189,11 +197,19 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const auto tiles_m = static_cast<double>(ceil_div(p.shape.m, c.tile_m));
   const double units = static_cast<double>(p.shape.batch * ceil_div(p.root_cols(), c.piece_cols)) * tiles_m * c.k_split;
   const double slots = p.gpu.sms * resident(shape, c), waves = std::ceil(units / slots);
-  const double in_flight = std::min(units, slots) * c.threads * load_bytes * shape.loads * c.stages;
-  const double columns = c.tile_n * k * element, rows = c.tile_m * k * element;
+  const double element_a = p.shape.a_made ? p.shape.a_read_bytes : element;
+  const double element_b = p.shape.b_made ? p.shape.b_read_bytes : element;
+  const double in_flight =
+      std::min(units, slots) * c.threads * load_bytes * shape.loads * c.stages * std::min(element_b / element, 1.0);
+  const double columns = c.tile_n * k * element_b, rows = c.tile_m * k * element_a;
   const double memory = std::min(p.gpu.memory_rate, in_flight / latency_ns);
   double ns = std::max(units * columns / tiles_m / memory, units * (columns + rows) / (same_rows * p.gpu.l2_rate));
-  if (multiplies_by_fma(p.shape)) ns = std::max(ns, units * columns / element * c.tile_m / 64 / p.gpu.ghz / p.gpu.sms);
+  if (multiplies_by_fma(p.shape)) ns = std::max(ns, units * c.tile_n * k * c.tile_m / 64 / p.gpu.ghz / p.gpu.sms);
+  if (p.shape.a_made || p.shape.b_made) {
+    Mainloop making;
+    add_making(p, c, k, making);
+    ns = std::max(ns, units * making.clocks / p.gpu.ghz / p.gpu.sms);
+  }
   Mainloop loop;
   loop.bytes = columns + rows;
   loop.clocks =

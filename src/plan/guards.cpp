@@ -49,6 +49,7 @@ bool same_element(const EpilogueProgram& program, const Operand& load, const Ope
 }  // namespace
 
 bool may_be_in_place(const EpilogueProgram& program, bool batched, uint32_t input, uint32_t output) {
+  if (program.factors_read(input)) return false;  // by all tiles
   std::vector<const Operand*> stores;
   size_t first_store = program.phases.size();
   for (size_t p = 0; p < program.phases.size(); ++p) {
@@ -77,8 +78,8 @@ bool may_be_in_place(const EpilogueProgram& program, bool batched, uint32_t inpu
 bool may_be_in_place_of_one(const EpilogueProgram& program, uint32_t input, uint32_t output) {
   const auto &from = program.arguments[input], &to = program.arguments[output];
   const auto is_one = [](const types::Dim& dim) { return dim == types::Dim::constant(1); };
-  return program.phases.size() == 1 && to.is_output && from.dtype == to.dtype && from.shape == to.shape &&
-         std::all_of(to.shape.begin(), to.shape.end(), is_one);
+  return program.phases.size() == 1 && !program.factors_read(input) && to.is_output && from.dtype == to.dtype &&
+         from.shape == to.shape && std::all_of(to.shape.begin(), to.shape.end(), is_one);
 }
 
 namespace {

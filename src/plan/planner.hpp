@@ -39,9 +39,15 @@ class ProgramPlanner {
   uint32_t add_temporary(std::string name, const ir::TensorType& type, uint32_t home);
   Result<void> plan_graph(GraphScope& scope);
   [[nodiscard]] int64_t hint(const types::Dim& dim) const;
-  [[nodiscard]] GemmShape gemm_shape(const ir::Graph& graph, const KernelRegion& region) const;
-  [[nodiscard]] std::optional<Rejection> better_apart(const ir::Graph& graph, const KernelRegion& region,
+  [[nodiscard]] bool batch_folds(const package::EpilogueProgram& program, int64_t batch, int64_t rows) const;
+  [[nodiscard]] GemmShape gemm_shape(const GraphScope& scope, const KernelRegion& region) const;
+  [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
+  [[nodiscard]] std::optional<Rejection> better_behind(const ir::Graph& graph, const KernelRegion& region,
+                                                       const Candidate& together) const;
+  [[nodiscard]] std::optional<Rejection> better_apart(const GraphScope& scope, const KernelRegion& region,
                                                       const Candidate& together) const;
+  [[nodiscard]] std::optional<Rejection> better_in_front(const GraphScope& scope, const KernelRegion& region,
+                                                         const Candidate& inside) const;
   uint32_t stored_buffer(GraphScope& scope, const StoredValue& store);
   [[nodiscard]] static uint32_t read_buffer(const GraphScope& scope, ir::NodeId node);
   bool add_copies(GraphScope& scope, const KernelRegion& region);

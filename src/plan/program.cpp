@@ -4,12 +4,14 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
-#include "package/cpu_call.hpp"
+#include "plan/behind.hpp"
 #include "plan/families.hpp"
+#include "plan/families_cuda.hpp"
+#include "plan/families_hip.hpp"
 #include "plan/family_map.hpp"
 #include "plan/guards.hpp"
 #include "plan/planner.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::plan {
 
@@ -59,13 +61,18 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   }
   options.check_indices = plan_.target.backend != Backend::metal;
   options.plain_copies = !cpu;
-  options.together = options.prologues = cpu;
+  options.inside = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
+  options.together = options.prologues = cpu || options.inside;
   std::map<NodeId, Discovery> found;  // of products, by matmul: the last one is of the region that stays
   const Refusal refuses = [&](const KernelRegion& region) -> std::optional<Rejection> {
     Discovery& discovery = found[*region.matmul];
-    discovery = discover(region.lowered.program, gemm_shape(graph, region), plan_.target, machine_);
+    discovery = discover(region.lowered.program, gemm_shape(scope, region), plan_.target, machine_);
     if (discovery.candidates.empty()) return discovery.rejections.back();
-    return region.more.empty() ? std::nullopt : better_apart(graph, region, discovery.candidates[0]);
+    if (options.inside && !(region.a_made.empty() && region.b_made.empty())) {
+      if (auto no = better_in_front(scope, region, discovery.candidates[0])) return no;
+    }
+    return region.more.empty() ? better_behind(graph, region, discovery.candidates[0])
+                               : better_apart(scope, region, discovery.candidates[0]);
   };
   CODETTA_TRY(ProgramRegions regions, find_regions(graph, refuses, options));
   if (scope.block == 0) plan_.notes = std::move(regions.notes);  // they name nodes of the program's own graph
@@ -81,6 +88,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     kernel.account = std::move(accounts[k]);
     std::vector<PlannedKernel> makers;
     for (MadeFactor& made : region.b_made) {
+      if (options.inside) break;
       PlannedKernel& maker = makers.emplace_back();
       maker.discovery = discover_map(made.lowered.program, {1, hint(made.lowered.rows), hint(made.lowered.cols)},
                                      plan_.target, machine_);
@@ -93,7 +101,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
       }
     }
     if (region.matmul) {
-      kernel.shape = gemm_shape(graph, region);
+      kernel.shape = gemm_shape(scope, region);
       kernel.discovery = std::move(found[*region.matmul]);
     } else {
       kernel.discovery = discover_map(
@@ -145,47 +153,65 @@ int64_t ProgramPlanner::hint(const Dim& dim) const {
   return size && *size >= 0 ? *size : unknown;  // n - 600 is no size where n is not known
 }
 
-GemmShape ProgramPlanner::gemm_shape(const ir::Graph& graph, const KernelRegion& region) const {
-  const auto operands = graph.operands(*region.matmul);
-  const auto& a_shape = graph.type(operands[0]).shape;
-  const auto& b_shape = graph.type(operands[1]).shape;
-  GemmShape gemm;
-  gemm.batch = hint(region.batch);
-  gemm.m = hint(region.rows);
-  gemm.b_made = !region.b_made.empty();
-  for (const MadeFactor& made : region.b_made) {
-    double clocks = 0;
-    for (const package::Inst& inst : made.lowered.program.phases[0].insts)
-      clocks += inst.kind == package::Inst::Kind::Op ? vector_clocks(inst.op, inst.type) : 0.5;
-    gemm.b_clocks = std::max(gemm.b_clocks, clocks);
-  }
-  gemm.products = static_cast<int32_t>(region.more.size() + 1);
-  const int64_t own_columns = hint(region.cols);
-  gemm.n = base::checked_mul(own_columns, int64_t{gemm.products}).value_or(own_columns);
-  gemm.k = hint(a_shape.back());
-  gemm.a = graph.type(operands[0]).dtype;
-  gemm.b = graph.type(operands[1]).dtype;
-  gemm.accumulator = graph.type(*region.matmul).dtype;
-  gemm.a_row_stride = region.a.transposed ? 1 : gemm.k;
-  gemm.a_k_stride = region.a.transposed ? gemm.m : 1;
-  gemm.b_k_stride = region.b.transposed ? 1 : own_columns;
-  gemm.b_col_stride = region.b.transposed ? gemm.k : 1;
-  const auto batched = [](const std::vector<Dim>& shape) {
-    return std::any_of(shape.begin(), shape.end() - 2, [](const Dim& dim) { return !(dim == Dim::constant(1)); });
-  };
-  gemm.a_batch_stride = batched(a_shape) ? gemm.m * gemm.k : 0;
-  gemm.b_batch_stride = batched(b_shape) ? gemm.k * own_columns : 0;
-  // Where the engine takes items for further rows, it is planned so.
-  if (gemm.b_batch_stride == 0 && gemm.a_batch_stride != 0 && !region.a.transposed &&
-      plan_.target.backend == Backend::cpu && package::rows_fold(region.lowered.program)) {
-    if (const auto rows = base::checked_mul(gemm.batch, gemm.m)) {
-      gemm.m = *rows;
-      gemm.batch = 1;
-      gemm.a_batch_stride = 0;
+// Why factors are better stored in front of the product than made by it, for every tile that reads them.
+std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope, const KernelRegion& region,
+                                                         const Candidate& inside) const {
+  KernelRegion stored = region;
+  double in_front = 0;
+  for (std::vector<MadeFactor>* factors : {&stored.a_made, &stored.b_made}) {
+    for (const MadeFactor& made : *factors) {
+      const Discovery map = discover_map(made.lowered.program,
+                                         {hint(made.lowered.batch), hint(made.lowered.rows), hint(made.lowered.cols)},
+                                         plan_.target, machine_);
+      if (map.candidates.empty()) return std::nullopt;
+      in_front += map.candidates[0].microseconds;
     }
+    factors->clear();
   }
-  gemm.epilogue_alignment = 1;  // tensors of a program may lie anywhere
-  return gemm;
+  stored.lowered.program.factors.clear();
+  const Discovery plain = discover(stored.lowered.program, gemm_shape(scope, stored), plan_.target, machine_);
+  if (plain.candidates.empty()) return std::nullopt;
+  const double product = plain.candidates[0].microseconds;
+  if (inside.microseconds <= in_front + product) return std::nullopt;
+  return Rejection{static_cast<uint16_t>(diag::Code::outside_product),
+                   {},
+                   fmt::format("made by the product, again for each tile that reads it, {:.1f} us ({}); stored in "
+                               "front {:.1f} us, and {:.1f} us for the product of it ({})",
+                               inside.microseconds, inside.name, in_front, product, plain.candidates[0].name),
+                   scope.graph.span(*region.matmul)};
+}
+
+// Why what a GPU does behind row reductions is better cut off: later phases of a product read its accumulators from
+// memory, each of them all; a map reads once what it is handed, and finishes rows in the caches.
+std::optional<Rejection> ProgramPlanner::better_behind(const ir::Graph& graph, const KernelRegion& region,
+                                                       const Candidate& together) const {
+  const package::EpilogueProgram& program = region.lowered.program;
+  const Backend backend = plan_.target.backend;
+  if ((backend != Backend::cuda && backend != Backend::hip) || program.split.ways != 1) return std::nullopt;
+  const bool by_rows = std::all_of(program.reductions.begin(), program.reductions.end(),
+                                   [](const auto& r) { return r.axis == package::ReduceAxis::Row; });
+  const bool keeps = std::any_of(program.phases.begin() + 1, program.phases.end(),
+                                 [](const package::Phase& phase) { return phase.reads_accumulator; });
+  const auto behind = by_rows && keeps ? behind_reductions(graph, region) : std::nullopt;
+  if (!behind) return std::nullopt;
+  double later = 0;
+  for (const CostTerm& term : together.terms) {
+    if (term.name == "later phases") later += term.microseconds;
+  }
+  const std::string& arch = plan_.target.arch;
+  const HipArchitecture* hip = backend == Backend::hip ? find_hip(arch) : nullptr;
+  const GpuFacts gpu = hip != nullptr ? hip->facts : machine_.gpu.arch == arch ? machine_.gpu : gpu_facts(arch);
+  const MapShape shape{hint(region.batch), hint(region.rows), hint(region.cols)};
+  const double elements =
+      static_cast<double>(shape.batch) * static_cast<double>(shape.rows) * static_cast<double>(shape.cols);
+  const double apart = map_launch_us(program, shape, gpu.sms) +
+                       elements * (behind->handed_over + behind->read + behind->stored) / gpu.memory_rate / 1000;
+  if (apart >= later) return std::nullopt;
+  return Rejection{
+      static_cast<uint16_t>(diag::Code::better_behind),
+      {},
+      fmt::format("behind the product about {:.1f} us more, in a kernel of its own {:.1f} us", later, apart),
+      graph.span(behind->nodes[0])};
 }
 
 // Whether a value is stored that needs the accumulators of more than one product.
@@ -215,13 +241,14 @@ static bool products_meet(const package::EpilogueProgram& program) {
 // Why several products of one A are not one kernel: all of their results would be in memory at once, or one by one they
 // take no longer. Apart, each would store its accumulators at least, and the same work would have to be done behind
 // them.
-std::optional<Rejection> ProgramPlanner::better_apart(const ir::Graph& graph, const KernelRegion& region,
+std::optional<Rejection> ProgramPlanner::better_apart(const GraphScope& within, const KernelRegion& region,
                                                       const Candidate& together) const {
+  const ir::Graph& graph = within.graph;
   double apart = 0;
   for (const CostTerm& term : together.terms) {
     if (term.name == "epilogue") apart += term.microseconds;
   }
-  GemmShape shape = gemm_shape(graph, region);
+  GemmShape shape = gemm_shape(within, region);
   shape.n /= shape.products;
   constexpr int64_t much_larger = 4;  // than the factor that is shared
   if (shape.n / much_larger > shape.k && !products_meet(region.lowered.program)) {
@@ -310,10 +337,22 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
   planned.kind = region.matmul ? Region::Kind::Product : Region::Kind::Map;
   planned.matmul = region.matmul.value_or(region.stores[0].node);
   planned.graph = scope.ref;
+  std::vector<uint32_t> buffers;
+  for (NodeId leaf : region.leaves) buffers.push_back(read_buffer(scope, leaf));
+  // A tensor that a factor is computed from stands for it.
+  const package::EpilogueProgram& program = region.lowered.program;
+  const auto source_of = [&](package::FactorProgram::Which which, size_t i) {
+    const package::FactorProgram& made = *program.made(which, static_cast<uint32_t>(i));
+    const auto load = std::find_if(made.insts.begin(), made.insts.end(),
+                                   [](const package::Inst& inst) { return inst.kind == package::Inst::Kind::Load; });
+    return buffers[region.lowered.argument_input[program.operands[load->index].argument]];
+  };
   if (region.matmul) {
+    using Which = package::FactorProgram::Which;
     package::Product& product = launch.product.emplace();
-    product.a = read_buffer(scope, region.a.source);
+    product.a = program.makes_a() ? source_of(Which::A, 0) : read_buffer(scope, region.a.source);
     const auto factor = [&](const Factor& b, size_t i) {
+      if (program.makes_b()) return source_of(Which::B, i);
       if (prologues.empty()) return read_buffer(scope, b.source);
       for (const uint32_t buffer : prologues[i].arguments) {
         if (!plan_.buffers[buffer].is_scalar) return buffer;
@@ -333,8 +372,6 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
     check.guard.emplace<package::IndexGuard>(package::IndexGuard{read_buffer(scope, read.index), read.size});
   }
   // What is read is known before anything is stored: a copy reads its input.
-  std::vector<uint32_t> buffers;
-  for (NodeId leaf : region.leaves) buffers.push_back(read_buffer(scope, leaf));
   for (const StoredValue& store : region.stores) buffers.push_back(stored_buffer(scope, store));
   for (uint32_t from : region.lowered.argument_input) launch.arguments.push_back(buffers[from]);
   planned.inputs = std::move(region.leaves);

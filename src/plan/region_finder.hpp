@@ -55,7 +55,8 @@ class RegionFinder {
     Factor a{}, b{};               // of a product
     size_t level = 0;              // place of the last one that it is computed together with
     std::vector<size_t> together;  // of the last one: places of all, ascending; empty: it is alone
-    bool makes_b = false;          // its B is tried where it is read
+    bool makes_a = false;          // its A (B) is tried where it is read
+    bool makes_b = false;
   };
 
   [[nodiscard]] bool is_input(NodeId node) const { return graph_.node(node).op == types::Op::input; }
@@ -114,8 +115,13 @@ class RegionFinder {
   // Factors that depend on no product and that nothing else reads.
   void find_made();
   [[nodiscard]] std::vector<const Head*> heads_at(size_t place) const;
-  // Why a B cannot be computed in blocks; else it is in the region.
-  std::optional<Error> make_factor(KernelRegion& region, const Factor& factor);
+  // Why a factor cannot be computed in blocks; else it is in the region.
+  std::optional<Error> make_factor(KernelRegion& region, const Factor& factor, bool is_a);
+  // All of them, or `changed_`: one is stored in front instead.
+  void make_factors(KernelRegion& region, size_t place);
+  // The factors become a part of the product's program.
+  std::optional<Error> take_inside(KernelRegion& region) const;
+  void make_in_front(const KernelRegion& region, const Error& error);
   Result<void> find_products();
   void add_step(NodeId step);
   Result<void> lower_product(KernelRegion region);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ir/analyses.hpp"
+#include "plan/behind.hpp"
 #include "plan/region_finder.hpp"
 
 namespace codetta::plan {
@@ -48,15 +49,8 @@ Result<void> RegionFinder::find_products() {
     region.cols = shape.back();
     region.batch = Dim::constant(1);
     for (size_t d = 0; d + 2 < shape.size(); ++d) region.batch = region.batch * shape[d];
-    for (const Head* one : heads_at(r)) {
-      if (!one->makes_b) break;
-      const auto no = make_factor(region, one->b);
-      if (!no) continue;
-      note(one->b.source, action::in_front, *no);
-      for (const Head* other : heads_at(r)) heads_[head_of_[other->node.index()]].makes_b = false;
-      changed_ = true;
-      return {};
-    }
+    make_factors(region, r);
+    if (changed_) return {};
     CODETTA_CHECK_OK(lower_product(std::move(region)));
     if (changed_) return {};
   }
@@ -80,8 +74,10 @@ void RegionFinder::add_step(NodeId step) {
 
 Result<void> RegionFinder::lower_product(KernelRegion region) {
   const NodeId product = *region.matmul;
+  const bool made = options_.inside && !(region.a_made.empty() && region.b_made.empty());
+  const bool inside = made || (options_.inside && !region.more.empty());
   const auto key = key_of(region);
-  if (const auto found = known_.find(key); found != known_.end()) {
+  if (const auto found = known_.find(key); found != known_.end() && !inside) {
     region.lowered = found->second;
     add(std::move(region));
     return {};
@@ -98,14 +94,35 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
   }
   if (!lowered) return cut_at(product, failed, lowered.error());
   region.lowered = *std::move(lowered);
+  if (inside) {
+    if (const auto no = take_inside(region)) {
+      if (made) {
+        make_in_front(region, *no);
+      } else {
+        const Diagnostic& first = no->diagnostics().front();
+        dissolve(region, {no->code(), {}, first.reason, graph_.span(product)});
+      }
+      return {};
+    }
+  }
   if (const auto no = refuses_(region)) {
+    const auto code = static_cast<diag::Code>(no->code);
+    if (code == diag::Code::better_behind) {
+      const auto alone = behind_reductions(graph_, region);
+      for (NodeId node : alone->nodes) cut_[node.index()] = changed_ = true;
+      note(alone->nodes[0], action::cut_off, diag::error(code, "a kernel of its own takes less time").reason(no->text));
+      return {};
+    }
+    if (made) {
+      make_in_front(region, diag::error(code, "this is computed in front of the product").reason(no->text));
+      return {};
+    }
     if (!region.more.empty()) {
       dissolve(region, *no);
       return {};
     }
     // Without a kernel for all of it: without reductions, then without anything behind the product.
-    const Error error =
-        diag::error(static_cast<diag::Code>(no->code), "no kernel takes this behind its product").reason(no->text);
+    const Error error = diag::error(code, "no kernel takes this behind its product").reason(no->text);
     const auto behind = [&](bool reductions_only) -> std::optional<NodeId> {
       for (size_t i = product.index() + 1; i < graph_.size(); ++i) {
         if (!needed_[i] || !of_product(NodeId(i)) || level_[i] != level_[product.index()]) continue;
@@ -121,7 +138,7 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
         .reason(no->text)
         .help("choose another target, or other element types");
   }
-  known_.emplace(key, region.lowered);
+  if (!inside) known_.emplace(key, region.lowered);
   add(std::move(region));
   return {};
 }
@@ -131,74 +148,6 @@ std::vector<const RegionFinder::Head*> RegionFinder::heads_at(size_t place) cons
   for (const size_t r : heads_[place].together) heads.push_back(&heads_[r]);
   if (heads.empty()) heads.push_back(&heads_[place]);
   return heads;
-}
-
-void RegionFinder::find_made() {
-  std::vector<uint32_t> users(graph_.size());
-  for (const ir::GraphOutput& output : graph_.outputs()) ++users[output.node.index()];
-  for (size_t i = 0; i < graph_.size(); ++i) {
-    for (NodeId operand : graph_.operands(NodeId(i))) ++users[operand.index()];
-  }
-  const auto possible = [&](const Head& head) {
-    const NodeId source = head.b.source;
-    if (!head.product || is_input(source) || level_[source.index()] != no_product || head.a.source == source)
-      return false;
-    for (NodeId view = graph_.operands(head.node)[1];; view = graph_.operands(view)[0]) {
-      if (users[view.index()] != 1) return false;
-      if (view == source) return true;
-    }
-  };
-  for (size_t r = 0; r < heads_.size(); ++r) {
-    if (heads_[r].level != r) continue;
-    const std::vector<const Head*> all = heads_at(r);
-    const bool every = std::all_of(all.begin(), all.end(), [&](const Head* head) { return possible(*head); });
-    for (const Head* head : all) heads_[head_of_[head->node.index()]].makes_b = every;
-  }
-}
-
-std::optional<Error> RegionFinder::make_factor(KernelRegion& region, const Factor& factor) {
-  constexpr size_t most_operands = 32;  // runtime::cpu::max_maker_operands
-  MadeFactor made;
-  made.value = factor.source;
-  const auto no = [&](std::string reason) {
-    return Error(
-        diag::error(diag::Code::outside_product, "this is computed in front of the product").reason(std::move(reason)));
-  };
-  const auto& shape = graph_.type(factor.source).shape;
-  if (shape.size() != 2) return no(fmt::format("a factor of {} dims is read from memory", shape.size()));
-  KernelRegion map;
-  map.stores.push_back({factor.source, factor.source, 0, std::nullopt});
-  map.leaves = made.leaves = leaves_of({factor.source}, map, [&](NodeId node) { return node == factor.source; });
-  std::set<NodeId> seen;
-  std::vector<NodeId> open{factor.source};
-  while (!open.empty()) {
-    const NodeId node = open.back();
-    open.pop_back();
-    if (!seen.insert(node).second || std::binary_search(made.leaves.begin(), made.leaves.end(), node)) continue;
-    const types::OpInfo& info = types::op_info(graph_.node(node).op);
-    if (info.is_reduction()) return no("it reduces, and a block of the factor does not hold what it needs");
-    if (info.op == Op::take || info.op == Op::gather) return no("it reads by indices, which are looked at in front");
-    for (NodeId operand : graph_.operands(node)) open.push_back(operand);
-  }
-  auto lowered = try_map(map, nullptr);
-  if (!lowered) return lowered.error();
-  const package::EpilogueProgram& program = lowered->program;
-  const Dim one = Dim::constant(1);
-  if (program.phases.size() != 1 || program.phases[0].stores.size() != 1 || !(lowered->batch == one) ||
-      !(lowered->rows == shape[0]) || !(lowered->cols == shape[1]))
-    return no("its elements do not lie in rows and columns of one matrix");
-  const package::Operand& block = program.operands[program.phases[0].stores[0].operand];
-  if (block.access != package::Access::Full || !block.unit_stride || !block.offsets.empty())
-    return no("its elements do not lie in rows and columns of one matrix");
-  if (program.operands.size() > most_operands)
-    return no(fmt::format("it reads {} tensors; a block takes {}", program.operands.size() - 1, most_operands - 1));
-  const bool any = std::any_of(made.leaves.begin(), made.leaves.end(), [&](NodeId leaf) {
-    return !is_input(leaf) || copied(leaf, map) || !input_of(leaf)->is_scalar;
-  });
-  if (!any) return no("it reads no tensor");
-  made.lowered = *std::move(lowered);
-  region.b_made.push_back(std::move(made));
-  return std::nullopt;
 }
 
 void RegionFinder::dissolve(const KernelRegion& region, Rejection why) {

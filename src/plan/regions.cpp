@@ -91,6 +91,8 @@ void RegionFinder::find_together(const std::vector<Together>& apart) {
   for (size_t r = 0; r < heads_.size(); ++r) {
     const Head& head = heads_[r];
     if (!options_.together || !head.product || !needed[head.node.index()]) continue;
+    // On GPUs a factor that may be made where it is read is worth more than an A that is read once.
+    if (options_.inside && !is_input(head.b.source)) continue;
     auto& sets = alike[{head.a.source.index(), head.a.transposed, head.depth}];
     const auto fits = [&](const std::vector<size_t>& set) {
       const Head& first = heads_[set[0]];
@@ -214,11 +216,12 @@ void RegionFinder::find_stored() {
     if (!needed_[i] || is_input(node)) continue;
     if (graph_.node(node).op == Op::matmul) {
       const Head& head = heads_[head_of_[i]];
-      reads(head.a.source);
-      if (head.makes_b) {
-        needed_[head.b.source.index()] = true;
-      } else {
-        reads(head.b.source);
+      for (const auto& [made, source] : {std::pair(head.makes_a, head.a.source), {head.makes_b, head.b.source}}) {
+        if (made) {
+          needed_[source.index()] = true;
+        } else {
+          reads(source);
+        }
       }
       continue;
     }
@@ -283,10 +286,12 @@ std::vector<size_t> RegionFinder::execution_order() {
       };
       for (NodeId leaf : kernels_[k].leaves) want(leaf);
       if (kernels_[k].matmul) {
-        want(kernels_[k].a.source);
+        if (kernels_[k].a_made.empty()) want(kernels_[k].a.source);
         if (kernels_[k].b_made.empty()) want(kernels_[k].b.source);
-        for (const MadeFactor& made : kernels_[k].b_made) {
-          for (NodeId leaf : made.leaves) want(leaf);
+        for (const auto* factors : {&kernels_[k].a_made, &kernels_[k].b_made}) {
+          for (const MadeFactor& made : *factors) {
+            for (NodeId leaf : made.leaves) want(leaf);
+          }
         }
         for (const FurtherProduct& further : kernels_[k].more) want(further.b.source);
       }

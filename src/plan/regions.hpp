@@ -65,6 +65,7 @@ struct KernelRegion {
   std::vector<FurtherProduct> more;  // products of the same A, each with a B of its own, in the order of their parts
   std::optional<ir::NodeId> step;    // no kernel: leaves are its operands, stores those of its results that are used
   Factor a, b;
+  std::vector<MadeFactor> a_made;  // none, or A
   std::vector<MadeFactor> b_made;  // none, or the B of every product
   std::vector<StoredValue> stores;
   std::vector<ir::NodeId> leaves;  // loaded, in graph order: inputs and stored values
@@ -86,14 +87,16 @@ struct RegionOptions {
   bool plain_copies = false;
   bool together = false;   // products of one A are tried as one kernel
   bool prologues = false;  // what is element-wise in front of B is tried where the product reads it
+  // Then: in front of A, too, and by the product's own kernel, of whose program the factors are a part.
+  bool inside = false;
 };
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).
 bool is_step(types::Op op);
 
 // `refuses`: why no kernel computes a product with this epilogue, if so; of several products, or why they are better
-// computed one by one. Errors: E03xx where even a kernel for one
-// operation alone cannot be made.
+// computed one by one; of factors made inside, or why they are better made in front. Errors: E03xx where even a kernel
+// for one operation alone cannot be made.
 using Refusal = std::function<std::optional<Rejection>(const KernelRegion&)>;
 Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options = {});
 

@@ -47,7 +47,10 @@ const std::vector<BackendInfo>& backends() {
   return table;
 }
 
-const BackendInfo& info_of(Backend backend) { return backends()[static_cast<size_t>(backend)]; }
+const BackendInfo& info_of(Backend backend) {  // casts make enums of anything
+  const auto i = static_cast<size_t>(backend);
+  return backends()[i < backends().size() ? i : 0];
+}
 
 bool is_arch_digit(char c) { return c >= '0' && c <= '9'; }
 

@@ -2,6 +2,7 @@
 // Every golden CUDA case; every configuration of every family with a plain store; the epilogues of everyday use
 // with the configurations that discovery offers for them; and the kernel of host steps.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "emit/emit.hpp"
@@ -154,14 +155,17 @@ class Collector {
       equal("sm80", "shared_bytes", plan::sm80_shared_bytes(program, config));
     if (config.family == package::GpuFamily::Stream)
       equal("stream", "shared_bytes", plan::stream_shape(program, config).shared_bytes);
+    // Of each type of accumulators one kernel is in every slice.
+    unit.golden = config.family == package::GpuFamily::Simt && always_.insert({arch, config.accumulator}).second;
     if (seen_.insert(arch + unit.source).second) units_.push_back(std::move(unit));
   }
 
   // All configurations of all families, in bf16 (wgmma: every layout, and once in f16). What differs in loads or
   // conversions only is compiled in less: other dtypes, other architectures, the number of slices of K, clusters.
-  void add_plain(DType a, DType b, package::MathMode math = package::MathMode::Strict) {
-    const auto accumulator = ir::default_accumulator(a, b);
-    if (!accumulator || *accumulator == DType::i64) return;
+  void add_plain(DType a, DType b, package::MathMode math = package::MathMode::Strict,
+                 std::optional<DType> accumulator = std::nullopt) {
+    if (!accumulator) accumulator = ir::default_accumulator(a, b);
+    if (!accumulator) return;
     for (const char* arch : with_variants) {
       const plan::GpuFacts gpu = plan::gpu_facts(arch);
       for (const Size& size : sizes) {
@@ -176,7 +180,9 @@ class Collector {
             for (GpuGemmConfig config : family.configurations(problem)) {
               config.k_split = std::min(config.k_split, 2);
               if (!worth(config, arch == architectures[0], &layout == layouts)) continue;
-              add(std::string("plain ") + std::string(dtype_name(a)) + " " + std::string(dtype_name(b)) + " " +
+              const std::string into =
+                  *accumulator == ir::default_accumulator(a, b) ? "" : " to " + std::string(dtype_name(*accumulator));
+              add(std::string("plain ") + std::string(dtype_name(a)) + " " + std::string(dtype_name(b)) + into + " " +
                       layout.name,
                   program, config, arch);
             }
@@ -194,10 +200,133 @@ class Collector {
       const bool simple = c.consumers == 1 && c.persistent && !split;
       return usual || c.a_dtype == DType::f8e4m3 ? first_layout || simple : first_layout && (cluster || simple);
     }
-    if (c.family == GpuFamily::Simt) return first_layout && (first_arch ? usual || !split : !split && c.tile_m != 32);
+    if (c.family == GpuFamily::Simt) {
+      const bool sums = usual || c.accumulator != DType::f32;
+      return first_layout && (first_arch ? sums || !split : !split && c.tile_m != 32);
+    }
     const bool float8 = c.a_dtype == DType::f8e4m3;
     if (usual) return first_arch ? first_layout || !split : first_layout && !split;
     return first_layout && !split && (first_arch || float8) && c.a_dtype != DType::f16;
+  }
+
+  // Factors that are made, as dequantized weights are (a byte times a number of its column) or with a matrix of their
+  // own beside them: all configurations that make them.
+  void add_made(DType dtype, bool a, bool b, bool heavy) {
+    using package::Inst;
+    package::EpilogueProgram program = test::plain_store(DType::f32, dtype);
+    const auto argument = [&](const char* name, DType type, package::Access access) {
+      const auto index = static_cast<uint32_t>(program.arguments.size());
+      program.arguments.push_back({name, type, false, false, {types::Dim::symbol("r"), types::Dim::symbol("c")}});
+      package::Operand operand;
+      operand.argument = index;
+      operand.dtype = type;
+      operand.access = access;
+      if (access == package::Access::Full) operand.terms.push_back({package::Axis::Row, 1, 0, 1});
+      operand.terms.push_back({package::Axis::Col, 1, 0, 0});
+      program.operands.push_back(operand);
+      return static_cast<uint32_t>(program.operands.size() - 1);
+    };
+    const auto add_factor = [&](package::FactorProgram::Which which) {
+      package::FactorProgram& factor = program.factors.emplace_back();
+      factor.which = which;
+      factor.dtype = dtype;
+      const auto value = [&](Inst inst) {
+        factor.insts.push_back(inst);
+        return static_cast<uint32_t>(factor.insts.size() - 1);
+      };
+      const auto load = [&](uint32_t operand, DType type) {
+        Inst inst;
+        inst.kind = Inst::Kind::Load;
+        inst.index = operand;
+        inst.type = inst.aux = type;
+        return value(inst);
+      };
+      const auto op = [&](types::Op what, uint32_t x, uint32_t y, uint8_t arity) {
+        Inst inst;
+        inst.op = what;
+        inst.in[0] = x, inst.in[1] = y;
+        inst.arity = arity;
+        return value(inst);
+      };
+      const uint32_t q = load(argument("q", DType::i8, package::Access::Full), DType::i8);
+      const uint32_t x = op(types::Op::cast, q, 0, 1);
+      factor.value = op(types::Op::mul, x, load(argument("s", dtype, package::Access::Row), DType::f32), 2);
+      if (!heavy) return;
+      const uint32_t other = load(argument("z", dtype, package::Access::Full), DType::f32);
+      factor.value = op(types::Op::silu, op(types::Op::add, factor.value, other, 2), 0, 1);
+    };
+    if (a) add_factor(package::FactorProgram::Which::A);
+    if (b) add_factor(package::FactorProgram::Which::B);
+    const std::string what = std::string("made ") + (a ? "A" : "") + (b ? "B " : " ") + (heavy ? "heavy " : "") +
+                             std::string(dtype_name(dtype));
+    add_all(
+        what, program,
+        [&](GemmShape& shape) {
+          shape.a_made = a, shape.b_made = b;
+          shape.a_clocks = shape.b_clocks = heavy ? 20 : 2;
+          shape.a_read_bytes = shape.b_read_bytes = 1 + (heavy ? static_cast<double>(types::byte_size(dtype)) : 0);
+        },
+        dtype);
+  }
+  // Several products of one A.
+  void add_products(DType dtype, int32_t count) {
+    package::EpilogueProgram program = test::plain_store(DType::f32, dtype);
+    program.split = {count, types::Dim::constant(1), count};
+    for (int32_t p = 1; p < count; ++p) {
+      package::Inst inst = program.phases[0].insts[0];
+      inst.index = static_cast<uint32_t>(p);
+      program.phases[0].insts.push_back(inst);
+      package::Inst product;
+      product.op = types::Op::mul;
+      product.in[0] = static_cast<uint32_t>(p == 1 ? 0 : program.phases[0].insts.size() - 2);
+      product.in[1] = static_cast<uint32_t>(program.phases[0].insts.size() - 1);
+      product.arity = 2;
+      program.phases[0].insts.push_back(product);
+      const auto argument = static_cast<uint32_t>(program.arguments.size());
+      program.arguments.push_back({"w", dtype, false, false, {types::Dim::symbol("k"), types::Dim::symbol("n")}});
+      package::Operand operand;
+      operand.argument = argument;
+      operand.dtype = dtype;
+      operand.unit_stride = false;
+      operand.terms = {{package::Axis::Row, 1, 0, 1}, {package::Axis::Col, 1, 0, 0}};
+      program.more_b.push_back(static_cast<uint32_t>(program.operands.size()));
+      program.operands.push_back(operand);
+    }
+    program.phases[0].stores[0].value = static_cast<uint32_t>(program.phases[0].insts.size() - 1);
+    add_all(
+        std::to_string(count) + " products " + std::string(dtype_name(dtype)), program,
+        [&](GemmShape& shape) {
+          shape.products = count;
+          shape.n *= count;
+        },
+        dtype);
+  }
+  // Of all sizes and layouts, the configurations of every family that takes the problem.
+  template <class F>
+  void add_all(const std::string& what, const package::EpilogueProgram& program, F change, DType dtype) {
+    for (const char* arch : architectures) {
+      const plan::GpuFacts gpu = plan::gpu_facts(arch);
+      for (const Size& size : sizes) {
+        for (const Layout& layout : layouts) {
+          GemmShape shape = shape_of(size, dtype, dtype, DType::f32, layout);
+          if (dtype == DType::f32) shape.math = package::MathMode::Tf32;
+          change(shape);
+          const plan::Discovery found = plan::discover(program, shape, {Backend::cuda, CpuIsa::generic, arch}, {});
+          std::set<package::GpuFamily> seen;
+          for (const plan::Candidate& candidate : found.candidates) {
+            GpuGemmConfig config = package::gpu(candidate.config);
+            const bool first = seen.insert(config.family).second;
+            if (!first && (arch != std::string(architectures[0]) || &layout != layouts) &&
+                config.family != package::GpuFamily::Stream && config.family != package::GpuFamily::Sm90)
+              continue;
+            if (!first && config.family == package::GpuFamily::Sm90 && (config.k_split > 1 || &layout != layouts))
+              continue;
+            config.k_split = std::min(config.k_split, 2);
+            add(what + " " + layout.name, program, config, arch);
+          }
+        }
+      }
+    }
   }
 
   // Copies of 2, 4 and 8 bytes.
@@ -302,6 +431,7 @@ class Collector {
   std::string& problem_;
   std::vector<Unit> units_;
   std::set<std::string> seen_;
+  std::set<std::pair<std::string, DType>> always_;
 };
 
 }  // namespace
@@ -313,6 +443,8 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_plain(DType::bf16, DType::i8);
   collector.add_plain(DType::f8e4m3, DType::f8e5m2);
   collector.add_plain(DType::u8, DType::i8);
+  for (const auto& [type, wider] : {std::pair{DType::i8, DType::i64}, {DType::bf16, DType::f64}})
+    collector.add_plain(type, type, package::MathMode::Strict, wider);
   for (const auto math : {package::MathMode::Tf32, package::MathMode::Tf32x3})
     collector.add_plain(DType::f32, DType::f32, math);
   for (const DType second : {DType::f8e4m3, DType::f8e5m2})
@@ -321,6 +453,14 @@ std::vector<Unit> all_units(std::string& problem) {
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    collector.add_made(dtype, false, true, false);
+    collector.add_made(dtype, true, false, true);
+    collector.add_products(dtype, 2);
+  }
+  collector.add_made(DType::bf16, true, true, false);
+  collector.add_made(DType::bf16, false, true, true);
+  collector.add_products(DType::bf16, 3);
   collector.add_maps();
   collector.add_steps();
   return collector.take();

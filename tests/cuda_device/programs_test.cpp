@@ -43,10 +43,11 @@ double element(const Tensor& tensor, int64_t i) {
 class DevicePrograms : public OnGpu {
  protected:
   // f32 and bf16. `tolerance`: of the largest element of each output; sums are taken in another order on the processor.
-  void expect_same(const std::string& text, const Sizes& sizes, double tolerance) {
+  // `hints`: what the kernels are chosen for, where it is not the sizes.
+  void expect_same(const std::string& text, const Sizes& sizes, double tolerance, const Sizes& hints = {}) {
     const auto program = Program::parse(text, "program.py");
     ASSERT_TRUE(program) << program.error().render();
-    const auto on_device = compile(*program, {Backend::cuda, {}, {}}, sizes, *context_);
+    const auto on_device = compile(*program, {Backend::cuda, {}, {}}, hints.empty() ? sizes : hints, *context_);
     ASSERT_TRUE(on_device) << on_device.error().render();
     const auto on_host = compile(*program, Target::host(), sizes, *context_);
     ASSERT_TRUE(on_host) << on_host.error().render();
@@ -107,6 +108,19 @@ TEST_F(DevicePrograms, ConsecutiveProducts) {
       "    y = h @ v\n"
       "    return y\n",
       {{"rows", 100}}, 0.02);
+}
+
+// On sm_90a the kernels chosen for many rows store, load and store again by the copy engine.
+TEST_F(DevicePrograms, TemporariesByTheCopyEngine) {
+  for (const int64_t rows : {1, 64, 100, 333}) {
+    expect_same(
+        "def f(x: bf16[\"m\", 512], w: bf16[512, 1024], u: bf16[512, 1024], v: bf16[1024, 256]):\n"
+        "    a = cast(silu(x @ w), bf16)\n"
+        "    b = cast((x @ u) * a, bf16)\n"
+        "    y = b @ v\n"
+        "    return y\n",
+        {{"m", rows}}, 0.02, {{"m", 2048}});
+  }
 }
 
 TEST_F(DevicePrograms, NormAndMlp) { expect_same(example("norm_mlp.py"), {{"m", 77}}, 1e-4); }

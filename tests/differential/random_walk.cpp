@@ -204,12 +204,12 @@ void Walk::function() {
     add(word<2>({"gelu(", "dgelu("}) + ref(x) + ", approximate=\"tanh\")", {x}, Kind::Float);
     return;
   }
-  add(word<29>({"exp",  "exp2",      "expm1",       "tanh",       "erf",        "sigmoid", "silu",  "gelu",
-                "mish", "hardswish", "hardsigmoid", "dsigmoid",   "dtanh",      "dsilu",   "dgelu", "sin",
-                "cos",  "softplus",  "elu",         "leaky_relu", "reciprocal", "sqrt",    "log",   "log1p",
-                "log2", "rsqrt",     "relu6",       "hardtanh",   "gelu"}) +
-          "(" + ref(x) + scale + ")",
-      {x}, Kind::Float);
+  const std::string name = word<29>(
+      {"exp",         "exp2",     "expm1", "tanh",  "erf",   "sigmoid", "silu",  "gelu",     "mish", "hardswish",
+       "hardsigmoid", "dsigmoid", "dtanh", "dsilu", "dgelu", "sin",     "cos",   "softplus", "elu",  "leaky_relu",
+       "reciprocal",  "sqrt",     "log",   "log1p", "log2",  "rsqrt",   "relu6", "hardtanh", "gelu"});
+  const bool keeps = name == "relu6" && scale.empty();  // an integer
+  add(name + "(" + ref(x) + scale + ")", {x}, keeps ? joined(values_[x].kind, Kind::Int) : Kind::Float);
 }
 
 // Functions with further arguments, by position or by name, literals or values.

@@ -201,6 +201,12 @@ void call_fail(const char* what, Bits number, Site site) {
 
 void call_read_constant(const void* from, Word bytes, Site site) { runner().constants.add(from, bytes, site); }
 
+void call_update(const void* word, Site site) {
+  if (is_of_host(word))
+    runner().fail(
+        fmt::format("an atomic update of the host's memory, which not every device can, at {}", text_of(site)));
+}
+
 void call_copy_async(void* to, const void* from, Word bytes, Word valid) {
   Runner& r = runner();
   auto& copies = r.fibers[r.running].copies;
@@ -400,8 +406,8 @@ std::optional<std::string> Runner::run(const Kernel& its_kernel, const Grid& gri
   const Bits room = dynamic == nullptr ? 0 : static_cast<Bits>(shared.data() + shared.size() - dynamic);
   if (shared.empty() || grid.dynamic_shared > room)
     return fmt::format("{} bytes of dynamic shared memory, of at most {}", grid.dynamic_shared, room);
-  machine = {nullptr,        call_barrier,       call_arrive, call_exchange, call_copy_async,    call_copy_commit,
-             call_copy_wait, call_read_constant, call_fail,   dynamic,       grid.dynamic_shared};
+  machine = {nullptr,        call_barrier,       call_arrive, call_exchange, call_copy_async, call_copy_commit,
+             call_copy_wait, call_read_constant, call_update, call_fail,     dynamic,         grid.dynamic_shared};
   constants.clear();
   random.state = grid.seed * 0xD1342543DE82EF95u;
   const size_t threads = size_t{grid.threads.x} * grid.threads.y * grid.threads.z;

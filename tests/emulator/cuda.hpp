@@ -108,8 +108,6 @@ inline float rsqrtf(float x) { return (float)(1.0 / sqrt((double)x)); }
 inline double rsqrt(double x) { return (double)(1.0L / __builtin_sqrtl((long double)x)); }
 inline double normcdf(double x) { return 0.5 * erfc(x * -0x1.6a09e667f3bcdp-1); }
 inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-// NVRTC takes integers as doubles here.
-inline double fma(long long x, long long y, long long z) { return __builtin_fma((double)x, (double)y, (double)z); }
 
 inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
 inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
@@ -169,6 +167,7 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned choice) {
 }
 
 inline unsigned atomicAdd(unsigned* p, unsigned value) {
+  codetta::emulator::machine->update(p, CODETTA_SITE);
   const unsigned before = *p;
   *p = before + value;
   return before;

@@ -3,7 +3,6 @@
 
 #include <elf.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -227,10 +226,10 @@ DriverTable make_table() {
   t.mem_alloc = mem_alloc;
   t.mem_free = mem_free;
   t.mem_host_alloc = [](void** memory, size_t bytes, unsigned) {
-    *memory = std::malloc(bytes);
+    *memory = allocate_guarded(bytes, true, true);
     return *memory == nullptr ? Status::OutOfMemory : Status::Success;
   };
-  t.mem_host_free = [](void* memory) { return std::free(memory), Status::Success; };
+  t.mem_host_free = [](void* memory) { return free_guarded(memory), Status::Success; };
   t.copy_to_device = [](DeviceAddress to, const void* from, size_t bytes, StreamHandle) {
     return std::memcpy(reinterpret_cast<void*>(to), from, bytes), Status::Success;
   };

@@ -28,6 +28,7 @@ struct Allocation {
   size_t bytes;
   char* pages;  // the first that may be touched
   size_t page_bytes;
+  bool of_host;
 };
 
 struct Registry {
@@ -107,7 +108,7 @@ void install() {
 
 }  // namespace
 
-void* allocate_guarded(size_t bytes, bool front) {
+void* allocate_guarded(size_t bytes, bool front, bool of_host) {
   const size_t whole = (std::max<size_t>(bytes, 1) + page() - 1) / page() * page();
   void* const memory = ::mmap(nullptr, whole + 2 * page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -119,7 +120,7 @@ void* allocate_guarded(size_t bytes, bool front) {
   std::memset(begin, fill, bytes);
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  r.all[begin] = {begin, bytes, pages, whole};
+  r.all[begin] = {begin, bytes, pages, whole, of_host};
   return begin;
 }
 
@@ -136,6 +137,16 @@ bool is_guarded(const void* memory) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   return r.all.count(static_cast<const char*>(memory)) != 0;
+}
+
+bool is_of_host(const void* address) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  const auto* const at = static_cast<const char*>(address);
+  auto next = r.all.upper_bound(at);
+  if (next == r.all.begin()) return false;
+  const Allocation& a = (--next)->second;
+  return a.of_host && at < a.begin + a.bytes;
 }
 
 namespace {

@@ -98,6 +98,38 @@ TEST_F(HipInProcess, Programs) {
   }
 }
 
+// Of one row an item or where items lie one behind the other their rows are those of one product.
+TEST_F(HipInProcess, ItemsOfABatch) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const Program program =
+      Program::parse(
+          "def f(x: f16[\"b\", \"s\", 32], w: f16[32, 64], r: f32[\"b\", \"s\", 64], t: f32[\"s\", 16]):\n"
+          "    p = x @ w\n    y = relu(p) + r\n    m = max(p, dim=-1)\n"
+          "    z = permute(reshape(x @ transpose(transpose(w)), (b, s, 4, 16)), (0, 2, 1, 3)) * t\n"
+          "    return y, m, z\n")
+          .value();
+  const CompiledProgram compiled = compile(program, hip_, {{"b", 8}, {"s", 1}}, *context_).value();
+  for (const auto& [b, s] : {std::pair<int64_t, int64_t>{8, 1}, {3, 7}, {1, 5}, {2, 1}}) {
+    SCOPED_TRACE(testing::Message() << b << " x " << s);
+    std::vector<DeviceTensor> tensors;
+    std::vector<NamedArgument> arguments;
+    const auto bind = [&](const char* name, DType dtype, const Dims& shape, bool result) {
+      const Tensor host = random(dtype, shape, tensors.size() + 7);
+      tensors.push_back(DeviceTensor::copy_of(device, host).value());
+      EXPECT_TRUE(!result || tensors.back().fill_bytes(0xff));
+      arguments.push_back({name, tensors.back().view()});
+    };
+    bind("x", f16, {b, s, 32}, false), bind("w", f16, {32, 64}, false), bind("r", f32, {b, s, 64}, false);
+    bind("t", f32, {s, 16}, false), bind("y", f32, {b, s, 64}, true), bind("m", f32, {b, s, 1}, true);
+    bind("z", f32, {b, 4, s, 16}, true);
+    const auto ran = compiled.run(arguments);
+    ASSERT_TRUE(ran) << ran.error().render();
+    const auto checked = verify(program, arguments, hip_, {.poisoned = true}, *context_);
+    ASSERT_TRUE(checked) << checked.error().render();
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+  }
+}
+
 // Kernels of 32 threads, less than a wave of gfx942; the host reads what decides about the next turn.
 TEST_F(HipInProcess, Loops) {
   const Device device = Device::open(Backend::hip, *context_).value();

@@ -46,18 +46,27 @@ inline T taken(Bits mask, T value, Word from, Word kind, Site site) {
   return value;
 }
 
-// A kernel with its parameters by value, as a launch holds them.
+// A kernel's parameter, as a launch holds it: its bytes, wherever they lie. A struct of tensor maps asks for 64-byte
+// alignment, which drivers don't.
+template <class P>
+inline P given(const void* from) {
+  P value;
+  memcpy(&value, from, sizeof value);
+  return value;
+}
+
+// A kernel with its parameters by value.
 template <class P>
 inline void call(void (*kernel)(P), const void* const* p) {
-  kernel(*(const P*)p[0]);
+  kernel(given<P>(p[0]));
 }
 template <class P, class Q>
 inline void call(void (*kernel)(P, Q), const void* const* p) {
-  kernel(*(const P*)p[0], *(const Q*)p[1]);
+  kernel(given<P>(p[0]), given<Q>(p[1]));
 }
 template <class P, class Q, class R>
 inline void call(void (*kernel)(P, Q, R), const void* const* p) {
-  kernel(*(const P*)p[0], *(const Q*)p[1], *(const R*)p[2]);
+  kernel(given<P>(p[0]), given<Q>(p[1]), given<R>(p[2]));
 }
 
 }  // namespace codetta::emulator

@@ -44,6 +44,8 @@ struct Machine {
   void (*copy_wait)(Word groups);
   // The thread has read these bytes, at most 16, as memory that nobody writes while the kernel runs.
   void (*read_constant)(const void* from, Word bytes, Site site);
+  // The thread reads and writes this word at once, which a device need not be able to in the host's memory.
+  void (*update)(const void* word, Site site);
   // Ends the launch with a message. Does not return.
   void (*fail)(const char* what, Bits number, Site site);
   unsigned char* shared;  // dynamic shared memory of the block, and its size

@@ -5,7 +5,7 @@ execute_process(COMMAND git -C ${SOURCE} rev-parse HEAD OUTPUT_VARIABLE commit O
 if(NOT commit)
   set(commit no-git)
 endif()
-execute_process(COMMAND ${RUNNER} --emulate ${ARCH} --slice ${commit}${ARCH} --count ${COUNT} --seconds ${SECONDS} --of ${OF} --threads ${THREADS} --gtest_filter=CudaRandom.Simt:${RANDOM}:CudaMatrix.EveryOperationTypeAndForm
+execute_process(COMMAND ${RUNNER} --emulate ${ARCH} --slice ${commit}${ARCH} --count ${COUNT} --seconds ${SECONDS} --of ${OF} --threads ${THREADS} --gtest_filter=CudaRandom.Simt:${RANDOM}:CudaMatrix.EveryOperationTypeAndForm:CudaMatrix.WholeRangesOfIntegers
                 RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "kernels of ${ARCH} failed on the emulator: ${status}")

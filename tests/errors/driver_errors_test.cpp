@@ -438,6 +438,8 @@ TEST_F(DriverErrors, VerifyNeedsWhatWasOverwritten) {
   ASSERT_TRUE(find_kernels(call, Target::host(), {}, plain).value()[0].run(call));
   expect(verify(call, {}, Target::host(), 1, plain).error(), "E0208", "the former contents of C are not given");
   expect(verify(call, {{"E", former.view()}}, Target::host(), 1, plain).error(), "E0209", "no operand of that name");
+  expect(verify(call, {{"C", former.view()}, {"C", former.view()}}, Target::host(), 1, plain).error(), "E0210",
+         "former contents of 'C' are given twice");
   EXPECT_EQ(verify(call, {{"C", former.view()}}, Target::host(), 1, plain).value().verdict,
             VerifyReport::Verdict::Pass);
 }

@@ -90,6 +90,19 @@ def statistics(accum):
     energy = sum_of_squares(cast(accum, f64), axis="all")
     return total, smallest, energy
 )"},
+      {"cuda_accumulate_streamed", "cuda:sm_90a",
+       "M=1024 N=1024 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x128x64_coop_tma_sk",
+       "C=bf16[M,N] D=bf16[M,N]", R"(
+def accumulate(accum, C):
+    D = accum + C
+    return D
+)"},
+      {"cuda_wide_integers", "cuda:sm_80", "M=100 N=96 K=2048 A=i32 B=i32 kernel=cuda_simt_32x32x16_k8", "D=i64[M,N]",
+       R"(
+def doubled(accum):
+    D = accum * 2
+    return D
+)"},
       {"cuda_f32_bias_relu", "cuda:sm_80", "M=1000 N=479 K=13 kernel=cuda_simt_64x64x16", "bias=f32[N] D=f32[M,N]",
        bias_relu},
       {"cuda_f64_strided_strict", "cuda:sm_80", "M=64 N=48 K=32 A=f64 B=f64 strict kernel=cuda_simt_32x32x16",

@@ -76,6 +76,13 @@ def maps(q: f16["heads", "s", 64], k: f16["heads", "t", 64], ids: i64["s"], tabl
     rows = take(table, ids)[:s // 2]
     return scores, rows
 )"},
+      HostCase{"host_cuda_factors", "cuda:sm_80", "", "", R"(
+def factors(x: f32["m", 64], g: bf16[64, 128], u: bf16[64, 128], q: i8[128, 96], s: bf16[96]):
+    a = cast(x * 0.5, bf16)
+    h = cast(silu(a @ g) * (a @ u), bf16)
+    y = h @ cast(cast(q, bf16) * s, bf16)
+    return y
+)"},
       HostCase{"host_cuda_branch", "cuda:sm_90a", "", "", R"(
 def left(t: f32["m", "n"]):
     return relu(t)

@@ -7,6 +7,7 @@ import array
 import ctypes
 import json
 import math
+import os
 import pathlib
 import random
 import struct
@@ -68,6 +69,11 @@ def npy(path, shape, data, code):
     header = f"{{'descr': '<{dict(f='f4', e='f2')[code]}', 'fortran_order': False, 'shape': {shape}, }}"
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+def npy_code(path):
+    """Of the elements: f (f32) or e (f16)."""
+    return {b"<f4": "f", b"<f2": "e"}[path.read_bytes().split(b"'descr': '")[1][:3]]
 
 
 def npy_data(path):
@@ -139,35 +145,41 @@ def check(codetta, folder, driver, name):
             npy(folder / f"{argument}.npy", of(shape), data, code)
             options += ["--tensor", f"{argument}={folder / argument}.npy"]
             addresses.append(driver.upload(data))
-        results = {}
-        for output, shape in outputs.items():
-            count = math.prod(of(shape)) * dict(f=4, e=2)[code]
-            results[output] = (driver.upload(b"\xa5" * count), count)
+        for output in outputs:
             options += ["--out", f"{output}={folder / output}_expected.npy"]
         verdict = json.loads(run(codetta, "run", text_of(folder, name), "--target", "cuda", *options, *hints_of(name),
                                  "--check", "--json"))["check"]["verdict"]
         assert verdict == "pass", f"{name} in process, for {sizes}: {verdict}"
-        status = call(*addresses, *(address for address, _ in results.values()),
+        results = {}
+        for output, shape in outputs.items():
+            kind = npy_code(folder / f"{output}_expected.npy")
+            count = math.prod(of(shape)) * dict(f=4, e=2)[kind]
+            results[output] = (driver.upload(b"\xa5" * count), count, kind)
+        status = call(*addresses, *(address for address, *_ in results.values()),
                       *(ctypes.c_int64(size) for size in sizes.values()), None)
         assert status == 0, f"{name} for {sizes}: {status}: {error().decode()}"
-        for output, (address, count) in results.items():
+        for output, (address, count, kind) in results.items():
             got, expected = driver.download(address, count), npy_data(folder / f"{output}_expected.npy")
             if got == expected:
                 same += 1
                 continue
             near += 1
-            a, b = numbers(got, code), numbers(expected, code)
+            a, b = numbers(got, kind), numbers(expected, kind)
             scale = max((abs(v) for v in b), default=0)
             worst = max(abs(x - y) for x, y in zip(a, b))
             limit = scale * (2e-2 if code == "e" else 1e-4)
             assert len(a) == len(b) and worst <= limit, f"{name}.{output} for {sizes}: {worst} apart, {limit} allowed"
-        for address in [*addresses, *(address for address, _ in results.values())]:
+        for address in [*addresses, *(address for address, *_ in results.values())]:
             driver.free(address)
     print(f"{name}: {same} results with the bits of runs in process, {near} with their numbers")
 
 
 def main():
-    mode, codetta, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    if len(sys.argv) != 4 or sys.argv[1] not in ("--build", "--run"):
+        sys.exit("usage: aot_check.py --build|--run CODETTA FOLDER")
+    mode, codetta, folder = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3])
+    if not (codetta.is_file() and os.access(codetta, os.X_OK)):
+        sys.exit(f"aot_check.py: {codetta} is not the codetta command: {'a folder' if codetta.is_dir() else 'no program'} is there")
     if mode == "--build":
         build(codetta, folder)
         return

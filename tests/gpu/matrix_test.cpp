@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <random>
+
 #include "codetta/fill.hpp"
 #include "gpu/host_tensors.hpp"
 #include "gpu/suite.hpp"
@@ -18,6 +21,7 @@ using numerics::Unit;
 struct Form {
   bool a_transposed = false, b_transposed = false;  // stored [k, m], [n, k]
   int64_t offset = 0, padding = 0;                  // of every tensor: see HostTensors
+  bool any_bits = false;                            // factors of integers from their whole ranges
 };
 
 // Everything of one unit on one kernel; what went wrong, for people.
@@ -33,6 +37,12 @@ Result<std::string> run(Gpu& gpu, const Unit& unit, const Form& form, uint64_t s
     Dims shape = turned ? Dims{cols, rows} : Dims{rows, cols};
     if (unit.batch != 0) shape = turned ? Dims{unit.batch, cols, rows} : Dims{unit.batch, rows, cols};
     CODETTA_TRY(const TensorView view, input(dtype, shape, false));
+    if (form.any_bits) {
+      std::mt19937_64 random(++seed);
+      auto* const bytes = view.as<std::byte>();  // without padding
+      for (int64_t i = 0; i < view.element_count() * dtype_size(dtype); ++i)
+        bytes[i] = static_cast<std::byte>(random());
+    }
     return turned ? transposed(view) : view;
   };
   GemmArguments call;
@@ -147,6 +157,39 @@ TEST(CudaMatrix, TailsOfEveryPairOfFactors) {
   in_parallel(static_cast<int64_t>(jobs.size()), [&](int64_t i) {
     const Job& job = jobs[static_cast<size_t>(i)];
     return outcome(*gpu, job.unit, job.form, options().seed * 7919 + static_cast<uint64_t>(i));
+  });
+}
+
+// Products and sums beyond what doubles hold, which wrap.
+TEST(CudaMatrix, WholeRangesOfIntegers) {
+  const auto gpu = gpu_or_skip();
+  if (gpu == nullptr) return;
+  constexpr std::pair<DType, DType> factors[] = {
+      {DType::i8, DType::u8},   {DType::i16, DType::i16}, {DType::i32, DType::i32}, {DType::u32, DType::i32},
+      {DType::i64, DType::i64}, {DType::u64, DType::u64}, {DType::i64, DType::u8},
+  };
+  std::vector<Unit> units;
+  for (const auto& [a, b] : factors) {
+    for (const int64_t k : {1, 5, 70, 300}) {
+      Unit unit;
+      unit.a = a;
+      unit.b = b;
+      unit.m = 37;
+      unit.n = 21;
+      unit.k = k;
+      unit.name = fmt::format("whole ranges of {} x {}", dtype_name(a), dtype_name(b));
+      unit.text =
+          "def wide(accum):\n    D = accum * 3 + 1\n    s = sum(accum, axis=\"row\")\n    t = max(accum, "
+          "axis=\"all\")\n"
+          "    return D, s, t\n";
+      const DType type = dtype_size(a) == 1 ? DType::i32 : DType::i64;
+      unit.outputs = {{"D", type, {37, 21}}, {"s", type, {37, 1}}, {"t", type, {1, 1}}};
+      units.push_back(std::move(unit));
+    }
+  }
+  in_parallel(static_cast<int64_t>(units.size()), [&](int64_t i) {
+    return outcome(*gpu, units[static_cast<size_t>(i)], {i % 2 == 0, i % 3 == 0, 0, 0, true},
+                   options().seed * 104729 + static_cast<uint64_t>(i));
   });
 }
 

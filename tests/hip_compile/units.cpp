@@ -2,6 +2,7 @@
 // Every golden HIP case; every configuration of every family with a plain store; the epilogues of everyday use with
 // the configurations that discovery offers for them; and the kernel of host steps; for all four architectures.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "emit/emit.hpp"
@@ -122,13 +123,15 @@ class Collector {
               matrix ? plan::hip_shared_bytes(program, config) : 0,
               arch.registers,
               matrix ? plan::hip_registers(plan::hip_matrix_family(config.family), arch, config) : 0};
+    // Of each type of accumulators one kernel is in every slice.
+    unit.golden = !matrix && always_.insert({arch.facts.arch, config.accumulator}).second;
     if (seen_.insert(arch.facts.arch + unit.source).second) units_.push_back(std::move(unit));
   }
 
   // All configurations of the matrix families in every layout; of SIMT in the first.
-  void add_plain(DType a, DType b, int64_t pad = 0) {
-    const auto accumulator = ir::default_accumulator(a, b);
-    if (!accumulator || *accumulator == DType::i64) return;
+  void add_plain(DType a, DType b, int64_t pad = 0, std::optional<DType> accumulator = std::nullopt) {
+    if (!accumulator) accumulator = ir::default_accumulator(a, b);
+    if (!accumulator) return;
     for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
       for (const Size& size : sizes) {
         for (const Layout& layout : layouts) {
@@ -229,6 +232,7 @@ class Collector {
   std::string& problem_;
   std::vector<Unit> units_;
   std::set<std::string> seen_;
+  std::set<std::pair<std::string, DType>> always_;
 };
 
 }  // namespace
@@ -241,6 +245,8 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_plain(DType::u8, DType::i8);
   for (const int64_t pad : {1, 2, 4}) collector.add_plain(DType::bf16, DType::bf16, pad);
   collector.add_plain(DType::i8, DType::i8, 1);
+  collector.add_plain(DType::i8, DType::i8, 0, DType::i64);
+  collector.add_plain(DType::bf16, DType::bf16, 0, DType::f64);
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }

@@ -4,6 +4,7 @@
 #include "unit.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "emit/metal.hpp"
@@ -116,12 +117,13 @@ class Collector {
                              std::to_string(plan::metal_shared_bytes(program, config)) + ", \"\");\n";
     if (!seen_.insert(text).second) return;
     units_.push_back({what + " " + plan::metal_kernel_name(config, plan::default_metal_family),
-                      emit::whole_metal_text(text), false});
+                      emit::whole_metal_text(text),
+                      config.family == package::GpuFamily::Simt && always_.insert(config.accumulator).second});
   }
 
-  void add_plain(DType a, DType b) {
-    const auto accumulator = ir::default_accumulator(a, b);
-    if (!accumulator || *accumulator == DType::i64 || *accumulator == DType::f64) return;
+  void add_plain(DType a, DType b, std::optional<DType> accumulator = std::nullopt) {
+    if (!accumulator) accumulator = ir::default_accumulator(a, b);
+    if (!accumulator || *accumulator == DType::f64) return;
     const plan::GpuFacts gpu = plan::metal_facts(plan::default_metal_family);
     for (const Size& size : sizes) {
       for (const Layout& layout : layouts) {
@@ -203,6 +205,7 @@ class Collector {
   std::string& problem_;
   std::vector<Unit> units_;
   std::set<std::string> seen_;
+  std::set<DType> always_;
 };
 
 }  // namespace
@@ -212,6 +215,7 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_golden();
   for (int d = 0; d < dtype_count; ++d) collector.add_plain(static_cast<DType>(d), static_cast<DType>(d));
   collector.add_plain(DType::bf16, DType::i8);
+  collector.add_plain(DType::i8, DType::i8, DType::i64);
   collector.add_plain(DType::f8e4m3, DType::f8e5m2);
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);

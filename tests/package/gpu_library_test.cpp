@@ -157,6 +157,15 @@ TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) {
        {{{"m", 128}}, {{"m", 512}}}},
       {"def f(x: bf16['m', 1001], w: bf16[1001, 333]):\n    y = softmax(x @ w)\n    return y\n",
        {{{"m", 500}}, {{"m", 0}}}},
+      // factors that the product makes, and further ones
+      {"def f(x: f32['m', 1024], q: i8[1024, 512], s: bf16[512], v: bf16[512, 1024]):\n"
+       "    h = cast(relu(x * 0.5), bf16) @ cast(cast(q, bf16) * s, bf16)\n"
+       "    y = cast(h, bf16) @ v\n    return h, y\n",
+       {{{"m", 4}}, {{"m", 100}}, {{"m", 0}}}},
+      {"def f(x: bf16['m', 256], q: bf16[128, 256], k: bf16[128, 256], v: bf16[128, 256]):\n"
+       "    y = x @ permute(q, [1, 0])\n    z = x @ permute(k, [1, 0])\n    w = x @ permute(v, [1, 0])\n"
+       "    return y, z, w\n",
+       {{{"m", 2048}}, {{"m", 4}}}},
       {"def f(x: f32['b', 'm', 64], w: f32['b', 64, 'n']):\n    y = x @ w\n    s = sum(y, dim=-1)\n    t = max(y)\n"
        "    return y, s, t\n",
        {{{"b", 3}, {"m", 200}, {"n", 100}}, {{"b", 1}, {"m", 1}, {"n", 1}}, {{"b", 2}, {"m", 0}, {"n", 5}}}},

@@ -193,6 +193,14 @@ TEST_F(CudaPython, LaunchesWhatRunsInProcessLaunch) {
   add("def f(x: bf16['m', 1024], g: bf16[1024, 512], u: bf16[1024, 512]):\n    y = silu(x @ g) * (x @ u)\n"
       "    return y\n",
       {{"m", 8}});
+  add("def f(x: f32['m', 1024], q: i8[1024, 512], s: bf16[512], v: bf16[512, 1024]):\n"
+      "    h = cast(relu(x * 0.5), bf16) @ cast(cast(q, bf16) * s, bf16)\n"
+      "    y = cast(h, bf16) @ v\n    return h, y\n",
+      {{"m", 4}});
+  add("def f(x: bf16['m', 256], q: bf16[128, 256], k: bf16[128, 256], v: bf16[128, 256]):\n"
+      "    y = x @ permute(q, [1, 0])\n    z = x @ permute(k, [1, 0])\n    w = x @ permute(v, [1, 0])\n"
+      "    return y, z, w\n",
+      {{"m", 2048}});
   add("def f(x: bf16['m', 1001], w: bf16[1001, 333]):\n    y = softmax(x @ w)\n    return y\n", {{"m", 500}});
   add("def f(x: f32['b', 'm', 64], w: f32['b', 64, 'n']):\n    y = x @ w\n    s = sum(y, dim=-1)\n    t = max(y)\n"
       "    return y, s, t\n",

@@ -197,6 +197,33 @@ class ReferenceTest(unittest.TestCase):
         self.assertEqual(r.exp(integer([0])).dtype, "f32")
         self.assertEqual((f32([2.0]) > 1).dtype, "bool")
 
+    def test_arithmetic_between_literals(self):
+        def of(expression, accum, dtype="i32"):
+            text = f"def f(accum):\n    D = {expression}\n    return D"
+            return r.run_epilogue(text, integer([accum], dtype), {})["D"]
+        for expression, expected, dtype in (
+                ("accum + 2**40", 2**40 + 1, "i64"), ("accum + 2**31", 2**31 + 1, "i64"),
+                ("accum + 2**33 // 2", 2**32 + 1, "i64"), ("minimum(accum, 2**40)", 1, "i64"),
+                ("clamp(accum, -2**31, 2**31)", 1, "i64"), ("where(accum < 2**31, 1, 0)", 1, "i32"),
+                ("where(accum == 1, 9223372036854775807 + 1, 0)", -2**63, "i64"), ("accum + 7 // 0", 1, "i32"),
+                ("where(accum == 1, 2.5, 1)", 2.5, "f32"), ("accum * (0.1 + 0.2)", float(np.float32(0.1 + 0.2)), "f32"),
+                ("accum + (True + True)", 3, "i32"), ("relu6(accum)", 1, "i32")):
+            value = of(expression, 1)
+            self.assertEqual((value.dtype, value.array.item()), (dtype, expected), expression)
+        for expression, expected, dtype in (
+                ("accum + 2**8", 257, "i32"), ("accum + abs(-300)", 301, "i32"), ("accum + relu(300)", 301, "i32"),
+                ("accum + minimum(300, 400)", 301, "i32"), ("accum + where(True, 300, 1)", 301, "i32"),
+                ("accum - True * 0", 1, "u8"), ("accum + 400 // 2", 201, "u8"), ("accum ** (2**1)", 1, "u8")):
+            value = of(expression, 1, "u8")
+            self.assertEqual((value.dtype, value.array.item()), (dtype, expected), expression)
+        with self.assertRaises(r.LanguageError):
+            of("accum + 9223372036854775808", 1)
+
+    def test_special_quotients_and_powers(self):
+        self.same(f32([INF, -INF, 1.0, 1.0, -7.0]) // f32([2.0, 2.0, -INF, 0.0, 2.0]), [INF, -INF, -0.0, INF, -4])
+        self.same(f32([-INF, -0.0, 0.0, 4.0, INF]) ** 0.5, [INF, 0.0, 0.0, 2, INF])
+        self.assertTrue(np.isnan((f32([-1.0]) ** 0.5).array).all())
+
     def test_booleans(self):
         x, y = boolean([True, True, False]), boolean([True, False, False])
         self.same(x & y, [True, False, False], "bool")

@@ -105,9 +105,28 @@ struct Block {
   }
 };
 
-template <class P, int R, int V, bool Partial>
+// Asks for the next lines of a walk, several of one row: they are faster to get than as many of different rows.
+// level: 3 for the first-level cache, 2 for the second.
+template <int lines, int level>
+CODETTA_INLINE void fetch_lines(Ahead& next) {
+  const char* p = at(next.data, next.column);
+  [&]<int... i>(Seq<i...>) __attribute__((always_inline)) { (__builtin_prefetch(p + 64 * i, 0, level), ...); }(Range<lines>{});
+  next.column += 64 * lines;
+  if (next.column < next.width) return;
+  next.column = 0;
+  next.data = at(next.data, next.stride);
+}
+
+CODETTA_INLINE void fetch_share(Ahead& next) {
+  for (i64 i = next.lines; i > 0; i -= 4) fetch_lines<4, 2>(next);
+}
+
+// A FetchingKernel where `Fetch` is Ahead, a Kernel where it is nothing: one function, because GCC spills where the one
+// is a function around the other.
+template <class P, int R, int V, bool Partial, class... Fetch>
 void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, void* c, i64 ldc, i64 k, i64 lanes,
-                  const void* init) {
+                  const void* init, Fetch*... next) {
+  constexpr bool fetches = sizeof...(Fetch) > 0;
   constexpr Range<R> rows{};
   constexpr Range<V> vectors{};
   constexpr Range<R * V> all{};
@@ -129,12 +148,13 @@ void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, vo
     // every fourth row: four blocks ask for all rows. Lines of one row are faster to get than as many of different rows.
     [[maybe_unused]] constexpr u64 ahead = 256;
     [[maybe_unused]] const char* right = nullptr;
-    if constexpr (V == 1 && R >= 8) {
+    if constexpr (V == 1 && R >= 8 && !fetches) {
       const i64 row = static_cast<i64>(reinterpret_cast<u64>(b) / 64 % 4);
       right = reinterpret_cast<const char*>(reinterpret_cast<u64>(b + row * ldb) / ahead * ahead + ahead);
     }
     for (; steps >= 4; steps -= 4) {
-      if constexpr (V == 1 && R >= 8) {
+      (fetch_share(*next), ...);
+      if constexpr (V == 1 && R >= 8 && !fetches) {
         for (u64 i = 0; i < ahead; i += 64) __builtin_prefetch(right + i, 0, 2);
         right += 4 * ldb;
       }
@@ -192,45 +212,51 @@ CODETTA_INLINE void row_block(const typename P::AVec* a, const char* b, i64 ldb,
 }
 
 template <class P, int K, int V>
-CODETTA_INLINE void row_pass(const char* a, const char* b, i64 ldb, char* c, i64 columns, const char* init) {
+CODETTA_INLINE void row_pass(const char* a, const char* b, i64 ldb, char* c, i64 columns, const char* init, Ahead& next) {
   typename P::AVec av[K];
   [&]<int... k>(Seq<k...>) __attribute__((always_inline)) {
     ((av[k] = P::broadcast(a + k * static_cast<i64>(sizeof(typename P::A)))), ...);
   }(Range<K>{});
-  const auto next = [&](i64 vectors) __attribute__((always_inline)) {
+  const auto move = [&](i64 vectors) __attribute__((always_inline)) {
     const i64 bytes = vectors * P::lanes * static_cast<i64>(sizeof(typename P::Acc));
     b += vectors * P::b_step;
     c += bytes;
     if (init != nullptr) init += bytes;
     columns -= vectors * P::lanes;
   };
-  for (; columns >= V * P::lanes; next(V)) row_block<P, K, V, false>(av, b, ldb, c, 0, init);
+  for (; columns >= V * P::lanes; move(V)) {
+    if constexpr (K == 1) fetch_lines<(V * P::b_step + 63) / 64, 3>(next);
+    row_block<P, K, V, false>(av, b, ldb, c, 0, init);
+  }
   if constexpr (V > 1) {
-    for (; columns >= P::lanes; next(1)) row_block<P, K, 1, false>(av, b, ldb, c, 0, init);
+    for (; columns >= P::lanes; move(1)) row_block<P, K, 1, false>(av, b, ldb, c, 0, init);
   }
   if (columns > 0) row_block<P, K, 1, true>(av, b, ldb, c, columns, init);
 }
 
-// Four rows of B at a time: more lie in the same sets of the first-level cache where a row is a multiple of a page, and
-// a call for each block of columns would take as long as its loads.
+// Four rows of B at a time: more lie in the same sets of the first-level cache where a row is a multiple of a page. Where
+// B is widened on the way, one: memory that is read in one stream comes faster, and the accumulators, which pass through
+// the cache more often, are not what it waits for; the row below is fetched meanwhile (four rows: slower with than
+// without). A call for each block of columns would take as long as its loads.
 template <class P>
 void row_kernel(const void* a_start, i64, const void* b_start, i64 ldb, void* c_start, i64, i64 k, i64 columns,
                 const void* init_start) {
+  constexpr int together = P::lanes * sizeof(typename P::Acc) == 64 && P::b_step < 64 ? 1 : 4;
   const char* a = at(a_start, 0);
   const char* b = at(b_start, 0);
   char* const c = at(c_start, 0);
   const char* init = init_start == nullptr ? nullptr : at(init_start, 0);
-  for (; k >= 4; k -= 4) {
-    row_pass<P, 4, 4>(a, b, ldb, c, columns, init);
-    a += 4 * static_cast<i64>(sizeof(typename P::A));
-    b += 4 * ldb;
+  const auto pass = [&]<int K, int V>() __attribute__((always_inline)) {
+    Ahead next{b + K * ldb, ldb, columns * P::b_step / P::lanes, 0, 0};
+    row_pass<P, K, V>(a, b, ldb, c, columns, init, next);
+    a += K * static_cast<i64>(sizeof(typename P::A));
+    b += K * ldb;
     init = c;
-  }
-  for (; k > 0; --k) {
-    row_pass<P, 1, 1>(a, b, ldb, c, columns, init);
-    a += sizeof(typename P::A);
-    b += ldb;
-    init = c;
+    k -= K;
+  };
+  while (k >= together) pass.template operator()<together, 4>();
+  if constexpr (together > 1) {
+    while (k > 0) pass.template operator()<1, 1>();
   }
 }
 
@@ -239,6 +265,13 @@ struct BlockTable;
 template <class P, int V, bool Partial, int... r>
 struct BlockTable<P, V, Partial, Seq<r...>> {
   static constexpr Kernel table[] = {&block_kernel<P, r + 1, V, Partial>...};
+};
+
+template <class P, int V, class Rows>
+struct FetchingTable;
+template <class P, int V, int... r>
+struct FetchingTable<P, V, Seq<r...>> {
+  static constexpr FetchingKernel table[] = {&block_kernel<P, r + 1, V, false, Ahead>...};
 };
 
 // Adds the blocks of V vectors and 1..R rows to a set.
@@ -252,6 +285,12 @@ constexpr void add_blocks(KernelSet& set) {
     set.partial[V - 1] = BlockTable<P, V, true, Range<R>>::table;
     set.long_row = &row_kernel<P>;
   }
+}
+
+// Gives a set's blocks of V vectors and 1..R rows their form that fetches.
+template <class P, int V, int R>
+constexpr void add_fetching(KernelSet& set) {
+  set.fetching[V - 1] = FetchingTable<P, V, Range<R>>::table;
 }
 
 // Dot-product kernels: vectors along k, two accumulators per (row, column) against the latency of the multiply-add.

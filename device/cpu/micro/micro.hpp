@@ -37,6 +37,18 @@ inline constexpr int source_count = 7;
 using Kernel = void (*)(const void* a, i64 lda, const void* b, i64 ldb, void* c, i64 ldc, i64 k, i64 lanes,
                         const void* init);
 
+// Memory that a kernel fetches into L2 while it multiplies, in the order in which it lies: runs of `width` bytes,
+// `stride` apart. Kernels move it on. Only speed depends on it; the addresses need not be readable.
+struct Ahead {
+  const void* data;  // start of the run
+  i64 stride, width;
+  i64 column;  // bytes of the run that were asked for
+  i64 lines;   // how many a kernel asks for in four steps of k, a multiple of 4
+};
+// As Kernel, for whole vectors: `lanes` is ignored.
+using FetchingKernel = void (*)(const void* a, i64 lda, const void* b, i64 ldb, void* c, i64 ldc, i64 k, i64 lanes,
+                                const void* init, Ahead* next);
+
 inline constexpr int max_vectors = 4;
 // The register blocks of one product: kernel for v vectors and r rows is full[v - 1][r - 1], r <= max_rows[v - 1].
 struct KernelSet {
@@ -46,7 +58,8 @@ struct KernelSet {
   bool padded = false;  // tile registers: A is packed, its rows padded to max_rows; kernels run all of them
   int max_rows[max_vectors] = {};
   const Kernel* full[max_vectors] = {};
-  const Kernel* partial[max_vectors] = {};  // null where only packed panels are read
+  const Kernel* partial[max_vectors] = {};           // null where only packed panels are read
+  const FetchingKernel* fetching[max_vectors] = {};  // as `full`; null where there is no such form
   // One row of A and rows of B of any length: `lanes` counts its columns, lda and ldc are ignored, k > 0. Null where
   // only packed panels are read.
   Kernel long_row = nullptr;

@@ -107,10 +107,21 @@ constexpr KernelSet set_of() {
   if constexpr (R1 > 0) add_blocks<P, 1, R1, InPlace>(set);
   return set;
 }
+// One kind of block also in the form that fetches B: three vectors, else four.
+template <class P, int R4, int R3, int R2, int R1>
+constexpr KernelSet fetching_set() {
+  KernelSet set = set_of<P, R4, R3, R2, R1, true>();
+  if constexpr (R3 > 0) {
+    add_fetching<P, 3, R3>(set);
+  } else {
+    add_fetching<P, 4, R4>(set);
+  }
+  return set;
+}
 constexpr MicroTable table =
-    level_table({set_of<F32, 6, 8, 14, 16, true>(), set_of<F64, 6, 8, 12, 12, true>(), set_of<I32, 4, 0, 6, 6, true>(),
+    level_table({fetching_set<F32, 6, 8, 14, 16>(), set_of<F64, 6, 8, 12, 12, true>(), set_of<I32, 4, 0, 6, 6, true>(),
                  set_of<I16, 5, 0, 8, 0, false>(), set_of<I64, 4, 0, 6, 6, false>()},
-                {set_of<Bf16Source, 6, 0, 6, 6, true>(), set_of<F16Source, 6, 0, 6, 6, true>(),
+                {fetching_set<Bf16Source, 6, 0, 6, 6>(), set_of<F16Source, 6, 0, 6, 6, true>(),
                  set_of<I8Source, 4, 0, 6, 6, true>(), set_of<U8Source, 4, 0, 6, 6, true>()},
                 {dot_set<F32, 4, 4>(), dot_set<F64, 4, 4>(), dot_set<I32, 2, 4>(), dot_set<Bf16Source, 2, 4>(),
                  dot_set<F16Source, 2, 4>(), dot_set<I8Source, 2, 4>(), dot_set<U8Source, 2, 4>()});

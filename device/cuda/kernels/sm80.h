@@ -2,12 +2,12 @@
 // The sm_80 product, which every later GPU runs, too: stages of shared memory filled by cp.async, fragments by
 // ldmatrix, mma.sync. One block a tile (and slice of K); its warps split the tile, each multiplies a rectangle of it.
 // Any tails; operands K-major or not; 16, 8 or 4 bytes a copy, by alignment, and below that through registers. stage.h
-// says how a stage lies in shared memory.
+// says how a stage lies in shared memory, make_stage.h how factors come there that are made.
 //
 // Config offers, besides what tile.h says: a_k_major, b_k_major, alignment (bytes), math (a MathMode).
 #pragma once
 
-#include "device/cuda/kernels/stage.h"
+#include "device/cuda/kernels/make_stage.h"
 #include "device/cuda/mma.h"
 #include "device/gpu/split_k.h"
 #include "device/gpu/tile.h"
@@ -167,24 +167,45 @@ CODETTA_FN void gemm_sm80(const P& params) {
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == (u32)p.k_split ? p.k : k_begin + p.k_slice;
   const int count = (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k);
 
-  // Where the columns of B of a split tile lie: byte offsets from the operand's first element.
+  using MakerA = typename MakerOfA<Epilogue>::type;
+  using MakerB = typename MakerOfB<Epilogue>::type;
+  constexpr bool makes_a = Makes<MakerA>::value, makes_b = Makes<MakerB>::value;
+  constexpr int products = ProductsOf<Epilogue>::count;
+  static_assert(products == 1 || Config::alignment >= 4, "bounds are those of one B");
+  // Where the columns of B of a split tile lie: byte offsets from the operand's first element (made: their numbers).
   i64* const table = (i64*)(shared + S::table_at);
   const i64 size_b = (i64)sizeof(typename Config::B);
   if constexpr (Config::ways > 1) {
-    for (int c = thread; c < Config::tile_n; c += Config::threads)
-      table[c] = column_of_b<Config::ways>(p, col0 + c % S::width, c / S::width) * p.b_col * size_b;
+    const char* const first = (const char*)p.b + batch * p.b_batch * size_b;
+    for (int c = thread; c < Config::tile_n; c += Config::threads) {
+      const i64 column = column_of_b<Config::ways, products>(p, col0 + c % S::width, c / S::width);
+      const FactorB from = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, c / S::width);
+      table[c] = makes_b ? column : (const char*)from.data - first + column * from.col * size_b;
+    }
     __syncthreads();
   }
-  Loader<typename S::A, Config::alignment, Config::threads, 1> a;
-  Loader<typename S::B, Config::alignment, Config::threads, Config::ways> b;
-  {
+  using MadeA = MadeLoader<MakerA, typename S::A, Config::threads, 1, P>;
+  using MadeB = MadeLoader<MakerB, typename S::B, Config::threads, Config::ways, P>;
+  using LoaderA = Loader<typename S::A, Config::alignment, Config::threads, 1>;
+  using LoaderB = Loader<typename S::B, Config::alignment, Config::threads, Config::ways>;
+  typename Choose<makes_a, MadeA, LoaderA>::type a(params, batch, Config::a_k_major ? p.m : p.k, k_begin, row0, p.rows,
+                                                   table, thread);
+  typename Choose<makes_b, MadeB, LoaderB>::type b(params, batch, Config::b_k_major ? p.n : p.k, k_begin, col0, p.cols,
+                                                   table, thread);
+  if constexpr (!makes_a) {
     constexpr int size_a = (int)sizeof(typename Config::A);
     const i64 fast_a = Config::a_k_major ? k_begin : row0, slow_a = Config::a_k_major ? row0 : k_begin;
     const i64 ld_a = (Config::a_k_major ? p.a_row : p.a_k) * size_a;
     a.begin((const char*)p.a + (batch * p.a_batch + fast_a) * size_a + slow_a * ld_a, ld_a, p.rows - row0, thread,
             nullptr);
     a.bounds((const char*)p.a + batch * p.a_batch * size_a, (p.m - 1) * p.a_row * size_a, (p.k - 1) * p.a_k * size_a);
-    const i64 ld_b = (Config::b_k_major ? p.b_col : p.b_k) * size_b;
+  }
+  if constexpr (!makes_b) {
+    i64 ld_b = (Config::b_k_major ? p.b_col : p.b_k) * size_b;
+    if constexpr (products > 1 && !Config::b_k_major) {  // a thread brings columns of one product
+      const int column = thread % LoaderB::along * LoaderB::unit / (int)size_b;
+      ld_b = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, column / S::width).k * size_b;
+    }
     const i64 column = Config::ways > 1 ? 0 : col0;
     const i64 fast_b = Config::b_k_major ? k_begin : column, slow_b = Config::b_k_major ? column : k_begin;
     b.begin((const char*)p.b + (batch * p.b_batch + fast_b) * size_b + slow_b * ld_b, ld_b, p.cols - col0, thread,

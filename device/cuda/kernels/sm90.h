@@ -194,17 +194,29 @@ struct Ring {
 };
 
 // The first column of B in this block's i-th box of a unit.
-template <class Config, class S>
+template <class Config, class S, class Epilogue>
 __device__ __forceinline__ i32 column_of_box(const Problem& p, const Unit& u, u32 rank_m, int i) {
   const int at = (int)(rank_m + i * Config::cluster_m) * S::b_box_rows;
   constexpr int padded = Config::b_k_major ? S::width : (S::width + 63) / 64 * 64;
   const i64 root = (i64)u.tile_n * S::width + at % padded;
-  return (i32)column_of_b<Config::ways>(p, root, at / padded);
+  return (i32)column_of_b<Config::ways, ProductsOf<Epilogue>::count>(p, root, at / padded);
+}
+// The tensor map that the box comes by: B has one, and so have those of further products.
+template <class Config, class S, class Epilogue, class P>
+__device__ __forceinline__ const TensorMap* map_of_box(const P& params, u32 rank_m, int i) {
+  constexpr int products = ProductsOf<Epilogue>::count;
+  if constexpr (products > 1) {
+    constexpr int padded = Config::b_k_major ? S::width : (S::width + 63) / 64 * 64;
+    const int part = (int)(rank_m + i * Config::cluster_m) * S::b_box_rows / padded;
+    const int product = part / (Config::ways / products);
+    if (product > 0) return &params.map[Epilogue::more_map(product)];
+  }
+  return &params.map[1];
 }
 
 // Few rows wait for B: one thread brings the first stages of it towards L2 while the kernel before this one ends, where
 // it does not matter who may still write it.
-template <class Config, class S, class P>
+template <class Config, class S, class Epilogue, class P>
 __device__ __forceinline__ void approach(const P& params, const Schedule<Config>& schedule) {
   if (!schedule.has(0)) return;
   const Unit u = schedule.nth(params.problem, 0);
@@ -213,15 +225,15 @@ __device__ __forceinline__ void approach(const P& params, const Schedule<Config>
   for (u32 block = 0; block < u.blocks && block < Config::stages; ++block, k += Config::tile_k) {
 #pragma unroll
     for (int i = 0; i < S::b_boxes; ++i) {
-      const i32 column = column_of_box<Config, S>(params.problem, u, 0, i);
-      ptx::tma_prefetch(&params.map[1], Config::b_k_major ? k : column, Config::b_k_major ? column : k,
-                        params.problem.b_batch ? (i32)u.batch : 0);
+      const i32 column = column_of_box<Config, S, Epilogue>(params.problem, u, 0, i);
+      ptx::tma_prefetch(map_of_box<Config, S, Epilogue>(params, 0, i), Config::b_k_major ? k : column,
+                        Config::b_k_major ? column : k, params.problem.b_batch ? (i32)u.batch : 0);
     }
   }
 }
 
 // One thread's work: copy every stage of every unit as soon as it is free.
-template <class Config, class S, class P>
+template <class Config, class S, class Epilogue, class P>
 __device__ __forceinline__ void produce(const P& params, const Schedule<Config>& schedule, u32 base, u32 full,
                                         u32 empty) {
   constexpr int my_a = (S::a_boxes + Config::cluster_n - 1) / Config::cluster_n;
@@ -241,7 +253,7 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
     const i32 row = (i32)(u.tile_m * Config::tile_m);
     i32 column[my_b];
 #pragma unroll
-    for (int i = 0; i < my_b; ++i) column[i] = column_of_box<Config, S>(p, u, rank_m, i);
+    for (int i = 0; i < my_b; ++i) column[i] = column_of_box<Config, S, Epilogue>(p, u, rank_m, i);
 #pragma unroll 1
     for (u32 block = 0; block < u.blocks; ++block, k += Config::tile_k) {
       const u32 bar = full + 8 * ring.stage, a = base + ring.stage * S::stage_bytes, b = a + S::a_bytes;
@@ -266,10 +278,11 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
         if (S::b_boxes % Config::cluster_m != 0 && box >= S::b_boxes) continue;
         const u32 dst = b + box * (Config::b_k_major ? S::b_box_rows * 128 : Config::tile_k * 128);
         const i32 fast = Config::b_k_major ? k : column[i], slow = Config::b_k_major ? column[i] : k;
+        const TensorMap* const map = map_of_box<Config, S, Epilogue>(params, rank_m, i);
         if constexpr (Config::cluster_m > 1) {
-          ptx::tma_load_multicast(dst, &params.map[1], bar, fast, slow, batch_b, (u16)mask_b, ptx::evict_normal);
+          ptx::tma_load_multicast(dst, map, bar, fast, slow, batch_b, (u16)mask_b, ptx::evict_normal);
         } else {
-          ptx::tma_load(dst, &params.map[1], bar, fast, slow, batch_b, ptx::evict_normal);
+          ptx::tma_load(dst, map, bar, fast, slow, batch_b, ptx::evict_normal);
         }
       }
       ring.advance();
@@ -609,14 +622,14 @@ __device__ __forceinline__ void gemm_sm90(const P& params) {
     __syncthreads();
   }
   if constexpr (Config::consumers == 1 && S::cluster == 1) {
-    if (threadIdx.x < 32 && ptx::elect()) sm90::approach<Config, S>(params, schedule);
+    if (threadIdx.x < 32 && ptx::elect()) sm90::approach<Config, S, Epilogue>(params, schedule);
     __syncwarp();
   }
   ptx::dependency_wait();  // everything before this line may overlap the kernel before this one
   if (group == 0) {
     if constexpr (Config::consumers == 2) ptx::register_decrease<40>();
     if constexpr (Config::consumers == 3) ptx::register_decrease<32>();
-    if (threadIdx.x < 32 && ptx::elect()) sm90::produce<Config, S>(params, schedule, base, full, empty);
+    if (threadIdx.x < 32 && ptx::elect()) sm90::produce<Config, S, Epilogue>(params, schedule, base, full, empty);
     __syncwarp();
     ptx::dependents_launch();
   } else {

@@ -91,6 +91,8 @@ struct Loader {
   const char *lowest, *highest;
   u32 held[plain ? passes : 1][5];
 
+  template <class... T>
+  explicit CODETTA_MEMBER Loader(const T&...) {}  // as MadeLoader is made
   // `origin`: the tile's first element; with a table, that of column 0. `extent`: rows or columns that exist from the
   // tile's first on; of a split tile: of each part.
   CODETTA_MEMBER void begin(const char* origin, i64 row_stride, i64 extent, int thread, const i64* columns) {

@@ -8,6 +8,7 @@
 // K of a chunk of A. piece_rows is tile_m, piece_cols the root columns. Addresses and rows of B are 16-byte aligned.
 #pragma once
 
+#include "device/cuda/kernels/make_stream.h"
 #include "device/cuda/mma.h"
 #include "device/gpu/split_k.h"
 #include "device/gpu/tile.h"
@@ -69,36 +70,44 @@ CODETTA_FN uint4 load_some(const char* p, int valid) {
 }
 
 // This thread's loads of B. Columns that do not exist are read from column 0: no other column meets them.
-template <class Config, class S>
+template <class Config, class S, class Epilogue>
 struct Weights {
-  static constexpr int places = S::loads / S::depth;
-  const char* at[places];  // of K = 0 of the slice
-  i64 ld;                  // bytes from k to k
-  i64 step_bytes;          // from a step of the warp to its next
+  static constexpr int places = S::loads / S::depth, products = ProductsOf<Epilogue>::count;
+  static constexpr int strides = products > 1 ? places : 1;  // each has a B of its own
+  using Held = Words<S>;
+  const char* at[places];   // of K = 0 of the slice
+  i64 ld[strides];          // bytes from k to k
+  i64 step_bytes[strides];  // from a step of the warp to its next
 
-  CODETTA_MEMBER void begin(const Problem& p, i64 batch, i64 k_begin, i64 col0, int warp_column, int warp_k, int lane) {
+  template <class P>
+  CODETTA_MEMBER Weights(const P& params, i64 batch, i64 k_begin, i64, i64 col0, int warp_column, int warp_k,
+                         int lane) {
+    const Problem& p = params.problem;
     const int g = lane / 4, t = lane % 4;
-    ld = p.b_k * S::size;
-    step_bytes = S::warps_k * S::step_k * ld;
 #pragma unroll
     for (int i = 0; i < places; ++i) {
       const int column = warp_column + i * S::block + (S::along_k ? g : g * (16 / S::size));
       const i64 root = col0 + column % S::width;
-      const i64 from = root < p.cols ? column_of_b<Config::ways>(p, root, column / S::width) : 0;
+      const i64 from = root < p.cols ? column_of_b<Config::ways, products>(p, root, column / S::width) : 0;
+      const FactorB b = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, column / S::width);
       const i64 k = k_begin + warp_k * S::step_k + (S::along_k ? t * (16 / S::size) : t * S::depth);
-      at[i] = (const char*)p.b + (batch * p.b_batch + from * p.b_col + k * p.b_k) * S::size;
+      at[i] = (const char*)b.data + (from * b.col + k * b.k) * S::size;
+      ld[i % strides] = b.k * S::size;
+      step_bytes[i % strides] = S::warps_k * S::step_k * ld[i % strides];
     }
   }
   CODETTA_MEMBER const char* place(int load, int step) const {
-    return at[load / S::depth] + step * step_bytes + load % S::depth * ld;
+    const int i = load / S::depth;
+    return at[i] + step * step_bytes[i % strides] + load % S::depth * ld[i % strides];
   }
   // The warp's next step, all of which exists.
-  CODETTA_MEMBER void load(uint4 (&w)[S::loads]) {
+  CODETTA_MEMBER void load(Words<S>& held, int) {
 #pragma unroll
-    for (int i = 0; i < S::loads; ++i) w[i] = ptx::load_once(place(i, 0));
+    for (int i = 0; i < S::loads; ++i) held.w[i] = ptx::load_once(place(i, 0));
 #pragma unroll
-    for (int i = 0; i < places; ++i) at[i] += step_bytes;
+    for (int i = 0; i < places; ++i) at[i] += step_bytes[i % strides];
   }
+  CODETTA_MEMBER const Words<S>& finished(const Words<S>& held, int) const { return held; }
   // The same, where only `left` more k of this thread exist and `columns` columns of a load.
   CODETTA_MEMBER void load_some(uint4 (&w)[S::loads], i64 left, i64 col0, i64 cols, int warp_column, int lane) {
 #pragma unroll
@@ -111,7 +120,7 @@ struct Weights {
       w[i] = stream::load_some(place(i, 0), valid < 0 ? 0 : valid < 16 ? (int)valid : 16);
     }
 #pragma unroll
-    for (int i = 0; i < places; ++i) at[i] += step_bytes;
+    for (int i = 0; i < places; ++i) at[i] += step_bytes[i % strides];
   }
 };
 
@@ -278,26 +287,40 @@ CODETTA_FN void gemm_stream(const P& params) {
   const i64 length = k_end - k_begin - warp_k * S::step_k;
   const bool ragged = !S::along_k && p.cols % (16 / S::size) != 0 && k_end == p.k;  // the last row ends inside a load
   const i64 safe = length - (ragged ? 1 : 0);
-  const int whole = safe < S::step_k ? 0 : (int)((safe - S::step_k) / stride) + 1;
   const int steps = length <= 0 ? 0 : (int)((length - 1) / stride) + 1;
-  stream::Weights<Config, S> weights;
-  weights.begin(p, batch, k_begin, col0, warp_column, warp_k, lane);
+  const int whole = Makes<typename MakerOfB<Epilogue>::type>::value ? steps
+                    : safe < S::step_k                              ? 0
+                                                                    : (int)((safe - S::step_k) / stride) + 1;
+  using MakerA = typename MakerOfA<Epilogue>::type;
+  using MakerB = typename MakerOfB<Epilogue>::type;
+  constexpr bool makes_a = Makes<MakerA>::value, makes_b = Makes<MakerB>::value;
+  using Weights =
+      typename Choose<makes_b, stream::MadeWeights<Config, S, MakerB, P>, stream::Weights<Config, S, Epilogue>>::type;
+  Weights weights(params, batch, k_begin, k_end, col0, warp_column, warp_k, lane);
 #if __CUDA_ARCH__ >= 900
 #pragma unroll
-  for (int i = 0; i < Config::stages; ++i) {  // toward L2, where it does not matter who may still write B
+  for (int i = 0; i < Config::stages && !makes_b; ++i) {  // toward L2, where it does not matter who may still write B
     if (i >= whole) continue;
 #pragma unroll
-    for (int j = 0; j < S::loads; ++j) ptx::prefetch_l2(weights.place(j, i));
+    for (int j = 0; j < S::loads; ++j) {
+      if constexpr (!makes_b) ptx::prefetch_l2(weights.place(j, i));
+    }
   }
   ptx::dependency_wait();
 #endif
-  uint4 held[Config::stages][S::loads];
+  typename Weights::Held held[Config::stages];
 #pragma unroll
   for (int i = 0; i < Config::stages; ++i) {
-    if (i < whole) weights.load(held[i]);
+    if (i < whole) weights.load(held[i], i);
   }
   const u32 base = ptx::shared_address(shared);
-  stream::bring_rows<Config, S>(p, batch, row0, k_begin, k_end, base, thread);
+  const auto bring_rows = [&](i64 k, u32 to) {
+    if constexpr (makes_a)
+      stream::make_rows<Config, S, MakerA>(params, batch, row0, k, k_end, to, thread);
+    else
+      stream::bring_rows<Config, S>(p, batch, row0, k, k_end, to, thread);
+  };
+  bring_rows(k_begin, base);
 
   T acc[S::blocks * S::tokens * 4];
 #pragma unroll
@@ -316,7 +339,7 @@ CODETTA_FN void gemm_stream(const P& params) {
     __syncthreads();
     if (chunk + 1 < chunks) {
       const i64 k = k_begin + (i64)(chunk + 1) * Config::tile_k;
-      stream::bring_rows<Config, S>(p, batch, row0, k, k_end, base + (chunk + 1) % 2 * S::chunk_bytes, thread);
+      bring_rows(k, base + (chunk + 1) % 2 * S::chunk_bytes);
     }
     const u32 rows = base + chunk % 2 * S::chunk_bytes + warp_k * (S::step_k * S::size);
     const int first = chunk * S::chunk_steps;
@@ -331,15 +354,17 @@ CODETTA_FN void gemm_stream(const P& params) {
     for (int step = first; step < first + S::chunk_steps; step += Config::stages) {
 #pragma unroll
       for (int i = 0; i < Config::stages; ++i) {
-        if (step + i < whole) add(held[i], step + i);
-        if (step + i + Config::stages < whole) weights.load(held[i]);
+        if (step + i < whole) add(weights.finished(held[i], step + i).w, step + i);
+        if (step + i + Config::stages < whole) weights.load(held[i], step + i + Config::stages);
       }
     }
+    if constexpr (!makes_b) {  // of what is made only elements that exist are loaded: all steps are whole
 #pragma unroll 1
-    for (int step = whole > first ? whole : first; step < steps && step < first + S::chunk_steps; ++step) {
-      const i64 left = length - (i64)step * stride - (S::along_k ? lane % 4 * (16 / S::size) : lane % 4 * S::depth);
-      weights.load_some(held[0], left, col0, p.cols, warp_column, lane);
-      add(held[0], step);
+      for (int step = whole > first ? whole : first; step < steps && step < first + S::chunk_steps; ++step) {
+        const i64 left = length - (i64)step * stride - (S::along_k ? lane % 4 * (16 / S::size) : lane % 4 * S::depth);
+        weights.load_some(held[0].w, left, col0, p.cols, warp_column, lane);
+        add(held[0].w, step);
+      }
     }
   }
 #if __CUDA_ARCH__ >= 900

@@ -15,21 +15,37 @@ struct Panel {
   char* scratch;
   i64 batch, piece_m;
 
+  CODETTA_MEMBER Tile piece(i64 n) const {
+    const Problem& p = params.problem;
+    Tile t;
+    t.acc = nullptr, t.acc_ld = 0, t.acc_part_stride = 0;
+    t.batch = batch, t.row = piece_m * Config::piece_rows, t.col = n * Config::piece_cols;
+    t.rows = (i32)(p.rows - t.row < Config::piece_rows ? p.rows - t.row : Config::piece_rows);
+    t.cols = (i32)(p.cols - t.col < Config::piece_cols ? p.cols - t.col : Config::piece_cols);
+    if (p.batches == 0) t.rows = t.cols = 0;
+    t.piece_m = piece_m, t.piece_n = n;
+    t.thread = threadIdx.x, t.threads = threads, t.barrier = 0, t.scratch = scratch;
+    return t;
+  }
+
   // `body(params, tile)` for each piece of these rows. Partials are visible to the block behind it.
   template <class F>
   CODETTA_MEMBER void phase(F body) const {
-    const Problem& p = params.problem;
-    const i64 pieces_n = at_least_1(p.pieces_n);
+    const i64 pieces_n = at_least_1(params.problem.pieces_n);
+    for (i64 n = 0; n < pieces_n; ++n) body(params, piece(n));
+    __syncthreads();
+  }
+
+  // The same of rows that lie in memory: `ahead(params, tile)` asks for what a piece loads, some pieces early. A piece
+  // alone is too little to keep memory busy.
+  template <class F, class A>
+  CODETTA_MEMBER void phase(F body, A ahead) const {
+    constexpr i64 distance = 4;
+    const i64 pieces_n = at_least_1(params.problem.pieces_n);
+    for (i64 n = 1; n < distance && n < pieces_n; ++n) ahead(params, piece(n));
     for (i64 n = 0; n < pieces_n; ++n) {
-      Tile t;
-      t.acc = nullptr, t.acc_ld = 0, t.acc_part_stride = 0;
-      t.batch = batch, t.row = piece_m * Config::piece_rows, t.col = n * Config::piece_cols;
-      t.rows = (i32)(p.rows - t.row < Config::piece_rows ? p.rows - t.row : Config::piece_rows);
-      t.cols = (i32)(p.cols - t.col < Config::piece_cols ? p.cols - t.col : Config::piece_cols);
-      if (p.batches == 0) t.rows = t.cols = 0;
-      t.piece_m = piece_m, t.piece_n = n;
-      t.thread = threadIdx.x, t.threads = threads, t.barrier = 0, t.scratch = scratch;
-      body(params, t);
+      if (n + distance < pieces_n) ahead(params, piece(n + distance));
+      body(params, piece(n));
     }
     __syncthreads();
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SIMT product: any dtype converted to the accumulator's on the way into shared memory, any strides and alignment,
-// batch, splits, K = 0, slices of K. The floor that always exists. One block a tile (and slice), tile_m x tile_n
-// accumulators over (tile_m / 4) x (tile_n / 4) threads, 4 x 4 each; what is missing to whole warps only copies.
+// batch, splits, K = 0, slices of K, factors that are made. The floor that always exists. One block a tile (and slice),
+// tile_m x tile_n accumulators over (tile_m / 4) x (tile_n / 4) threads, 4 x 4 each; what is missing to whole warps
+// only copies.
 #pragma once
 
 #include "device/gpu/convert.h"
+#include "device/gpu/make.h"
 #include "device/gpu/split_k.h"
 #include "device/gpu/tile.h"
 
@@ -43,6 +45,15 @@ CODETTA_FN void gemm_simt(const P& params) {
   const i64 row0 = tile_m * tm, col0 = tile_n * width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == p.k_split ? p.k : k_begin + p.k_slice;
 
+  using MakerA = typename MakerOfA<Epilogue>::type;
+  using MakerB = typename MakerOfB<Epilogue>::type;
+  constexpr bool makes_a = Makes<MakerA>::value, makes_b = Makes<MakerB>::value;
+  using MadeA =
+      typename Choose<makes_a, MadeTile<MakerA, A, T, Config::a_k_major, tm, tk, threads, 1, P>, Nothing>::type;
+  using MadeB = typename Choose<makes_b, MadeTile<MakerB, B, T, Config::b_k_major, tn, tk, threads, Config::ways, P>,
+                                Nothing>::type;
+  MadeA made_a(params, batch, row0, p.m);
+  MadeB made_b(params, batch, col0, p.cols);
   // Neighbouring threads take neighbouring elements in memory, whichever way the operand lies.
   constexpr int na = (tm * tk + threads - 1) / threads, nb = (tn * tk + threads - 1) / threads;
   constexpr bool ragged_a = tm * tk % threads != 0, ragged_b = tn * tk % threads != 0;
@@ -51,8 +62,10 @@ CODETTA_FN void gemm_simt(const P& params) {
   const B* b[nb];
   int a_row[na], a_at[na], b_col[nb], b_at[nb];
   bool a_in[na], b_in[nb];
+  constexpr int products = ProductsOf<Epilogue>::count;
+  i64 b_k[nb];  // of several products
 #pragma unroll
-  for (int i = 0; i < na; ++i) {
+  for (int i = 0; i < na && !makes_a; ++i) {
     const int e = thread + i * threads;
     a_row[i] = a_along_k ? e / tk : e % tm;
     a_at[i] = a_along_k ? e % tk : e / tm;
@@ -60,35 +73,42 @@ CODETTA_FN void gemm_simt(const P& params) {
     a[i] = (const A*)p.a + (batch * p.a_batch + (row0 + a_row[i]) * p.a_row + (k_begin + a_at[i]) * p.a_k);
   }
 #pragma unroll
-  for (int i = 0; i < nb; ++i) {
+  for (int i = 0; i < nb && !makes_b; ++i) {
     const int e = thread + i * threads;
     b_col[i] = b_along_k ? e / tk : e % tn;
     b_at[i] = b_along_k ? e % tk : e / tn;
     const i64 root = col0 + b_col[i] % width;
     b_in[i] = root < p.cols && (!ragged_b || e < tn * tk);
-    const i64 column = column_of_b<Config::ways>(p, root, b_col[i] / width);
-    b[i] = (const B*)p.b + (batch * p.b_batch + (k_begin + b_at[i]) * p.b_k + column * p.b_col);
+    const i64 column = column_of_b<Config::ways, products>(p, root, b_col[i] / width);
+    const FactorB from = factor_b<Epilogue, Config::ways, B>(params, batch, b_col[i] / width);
+    b[i] = (const B*)from.data + ((k_begin + b_at[i]) * from.k + column * from.col);
+    if (products > 1) b_k[i] = from.k;
   }
   T acc[16];
 #pragma unroll
   for (int i = 0; i < 16; ++i) acc[i] = (T)0;
   T held_a[na], held_b[nb];
   const auto fetch = [&](i64 k) {
+    if constexpr (makes_a) made_a.fetch(k, k_end, thread);
+    if constexpr (makes_b) made_b.fetch(k, k_end, thread);
 #pragma unroll
-    for (int i = 0; i < na; ++i)
+    for (int i = 0; i < na && !makes_a; ++i)
       held_a[i] = a_in[i] && k + a_at[i] < k_end ? (T)widen(a[i][(k - k_begin) * p.a_k]) : (T)0;
 #pragma unroll
-    for (int i = 0; i < nb; ++i)
-      held_b[i] = b_in[i] && k + b_at[i] < k_end ? (T)widen(b[i][(k - k_begin) * p.b_k]) : (T)0;
+    for (int i = 0; i < nb && !makes_b; ++i)
+      held_b[i] =
+          b_in[i] && k + b_at[i] < k_end ? (T)widen(b[i][(k - k_begin) * (products > 1 ? b_k[i] : p.b_k)]) : (T)0;
   };
   if (k_begin < k_end) fetch(k_begin);
   for (i64 k = k_begin; k < k_end; k += tk) {
+    if constexpr (makes_a) made_a.store(as, thread);
+    if constexpr (makes_b) made_b.store(bs, thread);
 #pragma unroll
-    for (int i = 0; i < na; ++i) {
+    for (int i = 0; i < na && !makes_a; ++i) {
       if (!ragged_a || thread + i * threads < tm * tk) as[a_at[i]][a_row[i]] = held_a[i];
     }
 #pragma unroll
-    for (int i = 0; i < nb; ++i) {
+    for (int i = 0; i < nb && !makes_b; ++i) {
       if (!ragged_b || thread + i * threads < tn * tk) bs[b_at[i]][b_col[i]] = held_b[i];
     }
     __syncthreads();
@@ -99,10 +119,11 @@ CODETTA_FN void gemm_simt(const P& params) {
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          if constexpr (sizeof(T) == 4 && (T)0.5f == (T)0)  // i32 wraps
-            acc[i * 4 + j] = (T)((u32)acc[i * 4 + j] + (u32)as[kk][ty * 4 + i] * (u32)bs[kk][tx * 4 + j]);
-          else
-            acc[i * 4 + j] = fma(as[kk][ty * 4 + i], bs[kk][tx * 4 + j], acc[i * 4 + j]);
+          const T x = as[kk][ty * 4 + i], y = bs[kk][tx * 4 + j], z = acc[i * 4 + j];
+          if constexpr (is_float<T>)
+            acc[i * 4 + j] = fma(x, y, z);
+          else  // wraps
+            acc[i * 4 + j] = (T)((wrapping<T>)x * (wrapping<T>)y + (wrapping<T>)z);
         }
       }
     }

@@ -32,15 +32,27 @@ CODETTA_FN i64 offset_of(i64 at, i32 rank, const i64* size, const i64* stride) {
 CODETTA_FN i64 step_thread() { return (i64)blockIdx.x * step_threads + threadIdx.x; }
 CODETTA_FN i64 all_step_threads() { return (i64)gridDim.x * step_threads; }
 
+// The record lies in the host's memory, where a device need not be able to update a word at once (PCIe has that as an
+// option): who may write it is settled in the device's own.
+static __device__ u32 report_gate = 0;
 CODETTA_CALLED void report(const StepFault& to, u32 which, i64 offset, i64 value, i64 size, bool huge) {
-  if (to.fault == nullptr || !claim(&to.fault->state)) return;
-  to.fault->step = (u32)to.number;
-  to.fault->which = which;
-  to.fault->huge = huge ? 1 : 0;
-  to.fault->offset = offset;
-  to.fault->value = value;
-  to.fault->size = size;
-  publish(&to.fault->state, 2);
+  if (to.fault == nullptr) return;
+  // Who holds the gate gives it back within the same turn, so that lanes that step together don't wait for each other.
+  for (bool over = false; !over;) {
+    over = look_up(&to.fault->state) != 0;  // the first one stays
+    if (over || !claim(&report_gate)) continue;
+    if (look_up(&to.fault->state) == 0) {
+      to.fault->step = (u32)to.number;
+      to.fault->which = which;
+      to.fault->huge = huge ? 1 : 0;
+      to.fault->offset = offset;
+      to.fault->value = value;
+      to.fault->size = size;
+      publish(&to.fault->state, 2);
+    }
+    give_back(&report_gate);
+    over = true;
+  }
 }
 
 // An integer of any type; those of u64 as their bits.

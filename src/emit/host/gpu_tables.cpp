@@ -2,6 +2,7 @@
 // Kernels for a GPU as the tables of device/host/gpu_plan.h.
 #include "emit/host/steps.hpp"
 #include "emit/host/text.hpp"
+#include "package/gpu_call.hpp"
 
 namespace codetta::emit::host {
 
@@ -34,6 +35,15 @@ void print_launches(CodeWriter& out, const Program& program) {
 
 std::string kernel_symbol(size_t program_index, size_t index) {
   return CodeWriter::text_of("program_", program_index, "_kernel_", index);
+}
+
+void print_more_b(CodeWriter& out, const package::Package& package, const package::Product& product,
+                  const std::string& symbol) {
+  for (size_t p = 1; p < product.products(); ++p) {
+    const uint32_t b = product.factor_b(p);
+    out.line("CODETTA_OK(check_more_b(frame, ", symbol, ", one, v[", b, "], ", literal_text(package.buffers[b].name),
+             ", ", product.b_transposed, ", ", product.products(), "));");
+  }
 }
 
 void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_index, size_t index,
@@ -80,7 +90,10 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
                  r.kind == package::ReduceKind::LogSumExp ? 2 : 1, "},  // axis, phase, bytes, values of a partial");
       });
   const std::string operands = table("OperandFacts", "operands", epilogue.operands, [&](const package::Operand& o) {
-    out.line("{", number(o.dtype), ", ", o.is_store, "},  // dtype, stored");
+    const auto at = static_cast<size_t>(&o - epilogue.operands.data());
+    const package::FoldSlots slots = package::fold_slots_of(epilogue, at);
+    out.line("{", number(o.dtype), ", ", o.is_store, ", ", number(slots.batch), ", ", number(slots.row),
+             "},  // dtype, stored, strides of the batch and of rows");
   });
   bool keeps = false;
   for (size_t p = 1; p < epilogue.phases.size(); ++p) keeps = keeps || epilogue.phases[p].reads_accumulator;
@@ -91,11 +104,13 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
            ",");
   out.line("     .a_k_major = ", c.a_k_major, ", .b_k_major = ", c.b_k_major,
            ", .pack_a = ", map == nullptr && c.pack_a, ", .pack_b = ", map == nullptr && c.pack_b,
-           ", .persistent = ", c.persistent, ", .stream_k = ", c.stream_k, ", .keeps_accumulators = ", keeps, ",");
+           ", .persistent = ", c.persistent, ", .stream_k = ", c.stream_k, ", .keeps_accumulators = ", keeps,
+           ", .folds = ", map == nullptr && package::rows_fold_by_slots(epilogue), ",");
   out.line("     .accumulator_bytes = ", dtype_size(c.accumulator), ", .tile_m = ", c.tile_m, ", .tile_n = ", c.tile_n,
            ", .tile_k = ", c.tile_k, ", .cluster_m = ", c.cluster_m, ", .cluster_n = ", c.cluster_n, ",");
   out.line("     .k_split = ", c.k_split, ", .group = ", c.group, ", .alignment = ", c.alignment,
-           ", .piece_rows = ", c.piece_rows, ", .piece_cols = ", c.piece_cols, ", .ways = ", epilogue.split.ways, ",");
+           ", .piece_rows = ", c.piece_rows, ", .piece_cols = ", c.piece_cols, ", .ways = ", epilogue.split.ways,
+           ", .element_bytes = ", package::bytes_of_loads(epilogue), ",");
   out.line("     .entries = ", entries, ", .maps = ", maps, ", .reductions = ", reductions, ", .operands = ", operands,
            ",");
   out.line("     .entry_count = ", kernel.entries.size(), ", .map_count = ", kernel.maps.size(),

@@ -238,8 +238,8 @@ class MetalProgramPrinter {
     package::LaunchOptions plain;
     plain.programmatic = step.options.programmatic;
     if (!(step.options == plain)) return lacks("it launches a kernel of the user's");
-    if (step.product && (step.product->products() > 1 || !step.product->b_made.empty()))
-      return lacks("a product has several factors B");
+    if (step.product && (step.product->products() > 1 || !step.product->b_made.empty() || !program.factors.empty()))
+      return lacks("a product has several factors B, or one that is made");
     const auto scope = out_.block("");
     out_.line("// ", kernel.name);
     out_.line("Gemm gemm{};");

@@ -11,6 +11,8 @@
 #include "diag/diagnostic.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
+#include "package/gpu_call.hpp"
+#include "package/gpu_factors.hpp"
 #include "package/gpu_steps.hpp"
 #include "types/dtype.hpp"
 
@@ -538,8 +540,9 @@ class PythonPrinter {
   }
   Result<void> gpu_launch(const LaunchKernel& s, const package::Kernel& kernel, const Tables& tables) {
     const auto& product = s.product;
-    if (product && (product->products() > 1 || !product->b_made.empty()))
-      return refused(s, "kernels of GPUs compute one product, of factors in memory");
+    const package::EpilogueProgram& program = kernel.epilogue;
+    const size_t products = product ? product->products() : 1;
+    if (product && !package::factors_are_inside(*product, program)) return refused(s, package::factors_outside);
     if (product) product->each_buffer([this](uint32_t buffer) { shaped(buffer); });
     line("batch, m, n, k = ({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n),
          product ? expression(product->k) : "0");
@@ -550,9 +553,13 @@ class PythonPrinter {
       return fmt::format("(_factor(v{0}, {1}, batch, {2}, {3}, {4}), {4})", buffer, transposed ? "True" : "False", rows,
                          cols, name(buffer));
     };
-    line("{}, {},", product ? factor(product->a, product->a_transposed, "m", "k") : "None",
-         product ? factor(product->b, product->b_transposed, "k", "n") : "None");
-    line("[{}], [{}])", tables.operands, tables.scalars);
+    const std::string columns = products > 1 ? fmt::format("n // {}", products) : "n";
+    line("{}, {},", product && !program.makes_a() ? factor(product->a, product->a_transposed, "m", "k") : "None",
+         product && !program.makes_b() ? factor(product->b, product->b_transposed, "k", columns.c_str()) : "None");
+    std::string more;
+    for (size_t p = 1; p < products && !program.makes_b(); ++p)
+      more += factor(product->factor_b(p), product->b_transposed, "k", columns.c_str()) + ", ";
+    line("[{}], [{}]{})", tables.operands, tables.scalars, more.empty() ? "" : fmt::format(", [{}]", more));
     indent_ -= 2;
     return {};
   }
@@ -676,13 +683,14 @@ class PythonPrinter {
     const auto number = [](auto value) { return static_cast<int>(value); };
     bool keeps = false;
     for (size_t p = 1; p < e.phases.size(); ++p) keeps = keeps || e.phases[p].reads_accumulator;
-    text_ += fmt::format("    (b\"{}\", {},\n     ({}, {}, {}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, ",
+    text_ += fmt::format("    (b\"{}\", {},\n     ({}, {}, {}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, ",
                          base64(kernel.binary), py_quoted(kernel.name), number(c.family), number(c.a_dtype),
                          number(c.b_dtype), map == nullptr, c.a_k_major, c.b_k_major, map == nullptr && c.pack_a,
-                         map == nullptr && c.pack_b, c.persistent, c.stream_k, keeps);
-    text_ += fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}),\n     (", dtype_size(c.accumulator),
+                         map == nullptr && c.pack_b, c.persistent, c.stream_k, keeps,
+                         map == nullptr && rows_fold_by_slots(e));
+    text_ += fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}),\n     (", dtype_size(c.accumulator),
                          c.tile_m, c.tile_n, c.tile_k, c.cluster_m, c.cluster_n, c.k_split, c.group, c.alignment,
-                         c.piece_rows, c.piece_cols, e.split.ways);
+                         c.piece_rows, c.piece_cols, e.split.ways, bytes_of_loads(e));
     for (const GpuEntry& entry : kernel.entries)
       text_ += fmt::format("({}, {}, {}, {}, {}, {}), ", number(entry.kind), entry.index, py_quoted(entry.symbol),
                            entry.threads, entry.shared_bytes, entry.results_per_block);
@@ -695,8 +703,11 @@ class PythonPrinter {
       text_ += fmt::format("({}, {}, {}, {}), ", number(r.axis), r.phase, dtype_size(r.type),
                            r.kind == ReduceKind::LogSumExp ? 2 : 1);
     text_ += "), (";
-    for (const Operand& operand : e.operands)
-      text_ += fmt::format("({}, {:d}), ", number(operand.dtype), operand.is_store);
+    for (const Operand& operand : e.operands) {
+      const auto index = static_cast<size_t>(&operand - e.operands.data());
+      const package::FoldSlots slots = package::fold_slots_of(e, index);
+      text_ += fmt::format("({}, {:d}, {:d}, {:d}), ", number(operand.dtype), operand.is_store, slots.batch, slots.row);
+    }
     text_ += fmt::format("), {}),\n", e.arguments.size());
   }
   void signature() {

@@ -7,6 +7,7 @@
 #include "emit/host/signature.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
+#include "package/gpu_factors.hpp"
 #include "package/gpu_steps.hpp"
 
 namespace codetta::emit::host {
@@ -356,8 +357,7 @@ class StepPrinter {
     const bool product = std::holds_alternative<package::GpuGemmConfig>(kernel.config) && step.product.has_value();
     const bool map = std::holds_alternative<package::GpuMapConfig>(kernel.config) && !step.product;
     if (!product && !map) return lacks(kernel.name + " is no kernel for a GPU");
-    if (product && (step.product->products() > 1 || !step.product->b_made.empty()))
-      return lacks("kernels of GPUs compute one product, of factors in memory");
+    if (product && !package::factors_are_inside(*step.product, program)) return lacks(package::factors_outside);
     if (!has_plain_options(step)) return;
     print_launch_heading(step);
     const auto scope = out_.block("");
@@ -375,11 +375,13 @@ class StepPrinter {
               "));");
     if (product) {
       const auto factor = [&](bool is_a, uint32_t buffer, bool transposed) {
+        const size_t products = is_a ? 1 : step.product->products();
         out_.line("CODETTA_OK(set_factor(frame, one, ", is_a, ", v[", buffer, "], ", name_of(buffer), ", ", transposed,
-                  "));");
+                  products > 1 ? CodeWriter::text_of(", ", products) : std::string(), "));");
       };
-      factor(true, step.product->a, step.product->a_transposed);
-      factor(false, step.product->b, step.product->b_transposed);
+      if (!program.makes_a()) factor(true, step.product->a, step.product->a_transposed);
+      if (!program.makes_b()) factor(false, step.product->b, step.product->b_transposed);
+      if (!program.makes_b()) print_more_b(out_, package_, *step.product, symbol);
     }
     const size_t count = program.operands.size();
     if (count > 0) {

@@ -57,9 +57,19 @@ CODETTA_HOST_EXPORT bool codetta_host_gpu_sizes(const plan::Kernel* kernel, i64 
   *planned = plan::Plan();
   return plan::plan_sizes(*kernel, batch, m, n, k, chunk, *planned, *trouble);
 }
-CODETTA_HOST_EXPORT bool codetta_host_gpu_product(const plan::Kernel* kernel, const plan::Factor* a,
-                                                  const plan::Factor* b, plan::Plan* planned, plan::Trouble* trouble) {
+// Folds the batch where that can be: `a` and `operands` become those of the folded product.
+CODETTA_HOST_EXPORT bool codetta_host_gpu_product(const plan::Kernel* kernel, plan::Factor* a, const plan::Factor* b,
+                                                  codetta::gpu::Operand* operands, plan::Plan* planned,
+                                                  plan::Trouble* trouble) {
+  if (!plan::fold_batch(*kernel, *a, *b, operands, *planned, *trouble)) return false;
+  plan::fold(*planned, *a);
+  plan::fold(*kernel, *planned, operands);
   return plan::plan_product(*kernel, *a, *b, *planned, *trouble);
+}
+// Of a further product's B, which the kernel finds among its operands.
+CODETTA_HOST_EXPORT bool codetta_host_gpu_check_b(const plan::Kernel* kernel, const plan::Factor* b,
+                                                  plan::Trouble* trouble) {
+  return plan::check_factor(*kernel, *b, false, *trouble);
 }
 CODETTA_HOST_EXPORT bool codetta_host_gpu_needs_fit(const plan::Kernel* kernel, i32 entry, const plan::Plan* planned) {
   return plan::needs_fit(*kernel, kernel->entries[entry], *planned);

@@ -162,6 +162,9 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   l.tile_bytes = round_up(l.tile_rows, l.set->padded ? l.mr : 1) * l.acc_ld * l.acc_size + line;
   l.tile_bytes = round_up(l.tile_bytes, line);
 
+  l.fetches_b = l.form == Form::Rows && l.ways == 1 && l.tiles_r == 1 && l.n > 0 &&
+                abi::fetches_rows(*l.set, l.vectors, l.m, l.k, l.n, l.b_size, l.kc);
+
   const int64_t k_span = round_up(std::max<int64_t>(l.k, 1), unit);
   l.a_direct = !c.pack_a && !l.set->padded && (p.a_k == 1 || l.k <= 1) && reads_as_stored(l.product, c.a_dtype);
   l.group_tiles = std::clamp<int64_t>(c.mc / l.tile_rows, 1, std::max<int64_t>(1, l.tiles_r));
@@ -173,7 +176,8 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
     // At most 8 MiB of packed A a thread: first fewer rows, then one block of k at a time.
     constexpr int64_t limit = int64_t{8} << 20;
     while (l.group_tiles > 1 && times(l.group_tiles, l.tile_rows, row_bytes(k_span)) > limit) --l.group_tiles;
-    l.a_pack_whole_k = times(l.tile_rows, row_bytes(k_span)) <= limit;
+    // Blocks of k of a few rows, one after the other, leave the first-level cache to B.
+    l.a_pack_whole_k = !l.fetches_b && times(l.tile_rows, row_bytes(k_span)) <= limit;
     if (!l.a_pack_whole_k) l.group_tiles = 1;
     l.a_pack_ld = row_bytes(l.a_pack_whole_k ? k_span : std::min(l.kc, k_span));
     l.a_pack_bytes = round_up(round_up(l.group_tiles * l.tile_rows, l.mr) * l.a_pack_ld, line);

@@ -18,8 +18,9 @@ enum class Form : uint8_t {
 };
 
 inline constexpr int64_t line = 64;  // bytes
-inline int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
-inline int64_t ceil_div(int64_t v, int64_t by) { return (v + by - 1) / by; }
+// Of sizes that are not negative; no sum on the way exceeds the result.
+inline int64_t ceil_div(int64_t v, int64_t by) { return v / by + (v % by != 0 ? 1 : 0); }
+inline int64_t round_up(int64_t v, int64_t to) { return ceil_div(v, to) * to; }
 
 // Sizes of memory that no machine has end here, so that they are asked for and refused rather than wrap.
 inline constexpr int64_t too_many_bytes = int64_t{1} << 60;
@@ -60,6 +61,8 @@ struct Layout {
   bool natural_columns = false;  // Rows with chunk == 1: tiles keep the order of the product's columns
   // B is made where a tile multiplies it, block_made of k at a time: no other tile needs the same.
   bool makes_in_tile = false;
+  // Rows: kernels fetch the next block of B while they multiply one, because it comes from beyond the caches of a core.
+  bool fetches_b = false;
 
   int64_t part_ld = 64, acc_ld = 64;  // elements
   int64_t acc_col_stride = 1, acc_part_stride = 64;

@@ -74,7 +74,7 @@ bool packed_matches(const void* packed, size_t bytes, const CpuGemmConfig& confi
   PackedHeader have;
   std::memcpy(&have, packed, sizeof have);
   const Layout l = resolve_unpacked(config, problem);
-  if (l.form != Form::Panels || (have.batches != 1 && have.batches != problem.batch)) return false;
+  if (l.form != Form::Panels || have.batches != batches_of(problem)) return false;
   PackedHeader want = header_for(config, problem, l, have.batches);
   want.digest = have.digest;
   want.family = have.family;  // the layout decides, not who asked for it
@@ -84,7 +84,7 @@ bool packed_matches(const void* packed, size_t bytes, const CpuGemmConfig& confi
 
 PackedHeader packed_wanted(const CpuGemmConfig& config, const GemmProblem& problem) {
   const Layout l = resolve_unpacked(config, problem);
-  return l.form == Form::Panels ? header_for(config, problem, l, problem.batch) : PackedHeader{};
+  return l.form == Form::Panels ? header_for(config, problem, l, batches_of(problem)) : PackedHeader{};
 }
 
 bool packed_intact(const void* packed, size_t bytes) {

@@ -66,9 +66,15 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
   }
 }
 
+// The walk over the columns of a tile from row `b` of B on, spread over the kernel calls of one block of k.
+abi::Ahead walk_from(const Layout& l, const TileJob& job, const std::byte* b, int64_t ldb, int64_t cols) {
+  const int64_t lines_of_step = ceil_div(l.nr * l.b_size, line), row_blocks = ceil_div(job.rows, l.mr);
+  return {b, ldb, cols * l.b_size, 0, round_up(ceil_div(4 * lines_of_step, row_blocks), 4)};
+}
+
 // Rows of B in place: k rows x `cols` columns from `b`, into `c`.
 void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const std::byte* b, int64_t ldb, int64_t cols,
-                int64_t k, bool first, std::byte* c, int64_t ldc) {
+                int64_t k, bool first, std::byte* c, int64_t ldc, abi::Ahead* next) {
   if (job.rows == 1 && cols > l.nr && k > 0 && l.set->long_row != nullptr) {
     l.set->long_row(a, job.lda, b, ldb, c, ldc, k, cols, first ? nullptr : c);
     return;
@@ -80,19 +86,25 @@ void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const s
     const int64_t valid = cols - col - (vectors - 1) * lanes;  // in the last vector, if it is the ragged one
     const bool partial = valid < lanes;
     const abi::Kernel* kernels = partial ? l.set->partial[vectors - 1] : l.set->full[vectors - 1];
+    const abi::FetchingKernel* fetching = partial || next == nullptr ? nullptr : l.set->fetching[vectors - 1];
     const int64_t most = vectors == l.vectors ? l.mr : l.set->max_rows[vectors - 1];
     const int64_t step = ceil_div(job.rows, ceil_div(job.rows, most));  // equal blocks: no ragged last one
     for (int64_t r = 0; r < job.rows; r += step) {
       std::byte* cr = c + r * ldc + col * l.acc_size;
-      kernels[std::min(step, job.rows - r) - 1](a + r * job.lda, job.lda, b + col * l.b_size, ldb, cr, ldc, k, valid,
-                                                first ? nullptr : cr);
+      const int64_t rows = std::min(step, job.rows - r);
+      if (fetching != nullptr) {
+        fetching[rows - 1](a + r * job.lda, job.lda, b + col * l.b_size, ldb, cr, ldc, k, valid, first ? nullptr : cr,
+                           next);
+        continue;
+      }
+      kernels[rows - 1](a + r * job.lda, job.lda, b + col * l.b_size, ldb, cr, ldc, k, valid, first ? nullptr : cr);
     }
     col += vectors * lanes;
   }
 }
 
 void dots_block(const Layout& l, const TileJob& job, const std::byte* a, const std::byte* b, int64_t ldb, int64_t cols,
-                int64_t k, bool first, std::byte* c, int64_t ldc) {
+                int64_t k, bool first, std::byte* c, int64_t ldc, abi::Ahead*) {
   const int64_t rows_step = l.dot->max_rows, cols_step = l.dot->max_cols;
   for (int64_t col = 0; col < cols; col += cols_step) {
     const int64_t nc = std::min(cols_step, cols - col);
@@ -108,6 +120,11 @@ void dots_block(const Layout& l, const TileJob& job, const std::byte* a, const s
 void in_place_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct,
                    int64_t direct_ld) {
   const bool rows = l.form == Form::Rows;
+  // Rows of the result a multiple of a page apart share cache sets, and each block of k comes back to them.
+  const bool copies = direct != nullptr && rows && l.ways == 1 && direct_ld % 4096 == 0 && job.rows > 8 &&
+                      job.k_end - job.k_begin > l.kc;
+  std::byte* const result = direct;
+  if (copies) direct = nullptr;
   const int64_t ldc = direct != nullptr ? direct_ld : l.acc_ld * l.acc_size;
   const auto block = rows ? &rows_block : &dots_block;
   int64_t k0 = job.k_begin;
@@ -119,7 +136,7 @@ void in_place_tile(const Layout& l, const GemmProblem& p, const TileJob& job, st
       for (int64_t made = 0; job.b_buffer != nullptr && made < count; made += columns_made) {
         const int64_t now = std::min(columns_made, count - made), k = k1 - k0;
         make_block(l, p, product, job.batch, column + made, k0, now, k, job.b_buffer, k);
-        block(l, job, a, job.b_buffer, k * l.b_size, now, k, first, c + made * l.acc_size, ldc);
+        block(l, job, a, job.b_buffer, k * l.b_size, now, k, first, c + made * l.acc_size, ldc, nullptr);
       }
       if (job.b_buffer != nullptr) return;
       const FactorB factor = p.factor_b(product);
@@ -127,7 +144,13 @@ void in_place_tile(const Layout& l, const GemmProblem& p, const TileJob& job, st
       const std::byte* b =
           static_cast<const std::byte*>(factor.data) +
           (job.batch * factor.batch + k0 * (rows ? factor.k : 1) + column * (rows ? 1 : factor.col)) * l.b_size;
-      block(l, job, a, b, ldb * (rows ? 1 : step), count, k1 - k0, first, c, ldc);
+      abi::Ahead next{};
+      if (l.fetches_b) {  // the block of k below, or the first one of the tile to the right
+        const bool below = k1 < job.k_end;
+        const int64_t from = below ? (k1 - k0) * ldb : (job.k_begin - k0) * ldb + count * l.b_size;
+        next = walk_from(l, job, b + from, ldb, count);
+      }
+      block(l, job, a, b, ldb * (rows ? 1 : step), count, k1 - k0, first, c, ldc, l.fetches_b ? &next : nullptr);
     };
     if (l.natural_columns) {
       run(0, job.col * l.ways, 1, job.cols * l.ways, acc);
@@ -141,6 +164,8 @@ void in_place_tile(const Layout& l, const GemmProblem& p, const TileJob& job, st
     }
     k0 = k1;
   } while (k0 < job.k_end);
+  for (int64_t r = 0; copies && r < job.rows; ++r)
+    std::memcpy(result + r * direct_ld, acc + r * ldc, static_cast<size_t>(job.cols * l.acc_size));
 }
 
 }  // namespace

@@ -11,12 +11,20 @@
 
 namespace codetta::runtime::cpu {
 
+// Epilogues may store past the caches, which no release orders with what follows.
+inline void finish_stores() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 // f(unit, thread) for every unit below `units`; units are taken in order by whichever of at most `threads` threads is
-// free. Without a pool, or with one unit, the calling thread does all. Allocates nothing.
+// free, and each finishes its stores. Without a pool, or with one unit, the calling thread does all. Allocates nothing.
 template <class F>
 void for_units(ThreadPool* pool, int threads, int64_t units, F&& f) {
   if (pool == nullptr || units <= 1) {
     for (int64_t u = 0; u < units; ++u) f(u, 0);
+    finish_stores();
     return;
   }
   struct Shared {
@@ -32,6 +40,7 @@ void for_units(ThreadPool* pool, int threads, int64_t units, F&& f) {
              u = s.next.fetch_add(1, std::memory_order_relaxed)) {
           (*s.f)(u, thread);
         }
+        finish_stores();
       },
       &shared);
 }

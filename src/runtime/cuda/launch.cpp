@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "diag/diagnostic.hpp"
+#include "package/gpu_call.hpp"
 #include "runtime/cuda/tensor_map.hpp"
 
 namespace codetta::runtime::cuda {
@@ -30,8 +31,11 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
                            static_cast<int32_t>(dtype_size(reduction.type)),
                            reduction.kind == package::ReduceKind::LogSumExp ? 2 : 1});
   }
-  for (const package::Operand& operand : program.operands)
-    operands_.push_back({static_cast<gpu::u8>(operand.dtype), operand.is_store});
+  for (size_t i = 0; i < program.operands.size(); ++i) {
+    const package::Operand& operand = program.operands[i];
+    const package::FoldSlots slots = package::fold_slots_of(program, i);
+    operands_.push_back({static_cast<gpu::u8>(operand.dtype), operand.is_store, slots.batch, slots.row});
+  }
   kernel_.name = kernel.name.c_str();
   kernel_.family = static_cast<gpu::u8>(config.family);
   kernel_.a_dtype = static_cast<gpu::u8>(config.a_dtype);
@@ -45,6 +49,7 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
   kernel_.stream_k = config.stream_k;
   for (size_t i = 1; i < program.phases.size(); ++i)
     kernel_.keeps_accumulators = kernel_.keeps_accumulators || program.phases[i].reads_accumulator;
+  kernel_.folds = has_product && package::rows_fold_by_slots(program);
   kernel_.accumulator_bytes = static_cast<int32_t>(dtype_size(config.accumulator));
   kernel_.tile_m = config.tile_m;
   kernel_.tile_n = config.tile_n;
@@ -57,6 +62,7 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
   kernel_.piece_rows = config.piece_rows;
   kernel_.piece_cols = config.piece_cols;
   kernel_.ways = program.split.ways;
+  kernel_.element_bytes = package::bytes_of_loads(program);
   kernel_.entries = entries_.data();
   kernel_.maps = maps_.data();
   kernel_.reductions = reductions_.data();
@@ -75,8 +81,15 @@ Error error_of(const shared::Trouble& trouble) {
 // A factor of the product, whose views were checked.
 shared::Factor Launch::factor(const Bindings& bindings, bool is_a) const {
   const package::Product& product = *step_->product;
-  const uint32_t buffer = is_a ? product.a : product.b;
-  const bool transposed = is_a ? product.a_transposed : product.b_transposed;
+  const package::EpilogueProgram& program = kernel_->epilogue;
+  if (is_a ? program.makes_a() : program.makes_b()) return {};  // nothing lies in memory
+  return is_a ? factor_at(bindings, product.a, true) : factor_b(bindings, 0);
+}
+shared::Factor Launch::factor_b(const Bindings& bindings, size_t of) const {
+  return factor_at(bindings, step_->product->factor_b(of), false);
+}
+shared::Factor Launch::factor_at(const Bindings& bindings, uint32_t buffer, bool is_a) const {
+  const bool transposed = is_a ? step_->product->a_transposed : step_->product->b_transposed;
   const TensorView& view = bindings.tensors[buffer];
   const bool k_is_last = is_a != transposed;
   const int k_dim = view.rank() - (k_is_last ? 1 : 2), other_dim = view.rank() - (k_is_last ? 2 : 1);
@@ -91,6 +104,19 @@ shared::Factor Launch::factor(const Bindings& bindings, bool is_a) const {
   factor.ks = view.size(k_dim);
   factor.empty = view.empty();
   return factor;
+}
+
+// Addresses and strides as the views have them.
+std::vector<gpu::Operand> Launch::operands(const Bindings& bindings) const {
+  const package::EpilogueProgram& program = kernel_->epilogue;
+  std::vector<gpu::Operand> operands(program.operands.size());
+  for (size_t i = 0; i < program.operands.size(); ++i) {
+    const codetta::cpu::Operand resolved =
+        resolve_operand(program.operands[i], plans_[i], bound(program.operands[i], bindings));
+    operands[i].data = resolved.data;
+    for (size_t s = 0; s < package::max_index_terms; ++s) operands[i].stride[s] = resolved.stride[s];
+  }
+  return operands;
 }
 
 Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step,
@@ -115,12 +141,17 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   shared::Trouble trouble;
   if (!shared::plan_sizes(kernel, batches, m, n, k, chunk, plan, trouble)) return error_of(trouble);
   if (const auto& product = step.product) {
-    CODETTA_CHECK_OK(check_view(package.buffers[product->a], bindings.tensors[product->a], symbols));
-    CODETTA_CHECK_OK(check_view(package.buffers[product->b], bindings.tensors[product->b], symbols));
-    CODETTA_CHECK_OK(
-        check_factor(package.buffers[product->a], bindings.tensors[product->a], product->a_transposed, batches, m, k));
-    CODETTA_CHECK_OK(
-        check_factor(package.buffers[product->b], bindings.tensors[product->b], product->b_transposed, batches, k, n));
+    const auto check = [&](uint32_t buffer, bool transposed, int64_t rows, int64_t cols) -> Result<void> {
+      CODETTA_CHECK_OK(check_view(package.buffers[buffer], bindings.tensors[buffer], symbols));
+      return check_factor(package.buffers[buffer], bindings.tensors[buffer], transposed, batches, rows, cols);
+    };
+    if (!program.makes_a()) CODETTA_CHECK_OK(check(product->a, product->a_transposed, m, k));
+    for (size_t i = 0; i < product->products() && !program.makes_b(); ++i) {
+      const auto products = static_cast<int64_t>(product->products());
+      CODETTA_CHECK_OK(check(product->factor_b(i), product->b_transposed, k, n / products));
+      if (i > 0 && !shared::check_factor(kernel, launch.factor_b(bindings, i), false, trouble))
+        return error_of(trouble);
+    }
   }
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const package::Buffer& buffer = package.buffers[step.arguments[i]];
@@ -129,9 +160,13 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   for (const package::Operand& operand : program.operands) {
     CODETTA_CHECK_OK(plan_operand(operand, symbols, launch.plans_.emplace_back()));
   }
-  if (step.product &&
-      !shared::plan_product(kernel, launch.factor(bindings, true), launch.factor(bindings, false), plan, trouble))
-    return error_of(trouble);
+  if (step.product) {
+    shared::Factor a = launch.factor(bindings, true);
+    const shared::Factor b = launch.factor(bindings, false);
+    if (!shared::fold_batch(kernel, a, b, launch.operands(bindings).data(), plan, trouble)) return error_of(trouble);
+    shared::fold(plan, a);
+    if (!shared::plan_product(kernel, a, b, plan, trouble)) return error_of(trouble);
+  }
   CODETTA_TRY(const bool zero, launch.needs_zero(bindings));
   CODETTA_CHECK_OK(launch.plan_entries());
   launch.reserved_.resize(program.reductions.size());
@@ -237,17 +272,14 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) 
   auto* parameters = reinterpret_cast<char*>(parameters_.data());
   shared::Factor a, b;
   if (step_->product) a = factor(bindings, true), b = factor(bindings, false);
+  shared::fold(plan_, a);
   shared::resolve(kernel, a, b, memory, plan_);
-  std::vector<gpu::Operand> operands(program.operands.size());
+  std::vector<gpu::Operand> operands = this->operands(bindings);
+  shared::fold(kernel, plan_, operands.data());
   std::vector<gpu::ScalarValue> scalars(program.arguments.size());
   const auto nothing = std::make_unique<bool[]>(program.operands.size());
-  for (size_t i = 0; i < program.operands.size(); ++i) {
-    const TensorView& view = bound(program.operands[i], bindings);
-    const codetta::cpu::Operand resolved = resolve_operand(program.operands[i], plans_[i], view);
-    operands[i].data = resolved.data;
-    for (size_t s = 0; s < package::max_index_terms; ++s) operands[i].stride[s] = resolved.stride[s];
-    nothing[i] = meets_nothing(plans_[i], view);
-  }
+  for (size_t i = 0; i < program.operands.size(); ++i)
+    nothing[i] = meets_nothing(plans_[i], bound(program.operands[i], bindings));
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     if (!program.arguments[i].is_scalar) continue;
     static_assert(sizeof(codetta::cpu::ScalarValue) == sizeof(gpu::ScalarValue));
@@ -262,7 +294,8 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) 
     shared::Tiled view;
     shared::Trouble trouble;
     const gpu::Operand none{};
-    if (!shared::tiled_view(kernel, plan_, map, map.source == shared::map_operand ? operands[map.operand] : none,
+    const bool own = map.source == shared::map_operand || map.source == shared::map_more_b;
+    if (!shared::tiled_view(kernel, plan_, map, own ? operands[map.operand] : none,
                             package_->buffers[buffer].name.c_str(), view, trouble))
       return error_of(trouble);
     TensorMap encoded{};

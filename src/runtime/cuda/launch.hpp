@@ -62,7 +62,11 @@ class Launch {
   Launch() = default;
   Result<bool> needs_zero(const Bindings& bindings) const;
   Result<void> plan_entries();
+  // Empty where the kernel makes it; of several products that of the first.
   [[nodiscard]] codetta::gpu::host::Factor factor(const Bindings& bindings, bool is_a) const;
+  [[nodiscard]] codetta::gpu::host::Factor factor_b(const Bindings& bindings, size_t product) const;
+  [[nodiscard]] codetta::gpu::host::Factor factor_at(const Bindings& bindings, uint32_t buffer, bool is_a) const;
+  [[nodiscard]] std::vector<codetta::gpu::Operand> operands(const Bindings& bindings) const;
   [[nodiscard]] const TensorView& bound(const package::Operand& operand, const Bindings& bindings) const {
     return bindings.tensors[step_->arguments[operand.argument]];
   }

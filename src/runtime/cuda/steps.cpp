@@ -8,6 +8,7 @@
 
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
+#include "package/gpu_factors.hpp"
 #include "package/gpu_steps.hpp"
 #include "runtime/cuda/execution_state.hpp"
 #include "runtime/host_ops.hpp"
@@ -138,8 +139,8 @@ class Execution::State::Preparing : PassiveSteps {
     if (!(step.options == plain))
       return refused(
           "grids, clusters, cooperative launches, tensor maps and L2 windows are what kernels of Codetta choose");
-    if (step.product && (step.product->products() > 1 || !step.product->b_made.empty()))
-      return refused("kernels of GPUs compute one product, of factors in memory");
+    const package::EpilogueProgram& program = p_.kernels[step.kernel].epilogue;
+    if (step.product && !package::factors_are_inside(*step.product, program)) return refused(package::factors_outside);
     if (package::is_vendor(p_.kernels[step.kernel].config)) {
       if (s_.vendor == nullptr) return refused("it is a kernel of the vendor's library, which is not loaded");
       CODETTA_TRY(VendorLaunch made, VendorLaunch::make(p_, step, s_.bindings, s_.vendor, s_.symbols));

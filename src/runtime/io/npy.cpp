@@ -183,7 +183,8 @@ std::string npy_bytes(const TensorView& view) {
   if (view.rank() == 1) shape.pop_back();
   std::string header = fmt::format("{{'descr': '{}{}{}', 'fortran_order': False, 'shape': ({})", size == 1 ? '|' : '<',
                                    kind, size, shape);
-  header += named ? fmt::format(", 'codetta_dtype': '{}'}}", dtype_name(dtype)) : ", }";
+  header += ", }";
+  if (named) header += fmt::format(" {}{}", dtype_comment, dtype_name(dtype));
   header.append((64 - (header.size() + 11) % 64) % 64, ' ');
   header.push_back('\n');
   std::string bytes(magic);
@@ -201,6 +202,7 @@ Result<Tensor> read_npy(const std::string& path, std::optional<DType> as) {
 }
 
 Result<void> write_npy(const std::string& path, const TensorView& tensor) {
+  CODETTA_CHECK_OK(runtime::io::check_memory(tensor));
   const auto written = base::write_file_atomically(path, runtime::io::npy_bytes(tensor));
   if (!written) return runtime::io::unwritable(path, written.error().message());
   return {};

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/checked.hpp"
 
 namespace codetta::runtime::io {
@@ -37,8 +39,7 @@ class HeaderParser {
       if (!accept(',') && peek() != '}') return fail("a ',' or '}' is missing");
     }
     if (!descr || !order || !shape) return fail("descr, fortran_order or shape is missing");
-    skip_space();
-    return at_ == text_.size() || fail("text follows the dictionary");
+    return comment(header) && (at_ == text_.size() || fail("text follows the dictionary"));
   }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
@@ -82,6 +83,18 @@ class HeaderParser {
       }
     }
     return fail("True or False is missing");
+  }
+  // NumPy takes no further key in the dictionary, but reads it as Python does.
+  bool comment(NpyHeader& header) {
+    skip_space();
+    if (text_.substr(at_, dtype_comment.size()) != dtype_comment) return true;
+    if (header.codetta_dtype) return fail("the element type is given twice");
+    at_ += dtype_comment.size();
+    const size_t end = std::min(text_.find_first_of(" \n", at_), text_.size());
+    header.codetta_dtype = text_.substr(at_, end - at_);
+    at_ = end;
+    skip_space();
+    return true;
   }
   // A string, or the list of a structured type, which is skipped.
   bool description(NpyHeader& header) {

@@ -11,12 +11,15 @@
 
 namespace codetta::runtime::io {
 
+// Says in a file what bf16 and the 8-bit floats are, for which NumPy has no name: it stands behind the dictionary.
+inline constexpr std::string_view dtype_comment = "# codetta_dtype: ";
+
 struct NpyHeader {
   std::string descr;
   bool structured = false;  // descr is no string
   bool fortran_order = false;
   std::vector<int64_t> shape;
-  std::optional<std::string> codetta_dtype;
+  std::optional<std::string> codetta_dtype;  // of the comment behind the dictionary, or, in older files, an entry
 };
 
 // Nullopt: *problem says what is wrong and at which byte of `text`.

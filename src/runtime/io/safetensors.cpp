@@ -258,6 +258,7 @@ static Result<std::string> safetensors_bytes(const std::string& path,
           .reason(name == metadata ? "safetensors files keep remarks under that name" : "it is not valid UTF-8")
           .help("give it another name");
     }
+    CODETTA_CHECK_OK(check_memory(view));
     const auto* known = std::find_if(std::begin(dtype_names), std::end(dtype_names),
                                      [&](const DTypeName& n) { return n.dtype == view.dtype(); });
     const size_t begin = data.size();

@@ -101,6 +101,14 @@ Error unwritable(const std::string& path, const std::string& reason) {
       .help("check that the folder exists, is writable and has room; nothing was left behind");
 }
 
+Result<void> check_memory(const TensorView& view) {
+  if (view.data() != nullptr || view.empty()) return {};
+  return diag::error(diag::Code::tensor_null, "a view without memory cannot be given out")
+      .reason(
+          fmt::format("it is {}, as a default-made view is, or one of a tensor that was moved from", view.describe()))
+      .help("make the view with TensorView::make, and pass a tensor that still owns its memory");
+}
+
 std::optional<int64_t> byte_count(const Dims& shape, DType dtype) {
   std::array<int64_t, max_rank + 1> sizes{};
   size_t count = 0;

@@ -39,6 +39,9 @@ diag::ErrorBuilder malformed(const Source& source, std::string what);           
 diag::ErrorBuilder unsupported_dtype(const Source& source, const std::string& what);  // E0622
 Error unwritable(const std::string& path, const std::string& reason);                 // E0623
 
+// E0604 for a view that was never made, or was moved from: it has elements and no memory.
+Result<void> check_memory(const TensorView& view);
+
 // Bytes of `shape` elements; nullopt on overflow.
 std::optional<int64_t> byte_count(const Dims& shape, DType dtype);
 // A tensor from row-major bytes of the source. Truth values become 0 or 1.

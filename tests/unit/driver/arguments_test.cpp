@@ -2,6 +2,8 @@
 // What an epilogue's names may be bound to, and what the compiler refuses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <type_traits>
 #include <vector>
 
@@ -90,6 +92,80 @@ TEST(Arguments, ViewsWithoutMemoryAreRefused) {
   EXPECT_EQ(code(TensorView(), {{"C", there}}), 604);
   EXPECT_EQ(code(D, {{"C", there}}), 0);
   EXPECT_EQ(d, 77);
+}
+
+// Casts make enums of anything.
+TEST(Arguments, EnumsWithoutANameAreRefused) {
+  float a = 2, b = 3, d = 77;
+  const TensorView A(&a, f32, {1, 1}), B(&b, f32, {1, 1}), D(&d, f32, {1, 1});
+  const GemmArguments good{.A = A, .B = B, .out = D};
+  const auto code = [](const GemmArguments& arguments, const Target& target) {
+    const auto kernels = find_kernels(arguments, target);
+    return kernels ? 0 : static_cast<int>(kernels.error().code());
+  };
+  EXPECT_EQ(code(good, Target::host()), 0);
+  Target nowhere;
+  nowhere.isa = static_cast<CpuIsa>(77);
+  EXPECT_EQ(code(good, nowhere), 402);
+  EXPECT_EQ(verify(good, {}, nowhere).error().code(), 402);
+  nowhere = Target::host();
+  nowhere.backend = static_cast<Backend>(9);
+  EXPECT_EQ(code(good, nowhere), 401);
+  ASSERT_FALSE(verify(good, {}, nowhere));
+  EXPECT_EQ(verify(good, {}, nowhere).error().code(), 401);
+  GemmArguments wrong = good;
+  wrong.rounding = static_cast<Rounding>(9);
+  EXPECT_EQ(code(wrong, Target::host()), 703);
+  wrong = good;
+  wrong.math = static_cast<MathMode>(9);
+  EXPECT_EQ(code(wrong, Target::host()), 703);
+  const auto kernels = find_kernels(good, Target::host());
+  ASSERT_TRUE(kernels) << kernels.error().render();
+  const auto stage = (*kernels)[0].emit(static_cast<Stage>(99));
+  ASSERT_FALSE(stage);
+  EXPECT_NE(stage.error().render().find("error[E0415]: stage number 99 does not exist"), std::string::npos);
+  EXPECT_EQ(d, 77);
+}
+
+// B says how many matrices there are: weights that were packed for another batch would be taken for other items'.
+TEST(Arguments, PackedWeightsHaveTheBatchOfB) {
+  constexpr int64_t m = 40, n = 50, k = 60;
+  std::vector<float> a(3 * m * k, 1.0f), b(3 * k * n), d(3 * m * n);
+  for (int64_t i = 0; i < 3; ++i) std::fill_n(b.begin() + i * k * n, k * n, static_cast<float>(i + 1));
+  const TensorView A(a.data(), f32, {3, m, k}), D(d.data(), f32, {3, m, n});
+  const TensorView all(b.data(), f32, {3, k, n}), two(b.data(), f32, {2, k, n}), one(b.data(), f32, {1, k, n}),
+      shared(b.data(), f32, {k, n});
+  // How the run of B with weights packed from `packed` ends, for every kernel that packs.
+  const auto code = [&](const TensorView& B, const TensorView& packed) {
+    GemmArguments arguments{.A = A, .B = B, .out = D};
+    const auto kernels = find_kernels(arguments, Target::host());
+    EXPECT_TRUE(kernels) << kernels.error().render();
+    std::set<int> codes;
+    for (const Kernel& kernel : *kernels) {
+      const auto weights = kernel.pack(packed);
+      if (!weights) continue;
+      arguments.packed_B = &*weights;
+      std::fill(d.begin(), d.end(), -7777.0f);
+      const auto ran = kernel.run(arguments);
+      codes.insert(ran ? 0 : static_cast<int>(ran.error().code()));
+      for (size_t i = 0; ran && i < d.size(); ++i) {
+        const auto item = static_cast<int64_t>(i) / (m * n);
+        EXPECT_EQ(d[i], static_cast<float>(k * (B.rank() == 3 && B.size(0) == 3 ? item + 1 : 1))) << i;
+        if (d[i] == -7777.0f) break;
+      }
+    }
+    EXPECT_EQ(codes.size(), 1u);
+    return codes.empty() ? -1 : *codes.begin();
+  };
+  EXPECT_EQ(code(all, all), 0);
+  EXPECT_EQ(code(shared, shared), 0);
+  EXPECT_EQ(code(one, one), 0);
+  EXPECT_EQ(code(shared, one), 0);
+  EXPECT_EQ(code(all, shared), 610);
+  EXPECT_EQ(code(all, one), 610);
+  EXPECT_EQ(code(all, two), 610);
+  EXPECT_EQ(code(shared, all), 610);
+  EXPECT_EQ(code(one, all), 610);
 }
 
 // The passes find that D is C whatever the product is. It is still a GEMM with an epilogue that runs.

@@ -135,6 +135,16 @@ TEST_F(ProgramControl, LoopsOfAnyLength) {
   }
 }
 
+TEST_F(ProgramControl, LiteralsThatTheUsualTypeDoesNotHold) {
+  run("def more(i, x):\n    return i < 4294967300\ndef step(i, x):\n    return i + 1, x * 2.0\n"
+      "def f(x: f32[4]):\n    i, y = while_loop(more, step, 2**32, x)\n    return i, y\n",
+      {random_input("x", f32, {4}, 1)});
+  run("def a(x):\n    return x + 1\ndef b(x):\n    return 2**8 + 3\n"
+      "def f(p: bool, x: u8):\n    y = cond(p, a, b, x)\n    return y\n",
+      {number_input("p", false), number_input("x", int64_t{9})});
+  run("def f(x: u8[5]):\n    y = index_put(x, 3, 2**8 + 7)\n    return y\n", {random_input("x", u8, {5}, 1)});
+}
+
 TEST_F(ProgramControl, CarriedValuesThatChangePlaces) {
   run("def more(i, a, b, c):\n    return i < 3\n"
       "def turn(i, a, b, c):\n    return i + 1, b, a + c, c * 0.5\n"

@@ -140,6 +140,35 @@ TEST_F(CudaVendorApi, EveryLayoutAndEntryOfTheMenu) {
   expect_right(c, bound(c, biased, false, false, 2), "a bias for every item of a batch");
 }
 
+// Items with one B are rows of one product, where A and D lie so; else each is one of its own.
+TEST_F(CudaVendorApi, ItemsWithOneB) {
+  Context c = Context::make(with_vendor()).value();
+  struct Case {
+    int64_t rows, gap;  // of an item; elements between items of A
+  };
+  for (const Case& one : {Case{7, 0}, Case{7, 8}, Case{1, 0}, Case{1, 16}}) {
+    SCOPED_TRACE(testing::Message() << one.rows << " rows, gap " << one.gap);
+    Bound p;
+    constexpr int64_t items = 5;
+    const int64_t item = one.rows * k + one.gap;
+    const TensorView a = p.add(c, f32, {items * item}, false, 1).view();
+    p.arguments.A = TensorView::make(a.data(), f32, Dims{items, one.rows, k}, Dims{item, k, 1}).value();
+    p.arguments.B = p.add(c, f32, {k, n}, false, 2).view();
+    const TensorView d = p.add(c, f32, {items, one.rows, n}, true, 3).view();
+    p.arguments.out = d;
+    const std::vector<NamedArgument> named{{"D", d}};
+    p.arguments.epilogue = EpilogueArguments::make(plain, named).value();
+    const KernelList found = find(p, c);
+    const auto kernels = vendors(found);
+    ASSERT_FALSE(kernels.empty()) << refusal(found);
+    auto execution = kernels[0].prepare(p.arguments);
+    ASSERT_TRUE(execution) << execution.error().render();
+    ASSERT_TRUE(execution->run());
+    const auto checked = verify(p.arguments, {}, {Backend::cuda, {}, ""}, 1, c).value();
+    EXPECT_EQ(checked.verdict, VerifyReport::Verdict::Pass) << checked.text;
+  }
+}
+
 TEST_F(CudaVendorApi, WhatIsNotOnTheMenuIsRefusedWithAReason) {
   Context c = Context::make(with_vendor()).value();
   const struct {

@@ -101,6 +101,76 @@ TEST(EmitCuda, TextIsDeterministicAndEntriesAreInLaunchOrder) {
   EXPECT_EQ(order, "codetta_gemm codetta_combine_0 codetta_phase_1 codetta_combine_1 codetta_phase_2 ");
 }
 
+// B is a matrix of bytes times a number of its row; a further B lies in memory.
+TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
+  ProgramMaker m;
+  const uint32_t q = m.load(i8, Access::Full), s = m.load(f32, Access::Column);
+  const uint32_t value = m.op(Op::mul, f32, {m.op(Op::cast, f32, {q}), s});
+  package::FactorProgram factor{package::FactorProgram::Which::B, 0, bf16, false, m.program.phases[0].insts, value};
+  m.program.phases[0].insts.clear();
+  m.store(m.accum(), f32);
+  package::EpilogueProgram makes = m.program;
+  makes.factors = {factor};
+  package::GpuGemmConfig config;
+  config.a_dtype = config.b_dtype = bf16;
+  const auto text = [&](const package::EpilogueProgram& program, package::GpuFamily family) {
+    config.family = family;
+    const auto source = emit_cuda_kernel(program, config, {.arch = "sm_90a", .comments = false});
+    return source ? source->text
+                  : source.error().diagnostics()[0].headline + ": " + source.error().diagnostics()[0].reason;
+  };
+  const std::string made = text(makes, package::GpuFamily::Simt);
+  for (const char* part : {R"(
+  struct MakerB {
+    struct Held {
+      i8v l0;
+    };
+    using Vector = u16v;
+    static constexpr bool batch_in_rows = false;
+    template <class P>
+    static __device__ __forceinline__ bool aligned(const P& params) {
+      return vectorable<i8>(params.operand[0]);
+    }
+)",
+                           R"(
+    template <bool whole, class P>
+    static __device__ __forceinline__ void load(const P& params, const Tile& tile, Held& held) {
+      MakerFragment<whole, P> f(params, tile);
+      const Ref<i8> o0 = f.template ref<i8>(0);
+      held.l0 = f.template load_full<i8v>(o0);
+    }
+)",
+                           R"(
+      const f32v v1 = f.template load_column<f32v>(o1);
+      const i8v l0 = held.l0;
+      Made<Vector> o3;
+      const i8v v0 = l0;
+      const f32v v2 = convert_to<f32v>(v0);
+      const f32v v3 = ct_mul(v2, v1);
+      f.put_full(o3, narrow_bf16(v3));
+      return o3.v;
+)"})
+    EXPECT_NE(made.find(part), std::string::npos) << part << made;
+  // What a factor is computed from says nothing about the epilogue's vectors.
+  EXPECT_NE(made.find("const bool whole = tile.cols % 4 == 0 && vectorable<f32>(params.operand[2]);"),
+            std::string::npos)
+      << made;
+  EXPECT_EQ(text(makes, package::GpuFamily::Sm90), "this family makes no factors: sm90");
+
+  package::EpilogueProgram products = m.program;
+  products.split = {3, types::Dim::constant(1), 3};
+  products.operands[0].unit_stride = false;
+  products.more_b = {0, 0};
+  config.tile_n = 192;
+  const std::string several = text(products, package::GpuFamily::Sm90);
+  for (const char* part : {"  static constexpr int products = 3;\n",
+                           "  static __device__ constexpr int more_b(int product) { return product == 1 ? 0 : 0; }\n",
+                           "  static __device__ constexpr int more_map(int product) { return product == 1 ? 2 : 3; }\n",
+                           "using Parameters = Params<4, 3, 3, 0>;\n"})
+    EXPECT_NE(several.find(part), std::string::npos) << part << several;
+  EXPECT_EQ(text(products, package::GpuFamily::Sm100), "this family computes one product: sm100");
+}
+
 TEST(EmitCuda, AFamilyWithoutABodyIsRefused) {
   package::GpuGemmConfig config = simt_config({"", relu_aux_store()});
   config.family = package::GpuFamily::Vendor;

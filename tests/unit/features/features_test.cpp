@@ -48,11 +48,42 @@ void make_user(package::Package& package, package::LaunchKernel& launch) {
   if (o.block == plain.block) o.block = {types::Dim::constant(32), types::Dim::constant(1), types::Dim::constant(1)};
 }
 
+// What a CPU's product is told beside its kernel, a GPU's kernel has inside: the B of further products as operands, and
+// a factor that is made as a part of its program.
+void take_factors_inside(package::Package& package, package::LaunchKernel& launch) {
+  using namespace package;
+  if (!launch.product) return;
+  Product& product = *launch.product;
+  EpilogueProgram& program = package.kernels[launch.kernel].epilogue;
+  const auto add = [&](uint32_t buffer, Operand operand) {
+    operand.argument = static_cast<uint32_t>(program.arguments.size());
+    program.arguments.push_back({"w", package.buffers[buffer].dtype, false, false, package.buffers[buffer].shape});
+    launch.arguments.push_back(buffer);
+    program.operands.push_back(std::move(operand));
+    return static_cast<uint32_t>(program.operands.size() - 1);
+  };
+  Operand matrix;
+  matrix.unit_stride = false;
+  matrix.terms = {{Axis::Row, 1, 0, 1}, {Axis::Col, 1, 0, 0}};
+  for (const uint32_t b : product.more_b) program.more_b.push_back(add(b, matrix));
+  for (const Prologue& made : product.b_made) {
+    const EpilogueProgram& maker = package.kernels[made.kernel].epilogue;
+    FactorProgram factor{FactorProgram::Which::B,        0, f32, false, maker.phases[0].insts,
+                         maker.phases[0].stores[0].value};
+    for (Inst& inst : factor.insts) {
+      const Operand& operand = maker.operands[inst.index];
+      if (inst.kind == Inst::Kind::Load) inst.index = add(made.arguments[operand.argument], operand);
+    }
+    program.factors.push_back(std::move(factor));
+  }
+  product.b_made.clear();
+}
+
 const Target cuda_target{Backend::cuda, CpuIsa::generic, "sm_90a"};
 const Target hip_target{Backend::hip, CpuIsa::generic, "gfx942"};
 
 // The package with kernels for a GPU in place of those for a CPU.
-package::Package gpu_package(const Feature& feature, const Target& target) {
+package::Package gpu_package(const Feature& feature, const Target& target, bool inside = true) {
   package::Package package = feature.program->package;
   package.target = target;
   const int shared_bytes = target.backend == Backend::hip ? 0 : 65536;  // LDS is part of a code object
@@ -71,14 +102,17 @@ package::Package gpu_package(const Feature& feature, const Target& target) {
     kernel.entries = {{package::GpuEntry::Kind::Gemm, 0, "gemm", 256, shared_bytes, 1}};
   }
   for (package::Step& step : package.steps) {
-    if (auto* launch = std::get_if<package::LaunchKernel>(&step)) make_user(package, *launch);
+    auto* launch = std::get_if<package::LaunchKernel>(&step);
+    if (launch == nullptr) continue;
+    if (inside) take_factors_inside(package, *launch);
+    make_user(package, *launch);
   }
   emit::add_steps_kernel(package);
   return package;
 }
 
 // Over a pretended driver: CUDA's, or AMD's runtime over that.
-std::string in_process_gpu(const Feature& feature, const Target& target) {
+std::string in_process_gpu(const Feature& feature, const Target& target, bool inside = true) {
   using namespace runtime::cuda;
   const bool hip = target.backend == Backend::hip;
   test::FakeDriver& fake = test::fake_driver(hip ? CODETTA_FAKE_LIBCUDA : CODETTA_FAKE_DRIVER);
@@ -95,7 +129,7 @@ std::string in_process_gpu(const Feature& feature, const Target& target) {
   image.resize(256);
   if (hip) image = test::make_code_object({{"gemm"}}, image);
   const ModuleRef module = Module::load(device, image, "test").value();
-  const auto package = std::make_shared<const package::Package>(gpu_package(feature, target));
+  const auto package = std::make_shared<const package::Package>(gpu_package(feature, target, inside));
   std::vector<ModuleRef> modules(std::max<size_t>(package->kernels.size(), 1), module);
   auto execution = Execution::make(package, std::move(modules), feature.program->bindings,
                                    {.outside = {feature.program->options.externs, feature.program->options.weights}});
@@ -106,12 +140,12 @@ std::string in_process_gpu(const Feature& feature, const Target& target) {
 }
 
 // tests/package/gpu_library_test.cpp runs these, those for HIP too.
-std::string host_gpu(const Feature& feature, const Target& target) {
+std::string host_gpu(const Feature& feature, const Target& target, bool inside = true) {
   emit::host::Library library;
   library.name = "library";
   emit::host::Program program;
   program.function = "f";
-  program.package = std::make_shared<const package::Package>(gpu_package(feature, target));
+  program.package = std::make_shared<const package::Package>(gpu_package(feature, target, inside));
   library.target = program.package->target;
   library.programs.push_back(std::move(program));
   return cell(emit::host::check_library(library));
@@ -142,8 +176,8 @@ std::string host_python(const Feature& feature) {
 }
 
 // tests/package/gpu_python_test.cpp runs these.
-std::string host_python_cuda(const Feature& feature) {
-  package::Package package = gpu_package(feature, cuda_target);
+std::string host_python_cuda(const Feature& feature, bool inside = true) {
+  package::Package package = gpu_package(feature, cuda_target, inside);
   for (package::Kernel& kernel : package.kernels) kernel.binary = "a cubin";
   return cell(emit::host::emit_python(package, {}));
 }
@@ -226,6 +260,19 @@ TEST(Features, ThePageSaysWhatTheBackendsDo) {
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_EQ(text.str(), page());
+}
+
+// A launch for a CPU names factors that a GPU's kernel does not have among its operands.
+TEST(Features, FactorsThatAGpusKernelDoesNotHave) {
+  size_t seen = 0;
+  for (const Feature& feature : all_features()) {
+    if (feature.row != "several products of one A" && feature.row != "factor that is made where it is read") continue;
+    ++seen;
+    EXPECT_EQ(in_process_gpu(feature, cuda_target, false), "E0614") << feature.row;
+    EXPECT_EQ(host_gpu(feature, cuda_target, false), "E0440") << feature.row;
+    EXPECT_EQ(host_python_cuda(feature, false), "E0614") << feature.row;
+  }
+  EXPECT_EQ(seen, 2U);
 }
 
 }  // namespace

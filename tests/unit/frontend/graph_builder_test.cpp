@@ -155,6 +155,14 @@ TEST(GraphBuilderApi, KeepsMistakes) {
   EXPECT_TRUE(starts(with([](auto&, auto x) { return call("softmax", {x, 1, 2}); }), "E0138"));
   EXPECT_TRUE(starts(with([](auto&, auto x) { return call("softmax", {x, "row"}); }), "E0139"));
   EXPECT_TRUE(starts(with([](auto&, auto x) { return x + GraphValue(); }), "E0156"));
+  const std::string nobody = with([](auto&, auto) { return call("relu", {3.0}); });
+  EXPECT_TRUE(starts(nobody, "E0156"));
+  EXPECT_TRUE(starts(nobody, "none of whose arguments is a builder's")) << nobody;
+  EXPECT_TRUE(starts(with([](auto& b, auto x) {
+                       b.output("a\nb", x);
+                       return x;
+                     }),
+                     "'a\\nb'"));
   EXPECT_TRUE(starts(with([](auto&, auto x) { return x.slice(1, "+"); }), "E0139"));
   EXPECT_TRUE(starts(with([](auto&, auto x) { return x.slice(1, 9); }), "E0225"));
   EXPECT_TRUE(starts(with([](auto&, auto x) { return x.slice(1, "n % 4", {}, int64_t{1} << 62); }), "E0225"));

@@ -112,7 +112,7 @@ TEST(Lower, DefaultsAndKeywords) {
   EXPECT_TRUE(same("gelu(accum)", "gelu(accum, approximate='none')"));
   EXPECT_FALSE(same("gelu(accum)", "gelu(accum, 'tanh')"));
   EXPECT_EQ(result(expression("dgelu(accum, approximate='tanh')")).op, Op::dgelu_tanh);
-  EXPECT_TRUE(same("relu6(accum)", "clamp(accum, 0.0, 6.0)"));
+  EXPECT_TRUE(same("relu6(accum)", "clamp(accum, 0, 6)"));
   EXPECT_TRUE(same("hardtanh(accum)", "clamp(accum, -1.0, 1.0)"));
   EXPECT_TRUE(same("hardtanh(accum, max_val=C)", "clamp(accum, -1.0, C)"));
   EXPECT_TRUE(same("clamp(accum, min=0.0)", "maximum(accum, 0.0)"));

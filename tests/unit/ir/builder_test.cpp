@@ -72,11 +72,93 @@ TEST(Builder, LiteralsOnlyStayWeak) {
   EXPECT_EQ(b.type(b.op(Op::where, {flag, two, b.builder.add_literal(integer(int64_t{1} << 40))})), "i64[]");
 }
 
-TEST(Builder, WeakFoldingDoesNotWrap) {
+// What decides the type of the other operand is the number that is meant, whatever it is computed by.
+TEST(Builder, LiteralsAreComputedFirst) {
+  constexpr auto Bool = LiteralAttr::Kind::Bool;
+  const auto of = [](Op op, const std::vector<LiteralAttr>& numbers) {
+    Bench b;
+    std::vector<NodeId> operands;
+    for (const LiteralAttr& number : numbers) operands.push_back(b.builder.add_literal(number));
+    return b.builder.attr(b.op(op, operands));
+  };
+  const auto is = [&](Op op, const std::vector<int64_t>& numbers, int64_t expected) {
+    std::vector<LiteralAttr> literals;
+    for (const int64_t number : numbers) literals.push_back(integer(number));
+    EXPECT_EQ(of(op, literals), Attr(integer(expected))) << types::op_info(op).name;
+  };
+  is(Op::add, {255, 45}, 300);
+  is(Op::sub, {0, 2}, -2);
+  is(Op::mul, {16, 16}, 256);
+  is(Op::pow, {2, 40}, int64_t{1} << 40);
+  is(Op::pow, {-3, 3}, -27);
+  is(Op::floordiv, {-7, 2}, -4);
+  is(Op::floordiv, {7, 0}, 0);
+  is(Op::floordiv, {INT64_MIN, -1}, INT64_MIN);
+  is(Op::mod, {-7, 2}, 1);
+  is(Op::mod, {7, -2}, -1);
+  is(Op::mod, {7, 0}, 0);
+  is(Op::mod, {INT64_MIN, -1}, 0);
+  is(Op::neg, {INT64_MIN}, INT64_MIN);
+  is(Op::add, {INT64_MAX, 1}, INT64_MIN);
+  is(Op::multiply_add, {20, 20, 20}, 420);
+  is(Op::minimum, {300, 400}, 300);
+  is(Op::maximum, {300, -400}, 300);
+  is(Op::clamp, {1000, 0, 300}, 300);
+  is(Op::clamp, {5, 9, 7}, 7);
+  is(Op::abs, {-300}, 300);
+  is(Op::abs, {INT64_MIN}, INT64_MIN);
+  is(Op::sign, {-300}, -1);
+  is(Op::relu, {300}, 300);
+  is(Op::relu, {-300}, 0);
+  is(Op::drelu, {300}, 1);
+  for (const Op op : {Op::floor, Op::ceil, Op::round, Op::trunc}) is(op, {300}, 300);
+
+  const auto truth = [&](bool value) { return LiteralAttr{Bool, value ? 1 : 0, 0}; };
+  EXPECT_EQ(of(Op::lt, {integer(2), real(2.5)}), Attr(truth(true)));
+  EXPECT_EQ(of(Op::eq, {integer(INT64_MAX), integer(INT64_MAX - 1)}), Attr(truth(false)));
+  EXPECT_EQ(of(Op::ne, {real(std::nan("")), real(std::nan(""))}), Attr(truth(true)));
+  EXPECT_EQ(of(Op::ge, {integer(1), integer(2)}), Attr(truth(false)));
+  EXPECT_EQ(of(Op::logical_and, {truth(true), truth(false)}), Attr(truth(false)));
+  EXPECT_EQ(of(Op::logical_or, {truth(true), truth(false)}), Attr(truth(true)));
+  EXPECT_EQ(of(Op::logical_xor, {truth(true), truth(true)}), Attr(truth(false)));
+  EXPECT_EQ(of(Op::logical_not, {truth(false)}), Attr(truth(true)));
+  EXPECT_EQ(of(Op::where, {truth(true), integer(300), integer(1)}), Attr(integer(300)));
+  EXPECT_EQ(of(Op::where, {truth(false), real(0.5), integer(1)}), Attr(real(1.0)));
+  EXPECT_EQ(of(Op::where, {truth(true), truth(true), truth(false)}), Attr(truth(true)));
+  EXPECT_EQ(of(Op::mul, {truth(true), integer(0)}), Attr(integer(0)));
+  EXPECT_EQ(of(Op::add, {truth(true), truth(true)}), Attr(integer(2)));
+  EXPECT_EQ(of(Op::neg, {truth(true)}), Attr(integer(-1)));
+
+  EXPECT_EQ(of(Op::div, {integer(1), integer(4)}), Attr(real(0.25)));
+  EXPECT_EQ(of(Op::pow, {integer(2), real(-1.0)}), Attr(real(0.5)));
+  EXPECT_EQ(of(Op::floordiv, {real(-7.0), integer(2)}), Attr(real(-4.0)));
+  EXPECT_EQ(of(Op::mod, {real(-7.5), integer(2)}), Attr(real(0.5)));
+  EXPECT_EQ(of(Op::round, {real(2.5)}), Attr(real(2.0)));
+  EXPECT_EQ(of(Op::clamp, {real(9.5), integer(0), integer(6)}), Attr(real(6.0)));
+  EXPECT_EQ(of(Op::relu, {real(-0.0)}), Attr(real(0.0)));
+  EXPECT_EQ(of(Op::neg, {real(std::nan(""))}), Attr(real(std::nan(""))));
+}
+
+TEST(Builder, ComputedLiteralsChooseTheType) {
+  const auto joined = [](DType dtype, Op op, int64_t x, int64_t y) {
+    Bench b;
+    const NodeId number = b.op(op, {b.builder.add_literal(integer(x)), b.builder.add_literal(integer(y))});
+    return b.type(b.op(Op::minimum, {b.input(dtype), number}));
+  };
+  EXPECT_EQ(joined(i32, Op::pow, 2, 40), "i64[]");
+  EXPECT_EQ(joined(i32, Op::pow, 2, 31), "i64[]");
+  EXPECT_EQ(joined(i32, Op::floordiv, int64_t{1} << 40, 2), "i64[]");
+  EXPECT_EQ(joined(u8, Op::maximum, 300, 400), "i32[]");
+  EXPECT_EQ(joined(u8, Op::pow, 2, 8), "i32[]");
+  EXPECT_EQ(joined(u8, Op::floordiv, 400, 2), "u8[]");
   Bench b;
-  const NodeId lowest = b.builder.add_literal(integer(INT64_MIN));
-  EXPECT_EQ(b.builder.node(b.op(Op::neg, {lowest})).op, Op::neg);
-  EXPECT_EQ(b.builder.node(b.op(Op::add, {lowest, lowest})).op, Op::add);
+  const LiteralAttr yes{LiteralAttr::Kind::Bool, 1, 0};
+  const NodeId number = b.op(Op::mul, {b.builder.add_literal(yes), b.builder.add_literal(integer(0))});
+  EXPECT_EQ(b.type(b.op(Op::sub, {b.input(u16), number})), "u16[]");
+  // The exponent of an integer power may be computed, too.
+  const NodeId one = b.builder.add_literal(integer(1)),
+               exponent = b.op(Op::pow, {b.builder.add_literal(integer(2)), one});
+  EXPECT_EQ(b.type(b.op(Op::pow, {b.input(i8), exponent})), "i8[]");
 }
 
 TEST(Builder, RulesOfTheTable) {

@@ -208,7 +208,7 @@ const std::multimap<std::string_view, Draw>& examples() {
        }},
       {"fold_logical",
        [](Sketch& s) {
-         return s(Op::where, {s(Op::logical_not, {s.boolean(true)}), s.x, s.y});
+         return s(Op::where, {s(Op::logical_not, {s(Op::lt, {s.f32(1), s.f32(2)})}), s.x, s.y});
        }},
       {"common_subexpression",
        [](Sketch& s) {

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "package/cpu_call.hpp"
+#include "package/gpu_call.hpp"
 #include "unit/package/samples.hpp"
 
 namespace {
@@ -46,6 +48,47 @@ phase 1: row panel, no accumulator
   v1:f32 = sqrt v0
   store norm[column] = v1
 )");
+}
+
+TEST(EpilogueProgram, WhetherItemsAreFurtherRows) {
+  using package::Access;
+  using package::Axis;
+  using package::FoldSlots;
+  const auto operand = [](Access access, std::vector<package::IndexTerm> terms) {
+    package::Operand made;
+    made.access = access;
+    made.terms = std::move(terms);
+    return made;
+  };
+  const auto term = [](Axis axis, uint8_t dim, int64_t div = 1, int64_t mod = 0) {
+    return package::IndexTerm{axis, div, mod, dim, types::Dim::constant(1)};
+  };
+  const auto row = term(Axis::Row, 1), batch = term(Axis::Batch, 2), col = term(Axis::Col, 0);
+  const auto head = term(Axis::Col, 2, 32), inside = term(Axis::Col, 0, 1, 32);
+  // Affine accesses have the strides batch, row, column, whatever their terms are.
+  EXPECT_EQ(package::fold_slots(operand(Access::Full, {row, col, batch})), (FoldSlots{0, 1}));
+  EXPECT_EQ(package::fold_slots(operand(Access::Column, {row})), (FoldSlots{-1, 1}));
+  EXPECT_EQ(package::fold_slots(operand(Access::Row, {col})), (FoldSlots{-1, -1}));
+  EXPECT_EQ(package::fold_slots(operand(Access::Row, {col, batch})), std::nullopt) << "an item has no row to vary with";
+  // Indexed ones a stride a term.
+  EXPECT_EQ(package::fold_slots(operand(Access::Indexed, {head, term(Axis::Batch, 3), row, inside})),
+            (FoldSlots{1, 2}));
+  EXPECT_EQ(package::fold_slots(operand(Access::Indexed, {head, row, inside})), (FoldSlots{-1, 1}));
+  EXPECT_EQ(package::fold_slots(operand(Access::Indexed, {row, term(Axis::Row, 2), col})), std::nullopt);
+  EXPECT_EQ(package::fold_slots(operand(Access::Indexed, {term(Axis::Row, 1, 2), col})), std::nullopt);
+  EXPECT_EQ(package::fold_slots(operand(Access::Indexed, {term(Axis::Batch, 2, 1, 4), row, col})), std::nullopt);
+
+  EpilogueProgram program = test::sample_program();
+  EXPECT_FALSE(package::rows_fold_by_slots(program)) << "it counts rows";
+  for (package::Phase& phase : program.phases) {
+    for (package::Inst& inst : phase.insts) {
+      if (inst.kind == Inst::Kind::RowIndex) inst.kind = Inst::Kind::ColIndex;
+    }
+  }
+  EXPECT_TRUE(package::rows_fold_by_slots(program));
+  EXPECT_FALSE(package::rows_fold(program)) << "an operand is indexed";
+  program.reductions[0].axis = package::ReduceAxis::Column;
+  EXPECT_FALSE(package::rows_fold_by_slots(program)) << "columns of an item are its own";
 }
 
 TEST(EpilogueProgram, EveryPrefixIsDamaged) {
@@ -128,6 +171,77 @@ TEST(EpilogueProgram, Defects) {
             "a phase reads what is not finished at its scope");
   EXPECT_EQ(defect([](auto& p) { p.reductions[0].phase = 7; }), "a reduction belongs to no phase");
   EXPECT_EQ(defect([](auto& p) { p.reductions[0].kind = package::ReduceKind::Max; }), "a mean that is no sum");
+}
+
+// Two products of one A; a sum of matrices is their A, and each B is a matrix of its own or made likewise.
+EpilogueProgram with_factors(bool makes_b) {
+  EpilogueProgram p = test::sample_program();
+  p.split.products = 2;
+  const auto one = types::Dim::constant(1);
+  p.arguments.push_back({"w", DType::bf16, false, false, {types::Dim::symbol("k"), types::Dim::symbol("n")}});
+  p.operands.push_back({4,
+                        DType::bf16,
+                        package::Access::Full,
+                        false,
+                        {{package::Axis::Row, 1, 0, 1, one}, {package::Axis::Col, 1, 0, 0, one}},
+                        {},
+                        false});
+  Inst load;
+  load.kind = Inst::Kind::Load;
+  load.index = 3;
+  Inst sum;
+  sum.op = types::Op::add;
+  sum.arity = 2;
+  using Which = package::FactorProgram::Which;
+  p.factors.push_back({Which::A, 0, DType::bf16, true, {load, sum}, 1});
+  if (makes_b) {
+    for (const uint32_t product : {0u, 1u}) p.factors.push_back({Which::B, product, DType::f16, false, {load}, 0});
+  } else {
+    p.more_b = {3};
+  }
+  return p;
+}
+
+TEST(EpilogueProgram, MadeAndFurtherFactors) {
+  for (const bool makes_b : {false, true}) {
+    const EpilogueProgram program = with_factors(makes_b);
+    ASSERT_EQ(package::find_defect(program).value_or(""), "");
+    const auto decoded = EpilogueProgram::decode(program.encode());
+    ASSERT_TRUE(decoded) << decoded.error().render();
+    EXPECT_EQ(*decoded, program);
+    const std::string text = program.to_string();
+    EXPECT_NE(text.find("made A: bf16 = v1, items as further rows\n  v0:f32 = load w[full]\n  v1:f32 = add v0 v0\n"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("B of product 1: w\n") != std::string::npos, !makes_b) << text;
+    EXPECT_EQ(text.find("made B of product 1: f16 = v0\n") != std::string::npos, makes_b) << text;
+    EXPECT_TRUE(program.factors_read(4));
+    EXPECT_FALSE(program.factors_read(1));
+    EXPECT_TRUE(program.makes_a());
+    EXPECT_EQ(program.makes_b(), makes_b);
+  }
+  const auto defect = [](bool makes_b, auto change) {
+    EpilogueProgram program = with_factors(makes_b);
+    change(program);
+    EXPECT_FALSE(EpilogueProgram::decode(program.encode()));
+    return package::find_defect(program).value_or("accepted");
+  };
+  EXPECT_EQ(defect(true, [](auto& p) { p.factors[0].product = 1; }), "a factor of product 1 is made");
+  EXPECT_EQ(defect(true, [](auto& p) { p.factors[2].product = 2; }), "a factor of product 2 is made");
+  EXPECT_EQ(defect(true, [](auto& p) { p.factors[2].product = 0; }), "a factor is made twice");
+  EXPECT_EQ(defect(true, [](auto& p) { p.factors.pop_back(); }),
+            "some of the products have a B that is made, and others not");
+  EXPECT_EQ(defect(true, [](auto& p) { p.factors[0].value = 2; }), "a made factor has no value");
+  EXPECT_EQ(defect(true, [](auto& p) { p.factors[0].insts[0].index = 1; }), "v0 reads operand 1, which is not there");
+  EXPECT_EQ(defect(true,
+                   [](auto& p) {
+                     p.factors[0].insts[0].kind = Inst::Kind::Accumulator;
+                     p.factors[0].insts[0].index = 0;
+                   }),
+            "a factor is made of what the product computes");
+  EXPECT_EQ(defect(false, [](auto& p) { p.more_b.push_back(3); }), "2 further factors of 2 products");
+  EXPECT_EQ(defect(false, [](auto& p) { p.more_b[0] = 0; }), "a further factor is no matrix that is read");
+  EXPECT_EQ(defect(false, [](auto& p) { p.more_b[0] = 9; }), "a further factor is no matrix that is read");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/digest.hpp"
+#include "types/dtype.hpp"
 #include "unit/package/samples.hpp"
 
 namespace {
@@ -56,6 +57,10 @@ TEST(Package, CudaRoundTrip) {
   const auto json = nlohmann::json::parse(package.manifest_json());
   EXPECT_EQ(json["kernels"][0]["config"]["family"], "sm90");
   EXPECT_EQ(json["kernels"][0]["entries"][1], "codetta_combine_0");
+}
+
+package::GpuGemmConfig& gpu_of(Package& package) {
+  return *std::get_if<package::GpuGemmConfig>(&package.kernels[0].config);
 }
 
 // Two products of one A, whose factors a map makes out of bytes.
@@ -121,6 +126,75 @@ TEST(Package, ProductsOfOneFactorAndWhatMakesFactors) {
   EXPECT_EQ(wrong([](Package&, auto& p) { p.b = 0; }), "buffer 0 (A) is not read by what makes the factor");
   EXPECT_EQ(wrong([](Package& all, auto&) { all.kernels[1].epilogue.operands[1].unit_stride = false; }),
             "codetta_maker_01234567 makes a factor that is not in rows");
+}
+
+// What kernels of GPUs have inside has to be what the launch says.
+TEST(Package, FactorsInsideOfKernels) {
+  const auto base = [](bool makes_b) {
+    Package package = cuda_sample();
+    auto& config = std::get<package::GpuGemmConfig>(package.kernels[0].config);
+    config.family = package::GpuFamily::Sm80;
+    package::EpilogueProgram& program = package.kernels[0].epilogue;
+    program.split.products = 2;
+    package.buffers[1].shape = {package.buffers[1].shape[1], package.buffers[1].shape[0]};
+    const auto one = types::Dim::constant(1);
+    const auto argument = static_cast<uint32_t>(program.arguments.size());
+    program.arguments.push_back({"B", package.buffers[1].dtype, false, false, package.buffers[1].shape});
+    program.operands.push_back({argument,
+                                package.buffers[1].dtype,
+                                package::Access::Full,
+                                false,
+                                {{package::Axis::Row, 1, 0, 1, one}, {package::Axis::Col, 1, 0, 0, one}},
+                                {},
+                                false});
+    const auto operand = static_cast<uint32_t>(program.operands.size() - 1);
+    package::Inst load;
+    load.kind = package::Inst::Kind::Load;
+    load.index = operand;
+    load.type = load.aux = types::compute_dtype(package.buffers[1].dtype);
+    for (const uint32_t product : {0u, 1u}) {
+      if (makes_b)
+        program.factors.push_back({package::FactorProgram::Which::B, product, config.b_dtype, false, {load}, 0});
+    }
+    if (!makes_b) program.more_b = {operand};
+    for (package::Step& step : package.steps) {
+      auto* launch = std::get_if<package::LaunchKernel>(&step);
+      if (launch == nullptr) continue;
+      launch->product->more_b = {1};
+      launch->arguments.push_back(1);
+      launch->n = launch->n * types::Dim::constant(2);
+    }
+    return package;
+  };
+  const auto wrong = [&](bool makes_b, const std::function<void(Package&, package::LaunchKernel&)>& change) {
+    Package changed = base(makes_b);
+    for (package::Step& step : changed.steps) {
+      if (auto* launch = std::get_if<package::LaunchKernel>(&step)) change(changed, *launch);
+    }
+    const std::string defect = find_defect(changed).value_or("none");
+    return defect.substr(defect.find(": ") + 2);
+  };
+  for (const bool makes_b : {false, true}) {
+    const Package package = base(makes_b);
+    ASSERT_EQ(find_defect(package).value_or("none"), "none");
+    const auto decoded = Package::decode(package.encode());
+    ASSERT_TRUE(decoded) << decoded.error().render();
+    EXPECT_EQ(*decoded, package);
+    EXPECT_EQ(wrong(makes_b, [](Package& p, auto&) { gpu_of(p).family = package::GpuFamily::Sm100; }),
+              makes_b ? "codetta_sample_01234567 makes no factors" : "codetta_sample_01234567 computes one product");
+  }
+  EXPECT_EQ(wrong(false, [](Package&, auto& l) { l.arguments.back() = 0; }),
+            "B of product 1 is not what the kernel reads");
+  EXPECT_EQ(wrong(true, [](Package&, auto& l) { l.product->more_b = {0}; }),
+            "buffer 0 (A) is not read by what makes the factor");
+  EXPECT_EQ(wrong(true, [](Package&, auto& l) { l.product->more_b.clear(); }), "there is no product 1");
+  EXPECT_EQ(wrong(true, [](Package& p, auto&) { p.kernels[0].epilogue.factors[0].dtype = DType::f64; }),
+            "codetta_sample_01234567 makes a factor of another type");
+  EXPECT_EQ(wrong(true,
+                  [](Package&, auto& l) {
+                    l.product->b_made = {{0, {1}}, {0, {1}}};
+                  }),
+            "codetta_sample_01234567 has its factor made twice");
 }
 
 TEST(Package, KernelsBelongToTheTarget) {

@@ -127,7 +127,7 @@ TEST(CudaDiscovery, SimtTakesEverything) {
   for (int a = 0; a < dtype_count; ++a) {
     for (int b = 0; b < dtype_count; ++b) {
       const auto accumulator = ir::default_accumulator(static_cast<DType>(a), static_cast<DType>(b));
-      if (!accumulator || *accumulator == DType::i64) continue;
+      if (!accumulator) continue;
       GemmShape shape = shape_of(100, 96, 100);
       shape.a = static_cast<DType>(a);
       shape.b = static_cast<DType>(b);
@@ -427,10 +427,6 @@ TEST(CudaRejections, SayWhyWithNumbers) {
   GemmShape packed = plain_shape;
   packed.b_packed = true;
   EXPECT_EQ(why(found(packed), ""), "E0410: a packed B is given, and CUDA kernels read B where it lies\n");
-  GemmShape wide = shape_of(4, 64, 64, DType::i32);
-  wide.accumulator = DType::i64;
-  EXPECT_EQ(why(found(plain(), wide), ""),
-            "E0411: i32 x i32 accumulates in i64; kernels of GPUs accumulate in f32, f64 or i32\n");
   EXPECT_EQ(why(found(plain(), plain_shape, ""), ""),
             "E0412: the target names no architecture, and there is no device to take it from\n");
 }

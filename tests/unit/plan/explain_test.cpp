@@ -12,12 +12,12 @@
 namespace codetta::plan {
 namespace {
 
-Plan plan_of(const std::string& text, const GivenSizes& sizes = {}) {
+Plan plan_of(const std::string& text, const GivenSizes& sizes = {}, const char* target = "cpu:avx2") {
   const auto graph = test::bind_program_text(text);
   EXPECT_TRUE(graph) << graph.error().render();
   MachineFacts machine;
   machine.isa = CpuIsa::avx2;
-  auto plan = plan_program(*graph, *Target::parse("cpu:avx2"), machine, sizes);
+  auto plan = plan_program(*graph, *Target::parse(target), machine, sizes);
   EXPECT_TRUE(plan) << plan.error().render();
   return *std::move(plan);
 }
@@ -69,6 +69,64 @@ TEST(Explain, WhatSeveralKernelsComputeIsCountedOnce) {
   EXPECT_EQ(repeated, 1U);
   EXPECT_EQ(saved(plan), "256*m + 192") << "two products of 4 m 16, written and read; 4 * 16, written and read twice";
   EXPECT_EQ(explained(plan).one_an_operation, 5U);
+}
+
+// Notes of cuts, as codes.
+std::vector<std::string> codes_of(const Plan& plan) {
+  std::vector<std::string> codes;
+  for (const FusionNote& note : plan.notes) codes.push_back(diag::code_text(note.why.code));
+  return codes;
+}
+
+TEST(Explain, ReductionsOfLargeProductsOnAGpuAreKernelsOfTheirOwn) {
+  const auto block = [](const std::string& result, int64_t rows, const char* target = "cuda:sm_90a") {
+    return plan_of(
+        "def f(x: bf16[\"m\", 4096], w: bf16[4096, 4096], c: bf16[\"m\", 4096]):\n"
+        "    r = cast(x @ w + c, bf16)\n" +
+            result,
+        {{"m", rows}}, target);
+  };
+  const std::string norm = "    y = cast(rms_norm(r), bf16)\n    return r, y\n";
+  const Plan apart = block(norm, 8192);
+  ASSERT_EQ(apart.kernels.size(), 2U);
+  EXPECT_EQ(codes_of(apart), std::vector<std::string>{"E0312"});
+  // It reads what is stored anyway: no square, and nothing in f32.
+  for (const package::Buffer& buffer : apart.buffers)
+    EXPECT_NE(buffer.role, package::Buffer::Role::Temporary) << buffer.name;
+  EXPECT_EQ(block(norm, 1).kernels.size(), 1U) << "of one row launches are what counts";
+  EXPECT_EQ(block(norm, 8192, "hip:gfx942").kernels.size(), 2U);
+  EXPECT_EQ(block(norm, 8192, "cpu:avx2").kernels.size(), 1U) << "panels of a CPU stay in its caches";
+  EXPECT_EQ(block("    s = sum(r, dim=-1)\n    return r, s\n", 8192).kernels.size(), 1U) << "no later phase reads it";
+  EXPECT_EQ(block("    y = r - max(r, axis=\"column\")\n    return r, y\n", 8192).kernels.size(), 1U) << "not by rows";
+  // softmax: what is reduced is handed over, once.
+  const Plan softmax = plan_of(
+      "def f(q: bf16[\"s\", 128], k: bf16[128, \"s\"]):\n    p = cast(softmax(q @ k * 0.1), bf16)\n    return p\n",
+      {{"s", 8192}}, "cuda:sm_90a");
+  ASSERT_EQ(softmax.kernels.size(), 2U);
+  EXPECT_EQ(codes_of(softmax), std::vector<std::string>{"E0312"});
+}
+
+TEST(Explain, ItemsOfABatchArePlannedAsRows) {
+  const auto shape = [](const std::string& result, int64_t b, int64_t s, const char* target = "cuda:sm_90a") {
+    std::string text = "def f(x: bf16[\"b\", \"s\", 4096], w: bf16[4096, 4096]";
+    const std::pair<const char*, const char*> operands[] = {{" + c", ", c: bf16[\"b\", \"s\", 4096]"},
+                                                            {" + t", ", t: bf16[\"s\", 4096]"},
+                                                            {" + o", ", o: bf16[\"b\", 1, 4096]"}};
+    for (const auto& [use, parameter] : operands) {
+      if (result.find(use) != std::string::npos) text += parameter;
+    }
+    const Plan plan = plan_of(text + "):\n    y = " + result + "\n    return y\n", {{"b", b}, {"s", s}}, target);
+    const plan::GemmShape& of = plan.kernels[0].shape;
+    return std::make_pair(of.batch, of.m);
+  };
+  using Pair = std::pair<int64_t, int64_t>;
+  for (const char* target : {"cuda:sm_90a", "hip:gfx942", "cpu:avx2"})
+    EXPECT_EQ(shape("cast(relu(x @ w) + c, bf16)", 4, 128, target), Pair(1, 512)) << target;
+  EXPECT_EQ(shape("cast((x @ w) + t, bf16)", 4, 128), Pair(4, 128)) << "rows of t are read again for each item";
+  EXPECT_EQ(shape("cast((x @ w) + t, bf16)", 8, 1), Pair(1, 8)) << "of one row an item it makes no difference";
+  EXPECT_EQ(shape("cast((x @ w) + o, bf16)", 8, 1), Pair(8, 1)) << "its index is the item's alone";
+  EXPECT_EQ(shape("permute(reshape(x @ w, (b, s, 32, 128)), (0, 2, 1, 3))", 8, 1), Pair(1, 8)) << "heads";
+  EXPECT_EQ(shape("permute(reshape(x @ w, (b, s, 32, 128)), (0, 2, 1, 3))", 8, 2), Pair(8, 2));
 }
 
 // Stored values that another kernel reads: "code from -> to".

@@ -2,6 +2,8 @@
 // Whole plans: steps, guards, in-place updates, programs of several products.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "plan/memory_check.hpp"
 #include "unit/plan/bind_text.hpp"
 
@@ -262,6 +264,45 @@ TEST(PlanProgram, CutsWhereFusionEnds) {
             "product!; map y.!");
   EXPECT_EQ(listing("def f(x: f32[8, 8], w: f32[8, 8], v: f32[8, 8]):\n    y = x @ w + sum(v, dim=-1)\n    return y\n"),
             "map.!; product y!");
+}
+
+// Whether each product's kernel of the program may have its epilogue's matrices copied by the engine of sm_90a.
+std::vector<bool> copied(const std::string& parameters, const std::string& body) {
+  const auto graph = test::bind_program_text("def f(" + parameters + "):\n" + body);
+  EXPECT_TRUE(graph) << graph.error().render();
+  const auto plan =
+      plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {}, {{"m", 4096}, {"n", 2048}});
+  EXPECT_TRUE(plan) << plan.error().render();
+  std::vector<bool> result;
+  for (const plan::PlannedKernel& kernel : plan->kernels) {
+    const auto& all = kernel.discovery.candidates;
+    result.push_back(std::any_of(all.begin(), all.end(), [](const plan::Candidate& c) {
+      const auto* gemm = std::get_if<package::GpuGemmConfig>(&c.config);
+      return gemm != nullptr && gemm->copied;
+    }));
+  }
+  return result;
+}
+
+// Temporaries of whole rows; tensors of the caller's may lie anywhere.
+TEST(PlanProgram, TheCopyEngineServesTemporaries) {
+  const std::string x = "x: bf16['m', 512], ", v = "v: bf16[2048, 512]";
+  const std::string chain = "    h = relu(x @ w)\n    y = h @ v\n";
+  using Each = std::vector<bool>;
+  EXPECT_EQ(copied(x + "w: bf16[512, 2048], " + v, chain + "    return y\n"), (Each{true, false}));
+  EXPECT_EQ(copied(x + "w: bf16[512, 2048], " + v, chain + "    return y, h\n"), (Each{false, false}));
+  EXPECT_EQ(copied(x + "w: bf16[512, 2042], v: bf16[2042, 512]", chain + "    return y\n"), (Each{false, false}));
+  EXPECT_EQ(copied(x + "w: bf16[512, 'n'], v: bf16['n', 512]", chain + "    return y\n"), (Each{false, false}));
+  const std::string gate = "    a = silu(x @ w)\n    b = (o @ u) * a\n    y = b @ v\n    return y\n";
+  const std::string more = x + "o: bf16['m', 512], w: bf16[512, 2048], u: bf16[512, 2048], ";
+  EXPECT_EQ(copied(more + v, gate), (Each{true, true, false}));
+  const std::string one_a = "    b = (x @ u) * silu(x @ w) + o @ w\n    y = b @ v\n    return y\n";
+  EXPECT_EQ(copied(more + v, one_a), (Each{true, true, false})) << "two products of one A are one of these kernels";
+  const std::string given = "    b = (x @ u) * a\n    y = b @ v\n    return y\n";
+  EXPECT_EQ(copied(x + "a: bf16['m', 2048], u: bf16[512, 2048], " + v, given), (Each{false, false}));
+  // Rows of a join: those of its second part begin in the middle.
+  const std::string joined = "    j = join(relu(x @ w), silu(o @ u), dim=-1)\n    y = j @ z\n    return y\n";
+  EXPECT_EQ(copied(more + "z: bf16[4096, 512]", joined), (Each{true, false, false}));
 }
 
 TEST(PlanProgram, WideIntegersAreConverted) {

@@ -110,6 +110,18 @@ TEST_F(Npy, ReadsOpaqueTypesAsToldTo) {
                "they have 2 bytes; f32 has 4");
 }
 
+// What is no type of NumPy's is said in a comment behind the dictionary, and was said by an entry of it.
+TEST_F(Npy, ReadsTheElementTypeFromCommentAndEntry) {
+  const std::string data("\x80\x3f\x00\x40", 4);
+  for (const std::string& header : {header_of("<V2", "False", "(2,)") + " # codetta_dtype: bf16",
+                                    header_of("<V2", "False", "(2,)") + "  # codetta_dtype: bf16   \n",
+                                    header_of("<V2", "False", "(2,)", "'codetta_dtype': 'bf16', ")}) {
+    const auto read = read_npy(write("c.npy", file_of(header, data)));
+    ASSERT_TRUE(read.has_value()) << header << read.error().render();
+    EXPECT_EQ(read->view().dtype(), DType::bf16);
+  }
+}
+
 TEST_F(Npy, RefusesWhatItCannotRead) {
   expect_error(read_npy(path("none.npy")), diag::Code::file_unreadable, "cannot read " + path("none.npy"));
   ASSERT_EQ(mkdir(path("folder").c_str(), 0700), 0);
@@ -155,6 +167,10 @@ TEST_F(Npy, RefusesFilesThatLie) {
          "contradicts itself about its element type");
   expect(file_of(header_of("<f4", "False", "(2,)", "'codetta_dtype': 'i32', "), data),
          "contradicts itself about its element type");
+  expect(file_of(header_of("<V2", "False", "(2,)") + " # codetta_dtype: f8e4m3 \n", data),
+         "contradicts itself about its element type");
+  expect(file_of(header_of("<V2", "False", "(2,)", "'codetta_dtype': 'bf16', ") + " # codetta_dtype: bf16\n", data),
+         "has a malformed header", "byte 84 of the header: the element type is given twice");
   const std::string bad_headers[] = {"",
                                      "{",
                                      "{}",
@@ -166,6 +182,8 @@ TEST_F(Npy, RefusesFilesThatLie) {
                                      "{'descr': '<f4', 'fortran_order': False, 'shape': [6]}",
                                      "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551616,)}",
                                      "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} + 1",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} # codetta_dtype: f32 f32",
+                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} # a comment",
                                      "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'shape': (6,)}",
                                      "{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (6,)}",
                                      "{'descr': __import__('os'), 'fortran_order': False, 'shape': (6,)}",
@@ -196,6 +214,16 @@ TEST_F(Npy, WritingFailsWhole) {
   EXPECT_EQ(files().size(), 1u);
 }
 
+TEST_F(Npy, ViewsWithoutMemoryAreNotWritten) {
+  const auto code = [](const auto& result) { return result.has_value() ? 0 : static_cast<int>(result.error().code()); };
+  EXPECT_EQ(code(write_npy(path("n.npy"), TensorView())), 604);
+  EXPECT_EQ(code(write_safetensors(path("n.safetensors"), {{"x", TensorView()}})), 604);
+  Tensor moved = random_tensor(DType::f32, {}, 1);
+  const Tensor there = std::move(moved);
+  EXPECT_EQ(code(write_npy(path("n.npy"), moved)), 604);  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(files().empty());
+}
+
 TEST_F(Npy, AgreesWithTheReference) {
   const std::string python = CODETTA_TEST_PYTHON " -B ";
   if (std::system((python + "-c 'import numpy' >/dev/null 2>&1").c_str()) != 0) GTEST_SKIP() << "no Python with NumPy";
@@ -213,6 +241,8 @@ for dtype in c.DTYPES:
             np.save(f"{folder}/{dtype}_f.npy", np.asfortranarray(values.astype(c.numpy_dtype(dtype))))
     else:
         assert np.array_equal(c.read_npy(f"{folder}/{dtype}_back.npy", dtype), values), dtype
+        loaded = np.load(f"{folder}/{dtype}_back.npy")  # NumPy itself opens all of them
+        assert loaded.shape == values.shape and loaded.tobytes() == c.encode(values, dtype), dtype
 )");
   const std::string run = python + script + " " CODETTA_SOURCE_DIR "/python " + path("") + " ";
   ASSERT_EQ(std::system((run + "write").c_str()), 0);

@@ -106,6 +106,31 @@ TEST_P(Levels, EveryRowAndColumnTailOfTheBlock) {
   }
 }
 
+// B beyond the caches of a core, blocks of k short enough to be fetched; rows of the result two elements or, with 1022
+// columns, a page apart.
+TEST_P(Levels, RowsOfBThatAreFetched) {
+  uint32_t seed = 40;
+  for (const Types& t : {plain_types[0], plain_types[2], plain_types[3]}) {
+    for (int32_t nr : {64, 48}) {
+      for (int64_t m : {2, 13, 16}) {
+        Case c;
+        c.config = config_for(CpuFamily::InPlace, GetParam(), t);
+        c.config.mr = nr == 64 ? 6 : 8;
+        c.config.nr = nr;
+        c.config.tile_rows = 48;
+        c.config.tile_cols = 4 * nr;
+        c.config.kc = 64;
+        c.config.pack_a = m != 13;
+        c.m = m;
+        c.n = nr == 64 ? 1022 : 1031;
+        c.k = t.b == DType::f32 ? 270 : 530;
+        c.threads = m == 2 ? 2 : 1;
+        check(c, ++seed);
+      }
+    }
+  }
+}
+
 TEST_P(Levels, BytesOfTheWholeRangeAreExact) {
   for (const Types& t : {plain_types[4], plain_types[5], plain_types[6], plain_types[7]}) {
     for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace, CpuFamily::Convert}) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -140,6 +141,54 @@ TEST_F(CudaExecution, GridAndParameters) {
   EXPECT_EQ(params.operand[0].data, d.data());
   EXPECT_EQ(params.operand[0].stride[1], 200);
   EXPECT_EQ(params.operand[0].stride[2], 1);
+}
+
+// D = A @ B over items of which each has `rows` rows; A and D have `gap` elements between the items.
+TEST_F(CudaExecution, ItemsWithOneBAreFurtherRows) {
+  struct Case {
+    int64_t items, rows, gap;
+    bool folds;
+  };
+  for (const Case& one : {Case{8, 1, 0, true}, Case{8, 1, 64, true}, Case{4, 37, 0, true}, Case{4, 37, 64, false},
+                          Case{1, 37, 0, false}}) {
+    SCOPED_TRACE(testing::Message() << one.items << " x " << one.rows << ", gap " << one.gap);
+    auto package = make_package(one.rows, 200, 70);
+    for (const size_t buffer : {0, 2})
+      package.buffers[buffer].shape.insert(package.buffers[buffer].shape.begin(), Dim::constant(one.items));
+    auto& launch = *std::get_if<package::LaunchKernel>(&package.steps[0]);
+    launch.batch = Dim::constant(one.items);
+    package::EpilogueProgram& epilogue = package.kernels[0].epilogue;
+    epilogue.arguments[0].shape.insert(epilogue.arguments[0].shape.begin(), Dim::constant(one.items));
+    epilogue.operands[0].terms.push_back({package::Axis::Batch, 1, 0, 2, Dim::constant(1)});
+    const auto apart = [&](int64_t cols) {
+      const int64_t item = one.rows * cols + one.gap;
+      const TensorView memory = tensor({one.items * item});
+      return TensorView::make(memory.data(), DType::f32, Dims{one.items, one.rows, cols}, Dims{item, cols, 1}).value();
+    };
+    Bindings bindings;
+    bindings.tensors = {apart(70), tensor({70, 200}), apart(200)};
+    Execution execution = prepare(package, std::move(bindings)).value();
+    fake_.launches.clear();
+    ASSERT_TRUE(execution.run(nullptr));
+    ASSERT_EQ(fake_.launches.size(), 1U);
+    codetta::gpu::Params<0, 1, 1, 0> params{};
+    std::memcpy(&params, fake_.launches[0].parameters.data(), sizeof params);
+    const auto& p = params.problem;
+    const int64_t items = one.folds ? 1 : one.items, rows = one.folds ? one.items * one.rows : one.rows;
+    EXPECT_EQ(p.batches, items);
+    EXPECT_EQ(p.m, rows);
+    EXPECT_EQ(p.rows, rows);
+    EXPECT_EQ(fake_.launches[0].config.grid_x, static_cast<unsigned>(items * ((rows + 127) / 128) * 2));
+    // Where an element of A and D lies did not change.
+    const auto& d = params.operand[0];
+    using Strides = std::array<int64_t, 3>;  // of the batch, of rows; columns
+    for (const auto& [batch, row, cols] : {Strides{p.a_batch, p.a_row, 70}, Strides{d.stride[0], d.stride[1], 200}}) {
+      for (int64_t i = 0; i < one.items * one.rows; ++i) {
+        const int64_t item = i / rows, at = item * batch + i % rows * row;
+        EXPECT_EQ(at, i / one.rows * (one.rows * cols + one.gap) + i % one.rows * cols) << i;
+      }
+    }
+  }
 }
 
 TEST_F(CudaExecution, SplitKHasZeroedCounters) {

@@ -78,10 +78,13 @@ CODETTA_FN u32 shuffle_xor(u32 mask, u32 value, int distance) { return __shfl_xo
 
 // One thread of the host runs all of a grid.
 CODETTA_FN bool claim(u32* word) {
+  emulator::machine->update(word, CODETTA_SITE);
   if (*word != 0) return false;
   *word = 1;
   return true;
 }
+CODETTA_FN void give_back(u32* word) { *word = 0; }
+CODETTA_FN u32 look_up(const u32* word) { return *word; }
 CODETTA_FN void publish(u32* word, u32 value) { *word = value; }
 
 }  // namespace codetta::gpu

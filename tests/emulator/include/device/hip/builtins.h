@@ -74,10 +74,13 @@ CODETTA_FN double to_even(double x) { return __builtin_rint(x); }
 
 // One thread of the host runs all of a grid.
 CODETTA_FN bool claim(u32* word) {
+  emulator::machine->update(word, CODETTA_SITE);
   if (*word != 0) return false;
   *word = 1;
   return true;
 }
+CODETTA_FN void give_back(u32* word) { *word = 0; }
+CODETTA_FN u32 look_up(const u32* word) { return *word; }
 CODETTA_FN void publish(u32* word, u32 value) { *word = value; }
 
 }  // namespace codetta::gpu

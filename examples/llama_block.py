@@ -1,0 +1,1 @@
+programs/llama_block.py

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an emitted kernel of CUDA or HIP says of its factors, where they are more than A and B in memory.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/code_writer.hpp"
+#include "base/result.hpp"
+#include "package/epilogue_program.hpp"
+
+namespace codetta::emit {
+
+// Whether a made factor is computed from the operand.
+bool is_of_factor(const package::EpilogueProgram& program, uint32_t operand);
+// " && ..." for each of these operands that can be loaded as vectors: that all of its rows are aligned so.
+std::string aligned_text(const package::EpilogueProgram& program, const std::function<bool(uint32_t)>& operand);
+// Where the B of a further product is found (device/gpu/tile.h). `first_map`: of further tensor maps, if there are any.
+void print_products(base::CodeWriter& out, const package::EpilogueProgram& program, std::optional<size_t> first_map);
+// MakerA or MakerB (device/gpu/make.h): the factor printed as a phase whose one store is into registers. Errors: E0901.
+Result<void> print_maker(base::CodeWriter& out, const package::EpilogueProgram& program,
+                         const package::FactorProgram& factor, bool comments);
+
+}  // namespace codetta::emit

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "package/gpu_call.hpp"
+
+#include <algorithm>
+
+#include "package/cpu_call.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::package {
+
+std::optional<FoldSlots> fold_slots(const Operand& operand) {
+  FoldSlots slots;
+  for (size_t i = 0; i < operand.terms.size(); ++i) {
+    const IndexTerm& term = operand.terms[i];
+    if (term.axis == Axis::Col) continue;
+    int8_t& slot = term.axis == Axis::Batch ? slots.batch : slots.row;
+    const bool indexed = operand.access == Access::Indexed;
+    // Affine operands have a stride an axis, whatever terms add up to it.
+    if (indexed && (slot >= 0 || term.div != 1 || term.mod != 0)) return std::nullopt;
+    slot = static_cast<int8_t>(indexed ? static_cast<int>(i) : term.axis == Axis::Batch ? 0 : 1);
+  }
+  if (slots.batch >= 0 && slots.row < 0) return std::nullopt;
+  return slots;
+}
+
+static bool is_more_b(const EpilogueProgram& program, size_t operand) {
+  return std::find(program.more_b.begin(), program.more_b.end(), operand) != program.more_b.end();
+}
+
+FoldSlots fold_slots_of(const EpilogueProgram& program, size_t operand) {
+  if (is_more_b(program, operand)) return {0, -1};
+  return fold_slots(program.operands[operand]).value_or(FoldSlots{});
+}
+
+bool rows_fold_by_slots(const EpilogueProgram& program) {
+  // What a factor is made of has coordinates of its own.
+  if (program.operands.size() > max_folded_operands || !program.factors.empty()) return false;
+  for (const Phase& phase : program.phases) {
+    for (const Inst& inst : phase.insts) {
+      if (inst.kind == Inst::Kind::RowIndex || inst.kind == Inst::Kind::BatchIndex || inst.kind == Inst::Kind::Extent ||
+          inst.kind == Inst::Kind::LoadAt)
+        return false;
+    }
+  }
+  for (size_t i = 0; i < program.operands.size(); ++i) {
+    if (!is_more_b(program, i) && !fold_slots(program.operands[i])) return false;
+  }
+  return std::all_of(program.reductions.begin(), program.reductions.end(), [](const Reduction& reduction) {
+    return reduction.axis == ReduceAxis::Row || reduction.axis == ReduceAxis::All;
+  });
+}
+
+int32_t bytes_of_loads(const EpilogueProgram& program) {
+  std::vector<bool> loaded(program.operands.size());
+  int32_t bytes = 0;
+  for (const Inst& inst : program.phases[0].insts) {
+    if (inst.kind != Inst::Kind::Load || loaded[inst.index]) continue;
+    const Operand& operand = program.operands[inst.index];
+    loaded[inst.index] = true;
+    if (operand.access == Access::Full || operand.access == Access::Indexed)
+      bytes += static_cast<int32_t>(types::byte_size(operand.dtype));
+  }
+  return bytes;
+}
+
+}  // namespace codetta::package

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a kernel of a GPU is launched: what follows from its program alone, for execution in process and for emitted host
+// text alike.
+#pragma once
+
+#include <optional>
+
+#include "package/epilogue_program.hpp"
+
+namespace codetta::package {
+
+// Which of an operand's strides belong to the batch and to rows, where at most one of its index terms follows each of
+// them, undivided; -1: none does. Nothing: items are no further rows of this operand.
+struct FoldSlots {
+  int8_t batch = -1, row = -1;
+  bool operator==(const FoldSlots&) const = default;
+};
+std::optional<FoldSlots> fold_slots(const Operand& operand);
+// Of an operand of a program that folds: a further B has no rows that items could be.
+FoldSlots fold_slots_of(const EpilogueProgram& program, size_t operand);
+// As rows_fold() of cpu_call.hpp, for hosts that are told the slots: Indexed operands may take part, too.
+bool rows_fold_by_slots(const EpilogueProgram& program);
+
+// Bytes that the first phase loads for an element of the root space, of what has rows and columns.
+int32_t bytes_of_loads(const EpilogueProgram& program);
+
+}  // namespace codetta::package

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What discovery is told of a program's products: sizes, strides and what copies can rely on.
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "package/cpu_call.hpp"
+#include "package/gpu_call.hpp"
+#include "plan/families.hpp"
+#include "plan/families_cuda.hpp"
+#include "plan/planner.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using types::Dim;
+
+// Bytes that the copy engine can rely on in what an epilogue loads and stores, addresses and rows. Tensors of the
+// caller's may lie anywhere; temporaries lie row-major at multiples of 64 bytes, unless a loop writes them elsewhere.
+int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const {
+  constexpr int32_t unknown = 1, whole = 16;
+  const ir::Graph& graph = scope.graph;
+  const package::EpilogueProgram& program = region.lowered.program;
+  const auto copies = plan_.target.backend == Backend::cuda && scope.block == 0 ? copies_of(program) : std::nullopt;
+  if (!copies || !region.cols.is_constant()) return unknown;
+  const auto is_output = [&](NodeId node) {
+    return std::any_of(graph.outputs().begin(), graph.outputs().end(),
+                       [&](const ir::GraphOutput& output) { return output.node == node; });
+  };
+  const auto fits = [&](uint32_t k) {
+    const package::Operand& operand = program.operands[k];
+    const size_t from = region.lowered.argument_input[operand.argument];
+    const StoredValue* const store =
+        from < region.leaves.size() ? nullptr : &region.stores[from - region.leaves.size()];
+    if (store != nullptr && store->output) return false;
+    const NodeId node = store != nullptr ? store->target : region.leaves[from];
+    const types::Op op = graph.node(node).op;
+    if (op == types::Op::input || is_step(op) || is_output(node) || !operand.offsets.empty()) return false;
+    const auto columns = graph.type(node).shape.back().as_constant();
+    return columns && *columns * types::byte_size(operand.dtype) % whole == 0;
+  };
+  const bool fit = std::all_of(copies->loads.begin(), copies->loads.end(), fits) &&
+                   std::all_of(copies->stores.begin(), copies->stores.end(), fits);
+  return fit ? whole : unknown;
+}
+
+// Whether a run with tensors that lie row-major takes items of this batch for further rows.
+bool ProgramPlanner::batch_folds(const package::EpilogueProgram& program, int64_t batch, int64_t rows) const {
+  const bool cpu = plan_.target.backend == Backend::cpu;
+  if (batch < 2 || plan_.target.backend == Backend::metal) return false;
+  if (!(cpu ? package::rows_fold(program) : package::rows_fold_by_slots(program))) return false;
+  std::vector<bool> used(program.operands.size());  // by phases: factors have rows of their own
+  for (const package::Phase& phase : program.phases) {
+    for (const package::Inst& inst : phase.insts) {
+      if (inst.kind == package::Inst::Kind::Load) used[inst.index] = true;
+    }
+    for (const package::Store& store : phase.stores) used[store.operand] = true;
+  }
+  return rows == 1 ||
+         std::all_of(program.operands.begin(), program.operands.end(), [&](const package::Operand& operand) {
+           if (!used[static_cast<size_t>(&operand - program.operands.data())]) return true;
+           // Dims counted from the last, of which the batch's folded ones are side by side.
+           std::optional<int> row, lowest;
+           for (const package::IndexTerm& term : operand.terms) {
+             if (term.axis == package::Axis::Row) row = term.dim;
+             if (term.axis == package::Axis::Batch) lowest = std::min<int>(lowest.value_or(term.dim), term.dim);
+           }
+           return row ? lowest && *lowest == *row + 1 : !lowest.has_value();
+         });
+}
+
+GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion& region) const {
+  const ir::Graph& graph = scope.graph;
+  const auto operands = graph.operands(*region.matmul);
+  const auto& a_shape = graph.type(operands[0]).shape;
+  const auto& b_shape = graph.type(operands[1]).shape;
+  GemmShape gemm;
+  gemm.batch = hint(region.batch);
+  gemm.m = hint(region.rows);
+  gemm.a_made = !region.a_made.empty();
+  gemm.b_made = !region.b_made.empty();
+  const auto add_cost = [](const MadeFactor& made, double& most_clocks, double& most_bytes) {
+    const package::EpilogueProgram& program = made.lowered.program;
+    double clocks = 0, bytes = 0;
+    for (const package::Inst& inst : program.phases[0].insts)
+      clocks += inst.kind == package::Inst::Kind::Op ? vector_clocks(inst.op, inst.type) : 0.5;
+    for (const package::Operand& operand : program.operands) {
+      const bool whole = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
+      if (whole && !operand.is_store) bytes += static_cast<double>(types::byte_size(operand.dtype));
+    }
+    most_clocks = std::max(most_clocks, clocks);
+    most_bytes = std::max(most_bytes, bytes);
+  };
+  for (const MadeFactor& made : region.a_made) add_cost(made, gemm.a_clocks, gemm.a_read_bytes);
+  for (const MadeFactor& made : region.b_made) add_cost(made, gemm.b_clocks, gemm.b_read_bytes);
+  gemm.products = static_cast<int32_t>(region.more.size() + 1);
+  const int64_t own_columns = hint(region.cols);
+  gemm.n = base::checked_mul(own_columns, int64_t{gemm.products}).value_or(own_columns);
+  gemm.k = hint(a_shape.back());
+  gemm.a = graph.type(operands[0]).dtype;
+  gemm.b = graph.type(operands[1]).dtype;
+  gemm.accumulator = graph.type(*region.matmul).dtype;
+  gemm.a_row_stride = region.a.transposed ? 1 : gemm.k;
+  gemm.a_k_stride = region.a.transposed ? gemm.m : 1;
+  gemm.b_k_stride = region.b.transposed ? 1 : own_columns;
+  gemm.b_col_stride = region.b.transposed ? gemm.k : 1;
+  // Of a made factor they say which way it is computed, also where a size is 1.
+  if (gemm.a_made && region.a.transposed) gemm.a_k_stride = std::max<int64_t>(gemm.a_k_stride, 2);
+  if (gemm.b_made && !region.b.transposed) gemm.b_k_stride = std::max<int64_t>(gemm.b_k_stride, 2);
+  const auto batched = [](const std::vector<Dim>& shape) {
+    return std::any_of(shape.begin(), shape.end() - 2, [](const Dim& dim) { return !(dim == Dim::constant(1)); });
+  };
+  gemm.a_batch_stride = batched(a_shape) ? gemm.m * gemm.k : 0;
+  gemm.b_batch_stride = batched(b_shape) ? gemm.k * own_columns : 0;
+  // Where items are taken for further rows, it is planned so.
+  if (gemm.b_batch_stride == 0 && gemm.a_batch_stride != 0 && !region.a.transposed &&
+      batch_folds(region.lowered.program, gemm.batch, gemm.m)) {
+    if (const auto rows = base::checked_mul(gemm.batch, gemm.m)) {
+      gemm.m = *rows;
+      gemm.batch = 1;
+      gemm.a_batch_stride = 0;
+    }
+  }
+  gemm.epilogue_alignment = epilogue_alignment(scope, region);
+  return gemm;
+}
+
+}  // namespace codetta::plan

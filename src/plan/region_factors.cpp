@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Factors that lie nowhere: what is element-wise in front of a product, computed where the product reads it.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "plan/region_finder.hpp"
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using package::Inst;
+using types::Dim;
+using types::Op;
+
+void RegionFinder::find_made() {
+  std::vector<uint32_t> users(graph_.size());
+  for (const ir::GraphOutput& output : graph_.outputs()) ++users[output.node.index()];
+  for (size_t i = 0; i < graph_.size(); ++i) {
+    for (NodeId operand : graph_.operands(NodeId(i))) ++users[operand.index()];
+  }
+  // `readers`: heads that read the factor.
+  const auto possible = [&](const Head& head, bool is_a, size_t readers) {
+    const NodeId source = is_a ? head.a.source : head.b.source;
+    if (!head.product || is_input(source) || level_[source.index()] != no_product || head.a.source == head.b.source)
+      return false;
+    for (NodeId view = graph_.operands(head.node)[is_a ? 0 : 1];; view = graph_.operands(view)[0]) {
+      if (users[view.index()] != readers) return false;
+      if (view == source) return true;
+    }
+  };
+  for (size_t r = 0; r < heads_.size(); ++r) {
+    if (heads_[r].level != r) continue;
+    const std::vector<const Head*> all = heads_at(r);
+    const bool every = std::all_of(all.begin(), all.end(), [&](const Head* head) { return possible(*head, false, 1); });
+    const bool a = options_.inside && possible(*all[0], true, all.size());
+    for (const Head* head : all) {
+      Head& made = heads_[head_of_[head->node.index()]];
+      made.makes_b = every;
+      made.makes_a = a;
+    }
+  }
+}
+
+void RegionFinder::make_factors(KernelRegion& region, size_t place) {
+  const std::vector<const Head*> all = heads_at(place);
+  const auto in_front = [&](const Factor& factor, const Error& error, bool is_a) {
+    note(factor.source, action::in_front, error);
+    for (const Head* head : all) {
+      Head& made = heads_[head_of_[head->node.index()]];
+      (is_a ? made.makes_a : made.makes_b) = false;
+    }
+    changed_ = true;
+  };
+  if (all[0]->makes_a) {
+    if (const auto no = make_factor(region, all[0]->a, true)) return in_front(all[0]->a, *no, true);
+  }
+  for (const Head* one : all) {
+    if (!one->makes_b) break;
+    if (const auto no = make_factor(region, one->b, false)) return in_front(one->b, *no, false);
+  }
+}
+
+// Of both, A: it is made again for every tile of columns.
+void RegionFinder::make_in_front(const KernelRegion& region, const Error& error) {
+  const bool is_a = !region.a_made.empty();
+  note(is_a ? region.a.source : region.b.source, action::in_front, error);
+  for (const Head* head : heads_at(heads_[head_of_[region.matmul->index()]].level)) {
+    Head& made = heads_[head_of_[head->node.index()]];
+    (is_a ? made.makes_a : made.makes_b) = false;
+  }
+  changed_ = true;
+}
+
+std::optional<Error> RegionFinder::make_factor(KernelRegion& region, const Factor& factor, bool is_a) {
+  constexpr size_t most_operands = 32;  // runtime::cpu::max_maker_operands
+  MadeFactor made;
+  made.value = factor.source;
+  const auto no = [&](std::string reason) {
+    return Error(
+        diag::error(diag::Code::outside_product, "this is computed in front of the product").reason(std::move(reason)));
+  };
+  const auto& shape = graph_.type(factor.source).shape;
+  if (is_a ? shape.size() < 2 : shape.size() != 2)
+    return no(fmt::format("a factor of {} dims is read from memory", shape.size()));
+  Dim items = Dim::constant(1);
+  for (size_t d = 0; d + 2 < shape.size(); ++d) items = items * shape[d];
+  if (!(items == Dim::constant(1)) && !(items == region.batch))
+    return no(fmt::format("its {} items serve several of the product's {} each", items.to_string(),
+                          region.batch.to_string()));
+  KernelRegion map;
+  map.stores.push_back({factor.source, factor.source, 0, std::nullopt});
+  map.leaves = made.leaves = leaves_of({factor.source}, map, [&](NodeId node) { return node == factor.source; });
+  std::set<NodeId> seen;
+  std::vector<NodeId> open{factor.source};
+  while (!open.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second || std::binary_search(made.leaves.begin(), made.leaves.end(), node)) continue;
+    const types::OpInfo& info = types::op_info(graph_.node(node).op);
+    if (info.is_reduction()) return no("it reduces, and a block of the factor does not hold what it needs");
+    if (info.op == Op::take || info.op == Op::gather) return no("it reads by indices, which are looked at in front");
+    for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+  }
+  auto lowered = try_map(map, nullptr);
+  if (!lowered) return lowered.error();
+  const package::EpilogueProgram& program = lowered->program;
+  const Dim one = Dim::constant(1);
+  // Of several items, each by itself, or all rows one behind the other.
+  const Dim rows = shape[shape.size() - 2];
+  const bool lies =
+      (lowered->batch == items && lowered->rows == rows) || (lowered->batch == one && lowered->rows == items * rows);
+  if (program.phases.size() != 1 || program.phases[0].stores.size() != 1 || !lies || !(lowered->cols == shape.back()))
+    return no("its elements do not lie in rows and columns of one matrix");
+  const package::Operand& block = program.operands[program.phases[0].stores[0].operand];
+  if (block.access != package::Access::Full || !block.unit_stride || !block.offsets.empty())
+    return no("its elements do not lie in rows and columns of one matrix");
+  if (program.operands.size() > most_operands)
+    return no(fmt::format("it reads {} tensors; a block takes {}", program.operands.size() - 1, most_operands - 1));
+  const bool any = std::any_of(made.leaves.begin(), made.leaves.end(), [&](NodeId leaf) {
+    return !is_input(leaf) || copied(leaf, map) || !input_of(leaf)->is_scalar;
+  });
+  if (!any) return no("it reads no tensor");
+  made.lowered = *std::move(lowered);
+  (is_a ? region.a_made : region.b_made).push_back(std::move(made));
+  return std::nullopt;
+}
+
+// Arguments and operands of factors join those of the epilogue: a tensor that both read is one argument.
+std::optional<Error> RegionFinder::take_inside(KernelRegion& region) const {
+  package::EpilogueProgram& program = region.lowered.program;
+  std::vector<uint32_t>& from = region.lowered.argument_input;
+  const auto no = [](std::string reason) {
+    return Error(
+        diag::error(diag::Code::outside_product, "this is computed in front of the product").reason(std::move(reason)));
+  };
+  const auto leaf_index = [&](NodeId leaf) {
+    const auto found = std::find(region.leaves.begin(), region.leaves.end(), leaf);
+    const auto index = static_cast<uint32_t>(found - region.leaves.begin());
+    if (found == region.leaves.end()) {
+      region.leaves.push_back(leaf);
+      for (uint32_t& input : from) input += input >= index ? 1 : 0;  // what is stored comes behind the leaves
+    }
+    return index;
+  };
+  const auto take = [&](const MadeFactor& made, package::FactorProgram::Which which,
+                        size_t product) -> std::optional<Error> {
+    const package::EpilogueProgram& map = made.lowered.program;
+    std::vector<uint32_t> argument_of, operand_of(map.operands.size());
+    for (size_t i = 0; i < map.arguments.size(); ++i) {
+      if (map.arguments[i].is_output) {
+        argument_of.push_back(UINT32_MAX);
+        continue;
+      }
+      const uint32_t leaf = leaf_index(made.leaves[made.lowered.argument_input[i]]);
+      const auto known = std::find(from.begin(), from.end(), leaf);
+      argument_of.push_back(static_cast<uint32_t>(known - from.begin()));
+      if (known != from.end()) continue;
+      from.push_back(leaf);
+      program.arguments.push_back(map.arguments[i]);
+    }
+    for (size_t k = 0; k < map.operands.size(); ++k) {
+      if (map.operands[k].is_store) continue;
+      package::Operand operand = map.operands[k];
+      operand.argument = argument_of[operand.argument];
+      operand_of[k] = static_cast<uint32_t>(program.operands.size());
+      program.operands.push_back(std::move(operand));
+    }
+    package::FactorProgram& factor = program.factors.emplace_back();
+    factor.which = which;
+    factor.product = static_cast<uint32_t>(product);
+    factor.dtype = graph_.type(made.value).dtype;
+    const auto& shape = graph_.type(made.value).shape;
+    factor.batch_in_rows = made.lowered.batch == Dim::constant(1) && !(made.lowered.rows == shape[shape.size() - 2]);
+    factor.insts = map.phases[0].insts;
+    factor.value = map.phases[0].stores[0].value;
+    for (Inst& inst : factor.insts) {
+      if (inst.kind == Inst::Kind::Extent) return no("it needs the sizes of its own space");
+      if (inst.kind == Inst::Kind::Scalar) inst.index = argument_of[inst.index];
+      if (inst.kind == Inst::Kind::Load || inst.kind == Inst::Kind::LoadAt) inst.index = operand_of[inst.index];
+    }
+    return std::nullopt;
+  };
+  for (const FurtherProduct& further : region.more) {
+    const ir::TensorType& type = graph_.type(further.b.source);
+    if (type.shape.size() > 3) return no(fmt::format("a further factor has {} dims", type.shape.size()));
+    const uint32_t leaf = leaf_index(further.b.source);
+    const auto known = std::find(from.begin(), from.end(), leaf);
+    package::Operand operand;
+    operand.argument = static_cast<uint32_t>(known - from.begin());
+    if (known == from.end()) {
+      from.push_back(leaf);
+      program.arguments.push_back({name_of(further.b.source), type.dtype, false, false, type.shape});
+    }
+    operand.dtype = type.dtype;
+    operand.unit_stride = false;
+    const auto k_dim = static_cast<uint8_t>(further.b.transposed ? 0 : 1);
+    if (type.shape.size() == 3 && !(type.shape[0] == Dim::constant(1)))
+      operand.terms.push_back({package::Axis::Batch, 1, 0, 2});
+    operand.terms.push_back({package::Axis::Row, 1, 0, k_dim});
+    operand.terms.push_back({package::Axis::Col, 1, 0, static_cast<uint8_t>(1 - k_dim)});
+    program.more_b.push_back(static_cast<uint32_t>(program.operands.size()));
+    program.operands.push_back(std::move(operand));
+  }
+  for (const MadeFactor& made : region.a_made) {
+    if (auto error = take(made, package::FactorProgram::Which::A, 0)) return error;
+  }
+  for (size_t p = 0; p < region.b_made.size(); ++p) {
+    if (auto error = take(region.b_made[p], package::FactorProgram::Which::B, p)) return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Factors that a product makes where it reads them, and several products of one A: every candidate kernel of random
+// programs on the emulated driver, against the oracle. Sizes are odd, so that every tile, slice of K and vector has a
+// tail somewhere.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "codetta/fill.hpp"
+#include "emit/package.hpp"
+#include "emulator/compile.hpp"
+#include "emulator/driver.hpp"
+#include "emulator/faults.hpp"
+#include "opt/passes.hpp"
+#include "oracle/oracle.hpp"
+#include "plan/plan.hpp"
+#include "runtime/cuda/execution.hpp"
+#include "runtime/cuda/stream.hpp"
+#include "unit/plan/bind_text.hpp"
+
+namespace codetta::emulator {
+namespace {
+
+struct Ran {
+  std::set<package::GpuFamily> families;  // of kernels that made a factor, or computed several products
+  std::string wrong;
+};
+
+// A program on one device. `most`: candidates of a kernel with made factors that are run.
+class Runner {
+ public:
+  explicit Runner(runtime::cuda::DeviceRef device, const Compiler& compiler)
+      : device_(std::move(device)), compiler_(compiler) {}
+
+  Result<Ran> run(const std::string& text, size_t most) {
+    CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
+    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
+    const Target target{Backend::cuda, CpuIsa::generic, device_->facts().arch};
+    CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, {}, {}));
+    Ran ran;
+    size_t candidates = 0;
+    for (const plan::PlannedKernel& kernel : plan.kernels) {
+      if (has_factors(kernel)) candidates = std::max(candidates, kernel.discovery.candidates.size());
+    }
+    // The best of each family, then others as far as `most` goes.
+    std::vector<size_t> chosen;
+    std::set<package::GpuFamily> seen;
+    for (const bool first : {true, false}) {
+      for (size_t c = 0; c < candidates; ++c) {
+        for (const plan::PlannedKernel& kernel : plan.kernels) {
+          if (!has_factors(kernel) || c >= kernel.discovery.candidates.size()) continue;
+          const bool fresh = seen.insert(package::gpu(kernel.discovery.candidates[c].config).family).second;
+          const bool taken = std::find(chosen.begin(), chosen.end(), c) != chosen.end();
+          if (!taken && (first ? fresh : chosen.size() < most)) chosen.push_back(c);
+        }
+      }
+    }
+    for (const size_t c : chosen) {
+      for (plan::PlannedKernel& kernel : plan.kernels) {
+        if (!has_factors(kernel)) continue;
+        kernel.chosen = std::min(c, kernel.discovery.candidates.size() - 1);
+        ran.families.insert(package::gpu(kernel.discovery.candidates[kernel.chosen].config).family);
+      }
+      CODETTA_TRY(const std::string wrong, run_plan(graph, plan));
+      if (!wrong.empty()) ran.wrong += fmt::format("candidate {}: {}", c, wrong);
+    }
+    return ran;
+  }
+
+ private:
+  static bool has_factors(const plan::PlannedKernel& kernel) {
+    return !kernel.lowered.program.factors.empty() || !kernel.lowered.program.more_b.empty();
+  }
+  Result<std::string> run_plan(const ir::Graph& graph, const plan::Plan& plan) {
+    CODETTA_TRY(package::Package made, emit::emit_package(plan, {.strict = false, .name = "test", .build_id = ""}));
+    // The file form carries the factors, too.
+    CODETTA_TRY(package::Package decoded, package::Package::decode(made.encode()));
+    const auto package = std::make_shared<const package::Package>(std::move(decoded));
+    std::vector<runtime::cuda::ModuleRef> modules;
+    for (const package::Kernel& kernel : package->kernels) {
+      CODETTA_TRY(const std::string object, compiler_.compile(kernel.source, kernel.nvrtc_flags));
+      CODETTA_TRY(modules.emplace_back(), runtime::cuda::Module::load(device_, object, kernel.name));
+    }
+    std::vector<void*> memory;
+    runtime::Bindings bindings;
+    bindings.tensors.resize(package->buffers.size());
+    bindings.scalars.resize(package->buffers.size());
+    std::map<std::string, oracle::OracleInput> given;
+    std::map<std::string, TensorView> results;
+    for (size_t i = 0; i < package->buffers.size(); ++i) {
+      const package::Buffer& buffer = package->buffers[i];
+      if (buffer.role != package::Buffer::Role::Argument && buffer.role != package::Buffer::Role::Output) continue;
+      if (buffer.is_scalar) {
+        bindings.scalars[i].f = 0.375f;
+        given.emplace(buffer.name, oracle::OracleInput(types::Scalar::from_f64(0.375, buffer.dtype)));
+        continue;
+      }
+      Dims sizes;
+      int64_t bytes = dtype_size(buffer.dtype);
+      for (const types::Dim& dim : buffer.shape) {
+        sizes.push_back(dim.as_constant().value());
+        bytes *= dim.as_constant().value();
+      }
+      memory.push_back(allocate_guarded(static_cast<size_t>(bytes), memory.size() % 2 == 0));
+      CODETTA_TRY(bindings.tensors[i], TensorView::make(memory.back(), buffer.dtype, sizes));
+      if (buffer.role == package::Buffer::Role::Output) {
+        fill_poison(bindings.tensors[i]);
+        results.emplace(buffer.name, bindings.tensors[i]);
+      } else {
+        fill_random(bindings.tensors[i], i + 1, Distribution::Normal);
+        given.emplace(buffer.name, oracle::OracleInput(bindings.tensors[i]));
+      }
+    }
+    CODETTA_TRY(runtime::cuda::Execution execution, runtime::cuda::Execution::make(package, modules, bindings));
+    CODETTA_TRY(const runtime::cuda::OwnedStream stream, runtime::cuda::OwnedStream::make(device_));
+    CODETTA_CHECK_OK(execution.run(stream.get()));
+    std::vector<oracle::OracleInput> inputs;
+    for (const ir::GraphInput& input : graph.inputs()) inputs.push_back(given.at(input.name));
+    oracle::OracleOptions options;
+    options.ulp = oracle::cuda_ulp_table();
+    CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, options));
+    std::vector<TensorView> actual;
+    for (const ir::GraphOutput& output : graph.outputs()) actual.push_back(results.at(output.name));
+    CODETTA_TRY(const oracle::CheckReport report, oracle::check(actual, expected));
+    std::string wrong = report.outputs.size() == actual.size() ? "" : "not every output was checked\n";
+    for (const oracle::OutputReport& output : report.outputs) {
+      if (output.wrong != 0)
+        wrong += fmt::format("{}: {} of {} wrong; {}\n", output.name, output.wrong, output.elements, output.worst_text);
+    }
+    for (void* place : memory) {
+      if (const std::string around = surroundings_text(place); !around.empty()) wrong += around + "\n";
+      free_guarded(place);
+    }
+    return wrong;
+  }
+
+  runtime::cuda::DeviceRef device_;
+  const Compiler& compiler_;
+};
+
+class EmulatedFactors : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto compiler = Compiler::find();
+    ASSERT_TRUE(compiler) << compiler.error().render();
+    compiler_.emplace(*std::move(compiler));
+    auto device = open_device({});
+    ASSERT_TRUE(device) << device.error().render();
+    device_ = *std::move(device);
+  }
+  // Runs it and wants these families to have made factors; none: everything is made in front.
+  void expect(const std::string& text, const std::set<package::GpuFamily>& families, size_t most = 3) {
+    const auto ran = Runner(device_, *compiler_).run(text, most);
+    ASSERT_TRUE(ran) << text << ran.error().render();
+    EXPECT_EQ(ran->wrong, "") << text;
+    EXPECT_EQ(ran->families, families) << text;
+  }
+  std::optional<Compiler> compiler_;
+  runtime::cuda::DeviceRef device_;
+};
+
+using enum package::GpuFamily;
+
+TEST_F(EmulatedFactors, DequantizedWeights) {
+  struct Case {
+    const char* weights;  // type of q, which is k x n, or n x k where it is transposed
+    const char* text;     // what makes B of it
+    const char* suffix;   // behind B in the product
+  };
+  // Columns, rows and elements of scales, zero points, two numbers in a byte, along K and along N.
+  const std::vector<Case> cases = {
+      {"q: i8[K, N], s: bf16[N]", "cast(cast(q, bf16) * s, bf16)", ""},
+      {"q: i8[N, K], s: bf16[N, 1]", "cast(cast(q, f32) * s, bf16)", ".T"},
+      {"q: f8e4m3[N, K], s: f32", "cast(cast(q, f32) * s, bf16)", ".T"},
+      {"q: u8[K, N], s: f32[1, N], z: u8[1, N]", "cast((cast(q, f32) - cast(z, f32)) * s, bf16)", ""},
+  };
+  for (const Case& one : cases) {
+    for (const auto& [m, n, k] : {std::tuple{3, 48, 200}, {37, 72, 136}, {70, 33, 75}}) {
+      std::string parameters = one.weights;
+      for (const auto& [name, size] : {std::pair{"K", k}, {"N", n}}) {
+        for (size_t at; (at = parameters.find(name)) != std::string::npos;)
+          parameters.replace(at, 1, std::to_string(size));
+      }
+      const std::string b = std::string(one.suffix).empty() ? "w" : "permute(w, [1, 0])";
+      const std::string text =
+          fmt::format("def f(x: bf16[{}, {}], {}):\n    w = {}\n    y = gelu(x @ {})\n    return y\n", m, k, parameters,
+                      one.text, b);
+      std::set<package::GpuFamily> families{Simt, Sm80};
+      if (m <= 32) families.insert(Stream);
+      expect(text, families);
+    }
+  }
+}
+
+TEST_F(EmulatedFactors, ElementwiseWorkInFrontOfA) {
+  struct Case {
+    const char* parameters;
+    const char* a;
+    bool few_rows;
+  };
+  const std::vector<Case> cases = {
+      {"x: f32[70, 75], w: bf16[75, 33]", "cast(relu(x) * 0.5, bf16)", false},
+      {"x: i8[5, 136], s: f32[5, 1], w: bf16[136, 40]", "cast(cast(x, f32) * s, bf16)", true},
+      {"x: bf16[96, 41], w: bf16[96, 50]", "permute(cast(silu(x), bf16), [1, 0])", false},  // transposed
+      {"x: f32[37, 40], c: f32[40], w: f32[40, 24]", "x * c + 1.0", false},
+      // items of a batch, and items that share one W: rows of A follow each other
+      {"x: f16[3, 20, 72], w: f16[72, 32]", "cast(tanh(x), f16)", true},
+      {"x: f16[2, 36, 72], s: f16[2, 36, 1], w: f16[2, 72, 32]", "cast(x * s, f16)", false},
+  };
+  for (const Case& one : cases) {
+    const std::string text =
+        fmt::format("def f({}):\n    a = {}\n    y = a @ w\n    return y\n", one.parameters, one.a);
+    const bool strict = std::string(one.parameters).find("x: f32[37") == 0;
+    std::set<package::GpuFamily> families{Simt};
+    if (!strict) families.insert(Sm80);
+    if (one.few_rows) families.insert(Stream);
+    expect(text, families);
+  }
+}
+
+TEST_F(EmulatedFactors, BothFactorsAndMoreOfTheirTensorsBehindTheProduct) {
+  // x is an operand of what is behind the product, too; a number is read by both factors.
+  for (const int m : {9, 48}) {
+    std::set<package::GpuFamily> families{Simt, Sm80};
+    if (m <= 32) families.insert(Stream);
+    expect(fmt::format(
+               "def f(x: bf16[{0}, 64], q: i8[64, 64], s: bf16[64], alpha: f32):\n"
+               "    a = cast(cast(x, f32) * alpha, bf16)\n    w = cast(cast(cast(q, f32) * alpha, bf16) * s, bf16)\n"
+               "    y = relu(a @ w) + x\n    z = sum(y, dim=-1)\n    return y, z\n",
+               m),
+           families);
+  }
+}
+
+TEST_F(EmulatedFactors, ProductsOfOneA) {
+  struct Case {
+    const char* parameters;
+    const char* body;
+    bool few_rows;
+  };
+  const std::vector<Case> cases = {
+      {"x: bf16[70, 72], g: bf16[72, 40], u: bf16[72, 40]", "y = silu(x @ g) * (x @ u)\n    return y", false},
+      {"x: bf16[5, 200], g: bf16[200, 64], u: bf16[200, 64]", "y = silu(x @ g) * (x @ u)\n    return y", true},
+      {"x: bf16[7, 80], q: bf16[48, 80], k: bf16[48, 80], v: bf16[48, 80], b: f32[48]",
+       "y = x @ permute(q, [1, 0]) + b\n    z = x @ permute(k, [1, 0])\n    w = relu(x @ permute(v, [1, 0]))\n"
+       "    return y, z, w",
+       true},
+      // each in two parts of its own, and items of a batch
+      {"x: bf16[40, 64], q: bf16[64, 64], k: bf16[64, 64]",
+       "a, b = split(x @ q, 2, dim=-1)\n    c, d = split(x @ k, 2, dim=-1)\n    y = a * d\n    z = b + c\n    return "
+       "y, z",
+       false},
+      {"x: f16[2, 33, 40], g: f16[2, 40, 32], u: f16[2, 40, 32]", "y = (x @ g) * (x @ u)\n    return y", false},
+      // A is made
+      {"x: f32[6, 72], g: bf16[72, 40], u: bf16[72, 40]",
+       "a = cast(x * 0.5, bf16)\n    y = silu(a @ g) * (a @ u)\n    return y", true},
+  };
+  for (const Case& one : cases) {
+    std::set<package::GpuFamily> families{Simt, Sm80};
+    if (one.few_rows) families.insert(Stream);
+    expect(fmt::format("def f({}):\n    {}\n", one.parameters, one.body), families);
+  }
+}
+
+}  // namespace
+}  // namespace codetta::emulator

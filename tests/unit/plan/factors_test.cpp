@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// What GPUs make of work in front of a product and of products that share an A: decided by cost, told by notes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "opt/passes.hpp"
+#include "unit/plan/bind_text.hpp"
+#include "unit/plan/gpu_discovery.hpp"
+
+namespace codetta::plan {
+namespace {
+
+using package::GpuFamily;
+
+Plan plan_of(const std::string& text, const std::string& arch, Backend backend = Backend::cuda) {
+  const ir::Graph graph = opt::optimize(test::bind_program_text(text).value()).value().graph;
+  return plan_program(graph, {backend, CpuIsa::generic, arch}, {}, {}).value();
+}
+
+std::string notes_of(const Plan& plan) {
+  std::string text;
+  for (const FusionNote& note : plan.notes) text += note.action + ": " + note.why.text + "\n";
+  return text;
+}
+
+const package::LaunchKernel& launch_of(const Plan& plan, size_t kernel) {
+  for (const package::Step& step : plan.steps) {
+    const auto* launch = std::get_if<package::LaunchKernel>(&step);
+    if (launch != nullptr && launch->kernel == kernel) return *launch;
+  }
+  static const package::LaunchKernel none;
+  return none;
+}
+
+std::string weights_only(int m) {
+  return "def f(x: bf16[" + std::to_string(m) +
+         ", 4096], q: i8[4096, 14336], s: bf16[14336]):\n    y = x @ cast(cast(q, bf16) * s, bf16)\n    return y\n";
+}
+
+TEST(GpuFactors, FewRowsMakeTheirWeightsWhereTheyReadThem) {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    const Plan plan = plan_of(weights_only(4), arch);
+    ASSERT_EQ(plan.kernels.size(), 1U) << arch << notes_of(plan);
+    const PlannedKernel& kernel = plan.kernels[0];
+    ASSERT_EQ(kernel.lowered.program.factors.size(), 1U);
+    EXPECT_TRUE(kernel.lowered.program.makes_b());
+    EXPECT_TRUE(kernel.shape.b_made);
+    EXPECT_EQ(kernel.shape.b_read_bytes, 1);
+    EXPECT_EQ(package::gpu(kernel.discovery.candidates[0].config).family, GpuFamily::Stream) << arch;
+    for (const GpuFamily family : {GpuFamily::Simt, GpuFamily::Sm80, GpuFamily::Stream})
+      EXPECT_TRUE(test::has_family(kernel.discovery, family)) << arch;
+    const std::string engine =
+        "E0422: B is computed where it is read, and the copy engine brings factors from memory\n";
+    const std::string own = arch == std::string("sm_100a") ? "cuda_sm100" : "cuda_sm90";
+    EXPECT_EQ(test::reasons_of(kernel.discovery, own), arch == std::string("sm_80") ? "" : engine);
+    // q stands for the factor that is nowhere, and is among the arguments.
+    const package::LaunchKernel& launch = launch_of(plan, 0);
+    EXPECT_EQ(plan.buffers[launch.product->b].name, "q");
+    EXPECT_NE(std::find(launch.arguments.begin(), launch.arguments.end(), launch.product->b), launch.arguments.end());
+  }
+}
+
+TEST(GpuFactors, ManyRowsReadThemFromMemory) {
+  const Plan plan = plan_of(weights_only(4096), "sm_90a");
+  ASSERT_EQ(plan.kernels.size(), 2U);
+  EXPECT_TRUE(plan.kernels[1].lowered.program.factors.empty());
+  EXPECT_EQ(package::gpu(plan.kernels[1].discovery.candidates[0].config).family, GpuFamily::Sm90);
+  const std::string notes = notes_of(plan);
+  for (const char* part : {"computed in front of the product: ", "again for each tile that reads it, ",
+                           "stored in front ", "us for the product of it (cuda_sm90"})
+    EXPECT_NE(notes.find(part), std::string::npos) << notes;
+}
+
+TEST(GpuFactors, WhatCannotBeMade) {
+  // What is read by two products, reduced, or taken by indices is stored in front.
+  const Plan plan = plan_of(
+      "def f(x: bf16[4, 256], q: i8[256, 64], i: i64[256]):\n"
+      "    w = cast(q, bf16)\n    v = cast(w / sum(w, dim=0), bf16)\n    y = x @ v\n"
+      "    u = cast(take(w, i, dim=0) * 0.5, bf16)\n    z = x @ u\n    return y, z\n",
+      "sm_80");
+  for (const PlannedKernel& kernel : plan.kernels) EXPECT_TRUE(kernel.lowered.program.factors.empty());
+  const std::string notes = notes_of(plan);
+  EXPECT_NE(notes.find("it reduces, and a block of the factor does not hold what it needs"), std::string::npos)
+      << notes;
+  EXPECT_NE(notes.find("it reads by indices, which are looked at in front"), std::string::npos) << notes;
+  // One A for all items of the other factor, in items of its own.
+  const Plan items = plan_of(
+      "def f(x: f32[2, 3, 8, 16], w: bf16[3, 16, 8]):\n    a = relu(x)\n    y = reshape(a, (6, 8, 16)) @ "
+      "reshape(expand(reshape(w, (1, 3, 16, 8)), (2, 3, 16, 8)), (6, 16, 8))\n    return y\n",
+      "sm_80");
+  EXPECT_FALSE(items.kernels.empty());
+}
+
+// A tensor that tiles make a factor of is not overwritten by the product.
+TEST(GpuFactors, NoOutputTakesThePlaceOfAFactorsTensor) {
+  const Plan plan = plan_of("def f(x: f32[64, 64], w: f32[64, 64]):\n    y = relu(x) @ w + x\n    return y\n", "sm_80");
+  ASSERT_EQ(plan.kernels.size(), 1U) << notes_of(plan);
+  ASSERT_TRUE(plan.kernels[0].lowered.program.makes_a());
+  bool found = false;
+  for (const package::Step& step : plan.steps) {
+    const auto* check = std::get_if<package::Check>(&step);
+    const auto* overlap = check != nullptr ? std::get_if<package::NoOverlapGuard>(&check->guard) : nullptr;
+    if (overlap == nullptr) continue;
+    EXPECT_FALSE(overlap->in_place_ok) << plan.buffers[overlap->other].name;
+    found = true;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(GpuProducts, OfOneAAreOneKernel) {
+  const std::string gate =
+      "def f(x: bf16[\"m\", 4096], g: bf16[4096, 14336], u: bf16[4096, 14336]):\n"
+      "    y = silu(x @ g) * (x @ u)\n    return y\n";
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const Plan plan = plan_of(gate, arch);
+    ASSERT_EQ(plan.kernels.size(), 1U) << arch << notes_of(plan);
+    const package::EpilogueProgram& program = plan.kernels[0].lowered.program;
+    EXPECT_EQ(program.split.products, 2);
+    ASSERT_EQ(program.more_b.size(), 1U);
+    EXPECT_EQ(program.arguments[program.operands[program.more_b[0]].argument].name, "u");
+    const package::LaunchKernel& launch = launch_of(plan, 0);
+    ASSERT_EQ(launch.product->more_b.size(), 1U);
+    EXPECT_EQ(plan.buffers[launch.product->more_b[0]].name, "u");
+  }
+  // tcgen05 reads one B.
+  const Plan blackwell = plan_of(gate, "sm_100a");
+  const std::string all = notes_of(blackwell);
+  const bool together = blackwell.kernels.size() == 1;
+  if (together) {
+    EXPECT_EQ(test::reasons_of(blackwell.kernels[0].discovery, "cuda_sm100"),
+              "E0308: its kernels read one B, and this is 2 products of one A\n");
+  } else {
+    EXPECT_NE(all.find("products of one A apart: 2 products of one factor as one kernel would take "),
+              std::string::npos)
+        << all;
+  }
+}
+
+TEST(GpuProducts, OfOtherTypesStayApart) {
+  // Other sizes; other dtypes; a B that is made where it is read.
+  for (const char* text : {"def f(x: bf16[8, 256], g: bf16[256, 64], u: bf16[256, 32]):\n"
+                           "    y = x @ g\n    z = x @ u\n    return y, z\n",
+                           "def f(x: bf16[8, 256], g: bf16[256, 64], u: i8[256, 64]):\n"
+                           "    y = x @ g\n    z = x @ cast(u, bf16)\n    return y, z\n"}) {
+    const Plan plan = plan_of(text, "sm_80");
+    EXPECT_EQ(plan.kernels.size(), 2U) << text;
+    for (const PlannedKernel& kernel : plan.kernels) EXPECT_EQ(kernel.lowered.program.split.products, 1) << text;
+  }
+}
+
+TEST(GpuProducts, OnAmdTooWhereNoMatrixInstructionIsFaster) {
+  const Plan plan =
+      plan_of("def f(x: f64[4, 64], g: f64[64, 64], u: f64[64, 64]):\n    y = (x @ g) * (x @ u)\n    return y\n",
+              "gfx1100", Backend::hip);
+  ASSERT_EQ(plan.kernels.size(), 1U) << notes_of(plan);
+  EXPECT_EQ(plan.kernels[0].lowered.program.split.products, 2);
+}
+
+}  // namespace
+}  // namespace codetta::plan
