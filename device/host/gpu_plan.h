@@ -46,6 +46,7 @@ struct Kernel {
   bool has_product, a_k_major, b_k_major, pack_a, pack_b, persistent, stream_k;
   bool keeps_accumulators;  // a later phase reads them
   bool folds;               // batch items may be taken for further rows: nothing in the epilogue tells them apart
+  u8 missing_when;          // bit e: no kernel for sizes of which those are 0 that e says: 1 batch, 2 rows, 4 columns
   i32 accumulator_bytes, tile_m, tile_n, tile_k, cluster_m, cluster_n, k_split, group, alignment, piece_rows,
       piece_cols;
   i32 ways;           // of the split
@@ -190,6 +191,18 @@ inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64
     say(trouble.headline, "%lld columns cannot be split", n);
     say(trouble.reason, "the kernel takes %d parts in chunks of %lld", kernel.ways, p.chunk);
     trouble.help = "use a number of columns that is a multiple of both";
+    return false;
+  }
+  const int empty = (batch == 0 ? 1 : 0) + (p.rows == 0 ? 2 : 0) + (p.cols == 0 ? 4 : 0);
+  if ((kernel.missing_when >> empty & 1) != 0) {
+    trouble.code = trouble_misfit;
+    say(trouble.headline, "%.200s does not take a problem of %lld x %lld in %lld batch items", kernel.name, m, n,
+        batch);
+    say(trouble.reason, "an output reads a reduction that this kernel computes for each %s, and there is none",
+        batch == 0    ? "batch item"
+        : p.rows == 0 ? "row"
+                      : "column");
+    trouble.help = "run a CPU kernel, or leave the call out where a size is 0";
     return false;
   }
   p.tiles_m = ceil_div(p.rows, kernel.tile_m);

@@ -57,6 +57,7 @@ struct MetalKernel {
   bool specialised;  // has the function constants of device/metal/kernels/simdgroup.h
   bool product, keeps_accumulators, a_k_major, b_k_major;
   i32 tile_m, tile_n, tile_k, k_split, group, piece_rows, piece_cols, ways, factor_bytes, accumulator_bytes;
+  u8 missing_when;  // as that of gpu_plan.h
 };
 
 struct MetalLibraryState {
@@ -210,6 +211,13 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
   p.k_split = at_least(rounded_up(p.k, p.k_slice), 1);
   p.group = static_cast<u64>(at_least(kernel.group, 1));
   const bool empty = p.batches == 0 || p.rows == 0 || p.cols == 0;
+  const int sizes_of_0 = (p.batches == 0 ? 1 : 0) + (p.rows == 0 ? 2 : 0) + (p.cols == 0 ? 4 : 0);
+  if ((kernel.missing_when >> sizes_of_0 & 1) != 0)
+    return fail(bad_sizes, "E0610: an output reads a reduction that %s computes for each %s, and there is none",
+                kernel.file,
+                p.batches == 0 ? "batch item"
+                : p.rows == 0  ? "row"
+                               : "column");
 
   MetalRoom room;
   const Number kept =

@@ -46,7 +46,7 @@ class _OperandFacts(ctypes.Structure):
 class _Kernel(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p)] + [(n, ctypes.c_uint8) for n in ("family", "a_dtype", "b_dtype")] + [
         (n, ctypes.c_bool) for n in ("has_product", "a_k_major", "b_k_major", "pack_a", "pack_b", "persistent",
-                                     "stream_k", "keeps_accumulators", "folds")] + [
+                                     "stream_k", "keeps_accumulators", "folds")] + [("missing_when", ctypes.c_uint8)] + [
         (n, ctypes.c_int32) for n in ("accumulator_bytes", "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n",
                                       "k_split", "group", "alignment", "piece_rows", "piece_cols", "ways", "element_bytes")] + [
         ("entries", ctypes.POINTER(_Entry)), ("maps", ctypes.POINTER(_Map)),

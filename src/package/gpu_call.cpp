@@ -50,6 +50,43 @@ bool rows_fold_by_slots(const EpilogueProgram& program) {
   });
 }
 
+static unsigned bit_of(Axis axis) { return axis == Axis::Batch ? 1u : axis == Axis::Row ? 2u : 4u; }
+static unsigned axes_of_results(ReduceAxis axis) {
+  switch (axis) {
+    case ReduceAxis::Row:
+      return bit_of(Axis::Batch) | bit_of(Axis::Row);
+    case ReduceAxis::Column:
+      return bit_of(Axis::Batch) | bit_of(Axis::Col);
+    case ReduceAxis::Item:
+      return bit_of(Axis::Batch);
+    case ReduceAxis::All:
+      break;
+  }
+  return 0;
+}
+
+uint8_t missing_when(const EpilogueProgram& program) {
+  unsigned missing = 0;
+  for (const Phase& phase : program.phases) {
+    for (const Store& store : phase.stores) {
+      unsigned along = 0, read = 0;
+      for (const IndexTerm& term : program.operands[store.operand].terms) along |= bit_of(term.axis);
+      std::vector<bool> wanted(phase.insts.size());
+      wanted[store.value] = true;
+      for (size_t i = store.value + size_t{1}; i-- > 0;) {
+        const Inst& inst = phase.insts[i];
+        if (!wanted[i]) continue;
+        for (uint8_t a = 0; a < inst.arity; ++a) wanted[inst.in[a]] = true;
+        if (inst.kind == Inst::Kind::Result) read |= axes_of_results(program.reductions[inst.index].axis);
+      }
+      for (unsigned empty = 1; empty < 8; ++empty) {
+        if ((along & empty) == 0 && (read & empty) != 0) missing |= 1u << empty;
+      }
+    }
+  }
+  return static_cast<uint8_t>(missing);
+}
+
 int32_t bytes_of_loads(const EpilogueProgram& program) {
   std::vector<bool> loaded(program.operands.size());
   int32_t bytes = 0;

@@ -21,6 +21,12 @@ FoldSlots fold_slots_of(const EpilogueProgram& program, size_t operand);
 // As rows_fold() of cpu_call.hpp, for hosts that are told the slots: Indexed operands may take part, too.
 bool rows_fold_by_slots(const EpilogueProgram& program);
 
+// Over an empty root space stores that lie along none of the empty axes are still owed, and a result of a reduction
+// that has no element there is not computed: sum(sum(accum, axis="column")) of a product without rows has a value, but
+// no row to be summed in. Bit e, where axes are empty as the bits of e say (1 the batch, 2 rows, 4 columns): such a
+// store reads such a result.
+uint8_t missing_when(const EpilogueProgram& program);
+
 // Bytes that the first phase loads for an element of the root space, of what has rows and columns.
 int32_t bytes_of_loads(const EpilogueProgram& program);
 

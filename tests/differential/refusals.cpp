@@ -59,6 +59,8 @@ class Proof {
         return any([&](NodeId id) { return rule(id) == OpRule::reduce && !facts(id).of_accumulator; });
       case 307:  // a join of operands
         return any([&](NodeId id) { return graph_.node(id).op == Op::join && !facts(id).of_accumulator; });
+      case 610:  // on GPUs, of empty products: there is no element to compute the reduction in
+        return any([&](NodeId id) { return rule(id) == OpRule::reduce && lacks_dims(id); });
       case 613:
         return std::any_of(shared_.begin(), shared_.end(),
                            [&](const auto& pair) { return conflict(pair.first, pair.second); });
@@ -83,6 +85,11 @@ class Proof {
     const auto& shape = graph_.type(graph_.operands(id)[0]).shape;
     return std::all_of(dims.begin(), dims.end(),
                        [&](int32_t dim) { return shape[static_cast<size_t>(dim)] == ir::Dim::constant(1); });
+  }
+  // Is what is reduced, or may it be, there without rows or columns of the product?
+  [[nodiscard]] bool lacks_dims(NodeId id) const {
+    const auto& shape = graph_.type(graph_.operands(id)[0]).shape;
+    return any([&](NodeId other) { return graph_.node(other).op == Op::matmul && graph_.type(other).shape != shape; });
   }
   [[nodiscard]] bool different_splits() const {
     NodeId first;

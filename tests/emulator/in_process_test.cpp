@@ -75,6 +75,40 @@ TEST_F(HipInProcess, ProductsWithEpilogues) {
   EXPECT_TRUE(matrix && simt);
 }
 
+TEST_F(HipInProcess, WhatOutlivesAProductWithoutRows) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  constexpr int64_t n = 5, k = 8;
+  const DeviceTensor a = DeviceTensor::make(device, f32, {0, k}).value();
+  const DeviceTensor b = DeviceTensor::copy_of(device, random(f32, {k, n}, 1)).value();
+  Tensor columns = Tensor::make(f32, {1, n}).value(), all = Tensor::make(f32, {1, 1}).value();
+  fill_poison(columns), fill_poison(all);
+  const DeviceTensor sums = DeviceTensor::copy_of(device, columns).value();
+  const DeviceTensor total = DeviceTensor::copy_of(device, all).value();
+  GemmArguments arguments{.A = a, .B = b};
+  const auto prepared = [&](const char* text, std::vector<NamedArgument> views) {
+    arguments.epilogue = EpilogueArguments::make(text, std::move(views)).value();
+    const KernelList kernels = find_kernels(arguments, hip_, {}, *context_).value();
+    return kernels.begin()->prepare(arguments);
+  };
+  auto over_nothing =
+      prepared("def f(accum):\n    sums = sum(accum, axis=\"column\")\n    return sums\n", {{"sums", sums.view()}});
+  ASSERT_TRUE(over_nothing) << over_nothing.error().render();
+  const DeviceStream stream = DeviceStream::make(device).value();
+  ASSERT_TRUE(over_nothing->run(stream));
+  ASSERT_TRUE(stream.synchronize());
+  const auto checked = verify(arguments, hip_, {.poisoned = true}, *context_);
+  ASSERT_TRUE(checked) << checked.error().render();
+  EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+
+  const auto refused =
+      prepared("def f(accum):\n    s = exp(sum(accum, axis=\"column\"))\n    total = sum(s)\n    return total\n",
+               {{"total", total.view()}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), 610) << refused.error().render();
+  EXPECT_NE(refused.error().render().find("for each row, and there is none"), std::string::npos)
+      << refused.error().render();
+}
+
 TEST_F(HipInProcess, Programs) {
   const Device device = Device::open(Backend::hip, *context_).value();
   const Program program = Program::parse(

@@ -11,6 +11,7 @@
 #include "emit/host/signature.hpp"
 #include "emit/host/steps.hpp"
 #include "emit/metal.hpp"
+#include "package/gpu_call.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::emit::host {
@@ -309,7 +310,8 @@ class MetalProgramPrinter {
               ", ", map == nullptr && c.family == package::GpuFamily::Simdgroup, ", ", map == nullptr, ", ", keeps,
               ", ", c.a_k_major, ", ", c.b_k_major, ", ", c.tile_m, ", ", c.tile_n, ", ", c.tile_k, ", ", c.k_split,
               ", ", c.group, ", ", c.piece_rows, ", ", c.piece_cols, ", ", program.split.ways, ", ",
-              types::byte_size(c.a_dtype), ", ", types::byte_size(c.accumulator), "};");
+              types::byte_size(c.a_dtype), ", ", types::byte_size(c.accumulator), ", ",
+              int{package::missing_when(program)}, "};");
   }
   void print_operand(size_t i, const package::Operand& operand, uint32_t b) {
     const std::string start = start_text(operand, b, symbols());

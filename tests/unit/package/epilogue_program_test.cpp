@@ -91,6 +91,37 @@ TEST(EpilogueProgram, WhetherItemsAreFurtherRows) {
   EXPECT_FALSE(package::rows_fold_by_slots(program)) << "columns of an item are its own";
 }
 
+// One phase for r0, another that stores what it reads of it.
+TEST(EpilogueProgram, ResultsThatNoElementMade) {
+  using package::Axis;
+  const auto missing = [](package::ReduceAxis axis, std::vector<Axis> along) {
+    EpilogueProgram program;
+    package::Operand stored;
+    stored.is_store = true;
+    for (const Axis at : along) stored.terms.push_back({at, 1, 0, 0, types::Dim::constant(1)});
+    program.operands = {stored, stored};
+    program.operands[1].terms = {{Axis::Batch}, {Axis::Row}, {Axis::Col}};
+    program.reductions.resize(1);
+    program.reductions[0].axis = axis;
+    package::Phase phase;
+    phase.insts.resize(3);
+    phase.insts[0].kind = Inst::Kind::Literal;
+    phase.insts[1].kind = Inst::Kind::Result;
+    phase.insts[2].arity = 1, phase.insts[2].in[0] = 1;
+    phase.stores = {{0, 2}, {1, 0}};
+    program.phases = {package::Phase{}, phase};
+    return int{package::missing_when(program)};
+  };
+  // Bits: 2 the batch, 4 rows, 8 both, 16 columns, 32 and 64 those beside batch or rows, 128 all.
+  EXPECT_EQ(missing(package::ReduceAxis::Row, {Axis::Batch, Axis::Row}), 0);
+  EXPECT_EQ(missing(package::ReduceAxis::Row, {Axis::Batch}), 4 + 64) << "without rows, but with items";
+  EXPECT_EQ(missing(package::ReduceAxis::Row, {}), 2 + 4 + 8 + 32 + 64 + 128);
+  EXPECT_EQ(missing(package::ReduceAxis::Row, {Axis::Col}), 2 + 4 + 8);
+  EXPECT_EQ(missing(package::ReduceAxis::Column, {}), 2 + 8 + 16 + 32 + 64 + 128);
+  EXPECT_EQ(missing(package::ReduceAxis::Item, {}), 2 + 8 + 32 + 128);
+  EXPECT_EQ(missing(package::ReduceAxis::All, {}), 0) << "over nothing too there is one";
+}
+
 TEST(EpilogueProgram, EveryPrefixIsDamaged) {
   const std::string bytes = test::sample_program().encode();
   for (size_t size = 0; size < bytes.size(); ++size) {
