@@ -216,9 +216,11 @@ struct TileFragment {
   CODETTA_MEMBER bool owns_column(const Ref<E>& o) const {
     return tile.col == 0 && leads_row() && (tile.batch == 0 || o.batch_stride != 0);
   }
+  // Of an output an item of none there is no element, and no address.
   template <class E>
   CODETTA_MEMBER bool owns_scalar(const Ref<E>& o) const {
-    return tile.row == 0 && tile.col == 0 && tile.thread == 0 && (tile.batch == 0 || o.batch_stride != 0);
+    return tile.row == 0 && tile.col == 0 && tile.thread == 0 && (tile.batch == 0 || o.batch_stride != 0) &&
+           o.p != nullptr;
   }
 
   // Reductions: `across` is a power of two of at most 32 then. reduce_rows: by the threads of the rows, all of them.

@@ -198,9 +198,11 @@ struct TileFragment {
   CODETTA_MEMBER bool owns_column(Ref<E> o) const {
     return tile.col == 0 && leads_row() && (tile.batch == 0 || o.batch_stride != 0);
   }
+  // Of an output an item of none there is no element.
   template <class E>
   CODETTA_MEMBER bool owns_scalar(Ref<E> o) const {
-    return tile.row == 0 && tile.col == 0 && tile.id == 0 && (tile.batch == 0 || o.batch_stride != 0);
+    return tile.row == 0 && tile.col == 0 && tile.id == 0 && (tile.batch == 0 || o.batch_stride != 0) &&
+           (o.batch_stride == 0 || params.problem.batches != 0);
   }
 
   // Reductions: `across` is a power of two of at most 32 then, and all threads of the group call them. reduce_column

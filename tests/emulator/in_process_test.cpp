@@ -109,6 +109,30 @@ TEST_F(HipInProcess, WhatOutlivesAProductWithoutRows) {
       << refused.error().render();
 }
 
+// One element an item, of no items: there is nowhere to store it.
+TEST_F(HipInProcess, ResultsOfNoItems) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  constexpr int64_t m = 5, k = 8;
+  const DeviceTensor a = DeviceTensor::copy_of(device, random(f32, {m, k}, 1)).value();
+  const DeviceTensor b = DeviceTensor::make(device, f32, {0, k, 1}).value();
+  const DeviceTensor d = DeviceTensor::make(device, f32, {0, 1, 1}).value();
+  const DeviceTensor t = DeviceTensor::make(device, f32, {1, 1, 1}).value();
+  GemmArguments arguments{.A = a, .B = b};
+  arguments.epilogue = EpilogueArguments::make(
+                           "def f(accum):\n    rows = sum(accum, axis=\"row\")\n"
+                           "    s = sum(exp(rows - max(rows, axis=\"column\")), axis=\"column\")\n    D = s * 2\n"
+                           "    t = sum(accum, dim=(-3, -2, -1))\n    return D, t\n",
+                           {{"D", d.view()}, {"t", t.view()}})
+                           .value();
+  const KernelList kernels = find_kernels(arguments, hip_, {}, *context_).value();
+  auto execution = kernels.begin()->prepare(arguments);
+  ASSERT_TRUE(execution) << execution.error().render();
+  const DeviceStream stream = DeviceStream::make(device).value();
+  ASSERT_TRUE(execution->run(stream));
+  const auto done = stream.synchronize();
+  ASSERT_TRUE(done) << done.error().render();
+}
+
 TEST_F(HipInProcess, Programs) {
   const Device device = Device::open(Backend::hip, *context_).value();
   const Program program = Program::parse(
