@@ -114,6 +114,7 @@ const Result<toolchain::HostCompiler>& ContextState::compiler() {
     find.path = path;
     find.memo_dir = keep_dir();
     find.cancel = options.cancel;
+    find.timeout_seconds = options.compile_timeout_seconds;
     auto found = toolchain::find_host_compiler(find);
     if (!found && found.error().code() == static_cast<uint16_t>(diag::Code::compile_cancelled)) {
       // The next one who asks may not be cancelled.
@@ -225,7 +226,8 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
                                    : kernel.name + " is in no cache: it is off")
           .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
     }
-    if (package::is_user(kernel.config)) return host.error();
+    const bool late = host.error().code() == static_cast<uint16_t>(diag::Code::compile_timeout);
+    if (late || package::is_user(kernel.config)) return host.error();
     const Diagnostic& problem = host.error().diagnostics().front();
     log_once("no compiler", problem.headline + ": epilogues are interpreted, slower (" + problem.reason +
                                 "; help: " + problem.help + ")");

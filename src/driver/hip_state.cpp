@@ -47,6 +47,7 @@ Result<HipCompiler> HipState::find_compiler() {
   const bool for_host = named && context_.compiler() && context_.compiler()->kind != toolchain::CompilerKind::Clang;
   if (!for_host) find.wanted = context_.options.compiler;
   find.cancel = context_.options.cancel;
+  find.timeout_seconds = context_.options.compile_timeout_seconds;
   find.path = context_.path;
   find.memo_dir = context_.keep_dir();
   auto clang = toolchain::find_hip_clang(find);

@@ -33,8 +33,10 @@ struct FindOptions {
   std::string path;                           // PATH to search (the library reads no environment)
   std::string memo_dir;                       // where the identity is memoised by path, size, mtime, inode; "" = not
   const std::atomic<bool>* cancel = nullptr;  // polled while a compiler is asked what it is
+  double timeout_seconds = 60;                // of one such run
 };
-// Errors: E0501 none found (says what was looked for and where), E0502 too old or not working, E0510 cancelled.
+// Errors: E0501 none found (says what was looked for and where), E0502 too old or not working, E0505 timeout where none
+// was usable, E0510 cancelled.
 Result<HostCompiler> find_host_compiler(const FindOptions& options);
 
 struct CompileJob {

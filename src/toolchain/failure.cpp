@@ -155,7 +155,7 @@ Error run_failed(const FailedRun& run, const base::ProcessResult& result) {
                              fmt::format("the compiler did not finish {} in time", name_of(run.job)));
     error.reason(fmt::format("{} {}; it and what it had started were ended", run.program, result.summary()));
     add_repro(error, run, keep_source(run));
-    return error.help("raise the timeout, free the machine, or run the command by hand to see what it does");
+    return error.help(std::string(help_timeout));
   }
   if (says_no_room(result.errors)) {
     return diag::error(diag::Code::compile_folder,

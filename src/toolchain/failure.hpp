@@ -30,6 +30,10 @@ std::string keep_refused(const std::string& folder, std::string_view source, std
 void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& messages,
                  const std::function<SourceLocation(const CompilerMessage&)>& locate);
 
+// The way out of E0505.
+inline constexpr std::string_view help_timeout =
+    "raise `compile_timeout_seconds`, free the machine, or run the command by hand to see what it does";
+
 Error folder_failed(const std::string& label, const std::string& why, const std::vector<std::string>& parents);
 Error start_failed(const FailedRun& run, const std::string& why);
 Error run_failed(const FailedRun& run, const base::ProcessResult& result);

@@ -2,6 +2,7 @@
 // Which compiler: the wanted one, or the first usable of the usual names.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -51,10 +52,10 @@ Error search_cancelled() {
 }
 
 std::optional<HostCompiler> examine(const std::string& path, const std::string& search_path, const FindOptions& options,
-                                    std::string& why_not) {
+                                    Refusal& refusal) {
   auto found = recall_probe(options.memo_dir, path);
   if (!found) {
-    found = probe(path, search_path, options.cancel, why_not);
+    found = probe(path, search_path, options, refusal);
     if (!found || is_cancelled(options)) return std::nullopt;  // then not all was asked
     remember_probe(options.memo_dir, *found);
   }
@@ -63,13 +64,14 @@ std::optional<HostCompiler> examine(const std::string& path, const std::string& 
   const bool is_gcc = compiler.kind == CompilerKind::Gcc;
   const int oldest = is_gcc ? oldest_gcc : oldest_clang;
   if (compiler.major < oldest) {
-    why_not = fmt::format("{} is {} {}, and {} is the oldest that is supported", path, is_gcc ? "GCC" : "Clang",
-                          compiler.major, oldest);
+    refusal.reason = fmt::format("{} is {} {}, and {} is the oldest that is supported", path, is_gcc ? "GCC" : "Clang",
+                                 compiler.major, oldest);
     return std::nullopt;
   }
   if (found->architecture != own_architecture) {
-    why_not = fmt::format("{} compiles for {}, not for this machine's {}", path,
-                          found->architecture.empty() ? "another architecture" : found->architecture, own_architecture);
+    refusal.reason =
+        fmt::format("{} compiles for {}, not for this machine's {}", path,
+                    found->architecture.empty() ? "another architecture" : found->architecture, own_architecture);
     return std::nullopt;
   }
   return std::move(compiler);
@@ -96,34 +98,42 @@ Result<HostCompiler> find_host_compiler(const FindOptions& options) {
       if (wanted.find(' ') != std::string::npos) error.note("options can not follow the name of the compiler");
       return error.help(std::string(help_install));
     }
-    std::string why_not;
-    auto compiler = examine(*path, search_path, options, why_not);
+    Refusal refusal;
+    auto compiler = examine(*path, search_path, options, refusal);
     if (compiler) return std::move(*compiler);
     if (is_cancelled(options)) return search_cancelled();
+    if (refusal.timed_out)
+      return said_too_late(fmt::format("the C++ compiler '{}' did not finish in time", wanted), refusal);
     return diag::error(diag::Code::compiler_unusable, fmt::format("the C++ compiler '{}' can not be used", wanted))
-        .reason(why_not)
+        .reason(refusal.reason)
         .help(std::string(help_install));
   }
 
-  std::vector<std::string> reasons;
+  std::vector<Refusal> refusals;
   for (const std::string_view name : usual_names) {
     const auto path = base::find_executable(name, search_path);
     if (!path) continue;
-    std::string why_not;
-    auto compiler = examine(*path, search_path, options, why_not);
+    Refusal refusal;
+    auto compiler = examine(*path, search_path, options, refusal);
     if (compiler) return std::move(*compiler);
     if (is_cancelled(options)) return search_cancelled();
-    reasons.push_back(std::move(why_not));
+    refusals.push_back(std::move(refusal));
   }
-  if (reasons.empty()) {
+  if (refusals.empty()) {
     return diag::error(diag::Code::compiler_missing, "no C++ compiler was found")
         .reason(fmt::format("looked for {} in {}", fmt::join(usual_names, ", "), where))
         .help(std::string(help_install));
   }
-  auto error = diag::error(diag::Code::compiler_unusable, "no C++ compiler that was found can be used");
-  error.reason(reasons.front());
-  for (size_t i = 1; i < reasons.size(); ++i) error.note(reasons[i]);
-  return error.help(std::string(help_install));
+  // One that hangs may be the one that works.
+  const auto late = std::find_if(refusals.begin(), refusals.end(), [](const Refusal& one) { return one.timed_out; });
+  if (late != refusals.end()) std::rotate(refusals.begin(), late, late + 1);
+  auto error = refusals.front().timed_out
+                   ? said_too_late("a C++ compiler did not finish in time", refusals.front())
+                   : diag::error(diag::Code::compiler_unusable, "no C++ compiler that was found can be used")
+                         .reason(refusals.front().reason)
+                         .help(std::string(help_install));
+  for (size_t i = 1; i < refusals.size(); ++i) error.note(refusals[i].reason);
+  return error;
 }
 
 }  // namespace codetta::toolchain

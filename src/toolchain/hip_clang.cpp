@@ -35,19 +35,6 @@ std::string folders_for(const std::string& path) {
   return kept + (kept.empty() ? "" : ":") + std::string(rocm_folder);
 }
 
-// The lld that this Clang calls: beside it, where it was installed, or on the path; "" when there is none.
-std::string lld_of(const std::string& clang, const std::string& search_path, const std::atomic<bool>* cancel) {
-  base::ProcessRequest request;
-  request.program = clang;
-  request.arguments = {"-print-prog-name=lld"};
-  request.environment = child_environment(search_path, {});
-  request.timeout = std::chrono::seconds(10);
-  request.cancel = cancel;
-  const auto said = base::run_process(request);
-  if (!said || !said->success()) return {};
-  return base::find_executable(base::trim(said->output), search_path).value_or("");
-}
-
 Error missing(std::string headline, std::string reason) {
   return diag::error(diag::Code::hip_compiler_missing, std::move(headline))
       .reason(std::move(reason))
@@ -55,29 +42,37 @@ Error missing(std::string headline, std::string reason) {
 }
 
 std::optional<HostCompiler> examine_hip(const std::string& path, const FindOptions& options,
-                                        const std::string& search_path, std::string& why_not) {
+                                        const std::string& search_path, Refusal& refusal) {
   auto found = recall_probe(options.memo_dir, path);
   if (!found) {
-    found = probe(path, search_path, options.cancel, why_not);
+    found = probe(path, search_path, options, refusal);
     if (!found) return std::nullopt;
     remember_probe(options.memo_dir, *found);
   }
   HostCompiler clang = std::move(found->compiler);
   clang.search_path = search_path;
   if (clang.kind != CompilerKind::Clang) {
-    why_not = path + " is not Clang, which alone compiles HIP";
+    refusal.reason = path + " is not Clang, which alone compiles HIP";
     return std::nullopt;
   }
   if (clang.major < oldest_hip_clang) {
-    why_not = fmt::format("{} is Clang {}, and {} is the oldest that knows all of these GPUs", path, clang.major,
-                          oldest_hip_clang);
+    refusal.reason = fmt::format("{} is Clang {}, and {} is the oldest that knows all of these GPUs", path, clang.major,
+                                 oldest_hip_clang);
     return std::nullopt;
   }
   return clang;
 }
 
-Result<HostCompiler> with_linker(HostCompiler clang, const std::atomic<bool>* cancel) {
-  clang.linker = lld_of(clang.path, clang.search_path, cancel);
+Error said_nothing(const std::string& path, const Refusal& refusal) {
+  return said_too_late(fmt::format("the HIP compiler '{}' did not finish in time", path), refusal);
+}
+
+// With the lld that this Clang calls: beside it, where it was installed, or on the path.
+Result<HostCompiler> with_linker(HostCompiler clang, const FindOptions& options) {
+  Refusal refusal;
+  const auto said = ask(clang.path, {"-print-prog-name=lld"}, clang.search_path, options, refusal);
+  if (refusal.timed_out) return said_nothing(clang.path, refusal);
+  clang.linker = said ? base::find_executable(base::trim(said->output), clang.search_path).value_or("") : "";
   if (!clang.linker.empty()) return clang;
   return missing(fmt::format("{} has no linker for AMD GPUs", clang.path),
                  "looked for lld where it is installed and in " + clang.search_path);
@@ -143,12 +138,13 @@ Result<WorkFolder> hip_folder(const std::string& label, const CompileOptions& op
 
 Result<HostCompiler> find_hip_clang(const FindOptions& options) {
   const std::string search_path = folders_for(options.path);
-  const auto unusable = [](const std::string& path, const std::string& why) -> Error {
+  const auto unusable = [](const std::string& path, const Refusal& refusal) -> Error {
+    if (refusal.timed_out) return said_nothing(path, refusal);
     return diag::error(diag::Code::hip_compiler_unusable, fmt::format("the HIP compiler '{}' can not be used", path))
-        .reason(why)
+        .reason(refusal.reason)
         .help(std::string(install_hip));
   };
-  std::string why_not;
+  Refusal refusal;
   if (!options.wanted.empty()) {
     const auto path = base::find_executable(options.wanted, search_path);
     if (!path) {
@@ -156,26 +152,27 @@ Result<HostCompiler> find_hip_clang(const FindOptions& options) {
           fmt::format("the HIP compiler '{}' was not found", options.wanted),
           options.wanted.starts_with('/') ? "there is no executable file of that name" : "looked in " + search_path);
     }
-    auto clang = examine_hip(*path, options, search_path, why_not);
-    if (!clang) return unusable(*path, why_not);
-    return with_linker(*std::move(clang), options.cancel);
+    auto clang = examine_hip(*path, options, search_path, refusal);
+    if (!clang) return unusable(*path, refusal);
+    return with_linker(*std::move(clang), options);
   }
   std::optional<Error> without_linker;
   std::string last;
   for (const std::string_view name : hip_names) {
     const auto path = base::find_executable(name, search_path);
     if (!path) continue;
-    auto clang = examine_hip(*path, options, search_path, why_not);
+    refusal = {};
+    auto clang = examine_hip(*path, options, search_path, refusal);
     if (!clang) {
       last = *path;
       continue;
     }
-    auto linked = with_linker(*std::move(clang), options.cancel);
+    auto linked = with_linker(*std::move(clang), options);
     if (linked) return linked;
     if (!without_linker) without_linker = std::move(linked).error();
   }
   if (without_linker) return *std::move(without_linker);
-  if (!last.empty()) return unusable(last, why_not);
+  if (!last.empty()) return unusable(last, refusal);
   return missing("no HIP compiler was found",
                  fmt::format("looked for {} in {}", fmt::join(hip_names, ", "), search_path));
 }

@@ -14,7 +14,8 @@
 namespace codetta::toolchain {
 
 // `wanted`: "", a name or an absolute path. The result's `linker` is the lld that the driver calls.
-// Errors: E0536 none found, or no lld beside it (what was looked for and where), E0537 too old or not working.
+// Errors: E0536 none found, or no lld beside it (what was looked for and where), E0537 too old or not working,
+// E0505 timeout.
 Result<HostCompiler> find_hip_clang(const FindOptions& options);
 
 struct HipJob {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to find.cpp: asking a compiler what it is, and remembering the answer by the stat data of its files.
+// Private to the room: asking a compiler what it is, and remembering the answer by the stat data of its files.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/process.hpp"
+#include "diag/diagnostic.hpp"
 #include "toolchain/compiler.hpp"
 
 namespace codetta::toolchain {
@@ -29,9 +30,20 @@ struct Probe {
   std::vector<FileStamp> files;
 };
 
-// Runs the compiler (three or four short processes). On failure `why_not` says what is wrong with it.
-std::optional<Probe> probe(const std::string& path, const std::string& search_path, const std::atomic<bool>* cancel,
-                           std::string& why_not);
+// What is wrong with a compiler.
+struct Refusal {
+  std::string reason;
+  bool timed_out = false;  // it was ended before it had said what it is
+};
+
+// Runs the compiler with some arguments, bounded by the options' timeout and cancel flag; nullopt when it fails.
+std::optional<base::ProcessResult> ask(const std::string& path, std::vector<std::string> arguments,
+                                       const std::string& search_path, const FindOptions& options, Refusal& refusal);
+// Asks the compiler what it is (three or four short processes).
+std::optional<Probe> probe(const std::string& path, const std::string& search_path, const FindOptions& options,
+                           Refusal& refusal);
+// E0505 of a compiler that was ended so.
+diag::ErrorBuilder said_too_late(const std::string& headline, const Refusal& refusal);
 
 // The memo of an earlier probe; nullopt when there is none, it is damaged, or any of its files has changed.
 std::optional<Probe> recall_probe(const std::string& memo_dir, const std::string& path);

@@ -279,7 +279,7 @@ def without_compiler(folder):
     expect(3, "error[E0501]", "compile", *SIZES, *cache, *other, "--no-compiler")
     expect(0, "epilogue interpreted", "gemm", *SIZES, *cache, *other, env=bare)
     # One that answers questions and compiles nothing is broken, not missing.
-    real = shutil.which("c++")
+    real, sleep = shutil.which("c++"), shutil.which("sleep")
     broken = folder / "broken"
     broken.mkdir()
     (broken / "g++").write_text(f'#!/bin/sh\ncase "$*" in *-shared*) echo "g++: no assembler" >&2; exit 1;; esac\nexec {real} "$@"\n')
@@ -288,7 +288,14 @@ def without_compiler(folder):
     expect(3, "compiles nothing", "doctor", "--cache-dir", folder / "ill", env=ill)
     (broken / "g++").write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
     expect(0, "no C++ compiler that was found can be used", "gemm", *SIZES, *other, "--cache-dir", folder / "ill2", env=ill)
-    expect(3, "error[E0505]", "gemm", *SIZES, "--no-cache", *other, "--compile-timeout", "0.001")
+    # One that hangs is ended at the timeout, asked what it is as well as at work; nothing is interpreted then.
+    for hangs, timeout in (("*-dM*", 0.3), ("*-shared*", 10)):
+        (broken / "g++").write_text(f'#!/bin/sh\ncase "$*" in {hangs}) exec {sleep} 300;; esac\nexec {real} "$@"\n')
+        for named in ([], ["--compiler", broken / "g++"]):
+            late = expect(3, "error[E0505]", "gemm", *SIZES, "--no-cache", *other, "--compile-timeout", timeout, *named, env=ill)
+            for words in ("timed out after", str(broken / "g++"), hangs.strip("*"), "raise --compile-timeout"):
+                if words not in late.stderr:
+                    FAILURES.append(f"a compiler that hangs at {hangs}: no '{words}' in {late.stderr}")
     expect(2, "error[E0703]", "gemm", *SIZES, "--no-cache", *other, "--compile-timeout", "-1")
 
 

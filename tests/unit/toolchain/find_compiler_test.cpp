@@ -110,6 +110,44 @@ TEST_F(FindCompiler, CanBeCancelled) {
   EXPECT_EQ(found.error().code(), static_cast<uint16_t>(diag::Code::compile_cancelled)) << found.error().render();
 }
 
+// The user's timeout bounds each of the runs that ask what a compiler is.
+TEST_F(FindCompiler, OneThatHangsIsEndedInTime) {
+  constexpr double timeout = 0.3;
+  const std::string worker = script("cc1plus", "exit 0\n");
+  const auto asked = [&](const std::string& wanted, const std::string& search) {
+    const auto start = std::chrono::steady_clock::now();
+    auto found = find_host_compiler({.wanted = wanted, .path = search, .memo_dir = {}, .timeout_seconds = timeout});
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
+    return found;
+  };
+  const auto expect_late = [&](const Result<HostCompiler>& found, const std::string& command) {
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code(), static_cast<uint16_t>(diag::Code::compile_timeout)) << found.error().render();
+    EXPECT_NE(found.error().render().find("`" + command + "`: timed out after 0."), std::string::npos)
+        << found.error().render();
+    EXPECT_NE(found.error().render().find("raise `compile_timeout_seconds`"), std::string::npos);
+  };
+  const std::string hanging = script("hanging", "exec /bin/sleep 60\n");
+  expect_late(asked(hanging, {}), hanging + " -dM -E -x c++ -");
+  // In each of the questions.
+  const std::string macros = "case \"$*\" in *-dM*) " + gcc_script(13, worker) + "exit 0;; esac\n";
+  const std::string no_version = script("no-version", macros + "exec /bin/sleep 60\n");
+  expect_late(asked(no_version, {}), no_version + " --version");
+  const std::string no_worker =
+      script("no-worker", "case \"$*\" in *cc1plus*) exec /bin/sleep 60;; esac\n" + gcc_script(13, worker));
+  expect_late(asked(no_worker, {}), no_worker + " -print-prog-name=cc1plus");
+  // Of the usual ones another may do; where none does, the one that hangs is told of before those that are too old.
+  const std::string old = script("g++", gcc_script(9, worker));
+  const std::string late = script("c++", "exec /bin/sleep 60\n");
+  const auto none = asked("", folder());
+  expect_late(none, late + " -dM -E -x c++ -");
+  EXPECT_NE(none.error().render().find("is GCC 9"), std::string::npos) << none.error().render();
+  const std::string good = script("g++-13", gcc_script(13, worker));
+  const auto found = asked("", folder());
+  ASSERT_TRUE(found) << found.error().render();
+  EXPECT_EQ(found->path, good);
+}
+
 TEST_F(FindCompiler, TooOldOrForAnotherMachine) {
   const std::string worker = script("cc1plus", "exit 0\n");
   EXPECT_TRUE(find(script("g++-new", gcc_script(12, worker))));

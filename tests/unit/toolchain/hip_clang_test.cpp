@@ -54,6 +54,21 @@ TEST_F(HipClang, WhatIsNoClang19CanNotBeUsed) {
   EXPECT_NE(found.error().render().find("is Clang 14"), std::string::npos) << found.error().render();
 }
 
+TEST_F(HipClang, OneThatHangsIsEndedInTime) {
+  const std::string hanging = script("clang++-19", "exec /bin/sleep 60\n");
+  // By name, and where it is the only one; and one that hangs only when it is asked for its linker.
+  const std::string mute =
+      script("mute",
+             "case \"$*\" in\n*-dM*) echo '#define __clang_major__ 19';;\n*lld*) exec /bin/sleep 60;;\n"
+             "*) echo clang version 19;;\nesac\n");
+  for (const std::string& wanted : {hanging, mute}) {
+    const auto found = find_hip_clang({.wanted = wanted, .path = folder(), .memo_dir = {}, .timeout_seconds = 0.3});
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code(), static_cast<uint16_t>(diag::Code::compile_timeout)) << found.error().render();
+    EXPECT_NE(found.error().render().find("timed out after 0."), std::string::npos) << found.error().render();
+  }
+}
+
 TEST_F(HipClang, ACompilerWithoutLldIsMissingItsLinker) {
   const std::string bare = script("clang++-19",
                                   "case \"$*\" in\n*-dM*) echo '#define __clang_major__ 19'; echo '#define "
