@@ -37,7 +37,7 @@ CODETTA_API Result<void> write_safetensors(const std::string& path,
 CODETTA_API Result<TensorView> from_dlpack(const DLManagedTensorVersioned* managed);
 CODETTA_API Result<TensorView> from_dlpack(const DLManagedTensor* managed);
 // export: a new managed tensor that shares the view's memory; its deleter frees only the record. Memory must outlive
-// it.
+// it. Errors: E0624 (TensorView(), which has no memory).
 CODETTA_API Result<DLManagedTensorVersioned*> to_dlpack(const TensorView& view);
 
 }  // namespace codetta

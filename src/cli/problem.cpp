@@ -472,6 +472,7 @@ class Builder {
 Result<GemmProblem> build_problem(const GemmOptions& options, bool data) {
   auto problem = Builder(options, data).build();
   if (!problem) return problem;
+  if (auto ok = check_formats(problem->output_files); !ok) return std::move(ok).error();
   if (auto ok = check_places(problem->output_files, options.force ? std::vector<std::string>{} : problem->input_files);
       !ok) {
     return std::move(ok).error();

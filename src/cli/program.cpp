@@ -55,6 +55,7 @@ Result<void> check_outputs(const Program& program, const Given& given, const Pro
     return usage_error("the program has no output '" + name + "'", "given to --out",
                        "its outputs are " + names_of(outputs) + "; write --out NAME=FILE.npy");
   }
+  if (auto ok = check_formats(given.outputs); !ok) return ok;
   std::vector<std::string> inputs{options.file};
   for (const auto& [name, file] : given.tensors) inputs.push_back(file);
   if (options.force) inputs.clear();

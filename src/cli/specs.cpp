@@ -240,6 +240,18 @@ std::string spelled(const std::string& path) {
 
 }  // namespace
 
+Result<void> check_formats(const std::vector<std::pair<std::string, std::string>>& outputs) {
+  for (const auto& [output, file] : outputs) {
+    if (!archive_of(file).first.empty()) continue;
+    const std::filesystem::path name = std::filesystem::path(file).filename();
+    if (!name.has_extension() || name.extension() == ".npy") continue;
+    const std::string stem = std::filesystem::path(file).replace_extension().string();
+    return usage_error("no tensor is written as " + name.extension().string(), "--out gives " + file + " for " + output,
+                       "write --out " + output + "=" + stem + ".npy or " + stem + ".safetensors");
+  }
+  return {};
+}
+
 Result<void> check_places(const std::vector<std::pair<std::string, std::string>>& outputs,
                           const std::vector<std::string>& inputs) {
   const auto file_of = [](const std::string& place) {

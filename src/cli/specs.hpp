@@ -30,6 +30,9 @@ struct OutputFile {
   std::string name, file;  // the output, and what --out gave for it
   TensorView view;
 };
+// What --out gives is named as the formats that are written: .npy, .safetensors, or without a suffix (.npy, too).
+// Output name -> what --out gave. Errors: E0701.
+Result<void> check_formats(const std::vector<std::pair<std::string, std::string>>& outputs);
 // No two outputs may go to one file, or under one name of one archive, and none to a file of `inputs` (as they were
 // given); each can be written, as far as that is known before there is work. Output name -> what --out gave. Errors:
 // E0701, E0623.

@@ -79,7 +79,9 @@ StepObserver trap_numbers(bool infinities, StepObserver next) {
         const double number = number_at(value.view, offset);
         nan = std::isnan(number);
         if (!nan && !(infinities && std::isinf(number))) return true;
-        found = fmt::format("{} at [{}]", number, fmt::join(at, ", "));
+        // The sign of a NaN says nothing.
+        const std::string shown = nan ? std::string("NaN") : fmt::format("{}", number);
+        found = fmt::format("{} at [{}]", shown, fmt::join(at, ", "));
         return false;
       });
       if (!found) continue;

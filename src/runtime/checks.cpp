@@ -58,13 +58,20 @@ struct GuardCheck {
     const std::string out = package.buffers[guard.output].name, in = package.buffers[guard.other].name;
     const bool both_written = package.buffers[guard.other].role == package::Buffer::Role::Output;
     const std::string where = places_of(out, output, in, other);
+    // Nothing but the dtype may be in the way: `a @ b + c * 0.5` of a bf16 c is an f32.
+    const bool other_type = !both_written && output.dtype() != other.dtype() && output.data() == other.data();
     return diag::error(diag::Code::overlap,
                        fmt::format("output {} overlaps {}{}", out, both_written ? "output " : "", in))
-        .reason(guard.in_place_ok ? fmt::format("they share memory but are not the identical view: {}", where)
-                : both_written    ? fmt::format("both are written: {}", where)
+        .reason(other_type
+                    ? fmt::format("{} is {}, and an operand that is updated in place has the dtype of the output: {}",
+                                  in, dtype_name(other.dtype()), where)
+                : guard.in_place_ok ? fmt::format("they share memory but are not the identical view: {}", where)
+                : both_written      ? fmt::format("both are written: {}", where)
                                : fmt::format("{} is still read after elements of {} are written: {}", in, out, where))
-        .help(guard.in_place_ok ? "bind exactly the same view to both for an update in place, or separate memory"
-                                : "give the output memory of its own");
+        .help(other_type          ? fmt::format("cast the result to {} for an update in place, or separate memory",
+                                                dtype_name(other.dtype()))
+              : guard.in_place_ok ? "bind exactly the same view to both for an update in place, or separate memory"
+                                  : "give the output memory of its own");
   }
 
   Result<void> operator()(const package::SizeGuard& guard) const {

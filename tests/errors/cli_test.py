@@ -186,6 +186,10 @@ def options_with_values(folder, cache):
     program.write_text("def p(x: f32[5, 5], a: f32):\n    y = x @ x * a\n    return y\n")
     told(["run", program, "--scalar", "a"], "no number is given for a", "write --scalar a=0.5")
     told(["run", program, "--tensor", "x="], "no file or shape is given for x", "write --tensor x=x.npy")
+    for given, stem in (("y.txt", "y"), (folder / "a.b" / "y.csv", folder / "a.b" / "y"), ("y.safetensors.bak", "y.safetensors")):
+        told(["run", program, "--dim", "n=3", "--out", f"y={given}"], "no tensor is written as ." + str(given).rsplit(".", 1)[1],
+             f"write --out y={stem}.npy or {stem}.safetensors")
+        told([*plain, "--out", f"D={given}"], f"--out gives {given} for D", f"write --out D={stem}.npy or {stem}.safetensors")
     told(["run", program, "--out", "y"], "no file or shape is given for y", "write --out y=y.npy")
     # Nothing points into a text that the user has not written.
     for arguments in (["--tensor", "Q=[5,7]:f32"], ["--scalar", "D=1"], ["--out", "F=[5,7]:f32"]):

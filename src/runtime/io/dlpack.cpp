@@ -94,6 +94,11 @@ Result<TensorView> from_dlpack(const DLManagedTensor* managed) {
 }
 
 Result<DLManagedTensorVersioned*> to_dlpack(const TensorView& view) {
+  if (view.data() == nullptr && !view.empty()) {
+    return diag::error(diag::Code::dlpack_unusable, "the view cannot be exported over DLPack")
+        .reason("it has no memory")
+        .help("pass the view of a tensor; TensorView() has nothing to share");
+  }
   auto* record = new (std::nothrow) Exported{};
   if (record == nullptr) {
     return diag::error(diag::Code::out_of_memory, "no memory for a DLPack record")

@@ -28,6 +28,14 @@ TEST(DLPack, RoundTripsEveryDtypeWithoutCopying) {
   (*exported)->deleter(*exported);
 }
 
+TEST(DLPack, ExportsMemoryOnly) {
+  expect_error(to_dlpack(TensorView()), diag::Code::dlpack_unusable, "the view cannot be exported over DLPack",
+               "it has no memory");
+  const auto nothing = to_dlpack(*TensorView::make(nullptr, DType::f32, {0, 3}));
+  ASSERT_TRUE(nothing.has_value());  // no element has to lie anywhere
+  (*nothing)->deleter(*nothing);
+}
+
 struct Case {
   float memory[16] = {};
   int64_t shape[2] = {2, 3};

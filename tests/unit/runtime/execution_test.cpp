@@ -25,12 +25,12 @@ package::Argument argument(const std::string& name, DType dtype, std::vector<int
 }
 
 // D = accum + C, or D = accum.
-EpilogueProgram add_program(const Sizes& s, bool with_c = true) {
+EpilogueProgram add_program(const Sizes& s, bool with_c = true, DType c = DType::f32) {
   EpilogueProgram program;
-  if (with_c) program.arguments.push_back(argument("C", DType::f32, {s.batch, s.m, s.n}, false));
+  if (with_c) program.arguments.push_back(argument("C", c, {s.batch, s.m, s.n}, false));
   program.arguments.push_back(argument("D", DType::f32, {s.batch, s.m, s.n}, true));
   for (uint32_t i = 0; i < program.arguments.size(); ++i)
-    program.operands.push_back(affine(i, DType::f32, true, true, true, program.arguments[i].is_output));
+    program.operands.push_back(affine(i, program.arguments[i].dtype, true, true, true, program.arguments[i].is_output));
   PhaseMaker maker(program.phases.emplace_back());
   const uint32_t accum = maker.leaf(Inst::Kind::Accumulator, DType::f32);
   if (with_c)
@@ -153,6 +153,21 @@ TEST_F(ExecutionTest, RefusesOtherOverlap) {
   EXPECT_TRUE(Execution::make(std::make_shared<package::Package>(made.package), std::vector<KernelEntry>(1),
                               made.bindings, unchecked)
                   .has_value());
+}
+
+// What a bf16 operand makes of the accumulator is an f32: the same memory can't hold both.
+TEST_F(ExecutionTest, AnUpdateInPlaceOfAnotherDtypeSaysSo) {
+  const Sizes sizes{1, 4, 8, 3};
+  Made made(add_program(sizes, true, DType::bf16), sizes, config, gen);
+  std::vector<float> memory(200);
+  made.bindings.tensors[2] = *TensorView::make(static_cast<void*>(memory.data()), DType::bf16, {1, 4, 8});
+  made.bindings.tensors[3] = *TensorView::make(static_cast<void*>(memory.data()), DType::f32, {1, 4, 8});
+  guard(made, package::NoOverlapGuard{3, 2, false});
+  const auto prepared = made.prepare(*pool);
+  expect_error(prepared, diag::Code::overlap, "output D overlaps C",
+               "C is bf16, and an operand that is updated in place has the dtype of the output: D is f32[1, 4, 8] with "
+               "strides [32, 8, 1], C is bf16[1, 4, 8] with strides [32, 8, 1] and begins at the same address");
+  EXPECT_NE(prepared.error().render().find("cast the result to bf16"), std::string::npos) << prepared.error().render();
 }
 
 TEST_F(ExecutionTest, ChecksGuardsAndSizes) {
