@@ -50,7 +50,7 @@ def _item(x, items):
             if any(not 0 <= b <= sizes[at] for b in bounds) or (len(bounds) == 2 and bounds[0] > bounds[1]):
                 raise LanguageError(f"slice {item} leaves a dim of size {sizes[at]}")
         at += 1
-    return Value(x.array[items], x.dtype, x.weak)
+    return x.laid_out(x.array[items])
 
 
 Value.__getitem__ = _item
@@ -63,7 +63,8 @@ def matmul(a, b):
 
 
 def transpose(x, dim0=-2, dim1=-1):
-    return Value(np.swapaxes(x.array, dim0, dim1), x.dtype)
+    x = r._lift(x)
+    return x.laid_out(np.swapaxes(x.array, dim0, dim1))
 
 
 def concat(*parts, dim=0):
@@ -71,17 +72,19 @@ def concat(*parts, dim=0):
 
 
 def squeeze(x, dim):
-    return Value(np.squeeze(x.array, axis=_dims(dim)), x.dtype)
+    x = r._lift(x)
+    return x.laid_out(np.squeeze(x.array, axis=_dims(dim)))
 
 
 def unsqueeze(x, dim):
-    return Value(np.expand_dims(x.array, _dims(dim)), x.dtype)
+    x = r._lift(x)
+    return x.laid_out(np.expand_dims(x.array, _dims(dim)))
 
 
 def expand(x, *sizes):
     sizes, x = _sizes(sizes), r._lift(x)
     old = (None,) * (len(sizes) - x.array.ndim) + x.shape
-    return Value(np.broadcast_to(x.array, [o if s == -1 else s for s, o in zip(sizes, old)]), x.dtype, x.weak)
+    return x.laid_out(np.broadcast_to(x.array, [o if s == -1 else s for s, o in zip(sizes, old)]))
 
 
 def full(value, *sizes, dtype=None):
@@ -114,7 +117,7 @@ def _indices(x, indices, dim):
 
 
 def take(x, indices, dim=0):
-    return Value(np.take(x.array, _indices(x, indices, dim), axis=dim), x.dtype)
+    return x.laid_out(np.take(x.array, _indices(x, indices, dim), axis=dim))
 
 
 def embedding(table, ids):
@@ -125,13 +128,16 @@ def gather(x, indices, dim=0):
     dim %= x.array.ndim
     at = list(np.indices(r._lift(indices).shape))
     at[dim] = _indices(x, indices, dim)
-    return Value(x.array[tuple(at)], x.dtype)
+    return x.laid_out(x.array[tuple(at)])
 
 
 def _put(x, places, values, reduce):
     """x with values in places (one index array a dim, of the values' shape); of equal places the last one counts."""
+    values = r._lift(values)
+    if x.weak:  # numbers take the type of what is put among them
+        x = Value(r._as(x, values.dtype), values.dtype, values.weak, literal=False)
     out = np.array(x.array, np.float64 if r.is_float(x.dtype) else x.array.dtype)
-    values = np.broadcast_to(r._as(r._lift(values), x.dtype), places[0].shape)
+    values = np.broadcast_to(r._as(values, x.dtype), places[0].shape)
     with np.errstate(all="ignore"):
         if reduce == "sum":
             np.add.at(out, places, values)
@@ -140,7 +146,7 @@ def _put(x, places, values, reduce):
         else:
             for at in np.ndindex(values.shape):
                 out[tuple(p[at] for p in places)] = values[at]
-    return r._cast(x.dtype, Value(out, x.dtype)) if r.is_float(x.dtype) and reduce == "sum" else Value(out, x.dtype)
+    return r._cast(x.dtype, Value(out, x.dtype)) if r.is_float(x.dtype) and reduce == "sum" else x.laid_out(out)
 
 
 def index_put(x, indices, values, dim=0, accumulate=False):
@@ -188,20 +194,41 @@ def rope(x, cos, sin, interleave=False):
     return r.join(a * cos - b * sin, b * cos + a * sin, dim=-1, interleave=interleave)
 
 
-def _carried(x):
+def _carried(x, wanted=None):
+    """A value with a type. Literals take the wanted one, unless they are floats and it is none."""
     x = r._lift(x)
-    return Value(x.array, "f32" if r.is_float(x.dtype) else x.dtype) if x.weak else x
+    if not x.weak:
+        return x
+    takes = wanted not in (None, "bool") and (r.is_float(wanted) or not r.is_float(x.dtype))
+    dtype = wanted if takes else r._needed(x)
+    return Value(r._as(x, dtype), dtype)
+
+
+def _several(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _strong(x):
+    """The dtype of a result that is no literal."""
+    x = r._lift(x)
+    return None if x.weak else x.dtype
 
 
 def cond(predicate, then, otherwise, *values):
-    return (then if predicate.array.reshape(()) else otherwise)(*[_carried(v) for v in values])
+    values = [_carried(v) for v in values]
+    taken, other = (then, otherwise) if predicate.array.reshape(()) else (otherwise, then)
+    results = _several(taken(*values))
+    # Literals take the types of the other branch, which only running it tells.
+    untyped = builtins.any(r._lift(x).weak for x in results)
+    wanted = [_strong(x) for x in _several(other(*values))] if untyped else [None] * len(results)
+    results = tuple(_carried(x, dtype) for x, dtype in zip(results, wanted))
+    return results if len(results) > 1 else results[0]
 
 
 def while_loop(condition, body, *values):
     values = tuple(_carried(v) for v in values)
     while r._lift(condition(*values)).array.reshape(()):
-        results = body(*values)
-        values = tuple(_carried(v) for v in (results if isinstance(results, tuple) else (results,)))
+        values = tuple(_carried(x, v.dtype) for x, v in zip(_several(body(*values)), values))
     return values if len(values) > 1 else values[0]
 
 

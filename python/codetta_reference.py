@@ -50,17 +50,26 @@ def rounding(mode):
 
 
 class Value:
-    """A typed array. `weak` marks literals and what is computed from literals only."""
+    """A typed array. `weak` marks literals and what is computed from literals only. One that a layout or a reduction gave is
+    no literal itself: what it holds counts for no type, and a boolean is typed then."""
 
     __array_ufunc__ = None  # NumPy arrays must not take part in arithmetic by themselves
     __hash__ = None
 
-    def __init__(self, array, dtype, weak=False):
-        self.array, self.dtype, self.weak = np.asarray(array), dtype, weak
+    literal = False
+
+    def __init__(self, array, dtype, weak=False, literal=None):
+        self.array, self.dtype = np.asarray(array), dtype
+        self.literal = weak if literal is None else weak and literal
+        self.weak = weak and (self.literal or dtype != "bool")
 
     @property
     def shape(self):
         return self.array.shape
+
+    def laid_out(self, array):
+        """The same elements in another form: nothing is rounded, and literals stay what they are."""
+        return Value(array, self.dtype, self.weak, literal=False)
 
     def __bool__(self):
         raise LanguageError("a value has no single truth; use where(), & | ~")
@@ -171,6 +180,8 @@ def _holds(dtype, literal):
         return True
     if dtype == "bool":
         return False
+    if not literal.literal:
+        return True
     info = np.iinfo(INTS[dtype])
     return info.min <= builtins.int(np.min(literal.array)) and builtins.int(np.max(literal.array)) <= info.max
 
@@ -209,6 +220,10 @@ def _unfused_dtype(values):
     return "f64" if "f64" in floats else "f32"
 
 
+def _literals(values):
+    return builtins.all(v.literal for v in values)
+
+
 def _result(array, dtype, operands, weak=False):
     if is_float(dtype):
         array = np.asarray(array, np.float64)
@@ -217,7 +232,7 @@ def _result(array, dtype, operands, weak=False):
         elif _mode == "as_unfused" and not weak:
             dtype = _unfused_dtype(operands) if any(is_float(v.dtype) for v in operands) else dtype
             array = round_float(array, dtype)
-    return Value(array, dtype, weak)
+    return Value(array, dtype, weak, _literals(operands))
 
 
 def _as(value, dtype):
@@ -297,7 +312,7 @@ _COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater
 @_elementwise
 def _compare(name, *values):
     dtype, weak = _joined(values)
-    return Value(_COMPARE[name](*[_as(v, dtype) for v in values]), "bool", weak)
+    return Value(_COMPARE[name](*[_as(v, dtype) for v in values]), "bool", weak, _literals(values))
 
 
 _LOGICAL = {"&": np.logical_and, "|": np.logical_or, "^": np.logical_xor, "not": np.logical_not}
@@ -307,7 +322,7 @@ _LOGICAL = {"&": np.logical_and, "|": np.logical_or, "^": np.logical_xor, "not":
 def _logical(name, *values):
     if any(v.dtype != "bool" for v in values):
         raise LanguageError(f"{name} takes booleans; compare first")
-    return Value(_LOGICAL[name](*[v.array for v in values]), "bool", builtins.all(v.weak for v in values))
+    return Value(_LOGICAL[name](*[v.array for v in values]), "bool", _literals(values))
 
 
 def _install_operators():
@@ -380,7 +395,8 @@ def _real(name, *values):
     if not is_float(dtype):
         dtype = "f64" if weak else "f32"
     with np.errstate(all="ignore"):
-        return _result(_REAL[name](*[_as(v, dtype) for v in values]), dtype, values, weak)
+        result = _result(_REAL[name](*[_as(v, dtype) for v in values]), dtype, values, weak)
+    return result if name == "/" else result.laid_out(result.array)  # the compiler takes no function of a literal
 
 
 def _gelu_form(name, approximate):
@@ -546,7 +562,7 @@ def _reduce(name, x, dim, axis, keepdim=True):
     if dtype == "bool":
         dtype = "i32"
     if name in ("mean", "logsumexp") and not is_float(dtype):
-        dtype = "f32"
+        dtype = "f64" if x.weak else "f32"
     array = _as(x, dtype)
     if array.ndim < (2 if axis == "column" else 1):
         raise LanguageError(f"{axis or 'this'} reduction needs a value with more dims than {array.ndim}")
@@ -566,7 +582,8 @@ def _reduce(name, x, dim, axis, keepdim=True):
                 out = out / np.float64(np.prod([array.shape[a] for a in axes]))
     if not keepdim:
         out = np.squeeze(out, axis=axes)
-    return _result(out, dtype, [x])
+    result = _result(out, dtype, [x], x.weak and x.dtype != "bool")
+    return result.laid_out(result.array)
 
 
 def sum(x, dim=None, axis=None, keepdim=True): return _reduce("sum", x, dim, axis, keepdim)     # 0 over nothing
@@ -595,7 +612,7 @@ def split(x, n, dim=-1):
     x = _whole(x)
     if x.shape[dim] % n != 0:
         raise LanguageError(f"split: {x.shape[dim]} is not divisible by {n}")
-    return tuple(Value(part, x.dtype) for part in np.split(x.array, n, axis=dim))
+    return tuple(x.laid_out(part) for part in np.split(x.array, n, axis=dim))
 
 
 def join(*parts, dim=-1, interleave=False):
@@ -603,25 +620,25 @@ def join(*parts, dim=-1, interleave=False):
     parts = [_whole(p) for p in parts]
     alike = builtins.all((p.dtype, p.weak) == (parts[0].dtype, parts[0].weak) for p in parts)
     dtype = parts[0].dtype if alike else _joined(parts)[0]
-    arrays = [_as(p, dtype) for p in parts]
+    arrays, weak = [_as(p, dtype) for p in parts], builtins.all(p.weak for p in parts)
     if not interleave:
-        return Value(np.concatenate(arrays, axis=dim), dtype)
+        return Value(np.concatenate(arrays, axis=dim), dtype, weak, literal=False)
     axis = dim % arrays[0].ndim
     shape = list(arrays[0].shape)
     shape[axis] *= len(arrays)
-    return Value(np.stack(arrays, axis=axis + 1).reshape(shape), dtype)
+    return Value(np.stack(arrays, axis=axis + 1).reshape(shape), dtype, weak, literal=False)
 
 
 def permute(x, indices):
     """Dims reordered: dim i of the result is dim indices[i] of x."""
     x = _whole(x)
-    return Value(np.transpose(x.array, indices), x.dtype)
+    return x.laid_out(np.transpose(x.array, indices))
 
 
 def reshape(x, new_shape):
     """Row-major reinterpretation; one size may be -1."""
     x = _whole(x)
-    return Value(np.reshape(x.array, new_shape), x.dtype)
+    return x.laid_out(np.reshape(x.array, new_shape))
 
 
 _install_operators()
@@ -663,7 +680,7 @@ def store(value, dtype, shape=None):
 
 def _number(result):
     """A result as Python's number again where it is one of literals alone: it may be a size or an index."""
-    return result.array.item() if result.weak and not isinstance(result, Index) else result
+    return result.array.item() if result.literal else result
 
 
 def _is_number(x):
