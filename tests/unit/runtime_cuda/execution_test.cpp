@@ -21,7 +21,7 @@ namespace {
 using diag::Code;
 using package::GpuEntry;
 using types::Dim;
-using Params = codetta::gpu::Params<2, 1, 1, 1>;
+using Params = codetta::gpu::Params<0, 1, 1, 0>;
 
 class CudaExecution : public ::testing::Test {
  protected:
@@ -124,7 +124,7 @@ TEST_F(CudaExecution, GridAndParameters) {
   EXPECT_EQ(launch.attributes[0].id, launch_programmatic_serialization);
   EXPECT_EQ(fake_.dynamic_shared["gemm"], 65536);
   // No maps and no reductions: one unused entry each, as in device/gpu/abi.h.
-  codetta::gpu::Params<0, 1, 1, 0> params{};
+  Params params{};
   std::memcpy(&params, launch.parameters.data(), sizeof params);
   EXPECT_EQ(params.problem.a, a.data());
   EXPECT_EQ(params.problem.a_row, 70);
@@ -171,7 +171,7 @@ TEST_F(CudaExecution, ItemsWithOneBAreFurtherRows) {
     fake_.launches.clear();
     ASSERT_TRUE(execution.run(nullptr));
     ASSERT_EQ(fake_.launches.size(), 1U);
-    codetta::gpu::Params<0, 1, 1, 0> params{};
+    Params params{};
     std::memcpy(&params, fake_.launches[0].parameters.data(), sizeof params);
     const auto& p = params.problem;
     const int64_t items = one.folds ? 1 : one.items, rows = one.folds ? one.items * one.rows : one.rows;
@@ -199,7 +199,7 @@ TEST_F(CudaExecution, SplitKHasZeroedCounters) {
   EXPECT_EQ(execution.workspace_size(), 256 + 2 * 2 * 128 * 128 * 4);
   ASSERT_TRUE(execution.run(nullptr));
   EXPECT_EQ(fake_.launches[0].config.grid_x, 2U * 2U) << "slices are multiples of tile_k: 64 + 36";
-  codetta::gpu::Params<0, 1, 1, 0> seen{};
+  Params seen{};
   std::memcpy(&seen, fake_.launches[0].parameters.data(), sizeof seen);
   EXPECT_EQ(seen.problem.k_split, 2);
   EXPECT_EQ(seen.problem.k_slice, 64);
@@ -277,6 +277,7 @@ TEST_F(CudaExecution, ReductionsGetTheirBuffersAndKernels) {
   kernel.entries.push_back({GpuEntry::Kind::Combine, 0, "combine", 128, 0, 16});
   kernel.entries.push_back({GpuEntry::Kind::Phase, 1, "phase", 128, 0, 1});
   Execution execution = prepare(package, bind(100, 70, 64)).value();
+  fake_.parameter_bytes = sizeof(codetta::gpu::Params<0, 1, 1, 1>);
   // Partials: 3 pieces of 100 rows with two values; results: 100. Each on a multiple of 256 bytes.
   EXPECT_EQ(execution.workspace_size(), 2560 + 512);
   ASSERT_TRUE(execution.run(nullptr));
@@ -288,6 +289,7 @@ TEST_F(CudaExecution, ReductionsGetTheirBuffersAndKernels) {
   EXPECT_EQ(fake_.launches[2].config.grid_x, 3U);
   EXPECT_EQ(fake_.launches[2].config.grid_y, 2U);
   codetta::gpu::Params<0, 1, 1, 1> params{};
+  ASSERT_EQ(fake_.launches[0].parameters.size(), sizeof params);
   std::memcpy(&params, fake_.launches[0].parameters.data(), sizeof params);
   EXPECT_EQ(static_cast<std::byte*>(params.reduction[0].results),
             static_cast<std::byte*>(params.reduction[0].partials) + 2560);
@@ -315,6 +317,7 @@ TEST_F(CudaExecution, TensorMaps) {
   package.kernels[0].maps = {{package::CudaTensorMap::Source::A, 0, 32, 128, 128},
                              {package::CudaTensorMap::Source::B, 0, 32, 32, 128}};
   Execution execution = prepare(package, bind(256, 384, 64)).value();
+  fake_.parameter_bytes = sizeof(codetta::gpu::Params<2, 1, 1, 0>);
   ASSERT_EQ(fake_.tensor_maps.size(), 2U);
   EXPECT_EQ(fake_.tensor_maps[0].sizes, (std::vector<uint64_t>{64, 256, 1}));
   EXPECT_EQ(fake_.tensor_maps[0].strides[0], 256U);

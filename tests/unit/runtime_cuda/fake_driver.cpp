@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pretended libcuda.so.1: device memory is host memory, launches are written down, any call can be told to fail.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "device/gpu/abi.h"
+#include "device/gpu/step_abi.h"
 #include "unit/runtime_cuda/fake_driver.hpp"
 
 using namespace codetta::runtime::cuda;
@@ -29,6 +31,13 @@ struct Function {
   std::string name;
   size_t parameter_bytes = 0;  // said by the image ("name:bytes"), else by the test
 };
+
+// What every kernel of steps takes; 0: it is none.
+size_t step_parameter_bytes(const std::string& function) {
+  if (function == "codetta_step_put") return sizeof(codetta::gpu::PutParams);
+  if (function == "codetta_step_move") return sizeof(codetta::gpu::MoveParams);
+  return function == "codetta_step_look" ? sizeof(codetta::gpu::LookParams) : 0;
+}
 
 Status enter(const char* symbol) {
   state.calls.emplace_back(symbol);
@@ -432,7 +441,8 @@ Status cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, voi
       launch.each.emplace_back(bytes, bytes + sizes->second[i]);
     }
   }
-  launch.parameters.resize(said != 0 ? said : state.parameter_bytes);
+  const size_t step = std::min(step_parameter_bytes(launch.function), state.parameter_bytes);
+  launch.parameters.resize(said != 0 ? said : step != 0 ? step : state.parameter_bytes);
   if (!launch.parameters.empty()) std::memcpy(launch.parameters.data(), parameters[0], launch.parameters.size());
   if (config->stream != nullptr && state.streams.count(config->stream) == 0) return Status::InvalidHandle;
   if (state.capturing.count(config->stream) != 0) {

@@ -43,6 +43,8 @@ struct FakeDriver {
   int major = 9, minor = 0;
   std::map<std::string, runtime::cuda::Status> fail;  // by symbol: what the call gives instead of working
   size_t memory_limit = size_t{1} << 30;              // of one allocation
+  // Of what a launch passes first that much is kept, of a kernel of steps no more than it takes. A launch that
+  // passes less may not be made while this is set.
   size_t parameter_bytes = 0;
   std::map<std::string, std::vector<size_t>> parameter_sizes;  // by function: bytes of each parameter
   bool cooperative = true;
