@@ -689,20 +689,26 @@ def _is_number(x):
 
 def _binary(symbol, x, y):
     """x symbol y, where numbers are those of the language: integers of 64 bits that wrap, x // 0 = 0."""
-    return _number((_real if symbol == "/" else _arith)(symbol, x, y))
+    return _number((_real if symbol == "/" else _logical if symbol in _LOGICAL else _arith)(symbol, x, y))
 
 
 def _negative(x):
     return _number(_arith("neg", x)) if _is_number(x) else -x
 
 
-ARITHMETIC = {"_binary": _binary, "_negative": _negative}
+def _inverted(x):
+    return _number(_logical("not", x))
+
+
+ARITHMETIC = {"_binary": _binary, "_negative": _negative, "_inverted": _inverted}
 
 
 class Numbers(ast.NodeTransformer):
-    """Has arithmetic done by _binary and _negative: that of Python has other integers, and other divisions by 0."""
+    """Has arithmetic and logic done by _binary, _negative and _inverted: Python has other integers, other divisions by 0,
+    and takes booleans for numbers."""
 
-    SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**"}
+    SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+               ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
 
     def call(self, node, name, *arguments):
         call = ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
@@ -717,7 +723,8 @@ class Numbers(ast.NodeTransformer):
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
             return node  # a literal with its sign
         self.generic_visit(node)
-        return self.call(node, "_negative", node.operand) if isinstance(node.op, ast.USub) else node
+        name = {ast.USub: "_negative", ast.Invert: "_inverted"}.get(type(node.op))
+        return self.call(node, name, node.operand) if name else node
 
 
 def load_epilogue(text, name=None):

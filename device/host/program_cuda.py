@@ -556,8 +556,9 @@ def _encode(engine, loaded, plan, i, operand, name, parameters):
 
 
 def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=()):
-    """One kernel of the program: (batch, m, n, k), factors with their names (None: made by the kernel, or a map's), operands as the tables
-    above have them with names behind, numbers; the B of further products, which are among the operands."""
+    """One kernel of the program: (batch, m, n, k), factors with their names (None: made by the kernel, or a map's),
+    operands as the tables above have them with names behind, numbers; the B of further products, which are among the
+    operands."""
     call, lib = _now.call, engine.lib
     loaded = engine.kernel(call.context, index)
     kernel, trouble = ctypes.byref(loaded.table), _Trouble()

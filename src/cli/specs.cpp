@@ -205,7 +205,7 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
     value = std::strtod(std::string(first, last).c_str(), nullptr);  // too small is 0, as in a text
     if (std::isinf(value))
       return usage_error("'" + text + "' does not fit", "the largest number is 1.7976931348623157e308",
-                         "pass " + name + "=inf for infinity");
+                         "pass " + name + (value < 0 ? "=-inf for minus infinity" : "=inf for infinity"));
   } else if (error != std::errc() || end != last) {
     return usage_error("'" + text + "' is not a number", "given for the scalar " + name,
                        "pass a number such as " + name + "=0.5, or true, false");

@@ -63,7 +63,9 @@ int64_t decimal_exponent(std::string_view digits) {
 
 // What to write instead of an integer that does not fit.
 std::string as_float(const std::string& digits) {
-  if (digits.size() > 308) return "write a smaller number, or inf for infinity";
+  double value = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
+    return "write a smaller number, or inf for infinity";
   const std::string shown =
       digits.size() <= 40 ? digits + ".0" : fmt::format("{}.{}e{}", digits[0], digits.substr(1, 16), digits.size() - 1);
   return "write it as a float, with a point: " + shown;

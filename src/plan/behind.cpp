@@ -27,7 +27,7 @@ double bytes_of(const ir::Graph& graph, NodeId node) {
 
 std::optional<Behind> behind_reductions(const ir::Graph& graph, const KernelRegion& region) {
   const size_t count = graph.size();
-  std::vector<bool> inside(count), dependent(count), behind(count), stored(count), read(count);
+  std::vector<bool> inside(count), dependent(count), behind(count), stored(count);
   for (const StoredValue& store : region.stores) inside[store.node.index()] = stored[store.node.index()] = true;
   std::vector<bool> leaf(count);
   for (NodeId node : region.leaves) leaf[node.index()] = true;

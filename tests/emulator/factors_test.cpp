@@ -32,13 +32,20 @@ struct Ran {
   std::string wrong;
 };
 
+// How an argument lies: elements behind each row that are not its own, and whether all items of a batch are one.
+struct Lies {
+  int64_t gap = 0;
+  bool shared = false;
+};
+using Layouts = std::map<std::string, Lies>;
+
 // A program on one device. `most`: candidates of a kernel with made factors that are run.
 class Runner {
  public:
   explicit Runner(runtime::cuda::DeviceRef device, const Compiler& compiler)
       : device_(std::move(device)), compiler_(compiler) {}
 
-  Result<Ran> run(const std::string& text, size_t most) {
+  Result<Ran> run(const std::string& text, size_t most, const Layouts& layouts = {}) {
     CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
     const Target target{Backend::cuda, CpuIsa::generic, device_->facts().arch};
@@ -67,7 +74,7 @@ class Runner {
         kernel.chosen = std::min(c, kernel.discovery.candidates.size() - 1);
         ran.families.insert(package::gpu(kernel.discovery.candidates[kernel.chosen].config).family);
       }
-      CODETTA_TRY(const std::string wrong, run_plan(graph, plan));
+      CODETTA_TRY(const std::string wrong, run_plan(graph, plan, layouts));
       if (!wrong.empty()) ran.wrong += fmt::format("candidate {}: {}", c, wrong);
     }
     return ran;
@@ -77,7 +84,7 @@ class Runner {
   static bool has_factors(const plan::PlannedKernel& kernel) {
     return !kernel.lowered.program.factors.empty() || !kernel.lowered.program.more_b.empty();
   }
-  Result<std::string> run_plan(const ir::Graph& graph, const plan::Plan& plan) {
+  Result<std::string> run_plan(const ir::Graph& graph, const plan::Plan& plan, const Layouts& layouts) {
     CODETTA_TRY(package::Package made, emit::emit_package(plan, {.strict = false, .name = "test", .build_id = ""}));
     // The file form carries the factors, too.
     CODETTA_TRY(package::Package decoded, package::Package::decode(made.encode()));
@@ -101,14 +108,22 @@ class Runner {
         given.emplace(buffer.name, oracle::OracleInput(types::Scalar::from_f64(0.375, buffer.dtype)));
         continue;
       }
+      const auto lies = layouts.find(buffer.name);
       Dims sizes;
-      int64_t bytes = dtype_size(buffer.dtype);
-      for (const types::Dim& dim : buffer.shape) {
-        sizes.push_back(dim.as_constant().value());
-        bytes *= dim.as_constant().value();
+      for (const types::Dim& dim : buffer.shape) sizes.push_back(dim.as_constant().value());
+      Dims strides = row_major_strides(sizes);
+      int64_t elements = 1;
+      for (int d = sizes.rank() - 1; d >= 0; --d) {
+        strides[d] = elements;
+        elements *= sizes[d];
+        if (lies == layouts.end()) continue;
+        if (d == sizes.rank() - 1) elements += lies->second.gap;
+        if (d == 0 && sizes.rank() == 3 && lies->second.shared) elements = strides[0], strides[0] = 0;
       }
-      memory.push_back(allocate_guarded(static_cast<size_t>(bytes), memory.size() % 2 == 0));
-      CODETTA_TRY(bindings.tensors[i], TensorView::make(memory.back(), buffer.dtype, sizes));
+      if (lies != layouts.end()) elements -= lies->second.gap;  // none behind the last row
+      memory.push_back(
+          allocate_guarded(static_cast<size_t>(elements * dtype_size(buffer.dtype)), memory.size() % 2 == 0));
+      CODETTA_TRY(bindings.tensors[i], TensorView::make(memory.back(), buffer.dtype, sizes, strides));
       if (buffer.role == package::Buffer::Role::Output) {
         fill_poison(bindings.tensors[i]);
         results.emplace(buffer.name, bindings.tensors[i]);
@@ -155,8 +170,9 @@ class EmulatedFactors : public ::testing::Test {
     device_ = *std::move(device);
   }
   // Runs it and wants these families to have made factors; none: everything is made in front.
-  void expect(const std::string& text, const std::set<package::GpuFamily>& families, size_t most = 3) {
-    const auto ran = Runner(device_, *compiler_).run(text, most);
+  void expect(const std::string& text, const std::set<package::GpuFamily>& families, size_t most = 3,
+              const Layouts& layouts = {}) {
+    const auto ran = Runner(device_, *compiler_).run(text, most, layouts);
     ASSERT_TRUE(ran) << text << ran.error().render();
     EXPECT_EQ(ran->wrong, "") << text;
     EXPECT_EQ(ran->families, families) << text;
@@ -265,6 +281,26 @@ TEST_F(EmulatedFactors, ProductsOfOneA) {
     std::set<package::GpuFamily> families{Simt, Sm80};
     if (one.few_rows) families.insert(Stream);
     expect(fmt::format("def f({}):\n    {}\n", one.parameters, one.body), families);
+  }
+}
+
+// Each B has strides of its own: rows with room behind them, and one matrix for all items beside one for each, where
+// items can't be taken for further rows.
+TEST_F(EmulatedFactors, ProductsOfOneAWithOtherStrides) {
+  const std::string two =
+      "def f(x: bf16[{0}, 72], g: bf16[72, 40], u: bf16[72, 40]):\n    y = silu(x @ g) * (x @ u)\n    return y\n";
+  for (const Layouts& layouts : {Layouts{{"u", {8, false}}}, Layouts{{"g", {24, false}}, {"u", {8, false}}}}) {
+    expect(fmt::format(fmt::runtime(two), 70), {Simt, Sm80}, 3, layouts);
+    expect(fmt::format(fmt::runtime(two), 5), {Simt, Sm80, Stream}, 3, layouts);
+  }
+  for (const int rows : {1, 33}) {
+    const std::string items = fmt::format(
+        "def f(x: f16[3, {}, 40], g: f16[3, 40, 32], u: f16[3, 40, 32]):\n"
+        "    y = (x @ g) * (x @ u)\n    return y\n",
+        rows);
+    for (const Layouts& layouts :
+         {Layouts{{"g", {0, true}}}, Layouts{{"u", {0, true}}}, Layouts{{"g", {8, true}}, {"u", {16, true}}}})
+      expect(items, rows == 1 ? std::set{Simt, Sm80, Stream} : std::set{Simt, Sm80}, 3, layouts);
   }
 }
 

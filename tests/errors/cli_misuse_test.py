@@ -143,6 +143,8 @@ def words_of_the_command(folder, cache):
     text = "def f(accum, alpha): D = accum + alpha; return D"
     expect(0, "pass", "gemm", *SIZES, *cache, "--check", "--epilogue", text, "--scalar", "alpha=1e-400")
     expect(2, "'1e400' does not fit", "gemm", *SIZES, *cache, "--epilogue", text, "--scalar", "alpha=1e400")
+    for text_of, said in (("1e400", "pass alpha=inf for infinity"), ("-1e400", "pass alpha=-inf for minus infinity")):
+        expect(2, said, "gemm", *SIZES, *cache, "--epilogue", text, "--scalar", f"alpha={text_of}")
     bound = folder / "bound.py"
     bound.write_text("# bind: types=f32,zz\ndef f(accum):\n    D = accum\n    return D\n")
     expect(2, "element type 'zz' is not known", "gemm", *SIZES, *cache, "--epilogue", bound)

@@ -207,7 +207,8 @@ class ReferenceTest(unittest.TestCase):
                 ("clamp(accum, -2**31, 2**31)", 1, "i64"), ("where(accum < 2**31, 1, 0)", 1, "i32"),
                 ("where(accum == 1, 9223372036854775807 + 1, 0)", -2**63, "i64"), ("accum + 7 // 0", 1, "i32"),
                 ("where(accum == 1, 2.5, 1)", 2.5, "f32"), ("accum * (0.1 + 0.2)", float(np.float32(0.1 + 0.2)), "f32"),
-                ("accum + (True + True)", 3, "i32"), ("relu6(accum)", 1, "i32")):
+                ("accum + (True + True)", 3, "i32"), ("accum + ~True", 1, "i32"), ("accum + ~False", 2, "i32"),
+                ("accum + (~(1 < 2) | True)", 2, "i32"), ("accum + (True ^ True)", 1, "i32"), ("relu6(accum)", 1, "i32")):
             value = of(expression, 1)
             self.assertEqual((value.dtype, value.array.item()), (dtype, expected), expression)
         for expression, expected, dtype in (
@@ -216,8 +217,9 @@ class ReferenceTest(unittest.TestCase):
                 ("accum - True * 0", 1, "u8"), ("accum + 400 // 2", 201, "u8"), ("accum ** (2**1)", 1, "u8")):
             value = of(expression, 1, "u8")
             self.assertEqual((value.dtype, value.array.item()), (dtype, expected), expression)
-        with self.assertRaises(r.LanguageError):
-            of("accum + 9223372036854775808", 1)
+        for refused in ("accum + 9223372036854775808", "accum + ~5", "accum + (5 & 3)", "accum + (True | 2)"):
+            with self.assertRaises(r.LanguageError):
+                of(refused, 1)
 
     def test_special_quotients_and_powers(self):
         self.same(f32([INF, -INF, 1.0, 1.0, -7.0]) // f32([2.0, 2.0, -INF, 0.0, 2.0]), [INF, -INF, -0.0, INF, -4])

@@ -34,7 +34,7 @@ EXPRESSIONS = [
     "where(x > 0, 2**40, full(1, 3))", "where(full(True, 3), x, 2)", "index_put(full(0.0, 4), arange(2), h[:2, 0])",
     "index_put(h[0], arange(2), full(0.5, 2))", "index_put(full(1, 4), arange(2), full(2, 2), accumulate=True) + u[0, :1]",
     "scatter(full(1, 3, 3), full(0, 1, 1), u[:1, :1], dim=1)", "full(300, 6)[:3] + u",
-    "expand(2, 3, 3) * u", "u + 300", "u + full(300, 1)", "full(1.5, 3)[1:2] + i", "where(exp(0) < 2, u, 300)", "clamp(u, full(3, 3), 300)", "x / full(3, 3)", "i / full(3, 3)",
+    "expand(2, 3, 3) * u", "u + 300", "u + full(300, 1)", "full(1.5, 3)[1:2] + i", "where(exp(0) < 2, u, 300)", "u + ~True", "u + ~False", "x + (True ^ ~False)", "where(~(1 < 2), u, 300)", "x + 7 / 2", "clamp(u, full(3, 3), 300)", "x / full(3, 3)", "i / full(3, 3)",
 ]
 CONTROL = '''
 def below(k, y):

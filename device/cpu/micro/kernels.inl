@@ -255,7 +255,7 @@ void row_kernel(const void* a_start, i64, const void* b_start, i64 ldb, void* c_
     k -= K;
   };
   while (k >= together) pass.template operator()<together, 4>();
-  if constexpr (together > 1) {
+  if constexpr (together > 1) {  // the rows that are left, at most three: by single vectors, which is less code
     while (k > 0) pass.template operator()<1, 1>();
   }
 }

@@ -17,6 +17,7 @@ struct Lexed {
   std::vector<Token> tokens;
   std::vector<std::string> strings;
   uint16_t code = 0;
+  std::string help;
 };
 
 Lexed lex(std::string text) {
@@ -43,7 +44,10 @@ Lexed lex(std::string text) {
       out.text += lexer.text(token.span);
     }
   }
-  if (!report.empty()) out.code = report.finish().code();
+  if (report.empty()) return out;
+  const auto error = report.finish();
+  out.code = error.code();
+  out.help = error.diagnostics().front().help;
   return out;
 }
 
@@ -125,6 +129,19 @@ TEST(Lexer, ReadsNumbers) {
   }
   EXPECT_EQ(lex("1" + std::string(400, '0') + "e-1").code, 109);
   EXPECT_EQ(lex("0.01e320").code, 109);
+  // What is shown instead of an integer is a float that can be read, of 309 digits, too.
+  const std::string tail(300, '3');
+  for (const std::string& digits : {"17976931" + tail, "179769312" + tail, "9223372036854775808" + tail.substr(1)}) {
+    const Lexed lexed = lex(digits);
+    EXPECT_EQ(lexed.code, 109);
+    const std::string start = "write it as a float, with a point: ";
+    const bool fits = digits.size() < 309 || digits[0] == '1';
+    ASSERT_EQ(lexed.help.substr(0, start.size()) == start, fits) << digits << ": " << lexed.help;
+    if (fits)
+      EXPECT_NEAR(real(lexed.help.substr(start.size()).c_str()) / std::strtod(digits.c_str(), nullptr), 1, 1e-12);
+    else
+      EXPECT_EQ(lexed.help, "write a smaller number, or inf for infinity");
+  }
   EXPECT_EQ(lex("40e9223372036854775807").code, 109);
   EXPECT_EQ(real("0.04e-9223372036854775807"), 0.0);
   for (const char* text :
