@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the items of a batch are taken for further rows of one (fold_batch), and every reason why they are not.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "device/host/gpu_plan.h"
+
+namespace codetta::gpu::host {
+namespace {
+
+// D = A @ B of three items with one B, in f32: operand 0 is D, operand 1 a bias by column or the B of a further
+// product.
+struct Case {
+  Map map{};
+  OperandFacts facts[2] = {{13, true, 0, 1}, {13, false, -1, -1}};
+  Kernel kernel{};
+  Factor a, b;
+  Operand operands[2] = {};
+
+  explicit Case(i64 rows = 5) {
+    kernel.name = "kernel";
+    kernel.family = family_simt;
+    kernel.has_product = kernel.folds = kernel.a_k_major = true;
+    kernel.tile_m = kernel.tile_n = kernel.tile_k = kernel.piece_rows = kernel.piece_cols = 16;
+    kernel.ways = kernel.k_split = kernel.group = kernel.cluster_m = kernel.cluster_n = 1;
+    kernel.operands = facts;
+    kernel.operand_count = 2;
+    kernel.maps = &map;
+    a.name = "a", b.name = "b";
+    a.batches = 3, a.others = rows, a.ks = 8, a.batch = rows * 8, a.other = 8, a.k = 1;
+    b.others = 20, b.ks = 8, b.other = 1, b.k = 20;
+    operands[0].stride[0] = rows * 20, operands[0].stride[1] = 20, operands[0].stride[2] = 1;
+    operands[1].stride[2] = 1;
+  }
+  Fold fold(Trouble& trouble, bool& good) {
+    Plan plan;
+    kernel.operands = facts, kernel.maps = &map;
+    good =
+        plan_sizes(kernel, 3, a.others, 20, 8, 0, plan, trouble) && fold_batch(kernel, a, b, operands, plan, trouble);
+    if (good && plan.fold != Fold::none) {
+      EXPECT_EQ(plan.problem.batches, 1);
+      EXPECT_EQ(plan.problem.m, 3 * a.others);
+    } else if (good) {
+      EXPECT_EQ(plan.problem.batches, 3);
+      EXPECT_EQ(plan.problem.m, a.others);
+    }
+    return plan.fold;
+  }
+  Fold fold() {
+    Trouble trouble;
+    bool good = false;
+    const Fold made = fold(trouble, good);
+    EXPECT_TRUE(good) << trouble.reason;
+    return made;
+  }
+};
+
+TEST(FoldBatch, TakesItemsForRows) {
+  EXPECT_EQ(Case(5).fold(), Fold::adjacent);
+  EXPECT_EQ(Case(1).fold(), Fold::single);
+  Case apart(1);  // of one row an item: wherever the items lie
+  apart.a.batch = 100;
+  apart.operands[0].stride[0] = 64;
+  EXPECT_EQ(apart.fold(), Fold::single);
+}
+
+TEST(FoldBatch, LeavesThemWhereTheyAreNone) {
+  struct Reason {
+    const char* what;
+    i64 rows;
+    std::function<void(Case&)> make;
+  };
+  const std::vector<Reason> reasons = {
+      {"the epilogue tells items apart", 5, [](Case& c) { c.kernel.folds = false; }},
+      {"no product", 5, [](Case& c) { c.kernel.has_product = false; }},
+      {"no rows", 0, [](Case&) {}},
+      {"one A for all items", 1, [](Case& c) { c.a.batch = 0; }},
+      {"a B for each item", 5, [](Case& c) { c.b.batch = 160; }},
+      {"a B for each item of one row", 1, [](Case& c) { c.b.batch = 160; }},
+      {"room between items of A", 5, [](Case& c) { c.a.batch += 8; }},
+      {"room between items of D", 5, [](Case& c) { c.operands[0].stride[0] += 20; }},
+      {"padded rows of D without the same between items", 5, [](Case& c) { c.operands[0].stride[1] = 24; }},
+      {"an operand that repeats for each item", 5, [](Case& c) { c.facts[1].row = 1, c.operands[1].stride[1] = 20; }},
+      {"rows that are repeated, items that are not", 5,
+       [](Case& c) { c.facts[1].batch = 0, c.operands[1].stride[0] = 20; }},
+      {"a further B for each item of one row", 1, [](Case& c) { c.facts[1].batch = 0, c.operands[1].stride[0] = 160; }},
+      {"rows of A side by side", 5, [](Case& c) { c.kernel.family = family_simt + 1, c.kernel.a_k_major = false; }},
+      {"a copied operand whose items are one", 1,
+       [](Case& c) {
+         c.facts[1].batch = 0, c.facts[1].row = 1;
+         c.map.source = map_operand, c.map.operand = 1, c.kernel.map_count = 1;
+       }},
+  };
+  for (const Reason& reason : reasons) {
+    Case one(reason.rows);
+    reason.make(one);
+    EXPECT_EQ(one.fold(), Fold::none) << reason.what;
+  }
+  // Without what stands in the way they would be rows.
+  Case packed;
+  packed.kernel.family = family_simt + 1, packed.kernel.a_k_major = false, packed.kernel.pack_a = true;
+  EXPECT_EQ(packed.fold(), Fold::adjacent);
+  Case follows;
+  follows.facts[1].batch = 0, follows.facts[1].row = 1;
+  follows.operands[1].stride[0] = 100, follows.operands[1].stride[1] = 20;
+  EXPECT_EQ(follows.fold(), Fold::adjacent);
+  Case copied(1);
+  copied.facts[1].batch = 0, copied.facts[1].row = 1, copied.operands[1].stride[0] = 20;
+  copied.map.source = map_operand, copied.map.operand = 1, copied.kernel.map_count = 1;
+  EXPECT_EQ(copied.fold(), Fold::single);
+}
+
+// The copy engine has one place in the batch for all B.
+TEST(FoldBatch, CopiedFactorsAreAllOneMatrixOrNone) {
+  for (const bool first : {false, true}) {
+    for (const bool second : {false, true}) {
+      Case one;
+      one.map.source = map_more_b, one.map.operand = 1, one.kernel.map_count = 1;
+      one.facts[1].batch = 0;
+      one.b.batch = first ? 0 : 160;
+      one.operands[1].stride[0] = second ? 0 : 160;
+      Trouble trouble;
+      bool good = false;
+      const Fold made = one.fold(trouble, good);
+      EXPECT_EQ(good, first == second) << trouble.reason;
+      if (good) {
+        EXPECT_EQ(made, first ? Fold::adjacent : Fold::none);
+      } else {
+        EXPECT_EQ(trouble.code, trouble_misfit);
+        EXPECT_EQ(std::string(trouble.reason),
+                  first ? "it is one matrix for all items, and the B of a further product is not"
+                        : "it is no one matrix for all items, and the B of a further product is not");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace codetta::gpu::host
