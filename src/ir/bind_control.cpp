@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ir/bind_values.hpp"
+#include "ir/literals.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::ir {
@@ -12,7 +13,7 @@ namespace {
 DType default_dtype(const GraphBuilder& builder, NodeId weak) {
   if (types::is_float(builder.type(weak).dtype)) return DType::f32;
   const auto* literal = std::get_if<LiteralAttr>(&builder.attr(weak));
-  return literal != nullptr && literal->i != static_cast<int32_t>(literal->i) ? DType::i64 : DType::i32;
+  return literal != nullptr && !holds(DType::i32, literal->i) ? DType::i64 : DType::i32;
 }
 
 // `node` with a type: a literal anew, other weak values cast.

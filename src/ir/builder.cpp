@@ -145,10 +145,8 @@ NodeId GraphBuilder::add_literal(LiteralAttr literal, diag::Span span) {
 }
 
 NodeId GraphBuilder::add_literal(LiteralAttr literal, DType dtype, diag::Span span) {
-  const bool fits =
-      literal.kind != LiteralAttr::Kind::Int || !types::is_integer(dtype) ||
-      (literal.i < 0 ? literal.i >= types::min_int(dtype) : static_cast<uint64_t>(literal.i) <= types::max_int(dtype));
-  if (!fits) {  // it wraps, as any integer that is cast
+  if (literal.kind == LiteralAttr::Kind::Int && types::is_integer(dtype) &&
+      !holds(dtype, literal.i)) {  // it wraps, as any integer that is cast
     const NodeId from[] = {intern(Op::literal, {}, literal, TensorType{DType::i64, false, {}}, span, {})};
     return intern(Op::cast, from, CastAttr{dtype}, TensorType{dtype, false, {}}, span, {});
   }

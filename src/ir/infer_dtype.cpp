@@ -4,6 +4,7 @@
 
 #include "ir/bind.hpp"
 #include "ir/infer.hpp"
+#include "ir/literals.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::ir {
@@ -18,11 +19,8 @@ DType yield_to(DType dtype, const OperandFacts& weak) {
   const DType numeric = types::is_bool(dtype) ? DType::i32 : dtype;
   if (weak.literal == nullptr || weak.literal->kind != LiteralAttr::Kind::Int) return numeric;
   const int64_t value = weak.literal->i;
-  const bool fits =
-      value < 0 ? value >= types::min_int(numeric) : static_cast<uint64_t>(value) <= types::max_int(numeric);
-  if (fits) return numeric;
-  const bool small = value >= types::min_int(DType::i32) && value <= static_cast<int64_t>(types::max_int(DType::i32));
-  return *types::join(numeric, small ? DType::i32 : DType::i64);
+  if (holds(numeric, value)) return numeric;
+  return *types::join(numeric, holds(DType::i32, value) ? DType::i32 : DType::i64);
 }
 
 Complaint needs_bool(size_t operand, const OperandFacts& facts, const OperandNames& names, std::string who) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "types/dtype.hpp"
+
 namespace codetta::ir {
 namespace {
 
@@ -34,37 +36,18 @@ int64_t remainder(int64_t x, int64_t y) {
 }
 
 std::optional<int64_t> of_integers(Op op, const int64_t* v) {
-  const auto bits = [&](size_t i) { return static_cast<uint64_t>(v[i]); };
   switch (op) {
-    case Op::add:
-      return static_cast<int64_t>(bits(0) + bits(1));
-    case Op::sub:
-      return static_cast<int64_t>(bits(0) - bits(1));
-    case Op::mul:
-      return static_cast<int64_t>(bits(0) * bits(1));
-    case Op::multiply_add:
-      return static_cast<int64_t>(bits(0) * bits(1) + bits(2));
     case Op::pow:
       if (v[1] < 0) return std::nullopt;
-      return static_cast<int64_t>(wrapping_power(bits(0), bits(1)));
+      return static_cast<int64_t>(wrapping_power(static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1])));
     case Op::floordiv:
       return quotient(v[0], v[1]);
     case Op::mod:
       return remainder(v[0], v[1]);
-    case Op::neg:
-      return static_cast<int64_t>(0 - bits(0));
-    case Op::abs:
-      return v[0] < 0 ? static_cast<int64_t>(0 - bits(0)) : v[0];
     case Op::sign:
       return (v[0] > 0 ? 1 : 0) - (v[0] < 0 ? 1 : 0);
-    case Op::relu:
-      return std::max<int64_t>(v[0], 0);
     case Op::drelu:
       return v[0] > 0 ? 1 : 0;
-    case Op::minimum:
-      return std::min(v[0], v[1]);
-    case Op::maximum:
-      return std::max(v[0], v[1]);
     case Op::clamp:
       return std::min(std::max(v[0], v[1]), v[2]);
     case Op::floor:
@@ -72,24 +55,25 @@ std::optional<int64_t> of_integers(Op op, const int64_t* v) {
     case Op::round:
     case Op::trunc:
       return v[0];
-    default:
-      return std::nullopt;
+    default: {
+      const uint64_t bits[] = {static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1]), static_cast<uint64_t>(v[2])};
+      const std::optional<uint64_t> exact = exact_integer(op, bits, true);
+      return exact ? std::optional(static_cast<int64_t>(*exact)) : std::nullopt;
+    }
   }
 }
 
-double lesser(double x, double y) { return x != x ? x : y != y ? y : x < y ? x : y; }
-double greater(double x, double y) { return x != x ? x : y != y ? y : x > y ? x : y; }
+template <class T>
+T lesser(T x, T y) {
+  return x != x ? x : y != y ? y : x < y ? x : y;
+}
+template <class T>
+T greater(T x, T y) {
+  return x != x ? x : y != y ? y : x > y ? x : y;
+}
 
 std::optional<double> of_floats(Op op, const double* v) {
   switch (op) {
-    case Op::add:
-      return v[0] + v[1];
-    case Op::sub:
-      return v[0] - v[1];
-    case Op::mul:
-      return v[0] * v[1];
-    case Op::div:
-      return v[0] / v[1];
     case Op::multiply_add:
       return v[0] * v[1] + v[2];
     case Op::pow:
@@ -100,50 +84,16 @@ std::optional<double> of_floats(Op op, const double* v) {
       const double r = std::fmod(v[0], v[1]);
       return r != 0 && (r < 0) != (v[1] < 0) ? r + v[1] : r;
     }
-    case Op::neg:
-      return -v[0];
-    case Op::abs:
-      return std::abs(v[0]);
     case Op::sign:
       return v[0] > 0 ? 1.0 : v[0] < 0 ? -1.0 : v[0] == 0 ? 0.0 : v[0];
-    case Op::relu:
-      return v[0] != v[0] || v[0] > 0 ? v[0] : 0.0;
     case Op::drelu:
       return v[0] > 0 ? 1.0 : 0.0;
-    case Op::minimum:
-      return lesser(v[0], v[1]);
-    case Op::maximum:
-      return greater(v[0], v[1]);
     case Op::clamp:
       return lesser(greater(v[0], v[1]), v[2]);
-    case Op::floor:
-      return std::floor(v[0]);
-    case Op::ceil:
-      return std::ceil(v[0]);
     case Op::round:
       return std::nearbyint(v[0]);
-    case Op::trunc:
-      return std::trunc(v[0]);
     default:
-      return std::nullopt;
-  }
-}
-
-template <class T>
-bool compared(Op op, T x, T y) {
-  switch (op) {
-    case Op::eq:
-      return x == y;
-    case Op::ne:
-      return x != y;
-    case Op::lt:
-      return x < y;
-    case Op::le:
-      return x <= y;
-    case Op::gt:
-      return x > y;
-    default:
-      return x >= y;
+      return exact_float(op, v);
   }
 }
 
@@ -156,6 +106,72 @@ LiteralAttr real(double value) {
 double as_double(const LiteralAttr& l) { return l.kind == LiteralAttr::Kind::Float ? l.f : static_cast<double>(l.i); }
 
 }  // namespace
+
+bool holds(DType integer, int64_t value) {
+  return value < 0 ? value >= types::min_int(integer) : static_cast<uint64_t>(value) <= types::max_int(integer);
+}
+
+std::optional<uint64_t> exact_integer(Op op, const uint64_t* v, bool is_signed) {
+  const auto less = [&](uint64_t a, uint64_t b) {
+    return is_signed ? static_cast<int64_t>(a) < static_cast<int64_t>(b) : a < b;
+  };
+  switch (op) {
+    case Op::add:
+      return v[0] + v[1];
+    case Op::sub:
+      return v[0] - v[1];
+    case Op::mul:
+      return v[0] * v[1];
+    case Op::neg:
+      return 0 - v[0];
+    case Op::multiply_add:
+      return v[0] * v[1] + v[2];
+    case Op::minimum:
+      return less(v[0], v[1]) ? v[0] : v[1];
+    case Op::maximum:
+      return less(v[1], v[0]) ? v[0] : v[1];
+    case Op::abs:
+      return less(v[0], 0) ? 0 - v[0] : v[0];
+    case Op::relu:
+      return less(v[0], 0) ? 0 : v[0];
+    default:
+      return std::nullopt;
+  }
+}
+
+template <class T>
+std::optional<T> exact_float(Op op, const T* v) {
+  switch (op) {
+    case Op::add:
+      return v[0] + v[1];
+    case Op::sub:
+      return v[0] - v[1];
+    case Op::mul:
+      return v[0] * v[1];
+    case Op::div:
+      return v[0] / v[1];
+    case Op::neg:
+      return -v[0];
+    case Op::abs:
+      return std::abs(v[0]);
+    case Op::minimum:
+      return lesser(v[0], v[1]);
+    case Op::maximum:
+      return greater(v[0], v[1]);
+    case Op::floor:
+      return std::floor(v[0]);
+    case Op::ceil:
+      return std::ceil(v[0]);
+    case Op::trunc:
+      return std::trunc(v[0]);
+    case Op::relu:
+      return v[0] != v[0] || v[0] > 0 ? v[0] : T(0);
+    default:
+      return std::nullopt;
+  }
+}
+template std::optional<float> exact_float(Op op, const float* v);
+template std::optional<double> exact_float(Op op, const double* v);
 
 std::optional<LiteralAttr> fold_literals(Op op, std::span<const LiteralAttr* const> operands) {
   const OpRule rule = types::op_info(op).rule;

@@ -16,4 +16,32 @@ namespace codetta::ir {
 // layout, a negative or a boolean exponent of an integer, a condition or a logical operand that is a number.
 std::optional<LiteralAttr> fold_literals(types::Op op, std::span<const LiteralAttr* const> operands);
 
+// Whether the integer type has the number.
+bool holds(DType integer, int64_t value);
+
+// Comparisons of two numbers of one type.
+template <class T>
+bool compared(types::Op op, T x, T y) {
+  switch (op) {
+    case types::Op::eq:
+      return x == y;
+    case types::Op::ne:
+      return x != y;
+    case types::Op::lt:
+      return x < y;
+    case types::Op::le:
+      return x <= y;
+    case types::Op::gt:
+      return x > y;
+    default:
+      return x >= y;
+  }
+}
+
+// Operations that every kernel gives the same bits of, over operands of one type; nullopt for others. Integers modulo
+// 2^64, sign or zero extended: storing wraps further.
+std::optional<uint64_t> exact_integer(types::Op op, const uint64_t* operands, bool is_signed);
+template <class T>  // float, double
+std::optional<T> exact_float(types::Op op, const T* operands);
+
 }  // namespace codetta::ir

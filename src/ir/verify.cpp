@@ -6,6 +6,7 @@
 
 #include <unordered_set>
 
+#include "ir/literals.hpp"
 #include "ir/print.hpp"
 #include "ir/report.hpp"
 #include "types/dtype.hpp"
@@ -27,8 +28,7 @@ bool literal_fits(const LiteralAttr& literal, const TensorType& type) {
   if (types::is_float(type.dtype))
     return literal.i < -(int64_t{1} << 53) || literal.i > int64_t{1} << 53;  // else a Float literal
   if (types::is_bool(type.dtype)) return false;
-  return literal.i < 0 ? literal.i >= types::min_int(type.dtype)
-                       : static_cast<uint64_t>(literal.i) <= types::max_int(type.dtype);
+  return holds(type.dtype, literal.i);
 }
 
 MaybeComplaint check_type(const TensorType& type) {

@@ -3,6 +3,7 @@
 // comparisons, conversions. Functions such as exp stay for the run time, whose accuracy is the target's.
 #include <cmath>
 
+#include "ir/literals.hpp"
 #include "opt/rules.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
@@ -25,85 +26,10 @@ ir::LiteralAttr literal_of(const Scalar& s) {
   return {Kind::Int, s.as_i64(), 0};
 }
 
+// A square root is rounded correctly everywhere.
 template <class T>
 std::optional<T> float_op(Op op, const T* v) {
-  switch (op) {
-    case Op::add:
-      return v[0] + v[1];
-    case Op::sub:
-      return v[0] - v[1];
-    case Op::mul:
-      return v[0] * v[1];
-    case Op::div:
-      return v[0] / v[1];
-    case Op::neg:
-      return -v[0];
-    case Op::abs:
-      return std::abs(v[0]);
-    case Op::sqrt:
-      return std::sqrt(v[0]);
-    case Op::minimum:
-      return v[0] != v[0] ? v[0] : v[1] != v[1] ? v[1] : v[0] < v[1] ? v[0] : v[1];
-    case Op::maximum:
-      return v[0] != v[0] ? v[0] : v[1] != v[1] ? v[1] : v[0] > v[1] ? v[0] : v[1];
-    case Op::floor:
-      return std::floor(v[0]);
-    case Op::ceil:
-      return std::ceil(v[0]);
-    case Op::trunc:
-      return std::trunc(v[0]);
-    case Op::relu:
-      return v[0] != v[0] || v[0] > 0 ? v[0] : T(0);
-    default:
-      return std::nullopt;
-  }
-}
-
-// Modulo 2^64; storing wraps further. The operands are sign or zero extended.
-std::optional<uint64_t> int_op(Op op, const uint64_t* v, bool is_signed) {
-  const auto less = [&](uint64_t a, uint64_t b) {
-    return is_signed ? static_cast<int64_t>(a) < static_cast<int64_t>(b) : a < b;
-  };
-  switch (op) {
-    case Op::add:
-      return v[0] + v[1];
-    case Op::sub:
-      return v[0] - v[1];
-    case Op::mul:
-      return v[0] * v[1];
-    case Op::neg:
-      return 0 - v[0];
-    case Op::multiply_add:
-      return v[0] * v[1] + v[2];
-    case Op::minimum:
-      return less(v[0], v[1]) ? v[0] : v[1];
-    case Op::maximum:
-      return less(v[1], v[0]) ? v[0] : v[1];
-    case Op::abs:
-      return less(v[0], 0) ? 0 - v[0] : v[0];
-    case Op::relu:
-      return less(v[0], 0) ? 0 : v[0];
-    default:
-      return std::nullopt;
-  }
-}
-
-template <class T>
-bool comparison(Op op, T a, T b) {
-  switch (op) {
-    case Op::eq:
-      return a == b;
-    case Op::ne:
-      return a != b;
-    case Op::lt:
-      return a < b;
-    case Op::le:
-      return a <= b;
-    case Op::gt:
-      return a > b;
-    default:
-      return a >= b;
-  }
+  return op == Op::sqrt ? std::optional(std::sqrt(v[0])) : ir::exact_float(op, v);
 }
 
 // The type that a comparison of typed literals works in.
@@ -127,7 +53,7 @@ std::optional<Scalar> arithmetic(const Candidate& n, RuleContext& x) {
   }
   if (!types::is_integer(d)) return std::nullopt;
   const uint64_t bits[] = {v[0].payload(), v[1].payload(), v[2].payload()};
-  const std::optional<uint64_t> r = int_op(n.op, bits, types::is_signed(d));
+  const std::optional<uint64_t> r = ir::exact_integer(n.op, bits, types::is_signed(d));
   return r ? std::optional(types::convert(Scalar::from_u64(*r), d)) : std::nullopt;
 }
 
@@ -172,9 +98,9 @@ Rewrite fold_comparison(const Candidate& n, RuleContext& x) {
       [](const Candidate& c, RuleContext& r) -> std::optional<Scalar> {
         const DType d = joined(r, c);
         const Scalar a = scalar_of(*r.literal(c.operands[0]), d), b = scalar_of(*r.literal(c.operands[1]), d);
-        if (types::is_float(d)) return Scalar::from_bool(comparison(c.op, a.as_f64(), b.as_f64()));
-        if (types::is_signed(d)) return Scalar::from_bool(comparison(c.op, a.as_i64(), b.as_i64()));
-        return Scalar::from_bool(comparison(c.op, a.as_u64(), b.as_u64()));
+        if (types::is_float(d)) return Scalar::from_bool(ir::compared(c.op, a.as_f64(), b.as_f64()));
+        if (types::is_signed(d)) return Scalar::from_bool(ir::compared(c.op, a.as_i64(), b.as_i64()));
+        return Scalar::from_bool(ir::compared(c.op, a.as_u64(), b.as_u64()));
       });
 }
 Rewrite fold_logical(const Candidate& n, RuleContext& x) {

@@ -37,6 +37,17 @@ Inst read_inst(ByteReader& in) {
   return inst;
 }
 
+void write(ByteWriter& out, const std::vector<Inst>& insts) {
+  out.number(insts.size());
+  for (const Inst& inst : insts) write(out, inst);
+}
+
+std::vector<Inst> read_insts(ByteReader& in) {
+  std::vector<Inst> insts;
+  for (size_t n = in.count(max_items, "number of instructions"); n > 0 && in.ok(); --n) insts.push_back(read_inst(in));
+  return insts;
+}
+
 void write(ByteWriter& out, const Operand& operand) {
   out.number(operand.argument);
   out.choice(operand.dtype);
@@ -128,8 +139,7 @@ void write(ByteWriter& out, const EpilogueProgram& program) {
   for (const Phase& phase : program.phases) {
     out.choice(phase.scope);
     out.flag(phase.reads_accumulator);
-    out.number(phase.insts.size());
-    for (const Inst& inst : phase.insts) write(out, inst);
+    write(out, phase.insts);
     out.number(phase.stores.size());
     for (const Store& store : phase.stores) {
       out.number(store.operand);
@@ -142,8 +152,7 @@ void write(ByteWriter& out, const EpilogueProgram& program) {
     out.number(factor.product);
     out.choice(factor.dtype);
     out.flag(factor.batch_in_rows);
-    out.number(factor.insts.size());
-    for (const Inst& inst : factor.insts) write(out, inst);
+    write(out, factor.insts);
     out.number(factor.value);
   }
   out.number(program.more_b.size());
@@ -186,8 +195,7 @@ EpilogueProgram read_program(ByteReader& in) {
     Phase phase;
     phase.scope = in.choice<Scope>(3, "scope");
     phase.reads_accumulator = in.flag();
-    for (size_t i = in.count(max_items, "number of instructions"); i > 0 && in.ok(); --i)
-      phase.insts.push_back(read_inst(in));
+    phase.insts = read_insts(in);
     for (size_t i = in.count(max_items, "number of stores"); i > 0 && in.ok(); --i) {
       Store store;
       store.operand = in.index("operand");
@@ -202,8 +210,7 @@ EpilogueProgram read_program(ByteReader& in) {
     factor.product = in.index("product");
     factor.dtype = in.dtype();
     factor.batch_in_rows = in.flag();
-    for (size_t i = in.count(max_items, "number of instructions"); i > 0 && in.ok(); --i)
-      factor.insts.push_back(read_inst(in));
+    factor.insts = read_insts(in);
     factor.value = in.index("value");
     program.factors.push_back(std::move(factor));
   }

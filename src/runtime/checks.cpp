@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "runtime/operands.hpp"
 #include "types/view.hpp"
 
 namespace codetta::runtime {
@@ -240,6 +241,40 @@ Result<void> define_symbol(const package::Package& package, const package::Defin
                            Symbols& symbols) {
   CODETTA_TRY(const int64_t source, symbol_source(package, step, view, symbols));
   return define_symbol(package, step, view, source, symbols);
+}
+
+Result<int64_t> size_of_output(const package::DefineSymbol& step, const CodettaTensor& output,
+                               const std::string& whose) {
+  if (step.dim >= output.rank) {
+    return diag::error(diag::Code::guard_failed,
+                       fmt::format("output {} of {} has no dim {}", step.output, whose, step.dim))
+        .reason(fmt::format("it has {} dims", output.rank))
+        .help("the function and the program disagree about its results");
+  }
+  return step.from == package::DefineSymbol::From::OutputSize ? output.shape[step.dim] : output.strides[step.dim];
+}
+
+Result<TensorView> view_of_output(const package::Buffer& buffer, const CodettaTensor& output, uint32_t number,
+                                  const std::string& whose, const Symbols& symbols) {
+  const auto misfit = [&](const std::string& reason) {
+    return diag::error(diag::Code::guard_failed,
+                       fmt::format("output {} of {} is not what the program declares", number, whose))
+        .reason(reason)
+        .help("the function and the program disagree about its results");
+  };
+  if (output.rank != static_cast<int32_t>(buffer.shape.size()) || output.dtype != static_cast<int32_t>(buffer.dtype)) {
+    const bool known = output.dtype >= 0 && output.dtype < dtype_count;
+    return misfit(fmt::format("it has {} dims of {}, and {} has {} of {}", output.rank,
+                              known ? dtype_name(static_cast<DType>(output.dtype)) : "no element type", buffer.name,
+                              buffer.shape.size(), dtype_name(buffer.dtype)));
+  }
+  const auto count = static_cast<size_t>(output.rank);
+  const Dims shape(std::span<const int64_t>(output.shape, count)),
+      strides(std::span<const int64_t>(output.strides, count));
+  CODETTA_TRY(const TensorView view, TensorView::make(output.data, buffer.dtype, shape, strides));
+  if (const auto fits = check_view(buffer, view, symbols); !fits)
+    return misfit(fits.error().diagnostics().front().reason);
+  return view;
 }
 
 Result<void> check_guard(const package::Package& package, const package::Guard& guard,

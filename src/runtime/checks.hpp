@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "codetta/extern.h"
 #include "package/package.hpp"
 
 namespace codetta::runtime {
@@ -27,6 +28,12 @@ Result<void> define_symbol(const package::Package& package, const package::Defin
 // Both, of a Size, Stride or Expression.
 Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
                            Symbols& symbols);
+// Output `number` of a call of `whose` function ("scale", "a function"): its size or stride of a dim that a
+// DefineSymbol names, and its view as what the program declares. Errors: E0610; TensorView::make's.
+Result<int64_t> size_of_output(const package::DefineSymbol& step, const CodettaTensor& output,
+                               const std::string& whose);
+Result<TensorView> view_of_output(const package::Buffer& buffer, const CodettaTensor& output, uint32_t number,
+                                  const std::string& whose, const Symbols& symbols);
 // Errors: E0610 guard fails, E0613 forbidden overlap.
 Result<void> check_guard(const package::Package& package, const package::Guard& guard,
                          const std::vector<TensorView>& tensors, const Symbols& symbols);

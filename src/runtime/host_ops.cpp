@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "package/gpu_steps.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
@@ -203,12 +204,8 @@ void fill_elements(const TensorView& view, uint64_t bits) {
   if (view.empty()) return;
   const auto size = static_cast<size_t>(dtype_size(view.dtype()));
   std::array<unsigned char, 8> pattern{};
-  bool one_byte = true;
-  for (size_t i = 0; i < size; ++i) {
-    pattern[i] = static_cast<unsigned char>(bits >> (8 * i));
-    one_byte = one_byte && pattern[i] == pattern[0];
-  }
-  if (one_byte && view.is_row_major()) {
+  for (size_t i = 0; i < size; ++i) pattern[i] = static_cast<unsigned char>(bits >> (8 * i));
+  if (package::one_byte(view.dtype(), bits) && view.is_row_major()) {
     std::memset(view.data(), pattern[0], static_cast<size_t>(view.element_count()) * size);
     return;
   }

@@ -72,14 +72,8 @@ class Execution::State::Running : PassiveSteps {
       }
       case From::OutputSize:
       case From::OutputStride: {
-        const CodettaTensor& output = s_.results[step.buffer].outputs[step.output];
-        if (step.dim >= output.rank) {
-          return diag::error(diag::Code::guard_failed, fmt::format("output {} of {} has no dim {}", step.output,
-                                                                   s_.results[step.buffer].name, step.dim))
-              .reason(fmt::format("it has {} dims", output.rank))
-              .help("the function and the program disagree about its results");
-        }
-        source = step.from == From::OutputSize ? output.shape[step.dim] : output.strides[step.dim];
+        const auto& results = s_.results[step.buffer];
+        CODETTA_TRY(source, size_of_output(step, results.outputs[step.output], results.name));
         break;
       }
     }
@@ -250,28 +244,9 @@ class Execution::State::Running : PassiveSteps {
         .help("the code is the function's own");
   }
   Result<void> operator()(const package::SelectOutput& step) {
-    const CodettaTensor& output = s_.results[step.result].outputs[step.output];
-    const Buffer& buffer = p_.buffers[step.buffer];
-    const std::string& name = s_.results[step.result].name;
-    const auto misfit = [&](const std::string& reason) {
-      return diag::error(diag::Code::guard_failed,
-                         fmt::format("output {} of {} is not what the program declares", step.output, name))
-          .reason(reason)
-          .help("the function and the program disagree about its results");
-    };
-    if (output.rank != static_cast<int32_t>(buffer.shape.size()) ||
-        output.dtype != static_cast<int32_t>(buffer.dtype)) {
-      const bool known = output.dtype >= 0 && output.dtype < dtype_count;
-      return misfit(fmt::format("it has {} dims of {}, and {} has {} of {}", output.rank,
-                                known ? dtype_name(static_cast<DType>(output.dtype)) : "no element type", buffer.name,
-                                buffer.shape.size(), dtype_name(buffer.dtype)));
-    }
-    const auto count = static_cast<size_t>(output.rank);
-    const Dims shape(std::span<const int64_t>(output.shape, count)),
-        strides(std::span<const int64_t>(output.strides, count));
-    CODETTA_TRY(s_.bindings.tensors[step.buffer], TensorView::make(output.data, buffer.dtype, shape, strides));
-    if (const auto fits = check_view(buffer, s_.bindings.tensors[step.buffer], s_.symbols); !fits)
-      return misfit(fits.error().diagnostics().front().reason);
+    const auto& results = s_.results[step.result];
+    CODETTA_TRY(s_.bindings.tensors[step.buffer], view_of_output(p_.buffers[step.buffer], results.outputs[step.output],
+                                                                 step.output, results.name, s_.symbols));
     selected_[step.buffer] = {step.result, step.output};
     return {};
   }

@@ -218,27 +218,9 @@ class Execution::State::Preparing : PassiveSteps {
         .help("pass a function of that name when preparing the program");
   }
   Result<void> operator()(const package::SelectOutput& step) {
-    const Buffer& buffer = p_.buffers[step.buffer];
-    CODETTA_TRY(const CodettaTensor output, output_of(step.result, step.output));
-    const auto misfit = [&](const std::string& reason) {
-      return diag::error(diag::Code::guard_failed,
-                         fmt::format("output {} of a function is not what the program declares", step.output))
-          .reason(reason)
-          .help("the function and the program disagree about its results");
-    };
-    if (output.rank != static_cast<int32_t>(buffer.shape.size()) ||
-        output.dtype != static_cast<int32_t>(buffer.dtype)) {
-      const bool known = output.dtype >= 0 && output.dtype < dtype_count;
-      return misfit(fmt::format("it has {} dims of {}, and {} has {} of {}", output.rank,
-                                known ? dtype_name(static_cast<DType>(output.dtype)) : "no element type", buffer.name,
-                                buffer.shape.size(), dtype_name(buffer.dtype)));
-    }
-    const auto count = static_cast<size_t>(output.rank);
-    const Dims shape(std::span<const int64_t>(output.shape, count)),
-        strides(std::span<const int64_t>(output.strides, count));
-    CODETTA_TRY(s_.bindings.tensors[step.buffer], TensorView::make(output.data, buffer.dtype, shape, strides));
-    if (const auto fits = check_view(buffer, s_.bindings.tensors[step.buffer], s_.symbols); !fits)
-      return misfit(fits.error().diagnostics().front().reason);
+    CODETTA_TRY(s_.bindings.tensors[step.buffer],
+                view_of_output(p_.buffers[step.buffer], output_of(step.result, step.output), step.output, "a function",
+                               s_.symbols));
     s_.selected[step.buffer] = {step.result, step.output};
     return {};
   }
@@ -262,19 +244,12 @@ class Execution::State::Preparing : PassiveSteps {
     s_.late->cause = step_;
     s_.late->first = position_ + 1;
   }
-  Result<CodettaTensor> output_of(uint32_t result, uint32_t output) const {
+  [[nodiscard]] const CodettaTensor& output_of(uint32_t result, uint32_t output) const {
     return (*s_.results)[result][output];  // its call stands in front, in a part that has run
   }
   Result<void> define_from_output(const package::DefineSymbol& step) {
-    CODETTA_TRY(const CodettaTensor output, output_of(step.buffer, step.output));
-    if (step.dim >= output.rank) {
-      return diag::error(diag::Code::guard_failed,
-                         fmt::format("output {} of a function has no dim {}", step.output, step.dim))
-          .reason(fmt::format("it has {} dims", output.rank))
-          .help("the function and the program disagree about its results");
-    }
-    const bool size = step.from == package::DefineSymbol::From::OutputSize;
-    return define_symbol(p_, step, TensorView(), size ? output.shape[step.dim] : output.strides[step.dim], s_.symbols);
+    CODETTA_TRY(const int64_t source, size_of_output(step, output_of(step.buffer, step.output), "a function"));
+    return define_symbol(p_, step, TensorView(), source, s_.symbols);
   }
 
   void add(int32_t launch) { s_.lists[list_].push_back({step_, launch, -1, -1, -1}); }
