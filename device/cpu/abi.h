@@ -68,7 +68,7 @@ struct Tile {
 };
 
 // What an emitted epilogue exports: extern "C" void codetta_epilogue(const EpilogueArgs*, const Tile*).
-// Called from several threads at once with different tiles. Never fails.
+// Called from several threads at once with different tiles; who calls it orders its streaming stores. Never fails.
 using EpilogueFunction = void (*)(const EpilogueArgs*, const Tile*);
 
 // One task of a fully fused kernel (device/cpu/fused.h): a rectangle of the result, multiplied and finished in
@@ -84,8 +84,8 @@ struct FusedArgs {
   i64 k;
 };
 
-// extern "C" void codetta_fused(const FusedArgs*). Called from several threads at once with different tasks. Never
-// fails.
+// extern "C" void codetta_fused(const FusedArgs*). Called from several threads at once with different tasks; who calls
+// it orders its streaming stores. Never fails.
 using FusedFunction = void (*)(const FusedArgs*);
 
 }  // namespace codetta::cpu
