@@ -42,6 +42,22 @@ bool prove_with(const Dim& rest, int64_t coefficient, const Atom& atom, Budget b
   return !any;
 }
 
+// Two floors: a // c >= b // d where a >= b >= 0 and c <= d, so one of each can be left out of the sum; and a // d is
+// (a // c) // e where d = c * e.
+bool prove_pair(const Dim& dim, const Term& high, const Term& low, Budget budget) {
+  const Atom &a = *high.factors[0], &b = *low.factors[0];
+  if (a.kind != AtomKind::floordiv || b.kind != AtomKind::floordiv) return false;
+  const auto c = a.args[1].as_constant(), d = b.args[1].as_constant();
+  if (!c || !d || *c <= 0 || *c > *d) return false;
+  --budget.replacements;
+  const Dim first = DimBuilder::build({{1, high.factors}}), second = DimBuilder::build({{1, low.factors}});
+  if (a.args[0] == b.args[0] && *d % *c == 0 && *d > *c) {
+    const Dim rest = dim - DimBuilder::build({low});
+    if (prove(Dim::constant(*d / *c) * rest + Dim::constant(low.coefficient) * first, budget)) return true;
+  }
+  return prove(dim - first + second, budget) && prove(a.args[0] - b.args[0], budget) && prove(b.args[0], budget);
+}
+
 bool prove(const Dim& dim, Budget budget) {
   if (dim.fault() != DimFault::none) return false;
   if (const auto low = dim.lower_bound(); low && *low >= 0) return true;
@@ -50,6 +66,13 @@ bool prove(const Dim& dim, Budget budget) {
   for (const Term& term : node->terms) {
     if (term.factors.size() != 1) continue;
     if (prove_with(dim - DimBuilder::build({term}), term.coefficient, *term.factors[0], budget)) return true;
+  }
+  for (const Term& high : node->terms) {
+    for (const Term& low : node->terms) {
+      const bool apart =
+          high.coefficient > 0 && low.coefficient < 0 && high.factors.size() == 1 && low.factors.size() == 1;
+      if (apart && prove_pair(dim, high, low, budget)) return true;
+    }
   }
   return false;
 }

@@ -313,6 +313,18 @@ TEST(DimProperty, RandomExpressionsKeepTheirValues) {
   EXPECT_GT(compared, 80000);
 }
 
+TEST(DimProof, TwoFloorsAreCompared) {
+  const Dim n = Dim::symbol("n");
+  const auto floor = [&](int64_t add, int64_t by) { return floordiv(n + c(add), c(by)); };
+  EXPECT_TRUE(is_non_negative(floor(0, 8) - floor(0, 16)));
+  EXPECT_TRUE(is_non_negative(floor(0, 8) - c(2) * floor(0, 16)));
+  EXPECT_TRUE(is_non_negative(floor(2, 3) - floor(1, 16)));
+  EXPECT_TRUE(is_non_negative(floor(0, 4) + floor(0, 8) - floor(0, 16)));
+  EXPECT_FALSE(is_non_negative(floor(0, 16) - floor(0, 8)));
+  EXPECT_FALSE(is_non_negative(floor(0, 8) - c(3) * floor(0, 16)));
+  EXPECT_FALSE(is_non_negative(floor(1, 3) - floor(2, 3)));
+}
+
 // Processors trap where the least integer is divided by -1.
 TEST(DimProperty, ExtremeNumbersNeitherTrapNorWrap) {
   const int64_t extremes[] = {INT64_MIN, INT64_MIN + 1, -2, -1, 0, 1, 2, INT64_MAX - 1, INT64_MAX};
