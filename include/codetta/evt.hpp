@@ -104,6 +104,23 @@ struct CutlassSource {
 CODETTA_API Result<CutlassSource> emit_cutlass(const GemmArguments& arguments, const EvtOptions& options,
                                                const std::string& name);
 
+// A configuration of CUTLASS's collectives as a candidate, ranked by the cost model of our own kernels.
+struct CutlassKernel {
+  KernelMetadata metadata;   // family "cutlass"; config: tile, cluster, stages, shared memory of the epilogue
+  EvtOptions options;        // of emit_evt, emit_cutlass and build_cutlass, for this one
+  int64_t shared_bytes = 0;  // of the epilogue
+};
+struct CutlassKernels {
+  std::vector<CutlassKernel> kernels;  // best first
+  std::vector<Rejection> rejections;   // by configuration, or of "cutlass" where they are the same for all
+};
+// What is given in `options` (tile, cluster, schedule) is kept, the rest is chosen from. Nothing is compiled, and no
+// CUTLASS is needed. Errors: those of emit_cutlass, where no configuration is left: that of the first.
+CODETTA_API Result<CutlassKernels> find_cutlass_kernels(const GemmArguments& arguments, const EvtOptions& options,
+                                                        Context& context = Context::process_default());
+// The version of the CUTLASS in `folder` ("" = CODETTA_CUTLASS_DIR); "" where neither names one. Errors: E0531.
+CODETTA_API Result<std::string> cutlass_version(const std::string& folder = {});
+
 struct CutlassBuild {
   std::string output{};       // path of the library: "out/libepilogue.so"; the header lies beside it
   std::string name{};         // of what is public; "" = the file's name without "lib" and what follows a dot
@@ -111,6 +128,7 @@ struct CutlassBuild {
 };
 struct CutlassReport {
   std::string library, header, version;  // of CUTLASS
+  std::string kernel;                    // the candidate that was built: "cutlass_sm90_128x128x64_cooperative_c1x1"
   int64_t bytes = 0;
   double seconds = 0;
 };

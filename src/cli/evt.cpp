@@ -35,7 +35,9 @@ Result<std::array<int, 3>> parse_tile(const std::string& text, const char* optio
   return tile;
 }
 
-Result<EvtOptions> options_of(const CommonOptions& common, const EvtFlags& flags) {
+}  // namespace
+
+Result<EvtOptions> cutlass_options(const CommonOptions& common, const EvtFlags& flags) {
   EvtOptions options;
   auto target = target_of(common);
   if (!target) return std::move(target).error();
@@ -73,6 +75,8 @@ Result<EvtOptions> options_of(const CommonOptions& common, const EvtFlags& flags
   }
   return options;
 }
+
+namespace {
 
 nlohmann::ordered_json json_of(const EvtText& text) {
   nlohmann::ordered_json renames = nlohmann::ordered_json::object();
@@ -116,7 +120,7 @@ void print_json(const nlohmann::ordered_json& json) {
 
 int emit_for_cutlass(const CommonOptions& common, const GemmOptions& gemm, const std::string& what,
                      const EvtFlags& flags) {
-  auto options = options_of(common, flags);
+  auto options = cutlass_options(common, flags);
   if (!options) return report(options.error(), common.json);
   auto problem = build_problem(gemm, false);
   if (!problem) return report(problem.error(), common.json);
@@ -153,7 +157,7 @@ int emit_for_cutlass(const CommonOptions& common, const GemmOptions& gemm, const
 
 int build_for_cutlass(const CommonOptions& common, const GemmOptions& gemm, const EvtFlags& flags,
                       const std::string& output) {
-  auto options = options_of(common, flags);
+  auto options = cutlass_options(common, flags);
   if (!options) return report(options.error(), common.json);
   auto context = context_of(common);
   if (!context) return report(context.error(), common.json);
@@ -167,13 +171,15 @@ int build_for_cutlass(const CommonOptions& common, const GemmOptions& gemm, cons
   if (common.json) {
     print_json({{"library", built->library},
                 {"header", built->header},
+                {"kernel", built->kernel},
                 {"cutlass", built->version},
                 {"bytes", built->bytes},
                 {"seconds", built->seconds}});
     return exit_ok;
   }
-  std::printf("library   %s, %lld bytes\nheader    %s\nCUTLASS   %s\nbuilt in  %.2f s\n", built->library.c_str(),
-              static_cast<long long>(built->bytes), built->header.c_str(), built->version.c_str(), built->seconds);
+  std::printf("library   %s, %lld bytes\nheader    %s\nkernel    %s\nCUTLASS   %s\nbuilt in  %.2f s\n",
+              built->library.c_str(), static_cast<long long>(built->bytes), built->header.c_str(),
+              built->kernel.c_str(), built->version.c_str(), built->seconds);
   return exit_ok;
 }
 

@@ -122,7 +122,7 @@ int print_stages(const CommonOptions& common, const std::string& what, Emit&& em
 }  // namespace
 
 int explain(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
-            const std::string& report_file) {
+            const std::string& report_file, const EvtFlags& evt) {
   if (!program.file.empty()) {
     auto session = ProgramSession::make(common, program);
     if (!session) return report(session.error(), common.json);
@@ -140,18 +140,22 @@ int explain(const CommonOptions& common, const GemmOptions& options, const Inspe
   if (!session) return report(session.error(), common.json);
   auto text = codetta::explain(session->problem.arguments, session->target, common.json, session->context);
   if (!text) return report(text.error(), common.json);
+  const auto beside = cutlass_beside(session->target, session->problem.arguments, evt, session->context);
+  if (!beside) return report(beside.error(), common.json);
+  if (*beside) append_explained(*text, **beside, common.json);
   std::fwrite(text->data(), 1, text->size(), stdout);
   if (report_file.empty()) return exit_ok;
   return keep_page(common, report_file,
                    html_report(session->problem.arguments, session->target, nullptr, session->context));
 }
 
-int kernels(const CommonOptions& common, const GemmOptions& options) {
+int kernels(const CommonOptions& common, const GemmOptions& options, const EvtFlags& evt) {
   auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
+  const auto beside = cutlass_beside(session->target, session->problem.arguments, evt, session->context);
+  if (!beside) return report(beside.error(), common.json);
   nlohmann::json json{{"kernels", nlohmann::json::array()}, {"rejections", nlohmann::json::array()}};
-  for (const Kernel& kernel : session->kernels) {
-    const KernelMetadata& m = kernel.metadata();
+  const auto show = [&](const KernelMetadata& m) {
     nlohmann::json config = nlohmann::json::object();
     for (const auto& [name, value] : m.config) config[name] = value;
     json["kernels"].push_back({{"name", m.name},
@@ -165,12 +169,20 @@ int kernels(const CommonOptions& common, const GemmOptions& options) {
     if (!common.json)
       std::printf("%-44s %-10s %12.2f us %s\n", m.name.c_str(), m.family.c_str(),
                   m.tuned ? m.measured_us : m.estimated_us, m.tuned ? "measured" : "estimated");
-  }
-  for (const Rejection& r : session->kernels.rejections()) {
+  };
+  const auto show_rejection = [&](const Rejection& r) {
     char code[8];
     std::snprintf(code, sizeof code, "E%04u", r.code);
     json["rejections"].push_back({{"code", code}, {"kernel", r.kernel}, {"text", r.text}});
     if (!common.json) std::printf("%-44s rejected   %s: %s\n", r.kernel.c_str(), code, r.text.c_str());
+  };
+  for (const Kernel& kernel : session->kernels) show(kernel.metadata());
+  if (*beside) {
+    for (const CutlassKernel& kernel : (*beside)->kernels) show(kernel.metadata);
+  }
+  for (const Rejection& r : session->kernels.rejections()) show_rejection(r);
+  if (*beside) {
+    for (const Rejection& r : (*beside)->rejections) show_rejection(r);
   }
   if (common.json) std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   return exit_ok;

@@ -128,8 +128,10 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
     }
     return {};
   };
-  const std::string evt = given({"--tile", "--cluster", "--schedule", "--nondeterministic", "--buffer",
-                                 "--plain-pointers", "--no-cd", "--cutlass-dir"});
+  std::string evt =
+      given({"--tile", "--cluster", "--schedule", "--nondeterministic", "--buffer", "--plain-pointers", "--no-cd"});
+  const bool lists = !program && (verb.get_name() == "kernels" || verb.get_name() == "explain");
+  if (evt.empty() && !lists) evt = given({"--cutlass-dir"});
   if (!evt.empty() && !cutlass)
     return usage_error(evt + " is for CUTLASS", "this " + verb.get_name() + " is not for CUTLASS",
                        verb.get_name() == "build" ? "leave it out, or say --via cutlass"
@@ -258,7 +260,7 @@ int run(int argc, char** argv) {
   gemm_verb->add_flag("--pack", flags.pack, "Pack B once beforehand");
   bench_verb->add_option("--candidates", bench_candidates, "How many to time")->capture_default_str()->check(some);
   emit_verb->add_option("--what", what, "Stages, separated by commas")->capture_default_str();
-  for (CLI::App* verb : {emit_verb, build_verb}) add_evt(*verb, evt);
+  for (CLI::App* verb : {emit_verb, build_verb, explain_verb, kernels_verb}) add_evt(*verb, evt);
   emit_verb->add_option("--name", evt.name, "CUTLASS: name of the tree's alias, or of the kernel");
   emit_verb->add_option("--buffer", evt.buffers, "CUTLASS: buffer that a variable lies in: C=buf0")
       ->allow_extra_args(false);
@@ -267,7 +269,8 @@ int run(int argc, char** argv) {
   emit_verb->add_flag("--no-cd", evt.no_cd, "CUTLASS: without the aliases of C and D");
   build_verb->add_option("--via", via, "cutlass: a GEMM's epilogue as CUTLASS kernel instead of programs")
       ->check(CLI::IsMember({"cutlass"}));
-  build_verb->add_option("--cutlass-dir", evt.cutlass_dir, "Folder of CUTLASS (twin of CODETTA_CUTLASS_DIR)");
+  for (CLI::App* verb : {build_verb, explain_verb, kernels_verb})
+    verb->add_option("--cutlass-dir", evt.cutlass_dir, "Folder of CUTLASS (twin of CODETTA_CUTLASS_DIR)");
   for (CLI::App* verb : {emit_verb, explain_verb, compile_verb}) {
     verb->add_option("program,--program", program_file, "A program instead of an epilogue: PROGRAM.py");
     verb->add_option("--hint", hints, "A likely size of the program: batch=8")->allow_extra_args(false);
@@ -405,8 +408,10 @@ int run(int argc, char** argv) {
     if (gemm_verb->parsed()) return gemm(common, options, flags);
     if (verify_verb->parsed()) return gemm(common, options, {.check = true, .bench = false, .pack = false});
     if (bench_verb->parsed()) return bench(common, options, bench_candidates);
-    if (explain_verb->parsed()) return explain(common, options, inspected, report_file);
-    if (kernels_verb->parsed()) return kernels(common, options);
+    if (explain_verb->parsed() && common.target.starts_with("cutlass")) return explain_cutlass(common, options, evt);
+    if (explain_verb->parsed()) return explain(common, options, inspected, report_file, evt);
+    if (kernels_verb->parsed() && common.target.starts_with("cutlass")) return kernels_of_cutlass(common, options, evt);
+    if (kernels_verb->parsed()) return kernels(common, options, evt);
     if (emit_verb->parsed() && (common.target.starts_with("cutlass") || what == "evt"))
       return emit_for_cutlass(common, options, what, evt);
     if (emit_verb->parsed()) return emit(common, options, what, inspected);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/evt.hpp"
 #include "cli/options.hpp"
 
 namespace codetta::cli {
@@ -24,8 +25,8 @@ struct InspectedProgram {
 };
 // `report_file`: also one self-contained HTML page.
 int explain(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
-            const std::string& report_file);
-int kernels(const CommonOptions& common, const GemmOptions& options);
+            const std::string& report_file, const EvtFlags& evt);
+int kernels(const CommonOptions& common, const GemmOptions& options, const EvtFlags& evt);
 int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what,
          const InspectedProgram& program);
 int compile(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,

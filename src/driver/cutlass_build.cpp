@@ -31,6 +31,13 @@ Result<void> write_whole(const std::string& path, const std::string& bytes, unsi
 
 }  // namespace
 
+Result<std::string> cutlass_version(const std::string& folder) {
+  const std::string where = folder.empty() ? driver::cutlass_directory() : folder;
+  if (where.empty()) return std::string();
+  CODETTA_TRY(toolchain::CutlassHeaders headers, toolchain::find_cutlass(where, 402, 407));
+  return std::move(headers.version);
+}
+
 Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOptions& options,
                                     const CutlassBuild& build, Context& context) {
   const auto start = std::chrono::steady_clock::now();
@@ -46,7 +53,10 @@ Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOpt
                               std::max(600.0, state.options.compile_timeout_seconds), state.options.cancel};
   CODETTA_TRY(const std::string compiler, toolchain::find_nvcc(nvcc));
   const std::string name = build.name.empty() ? public_name_of(build.output) : build.name;
-  CODETTA_TRY(const CutlassSource source, emit_cutlass(arguments, options, name));
+  // What is left open is the best candidate's.
+  CODETTA_TRY(const CutlassKernels found, find_cutlass_kernels(arguments, options, context));
+  const CutlassKernel& best = found.kernels.front();
+  CODETTA_TRY(const CutlassSource source, emit_cutlass(arguments, best.options, name));
   CODETTA_TRY(const std::string bytes,
               toolchain::compile_cutlass(compiler, headers, source.source, source.flags, nvcc));
   CutlassReport report;
@@ -54,6 +64,7 @@ Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOpt
   const size_t slash = build.output.rfind('/');
   report.header = (slash == std::string::npos ? "" : build.output.substr(0, slash + 1)) + name + ".h";
   report.version = headers.version;
+  report.kernel = best.metadata.name;
   report.bytes = static_cast<int64_t>(bytes.size());
   CODETTA_CHECK_OK(write_whole(report.header, source.header, 0666));
   CODETTA_CHECK_OK(write_whole(report.library, bytes, 0777));

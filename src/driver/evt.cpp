@@ -340,6 +340,20 @@ Result<EvtProblem> make_evt_problem(const GemmArguments& arguments) {
   return result;
 }
 
+Result<emit::evt::KernelText> emit_whole(EvtProblem& problem, const EvtOptions& options, const std::string& name) {
+  CODETTA_CHECK_OK(check_name(name, "name of a kernel"));
+  problem.evt.graph = &problem.graph;
+  CODETTA_CHECK_OK(apply(options, problem.evt));
+  const plan::GemmShape& shape = problem.gemm.shape;
+  return emit::evt::emit_kernel({problem.evt,
+                                 name,
+                                 {shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride},
+                                 {shape.b_batch_stride, shape.b_k_stride, shape.b_col_stride},
+                                 problem.gemm.strict,
+                                 problem.gemm.math,
+                                 options.target.arch});
+}
+
 }  // namespace driver
 
 Result<EvtText> emit_evt(const Epilogue& epilogue, const std::vector<EvtTensor>& tensors,
@@ -358,17 +372,9 @@ Result<EvtText> emit_evt(const GemmArguments& arguments, const EvtOptions& optio
 
 Result<CutlassSource> emit_cutlass(const GemmArguments& arguments, const EvtOptions& options, const std::string& name) {
   CODETTA_TRY(driver::EvtProblem problem, driver::make_evt_problem(arguments));
-  CODETTA_CHECK_OK(driver::check_name(name, "name of a kernel"));
-  problem.evt.graph = &problem.graph;
   EvtOptions whole = options;
   whole.emit_cd = true;
-  CODETTA_CHECK_OK(driver::apply(whole, problem.evt));
-  emit::evt::KernelProblem kernel{problem.evt,        name, {}, {}, problem.gemm.strict, problem.gemm.math,
-                                  options.target.arch};
-  const plan::GemmShape& shape = problem.gemm.shape;
-  kernel.a_strides = {shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride};
-  kernel.b_strides = {shape.b_batch_stride, shape.b_k_stride, shape.b_col_stride};
-  CODETTA_TRY(emit::evt::KernelText text, emit::evt::emit_kernel(kernel));
+  CODETTA_TRY(emit::evt::KernelText text, driver::emit_whole(problem, whole, name));
   CutlassSource result;
   result.source = std::move(text.source);
   result.header = std::move(text.header);

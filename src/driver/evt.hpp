@@ -19,4 +19,7 @@ Result<EvtProblem> make_evt_problem(const GemmArguments& arguments);
 // Architecture, tile, schedule and names. Errors: E0230, E0406, E0412.
 Result<void> apply(const EvtOptions& options, emit::evt::Problem& problem);
 
+// The whole kernel of a problem. Errors: those of emit_cutlass.
+Result<emit::evt::KernelText> emit_whole(EvtProblem& problem, const EvtOptions& options, const std::string& name);
+
 }  // namespace codetta::driver

@@ -393,7 +393,24 @@ def on_a_gpu(cache):
     expect(3, "error[E064", "gemm", *SIZES, *cache, "--target", "cuda", "--device", "99")
     for verb in ("verify", "bench", "tune", "kernels"):
         expect(3, "error[E064", verb, *SIZES, *cache, "--target", "cuda", "--device", "99")
-    expect(1, "error[E0412]", "kernels", *SIZES, *cache, "--target", "cutlass:sm_90")
+    expect(1, "error[E0412]", "compile", *SIZES, *cache, "--target", "cutlass:sm_90")
+    large = ["--m", 4096, "--n", 4096, "--k", 4096, "--dtype", "f16", *cache]
+    for arch, name in (("sm_80", "cutlass_sm80_"), ("sm_90a", "_pingpong_c2x1"), ("sm_100a", "_2sm_c2x1")):
+        expect(0, name, "kernels", *large, "--target", f"cutlass:{arch}")
+    expect(0, "cost terms", "explain", *large, "--target", "cutlass:sm_90a")
+    found = json.loads(expect(0, "", "kernels", *large, "--target", "cutlass:sm_90a", "--json").stdout)["kernels"]
+    times = [kernel["estimated_us"] for kernel in found]
+    if not times or times != sorted(times):
+        FAILURES.append("CUTLASS's candidates are not ranked")
+    for kernel in found:
+        if abs(sum(term["microseconds"] for term in kernel["terms"]) - kernel["estimated_us"]) > 1e-6:
+            FAILURES.append(f"{kernel['name']}: its terms are not its estimate")
+    one = [*large, "--target", "cutlass:sm_90a", "--tile", "128x64x64", "--schedule", "tma_warp_specialized_pingpong"]
+    expect(0, "cutlass_sm90_128x64x64_pingpong", "kernels", *one)
+    expect(1, "error[E0412]", "kernels", *large, "--target", "cutlass:sm_75")
+    expect(3, "error[E0531]", "kernels", *large, "--target", "cuda:sm_90a", "--cutlass-dir", "/nowhere")
+    rows = "def f(accum): D = accum + row_index(); return D"
+    expect(1, "error[E0311]", "kernels", *large, "--target", "cutlass:sm_90a", "--epilogue", rows)
     expect(2, "error[E0402]", "kernels", *SIZES, *cache, "--target", "hip:gfx1030")
     expect(0, "hip_simt", "kernels", *SIZES, *cache, "--target", "hip:gfx942")
     hip = [*SIZES, *cache, "--target", "hip:gfx942"]
