@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The main loops of CUTLASS's collectives are those of our families sm80, sm90 and sm100: the same instructions, copies
-// and schedules. The shares below are round figures chosen by eye from the table "CUTLASS EVT" of bench/RESULTS.md, not a fit.
+// and schedules. The shares below are round figures chosen by eye from the table "CUTLASS EVT" of bench/RESULTS.md, not
+// a fit.
 #include "plan/cutlass.hpp"
 
 #include <algorithm>
