@@ -46,7 +46,7 @@ struct Kernel {
   bool has_product, a_k_major, b_k_major, pack_a, pack_b, persistent, stream_k;
   bool keeps_accumulators;  // a later phase reads them
   bool folds;               // batch items may be taken for further rows: nothing in the epilogue tells them apart
-  u8 missing_when;          // bit e: no kernel for sizes of which those are 0 that e says: 1 batch, 2 rows, 4 columns
+  u8 missing_when = 0;      // bit e: no kernel for sizes of which those are 0 that e says: 1 batch, 2 rows, 4 columns
   i32 accumulator_bytes, tile_m, tile_n, tile_k, cluster_m, cluster_n, k_split, group, alignment, piece_rows,
       piece_cols;
   i32 ways;           // of the split

@@ -57,7 +57,7 @@ struct MetalKernel {
   bool specialised;  // has the function constants of device/metal/kernels/simdgroup.h
   bool product, keeps_accumulators, a_k_major, b_k_major;
   i32 tile_m, tile_n, tile_k, k_split, group, piece_rows, piece_cols, ways, factor_bytes, accumulator_bytes;
-  u8 missing_when;  // as that of gpu_plan.h
+  u8 missing_when = 0;  // as that of gpu_plan.h
 };
 
 struct MetalLibraryState {

@@ -197,7 +197,8 @@ class CODETTA_API KernelList {
       : kernels_(std::move(kernels)), rejections_(std::move(rejections)) {}
   [[nodiscard]] size_t size() const { return kernels_.size(); }
   [[nodiscard]] bool empty() const { return kernels_.empty(); }
-  const Kernel& operator[](size_t i) const { return kernels_[i]; }
+  // Beyond the end: a kernel that holds nothing, of which everything is E0608. What fits no kernel gives an empty list.
+  const Kernel& operator[](size_t i) const { return i < kernels_.size() ? kernels_[i] : none(); }
   [[nodiscard]] auto begin() const { return kernels_.begin(); }
   [[nodiscard]] auto end() const { return kernels_.end(); }
   [[nodiscard]] const std::vector<Rejection>& rejections() const { return rejections_; }
@@ -208,6 +209,8 @@ class CODETTA_API KernelList {
   [[nodiscard]] Result<Execution> prepare(const GemmArguments& arguments, size_t* chosen = nullptr) const;
 
  private:
+  static const Kernel& none();
+
   std::vector<Kernel> kernels_;        // in rank order
   std::vector<Rejection> rejections_;  // in family order
 };

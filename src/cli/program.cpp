@@ -199,7 +199,8 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (!asked) return report(asked.error(), common.json);
   ProgramData data;
   if (auto ok = load_inputs(*program, *given, data); !ok) return report(ok.error(), common.json);
-  if (options.check || options.bisect || !options.dims.empty()) {
+  const bool nothing_given = data.arguments.empty();
+  if (options.check || options.bisect || !options.dims.empty() || nothing_given) {
     if (auto ok = add_random(*program, asked->dims, options.seed, data); !ok) return report(ok.error(), common.json);
   }
   if (auto ok = add_outputs(*program, data); !ok) return report(ok.error(), common.json);

@@ -41,7 +41,7 @@ Result<package::PackageRef> KernelState::package() const {
 
 Error nothing_held(const std::string& what, const std::string& source) {
   return diag::error(diag::Code::empty_handle, fmt::format("the {} holds nothing", what))
-      .reason("it was made by its default constructor, or moved from")
+      .reason("it was made by its default constructor, or moved from, or lies beyond the end of a list")
       .help("take it from " + source);
 }
 
@@ -221,6 +221,11 @@ Result<void> Kernel::run(const GemmArguments& arguments, Stream stream) const {
   CODETTA_TRY(const driver::OneRun once, driver::OneRun::make(*state_->found->context, state_->found->target, stream));
   CODETTA_TRY(Execution execution, driver::prepare_on_gpu(state_, arguments, once.capturing));
   return once.run(execution);
+}
+
+const Kernel& KernelList::none() {
+  static const Kernel nothing;
+  return nothing;
 }
 
 Result<Execution> KernelList::prepare(const GemmArguments& arguments, size_t* chosen) const {

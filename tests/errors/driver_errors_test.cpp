@@ -246,6 +246,7 @@ TEST_F(DriverErrors, E0608ObjectsThatHoldNothing) {
                              kernel.emit(Stage::Source).error(), kernel.source_path().error()})
     expect(error, "E0608", "the kernel holds nothing");
   EXPECT_EQ(kernel.metadata().name, "");
+  expect(KernelList()[0].run(call).error(), "E0608", "the kernel holds nothing");
   for (const Error& error : {execution.run().error(), execution.set_workspace(nullptr, 0).error()})
     expect(error, "E0608", "the execution holds nothing");
   EXPECT_EQ(execution.workspace_size(), 0);
