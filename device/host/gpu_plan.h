@@ -105,7 +105,8 @@ __attribute__((format(printf, 2, 3))) inline bool beyond(Trouble& trouble, const
 }
 
 // ---- numbers ----
-inline constexpr i64 workspace_step = 256;  // alignment of everything in the workspace
+inline constexpr i64 most_folded_rows = 0x7fffffff;  // coordinates of the copy engine have 32 bits
+inline constexpr i64 workspace_step = 256;           // alignment of everything in the workspace
 inline constexpr i64 most_parameter_bytes = 4096;
 inline constexpr i64 pack_alignment = 16;  // bytes that rows of a packed factor are multiples of
 inline constexpr i64 pack_blocks = 8;      // a multiprocessor, which walk the rows
@@ -244,7 +245,8 @@ inline void fold(const Kernel& kernel, const Plan& plan, Operand* operands) {
 inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, const Operand* operands, Plan& plan,
                        Trouble& trouble) {
   const Problem& p = plan.problem;
-  for (i32 i = 0; i < kernel.map_count && p.batches > 1; ++i) {  // what is copied of them has one place in the batch
+  const bool copies = !plan.empty && p.k != 0 && p.batches > 1;
+  for (i32 i = 0; i < kernel.map_count && copies; ++i) {  // what is copied of them has one place in the batch
     const Map& map = kernel.maps[i];
     if (map.source != map_more_b || (operands[map.operand].stride[0] == 0) == (b.batch == 0)) continue;
     return misfit(trouble, b.name, "it is %s for all items, and the B of a further product is not",
@@ -252,7 +254,7 @@ inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, c
   }
   i64 rows = 0;
   if (!kernel.folds || !kernel.has_product || p.batches < 2 || plan.empty || a.batches != p.batches || a.batch == 0 ||
-      b.batch != 0 || __builtin_mul_overflow(p.batches, p.m, &rows))
+      b.batch != 0 || __builtin_mul_overflow(p.batches, p.m, &rows) || rows > most_folded_rows)
     return true;
   // A kernel that reads rows of A side by side relies on it.
   if (kernel.family != family_simt && !kernel.pack_a && !kernel.a_k_major) return true;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "device/host/gpu_plan.h"
 #include "diag/diagnostic.hpp"
 
 namespace codetta::runtime::cuda {
@@ -25,7 +26,7 @@ int32_t alignment_of(const void* data) {
 void fold_batch(VendorProblem& p) {
   int64_t rows = 0;
   if (p.batch < 2 || p.m < 1 || p.b_batch != 0 || p.bias_batch != 0 || p.a_batch == 0 ||
-      __builtin_mul_overflow(p.batch, p.m, &rows))
+      __builtin_mul_overflow(p.batch, p.m, &rows) || rows > gpu::host::most_folded_rows)
     return;
   const struct {
     int64_t *batch, *row, cols;

@@ -19,6 +19,7 @@ struct Case {
   Kernel kernel{};
   Factor a, b;
   Operand operands[2] = {};
+  i64 k = 8;
 
   explicit Case(i64 rows = 5) {
     kernel.name = "kernel";
@@ -39,7 +40,7 @@ struct Case {
     Plan plan;
     kernel.operands = facts, kernel.maps = &map;
     good =
-        plan_sizes(kernel, 3, a.others, 20, 8, 0, plan, trouble) && fold_batch(kernel, a, b, operands, plan, trouble);
+        plan_sizes(kernel, 3, a.others, 20, k, 0, plan, trouble) && fold_batch(kernel, a, b, operands, plan, trouble);
     if (good && plan.fold != Fold::none) {
       EXPECT_EQ(plan.problem.batches, 1);
       EXPECT_EQ(plan.problem.m, 3 * a.others);
@@ -77,6 +78,7 @@ TEST(FoldBatch, LeavesThemWhereTheyAreNone) {
       {"the epilogue tells items apart", 5, [](Case& c) { c.kernel.folds = false; }},
       {"no product", 5, [](Case& c) { c.kernel.has_product = false; }},
       {"no rows", 0, [](Case&) {}},
+      {"more rows than the copy engine has coordinates for", 0x40000000, [](Case&) {}},
       {"one A for all items", 1, [](Case& c) { c.a.batch = 0; }},
       {"a B for each item", 5, [](Case& c) { c.b.batch = 160; }},
       {"a B for each item of one row", 1, [](Case& c) { c.b.batch = 160; }},
@@ -122,6 +124,10 @@ TEST(FoldBatch, CopiedFactorsAreAllOneMatrixOrNone) {
       one.facts[1].batch = 0;
       one.b.batch = first ? 0 : 160;
       one.operands[1].stride[0] = second ? 0 : 160;
+      Case nothing = one;
+      nothing.k = 0;  // then none are copied
+      nothing.kernel.maps = &nothing.map;
+      EXPECT_EQ(nothing.fold(), first && second ? Fold::adjacent : Fold::none);
       Trouble trouble;
       bool good = false;
       const Fold made = one.fold(trouble, good);
