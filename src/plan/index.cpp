@@ -3,13 +3,14 @@
 #include "plan/index.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace codetta::plan {
 namespace {
 
 // g * m * (x / (d * m)) + g * ((x / d) % m) = g * (x / d): undoes what a division took apart.
 bool merge_pair(const IndexTerm& high, const IndexTerm& low, IndexTerm& merged) {
-  if (high.axis != low.axis || low.mod == 0) return false;
+  if (high.axis != low.axis || low.mod == 0 || !(high.factor == low.factor)) return false;
   if (high.div != low.div * low.mod || high.coef != low.coef * low.mod) return false;
   merged = low;
   merged.mod = high.mod == 0 ? 0 : high.mod * low.mod;
@@ -30,8 +31,8 @@ void normalize(Index& index) {
       for (size_t j = 0; j < terms.size() && !changed; ++j) {
         if (i == j) continue;
         IndexTerm merged;
-        const bool same =
-            i < j && terms[i].axis == terms[j].axis && terms[i].div == terms[j].div && terms[i].mod == terms[j].mod;
+        const bool same = i < j && terms[i].axis == terms[j].axis && terms[i].div == terms[j].div &&
+                          terms[i].mod == terms[j].mod && terms[i].factor == terms[j].factor;
         if (same) {
           merged = terms[i];
           merged.coef += terms[j].coef;
@@ -64,6 +65,16 @@ bool divide_term(const IndexTerm& term, int64_t g, IndexTerm& quotient, IndexTer
 
 }  // namespace
 
+std::strong_ordering IndexTerm::operator<=>(const IndexTerm& o) const {
+  const auto numbers = [](const IndexTerm& t) { return std::tie(t.coef, t.axis, t.div, t.mod, t.extent); };
+  const auto order = numbers(*this) <=> numbers(o);
+  return order != 0 ? order : types::Dim::order(factor, o.factor);
+}
+
+bool Index::is_symbolic() const {
+  return is_shifted() || std::any_of(terms.begin(), terms.end(), [](const IndexTerm& t) { return t.is_scaled(); });
+}
+
 bool Index::operator<(const Index& o) const {
   if (constant != o.constant) return constant < o.constant;
   if (!(shift == o.shift)) return shift.to_string() < o.shift.to_string();
@@ -95,7 +106,7 @@ std::optional<int64_t> Index::maximum() const {
   if (is_shifted()) return std::nullopt;
   int64_t sum = constant;
   for (const IndexTerm& t : terms) {
-    if (t.extent == 0) return std::nullopt;
+    if (t.extent == 0 || t.is_scaled()) return std::nullopt;
     sum += t.coef * (t.extent - 1);
   }
   return sum;
@@ -119,6 +130,16 @@ Index scaled(const Index& a, int64_t factor) {
   return result;
 }
 
+Index scaled(const Index& a, const types::Dim& factor) {
+  if (const auto constant = factor.as_constant()) return scaled(a, *constant);
+  Index result = a;
+  result.shift = (a.shift + types::Dim::constant(a.constant)) * factor;
+  result.constant = 0;
+  for (IndexTerm& t : result.terms) t.factor = t.factor * factor;
+  normalize(result);
+  return result;
+}
+
 std::optional<Division> divide(const Index& a, int64_t divisor) {
   if (divisor <= 0 || a.is_shifted()) return std::nullopt;
   Division result;
@@ -130,6 +151,12 @@ std::optional<Division> divide(const Index& a, int64_t divisor) {
     if (t.coef % divisor == 0) {
       result.quotient.terms.push_back(t);
       result.quotient.terms.back().coef /= divisor;
+    } else if (t.is_scaled()) {
+      const auto quotient = exact_quotient(t.factor * types::Dim::constant(t.coef), types::Dim::constant(divisor));
+      if (!quotient) return std::nullopt;
+      result.quotient.terms.push_back(t);
+      result.quotient.terms.back().coef = 1;
+      result.quotient.terms.back().factor = *quotient;
     } else if (t.extent != 0 && t.coef * (t.extent - 1) < divisor) {
       rest.terms.push_back(t);
     } else if (large || divisor % t.coef != 0) {

@@ -18,7 +18,10 @@ struct IndexTerm {
   int64_t div = 1;
   int64_t mod = 0;     // 0: none
   int64_t extent = 0;  // how many values (axis / div) % mod takes: 0 .. extent - 1; 0 = symbolic, unknown
-  auto operator<=>(const IndexTerm&) const = default;
+  types::Dim factor = types::Dim::constant(1);  // the symbolic part of the coefficient, of dims that are merged
+  bool operator==(const IndexTerm&) const = default;
+  std::strong_ordering operator<=>(const IndexTerm& o) const;
+  [[nodiscard]] bool is_scaled() const { return !(factor == types::Dim::constant(1)); }
 };
 
 struct Index {
@@ -32,6 +35,7 @@ struct Index {
   static Index axis(package::Axis axis, int64_t extent);  // extent 0 = symbolic
   static Index of(int64_t value) { return {{}, value, {}}; }
   static Index of(const types::Dim& value);
+  [[nodiscard]] bool is_symbolic() const;  // a start or a coefficient is
   [[nodiscard]] bool is_shifted() const { return !(shift == types::Dim()); }
   [[nodiscard]] bool uses(package::Axis axis) const;
   [[nodiscard]] std::optional<int64_t> maximum() const;  // largest value; none when symbolic
@@ -39,6 +43,7 @@ struct Index {
 
 Index operator+(const Index& a, const Index& b);
 Index scaled(const Index& a, int64_t factor);
+Index scaled(const Index& a, const types::Dim& factor);
 // Exact quotient and remainder for every root element, or nothing when they can't be written in this form; so it is
 // where the start is symbolic.
 struct Division {

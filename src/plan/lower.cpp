@@ -150,9 +150,9 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
       if (term.axis == Axis::Col) {
         col = true;
         ++column_terms;
-        unit &= from_end == 0 && term.coef == 1;
+        unit &= from_end == 0 && term.coef == 1 && !term.is_scaled();
       }
-      operand.terms.push_back({term.axis, term.div, term.mod, from_end, Dim::constant(term.coef)});
+      operand.terms.push_back({term.axis, term.div, term.mod, from_end, Dim::constant(term.coef) * term.factor});
     }
     if (at[d].constant != 0 || at[d].is_shifted())
       operand.offsets.emplace_back(from_end, Dim::constant(at[d].constant) + at[d].shift);

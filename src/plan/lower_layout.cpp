@@ -77,16 +77,13 @@ std::vector<Segment> segments_of(const std::vector<Dim>& to, const std::vector<D
   }
 }
 
-// The position in a segment, in elements; the sizes of all dims but the first are constants.
-std::optional<Index> position(const Location& at, const std::vector<Dim>& shape, const std::vector<size_t>& dims) {
+// The position in a segment, in elements.
+Index position(const Location& at, const std::vector<Dim>& shape, const std::vector<size_t>& dims) {
   Index sum;
-  int64_t stride = 1;
+  Dim stride = Dim::constant(1);
   for (size_t k = dims.size(); k-- > 0;) {
     sum = sum + scaled(at[dims[k]], stride);
-    if (k == 0) break;
-    const auto size = shape[dims[k]].as_constant();
-    if (!size) return std::nullopt;
-    stride *= *size;
+    stride = stride * shape[dims[k]];
   }
   return sum;
 }
@@ -97,6 +94,29 @@ Location permuted(const Location& at, const std::vector<int32_t>& order) {
   return result;
 }
 }  // namespace
+
+std::optional<Division> Lowering::divided(const Index& index, const Dim& size) const {
+  if (const auto constant = size.as_constant()) return divide(index, *constant);
+  // Of multiples of the size there is a quotient; what is left has to be the whole axis of that size.
+  if (index.constant != 0 || index.is_shifted()) return std::nullopt;
+  Division result;
+  for (const IndexTerm& term : index.terms) {
+    const auto times = exact_quotient(term.factor * Dim::constant(term.coef), size);
+    const bool whole = term.coef == 1 && !term.is_scaled() && term.div == 1 && term.mod == 0 &&
+                       extents_[static_cast<size_t>(term.axis)] == size;
+    if (!times && (!whole || !result.remainder.terms.empty())) return std::nullopt;
+    Index one;
+    one.terms.push_back(term);
+    if (!times) {
+      result.remainder = one;
+      continue;
+    }
+    one.terms[0].coef = 1;
+    one.terms[0].factor = Dim::constant(1);
+    result.quotient = result.quotient + scaled(one, *times);
+  }
+  return result;
+}
 
 std::optional<Location> Lowering::reshaped(const Location& at, const std::vector<Dim>& shape,
                                            const std::vector<Dim>& from, bool contiguous) const {
@@ -124,19 +144,17 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
       result[segment.from[0]] = at[segment.to[0]];
       continue;
     }
-    const auto index = position(at, shape, segment.to);
-    if (!index) return std::nullopt;
+    const Index index = position(at, shape, segment.to);
     if (segment.from.size() == 1) {
-      result[segment.from[0]] = *index;
+      result[segment.from[0]] = index;
       continue;
     }
-    // Dim by dim from the right, as long as sizes are known.
-    Index rest = *index;
+    // Dim by dim from the right, as long as divisions have an answer.
+    Index rest = index;
     bool exact = true;
     Location parts(segment.from.size());
     for (size_t k = segment.from.size(); k-- > 1 && exact;) {
-      const auto size = from[segment.from[k]].as_constant();
-      const auto division = size ? divide(rest, *size) : std::nullopt;
+      const auto division = divided(rest, from[segment.from[k]]);
       exact = division.has_value();
       if (!exact) break;
       parts[k] = division->remainder;
@@ -150,15 +168,14 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
     if (!contiguous) return std::nullopt;
     // In steps of a dim of two elements or more, beyond its end: the segment's last, or one inside of it.
     std::optional<size_t> base;
-    int64_t step = 1;
+    Dim step = Dim::constant(1);
     for (size_t d = segment.from.back(); d < from.size() && !base; ++d) {
-      const auto size = from[d].as_constant();
-      if (d > segment.from.back() && !size) break;
-      if (d > segment.from.back()) step *= *size;
-      if (size && *size >= 2) base = d;
+      if (d > segment.from.back()) step = step * from[d];
+      const auto low = from[d].lower_bound();
+      if (low && *low >= 2) base = d;
     }
     if (!base) return std::nullopt;
-    result[*base] = result[*base] + scaled(*index, step);
+    result[*base] = result[*base] + scaled(index, step);
   }
   return result;
 }
@@ -197,8 +214,9 @@ Result<Location> Lowering::operand_location(NodeId node, size_t i, const Locatio
       const auto& split = graph_.attr_as<ir::SplitAttr>(node);
       Location result = at;
       const auto d = static_cast<size_t>(split.dim);
-      CODETTA_TRY(const int64_t size, size_of(node, d));
-      result[d] = result[d] + Index::of(split.part * size);
+      // A size that is no multiple of the number of parts would lose its last elements.
+      if (!exact_quotient(graph_.type(operand).shape[d], Dim::constant(split.ways))) CODETTA_CHECK_OK(size_of(node, d));
+      result[d] = result[d] + Index::of(graph_.type(node).shape[d] * Dim::constant(split.part));
       return result;
     }
     default:
@@ -238,7 +256,7 @@ Result<void> Lowering::find_split() {
         const auto d = static_cast<size_t>(split.dim);
         CODETTA_TRY(const int64_t part, size_of(node, d));
         const Index& index = source[d];
-        const bool columns = index.constant == 0 && !index.is_shifted() && index.terms.size() == 1 &&
+        const bool columns = index.constant == 0 && !index.is_symbolic() && index.terms.size() == 1 &&
                              index.terms[0].coef == 1 && index.terms[0].axis == Axis::Col;
         // Without columns any chunk will do.
         const int64_t chunk = columns ? std::max<int64_t>(1, part * index.terms[0].div) : 0;

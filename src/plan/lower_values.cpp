@@ -214,7 +214,7 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
     } else if (types::op_info(op).rule == OpRule::index) {
       const size_t from_end = op == Op::col_index ? 1 : op == Op::row_index ? 2 : 3;
       const Index index = frame.at.size() >= from_end ? frame.at[frame.at.size() - from_end] : Index{};
-      if (index.is_shifted()) return shifted_position(frame.node, index);
+      if (index.is_symbolic()) return shifted_position(frame.node, index);
       last = recorder_.index_value(index);
     } else if (types::op_info(op).is_reduction()) {
       return reject(diag::Code::operand_reduction, frame.node, "a reduction of an operand alone cannot be fused")
@@ -306,6 +306,7 @@ std::optional<Division> Lowering::part_of(NodeId node, const Location& at) const
   auto division =
       divide(at[d], join.interleave ? static_cast<int64_t>(operands.size()) : size.as_constant().value_or(0));
   if (division && join.interleave) std::swap(division->quotient, division->remainder);
+  if (division && division->quotient.is_symbolic()) return std::nullopt;
   return division;
 }
 
@@ -325,8 +326,9 @@ ValueRef Lowering::choose_part(NodeId node, const Index& which, const std::vecto
 
 Error Lowering::shifted_position(NodeId node, const Index& at) const {
   return reject(diag::Code::symbolic_layout, node, "a position behind a symbolic start cannot be computed here")
-      .reason(fmt::format("it starts at {}", at.shift.to_string()))
-      .help("slice from a constant on, or compute the positions in front of the slice");
+      .reason(at.is_shifted() ? fmt::format("it starts at {}", at.shift.to_string())
+                              : std::string("dims of symbolic sizes are merged there"))
+      .help("compute the positions in front of the slice or the reshape");
 }
 
 Result<ValueRef> Lowering::extent_of(NodeId node, size_t dim) {
@@ -387,7 +389,7 @@ Result<ValueRef> Lowering::emit_op(NodeId node, const std::vector<ValueRef>& ope
         CODETTA_TRY(const ValueRef extent, extent_of(node, d));
         position = recorder_.op(Op::mul, DType::i64, {position, extent}, DType::i64);
       }
-      if (at[d].is_shifted()) return shifted_position(node, at[d]);
+      if (at[d].is_symbolic()) return shifted_position(node, at[d]);
       const ValueRef index = recorder_.index_value(at[d]);
       position = d == 0 ? index : recorder_.op(Op::add, DType::i64, {position, index}, DType::i64);
     }

@@ -95,6 +95,8 @@ class Lowering {
   Result<void> lower_layout(ir::NodeId node);
   Result<void> need_constant_sizes(ir::NodeId node) const;
   Result<int64_t> size_of(ir::NodeId node, size_t dim) const;
+  // Quotient and remainder, also by a symbolic size; nothing where they cannot be written in this form.
+  [[nodiscard]] std::optional<Division> divided(const Index& index, const types::Dim& size) const;
   // Where the operand of a reshape is needed; contiguous: any reshape has an answer, in terms of whole dims.
   [[nodiscard]] std::optional<Location> reshaped(const Location& at, const std::vector<Dim>& shape,
                                                  const std::vector<Dim>& from, bool contiguous) const;

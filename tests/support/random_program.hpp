@@ -285,7 +285,7 @@ class Generator {
     std::vector<Dim> shape = values_[i].shape;
     const DType dtype = values_[i].dtype;
     const auto rank = static_cast<int64_t>(shape.size());
-    switch (pick(4)) {
+    switch (pick(6)) {
       case 0: {
         if (rank < 2) return false;
         const auto a = static_cast<size_t>(pick(rank)), b = static_cast<size_t>(pick(rank));
@@ -297,6 +297,7 @@ class Generator {
         if (rank < 2) return false;
         std::vector<Dim> merged{shape[0] * shape[1]};
         merged.insert(merged.end(), shape.begin() + 2, shape.end());
+        merged_.push_back({shape[0], shape[1]});
         return define("reshape(" + use(i) + ", (" + list(merged, true) + (merged.size() == 1 ? ",))" : "))"), merged,
                       dtype);
       }
@@ -305,6 +306,33 @@ class Generator {
         const auto at = static_cast<size_t>(pick(rank + 1));
         shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(at), Dim::constant(1));
         return define("unsqueeze(" + use(i) + ", " + std::to_string(at) + ")", shape, dtype);
+      }
+      case 3: {  // a merged dim is taken apart, also in the other order
+        if (rank < 1 || rank > 3) return false;
+        for (const auto& [first, second] : merged_) {
+          if (!(first * second == shape[0])) continue;
+          const bool swapped = pick(3) == 0;
+          std::vector<Dim> parts{swapped ? second : first, swapped ? first : second};
+          parts.insert(parts.end(), shape.begin() + 1, shape.end());
+          return define("reshape(" + use(i) + ", (" + list(parts, false) + "))", parts, dtype);
+        }
+        return false;
+      }
+      case 4: {  // the halves of two, one behind the other
+        if (rank < 1) return false;
+        const auto d = static_cast<size_t>(pick(rank));
+        if (shape[d].is_constant()) return false;
+        std::string item;
+        for (size_t k = 0; k < d; ++k) item += ":, ";
+        const std::string x = use(i), along = ", dim=" + std::to_string(d) + ")";
+        std::vector<Dim> whole = shape;
+        whole[d] = whole[d] + whole[d];
+        if (count_of(whole) > max_elements) return false;
+        define("concat(" + x + ", " + x + " * 0.5" + along, whole, dtype);
+        const size_t both = values_.size() - 1;
+        const std::string a = "a" + std::to_string(made_), b = "b" + std::to_string(made_);
+        body_ += "    " + a + ", " + b + " = split(" + use(both) + ", 2" + along + "\n";
+        return define(a + " - " + b, shape, dtype);
       }
       default: {
         if (rank > 3) return false;
@@ -497,6 +525,7 @@ class Generator {
   RandomProgramOptions options_;
   RandomProgram program_;
   std::vector<Value> values_;
+  std::vector<std::pair<Dim, Dim>> merged_;  // dims that a reshape has made one of
   std::string functions_, parameters_, body_;
   int made_ = 0;
 };

@@ -277,7 +277,7 @@ TEST(LoweringErrors, ReshapeAcrossDims) {  // E0304
             "error[E0304]: this reshape cannot be followed by index arithmetic");
 }
 
-TEST(LoweringErrors, OfGraphsThatTextCannotSay) {
+TEST(LoweringLayout, DimsOfSymbolicSizesAreMerged) {
   ir::GraphBuilder builder;
   const auto m = ir::Dim::symbol("m"), n = ir::Dim::symbol("n"), k = ir::Dim::symbol("k");
   const ir::NodeId factors[] = {builder.add_input("A", {DType::f32, false, {m, k}}),
@@ -290,8 +290,14 @@ TEST(LoweringErrors, OfGraphsThatTextCannotSay) {
   builder.add_output("D", *flat, DType::f32);
   const auto graph = std::move(builder).finish();
   ASSERT_TRUE(graph);
-  EXPECT_EQ(plan::lower_epilogue(*graph, test::product(*graph), {}).error().message(),
-            "error[E0303]: a layout op over a symbolic size cannot be fused");
+  const auto lowered = plan::lower_epilogue(*graph, test::product(*graph), {});
+  ASSERT_TRUE(lowered) << lowered.error().render();
+  // Element [row, col] lies at row * n + col.
+  const auto& operands = lowered->program.operands;
+  ASSERT_EQ(operands.size(), 1u);
+  ASSERT_EQ(operands[0].terms.size(), 2u);
+  for (const package::IndexTerm& term : operands[0].terms)
+    EXPECT_EQ(term.scale, term.axis == package::Axis::Row ? n : ir::Dim::constant(1));
 }
 
 TEST(LoweringErrors, SecondProductAndFactors) {
