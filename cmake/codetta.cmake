@@ -8,7 +8,8 @@ endif()
 # Every target compiles with these; they are private, so nothing of them reaches a user of the library.
 add_library(codetta_options INTERFACE)
 target_compile_features(codetta_options INTERFACE cxx_std_20)
-target_compile_options(codetta_options INTERFACE -Wall -Wextra -Wconversion -Wshadow
+target_compile_options(codetta_options INTERFACE -Wall -Wextra -Wconversion
+                                                 $<$<NOT:$<BOOL:$<TARGET_PROPERTY:CODETTA_SHADOWS>>>:-Wshadow>
                                                  $<$<BOOL:${CODETTA_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # The SLP vectorizer of GCC 12 drops the rounding of (double)(float)x on neighbouring scalars.
@@ -99,37 +100,64 @@ function(codetta_common_test_headers target)
       <sstream> <string> <string_view> <thread> <variant> <vector> <fmt/format.h> <gtest/gtest.h>)
   endif()
   target_precompile_headers(${target} REUSE_FROM codetta_test_headers)
+  # What the headers were compiled with, for programs without GoogleTest, too.
+  target_compile_definitions(${target} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_DEFINITIONS>)
+  target_compile_options(${target} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_OPTIONS>)
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # As -Wrestrict above; from a precompiled header GCC doesn't know that the line is a system header's.
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
   endif()
 endfunction()
 
-# codetta_test(<name> SOURCES <cpp>... DEPENDS <room>... [LINKS <target>...] [TIMEOUT <s>] [FULL] [PER_CASE])
+# What every piece of test code is compiled with. Files of a program are compiled as one, as those of rooms are; names of
+# one that hide those of another there are found by builds without CODETTA_UNITY.
+function(codetta_test_code target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;LINKS;ALONE")
+  list(TRANSFORM arg_DEPENDS PREPEND codetta_)
+  list(TRANSFORM arg_DEPENDS REPLACE "^codetta_codetta$" "codetta::codetta")
+  target_include_directories(${target} PRIVATE ${CODETTA_INCLUDE_DIRS} ${CODETTA_ROOT}/tests)
+  target_link_libraries(${target} PRIVATE ${arg_DEPENDS} ${arg_LINKS} codetta_options codetta_header_packages)
+  target_compile_options(${target} PRIVATE -ffp-contract=off $<$<CONFIG:Release>:-O1>)
+  target_compile_definitions(${target} PRIVATE CODETTA_SOURCE_DIR="${CODETTA_ROOT}")
+  codetta_common_test_headers(${target})
+  codetta_unity(${target} BATCH 8 ALONE ${arg_ALONE})
+  set_target_properties(${target} PROPERTIES CODETTA_SHADOWS ${CODETTA_UNITY})
+endfunction()
+
+# codetta_test_objects(<name> SOURCES <cpp>... DEPENDS <room>... [ALONE <cpp>...])
+# What several test programs are made of, compiled once; they name it among their LINKS.
+function(codetta_test_objects name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;ALONE")
+  add_library(${name} OBJECT ${arg_SOURCES})
+  codetta_test_code(${name} DEPENDS ${arg_DEPENDS} ALONE ${arg_ALONE})
+endfunction()
+
+# codetta_test_program(<name> SOURCES <cpp>... DEPENDS <room>... [LINKS <target>...] [ALONE <cpp>...])
+# A program of tests that has a main() of its own.
+function(codetta_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;LINKS;ALONE")
+  add_executable(${name} ${arg_SOURCES})
+  codetta_test_code(${name} DEPENDS ${arg_DEPENDS} LINKS ${arg_LINKS} ${CMAKE_DL_LIBS} ALONE ${arg_ALONE})
+endfunction()
+
+# codetta_test(<name> SOURCES <cpp>... DEPENDS <room>... [LINKS <target>...] [TIMEOUT <s>] [FULL] [PER_CASE] [ALONE <cpp>...])
 # One GoogleTest program. Its CTest labels are the folders under tests/ (unit/ir: "unit" and "ir"). CTest runs the program
 # as one test, or with PER_CASE every case as its own. FULL: runs only when CODETTA_TEST_FULL is on, label "full".
 # DEPENDS codetta links the library as users see it. Tests see CODETTA_TEST_FULL (0 or 1) and CODETTA_SOURCE_DIR.
 function(codetta_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL;PER_CASE" "TIMEOUT" "SOURCES;DEPENDS;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL;PER_CASE" "TIMEOUT" "SOURCES;DEPENDS;LINKS;ALONE")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "codetta_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  list(TRANSFORM arg_DEPENDS PREPEND codetta_)
-  list(TRANSFORM arg_DEPENDS REPLACE "^codetta_codetta$" "codetta::codetta")
   if(NOT arg_SOURCES)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_include_directories(${name} PRIVATE ${CODETTA_INCLUDE_DIRS} ${CODETTA_ROOT}/tests)
-  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} ${arg_LINKS} GTest::gtest_main codetta_options
-                                        codetta_header_packages ${CMAKE_DL_LIBS})
-  target_compile_options(${name} PRIVATE -ffp-contract=off $<$<CONFIG:Release>:-O1>)
-  codetta_common_test_headers(${name})
-  target_compile_definitions(${name} PRIVATE CODETTA_TEST_FULL=$<BOOL:${CODETTA_TEST_FULL}>
-                                             CODETTA_SOURCE_DIR="${CODETTA_ROOT}")
+  codetta_test_code(${name} DEPENDS ${arg_DEPENDS} LINKS ${arg_LINKS} GTest::gtest_main ${CMAKE_DL_LIBS} ALONE ${arg_ALONE})
+  target_compile_definitions(${name} PRIVATE CODETTA_TEST_FULL=$<BOOL:${CODETTA_TEST_FULL}>)
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CODETTA_ROOT}/tests OUTPUT_VARIABLE labels)
   string(REPLACE "/" ";" labels "${labels}")
   if(arg_FULL)
@@ -156,13 +184,13 @@ function(codetta_script_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300 SKIP_RETURN_CODE 77)
 endfunction()
 
-# codetta_aarch64_test(<name> SOURCES <cpp>... [OPTIONS <option>...] [DEPENDS <file>...] [EMITTED <folder> <name>...])
-# EMITTED: <name>.cpp of the folder, made when the tests are built, each with the flags in <name>.rsp and its entry points
+# codetta_aarch64_test(<name> SOURCES <cpp>... [SHARED <test> <cpp>...] [OPTIONS <option>...] [DEPENDS <file>...] [EMITTED <folder> <name>...])
+# SHARED: sources that another test of the folder has compiled. EMITTED: <name>.cpp of the folder, made when the tests are built, each with the flags in <name>.rsp and its entry points
 # called after it.
 # A program with a main() of its own (there is no GoogleTest for AArch64 on the build machine), cross-compiled and run by
 # qemu-user; exit status 77 means skipped. Where compiler or emulator are missing, the test is listed as disabled.
 function(codetta_aarch64_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;OPTIONS;DEPENDS;EMITTED")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;SHARED;OPTIONS;DEPENDS;EMITTED")
   find_program(CODETTA_AARCH64_CXX aarch64-linux-gnu-g++ DOC "Cross compiler for the NEON tests")
   find_program(CODETTA_AARCH64_RUN NAMES qemu-aarch64 qemu-aarch64-static DOC "Emulator for the NEON tests")
   set(program ${CMAKE_CURRENT_BINARY_DIR}/${name})
@@ -187,6 +215,11 @@ function(codetta_aarch64_test name)
       DEPFILE ${object}.d
       VERBATIM)
     list(APPEND objects ${object})
+  endforeach()
+  list(POP_FRONT arg_SHARED other)
+  foreach(source IN LISTS arg_SHARED)
+    string(MAKE_C_IDENTIFIER ${source} object)
+    list(APPEND objects ${CMAKE_CURRENT_BINARY_DIR}/${other}.dir/${object}.o)
   endforeach()
   list(POP_FRONT arg_EMITTED folder)
   foreach(epilogue IN LISTS arg_EMITTED)
