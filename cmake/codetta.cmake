@@ -185,8 +185,8 @@ function(codetta_script_test name)
 endfunction()
 
 # codetta_aarch64_test(<name> SOURCES <cpp>... [SHARED <test> <cpp>...] [OPTIONS <option>...] [DEPENDS <file>...] [EMITTED <folder> <name>...])
-# SHARED: sources that another test of the folder has compiled. EMITTED: <name>.cpp of the folder, made when the tests are built, each with the flags in <name>.rsp and its entry points
-# called after it.
+# SHARED: sources that another test of the folder has compiled. EMITTED: <name>.cpp of the folder, made when the tests are
+# built, each with the flags in <name>.rsp and its entry points called after it.
 # A program with a main() of its own (there is no GoogleTest for AArch64 on the build machine), cross-compiled and run by
 # qemu-user; exit status 77 means skipped. Where compiler or emulator are missing, the test is listed as disabled.
 function(codetta_aarch64_test name)
