@@ -56,6 +56,24 @@ bool in_place(const Result<Plan>& plan, const std::string& output, const std::st
   return false;
 }
 
+// Halves of a size that may be odd would lose a row.
+TEST(PlanProgram, E0303SplitsOfSizesThatNeedNotDivide) {
+  const auto odd =
+      program("def halves(x: f32[\"m\", 8]):\n    a, b = split(x, 2, dim=0)\n    y = a * b\n    return y\n");
+  ASSERT_FALSE(odd);
+  EXPECT_EQ(odd.error().render(), R"(error[E0303]: a layout op over a symbolic size cannot be fused
+  --> p.py:2:12
+2 |     a, b = split(x, 2, dim=0)
+  |            ^^^^^^^^^^^^^^^^^^ f32[m // 2, 8]
+note: f32[m // 2, 8] has the symbolic size m // 2
+help: give the dims that are reshaped, split or joined constant sizes, or take parts of x by slices: x[:m // 2] and x[m // 2:(m // 2) * 2] are the first two
+)");
+  const auto even = program(
+      "def halves(x: f32[\"2*m\", 8], w: f32[\"m\", 8]):\n    a, b = split(x, 2, dim=0)\n    y = a * b + w\n    return "
+      "y\n");
+  EXPECT_TRUE(even) << even.error().render();
+}
+
 TEST(PlanProgram, RefusesWhatNothingCarriesOut) {
   const auto graph = test::bind_program_text(
       "def f(x: f32[\"m\", 8], w: f32[8, 8], i: i64[3], v: f32[3, 8]):\n    D = index_put(x @ w, i, v)\n    return "
