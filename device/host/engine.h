@@ -14,6 +14,10 @@ using cpu::i64;
 using cpu::u64;
 using cpu::u8;
 
+// Of the functions of src/runtime/cpu/host_library.cpp and the structs that they take: raised when one changes, so that
+// a module that was emitted before says so. device/host/program.py has it, too.
+inline constexpr i32 host_interface = 1;
+
 // package::CpuGemmConfig.
 struct GemmConfig {
   u8 family, isa, a_dtype, b_dtype, accumulator;

@@ -49,8 +49,8 @@ struct Kernel {
   u8 missing_when = 0;      // bit e: no kernel for sizes of which those are 0 that e says: 1 batch, 2 rows, 4 columns
   i32 accumulator_bytes, tile_m, tile_n, tile_k, cluster_m, cluster_n, k_split, group, alignment, piece_rows,
       piece_cols;
-  i32 ways;           // of the split
-  i32 element_bytes;  // that the first phase loads for an element of the root space
+  i32 ways;          // of the split
+  i32 loaded_bytes;  // by the first phase for an element of the root space
   const Entry* entries;
   const Map* maps;
   const Reduction* reductions;
@@ -402,7 +402,7 @@ inline bool plan_grid(const Kernel& kernel, const Entry& entry, const DeviceLimi
       blocks[2] = smaller(larger(p.batches, 1), device.max_grid[2]);
       if (entry.kind == entry_panel) {
         i64 rows = 0;  // bytes of those that a block is at, on all multiprocessors
-        const bool over = __builtin_mul_overflow(p.cols, larger(kernel.element_bytes, 1), &rows) ||
+        const bool over = __builtin_mul_overflow(p.cols, larger(kernel.loaded_bytes, 1), &rows) ||
                           __builtin_mul_overflow(rows, kernel.piece_rows * larger(device.multiprocessors, 1), &rows);
         const i64 fit_in = over ? 1 : panel_cache / larger(rows, 1);
         const i64 at_once = larger(device.multiprocessors, 1) * smaller(larger(fit_in, least_panels), most_panels);

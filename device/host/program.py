@@ -92,11 +92,18 @@ class _Extent(ctypes.Structure):
                 ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
 
 
+_INTERFACE = 1  # host_interface of device/host/engine.h
+
+
 class _Engine:
     """The engine's library and the functions of the kernels; made once, by init()."""
 
     def __init__(self, path, kernels, isa):
         self.lib = ctypes.CDLL(path)
+        interface = self.lib.codetta_host_interface() if hasattr(self.lib, "codetta_host_interface") else 0
+        if interface != _INTERFACE:
+            _fail(f"E0508: {path} has interface {interface}, and this module is emitted for {_INTERFACE}: emit it again "
+                  "with the version that the library is of")
         self.lib.codetta_host_runs.restype = ctypes.c_bool
         level, name = isa
         if not self.lib.codetta_host_runs(ctypes.c_int32(level)):  # asks the system for the processor's states, too

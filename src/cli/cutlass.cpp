@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels and explain for CUTLASS: for a cutlass target, and beside our own kernels where a folder of CUTLASS is known.
-#include <algorithm>
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/evt.hpp"
+#include "cli/listing.hpp"
 #include "cli/specs.hpp"
 
 namespace codetta::cli {
@@ -30,37 +30,13 @@ Result<Found> find(const CommonOptions& common, const GemmOptions& gemm, const E
   return Found{options->target, *std::move(kernels)};
 }
 
-std::string code_text(uint16_t code) {
-  char text[8];
-  std::snprintf(text, sizeof text, "E%04u", code);
-  return text;
-}
-
-nlohmann::json metadata_json(const KernelMetadata& m) {
-  nlohmann::json config = nlohmann::json::object(), terms = nlohmann::json::array();
-  for (const auto& [name, value] : m.config) config[name] = value;
-  for (const CostTerm& term : m.terms)
-    terms.push_back({{"name", term.name}, {"microseconds", term.value}, {"note", term.note}});
-  return {{"name", m.name},
-          {"family", m.family},
-          {"target", m.target.to_string()},
-          {"config", config},
-          {"terms", terms},
-          {"tuned", m.tuned},
-          {"estimated_us", m.estimated_us},
-          {"measured_us", m.measured_us},
-          {"workspace_bytes", m.workspace_bytes}};
-}
-
-nlohmann::json rejection_json(const Rejection& r) {
-  return {{"code", code_text(r.code)}, {"kernel", r.kernel}, {"text", r.text}};
-}
-
-void print_json(const nlohmann::json& json, int indent) {
-  std::printf("%s\n", json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-}
-
 }  // namespace
+
+std::vector<KernelMetadata> metadata_of(const CutlassKernels& found) {
+  std::vector<KernelMetadata> all;
+  for (const CutlassKernel& kernel : found.kernels) all.push_back(kernel.metadata);
+  return all;
+}
 
 Result<std::optional<CutlassKernels>> cutlass_beside(const Target& target, const GemmArguments& arguments,
                                                      const EvtFlags& flags, Context& context) {
@@ -82,10 +58,7 @@ Result<std::optional<CutlassKernels>> cutlass_beside(const Target& target, const
 
 void append_explained(std::string& text, const CutlassKernels& found, bool json_wanted) {
   if (json_wanted) {
-    nlohmann::json all = nlohmann::json::parse(text);
-    for (const CutlassKernel& kernel : found.kernels) all["candidates"].push_back(metadata_json(kernel.metadata));
-    for (const Rejection& rejection : found.rejections) all["rejections"].push_back(rejection_json(rejection));
-    text = all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    text = with_listing(text, metadata_of(found), found.rejections);
     return;
   }
   char line[160];
@@ -113,20 +86,7 @@ void append_explained(std::string& text, const CutlassKernels& found, bool json_
 int kernels_of_cutlass(const CommonOptions& common, const GemmOptions& gemm, const EvtFlags& flags) {
   auto found = find(common, gemm, flags);
   if (!found) return report(found.error(), common.json);
-  if (common.json) {
-    nlohmann::json json{{"kernels", nlohmann::json::array()}, {"rejections", nlohmann::json::array()}};
-    for (const CutlassKernel& kernel : found->kernels.kernels)
-      json["kernels"].push_back(metadata_json(kernel.metadata));
-    for (const Rejection& r : found->kernels.rejections) json["rejections"].push_back(rejection_json(r));
-    print_json(json, -1);
-    return exit_ok;
-  }
-  for (const CutlassKernel& kernel : found->kernels.kernels) {
-    const KernelMetadata& m = kernel.metadata;
-    std::printf("%-44s %-10s %12.2f us estimated\n", m.name.c_str(), m.family.c_str(), m.estimated_us);
-  }
-  for (const Rejection& r : found->kernels.rejections)
-    std::printf("%-44s rejected   %s: %s\n", r.kernel.c_str(), code_text(r.code).c_str(), r.text.c_str());
+  print_listing(metadata_of(found->kernels), found->kernels.rejections, common.json);
   return exit_ok;
 }
 

@@ -30,6 +30,7 @@ int explain_cutlass(const CommonOptions& common, const GemmOptions& options, con
 // epilogue that CUTLASS cannot take is a rejection. Errors: E0531.
 Result<std::optional<CutlassKernels>> cutlass_beside(const Target& target, const GemmArguments& arguments,
                                                      const EvtFlags& flags, Context& context);
+std::vector<KernelMetadata> metadata_of(const CutlassKernels& found);
 // Adds them to what explain says.
 void append_explained(std::string& text, const CutlassKernels& found, bool json);
 

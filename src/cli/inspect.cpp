@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/listing.hpp"
 #include "cli/session.hpp"
 #include "cli/specs.hpp"
 #include "cli/user_kernels.hpp"
@@ -154,37 +155,14 @@ int kernels(const CommonOptions& common, const GemmOptions& options, const EvtFl
   if (!session) return report(session.error(), common.json);
   const auto beside = cutlass_beside(session->target, session->problem.arguments, evt, session->context);
   if (!beside) return report(beside.error(), common.json);
-  nlohmann::json json{{"kernels", nlohmann::json::array()}, {"rejections", nlohmann::json::array()}};
-  const auto show = [&](const KernelMetadata& m) {
-    nlohmann::json config = nlohmann::json::object();
-    for (const auto& [name, value] : m.config) config[name] = value;
-    json["kernels"].push_back({{"name", m.name},
-                               {"family", m.family},
-                               {"target", m.target.to_string()},
-                               {"config", config},
-                               {"estimated_us", m.estimated_us},
-                               {"tuned", m.tuned},
-                               {"measured_us", m.measured_us},
-                               {"workspace_bytes", m.workspace_bytes}});
-    if (!common.json)
-      std::printf("%-44s %-10s %12.2f us %s\n", m.name.c_str(), m.family.c_str(),
-                  m.tuned ? m.measured_us : m.estimated_us, m.tuned ? "measured" : "estimated");
-  };
-  const auto show_rejection = [&](const Rejection& r) {
-    char code[8];
-    std::snprintf(code, sizeof code, "E%04u", r.code);
-    json["rejections"].push_back({{"code", code}, {"kernel", r.kernel}, {"text", r.text}});
-    if (!common.json) std::printf("%-44s rejected   %s: %s\n", r.kernel.c_str(), code, r.text.c_str());
-  };
-  for (const Kernel& kernel : session->kernels) show(kernel.metadata());
+  std::vector<KernelMetadata> kernels;
+  std::vector<Rejection> rejections = session->kernels.rejections();
+  for (const Kernel& kernel : session->kernels) kernels.push_back(kernel.metadata());
   if (*beside) {
-    for (const CutlassKernel& kernel : (*beside)->kernels) show(kernel.metadata);
+    for (KernelMetadata& metadata : metadata_of(**beside)) kernels.push_back(std::move(metadata));
+    rejections.insert(rejections.end(), (*beside)->rejections.begin(), (*beside)->rejections.end());
   }
-  for (const Rejection& r : session->kernels.rejections()) show_rejection(r);
-  if (*beside) {
-    for (const Rejection& r : (*beside)->rejections) show_rejection(r);
-  }
-  if (common.json) std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  print_listing(kernels, rejections, common.json);
   return exit_ok;
 }
 

@@ -162,12 +162,12 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
   }
   CODETTA_CHECK_OK(check_hints(programs, options.size_hints));
   LibraryPlan planned;
-  planned.library.name = options.name.empty() ? default_name(options.output) : options.name;
-  planned.library.target = target;
-  planned.library.version = version();
-  planned.library.checked = options.checks;
+  planned.host.name = options.name.empty() ? default_name(options.output) : options.name;
+  planned.host.target = target;
+  planned.host.version = version();
+  planned.host.checked = options.checks;
   CODETTA_TRY(planned.values, constant_values(options));
-  if (!planned.values.external.empty()) planned.library.weights_file = file_of(options.weights);
+  if (!planned.values.external.empty()) planned.host.weights_file = file_of(options.weights);
   for (const Program& one : programs) {
     const ProgramState& state = *Program::Access::state(one);
     CODETTA_TRY(auto hints, constant_hints(state.graph, planned.values));
@@ -195,12 +195,12 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         CODETTA_CHECK_OK(add_kernel(kernel, program, planned.kernels));
       }
     }
-    planned.library.programs.push_back(std::move(program));
+    planned.host.programs.push_back(std::move(program));
   }
-  CODETTA_CHECK_OK(check_used(planned.values, options, planned.library.programs));
-  for (emit::host::Program& program : planned.library.programs)
+  CODETTA_CHECK_OK(check_used(planned.values, options, planned.host.programs));
+  for (emit::host::Program& program : planned.host.programs)
     CODETTA_CHECK_OK(bind_constants(program, planned.values, planned.bytes, *context.pool));
-  if (whole) CODETTA_CHECK_OK(emit::host::check_library(planned.library));
+  if (whole) CODETTA_CHECK_OK(emit::host::check_library(planned.host));
   if (planned.bytes.byte_size() > most_embedded) {
     return diag::error(diag::Code::host_feature, "the constants are too large to be carried by the library")
         .reason(fmt::format("they have {} bytes; up to {} are possible", planned.bytes.byte_size(), most_embedded))
@@ -239,7 +239,7 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
                              const std::string& file_name) {
   toolchain::LibraryJob job;
   job.name = file_name;
-  job.exports = emit::host::print_exports(planned.library);
+  job.exports = emit::host::print_exports(planned.host);
   for (const device::EmbeddedFile& file : device::files()) {
     if (file.path.starts_with("host/") || file.path == "cpu/abi.h" || file.path == "gpu/abi.h" ||
         file.path == "gpu/step_abi.h")
@@ -249,7 +249,7 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
       "-std=c++20",      "-O2",       "-fvisibility=hidden",     "-fvisibility-inlines-hidden",
       "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-ffunction-sections",
       "-fdata-sections"};
-  for (emit::host::File& file : emit::host::print_cpp(planned.library))
+  for (emit::host::File& file : emit::host::print_cpp(planned.host))
     job.units.push_back({std::move(file.text), host_flags, std::move(file.name)});
   for (const KernelUnit& unit : planned.kernels) {
     std::vector<std::string> flags =
@@ -305,7 +305,7 @@ Result<void> publish(std::initializer_list<OutputFile> files) {
 }
 
 std::string manifest_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler) {
-  Json json = Json::parse(emit::host::print_manifest(planned.library));
+  Json json = Json::parse(emit::host::print_manifest(planned.host));
   json["compiler"] = compiler.version;
   for (const auto& [function, tuned] : planned.tuning) json["tuning"][function] = Json::parse(tuned);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -342,9 +342,9 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   if (!found) return found.error();
   const toolchain::HostCompiler& compiler = *found;
   toolchain::LibraryJob job = job_of(planned, compiler, file_of(options.output));
-  CODETTA_TRY(job.archives, engine_archives(planned.library.target.backend == Backend::cpu ? planned.library.target.isa
-                                                                                           : CpuIsa::generic,
-                                            options));
+  CODETTA_TRY(job.archives,
+              engine_archives(planned.host.target.backend == Backend::cpu ? planned.host.target.isa : CpuIsa::generic,
+                              options));
   tell(fmt::format("{} kernel{}, {} translation units", planned.kernels.size(), planned.kernels.size() == 1 ? "" : "s",
                    job.units.size()));
   CODETTA_TRY(
@@ -353,13 +353,13 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
                                [&](size_t done, size_t all) { tell(fmt::format("compiled {} of {}", done, all)); }));
   for (const auto& [label, seconds] : output.unit_seconds) tell(fmt::format("{}: {:.0f} ms", label, seconds * 1e3));
   // The library last: who sees it finds the header that goes with it.
-  const std::string header = emit::host::print_header(planned.library), manifest = manifest_of(planned, compiler);
+  const std::string header = emit::host::print_header(planned.host), manifest = manifest_of(planned, compiler);
   CODETTA_CHECK_OK(
       publish({{report.header, header}, {report.manifest, manifest}, {report.library, output.bytes, 0777}}));
   report.bytes = static_cast<int64_t>(output.bytes.size());
   report.compile_seconds = output.seconds + planned.compile_seconds;
-  for (const emit::host::Program& program : planned.library.programs) {
-    report.functions.push_back(planned.library.name + "_" + program.function);
+  for (const emit::host::Program& program : planned.host.programs) {
+    report.functions.push_back(planned.host.name + "_" + program.function);
     for (const package::Kernel& kernel : program.package->kernels) report.kernels.push_back(kernel.name);
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -373,8 +373,8 @@ Result<std::string> driver::library_text(const std::vector<Program>& programs, c
   const auto add = [&](const std::string& name, const std::string& part) {
     text += fmt::format("// ---- {} ----\n{}\n", name, part);
   };
-  add(planned.library.name + ".h", emit::host::print_header(planned.library));
-  for (const emit::host::File& file : emit::host::print_cpp(planned.library)) add(file.name, file.text);
+  add(planned.host.name + ".h", emit::host::print_header(planned.host));
+  for (const emit::host::File& file : emit::host::print_cpp(planned.host)) add(file.name, file.text);
   return text;
 }
 

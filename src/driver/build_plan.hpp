@@ -23,7 +23,7 @@ struct KernelUnit {
 };
 
 struct LibraryPlan {
-  emit::host::Library library;
+  emit::host::Library host;
   std::vector<KernelUnit> kernels;
   EmbeddedBytes bytes;
   ConstantValues values;

@@ -267,7 +267,7 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   build.size_hints = sizes;
   build.engine_dir = options.engine_dir;
   CODETTA_TRY(LibraryPlan planned, plan_library({program}, target, build, state, true, false));
-  emit::host::Program& one = planned.library.programs[0];
+  emit::host::Program& one = planned.host.programs[0];
   const package::PackageRef whole = one.package;
   std::vector<uint32_t> named;
   for (uint32_t k = 0; k < whole->kernels.size(); ++k) {
@@ -301,13 +301,13 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   one.constants.clear();
   one.packed.clear();
   one.package = std::make_shared<const package::Package>(std::move(package));
-  CODETTA_CHECK_OK(emit::host::check_library(planned.library));
+  CODETTA_CHECK_OK(emit::host::check_library(planned.host));
   const auto& compiler = state.compiler();
   if (!compiler) return compiler.error();
-  const bool gpu = planned.library.target.backend != Backend::cpu;
+  const bool gpu = planned.host.target.backend != Backend::cpu;
   toolchain::LibraryJob job = job_of(planned, *compiler, library_name);
   CODETTA_TRY(const std::vector<std::string> archives,
-              engine_archives(gpu ? CpuIsa::generic : planned.library.target.isa, build));
+              engine_archives(gpu ? CpuIsa::generic : planned.host.target.isa, build));
   const std::string& kernel = whole->kernels[named[0]].name;
 
   std::map<std::string, std::string> files;
@@ -335,7 +335,7 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   }
   files["build.sh"] =
       script + " -Wl,--end-group -pie -Wl,--gc-sections -pthread -ldl -o reproducer\nexec ./reproducer \"$@\"\n";
-  files[std::string(library_name) + ".h"] = emit::host::print_header(planned.library);
+  files[std::string(library_name) + ".h"] = emit::host::print_header(planned.host);
   for (const auto& [b, bytes] : launch.constants()) files[one.package->buffers[b].name + ".bin"] = bytes;
   files["plan.txt"] = package::list_steps(*one.package);
 

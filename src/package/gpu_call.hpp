@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "package/epilogue_program.hpp"
+#include "package/step.hpp"
 
 namespace codetta::package {
 
@@ -26,6 +27,14 @@ bool rows_fold_by_slots(const EpilogueProgram& program);
 // no row to be summed in. Bit e, where axes are empty as the bits of e say (1 the batch, 2 rows, 4 columns): such a
 // store reads such a result.
 uint8_t missing_when(const EpilogueProgram& program);
+
+// Whether the kernel finds all factors but the first of each kind among its operands, or makes them: no other kernel
+// makes one for it.
+inline bool factors_are_inside(const Product& product, const EpilogueProgram& program) {
+  return product.b_made.empty() && (product.products() == 1 || program.makes_b() || !program.more_b.empty());
+}
+inline constexpr const char* factors_outside =
+    "kernels of GPUs find the factors of several products among their operands";
 
 // Bytes that the first phase loads for an element of the root space, of what has rows and columns.
 int32_t bytes_of_loads(const EpilogueProgram& program);

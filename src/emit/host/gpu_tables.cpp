@@ -111,7 +111,7 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
            ", .tile_k = ", c.tile_k, ", .cluster_m = ", c.cluster_m, ", .cluster_n = ", c.cluster_n, ",");
   out.line("     .k_split = ", c.k_split, ", .group = ", c.group, ", .alignment = ", c.alignment,
            ", .piece_rows = ", c.piece_rows, ", .piece_cols = ", c.piece_cols, ", .ways = ", epilogue.split.ways,
-           ", .element_bytes = ", package::bytes_of_loads(epilogue), ",");
+           ", .loaded_bytes = ", package::bytes_of_loads(epilogue), ",");
   out.line("     .entries = ", entries, ", .maps = ", maps, ", .reductions = ", reductions, ", .operands = ", operands,
            ",");
   out.line("     .entry_count = ", kernel.entries.size(), ", .map_count = ", kernel.maps.size(),

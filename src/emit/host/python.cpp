@@ -12,7 +12,6 @@
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
 #include "package/gpu_call.hpp"
-#include "package/gpu_factors.hpp"
 #include "package/gpu_steps.hpp"
 #include "types/dtype.hpp"
 

@@ -7,7 +7,7 @@
 #include "emit/host/signature.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
-#include "package/gpu_factors.hpp"
+#include "package/gpu_call.hpp"
 #include "package/gpu_steps.hpp"
 
 namespace codetta::emit::host {

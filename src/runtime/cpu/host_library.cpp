@@ -21,6 +21,8 @@ Threads threads_of(void* pool) {
 
 }  // namespace
 
+CODETTA_HOST_EXPORT i32 codetta_host_interface() { return host_interface; }
+
 CODETTA_HOST_EXPORT bool codetta_host_runs(i32 isa) { return codetta_engine_runs(isa); }
 
 // As codetta_engine_threads_make; null: launches run on the calling thread.

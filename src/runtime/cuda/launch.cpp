@@ -63,7 +63,7 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
   kernel_.piece_rows = config.piece_rows;
   kernel_.piece_cols = config.piece_cols;
   kernel_.ways = program.split.ways;
-  kernel_.element_bytes = package::bytes_of_loads(program);
+  kernel_.loaded_bytes = package::bytes_of_loads(program);
   kernel_.entries = entries_.data();
   kernel_.maps = maps_.data();
   kernel_.reductions = reductions_.data();

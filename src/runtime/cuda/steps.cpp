@@ -8,7 +8,7 @@
 
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
-#include "package/gpu_factors.hpp"
+#include "package/gpu_call.hpp"
 #include "package/gpu_steps.hpp"
 #include "runtime/cuda/execution_state.hpp"
 #include "runtime/host_ops.hpp"

@@ -160,13 +160,14 @@ TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
   package::EpilogueProgram products = m.program;
   products.split = {3, types::Dim::constant(1), 3};
   products.operands[0].unit_stride = false;
-  products.more_b = {0, 0};
+  products.operands.push_back(products.operands[0]);
+  products.more_b = {0, 3};
   config.tile_n = 192;
   const std::string several = text(products, package::GpuFamily::Sm90);
   for (const char* part : {"  static constexpr int products = 3;\n",
-                           "  static __device__ constexpr int more_b(int product) { return product == 1 ? 0 : 0; }\n",
+                           "  static __device__ constexpr int more_b(int product) { return product == 1 ? 0 : 3; }\n",
                            "  static __device__ constexpr int more_map(int product) { return product == 1 ? 2 : 3; }\n",
-                           "using Parameters = Params<4, 3, 3, 0>;\n"})
+                           "using Parameters = Params<4, 4, 3, 0>;\n"})
     EXPECT_NE(several.find(part), std::string::npos) << part << several;
   EXPECT_EQ(text(products, package::GpuFamily::Sm100), "this family computes one product: sm100");
 }
