@@ -75,7 +75,7 @@ class ProgramCalls {
   void run() {
     while (!choices_.used_up() && calls_ < most_calls) call_once();
     if (choices_.next() % 8 != 7) builder_.output("out", value());
-    const auto function = frontend::finish_program(*detail::GraphAccess::state(builder_));
+    const auto function = frontend::finish_program(*detail::GraphAccess::state(builder_), {});
     if (!function) return check_error(function.error(), 100, 299);
     const auto bound = ir::bind_program(*function);
     if (!bound) return check_error(bound.error(), 100, 299);
@@ -239,21 +239,21 @@ class ProgramCalls {
   void binary() {
     using Operator = GraphValue (*)(const GraphValue&, const GraphValue&);
     static constexpr std::array<Operator, 15> operators = {
-        [](const GraphValue& x, const GraphValue& y) { return x + y; },
-        [](const GraphValue& x, const GraphValue& y) { return x - y; },
-        [](const GraphValue& x, const GraphValue& y) { return x * y; },
-        [](const GraphValue& x, const GraphValue& y) { return x / y; },
-        [](const GraphValue& x, const GraphValue& y) { return x % y; },
-        [](const GraphValue& x, const GraphValue& y) { return floordiv(x, y); },
-        [](const GraphValue& x, const GraphValue& y) { return x == y; },
-        [](const GraphValue& x, const GraphValue& y) { return x != y; },
-        [](const GraphValue& x, const GraphValue& y) { return x < y; },
-        [](const GraphValue& x, const GraphValue& y) { return x <= y; },
-        [](const GraphValue& x, const GraphValue& y) { return x > y; },
-        [](const GraphValue& x, const GraphValue& y) { return x >= y; },
-        [](const GraphValue& x, const GraphValue& y) { return x & y; },
-        [](const GraphValue& x, const GraphValue& y) { return x | y; },
-        [](const GraphValue& x, const GraphValue& y) { return x ^ y; }};
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x + y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x - y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x * y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x / y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x % y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return floordiv(x, y); },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x == y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x != y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x < y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x <= y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x > y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x >= y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x & y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x | y; },
+        [](const GraphValue& x, const GraphValue& y) -> GraphValue { return x ^ y; }};
     const Operator apply = operators[choices_.next() % operators.size()];
     const GraphValue x = value(), y = value();
     keep(apply(x, y));
@@ -353,22 +353,47 @@ class TracerCalls {
     }
   }
   void reduce(const Expr& x) {
-    using Reduce = Expr (*)(const Expr&, const ReduceOver&);
+    using Reduce = Expr (*)(const Expr&, const ReduceOver&, bool, CallSite);
     static constexpr std::array<Reduce, 7> reductions = {sum, max, min, mean, amax, sum_of_squares, logsumexp};
-    values_.push_back(reductions[choices_.next() % reductions.size()](x, over()));
+    const uint8_t byte = choices_.next();
+    values_.push_back(reductions[byte % reductions.size()](x, over(), byte < 128, CallSite::current()));
   }
   void unary(const Expr& x) {
-    using Unary = Expr (*)(const Expr&);
-    static constexpr std::array<Unary, 16> functions = {operator-, operator~, reciprocal, sqrt, rsqrt, abs,
-                                                        sign,      floor,     exp,        log,  tanh,  erf,
-                                                        relu,      sigmoid,   silu,       mish};
-    values_.push_back(functions[choices_.next() % functions.size()](x));
+    using Unary = Expr (*)(const Expr&, CallSite);
+    static constexpr std::array<Unary, 16> functions = {[](const Expr& y, CallSite) { return -y; },
+                                                        [](const Expr& y, CallSite) { return ~y; },
+                                                        reciprocal,
+                                                        sqrt,
+                                                        rsqrt,
+                                                        abs,
+                                                        sign,
+                                                        floor,
+                                                        exp,
+                                                        log,
+                                                        tanh,
+                                                        erf,
+                                                        relu,
+                                                        sigmoid,
+                                                        silu,
+                                                        mish};
+    values_.push_back(functions[choices_.next() % functions.size()](x, CallSite::current()));
   }
   void binary(const Expr& x) {
     using Binary = Expr (*)(const Expr&, const Expr&);
-    static constexpr std::array<Binary, 14> functions = {operator+, operator-, operator*,  operator/, operator%,
-                                                         floordiv,  operator<, operator==, operator&, operator|,
-                                                                                                      operator^, minimum,   maximum,    pow};
+    static constexpr std::array<Binary, 14> functions = {[](const Expr& y, const Expr& z) { return y + z; },
+                                                         [](const Expr& y, const Expr& z) { return y - z; },
+                                                         [](const Expr& y, const Expr& z) { return y * z; },
+                                                         [](const Expr& y, const Expr& z) { return y / z; },
+                                                         [](const Expr& y, const Expr& z) { return y % z; },
+                                                         [](const Expr& y, const Expr& z) { return floordiv(y, z); },
+                                                         [](const Expr& y, const Expr& z) -> Expr { return y < z; },
+                                                         [](const Expr& y, const Expr& z) -> Expr { return y == z; },
+                                                         [](const Expr& y, const Expr& z) { return y & z; },
+                                                         [](const Expr& y, const Expr& z) { return y | z; },
+                                                         [](const Expr& y, const Expr& z) { return y ^ z; },
+                                                         [](const Expr& y, const Expr& z) { return minimum(y, z); },
+                                                         [](const Expr& y, const Expr& z) { return maximum(y, z); },
+                                                         [](const Expr& y, const Expr& z) { return pow(y, z); }};
     values_.push_back(functions[choices_.next() % functions.size()](x, value()));
   }
 

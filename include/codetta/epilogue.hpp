@@ -28,23 +28,34 @@ class CODETTA_API Epilogue {
   // The epilogue that `define(EpilogueTracer&)` describes. Errors: as parse, and E0148, E0149, E0156.
   template <class F>
   requires std::invocable<F&, EpilogueTracer&>
-  static Result<Epilogue> trace(F&& define) {
+  static Result<Epilogue> trace(F&& define, CallSite at = CallSite::current()) {
     EpilogueTracer tracer;
     define(tracer);
-    return finish(tracer);
+    return finish(tracer, at);
   }
+#if CODETTA_HAS_EXCEPTIONS
+  // parse() and trace() that throw codetta::Exception.
+  explicit Epilogue(std::string text, std::string name = "<epilogue>", std::string_view function = {})
+      : Epilogue(parse(std::move(text), std::move(name), function).value()) {}
+  template <class F>
+  requires std::invocable<F&, EpilogueTracer&>
+  explicit Epilogue(F&& define, CallSite at = CallSite::current())
+      : Epilogue(trace(std::forward<F>(define), at).value()) {}
+#endif
 
   [[nodiscard]] const std::string& name() const;              // of the function; "epilogue" when traced
   [[nodiscard]] std::vector<std::string> parameters() const;  // in order; the first is "accum"
   [[nodiscard]] std::vector<std::string> outputs() const;     // in the order of return
   [[nodiscard]] std::string to_string() const;                // text that parses back to an equivalent epilogue
 
+  Epilogue(const Epilogue&) = default;  // and moves copy, so that one that was moved from still works
+  Epilogue& operator=(const Epilogue&) = default;
   // For the library's own use.
   explicit Epilogue(std::shared_ptr<const ir::EpilogueFunction> function) : function_(std::move(function)) {}
   [[nodiscard]] const std::shared_ptr<const ir::EpilogueFunction>& function() const { return function_; }
 
  private:
-  static Result<Epilogue> finish(const EpilogueTracer& tracer);
+  static Result<Epilogue> finish(const EpilogueTracer& tracer, CallSite at);
   std::shared_ptr<const ir::EpilogueFunction> function_;
 };
 

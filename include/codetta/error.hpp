@@ -30,12 +30,13 @@ enum class ErrorFamily : uint8_t {
   Internal,     // Codetta is wrong (exit status 70)
 };
 
-// A place in a text: the user's source, a printed graph, a file name without a line, or nowhere (line == 0).
+// A place in a text: the user's source, a printed graph, a file name without a line, or nowhere (line == 0). Of the
+// caller's C++ (call_site.hpp) line_text is empty and length 0: the library does not read it.
 struct SourceLocation {
   std::string file;       // display name, "<epilogue>" for strings
   uint32_t line = 0;      // 1-based; 0 = no position
-  uint32_t column = 0;    // 1-based, counted in code points
-  uint32_t length = 0;    // code points to underline, at least 1 when line != 0
+  uint32_t column = 0;    // 1-based, counted in code points; 0 where a C++ compiler does not tell it
+  uint32_t length = 0;    // code points to underline, at least 1 when line_text is known
   std::string line_text;  // the line itself, without its end; long lines are cut, "..." standing for three code points
   uint32_t text_column = 1;  // the column at which line_text begins (above 1 when its front was cut)
 
@@ -55,6 +56,7 @@ struct Diagnostic {
   std::string headline;     // one sentence, lower case unless a kept headline, no full stop
   SourceLocation where;     // what the caret points at
   std::string label;        // text right of the caret, such as "f32[64]"
+  std::string argument;     // the operand, output or workspace that it is about, by name; empty where it is about none
   std::string reason;       // why, with numbers; may be empty when the headline says it
   std::vector<Note> notes;  // further places
   std::string help;         // the next step; never empty
@@ -91,12 +93,13 @@ class Exception : public std::runtime_error {
 };
 #endif
 
-// A value or an Error. `*r` and `r->` need has_value(); value() throws Exception instead (absent under
-// -fno-exceptions).
+// A value or an Error, with the members of std::expected. `*r` and `r->` need has_value(), error() its opposite;
+// value() throws Exception where there is none (absent under -fno-exceptions).
 template <class T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
+  using error_type = Error;
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
@@ -105,16 +108,36 @@ class [[nodiscard]] Result {
   T& operator*() & { return *std::get_if<0>(&state_); }
   const T& operator*() const& { return *std::get_if<0>(&state_); }
   T&& operator*() && { return std::move(*std::get_if<0>(&state_)); }
+  const T&& operator*() const&& { return std::move(*std::get_if<0>(&state_)); }
   T* operator->() { return std::get_if<0>(&state_); }
   const T* operator->() const { return std::get_if<0>(&state_); }
+  [[nodiscard]] Error& error() & { return *std::get_if<1>(&state_); }
   [[nodiscard]] const Error& error() const& { return *std::get_if<1>(&state_); }
   [[nodiscard]] Error&& error() && { return std::move(*std::get_if<1>(&state_)); }
+  [[nodiscard]] const Error&& error() const&& { return std::move(*std::get_if<1>(&state_)); }
+  template <class U>
+  [[nodiscard]] T value_or(U&& otherwise) const& {
+    return has_value() ? **this : static_cast<T>(std::forward<U>(otherwise));
+  }
+  template <class U>
+  [[nodiscard]] T value_or(U&& otherwise) && {
+    return has_value() ? std::move(**this) : static_cast<T>(std::forward<U>(otherwise));
+  }
 #if CODETTA_HAS_EXCEPTIONS
   T& value() & {
     if (!has_value()) throw Exception(error());
     return **this;
   }
-  T&& value() && {
+  const T& value() const& {
+    if (!has_value()) throw Exception(error());
+    return **this;
+  }
+  // A value, so that `for (const Kernel& kernel : find_kernels(...).value())` does not walk over what has gone.
+  T value() && {
+    if (!has_value()) throw Exception(std::move(error()));
+    return std::move(**this);
+  }
+  const T&& value() const&& {
     if (!has_value()) throw Exception(error());
     return std::move(**this);
   }
@@ -128,13 +151,17 @@ template <>
 class [[nodiscard]] Result<void> {
  public:
   using value_type = void;
+  using error_type = Error;
   Result() = default;
   Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool has_value() const { return !error_.has_value(); }
   explicit operator bool() const { return has_value(); }
+  void operator*() const {}
+  [[nodiscard]] Error& error() & { return *error_; }
   [[nodiscard]] const Error& error() const& { return *error_; }
   [[nodiscard]] Error&& error() && { return std::move(*error_); }
+  [[nodiscard]] const Error&& error() const&& { return std::move(*error_); }
 #if CODETTA_HAS_EXCEPTIONS
   void value() const {
     if (!has_value()) throw Exception(error());

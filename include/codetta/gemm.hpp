@@ -67,8 +67,8 @@ class EpilogueArguments {
   EpilogueArguments(std::string source, std::vector<NamedArgument> arguments)
       : EpilogueArguments(make(std::move(source), std::move(arguments)).value()) {}
   template <class Traced, class = std::enable_if_t<std::is_invocable_v<Traced, EpilogueTracer&>>>
-  EpilogueArguments(Traced&& lambda, std::vector<NamedArgument> arguments)
-      : EpilogueArguments(Epilogue::trace(std::forward<Traced>(lambda)).value(), std::move(arguments)) {}
+  EpilogueArguments(Traced&& lambda, std::vector<NamedArgument> arguments, CallSite at = CallSite::current())
+      : EpilogueArguments(Epilogue::trace(std::forward<Traced>(lambda), at).value(), std::move(arguments)) {}
 #endif
   [[nodiscard]] const std::optional<Epilogue>& epilogue() const { return epilogue_; }
   [[nodiscard]] const std::vector<NamedArgument>& arguments() const { return arguments_; }

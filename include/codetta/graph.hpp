@@ -5,7 +5,9 @@
 //   auto w = b.input("w", codetta::DType::bf16, {64, 10});
 //   b.output("y", codetta::call("softmax", {codetta::call("matmul", {x, w})}));
 //   codetta::Result<codetta::Program> program = b.finish();
-// Nothing here fails on its own: mistakes are kept, and finish() returns them.
+// Nothing here fails on its own: mistakes are kept, and finish() returns them, each with the place in the C++ source
+// (CallSite) that made it. What follows from a mistake is not told again: a failed call gives a value that any function
+// takes in silence.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +21,10 @@
 #include <variant>
 #include <vector>
 
+#include "codetta/call_site.hpp"
 #include "codetta/program.hpp"
 #include "codetta/tensor.hpp"
+#include "codetta/traced.hpp"
 
 namespace codetta {
 
@@ -55,38 +59,43 @@ class Size {
 // A value of the program that a builder makes; a cheap handle. A default-made one holds nothing, and using it is E0156.
 // Belongs to its builder, or to the function of the branch or loop whose body it was made in: used elsewhere it is
 // E0148. Not thread safe.
-class CODETTA_API GraphValue {
+class CODETTA_API GraphValue : public detail::Traced {
  public:
   GraphValue() = default;
 
-  friend CODETTA_API GraphValue operator+(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator-(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator*(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator/(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator%(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue floordiv(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator-(const GraphValue& x);
-  friend CODETTA_API GraphValue operator==(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator!=(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator<(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator<=(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator>(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator>=(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator&(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator|(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator^(const GraphValue& x, const GraphValue& y);
-  friend CODETTA_API GraphValue operator~(const GraphValue& x);
-
   // Elements start, start + step, ... of dim `dim`, up to `stop`, or to the end. As x[start:stop:step]: bounds below 0
   // count from the end, and none is clamped (E0225).
-  [[nodiscard]] GraphValue slice(int dim, const Size& start, const std::optional<Size>& stop = {},
-                                 int64_t step = 1) const;
+  [[nodiscard]] GraphValue slice(int dim, const Size& start, const std::optional<Size>& stop = {}, int64_t step = 1,
+                                 CallSite at = CallSite::current()) const;
 
  private:
   friend struct detail::GraphAccess;
   std::shared_ptr<detail::GraphState> state_;
   uint32_t id_ = UINT32_MAX;
 };
+
+namespace detail {
+using ValueOperand = Operand<GraphValue>;
+using ValueComparison = Comparison<GraphValue>;
+}  // namespace detail
+
+CODETTA_API GraphValue operator+(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator-(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator*(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator/(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator%(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue floordiv(const GraphValue& x, const GraphValue& y, CallSite at = CallSite::current());
+CODETTA_API GraphValue operator-(const detail::ValueOperand& x);
+CODETTA_API detail::ValueComparison operator==(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator!=(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator<(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator<=(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator>(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator>=(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator&(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator|(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator^(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator~(const detail::ValueOperand& x);
 
 // An argument of call(): a value, a number, an option, sizes, or the types of results.
 class Argument {
@@ -126,45 +135,52 @@ using NamedArguments = std::vector<std::pair<std::string, Argument>>;
 // {{"eps", 1e-6}}). Numbers become values where the function takes values; at least one argument is a value of the
 // builder, but for those that need none (see ProgramBuilder::call). Of functions with several results: the first.
 CODETTA_API GraphValue call(std::string_view function, std::vector<Argument> arguments,
-                            const NamedArguments& named = {});
+                            const NamedArguments& named = {}, CallSite at = CallSite::current());
 // All results: parts of split, results of call_extern and user_kernel.
 CODETTA_API std::vector<GraphValue> call_all(std::string_view function, std::vector<Argument> arguments,
-                                             const NamedArguments& named = {});
+                                             const NamedArguments& named = {}, CallSite at = CallSite::current());
 
 // A function of a branch or a loop: it gets values of its own for the operands, and uses no others. Called at once; an
 // empty one is E0156.
 using GraphFunction = std::function<std::vector<GraphValue>(std::vector<GraphValue>)>;
 // The results of `then` where the predicate (one boolean) holds, else of `otherwise`.
 CODETTA_API std::vector<GraphValue> cond(const GraphValue& predicate, const GraphFunction& then,
-                                         const GraphFunction& otherwise, std::vector<GraphValue> operands);
+                                         const GraphFunction& otherwise, std::vector<GraphValue> operands,
+                                         CallSite at = CallSite::current());
 // `carried`, replaced by the results of `body` as long as the one result of `condition` holds.
 CODETTA_API std::vector<GraphValue> while_loop(const GraphFunction& condition, const GraphFunction& body,
-                                               std::vector<GraphValue> carried);
+                                               std::vector<GraphValue> carried, CallSite at = CallSite::current());
 
 // Makes one program. Not thread safe.
 class CODETTA_API ProgramBuilder {
  public:
-  explicit ProgramBuilder(std::string name = "program");
+  explicit ProgramBuilder(std::string name = "program", CallSite at = CallSite::current());
+  ProgramBuilder(const ProgramBuilder&) = default;  // of one program; moves copy
+  ProgramBuilder& operator=(const ProgramBuilder&) = default;
 
   // A tensor; {} is a tensor without dims. Inputs keep their order.
-  GraphValue input(const std::string& name, DType dtype, const std::vector<Size>& shape);
+  GraphValue input(const std::string& name, DType dtype, const std::vector<Size>& shape,
+                   CallSite at = CallSite::current());
   // A number, passed by value.
-  GraphValue number(const std::string& name, DType dtype);
+  GraphValue number(const std::string& name, DType dtype, CallSite at = CallSite::current());
   // A number or a bool written in the program; numbers are weak, as in text.
   template <class T>
-  requires std::is_arithmetic_v<T> GraphValue constant(T value) { return literal(Argument(value)); }
+  requires std::is_arithmetic_v<T> GraphValue constant(T value, CallSite at = CallSite::current()) {
+    return literal(Argument(value), at);
+  }
   // call() without a value among the arguments: zeros, ones, full, arange.
-  GraphValue call(std::string_view function, std::vector<Argument> arguments, const NamedArguments& named = {});
+  GraphValue call(std::string_view function, std::vector<Argument> arguments, const NamedArguments& named = {},
+                  CallSite at = CallSite::current());
   // Outputs keep their order; one value may be several.
-  void output(const std::string& name, const GraphValue& value);
+  void output(const std::string& name, const GraphValue& value, CallSite at = CallSite::current());
 
   // The program as built up to now. Errors: those of texts (E01xx but for syntax, E02xx), E0148, E0149 and E0156; what
-  // a text would point at in its line points at the line of the printed graph.
-  [[nodiscard]] Result<Program> finish() const;
+  // a text would point at in its line points at the line of the printed program, and names the call that made it.
+  [[nodiscard]] Result<Program> finish(CallSite at = CallSite::current()) const;
 
  private:
   friend struct detail::GraphAccess;
-  GraphValue literal(const Argument& number);
+  GraphValue literal(const Argument& number, CallSite at);
   std::shared_ptr<detail::GraphState> state_;
 };
 

@@ -69,7 +69,13 @@ class CODETTA_API Context {
   // A cache folder that cannot be used is no error: the log is told, and nothing is kept. Errors: E0702 (debug), E0703
   // (threads, compile_timeout_seconds).
   static Result<Context> make(const ContextOptions& options);
+#if CODETTA_HAS_EXCEPTIONS
+  // make() that throws codetta::Exception.
+  explicit Context(const ContextOptions& options) : Context(make(options).value()) {}
+#endif
   static Context& process_default();  // made on first use from the environment; the only process-wide object
+  Context(const Context&) = default;  // and moves copy, so that one that was moved from still works
+  Context& operator=(const Context&) = default;
   [[nodiscard]] const ContextOptions& options() const;
   [[nodiscard]] ThreadPool& pool() const;
   [[nodiscard]] const std::shared_ptr<driver::ContextState>& shared_state() const { return state_; }
@@ -99,8 +105,8 @@ struct CostTerm {
 
 struct KernelMetadata {
   std::string name;  // "cpu_packed_6x64_avx512"
-  // Of CPUs "packed", "in_place", "convert", "fused"; of GPUs "simt", "sm80", "sm90", "sm100", "stream", "vendor",
-  // "mfma", "wmma", "simdgroup".
+  // Of CPUs "packed", "in_place" (B is read where it lies), "convert", "fused"; of GPUs "simt", "sm80", "sm90",
+  // "sm100", "stream", "vendor", "mfma", "wmma", "simdgroup".
   std::string family;
   Target target;
   std::vector<std::pair<std::string, int64_t>> config;  // mr, nr, kc, mc, nc, ...
@@ -116,6 +122,13 @@ struct Rejection {
   uint16_t code = 0;   // E04xx
   std::string kernel;  // family or full name
   std::string text;    // one sentence with the limiting numbers
+  // Those numbers, where values stand against limits; else empty.
+  struct Limit {
+    std::string name;   // "rows", "bytes of A", "alignment of B in bytes"
+    int64_t given = 0;  // the problem has, or the kernel would need
+    int64_t limit = 0;  // the kernel or the device allows, at most or at least as `text` says
+  };
+  std::vector<Limit> limits{};
 };
 
 // A prepared run: compiled, loaded, sized; owns or borrows its workspace; belongs to one stream (thread) at a time. A
@@ -129,10 +142,15 @@ class CODETTA_API Execution {
   // (stream of another context), E0647; of programs E0617 (a function of the caller's) and what contents tell, E0618
   // and E0619: on a GPU those of an earlier run (codetta/contents.hpp); of sizes found in the run E0610, E0643, E0646.
   Result<void> run(Stream stream = {});
-  [[nodiscard]] int64_t workspace_size() const;        // bytes; of device memory where the target is a GPU
+  // Bytes; of device memory where the target is a GPU. 0 where nothing is needed, but a problem without elements may
+  // need some, too.
+  [[nodiscard]] int64_t workspace_size() const;
   static constexpr int64_t workspace_alignment = 256;  // bytes
-  // Uses the caller's memory instead of its own: workspace_size() bytes or more, aligned (64 are enough on a CPU). On a
-  // GPU what runs before were enqueued with is given back at once: not while at work. Errors: E0604, E0605, E0611.
+  // Uses the caller's memory instead of its own: workspace_size() bytes or more, aligned (64 are enough on a CPU), of
+  // any contents; (nullptr, 0) where none is needed. Between runs on a CPU it may be used for something else; on a GPU
+  // it holds counters that the runs leave as they found them, so that nobody else may write to it until the execution
+  // is gone or has another. What runs before were enqueued with there is given back at once: not while at work. Errors:
+  // E0604, E0605, E0611.
   Result<void> set_workspace(void* memory, int64_t bytes);
   [[nodiscard]] double compile_seconds() const;  // spent in the compiler by prepare(); 0 when all was found
   [[nodiscard]] bool interpreted() const;        // no compiler was there: the epilogue's tape is interpreted
@@ -175,7 +193,7 @@ class CODETTA_API Kernel {
   // Errors: E05xx; without a compiler E0501 or E0502, unless the cache holds the kernel.
   [[nodiscard]] Result<double> compile() const;
   // Packs B ([K, N] or [batch, K, N]) for this kernel; the view may be freed afterwards. Errors: E0416 (family reads B
-  // in place).
+  // where it lies).
   [[nodiscard]] Result<PackedTensor> pack(const TensorView& B) const;
   // A stage as text. Errors: E0415 (a stage that this target does not have), those of planning (E03xx), E01xx (ast of a
   // traced epilogue), for asm, ptx and sass E05xx.
@@ -229,8 +247,8 @@ CODETTA_API Result<KernelList> find_kernels(const GemmArguments& arguments, cons
 #if CODETTA_HAS_EXCEPTIONS
 // find_kernels that throws codetta::Exception.
 inline KernelList get_kernels(const GemmArguments& arguments, const Target& target = Target::host(),
-                              const DiscoveryOptions& options = {}) {
-  return find_kernels(arguments, target, options).value();
+                              const DiscoveryOptions& options = {}, Context& context = Context::process_default()) {
+  return find_kernels(arguments, target, options, context).value();
 }
 #endif
 
@@ -328,12 +346,12 @@ struct VerifyOptions {
   // them.
   std::vector<GivenResults> given{};
 };
-// Checks the outputs that a run with these arguments left in memory. Inputs must be unchanged since; for in-place
-// epilogues pass the former contents of each overwritten operand in `before`. The target says how products are
-// accumulated. A problem too large for the oracle is checked on whole random rows and columns, chosen by the seed. For
-// a GPU the tensors are those of its memory, `before` too; all work on them is waited for, and they are copied to the
-// host. Errors: those of the epilogue's text, of binding and of the views; E0208 (`before` lacks an operand), E0209 (it
-// names none); E0606; for a GPU E064x.
+// Checks the outputs that a run with these arguments left in memory. Inputs must be unchanged since; where an
+// output is an operand (an update in place) pass the former contents of that operand in `before`. The target says how
+// products are accumulated. A problem too large for the oracle is checked on whole random rows and columns, chosen by
+// the seed. For a GPU the tensors are those of its memory, `before` too; all work on them is waited for, and they are
+// copied to the host. Errors: those of the epilogue's text, of binding and of the views; E0208 (`before` lacks an
+// operand), E0209 (it names none); E0606; for a GPU E064x.
 CODETTA_API Result<VerifyReport> verify(const GemmArguments& arguments, const Target& target,
                                         const VerifyOptions& options, Context& context = Context::process_default());
 inline Result<VerifyReport> verify(const GemmArguments& arguments,

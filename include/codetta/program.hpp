@@ -69,6 +69,11 @@ class CODETTA_API Program {
  public:
   // `function`: which one of the text; "" = the last. Errors: E01xx, E02xx.
   static Result<Program> parse(std::string text, std::string name = "<program>", std::string_view function = {});
+#if CODETTA_HAS_EXCEPTIONS
+  // parse() that throws codetta::Exception.
+  explicit Program(std::string text, std::string name = "<program>", std::string_view function = {})
+      : Program(parse(std::move(text), std::move(name), function).value()) {}
+#endif
   // The program with sources for kernels that it calls; those that it lacks are E0311 when it is compiled. Errors:
   // E0209 (it calls none of that name), E0210 (a second source for one).
   [[nodiscard]] Result<Program> with_kernels(std::vector<UserKernel> kernels) const;
@@ -85,6 +90,8 @@ class CODETTA_API Program {
   // Errors: E0415 for every stage but Ast and Graph.
   [[nodiscard]] Result<std::string> emit(Stage stage) const;
 
+  Program(const Program&) = default;  // and moves copy, so that one that was moved from still works
+  Program& operator=(const Program&) = default;
   struct Access;
 
  private:
@@ -147,6 +154,8 @@ class CODETTA_API CompiledProgram {
   // Graph before and after the passes, plan, kernels, when temporaries live, source: one self-contained HTML page.
   [[nodiscard]] Result<std::string> html_report() const;
 
+  CompiledProgram(const CompiledProgram&) = default;  // and moves copy
+  CompiledProgram& operator=(const CompiledProgram&) = default;
   struct Access;
 
  private:

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "codetta/error.hpp"
 
@@ -40,6 +41,33 @@ inline constexpr int dtype_count = 15;
 CODETTA_API std::string_view dtype_name(DType dtype);
 CODETTA_API std::optional<DType> dtype_from_name(std::string_view name);
 CODETTA_API int64_t dtype_size(DType dtype);  // bytes per element
+
+namespace detail {
+template <class T>
+constexpr bool has_dtype() {
+  using E = std::remove_const_t<T>;
+  // A char may hold anything, and the others of its size are characters.
+  constexpr bool character = std::is_same_v<E, char> || std::is_same_v<E, wchar_t> || std::is_same_v<E, char8_t> ||
+                             std::is_same_v<E, char16_t> || std::is_same_v<E, char32_t>;
+  return std::is_same_v<E, float> || std::is_same_v<E, double> || (std::is_integral_v<E> && !character);
+}
+}  // namespace detail
+
+// The element type whose memory a C++ type has: float, double, bool, and integers of 8 to 64 bits. 16- and 8-bit floats
+// have no C++ type here: pass their bytes, or their address, and a DType.
+template <class T>
+requires(detail::has_dtype<T>()) constexpr DType dtype_of() {
+  using E = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<E, bool>) {
+    return DType::boolean;
+  } else if constexpr (std::is_floating_point_v<E>) {
+    return std::is_same_v<E, float> ? DType::f32 : DType::f64;
+  } else if constexpr (std::is_signed_v<E>) {
+    return sizeof(E) == 1 ? DType::i8 : sizeof(E) == 2 ? DType::i16 : sizeof(E) == 4 ? DType::i32 : DType::i64;
+  } else {
+    return sizeof(E) == 1 ? DType::u8 : sizeof(E) == 2 ? DType::u16 : sizeof(E) == 4 ? DType::u32 : DType::u64;
+  }
+}
 
 inline constexpr int max_rank = 8;
 
@@ -93,7 +121,8 @@ class CODETTA_API TensorView {
   TensorView() = default;
 
   // Checks: rank <= 8, sizes >= 0, the extent (sum of |stride| * (size - 1), in bytes) below 2^63, data not null unless
-  // some size is 0, data aligned to the element size. Strides default to row-major. A view of const data is read-only.
+  // some size is 0, data aligned to the element size. Strides default to row-major. A view of const data is read-only:
+  // an operand, never an output (E0213).
   // Errors: E0601 (rank), E0602 (size), E0603 (overflow), E0604 (null), E0605 (misaligned), E0607 (no such dtype).
   static Result<TensorView> make(void* data, DType dtype, const Dims& shape);
   static Result<TensorView> make(void* data, DType dtype, const Dims& shape, const Dims& strides);
@@ -102,10 +131,41 @@ class CODETTA_API TensorView {
   // Of no elements; writable.
   static Result<TensorView> make(std::nullptr_t, DType dtype, const Dims& shape);
   static Result<TensorView> make(std::nullptr_t, DType dtype, const Dims& shape, const Dims& strides);
+  // Of memory whose size is known: every element has to lie within it. Errors: as above, and E0609 (one does not).
+  template <class T, size_t N>
+  requires(detail::has_dtype<T>()) static Result<TensorView> make(std::span<T, N> data, const Dims& shape) {
+    return within(data.data(), data.size_bytes(), std::is_const_v<T>, dtype_of<T>(), shape, nullptr);
+  }
+  template <class T, size_t N>
+  requires(detail::has_dtype<T>()) static Result<TensorView> make(std::span<T, N> data, const Dims& shape,
+                                                                  const Dims& strides) {
+    return within(data.data(), data.size_bytes(), std::is_const_v<T>, dtype_of<T>(), shape, &strides);
+  }
+  // Of bytes, such as those of a mapped file.
+  static Result<TensorView> make(std::span<const std::byte> bytes, DType dtype, const Dims& shape) {
+    return within(bytes.data(), bytes.size(), true, dtype, shape, nullptr);
+  }
+  static Result<TensorView> make(std::span<std::byte> bytes, DType dtype, const Dims& shape) {
+    return within(bytes.data(), bytes.size(), false, dtype, shape, nullptr);
+  }
 #if CODETTA_HAS_EXCEPTIONS
   TensorView(void* data, DType dtype, const Dims& shape) : TensorView(make(data, dtype, shape).value()) {}
   TensorView(void* data, DType dtype, const Dims& shape, const Dims& strides)
       : TensorView(make(data, dtype, shape, strides).value()) {}
+  TensorView(const void* data, DType dtype, const Dims& shape) : TensorView(make(data, dtype, shape).value()) {}
+  TensorView(const void* data, DType dtype, const Dims& shape, const Dims& strides)
+      : TensorView(make(data, dtype, shape, strides).value()) {}
+  TensorView(std::nullptr_t, DType dtype, const Dims& shape) : TensorView(make(nullptr, dtype, shape).value()) {}
+  template <class T, size_t N>
+  requires(detail::has_dtype<T>()) TensorView(std::span<T, N> data, const Dims& shape)
+      : TensorView(make(data, shape).value()) {}
+  template <class T, size_t N>
+  requires(detail::has_dtype<T>()) TensorView(std::span<T, N> data, const Dims& shape, const Dims& strides)
+      : TensorView(make(data, shape, strides).value()) {}
+  TensorView(std::span<const std::byte> bytes, DType dtype, const Dims& shape)
+      : TensorView(make(bytes, dtype, shape).value()) {}
+  TensorView(std::span<std::byte> bytes, DType dtype, const Dims& shape)
+      : TensorView(make(bytes, dtype, shape).value()) {}
 #endif
 
   [[nodiscard]] void* data() const { return data_; }
@@ -136,6 +196,8 @@ class CODETTA_API TensorView {
   bool operator==(const TensorView& o) const;
 
  private:
+  static Result<TensorView> within(const void* memory, size_t bytes, bool read_only, DType dtype, const Dims& shape,
+                                   const Dims* strides);
   void* data_ = nullptr;
   DType dtype_ = DType::f32;
   bool read_only_ = false;
@@ -159,6 +221,10 @@ class CODETTA_API Tensor {
   Tensor() = default;
   // Errors: E0601, E0602, E0603, E0606 (out of memory), E0607.
   static Result<Tensor> make(DType dtype, const Dims& shape, Allocator& allocator = default_allocator());
+#if CODETTA_HAS_EXCEPTIONS
+  Tensor(DType dtype, const Dims& shape, Allocator& allocator = default_allocator())
+      : Tensor(make(dtype, shape, allocator).value()) {}
+#endif
   Tensor(Tensor&& other) noexcept;
   Tensor& operator=(Tensor&& other) noexcept;
   Tensor(const Tensor&) = delete;

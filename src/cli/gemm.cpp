@@ -50,7 +50,7 @@ Result<void> write_outputs(const GemmProblem& problem) {
   return write_tensors(outputs);
 }
 
-// The best kernel that has a packed form of B, where the best of all reads B in place.
+// The best kernel that has a packed form of B, where the best of all reads B where it lies.
 Result<Kernel> choose_and_pack(const Session& session, std::optional<PackedTensor>& packed) {
   auto first = session.choose();
   if (!first) return first;

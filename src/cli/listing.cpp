@@ -36,7 +36,10 @@ nlohmann::json json_of(const KernelMetadata& m) {
 }
 
 nlohmann::json json_of(const Rejection& r) {
-  return {{"code", code_text(r.code)}, {"kernel", r.kernel}, {"text", r.text}};
+  nlohmann::json limits = nlohmann::json::array();
+  for (const auto& [name, given, limit] : r.limits)
+    limits.push_back({{"name", name}, {"given", given}, {"limit", limit}});
+  return {{"code", code_text(r.code)}, {"kernel", r.kernel}, {"text", r.text}, {"limits", limits}};
 }
 
 void add(nlohmann::json& all, const char* to, const std::vector<KernelMetadata>& kernels,

@@ -9,9 +9,22 @@ ErrorBuilder::ErrorBuilder(Code code, std::string headline) {
   diagnostic_.headline = std::move(headline);
 }
 
+SourceLocation location_of(const CallSite& site) {
+  SourceLocation where;
+  if (!site.known()) return where;
+  where.file = site.file;
+  where.line = site.line;
+  where.column = site.column;
+  return where;
+}
+
 ErrorBuilder& ErrorBuilder::at(const SourceRef& source, Span span, std::string label) {
+  const SourceLocation* origin = source ? source->origin(span) : nullptr;
+  if (origin != nullptr) note("made by this call", *origin);
   return at(source ? source->locate(span) : SourceLocation{}, std::move(label));
 }
+
+ErrorBuilder& ErrorBuilder::at(const CallSite& site) { return site.known() ? at(location_of(site)) : *this; }
 
 ErrorBuilder& ErrorBuilder::at(SourceLocation where, std::string label) {
   diagnostic_.where = std::move(where);
@@ -22,6 +35,11 @@ ErrorBuilder& ErrorBuilder::at(SourceLocation where, std::string label) {
 ErrorBuilder& ErrorBuilder::in_file(std::string path) {
   diagnostic_.where = {};
   diagnostic_.where.file = std::move(path);
+  return *this;
+}
+
+ErrorBuilder& ErrorBuilder::about(std::string argument) {
+  diagnostic_.argument = std::move(argument);
   return *this;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codetta/call_site.hpp"
 #include "codetta/error.hpp"
 
 namespace codetta::diag {
@@ -41,17 +42,25 @@ struct Span {
 // it.
 class SourceText {
  public:
-  SourceText(std::string name, std::string text);
+  // Of a printed text: the place in the caller's C++ that a part of it comes from.
+  struct Origin {
+    Span span;
+    SourceLocation where;
+  };
+  SourceText(std::string name, std::string text, std::vector<Origin> origins = {});
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::string_view text() const { return text_; }
   // Line, column (code points) and the line's text, cut to at most 160 code points around the span with "..." marks;
   // spans over several lines are cut at the first line's end. O(log lines).
   [[nodiscard]] SourceLocation locate(Span span) const;
+  // Of the smallest part around the span that has one; nullptr when none has.
+  [[nodiscard]] const SourceLocation* origin(Span span) const;
 
  private:
   std::string name_;
   std::string text_;
   std::vector<uint32_t> line_starts_;
+  std::vector<Origin> origins_;  // by begin, the longer one of two first
 };
 using SourceRef = std::shared_ptr<const SourceText>;
 
@@ -59,9 +68,12 @@ using SourceRef = std::shared_ptr<const SourceText>;
 class ErrorBuilder {
  public:
   ErrorBuilder(Code code, std::string headline);
+  // With a note where the text has an origin there.
   ErrorBuilder& at(const SourceRef& source, Span span, std::string label = {});
   ErrorBuilder& at(SourceLocation where, std::string label = {});
-  ErrorBuilder& in_file(std::string path);  // file without a line
+  ErrorBuilder& at(const CallSite& site);     // in the caller's C++; nothing where it is not known
+  ErrorBuilder& in_file(std::string path);    // file without a line
+  ErrorBuilder& about(std::string argument);  // its name
   ErrorBuilder& reason(std::string text);
   ErrorBuilder& note(std::string text);
   ErrorBuilder& note(std::string text, const SourceRef& source, Span span);
@@ -77,6 +89,7 @@ class ErrorBuilder {
  private:
   Diagnostic diagnostic_;
 };
+SourceLocation location_of(const CallSite& site);
 inline ErrorBuilder error(Code code, std::string headline) { return {code, std::move(headline)}; }
 
 // "did you mean": the candidate nearest to `word` by Damerau-Levenshtein distance over lower case (at most a third of

@@ -36,6 +36,11 @@ void render_location(std::string& out, SourceLocation where, std::string_view la
     if (!where.file.empty()) fmt::format_to(std::back_inserter(out), "  --> {}\n", displayable(where.file));
     return;
   }
+  if (where.length == 0 && where.line_text.empty()) {  // of the caller's C++
+    const std::string column = where.column == 0 ? "" : fmt::format(":{}", where.column);
+    fmt::format_to(std::back_inserter(out), "  --> {}:{}{}\n", displayable(where.file), where.line, column);
+    return;
+  }
   diag::cut_line(where);
   const std::string file = where.file.empty() ? "<text>" : displayable(where.file);
   fmt::format_to(std::back_inserter(out), "  --> {}:{}:{}\n", file, where.line, where.column);
@@ -100,11 +105,11 @@ std::string to_json(const Diagnostic& diagnostic) {
     notes.push_back(fmt::format(R"({{"text":"{}",{}}})", escape_json(note.text), json_location(note.where)));
   }
   return fmt::format(
-      R"({{"code":"{}","name":"{}","family":"{}","headline":"{}",{},"label":"{}","reason":"{}","notes":[{}],"help":"{}"}})",
+      R"({{"code":"{}","name":"{}","family":"{}","headline":"{}",{},"label":"{}","argument":"{}","reason":"{}","notes":[{}],"help":"{}"}})",
       diag::code_text(diagnostic.code), info == nullptr ? "unknown" : info->name,
       family_name(family_of(diagnostic.code)), escape_json(diagnostic.headline), json_location(diagnostic.where),
-      escape_json(diagnostic.label), escape_json(diagnostic.reason), base::join(notes, ","),
-      escape_json(diagnostic.help));
+      escape_json(diagnostic.label), escape_json(diagnostic.argument), escape_json(diagnostic.reason),
+      base::join(notes, ","), escape_json(diagnostic.help));
 }
 
 std::vector<Diagnostic> at_least_one(std::vector<Diagnostic> diagnostics) {

@@ -9,7 +9,11 @@
 namespace codetta::diag {
 
 // Lines end at "\n", "\r\n" or a lone "\r", as in Python.
-SourceText::SourceText(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {
+SourceText::SourceText(std::string name, std::string text, std::vector<Origin> origins)
+    : name_(std::move(name)), text_(std::move(text)), origins_(std::move(origins)) {
+  std::stable_sort(origins_.begin(), origins_.end(), [](const Origin& a, const Origin& b) {
+    return a.span.begin != b.span.begin ? a.span.begin < b.span.begin : a.span.end > b.span.end;
+  });
   line_starts_.push_back(0);
   for (size_t at = 0; at < text_.size(); ++at) {
     const bool lone_return = text_[at] == '\r' && (at + 1 == text_.size() || text_[at + 1] != '\n');
@@ -37,6 +41,17 @@ SourceLocation SourceText::locate(Span span) const {
   where.line_text = line;
   cut_line(where);
   return where;
+}
+
+const SourceLocation* SourceText::origin(Span span) const {
+  const Origin* smallest = nullptr;
+  for (const Origin& part : origins_) {
+    if (!span.known() || part.span.begin > span.begin) break;
+    if (part.span.end < span.end || part.span.end <= span.begin) continue;
+    if (smallest == nullptr || part.span.end - part.span.begin <= smallest->span.end - smallest->span.begin)
+      smallest = &part;
+  }
+  return smallest == nullptr ? nullptr : &smallest->where;
 }
 
 }  // namespace codetta::diag

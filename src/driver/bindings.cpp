@@ -94,6 +94,10 @@ std::string packed_layout(const void* packed) {
   return runtime::packed_layout(*static_cast<const runtime::cpu::PackedHeader*>(packed));
 }
 
-Rejection describe(const plan::Rejection& rejection) { return {rejection.code, rejection.kernel, rejection.text}; }
+Rejection describe(const plan::Rejection& rejection) {
+  Rejection described{rejection.code, rejection.kernel, rejection.text};
+  for (const auto& [name, given, limit] : rejection.limits) described.limits.push_back({name, given, limit});
+  return described;
+}
 
 }  // namespace codetta::driver

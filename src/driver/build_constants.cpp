@@ -150,6 +150,8 @@ Result<ConstantValues> constant_values(const BuildOptions& options) {
     }
     if (!values.embedded.emplace(constant.name, *tensor).second) {
       return diag::error(diag::Code::argument_duplicate, fmt::format("the constant {} is given twice", constant.name))
+          .about(constant.name)
+          .reason("constants are bound by name")
           .help("give each name once");
     }
   }

@@ -64,6 +64,12 @@ std::string encode_ranking(const Ranking& ranking) {
     out.number(rejection.code);
     out.text(rejection.kernel);
     out.text(rejection.text);
+    out.number(rejection.limits.size());
+    for (const Rejection::Limit& limit : rejection.limits) {
+      out.text(limit.name);
+      out.integer(limit.given);
+      out.integer(limit.limit);
+    }
   }
   return std::move(out).take();
 }
@@ -80,6 +86,13 @@ std::optional<Ranking> decode_ranking(std::string_view bytes, const Target& targ
     rejection.code = static_cast<uint16_t>(in.number_up_to(UINT16_MAX, "code"));
     rejection.kernel = in.text(max_text, "length of a name");
     rejection.text = in.text(max_text, "length of a reason");
+    for (size_t limits = in.count(max_kernels, "number of limits"); limits > 0 && in.ok(); --limits) {
+      Rejection::Limit limit;
+      limit.name = in.text(max_text, "length of a name");
+      limit.given = in.integer();
+      limit.limit = in.integer();
+      rejection.limits.push_back(std::move(limit));
+    }
     ranking.rejections.push_back(std::move(rejection));
   }
   if (!in.ok() || in.left() != 0) return std::nullopt;

@@ -138,8 +138,13 @@ std::string as_json(const driver::FoundState& found, const driver::Planned& plan
   for (const Kernel& kernel : kernels) out["candidates"].push_back(metadata_json(kernel.metadata()));
   out["rejections"] = json::array();
   for (const Rejection& rejection : kernels.rejections()) {
-    out["rejections"].push_back(
-        {{"code", fmt::format("E{:04}", rejection.code)}, {"kernel", rejection.kernel}, {"text", rejection.text}});
+    json limits = json::array();
+    for (const auto& [name, given, limit] : rejection.limits)
+      limits.push_back({{"name", name}, {"given", given}, {"limit", limit}});
+    out["rejections"].push_back({{"code", fmt::format("E{:04}", rejection.code)},
+                                 {"kernel", rejection.kernel},
+                                 {"text", rejection.text},
+                                 {"limits", limits}});
   }
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

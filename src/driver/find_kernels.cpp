@@ -147,8 +147,11 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
     const auto dropped = kernels.size() - options.max_candidates;
     kernels.resize(options.max_candidates);
     rejections.push_back(
-        {static_cast<uint16_t>(diag::Code::ranked_out), "",
-         fmt::format("{} more candidates rank behind the {} that were asked for", dropped, options.max_candidates)});
+        {static_cast<uint16_t>(diag::Code::ranked_out),
+         "",
+         fmt::format("{} more candidates rank behind the {} that were asked for", dropped, options.max_candidates),
+         {{"candidates", static_cast<int64_t>(kernels.size() + dropped),
+           static_cast<int64_t>(std::min<size_t>(options.max_candidates, INT64_MAX))}}});
   }
   rejections.insert(rejections.end(), ranking->rejections.begin(), ranking->rejections.end());
   return KernelList(std::move(kernels), std::move(rejections));

@@ -54,6 +54,10 @@ Error none_left(const std::vector<Rejection>& rejections) {
     diagnostic.reason += (diagnostic.reason.empty() ? "" : "; ") +
                          (rejection.kernel.empty() ? "" : rejection.kernel + ": ") + rejection.text;
   }
+  if (rejections.empty()) {
+    diagnostic.reason = "the list is empty, and nothing was rejected: it was made empty, or moved from";
+    diagnostic.help = "take a list from find_kernels";
+  }
   if (diagnostic.code == static_cast<uint16_t>(diag::Code::epilogue_large))
     diagnostic.help = "compute some of the outputs by a second kernel, or simplify what is computed";
   return Error(std::move(diagnostic));
@@ -118,10 +122,10 @@ Result<Execution> prepare_on_gpu(const std::shared_ptr<const KernelState>& state
   if (arguments.packed_B != nullptr) return nothing_to_pack(state->metadata.name);
   CODETTA_TRY(Prepared prepared, bind_kernel(*state, arguments));
   double seconds = 0;
-  CODETTA_TRY(runtime::cuda::Execution execution,
-              prepare_gpu(*state->found->context, prepared.package, state->found->target, std::move(prepared.bindings),
-                          seconds, {.capturing = capturing}));
-  return ExecutionState::make(std::move(execution), state, seconds);
+  auto execution = prepare_gpu(*state->found->context, prepared.package, state->found->target,
+                               std::move(prepared.bindings), seconds, {.capturing = capturing});
+  if (!execution) return placed(execution.error(), *state->found->problem.function);
+  return ExecutionState::make(*std::move(execution), state, seconds);
 }
 
 // Of a kernel that was to be compiled, and would be interpreted.
@@ -183,9 +187,10 @@ Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
   runtime::ExecutionOptions options;
   options.pool = found.context->pool;
   options.allocator = found.context->allocator;
-  CODETTA_TRY(runtime::Execution execution, runtime::Execution::make(std::move(prepared.package), std::move(entries),
-                                                                     std::move(prepared.bindings), options));
-  return driver::ExecutionState::make(std::move(execution), state_, compile_seconds);
+  auto execution =
+      runtime::Execution::make(std::move(prepared.package), std::move(entries), std::move(prepared.bindings), options);
+  if (!execution) return driver::placed(execution.error(), *found.problem.function);
+  return driver::ExecutionState::make(*std::move(execution), state_, compile_seconds);
 }
 
 Result<double> Kernel::compile() const {

@@ -63,6 +63,7 @@ Result<void> check_enum(const char* option, int value, int last) {
 Result<void> check_memory(const std::string& name, const TensorView& view) {
   if (view.data() != nullptr || view.empty()) return {};
   return diag::error(diag::Code::tensor_null, fmt::format("{} is bound to a view without memory", name))
+      .about(name)
       .reason(
           fmt::format("it is {}, as a default-made view is, or one of a tensor that was moved from", view.describe()))
       .help("make the view with TensorView::make, and bind a tensor that still owns its memory");
@@ -179,13 +180,16 @@ codetta::cpu::ScalarValue scalar_value(const ArgumentValue& value, DType dtype) 
   return result;
 }
 
-Result<Problem> gather_problem(const GemmArguments& arguments) {
+namespace {
+
+Result<void> gather(Problem& problem, const GemmArguments& arguments) {
   if (arguments.packed_B != nullptr && !arguments.packed_B->holds_weights())
     return nothing_held("packed B", "Kernel::pack, or PackedTensor::deserialize");
   CODETTA_CHECK_OK(check_enum("rounding", static_cast<int>(arguments.rounding), static_cast<int>(Rounding::AsUnfused)));
   CODETTA_CHECK_OK(
       check_enum("math", static_cast<int>(arguments.math), static_cast<int>(MathMode::Fp8FastAccumulation)));
-  Problem problem;
+  if (arguments.accumulator)
+    CODETTA_CHECK_OK(check_enum("accumulator", static_cast<int>(*arguments.accumulator), dtype_count - 1));
   problem.strict = arguments.strict;
   problem.math = arguments.math;
   CODETTA_CHECK_OK(check_shapes(arguments.A, arguments.B));
@@ -239,6 +243,7 @@ Result<Problem> gather_problem(const GemmArguments& arguments) {
       problem.tensors.emplace("D", *arguments.out);
     } else if (!(d->second == *arguments.out)) {
       return diag::error(diag::Code::output_d, "out and the bound D are different tensors")
+          .about("D")
           .reason("where D is returned both name one view; " +
                   runtime::places_of("out", *arguments.out, "D", d->second))
           .help("bind D only once: leave out `out`, or leave out D");
@@ -252,6 +257,36 @@ Result<Problem> gather_problem(const GemmArguments& arguments) {
     if (number != nullptr && static_cast<float>(*number) != 0) problem.shape.nonzero_scalars.push_back(name);
   }
   problem.shape.b_packed = arguments.packed_B != nullptr;
+  return {};
+}
+
+}  // namespace
+
+Error placed(const Error& error, const ir::Function& function) {
+  std::vector<Diagnostic> diagnostics = error.diagnostics();
+  for (Diagnostic& diagnostic : diagnostics) {
+    if (diagnostic.argument.empty() || diagnostic.where.line != 0 || !function.source) continue;
+    const auto named = [&](const auto& one) { return one.name == diagnostic.argument; };
+    const auto parameter = std::find_if(function.parameters.begin(), function.parameters.end(), named);
+    const auto output = std::find_if(function.outputs.begin(), function.outputs.end(), named);
+    diag::Span span;
+    if (output != function.outputs.end()) {
+      span = output->span;
+    } else if (parameter != function.parameters.end()) {
+      span = parameter->span;
+    }
+    if (!span.known()) continue;
+    const Diagnostic at = diag::error(diag::Code::internal, {}).at(function.source, span).diagnostic();
+    diagnostic.where = at.where;
+    diagnostic.notes.insert(diagnostic.notes.end(), at.notes.begin(), at.notes.end());
+  }
+  return Error(std::move(diagnostics));
+}
+
+Result<Problem> gather_problem(const GemmArguments& arguments) {
+  Problem problem;
+  if (auto gathered = gather(problem, arguments); !gathered)
+    return problem.function ? placed(gathered.error(), *problem.function) : std::move(gathered).error();
   return problem;
 }
 

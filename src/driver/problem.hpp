@@ -48,6 +48,9 @@ codetta::cpu::ScalarValue scalar_value(const ArgumentValue& value, DType dtype);
 // The dtype of a host number: f32 (f64 with an f64 accumulator), i32 where it fits, else i64, bool.
 DType scalar_dtype(const ArgumentValue& value, DType accumulator);
 
+// The error with positions for what is about an argument and has none: where the function names it.
+Error placed(const Error& error, const ir::Function& function);
+
 // For the use of an object that holds nothing: `what` is "kernel", `source` where one comes from. E0608.
 Error nothing_held(const std::string& what, const std::string& source);
 

@@ -191,6 +191,8 @@ Result<Program> Program::with_kernels(std::vector<UserKernel> kernels) const {
     for (const plan::UserSource& known : state->user_sources) {
       if (known.name != kernel.name) continue;
       return diag::error(diag::Code::argument_duplicate, fmt::format("kernel {} has two sources", kernel.name))
+          .about(kernel.name)
+          .reason("kernels are called by name")
           .help("give each kernel one");
     }
     const std::string_view ending = kernel.language == UserKernel::Language::cuda  ? ".cu"
@@ -282,8 +284,9 @@ Result<ProgramShapes> CompiledProgram::shapes(const std::vector<NamedArgument>& 
 namespace {
 
 // `captured`: run once into a graph, so that what kernels find wrong with contents would be told to nobody.
-Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramState>& state,
-                          const std::vector<NamedArgument>& arguments, const RunOptions& run_options, bool captured) {
+Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledProgramState>& state,
+                                   const std::vector<NamedArgument>& arguments, const RunOptions& run_options,
+                                   bool captured) {
   CODETTA_CHECK_OK(state->context->check_runs(state->target));
   const ir::Graph& graph = state->program->graph;
   CODETTA_CHECK_OK(ir::bind_symbols(graph, driver::bound_arguments(arguments)));
@@ -318,6 +321,13 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
   CODETTA_TRY(runtime::Execution execution,
               runtime::Execution::make(state->package, state->entries, std::move(bindings), options));
   return driver::ExecutionState::make(std::move(execution), state, state->compile_seconds);
+}
+
+Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramState>& state,
+                          const std::vector<NamedArgument>& arguments, const RunOptions& options, bool captured) {
+  auto execution = prepare_unplaced(state, arguments, options, captured);
+  if (!execution) return driver::placed(execution.error(), state->program->function);
+  return execution;
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ Result<void> check_hints_of(const std::vector<std::string>& symbols, const SizeH
     if (holds(seen, symbol)) {
       return diag::error(diag::Code::argument_duplicate,
                          fmt::format("the size {} is {} twice", symbol, hint ? "hinted at" : "given"))
+          .about(symbol)
+          .reason("sizes are known by name")
           .help("give each size one value");
     }
     seen.push_back(symbol);

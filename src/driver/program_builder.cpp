@@ -6,9 +6,9 @@
 
 namespace codetta {
 
-Result<Program> ProgramBuilder::finish() const {
+Result<Program> ProgramBuilder::finish(CallSite at) const {
   auto state = std::make_shared<driver::ProgramState>();
-  CODETTA_TRY(state->function, frontend::finish_program(*detail::GraphAccess::state(*this)));
+  CODETTA_TRY(state->function, frontend::finish_program(*detail::GraphAccess::state(*this), at));
   CODETTA_TRY(state->graph, ir::bind_program(state->function));
   return Program::Access::make(std::move(state));
 }

@@ -280,6 +280,12 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
         .reason(budget ? "the budget has to be above 0 seconds" : "at least one has to be timed")
         .help(budget ? "leave out `budget_seconds`: it is 30" : "leave out `max_candidates`: it is 16");
   }
+  if (!(options.trial_seconds >= 0)) {
+    return diag::error(diag::Code::option_range,
+                       fmt::format("{:g} seconds are no time for a trial", options.trial_seconds))
+        .reason("a candidate's first run gets 0 seconds (what its estimate says) or more")
+        .help("leave out `trial_seconds`");
+  }
   driver::ContextState& state = *context.shared_state();
   CODETTA_TRY(const Target resolved, driver::resolve_target(state, target));
   CODETTA_CHECK_OK(state.check_runs(resolved));

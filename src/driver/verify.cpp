@@ -56,6 +56,7 @@ Result<void> check_before(const Problem& problem, const std::vector<std::pair<st
     const auto same = [&, &name = name](const auto& other) { return other.first == name; };
     if (std::count_if(before.begin(), before.end(), same) > 1) {
       return diag::error(diag::Code::argument_duplicate, fmt::format("former contents of '{}' are given twice", name))
+          .about(name)
           .reason("they are looked up by name")
           .help("give those of each operand once");
     }

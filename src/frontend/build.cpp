@@ -22,7 +22,8 @@ ValueId FunctionBuilder::parameter(std::string name, Span span, std::optional<ir
   value.span = span;
   value.name = name;
   ranks_.push_back(type ? static_cast<int>(type->shape.size()) : -1);
-  function_.parameters.push_back({std::move(name), span, std::move(type)});
+  value.site = site_;
+  function_.parameters.push_back({std::move(name), span, std::move(type), site_});
   function_.values.push_back(std::move(value));
   return ValueId(function_.values.size() - 1);
 }
@@ -69,6 +70,7 @@ ValueId FunctionBuilder::op(Op op_kind, std::vector<ValueId> operands, ir::Attr 
   value.operands = std::move(operands);
   value.attr = std::move(attr);
   value.span = span;
+  value.site = site_;
   function_.values.push_back(std::move(value));
   return ValueId(function_.values.size() - 1);
 }
@@ -134,6 +136,7 @@ void finish_function(ir::Function& function, Report& report) {
     used[output.value.index()] = 1;
     if (varies[output.value.index()] != 0) continue;
     report.error(Code::output_constant, output.span, fmt::format("output '{}' is a constant", output.name))
+        .at(output.site)
         .reason("it depends on no parameter")
         .help("compute it from accum, or fill the tensor before the call");
   }
@@ -150,6 +153,7 @@ void finish_function(ir::Function& function, Report& report) {
     if (needed[i] != 0) continue;
     const ir::Parameter& parameter = function.parameters[i];
     report.error(Code::operand_unused, parameter.span, fmt::format("operand '{}' is not used", parameter.name))
+        .at(parameter.site)
         .reason(used_somewhere[i] != 0 ? "no output depends on it: what is computed from it is not returned"
                                        : "no output depends on it")
         .help(parameter.name == "accum" ? "compute an output from accum" : "use it, or remove the parameter");

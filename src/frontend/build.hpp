@@ -36,6 +36,8 @@ class FunctionBuilder {
   // Where the attribute and the operands don't say how many dims the result has.
   ValueId op(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
 
+  // Where in C++ what is made from now on comes from.
+  void set_site(CallSite site) { site_ = site; }
   [[nodiscard]] ir::Function& function() { return function_; }
   [[nodiscard]] const ir::Function& function() const { return function_; }
   [[nodiscard]] const ir::Value& operator[](ValueId id) const { return function_[id]; }
@@ -49,6 +51,7 @@ class FunctionBuilder {
 
   ir::Function function_;
   std::vector<int> ranks_;
+  CallSite site_{};
 };
 
 // One argument of a call as the table's parameter kinds see it.

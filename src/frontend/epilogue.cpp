@@ -14,8 +14,8 @@ Result<Epilogue> Epilogue::parse(std::string text, std::string name, std::string
   return Epilogue(std::make_shared<const ir::EpilogueFunction>(std::move(parsed)));
 }
 
-Result<Epilogue> Epilogue::finish(const EpilogueTracer& tracer) {
-  CODETTA_TRY(auto traced, frontend::trace_epilogue(*detail::TraceAccess::state(tracer)));
+Result<Epilogue> Epilogue::finish(const EpilogueTracer& tracer, CallSite at) {
+  CODETTA_TRY(auto traced, frontend::trace_epilogue(*detail::TraceAccess::state(tracer), at));
   return Epilogue(std::make_shared<const ir::EpilogueFunction>(std::move(traced)));
 }
 

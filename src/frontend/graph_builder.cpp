@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "diag/display.hpp"
 #include "frontend/graph_state.hpp"
+#include "frontend/lower.hpp"
 #include "frontend/parser_impl.hpp"
 #include "types/dtype.hpp"
 
@@ -15,6 +16,8 @@ namespace codetta {
 
 using detail::GraphAccess;
 using detail::GraphState;
+using detail::ValueComparison;
+using detail::ValueOperand;
 using diag::Code;
 using frontend::CallArgument;
 using frontend::FunctionInfo;
@@ -27,13 +30,22 @@ using State = std::shared_ptr<GraphState>;
 
 namespace {
 
-constexpr size_t max_depth = 100;  // of functions inside of functions
+constexpr int64_t most_parts = 1024;  // of a split
+constexpr size_t max_depth = 100;     // of functions inside of functions
 
 diag::ErrorBuilder& fault(const State& state, Code code, std::string headline) {
-  return state->report->error(code, {}, std::move(headline));
+  return state->report->error(code, state->site, std::move(headline));
 }
 
-// The id in `state`; invalid, with a report, for a value of elsewhere or none.
+// What happens to the state from now on is the call's at this place.
+void enter(const State& state, CallSite at) {
+  state->site = at;
+  state->builder.set_site(at);
+}
+
+GraphValue failed(const State& state) { return GraphAccess::make(state, ValueId()); }
+
+// The id in `state`; invalid for what a failed operation gave, and, with a report, for a value of elsewhere or none.
 ValueId id_in(const State& state, const GraphValue& value) {
   if (GraphAccess::state(value) == nullptr) {
     fault(state, Code::trace_empty_expression, "an expression holds no value")
@@ -51,15 +63,19 @@ ValueId id_in(const State& state, const GraphValue& value) {
   return GraphAccess::id(value);
 }
 
-GraphValue apply(Op op, const GraphValue& x, const GraphValue* y) {
-  const State& state = GraphAccess::state(x) ? GraphAccess::state(x)
-                       : y != nullptr        ? GraphAccess::state(*y)
-                                             : GraphAccess::state(x);
+GraphValue apply(Op op, const ValueOperand& x, const ValueOperand* y) {
+  const State& state =
+      GraphAccess::state(x.value) || y == nullptr ? GraphAccess::state(x.value) : GraphAccess::state(y->value);
   if (!state) return {};
-  const ValueId a = id_in(state, x), b = y != nullptr ? id_in(state, *y) : ValueId();
-  if (!a.valid() || (y != nullptr && !b.valid()) || state->builder.full()) return {};
+  enter(state, x.site);
+  const ValueId a = id_in(state, x.value), b = y != nullptr ? id_in(state, y->value) : ValueId();
+  if (!a.valid() || (y != nullptr && !b.valid()) || state->builder.full()) return failed(state);
   if (y == nullptr) return GraphAccess::make(state, state->builder.unary(op, a, {}));
   return GraphAccess::make(state, state->builder.op(op, {a, b}, {}, {}));
+}
+
+ValueComparison compared(Op op, const ValueOperand& x, const ValueOperand& y) {
+  return ValueComparison(apply(op, x, &y));
 }
 
 // Of a number or a bool.
@@ -110,14 +126,20 @@ class Call {
  public:
   Call(State state, std::string_view function) : state_(std::move(state)), name_(function) {}
 
+  // As many values as the call has results, failed ones where something is wrong with it.
   std::vector<GraphValue> run(const std::vector<Argument>& arguments, const NamedArguments& named) {
+    std::vector<GraphValue> values = made(arguments, named);
+    if (values.empty()) values.assign(expected(arguments, named), failed(state_));
+    return values;
+  }
+
+ private:
+  std::vector<GraphValue> made(const std::vector<Argument>& arguments, const NamedArguments& named) {
     info_ = frontend::find_function(name_);
     const bool known = info_ != nullptr && info_->lowering != frontend::Lowering::Unavailable &&
                        info_->lowering != frontend::Lowering::Cond && info_->lowering != frontend::Lowering::WhileLoop;
     if (!known) {
-      fault(state_, Code::function_unknown, fmt::format("function '{}' is not known", name_.substr(0, 64)))
-          .reason("it is no function of the language that takes values alone")
-          .help("docs/language.md lists the functions; branches and loops are made by cond() and while_loop()");
+      unknown_function();
       return {};
     }
     if (state_->builder.full() || !match(arguments, named)) return {};
@@ -134,7 +156,41 @@ class Call {
     return values;
   }
 
- private:
+  // How many results the caller will take: what `n` of split and `out` of the caller's functions say, else one.
+  size_t expected(const std::vector<Argument>& arguments, const NamedArguments& named) const {
+    const std::string name = info_ != nullptr ? name_ : frontend::nearest_function(name_);
+    const auto argument = [&](std::string_view keyword, size_t at) -> const Argument::Variant* {
+      for (const auto& [given, value] : named) {
+        if (given == keyword) return &value.value();
+      }
+      return at < arguments.size() ? &arguments[at].value() : nullptr;
+    };
+    if (name == "split") {
+      const auto* n = argument("n", 1);
+      const auto* parts = n == nullptr ? nullptr : std::get_if<int64_t>(n);
+      if (parts != nullptr && *parts > 0 && *parts <= most_parts) return static_cast<size_t>(*parts);
+    } else if (const auto* out = argument("out", arguments.size())) {
+      if (const auto* types = std::get_if<std::vector<std::string>>(out)) return std::max<size_t>(1, types->size());
+    }
+    return 1;
+  }
+
+  void unknown_function() {
+    const std::string near = info_ == nullptr ? frontend::nearest_function(name_) : std::string();
+    auto& error = fault(state_, Code::function_unknown,
+                        fmt::format("function '{}' is not known", diag::displayable(name_.substr(0, 64))));
+    if (info_ != nullptr && info_->lowering == frontend::Lowering::Unavailable) {
+      error.reason("it is not in this version").help(fmt::format("write it as {}", info_->doc));
+    } else if (info_ != nullptr) {
+      error.reason("it takes functions").help(fmt::format("make it with codetta::{}()", name_));
+    } else if (near.empty()) {
+      error.reason("it is no function of the language").help("docs/language.md lists the functions");
+    } else {
+      error.reason("it is no function of the language")
+          .help(fmt::format("did you mean {}?", frontend::signature(*frontend::find_function(near))));
+    }
+  }
+
   bool wrong_count(const std::string& headline) {
     fault(state_, Code::argument_count, headline)
         .reason(fmt::format("it is {}", frontend::signature(*info_)))
@@ -161,9 +217,13 @@ class Call {
       size_t p = 0;
       while (p < parameters.size() && parameters[p].name != name) ++p;
       if (p == parameters.size()) {
-        fault(state_, Code::keyword_unknown, fmt::format("{} has no argument '{}'", name_, name.substr(0, 64)))
+        std::vector<std::string> names;
+        for (const FunctionParameter& parameter : parameters) names.emplace_back(parameter.name);
+        const std::string near = diag::nearest(name, names);
+        fault(state_, Code::keyword_unknown,
+              fmt::format("{} has no argument '{}'", name_, diag::displayable(name.substr(0, 64))))
             .reason(fmt::format("it is {}", frontend::signature(*info_)))
-            .help("use one of its names");
+            .help(near.empty() ? "use one of its names" : fmt::format("did you mean '{}'?", near));
         return false;
       }
       if (!given[p].empty()) return wrong_count(fmt::format("argument '{}' of {} is given twice", name, name_));
@@ -300,8 +360,9 @@ State state_among(const std::vector<Argument>& arguments) {
 }
 
 // The function as one of a branch or loop, over operands with these numbers of dims; Absent where something is wrong.
+// `returned`: how many results it gave.
 CallArgument lower(const State& outer, const GraphFunction& function, const std::string& name,
-                   const std::vector<int>& ranks) {
+                   const std::vector<int>& ranks, size_t* returned) {
   CallArgument argument;
   if (!function) {
     fault(outer, Code::trace_empty_expression, "a function of a branch or loop is empty")
@@ -315,21 +376,32 @@ CallArgument lower(const State& outer, const GraphFunction& function, const std:
         .help("merge functions");
     return argument;
   }
+  const CallSite at = outer->site;
   const auto state = std::make_shared<GraphState>();
   state->report = outer->report;
   state->depth = outer->depth + 1;
+  enter(state, at);
   state->builder.function().name = name;
   std::vector<GraphValue> parameters;
   for (size_t i = 0; i < ranks.size(); ++i)
     parameters.push_back(GraphAccess::make(state, state->builder.parameter(fmt::format("x{}", i), {}, ranks[i])));
   const std::vector<GraphValue> results = function(parameters);
+  enter(outer, at);  // the function may have used the outer builder
+  enter(state, at);
+  *returned = results.size();
+  if (state->builder.full()) {
+    fault(outer, Code::text_too_large, "a function of a branch or loop has too many operations")
+        .reason(fmt::format("at most {} are built", frontend::max_values))
+        .help("split it");
+    return argument;
+  }
   // A copy: values that the caller has kept still belong to the state.
   ir::Function body = state->builder.function();
   for (size_t i = 0; i < results.size(); ++i) {
     const ValueId id = id_in(state, results[i]);
     if (!id.valid()) return argument;
     argument.ranks.push_back(state->builder.rank(id));
-    body.outputs.push_back({fmt::format("r{}", i), id, {}});
+    body.outputs.push_back({fmt::format("r{}", i), id, {}, state->site});
   }
   if (results.empty()) {
     fault(outer, Code::return_missing, "a function of a branch or loop returns nothing")
@@ -364,10 +436,11 @@ std::vector<GraphValue> emit(const State& state, std::string_view name, const st
 
 // cond and while_loop: a predicate, if any, two functions, the values.
 std::vector<GraphValue> control(std::string_view name, const GraphValue* predicate, const GraphFunction& first,
-                                const GraphFunction& second, const std::vector<GraphValue>& values) {
+                                const GraphFunction& second, const std::vector<GraphValue>& values, CallSite at) {
   State state = predicate != nullptr ? GraphAccess::state(*predicate) : nullptr;
   if (!state) state = state_among({Argument(values)});
-  if (!state) return {};
+  if (!state) return std::vector<GraphValue>(std::max<size_t>(1, values.size()));
+  enter(state, at);
   std::vector<CallArgument> arguments;
   std::vector<CallArgument> passed;
   std::vector<int> ranks;
@@ -378,20 +451,26 @@ std::vector<GraphValue> control(std::string_view name, const GraphValue* predica
     list.push_back(slot);
     return slot.value.valid();
   };
-  if (predicate != nullptr && !add(*predicate, arguments)) return {};
+  // As many as the loop carries; of branches as the first returns, which is told when that was called.
+  size_t results = std::max<size_t>(1, values.size());
+  const auto nothing = [&] { return std::vector<GraphValue>(results, failed(state)); };
+  if (predicate != nullptr && !add(*predicate, arguments)) return nothing();
   for (const GraphValue& value : values) {
-    if (!add(value, passed)) return {};
+    if (!add(value, passed)) return nothing();
     ranks.push_back(state->builder.rank(passed.back().value));
   }
   const bool loop = predicate == nullptr;
   for (const auto& [function, part] :
        {std::pair(&first, loop ? "condition" : "then"), {&second, loop ? "body" : "otherwise"}}) {
-    arguments.push_back(lower(state, *function, part, ranks));
-    if (arguments.back().kind != Kind::Function) return {};
+    size_t returned = 0;
+    arguments.push_back(lower(state, *function, part, ranks, &returned));
+    if (!loop && returned != 0) results = returned;
+    if (arguments.back().kind != Kind::Function) return nothing();
   }
   if (passed.empty()) passed.emplace_back();
   arguments.insert(arguments.end(), passed.begin(), passed.end());
-  return emit(state, name, arguments);
+  auto made = emit(state, name, arguments);
+  return made.empty() ? nothing() : made;
 }
 
 bool check_name(const State& state, const std::string& name, std::string_view what) {
@@ -419,34 +498,39 @@ bool check_name(const State& state, const std::string& name, std::string_view wh
 
 }  // namespace
 
-GraphValue operator+(const GraphValue& x, const GraphValue& y) { return apply(Op::add, x, &y); }
-GraphValue operator-(const GraphValue& x, const GraphValue& y) { return apply(Op::sub, x, &y); }
-GraphValue operator*(const GraphValue& x, const GraphValue& y) { return apply(Op::mul, x, &y); }
-GraphValue operator/(const GraphValue& x, const GraphValue& y) { return apply(Op::div, x, &y); }
-GraphValue operator%(const GraphValue& x, const GraphValue& y) { return apply(Op::mod, x, &y); }
-GraphValue floordiv(const GraphValue& x, const GraphValue& y) { return apply(Op::floordiv, x, &y); }
-GraphValue operator-(const GraphValue& x) { return apply(Op::neg, x, nullptr); }
-GraphValue operator==(const GraphValue& x, const GraphValue& y) { return apply(Op::eq, x, &y); }
-GraphValue operator!=(const GraphValue& x, const GraphValue& y) { return apply(Op::ne, x, &y); }
-GraphValue operator<(const GraphValue& x, const GraphValue& y) { return apply(Op::lt, x, &y); }
-GraphValue operator<=(const GraphValue& x, const GraphValue& y) { return apply(Op::le, x, &y); }
-GraphValue operator>(const GraphValue& x, const GraphValue& y) { return apply(Op::gt, x, &y); }
-GraphValue operator>=(const GraphValue& x, const GraphValue& y) { return apply(Op::ge, x, &y); }
-GraphValue operator&(const GraphValue& x, const GraphValue& y) { return apply(Op::logical_and, x, &y); }
-GraphValue operator|(const GraphValue& x, const GraphValue& y) { return apply(Op::logical_or, x, &y); }
-GraphValue operator^(const GraphValue& x, const GraphValue& y) { return apply(Op::logical_xor, x, &y); }
-GraphValue operator~(const GraphValue& x) { return apply(Op::logical_not, x, nullptr); }
+GraphValue operator+(const ValueOperand& x, const ValueOperand& y) { return apply(Op::add, x, &y); }
+GraphValue operator-(const ValueOperand& x, const ValueOperand& y) { return apply(Op::sub, x, &y); }
+GraphValue operator*(const ValueOperand& x, const ValueOperand& y) { return apply(Op::mul, x, &y); }
+GraphValue operator/(const ValueOperand& x, const ValueOperand& y) { return apply(Op::div, x, &y); }
+GraphValue operator%(const ValueOperand& x, const ValueOperand& y) { return apply(Op::mod, x, &y); }
+GraphValue floordiv(const GraphValue& x, const GraphValue& y, CallSite at) {
+  const ValueOperand second(y, at);
+  return apply(Op::floordiv, ValueOperand(x, at), &second);
+}
+GraphValue operator-(const ValueOperand& x) { return apply(Op::neg, x, nullptr); }
+ValueComparison operator==(const ValueOperand& x, const ValueOperand& y) { return compared(Op::eq, x, y); }
+ValueComparison operator!=(const ValueOperand& x, const ValueOperand& y) { return compared(Op::ne, x, y); }
+ValueComparison operator<(const ValueOperand& x, const ValueOperand& y) { return compared(Op::lt, x, y); }
+ValueComparison operator<=(const ValueOperand& x, const ValueOperand& y) { return compared(Op::le, x, y); }
+ValueComparison operator>(const ValueOperand& x, const ValueOperand& y) { return compared(Op::gt, x, y); }
+ValueComparison operator>=(const ValueOperand& x, const ValueOperand& y) { return compared(Op::ge, x, y); }
+GraphValue operator&(const ValueOperand& x, const ValueOperand& y) { return apply(Op::logical_and, x, &y); }
+GraphValue operator|(const ValueOperand& x, const ValueOperand& y) { return apply(Op::logical_or, x, &y); }
+GraphValue operator^(const ValueOperand& x, const ValueOperand& y) { return apply(Op::logical_xor, x, &y); }
+GraphValue operator~(const ValueOperand& x) { return apply(Op::logical_not, x, nullptr); }
 
-GraphValue GraphValue::slice(int dim, const Size& start, const std::optional<Size>& stop, int64_t step) const {
+GraphValue GraphValue::slice(int dim, const Size& start, const std::optional<Size>& stop, int64_t step,
+                             CallSite at) const {
   if (!state_) return {};
+  enter(state_, at);
   const ValueId id = id_in(state_, *this);
   const auto first = size_of(start), last = stop ? size_of(*stop) : std::optional(ir::Dim());
-  if (!id.valid() || state_->builder.full()) return {};
+  if (!id.valid() || state_->builder.full()) return failed(state_);
   if (!first || !last || step < 1) {
     fault(state_, Code::argument_kind, "slice: a bound is not a size, or the step is less than 1")
         .reason(fmt::format("it is x[{}:{}:{}]", start.text(), stop ? stop->text() : "", step))
         .help("pass integers and sizes of the inputs' shapes, such as \"n // 2\"");
-    return {};
+    return failed(state_);
   }
   const int rank = state_->builder.rank(id);
   const auto from_front = static_cast<int32_t>(dim < 0 && rank >= 0 ? dim + rank : dim);
@@ -455,40 +539,43 @@ GraphValue GraphValue::slice(int dim, const Size& start, const std::optional<Siz
 }
 
 std::vector<GraphValue> call_all(std::string_view function, std::vector<Argument> arguments,
-                                 const NamedArguments& named) {
+                                 const NamedArguments& named, CallSite at) {
   State state = state_among(arguments);
   if (!state) {
     for (const auto& [name, argument] : named) {
       if (!state) state = state_among({argument});
     }
   }
-  return state ? Call(state, function).run(arguments, named) : std::vector<GraphValue>{};
+  if (!state) return std::vector<GraphValue>(1);
+  enter(state, at);
+  return Call(state, function).run(arguments, named);
 }
 
-GraphValue call(std::string_view function, std::vector<Argument> arguments, const NamedArguments& named) {
-  const std::vector<GraphValue> values = call_all(function, std::move(arguments), named);
-  return values.empty() ? GraphValue() : values[0];
+GraphValue call(std::string_view function, std::vector<Argument> arguments, const NamedArguments& named, CallSite at) {
+  return call_all(function, std::move(arguments), named, at)[0];
 }
 
 std::vector<GraphValue> cond(const GraphValue& predicate, const GraphFunction& then, const GraphFunction& otherwise,
-                             std::vector<GraphValue> operands) {
-  return control("cond", &predicate, then, otherwise, operands);
+                             std::vector<GraphValue> operands, CallSite at) {
+  return control("cond", &predicate, then, otherwise, operands, at);
 }
 
 std::vector<GraphValue> while_loop(const GraphFunction& condition, const GraphFunction& body,
-                                   std::vector<GraphValue> carried) {
-  return control("while_loop", nullptr, condition, body, carried);
+                                   std::vector<GraphValue> carried, CallSite at) {
+  return control("while_loop", nullptr, condition, body, carried, at);
 }
 
-ProgramBuilder::ProgramBuilder(std::string name) : state_(std::make_shared<GraphState>()) {
+ProgramBuilder::ProgramBuilder(std::string name, CallSite at) : state_(std::make_shared<GraphState>()) {
+  enter(state_, at);
   state_->report = std::make_shared<frontend::Report>(nullptr);
   if (check_name(state_, name, "program")) state_->builder.function().name = std::move(name);
 }
 
-GraphValue ProgramBuilder::input(const std::string& name, DType dtype, const std::vector<Size>& shape) {
+GraphValue ProgramBuilder::input(const std::string& name, DType dtype, const std::vector<Size>& shape, CallSite at) {
+  enter(state_, at);
   ir::TypeAnnotation type;
   type.dtype = dtype;
-  if (!check_name(state_, name, "operand")) return {};
+  if (!check_name(state_, name, "operand")) return failed(state_);
   bool good = types::is_valid(dtype) && shape.size() <= static_cast<size_t>(max_rank);
   for (const Size& size : shape) {
     const auto dim = size_of(size);
@@ -500,71 +587,79 @@ GraphValue ProgramBuilder::input(const std::string& name, DType dtype, const std
         .reason(fmt::format("it is {} of {} dims; tensors have at most {}, of sizes that are 0 or more",
                             dtype_name(dtype), shape.size(), max_rank))
         .help("pass numbers and texts such as \"n\" or \"2*n\"");
-    return {};
+    return failed(state_);
   }
   if (state_->builder.function().values.size() != state_->builder.function().parameters.size()) {
     fault(state_, Code::parameter_form, fmt::format("operand {} comes behind an operation", name))
         .reason("the operands of a program come first")
         .help("declare all inputs before the first operation");
-    return {};
+    return failed(state_);
   }
   return GraphAccess::make(state_, state_->builder.parameter(name, {}, std::move(type)));
 }
 
-GraphValue ProgramBuilder::number(const std::string& name, DType dtype) {
-  const GraphValue value = input(name, dtype, {});
-  if (GraphAccess::state(value)) state_->builder.function().parameters.back().type->is_scalar = true;
+GraphValue ProgramBuilder::number(const std::string& name, DType dtype, CallSite at) {
+  const GraphValue value = input(name, dtype, {}, at);
+  if (GraphAccess::id(value).valid()) state_->builder.function().parameters.back().type->is_scalar = true;
   return value;
 }
 
-GraphValue ProgramBuilder::literal(const Argument& number) {
-  if (state_->builder.full()) return {};
+GraphValue ProgramBuilder::literal(const Argument& number, CallSite at) {
+  enter(state_, at);
+  if (state_->builder.full()) return failed(state_);
   return GraphAccess::make(state_, state_->builder.literal(*literal_of(number), {}));
 }
 
-GraphValue ProgramBuilder::call(std::string_view function, std::vector<Argument> arguments,
-                                const NamedArguments& named) {
-  const std::vector<GraphValue> values = Call(state_, function).run(arguments, named);
-  return values.empty() ? GraphValue() : values[0];
+GraphValue ProgramBuilder::call(std::string_view function, std::vector<Argument> arguments, const NamedArguments& named,
+                                CallSite at) {
+  enter(state_, at);
+  return Call(state_, function).run(arguments, named)[0];
 }
 
-void ProgramBuilder::output(const std::string& name, const GraphValue& value) {
+void ProgramBuilder::output(const std::string& name, const GraphValue& value, CallSite at) {
+  enter(state_, at);
   if (!check_name(state_, name, "output")) return;
   const ValueId id = id_in(state_, value);
   if (!id.valid()) return;
   ir::Function& function = state_->builder.function();
   ir::Value& named = function.values[id.index()];
   if (named.name.empty()) named.name = name;
-  function.outputs.push_back({name, id, {}});
+  function.outputs.push_back({name, id, {}, at});
 }
 
 namespace frontend {
 
-Result<ir::ProgramFunction> finish_program(const detail::GraphState& state) {
+Result<ir::ProgramFunction> finish_program(const detail::GraphState& state, CallSite at) {
   Report report = *state.report;
   ir::Function function = state.builder.function();
-  if (function.outputs.empty()) {
-    report.error(Code::return_missing, {}, "the program has no outputs")
-        .reason("what is computed is bound by name")
-        .help("call output() for each result");
-  }
   const auto at_most = [&](size_t most, size_t count, std::string_view what) {
     if (count <= most) return;
-    report.error(Code::text_too_large, {}, fmt::format("the program has {} {}", count, what))
+    report.error(Code::text_too_large, at, fmt::format("the program has {} {}", count, what))
         .reason(fmt::format("at most {} are bound", most))
         .help("join those that have one shape into one tensor");
   };
   at_most(max_operands, function.parameters.size(), "inputs");
   at_most(max_outputs, function.outputs.size(), "outputs");
   if (state.builder.full()) {
-    report.error(Code::text_too_large, {}, "the program has too many operations")
+    report.error(Code::text_too_large, at, "the program has too many operations")
         .reason(fmt::format("at most {} are built", max_values))
         .help("split the program");
+  }
+  if (report.empty() && function.outputs.empty()) {  // what failed could not become one
+    report.error(Code::return_missing, at, "the program has no outputs")
+        .reason("what is computed is bound by name")
+        .help("call output() for each result");
   }
   if (!report.empty()) return report.finish();
   finish_function(function, report);
   if (!report.empty()) return report.finish();
   function.source = std::make_shared<const diag::SourceText>("<" + function.name + ">", ir::print(function));
+  // Positions in messages of later stages point into the printed function.
+  auto parsed = parse_program(function.source, function.name);
+  if (parsed && ir::equivalent(*parsed, function)) {
+    parsed->source = ir::with_sites(*parsed, function);
+    return parsed;
+  }
   return ir::ProgramFunction{std::move(function)};
 }
 

@@ -12,9 +12,11 @@ struct GraphState {
   frontend::FunctionBuilder builder{ir::Function{}};
   std::shared_ptr<frontend::Report> report;  // shared with the functions inside
   size_t depth = 0;                          // functions around this one
+  CallSite site{};                           // of the call that is under way
 };
 
 struct GraphAccess {
+  // An id that is not valid: what a failed operation gives, which is taken in silence wherever it is used.
   static GraphValue make(std::shared_ptr<GraphState> state, ir::ValueId id) {
     GraphValue value;
     value.state_ = std::move(state);
@@ -30,7 +32,7 @@ struct GraphAccess {
 
 namespace codetta::frontend {
 
-// The function that the builder describes; its source is its printed text.
-Result<ir::ProgramFunction> finish_program(const detail::GraphState& state);
+// The function that the builder describes; its source is its printed text. `at`: the call that wants it.
+Result<ir::ProgramFunction> finish_program(const detail::GraphState& state, CallSite at);
 
 }  // namespace codetta::frontend

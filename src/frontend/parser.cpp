@@ -34,8 +34,10 @@ ast::Module Parser::parse() {
   if (lexer_.failed() || stopped_) complete_ = false;
   if (module_.functions.empty() && report_.empty()) {
     report_.error(Code::text_empty, Span{0, 0}, "the text holds no function")
-        .reason("an epilogue is a function of accum")
-        .help("write def epilogue(accum): D = relu(accum); return D");
+        .reason("an epilogue is a function of accum, a program one of typed tensors")
+        .help(
+            "write def epilogue(accum): D = relu(accum); return D, or def program(x: f32[\"n\"]): y = relu(x); return "
+            "y");
   }
   return std::move(module_);
 }

@@ -18,6 +18,17 @@ diag::ErrorBuilder& Report::error(diag::Code code, diag::Span span, std::string 
   return entries_.back().builder.at(source_, span, std::move(label));
 }
 
+diag::ErrorBuilder& Report::error(diag::Code code, const CallSite& site, std::string headline) {
+  const SourceLocation where = diag::location_of(site);
+  const bool known = site.known() && std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+                       const Diagnostic earlier = entry.builder.diagnostic();
+                       return entry.code == code && earlier.where == where && earlier.headline == headline;
+                     });
+  if (!known) return error(code, diag::Span{}, std::move(headline)).at(site);
+  scratch_ = diag::ErrorBuilder(code, {});
+  return scratch_;
+}
+
 Error Report::finish() const {
   std::vector<const Entry*> order;
   order.reserve(entries_.size());

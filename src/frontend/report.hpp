@@ -21,6 +21,10 @@ class Report {
   // twentieth goes to a scratch builder, and so does what has the position and code of an earlier one.
   diag::ErrorBuilder& error(diag::Code code, diag::Span span, std::string headline, std::string label = {});
 
+  // The same for C++, in which loops repeat a mistake: what has the site, the code and the headline of an earlier one
+  // goes to the scratch builder.
+  diag::ErrorBuilder& error(diag::Code code, const CallSite& site, std::string headline);
+
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] bool full() const { return entries_.size() >= max_diagnostics; }
   [[nodiscard]] const diag::SourceRef& source() const { return source_; }

@@ -33,24 +33,26 @@ ExprNode::~ExprNode() {
 
 EpilogueTracer::EpilogueTracer() : state_(std::make_shared<detail::TraceState>()) {}
 
-Expr EpilogueTracer::accum() const {
+Expr EpilogueTracer::accum(CallSite at) const {
   auto node = std::make_shared<detail::ExprNode>();
+  node->site = at;
   node->kind = detail::ExprNode::Kind::Accum;
   node->owner = state_;
   return detail::TraceAccess::make(std::move(node));
 }
 
-Expr EpilogueTracer::input(std::string name) const {
+Expr EpilogueTracer::input(std::string name, CallSite at) const {
   auto node = std::make_shared<detail::ExprNode>();
+  node->site = at;
   node->kind = detail::ExprNode::Kind::Input;
   node->owner = state_;
   node->name = name;
-  state_->inputs.push_back(std::move(name));
+  state_->inputs.push_back({std::move(name), at});
   return detail::TraceAccess::make(std::move(node));
 }
 
-void EpilogueTracer::output(std::string name, const Expr& value) {
-  state_->outputs.emplace_back(std::move(name), value);
+void EpilogueTracer::output(std::string name, const Expr& value, CallSite at) {
+  state_->outputs.push_back({std::move(name), value, at});
 }
 
 namespace frontend {
@@ -65,11 +67,11 @@ constexpr std::string_view traced_name = "epilogue";
 
 class Trace {
  public:
-  explicit Trace(const detail::TraceState& state) : state_(state) {}
+  Trace(const detail::TraceState& state, CallSite at) : state_(state), at_(at) {}
 
   Result<ir::EpilogueFunction> run() {
-    for (const auto& [name, value] : state_.outputs) visit(name, detail::TraceAccess::node(value).get());
-    for (const std::string& name : state_.inputs) add_input(name);
+    for (const auto& output : state_.outputs) visit(output);
+    for (const auto& input : state_.inputs) add_input(input.name, input.site);
     check_outputs();
     if (!report_.empty()) return report_.finish();
     emit();
@@ -79,16 +81,20 @@ class Trace {
     // Positions in messages of later stages point into the printed function.
     const std::string text = ir::print(builder_.function());
     CODETTA_TRY(auto parsed, parse_epilogue(std::make_shared<const diag::SourceText>("<traced epilogue>", text)));
-    if (ir::equivalent(parsed, builder_.function())) return parsed;
+    if (ir::equivalent(parsed, builder_.function())) {
+      parsed.source = ir::with_sites(parsed, builder_.function());
+      return parsed;
+    }
     return diag::error(Code::internal, "a traced epilogue does not read back from its text")
         .help("please report this as a bug of Codetta");
   }
 
  private:
   // Nodes in order_: operands before users, left before right.
-  void visit(const std::string& output, const ExprNode* root) {
+  void visit(const detail::TraceState::Output& output) {
+    const ExprNode* root = detail::TraceAccess::node(output.value).get();
     if (root == nullptr) {
-      empty_expression(fmt::format("output '{}'", output));
+      empty_expression(fmt::format("output '{}'", output.name), output.site);
       return;
     }
     struct Step {
@@ -104,7 +110,8 @@ class Trace {
         const ExprNode* operand = node.operands[step.next++].get();
         if (operand == nullptr) {
           empty_expression(node.function != nullptr ? fmt::format("an argument of {}", node.function->name)
-                                                    : std::string("an operand"));
+                                                    : std::string("an operand"),
+                           node.site);
         } else if (values_.emplace(operand, Values{}).second) {
           steps.push_back({operand, 0});
         }
@@ -118,30 +125,30 @@ class Trace {
   void enter(const ExprNode& node) {
     order_.push_back(&node);
     if (node.kind == Kind::Broken && node.problem) {
-      report_.error(static_cast<Code>(node.problem->code), {}, node.problem->headline)
+      report_.error(static_cast<Code>(node.problem->code), node.site, node.problem->headline)
           .reason(node.problem->reason)
           .help(node.problem->help);
     }
     if (node.kind != Kind::Accum && node.kind != Kind::Input) return;
     if (node.owner.lock().get() != &state_) {
       report_
-          .error(Code::trace_foreign, {},
+          .error(Code::trace_foreign, node.site,
                  node.kind == Kind::Accum ? std::string("accum of another tracer is used")
                                           : fmt::format("operand '{}' of another tracer is used", node.name))
           .reason("accum and operands belong to the tracer they were asked from")
           .help("ask the tracer that the function is called with");
     } else if (node.kind == Kind::Input) {
-      add_input(node.name);
+      add_input(node.name, node.site);
     }
   }
 
-  void empty_expression(const std::string& where) {
-    report_.error(Code::trace_empty_expression, {}, fmt::format("{} holds no value", where))
+  void empty_expression(const std::string& where, CallSite site) {
+    report_.error(Code::trace_empty_expression, site, fmt::format("{} holds no value", where))
         .reason("a default-made Expr stands for nothing")
         .help("assign it before its first use");
   }
 
-  bool check_name(const std::string& name, std::string_view what) {
+  bool check_name(const std::string& name, std::string_view what, CallSite site) {
     std::string reason;
     if (!base::is_identifier(name)) {
       reason = "a name is made of letters, digits and _, and does not begin with a digit";
@@ -158,43 +165,47 @@ class Trace {
     }
     if (reason.empty()) return true;
     report_
-        .error(Code::trace_name, {},
+        .error(Code::trace_name, site,
                fmt::format("{} can not be named '{}'", what, diag::displayable(name.substr(0, 64))))
         .reason(reason)
         .help("choose another name");
     return false;
   }
 
-  void add_input(const std::string& name) {
-    if (std::find(inputs_.begin(), inputs_.end(), name) != inputs_.end()) return;
-    check_name(name, "operand");
-    inputs_.push_back(name);
+  bool is_input(const std::string& name) const {
+    return std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& input) { return input.name == name; });
+  }
+
+  void add_input(const std::string& name, CallSite site) {
+    if (is_input(name)) return;
+    check_name(name, "operand", site);
+    inputs_.push_back({name, site});
   }
 
   void check_outputs() {
     std::vector<std::string> seen;
-    for (const auto& [name, value] : state_.outputs) {
-      check_name(name, "output");
+    for (const auto& [name, value, site] : state_.outputs) {
+      check_name(name, "output", site);
       if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
-        report_.error(Code::output_duplicate, {}, fmt::format("output '{}' is returned twice", name))
+        report_.error(Code::output_duplicate, site, fmt::format("output '{}' is returned twice", name))
             .help("give every output a name of its own");
       }
       seen.push_back(name);
       const ExprNode* node = detail::TraceAccess::node(value).get();
       const bool is_accum = name == "accum" && node != nullptr && node->kind == Kind::Accum;
-      if ((name == "accum" && !is_accum) || std::find(inputs_.begin(), inputs_.end(), name) != inputs_.end()) {
-        report_.error(Code::output_is_operand, {}, fmt::format("output '{}' has the name of an operand", name))
+      if ((name == "accum" && !is_accum) || is_input(name)) {
+        report_.error(Code::output_is_operand, site, fmt::format("output '{}' has the name of an operand", name))
             .reason("outputs and operands are bound by name, and one name can not be both")
             .help("give the output a name of its own");
       }
     }
     if (state_.outputs.size() > max_outputs) {
-      report_.error(Code::text_too_large, {}, fmt::format("{} values are returned", state_.outputs.size()))
+      report_.error(Code::text_too_large, at_, fmt::format("{} values are returned", state_.outputs.size()))
           .reason(fmt::format("at most {} outputs are written", max_outputs))
           .help("return fewer, or join those that have one shape");
     }
     if (state_.outputs.empty()) {
-      report_.error(Code::return_missing, {}, "the traced function has no output")
+      report_.error(Code::return_missing, at_, "the traced function has no output")
           .reason("what it computes is given out by output()")
           .help("call e.output(\"D\", value)");
     }
@@ -204,15 +215,19 @@ class Trace {
     builder_.function().name = traced_name;
     const ValueId accum = builder_.parameter("accum", {});
     std::unordered_map<std::string, ValueId> inputs;
-    for (const std::string& name : inputs_) inputs.emplace(name, builder_.parameter(name, {}));
+    for (const auto& [name, site] : inputs_) {
+      builder_.set_site(site);
+      inputs.emplace(name, builder_.parameter(name, {}));
+    }
     for (const ExprNode* node : order_) {
       if (builder_.full()) {
-        report_.error(Code::text_too_large, {}, "the function has too many operations")
+        report_.error(Code::text_too_large, node->site, "the function has too many operations")
             .reason(fmt::format("at most {} are built", max_values))
             .help("split the function");
         return;
       }
       Values& values = values_[node];
+      builder_.set_site(node->site);
       if (node->kind == Kind::Accum) {
         values = {accum};
       } else if (node->kind == Kind::Input) {
@@ -222,11 +237,11 @@ class Trace {
       }
       if (values.empty()) return;
     }
-    for (const auto& [name, value] : state_.outputs) {
+    for (const auto& [name, value, site] : state_.outputs) {
       const ValueId id = values_[detail::TraceAccess::node(value).get()][0];
       ir::Value& named = builder_.function().values[id.index()];
       if (named.name.empty()) named.name = name;
-      builder_.function().outputs.push_back({name, id, {}});
+      builder_.function().outputs.push_back({name, id, {}, site});
     }
   }
 
@@ -248,23 +263,26 @@ class Trace {
     auto outcome = emit_call(builder_, *node.function, arguments, {});
     if (auto* values = std::get_if<Values>(&outcome)) return std::move(*values);
     const auto& problem = std::get<CallProblem>(outcome);
-    report_.error(Code::argument_kind, {}, fmt::format("{}: {}", node.function->name, problem.headline))
+    report_.error(Code::argument_kind, node.site, fmt::format("{}: {}", node.function->name, problem.headline))
         .reason(problem.reason)
         .help(problem.help);
     return {};
   }
 
   const detail::TraceState& state_;
+  CallSite at_;
   Report report_{nullptr};
   FunctionBuilder builder_{ir::Function{}};
   std::unordered_map<const ExprNode*, Values> values_;
   std::vector<const ExprNode*> order_;
-  std::vector<std::string> inputs_;
+  std::vector<detail::TraceState::Input> inputs_;
 };
 
 }  // namespace
 
-Result<ir::EpilogueFunction> trace_epilogue(const detail::TraceState& state) { return Trace(state).run(); }
+Result<ir::EpilogueFunction> trace_epilogue(const detail::TraceState& state, CallSite at) {
+  return Trace(state, at).run();
+}
 
 }  // namespace frontend
 }  // namespace codetta

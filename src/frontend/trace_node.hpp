@@ -21,6 +21,7 @@ struct ExprNode {
   ~ExprNode();  // a loop: expressions are deep
 
   Kind kind = Kind::Broken;
+  CallSite site{};
   std::weak_ptr<const TraceState> owner;             // Accum, Input; the state holds outputs, so never the other way
   std::string name;                                  // Input
   ir::LiteralAttr literal;                           // Literal
@@ -33,8 +34,17 @@ struct ExprNode {
 };
 
 struct TraceState {
-  std::vector<std::string> inputs;  // in the order of the calls; for those that no output uses
-  std::vector<std::pair<std::string, Expr>> outputs;
+  struct Input {
+    std::string name;
+    CallSite site;
+  };
+  struct Output {
+    std::string name;
+    Expr value;
+    CallSite site;
+  };
+  std::vector<Input> inputs;  // in the order of the calls; for those that no output uses
+  std::vector<Output> outputs;
 };
 
 // The way into the public classes.
@@ -47,13 +57,14 @@ struct TraceAccess {
 };
 
 // A call of the table's function; `arguments` are in the order of its parameters, values in `operands`.
-Expr call(std::string_view function, std::vector<NodeRef> operands, std::vector<frontend::CallArgument> arguments);
+Expr call(std::string_view function, std::vector<NodeRef> operands, std::vector<frontend::CallArgument> arguments,
+          CallSite at);
 
 }  // namespace codetta::detail
 
 namespace codetta::frontend {
 
-// The function that the tracer's outputs describe.
-Result<ir::EpilogueFunction> trace_epilogue(const detail::TraceState& state);
+// The function that the tracer's outputs describe; `at`: the call that traces.
+Result<ir::EpilogueFunction> trace_epilogue(const detail::TraceState& state, CallSite at);
 
 }  // namespace codetta::frontend

@@ -49,6 +49,7 @@ Diagnostic missing(const EpilogueFunction& function, const std::string& name, di
              Code::argument_missing,
              fmt::format("Argument {} is not provided in the kwargs of the EpilogueArguments constructor", name))
       .at(function.source, span)
+      .about(name)
       .reason(fmt::format("{} is {} of the epilogue; provided: {}", name, output ? "an output" : "an operand",
                           listed(names.given)))
       .help(near.empty() ? output ? fmt::format("bind {} to the tensor that receives it", name)
@@ -70,9 +71,21 @@ Diagnostic unexpected(const EpilogueFunction& function, const std::vector<std::s
   return diag::error(Code::argument_unexpected,
                      fmt::format("Unexpected keyword arguments for epilogue: {}", base::join(unknown, ", ")))
       .at(function.source, span)
+      .about(unknown[0])
       .reason(fmt::format("operands and outputs of the epilogue are: {}", listed(known)))
       .help(std::move(help))
       .diagnostic();
+}
+
+// Where the function names it; unknown where it does not.
+diag::Span span_of(const EpilogueFunction& function, const std::string& name) {
+  for (const Parameter& parameter : function.parameters) {
+    if (parameter.name == name) return parameter.span;
+  }
+  for (const Output& output : function.outputs) {
+    if (output.name == name) return output.span;
+  }
+  return {};
 }
 
 GivenNames names_of(const EpilogueFunction& function, const std::vector<BoundArgument>& arguments,
@@ -83,7 +96,8 @@ GivenNames names_of(const EpilogueFunction& function, const std::vector<BoundArg
     if (find_argument(arguments, name) != &arguments[i]) {
       errors.push_back(
           diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", name))
-              .at(function.source, {})
+              .at(function.source, span_of(function, name))
+              .about(name)
               .reason(fmt::format("as {} and as {}", describe(*find_argument(arguments, name)), describe(arguments[i])))
               .help("provide each name once")
               .diagnostic());
@@ -140,6 +154,7 @@ Result<MatchedArguments> match_arguments(const EpilogueFunction& function, const
         diag::error(Code::output_d,
                     "D is expected to be a output node with 0 users to enable smem reuse between C and D, but got []")
             .at(function.source, span)
+            .about("D")
             .reason(fmt::format("`out` of the GEMM is the view of output D, and the epilogue returns {}",
                                 listed(output_names(function))))
             .help("return D, or leave `out` away")
@@ -155,7 +170,8 @@ Result<MatchedArguments> match_arguments(const EpilogueFunction& function, const
       if (bound != nullptr && !same_binding(*bound, out)) {
         errors.push_back(diag::error(Code::output_d,
                                      fmt::format("`out` is {} but D is bound to {}", describe(out), describe(*bound)))
-                             .at(function.source, output.span)
+                             .at(function.source, output.span, describe(*bound))
+                             .about("D")
                              .reason("`out` of the GEMM and output D are the same view")
                              .help("bind only one of them, or both to the same tensor")
                              .diagnostic());
@@ -166,6 +182,7 @@ Result<MatchedArguments> match_arguments(const EpilogueFunction& function, const
       if (bound->is_scalar) {
         errors.push_back(diag::error(Code::output_binding, fmt::format("output {} is bound to a scalar", output.name))
                              .at(function.source, output.span, describe(*bound))
+                             .about(output.name)
                              .reason("an output is written to memory")
                              .help(fmt::format("bind {} to a tensor; a single value has shape [] or [1]", output.name))
                              .diagnostic());

@@ -127,6 +127,7 @@ Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundA
     const BoundArgument& first = *find_argument(arguments, arguments[i].name);
     if (&first == &arguments[i]) continue;
     return diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", first.name))
+        .about(first.name)
         .reason(fmt::format("as {} and as {}", describe(first), describe(arguments[i])))
         .help("provide each name once");
   }
@@ -136,6 +137,7 @@ Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundA
     if (given.back() != nullptr) continue;
     return diag::error(Code::argument_missing, fmt::format("argument {} is not provided", input.name))
         .at(graph.source(), graph.span(input.node))
+        .about(input.name)
         .reason(fmt::format("it is declared as {}", to_string(graph.type(input.node))))
         .help(fmt::format("bind {} to a {}", input.name, input.is_scalar ? "number" : "tensor"));
   }

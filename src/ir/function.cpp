@@ -50,6 +50,31 @@ bool same_parameter(const Parameter& a, const Parameter& b) {
 
 }  // namespace
 
+diag::SourceRef with_sites(const Function& printed, const Function& made) {
+  std::vector<diag::SourceText::Origin> origins;
+  const auto add = [&](diag::Span span, const CallSite& site) {
+    if (span.known() && site.known()) origins.push_back({span, diag::location_of(site)});
+  };
+  for (size_t i = 0; i < printed.parameters.size() && i < made.parameters.size(); ++i)
+    add(printed.parameters[i].span, made.parameters[i].site);
+  for (size_t i = 0; i < printed.outputs.size() && i < made.outputs.size(); ++i)
+    add(printed.outputs[i].span, made.outputs[i].site);
+  // Values are matched by what they compute: the text holds the literals elsewhere, and parts of a split together.
+  Numbering numbering;
+  const std::vector<uint32_t> in_made = numbering.number(made), in_printed = numbering.number(printed);
+  std::vector<const CallSite*> sites;
+  for (size_t i = 0; i < in_made.size(); ++i) {
+    if (sites.size() <= in_made[i]) sites.resize(in_made[i] + size_t{1}, nullptr);
+    if (sites[in_made[i]] == nullptr) sites[in_made[i]] = &made.values[i].site;
+  }
+  for (size_t i = printed.parameters.size(); i < in_printed.size(); ++i) {
+    if (in_printed[i] < sites.size() && sites[in_printed[i]] != nullptr)
+      add(printed.values[i].span, *sites[in_printed[i]]);
+  }
+  const diag::SourceText& text = *printed.source;
+  return std::make_shared<const diag::SourceText>(text.name(), std::string(text.text()), std::move(origins));
+}
+
 bool equivalent(const Function& a, const Function& b) { return a.name == b.name && same_body(a, b); }
 
 bool same_body(const Function& a, const Function& b) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "codetta/call_site.hpp"
 #include "codetta/tensor.hpp"
 #include "diag/diagnostic.hpp"
 #include "ir/attr.hpp"
@@ -29,6 +30,7 @@ struct Parameter {
   std::string name;
   diag::Span span;
   std::optional<TypeAnnotation> type;  // programs: required; epilogues: ignored
+  CallSite site{};                     // in C++ that traced or built it
 };
 
 // Calls to other functions of the text are already inlined; calls of composite spellings (hardtanh, relu6,
@@ -39,12 +41,14 @@ struct Value {
   Attr attr;
   diag::Span span;   // of the expression
   std::string name;  // of the variable it was assigned to, "" for inner expressions
+  CallSite site{};   // in C++ that traced or built it
 };
 
 struct Output {
   std::string name;
   ValueId value;
   diag::Span span;  // in the return statement
+  CallSite site{};  // in C++ that traced or built it
 };
 
 // Values are in definition order: operands come before users. Parameters are values 0..n-1 (Op::input with InputAttr).
@@ -60,13 +64,15 @@ struct Function {
 };
 
 // An epilogue: parameter 0 is `accum`; every parameter is used; at least one output depends on a parameter.
-// The C++ tracer and the parser give equal EpilogueFunctions for equal math (equality ignores spans and source).
+// The C++ tracer and the parser give equal EpilogueFunctions for equal math (equality ignores spans, source and sites).
 struct EpilogueFunction : Function {};
 // A program: every parameter has a type.
 struct ProgramFunction : Function {};
 
-bool equivalent(const Function& a, const Function& b);  // ignores spans, source, and names of inner values
+bool equivalent(const Function& a, const Function& b);  // ignores spans, sites, source, and names of inner values
 bool same_body(const Function& a, const Function& b);   // as equivalent, and ignores the functions' names
+// `printed` is `made` read back from its text: that text, with the places in C++ that made its parts.
+diag::SourceRef with_sites(const Function& printed, const Function& made);
 std::string print(
     const Function& function);  // Python syntax, one assignment a value; parses back to an equivalent function
 

@@ -50,7 +50,8 @@ std::optional<Rejection> refuse_copied(const GpuProblem& p, GpuFamily family) {
   }
   for (const int64_t size : {s.m, s.n, s.k, s.batch}) {
     if (size > max_extent)
-      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the copy engine's 2^31", size));
+      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the copy engine's 2^31", size))
+          .limited("size", size, max_extent);
   }
   if (p.epilogue.split.interleaved()) {
     return no(

@@ -71,9 +71,10 @@ std::optional<Rejection> refuse_dtypes(FamilyProblem& p) {
   if (p.family.family == CpuFamily::InPlace) {
     Source source{};
     if (!codetta::cpu::in_place_source(shape.b, shape.accumulator, source)) {
-      return rejection(p, diag::Code::family_dtypes,
-                       fmt::format("B is {}, which is read in place only by way of packing when it accumulates in {}",
-                                   dtype_name(shape.b), dtype_name(shape.accumulator)));
+      return rejection(
+          p, diag::Code::family_dtypes,
+          fmt::format("B is {}, which is read where it lies only by way of packing when it accumulates in {}",
+                      dtype_name(shape.b), dtype_name(shape.accumulator)));
     }
     p.product = shape.accumulator == DType::f64   ? Product::f64
                 : shape.accumulator == DType::f32 ? Product::f32
@@ -108,10 +109,13 @@ std::optional<Rejection> refuse_size(const FamilyProblem& p) {
   const double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   if (s.m <= p.family.skinny_rows || s.n <= p.family.skinny_cols || work <= static_cast<double>(p.family.small_work))
     return std::nullopt;
-  return rejection(
-      p, diag::Code::family_size,
-      fmt::format("{} x {} x {} has more than {} rows, {} columns and {} multiplications, so that packing B pays", s.m,
-                  s.n, s.k, p.family.skinny_rows, p.family.skinny_cols, p.family.small_work));
+  return rejection(p, diag::Code::family_size,
+                   fmt::format(
+                       "{} x {} x {} has more than {} rows, {} columns and {} multiplications, so that packing B pays",
+                       s.m, s.n, s.k, p.family.skinny_rows, p.family.skinny_cols, p.family.small_work))
+      .limited("rows", s.m, p.family.skinny_rows)
+      .limited("columns", s.n, p.family.skinny_cols)
+      .limited("multiplications", static_cast<int64_t>(std::min(work, 0x1p62)), p.family.small_work);
 }
 
 std::optional<Rejection> refuse_layout(FamilyProblem& p) {
@@ -124,14 +128,15 @@ std::optional<Rejection> refuse_layout(FamilyProblem& p) {
     return rejection(p, diag::Code::family_layout,
                      fmt::format("consecutive k of A are {} elements apart, and its {} bytes are more than the {} that "
                                  "are transposed on the way",
-                                 s.a_k_stride, a_bytes, p.family.transposed_a_bytes));
+                                 s.a_k_stride, a_bytes, p.family.transposed_a_bytes))
+        .limited("bytes of A", a_bytes, p.family.transposed_a_bytes);
   }
   if (p.family.family != CpuFamily::InPlace) return std::nullopt;
   p.dots = s.b_k_stride == 1 || (s.k <= 1 && s.b_col_stride != 1);
   if (!p.dots && s.b_col_stride != 1 && s.n > 1) {
     return rejection(
         p, diag::Code::family_layout,
-        fmt::format("B has strides {} along k and {} along columns; one of them must be 1 to read it in place",
+        fmt::format("B has strides {} along k and {} along columns; one of them must be 1 to read it where it lies",
                     s.b_k_stride, s.b_col_stride));
   }
   return std::nullopt;
@@ -142,7 +147,9 @@ std::optional<Rejection> refuse_epilogue(const FamilyProblem& p) {
   if (phases > package::max_cpu_phases || reductions > package::max_cpu_reductions) {
     return rejection(p, diag::Code::epilogue_large,
                      fmt::format("the epilogue has {} reductions in {} phases, and a kernel holds {} in {}", reductions,
-                                 phases, package::max_cpu_reductions, package::max_cpu_phases));
+                                 phases, package::max_cpu_reductions, package::max_cpu_phases))
+        .limited("reductions", static_cast<int64_t>(reductions), package::max_cpu_reductions)
+        .limited("phases", static_cast<int64_t>(phases), package::max_cpu_phases);
   }
   // A compiler takes about 15 s for as many in one function, and ever more for each further one.
   constexpr size_t most_operations = 16384;
@@ -150,7 +157,8 @@ std::optional<Rejection> refuse_epilogue(const FamilyProblem& p) {
   for (const package::Phase& phase : p.epilogue.phases) operations += phase.insts.size();
   if (operations > most_operations) {
     return rejection(p, diag::Code::epilogue_large,
-                     fmt::format("the epilogue has {} operations, and a kernel holds {}", operations, most_operations));
+                     fmt::format("the epilogue has {} operations, and a kernel holds {}", operations, most_operations))
+        .limited("operations", static_cast<int64_t>(operations), most_operations);
   }
   if (p.family.family == CpuFamily::Fused && p.shape.products > 1) {
     return rejection(p, diag::Code::fused_form,

@@ -112,7 +112,8 @@ std::optional<Rejection> refuse_metal_simt(const GpuProblem& p) {
   if (const int64_t needed = metal_shared_bytes(p.epilogue, least); needed > metal_threadgroup_bytes) {
     return metal_rejection(GpuFamily::Simt, diag::Code::family_size,
                            fmt::format("the smallest tile needs {} bytes of threadgroup memory, {} are available",
-                                       needed, metal_threadgroup_bytes));
+                                       needed, metal_threadgroup_bytes))
+        .limited("bytes of threadgroup memory", needed, metal_threadgroup_bytes);
   }
   return metal_rejection(GpuFamily::Simt, diag::Code::family_size,
                          fmt::format("{} x {} in {} batch items are more than the {} threadgroups that one grid has",
@@ -206,7 +207,8 @@ std::optional<Rejection> refuse_metal_simdgroup(const GpuProblem& p) {
   least.piece_rows = 8;
   return metal_rejection(own, diag::Code::family_size,
                          fmt::format("{} parts of 8 columns need {} bytes of threadgroup memory, {} are available",
-                                     p.ways(), metal_shared_bytes(p.epilogue, least), metal_threadgroup_bytes));
+                                     p.ways(), metal_shared_bytes(p.epilogue, least), metal_threadgroup_bytes))
+      .limited("bytes of threadgroup memory", metal_shared_bytes(p.epilogue, least), metal_threadgroup_bytes);
 }
 
 Mainloop metal_simdgroup_mainloop(const GpuProblem&, const GpuGemmConfig& c) {

@@ -172,7 +172,8 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
   }
   for (const int64_t size : {s.m, s.n, s.k}) {
     if (size > max_extent)
-      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the 2^31 that it counts to", size));
+      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the 2^31 that it counts to", size))
+          .limited("size", size, max_extent);
   }
   if ((s.a_made || s.b_made) && s.a == DType::f64)
     return no(diag::Code::factor_made, "runs of 16 bytes of f64 are less than a vector of what computes them");

@@ -32,6 +32,10 @@ constexpr std::array across{Form{256, 8, 64, 2, 512, 16}, Form{128, 4, 64, 2, 25
 constexpr std::array across_words{Form{128, 4, 32, 4, 512, 16}, Form{128, 4, 64, 2, 256, 16}};
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+Rejection stream_rejection(diag::Code code, std::string text) {
+  return cuda_rejection(GpuFamily::Stream, code, std::move(text));
+}
+
 bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
 bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
 
@@ -41,23 +45,28 @@ bool multiplies(const GemmShape& s) {
   return s.a == s.b && s.accumulator == DType::f32 && (s.a == DType::bf16 || s.a == DType::f16 || s.a == DType::f32);
 }
 
-// Why a factor cannot be read in runs of 16 bytes; empty if it can.
-std::string layout_defect(const char* name, int64_t size_k, int64_t k_stride, int64_t size, int64_t stride,
-                          const char* other, int64_t batch, int64_t batch_stride, int64_t address, int64_t element) {
+// Why a factor cannot be read in runs of 16 bytes; nothing if it can.
+std::optional<Rejection> layout_defect(const char* name, int64_t size_k, int64_t k_stride, int64_t size, int64_t stride,
+                                       const char* other, int64_t batch, int64_t batch_stride, int64_t address,
+                                       int64_t element) {
+  const auto no = [](std::string text) { return stream_rejection(diag::Code::family_layout, std::move(text)); };
   const bool k_fast = k_stride == 1 || size_k == 1;
   if (!k_fast && stride != 1 && size != 1)
-    return fmt::format("{} has strides {} along K and {} along {}; one of them must be 1", name, k_stride, stride,
-                       other);
+    return no(
+        fmt::format("{} has strides {} along K and {} along {}; one of them must be 1", name, k_stride, stride, other));
   const int64_t slow = (k_fast ? stride : k_stride) * element;
   if ((k_fast ? size : size_k) > 1 && slow % load_bytes != 0)
-    return fmt::format("the stride of {} along {} is {} bytes, no multiple of {}", name, k_fast ? other : "K", slow,
-                       load_bytes);
+    return no(fmt::format("the stride of {} along {} is {} bytes, no multiple of {}", name, k_fast ? other : "K", slow,
+                          load_bytes))
+        .limited(fmt::format("stride of {} in bytes", name), slow, load_bytes);
   if (batch > 1 && batch_stride * element % load_bytes != 0)
-    return fmt::format("the batch stride of {} is {} bytes, no multiple of {}", name, batch_stride * element,
-                       load_bytes);
+    return no(fmt::format("the batch stride of {} is {} bytes, no multiple of {}", name, batch_stride * element,
+                          load_bytes))
+        .limited(fmt::format("batch stride of {} in bytes", name), batch_stride * element, load_bytes);
   if (address % load_bytes != 0)
-    return fmt::format("{} lies at a multiple of {} bytes, and loads are of {}", name, address, load_bytes);
-  return {};
+    return no(fmt::format("{} lies at a multiple of {} bytes, and loads are of {}", name, address, load_bytes))
+        .limited(fmt::format("alignment of {} in bytes", name), address, load_bytes);
+  return std::nullopt;
 }
 
 bool multiplies_by_fma(const GemmShape& s) { return s.a == DType::f32 && s.math == package::MathMode::Strict; }
@@ -89,9 +98,7 @@ StreamShape stream_shape(const package::EpilogueProgram& epilogue, const GpuGemm
 
 std::optional<Rejection> refuse_stream(const GpuProblem& p) {
   const GemmShape& s = p.shape;
-  const auto no = [](diag::Code code, std::string text) {
-    return cuda_rejection(GpuFamily::Stream, code, std::move(text));
-  };
+  const auto no = stream_rejection;
   if (!multiplies(s)) {
     return no(diag::Code::family_dtypes, fmt::format("multiplies no {} x {} into {}", dtype_name(s.a), dtype_name(s.b),
                                                      dtype_name(s.accumulator)));
@@ -105,17 +112,19 @@ std::optional<Rejection> refuse_stream(const GpuProblem& p) {
               fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
   }
   const int64_t element = types::byte_size(s.a);
-  std::string defect;
+  std::optional<Rejection> defect;
   if (!s.a_made)
     defect = layout_defect("A", s.k, s.a_k_stride, s.m, s.a_row_stride, "rows", s.batch, s.a_batch_stride,
                            s.a_alignment, element);
-  if (defect.empty() && !s.b_made)
+  if (!defect && !s.b_made)
     defect = layout_defect("B", s.k, s.b_k_stride, s.n, s.b_col_stride, "columns", s.batch, s.b_batch_stride,
                            s.b_alignment, element);
   const bool k_adjacent = s.b_k_stride == 1 || (s.k == 1 && !s.b_made);
-  if (defect.empty() && element == 1 && !k_adjacent)
-    defect = fmt::format("elements of one byte are read along K, and consecutive k of B are {} apart", s.b_k_stride);
-  if (!defect.empty()) return no(diag::Code::family_layout, defect);
+  if (!defect && element == 1 && !k_adjacent)
+    defect =
+        no(diag::Code::family_layout,
+           fmt::format("elements of one byte are read along K, and consecutive k of B are {} apart", s.b_k_stride));
+  if (defect) return defect;
   if (stream_configurations(p).empty()) {
     return no(diag::Code::family_split, fmt::format("no tile holds {} parts in chunks of {} columns of this layout",
                                                     p.ways(), p.epilogue.split.chunk.to_string()));

@@ -162,7 +162,8 @@ std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const 
   }
   for (const int64_t size : {s.m, s.n, s.k}) {
     if (size > hip_extent)
-      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the 2^31 that it counts to", size));
+      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the 2^31 that it counts to", size))
+          .limited("size", size, hip_extent);
   }
   for (const auto& [name, other_name, other, k_stride, other_stride] :
        {std::tuple{"A", "rows", s.m, s.a_k_stride, s.a_row_stride},
@@ -174,11 +175,12 @@ std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const 
   int64_t least = 0;
   if (!all_configurations(family, p, least).empty()) return std::nullopt;
   if (least != INT64_MAX) {
-    return no(
-        diag::Code::family_size,
-        fmt::format("the accumulators of a piece in {} parts and what reductions share need {} bytes of LDS, and a "
-                    "block has {}",
-                    p.ways(), least, lds_limit));
+    return no(diag::Code::family_size,
+              fmt::format(
+                  "the accumulators of a piece in {} parts and what reductions share need {} bytes of LDS, and a "
+                  "block has {}",
+                  p.ways(), least, lds_limit))
+        .limited("bytes of LDS", least, lds_limit);
   }
   return no(diag::Code::family_split, fmt::format("no tile holds {} parts in chunks of {} columns of this layout",
                                                   p.ways(), p.epilogue.split.chunk.to_string()));

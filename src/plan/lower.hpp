@@ -17,6 +17,16 @@ struct Rejection {
   std::string kernel;  // family or kernel name; empty for a region
   std::string text;    // one sentence with the limiting numbers
   diag::Span span;     // in the graph's source, where the fact comes from
+  // Those numbers, where values stand against limits.
+  struct Limit {
+    std::string name;
+    int64_t given = 0, limit = 0;
+  };
+  std::vector<Limit> limits{};
+  Rejection limited(std::string what, int64_t given, int64_t limit) && {
+    limits.push_back({std::move(what), given, limit});
+    return std::move(*this);
+  }
 };
 
 // Facts about how the arguments lie in memory that the program may specialize on.

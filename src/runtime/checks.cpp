@@ -43,6 +43,7 @@ struct GuardCheck {
     if (view.empty() || view.rank() == 0 || view.size(last) <= 1 || view.stride(last) == 1) return {};
     return diag::error(diag::Code::guard_failed,
                        fmt::format("{} must be contiguous in its last dimension", package.buffers[guard.buffer].name))
+        .about(package.buffers[guard.buffer].name)
         .reason(fmt::format("its stride there is {}", view.stride(last)))
         .help("find a kernel with this view");
   }
@@ -63,6 +64,7 @@ struct GuardCheck {
     const bool other_type = !both_written && output.dtype() != other.dtype() && output.data() == other.data();
     return diag::error(diag::Code::overlap,
                        fmt::format("output {} overlaps {}{}", out, both_written ? "output " : "", in))
+        .about(out)
         .reason(other_type
                     ? fmt::format("{} is {}, and an operand that is updated in place has the dtype of the output: {}",
                                   in, dtype_name(other.dtype()), where)
@@ -210,6 +212,7 @@ Result<void> define_symbol(const package::Package& package, const package::Defin
   if (value < 0 && step.from == package::DefineSymbol::From::Stride) {
     const std::string& name = package.buffers[step.buffer].name;
     return diag::error(diag::Code::guard_failed, fmt::format("the stride of dim {} of {} is negative", step.dim, name))
+        .about(name)
         .reason(fmt::format("it is {} elements, and a kernel takes it: {}", source, view.describe()))
         .help(fmt::format("copy {} so that its elements ascend, or start from its other end", name));
   }
@@ -295,12 +298,14 @@ Result<void> check_outputs(const package::Package& package, const std::vector<Te
     if (view.read_only()) {
       return diag::error(diag::Code::output_binding,
                          fmt::format("output {} is bound to read-only memory", package.buffers[i].name))
+          .about(package.buffers[i].name)
           .reason(fmt::format("{} comes from const data, or from a library that does not let it be written",
                               view.describe()))
           .help("bind memory that may be written");
     }
     if (!types::overlaps_itself(view)) continue;
     return diag::error(diag::Code::overlap, fmt::format("output {} overlaps itself", package.buffers[i].name))
+        .about(package.buffers[i].name)
         .reason(fmt::format("elements of {} with strides {} share memory", view.describe(), to_string(view.strides())))
         .help("give each element of an output its own place; a result that is the same along a dim takes size 1 there");
   }

@@ -53,16 +53,19 @@ int64_t Execution::workspace_size() const { return state_->bytes(); }
 Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   if (memory == nullptr && state_->bytes() != 0) {
     return diag::error(diag::Code::tensor_null, "the workspace is null")
+        .about("workspace")
         .reason(fmt::format("{} bytes are needed", state_->bytes()))
         .help("pass memory of workspace_size() bytes");
   }
   if (reinterpret_cast<uintptr_t>(memory) % 64 != 0) {
     return diag::error(diag::Code::tensor_misaligned, "the workspace is not aligned to 64 bytes")
+        .about("workspace")
         .reason(fmt::format("its address is {} modulo 64", reinterpret_cast<uintptr_t>(memory) % 64))
         .help("allocate it with an alignment of 64");
   }
   if (bytes < state_->bytes()) {
     return diag::error(diag::Code::workspace_small, "the workspace is too small")
+        .about("workspace")
         .reason(fmt::format("{} bytes are given, {} are needed", bytes, state_->bytes()))
         .help("pass at least workspace_size() bytes");
   }

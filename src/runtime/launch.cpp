@@ -314,7 +314,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
       const cpu::PackedHeader want = cpu::packed_wanted(reads, problem);
       return diag::error(diag::Code::guard_failed, "the packed weights do not fit this kernel and these sizes")
           .reason(fmt::format("they are {}; {} reads {}", packed_layout(have), kernel.name,
-                              want.magic == 0 ? "B in place" : packed_layout(want)))
+                              want.magic == 0 ? "B where it lies" : packed_layout(want)))
           .help("pack B with Kernel::pack of the same kernel, for the same K and N and as many matrices");
     }
     packed_ = packed;

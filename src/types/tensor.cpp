@@ -241,6 +241,23 @@ Result<TensorView> TensorView::make(std::nullptr_t, DType dtype, const Dims& sha
   return make(static_cast<void*>(nullptr), dtype, shape, strides);
 }
 
+Result<TensorView> TensorView::within(const void* memory, size_t bytes, bool read_only, DType dtype, const Dims& shape,
+                                      const Dims* strides) {
+  auto* data = const_cast<void*>(memory);
+  CODETTA_TRY(TensorView view, strides == nullptr ? make(data, dtype, shape) : make(data, dtype, shape, *strides));
+  const auto [first, last] = view.byte_range();
+  const auto* begin = static_cast<const std::byte*>(memory);
+  if (first < begin || static_cast<size_t>(last - begin) > bytes) {
+    return diag::error(diag::Code::tensor_memory,
+                       view.describe() + " does not fit into the " + std::to_string(bytes) + " bytes of its memory")
+        .reason("with strides " + to_string(view.strides()) + " its elements lie in bytes " +
+                std::to_string(first - begin) + " to " + std::to_string(last - begin))
+        .help("check the sizes and the strides, or pass more memory; the memory begins with element [0, 0, ...]");
+  }
+  view.read_only_ = read_only;
+  return view;
+}
+
 int64_t TensorView::element_count() const {
   if (has_zero_size(shape_)) return 0;
   int64_t count = 1;

@@ -109,6 +109,9 @@ class Retrace {
         return permute(x(0), {order.begin(), order.end()});
       }
       case Op::reshape: {
+        // An epilogue squeezes nothing but reductions.
+        if (std::get_if<ir::ReshapeAttr>(&value.attr)->form == ir::ReshapeForm::Squeeze)
+          return reduction(function_[value.operands[0]], false);
         std::vector<int64_t> sizes;
         for (const ir::Dim& dim : std::get_if<ir::ReshapeAttr>(&value.attr)->shape)
           sizes.push_back(dim.as_constant().value_or(-1));
@@ -123,28 +126,28 @@ class Retrace {
         return join(parts, attr.dim, attr.interleave);
       }
       default:
-        return types::op_info(value.op).is_reduction() ? reduction(value) : function(value);
+        return types::op_info(value.op).is_reduction() ? reduction(value, true) : function(value);
     }
   }
 
-  Expr reduction(const ir::Value& value) {
+  Expr reduction(const ir::Value& value, bool keepdim) {
     const Expr x = made_[value.operands[0].index()];
     const ReduceOver where = over(*std::get_if<ir::ReduceAttr>(&value.attr));
     switch (value.op) {
       case Op::reduce_sum:
-        return sum(x, where);
+        return sum(x, where, keepdim);
       case Op::reduce_max:
-        return max(x, where);
+        return max(x, where, keepdim);
       case Op::reduce_min:
-        return min(x, where);
+        return min(x, where, keepdim);
       case Op::reduce_mean:
-        return mean(x, where);
+        return mean(x, where, keepdim);
       case Op::reduce_amax:
-        return amax(x, where);
+        return amax(x, where, keepdim);
       case Op::reduce_sum_of_squares:
-        return sum_of_squares(x, where);
+        return sum_of_squares(x, where, keepdim);
       default:
-        return logsumexp(x, where);
+        return logsumexp(x, where, keepdim);
     }
   }
 

@@ -270,20 +270,32 @@ TEST(Frontend, NamesTheByteThatIsNoUtf8) {
   EXPECT_EQ(epilogue.error().diagnostics()[0].where.column, 27u);
 }
 
-// The tracer's own mistakes have no position in a text.
+// The tracer's own mistakes have no position in a text, but one in C++.
+std::string without_column(std::string text) {
+  const std::string file = __FILE__;
+  for (size_t at = text.find(file); at != std::string::npos; at = text.find(file, at + 1)) {
+    const size_t line = at + file.size() + 1, end = text.find('\n', at), column = text.find(':', line);
+    if (column < end) text.erase(column, end - column);
+  }
+  return text;
+}
+std::string at_line(uint32_t line) { return std::string("  --> ") + __FILE__ + ":" + std::to_string(line) + "\n"; }
+
 TEST(Trace, RejectsExpressionsOfAnotherTracer) {
   codetta::Expr kept;
+  uint32_t line = 0;
   const auto first = codetta::Epilogue::trace([&](codetta::EpilogueTracer& e) {
     kept = e.input("C");
+    line = __LINE__ - 1;
     e.output("D", e.accum() + kept);
   });
   ASSERT_TRUE(first);
   const auto second = codetta::Epilogue::trace([&](codetta::EpilogueTracer& e) { e.output("D", e.accum() + kept); });
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().render(),
-            "error[E0148]: operand 'C' of another tracer is used\n"
-            "note: accum and operands belong to the tracer they were asked from\n"
-            "help: ask the tracer that the function is called with\n");
+  EXPECT_EQ(without_column(second.error().render()),
+            "error[E0148]: operand 'C' of another tracer is used\n" + at_line(line) +
+                "note: accum and operands belong to the tracer they were asked from\n"
+                "help: ask the tracer that the function is called with\n");
 }
 
 TEST(Trace, RejectsNamesThatTextCouldNotHave) {
@@ -296,19 +308,21 @@ TEST(Trace, RejectsNamesThatTextCouldNotHave) {
 }
 
 TEST(Trace, RejectsEmptyExpressions) {
-  const auto epilogue = codetta::Epilogue::trace([](codetta::EpilogueTracer& e) {
+  uint32_t line = 0;
+  const auto epilogue = codetta::Epilogue::trace([&](codetta::EpilogueTracer& e) {
     const codetta::Expr bias;
+    line = __LINE__ + 1;
     e.output("D", relu(e.accum() + bias));
     e.output("F", codetta::Expr());
   });
   ASSERT_FALSE(epilogue);
-  EXPECT_EQ(epilogue.error().render(),
-            "error[E0156]: an operand holds no value\n"
-            "note: a default-made Expr stands for nothing\n"
-            "help: assign it before its first use\n\n"
-            "error[E0156]: output 'F' holds no value\n"
-            "note: a default-made Expr stands for nothing\n"
-            "help: assign it before its first use\n");
+  EXPECT_EQ(without_column(epilogue.error().render()), "error[E0156]: an operand holds no value\n" + at_line(line) +
+                                                           "note: a default-made Expr stands for nothing\n"
+                                                           "help: assign it before its first use\n\n"
+                                                           "error[E0156]: output 'F' holds no value\n" +
+                                                           at_line(line + 1) +
+                                                           "note: a default-made Expr stands for nothing\n"
+                                                           "help: assign it before its first use\n");
 }
 
 TEST(Trace, ReportsWhatTextReports) {

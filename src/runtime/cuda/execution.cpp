@@ -194,18 +194,21 @@ Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   const int64_t needed = state_->bytes();
   if (memory == nullptr && needed != 0) {
     return diag::error(diag::Code::tensor_null, "the workspace is null")
+        .about("workspace")
         .reason(fmt::format("{} bytes are needed", needed))
         .help("pass device memory of workspace_size() bytes");
   }
   const auto address = reinterpret_cast<uintptr_t>(memory);
   if (address % workspace_alignment != 0) {
     return diag::error(diag::Code::tensor_misaligned, "the workspace is not aligned to 256 bytes")
+        .about("workspace")
         .reason(fmt::format("its address is {} modulo 256", address % workspace_alignment))
         .help(state_->device->driver().api() == Api::Hip ? "memory of hipMalloc is aligned so"
                                                          : "memory of cudaMalloc is aligned so");
   }
   if (bytes < needed) {
     return diag::error(diag::Code::workspace_small, "the workspace is too small")
+        .about("workspace")
         .reason(fmt::format("{} bytes are given, {} are needed", bytes, needed))
         .help("pass at least workspace_size() bytes");
   }

@@ -3,6 +3,7 @@
 // behaved.
 #include <cmath>
 #include <codetta/build.hpp>
+#include <codetta/call_site.hpp>
 #include <codetta/codetta.hpp>
 #include <codetta/contents.hpp>
 #include <codetta/device.hpp>
@@ -23,6 +24,7 @@
 #include <codetta/tensor.hpp>
 #include <codetta/threads.hpp>
 #include <codetta/trace.hpp>
+#include <codetta/traced.hpp>
 #include <codetta/version.hpp>
 #include <cstdio>
 #include <cstring>

@@ -14,13 +14,14 @@ TEST(Json, IsAsDocumented) {
   const auto source = std::make_shared<const SourceText>("f.py", "a\nbc\n");
   const Error made(error(Code::tensor_rank, "say \"no\"")
                        .at(source, {2, 4}, "here")
+                       .about("x")
                        .reason("9 > 8")
                        .note("and", source, {0, 1})
                        .help("fix")
                        .diagnostic());
   EXPECT_EQ(made.to_json(),
             R"({"diagnostics":[{"code":"E0601","name":"tensor_rank","family":"program","headline":"say \"no\"",)"
-            R"("file":"f.py","line":2,"column":1,"length":2,"label":"here","reason":"9 > 8",)"
+            R"("file":"f.py","line":2,"column":1,"length":2,"label":"here","argument":"x","reason":"9 > 8",)"
             R"("notes":[{"text":"and","file":"f.py","line":1,"column":1,"length":1}],"help":"fix"}]})");
 }
 

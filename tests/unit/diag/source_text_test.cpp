@@ -112,6 +112,7 @@ TEST(ErrorBuilder, BecomesErrorAndResult) {
   const auto source = std::make_shared<const SourceText>("f.py", "abc");
   const Diagnostic made = error(Code::tensor_size, "head")
                               .at(source, {1, 2}, "label")
+                              .about("C")
                               .reason("why")
                               .note("plain")
                               .note("there", source, {0, 1})
@@ -121,6 +122,7 @@ TEST(ErrorBuilder, BecomesErrorAndResult) {
                               "head",
                               location(1, 2, 1, "abc"),
                               "label",
+                              "C",
                               "why",
                               {{"plain", {}}, {"there", location(1, 1, 1, "abc")}},
                               "next"}));
@@ -133,6 +135,31 @@ TEST(ErrorBuilder, BecomesErrorAndResult) {
   EXPECT_EQ(result.error().code(), 601);
   EXPECT_EQ(result.error().message(), "error[E0601]: too deep");
   EXPECT_EQ(fails_without_value().error().family(), ErrorFamily::Environment);
+}
+
+// The smallest part around a span tells where it comes from.
+TEST(SourceText, PartsHaveOrigins) {
+  const CallSite outer{"engine.cpp", 4, 2}, inner{"engine.cpp", 7, 0};
+  const auto source = std::make_shared<const SourceText>(
+      "<traced>", "D = relu(x)\nE = x\n",
+      std::vector<SourceText::Origin>{{{4, 11}, location_of(outer)}, {{9, 10}, location_of(inner)}});
+  EXPECT_EQ(source->origin({4, 8})->line, 4U);
+  EXPECT_EQ(source->origin({9, 10})->line, 7U);
+  EXPECT_EQ(source->origin({9, 9})->line, 7U);
+  EXPECT_EQ(source->origin({12, 13}), nullptr);
+  EXPECT_EQ(source->origin({}), nullptr);
+  EXPECT_EQ(Error(error(Code::shape_mismatch, "no").at(source, {9, 10}).help("h").diagnostic()).render(),
+            "error[E0207]: no\n"
+            "  --> <traced>:1:10\n"
+            "1 | D = relu(x)\n"
+            "  |          ^\n"
+            "note: made by this call\n"
+            "  --> engine.cpp:7\n"
+            "help: h\n");
+  EXPECT_EQ(Error(error(Code::trace_name, "no").at(outer).at(CallSite{}).help("h").diagnostic()).render(),
+            "error[E0149]: no\n"
+            "  --> engine.cpp:4:2\n"
+            "help: h\n");
 }
 
 TEST(Nearest, IsThatOfBase) {

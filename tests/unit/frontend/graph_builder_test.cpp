@@ -11,7 +11,7 @@ namespace {
 using namespace codetta;
 
 Result<ir::Graph> built(const ProgramBuilder& builder) {
-  const auto function = frontend::finish_program(*detail::GraphAccess::state(builder));
+  const auto function = frontend::finish_program(*detail::GraphAccess::state(builder), {});
   if (!function) return function.error();
   return ir::bind_program(*function);
 }
@@ -108,7 +108,7 @@ TEST(GraphBuilderApi, BranchesNestDeeply) {
         v[0], then, [](Values w) { return Values{-w[1]}; }, v);
   };
   b.output("y", nested({p, x}, 40)[0]);
-  const auto function = frontend::finish_program(*detail::GraphAccess::state(b));
+  const auto function = frontend::finish_program(*detail::GraphAccess::state(b), {});
   ASSERT_TRUE(function) << function.error().render();
   const auto again = frontend::parse_program(std::make_shared<const diag::SourceText>("p.py", ir::print(*function)));
   ASSERT_TRUE(again) << again.error().render() << ir::print(*function);
@@ -215,14 +215,88 @@ TEST(GraphBuilderApi, KeepsMistakes) {
                        return x;
                      }),
                      "the program has 257 outputs"));
-  // Without a text, errors point into the printed graph.
+  // Without a text, errors point into the printed program.
   EXPECT_TRUE(starts(with([](auto&, auto x) {
                        return call("matmul", {x, x});
                      }),
-                     "%1:? = matmul"))
+                     "y = x @ x"))
       << with([](auto&, auto x) {
            return call("matmul", {x, x});
          });
+}
+
+// One mistake is one error, whatever is made of its result, and says what was meant.
+TEST(GraphBuilderApi, OneTypoIsOneError) {
+  ProgramBuilder b("f");
+  const auto x = b.input("x", DType::f32, {"n", 8});
+  const uint32_t line = __LINE__ + 1;
+  const auto wrong = call("sofmax", {call("relu", {x})});
+  const Values parts = call_all("split", {wrong, 4, 1});
+  ASSERT_EQ(parts.size(), 4U);
+  const Values branches = cond(wrong > wrong, [](Values v) { return Values{v[0], v[0]}; }, same, {parts[3]});
+  const Values loop = while_loop(same, same, {wrong, x});
+  ASSERT_EQ(loop.size(), 2U);
+  b.output("y", -(parts[1] + x) * branches[0] + loop[1].slice(0, 0));
+  const auto program = built(b);
+  ASSERT_FALSE(program);
+  ASSERT_EQ(program.error().diagnostics().size(), 1U) << program.error().render();
+  const Diagnostic& error = program.error().diagnostics()[0];
+  EXPECT_EQ(error.headline, "function 'sofmax' is not known");
+  EXPECT_EQ(error.help, "did you mean softmax(x, dim=-1)?");
+  EXPECT_EQ(error.where.file, __FILE__);
+  EXPECT_EQ(error.where.line, line);
+}
+
+TEST(GraphBuilderApi, ResultsOfAFailedCallAreAsManyAsWanted) {
+  ProgramBuilder b("f");
+  const auto x = b.input("x", DType::f32, {"n", 8});
+  EXPECT_EQ(call_all("splt", {x, 2}).size(), 2U);
+  EXPECT_EQ(call_all("split", {x, 2}, {{"dmi", 1}}).size(), 2U);
+  EXPECT_EQ(call_all("split", {x}, {{"n", 3}, {"dim", "row"}}).size(), 3U);
+  EXPECT_EQ(call_all("call_extern", {x}, {{"out", std::vector<std::string>{"f32[n", "f32[n]"}}}).size(), 2U);
+  EXPECT_EQ(call_all("nothing_like_it", {x}).size(), 1U);
+  EXPECT_EQ(call_all("relu", {3.0}).size(), 1U);
+  EXPECT_EQ(cond(x, {}, same, {x}).size(), 1U);
+}
+
+// A mistake in a loop of C++ is told once; two at different places are two.
+TEST(GraphBuilderApi, RepeatedMistakesAreToldOnce) {
+  ProgramBuilder b("f");
+  auto x = b.input("x", DType::f32, {"n", 8});
+  for (int i = 0; i < 50; ++i) (void)call("layernorm", {x});
+  (void)call("softmax", {x}, {{"dmi", 1}});
+  b.output("y", x);
+  const auto program = built(b);
+  ASSERT_FALSE(program);
+  ASSERT_EQ(program.error().diagnostics().size(), 2U) << program.error().render();
+  EXPECT_EQ(program.error().diagnostics()[0].help.substr(0, 24), "did you mean layer_norm(");
+  EXPECT_EQ(program.error().diagnostics()[1].help, "did you mean 'dim'?");
+}
+
+// What a text would show in its line is shown in the printed program, and the call is named.
+TEST(GraphBuilderApi, ShapeErrorsShowTheProgramAndTheCall) {
+  ProgramBuilder b("mlp");
+  const auto x = b.input("x", DType::f32, {"n", 8}), w = b.input("w", DType::f32, {9, 4});
+  const auto h = call("relu", {x});
+  const uint32_t line = __LINE__ + 1;
+  b.output("y", call("matmul", {h, w}));
+  const auto program = built(b);
+  ASSERT_FALSE(program);
+  const Diagnostic& error = program.error().diagnostics()[0];
+  EXPECT_EQ(error.code, 220);
+  EXPECT_EQ(error.where.file, "<mlp>");
+  EXPECT_EQ(error.where.line_text, "    y = t0 @ w");
+  ASSERT_EQ(error.notes.size(), 1U);
+  EXPECT_EQ(error.notes[0].where.file, __FILE__);
+  EXPECT_EQ(error.notes[0].where.line, line);
+}
+
+TEST(GraphBuilderApi, NothingBuiltPointsAtFinish) {
+  const ProgramBuilder b("f");
+  const auto program = frontend::finish_program(*detail::GraphAccess::state(b), CallSite::current());
+  ASSERT_FALSE(program);
+  EXPECT_EQ(program.error().code(), 126);
+  EXPECT_EQ(program.error().diagnostics()[0].where.line, static_cast<uint32_t>(__LINE__ - 3));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -14,7 +15,7 @@ namespace {
 
 using namespace codetta;
 
-using Body = Expr (*)(const Expr& x, const Expr& y, const Expr& z);
+using Body = std::function<Expr(const Expr& x, const Expr& y, const Expr& z)>;
 struct Pair {
   const char* text;
   Body body;
@@ -86,6 +87,8 @@ const Pair pairs[] = {
     {"softplus(x)", [](auto& x, auto&, auto&) { return softplus(x); }},
     {"softplus(x, 2.0, y)", [](auto& x, auto& y, auto&) { return softplus(x, 2.0, y); }},
     {"elu(x)", [](auto& x, auto&, auto&) { return elu(x); }},
+    {"elu(x, alpha=y)", [](auto& x, auto& y, auto&) { return elu(x, y); }},
+    {"leaky_relu(x, negative_slope=0.2)", [](auto& x, auto&, auto&) { return leaky_relu(x, 0.2); }},
     {"leaky_relu(x)", [](auto& x, auto&, auto&) { return leaky_relu(x); }},
     {"hardswish(x)", [](auto& x, auto&, auto&) { return hardswish(x); }},
     {"hardsigmoid(x)", [](auto& x, auto&, auto&) { return hardsigmoid(x); }},
@@ -105,10 +108,24 @@ const Pair pairs[] = {
     {"sum(x, dim=-1)", [](auto& x, auto&, auto&) { return sum(x, -1); }},
     {"mean(x, dim=(0, 1))", [](auto& x, auto&, auto&) { return mean(x, {0, 1}); }},
     {"amax(x, axis='all')", [](auto& x, auto&, auto&) { return amax(x); }},
+    {"sum(x, axis='row', keepdim=False) * 2", [](auto& x, auto&, auto&) { return sum(x, Axis::Row, false) * 2; }},
+    {"max(x, dim=0, keepdim=False) * 2", [](auto& x, auto&, auto&) { return max(x, {0}, false) * 2; }},
+    {"min(x, axis='column', keepdim=False) * 2", [](auto& x, auto&, auto&) { return min(x, Axis::Column, false) * 2; }},
+    {"mean(x, dim=(-2, -1), keepdim=False) * 2", [](auto& x, auto&, auto&) { return mean(x, {-1, -2}, false) * 2; }},
+    {"amax(x, keepdim=False) * 2", [](auto& x, auto&, auto&) { return amax(x, Axis::All, false) * 2; }},
+    {"sum_of_squares(x, keepdim=True)", [](auto& x, auto&, auto&) { return sum_of_squares(x, Axis::All, true); }},
+    {"logsumexp(x, dim=1, keepdim=False) * 2", [](auto& x, auto&, auto&) { return logsumexp(x, 1, false) * 2; }},
+    {"mean(x, axis='row')", [](auto& x, auto&, auto&) { return mean(x, Axis::Row); }},
+    {"amax(x, dim=-1)", [](auto& x, auto&, auto&) { return amax(x, -1); }},
+    {"sum_of_squares(x, dim=(-1, -2))", [](auto& x, auto&, auto&) { return sum_of_squares(x, {-2, -1}); }},
+    {"sum_of_squares(x, axis='column')", [](auto& x, auto&, auto&) { return sum_of_squares(x, Axis::Column); }},
+    {"logsumexp(x, axis='row')", [](auto& x, auto&, auto&) { return logsumexp(x, Axis::Row); }},
     {"sum_of_squares(x)", [](auto& x, auto&, auto&) { return sum_of_squares(x); }},
     {"logsumexp(x, -1)", [](auto& x, auto&, auto&) { return logsumexp(x, std::vector<int>{-1}); }},
     {"permute(x, (1, 0))", [](auto& x, auto&, auto&) { return permute(x, {1, 0}); }},
     {"reshape(x, (-1, 4))", [](auto& x, auto&, auto&) { return reshape(x, {-1, 4}); }},
+    {"x * inf", [](auto& x, auto&, auto&) { return x * std::numeric_limits<float>::infinity(); }},
+    {"x * -inf", [](auto& x, auto&, auto&) { return x * -std::numeric_limits<double>::infinity(); }},
     {"join(x, y, z, dim=0)", [](auto& x, auto& y, auto& z) { return join({x, y, z}, 0); }},
     {"join(x, y, interleave=True)", [](auto& x, auto& y, auto&) { return join({x, y}, -1, true); }},
 };
@@ -140,6 +157,54 @@ TEST(Trace, EveryFunctionIsTheTexts) {
   reached.insert(types::Op::matmul);  // programs only
   for (const types::OpInfo& info : types::all_ops())
     EXPECT_TRUE(info.program_only() || reached.contains(info.op)) << info.name;
+}
+
+// The parameters that the call at the beginning of the text passes: by position, or by name.
+std::set<std::string> passed(std::string_view text, const frontend::FunctionInfo& info) {
+  std::vector<std::string> arguments{""};
+  int depth = 0;
+  for (const char c : text.substr(text.find('(') + 1)) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (depth < 0) break;
+    if (c == ',' && depth == 0) {
+      arguments.emplace_back();
+    } else {
+      arguments.back() += c;
+    }
+  }
+  std::set<std::string> names;
+  for (size_t i = 0; i < arguments.size() && !arguments[i].empty(); ++i) {
+    const size_t equals = arguments[i].find('=');
+    const std::string name = equals == std::string::npos ? "" : arguments[i].substr(1, equals - 1);
+    if (!name.empty()) {
+      names.insert(name);
+    } else {
+      names.emplace(info.all_parameters()[std::min(i, info.parameter_count - 1)].name);
+    }
+  }
+  return names;
+}
+
+// A function, or a parameter of one, that the language gets and the tracer does not.
+TEST(Trace, EveryFunctionAndParameterHasAForm) {
+  for (const frontend::FunctionInfo& info : frontend::all_functions()) {
+    if (info.program_only() || info.lowering == frontend::Lowering::Unavailable) continue;
+    if (info.name == "split") continue;  // in SplitsAndJoins
+    std::set<std::string> reached;
+    bool called = false;
+    for (const Pair& pair : pairs) {
+      const std::string_view text = pair.text;
+      const size_t at = text.starts_with("x + ") ? 4 : 0;  // of row_index() and the like
+      if (!text.substr(at).starts_with(std::string(info.name) + "(")) continue;
+      called = true;
+      if (info.parameter_count != 0) reached.merge(passed(text, info));
+    }
+    EXPECT_TRUE(called) << info.name;
+    for (const frontend::FunctionParameter& parameter : info.all_parameters()) {
+      const bool other_form = parameter.name == "x" && info.variadic();
+      EXPECT_TRUE(other_form || reached.contains(std::string(parameter.name))) << info.name << " " << parameter.name;
+    }
+  }
 }
 
 TEST(Trace, ReluAuxStore) {
@@ -282,6 +347,105 @@ TEST(Trace, NumbersAreNoAxesOfMaxAndMin) {
   EXPECT_TRUE(can_be_bound<std::vector<int>>);
   EXPECT_TRUE(can_be_summed_over<int>);
   EXPECT_FALSE(can_be_summed_over<double>);
+}
+
+// Where in this file something was called; columns differ between compilers.
+testing::AssertionResult at_line(const SourceLocation& where, uint32_t line) {
+  if (where.file == __FILE__ && where.line == line && where.length == 0) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << where.file << ":" << where.line << ", not line " << line;
+}
+
+TEST(Trace, MistakesPointAtTheCall) {
+  uint32_t bad = 0, unused = 0, constant = 0, name = 0, foreign = 0, none = 0, empty = 0;
+  Expr kept;
+  (void)Epilogue::trace([&](EpilogueTracer& e) { kept = (foreign = __LINE__, e.input("C")); });
+  const auto traced = Epilogue::trace([&](EpilogueTracer& e) {
+    const Expr v = gelu(e.accum(), "tahn");
+    bad = __LINE__ - 1;
+    e.output("D", v);
+    e.output("class", v + kept);
+    name = __LINE__ - 1;
+    e.output("F", v + Expr());
+    empty = __LINE__ - 1;
+  });
+  ASSERT_FALSE(traced);
+  const auto& found = traced.error().diagnostics();
+  const auto where = [&](uint16_t code) {
+    for (const Diagnostic& diagnostic : found) {
+      if (diagnostic.code == code) return diagnostic.where;
+    }
+    return SourceLocation{};
+  };
+  EXPECT_TRUE(at_line(where(149), name));
+  EXPECT_TRUE(at_line(where(148), foreign));
+  EXPECT_TRUE(at_line(where(156), empty));
+  const auto wrong = Epilogue::trace([&](EpilogueTracer& e) {
+    e.output("D", gelu(e.accum(), "tahn"));
+    bad = __LINE__ - 1;
+  });
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code(), 139);
+  EXPECT_TRUE(at_line(wrong.error().diagnostics()[0].where, bad));
+  const auto useless = Epilogue::trace([&](EpilogueTracer& e) {
+    (void)e.input("bias");
+    unused = __LINE__ - 1;
+    e.output("D", e.accum());
+    e.output("one", Expr(1.0) + 2);
+    constant = __LINE__ - 1;
+  });
+  ASSERT_FALSE(useless);
+  ASSERT_EQ(useless.error().diagnostics().size(), 2U);
+  EXPECT_TRUE(at_line(useless.error().diagnostics()[0].where, constant));
+  EXPECT_TRUE(at_line(useless.error().diagnostics()[1].where, unused));
+  const auto huge = Epilogue::trace([&](EpilogueTracer& e) {
+    e.output("D", e.accum() + UINT64_MAX);
+    bad = __LINE__ - 1;
+  });
+  ASSERT_FALSE(huge);
+  EXPECT_EQ(huge.error().code(), 109);
+  EXPECT_TRUE(at_line(huge.error().diagnostics()[0].where, bad));
+  const auto nothing = Epilogue::trace([](EpilogueTracer&) {});
+  none = __LINE__ - 1;
+  ASSERT_FALSE(nothing);
+  EXPECT_TRUE(at_line(nothing.error().diagnostics()[0].where, none));
+}
+
+// A wrapper tells the place of its own caller.
+Expr scaled(const Expr& x, CallSite at = CallSite::current()) { return gelu(x, "tahn", at); }
+
+TEST(Trace, WrappersPassTheirCallerOn) {
+  uint32_t line = 0;
+  const auto traced = Epilogue::trace([&](EpilogueTracer& e) {
+    e.output("D", scaled(e.accum()));
+    line = __LINE__ - 1;
+  });
+  ASSERT_FALSE(traced);
+  EXPECT_TRUE(at_line(traced.error().diagnostics()[0].where, line));
+}
+
+// The printed text knows which call each of its parts comes from.
+TEST(Trace, PrintedPartsKnowTheirCalls) {
+  uint32_t added = 0, asked = 0, given = 0;
+  const auto traced = Epilogue::trace([&](EpilogueTracer& e) {
+    const Expr bias = e.input("bias");
+    asked = __LINE__ - 1;
+    const Expr x = e.accum() + bias;
+    added = __LINE__ - 1;
+    e.output("D", relu(x) * 2.0);
+    given = __LINE__ - 1;
+  });
+  ASSERT_TRUE(traced) << traced.error().render();
+  const ir::EpilogueFunction& function = *traced->function();
+  const auto origin = [&](diag::Span span) {
+    const SourceLocation* where = function.source->origin(span);
+    return where == nullptr ? SourceLocation{} : *where;
+  };
+  EXPECT_TRUE(at_line(origin(function.parameters[1].span), asked));
+  EXPECT_TRUE(at_line(origin(function.outputs[0].span), given));
+  for (const ir::Value& value : function.values) {
+    if (value.op != types::Op::add && value.op != types::Op::mul) continue;
+    EXPECT_TRUE(at_line(origin(value.span), value.op == types::Op::add ? added : given));
+  }
 }
 
 TEST(Trace, RefusesElementTypesThatDoNotExist) {

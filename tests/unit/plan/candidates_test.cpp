@@ -260,7 +260,7 @@ TEST(Rejections, SayWhyWithNumbers) {
   EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f16)), "cpu_packed"),
             "E0405: no instruction multiplies f16 x f16 into f32 without conversion; the convert family does");
   EXPECT_EQ(why(found(shape_of(16, 64, 64, DType::f8e4m3)), "cpu_in_place"),
-            "E0405: B is f8e4m3, which is read in place only by way of packing when it accumulates in f32");
+            "E0405: B is f8e4m3, which is read where it lies only by way of packing when it accumulates in f32");
   EXPECT_EQ(
       why(found(shape_of(512, 512, 512)), "cpu_in_place"),
       "E0406: 512 x 512 x 512 has more than 48 rows, 24 columns and 7077888 multiplications, so that packing B pays");
@@ -274,7 +274,7 @@ TEST(Rejections, SayWhyWithNumbers) {
   strided.b_col_stride = 2;
   strided.b_k_stride = 128;
   EXPECT_EQ(why(found(strided), "cpu_in_place"),
-            "E0407: B has strides 128 along k and 2 along columns; one of them must be 1 to read it in place");
+            "E0407: B has strides 128 along k and 2 along columns; one of them must be 1 to read it where it lies");
   GemmShape packed = shape_of(4, 64, 64);
   packed.b_packed = true;
   EXPECT_EQ(why(found(packed), "cpu_in_place"), "E0410: a packed B is given, and this family reads B where it lies");

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "diag/diagnostic.hpp"
@@ -128,6 +129,45 @@ TEST(TensorView, E0603Overflow) {
   EXPECT_TRUE(TensorView::make(memory, f32, {1}, {int64_most}).has_value());
 }
 
+// Weights are often const, and their size is known: spans say both.
+TEST(TensorView, IsMadeOfSpans) {
+  std::vector<float> weights(6);
+  const auto view = TensorView::make(std::span(weights), {2, 3});
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->describe(), "f32[2, 3]");
+  EXPECT_FALSE(view->read_only());
+  EXPECT_EQ(view->as<float>(), weights.data());
+  const std::vector<int8_t> codes(8);
+  const auto read = TensorView::make(std::span(codes), {2, 3}, {4, 1});
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->dtype(), i8);
+  EXPECT_TRUE(read->read_only());
+  const std::span<const std::byte> bytes(std::as_bytes(std::span(weights)));
+  const auto halves = TensorView::make(bytes, bf16, {3, 4});
+  ASSERT_TRUE(halves);
+  EXPECT_TRUE(halves->read_only());
+  EXPECT_FALSE(TensorView::make(std::as_writable_bytes(std::span(weights)), f16, {12})->read_only());
+  EXPECT_TRUE(TensorView::make(std::span<float>(), {0, 3}));
+  EXPECT_TRUE(TensorView::make(std::span(weights), {4, 3}, {0, 1})) << "repeated rows stay within";
+  static_assert(dtype_of<long>() == i64 && dtype_of<long long>() == i64 && dtype_of<const bool>() == boolean &&
+                dtype_of<unsigned char>() == u8 && dtype_of<int16_t>() == i16 && dtype_of<double>() == f64);
+}
+
+TEST(TensorView, E0609DoesNotFitItsMemory) {
+  const std::vector<float> weights(6);
+  const std::span<const float> span(weights);
+  expect_error(TensorView::make(span, {2, 4}), diag::Code::tensor_memory,
+               "f32[2, 4] does not fit into the 24 bytes of its memory");
+  expect_error(TensorView::make(span, {2, 3}, {4, 1}), diag::Code::tensor_memory,
+               "f32[2, 3] does not fit into the 24 bytes of its memory");
+  const auto backwards = TensorView::make(span, {6}, {-1});
+  expect_error(backwards, diag::Code::tensor_memory, "f32[6] does not fit into the 24 bytes of its memory");
+  EXPECT_EQ(backwards.error().diagnostics()[0].reason, "with strides [-1] its elements lie in bytes -20 to 4");
+  expect_error(TensorView::make(std::as_bytes(span), f64, {4}), diag::Code::tensor_memory,
+               "f64[4] does not fit into the 24 bytes of its memory");
+  expect_error(TensorView::make(std::span<const float>(), {1}), diag::Code::tensor_null, "the data of f32[1] is null");
+}
+
 TEST(TensorView, E0604Null) {
   expect_error(TensorView::make(nullptr, f32, {2, 3}), diag::Code::tensor_null, "the data of f32[2, 3] is null");
 }
@@ -144,6 +184,14 @@ TEST(TensorView, E0605Misaligned) {
 TEST(TensorView, ConstructorThrows) {
   EXPECT_EQ(TensorView(memory, f32, {2, 2}).element_count(), 4);
   EXPECT_THROW(TensorView(memory, f32, {-2}), Exception);
+  const float constants[4] = {};
+  EXPECT_TRUE(TensorView(constants, f32, {2, 2}).read_only());
+  EXPECT_TRUE(TensorView(constants, f32, {2, 2}, {1, 2}).read_only());
+  EXPECT_TRUE(TensorView(std::span(constants), {4}).read_only());
+  EXPECT_FALSE(TensorView(nullptr, f32, {0}).read_only());
+  EXPECT_THROW(TensorView(std::span(constants), {5}), Exception);
+  EXPECT_EQ(Tensor(f32, {2, 3}).view().element_count(), 6);
+  EXPECT_THROW(Tensor(f32, {-1}), Exception);
 }
 #endif
 

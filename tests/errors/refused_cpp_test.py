@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the C++ compiler refuses of code over traced values, and the words in which it does. Argument: the compiler."""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = """#include <algorithm>
+#include <cmath>
+#include <codetta/graph.hpp>
+#include <codetta/trace.hpp>
+using codetta::Expr;
+using codetta::GraphValue;
+template <class V>
+void f(V x, V y) {
+  (void)x, (void)y;
+  %s
+}
+template void f(%s, %s);
+"""
+NO_VALUE = "a traced value has no value here, only when the kernel runs: write where"
+CHAIN = r"write \(a < b\) & \(b < c\)"
+ASSIGNED = r"not changed in place: write x = x \+ y"
+# What both kinds of values refuse.
+BOTH = [
+    ("if (x > y) y = x;", NO_VALUE),
+    ("while (x == y) y = x;", NO_VALUE),
+    ("auto z = x > y ? x : y; (void)z;", NO_VALUE),
+    ("auto z = x > y && y > x; (void)z;", r"& \| ~ for && \|\| !"),
+    ("auto z = x > y || y > x; (void)z;", NO_VALUE),
+    ("auto z = !x; (void)z;", NO_VALUE),
+    ("auto z = std::max(x, y); (void)z;", "maximum and minimum for std::max and std::min"),
+    ("auto z = std::clamp(x, y, y); (void)z;", NO_VALUE),
+    ("auto z = static_cast<float>(x); (void)z;", "cast for a conversion"),
+    ("bool z(x == y); (void)z;", NO_VALUE),
+    ("auto z = x < y < x; (void)z;", CHAIN),
+    ("auto z = x >= y > x; (void)z;", CHAIN),
+    ("x += y;", ASSIGNED),
+    ("x -= y;", ASSIGNED),
+    ("x *= y;", ASSIGNED),
+    ("x /= y;", ASSIGNED),
+    ("++x;", ASSIGNED),
+    ("x--;", ASSIGNED),
+    ("float z = x; (void)z;", "cannot convert|no viable conversion"),
+    ("auto z = x << 1; (void)z;", "operator<<|invalid operands"),
+    ("auto z = fmax(x, y); (void)z;", r"maximum\(x, y\) is the larger of both"),
+    ("auto z = fmin(x, y); (void)z;", r"minimum\(x, y\) is the smaller of both"),
+    ("auto z = fmod(x, y); (void)z;", "x % y has the sign of y"),
+    ("auto z = fabs(x); (void)z;", r"abs\(x\)"),
+    ("auto z = tan(x); (void)z;", r"sin\(x\) / cos\(x\)"),
+    ("auto z = log10(x); (void)z;", r"log\(x\) \*"),
+    ("auto z = isnan(x); (void)z;", "write x != x"),
+    ("auto z = std::exp(x); (void)z;", "no matching function"),
+    ("auto z = std::pow(x, y); (void)z;", "no matching function|no type named"),
+]
+EXPR = [
+    ("auto z = 0 < x < 6; (void)z;", CHAIN),
+    ("auto z = max(x, 0); (void)z;", "deleted"),
+    ("auto z = min(x, 1.5f); (void)z;", "deleted"),
+    ("auto z = sum(x, 0.5); (void)z;", "ReduceOver|no matching function"),
+    ("auto z = sum(x, false); (void)z;", "ReduceOver|no matching function"),
+    ("auto z = atan2(x, y); (void)z;", "atan2|cannot convert"),
+    ("auto z = x + \"y\"; (void)z;", r"operator\+|invalid operands"),
+]
+# What looks alike and compiles.
+FINE = [
+    "auto z = (x > y) & (y > x); z = ~z | (x != y); (void)z;",
+    "auto inside = x < y; auto z = inside == (y < x); (void)z;",
+    "V z = x; z = z + y; z = -z * y / x % y; (void)z;",
+    "V kept = x > y; kept = kept & (y == x); V z = std::move(kept); (void)z;",
+    "auto z = floordiv(x, y) - x; (void)z;",
+    "auto z = true ? x : x > y; (void)z;",
+]
+FINE_EXPR = [
+    "auto z = 0 < x; z = (0 < x) & (x < 6); z = where(z, 2, x) + 1 + 2u + 3.0f; (void)z;",
+    "auto z = maximum(x, 0) + abs(y) + pow(x, 2) + sqrt(x); z = sum(z, -1) + max(z, {0}, false) + mean(z, codetta::Axis::Row); (void)z;",
+    "auto z = [](auto v) { return v + 1; }(x); (void)z;",
+]
+
+
+def compiled(job):
+    code, value, folder, number = job
+    path = pathlib.Path(folder) / f"c{number}.cpp"
+    path.write_text(PROGRAM % (code, value, value))
+    done = subprocess.run([sys.argv[1], "-std=c++20", "-fsyntax-only", "-Wall", f"-I{ROOT}/include", path], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "LC_ALL": "C"})
+    return done.returncode, done.stderr
+
+
+def main():
+    cases = [(code, value, message) for value in ("Expr", "GraphValue") for code, message in BOTH]
+    cases += [(code, "Expr", message) for code, message in EXPR]
+    cases += [(code, value, None) for value in ("Expr", "GraphValue") for code in FINE]
+    cases += [(code, "Expr", None) for code in FINE_EXPR]
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        outcomes = pool.map(compiled, [(code, value, folder, i) for i, (code, value, _) in enumerate(cases)])
+        for (code, value, message), (status, said) in zip(cases, outcomes):
+            errors = "\n".join(line for line in said.splitlines() if "error:" in line)
+            right = status == 0 if message is None else status != 0 and re.search(message, errors)
+            if not right:
+                failures += 1
+                print(f"{value}: {code}\n  wanted {message or 'no error'}, status {status}:\n{said[:1500]}")
+    print(f"{len(cases)} pieces of C++, {failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
