@@ -10,6 +10,7 @@
 // takes in silence.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -74,29 +75,6 @@ class CODETTA_API GraphValue : public detail::Traced {
   uint32_t id_ = UINT32_MAX;
 };
 
-namespace detail {
-using ValueOperand = Operand<GraphValue>;
-using ValueComparison = Comparison<GraphValue>;
-}  // namespace detail
-
-CODETTA_API GraphValue operator+(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API GraphValue operator-(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API GraphValue operator*(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API GraphValue operator/(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API GraphValue operator%(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API GraphValue floordiv(const GraphValue& x, const GraphValue& y, CallSite at = CallSite::current());
-CODETTA_API GraphValue operator-(const detail::ValueOperand& x);
-CODETTA_API detail::ValueComparison operator==(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API detail::ValueComparison operator!=(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API detail::ValueComparison operator<(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API detail::ValueComparison operator<=(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API detail::ValueComparison operator>(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API detail::ValueComparison operator>=(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API GraphValue operator&(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API GraphValue operator|(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API GraphValue operator^(const detail::ValueOperand& x, const detail::ValueOperand& y);
-CODETTA_API GraphValue operator~(const detail::ValueOperand& x);
-
 // An argument of call(): a value, a number, an option, sizes, or the types of results.
 class Argument {
  public:
@@ -129,6 +107,39 @@ class Argument {
   }
   Variant value_;
 };
+
+namespace detail {
+// An operand of an operator: a value or a number, with the place where it stands.
+struct ValueOperand {
+  template <class X>
+  requires(std::convertible_to<X, GraphValue> || std::is_arithmetic_v<std::remove_cvref_t<X>>)
+      ValueOperand(X&& x, CallSite at = CallSite::current())  // NOLINT
+      : argument(std::forward<X>(x)), site(at) {}
+  Argument argument;
+  CallSite site;
+};
+using ValueComparison = Comparison<GraphValue>;
+}  // namespace detail
+
+// Operators as in text; one operand may be a number. Those of two C++ numbers are C++'s.
+CODETTA_API GraphValue operator+(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator-(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator*(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator/(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator%(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue floordiv(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator-(const detail::ValueOperand& x);
+CODETTA_API detail::ValueComparison operator==(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator!=(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator<(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator<=(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator>(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API detail::ValueComparison operator>=(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator&(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator|(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator^(const detail::ValueOperand& x, const detail::ValueOperand& y);
+CODETTA_API GraphValue operator~(const detail::ValueOperand& x);
+
 using NamedArguments = std::vector<std::pair<std::string, Argument>>;
 
 // Any function of the language by its name, with arguments by position and by name: call("layer_norm", {x, weight},

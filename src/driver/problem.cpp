@@ -30,6 +30,7 @@ namespace {
 Result<void> check_factor(const char* name, const TensorView& view) {
   if (view.rank() == 2 || view.rank() == 3) return {};
   return diag::error(diag::Code::gemm_size, fmt::format("{} must have 2 or 3 dimensions, not {}", name, view.rank()))
+      .about(name)
       .reason(fmt::format("{} is {}", name, view.describe()))
       .help("pass [rows, columns], or [batch, rows, columns]");
 }
@@ -40,11 +41,13 @@ Result<void> check_shapes(const TensorView& a, const TensorView& b) {
   const int64_t ka = a.size(a.rank() - 1), kb = b.size(b.rank() - 2);
   if (ka != kb) {
     return diag::error(diag::Code::matmul_shape, fmt::format("A has {} columns but B has {} rows", ka, kb))
+        .about("B")
         .reason(fmt::format("A is {}, B is {}", a.describe(), b.describe()))
         .help("A must be [M, K] and B [K, N]; pass B.transposed() if B lies as [N, K]");
   }
   if (a.rank() == 3 && b.rank() == 3 && a.size(0) != b.size(0) && a.size(0) != 1 && b.size(0) != 1) {
     return diag::error(diag::Code::matmul_shape, fmt::format("A has {} batch items but B has {}", a.size(0), b.size(0)))
+        .about("B")
         .reason(fmt::format("A is {}, B is {}", a.describe(), b.describe()))
         .help("give both the same batch size, or pass one matrix of rank 2 for all batch items");
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.hpp"
 #include "diag/display.hpp"
@@ -63,21 +64,6 @@ ValueId id_in(const State& state, const GraphValue& value) {
   return GraphAccess::id(value);
 }
 
-GraphValue apply(Op op, const ValueOperand& x, const ValueOperand* y) {
-  const State& state =
-      GraphAccess::state(x.value) || y == nullptr ? GraphAccess::state(x.value) : GraphAccess::state(y->value);
-  if (!state) return {};
-  enter(state, x.site);
-  const ValueId a = id_in(state, x.value), b = y != nullptr ? id_in(state, y->value) : ValueId();
-  if (!a.valid() || (y != nullptr && !b.valid()) || state->builder.full()) return failed(state);
-  if (y == nullptr) return GraphAccess::make(state, state->builder.unary(op, a, {}));
-  return GraphAccess::make(state, state->builder.op(op, {a, b}, {}, {}));
-}
-
-ValueComparison compared(Op op, const ValueOperand& x, const ValueOperand& y) {
-  return ValueComparison(apply(op, x, &y));
-}
-
 // Of a number or a bool.
 std::optional<ir::LiteralAttr> literal_of(const Argument& argument) {
   using Literal = ir::LiteralAttr;
@@ -86,6 +72,32 @@ std::optional<ir::LiteralAttr> literal_of(const Argument& argument) {
   if (const auto* integer = std::get_if<int64_t>(&value)) return Literal{Literal::Kind::Int, *integer, 0};
   if (const auto* flag = std::get_if<bool>(&value)) return Literal{Literal::Kind::Bool, *flag ? 1 : 0, 0};
   return std::nullopt;
+}
+
+State state_of(const ValueOperand& operand) {
+  const auto* value = std::get_if<GraphValue>(&operand.argument.value());
+  return value == nullptr ? nullptr : GraphAccess::state(*value);
+}
+
+ValueId operand_id(const State& state, const ValueOperand& operand) {
+  if (const auto literal = literal_of(operand.argument)) return state->builder.literal(*literal, {});
+  return id_in(state, *std::get_if<GraphValue>(&operand.argument.value()));
+}
+
+GraphValue apply(Op op, const ValueOperand& x, const ValueOperand* y) {
+  State state = state_of(x);
+  if (!state && y != nullptr) state = state_of(*y);
+  if (!state) return {};
+  enter(state, x.site);
+  if (state->builder.full()) return failed(state);
+  const ValueId a = operand_id(state, x), b = y != nullptr ? operand_id(state, *y) : ValueId();
+  if (!a.valid() || (y != nullptr && !b.valid())) return failed(state);
+  if (y == nullptr) return GraphAccess::make(state, state->builder.unary(op, a, {}));
+  return GraphAccess::make(state, state->builder.op(op, {a, b}, {}, {}));
+}
+
+ValueComparison compared(Op op, const ValueOperand& x, const ValueOperand& y) {
+  return ValueComparison(apply(op, x, &y));
 }
 
 std::optional<ir::Dim> size_of(const Size& size) {
@@ -119,6 +131,13 @@ std::optional<std::vector<ir::Dim>> sizes_of(const Argument& argument) {
 bool is_size(const Argument& argument) {
   const auto* sizes = std::get_if<std::vector<Size>>(&argument.value());
   return sizes != nullptr ? sizes->size() == 1 : std::holds_alternative<int64_t>(argument.value());
+}
+
+std::string_view kind_of(const Argument& argument) {
+  static constexpr std::array<std::string_view, std::variant_size_v<Argument::Variant>> kinds{
+      "None",   "a value",  "values", "a bool",          "an integer",   "a float",
+      "a text", "integers", "sizes",  "an element type", "several texts"};
+  return kinds[argument.value().index()];
 }
 
 // A call on its way: arguments by the slots of emit_call.
@@ -248,10 +267,10 @@ class Call {
     return slot.value.valid();
   }
 
-  bool wrong_kind(const FunctionParameter& parameter, std::string_view expected) {
-    fault(state_, Code::argument_kind, fmt::format("argument '{}' of {} is {}", parameter.name, name_, expected))
-        .reason(fmt::format("it is {}", frontend::signature(*info_)))
-        .help("pass an argument of that kind");
+  bool wrong_kind(const FunctionParameter& parameter, std::string_view expected, const Argument& given) {
+    fault(state_, Code::argument_kind, fmt::format("argument '{}' of {} is not {}", parameter.name, name_, expected))
+        .reason(fmt::format("it is {}; the function is {}", kind_of(given), frontend::signature(*info_)))
+        .help(fmt::format("pass {}", expected));
     return false;
   }
 
@@ -265,7 +284,7 @@ class Call {
         if (const auto* one = std::get_if<GraphValue>(&value)) return add_value(*one);
         if (const auto* list = std::get_if<std::vector<GraphValue>>(&value)) {
           if (parameter.kind != ParameterKind::Rest || list->empty())
-            return wrong_kind(parameter, "one or more values");
+            return wrong_kind(parameter, "one or more values", argument);
           return std::all_of(list->begin(), list->end(), [&](const GraphValue& v) { return add_value(v); });
         }
         slot.kind = Kind::Value;
@@ -274,14 +293,14 @@ class Call {
         } else if (parameter.kind == ParameterKind::Bound && std::holds_alternative<std::monostate>(value)) {
           slot.kind = Kind::None;
         } else {
-          return wrong_kind(parameter, "a value or a number");
+          return wrong_kind(parameter, "a value or a number", argument);
         }
         break;
       }
       case ParameterKind::Text:
       case ParameterKind::Axis: {
         const auto* text = std::get_if<std::string>(&value);
-        if (text == nullptr) return wrong_kind(parameter, "a text");
+        if (text == nullptr) return wrong_kind(parameter, "a text", argument);
         slot.kind = Kind::Text;
         slot.text = *text;
         break;
@@ -292,7 +311,7 @@ class Call {
         const auto* list = std::get_if<std::vector<int64_t>>(&value);
         const auto* one = std::get_if<int64_t>(&value);
         if (one == nullptr && (list == nullptr || parameter.kind == ParameterKind::Integer))
-          return wrong_kind(parameter, "an integer, or integers where it takes several");
+          return wrong_kind(parameter, "an integer, or integers where it takes several", argument);
         slot.kind = Kind::Integers;
         slot.integers = one != nullptr ? std::vector{*one} : *list;
         break;
@@ -300,21 +319,21 @@ class Call {
       case ParameterKind::Shape:
       case ParameterKind::Sizes: {
         auto sizes = sizes_of(argument);
-        if (!sizes) return wrong_kind(parameter, "sizes");
+        if (!sizes) return wrong_kind(parameter, "sizes", argument);
         slot.kind = Kind::Shape;
         slot.shape = std::move(*sizes);
         break;
       }
       case ParameterKind::Flag: {
         const auto* flag = std::get_if<bool>(&value);
-        if (flag == nullptr) return wrong_kind(parameter, "true or false");
+        if (flag == nullptr) return wrong_kind(parameter, "true or false", argument);
         slot.kind = Kind::Flag;
         slot.flag = *flag;
         break;
       }
       case ParameterKind::DType: {
         const auto* dtype = std::get_if<DType>(&value);
-        if (dtype == nullptr) return wrong_kind(parameter, "an element type");
+        if (dtype == nullptr) return wrong_kind(parameter, "an element type", argument);
         slot.kind = Kind::DType;
         slot.dtype = *dtype;
         break;
@@ -327,14 +346,14 @@ class Call {
                                        : list != nullptr ? *list
                                                          : std::vector<std::string>{}) {
           const auto type = frontend::type_of_text(text);
-          if (!type) return wrong_kind(parameter, "types such as \"f32[m, n]\"");
+          if (!type) return wrong_kind(parameter, "types such as \"f32[m, n]\"", argument);
           slot.types.push_back(*type);
         }
-        if (slot.types.empty()) return wrong_kind(parameter, "one or more types such as \"f32[m, n]\"");
+        if (slot.types.empty()) return wrong_kind(parameter, "one or more types such as \"f32[m, n]\"", argument);
         break;
       }
       case ParameterKind::Function:
-        return wrong_kind(parameter, "a function");
+        return wrong_kind(parameter, "a function", argument);
     }
     slots_.push_back(std::move(slot));
     return true;
@@ -503,10 +522,7 @@ GraphValue operator-(const ValueOperand& x, const ValueOperand& y) { return appl
 GraphValue operator*(const ValueOperand& x, const ValueOperand& y) { return apply(Op::mul, x, &y); }
 GraphValue operator/(const ValueOperand& x, const ValueOperand& y) { return apply(Op::div, x, &y); }
 GraphValue operator%(const ValueOperand& x, const ValueOperand& y) { return apply(Op::mod, x, &y); }
-GraphValue floordiv(const GraphValue& x, const GraphValue& y, CallSite at) {
-  const ValueOperand second(y, at);
-  return apply(Op::floordiv, ValueOperand(x, at), &second);
-}
+GraphValue floordiv(const ValueOperand& x, const ValueOperand& y) { return apply(Op::floordiv, x, &y); }
 GraphValue operator-(const ValueOperand& x) { return apply(Op::neg, x, nullptr); }
 ValueComparison operator==(const ValueOperand& x, const ValueOperand& y) { return compared(Op::eq, x, y); }
 ValueComparison operator!=(const ValueOperand& x, const ValueOperand& y) { return compared(Op::ne, x, y); }
@@ -576,16 +592,21 @@ GraphValue ProgramBuilder::input(const std::string& name, DType dtype, const std
   ir::TypeAnnotation type;
   type.dtype = dtype;
   if (!check_name(state_, name, "operand")) return failed(state_);
-  bool good = types::is_valid(dtype) && shape.size() <= static_cast<size_t>(max_rank);
+  std::string wrong;
+  if (!types::is_valid(dtype)) wrong = fmt::format("element type number {} does not exist", static_cast<int>(dtype));
+  if (shape.size() > static_cast<size_t>(max_rank))
+    wrong = fmt::format("it has {} dims, and tensors have at most {}", shape.size(), max_rank);
   for (const Size& size : shape) {
     const auto dim = size_of(size);
-    good = good && dim && dim->as_constant().value_or(0) >= 0;
+    if (wrong.empty() && (!dim || dim->as_constant().value_or(0) < 0)) {
+      wrong = fmt::format("the size '{}' is {}", diag::displayable(size.text().substr(0, 64)),
+                          dim ? "less than 0" : "no number, symbol or arithmetic on them");
+    }
     type.shape.push_back(dim.value_or(ir::Dim()));
   }
-  if (!good) {
+  if (!wrong.empty()) {
     fault(state_, Code::parameter_type, fmt::format("operand {} has no valid type", name.substr(0, 64)))
-        .reason(fmt::format("it is {} of {} dims; tensors have at most {}, of sizes that are 0 or more",
-                            dtype_name(dtype), shape.size(), max_rank))
+        .reason(wrong)
         .help("pass numbers and texts such as \"n\" or \"2*n\"");
     return failed(state_);
   }

@@ -62,6 +62,8 @@ TEST_F(Misuse, ErrorsOfAGemmNameTheArgumentAndItsPlace) {
   GemmArguments nowhere = with({{"C", c}});
   nowhere.out = TensorView();
   EXPECT_EQ(refused(nowhere).argument, "out");
+  EXPECT_EQ(refused({}).argument, "A");
+  EXPECT_EQ(refused({.A = a, .B = a}).argument, "B");
   nowhere = with({{"C", c}});
   nowhere.accumulator = static_cast<DType>(99);
   EXPECT_EQ(refused(nowhere).headline, "99 is no value of `accumulator`");

@@ -53,6 +53,36 @@ def f(x: bf16["n", 8], w: bf16[8, 8], i: i64[3], scale: f32):
 )");
 }
 
+TEST(GraphBuilderApi, OperatorsTakeNumbers) {
+  ProgramBuilder b("f");
+  const auto x = b.input("x", DType::f32, {"n"});
+  b.output("y", 1 - x * 2.5F + x / 3);
+  b.output("z", (0 < x) & (x <= 6.0) & true);
+  expect_equal(b, R"(
+def f(x: f32["n"]):
+    y = 1 - x * 2.5 + x / 3
+    z = (0 < x) & (x <= 6.0) & True
+    return y, z
+)");
+}
+
+TEST(GraphBuilderApi, ErrorsSayWhatIsWantedAndGiven) {
+  const auto first = [](auto&& make) {
+    ProgramBuilder b("f");
+    b.output("y", make(b, b.input("x", DType::f32, {"n", 8})));
+    const auto program = built(b);
+    return program ? Diagnostic{} : program.error().diagnostics()[0];
+  };
+  const Diagnostic kind = first([](auto&, auto x) { return call("softmax", {x, "row"}); });
+  EXPECT_EQ(kind.headline, "argument 'dim' of softmax is not an integer, or integers where it takes several");
+  EXPECT_EQ(kind.reason, "it is a text; the function is softmax(x, dim=-1)");
+  const Diagnostic size = first([](auto& b, auto x) { return x + b.input("w", DType::f32, {"n", "8 +"}); });
+  EXPECT_EQ(size.code, 144);
+  EXPECT_EQ(size.reason, "the size '8 +' is no number, symbol or arithmetic on them");
+  EXPECT_EQ(first([](auto& b, auto x) { return x + b.input("w", DType::f32, {-1}); }).reason,
+            "the size '-1' is less than 0");
+}
+
 TEST(GraphBuilderApi, BranchesLoopsAndOwnCode) {
   ProgramBuilder b("f");
   const auto p = b.input("p", DType::boolean, {1}), x = b.input("x", DType::f32, {"n"});
