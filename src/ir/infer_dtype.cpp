@@ -27,7 +27,9 @@ Complaint needs_bool(size_t operand, const OperandFacts& facts, const OperandNam
   return {diag::Code::boolean_expected,
           fmt::format("{} takes booleans but {} is {}", who, names(operand), dtype_name(facts.type->dtype)),
           fmt::format("{} has dtype {}", names(operand), dtype_name(facts.type->dtype)),
-          "compare first, as in `x > 0`, or cast to bool", static_cast<int>(operand)};
+          who == "`^`" ? "write x ** y (pow in C++) for a power; `^` is the exclusive or of comparisons"
+                       : "compare first, as in `x > 0`, or cast to bool",
+          static_cast<int>(operand)};
 }
 
 // Integer powers are repeated products, which only a known exponent gives.

@@ -162,6 +162,11 @@ TEST(BindErrors, DtypeRules) {
             "  |            ^^^^^ f32[m, n]\n"
             "note: the accumulator has dtype f32\n"
             "help: compare first, as in `x > 0`, or cast to bool\n");
+  // Not Python's power, nor C++'s.
+  const auto power = bind_op(Op::logical_xor, with_c(f32, {128}), gemm(256, 128, 32));
+  ASSERT_FALSE(power);
+  EXPECT_EQ(power.error().diagnostics()[0].help,
+            "write x ** y (pow in C++) for a power; `^` is the exclusive or of comparisons");
   EXPECT_EQ(headline_of(bind_op(Op::logical_not, with_c(f32, {128}), gemm(256, 128, 32), {}, true)),
             "`~` takes booleans but the accumulator is f32");
   EXPECT_EQ(headline_of(bind_op(Op::pow, with_c(i32, {128}), gemm(256, 128, 32, i8))),
