@@ -2,8 +2,8 @@
 // TileFragment: what an emitted epilogue sees of a piece of finished accumulators (Tile). The threads of the group lie
 // side by side along the columns of a row (`across` of them, `lanes` columns each), then along rows. The method names
 // are those that the printer knows (device/cpu/fragment.h says what each means). With `whole`, every position has all
-// lanes or none, and every unit-stride operand is aligned; without, elements are taken one by one. Nothing outside the
-// piece's valid extent is touched.
+// lanes or none, and every unit-stride operand, and every Indexed one whose blocks are whole vectors, is aligned;
+// without, elements are taken one by one. Nothing outside the piece's valid extent is touched.
 #pragma once
 
 #include "device/gpu/access.h"
@@ -25,6 +25,16 @@ template <class E>
 CODETTA_FN bool vectorable(const Operand& o) {
   constexpr u64 mask = bytes_at_most_16(lanes * (int)sizeof(E)) - 1;
   return (((u64)o.data | (u64)(o.stride[0] * (i64)sizeof(E)) | (u64)(o.stride[1] * (i64)sizeof(E))) & mask) == 0;
+}
+
+// The same of an operand by index terms, whose columns lie side by side in blocks if term `unit` has stride 1; where
+// blocks are no whole vectors, none are used.
+template <class E, i64 block>
+CODETTA_FN bool vectorable(const Operand& o, int unit, int terms) {
+  if constexpr (block % lanes != 0) return true;
+  u64 places = (u64)o.data;
+  for (int i = 0; i < terms; ++i) places |= i == unit ? 0 : (u64)(o.stride[i] * (i64)sizeof(E));
+  return o.stride[unit] == 1 && (places & (bytes_at_most_16(lanes * (int)sizeof(E)) - 1)) == 0;
 }
 
 // Brings the tile's part of a unit-stride operand into L2, a line a thread; the tile's accumulators are not needed.
@@ -132,8 +142,13 @@ struct TileFragment {
   CODETTA_MEMBER V load_scalar(const Ref<E>& o) const {
     return splat<V>(load_from<written>(o.p));
   }
+  // Blocks of `block` columns are whole vectors, where that is a multiple of the lanes.
   template <class V, i64 block, bool written = false, class E, class F>
   CODETTA_MEMBER V load_indexed(const E* row, i64, F column_offset) const {
+    if constexpr (whole && block % lanes == 0) {
+      if (n != 0) return load_whole<V, written>(row + column_offset(tile.col + c));
+      return splat<V>(0);
+    }
     V v;
     CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i)) : (E)0;
     return v;
@@ -204,6 +219,10 @@ struct TileFragment {
   }
   template <class V, i64 block, class E, class F>
   CODETTA_MEMBER void put_indexed(E* row, i64, F column_offset, V v) const {
+    if constexpr (whole && block % lanes == 0) {
+      if (n != 0) store_whole(row + column_offset(tile.col + c), v);
+      return;
+    }
     CODETTA_EACH_LANE {
       if (i < n) row[column_offset(tile.col + c + i)] = v.e[i];
     }

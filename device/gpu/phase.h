@@ -18,6 +18,21 @@ struct Folding<SumState, f32> {
   using W = f64;
 };
 
+// The result that a state of all elements stands for; `reduced`: how many these are.
+template <class T, bool mean, class S>
+CODETTA_FN T finished(const S& s, i64 reduced) {
+  auto value = s.v[0];
+  using W = decltype(value);
+  if constexpr (S::width == 2) {  // infinite: all are -inf, or there is a +inf
+    if (s.v[1] != s.v[1])
+      value = s.v[1];
+    else if (value > lowest<W>() && value < highest<W>())
+      value += one::log(s.v[1]);
+  }
+  if constexpr (mean) value = value / (W)reduced;
+  return (T)value;
+}
+
 // A block of 256 threads finishes 32 results (Axis::All, Axis::Item: one), several threads a result; the order is
 // fixed. `out`: an output of the same type that takes the results as they are, or null.
 template <Axis axis, template <class> class State, bool mean, int parts, class T>
@@ -58,25 +73,16 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const
     __syncthreads();
   }
   if (threadIdx.x >= results || result >= all) return;
-  W value = s.v[0];
-  if constexpr (width == 2) {  // infinite: all are -inf, or there is a +inf
-    if (s.v[1] != s.v[1])
-      value = s.v[1];
-    else if (value > lowest<W>() && value < highest<W>())
-      value += one::log(s.v[1]);
-  }
-  if constexpr (mean) {
-    const i64 reduced = axis == Axis::Row      ? p.cols
-                        : axis == Axis::Column ? p.rows
-                        : axis == Axis::Item   ? p.rows * p.cols
-                                               : p.batches * p.rows * p.cols;
-    value = value / (W)(reduced * parts);
-  }
-  ((T*)buffers.results)[result] = (T)value;
+  const i64 reduced = axis == Axis::Row      ? p.cols
+                      : axis == Axis::Column ? p.rows
+                      : axis == Axis::Item   ? p.rows * p.cols
+                                             : p.batches * p.rows * p.cols;
+  const T value = finished<T, mean>(s, reduced * parts);
+  ((T*)buffers.results)[result] = value;
   if (out == nullptr) return;
   const i64 item = axis == Axis::Item ? result : result / extent, at = axis == Axis::Item ? 0 : result % extent;
   const i64 stride = axis == Axis::Row ? out->stride[1] : axis == Axis::Column ? out->stride[2] : 0;
-  if (item == 0 || out->stride[0] != 0) ((T*)out->data)[item * out->stride[0] + at * stride] = (T)value;
+  if (item == 0 || out->stride[0] != 0) ((T*)out->data)[item * out->stride[0] + at * stride] = value;
 }
 
 CODETTA_FN i64 at_least_1(i64 n) { return n < 1 ? 1 : n; }

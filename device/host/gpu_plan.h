@@ -149,7 +149,7 @@ struct Factor {
   bool empty = false;
 };
 
-struct Reserved {  // of a reduction: offsets in the workspace
+struct Reserved {  // of a reduction: offsets in the workspace, or -1
   i64 partials, results;
 };
 
@@ -452,7 +452,11 @@ inline bool plan_workspace(const Kernel& kernel, bool needs_zero, Plan& plan, Re
                                         element_bytes(factor == 0 ? kernel.a_dtype : kernel.b_dtype));
   }
   if (kernel.keeps_accumulators) plan.accumulators_at = placer.add(p.batches, kernel.ways, p.rows, p.cols, accumulator);
+  // Threads that finish rows keep their reductions.
+  const bool in_memory = kernel.entry_count == 0 || kernel.entries[0].kind != entry_panel;
   for (i32 i = 0; i < kernel.reduction_count; ++i) {
+    reserved[i] = Reserved{-1, -1};
+    if (!in_memory) continue;
     const Reduction& reduction = kernel.reductions[i];
     const i64 element = reduction.element_bytes, values = reduction.values;
     i64 pieces = p.pieces_m, results = p.cols;
@@ -539,7 +543,8 @@ inline void write_parameters(const Kernel& kernel, const Plan& plan, const Opera
   if (kernel.argument_count > 0)
     memcpy(parameters + at.scalars, scalars, sizeof(ScalarValue) * static_cast<u64>(kernel.argument_count));
   for (i32 i = 0; i < kernel.reduction_count; ++i) {
-    const ReductionBuffers buffers{workspace + reserved[i].partials, workspace + reserved[i].results};
+    ReductionBuffers buffers{};
+    if (reserved[i].results >= 0) buffers = {workspace + reserved[i].partials, workspace + reserved[i].results};
     memcpy(parameters + at.reductions + static_cast<i64>(sizeof buffers) * i, &buffers, sizeof buffers);
   }
 }

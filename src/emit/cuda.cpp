@@ -7,6 +7,7 @@
 #include "base/code_writer.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/cuda_factors.hpp"
+#include "emit/cuda_rows.hpp"
 #include "emit/emit.hpp"
 #include "emit/phase_printer.hpp"
 #include "plan/families.hpp"
@@ -112,7 +113,6 @@ constexpr FamilySource map_source{GpuFamily::Simt, "device/gpu/kernels/map.h", {
                                   no_maps};
 
 constexpr int phase_threads = 256, pack_threads = 256, results_per_block = 32;
-constexpr std::array<std::string_view, 4> states{"SumState", "MaxState", "MinState", "LogSumExpState"};
 
 Error broken(std::string headline, std::string reason) {
   return diag::error(diag::Code::internal, std::move(headline))
@@ -146,6 +146,7 @@ class CudaPrinter {
     reduces_ = !program.reductions.empty();
     layout_ = plan::piece_layout(program, config);
     if (by_warpgroups() && 32 % layout_.across == 0) warp_rows_ = config.piece_rows / 4;
+    if (rows_at_a_time()) layout_.lanes = config.lanes, layout_.across = config.piece_cols / config.lanes;
     if (config.copied && map == nullptr) copies_ = plan::copies_of(program);
   }
   Result<CudaSource> print();
@@ -156,12 +157,13 @@ class CudaPrinter {
   void print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   void print_strip(CodeWriter& out, const PhaseText& phase) const;
   void print_copies(CodeWriter& out, const PhaseText& phase) const;
-  [[nodiscard]] double clocks_of(uint32_t index) const;
   void print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   [[nodiscard]] int rows_at_once(uint32_t index, const PhaseText& phase) const;
   // Whether what a piece loads is asked for before its accumulators are there.
   [[nodiscard]] bool loads_ahead(uint32_t index, const PhaseText& phase) const {
-    return index == 0 && by_warpgroups() && !phase.loads.empty() && even_rows(index) &&
+    const bool direct =
+        std::none_of(phase.loads.begin(), phase.loads.end(), [](const Held& load) { return load.setup.empty(); });
+    return index == 0 && by_warpgroups() && !phase.loads.empty() && direct && even_rows(index) &&
            rows_at_once(index, phase) == passes_of(index);
   }
   void print_prefetch(CodeWriter& out) const;
@@ -195,7 +197,8 @@ class CudaPrinter {
   [[nodiscard]] bool only_stores_results(uint32_t index) const;
   [[nodiscard]] std::vector<std::optional<uint32_t>> combined_outputs() const;
   void print_entries(CodeWriter& out, CudaSource& result) const;
-  void print_panels(CodeWriter& out) const;
+  // A map in which threads finish whole rows (device/gpu/kernels/map.h).
+  [[nodiscard]] bool rows_at_a_time() const { return map_ != nullptr && map_->panels; }
   [[nodiscard]] bool keeps_accumulators() const {
     return std::any_of(program_.phases.begin() + 1, program_.phases.end(),
                        [](const package::Phase& p) { return p.reads_accumulator; });
@@ -387,7 +390,7 @@ void CudaPrinter::print_copies(CodeWriter& out, const PhaseText& phase) const {
     const auto rows = out.block_with("};", "struct Rows");
     for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, "[2];");
   }
-  const bool light = clocks_of(0) <= 24 && plan::sm90_shape(program_, config_).accumulators <= 128 &&
+  const bool light = phase_clocks(program_, 0) <= 24 && plan::sm90_shape(program_, config_).accumulators <= 128 &&
                      config_.tile_n / program_.split.ways % 32 == 0;
   out.line("static constexpr int strip_steps = ", light ? 2 : 1, ";");
   out.blank();
@@ -443,21 +446,9 @@ void CudaPrinter::print_copies(CodeWriter& out, const PhaseText& phase) const {
   }
 }
 
-double CudaPrinter::clocks_of(uint32_t index) const {
-  double clocks = 0;
-  for (const package::Inst& inst : program_.phases[index].insts) {
-    if (inst.kind == package::Inst::Kind::Op) clocks += plan::vector_clocks(inst.op, inst.type);
-    if (types::byte_size(inst.type) == 8) clocks += 4;
-  }
-  for (const package::Reduction& reduction : program_.reductions) {
-    if (reduction.phase == index) clocks += reduction.kind == package::ReduceKind::LogSumExp ? 60 : 1;
-  }
-  return clocks;
-}
-
 // Rows of a piece that a thread has under way at once: many hide the latency of loads, shuffles and long functions.
 int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
-  const double clocks = clocks_of(index);
+  const double clocks = phase_clocks(program_, index);
   const bool warpgroup = index == 0 && by_warpgroups();
   int rows = layout_.lanes > 4 ? 1 : clocks <= 20 ? 8 : clocks <= 64 ? 4 : clocks <= 100 ? 2 : 1;
   if (!warpgroup) rows = std::min(rows, clocks <= 20 ? 4 : clocks <= 48 ? 2 : 1);
@@ -565,7 +556,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
 
 // Whether a later phase stores results of reductions as they are and does nothing else: what combines them does that.
 bool CudaPrinter::only_stores_results(uint32_t index) const {
-  if (map_ != nullptr && map_->panels) return false;  // a panel finishes reductions and stores them in one launch
+  if (rows_at_a_time()) return false;  // one launch finishes reductions and stores them
   const package::Phase& phase = program_.phases[index];
   std::set<uint32_t> stored;
   if (phase.reads_accumulator || phase.stores.empty()) return false;
@@ -601,14 +592,17 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     result.entries.push_back({kind, index, std::move(symbol), threads,
                               kind == GpuEntry::Kind::Gemm && !is_hip(options_.arch) ? config_.shared_bytes : 0,
                               kind == GpuEntry::Kind::Combine ? results_per_block : 1});
-    return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", 1) ", result.entries.back().symbol,
+    // Rows wait for memory: two blocks at least share a multiprocessor.
+    return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", ",
+                     kind == GpuEntry::Kind::Panel ? 2 : 1, ") ", result.entries.back().symbol,
                      "(const __grid_constant__ Parameters params)");
   };
-  if (map_ != nullptr && map_->panels) {
-    const auto body = entry(GpuEntry::Kind::Panel, static_cast<uint32_t>(program_.phases.size() - 1), "codetta_panels",
-                            phase_threads);
+  if (rows_at_a_time()) {
+    const auto body =
+        entry(GpuEntry::Kind::Panel, static_cast<uint32_t>(program_.phases.size() - 1), "codetta_rows", phase_threads);
     out.line("begin_dependent();");
-    return print_panels(out);
+    out.line("Epilogue::rows<Parameters>(params);");
+    return;
   }
   if (map_ == nullptr && (config_.pack_a || config_.pack_b)) {
     result.entries.push_back({GpuEntry::Kind::Pack, 0, "codetta_pack", pack_threads, 0, 1});
@@ -645,26 +639,9 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
       const package::Reduction& r = program_.reductions[k];
       if (r.phase != p) continue;
       out.line("if (blockIdx.y == ", place++, ") combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ",
-               states[static_cast<size_t>(r.kind)], ", ", r.mean, ", ", r.parts, ", ",
-               cuda_dialect().type(r.type).element, ">(params.problem, params.reduction[", k, "]",
+               state_name(r.kind), ", ", r.mean, ", ", r.parts, ", ", cuda_dialect().type(r.type).element,
+               ">(params.problem, params.reduction[", k, "]",
                outputs[k] ? CodeWriter::text_of(", &params.operand[", *outputs[k], "]") : std::string(), ");");
-    }
-  }
-}
-
-void CudaPrinter::print_panels(CodeWriter& out) const {
-  const auto panels = out.block_with("});", "run_panels<Config, ", phase_threads, ", Epilogue::scratch_bytes(",
-                                     phase_threads, ")>(params, [](const auto& panel)");
-  for (uint32_t p = 0; p < program_.phases.size(); ++p) {
-    out.line("panel.phase([](const Parameters& q, const Tile& t) { Epilogue::phase_", p, "<Parameters>(q, t); }",
-             p > 0 ? ");" : ",");
-    if (p == 0)
-      out.line("            [](const Parameters& q, const Tile& t) { Epilogue::prefetch<Parameters>(q, t); });");
-    for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
-      const package::Reduction& r = program_.reductions[k];
-      if (r.phase != p) continue;
-      out.line("panel.template finish<", states[static_cast<size_t>(r.kind)], ", ", r.mean, ", ", r.parts, ", ",
-               cuda_dialect().type(r.type).element, ">(panel.params.reduction[", k, "]);");
     }
   }
 }
@@ -684,11 +661,11 @@ Result<CudaSource> CudaPrinter::print() {
       body.blank();
       print_prefetch(body);
     }
-    if (map_ != nullptr && map_->panels) {
+    if (rows_at_a_time()) {
       body.blank();
-      print_prefetch(body);
+      CODETTA_CHECK_OK(print_rows_of_map(body, program_, layout_, phase_threads, options_.comments, needs_));
     }
-    for (uint32_t p = 0; p < program_.phases.size(); ++p) {
+    for (uint32_t p = 0; p < program_.phases.size() && !rows_at_a_time(); ++p) {
       if (p > 0 && only_stores_results(p)) continue;
       body.blank();
       CODETTA_CHECK_OK(print_phase_function(body, p));

@@ -30,8 +30,13 @@ std::string aligned_text(const package::EpilogueProgram& program, const std::fun
   std::string text;
   for (uint32_t k = 0; k < program.operands.size(); ++k) {
     const package::Operand& o = program.operands[k];
+    if (!operand(k)) continue;
+    if (const auto unit = unit_term(o)) {
+      text += CodeWriter::text_of(" && vectorable<", cuda_dialect().type(o.dtype).element, ", ", column_block(o),
+                                  "ll>(params.operand[", k, "], ", *unit, ", ", o.terms.size(), ")");
+    }
     const bool columns = o.access == package::Access::Full || o.access == package::Access::Row;
-    if (!o.unit_stride || !columns || !operand(k)) continue;
+    if (!o.unit_stride || !columns) continue;
     text += CodeWriter::text_of(" && vectorable<", cuda_dialect().type(o.dtype).element, ">(params.operand[", k, "])");
   }
   return text;
@@ -94,7 +99,11 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
     if (!phase.loads.empty()) out.line("MakerFragment<whole, P> f(params, tile);");
     std::set<std::string> references;
     for (const Held& load : phase.loads) references.insert(load.setup);
-    for (const std::string& line : references) out.line(line);
+    if (references.contains({})) {
+      put_lines(out, phase.setup);
+    } else {
+      for (const std::string& line : references) out.line(line);
+    }
     for (const Held& load : phase.loads) out.line("held.", load.name, " = ", load.text, ";");
   }
   const auto function = begin("Vector", "make", "const Held& held");

@@ -54,7 +54,8 @@ const Dialect& cuda_dialect() {
                                    .operands = "f.params.operand",
                                    .extents = "f.params.problem.",
                                    .registers = true,
-                                   .says_written = true};
+                                   .says_written = true,
+                                   .divides_by_one = true};
   return dialect;
 }
 

@@ -27,6 +27,7 @@ struct Dialect {
   std::string_view extents = "f.args.";           // and the extents of the root space
   bool registers = false;  // reductions of columns live in registers, and values by column are computed once a column
   bool says_written = false;          // loads are told of memory that the kernel may write afterwards
+  bool divides_by_one = false;        // ct_div_by: a divisor that is the same along a row
   bool closures = true;               // there are lambdas; otherwise structs with a call operator
   bool doubles = true;                // there is f64
   std::string_view memory = "";       // in front of the element type of a pointer to a tensor

@@ -68,11 +68,13 @@ class PhasePrinter {
   std::string load_text(const Inst& in);
   std::string load_at_text(const Inst& in);
   std::string result_text(const Inst& in);
-  // Full operands are loaded ahead of what is done with them, for several positions at once.
+  // Operands with rows and columns are loaded ahead of what is done with them, for several positions at once.
   [[nodiscard]] bool loads_early(const Inst& in) const {
-    return dialect_.registers && in.kind == Inst::Kind::Load && program_.operands[in.index].access == Access::Full &&
-           program_.operands[in.index].unit_stride;
+    if (!dialect_.registers || in.kind != Inst::Kind::Load) return false;
+    const package::Operand& o = program_.operands[in.index];
+    return o.access == Access::Indexed ? emit::variation_of(o) == by_both : o.access == Access::Full && o.unit_stride;
   }
+  std::string indexed_text(uint32_t operand);
   // Behind the other template arguments of a load from the operand.
   [[nodiscard]] std::string_view written_text(uint32_t operand) const {
     return dialect_.says_written && is_written(operand) ? ", true" : "";
@@ -98,7 +100,10 @@ class PhasePrinter {
     return text("o", operand, "_stride", term);
   }
   [[nodiscard]] std::string row_pointer(uint32_t operand) const;
-  static int64_t block_of(const package::Operand& operand);
+  // What the fragment is told: of registers it takes vectors where blocks are whole vectors.
+  [[nodiscard]] int64_t block_of(const package::Operand& operand) const {
+    return dialect_.registers && !unit_term(operand) ? 1 : column_block(operand);
+  }
   std::string unit_of(uint32_t operand) const;
   std::string store_line(const package::Store& store);
 
@@ -219,7 +224,9 @@ std::string PhasePrinter::op_text(const Inst& in) {
   using types::Op;
   using types::OpRule;
   const types::OpInfo& info = types::op_info(in.op);
-  const std::string function = text("ct_", info.name);
+  const bool by_one = dialect_.divides_by_one && in.op == Op::div && in.type == DType::f32 &&
+                      (nests_.variation[in.in[1]] & by_column) == 0 && (nests_.variation[in.in[0]] & by_column) != 0;
+  const std::string function = text("ct_", info.name, by_one ? "_by" : "");
   std::vector<std::string> arguments;
   DType domain = in.type;
   if (in.op == Op::cast) return convert_.round_trip(text("v", in.in[0]), inst(in.in[0]).type, in.aux, in.type, true);
@@ -279,17 +286,18 @@ std::string PhasePrinter::load_text(const Inst& in) {
       name = "load_scalar";
       break;
     case Access::Indexed:
-      if ((variation_of(o) & by_column) == 0) {
-        loaded = text("splat<", raw, ">(*(", row_pointer(in.index), "))");
-      } else {
-        loaded = text(template_method("load_indexed"), "<", raw, ", ", block_of(o), dialect_.long_long,
-                      written_text(in.index), ">(", row_pointer(in.index), ", ", unit_of(in.index), ", o", in.index,
-                      "_column)");
-      }
+      loaded = (emit::variation_of(o) & by_column) == 0 ? text("splat<", raw, ">(*(", row_pointer(in.index), "))")
+                                                        : indexed_text(in.index);
   }
   if (loaded.empty()) loaded = text(template_method(name), "<", raw, written_text(in.index), ">(o", in.index, ")");
   if (loads_early(in)) loaded = early_name(in);
   return convert_.widen(std::move(loaded), o.dtype, in.type);
+}
+
+std::string PhasePrinter::indexed_text(uint32_t operand) {
+  const package::Operand& o = program_.operands[operand];
+  return text(template_method("load_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), dialect_.long_long,
+              written_text(operand), ">(", row_pointer(operand), ", ", unit_of(operand), ", o", operand, "_column)");
 }
 
 // Strides and sizes of the gathered dims follow the operand's terms, in pairs.
@@ -337,19 +345,6 @@ std::string PhasePrinter::row_pointer(uint32_t operand) const {
     pointer += text(" + ", stride_name(operand, t), " * ", index_of(o.terms[t], coordinate));
   }
   return pointer;
-}
-
-// Column offsets are linear inside blocks of this many columns.
-int64_t PhasePrinter::block_of(const package::Operand& operand) {
-  int64_t block = 0;
-  for (const package::IndexTerm& term : operand.terms) {
-    if (term.axis != Axis::Col) continue;
-    if (term.div != 1)
-      block = std::gcd(block, term.div);
-    else if (term.mod != 0)
-      block = std::gcd(block, term.mod);
-  }
-  return block == 0 ? int64_t{1} << 62 : block;
 }
 
 std::string PhasePrinter::unit_of(uint32_t operand) const {
@@ -493,7 +488,12 @@ PhaseText PhasePrinter::print() {
     const bool early = dialect_.registers && nests_.variation[id] == by_column;
     (early ? out.by_column : out.full).push_back(value_line(id));
     if (const Inst& in = inst(id); loads_early(in)) {
-      const TypeNames& type = dialect_.type(program_.operands[in.index].dtype);
+      const package::Operand& o = program_.operands[in.index];
+      const TypeNames& type = dialect_.type(o.dtype);
+      if (o.access == Access::Indexed) {
+        out.loads.push_back({std::string(type.raw), early_name(in), indexed_text(in.index), {}});
+        continue;
+      }
       out.loads.push_back(
           {std::string(type.raw), early_name(in),
            text(template_method("load_full"), "<", type.raw, written_text(in.index), ">(o", in.index, ")"),
@@ -517,6 +517,30 @@ PhaseText PhasePrinter::print() {
 }
 
 }  // namespace
+
+int64_t column_block(const package::Operand& operand) {
+  int64_t block = 0;
+  for (const package::IndexTerm& term : operand.terms) {
+    if (term.axis != Axis::Col) continue;
+    if (term.div != 1)
+      block = std::gcd(block, term.div);
+    else if (term.mod != 0)
+      block = std::gcd(block, term.mod);
+  }
+  return block == 0 ? int64_t{1} << 62 : block;
+}
+
+std::optional<size_t> unit_term(const package::Operand& operand) {
+  std::optional<size_t> unit;
+  if (operand.access != Access::Indexed || !operand.gathered.empty()) return unit;
+  for (size_t t = 0; t < operand.terms.size(); ++t) {
+    const package::IndexTerm& term = operand.terms[t];
+    if (term.axis != Axis::Col || term.div != 1) continue;
+    if (unit || term.dim != 0 || !(term.scale == types::Dim::constant(1))) return std::nullopt;
+    unit = t;
+  }
+  return unit;
+}
 
 void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) out.line(line);

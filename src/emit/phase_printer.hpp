@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,7 +17,8 @@
 namespace codetta::emit {
 
 // What a position or a row holds: a load that may be under way before its value is needed (`text` says what is loaded,
-// `setup` from where), or the state of a row's reduction (`text` is its number).
+// `setup` from where; without it from where the index arithmetic of the phase leads), or the state of a row's reduction
+// (`text` is its number).
 struct Held {
   std::string type, name, text, setup;
 };
@@ -34,6 +36,12 @@ struct PhaseText {
   std::string column_guard;            // condition under which `column` runs
   bool has_full_work = false;
 };
+
+// Column offsets of an Indexed operand are linear inside of blocks of this many columns.
+int64_t column_block(const package::Operand& operand);
+// Of an Indexed operand whose columns lie side by side inside of these blocks if its tensor's last dim does: the term
+// that says so.
+std::optional<size_t> unit_term(const package::Operand& operand);
 
 void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines);
 

@@ -22,6 +22,8 @@ constexpr double direct_clocks = 0.02, direct_rate = 20;  // the exchange betwee
 constexpr double copied_clocks = 0.03, copied_load_rate = 45, copied_rate = 80;  // by the copy engine
 constexpr double copied_us = 0.6;                                                // until its last store has arrived
 constexpr double entry_us = 2;                                                   // each further kernel of the same run
+constexpr double later_us_each = 3;  // of later phases: they wait for all before
+constexpr double idle_share = 0.03;  // of L2's time, where something else decides: what reads less comes first
 constexpr double atomic_us = 1.2, barrier_clocks = 60;  // the last block's wait for slices; a piece's two barriers
 
 double bytes_of(DType dtype, double elements) { return static_cast<double>(types::byte_size(dtype)) * elements; }
@@ -113,12 +115,12 @@ struct Model {
     const double memory = memory_bytes() / (p.gpu.memory_rate * loop.memory_share);
     const double l2 = loop.bytes * units / p.gpu.l2_rate;
     const double own = loop.bytes * rounds / sm_rate;
-    const double ns = std::max({memory, l2, own});
+    const double most = std::max({memory, l2, own}), ns = most + (most == l2 ? 0 : idle_share * l2);
     note =
         fmt::format("{:.1f} MB of memory, {:.1f} MB of L2; {} decides", memory_bytes() / 1e6, loop.bytes * units / 1e6,
-                    ns == memory ? "memory"
-                    : ns == l2   ? "L2"
-                                 : "a multiprocessor's share");
+                    most == memory ? "memory"
+                    : most == l2   ? "L2"
+                                   : "a multiprocessor's share");
     return ns / 1000;
   }
 
@@ -136,9 +138,13 @@ struct Model {
     const double rate = c.copied ? copied_rate : c.from_registers ? direct_rate : store_rate;
     const double from = c.copied ? copied_load_rate : load_rate;
     // Several strips are under way at once; lines of memory that two tiles share are written twice.
-    const double compute = c.copied ? 0.65 : 1, lines = c.copied && std::fmod(width, 64) != 0 ? 1.3 : 1;
-    const double tile = compute * (1 + 1.5 * ragged) * us(cost.clocks * root_elements + waits) +
-                        root_elements * (cost.loads / from + lines * cost.stores / rate) * (1 + ragged) / 1000;
+    // Two tiles under way with more than 128 accumulators a thread leave no registers for that.
+    const bool crowded = c.pingpong && c.tile_m * c.tile_n > 128 * 128;
+    const double compute = (c.copied ? 0.65 : 1) * (crowded ? 1.8 : 1),
+                 lines = c.copied && std::fmod(width, 64) != 0 ? 1.3 : 1;
+    const double tile =
+        compute * (1 + 1.5 * ragged) * us(cost.clocks * root_elements + waits) +
+        root_elements * (cost.loads / from + lines * cost.stores / rate) * (1 + ragged) * (crowded ? 1.8 : 1) / 1000;
     const double done = c.k_split > 1 ? std::max(1.0, rounds / c.k_split) : rounds;  // tiles that one block finishes
     const double memory = root_elements * tiles * (cost.loads + lines * cost.stores) / p.gpu.memory_rate / 1000;
     const double exposed = tile * (1 + loop.exposed * (done - 1)) + (c.copied ? copied_us : 0);
@@ -190,7 +196,7 @@ struct Model {
     }
     if (entries == 0) return 0;
     note = fmt::format("{} further kernels, {:.1f} MB of accumulators kept", entries, kept / 1e6);
-    return result + entries * entry_us + kept / p.gpu.memory_rate / 1000;
+    return result + entries * later_us_each + kept / p.gpu.memory_rate / 1000;
   }
 };
 

@@ -45,19 +45,33 @@ package::CpuMapConfig cpu_config(const package::EpilogueProgram& program, CpuIsa
   return config;
 }
 
-// Where one launch would leave most of a GPU without work, phase by phase takes less time: `panel_us` is about what a
-// warp takes to load a piece of a row and to reduce it, `entry_us` what a launch takes behind another.
-constexpr double panel_us = 0.7, entry_us = 2;
-constexpr int32_t panel_rows = 8, panels_at_once = 8;  // of a block; blocks on a multiprocessor
+// Where one launch would leave most of a GPU without work, phase by phase takes less time: `piece_us` is about what a
+// thread takes to load its part of a row and to reduce it, `entry_us` what a launch takes behind another.
+constexpr double piece_us = 0.7, entry_us = 2;
+constexpr int32_t row_threads = 256;                         // of a block that finishes rows
+constexpr int32_t metal_panel_rows = 8, panels_at_once = 8;  // rows of a block; blocks on a multiprocessor
+constexpr int64_t columns_kept = 32;  // of a row, that a thread has in registers until its last phase
 
 struct MapCost {
   package::GpuMapConfig config;
   double launches_us = 0;  // beyond the first
 };
 
+// Threads side by side on a row: as few as can keep it, more where rows alone leave multiprocessors without work.
+int32_t threads_of_row(const MapShape& shape, int32_t lanes, int sms) {
+  const double rows = static_cast<double>(shape.batch) * static_cast<double>(shape.rows);
+  int32_t across = 16;
+  const auto shares = [&] {
+    const bool keeps = across * columns_kept >= shape.cols;
+    return !keeps || (rows * across < 2.0 * sms * row_threads && int64_t{across} * lanes < shape.cols);
+  };
+  while (across < row_threads && shares()) across *= 2;
+  return across;
+}
+
 // As many columns of a block as there are, up to its threads; rows until there is work for all threads. `sms`:
 // multiprocessors.
-MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shape, int sms) {
+MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shape, int sms, bool metal) {
   MapCost cost;
   package::GpuMapConfig& config = cost.config;
   int64_t widest = 1;
@@ -73,23 +87,33 @@ MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shap
                               [](const package::Phase& p) { return p.scope != package::Scope::Whole; });
   int32_t across = 16;  // threads side by side
   while (across < 32 && int64_t{across} * config.lanes < shape.cols) across *= 2;
-  config.piece_cols = across * config.lanes;
   size_t entries = program.phases.size();
   for (size_t phase = 0; phase < program.phases.size(); ++phase) {
     entries += std::any_of(program.reductions.begin(), program.reductions.end(),
                            [&](const package::Reduction& r) { return r.phase == phase; });
   }
   cost.launches_us = static_cast<double>(entries - 1) * entry_us;
+  config.piece_rows = 32;
   if (config.panels) {
-    const double blocks = static_cast<double>(shape.batch) * std::ceil(static_cast<double>(shape.rows) / panel_rows);
-    const double pieces = std::ceil(static_cast<double>(shape.cols) / config.piece_cols);
+    const int32_t row_across = metal ? across : threads_of_row(shape, config.lanes, sms);
+    const int32_t rows = metal ? metal_panel_rows : row_threads / row_across;
+    const double blocks = static_cast<double>(shape.batch) * std::ceil(static_cast<double>(shape.rows) / rows);
+    const double pieces = std::ceil(static_cast<double>(shape.cols) / (row_across * config.lanes));
     const double rounds = std::max(1.0, blocks / (sms * panels_at_once));
-    const double panels = static_cast<double>(program.phases.size()) * pieces * panel_us * rounds;
-    // With enough rows both are a matter of bytes, which panels read from caches after the first phase.
+    // What is kept is loaded once, all of its pieces at the same time.
+    const double passes = metal || row_across * columns_kept < shape.cols
+                              ? static_cast<double>(program.phases.size()) * pieces
+                              : static_cast<double>(program.phases.size());
+    const double panels = passes * piece_us * rounds;
+    // With enough rows both are a matter of bytes.
     config.panels = blocks >= 2 * sms || panels <= cost.launches_us;
-    if (config.panels) cost.launches_us = blocks >= 2 * sms ? 0 : panels;
+    if (config.panels) {
+      cost.launches_us = blocks >= 2 * sms ? 0 : panels;
+      across = row_across;
+      config.piece_rows = rows;
+    }
   }
-  config.piece_rows = config.panels ? panel_rows : 32;
+  config.piece_cols = across * config.lanes;
   return cost;
 }
 
@@ -116,7 +140,7 @@ double map_bytes(const package::EpilogueProgram& program, const MapShape& shape)
 static constexpr double first_launch_us = 3;
 
 double map_launch_us(const package::EpilogueProgram& program, const MapShape& shape, int sms) {
-  return first_launch_us + gpu_config(program, shape, sms).launches_us;
+  return first_launch_us + gpu_config(program, shape, sms, false).launches_us;
 }
 
 Discovery discover_map(const package::EpilogueProgram& program, const MapShape& shape, const Target& target,
@@ -143,7 +167,7 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
                         fmt::format("{:.1f} clocks a vector", clocks)}};
   } else if (target.backend == Backend::cuda && arch_number(target.arch) != 0) {
     const GpuFacts gpu = machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch);
-    const auto [config, launches] = gpu_config(program, shape, gpu.sms);
+    const auto [config, launches] = gpu_config(program, shape, gpu.sms, false);
     candidate.name = fmt::format("cuda_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
                                  config.panels ? "_panels" : "", target.arch);
     candidate.config = config;
@@ -151,14 +175,14 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
                        {"launch", first_launch_us + launches, "one or more kernels"}};
   } else if (target.backend == Backend::metal) {
     const GpuFacts gpu = metal_facts(target.arch);
-    const auto [config, launches] = gpu_config(program, shape, gpu.sms);
+    const auto [config, launches] = gpu_config(program, shape, gpu.sms, true);
     candidate.name = fmt::format("metal_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
                                  config.panels ? "_panels" : "", gpu.arch);
     candidate.config = config;
     candidate.terms = {{"memory", bytes / gpu.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
                        {"dispatch", 8 + launches, "one or more kernels"}};
   } else if (const HipArchitecture* arch = target.backend == Backend::hip ? find_hip(target.arch) : nullptr) {
-    const auto [config, launches] = gpu_config(program, shape, arch->facts.sms);
+    const auto [config, launches] = gpu_config(program, shape, arch->facts.sms, false);
     candidate.name = fmt::format("hip_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
                                  config.panels ? "_panels" : "", target.arch);
     candidate.config = config;

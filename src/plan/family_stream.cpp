@@ -18,7 +18,9 @@ constexpr int64_t least_slice = 512;  // steps of K
 constexpr int64_t max_blocks = INT32_MAX;
 
 constexpr double latency_ns = 1200;  // of loads under full load: 32 KiB in flight bring 27.6 bytes/ns (H100, measured)
-constexpr double same_rows = 0.32;   // share of the L2 rate while all blocks read the same rows of A, measured
+constexpr double own_rate =
+    38;  // bytes/ns that one multiprocessor brings when others have none to bring (H200, measured)
+constexpr double same_rows = 0.32;  // share of the L2 rate while all blocks read the same rows of A, measured
 
 // Threads, warps along K, columns, steps in flight, bytes of K in a chunk, and for how many rows: what was ahead in the
 // measurements of bench/NOTES.md. Two steps of 4 loads leave room for a second block, which was worth more than four.
@@ -211,7 +213,8 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double in_flight =
       std::min(units, slots) * c.threads * load_bytes * shape.loads * c.stages * std::min(element_b / element, 1.0);
   const double columns = c.tile_n * k * element_b, rows = c.tile_m * k * element_a;
-  const double memory = std::min(p.gpu.memory_rate, in_flight / latency_ns);
+  const double busy = std::min(units, static_cast<double>(p.gpu.sms));
+  const double memory = std::min({p.gpu.memory_rate, in_flight / latency_ns, busy * own_rate});
   double ns = std::max(units * columns / tiles_m / memory, units * (columns + rows) / (same_rows * p.gpu.l2_rate));
   if (multiplies_by_fma(p.shape)) ns = std::max(ns, units * c.tile_n * k * c.tile_m / 64 / p.gpu.ghz / p.gpu.sms);
   if (p.shape.a_made || p.shape.b_made) {

@@ -129,6 +129,44 @@ void Lowering::find_inside() {
   }
 }
 
+namespace {
+
+// Of a value that lies row-major without gaps, terms of an axis that were taken apart by its dims are one again: the
+// items of [b, h, n, n] have one stride. Nothing where no term can be saved.
+std::optional<std::vector<package::IndexTerm>> merged_terms(const Location& at, const std::vector<Dim>& shape) {
+  if (std::find(shape.begin(), shape.end(), Dim::constant(0)) != shape.end()) return std::nullopt;
+  Index position;
+  std::vector<Dim> strides(shape.size());
+  Dim symbolic = Dim::constant(1);  // the stride's sizes that are symbols, and those that are not
+  int64_t constant = 1;
+  size_t count = 0;
+  for (size_t d = shape.size(); d-- > 0;) {
+    strides[d] = symbolic * Dim::constant(constant);
+    if (shape[d] == Dim::constant(1)) continue;
+    position = position + scaled(scaled(at[d], constant), symbolic);
+    if (const auto size = shape[d].as_constant())
+      constant *= *size;
+    else
+      symbolic = symbolic * shape[d];
+    count += at[d].terms.size();
+  }
+  if (position.terms.size() >= count) return std::nullopt;
+  std::vector<package::IndexTerm> terms;
+  for (const IndexTerm& term : position.terms) {
+    const Dim step = Dim::constant(term.coef) * term.factor;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const auto times = shape[d] == Dim::constant(1) ? std::nullopt : exact_quotient(step, strides[d]);
+      if (!times) continue;
+      terms.push_back({term.axis, term.div, term.mod, static_cast<uint8_t>(shape.size() - 1 - d), *times});
+      break;
+    }
+  }
+  if (terms.size() != position.terms.size()) return std::nullopt;
+  return terms;
+}
+
+}  // namespace
+
 Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Location& at,
                                         const std::vector<Dim>& shape, bool is_store, NodeId node,
                                         std::optional<size_t> gathered) {
@@ -138,21 +176,28 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   operand.is_store = is_store;
   bool affine = true, row = false, col = false;
   int column_terms = 0;
-  bool unit = argument < scope_.leaves.size() ? scope_.leaves[argument].layout.unit_stride
-                                              : scope_.outputs[argument - scope_.leaves.size()].layout.unit_stride;
+  const ArgumentLayout& layout = argument < scope_.leaves.size()
+                                     ? scope_.leaves[argument].layout
+                                     : scope_.outputs[argument - scope_.leaves.size()].layout;
+  bool unit = layout.unit_stride;
+  const auto add_term = [&](const package::IndexTerm& term) {
+    affine &= term.div == 1 && term.mod == 0;
+    row |= term.axis == Axis::Row;
+    if (term.axis == Axis::Col) {
+      col = true;
+      ++column_terms;
+      unit &= term.dim == 0 && term.scale == Dim::constant(1);
+    }
+    operand.terms.push_back(term);
+  };
+  const auto merged = layout.contiguous && !gathered ? merged_terms(at, shape) : std::nullopt;
+  for (const package::IndexTerm& term : merged.value_or(std::vector<package::IndexTerm>{})) add_term(term);
   for (size_t d = 0; d < shape.size(); ++d) {
     const auto from_end = static_cast<uint8_t>(shape.size() - 1 - d);
     if (d == gathered) operand.gathered.push_back(from_end);
     if (shape[d] == Dim::constant(1) || d == gathered) continue;
     for (const IndexTerm& term : at[d].terms) {
-      affine &= term.div == 1 && term.mod == 0;
-      row |= term.axis == Axis::Row;
-      if (term.axis == Axis::Col) {
-        col = true;
-        ++column_terms;
-        unit &= from_end == 0 && term.coef == 1 && !term.is_scaled();
-      }
-      operand.terms.push_back({term.axis, term.div, term.mod, from_end, Dim::constant(term.coef) * term.factor});
+      if (!merged) add_term({term.axis, term.div, term.mod, from_end, Dim::constant(term.coef) * term.factor});
     }
     if (at[d].constant != 0 || at[d].is_shifted())
       operand.offsets.emplace_back(from_end, Dim::constant(at[d].constant) + at[d].shift);
@@ -239,7 +284,7 @@ Result<void> Lowering::store_outputs() {
         package::Operand& part = result_.program.operands[operand];
         part.offsets.emplace_back(static_cast<uint8_t>(shape.size() - 1 - output.dim), output.start);
       }
-      recorder_.store(operand, instance.value);
+      recorder_.store(operand, recorder_.before_rounding(instance.value, output.dtype));
     }
   }
   return {};

@@ -32,6 +32,8 @@ class Recorder {
   [[nodiscard]] bool reads_accumulator(ValueRef value) const;  // but for what went into reductions
 
   void store(uint32_t operand, ValueRef value);
+  // What a store with one rounding to `stored` may take instead of the value: of a cast to that type, what is cast.
+  [[nodiscard]] ValueRef before_rounding(ValueRef value, DType stored) const;
   // Returns the value of the finished reduction, readable from the phase after its own.
   ValueRef reduce(package::Reduction reduction, ValueRef value);
 

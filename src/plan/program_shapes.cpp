@@ -17,15 +17,29 @@ using types::Dim;
 
 // Bytes that the copy engine can rely on in what an epilogue loads and stores, addresses and rows. Tensors of the
 // caller's may lie anywhere; temporaries lie row-major at multiples of 64 bytes, unless a loop writes them elsewhere.
+// Rows of a symbolic size are taken to be what they are for the hinted one where a product reads such rows, whose
+// kernel relies on the same.
 int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const {
   constexpr int32_t unknown = 1, whole = 16;
   const ir::Graph& graph = scope.graph;
   const package::EpilogueProgram& program = region.lowered.program;
   const auto copies = plan_.target.backend == Backend::cuda && scope.block == 0 ? copies_of(program) : std::nullopt;
-  if (!copies || !region.cols.is_constant()) return unknown;
+  if (!copies) return unknown;
   const auto is_output = [&](NodeId node) {
     return std::any_of(graph.outputs().begin(), graph.outputs().end(),
                        [&](const ir::GraphOutput& output) { return output.node == node; });
+  };
+  const auto is_row_of_factor = [&](const Dim& columns, DType dtype) {
+    for (size_t i = 0; i < graph.size(); ++i) {
+      if (graph.node(NodeId(i)).op != types::Op::matmul) continue;
+      for (NodeId factor : graph.operands(NodeId(i))) {
+        // As it lies in memory.
+        while (graph.node(factor).op == types::Op::permute) factor = graph.operands(factor)[0];
+        const ir::TensorType& type = graph.type(factor);
+        if (type.shape.back() == columns && types::byte_size(type.dtype) <= types::byte_size(dtype)) return true;
+      }
+    }
+    return false;
   };
   const auto fits = [&](uint32_t k) {
     const package::Operand& operand = program.operands[k];
@@ -36,8 +50,9 @@ int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const Kernel
     const NodeId node = store != nullptr ? store->target : region.leaves[from];
     const types::Op op = graph.node(node).op;
     if (op == types::Op::input || is_step(op) || is_output(node) || !operand.offsets.empty()) return false;
-    const auto columns = graph.type(node).shape.back().as_constant();
-    return columns && *columns * types::byte_size(operand.dtype) % whole == 0;
+    const Dim& columns = graph.type(node).shape.back();
+    if (!columns.is_constant() && !is_row_of_factor(columns, operand.dtype)) return false;
+    return hint(columns) * types::byte_size(operand.dtype) % whole == 0;
   };
   const bool fit = std::all_of(copies->loads.begin(), copies->loads.end(), fits) &&
                    std::all_of(copies->stores.begin(), copies->stores.end(), fits);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/lowering.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::plan {
 
@@ -81,6 +82,12 @@ bool Recorder::reads_accumulator(ValueRef value) const {
 }
 
 void Recorder::store(uint32_t operand, ValueRef value) { sinks_.push_back({true, operand, value}); }
+
+ValueRef Recorder::before_rounding(ValueRef value, DType stored) const {
+  const Inst& inst = insts_[value];
+  const bool rounds = inst.kind == Inst::Kind::Op && inst.op == types::Op::cast && inst.aux == stored;
+  return rounds && types::is_float(stored) && types::is_float(type(inst.in[0])) ? inst.in[0] : value;
+}
 
 ValueRef Recorder::reduce(package::Reduction reduction, ValueRef value) {
   reduction.phase = level_[value];

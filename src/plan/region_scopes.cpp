@@ -60,6 +60,7 @@ LoweringScope RegionFinder::scope_of(const KernelRegion& region) const {
       output.dtype = graph_.outputs()[*store.output].dtype;
     } else {
       output.name = fmt::format("t{}", store.target.index());
+      output.layout.contiguous = true;
     }
     if (store.node != store.target) {
       const auto& join = graph_.attr_as<ir::JoinAttr>(store.target);

@@ -140,6 +140,35 @@ TEST(EmulatedMaps, AgreeWithTheOracle) {
 
 // A block looks at what is owed over a root space without elements, and reads what is the same everywhere before it
 // sees that there is no row; what it reads then is not there.
+// Rows that a part of a warp finishes, a warp, several; kept in registers or read again by each phase; whose columns
+// are whole vectors or not.
+TEST(EmulatedMaps, RowsOfEveryLength) {
+  const auto device = open_device({});
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  constexpr const char* bodies[] = {
+      "y = softmax(x * 0.25 + c)",
+      "m = mean(x, dim=-1)\n    d = x - m\n    y = d * rsqrt(mean(d * d, dim=-1) + 0.001) + x * c",
+      "y = x - logsumexp(x + c, dim=-1)\n    z = sum(exp(y), dim=-1)",
+  };
+  constexpr const char* sizes[] = {"[3, 40]", "[700, 96]", "[5, 2056]", "[2, 3, 2, 264]", "[264, 8200]", "[264, 8201]"};
+  constexpr const char* types[] = {"bf16", "f32", "f16", "f64", "f32"};
+  size_t which = 0;
+  for (const char* body : bodies) {
+    for (const char* size : sizes) {
+      const std::string type = types[which++ % 5] + std::string(size);
+      const std::string z = body == bodies[2] ? ", z" : "";
+      const std::string text = "def f(x: " + type + ", c: " + type + "):\n    " + body + "\n    return y" + z + "\n";
+      std::string sources;
+      const auto wrong = run(text, *device, *compiler, {}, &sources);
+      EXPECT_TRUE(wrong) << text << wrong.error().render();
+      EXPECT_EQ(wrong ? *wrong : "", "") << text;
+      EXPECT_NE(sources.find("codetta_rows"), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(EmulatedMaps, OverAnEmptyBatchNothingIsReadThatIsNotThere) {
   const auto device = open_device({});
   ASSERT_TRUE(device) << device.error().render();

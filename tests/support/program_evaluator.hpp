@@ -173,7 +173,8 @@ class ProgramEvaluator {
         const package::Operand& operand = program_.operands[store.operand];
         if (!writes_here(operand, root)) continue;
         const size_t at = address(operand, root);
-        arguments_[operand.argument].elements[at] = v[store.value];
+        const DType type = phase.insts[store.value].type;
+        arguments_[operand.argument].elements[at] = convert(convert(v[store.value], operand.dtype), type);
         ++written_[operand.argument][at];
       }
       for (size_t r = 0; r < program_.reductions.size(); ++r) {

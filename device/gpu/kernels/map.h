@@ -1,96 +1,136 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps: phases over a root space without a product. What has only row reductions runs in one launch, in which a block
-// finishes piece_rows rows, phase by phase, so that they come from L1 and L2 after the first; everything else runs as
-// the later phases of a product do.
+// Maps: phases over a root space without a product. What has only row reductions runs in one launch, in which
+// `across` threads (a part of a warp, or several warps of a block) finish a row from its first phase to its last, so
+// that its reductions need no memory; everything else runs as the later phases of a product do.
 #pragma once
 
 #include "device/gpu/phase.h"
 
 namespace codetta::gpu {
 
-// The rows that a block is at.
-template <class Config, int threads, class P>
-struct Panel {
-  const P& params;
-  char* scratch;
-  i64 batch, piece_m;
+constexpr int row_scratch = 128;  // bytes of shared memory for a reduction: a state from each of at most 8 warps
 
-  CODETTA_MEMBER Tile piece(i64 n) const {
-    const Problem& p = params.problem;
-    Tile t;
-    t.acc = nullptr, t.acc_ld = 0, t.acc_part_stride = 0;
-    t.batch = batch, t.row = piece_m * Config::piece_rows, t.col = n * Config::piece_cols;
-    t.rows = (i32)(p.rows - t.row < Config::piece_rows ? p.rows - t.row : Config::piece_rows);
-    t.cols = (i32)(p.cols - t.col < Config::piece_cols ? p.cols - t.col : Config::piece_cols);
-    if (p.batches == 0) t.rows = t.cols = 0;
-    t.piece_m = piece_m, t.piece_n = n;
-    t.thread = threadIdx.x, t.threads = threads, t.barrier = 0, t.scratch = scratch;
-    return t;
-  }
-
-  // `body(params, tile)` for each piece of these rows. Partials are visible to the block behind it.
-  template <class F>
-  CODETTA_MEMBER void phase(F body) const {
-    const i64 pieces_n = at_least_1(params.problem.pieces_n);
-    for (i64 n = 0; n < pieces_n; ++n) body(params, piece(n));
-    __syncthreads();
-  }
-
-  // The same of rows that lie in memory: `ahead(params, tile)` asks for what a piece loads, some pieces early. A piece
-  // alone is too little to keep memory busy.
-  template <class F, class A>
-  CODETTA_MEMBER void phase(F body, A ahead) const {
-    constexpr i64 distance = 4;
-    const i64 pieces_n = at_least_1(params.problem.pieces_n);
-    for (i64 n = 1; n < distance && n < pieces_n; ++n) ahead(params, piece(n));
-    for (i64 n = 0; n < pieces_n; ++n) {
-      if (n + distance < pieces_n) ahead(params, piece(n + distance));
-      body(params, piece(n));
-    }
-    __syncthreads();
-  }
-
-  // A row reduction from its partials: a warp a row, lanes in the order of the pieces, which is fixed.
-  template <template <class> class State, bool mean, int parts, class T>
-  CODETTA_MEMBER void finish(const ReductionBuffers& buffers) const {
-    using W = typename Folding<State, T>::W;
-    constexpr int width = State<T>::width;
-    const Problem& p = params.problem;
-    const i64 row0 = piece_m * Config::piece_rows;
-    const int lane = threadIdx.x % 32;
-    for (int r = threadIdx.x / 32; r < Config::piece_rows && row0 + r < p.rows && p.batches != 0; r += threads / 32) {
-      const T* from = (const T*)buffers.partials + (batch * p.pieces_n * p.rows + row0 + r) * width;
-      State<W> s;
-      for (i64 n = lane; n < p.pieces_n; n += 32) {
-        State<W> next;
+// A row reduction so far, in the type in which partials are folded.
+template <template <class> class State, class T>
+struct RowState {
+  using W = typename Folding<State, T>::W;
+  State<W> state;
+  template <class V>
+  CODETTA_MEMBER void take(const Reducer<State<T>, V>& q) {
+    const State<T> part = q.folded();
+    State<W> next;
 #pragma unroll
-        for (int j = 0; j < width; ++j) next.v[j] = (W)from[n * p.rows * width + j];
-        s.merge(next);
-      }
-      merge_threads(~0u, s, 1, 32);
-      W value = s.v[0];
-      if constexpr (width == 2) {  // infinite: all are -inf, or there is a +inf
-        if (s.v[1] != s.v[1])
-          value = s.v[1];
-        else if (value > lowest<W>() && value < highest<W>())
-          value += one::log(s.v[1]);
-      }
-      if constexpr (mean) value = value / (W)(p.cols * parts);
-      if (lane == 0) ((T*)buffers.results)[batch * p.rows + row0 + r] = (T)value;
-    }
-    __syncthreads();
+    for (int j = 0; j < State<T>::width; ++j) next.v[j] = (W)part.v[j];
+    state.merge(next);
   }
 };
 
-// `body(panel)` for each panel, by one block of `threads` threads.
+// What an emitted phase sees of a row: piece by piece, `width` columns each. The fragment's tile is that of the rows
+// that a block is at; `value` holds the reductions that are finished.
+template <bool whole, int across, int results, class P>
+struct RowFragment : TileFragment<whole, across, P> {
+  using Base = TileFragment<whole, across, P>;
+  using Base::params;
+  using Base::r;
+  using Base::tile;
+  static constexpr int width = across * lanes, segment = 32 * width;  // columns of a piece, and of a part of a row
+  u64 value[results];
+
+  CODETTA_MEMBER RowFragment(const P& p, const Tile& t) : Base(p, t) { r = t.thread / across; }
+  CODETTA_MEMBER bool has_row() const { return r < tile.rows; }
+  CODETTA_MEMBER i32 pieces() const { return (tile.cols + width - 1) / width; }
+  CODETTA_MEMBER void at_piece(i32 piece) { this->at_column(piece * width + tile.thread % across * lanes); }
+
+  template <class V>
+  CODETTA_MEMBER V result_row(int k) const {
+    element<V> x;
+    memcpy(&x, &value[k], sizeof x);
+    return splat<V>(x);
+  }
+  template <class V>
+  CODETTA_MEMBER V result_any_row(int k) const {
+    return result_row<V>(k);
+  }
+
+  // By all threads of the block: reduction k of the row, which all threads of the row have afterwards. Each does the
+  // same sums in the same order.
+  template <bool mean, int parts, template <class> class State, class T>
+  CODETTA_MEMBER void finish(int k, const RowState<State, T>& row) {
+    using W = typename Folding<State, T>::W;
+    constexpr int n = State<T>::width, warps = across / 32;
+    State<T> mine;
+#pragma unroll
+    for (int j = 0; j < n; ++j) mine.v[j] = (T)row.state.v[j];
+#pragma unroll
+    for (int d = 1; d < (across < 32 ? across : 32); d *= 2) {
+      const bool upper = (tile.thread & d) != 0;
+      State<T> low, high;
+#pragma unroll
+      for (int j = 0; j < n; ++j) {
+        const T other = exchanged(~0u, mine.v[j], d);
+        low.v[j] = upper ? other : mine.v[j];
+        high.v[j] = upper ? mine.v[j] : other;
+      }
+      low.merge(high);
+      mine = low;
+    }
+    State<W> s;
+    if constexpr (warps > 1) {
+      T* const shared = (T*)((char*)tile.scratch + k * row_scratch) + r * warps * n;
+      if (tile.thread % 32 == 0) {
+#pragma unroll
+        for (int j = 0; j < n; ++j) shared[tile.thread % across / 32 * n + j] = mine.v[j];
+      }
+      __syncthreads();
+#pragma unroll
+      for (int w = 0; w < warps; ++w) {
+        State<W> next;
+#pragma unroll
+        for (int j = 0; j < n; ++j) next.v[j] = (W)shared[w * n + j];
+        s.merge(next);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < n; ++j) s.v[j] = (W)mine.v[j];
+    }
+    const T x = finished<T, mean>(s, params.problem.cols * parts);
+    memcpy(&value[k], &x, sizeof x);
+  }
+};
+
+// `body(params, tile)` for the rows that a block has under way at a time.
 template <class Config, int threads, int scratch_bytes, class P, class F>
-CODETTA_FN void run_panels(const P& params, F body) {
-  alignas(16) __shared__ char scratch[scratch_bytes];
+CODETTA_FN void run_rows(const P& params, F body) {
+  alignas(16) __shared__ char scratch[scratch_bytes < 16 ? 16 : scratch_bytes];
   const Problem& p = params.problem;
   const i64 batches = at_least_1(p.batches), pieces_m = at_least_1(p.pieces_m);
   for (i64 batch = blockIdx.z; batch < batches; batch += gridDim.z) {
-    for (i64 m = blockIdx.y; m < pieces_m; m += gridDim.y) body(Panel<Config, threads, P>{params, scratch, batch, m});
+    for (i64 m = blockIdx.y; m < pieces_m; m += gridDim.y) {
+      Tile t;
+      t.acc = nullptr, t.acc_ld = 0, t.acc_part_stride = 0;
+      t.batch = batch, t.row = m * Config::piece_rows, t.col = 0;
+      t.rows = (i32)(p.rows - t.row < Config::piece_rows ? p.rows - t.row : Config::piece_rows);
+      t.cols = 0;
+      if (p.batches == 0) t.rows = 0;
+      t.piece_m = m, t.piece_n = 0;
+      t.thread = threadIdx.x, t.threads = threads, t.barrier = 0, t.scratch = scratch;
+      body(params, t);
+      if (scratch_bytes > 0) __syncthreads();
+    }
   }
+}
+
+// `body()` for parts of the rows, which are the tile meanwhile; also of rows without columns.
+template <int segment, class P, class F>
+CODETTA_FN void each_segment(const P& params, Tile& tile, F body) {
+  const i64 cols = params.problem.batches == 0 ? 0 : params.problem.cols;
+  i64 from = 0;
+  do {
+    tile.col = from;
+    tile.cols = (i32)(cols - from < segment ? cols - from : segment);
+    body();
+    from += segment;
+  } while (from < cols);
 }
 
 }  // namespace codetta::gpu

@@ -3,8 +3,10 @@
 // step through all bit patterns, f64 ones are random ones of every exponent and near those that functions turn at.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 #include <vector>
@@ -69,6 +71,32 @@ void measure(const std::vector<T>& arguments) {
                             << function.call(at) << ", exact " << test::real_op<long double>(function.op, at, 0, 0);
     std::printf("%-12s %s %8.3f ulp of %g\n", std::string(types::op_info(function.op).name).c_str(),
                 narrow ? "f32" : "f64", worst, bound);
+  }
+}
+
+// The same bits as division, for numerators of every exponent.
+TEST(HipMath, ADivisorOfARow) {
+  std::mt19937 random(5);
+  for (int row = 0; row < 400; ++row) {
+    // Most as large as sums are, the others anything.
+    const auto drawn = static_cast<uint32_t>(random());
+    const uint32_t bits = row % 4 == 0 ? drawn : (drawn & 0x807fffffu) | ((110u + drawn % 40u) << 23);
+    const gpu::Vec<float> divisor{{std::bit_cast<float>(bits)}};
+    for (int i = 0; i < 20'000; ++i) {
+      const float x = i < 16 ? (i % 2 == 0 ? 1.0f : -1.0f) *
+                                   std::array{0.0f,
+                                              0x1p-149f,
+                                              0x1p-127f,
+                                              0x1.fffffep127f,
+                                              1.0f,
+                                              3.0f,
+                                              std::numeric_limits<float>::infinity(),
+                                              std::numeric_limits<float>::quiet_NaN()}[static_cast<size_t>(i / 2)]
+                             : std::bit_cast<float>(static_cast<uint32_t>(random()));
+      const float got = gpu::ct_div_by(gpu::Vec<float>{{x}}, divisor).e[0], wanted = x / divisor.e[0];
+      if (std::isnan(wanted) && std::isnan(got)) continue;
+      ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(wanted)) << x << " / " << divisor.e[0];
+    }
   }
 }
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text of maps in which threads finish whole rows (device/gpu/kernels/map.h), and what else prints phases by how
+// much they do.
+#pragma once
+
+#include <set>
+#include <string_view>
+
+#include "base/code_writer.hpp"
+#include "base/result.hpp"
+#include "emit/dialect.hpp"
+#include "package/epilogue_program.hpp"
+#include "plan/families_cuda.hpp"
+
+namespace codetta::emit {
+
+// Clocks of a phase's operations, a vector at a time, as the cost model counts them.
+double phase_clocks(const package::EpilogueProgram& program, uint32_t phase);
+
+// Of device/gpu/reduce.h.
+std::string_view state_name(package::ReduceKind kind);
+
+// The members `short_rows`, which keeps what later phases take, `long_rows` and `rows`, which picks one of them, of
+// struct Epilogue. `threads`: of a block, layout.across of which share a row. Errors: as print_phase.
+Result<void> print_rows_of_map(base::CodeWriter& out, const package::EpilogueProgram& program,
+                               const plan::PieceLayout& layout, int threads, bool comments,
+                               std::set<PartLibrary::Request>& needs);
+
+}  // namespace codetta::emit
