@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "device/gpu/abi.h"
+#include "device/host/fold.h"
 
 namespace codetta::gpu::host {
 
@@ -105,8 +106,7 @@ __attribute__((format(printf, 2, 3))) inline bool beyond(Trouble& trouble, const
 }
 
 // ---- numbers ----
-inline constexpr i64 most_folded_rows = 0x7fffffff;  // coordinates of the copy engine have 32 bits
-inline constexpr i64 workspace_step = 256;           // alignment of everything in the workspace
+inline constexpr i64 workspace_step = 256;  // alignment of everything in the workspace
 inline constexpr i64 most_parameter_bytes = 4096;
 inline constexpr i64 pack_alignment = 16;  // bytes that rows of a packed factor are multiples of
 inline constexpr i64 pack_blocks = 8;      // a multiprocessor, which walk the rows
@@ -252,19 +252,16 @@ inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, c
     return misfit(trouble, b.name, "it is %s for all items, and the B of a further product is not",
                   b.batch == 0 ? "one matrix" : "no one matrix");
   }
-  i64 rows = 0;
-  if (!kernel.folds || !kernel.has_product || p.batches < 2 || plan.empty || a.batches != p.batches || a.batch == 0 ||
-      b.batch != 0 || __builtin_mul_overflow(p.batches, p.m, &rows) || rows > most_folded_rows)
-    return true;
+  const i64 rows = codetta::fold::rows_of_all(p.batches, p.m, a.batch, a.other, b.batch);
+  if (rows == 0 || !kernel.folds || !kernel.has_product || plan.empty || a.batches != p.batches) return true;
   // A kernel that reads rows of A side by side relies on it.
   if (kernel.family != family_simt && !kernel.pack_a && !kernel.a_k_major) return true;
   const bool single = p.m == 1;
-  if (!single && a.batch != p.m * a.other) return true;
   for (i32 i = 0; i < kernel.operand_count; ++i) {
     const OperandFacts& facts = kernel.operands[i];
     const i64 batch = facts.batch < 0 ? 0 : operands[i].stride[facts.batch];
     const i64 row = facts.row < 0 ? 0 : operands[i].stride[facts.row];
-    if (!single && batch != p.m * row) return true;
+    if (!codetta::fold::follow(p.m, batch, row)) return true;
     if (facts.row < 0 && batch != 0) return true;  // a further B, one an item
     if (!single || batch != 0) continue;
     for (i32 m = 0; m < kernel.map_count; ++m) {  // the copy engine takes no rows that all lie at one place

@@ -52,7 +52,7 @@ std::optional<Launching> launching(const driver::FoundState& found, const driver
     remarks = hip ? found.context->hip.known_remarks(made) : found.context->cuda.known_remarks(made);
   }
   result.occupancy =
-      driver::occupancy(result.config, found.problem.shape, kernel.lowered.program.split.ways, result.gpu, remarks);
+      driver::occupancy(result.config, kernel.shape, kernel.lowered.program.split.ways, result.gpu, remarks);
   return result;
 }
 

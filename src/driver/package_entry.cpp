@@ -3,6 +3,7 @@
 #include "driver/package_entry.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "driver/build_id.hpp"
 #include "ir/graph.hpp"
@@ -60,6 +61,12 @@ toolchain::CacheKey problem_key(toolchain::EntryKind kind, std::string_view what
   std::string layouts;
   for (const plan::ArgumentLayout& layout : problem.layouts) layouts += layout.unit_stride ? '1' : '0';
   key.add("unit strides", layouts);
+  // What decides whether items of a batch are rows, and what a library is asked.
+  const bool items = shape.batch > 1 && shape.b_batch_stride == 0;
+  if (items || found.target.backend == Backend::cuda) {
+    for (const plan::ArgumentLayout& layout : problem.layouts)
+      key.add("lies", fmt::format("{}", fmt::join(layout.strides, " ")));
+  }
   key.add("options", fmt::format("{}{}", problem.strict ? "strict " : "", shape.b_packed ? "packed" : ""));
   if (shape.math != MathMode::Strict) key.add("math", math_mode_name(shape.math));
   key.add("target", found.target.to_string());

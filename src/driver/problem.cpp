@@ -132,8 +132,12 @@ bool unit_stride(const TensorView& view) {
 std::vector<plan::ArgumentLayout> layouts_of(const ir::Graph& graph, const std::map<std::string, TensorView>& tensors) {
   std::vector<plan::ArgumentLayout> layouts;
   const auto add = [&](const std::string& name) {
+    plan::ArgumentLayout& layout = layouts.emplace_back();
     const auto tensor = tensors.find(name);
-    layouts.push_back({tensor == tensors.end() || unit_stride(tensor->second)});
+    if (tensor == tensors.end()) return;
+    const TensorView& view = tensor->second;
+    layout.unit_stride = unit_stride(view);
+    for (int dim = 0; dim < view.rank(); ++dim) layout.strides.push_back(view.size(dim) == 1 ? 0 : view.stride(dim));
   };
   for (size_t i = 2; i < graph.inputs().size(); ++i) add(graph.inputs()[i].name);
   for (const ir::GraphOutput& output : graph.outputs()) add(output.name);

@@ -50,6 +50,10 @@ struct VendorProblem {
   DType d_dtype = DType::f32, bias_dtype = DType::f32, aux_dtype = DType::f32;
   int32_t a_alignment = 16, b_alignment = 16, c_alignment = 16, d_alignment = 16;  // bytes, at most 16
 };
+// Items of a batch with one B become further rows of one product where A and the epilogue's matrices lie so: what the
+// library is asked when it is planned for and when it runs.
+void fold_batch(VendorProblem& problem);
+
 struct VendorProposal {
   int64_t workspace = 0;  // bytes
   double waves = 0;       // of the library's estimate

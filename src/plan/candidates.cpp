@@ -61,6 +61,9 @@ std::string made_obstacle(const GpuProblem& problem, GpuFamily family) {
   if (!package::makes_factors(family))
     return fmt::format("{} computed where it is read, and {}", which,
                        engine ? "the copy engine brings factors from memory" : "its kernels copy factors from memory");
+  if (s.b_made && s.products > 1)
+    return fmt::format("B is computed where it is read, and kernels of {} products read each B from memory",
+                       s.products);
   if (family == GpuFamily::Simt) return {};
   const bool columns = s.b_made && s.b_k_stride != 1 && problem.ways() > 1;
   if (columns) return fmt::format("B is computed along its rows, and columns are in {} parts", problem.ways());

@@ -16,6 +16,9 @@ namespace codetta::plan {
 
 // The GEMM as the families see it. Strides in elements.
 struct GemmShape {
+  struct Strides {
+    int64_t item = 0, row = 0;
+  };
   int64_t batch = 1, m = 0, n = 0, k = 0;
   DType a = DType::f32, b = DType::f32, accumulator = DType::f32;
   int64_t a_batch_stride = 0, a_row_stride = 0, a_k_stride = 1;
@@ -30,6 +33,8 @@ struct GemmShape {
   int32_t epilogue_alignment = 16;  // the same of the epilogue's tensors with rows and columns, their strides included
   // Host scalars, by name, that are known not to be 0: a library that multiplies by 0 may leave the other factor alone.
   std::vector<std::string> nonzero_scalars{};
+  int64_t items = 1;                // of a batch that are rows of one product here: m counts the rows of all
+  std::vector<Strides> operands{};  // of the epilogue's program, as they are bound, before that; nothing: not known
 };
 
 // What a math mode may cost in accuracy, whichever kernel computes: the relative error of each f32 factor.

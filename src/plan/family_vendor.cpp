@@ -72,12 +72,23 @@ VendorProblem problem_of(const GpuProblem& p, const VendorMatch& match) {
   const GemmShape& s = p.shape;
   VendorProblem asked;
   asked.config = match.config;
-  asked.batch = s.batch, asked.m = s.m, asked.n = s.n, asked.k = s.k;
-  asked.a_batch = s.a_batch_stride, asked.a_row = s.a_row_stride, asked.a_k = s.a_k_stride;
+  // Of items that are rows the batch: whether they are rows of the library's, too, it has conditions of its own for.
+  const bool rows = s.items > 1;
+  asked.batch = rows ? s.items : s.batch, asked.m = s.m / s.items, asked.n = s.n, asked.k = s.k;
+  asked.a_row = s.a_row_stride, asked.a_k = s.a_k_stride;
+  asked.a_batch = rows ? asked.m * s.a_row_stride : s.a_batch_stride;
   asked.b_batch = s.b_batch_stride, asked.b_k = s.b_k_stride, asked.b_col = s.b_col_stride;
-  // Where outputs lie is known when they are bound; most lie without gaps.
-  asked.d_row = asked.c_row = asked.aux_row = s.n;
-  asked.d_batch = asked.c_batch = asked.aux_batch = s.m * s.n;
+  const auto strides = [&](int32_t operand) -> GemmShape::Strides {
+    const auto index = static_cast<size_t>(operand);
+    if (operand >= 0 && index < s.operands.size()) return s.operands[index];
+    return {asked.m * s.n, s.n};  // not known: without gaps
+  };
+  const CudaVendorConfig& config = match.config;
+  asked.d_batch = strides(config.d).item, asked.d_row = strides(config.d).row;
+  asked.c_batch = strides(config.c).item, asked.c_row = strides(config.c).row;
+  asked.aux_batch = strides(config.aux).item, asked.aux_row = strides(config.aux).row;
+  if (config.bias >= 0 && !s.operands.empty()) asked.bias_batch = strides(config.bias).item;
+  package::fold_batch(asked);
   asked.d_dtype = match.d, asked.bias_dtype = match.bias, asked.aux_dtype = match.aux;
   asked.a_alignment = s.a_alignment, asked.b_alignment = s.b_alignment;
   return asked;

@@ -34,6 +34,8 @@ struct ArgumentLayout {
   bool unit_stride = true;  // last dim has stride 1 or size <= 1
   // Row-major without gaps, so that any reshape of it is index arithmetic.
   bool contiguous = false;
+  // By dim; of a size of 1 they are 0. Nothing: it is not known where the tensor lies.
+  std::vector<int64_t> strides{};
 };
 
 // What of a graph becomes one kernel: the nodes between `leaves`, which it loads, and `outputs`, which it stores.

@@ -5,6 +5,7 @@
 #include "ir/analyses.hpp"
 #include "plan/families_metal.hpp"
 #include "plan/guards.hpp"
+#include "plan/items.hpp"
 
 namespace codetta::plan {
 
@@ -22,8 +23,8 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
   const ir::NodeId matmul = products[0];
   PlannedKernel kernel;
   CODETTA_TRY(kernel.lowered, lower_epilogue(graph, matmul, layouts));
-  kernel.shape = shape;
-  kernel.discovery = discover(kernel.lowered.program, shape, target, machine);
+  kernel.shape = shape_of_run(shape, kernel.lowered, layouts, target.backend);
+  kernel.discovery = discover(kernel.lowered.program, kernel.shape, target, machine);
   kernel.region.matmul = matmul;
   const std::vector<bool> behind = ir::reachable_from(graph, matmul);
   for (size_t i = 0; i < graph.size(); ++i) {

@@ -44,6 +44,7 @@ class ProgramPlanner {
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] std::optional<Rejection> better_behind(const ir::Graph& graph, const KernelRegion& region,
                                                        const Candidate& together) const;
+  std::optional<double> store_factors(KernelRegion& region) const;
   [[nodiscard]] std::optional<Rejection> better_apart(const GraphScope& scope, const KernelRegion& region,
                                                       const Candidate& together) const;
   [[nodiscard]] std::optional<Rejection> better_in_front(const GraphScope& scope, const KernelRegion& region,

@@ -157,27 +157,17 @@ int64_t ProgramPlanner::hint(const Dim& dim) const {
 std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope, const KernelRegion& region,
                                                          const Candidate& inside) const {
   KernelRegion stored = region;
-  double in_front = 0;
-  for (std::vector<MadeFactor>* factors : {&stored.a_made, &stored.b_made}) {
-    for (const MadeFactor& made : *factors) {
-      const Discovery map = discover_map(made.lowered.program,
-                                         {hint(made.lowered.batch), hint(made.lowered.rows), hint(made.lowered.cols)},
-                                         plan_.target, machine_);
-      if (map.candidates.empty()) return std::nullopt;
-      in_front += map.candidates[0].microseconds;
-    }
-    factors->clear();
-  }
-  stored.lowered.program.factors.clear();
+  const std::optional<double> in_front = store_factors(stored);
+  if (!in_front) return std::nullopt;
   const Discovery plain = discover(stored.lowered.program, gemm_shape(scope, stored), plan_.target, machine_);
   if (plain.candidates.empty()) return std::nullopt;
   const double product = plain.candidates[0].microseconds;
-  if (inside.microseconds <= in_front + product) return std::nullopt;
+  if (inside.microseconds <= *in_front + product) return std::nullopt;
   return Rejection{static_cast<uint16_t>(diag::Code::outside_product),
                    {},
                    fmt::format("made by the product, again for each tile that reads it, {:.1f} us ({}); stored in "
                                "front {:.1f} us, and {:.1f} us for the product of it ({})",
-                               inside.microseconds, inside.name, in_front, product, plain.candidates[0].name),
+                               inside.microseconds, inside.name, *in_front, product, plain.candidates[0].name),
                    scope.graph.span(*region.matmul)};
 }
 
@@ -238,17 +228,38 @@ static bool products_meet(const package::EpilogueProgram& program) {
   return false;
 }
 
+// What it takes to store factors that the product makes; `region` reads them then. Nothing where no kernel does.
+std::optional<double> ProgramPlanner::store_factors(KernelRegion& region) const {
+  double microseconds = 0;
+  for (std::vector<MadeFactor>* factors : {&region.a_made, &region.b_made}) {
+    for (const MadeFactor& made : *factors) {
+      const Discovery map = discover_map(made.lowered.program,
+                                         {hint(made.lowered.batch), hint(made.lowered.rows), hint(made.lowered.cols)},
+                                         plan_.target, machine_);
+      if (map.candidates.empty()) return std::nullopt;
+      microseconds += map.candidates[0].microseconds;
+    }
+    factors->clear();
+  }
+  region.lowered.program.factors.clear();
+  return microseconds;
+}
+
 // Why several products of one A are not one kernel: all of their results would be in memory at once, or one by one they
 // take no longer. Apart, each would store its accumulators at least, and the same work would have to be done behind
-// them.
+// them; an A that several kernels read is stored once, in front of them.
 std::optional<Rejection> ProgramPlanner::better_apart(const GraphScope& within, const KernelRegion& region,
                                                       const Candidate& together) const {
   const ir::Graph& graph = within.graph;
-  double apart = 0;
+  const bool on_gpu = plan_.target.backend != Backend::cpu;
+  KernelRegion stored = region;
+  const std::optional<double> in_front = on_gpu ? store_factors(stored) : 0;
+  if (!in_front) return std::nullopt;
+  double apart = *in_front;
   for (const CostTerm& term : together.terms) {
     if (term.name == "epilogue") apart += term.microseconds;
   }
-  GemmShape shape = gemm_shape(within, region);
+  GemmShape shape = gemm_shape(within, stored);
   shape.n /= shape.products;
   constexpr int64_t much_larger = 4;  // than the factor that is shared
   if (shape.n / much_larger > shape.k && !products_meet(region.lowered.program)) {

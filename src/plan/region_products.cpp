@@ -113,12 +113,13 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
       note(alone->nodes[0], action::cut_off, diag::error(code, "a kernel of its own takes less time").reason(no->text));
       return {};
     }
-    if (made) {
-      make_in_front(region, diag::error(code, "this is computed in front of the product").reason(no->text));
+    // The A of products that are one by one is read by each of them, and so it is stored in front anyway.
+    if (!region.more.empty() && (code == diag::Code::second_product || !made)) {
+      dissolve(region, *no);
       return {};
     }
-    if (!region.more.empty()) {
-      dissolve(region, *no);
+    if (made) {
+      make_in_front(region, diag::error(code, "this is computed in front of the product").reason(no->text));
       return {};
     }
     // Without a kernel for all of it: without reductions, then without anything behind the product.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device/host/fold.h"
 #include "package/cpu_call.hpp"
 #include "runtime/cpu/pack.hpp"
 #include "runtime/cpu/phases.hpp"
@@ -369,17 +370,13 @@ class Folding {
     items_ = problem.batch;
     const bool packed_items =
         problem.packed_b != nullptr && static_cast<const PackedHeader*>(problem.packed_b)->batches != 1;
-    possible_ =
-        items_ > 1 && problem.m > 0 && problem.one_b() && !packed_items && along(problem.a_batch, problem.a_row);
+    const int64_t rows = fold::rows_of_all(items_, problem.m, problem.a_batch, problem.a_row, problem.one_b() ? 0 : 1);
+    possible_ = rows != 0 && !packed_items;
     if (!possible_) return;
     if (problem.m == 1) problem_.a_row = problem.a_batch;
-    problem_.m = items_ * problem.m;
+    problem_.m = rows;
     problem_.batch = 1;
     problem_.a_batch = 0;
-  }
-  // Whether strides by item and by row are of one row after the other.
-  [[nodiscard]] bool along(int64_t item, int64_t row) const {
-    return problem_.batch == 1 || problem_.m == 1 || item == row * problem_.m;
   }
 
   const GemmProblem& problem_of(const GemmProblem& given, const EpilogueCall& epilogue) {
@@ -388,11 +385,8 @@ class Folding {
     for (int32_t i = 0; i < count; ++i) {
       operands_[i] = epilogue.operands[i];
       int64_t* stride = operands_[i].stride;
-      if (given.m == 1) {
-        stride[1] = stride[0];
-      } else if (stride[0] != stride[1] * given.m) {
-        return given;
-      }
+      if (!fold::follow(given.m, stride[0], stride[1])) return given;
+      if (given.m == 1) stride[1] = stride[0];
       stride[0] = 0;
     }
     call_ = epilogue;
@@ -405,7 +399,7 @@ class Folding {
   // With operands that allow it.
   [[nodiscard]] const GemmProblem& best() const { return problem_; }
   const GemmProblem& problem_of(const GemmProblem& given, StoreTile& store) const {
-    if (!possible_ || (given.m > 1 && store.batch_stride != store.row_stride * given.m)) return given;
+    if (!possible_ || !fold::follow(given.m, store.batch_stride, store.row_stride)) return given;
     if (given.m == 1) store.row_stride = store.batch_stride;
     return problem_;
   }

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "device/host/gpu_plan.h"
 #include "diag/diagnostic.hpp"
 
 namespace codetta::runtime::cuda {
@@ -20,32 +19,6 @@ namespace {
 int32_t alignment_of(const void* data) {
   const uint64_t bits = reinterpret_cast<uintptr_t>(data) | 16;
   return static_cast<int32_t>(bits & (~bits + 1));
-}
-
-// Items of a batch with one B are further rows of one where A and the epilogue's matrices lie so.
-void fold_batch(VendorProblem& p) {
-  int64_t rows = 0;
-  if (p.batch < 2 || p.m < 1 || p.b_batch != 0 || p.bias_batch != 0 || p.a_batch == 0 ||
-      __builtin_mul_overflow(p.batch, p.m, &rows) || rows > gpu::host::most_folded_rows)
-    return;
-  const struct {
-    int64_t *batch, *row, cols;
-    bool there;
-  } strides[] = {{&p.a_batch, &p.a_row, p.k, true},
-                 {&p.d_batch, &p.d_row, p.n, p.config.d >= 0},
-                 {&p.c_batch, &p.c_row, p.n, p.config.c >= 0},
-                 {&p.aux_batch, &p.aux_row, p.n, p.config.aux >= 0}};
-  if (p.m == 1 && p.a_k != 1) return;  // rows are read side by side
-  for (const auto& one : strides) {
-    // The library takes no rows that lie at one place, or across one another.
-    if (one.there && (p.m == 1 ? *one.batch < one.cols : *one.batch != p.m * *one.row)) return;
-  }
-  for (const auto& one : strides) {
-    if (p.m == 1) *one.row = *one.batch;
-    *one.batch = 0;
-  }
-  p.m = rows;
-  p.batch = 1;
 }
 
 Error beside_library(const std::string& kernel, const std::string& reason) {
@@ -87,7 +60,7 @@ VendorProblem VendorLaunch::describe(const Bindings& bindings) const {
   p.c_batch = c.stride[0], p.c_row = c.stride[1];
   p.aux_batch = aux.stride[0], p.aux_row = aux.stride[1];
   p.bias_batch = bias.stride[0];
-  fold_batch(p);
+  package::fold_batch(p);
   const auto dtype = [&](int32_t index, DType otherwise) {
     return index < 0 ? otherwise : kernel_->epilogue.operands[static_cast<size_t>(index)].dtype;
   };

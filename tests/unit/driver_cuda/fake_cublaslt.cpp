@@ -147,9 +147,10 @@ Status cublasLtMatmulPreferenceSetAttribute(Preference, int attribute, const voi
   if (attribute == preference_reductions) std::memcpy(&state.reductions, value, 4);
   return bytes == (attribute == preference_workspace ? 8U : 4U) ? Status::Success : Status::InvalidValue;
 }
-Status cublasLtMatmulAlgoGetHeuristic(Handle, Descriptor, Layout, Layout, Layout, Layout, Preference, int wanted,
+Status cublasLtMatmulAlgoGetHeuristic(Handle, Descriptor, Layout, Layout, Layout, Layout d, Preference, int wanted,
                                       Proposal* proposals, int* found) {
   ++state.asked;
+  state.questions.push_back({matrix(d)->batch, matrix(d)->cols, matrix(d)->leading});
   *found = state.proposals < wanted ? state.proposals : wanted;
   for (int i = 0; i < *found; ++i) {
     proposals[i] = {};

@@ -19,7 +19,12 @@ struct FakeCublasLt {
   // What happened.
   int handles = 0, descriptors = 0, layouts = 0, preferences = 0;  // alive
   int asked = 0, multiplied = 0;
-  uint64_t algorithm = 0;  // of the last product
+  struct Question {
+    int64_t items, rows, leading;  // of D
+    bool operator==(const Question&) const = default;
+  };
+  std::vector<Question> questions;  // in their order
+  uint64_t algorithm = 0;           // of the last product
   uint32_t epilogue = 0, reductions = 0;
   size_t workspace_given = 0;
   bool fast_accumulation = false;

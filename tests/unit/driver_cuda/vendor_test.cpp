@@ -122,6 +122,34 @@ TEST_F(CudaVendorApi, ItsProposalsAreCandidates) {
             std::string::npos);
 }
 
+// A proposal's rank means something for the problem only that the library was asked for.
+TEST_F(CudaVendorApi, ItIsPlannedForWhatRuns) {
+  Context c = Context::make(with_vendor()).value();
+  using Question = test::FakeCublasLt::Question;
+  const auto questions = [&](int64_t items, int64_t rows, bool gaps) {
+    Bound p;
+    p.arguments.A = p.add(c, f32, {items, rows, k}, false, 1).view();
+    p.arguments.B = p.add(c, f32, {k, n}, false, 2).view();
+    const TensorView whole = p.add(c, f32, {items, rows + (gaps ? 1 : 0), n + 4}, true, 3).view();
+    p.arguments.out = TensorView::make(whole.data(), f32, {items, rows, n}, {whole.stride(0), n + 4, 1}).value();
+    p.arguments.epilogue = EpilogueArguments::make(plain, {{"D", *p.arguments.out}}).value();
+    lt_.questions.clear();
+    const auto kernels = vendors(find(p, c));
+    EXPECT_EQ(kernels.size(), 3U);
+    const size_t planned = lt_.questions.size();
+    EXPECT_GE(planned, 1U);
+    EXPECT_TRUE(kernels[1].prepare(p.arguments));
+    EXPECT_GT(lt_.questions.size(), planned);
+    for (const Question& question : lt_.questions) EXPECT_EQ(question, lt_.questions[0]) << items << " x " << rows;
+    return lt_.questions[0];
+  };
+  const int64_t apart = n + 4;
+  EXPECT_EQ(questions(6, 1, false), (Question{1, 6, apart}));
+  EXPECT_EQ(questions(3, 5, false), (Question{1, 15, apart}));
+  EXPECT_EQ(questions(3, 5, true), (Question{3, 5, apart})) << "rows of the next item don't follow";
+  EXPECT_EQ(questions(6, 1, true), (Question{1, 6, 2 * apart}));
+}
+
 TEST_F(CudaVendorApi, EveryLayoutAndEntryOfTheMenu) {
   Context c = Context::make(with_vendor()).value();
   for (const bool a : {false, true}) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "opt/passes.hpp"
+#include "support/plain_store.hpp"
 #include "unit/plan/bind_text.hpp"
 #include "unit/plan/gpu_discovery.hpp"
 
@@ -131,6 +132,74 @@ TEST(GpuProducts, OfOneAAreOneKernel) {
   EXPECT_NE(notes_of(blackwell).find("products of one A apart: 2 products of one factor as one kernel would take "),
             std::string::npos)
       << notes_of(blackwell);
+}
+
+// Where no family makes the B of several products, it says so, and no kernel is offered that could not be emitted.
+TEST(GpuProducts, E0422SeveralReadTheirBFromMemory) {
+  for (const auto& [backend, arch] : {std::pair(Backend::cuda, "sm_80"), std::pair(Backend::cuda, "sm_90a"),
+                                      std::pair(Backend::cuda, "sm_100a"), std::pair(Backend::hip, "gfx942")}) {
+    GemmShape shape = test::gpu_shape(4, 128, 64, DType::bf16);
+    shape.products = 2;
+    shape.b_made = true;
+    package::EpilogueProgram program = test::plain_store(DType::f32, DType::bf16);
+    program.split = {2, types::Dim::constant(1), 2};
+    const Discovery discovery = discover(program, shape, {backend, CpuIsa::generic, arch}, {});
+    EXPECT_TRUE(discovery.candidates.empty()) << arch;
+    const std::string simt = backend == Backend::hip ? "hip_simt" : "cuda_simt";
+    EXPECT_EQ(test::reasons_of(discovery, simt),
+              "E0422: B is computed where it is read, and kernels of 2 products read each B from memory\n")
+        << arch;
+    shape.b_made = false;
+    EXPECT_FALSE(discover(program, shape, {backend, CpuIsa::generic, arch}, {}).candidates.empty()) << arch;
+  }
+  // The planner doesn't ask for it.
+  for (const int m : {1, 64, 4096}) {
+    const std::string rows = std::to_string(m);
+    const Plan plan = plan_of("def f(x: bf16[" + rows +
+                                  ", 256], g: i8[256, 64], u: i8[256, 64]):\n    y = (x @ cast(g, bf16)) * (x @ "
+                                  "cast(u, bf16))\n    return y\n",
+                              "sm_90a");
+    for (const PlannedKernel& kernel : plan.kernels)
+      EXPECT_FALSE(kernel.lowered.program.makes_b() && kernel.lowered.program.split.products > 1) << m;
+  }
+}
+
+// Apart, each of them reads an A that is stored once: no kernel makes it again.
+TEST(GpuProducts, OfAMadeAArePricedAsTheyAreEmitted) {
+  size_t as_one = 0, one_by_one = 0;
+  // The last five are those where the two prices differ.
+  const int sizes[][3] = {{4, 4096, 4096},     {64, 512, 4096},    {512, 4096, 4096},
+                          {4096, 14336, 4096}, {8, 14336, 16384},  {96, 4096, 16384},
+                          {1024, 128, 16384},  {2048, 128, 16384}, {4096, 128, 4096}};
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    for (const auto& [m, n, k] : sizes) {
+      const std::string rows = std::to_string(m), cols = std::to_string(n), depth = std::to_string(k);
+      const std::string x = "x: bf16[" + rows + ", " + depth + "]", b = ": bf16[" + depth + ", " + cols + "]";
+      const std::string what = std::string(arch) + ", " + rows + " x " + cols + " x " + depth;
+      const Plan plan = plan_of("def f(" + x + ", g" + b + ", u" + b +
+                                    "):\n    a = cast(relu(x), bf16)\n    y = silu(a @ g) * (a @ u)\n    return y\n",
+                                arch);
+      const PlannedKernel& last = plan.kernels.back();
+      if (last.lowered.program.split.products != 2) {
+        ++one_by_one;
+        for (const PlannedKernel& kernel : plan.kernels)
+          EXPECT_TRUE(kernel.lowered.program.factors.empty()) << what << "\n" << notes_of(plan);
+        continue;
+      }
+      if (!last.lowered.program.makes_a()) continue;
+      ++as_one;
+      const Candidate& together = last.discovery.candidates[0];
+      const auto time_of = [&](const std::string& text) {
+        return plan_of(text, arch).kernels.at(0).discovery.candidates[0].microseconds;
+      };
+      double apart = time_of("def f(" + x + "):\n    a = cast(relu(x), bf16)\n    return a\n") +
+                     2 * time_of("def f(" + x + ", g" + b + "):\n    y = x @ g\n    return y\n");
+      for (const CostTerm& term : together.terms) apart += term.name == "epilogue" ? term.microseconds : 0;
+      EXPECT_LE(together.microseconds, apart * 1.000001) << what << ": " << together.name << notes_of(plan);
+    }
+  }
+  EXPECT_GT(as_one, 0U);
+  EXPECT_GT(one_by_one, 0U);
 }
 
 TEST(GpuProducts, OfOtherTypesStayApart) {

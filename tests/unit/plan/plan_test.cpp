@@ -56,6 +56,60 @@ bool in_place(const Result<Plan>& plan, const std::string& output, const std::st
   return false;
 }
 
+// A single GEMM is planned as it runs: items of a batch with one B are rows where A and the epilogue's tensors lie so.
+TEST(PlanGemm, ItemsOfABatchArePlannedAsRows) {
+  struct Lies {
+    int64_t a_item, a_row, c_item, c_row, b_item = 0, a_k = 1;
+  };
+  const auto planned = [](int64_t items, int64_t m, const Lies& lies, const Target& to = target) {
+    constexpr int64_t n = 32, k = 16;
+    ir::GemmFacts facts = gemm_facts(m, n, k);
+    facts.batched = true;
+    facts.batch = items;
+    // Without C where items have one row: what is read of them has no row that items could be.
+    std::vector<ir::BoundArgument> arguments{tensor("bias", DType::f32, {n}), tensor("D", DType::f32, {items, m, n})};
+    if (m > 1) arguments.push_back(tensor("C", DType::f32, {items, m, n}));
+    const auto graph = test::bind_text(m > 1 ? "def f(accum, bias, C):\n    D = accum + C + bias\n    return D\n"
+                                             : "def f(accum, bias):\n    D = accum + bias\n    return D\n",
+                                       arguments, facts);
+    EXPECT_TRUE(graph) << graph.error().render();
+    plan::GemmShape shape;
+    shape.batch = items, shape.m = m, shape.n = n, shape.k = k;
+    shape.a_batch_stride = lies.a_item, shape.a_row_stride = lies.a_row, shape.a_k_stride = lies.a_k;
+    shape.b_batch_stride = lies.b_item, shape.b_k_stride = n;
+    const auto stride = [](int64_t size, int64_t of) { return size == 1 ? 0 : of; };
+    std::vector<plan::ArgumentLayout> layouts(2);
+    layouts[0].strides = {1};
+    layouts[1].strides = {stride(items, lies.c_item), stride(m, lies.c_row), 1};
+    if (m > 1) layouts.push_back({true, false, {stride(items, m * n), n, 1}});
+    const auto plan = plan::plan_gemm(*graph, shape, layouts, to, {});
+    EXPECT_TRUE(plan) << plan.error().render();
+    const plan::GemmShape& of = plan->kernels[0].shape;
+    EXPECT_EQ(of.batch * of.m, items * m);
+    EXPECT_EQ(of.items, of.batch == 1 && items > 1 ? items : 1);
+    if (of.items > 1) {
+      EXPECT_EQ(of.a_row_stride, m == 1 ? lies.a_item : lies.a_row);
+      EXPECT_EQ(of.a_batch_stride, 0);
+    }
+    return of.m;
+  };
+  const Target cuda{Backend::cuda, CpuIsa::generic, "sm_90a"}, hip{Backend::hip, CpuIsa::generic, "gfx942"},
+      metal{Backend::metal, CpuIsa::generic, "apple9"};
+  for (const Target& to : {target, cuda, hip}) {
+    EXPECT_EQ(planned(4, 8, {128, 16, 256, 32}, to), 32) << to.to_string();
+    EXPECT_EQ(planned(4, 1, {100, 16, 64, 32}, to), 4) << "of one row an item they may lie anywhere";
+    EXPECT_EQ(planned(1, 8, {0, 16, 256, 32}, to), 8);
+    EXPECT_EQ(planned(4, 8, {136, 16, 256, 32}, to), 8) << "A has gaps";
+    EXPECT_EQ(planned(4, 8, {128, 16, 288, 32}, to), 8) << "C has gaps";
+    EXPECT_EQ(planned(4, 8, {128, 16, 0, 32}, to), 8) << "one C for all items";
+    EXPECT_EQ(planned(4, 8, {128, 16, 256, 32, 512}, to), 8) << "a B for each item";
+    EXPECT_EQ(planned(4, 8, {0, 16, 256, 32}, to), 8) << "one A for all items";
+  }
+  EXPECT_EQ(planned(4, 1, {64, 16, 64, 32, 0, 2}), 4) << "a CPU reads any strides";
+  EXPECT_EQ(planned(4, 1, {64, 16, 64, 32, 0, 2}, cuda), 1) << "elements of A aren't side by side";
+  EXPECT_EQ(planned(4, 8, {128, 16, 256, 32}, metal), 8);
+}
+
 // Halves of a size that may be odd would lose a row.
 TEST(PlanProgram, E0303SplitsOfSizesThatNeedNotDivide) {
   const auto odd =
