@@ -57,11 +57,7 @@ Result<EvtOptions> cutlass_options(const CommonOptions& common, const EvtFlags& 
     known = true;
   }
   if (!known) {
-    const std::string meant = nearest_word(flags.schedule, names);
-    std::string all;
-    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-    return usage_error("schedule '" + flags.schedule + "' is not known", "given to --schedule",
-                       meant.empty() ? "known are " + all : "did you mean '" + meant + "'?");
+    return unknown_word("schedule", flags.schedule, "--schedule", names);
   }
   options.deterministic = !flags.nondeterministic;
   options.offsets = !flags.plain_pointers;

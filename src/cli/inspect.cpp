@@ -33,6 +33,9 @@ constexpr std::array<StageName, 10> stages{{{"ast", Stage::Ast},
 
 Result<std::vector<StageName>> stages_of(const std::string& what) {
   std::vector<StageName> result;
+  std::vector<std::string> names;
+  for (const StageName& stage : stages) names.emplace_back(stage.name);
+  names.emplace_back("evt");
   std::istringstream words(what);
   for (std::string word; std::getline(words, word, ',');) {
     bool known = false;
@@ -42,15 +45,9 @@ Result<std::vector<StageName>> stages_of(const std::string& what) {
         known = true;
       }
     }
-    if (!known)
-      return usage_error(
-          "stage '" + word + "' is not known", "given to --what",
-          "known are ast, graph, plan, memory, source, host, asm, ptx, sass, manifest, and evt for CUTLASS");
+    if (!known) return unknown_word("stage", word, "--what", names);
   }
-  if (result.empty())
-    return usage_error(
-        "--what names no stage", "",
-        "known are ast, graph, plan, memory, source, host, asm, ptx, sass, manifest, and evt for CUTLASS");
+  if (result.empty()) return unknown_word("stage", "", "--what", names);
   return result;
 }
 

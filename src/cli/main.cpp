@@ -341,8 +341,13 @@ int run(int argc, char** argv) {
       ->add_option("--dim", library.dims, "With --repro: a size of the kernel's program: batch=8 (those not said: 16)")
       ->allow_extra_args(false);
   build_verb->add_flag("--show", library.show, "Print the host text and the header, build nothing");
-  cache_verb->add_option("action", cache_action, "stats, path, clear or evict")
-      ->check(CLI::IsMember({"stats", "path", "clear", "evict"}));
+  cache_verb->add_option("action", cache_action, "stats, path, clear or evict")->check([](const std::string& word) {
+    const std::vector<std::string> known{"stats", "path", "clear", "evict"};
+    if (std::find(known.begin(), known.end(), word) != known.end()) return std::string();
+    const std::string meant = nearest_word(word, known);
+    return "there is no action '" + word + "' of the cache: it is stats, path, clear or evict" +
+           (meant.empty() ? "" : "; did you mean '" + meant + "'?");
+  });
 
   for (CLI::App* verb : app.get_subcommands({})) {
     for (CLI::Option* option : verb->get_options()) {

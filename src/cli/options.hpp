@@ -80,6 +80,10 @@ std::string& internal_message();
 // The compiler's remarks rule the kernel out (E0533): another one of the list does the work.
 inline bool is_unfit(const Error& error) { return error.code() == 533; }
 Error usage_error(std::string headline, std::string reason, std::string help);
+// E0701 for a word that is none of `known`, given to `option` ("" where the text says so itself). `meant`: what was
+// probably meant; where it is "", the nearest of them.
+Error unknown_word(const std::string& kind, const std::string& word, const std::string& option,
+                   const std::vector<std::string>& known, std::string meant = {});
 Error all_kernels(const std::string& command);  // E0701 for a command that takes no --kernel
 // E0701 where --out names a file, for a command that runs several kernels and keeps no result.
 Result<void> writes_nothing(const std::string& command, const GemmProblem& problem);

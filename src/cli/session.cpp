@@ -2,6 +2,10 @@
 // Setting up a command.
 #include "cli/session.hpp"
 
+#include <sstream>
+
+#include "codetta/diagnose.hpp"
+
 namespace codetta::cli {
 
 Result<Session> Session::make(const CommonOptions& common, const GemmOptions& options, bool runs) {
@@ -22,14 +26,19 @@ Result<Session> Session::make(const CommonOptions& common, const GemmOptions& op
   if (!options.kernel.empty() && !kernels->empty()) {
     std::vector<Kernel> named;
     std::string names;
+    std::vector<std::string> parts;
     for (const Kernel& kernel : *kernels) {
       const std::string& name = kernel.metadata().name;
       if (name.find(options.kernel) != std::string::npos) named.push_back(kernel);
       names += (names.empty() ? "" : ", ") + name;
+      std::istringstream pieces(name);
+      for (std::string piece; std::getline(pieces, piece, '_');) parts.push_back(piece);
     }
     if (named.empty()) {
+      const std::string meant = nearest_word(options.kernel, parts);
       return usage_error("no kernel named '" + options.kernel + "' can do this", "candidates are " + names,
-                         "pass one of these, or leave out --kernel");
+                         (meant.empty() ? "" : "did you mean '" + meant + "'? ") +
+                             std::string("Pass a part of one of these names, or leave out --kernel"));
     }
     kernels = KernelList(std::move(named), kernels->rejections());
   }

@@ -148,6 +148,12 @@ def words_of_the_command(folder, cache):
     bound = folder / "bound.py"
     bound.write_text("# bind: types=f32,zz\ndef f(accum):\n    D = accum\n    return D\n")
     expect(2, "element type 'zz' is not known", "gemm", *SIZES, *cache, "--epilogue", bound)
+    expect(2, "did you mean 'bf16'?", "gemm", *SIZES, *cache, "--dtype", "bf61")
+    expect(2, "did you mean 'f16'?", "gemm", *SIZES, *cache, "--dtype", "float16")
+    expect(2, "did you mean 'tf32'?", "gemm", *SIZES, *cache, "--math", "tf23")
+    expect(2, "did you mean 'source'?", "emit", *SIZES, *cache, "--what", "sorce")
+    expect(2, "did you mean 'packed'?", "gemm", *SIZES, *cache, "--kernel", "pcked")
+    expect(2, "did you mean 'clear'?", "cache", "claer")
     home = folder / "home"
     home.mkdir()
     run("gemm", *SIZES, cwd=home, env={"PATH": os.environ["PATH"], "HOME": "relative", "CODETTA_CACHE_RO": "1"})
