@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "cli/options.hpp"
-#include "codetta/diagnose.hpp"
 
 namespace codetta::cli {
 
@@ -14,15 +13,6 @@ Error usage_error(std::string headline, std::string reason, std::string help) {
   diagnostic.reason = std::move(reason);
   diagnostic.help = std::move(help);
   return Error(std::move(diagnostic));
-}
-
-Error unknown_word(const std::string& kind, const std::string& word, const std::string& option,
-                   const std::vector<std::string>& known, std::string meant) {
-  std::string all;
-  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
-  if (meant.empty()) meant = nearest_word(word, known);
-  return usage_error(kind + " '" + word + "' is not known", option.empty() ? "" : "given to " + option,
-                     meant.empty() ? "known are " + all : "did you mean '" + meant + "'? Known are " + all);
 }
 
 Error all_kernels(const std::string& command) {

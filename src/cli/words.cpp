@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words of the command line that are not known.
+#include "cli/options.hpp"
+#include "codetta/diagnose.hpp"
+
+namespace codetta::cli {
+
+Error unknown_word(const std::string& kind, const std::string& word, const std::string& option,
+                   const std::vector<std::string>& known, std::string meant) {
+  std::string all;
+  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+  if (meant.empty()) meant = nearest_word(word, known);
+  return usage_error(kind + " '" + word + "' is not known", option.empty() ? "" : "given to " + option,
+                     meant.empty() ? "known are " + all : "did you mean '" + meant + "'? Known are " + all);
+}
+
+}  // namespace codetta::cli
