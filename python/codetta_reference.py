@@ -109,12 +109,17 @@ def _lift(x):
     if isinstance(x, (builtins.bool, np.bool_)):
         return Value(np.array(builtins.bool(x)), "bool", weak=True)
     if isinstance(x, builtins.int):
-        if not -2**63 <= x < 2**63:
-            raise LanguageError(f"integer literal {x} needs more than 64 bits")
-        return Value(np.array(x, np.int64), "i64", weak=True)
+        return Value(np.array(x, np.int64 if -2**63 <= x < 2**63 else object), "i64", weak=True)
     if isinstance(x, builtins.float):
         return Value(np.array(x, np.float64), "f64", weak=True)
     raise LanguageError(f"{x!r} is not a value")
+
+
+def _fitting(x):
+    """Integers of more than 64 bits stand between literals only, as in 2**63 - 1."""
+    if x.array.dtype == object:
+        raise LanguageError(f"the integer {x.array} needs more than 64 bits")
+    return x
 
 
 def _elementwise(function):
@@ -122,7 +127,10 @@ def _elementwise(function):
     def run(name, *operands):
         operands = [_lift(x) for x in operands]
         if not _any_index(operands):
+            if not _literals(operands):
+                operands = [_fitting(x) for x in operands]
             return function(name, *operands)
+        operands = [x if isinstance(x, Index) else _fitting(x) for x in operands]
         shape = np.broadcast_shapes(*[x.shape for x in operands if not isinstance(x, Index)])
         extents = (1,) * (3 - len(shape)) + tuple(shape)
         needed = {a for x in operands if isinstance(x, Index) for a in x.needs}
@@ -237,6 +245,8 @@ def _result(array, dtype, operands, weak=False):
 
 def _as(value, dtype):
     """An operand in the type that the operation computes in. Literals round to it; other floats are held unrounded."""
+    if value.array.dtype == object:
+        return value.array.astype(np.float64) if dtype == "f64" else value.array
     if is_float(value.dtype) and is_float(dtype) and not value.weak:
         return value.array
     return convert(value.array, value.dtype, dtype)
@@ -289,6 +299,21 @@ _ARITH = {
 }
 
 
+def _exact_power(x, y):
+    if builtins.abs(x) > 1 and y > 126:
+        raise LanguageError(f"{x}**{y} needs more than 64 bits")
+    return x ** y if builtins.abs(x) > 1 else x ** (y and 2 - y % 2)
+
+
+_EXACT = {
+    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y, "//": lambda x, y: x // y if y else 0,
+    "%": lambda x, y: x % y if y else 0, "**": _exact_power, "neg": lambda x: -x, "multiply_add": lambda x, y, z: x * y + z,
+    "minimum": builtins.min, "maximum": builtins.max, "clamp": lambda x, low, high: builtins.min(builtins.max(x, low), high),
+    "abs": builtins.abs, "sign": lambda x: (x > 0) - (x < 0), "relu": lambda x: builtins.max(x, 0),
+    "drelu": lambda x: builtins.int(x > 0),
+} | dict.fromkeys(("floor", "ceil", "round", "trunc"), lambda x: x)
+
+
 @_elementwise
 def _arith(name, *values):
     dtype, weak = _joined(values)
@@ -299,6 +324,8 @@ def _arith(name, *values):
         if not exponent.weak or exponent.dtype == "bool" or exponent.array < 0:
             raise LanguageError("an integer power needs a non-negative integer literal as exponent; cast to a float")
     with np.errstate(all="ignore"):
+        if weak and _literals(values) and not is_float(dtype):  # exactly, as in Python
+            return _lift(_EXACT[name](*[builtins.int(v.array) for v in values]))
         arrays = [_as(v, dtype) for v in values]
         if name == "//" and is_float(dtype):  # of the rounded quotient
             return _result(np.floor(round_float(np.divide(*arrays), dtype)), dtype, values, weak)
@@ -312,6 +339,8 @@ _COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater
 @_elementwise
 def _compare(name, *values):
     dtype, weak = _joined(values)
+    if any(v.array.dtype == object for v in values) and not is_float(dtype):
+        return Value(np.array(_COMPARE[name](*[builtins.int(v.array) for v in values])), "bool", weak, True)
     return Value(_COMPARE[name](*[_as(v, dtype) for v in values]), "bool", weak, _literals(values))
 
 
@@ -394,6 +423,8 @@ def _real(name, *values):
     dtype, weak = _joined(values)
     if not is_float(dtype):
         dtype = "f64" if weak else "f32"
+    if name != "/":
+        values = [_fitting(v) for v in values]
     with np.errstate(all="ignore"):
         result = _result(_REAL[name](*[_as(v, dtype) for v in values]), dtype, values, weak)
     return result if name == "/" else result.laid_out(result.array)  # the compiler takes no function of a literal
@@ -470,6 +501,8 @@ def _select(name, condition, x, y):
     dtype, weak = _joined([x, y])
     if weak and not condition.weak and dtype != "bool":
         dtype = "f32" if is_float(dtype) else "i32" if builtins.all(_needed(v) != "i64" for v in (x, y)) else "i64"
+    if object in (x.array.dtype, y.array.dtype) and not is_float(dtype):
+        return x if condition.array else y
     return _result(np.where(condition.array, _as(x, dtype), _as(y, dtype)), dtype, [x, y], weak and condition.weak)
 
 
@@ -480,7 +513,7 @@ def where(condition, x, y):
 
 @_elementwise
 def _cast(name, x):
-    return Value(convert(x.array, x.dtype, name), name)
+    return Value(convert(_fitting(x).array, x.dtype, name), name)
 
 
 def cast(x, dtype):
@@ -504,7 +537,7 @@ def philox4x32(counter, key, rounds=10):
 
 def dropout(x, p, seed):
     """0 with probability p, else x / (1 - p). Each element of [batch, M, N] has its own Philox block, keyed by seed."""
-    x, p, seed = _lift(x), _lift(p), _lift(seed)
+    x, p, seed = (_fitting(_lift(v)) for v in (x, p, seed))
     if is_float(seed.dtype) or seed.array.size != 1 or p.array.size != 1:
         raise LanguageError("dropout: p is a number and seed an integer")
     if p.weak and not 0 <= p.array <= 1:
@@ -688,7 +721,7 @@ def _is_number(x):
 
 
 def _binary(symbol, x, y):
-    """x symbol y, where numbers are those of the language: integers of 64 bits that wrap, x // 0 = 0."""
+    """x symbol y, where numbers are those of the language: x // 0 = 0."""
     return _number((_real if symbol == "/" else _logical if symbol in _LOGICAL else _arith)(symbol, x, y))
 
 

@@ -64,6 +64,58 @@ ValueId FunctionBuilder::op(Op op_kind, std::vector<ValueId> operands, ir::Attr 
 }
 
 ValueId FunctionBuilder::op(Op op_kind, std::vector<ValueId> operands, ir::Attr attr, Span span, int rank) {
+  if (operands.empty()) return append(op_kind, {}, std::move(attr), span, rank);
+  std::optional<ir::ExactLiteral> exact;
+  bool narrow = true;
+  ValueId beyond;
+  if (operands.size() <= 3) {
+    std::vector<ir::ExactLiteral> literals;
+    for (const ValueId operand : operands) {
+      const auto literal = number(operand);
+      if (!literal) break;
+      narrow = narrow && literal->narrow().has_value();
+      if (literal->beyond && !beyond.valid()) beyond = first_beyond_.at(operand.index());
+      literals.push_back(*literal);
+    }
+    if (literals.size() == operands.size()) exact = ir::fold_exact(op_kind, literals);
+  }
+  if (!exact) {
+    if (!numbers_.empty()) std::for_each(operands.begin(), operands.end(), [&](ValueId id) { check_number(id); });
+    return append(op_kind, std::move(operands), std::move(attr), span, rank);
+  }
+  // Later stages compute in 64 bits: they get what they could not find.
+  if (const auto value = exact->narrow(); value && !narrow) return literal(*value, span);
+  const ValueId id = append(op_kind, std::move(operands), std::move(attr), span, rank);
+  numbers_.emplace(id.index(), *exact);
+  if (exact->beyond) first_beyond_.emplace(id.index(), beyond.valid() ? beyond : id);
+  return id;
+}
+
+std::optional<ir::ExactLiteral> FunctionBuilder::number(ValueId id) const {
+  if (const auto* literal = std::get_if<LiteralAttr>(&function_[id].attr)) return ir::ExactLiteral::of(*literal);
+  const auto found = numbers_.find(id.index());
+  return found != numbers_.end() ? std::optional(found->second) : std::nullopt;
+}
+
+void FunctionBuilder::check_number(ValueId id) {
+  const auto found = numbers_.find(id.index());
+  if (found == numbers_.end() || found->second.narrow() || report_ == nullptr) return;
+  const auto first = first_beyond_.find(id.index());
+  const ir::Value& value = function_[first != first_beyond_.end() ? first->second : id];
+  std::string help = "compute it with floats: a number with a point, such as 2.0, makes all of them floats";
+  if (value.op == Op::pow) {
+    const auto base = number(value.operands[0])->narrow(), exponent = number(value.operands[1])->narrow();
+    if (base && exponent)
+      help = fmt::format("write {0}{1}.0{2}**{3} for a float", base->i < 0 ? "(" : "", base->i, base->i < 0 ? ")" : "",
+                         exponent->i);
+  }
+  const std::string headline = "integer does not fit";
+  auto& error = value.site.known() ? report_->error(Code::number_overflow, value.site, headline)
+                                   : report_->error(Code::number_overflow, value.span, headline);
+  error.reason("arithmetic of integers gives one here that needs more than 64 bits").help(help);
+}
+
+ValueId FunctionBuilder::append(Op op_kind, std::vector<ValueId> operands, ir::Attr attr, Span span, int rank) {
   ranks_.push_back(rank);
   ir::Value value;
   value.op = op_kind;

@@ -5,12 +5,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "frontend/functions.hpp"
 #include "frontend/report.hpp"
 #include "ir/function.hpp"
+#include "ir/literals.hpp"
 
 namespace codetta::frontend {
 
@@ -22,7 +24,9 @@ inline constexpr uint32_t max_operands = 4096, max_outputs = 256;
 
 class FunctionBuilder {
  public:
-  explicit FunctionBuilder(ir::Function function) : function_(std::move(function)) {}
+  // `report` outlives the builder.
+  explicit FunctionBuilder(ir::Function function, Report* report = nullptr)
+      : function_(std::move(function)), report_(report) {}
 
   // Once for each parameter, before everything else.
   ValueId parameter(std::string name, diag::Span span, std::optional<ir::TypeAnnotation> type = std::nullopt);
@@ -36,6 +40,10 @@ class FunctionBuilder {
   // Where the attribute and the operands don't say how many dims the result has.
   ValueId op(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
 
+  // To be asked of what is a result without an operation. Reports arithmetic of literals that gave an integer of more
+  // than 64 bits: between other literals it is exact, as in Python, and everywhere else it is an error.
+  void check_number(ValueId id);
+
   // Where in C++ what is made from now on comes from.
   void set_site(CallSite site) { site_ = site; }
   [[nodiscard]] ir::Function& function() { return function_; }
@@ -48,9 +56,14 @@ class FunctionBuilder {
 
  private:
   [[nodiscard]] int result_rank(types::Op op, const std::vector<ValueId>& operands, const ir::Attr& attr) const;
+  [[nodiscard]] std::optional<ir::ExactLiteral> number(ValueId id) const;
+  ValueId append(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
 
   ir::Function function_;
+  Report* report_;
   std::vector<int> ranks_;
+  std::unordered_map<size_t, ir::ExactLiteral> numbers_;  // what operations of literals give
+  std::unordered_map<size_t, ValueId> first_beyond_;      // of numbers without a value: the one that had none
   CallSite site_{};
 };
 

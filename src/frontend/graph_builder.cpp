@@ -398,6 +398,7 @@ CallArgument lower(const State& outer, const GraphFunction& function, const std:
   const CallSite at = outer->site;
   const auto state = std::make_shared<GraphState>();
   state->report = outer->report;
+  state->builder = frontend::FunctionBuilder(ir::Function{}, state->report.get());
   state->depth = outer->depth + 1;
   enter(state, at);
   state->builder.function().name = name;
@@ -419,6 +420,7 @@ CallArgument lower(const State& outer, const GraphFunction& function, const std:
   for (size_t i = 0; i < results.size(); ++i) {
     const ValueId id = id_in(state, results[i]);
     if (!id.valid()) return argument;
+    state->builder.check_number(id);
     argument.ranks.push_back(state->builder.rank(id));
     body.outputs.push_back({fmt::format("r{}", i), id, {}, state->site});
   }
@@ -582,8 +584,9 @@ std::vector<GraphValue> while_loop(const GraphFunction& condition, const GraphFu
 }
 
 ProgramBuilder::ProgramBuilder(std::string name, CallSite at) : state_(std::make_shared<GraphState>()) {
-  enter(state_, at);
   state_->report = std::make_shared<frontend::Report>(nullptr);
+  state_->builder = frontend::FunctionBuilder(ir::Function{}, state_->report.get());
+  enter(state_, at);
   if (check_name(state_, name, "program")) state_->builder.function().name = std::move(name);
 }
 

@@ -511,7 +511,7 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
         .help("pass one value for each of its parameters, behind the names of the functions");
     return false;
   }
-  FunctionBuilder outer = std::exchange(builder_, FunctionBuilder{ir::Function{}});
+  FunctionBuilder outer = std::exchange(builder_, FunctionBuilder{ir::Function{}, &report_});
   ir::Function& body = builder_.function();
   body.source = module_.source;
   body.name = text(function.name);
@@ -535,6 +535,7 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
   for (const ValueId value : values) good = good && value.valid();
   if (good) {
     for (size_t i = 0; i < values.size(); ++i) {
+      builder_.check_number(values[i]);
       argument.ranks.push_back(builder_.rank(values[i]));
       body.outputs.push_back({fmt::format("r{}", i), values[i], body.values[values[i].index()].span});
     }

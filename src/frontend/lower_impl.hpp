@@ -96,7 +96,7 @@ class Lowerer {
   const ast::Module& module_;
   Report& report_;
   bool program_;
-  FunctionBuilder builder_{ir::Function{}};
+  FunctionBuilder builder_{ir::Function{}, &report_};
   std::unordered_map<std::string_view, const ast::Function*> functions_;
   std::vector<const ast::Function*> active_;    // being inlined
   std::set<std::string, std::less<>> symbols_;  // in the types of the entry's parameters

@@ -272,7 +272,7 @@ class Trace {
   const detail::TraceState& state_;
   CallSite at_;
   Report report_{nullptr};
-  FunctionBuilder builder_{ir::Function{}};
+  FunctionBuilder builder_{ir::Function{}, &report_};
   std::unordered_map<const ExprNode*, Values> values_;
   std::vector<const ExprNode*> order_;
   std::vector<detail::TraceState::Input> inputs_;

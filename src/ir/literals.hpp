@@ -11,9 +11,23 @@
 
 namespace codetta::ir {
 
-// What the op gives: numbers in i64, which wraps, or in f64 where one of them is a float; comparisons and logic a bool.
-// Nullopt for what is no arithmetic, or has no such value: functions whose accuracy is the target's (exp, sqrt, ...),
-// layout, a negative or a boolean exponent of an integer, a condition or a logical operand that is a number.
+// A literal, or what arithmetic of literals gives: integers beyond 64 bits stand between, as in `2**63 - 1`.
+struct ExactLiteral {
+  LiteralAttr::Kind kind = LiteralAttr::Kind::Int;
+  __int128 i = 0;       // Int, Bool
+  double f = 0;         // Float
+  bool beyond = false;  // Int: the number is above 2^125, and so does whatever depends on it
+
+  static ExactLiteral of(const LiteralAttr& literal) { return {literal.kind, literal.i, literal.f, false}; }
+  // Nullopt for an integer that no literal has.
+  [[nodiscard]] std::optional<LiteralAttr> narrow() const;
+};
+
+// What the op gives: integers exactly, f64 where one of the numbers is a float; comparisons and logic a bool. Nullopt
+// for what is no arithmetic, or has no such value: functions whose accuracy is the target's (exp, sqrt, ...), layout, a
+// negative or a boolean exponent of an integer, a condition or a logical operand that is a number.
+std::optional<ExactLiteral> fold_exact(types::Op op, std::span<const ExactLiteral> operands);
+// The same of literals; also nullopt for an integer that no literal has.
 std::optional<LiteralAttr> fold_literals(types::Op op, std::span<const LiteralAttr* const> operands);
 
 // Whether the integer type has the number.

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.hpp"
 #include "base/result.hpp"
 #include "plan/families_metal.hpp"
 #include "plan/planner.hpp"
@@ -21,6 +22,19 @@ namespace {
 
 bool holds(const std::vector<uint32_t>& list, uint32_t buffer) {
   return std::find(list.begin(), list.end(), buffer) != list.end();
+}
+
+// Whether elements are counted in 64 bits, those of 8 bytes in bytes. A size of 0 or a symbol does not make up for the
+// others: kernels multiply those that they know.
+bool is_countable(const std::vector<Dim>& shape) {
+  int64_t count = sizeof(int64_t);
+  for (const Dim& size : shape) {
+    const int64_t known = size.as_constant().value_or(1);
+    const auto product = base::checked_mul(count, std::max<int64_t>(known, 1));
+    if (!product) return false;
+    count = *product;
+  }
+  return true;
 }
 
 // The graph with some of its outputs; inputs stay. At least one is kept.
@@ -51,7 +65,7 @@ Result<ir::GraphRef> with_outputs(const ir::GraphRef& ref, const std::vector<boo
 
 }  // namespace
 
-// Every operation has a step on this target.
+// Every operation has a step on this target, and every value a number of elements.
 Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) const {
   const bool cpu = plan_.target.backend == Backend::cpu;
   const bool kernels = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
@@ -59,6 +73,13 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
   for (size_t i = 0; i < graph.size(); ++i) {
     const NodeId node(i);
     const Op op = graph.node(node).op;
+    if (!is_countable(graph.type(node).shape)) {
+      return diag::error(diag::Code::tensor_overflow,
+                         fmt::format("the extent of {} overflows", ir::to_string(graph.type(node))))
+          .at(graph.source(), graph.span(node))
+          .reason("the sizes that are known give 2^60 elements or more")
+          .help("use smaller sizes");
+    }
     std::string why, help = "compute it outside of the program and pass the result, or choose another target";
     if (!cpu && !kernels && (op == Op::index_put || op == Op::scatter))
       why = "writes at computed indices are host work, and the tensors lie on the device";

@@ -205,7 +205,9 @@ class ReferenceTest(unittest.TestCase):
                 ("accum + 2**40", 2**40 + 1, "i64"), ("accum + 2**31", 2**31 + 1, "i64"),
                 ("accum + 2**33 // 2", 2**32 + 1, "i64"), ("minimum(accum, 2**40)", 1, "i64"),
                 ("clamp(accum, -2**31, 2**31)", 1, "i64"), ("where(accum < 2**31, 1, 0)", 1, "i32"),
-                ("where(accum == 1, 9223372036854775807 + 1, 0)", -2**63, "i64"), ("accum + 7 // 0", 1, "i32"),
+                ("where(accum == 1, 2**63 - 1, 0)", 2**63 - 1, "i64"), ("accum + 7 // 0", 1, "i32"),
+                ("where(accum == 1, -2**63, 0)", -2**63, "i64"), ("accum + 2**100 // 2**98", 5, "i32"),
+                ("accum + where(2**64 > 2**63, 2, 2**65)", 3, "i32"), ("accum + 2**64 / 2.0**64", 2.0, "f32"),
                 ("where(accum == 1, 2.5, 1)", 2.5, "f32"), ("accum * (0.1 + 0.2)", float(np.float32(0.1 + 0.2)), "f32"),
                 ("accum + (True + True)", 3, "i32"), ("accum + ~True", 1, "i32"), ("accum + ~False", 2, "i32"),
                 ("accum + (~(1 < 2) | True)", 2, "i32"), ("accum + (True ^ True)", 1, "i32"), ("relu6(accum)", 1, "i32")):
@@ -217,7 +219,8 @@ class ReferenceTest(unittest.TestCase):
                 ("accum - True * 0", 1, "u8"), ("accum + 400 // 2", 201, "u8"), ("accum ** (2**1)", 1, "u8")):
             value = of(expression, 1, "u8")
             self.assertEqual((value.dtype, value.array.item()), (dtype, expected), expression)
-        for refused in ("accum + 9223372036854775808", "accum + ~5", "accum + (5 & 3)", "accum + (True | 2)"):
+        for refused in ("accum + 9223372036854775808", "accum + 2**63", "accum * 2**64", "accum + (9223372036854775807 + 1)",
+                        "dropout(accum, 0.5, 2**64)", "accum + exp(2**64)", "cast(2**64, f32) + accum", "accum + abs(-2**63)", "accum + ~5", "accum + (5 & 3)", "accum + (True | 2)"):
             with self.assertRaises(r.LanguageError):
                 of(refused, 1)
 

@@ -53,6 +53,23 @@ def f(x: bf16["n", 8], w: bf16[8, 8], i: i64[3], scale: f32):
 )");
 }
 
+TEST(GraphBuilderApi, IntegersOfNumbersAreExact) {
+  ProgramBuilder fits("f");
+  const auto x = fits.input("x", DType::i64, {3});
+  fits.output("y", x + (fits.constant(INT64_MAX) + 1 - 1));
+  expect_equal(fits, "def f(x: i64[3]):\n    y = x + 9223372036854775807\n    return y\n");
+
+  ProgramBuilder large("f");
+  const auto z = large.input("z", DType::i64, {3});
+  const GraphValue sum = large.constant(INT64_MAX) + 1;
+  const int line = __LINE__ - 1;
+  large.output("y", z + sum);
+  const auto wrong = built(large);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code(), 109) << wrong.error().render();
+  EXPECT_EQ(wrong.error().diagnostics()[0].where.line, static_cast<uint32_t>(line));
+}
+
 TEST(GraphBuilderApi, OperatorsTakeNumbers) {
   ProgramBuilder b("f");
   const auto x = b.input("x", DType::f32, {"n"});

@@ -303,6 +303,25 @@ TEST(Trace, NumbersKeepTheirKind) {
                      *traced->function()));
 }
 
+TEST(Trace, IntegersOfNumbersAreExact) {
+  const auto fits = Epilogue::trace(
+      [](EpilogueTracer& e) { e.output("D", e.accum() * (pow(e.literal(2), e.literal(63)) - e.literal(1))); });
+  ASSERT_TRUE(fits) << fits.error().render();
+  EXPECT_TRUE(
+      ir::equivalent(*parsed("def epilogue(accum):\n    D = accum * 9223372036854775807\n    return D\n").function(),
+                     *fits->function()));
+  uint32_t line = 0;
+  const auto large = Epilogue::trace([&](EpilogueTracer& e) {
+    const Expr two = e.literal(2);
+    const Expr power = (line = __LINE__, pow(two, e.literal(64)));
+    e.output("D", e.accum() * power);
+  });
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code(), 109);
+  EXPECT_EQ(large.error().diagnostics()[0].help, "write 2.0**64 for a float");
+  EXPECT_EQ(large.error().diagnostics()[0].where.line, line);
+}
+
 TEST(Trace, OutputsMayBeAccumAndAliases) {
   const auto traced = Epilogue::trace([](EpilogueTracer& e) {
     const Expr F = relu(e.accum());

@@ -146,6 +146,22 @@ help: compute it outside of the program and pass the result, or choose another t
 )");
 }
 
+// Found by the fuzz target of the builders: kernels multiplied the sizes, whatever a symbol or a 0 beside them makes of
+// it.
+TEST(PlanProgram, RefusesMoreElementsThan64BitsCount) {
+  for (const char* first : {"\"m\"", "0"}) {
+    const auto text = [&](const char* last) {
+      return std::string("def f(x: f32[") + first + ", 2, 9, " + last +
+             "]):\n    y = permute(x, (0, 2, 1, 3)) * 2.0\n    return y\n";
+    };
+    const auto large = program(text("4611686018427387904"));
+    ASSERT_FALSE(large) << first;
+    EXPECT_EQ(large.error().code(), 603);
+    EXPECT_EQ(large.error().diagnostics()[0].where.line, 1u);
+    EXPECT_TRUE(program(text("50000000000000000"))) << first;
+  }
+}
+
 TEST(PlanGemm, Steps) {
   const auto plan = gemm(test::example("relu_aux_store"),
                          {scalar("alpha"), tensor("C", DType::f32, {64, 64}), tensor("D", DType::f32, {64, 64}),
