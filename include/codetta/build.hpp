@@ -13,8 +13,12 @@
 
 namespace codetta {
 
+// Asked with all files that a call will write, each with what it is ("the header"), before any of them is; its error
+// ends the call. For callers who must not lose files of the same names.
+using WriteGuard = std::function<Result<void>(const std::vector<std::pair<std::string, std::string>>& files)>;
+
 struct BuildOptions {
-  std::string output{};    // path of the library: "out/libdigits.so"
+  std::string output{};    // path of the library, with any suffix: "out/libdigits.so"
   std::string name{};      // prefix of everything public; "" = the file's name without "lib" and what follows a dot
   std::string header{};    // path; "" = beside the library, <name>.h
   std::string manifest{};  // path; "" = beside the library, <name>.json
@@ -34,6 +38,7 @@ struct BuildOptions {
   double trial_seconds = 60;
   std::string engine_dir{};                          // folder of libcodetta_engine.a; "" = "codetta" beside libcodetta
   std::function<void(std::string_view)> progress{};  // one line at a time, from the calling thread
+  WriteGuard before_writing{};
 };
 
 struct BuildReport {
@@ -46,13 +51,13 @@ struct BuildReport {
 };
 
 // One library with a function for each program. It links the C++ runtime, pthread and dl; it exports its own functions
-// only. Library, header and manifest appear whole or not at all, each by a rename. The target is a CPU, and the library
-// refuses to start on one that lacks its instruction set; or CUDA or HIP with an architecture: the library carries the
-// compiled kernels, and loads the driver when it is first called. Neither a GPU nor a toolkit is needed here, only
-// NVRTC, or Clang and lld. Errors: E0208 to E0210, E0221 (constants), E0230 (a name that cannot be public), E0440 (no
-// form as host text), E0501 to E0507, E0510 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E0617,
-// E0651 (tuning: a run crashed, or took longer than trial_seconds), E06xx (files), E0703 (trial_seconds), those of
-// compile().
+// only. Library, header and manifest appear whole or not at all, each by a rename; they are three files, none of them
+// the weights. The target is a CPU, and the library refuses to start on one that lacks its instruction set; or CUDA or
+// HIP with an architecture: the library carries the compiled kernels, and loads the driver when it is first called.
+// Neither a GPU nor a toolkit is needed here, only NVRTC, or Clang and lld. Errors: E0208 to E0210, E0221 (constants),
+// E0230 (a name that cannot be public), E0440 (no form as host text), E0501 to E0507, E0510 (compiler), E0541 (engine
+// archive), E0542 (linker), E0543 (paths), E0617, E0651 (tuning: a run crashed, or took longer than trial_seconds),
+// E06xx (files), E0703 (trial_seconds), those of compile().
 CODETTA_API Result<BuildReport> build(const std::vector<Program>& programs, const Target& target,
                                       const BuildOptions& options, Context& context = Context::process_default());
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "codetta/build.hpp"
 #include "codetta/epilogue.hpp"
 #include "codetta/gemm.hpp"
 #include "codetta/kernel.hpp"
@@ -125,6 +126,7 @@ struct CutlassBuild {
   std::string output{};       // path of the library: "out/libepilogue.so"; the header lies beside it
   std::string name{};         // of what is public; "" = the file's name without "lib" and what follows a dot
   std::string cutlass_dir{};  // a checkout (with include/) or a folder of headers; "" = CODETTA_CUTLASS_DIR
+  WriteGuard before_writing{};
 };
 struct CutlassReport {
   std::string library, header, version;  // of CUTLASS

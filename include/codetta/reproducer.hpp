@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "codetta/build.hpp"
 #include "codetta/program.hpp"
 
 namespace codetta {
@@ -17,6 +18,7 @@ struct ReproducerOptions {
   // Values of the program's sizes, 16 where one is missing: the kernel is planned for them, and its tensors have them.
   std::vector<std::pair<std::string, int64_t>> sizes{};
   std::string engine_dir{};  // as of BuildOptions
+  WriteGuard before_writing{};
 };
 
 struct ReproducerReport {

@@ -161,8 +161,13 @@ int build_for_cutlass(const CommonOptions& common, const GemmOptions& gemm, cons
   if (!problem) return report(problem.error(), common.json);
   const std::string name = options->name;
   options->name = "EVTD";
-  auto built = build_cutlass(problem->arguments, *options,
-                             {.output = output, .name = flags.name, .cutlass_dir = flags.cutlass_dir}, *context);
+  CutlassBuild build{.output = output, .name = flags.name, .cutlass_dir = flags.cutlass_dir};
+  build.before_writing = [&](const std::vector<std::pair<std::string, std::string>>& files) {
+    Places places{.tensors = {}, .files = files, .inputs = problem->input_files};
+    places.force = gemm.force;
+    return check_overwrites(places);
+  };
+  auto built = build_cutlass(problem->arguments, *options, build, *context);
   if (!built) return report(built.error(), common.json);
   if (common.json) {
     print_json({{"library", built->library},

@@ -60,7 +60,10 @@ struct ProgramSession {
   Target target;
   Context context;
 
-  static Result<ProgramSession> make(const CommonOptions& common, const InspectedProgram& inspected) {
+  // `page`: a file that the command writes, "" for none.
+  static Result<ProgramSession> make(const CommonOptions& common, const InspectedProgram& inspected,
+                                     const std::string& page = {}) {
+    if (auto placed = check_places(places(inspected, page)); !placed) return std::move(placed).error();
     SizeHints hints;
     for (const std::string& hint : inspected.hints) {
       auto size = parse_size(hint, "--hint");
@@ -77,6 +80,16 @@ struct ProgramSession {
     auto context = context_of(common);
     if (!context) return std::move(context).error();
     return ProgramSession{*std::move(program), std::move(hints), *target, *std::move(context)};
+  }
+
+  static Places places(const InspectedProgram& inspected, const std::string& page) {
+    Places places;
+    if (page.empty()) return places;
+    places.files.emplace_back("the report", page);
+    places.inputs = files_of(inspected.kernels);
+    places.inputs.push_back(inspected.file);
+    places.takes_force = false;
+    return places;
   }
 
   Result<CompiledProgram> compile(const std::function<void(const CompileProgress&)>& progress) {
@@ -120,17 +133,18 @@ int print_stages(const CommonOptions& common, const std::string& what, Emit&& em
 }  // namespace
 
 int explain(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
-            const std::string& report_file, const EvtFlags& evt) {
+            const EvtFlags& evt) {
   if (!program.file.empty()) {
-    auto session = ProgramSession::make(common, program);
+    auto session = ProgramSession::make(common, program, options.report);
     if (!session) return report(session.error(), common.json);
     const auto text =
         codetta::explain(session->program, session->target, session->hints, common.json, session->context);
     if (!text) return report(text.error(), common.json);
     std::fwrite(text->data(), 1, text->size(), stdout);
-    if (report_file.empty()) return exit_ok;
+    if (options.report.empty()) return exit_ok;
     const auto compiled = session->compile(compile_progress(common));
-    return compiled ? keep_page(common, report_file, compiled->html_report()) : report(compiled.error(), common.json);
+    return compiled ? keep_page(common, options.report, compiled->html_report())
+                    : report(compiled.error(), common.json);
   }
   if (auto ok = no_hints(program, "explain"); !ok) return report(ok.error(), common.json);
   if (!options.kernel.empty()) return report(all_kernels("explain"), common.json);
@@ -142,8 +156,8 @@ int explain(const CommonOptions& common, const GemmOptions& options, const Inspe
   if (!beside) return report(beside.error(), common.json);
   if (*beside) append_explained(*text, **beside, common.json);
   std::fwrite(text->data(), 1, text->size(), stdout);
-  if (report_file.empty()) return exit_ok;
-  return keep_page(common, report_file,
+  if (options.report.empty()) return exit_ok;
+  return keep_page(common, options.report,
                    html_report(session->problem.arguments, session->target, nullptr, session->context));
 }
 
@@ -213,7 +227,7 @@ int compile_for_gpu(const CommonOptions& common, Session& session, Kernel kernel
 
 // Every kernel of a program into the cache.
 int compile_program(const CommonOptions& common, const InspectedProgram& program, const std::string& report_file) {
-  auto session = ProgramSession::make(common, program);
+  auto session = ProgramSession::make(common, program, report_file);
   if (!session) return report(session.error(), common.json);
   nlohmann::json kernels = nlohmann::json::array();
   std::string lines;
@@ -246,9 +260,8 @@ int compiled_page(const CommonOptions& common, Session& session, const std::stri
 
 }  // namespace
 
-int compile(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
-            const std::string& report_file) {
-  if (!program.file.empty()) return compile_program(common, program, report_file);
+int compile(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program) {
+  if (!program.file.empty()) return compile_program(common, program, options.report);
   if (auto ok = no_hints(program, "compile"); !ok) return report(ok.error(), common.json);
   auto session = Session::make(common, options, false);
   if (!session) return report(session.error(), common.json);
@@ -256,7 +269,7 @@ int compile(const CommonOptions& common, const GemmOptions& options, const Inspe
   if (!kernel) return report(kernel.error(), common.json);
   if (on_gpu(session->target)) {
     const int made = compile_for_gpu(common, *session, *kernel, !options.kernel.empty());
-    return made == exit_ok ? compiled_page(common, *session, report_file) : made;
+    return made == exit_ok ? compiled_page(common, *session, options.report) : made;
   }
   const auto seconds = kernel->compile();
   if (!seconds) return report(seconds.error(), common.json);
@@ -281,7 +294,7 @@ int compile(const CommonOptions& common, const GemmOptions& options, const Inspe
     std::printf("%s %s; %s\n", kernel->metadata().name.c_str(), compiled ? "compiled" : "was compiled already",
                 kept.c_str());
   }
-  return compiled_page(common, *session, report_file);
+  return compiled_page(common, *session, options.report);
 }
 
 }  // namespace codetta::cli

@@ -111,7 +111,7 @@ void add_gemm(CLI::App& app, GemmOptions& o,
   app.add_option("--seed", o.seed, "Of random data and of sampled checks")
       ->capture_default_str()
       ->check(decimal(0, any_size));
-  app.add_flag("--force", o.force, "Let --out overwrite a file that operands are read from");
+  app.add_flag("--force", o.force, "Let outputs overwrite files that this command reads");
 }
 
 // Also where the parser has not come to it.
@@ -214,7 +214,7 @@ int run(int argc, char** argv) {
   RunFlags flags;
   ProgramOptions program;
   BuildLibraryOptions library;
-  std::string what = "source", program_file, report_file, cache_action = "stats";
+  std::string what = "source", program_file, cache_action = "stats";
   std::vector<std::string> hints;
   EvtFlags evt;
   std::string via;
@@ -276,7 +276,7 @@ int run(int argc, char** argv) {
     verb->add_option("--hint", hints, "A likely size of the program: batch=8")->allow_extra_args(false);
   }
   for (CLI::App* verb : {explain_verb, compile_verb, tune_verb})
-    verb->add_option("--report", report_file, "Also write one self-contained HTML page: FILE.html");
+    verb->add_option("--report", options.report, "Also write one self-contained HTML page: FILE.html");
   tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(budgets);
   tune_verb->add_option("--export", export_file, "Time nothing: write all kept results to FILE")->check(said);
   tune_verb->add_option("--import", import_file, "Time nothing: keep the results that FILE has")->check(said);
@@ -305,7 +305,7 @@ int run(int argc, char** argv) {
   run_verb->add_option("--seed", program.seed, "Of random data and of sampled checks")
       ->capture_default_str()
       ->check(decimal(0, any_size));
-  run_verb->add_flag("--force", program.force, "Let --out overwrite a file that parameters are read from");
+  run_verb->add_flag("--force", program.force, "Let outputs overwrite files that this command reads");
   build_verb->add_option("program", library.program, "File of the programs");
   build_verb->add_option("-o,--output", library.output, "The library: libNAME.so")->required();
   build_verb->add_option("--function", library.functions, "Functions of the text, one a program (default: the last)")
@@ -414,18 +414,18 @@ int run(int argc, char** argv) {
     if (verify_verb->parsed()) return gemm(common, options, {.check = true, .bench = false, .pack = false});
     if (bench_verb->parsed()) return bench(common, options, bench_candidates);
     if (explain_verb->parsed() && common.target.starts_with("cutlass")) return explain_cutlass(common, options, evt);
-    if (explain_verb->parsed()) return explain(common, options, inspected, report_file, evt);
+    if (explain_verb->parsed()) return explain(common, options, inspected, evt);
     if (kernels_verb->parsed() && common.target.starts_with("cutlass")) return kernels_of_cutlass(common, options, evt);
     if (kernels_verb->parsed()) return kernels(common, options, evt);
     if (emit_verb->parsed() && (common.target.starts_with("cutlass") || what == "evt"))
       return emit_for_cutlass(common, options, what, evt);
     if (emit_verb->parsed()) return emit(common, options, what, inspected);
-    if (compile_verb->parsed()) return compile(common, options, inspected, report_file);
+    if (compile_verb->parsed()) return compile(common, options, inspected);
     if (tune_verb->parsed() && !(export_file + import_file).empty()) {
       if (auto all = exchanges_all(*tune_verb); !all) return report(all.error(), common.json);
       return exchange_tuning(common, export_file, import_file);
     }
-    if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates, report_file);
+    if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates);
     if (run_verb->parsed()) return run_program(common, program);
     if (build_verb->parsed() && !via.empty()) {
       evt.name = library.name;

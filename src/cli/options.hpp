@@ -43,7 +43,8 @@ struct GemmOptions {
   std::string kernel;  // name, or part of it
   bool transpose_a = false, transpose_b = false;
   bool strict = false, as_unfused = false;
-  bool force = false;  // outputs may overwrite files that operands are read from
+  bool force = false;  // outputs may overwrite files that the command reads
+  std::string report;  // file of a page that the command writes, too
   std::string math = "strict";
   uint64_t seed = 1;
 };

@@ -109,6 +109,7 @@ class Builder {
     if (auto ok = read(); !ok) return std::move(ok).error();
     if (auto ok = factors(); !ok) return std::move(ok).error();
     if (auto ok = arguments(); !ok) return std::move(ok).error();
+    if (auto ok = places(); !ok) return std::move(ok).error();
     for (const Fill& fill : fills_) {
       if (fill.output) {
         fill_poison(fill.view);
@@ -478,6 +479,14 @@ class Builder {
     return view;
   }
 
+  [[nodiscard]] Result<void> places() const {
+    if (auto ok = check_formats(problem_.output_files); !ok) return ok;
+    Places places{.tensors = problem_.output_files, .files = {}, .inputs = problem_.input_files};
+    places.force = options_.force;
+    if (!options_.report.empty()) places.files.emplace_back("the report", options_.report);
+    return check_places(places);
+  }
+
   static constexpr size_t lazy_bytes = size_t{16} << 20;  // below, memory is taken at once
   const GemmOptions& options_;
   bool data_;
@@ -500,15 +509,6 @@ class Builder {
 
 }  // namespace
 
-Result<GemmProblem> build_problem(const GemmOptions& options, bool data) {
-  auto problem = Builder(options, data).build();
-  if (!problem) return problem;
-  if (auto ok = check_formats(problem->output_files); !ok) return std::move(ok).error();
-  if (auto ok = check_places(problem->output_files, options.force ? std::vector<std::string>{} : problem->input_files);
-      !ok) {
-    return std::move(ok).error();
-  }
-  return problem;
-}
+Result<GemmProblem> build_problem(const GemmOptions& options, bool data) { return Builder(options, data).build(); }
 
 }  // namespace codetta::cli

@@ -45,6 +45,15 @@ std::string names_of(const std::vector<ProgramParameter>& list) {
   return names;
 }
 
+Places places_of(const Given& given, const ProgramOptions& options) {
+  Places places{.tensors = given.outputs, .files = {}, .inputs = files_of(options.kernels)};
+  places.inputs.push_back(options.file);
+  for (const auto& [name, file] : given.tensors) places.inputs.push_back(file);
+  if (!options.trace.empty()) places.files.emplace_back("the trace", options.trace);
+  places.force = options.force;
+  return places;
+}
+
 // Before any work: every --out names an output.
 Result<void> check_outputs(const Program& program, const Given& given, const ProgramOptions& options) {
   const auto outputs = program.outputs();
@@ -56,10 +65,7 @@ Result<void> check_outputs(const Program& program, const Given& given, const Pro
                        "its outputs are " + names_of(outputs) + "; write --out NAME=FILE.npy");
   }
   if (auto ok = check_formats(given.outputs); !ok) return ok;
-  std::vector<std::string> inputs{options.file};
-  for (const auto& [name, file] : given.tensors) inputs.push_back(file);
-  if (options.force) inputs.clear();
-  return check_places(given.outputs, inputs);
+  return check_places(places_of(given, options));
 }
 
 // Every name is given once, whichever options give it.
@@ -209,7 +215,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
                                    *context, compile_progress(common));
   if (!compiled) return report(compiled.error(), common.json);
   if (options.bisect) return bisect_program(common, *program, data, *target, asked->hints, options.seed, *context);
-  auto watch = Watch::make(options);
+  auto watch = Watch::make(options, places_of(*given, options));
   if (!watch) return report(watch.error(), common.json);
   const ProgramRun run{*program,      *compiled,    *target,           *context,
                        options.check, options.seed, watch->observer(), !options.kernels.empty()};

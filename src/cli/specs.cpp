@@ -252,34 +252,62 @@ Result<void> check_formats(const std::vector<std::pair<std::string, std::string>
   return {};
 }
 
-Result<void> check_places(const std::vector<std::pair<std::string, std::string>>& outputs,
-                          const std::vector<std::string>& inputs) {
-  const auto file_of = [](const std::string& place) {
-    const std::string path = archive_of(place).first;
-    return path.empty() ? place : path;
+namespace {
+
+std::string file_of(const std::string& place) {
+  const std::string path = archive_of(place).first;
+  return path.empty() ? place : path;
+}
+
+// Nothing is lost in a pipe or a device, such as /dev/stdout, and outputs follow each other there.
+bool is_replaced(const std::string& path) {
+  std::error_code failed;
+  const auto status = std::filesystem::status(path, failed);
+  return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+}
+
+}  // namespace
+
+Result<void> check_overwrites(const Places& places) {
+  struct Output {
+    std::string name, given, path, entry;  // entry: of an archive
   };
-  for (const auto& [output, place] : outputs) {
-    for (const std::string& input : inputs) {
+  std::vector<Output> all;
+  for (const auto& [output, file] : places.tensors) {
+    const auto [path, name] = archive_of(file);
+    all.push_back({output, file, path.empty() ? file : path, path.empty() ? "" : name.empty() ? output : name});
+  }
+  for (const auto& [output, file] : places.files) all.push_back({output, file, file, ""});
+  std::erase_if(all, [](const Output& output) { return !is_replaced(output.path); });
+  for (const auto& [output, given, path, entry] : all) {
+    for (const std::string& input : places.inputs) {
       std::error_code absent;
-      if (!std::filesystem::equivalent(file_of(place), file_of(input), absent) || absent) continue;
-      if (!std::filesystem::is_regular_file(file_of(place), absent)) continue;  // such as /dev/stdout
+      if (places.force || !std::filesystem::equivalent(path, file_of(input), absent) || absent) continue;
       return usage_error(output + " would overwrite " + input, "which is read by this command",
-                         "give another file, or say --force");
+                         places.takes_force ? "give another file, or say --force" : "give another file");
     }
   }
-  std::map<std::pair<std::string, std::string>, std::string> taken;  // file and entry -> output
-  for (const auto& [output, file] : outputs) {
-    const auto [path, name] = archive_of(file);
-    const auto place =
-        path.empty() ? std::pair(spelled(file), std::string()) : std::pair(spelled(path), name.empty() ? output : name);
-    const auto [at, fresh] = taken.emplace(place, output);
-    if (fresh) continue;
-    return usage_error(
-        at->second + " and " + output + " would be written to the same place", "both go to " + file,
-        path.empty() ? "give each a file of its own" : "give each a name of its own: FILE.safetensors:NAME");
+  std::map<std::string, std::vector<const Output*>> taken;  // by file
+  for (const Output& output : all) {
+    std::vector<const Output*>& there = taken[spelled(output.path)];
+    for (const Output* other : there) {
+      const bool entries = !other->entry.empty() && !output.entry.empty();
+      if (entries && other->entry != output.entry) continue;
+      return usage_error(
+          other->name + " and " + output.name + " would be written to the same place", "both go to " + output.given,
+          entries ? "give each a name of its own: FILE.safetensors:NAME" : "give each a file of its own");
+    }
+    there.push_back(&output);
   }
-  for (const auto& [output, file] : outputs) {
-    if (auto place = place_of(file_of(file)); !place) return std::move(place).error();
+  return {};
+}
+
+Result<void> check_places(const Places& places) {
+  if (auto ok = check_overwrites(places); !ok) return ok;
+  for (const Places::Items* items : {&places.tensors, &places.files}) {
+    for (const auto& [output, file] : *items) {
+      if (auto place = place_of(items == &places.files ? file : file_of(file)); !place) return std::move(place).error();
+    }
   }
   return {};
 }

@@ -32,13 +32,8 @@ std::string best_of(const TuneProgress& p) {
 
 }  // namespace
 
-int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
-         const std::string& report_file) {
+int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates) {
   if (!options.kernel.empty()) return report(all_kernels("tune"), common.json);
-  if (!report_file.empty()) {  // before half a minute of work
-    if (auto placed = check_places({{"the report", report_file}}, {}); !placed)
-      return report(placed.error(), common.json);
-  }
   auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
   if (auto unwritten = writes_nothing("tune", session->problem); !unwritten)
@@ -76,10 +71,10 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
   const CacheReport cache = cache_report(session->context);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f s", result->seconds);
-  if (!report_file.empty()) {
+  if (!options.report.empty()) {
     const auto page = html_report(session->arguments, session->target, &*result, session->context);
     if (!page) return report(page.error(), common.json);
-    if (const auto written = write_text(report_file, *page); !written) return report(written.error(), common.json);
+    if (const auto written = write_text(options.report, *page); !written) return report(written.error(), common.json);
   }
   nlohmann::json json{{"complete", result->complete},
                       {"seconds", result->seconds},
@@ -132,6 +127,9 @@ Result<std::string> read_text(const std::string& file) {
 int exchange_tuning(const CommonOptions& common, const std::string& export_file, const std::string& import_file) {
   auto context = context_of(common);
   if (!context) return report(context.error(), common.json);
+  Places places{.tensors = {}, .files = {}, .inputs = {import_file}, .takes_force = false};
+  if (!export_file.empty()) places.files.emplace_back("the tuning file", export_file);
+  if (auto placed = check_places(places); !placed) return report(placed.error(), common.json);
   int64_t records = 0, passed_over = 0;
   if (!import_file.empty()) {
     const auto text = read_text(import_file);

@@ -30,4 +30,10 @@ Result<Program> with_sources(const Program& program, const std::vector<std::stri
   return program.with_kernels(std::move(kernels));
 }
 
+std::vector<std::string> files_of(const std::vector<std::string>& items) {
+  std::vector<std::string> files;
+  for (const std::string& item : items) files.push_back(item.substr(item.find('=') + 1));
+  return files;
+}
+
 }  // namespace codetta::cli

@@ -14,4 +14,7 @@ Result<UserKernel> read_kernel(const std::string& item);
 // The program with those that these name. Errors likewise, and those of Program::with_kernels.
 Result<Program> with_sources(const Program& program, const std::vector<std::string>& items);
 
+// The files that these name.
+std::vector<std::string> files_of(const std::vector<std::string>& items);
+
 }  // namespace codetta::cli

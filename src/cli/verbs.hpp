@@ -23,16 +23,14 @@ struct InspectedProgram {
   std::vector<std::string> hints;
   std::vector<std::string> kernels;  // NAME=FILE
 };
-// `report_file`: also one self-contained HTML page.
+// With options.report also one self-contained HTML page.
 int explain(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
-            const std::string& report_file, const EvtFlags& evt);
+            const EvtFlags& evt);
 int kernels(const CommonOptions& common, const GemmOptions& options, const EvtFlags& evt);
 int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what,
          const InspectedProgram& program);
-int compile(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
-            const std::string& report_file);
-int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates,
-         const std::string& report_file);
+int compile(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program);
+int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates);
 int exchange_tuning(const CommonOptions& common, const std::string& export_file, const std::string& import_file);
 int doctor(const CommonOptions& common);
 int cache(const CommonOptions& common, const std::string& action);
@@ -42,7 +40,7 @@ struct ProgramOptions {
   std::vector<std::string> tensors, scalars, outputs;  // NAME=FILE, NAME=NUMBER
   std::vector<std::string> dims, hints;                // SIZE=NUMBER: of random data; for the choice of kernels
   std::vector<std::string> kernels;                    // NAME=FILE: sources of kernels that the program calls
-  bool force = false;                                  // outputs may overwrite files that parameters are read from
+  bool force = false;                                  // outputs may overwrite files that the command reads
   bool check = false;
   bool bisect = false;             // compare every step with the oracle
   bool values = false;             // statistics of what each step writes

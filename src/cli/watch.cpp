@@ -6,8 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/specs.hpp"
-
 namespace codetta::cli {
 namespace {
 
@@ -28,12 +26,13 @@ std::string file_part(std::string text) {
 
 }  // namespace
 
-Result<Watch> Watch::make(const ProgramOptions& options) {
+Result<Watch> Watch::make(const ProgramOptions& options, Places places) {
   Watch watch;
   watch.values_ = options.values;
   watch.trap_ = options.trap;
   watch.folder_ = options.save_values;
   watch.trace_ = options.trace;
+  watch.places_ = std::move(places);
   if (!watch.trap_.empty() && watch.trap_ != "nan" && watch.trap_ != "inf")
     return usage_error("--trap takes nan or inf", "'" + watch.trap_ + "' is given",
                        "nan: a step that writes a NaN ends the run; inf: one that writes an infinity, too");
@@ -73,6 +72,10 @@ Result<void> Watch::see(const StepRecord& record) {
     files.push_back({value.name, folder_ + "/" + place + "_" + file_part(value.name) + ".npy", value.view});
   }
   steps_.push_back(std::move(seen));
+  if (files.empty()) return {};
+  Places places = places_;  // which files there are is known as steps run
+  for (const OutputFile& file : files) places.files.emplace_back("a value of --save-values", file.file);
+  if (auto free = check_overwrites(places); !free) return free;
   return write_tensors(files);
 }
 

@@ -5,14 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
 
 class Watch {
  public:
-  // Errors: E0701 (--trap), E0623 (the folder of --save-values cannot be made).
-  static Result<Watch> make(const ProgramOptions& options);
+  // `places`: what the command reads and writes elsewhere, which files of --save-values don't overwrite. Errors: E0701
+  // (--trap), E0623 (the folder of --save-values cannot be made).
+  static Result<Watch> make(const ProgramOptions& options, Places places);
   // For RunOptions; none where nothing is asked for. The watch outlives the run.
   [[nodiscard]] StepObserver observer();
   // After the run, or where it ended. Writes the trace. Errors: E0623.
@@ -33,6 +35,7 @@ class Watch {
 
   bool values_ = false;
   std::string trap_, folder_, trace_;
+  Places places_;
   std::vector<Seen> steps_;
   size_t saved_ = 0;
 };

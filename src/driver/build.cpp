@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -266,20 +267,46 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
 
 namespace {
 
-// Before minutes of work: every output can be made where it shall go.
-Result<void> check_writable(const std::vector<std::string>& paths) {
+bool is_same_file(const std::string& path, const std::string& other) {
+  std::error_code absent;
+  return std::filesystem::equivalent(path, other, absent) && !absent;
+}
+
+// One spelling for a file, whether it is there or not.
+std::string whole_path(const std::string& path) {
+  std::error_code failed;
+  const auto whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path, failed), failed);
+  return failed ? path : whole.string();
+}
+
+}  // namespace
+
+Result<void> check_writable(const std::string& library, const std::vector<std::string>& beside,
+                            const std::vector<std::string>& read) {
+  std::vector<std::string> paths{library};
+  paths.insert(paths.end(), beside.begin(), beside.end());
   std::set<std::string> seen;
   for (const std::string& path : paths) {
     if (path.empty() || path.back() == '/') return unwritable(path.empty() ? "the library" : path, "it names no file");
-    if (!seen.insert(path).second) return unwritable(path, "library, header and manifest would be one file");
     struct stat info {};
-    if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return unwritable(path, "it is a folder");
+    const bool there = ::stat(path.c_str(), &info) == 0;
+    if (there && S_ISDIR(info.st_mode)) return unwritable(path, "it is a folder");
+    const bool replaced = !there || S_ISREG(info.st_mode);
+    if (!replaced && &path == &paths.front()) return unwritable(path, "it is no file but a device or a pipe");
+    if (!replaced) continue;
+    if (!seen.insert(whole_path(path)).second)
+      return unwritable(path, "library, header and manifest would be one file");
+    for (const std::string& input : read) {
+      if (is_same_file(path, input)) return unwritable(path, fmt::format("it is {}, which is read", input));
+    }
     const std::string folder = folder_of(path).empty() ? "./" : folder_of(path);
     if (::access(folder.c_str(), W_OK | X_OK) != 0)
       return unwritable(path, fmt::format("{}: {}", folder, std::strerror(errno)));
   }
   return {};
 }
+
+namespace {
 
 struct OutputFile {
   const std::string& path;
@@ -331,7 +358,13 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   report.library = options.output;
   report.header = options.header.empty() ? folder_of(options.output) + name + ".h" : options.header;
   report.manifest = options.manifest.empty() ? folder_of(options.output) + name + ".json" : options.manifest;
-  CODETTA_CHECK_OK(check_writable({report.library, report.header, report.manifest}));
+  if (options.before_writing) {
+    CODETTA_CHECK_OK(options.before_writing(
+        {{"the library", report.library}, {"the header", report.header}, {"the manifest", report.manifest}}));
+  }
+  std::vector<std::string> read;
+  if (!options.weights.empty()) read.push_back(options.weights);
+  CODETTA_CHECK_OK(check_writable(report.library, {report.header, report.manifest}, read));
   CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, state, !state.options.no_jit));
   if (state.options.no_jit || state.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")

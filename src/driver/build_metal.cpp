@@ -76,6 +76,11 @@ Result<BuildReport> build_metal(const std::vector<Program>& programs, const Targ
   const auto start = std::chrono::steady_clock::now();
   CODETTA_TRY(const std::vector<emit::host::File> files, metal_files(programs, target, options, context));
   if (options.output.empty()) return unwritable("the library", "it names no folder");
+  if (options.before_writing) {
+    std::vector<std::pair<std::string, std::string>> places;
+    for (const emit::host::File& file : files) places.emplace_back(file.name, options.output + "/" + file.name);
+    CODETTA_CHECK_OK(options.before_writing(places));
+  }
   if (::mkdir(options.output.c_str(), 0777) != 0 && errno != EEXIST)
     return unwritable(options.output, std::strerror(errno));
   BuildReport report;

@@ -44,4 +44,9 @@ Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions&
 // E0543: why an output cannot be where it was to go.
 Error unwritable(const std::string& path, const std::string& why);
 
+// Before minutes of work: library, header and manifest can be made where they shall go, as a file each, and the library
+// is no device; none is one of `read`. Errors: E0543.
+Result<void> check_writable(const std::string& library, const std::vector<std::string>& beside,
+                            const std::vector<std::string>& read = {});
+
 }  // namespace codetta::driver

@@ -47,22 +47,25 @@ Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOpt
         .reason("a library is compiled")
         .help(state.options.no_jit ? "unset CODETTA_NO_JIT for builds" : "leave out --no-compiler for builds");
   }
+  const std::string name = build.name.empty() ? public_name_of(build.output) : build.name;
+  CutlassReport report;
+  report.library = build.output;
+  const size_t slash = build.output.rfind('/');
+  report.header = (slash == std::string::npos ? "" : build.output.substr(0, slash + 1)) + name + ".h";
+  if (build.before_writing)
+    CODETTA_CHECK_OK(build.before_writing({{"the library", report.library}, {"the header", report.header}}));
+  CODETTA_CHECK_OK(driver::check_writable(report.library, {report.header}));
   const std::string folder = build.cutlass_dir.empty() ? driver::cutlass_directory() : build.cutlass_dir;
   CODETTA_TRY(const toolchain::CutlassHeaders headers, toolchain::find_cutlass(folder, 402, 407));
   toolchain::NvccOptions nvcc{state.options.cuda_home, state.path, state.library_path,
                               std::max(600.0, state.options.compile_timeout_seconds), state.options.cancel};
   CODETTA_TRY(const std::string compiler, toolchain::find_nvcc(nvcc));
-  const std::string name = build.name.empty() ? public_name_of(build.output) : build.name;
   // What is left open is the best candidate's.
   CODETTA_TRY(const CutlassKernels found, find_cutlass_kernels(arguments, options, context));
   const CutlassKernel& best = found.kernels.front();
   CODETTA_TRY(const CutlassSource source, emit_cutlass(arguments, best.options, name));
   CODETTA_TRY(const std::string bytes,
               toolchain::compile_cutlass(compiler, headers, source.source, source.flags, nvcc));
-  CutlassReport report;
-  report.library = build.output;
-  const size_t slash = build.output.rfind('/');
-  report.header = (slash == std::string::npos ? "" : build.output.substr(0, slash + 1)) + name + ".h";
   report.version = headers.version;
   report.kernel = best.metadata.name;
   report.bytes = static_cast<int64_t>(bytes.size());

@@ -339,6 +339,11 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   for (const auto& [b, bytes] : launch.constants()) files[one.package->buffers[b].name + ".bin"] = bytes;
   files["plan.txt"] = package::list_steps(*one.package);
 
+  if (options.before_writing) {
+    std::vector<std::pair<std::string, std::string>> places;
+    for (const auto& [name, bytes] : files) places.emplace_back(name, options.folder + "/" + name);
+    CODETTA_CHECK_OK(options.before_writing(places));
+  }
   ReproducerReport report{kernel, {}, "sh build.sh"};
   for (const char* folder : {"", "/device", "/device/host", "/device/cpu", "/device/gpu"}) {
     const std::string path = options.folder + folder;

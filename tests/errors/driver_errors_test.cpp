@@ -404,6 +404,52 @@ TEST_F(DriverErrors, HintsAndTrialsOfLibraries) {
 }
 
 // The first run of each of eight candidates at most, in a process of its own, and the first one here are fast.
+TEST_F(DriverErrors, E0543OutputsAreFilesOfTheirOwn) {
+  const auto folder = std::filesystem::temp_directory_path() / ("codetta_places_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string here = folder.string();
+  const Tensor w = Tensor::make(DType::f32, {4, 4}).value();
+  ASSERT_TRUE(write_safetensors(here + "/w.so", {{"w", w.view()}}));
+  const auto before = std::filesystem::file_size(folder / "w.so");
+  std::filesystem::create_symlink("/dev/null", folder / "null.so");
+  const std::vector<Program> programs = {
+      Program::parse("def f(x: f32['n', 4], w: f32[4, 4]):\n    y = x @ w\n    return y\n").value()};
+  Context plain = context();
+  BuildOptions how;
+  how.output = here + "/w.so";
+  how.weights = here + "/../" + folder.filename().string() + "/w.so";
+  auto made = build(programs, Target::host(), how, plain);
+  ASSERT_FALSE(made);
+  expect(made.error(), "E0543", "which is read");
+  how.weights.clear();
+  how.output = here + "/null.so";
+  made = build(programs, Target::host(), how, plain);
+  ASSERT_FALSE(made);
+  expect(made.error(), "E0543", "a device");
+  EXPECT_FALSE(std::filesystem::exists(folder / "null.h"));
+  how.output = here + "/l.so";
+  how.header = here + "/./l.so";
+  made = build(programs, Target::host(), how, plain);
+  ASSERT_FALSE(made);
+  expect(made.error(), "E0543", "would be one file");
+  // The caller's own refusal ends it, and is told all three.
+  how.header.clear();
+  std::vector<std::string> asked;
+  how.before_writing = [&](const std::vector<std::pair<std::string, std::string>>& files) -> Result<void> {
+    for (const auto& [what, path] : files) asked.push_back(path);
+    Diagnostic refusal;
+    refusal.code = 543;
+    refusal.headline = "not there";
+    return Error(std::move(refusal));
+  };
+  made = build(programs, Target::host(), how, plain);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(asked, (std::vector<std::string>{here + "/l.so", here + "/l.h", here + "/l.json"}));
+  EXPECT_FALSE(std::filesystem::exists(folder / "l.h"));
+  EXPECT_EQ(std::filesystem::file_size(folder / "w.so"), before);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(DriverErrors, ATunedKernelThatIsSlowLater) {
   Context plain = context();
   const char* const text =

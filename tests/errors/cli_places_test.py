@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# What a command reads is never overwritten by what it writes, and two results never go to one file.
+#   cli_places_test.py PATH-OF-CODETTA
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+COMMAND = sys.argv[1]
+FAILURES = []
+SIZES = ["--m", 5, "--n", 7, "--k", 3]
+PROGRAM = 'def p(x: f32["n", 8], w: f32[8, 4]):\n    y = relu(x @ w)\n    return y\n'
+
+
+def run(*arguments, **options):
+    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                          stdin=subprocess.DEVNULL, check=False, **options)
+
+
+def expect(status, text, *arguments, **options):
+    done = run(*arguments, **options)
+    if done.returncode != status or text not in done.stdout + done.stderr:
+        FAILURES.append(f"{' '.join(map(str, arguments))}: status {done.returncode}, wanted {status} with {text!r}\n"
+                        f"{done.stdout}{done.stderr}")
+    return done
+
+
+def files_below(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def array(path, shape):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    count = 1
+    for size in shape:
+        count *= size
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(f"<{count}f", *range(count)))
+    return path
+
+
+def refused(folder, said, *arguments):
+    """E0701 that names what would be lost, before anything is written."""
+    before = files_below(folder)
+    done = expect(2, said, *arguments)
+    if "error[E0701]" not in done.stderr or "read by this command" not in done.stderr:
+        FAILURES.append(f"{' '.join(map(str, arguments))}: {done.stderr}")
+    if files_below(folder) != before:
+        FAILURES.append(f"{' '.join(map(str, arguments))} changed {folder}")
+
+
+def libraries(folder, cache):
+    """build: library, header and manifest against program, weights, constants and kernels."""
+    program = folder / "q.py"
+    program.write_text(PROGRAM)
+    refused(folder, "the library would overwrite", "build", program, "-o", program, *cache)
+    linked, hard = folder / "linked.so", folder / "hard.so"
+    linked.symlink_to(program)
+    os.link(program, hard)
+    refused(folder, "the library would overwrite", "build", program, "-o", linked, *cache)
+    refused(folder, "the library would overwrite", "build", program, "-o", hard, *cache)
+    refused(folder, "the header would overwrite", "build", program, "-o", folder / "x.so", "--header", folder / "." / "q.py", *cache)
+    refused(folder, "the manifest would overwrite", "build", program, "-o", folder / "x.so", "--manifest", program, *cache)
+    text = folder / "q.h"
+    text.write_text(PROGRAM)
+    refused(folder, "the header would overwrite", "build", text, "-o", folder / "libq.so", *cache)
+    text = folder / "q.json"
+    text.write_text(PROGRAM)
+    refused(folder, "the manifest would overwrite", "build", text, "-o", folder / "libq.so", *cache)
+    archive, w = folder / "wt.safetensors", array(folder / "w.npy", (8, 4))
+    expect(0, "", "gemm", "--m", 8, "--n", 4, "--k", 2, *cache, "--out", f"D={archive}:w")
+    for more in ([], ["--embed-weights"]):
+        refused(folder, "the library would overwrite", "build", program, "-o", archive, "--weights", archive, *more, *cache)
+    refused(folder, "the library would overwrite", "build", program, "-o", w, "--constant", f"w={w}", *cache)
+    refused(folder, "the header would overwrite", "build", program, "-o", folder / "x.so", "--header", archive, "--constant", f"w={archive}:w", *cache)
+    expect(2, "the library and the header would be written to the same place", "build", program, "-o", folder / "x.so",
+           "--header", f"{folder}/../{folder.name}/x.so", *cache)
+    (folder / "null.so").symlink_to("/dev/null")
+    expect(3, "a device or a pipe", "build", program, "-o", folder / "null.so", *cache)
+    if (folder / "null.h").exists():
+        FAILURES.append("a library that went nowhere left its header")
+    expect(0, "", "build", program, "-o", folder / "x.so", "--header", "/dev/null", "--manifest", "/dev/null", *cache)
+    expect(0, "", "build", program, "-o", folder / "y.so", *cache)
+    expect(0, "", "build", program, "-o", folder / "y.so", *cache)  # what an earlier build made is replaced
+    # Folders of several files: the names are known once the text is made.
+    expect(0, "", "build", program, "-o", folder / "metal", "--target", "metal", *cache)
+    for made in sorted((folder / "metal").iterdir()):
+        kernel = folder / made.name
+        kernel.write_text(PROGRAM)
+        refused(folder, f"{made.name} would overwrite", "build", kernel, "-o", folder, "--name", "metal", "--target", "metal", *cache)
+    text = folder / "plan.txt"
+    text.write_text(PROGRAM)
+    refused(folder, "plan.txt would overwrite", "build", text, "-o", folder, "--repro", "relu", *cache)
+
+
+def kernels_of_the_user(folder, cache):
+    program, source = folder / "q.py", folder / "own.cpp"
+    program.write_text('def p(x: f32[4, 4]):\n    y = user_kernel("own", x, out="f32[4, 4]")\n    return y\n')
+    source.write_text('extern "C" int own(const float* x, float* y) { for (int i = 0; i < 16; ++i) y[i] = x[i]; return 0; }\n')
+    own = ["--kernel", f"own={source}", *cache]
+    refused(folder, "the trace would overwrite", "run", program, *own, "--trace", source)
+    refused(folder, "the report would overwrite", "explain", program, *own, "--report", source)
+    refused(folder, "the library would overwrite", "build", program, *own, "-o", source)
+
+
+def runs(folder, cache):
+    """run: --out, --trace and --save-values."""
+    program = folder / "tr.py"
+    program.write_text(PROGRAM)
+    x, w = array(folder / "x.npy", (4, 8)), array(folder / "w.npy", (8, 4))
+    given = ["run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}"]
+    refused(folder, "the trace would overwrite", "run", program, "--trace", program, *cache)
+    refused(folder, "the trace would overwrite", *given, "--trace", x)
+    refused(folder, "y would overwrite", *given, "--out", f"y={w}")
+    both = folder / "both.npy"
+    expect(2, "y and the trace would be written to the same place", *given, "--out", f"y={both}", "--trace", both)
+    expect(2, "y and the trace would be written to the same place", *given, "--out", f"y={folder}/a.safetensors:y", "--trace", folder / "a.safetensors")
+    expect(3, "E0623", *given, "--trace", folder / "no" / "trace.json")
+    steps = folder / "steps"
+    expect(0, "", *given, "--save-values", steps)
+    names = sorted(path.name for path in steps.iterdir())
+    expect(0, "", *given, "--save-values", steps)  # of an earlier run
+    if not names:
+        FAILURES.append("no step was saved")
+        return
+    own = array(steps / names[0], (4, 8))
+    refused(folder, "would overwrite", "run", program, *cache, "--tensor", f"x={own}", "--tensor", f"w={w}", "--save-values", steps)
+    expect(2, "would be written to the same place", *given, "--save-values", steps, "--out", f"y={own}")
+    expect(0, "", "run", program, *cache, "--tensor", f"x={own}", "--tensor", f"w={w}", "--save-values", steps, "--force")
+    expect(0, "", *given, "--trace", "/dev/null", "--out", "y=/dev/null")
+    expect(0, "", *given, "--trace", x, "--force")
+    if not x.read_bytes().startswith(b"{"):
+        FAILURES.append("--force wrote no trace")
+
+
+def pages(folder, cache):
+    """--report of explain, compile and tune; tuning files; outputs of GEMMs."""
+    epilogue, program, a = folder / "e.py", folder / "p.py", array(folder / "a.npy", (5, 3))
+    epilogue.write_text("def f(accum, C): D = accum + C; return D\n")
+    program.write_text(PROGRAM)
+    c = array(folder / "c.npy", (5, 7))
+    gemm = ["--a", a, "--n", 7, "--epilogue", epilogue, "--tensor", f"C={c}", *cache]
+    for verb in (["explain"], ["compile"], ["tune", "--candidates", 1]):
+        for file in (epilogue, a, c):
+            refused(folder, "the report would overwrite", *verb, *gemm, "--report", file)
+    for verb in ("explain", "compile"):
+        refused(folder, "the report would overwrite", verb, program, "--report", program, *cache)
+    for verb in ("gemm", "verify"):
+        for file in (a, c):
+            refused(folder, "D would overwrite", verb, *gemm, "--out", f"D={file}@[5,7]:f32")
+    times = folder / "times.txt"
+    expect(0, "exported", "tune", *cache, "--export", times)
+    refused(folder, "the tuning file would overwrite", "tune", *cache, "--import", times, "--export", times)
+    expect(0, "", "explain", *gemm, "--report", c, "--force")
+    if not c.read_bytes().lstrip().startswith(b"<"):
+        FAILURES.append("--force wrote no report")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        cache = ["--cache-dir", pathlib.Path(name) / "cache"]
+        for test in (libraries, kernels_of_the_user, runs, pages):
+            folder = pathlib.Path(name) / test.__name__
+            folder.mkdir()
+            test(folder, cache)
+    print("\n".join(FAILURES) or "ok")
+    return 1 if FAILURES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
