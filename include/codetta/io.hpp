@@ -3,6 +3,7 @@
 // Writing goes to a temporary in the same folder and is renamed, so a failure leaves no partial file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -30,6 +31,10 @@ CODETTA_API Result<std::vector<std::pair<std::string, Tensor>>> read_safetensors
 // __metadata__, invalid UTF-8).
 CODETTA_API Result<void> write_safetensors(const std::string& path,
                                            const std::vector<std::pair<std::string, TensorView>>& tensors);
+
+// The first `most` bytes of a file, or of a pipe until its writers close it. Errors: E0620 (also for a device, and for
+// a pipe that nobody opens for writing within five seconds), E0606.
+CODETTA_API Result<std::string> read_bytes(const std::string& path, size_t most);
 
 // DLPack exchange without copies. import: the view is valid until the caller calls the deleter of `managed` (ownership
 // stays with the caller); it is read-only where the flags of `managed` say so, and so is an export of it. Errors: E0624

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <new>
 
 #include "base/retry.hpp"
 
@@ -37,30 +39,59 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
 }
 
-Expected<std::string> read_whole(int fd, const std::string& path, bool regular_only, size_t max_bytes,
-                                 const SystemCalls& calls) {
+struct Reading {
+  size_t max_bytes = 0;
+  bool pipes = false;       // besides regular files
+  bool only_front = false;  // what lies behind max_bytes is left, instead of EFBIG
+};
+
+// What a pipe has next; its descriptor does not block. One without a writer reads as empty: poll() tells a pipe that
+// nobody has opened for writing yet from one that was closed.
+ssize_t read_pipe(int fd, char* to, size_t size, bool fresh, const SystemCalls& calls) {
+  struct pollfd wanted {};
+  wanted.fd = fd;
+  wanted.events = POLLIN;
+  int ready = 1;
+  if (fresh) ready = retry_interrupted([&] { return ::poll(&wanted, 1, pipe_patience_ms); });
+  while (true) {
+    const ssize_t got = retry_interrupted([&] { return calls.read(fd, to, size); });
+    if (got == 0 && ready == 0) {
+      errno = ETIMEDOUT;
+      return -1;
+    }
+    if (got >= 0 || errno != EAGAIN) return got;
+    ready = retry_interrupted([&] { return ::poll(&wanted, 1, -1); });  // a writer that thinks
+  }
+}
+
+Expected<std::string> read_whole(int fd, const std::string& path, const Reading& how, const SystemCalls& calls) try {
   struct stat info {};
   if (calls.fstat(fd, &info) != 0) return last_error("fstat", path);
   if (S_ISDIR(info.st_mode)) return SystemError{EISDIR, "read", path};
   const bool regular = S_ISREG(info.st_mode);
-  if (regular_only && !regular) return SystemError{EINVAL, "check for a regular file", path};
+  if (!regular && !(how.pipes && S_ISFIFO(info.st_mode)))
+    return SystemError{EINVAL, how.pipes ? "check for a file or a pipe" : "check for a regular file", path};
   const size_t known = regular && info.st_size > 0 ? static_cast<size_t>(info.st_size) : 0;
-  if (known > max_bytes) return SystemError{EFBIG, "read", path};
+  if (known > how.max_bytes && !how.only_front) return SystemError{EFBIG, "read", path};
 
   // One byte more than announced: a growing file, and files of /proc that claim to be empty, are seen.
-  std::string bytes(std::min(known == 0 ? read_chunk : known, max_bytes) + 1, '\0');
+  std::string bytes(std::min(known == 0 ? read_chunk : known, how.max_bytes) + 1, '\0');
   size_t used = 0;
-  while (true) {
-    if (used == bytes.size()) bytes.resize(std::min(2 * used, max_bytes) + 1);
-    const ssize_t got = retry_interrupted(
-        [&] { return calls.read(fd, bytes.data() + used, std::min(bytes.size() - used, max_transfer)); });
-    if (got < 0) return last_error("read", path);
+  while (used <= how.max_bytes) {
+    if (used == bytes.size()) bytes.resize(std::min(2 * used, how.max_bytes) + 1);
+    char* const to = bytes.data() + used;
+    const size_t size = std::min(bytes.size() - used, max_transfer);
+    const ssize_t got = regular ? retry_interrupted([&] { return calls.read(fd, to, size); })
+                                : read_pipe(fd, to, size, used == 0, calls);
+    if (got < 0) return last_error(errno == ETIMEDOUT ? "wait for a writer of" : "read", path);
     if (got == 0) break;
     used += static_cast<size_t>(got);
-    if (used > max_bytes) return SystemError{EFBIG, "read", path};
   }
-  bytes.resize(used);
+  if (used > how.max_bytes && !how.only_front) return SystemError{EFBIG, "read", path};
+  bytes.resize(std::min(used, how.max_bytes));
   return bytes;
+} catch (const std::bad_alloc&) {
+  return SystemError{ENOMEM, "read", path};
 }
 
 Expected<void> write_bytes(int fd, std::string_view bytes, const std::string& path, const SystemCalls& calls) {
@@ -112,20 +143,26 @@ FileDescriptor::~FileDescriptor() {
 }
 
 Expected<std::string> read_file(const std::string& path, size_t max_bytes, const SystemCalls& calls) {
-  auto file = open_at(AT_FDCWD, path, O_RDONLY, 0, calls);
+  auto file = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0, calls);
   if (!file) return file.error();
-  return read_whole(file->get(), path, false, max_bytes, calls);
+  return read_whole(file->get(), path, {.max_bytes = max_bytes, .pipes = true}, calls);
+}
+
+Expected<std::string> read_front(const std::string& path, size_t max_bytes, const SystemCalls& calls) {
+  auto file = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0, calls);
+  if (!file) return file.error();
+  return read_whole(file->get(), path, {.max_bytes = max_bytes, .pipes = true, .only_front = true}, calls);
 }
 
 Expected<std::string> read_file_at(const FileDescriptor& folder, const std::string& name, size_t max_bytes,
                                    const SystemCalls& calls) {
   auto file = open_file_at(folder, name, O_RDONLY, 0, calls);
   if (!file) return file.error();
-  return read_whole(file->get(), name, true, max_bytes, calls);
+  return read_whole(file->get(), name, {.max_bytes = max_bytes}, calls);
 }
 
 Expected<std::string> read_descriptor(const FileDescriptor& file, size_t max_bytes, const SystemCalls& calls) {
-  return read_whole(file.get(), {}, false, max_bytes, calls);
+  return read_whole(file.get(), {}, {.max_bytes = max_bytes}, calls);
 }
 
 Expected<FileDescriptor> open_file_at(const FileDescriptor& folder, const std::string& name, int flags, unsigned mode,

@@ -36,13 +36,19 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// Reading. More than max_bytes is EFBIG, nothing bigger is ever allocated; a folder is EISDIR.
-// read_file follows links and takes pipes and devices; read_file_at takes regular files only (else EINVAL; a link is
-// ELOOP).
+// Reading. More than max_bytes is EFBIG, nothing bigger is ever allocated, and what cannot be is ENOMEM; a folder is
+// EISDIR. read_file follows links and takes pipes, too, until their writers close them; ETIMEDOUT for one that nobody
+// opens for writing within pipe_patience_ms. read_file_at takes regular files only. Anything else is EINVAL, and for
+// read_file_at a link ELOOP.
+inline constexpr int pipe_patience_ms = 5000;
 Expected<std::string> read_file(const std::string& path, size_t max_bytes,
                                 const SystemCalls& calls = SystemCalls::real());
+// The first max_bytes of it.
+Expected<std::string> read_front(const std::string& path, size_t max_bytes,
+                                 const SystemCalls& calls = SystemCalls::real());
 Expected<std::string> read_file_at(const FileDescriptor& folder, const std::string& name, size_t max_bytes,
                                    const SystemCalls& calls = SystemCalls::real());
+// Of a regular file.
 Expected<std::string> read_descriptor(const FileDescriptor& file, size_t max_bytes,
                                       const SystemCalls& calls = SystemCalls::real());
 // O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK (so that a FIFO can't hang it) and `flags`.

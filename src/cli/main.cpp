@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include <nlohmann/json.hpp>
 
@@ -444,6 +445,12 @@ int run(int argc, char** argv) {
   int status = exit_internal;
   try {
     status = execute();
+  } catch (const std::bad_alloc&) {
+    Diagnostic diagnostic;
+    diagnostic.code = 606;
+    diagnostic.headline = "no memory for this command";
+    diagnostic.help = "free memory, or give smaller tensors";
+    status = report(Error(std::move(diagnostic)), common.json);
   } catch (const std::exception& error) {
     Diagnostic diagnostic;
     diagnostic.code = 901;
@@ -493,6 +500,15 @@ int main(int argc, char** argv) {
     const bool json = codetta::cli::asks_for_json(argc, argv);
     char escaped[1024];
     codetta::cli::escape_json(error.what(), escaped, sizeof escaped);
+    if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+      std::fprintf(
+          stderr, "%s",
+          json ? "{\"diagnostics\":[{\"code\":\"E0606\",\"name\":\"out_of_memory\",\"family\":\"environment\","
+                 "\"headline\":\"no memory for this command\",\"file\":\"\",\"line\":0,\"column\":0,\"length\":0,"
+                 "\"label\":\"\",\"reason\":\"\",\"notes\":[],\"help\":\"free memory, or give smaller tensors\"}]}\n"
+               : "error[E0606]: no memory for this command\nhelp: free memory, or give smaller tensors\n");
+      return codetta::cli::exit_environment;
+    }
     std::fprintf(stderr,
                  json ? "{\"diagnostics\":[{\"code\":\"E0901\",\"name\":\"internal\",\"family\":\"internal\","
                         "\"headline\":\"internal error: %s\",\"file\":\"\",\"line\":0,\"column\":0,\"length\":0,"

@@ -6,12 +6,9 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -73,23 +70,13 @@ Result<Source> read_source(const std::string& file_or_text, TextOf of) {
     return Source{"<command line>", file_or_text};
   if (std::error_code ignored; std::filesystem::is_directory(file_or_text, ignored))
     return usage_error(file_or_text + " is a directory", "", "name the file in it that holds the text");
-  std::error_code ignored;
-  const auto kind = std::filesystem::status(file_or_text, ignored).type();
-  const bool device = kind == std::filesystem::file_type::character || kind == std::filesystem::file_type::block;
-  errno = 0;
-  std::ifstream file;
-  if (!device) file.open(file_or_text, std::ios::binary);
   // What is read of a pipe that does not end is more than a text may be: the front end says how much that is.
   constexpr size_t most = (size_t{16} << 20) + 1;
-  std::string text;
-  for (char part[1 << 16]; file && text.size() < most;) {
-    file.read(part, sizeof part);
-    text.append(part, static_cast<size_t>(file.gcount()));
-  }
-  if (device || !file.is_open() || file.bad()) {
-    const std::string why = device       ? "it is a device, neither a file nor a pipe"
-                            : errno != 0 ? std::strerror(errno)
-                                         : "it cannot be read";
+  auto text = read_bytes(file_or_text, most);
+  if (!text && text.error().code() != 620) return std::move(text).error();
+  if (!text) {
+    std::string why = text.error().diagnostics().front().reason;
+    if (const std::string call = "open " + file_or_text + ": "; why.starts_with(call)) why.erase(0, call.size());
     if (of == TextOf::Kernel)
       return usage_error("cannot read " + file_or_text, why,
                          "pass the file that holds the kernel's source: NAME=FILE.cpp");
@@ -99,7 +86,7 @@ Result<Source> read_source(const std::string& file_or_text, TextOf of) {
                            : "pass the path of a program such as \"def p(x: f32['n', 64], w: f32[64, 8]): y = relu(x @ "
                              "w); return y\"");
   }
-  return Source{file_or_text, std::move(text)};
+  return Source{file_or_text, *std::move(text)};
 }
 
 }  // namespace codetta::cli

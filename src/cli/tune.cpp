@@ -2,11 +2,8 @@
 // tune: progress on a terminal, plain lines elsewhere; Ctrl-C keeps what was measured.
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -109,14 +106,11 @@ namespace {
 
 Result<std::string> read_text(const std::string& file) {
   constexpr size_t most = size_t{64} << 20;
-  std::ifstream in(file, std::ios::binary);
-  std::string text(most + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  if (!in.is_open() || in.bad())
-    return usage_error("'" + file + "' can not be read", std::strerror(errno),
+  auto text = read_bytes(file, most + 1);
+  if (!text && text.error().code() == 620)
+    return usage_error("'" + file + "' can not be read", text.error().diagnostics().front().reason,
                        "name a file that `codetta tune --export` wrote");
-  if (text.size() > most)
+  if (text && text->size() > most)
     return usage_error("'" + file + "' is too large", "a tuning file has at most 64 MiB",
                        "name a file that `codetta tune --export` wrote");
   return text;

@@ -301,29 +301,38 @@ def without_compiler(folder):
 
 
 def internal_errors(folder):
-    """Where the process has too little memory for a text, what led to status 70 is kept beside the cache."""
-    text, cache = folder / "long.py", folder / "repro_cache"
+    """What led to status 70 is kept beside the cache."""
+    text, cache, throws = folder / "kept.py", folder / "repro_cache", folder / "throws.so"
+    text.write_text("def f(accum):\n    D = relu(accum)\n    return D\n")
+    (folder / "throws.cpp").write_text('#include <stdexcept>\n#include "codetta/target.hpp"\nnamespace codetta {\n'
+                                       'Result<Target> Target::parse(std::string_view) { throw std::logic_error("a bug of \\"ours\\""); }\n}\n')
+    subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", f"-I{ROOT / 'include'}", folder / "throws.cpp", "-o", throws], check=True)
+    env = {**os.environ, "LD_PRELOAD": str(throws), "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
+    done = expect(70, "", "gemm", *SIZES, "--target", "cpu", "--cache-dir", cache, "--epilogue", text, "--json", env=env)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    kept = pathlib.Path(next((line["repro"] for line in lines if "repro" in line), "none"))
+    if lines[0]["diagnostics"][0]["code"] != "E0901" or 'a bug of "ours"' not in lines[0]["diagnostics"][0]["headline"] or kept.parent != cache:
+        FAILURES.append(f"status 70 says {done.stderr}")
+    elif (kept / "epilogue.py").read_text() != text.read_text() or "--epilogue" not in (kept / "command.txt").read_text():
+        FAILURES.append(f"{kept} holds {list(kept.iterdir())}")
+
+
+def little_memory(folder):
+    """Too little memory, wherever it runs out, is told with a code of the machine's: no bug of ours."""
+    text, cache = folder / "long.py", folder / "little_cache"
     text.write_text("def f(accum):\n    D = accum" + " + accum" * 60000 + "\n    return D\n")
     arguments = ["gemm", *SIZES, "--threads", 1, "--cache-dir", cache, "--epilogue", text, "--json"]
-    ended, failures = [], []
+    ended = []
     for megabytes in range(16, 96, 4):
         limit = megabytes << 20
         done = run(*arguments, preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
         ended.append(done)
-        if done.returncode != 70:
-            continue
-        lines = [json.loads(line) for line in done.stderr.splitlines()]
-        kept = pathlib.Path(next((line["repro"] for line in lines if "repro" in line), "none"))
-        if lines[0]["diagnostics"][0]["code"] != "E0901" or kept.parent != cache:
-            failures.append(f"status 70 at {megabytes} MB says {done.stderr}")  # with less memory yet there is none for the rest
-        elif (kept / "epilogue.py").read_text() != text.read_text() or "--epilogue" not in (kept / "command.txt").read_text():
-            failures.append(f"{kept} holds {list(kept.iterdir())}")
-        else:
-            return
-    if failures:
-        FAILURES.append("; ".join(failures))
-    elif any("E0419" in one.stderr for one in ended):  # a sanitizer's memory cannot be limited
-        FAILURES.append(f"no limit of memory led to status 70: {[one.returncode for one in ended]}")
+        if done.returncode == 3 and json.loads(done.stderr.splitlines()[0])["diagnostics"][0]["code"] != "E0606":
+            FAILURES.append(f"{megabytes} MB: {done.stderr}")
+        if done.returncode not in (1, 3, 127):  # 127: too little to load the program
+            FAILURES.append(f"{megabytes} MB: status {done.returncode}: {done.stderr}")
+    if any("E0419" in one.stderr for one in ended) and not any("E0606" in one.stderr for one in ended):  # not under a sanitizer
+        FAILURES.append(f"no limit of memory led to E0606: {[one.returncode for one in ended]}")
 
 
 def main():
@@ -341,6 +350,7 @@ def main():
         programs(folder, cache)
         without_compiler(folder)
         internal_errors(folder)
+        little_memory(folder)
         for asked in (["help"], ["--help"]):
             expect(0, "Usage: codetta [OPTIONS] SUBCOMMAND", *asked)
             expect(0, "How the epilogue is understood", *asked)

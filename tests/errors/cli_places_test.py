@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# What a command reads is never overwritten by what it writes, and two results never go to one file.
+# What a command reads is never overwritten by what it writes, two results never go to one file, and what is read is a
+# file or a pipe.
 #   cli_places_test.py PATH-OF-CODETTA
 import os
 import pathlib
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 COMMAND = sys.argv[1]
 FAILURES = []
@@ -158,10 +161,60 @@ def pages(folder, cache):
         FAILURES.append("--force wrote no report")
 
 
+def limited(kilobytes, *arguments):
+    return subprocess.run(["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh", COMMAND, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=300, stdin=subprocess.DEVNULL, check=False)
+
+
+def readable(folder, cache):
+    """Devices, sockets and folders are refused at once; pipes are read until they close; no memory is no bug of ours."""
+    a, b, program = array(folder / "a.npy", (5, 3)), array(folder / "b.npy", (3, 7)), folder / "p.py"
+    program.write_text(PROGRAM)
+    zero, socket_file = folder / "z.npy", folder / "s.npy"
+    zero.symlink_to("/dev/zero")
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(str(socket_file))
+    (folder / "z.safetensors").symlink_to("/dev/zero")
+    begun = time.monotonic()
+    for file, said in ((zero, "it is a device"), (f"{folder}/z.safetensors:a", "it is a device"), (socket_file, "it is a socket"), (folder, "it is a folder")):
+        done = expect(3, said, "gemm", "--a", file, "--b", b, *cache)
+        if "E0620" not in done.stderr:
+            FAILURES.append(done.stderr)
+    expect(3, "it is a device", "run", program, "--tensor", f"x={zero}", *cache)
+    expect(3, "it is a device", "build", program, "-o", folder / "l.so", "--weights", zero, *cache)
+    expect(3, "it is a device", "build", program, "-o", folder / "l.so", "--constant", f"w={zero}", *cache)
+    expect(2, "it is a device", "run", "/dev/zero", *cache)
+    expect(2, "it is a device", "run", program, "--kernel", "k=/dev/zero", *cache)
+    expect(2, "it is a device", "tune", "--import", "/dev/zero", *cache)
+    expect(2, "it is a socket", "gemm", *SIZES, "--epilogue", socket_file, *cache)
+    if time.monotonic() - begun > 30:
+        FAILURES.append("what is no file was read")
+    bound.close()
+    done = limited(300000, "gemm", "--a", zero, "--b", b, *cache)
+    if done.returncode != 3 or "E0620" not in done.stderr:
+        FAILURES.append(f"a device and little memory: {done.returncode} {done.stderr}")
+    piped = subprocess.run([COMMAND, "gemm", "--a", "/dev/stdin", "--b", b, "--check", *map(str, cache)], input=a.read_bytes(), capture_output=True, timeout=300, check=False)
+    if piped.returncode != 0:
+        FAILURES.append(f"A from a pipe: {piped.stderr}")
+    endless = subprocess.run(["sh", "-c", 'ulimit -v 400000; cat /dev/zero | "$@"', "sh", COMMAND, "gemm", "--a", "/dev/stdin", "--b", b, *map(str, cache)],
+                             capture_output=True, text=True, timeout=300, check=False)
+    if endless.returncode != 3 or "error[E0606]" not in endless.stderr:
+        FAILURES.append(f"a pipe without end and little memory: {endless.returncode} {endless.stderr}")
+    fifo = folder / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["sh", "-c", f'cat "{a}" >"{fifo}"']):
+        expect(0, "pass", "gemm", "--a", fifo, "--b", b, "--check", *cache)
+    begun = time.monotonic()
+    expect(3, "nobody has opened for writing", "gemm", "--a", fifo, "--b", b, *cache)
+    expect(2, "nobody has opened for writing", "gemm", *SIZES, "--epilogue", fifo, *cache)
+    if time.monotonic() - begun > 60:
+        FAILURES.append("the command waited for a writer that never came")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         cache = ["--cache-dir", pathlib.Path(name) / "cache"]
-        for test in (libraries, kernels_of_the_user, runs, pages):
+        for test in (libraries, kernels_of_the_user, runs, pages, readable):
             folder = pathlib.Path(name) / test.__name__
             folder.mkdir()
             test(folder, cache)

@@ -15,6 +15,7 @@
 #include "base/checked.hpp"
 #include "base/result.hpp"
 #include "base/retry.hpp"
+#include "codetta/io.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
@@ -30,6 +31,26 @@ Error unreadable(const std::string& path, const std::string& reason) {
       .help("check the path and its permissions");
 }
 
+Error unreadable(const std::string& path, const base::SystemError& error) {
+  switch (error.errno_value) {
+    case ENOMEM:
+      return diag::error(diag::Code::out_of_memory, fmt::format("no memory for what {} holds", path))
+          .reason("it is read whole")
+          .help("free memory, or give a file that holds less");
+    case ENXIO:
+      return unreadable(path, "it is a socket, or a device that is not there");
+    case EISDIR:
+      return unreadable(path, "it is a folder");
+    case EINVAL:
+      return unreadable(path, "it is a device, neither a file nor a pipe");
+    case ETIMEDOUT:
+      return unreadable(path, fmt::format("it is a pipe that nobody has opened for writing in {} seconds",
+                                          base::pipe_patience_ms / 1000));
+    default:
+      return unreadable(path, error.message());
+  }
+}
+
 }  // namespace
 
 Result<Source> Source::open(const std::string& path) {
@@ -38,16 +59,15 @@ Result<Source> Source::open(const std::string& path) {
   if (path.find('\0') != std::string::npos) return unreadable("a path with a NUL byte", "no file has such a name");
   source.file_ = base::FileDescriptor(
       base::retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
-  if (!source.file_.valid()) return unreadable(path, base::last_error("open", path).message());
+  if (!source.file_.valid()) return unreadable(path, base::last_error("open", path));
   struct stat info {};
-  if (::fstat(source.file_.get(), &info) != 0) return unreadable(path, base::last_error("fstat", path).message());
-  if (S_ISDIR(info.st_mode)) return unreadable(path, "it is a folder");
+  if (::fstat(source.file_.get(), &info) != 0) return unreadable(path, base::last_error("fstat", path));
   if (S_ISREG(info.st_mode)) {
     source.size_ = static_cast<uint64_t>(info.st_size);
     return source;
   }
   auto bytes = base::read_file(path, largest_pipe);
-  if (!bytes) return unreadable(path, bytes.error().message());
+  if (!bytes) return unreadable(path, bytes.error());
   source.file_ = base::FileDescriptor();
   source.slurped_ = *std::move(bytes);
   source.in_memory_ = true;
@@ -75,7 +95,7 @@ Result<void> Source::read(uint64_t offset, void* out, size_t bytes) const {
     const size_t part = std::min(bytes, largest_read);
     const ssize_t got =
         base::retry_interrupted([&] { return ::pread(file_.get(), to, part, static_cast<off_t>(offset)); });
-    if (got < 0) return unreadable(name_, base::last_error("read", name_).message());
+    if (got < 0) return unreadable(name_, base::last_error("read", name_));
     if (got == 0)
       return malformed(*this, "ends before its data")
           .reason(fmt::format("{} bytes are missing; it was cut while it was read", bytes));
@@ -153,3 +173,15 @@ std::string row_major_bytes(const TensorView& view) {
 }
 
 }  // namespace codetta::runtime::io
+
+namespace codetta {
+
+Result<std::string> read_bytes(const std::string& path, size_t most) {
+  if (path.find('\0') != std::string::npos)
+    return runtime::io::unreadable("a path with a NUL byte", "no file has such a name");
+  auto bytes = base::read_front(path, most);
+  if (!bytes) return runtime::io::unreadable(path, bytes.error());
+  return *std::move(bytes);
+}
+
+}  // namespace codetta

@@ -14,11 +14,11 @@
 
 namespace codetta::runtime::io {
 
-// A file whose size is known before anything is read, or bytes in memory. Pipes and devices are read whole (at most 4
-// GiB).
+// A file whose size is known before anything is read, or bytes in memory. Pipes are read whole (at most 4 GiB);
+// devices are refused.
 class Source {
  public:
-  static Result<Source> open(const std::string& path);             // E0620
+  static Result<Source> open(const std::string& path);             // E0620, E0606
   static Source memory(std::string_view bytes, std::string name);  // the bytes must stay
 
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -60,9 +61,47 @@ TEST_F(Files, ReadIsBounded) {
   EXPECT_EQ(read_file(path("f"), 999).error(), (SystemError{EFBIG, "read", path("f")}));
   put("f", "");
   EXPECT_EQ(*read_file(path("f"), 0), "");
-  // These claim a size of 0; one never ends.
-  EXPECT_GT(read_file("/proc/self/status", 1 << 20)->size(), 100U);
-  EXPECT_EQ(read_file("/dev/zero", 100000).error().errno_value, EFBIG);
+  EXPECT_GT(read_file("/proc/self/status", 1 << 20)->size(), 100U);  // claims a size of 0
+  put("f", "front and back");
+  EXPECT_EQ(*read_front(path("f"), 5), "front");
+  EXPECT_EQ(*read_front(path("f"), 100), "front and back");
+}
+
+TEST_F(Files, DevicesAreNotRead) {
+  for (const char* device : {"/dev/zero", "/dev/null", "/dev/urandom"}) {
+    EXPECT_EQ(read_file(device, 100).error(), (SystemError{EINVAL, "check for a file or a pipe", device}));
+    EXPECT_EQ(read_front(device, 100).error().errno_value, EINVAL);
+  }
+  ASSERT_EQ(::symlink("/dev/zero", path("z").c_str()), 0);
+  EXPECT_EQ(read_file(path("z"), 100).error().errno_value, EINVAL);
+}
+
+TEST_F(Files, PipesAreReadUntilTheyClose) {
+  ASSERT_EQ(::mkfifo(path("p").c_str(), 0600), 0);
+  std::string sent(300000, '\0');
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 7 >> 4);
+  const auto write_slowly = [&] {
+    const FileDescriptor to(::open(path("p").c_str(), O_WRONLY | O_CLOEXEC));
+    for (size_t at = 0; at < sent.size(); at += 100000) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      EXPECT_TRUE(write_all(to, std::string_view(sent).substr(at, 100000)));
+    }
+  };
+  std::thread writer(write_slowly);
+  EXPECT_EQ(*read_file(path("p"), 1 << 20), sent);
+  writer.join();
+  std::thread silent([&] { const FileDescriptor to(::open(path("p").c_str(), O_WRONLY | O_CLOEXEC)); });
+  EXPECT_EQ(*read_file(path("p"), 100), "");
+  silent.join();
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  ::close(ends[1]);
+  const FileDescriptor from(ends[0]);
+  EXPECT_EQ(*read_file("/proc/self/fd/" + std::to_string(from.get()), 100), "");
+  // Nobody comes.
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(read_file(path("p"), 100).error(), (SystemError{ETIMEDOUT, "wait for a writer of", path("p")}));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(4 * pipe_patience_ms));
 }
 
 TEST_F(Files, ReadErrors) {
