@@ -118,6 +118,13 @@ T spacing(T y, DType d) {
   return d == DType::f32 ? std::abs(y) * T(0x1p-23) + T(0x1p-149) : std::abs(y) * T(0x1p-52) + T(0x1p-1074);
 }
 
+// Whether an interval of integers says less than the reals that were rounded to it. Of many integers it does not: there
+// a rounding matters no more than elsewhere.
+template <class T>
+bool widened_by_rounding(T lo, T hi, T real_lo, T real_hi) {
+  return lo != hi && !(std::isfinite(hi - lo) && hi - lo <= 2 * (real_hi - real_lo));
+}
+
 template <class T>
 Real<T> hull(const Real<T>& a, const Real<T>& b, unsigned flags) {
   flags |= a.flags | b.flags;

@@ -83,9 +83,7 @@ void Evaluator<T>::elementwise_real(ir::NodeId id, Block<T>& out) {
     });
   };
   using R = Real<T>;
-  const auto stepping = [](auto&& f) {
-    return [f](const R& x) { return x.is_nan() ? x : step(f(x.lo), f(x.hi), x.flags); };
-  };
+  const auto to_integer = [](auto&& f) { return [f](const R& x) { return to_integers(x, f); }; };
   switch (op) {
     case Op::add:
       return binary([&](const R& a, const R& b) { return a.is_nan() ? a : b.is_nan() ? b : add(a, b, c); });
@@ -120,15 +118,18 @@ void Evaluator<T>::elementwise_real(ir::NodeId id, Block<T>& out) {
     case Op::abs:
       return unary([](const R& x) { return x.is_nan() ? x : absolute(x); });
     case Op::sign:
-      return unary(stepping([](T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : T(0); }));  // of -0, too
+      return unary([](const R& x) {
+        const auto f = [](T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : T(0); };  // of -0, too
+        return x.is_nan() ? x : step(f(x.lo), f(x.hi), x.flags);
+      });
     case Op::floor:
-      return unary(stepping([](T v) { return std::floor(v); }));
+      return unary(to_integer([](T v) { return std::floor(v); }));
     case Op::ceil:
-      return unary(stepping([](T v) { return std::ceil(v); }));
+      return unary(to_integer([](T v) { return std::ceil(v); }));
     case Op::trunc:
-      return unary(stepping([](T v) { return std::trunc(v); }));
+      return unary(to_integer([](T v) { return std::trunc(v); }));
     case Op::round:
-      return unary(stepping([](T v) { return to_nearest_integer(v); }));
+      return unary(to_integer([](T v) { return to_nearest_integer(v); }));
     case Op::relu:
       return unary([](const R& x) {
         return x.is_nan() ? x : R{x.lo > 0 ? x.lo : T(0), x.hi > 0 ? x.hi : T(0), x.flags};
@@ -171,13 +172,17 @@ void Evaluator<T>::compare(ir::NodeId id, Block<T>& out) {
   Block<T> rooms[2];
   const Block<T>& a = as(graph_.operands(id)[0], dtype, rooms[0]);
   const Block<T>& b = as(graph_.operands(id)[1], dtype, rooms[1]);
+  const bool same = graph_.operands(id)[0] == graph_.operands(id)[1];  // x != x asks for NaN
+  const auto with_itself = [same](Outcomes outcomes, bool is_number) {
+    return same ? Outcomes{false, is_number, false, outcomes.unordered} : outcomes;
+  };
   for_each_broadcast<2>(out.axes.locals(), {a.axes.locals(), b.axes.locals()}, [&](size_t i, const auto& at) {
     if (types::is_float(dtype)) {
       const Real<T>&x = a.reals[at[0]], &y = b.reals[at[1]];
-      out.ints[i] = compared(op, compare_reals(x, y), x.flags | y.flags);
+      out.ints[i] = compared(op, with_itself(compare_reals(x, y), !x.is_nan()), x.flags | y.flags);
     } else {
       const Int &x = a.ints[at[0]], &y = b.ints[at[1]];
-      out.ints[i] = compared(op, compare_ints(x, y, dtype), x.flags | y.flags);
+      out.ints[i] = compared(op, with_itself(compare_ints(x, y, dtype), true), x.flags | y.flags);
     }
   });
 }

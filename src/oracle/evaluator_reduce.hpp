@@ -15,6 +15,7 @@ struct Sum {
   Quantum quantum;
   unsigned flags = 0;
   bool points = true, nan = false;
+  bool no_negative = true, no_positive = true;  // then partial sums only grow: one that overflows is the result
   bool negative_zeros = true;  // each term may be -0: then so may the sum, where it has one term or starts with one
 
   void take(const Real<T>& x) {
@@ -25,6 +26,8 @@ struct Sum {
       return;
     }
     points = points && x.lo == x.hi;
+    no_negative = no_negative && x.lo >= 0;
+    no_positive = no_positive && x.hi <= 0;
     const bool positive_zero = x.lo == x.hi && !std::signbit(x.lo);
     negative_zeros = negative_zeros && x.lo <= 0 && x.hi >= 0 && !positive_zero;
     lo += x.lo;
@@ -38,13 +41,14 @@ struct Sum {
   [[nodiscard]] Real<T> result(DType d, int roundings) const {
     if (nan) return Real<T>::point(std::numeric_limits<T>::quiet_NaN());
     if (lo != lo || hi != hi) return points ? Real<T>::point(lo != lo ? lo : hi) : Real<T>::anything(flags);
-    if (std::isinf(lo) || std::isinf(hi)) {  // a partial sum may overflow against an infinity that follows
-      return {lo, hi, static_cast<uint8_t>(flags | (magnitudes > T(types::max_finite(d)) ? may_be_nan : 0))};
-    }
+    if (std::isinf(lo) && std::isinf(hi) && lo != hi) return Real<T>::anything(flags);  // inf - inf lies inside
+    const bool may_overflow = magnitudes > T(types::max_finite(d)) && !no_negative && !no_positive;
+    if (std::isinf(lo) || std::isinf(hi))  // against an infinity that follows
+      return {lo, hi, static_cast<uint8_t>(flags | (may_overflow ? may_be_nan : 0))};
     if (lo == 0 && hi == 0 && terms > 0 && negative_zeros) return {-T(0), T(0), static_cast<uint8_t>(flags)};
     if (points && exact_sum(magnitudes, quantum.lowest, d)) return {lo, hi, static_cast<uint8_t>(flags)};
     if (terms == 1) return {nearest(lo, d), nearest(hi, d), static_cast<uint8_t>(flags)};
-    if (magnitudes > T(types::max_finite(d))) return Real<T>::anything(flags);  // a partial sum may overflow
+    if (may_overflow) return Real<T>::anything(flags);
     const T n = T(terms) * T(roundings);
     const T error = magnitudes * (gamma<T>(n, T(types::unit_roundoff(d))) + gamma<T>(n + 2, unit_of<T>)) +
                     n * T(types::min_subnormal(d));

@@ -70,7 +70,10 @@ Int real_to_int(const Real<T>& x, DType d, Integral&& integral) {
     r = {saturated(integral(x.lo), d), saturated(integral(x.hi), d), 0};
     if ((x.flags & may_be_nan) != 0) r = int_hull(r, Int::point(0), d, ambiguous);
   }
-  r.flags = static_cast<uint8_t>(r.lo != r.hi ? kept | ambiguous : kept);
+  const bool vague = types::is_bool(d) || (x.flags & may_be_nan) != 0
+                         ? r.lo != r.hi
+                         : widened_by_rounding(T(widened(r.lo, d)), T(widened(r.hi, d)), x.lo, x.hi);
+  r.flags = static_cast<uint8_t>(vague ? kept | ambiguous : kept);
   return r;
 }
 

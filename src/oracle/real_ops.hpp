@@ -147,6 +147,12 @@ template <class T>
 Real<T> step(T lo, T hi, unsigned flags) {  // results of a discontinuous function at both ends
   return {lo, hi, static_cast<uint8_t>(flags | (lo != hi ? ambiguous : 0))};
 }
+template <class T, class Integral>
+Real<T> to_integers(const Real<T>& x, Integral&& integral) {
+  if (x.is_nan()) return x;
+  const T lo = integral(x.lo), hi = integral(x.hi);
+  return {lo, hi, static_cast<uint8_t>(x.flags | (widened_by_rounding(lo, hi, x.lo, x.hi) ? ambiguous : 0))};
+}
 template <class T>
 T to_nearest_integer(T x) {
   if (!(std::abs(x) < T(0x1p63))) return x;
@@ -163,10 +169,11 @@ Real<T> floordiv(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   const Real<T> q = div(a, b, c);
   if (q.is_nan()) return q;
   if (!std::isfinite(q.lo) || !std::isfinite(q.hi)) return step(std::floor(q.lo), std::floor(q.hi), q.flags);
-  // The exact quotient, too: the rounded one may reach an integer that it doesn't.
+  // The exact quotient, too: the rounded one may reach an integer that it doesn't. By infinity it is 0.
   T lo = std::min(q.lo, downward(std::min(std::min(a.lo / b.lo, a.lo / b.hi), std::min(a.hi / b.lo, a.hi / b.hi))));
-  if (a.lo == a.hi && b.lo == b.hi && std::fmod(a.lo, b.lo) == 0) lo = q.lo;
-  return step(std::floor(lo), std::floor(q.hi), q.flags);
+  if (b.lo == b.hi && (std::isinf(b.lo) || (a.lo == a.hi && std::fmod(a.lo, b.lo) == 0))) lo = q.lo;
+  const T least = nearest(std::floor(lo), c.dtype), most = std::floor(q.hi);
+  return {least, most, static_cast<uint8_t>(q.flags | (widened_by_rounding(least, most, lo, q.hi) ? ambiguous : 0))};
 }
 // The exact remainder with the sign of y, rounded.
 template <class T>
@@ -188,7 +195,11 @@ Real<T> mod(const Real<T>& a, const Real<T>& b, const RealContext& c) {
     const bool exact = r != r || std::fmod(a.lo, b.lo) == r || std::isinf(r);
     return rounded(exact ? r : downward(r), exact ? r : upward(r), r != r ? 0u : flags, c);
   }
-  const bool finite = std::isfinite(a.lo) && std::isfinite(a.hi) && std::isfinite(b.lo) && std::isfinite(b.hi);
+  const bool finite_a = std::isfinite(a.lo) && std::isfinite(a.hi);
+  if (finite_a && b.lo == b.hi && std::isinf(b.lo) && (a.lo > 0 || a.hi < 0))
+    return (a.lo > 0) == (b.lo > 0) ? Real<T>{a.lo, a.hi, static_cast<uint8_t>(flags)}
+                                    : Real<T>{b.lo, b.hi, static_cast<uint8_t>(flags)};
+  const bool finite = finite_a && std::isfinite(b.lo) && std::isfinite(b.hi);
   if (!finite || (b.lo <= 0 && b.hi >= 0)) return Real<T>::anything(flags);
   // Within one step of the quotient the remainder is linear. Steps are told apart by the exact quotient, not by one
   // that is rounded to the compute dtype: beyond 2^24 that one says nothing about the remainder.
@@ -215,21 +226,33 @@ Real<T> mod(const Real<T>& a, const Real<T>& b, const RealContext& c) {
 template <class T>
 Real<T> pow(const Real<T>& x, const Real<T>& y, const RealContext& c) {
   const unsigned flags = x.flags | y.flags;
+  constexpr T not_a_number = std::numeric_limits<T>::quiet_NaN();
+  const Real<T> undefined{not_a_number, not_a_number, static_cast<uint8_t>(flags | may_be_nan)};
+  if (x.is_nan() && y.is_nan()) return undefined;
+  if (x.is_nan() || y.is_nan()) {  // NaN but for x ** 0 and 1 ** y, which are 1
+    const Real<T>& other = x.is_nan() ? y : x;
+    const T one_at = x.is_nan() ? 0 : 1;
+    if (other.lo > one_at || other.hi < one_at) return undefined;
+    if (other.lo != other.hi) return Real<T>::anything(flags);
+    return {1, 1, static_cast<uint8_t>(other.flags | (flags & ambiguous))};
+  }
   const bool point = x.lo == x.hi && y.lo == y.hi;
-  if (!point && (x.is_nan() || y.is_nan())) return Real<T>::anything(flags);
   if (point && open_sign(x)) {
     const T below = std::pow(-T(0), y.lo), above = std::pow(T(0), y.lo);
     if (below != above) return Real<T>::anything(flags);  // poles
     if (above == 0) return {below, above, static_cast<uint8_t>(flags)};
   }
-  if (point || (x.is_nan() && y.is_nan())) {
+  if (point) {
     const T p = std::pow(x.lo, y.lo);
     const bool limit = std::isinf(x.lo) || std::isinf(y.lo) || p == 0 || x.lo == 1 || y.lo == 0;
     return inexact(p, p, limit, limit, p != p ? 0u : flags, c);
   }
   const bool integer = y.lo == y.hi && std::floor(y.lo) == y.lo;
-  if (x.lo <= 0 && !integer) return Real<T>::anything(flags);
-  if (x.lo <= 0 && x.hi >= 0 && y.lo < 0) return Real<T>::anything(flags);
+  const bool no_integer = std::ceil(y.lo) > std::floor(y.hi);
+  if (x.hi < 0 && std::isfinite(x.lo) && no_integer) return undefined;
+  const bool pole = x.lo == 0 && x.hi == 0 && !std::signbit(x.lo) && !std::signbit(x.hi) && y.hi < 0;
+  if ((x.lo < 0 || (x.lo == 0 && y.lo <= 0 && !pole)) && !integer) return Real<T>::anything(flags);
+  if (x.lo <= 0 && x.hi >= 0 && y.lo < 0 && !pole) return Real<T>::anything(flags);
   T lo = std::numeric_limits<T>::infinity(), hi = -lo;
   for (const T a : {x.lo, x.hi}) {
     for (const T b : {y.lo, y.hi}) {
@@ -348,13 +371,17 @@ template <class T>
 Real<T> softplus(const Real<T>& x, const Real<T>& beta, const Real<T>& threshold, const RealContext& c) {
   if (x.is_nan()) return x;
   const Real<T> z = mul(x, beta, c);
-  if (z.is_nan() || threshold.is_nan() || beta.lo != beta.hi || beta.lo == 0)
-    return Real<T>::anything(x.flags | beta.flags);
-  const auto f = [&](T v) { return softplus1(v * beta.lo) / beta.lo; };
-  const T a = f(x.lo), b = f(x.hi);
+  if (z.is_nan()) return z;  // no number is above the threshold, and none comes of it
+  const unsigned flags = z.flags | threshold.flags;
+  const bool may_be_below = !(z.lo > threshold.hi) || (flags & may_be_nan) != 0;
+  if (!may_be_below) return x;
+  if (open_sign(beta) || (beta.lo != beta.hi && beta.lo <= 0 && beta.hi >= 0)) return Real<T>::anything(flags);
+  const auto f = [](T v, T by) { return softplus1(v * by) / by; };  // rises with v, falls with either sign of `by`
+  const T a = f(x.lo, beta.hi), b = f(x.hi, beta.lo);
+  if (a != a || b != b) return Real<T>::anything(flags);
   // The product beta x is rounded, where it is large that moves the result by as much.
-  Real<T> smooth = inexact(std::min(a, b), std::max(a, b), false, false, x.flags, c);
-  return where_above(z.hi > threshold.lo, z.lo <= threshold.hi || (x.flags & may_be_nan) != 0, x, smooth, false);
+  Real<T> smooth = inexact(std::min(a, b), std::max(a, b), false, false, flags, c);
+  return where_above(z.hi > threshold.lo, true, x, smooth, false);
 }
 
 }  // namespace codetta::oracle

@@ -200,8 +200,63 @@ TEST(Elementwise, SpecialValues) {
   EXPECT_TRUE(is(Op::mod, {0x1p40, 3}, 1));  // exact, however large the quotient
   EXPECT_TRUE(is(Op::pow, {2, 10}, 1024) || holds(one(Op::pow, {2, 10}), 1024));
   EXPECT_TRUE(is(Op::pow, {-8, 0.5}, nan));
+  EXPECT_TRUE(is(Op::pow, {-inf, 0.5}, inf));
+  EXPECT_TRUE(is(Op::pow, {nan, 2}, nan));
+  EXPECT_TRUE(is(Op::pow, {2, nan}, nan));
+  EXPECT_TRUE(is(Op::pow, {nan, 0}, 1));
+  EXPECT_TRUE(is(Op::pow, {1, nan}, 1));
+  EXPECT_TRUE(is(Op::softplus, {3, 0.0, 20}, inf));
+  EXPECT_TRUE(is(Op::softplus, {3, -0.0, 20}, -inf));
+  EXPECT_TRUE(is(Op::softplus, {3, 0.0, -1}, 3));
+  EXPECT_TRUE(is(Op::softplus, {inf, 0.0, 20}, nan));
+  EXPECT_TRUE(is(Op::softplus, {3, nan, 20}, nan));
+  EXPECT_TRUE(holds(one(Op::softplus, {30, 1, nan}), 30));  // never above it
+  EXPECT_TRUE(is(Op::floordiv, {2, inf}, 0));
+  EXPECT_TRUE(is(Op::floordiv, {-2, inf}, -0.0));
   EXPECT_TRUE(is(Op::multiply_add, {3, 4, 5}, 17));
   EXPECT_TRUE(is(Op::add, {1e30, -1e30}, 0));
+}
+
+// Of values that are known as intervals only: what holds for all of an interval is known, too.
+TEST(Elementwise, IntervalsAreNoMoreAmbiguousThanTheirValues) {
+  const auto of = [](double near, auto&& make) {
+    Data x(DType::f32, {1}, {near}), z(DType::f32, {1}, {0x1p-20});
+    Maker maker({&x, &z});
+    const ir::NodeId inexact = maker.add(Op::mul, {maker.input(0), maker.add(Op::exp2, {maker.input(1)})});
+    maker.output(make(maker, inexact), DType::f32);
+    const ExpectedElement e = maker.evaluate().outputs[0].elements[0];
+    EXPECT_FALSE(e.ambiguous) << near;
+    return e;
+  };
+  const auto with = [](Op op, double other) {
+    return [=](Maker& m, ir::NodeId x) { return m.add(op, {x, m.number(other)}); };
+  };
+  const auto only_nan = [](const ExpectedElement& e) { return e.low != e.low && e.may_be_nan; };
+  EXPECT_LT(of(-3, [](Maker&, ir::NodeId x) { return x; }).low, of(-3, [](Maker&, ir::NodeId x) { return x; }).high);
+  EXPECT_TRUE(only_nan(of(-3, with(Op::pow, -0.5))));
+  EXPECT_TRUE(only_nan(of(-2.5, [](Maker& m, ir::NodeId x) { return m.add(Op::pow, {x, x}); })));
+  EXPECT_TRUE(only_nan(of(-3, with(Op::pow, nan))));
+  EXPECT_EQ(of(-3, [](Maker& m, ir::NodeId x) { return m.add(Op::pow, {m.number(0.0), x}); }).low, inf);
+  EXPECT_EQ(of(-3, with(Op::mod, inf)).high, inf);
+  EXPECT_LE(of(3, with(Op::mod, inf)).high, 3.1);
+  // Steps of 1 are no steps where neighbours are further apart.
+  for (const Op op : {Op::floor, Op::ceil, Op::round, Op::trunc}) {
+    const ExpectedElement e = of(1e20, [&](Maker& m, ir::NodeId x) { return m.add(op, {x}); });
+    EXPECT_LT(e.low, e.high);
+  }
+  (void)of(1e20, with(Op::floordiv, 3));
+  EXPECT_EQ(of(5,
+               [](Maker& m, ir::NodeId x) {  // the usual question for NaN
+                 return m.add(Op::where, {m.add(Op::ne, {x, x}), m.number(1), m.number(2)});
+               })
+                .low,
+            2);
+  const auto softplus = [](Maker& m, ir::NodeId x) { return m.add(Op::softplus, {m.number(0.5), x, m.number(20)}); };
+  for (const double beta : {2.0, -2.0}) {
+    const ExpectedElement e = of(beta, softplus);
+    EXPECT_TRUE(holds(e, std::log1p(std::exp(0.5 * beta)) / beta)) << e.low << " " << e.high;
+    EXPECT_LT(e.high - e.low, 1e-5);
+  }
 }
 
 // A zero remainder has an open sign; what follows must keep it open.

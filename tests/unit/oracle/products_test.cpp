@@ -231,6 +231,28 @@ TEST(Reductions, SumsHoldEveryOrder) {
   }
 }
 
+// Terms of one sign can only overflow to the infinity of that sign; of both signs to anything. What may be infinite
+// with either sign may be NaN.
+TEST(Reductions, OverflowOfOneSignIsCertain) {
+  const double large = static_cast<double>(3e38F);
+  for (const double sign : {1.0, -1.0}) {
+    Data x(DType::f32, {1, 3}, {sign * large, sign * large, sign}), mixed(DType::f32, {1, 3}, {large, -large, sign});
+    for (const Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_sum_of_squares}) {
+      const auto e = apply(op, {&x}, DType::f32, ir::ReduceAttr{ir::ReduceAxis::Row, {}})[0];
+      EXPECT_EQ(e.low, op == Op::reduce_sum_of_squares ? inf : sign * inf);
+      EXPECT_EQ(e.low, e.high);
+      EXPECT_FALSE(e.ambiguous || e.may_be_nan);
+    }
+    EXPECT_TRUE(apply(Op::reduce_sum, {&mixed}, DType::f32, ir::ReduceAttr{ir::ReduceAxis::Row, {}})[0].may_be_nan);
+  }
+  // A product that is contracted stays finite: large or infinite, of both signs.
+  Data x(DType::f32, {1, 2}, {large, -large});
+  Maker maker({&x});
+  const ir::NodeId product = maker.add(Op::mul, {maker.input(0), maker.number(1e10)});
+  maker.output(maker.add(Op::reduce_sum, {product}, ir::ReduceAttr{ir::ReduceAxis::Row, {}}), DType::f32);
+  EXPECT_TRUE(maker.evaluate().outputs[0].elements[0].may_be_nan);
+}
+
 TEST(Reductions, OverNothing) {
   Data x(DType::f32, {2, 0});
   const auto of = [&](Op op) { return apply(op, {&x}, DType::f32, ir::ReduceAttr{ir::ReduceAxis::Row, {}})[0]; };
