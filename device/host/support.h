@@ -229,9 +229,15 @@ inline Status take_scalar(void* value, u64 bytes, const Tensor& tensor, i32 dtyp
 }
 
 // ---- checks ----
-// symbol = size of a dim, counted from the first of `declared` dims.
+inline Status wrong_rank(const View& view, const char* name, i32 declared) {
+  return fail(bad_argument, "E0610: %s does not fit: it is %s, of rank %d; the program takes rank %d", name,
+              describe(view), view.rank, declared);
+}
+
+// symbol = size of a dim, counted from the first of `declared` dims; the view has that dim.
 inline Status define(Number& symbol, const char* symbol_name, const View& view, const char* name, i32 dim,
                      i32 declared) {
+  if (declared - 1 - dim >= view.rank) return wrong_rank(view, name, declared);
   const i64 size = view.size_from_last(declared - 1 - dim);
   if (symbol.unset) {
     symbol = Number(size);
@@ -263,6 +269,7 @@ inline Status fits(View& view, const char* name, i32 dtype, const Number* sizes,
   for (i32 i = 0; i < (declared > view.rank ? declared : view.rank); ++i) {
     const Number wanted = i < declared ? sizes[declared - 1 - i] : Number(1);
     if (wanted.bad) return fail(bad_sizes, "E0610: a size of %s has no value", name);
+    if (view.size_from_last(i) != wanted.value && view.rank != declared) return wrong_rank(view, name, declared);
     if (view.size_from_last(i) != wanted.value)
       return fail(bad_sizes, "E0610: %s does not fit: it is %s; the program takes %lld in dim %d from the last", name,
                   describe(view), static_cast<long long>(wanted.value), i);

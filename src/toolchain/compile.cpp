@@ -61,7 +61,7 @@ Result<base::ProcessResult> run(const std::string& program, Arguments arguments,
   request.cancel = cancel;
   auto ran = base::run_process(request);
   const FailedRun failed{compiler, job, options, program, request.arguments, folder};
-  if (!ran) return start_failed(failed, ran.error().message());
+  if (!ran) return start_failed(failed, ran.error());
   if (!ran->success()) return run_failed(failed, *ran);
   return std::move(*ran);
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/digest.hpp"
 #include "base/files.hpp"
@@ -134,10 +135,16 @@ Error folder_failed(const std::string& label, const std::string& why, const std:
       .help("make one of these folders writable, or choose a work folder that is");
 }
 
-Error start_failed(const FailedRun& run, const std::string& why) {
+Error start_failed(const FailedRun& run, const base::SystemError& why) {
+  if (why.errno_value == EFBIG || why.errno_value == ENOSPC || why.errno_value == EDQUOT) {
+    return diag::error(diag::Code::compile_folder,
+                       fmt::format("there is no room for the source of {}", name_of(run.job)))
+        .reason(why.message())
+        .help("free space, or raise the limit of the size of files (ulimit -f)");
+  }
   auto error = diag::error(diag::Code::compiler_failed,
                            fmt::format("the compiler could not be started for {}", name_of(run.job)));
-  error.reason(why);
+  error.reason(why.message());
   add_repro(error, run, keep_source(run));
   return error.help(
       "check that the program is there and executable, and that processes and memory are not at their limit");
@@ -162,7 +169,7 @@ Error run_failed(const FailedRun& run, const base::ProcessResult& result) {
                        fmt::format("the compiler could not write the files of {}", name_of(run.job)))
         .reason(last_lines(result.errors))
         .note("its temporary files were in " + run.folder)
-        .help("free space there, or choose another work folder");
+        .help("free space there, raise the limit of the size of files (ulimit -f), or choose another work folder");
   }
   if (result.end == ProcessEnd::Signaled || says_crashed(result.errors)) {
     auto error = diag::error(diag::Code::compiler_failed, fmt::format("the compiler crashed on {}", name_of(run.job)));

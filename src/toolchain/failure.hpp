@@ -35,7 +35,7 @@ inline constexpr std::string_view help_timeout =
     "raise `compile_timeout_seconds`, free the machine, or run the command by hand to see what it does";
 
 Error folder_failed(const std::string& label, const std::string& why, const std::vector<std::string>& parents);
-Error start_failed(const FailedRun& run, const std::string& why);
+Error start_failed(const FailedRun& run, const base::SystemError& why);
 Error run_failed(const FailedRun& run, const base::ProcessResult& result);
 Error no_object(const FailedRun& run, const std::string& why);
 Error cancelled_before_start(const CompileJob& job);

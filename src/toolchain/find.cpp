@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which compiler: the wanted one, or the first usable of the usual names.
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "base/process.hpp"
@@ -77,6 +81,14 @@ std::optional<HostCompiler> examine(const std::string& path, const std::string& 
   return std::move(compiler);
 }
 
+// Of an absolute path.
+std::string why_no_program(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return fmt::format("there is no file of that name: {}", std::strerror(errno));
+  if (S_ISDIR(info.st_mode)) return "it is a folder";
+  return S_ISREG(info.st_mode) ? "the file is not executable" : "it is no file";
+}
+
 }  // namespace
 
 Result<HostCompiler> find_host_compiler(const FindOptions& options) {
@@ -92,9 +104,10 @@ Result<HostCompiler> find_host_compiler(const FindOptions& options) {
     }
     const auto path = base::find_executable(wanted, search_path);
     if (!path) {
-      auto error =
-          diag::error(diag::Code::compiler_missing, fmt::format("the C++ compiler '{}' was not found", wanted));
-      error.reason(wanted.starts_with('/') ? "there is no executable file of that name" : "looked in " + where);
+      const bool there = wanted.starts_with('/') && ::access(wanted.c_str(), F_OK) == 0;
+      auto error = diag::error(diag::Code::compiler_missing, fmt::format("the C++ compiler '{}' {}", wanted,
+                                                                         there ? "is no program" : "was not found"));
+      error.reason(wanted.starts_with('/') ? why_no_program(wanted) : "looked in " + where);
       if (wanted.find(' ') != std::string::npos) error.note("options can not follow the name of the compiler");
       return error.help(std::string(help_install));
     }

@@ -118,7 +118,7 @@ Result<base::ProcessResult> run_hip(const HostCompiler& clang, const HipJob& job
   auto ran = base::run_process(request);
   const CompileJob described{job.source, job.flags, job.label};
   const FailedRun failed{clang, described, options, clang.path, request.arguments, folder.path()};
-  if (!ran) return start_failed(failed, ran.error().message());
+  if (!ran) return start_failed(failed, ran.error());
   if (!ran->success()) return run_failed(failed, *ran);
   if (object != nullptr) {
     auto bytes = base::read_file(file, size_t{256} << 20);

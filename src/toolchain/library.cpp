@@ -132,7 +132,7 @@ class LibraryBuild {
     request.arguments.insert(request.arguments.end(), {"-I.", "-c", "-o", object_of(index), "-x", "c++", "-"});
     const auto ran = base::run_process(request);
     const FailedRun failed{compiler_, unit, options_, request.program, request.arguments, folder_};
-    if (!ran) return start_failed(failed, ran.error().message());
+    if (!ran) return start_failed(failed, ran.error());
     if (!ran->success()) return run_failed(failed, *ran);
     return ran->seconds;
   }

@@ -211,10 +211,26 @@ def readable(folder, cache):
         FAILURES.append("the command waited for a writer that never came")
 
 
+def no_room(folder, cache):
+    """A limit of the size of files is told as such, and leaves nothing partial."""
+    tanh = ["--epilogue", "def f(accum): D = tanh(accum) * 1.125; return D"]
+    done = subprocess.run(["sh", "-c", 'trap "" XFSZ; ulimit -f 9; exec "$@"', "sh", COMMAND, "compile", *map(str, SIZES), *tanh, "--no-cache"],
+                          capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode != 3 or "error[E0507]" not in done.stderr or "File too large" not in done.stderr or "ulimit -f" not in done.stderr:
+        FAILURES.append(f"a compile under a limit of the size of files: {done.returncode} {done.stderr}")
+    out = folder / "D.npy"
+    out.write_text("former")
+    for target in (f"D={out}", f"D={folder}/D.safetensors"):
+        done = subprocess.run(["sh", "-c", 'ulimit -f 9; exec "$@"', "sh", COMMAND, "gemm", "--m", "300", "--n", "300", "--k", "2", *map(str, cache), "--out", target],
+                              capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, check=False)
+        if done.returncode != 3 or "error[E0623]" not in done.stderr or out.read_text() != "former" or list(folder.iterdir()) != [out]:
+            FAILURES.append(f"--out under a limit of the size of files: {done.returncode} {done.stderr} {list(folder.iterdir())}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         cache = ["--cache-dir", pathlib.Path(name) / "cache"]
-        for test in (libraries, kernels_of_the_user, runs, pages, readable):
+        for test in (libraries, kernels_of_the_user, runs, pages, readable, no_room):
             folder = pathlib.Path(name) / test.__name__
             folder.mkdir()
             test(folder, cache)

@@ -178,7 +178,11 @@ class Digits(unittest.TestCase):
                 ((tensor(x, (5, 64), dtype=99), tensor(scores, (5, 10))), -1, "99"),
                 ((tensor(x, (5, 64)),), -1, "1 tensors are given"),
                 ((tensor(x, (5, 64)), tensor(scores, (5, 10), strides=(0, 1))), -3, "overlaps itself"),
-                ((tensor(x, (5, 64)), tensor(scores, (5, 5), strides=(10, 2))), -2, "scores")]:
+                ((tensor(x, (5, 64)), tensor(scores, (5, 5), strides=(10, 2))), -2, "scores"),
+                ((tensor(x, (64,)), tensor(scores, (5, 10))), -1, "x does not fit: it is f32[64], of rank 1; the program takes rank 2"),
+                ((tensor(x, (2, 2, 64)), tensor(scores, (2, 10))), -1, "of rank 3; the program takes rank 2"),
+                ((tensor(x, (5, 64)), tensor(scores, (10,))), -1, "scores does not fit: it is f32[10], of rank 1; the program takes rank 2"),
+                ((tensor(x, ()), tensor(scores, (5, 10))), -1, "of rank 0; the program takes rank 2")]:
             self.assertEqual(call(*tensors), status, library.text())
             self.assertIn(text, library.text())
 

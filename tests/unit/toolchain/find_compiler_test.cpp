@@ -65,6 +65,13 @@ TEST_F(FindCompiler, MissingOnesAreNamedWithWhereTheyWereLookedFor) {
   const auto path = find("/nowhere/g++");
   ASSERT_FALSE(path);
   EXPECT_EQ(path.error().message(), "error[E0501]: the C++ compiler '/nowhere/g++' was not found");
+  for (const auto& [wanted, why] : {std::pair("/etc", "it is a folder"),
+                                    {"/etc/passwd", "the file is not executable"},
+                                    {"/dev/null", "it is no file"}}) {
+    const Error error = find(wanted).error();
+    EXPECT_EQ(error.message(), std::string("error[E0501]: the C++ compiler '") + wanted + "' is no program");
+    EXPECT_NE(error.render().find(why), std::string::npos) << error.render();
+  }
 
   const auto relative = find("bin/g++");
   ASSERT_FALSE(relative);
