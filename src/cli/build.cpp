@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/places.hpp"
 #include "cli/specs.hpp"
 #include "cli/user_kernels.hpp"
 #include "cli/verbs.hpp"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/evt.hpp"
-#include "cli/specs.hpp"
+#include "cli/places.hpp"
 
 namespace codetta::cli {
 namespace {

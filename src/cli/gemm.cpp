@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/places.hpp"
 #include "cli/program_run.hpp"
 #include "cli/session.hpp"
-#include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {

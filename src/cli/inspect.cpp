@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/listing.hpp"
+#include "cli/places.hpp"
 #include "cli/session.hpp"
 #include "cli/specs.hpp"
 #include "cli/user_kernels.hpp"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 namespace codetta::cli {
 
@@ -15,6 +16,30 @@ const std::atomic<bool>& interrupted();
 void catch_interrupts();
 // From here on the command looks at interrupted() itself and takes the time it needs: no end after a second.
 void take_time_when_interrupted();
+// Whether a signal asked the command to end, and it does not take the time it needs.
+bool given_up();
+// While it lives the command is not ended after a second: for the write of a file, whose end is near.
+class Patience {
+ public:
+  Patience();
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+  ~Patience();
+
+ private:
+  bool former_;
+};
+// A file that goes where a signal ends the command before this does.
+class RemovedWhenEnded {
+ public:
+  explicit RemovedWhenEnded(const std::string& path);
+  RemovedWhenEnded(RemovedWhenEnded&& other) noexcept;
+  RemovedWhenEnded& operator=(RemovedWhenEnded&&) = delete;
+  ~RemovedWhenEnded();
+
+ private:
+  std::atomic<bool>* active_;
+};
 // 128 + the number of the signal, as shells have it; 0 when there was none.
 int interrupted_status();
 

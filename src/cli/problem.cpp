@@ -9,6 +9,7 @@
 
 #include "cli/bind_line.hpp"
 #include "cli/options.hpp"
+#include "cli/places.hpp"
 #include "cli/specs.hpp"
 
 namespace codetta::cli {

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/places.hpp"
 #include "cli/program_run.hpp"
 #include "cli/specs.hpp"
 #include "cli/user_kernels.hpp"

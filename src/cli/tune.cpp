@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/interrupt.hpp"
+#include "cli/places.hpp"
 #include "cli/session.hpp"
-#include "cli/specs.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {

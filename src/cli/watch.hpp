@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/specs.hpp"
+#include "cli/places.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {

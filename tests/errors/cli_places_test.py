@@ -5,6 +5,7 @@
 #   cli_places_test.py PATH-OF-CODETTA
 import os
 import pathlib
+import signal
 import socket
 import struct
 import subprocess
@@ -227,10 +228,49 @@ def no_room(folder, cache):
             FAILURES.append(f"--out under a limit of the size of files: {done.returncode} {done.stderr} {list(folder.iterdir())}")
 
 
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def interrupted(folder, cache):
+    """Ctrl-C leaves every output whole or not at all, and no file under another name."""
+    pipe, out = folder / "pipe", folder / "D.npy"
+    os.mkfifo(pipe)
+    two = ["--epilogue", "def f(accum): D = accum; F = relu(accum); return D, F", "--out", f"D={out}", "--out", f"F={pipe}"]
+    for times in (1, 2):
+        with subprocess.Popen([COMMAND, "gemm", *map(str, SIZES + cache + two)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as writing:
+            wait_for(lambda: len(list(folder.iterdir())) == 2)  # D is written, and waits for F, which waits for a reader
+            for _ in range(times):
+                writing.send_signal(signal.SIGINT)
+                time.sleep(0.1)
+            said = writing.communicate(timeout=60)
+        if writing.returncode not in (-signal.SIGINT, 130) or list(folder.iterdir()) != [pipe]:
+            FAILURES.append(f"interrupted {times} times: {writing.returncode} {said} {list(folder.iterdir())}")
+    whole = expect(0, "wrote", "gemm", "--m", 600, "--n", 600, "--k", 300, *cache, "--out", f"D={out}")
+    wanted = out.read_bytes()
+    ended = []
+    for delay in range(0, 60, 3):
+        out.unlink(missing_ok=True)
+        with subprocess.Popen([COMMAND, "gemm", "--m", "600", "--n", "600", "--k", "300", "--check", *map(str, cache), "--out", f"D={out}"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            time.sleep(delay / 1000)
+            running.send_signal(signal.SIGINT)
+            said = running.communicate(timeout=60)
+        ended.append(running.returncode)
+        if out.exists() and out.read_bytes() != wanted:
+            FAILURES.append(f"interrupted after {delay} ms: a partial file ({whole.stdout})")
+        if out.exists() and "wrote" not in said[0] or {path for path in folder.iterdir()} - {out, pipe}:
+            FAILURES.append(f"interrupted after {delay} ms: {running.returncode} {said} {list(folder.iterdir())}")
+    if 130 not in ended and -signal.SIGINT not in ended:
+        FAILURES.append(f"no signal came in time: {ended}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         cache = ["--cache-dir", pathlib.Path(name) / "cache"]
-        for test in (libraries, kernels_of_the_user, runs, pages, readable, no_room):
+        for test in (libraries, kernels_of_the_user, runs, pages, readable, no_room, interrupted):
             folder = pathlib.Path(name) / test.__name__
             folder.mkdir()
             test(folder, cache)

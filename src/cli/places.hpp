@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files that commands write: whether they may be, and writing them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codetta/codetta.hpp"
+
+namespace codetta::cli {
+
+struct OutputFile {
+  std::string name, file;  // the output, and what --out gave for it
+  TensorView view;
+};
+// What --out gives is named as the formats that are written: .npy, .safetensors, or without a suffix (.npy, too).
+// Output name -> what --out gave. Errors: E0701.
+Result<void> check_formats(const std::vector<std::pair<std::string, std::string>>& outputs);
+// What a command writes and reads, as it was given; no file need be there.
+struct Places {
+  using Items = std::vector<std::pair<std::string, std::string>>;
+  Items tensors;                    // output name -> what --out gave
+  Items files;                      // what it is ("the report") -> its path
+  std::vector<std::string> inputs;  // FILE.safetensors:NAME, too; what is no file is passed over
+  bool takes_force = true;          // whether the command has --force
+  bool force = false;               // it was said
+};
+// No two outputs may go to one file, or under one name of one archive, and none to a file that is read, however either
+// is spelled or linked. Errors: E0701.
+Result<void> check_overwrites(const Places& places);
+// That, and that each can be written, as far as it is known before there is work. Errors: E0701, E0623.
+Result<void> check_places(const Places& places);
+// Each .npy file, and each .safetensors file once, with all that goes into it (under the output's name where none is
+// given). All of them, or, where one cannot be written, none. Errors: E0623.
+Result<void> write_tensors(const std::vector<OutputFile>& outputs);
+// Errors: E0623.
+Result<void> make_folder(const std::string& folder);
+// Whole, or not at all. Errors: E0623.
+Result<void> write_text(const std::string& file, const std::string& text);
+
+}  // namespace codetta::cli
