@@ -18,7 +18,9 @@ SourceLocation location_of(const CallSite& site) {
   return where;
 }
 
+// One without a headline is thrown away: where on a line of a megabyte it would be is not looked for.
 ErrorBuilder& ErrorBuilder::at(const SourceRef& source, Span span, std::string label) {
+  if (diagnostic_.headline.empty()) return *this;
   const SourceLocation* origin = source ? source->origin(span) : nullptr;
   if (origin != nullptr) note("made by this call", *origin);
   return at(source ? source->locate(span) : SourceLocation{}, std::move(label));
@@ -54,6 +56,7 @@ ErrorBuilder& ErrorBuilder::note(std::string text) {
 }
 
 ErrorBuilder& ErrorBuilder::note(std::string text, const SourceRef& source, Span span) {
+  if (diagnostic_.headline.empty()) return *this;
   diagnostic_.notes.push_back({std::move(text), source ? source->locate(span) : SourceLocation{}});
   return *this;
 }

@@ -62,8 +62,9 @@ void Lowerer::prepare_call(Frame& frame) {
     call.helper = found->second;
     call.failed = !match_helper(call, expr);
   } else if (const FunctionInfo* info = find_function(callee); info == nullptr) {
+    const bool shown = !report_.full();
     auto& error = report_.error(Code::function_unknown, span, fmt::format("function '{}' is not known", callee));
-    const std::string near = nearest_function(callee);
+    const std::string near = shown ? nearest_function(callee) : std::string();
     error.reason("it is neither a function of the language nor defined in this text");
     error.help(near.empty() ? "define it in the same text, or see docs/language.md for the functions"
                             : fmt::format("did you mean {}?", signature(*find_function(near))));

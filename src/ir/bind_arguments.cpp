@@ -38,6 +38,9 @@ std::vector<std::string> output_names(const Function& function) {
   return names;
 }
 
+// As many as the front end tells of a text.
+constexpr size_t max_errors = 20;
+
 struct GivenNames {
   std::vector<std::string> given, unknown;  // unknown: of no operand and no output
 };
@@ -117,7 +120,8 @@ std::vector<const BoundArgument*> operands_of(const EpilogueFunction& function,
   for (size_t i = 1; i < function.parameters.size(); ++i) {
     const Parameter& parameter = function.parameters[i];
     operands[i] = find_argument(arguments, parameter.name);
-    if (operands[i] == nullptr) errors.push_back(missing(function, parameter.name, parameter.span, false, names));
+    if (operands[i] == nullptr && errors.size() < max_errors)
+      errors.push_back(missing(function, parameter.name, parameter.span, false, names));
   }
   return operands;
 }
@@ -187,7 +191,7 @@ Result<MatchedArguments> match_arguments(const EpilogueFunction& function, const
                              .help(fmt::format("bind {} to a tensor; a single value has shape [] or [1]", output.name))
                              .diagnostic());
       }
-    } else {
+    } else if (errors.size() < max_errors) {
       errors.push_back(missing(function, output.name, output.span, true, names));
     }
   }

@@ -205,18 +205,25 @@ TEST(Frontend, AnswersHostileTextsFast) {
     if (i < 40) doubling += head + call + " + " + call + "\n";
     chain += head + call + "\n";
   }
-  std::string undefined = "def f(accum):\n", parameters = "def f(accum", outputs = "def f(accum):\n", returned;
+  std::string undefined = "def f(accum):\n", parameters = "def f(accum", outputs = "def f(accum):\n", returned, unknown;
   for (int i = 0; i < 20000; ++i) {
     const std::string number = std::to_string(i), name = "v" + number;
     undefined += "    " + name + " = zzz" + number + " * 2.0\n";
     parameters += ", " + name;
     outputs += "    " + name + " = accum * " + number + ".0\n";
     returned += (i == 0 ? "" : ", ") + name;
+    unknown += "rellu" + number + "(accum) + ";
   }
   const std::vector<Hostile> texts = {
       {"undefined names", Code::name_undefined, undefined + "    return v0\n"},
       {"parameters", Code::text_too_large, parameters + "):\n    D = accum\n    return D\n"},
       {"outputs", Code::text_too_large, outputs + "    return " + returned + "\n"},
+      {"unknown functions", Code::function_unknown, body(unknown + unknown + "accum")},
+      {"one name on a line", Code::name_defined_twice, body(repeated("D = ", n) + "accum")},
+      {"one name in a tuple", Code::name_defined_twice, body("0; " + repeated("a, ", n) + "a = accum")},
+      {"one name by statements", Code::name_defined_twice, body("accum; " + repeated("x = accum; ", n) + "y = x")},
+      {"one name of parameters", Code::name_defined_twice,
+       "def f(accum" + repeated(", x", n) + "):\n    return accum\n"},
       {"parentheses", Code::too_deep, body(repeated("(", n) + "accum" + repeated(")", n))},
       {"brackets", Code::too_deep, body(repeated("[", n) + "accum" + repeated("]", n))},
       {"minus", Code::too_deep, body(repeated("-", n) + "accum")},

@@ -65,6 +65,18 @@ TEST(BindErrors, RowsBatchesAndDims) {
   EXPECT_EQ(headline({1, 1, 1, 1, 1, 1, 1, 1, 1}, false), "bias has more than 8 dims");
 }
 
+TEST(BindErrors, TellOfTwentyMissingOperands) {
+  std::string text = "def f(accum";
+  for (int i = 0; i < 100; ++i) text += ", x" + std::to_string(i);
+  FunctionMaker f(text + "):\n    return D\n");
+  std::vector<ValueId> all{f.parameter("accum")};
+  for (int i = 0; i < 100; ++i) all.push_back(f.parameter("x" + std::to_string(i)));
+  f.output("D", all[1]);
+  const Result<Graph> graph = bind_epilogue(f.epilogue(), {}, gemm(256, 128, 32));
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().diagnostics().size(), 20u);
+}
+
 TEST(BindErrors, MissingArguments) {
   EXPECT_EQ(text_of(bind_epilogue(bias_relu(), {tensor("bias", f32, {128})}, gemm(256, 128, 32))),
             "error[E0208]: Argument D is not provided in the kwargs of the EpilogueArguments constructor\n"
