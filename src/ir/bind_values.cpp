@@ -131,6 +131,8 @@ Result<NodeId> ValueBinder::repeated(NodeId factor, NodeId other, const Value& v
 Result<NodeId> ValueBinder::add(const Value& value, std::span<const NodeId> operands) {
   if (const auto* literal = std::get_if<LiteralAttr>(&value.attr)) return builder_.add_literal(*literal, value.span);
   if (value.op == Op::cond || value.op == Op::while_loop) return add_control(value, operands);
+  std::vector<diag::Span> written;
+  for (const ValueId operand : value.operands) written.push_back(function_[operand].span);
   Attr attr = value.attr;
   if (value.op == Op::matmul && operands.size() == 2) {
     attr = MatmulAttr{
@@ -138,10 +140,11 @@ Result<NodeId> ValueBinder::add(const Value& value, std::span<const NodeId> oper
     CODETTA_TRY(const NodeId a, repeated(operands[0], operands[1], value));
     CODETTA_TRY(const NodeId b, repeated(operands[1], operands[0], value));
     const NodeId factors[] = {a, b};
-    CODETTA_TRY(const NodeId product, builder_.add(value.op, factors, std::move(attr), value.span, value.name));
+    CODETTA_TRY(const NodeId product,
+                builder_.add(value.op, factors, std::move(attr), value.span, value.name, written));
     return options_.round_as_unfused ? rounded(product, value, operands) : product;
   }
-  CODETTA_TRY(const NodeId result, builder_.add(value.op, operands, std::move(attr), value.span, value.name));
+  CODETTA_TRY(const NodeId result, builder_.add(value.op, operands, std::move(attr), value.span, value.name, written));
   return options_.round_as_unfused ? rounded(result, value, operands) : result;
 }
 

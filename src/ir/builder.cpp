@@ -184,18 +184,18 @@ NodeId GraphBuilder::fold_weak(Op op, std::span<const NodeId> operands, diag::Sp
   return value ? add_literal(*value, span) : NodeId();
 }
 
-Result<NodeId> GraphBuilder::add(Op op, std::span<const NodeId> operands, Attr attr, diag::Span span,
-                                 std::string name) {
+Result<NodeId> GraphBuilder::add(Op op, std::span<const NodeId> operands, Attr attr, diag::Span span, std::string name,
+                                 std::span<const diag::Span> written) {
   const types::OpInfo& info = types::op_info(op);
   for (const NodeId operand : operands) {
     if (operand.index() < graph_.size()) continue;
     const Complaint foreign{
         diag::Code::graph_node, fmt::format("an operand of {} is not a node of this graph", info.name),
         fmt::format("the graph has {} nodes", graph_.size()), "use the ids that this builder returned", -1};
-    return located(graph_, foreign, op, {}, attr, span);
+    return located(graph_, foreign, op, {}, attr, span, {});
   }
   if (const MaybeComplaint complaint = check_form(info, operands.size(), attr))
-    return located(graph_, *complaint, op, operands, attr, span);
+    return located(graph_, *complaint, op, operands, attr, span, written);
   if (const NodeId literal = fold_weak(op, operands, span); literal.valid()) return literal;
 
   std::vector<OperandFacts> facts;
@@ -205,9 +205,9 @@ Result<NodeId> GraphBuilder::add(Op op, std::span<const NodeId> operands, Attr a
   const auto names = [&](size_t i) { return display_name(graph_, operands[i]); };
   Inference inference = infer(op, facts, attr, names);
   if (const auto* complaint = std::get_if<Complaint>(&inference))
-    return located(graph_, *complaint, op, operands, attr, span);
+    return located(graph_, *complaint, op, operands, attr, span, written);
   if (const MaybeComplaint complaint = check_written(op, facts))
-    return located(graph_, *complaint, op, operands, attr, span);
+    return located(graph_, *complaint, op, operands, attr, span, written);
   auto& inferred = *std::get_if<Inferred>(&inference);
   if (!inferred.joins)
     return intern(op, operands, std::move(inferred.attr), std::move(inferred.type), span, std::move(name));

@@ -100,9 +100,10 @@ class GraphBuilder {
   ~GraphBuilder();
 
   NodeId add_input(std::string name, TensorType type, bool is_scalar = false, diag::Span span = {});
-  // Equal nodes (op, operands, attribute) are one node; the first one's span and name stay.
+  // Equal nodes (op, operands, attribute) are one node; the first one's span and name stay. `written`: where each
+  // operand stands in the text, for errors.
   Result<NodeId> add(Op op, std::span<const NodeId> operands, Attr attr = {}, diag::Span span = {},
-                     std::string name = {});
+                     std::string name = {}, std::span<const diag::Span> written = {});
   NodeId add_literal(LiteralAttr literal, diag::Span span = {});               // weak
   NodeId add_literal(LiteralAttr literal, DType dtype, diag::Span span = {});  // typed
   // A node with the type as given, unchecked: what the parser and passes that keep types use; verify() the graph

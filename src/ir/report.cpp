@@ -32,14 +32,21 @@ std::string display_name(const Graph& graph, NodeId node) {
 }
 
 Error located(const Graph& graph, const Complaint& complaint, Op op, std::span<const NodeId> operands, const Attr& attr,
-              diag::Span span) {
+              diag::Span span, std::span<const diag::Span> written) {
   auto error = diag::error(complaint.code, complaint.headline);
   error.reason(complaint.reason).help(complaint.help);
   const bool at_operand = complaint.operand >= 0 && static_cast<size_t>(complaint.operand) < operands.size();
   const NodeId operand = at_operand ? operands[static_cast<size_t>(complaint.operand)] : NodeId();
   const std::string label = at_operand ? to_string(graph.type(operand)) : "";
   if (graph.source() && span.known()) {
-    const diag::Span place = at_operand ? narrow(graph.source(), span, source_name(graph, operand)) : span;
+    diag::Span place = span;
+    if (at_operand) {
+      const auto index = static_cast<size_t>(complaint.operand);
+      const diag::Span own = index < written.size() ? written[index] : diag::Span();
+      // What a variable stands for is written elsewhere.
+      const bool inside = own.known() && own.begin >= span.begin && own.end <= span.end;
+      place = inside ? own : narrow(graph.source(), span, source_name(graph, operand));
+    }
     return error.at(graph.source(), place, label);
   }
   const PrintedGraph printed =

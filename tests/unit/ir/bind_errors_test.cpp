@@ -65,6 +65,24 @@ TEST(BindErrors, RowsBatchesAndDims) {
   EXPECT_EQ(headline({1, 1, 1, 1, 1, 1, 1, 1, 1}, false), "bias has more than 8 dims");
 }
 
+// An operand without a name is underlined where it is written, also where an equal one stands before.
+TEST(BindErrors, UnderlineTheOperand) {
+  const auto line = [](const std::string& probability, const std::string& seed, double p, double s) {
+    const std::string call = "dropout(accum, " + probability + ", seed=" + seed + ")";
+    FunctionMaker f("def f(accum):\n    D = " + call + "\n    return D\n");
+    const ValueId accum = f.parameter("accum");
+    const ValueId chance = f.real(p, probability);
+    const ValueId key =
+        s == 3 ? f.integer(3, "3") : f.op(Op::literal, {}, seed + ")", {}, LiteralAttr{LiteralAttr::Kind::Float, 0, s});
+    f.output("D", f.op(Op::dropout, {accum, chance, key}, call, "D"));
+    const std::string text = text_of(bind_epilogue(f.epilogue(), {tensor("D", f32, {256, 128})}, gemm(256, 128, 32)));
+    const size_t at = text.find("\n  | ") + 1;
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_EQ(line("2.0", "3", 2, 3), "  |                        ^^^ weak f64[]");
+  EXPECT_EQ(line("0.5", "0.5", 0.5, 0.5), "  |                                  ^^^^ weak f64[]");
+}
+
 TEST(BindErrors, TellOfTwentyMissingOperands) {
   std::string text = "def f(accum";
   for (int i = 0; i < 100; ++i) text += ", x" + std::to_string(i);
