@@ -36,9 +36,8 @@ struct Wording {
 constexpr Wording wordings[] = {
     {"pass B.transposed() if", "say --transpose-b if"},
     {"`compile_timeout_seconds`", "--compile-timeout"},
-    {"`budget_seconds`", "--budget"},
-    {"`max_candidates`", "--candidates"},
     {"`trial_seconds`", "--trial"},
+    {"`tune_seconds`", "--tune"},
     {"the option no_compiler forbids it", "--no-compiler forbids it"},
     {"the context's cancel flag was set", "the command was interrupted"},
 };
@@ -48,8 +47,9 @@ Error in_options(const Error& error) {
   for (Diagnostic& diagnostic : diagnostics) {
     for (std::string* text : {&diagnostic.reason, &diagnostic.help}) {
       for (const auto& [in_c, here] : wordings) {
-        const size_t at = text->find(in_c);
-        if (at != std::string::npos) text->replace(at, std::string_view(in_c).size(), here);
+        const std::string_view said = in_c, told = here;
+        for (size_t at = text->find(said); at != std::string::npos; at = text->find(said, at + told.size()))
+          text->replace(at, said.size(), told);
       }
     }
   }

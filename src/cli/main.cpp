@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/command_line.hpp"
 #include "cli/evt.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/last_words.hpp"
@@ -36,29 +37,43 @@ CLI::Validator decimal(int64_t low, int64_t high) {
         if (failed != std::errc() || value < low || value > high) return text + " is out of range: " + range;
         return {};
       },
-      "INTEGER");
+      "");
 }
 constexpr int64_t any_size = INT64_MAX - 1;
 
+// What every command takes that this one can heed.
 void add_common(CLI::App& app, CommonOptions& o) {
+  const std::string verb = app.get_name();
+  const bool cache = verb == "cache", library = verb == "run" || verb == "build";
   app.add_flag("--json", o.json, "Results and diagnostics as JSON");
+  if (verb == "help") return;
+  app.add_option("--cache-dir", o.cache_dir, "Cache folder (twin of CODETTA_CACHE_DIR)");
+  app.add_flag("--no-cache", o.no_cache, "Neither read nor write the cache");
+  if (cache) return;
   app.add_option("--target", o.target,
-                 "cpu, cpu:avx2, cpu:avx512, ..., cuda or hip (the device's), cuda:sm_90a, hip:gfx942, ... (default: "
-                 "this CPU's best)");
+                 "cpu, cpu:avx2, cpu:avx512, ..., cuda or hip (the device's), cuda:sm_90a, hip:gfx942, ... " +
+                     std::string(verb == "doctor" ? "(default: look at all)" : "(default: this CPU's best)"));
   app.add_option("--device", o.device,
                  "GPU to run on, as CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES numbers them (default: 0)")
       ->check(decimal(0, 1024));
   app.add_option("--cuda-home", o.cuda_home, "Folder of a CUDA toolkit, searched before the usual places");
-  app.add_flag("--no-vendor", o.no_vendor, "Leave kernels of cuBLASLt out (twin of CODETTA_NO_VENDOR)");
+  if (!library) app.add_flag("--no-vendor", o.no_vendor, "Leave kernels of cuBLASLt out (twin of CODETTA_NO_VENDOR)");
   app.add_option("--threads", o.threads, "Threads to use (default: all)")->check(decimal(0, 4096));
-  app.add_option("--cache-dir", o.cache_dir, "Cache folder (twin of CODETTA_CACHE_DIR)");
-  app.add_flag("--no-cache", o.no_cache, "Neither read nor write the cache");
   app.add_flag("--no-jit", o.no_jit, "Any compile is an error (twin of CODETTA_NO_JIT)");
   app.add_flag("--no-compiler", o.no_compiler, "Interpret epilogues as if no compiler were there");
   app.add_option("--compiler", o.compiler,
                  "Host C++ compiler, and if it is a Clang also HIP's: a name or an absolute path");
   app.add_option("--compile-timeout", o.compile_timeout, "Seconds after which a compiler is ended")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            char* end = nullptr;
+            std::strtod(text.c_str(), &end);
+            const bool number = end != text.c_str() && *end == '\0';
+            return number ? std::string() : "'" + text + "' is not a number of seconds, such as 60";
+          },
+          ""));
+  if (verb == "doctor") return;
   app.add_option("--debug", o.debug,
                  "dump:graph, dump:plan, dump:memory, dump:source, time:passes, explain:fusion, skip:PASS, stop:PASS "
                  "(twin of CODETTA_DEBUG)");
@@ -112,7 +127,9 @@ void add_gemm(CLI::App& app, GemmOptions& o,
   app.add_option("--seed", o.seed, "Of random data and of sampled checks")
       ->capture_default_str()
       ->check(decimal(0, any_size));
-  app.add_flag("--force", o.force, "Let outputs overwrite files that this command reads");
+  const std::string verb = app.get_name();
+  if (verb != "bench" && verb != "kernels" && verb != "emit")  // those write no files
+    app.add_flag("--force", o.force, "Let outputs overwrite files that this command reads");
 }
 
 // Also where the parser has not come to it.
@@ -120,94 +137,10 @@ bool asks_for_json(int argc, char** argv) {
   return std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
 }
 
-// Options that the command has for other work than this would go unheeded.
-Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
-  const auto given = [&](std::initializer_list<const char*> names) -> std::string {
-    for (const char* name : names) {
-      const CLI::Option* option = verb.get_option_no_throw(name);
-      if (option != nullptr && option->count() > 0) return name;
-    }
-    return {};
-  };
-  std::string evt =
-      given({"--tile", "--cluster", "--schedule", "--nondeterministic", "--buffer", "--plain-pointers", "--no-cd"});
-  const bool lists = !program && (verb.get_name() == "kernels" || verb.get_name() == "explain");
-  if (evt.empty() && !lists) evt = given({"--cutlass-dir"});
-  if (!evt.empty() && !cutlass)
-    return usage_error(evt + " is for CUTLASS", "this " + verb.get_name() + " is not for CUTLASS",
-                       verb.get_name() == "build" ? "leave it out, or say --via cutlass"
-                                                  : "leave it out, or name a target such as cutlass:sm_90");
-  if (const std::string name = given({"--name"}); !name.empty() && !cutlass && verb.get_name() == "emit")
-    return usage_error("--name is for CUTLASS", "other names are made from what a kernel computes", "leave it out");
-  std::string gemm =
-      given({"--m",         "--n",      "--k",    "--batch",       "--dtype",       "--b-dtype",    "--accumulator",
-             "--out-dtype", "--a",      "--b",    "--tensor",      "--scalar",      "--out",        "--epilogue",
-             "--seed",      "--strict", "--math", "--transpose-a", "--transpose-b", "--as-unfused", "--force"});
-  if (const CLI::Option* kernel = verb.get_option_no_throw("--kernel");
-      !program && verb.get_name() != "build" && kernel != nullptr && kernel->count() > 1)
-    return usage_error("--kernel is given " + std::to_string(kernel->count()) + " times",
-                       "the kernels of a GEMM are narrowed down by one name", "leave the others out");
-  const bool function = program && verb.get_name() != "build" && !given({"--function"}).empty();
-  if (program && (function || !gemm.empty()))
-    return usage_error((function ? "--function" : gemm) + " is for a GEMM and its epilogue",
-                       function ? verb.get_name() + " takes the last function of a program's text"
-                                : "a program's text says sizes, types and what is computed",
-                       "leave it out; likely sizes are said by --hint");
-  if (verb.get_name() == "build" && !cutlass) {
-    const bool repro = !given({"--repro"}).empty();
-    if (!repro && !given({"--dim"}).empty())
-      return usage_error("--dim is for --repro", "a library takes every size; sizes that are likely are said by --hint",
-                         "leave it out, say --hint, or name a kernel with --repro");
-    const std::string whole = given({"--show", "--tune", "--budget", "--trial", "--constant", "--weights",
-                                     "--embed-weights", "--header", "--manifest", "--name", "--no-checks"});
-    if (repro && !whole.empty())
-      return usage_error(whole + " is not for --repro",
-                         "a reproducer has one kernel, whose inputs are files of their own", "leave it out");
-  }
-  const std::string library =
-      given({"program", "--hint", "--header", "--manifest", "--constant", "--weights", "--embed-weights", "--tune",
-             "--budget", "--trial", "--no-checks", "--engine-dir", "--show", "--repro", "--dim"});
-  if (cutlass && !library.empty())
-    return usage_error((library == "program" ? "a program" : library) + " is not for CUTLASS",
-                       "CUTLASS gets a GEMM with its epilogue", "leave it out, and say --m, --n, --k and --epilogue");
-  return {};
-}
-
-// Tuning files carry all that is kept: what describes a problem, or how it is timed, is not for them.
-Result<void> exchanges_all(const CLI::App& tune) {
-  for (const char* name :
-       {"--m",           "--n",           "--k",      "--batch",      "--dtype",      "--b-dtype",     "--a",
-        "--b",           "--tensor",      "--scalar", "--out",        "--epilogue",   "--function",    "--kernel",
-        "--seed",        "--strict",      "--math",   "--out-dtype",  "--as-unfused", "--accumulator", "--force",
-        "--transpose-a", "--transpose-b", "--budget", "--candidates", "--report"}) {
-    if (tune.count(name) == 0) continue;
-    return usage_error(std::string(name) + " is not for " + (tune.count("--export") > 0 ? "--export" : "--import"),
-                       "a tuning file carries all results that are kept, and nothing is timed", "leave it out");
-  }
-  return {};
-}
-
-// "--dtype=" would take the next word.
-std::string given_nothing(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--") break;
-    if (word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1)
-      return std::string(word.substr(0, word.size() - 1));
-  }
-  return {};
-}
-
-// What `verb` takes, or the whole command, whatever has been parsed.
-std::string help_text(const CLI::App& app, const CLI::App* verb) {
-  const std::string name = verb == &app ? app.get_name() : app.get_name() + " " + verb->get_name();
-  return verb->get_formatter()->make_help(verb, name, CLI::AppFormatMode::Normal);
-}
-
 int run(int argc, char** argv) {
   CLI::App app{"GEMMs with any epilogue, fused."};
   app.name("codetta");
-  app.set_version_flag("--version", std::string("codetta ") + version());
+  app.set_version_flag("--version", std::string("codetta ") + version(), "Print the version and exit");
   app.require_subcommand(1);
   app.fallthrough(false);
   CommonOptions common;
@@ -229,7 +162,7 @@ int run(int argc, char** argv) {
         const bool good = end != text.c_str() && *end == '\0' && value >= 0.001 && value <= 1e9;  // false for NaN
         return good ? std::string() : "'" + text + "' is not a number of seconds from 0.001 to 1e9";
       },
-      "SECONDS");
+      "");
   const CLI::Validator some = decimal(1, 1000000);
 
   CLI::App* gemm_verb = app.add_subcommand("gemm", "Run a GEMM with its epilogue on files or random data");
@@ -246,9 +179,9 @@ int run(int argc, char** argv) {
   CLI::App* build_verb = app.add_subcommand("build", "Build programs as a shared library with a C header");
   CLI::App* doctor_verb = app.add_subcommand("doctor", "What was looked for on this machine, and found");
   CLI::App* cache_verb = app.add_subcommand("cache", "Show or clean the cache");
-  CLI::App* help_verb = app.add_subcommand("help", "What a command takes");
+  CLI::App* help_verb = app.add_subcommand("help", "What a command takes, or an error means");
   std::string help_of, export_file, import_file;
-  help_verb->add_option("command", help_of, "Which one");
+  help_verb->add_option("topic", help_of, "A command, an error's code such as E0207, or errors for all of them");
   for (CLI::App* verb : {gemm_verb, verify_verb, bench_verb, explain_verb, kernels_verb, emit_verb, compile_verb,
                          tune_verb, build_verb}) {
     add_gemm(*verb, options, verb != build_verb, verb == explain_verb || verb == emit_verb || verb == compile_verb);
@@ -269,7 +202,14 @@ int run(int argc, char** argv) {
                       "CUTLASS: (T*) ptr_k instead of (T*) (ptr_k + ptr_k_offset)");
   emit_verb->add_flag("--no-cd", evt.no_cd, "CUTLASS: without the aliases of C and D");
   build_verb->add_option("--via", via, "cutlass: a GEMM's epilogue as CUTLASS kernel instead of programs")
-      ->check(CLI::IsMember({"cutlass"}));
+      ->check(CLI::Validator(
+          [](const std::string& word) {
+            if (word == "cutlass") return std::string();
+            const std::string meant = nearest_word(word, {"cutlass"});
+            return "nothing is built via '" + word + "'; " +
+                   (meant.empty() ? "known is cutlass" : "did you mean 'cutlass'?");
+          },
+          ""));
   for (CLI::App* verb : {build_verb, explain_verb, kernels_verb})
     verb->add_option("--cutlass-dir", evt.cutlass_dir, "Folder of CUTLASS (twin of CODETTA_CUTLASS_DIR)");
   for (CLI::App* verb : {emit_verb, explain_verb, compile_verb}) {
@@ -355,50 +295,31 @@ int run(int argc, char** argv) {
       if (option->get_items_expected_max() > 0) option->check(said);
     }
   }
-  if (const std::string empty = given_nothing(argc, argv); !empty.empty()) {
-    return report(usage_error(empty + ": nothing is given to it", "", "write a value behind the '=', or leave it out"),
-                  asks_for_json(argc, argv));
-  }
+  arrange(app);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const bool json = asks_for_json(argc, argv);
+  if (auto written = well_written(app, words); !written) return report(written.error(), json);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    CLI::App* verb = &app;
-    for (CLI::App* parsed : app.get_subcommands()) verb = parsed;
-    std::printf("%s", help_text(app, verb).c_str());
+    const CLI::App* verb = &app;
+    for (const CLI::App* parsed : app.get_subcommands()) verb = parsed;
+    std::printf("%s", help_text(app, *verb, json).c_str());
     return exit_ok;
   } catch (const CLI::CallForVersion&) {
-    std::printf("codetta %s\n", version());
+    if (json) {
+      std::printf("%s\n", nlohmann::json{{"version", version()}}.dump().c_str());
+    } else {
+      std::printf("codetta %s\n", version());
+    }
     return exit_ok;
   } catch (const CLI::ParseError& error) {
-    CLI::App* verb = &app;
-    for (CLI::App* parsed : app.get_subcommands()) verb = parsed;
-    std::vector<std::string> known;
-    for (const CLI::Option* option : verb->get_options()) known.push_back("--" + option->get_single_name());
-    for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
-    std::string help = "see codetta " + (verb == &app ? std::string() : verb->get_name() + " ") + "--help";
-    for (const std::string& word : app.remaining(true)) {
-      const std::string meant = nearest_word(word.substr(0, word.find('=')), known);
-      if (!meant.empty()) help = "did you mean '" + meant + "'?";
-    }
-    std::string headline = error.what();
-    if (argc == 1) headline = "no command is given";
-    if (verb == &app && argc > 1) {
-      const std::string meant = nearest_word(argv[1], known);
-      if (!meant.empty()) help = "did you mean '" + meant + "'?";
-      if (*argv[1] != '-') headline = "there is no command '" + std::string(argv[1]) + "'";
-    }
-    return report(usage_error(headline, "", help), asks_for_json(argc, argv));
+    return report(misread(app, error, words), json);
   }
   if (help_verb->parsed()) {
-    std::vector<std::string> verbs;
-    for (const CLI::App* sub : app.get_subcommands({})) verbs.push_back(sub->get_name());
-    if (!help_of.empty() && std::find(verbs.begin(), verbs.end(), help_of) == verbs.end()) {
-      const std::string meant = nearest_word(help_of, verbs);
-      return report(usage_error("there is no command '" + help_of + "'", "",
-                                meant.empty() ? "see codetta --help" : "did you mean '" + meant + "'?"),
-                    common.json);
-    }
-    std::printf("%s", help_text(app, help_of.empty() ? &app : app.get_subcommand(help_of)).c_str());
+    const auto text = help_on(app, help_of, common.json);
+    if (!text) return report(text.error(), common.json);
+    std::printf("%s", text->c_str());
     return exit_ok;
   }
   const auto execute = [&] {
@@ -406,6 +327,7 @@ int run(int argc, char** argv) {
       const bool cutlass = common.target.starts_with("cutlass") || (verb == emit_verb && what == "evt") || !via.empty();
       const bool takes_program = (!program_file.empty() || verb == build_verb) && !cutlass;
       if (auto placed = well_placed(*verb, takes_program, cutlass); !placed) return report(placed.error(), common.json);
+      if (auto all = heeded(*verb, common, cutlass); !all) return report(all.error(), common.json);
     }
     InspectedProgram inspected{program_file, hints, {}};
     for (const CLI::App* verb : {explain_verb, emit_verb, compile_verb}) {

@@ -42,8 +42,9 @@ Error endless(const std::string& name, double seconds, const std::string& why) {
   return diag::error(diag::Code::loop_endless, fmt::format("a run of {} takes longer than {:g} s", name, seconds))
       .reason(why)
       .help(
-          "--trial (trial_seconds) allows more; a loop that random data never ends needs a count in its condition, or "
-          "no --tune");
+          "a greater `trial_seconds` allows more; a loop that random data never ends needs a count in its condition, "
+          "or "
+          "no `tune_seconds`");
 }
 
 Error tuning_cancelled(const std::string& name) {
@@ -76,7 +77,7 @@ Error no_extern(const std::string& name, const std::string& function) {
   return diag::error(diag::Code::extern_missing, fmt::format("external function {} is not provided", function))
       .reason(
           fmt::format("tuning runs {}, which calls it, and a library gets its functions only when it is used", name))
-      .help("build it without --tune (tune_seconds)");
+      .help("build it without `tune_seconds`");
 }
 bool has_user_kernel(const package::Package& package) {
   return std::any_of(package.kernels.begin(), package.kernels.end(),

@@ -352,7 +352,7 @@ def main():
         internal_errors(folder)
         little_memory(folder)
         for asked in (["help"], ["--help"]):
-            expect(0, "Usage: codetta [OPTIONS] SUBCOMMAND", *asked)
+            expect(0, "Usage: codetta COMMAND [OPTIONS]", *asked)
             expect(0, "How the epilogue is understood", *asked)
         for asked in (["help", "gemm"], ["gemm", "--help"]):
             expect(0, "Usage: codetta gemm [OPTIONS]", *asked)

@@ -164,6 +164,106 @@ def words_of_the_command(folder, cache):
         FAILURES.append(f"cache path: {place.stdout}")
 
 
+def in_our_words(folder, cache):
+    """What the parser refuses has a reason and a next step, and nothing of the parser's own words."""
+    library = folder / "libw.so"
+    for said, then, words in (
+            ("--threads stands before the command", "write codetta gemm --threads", ["--threads", 2, "gemm", *SIZES]),
+            ("codetta has no option --nope", "see codetta --help", ["--nope", "gemm"]),
+            ("there is no command 'gmm'", "did you mean 'gemm'?", ["gmm", *SIZES]),
+            ("there is no command 'zzzzz'", "the commands are gemm, verify", ["zzzzz"]),
+            ("there is no command 'version'", "did you mean '--version'?", ["version"]),
+            ("no command is given", "the commands are gemm, verify", []),
+            ("--m is given 2 times", "it takes one value, and gets 16 and 7", ["gemm", *SIZES, "--m", 7]),
+            ("--kernel is given 2 times", "leave all but one out", ["gemm", *SIZES, "--kernel", "a", "--kernel", "b"]),
+            ("--n needs a value", "write --n N", ["gemm", "--m", 5, "--n"]),
+            ("--out needs a value", "NAME=FILE", ["gemm", *SIZES, "--out"]),
+            ("cannot read -x", "a text would have a def", ["gemm", *SIZES, "--epilogue", "-x"]),
+            ("-o is required", "-o libNAME.so", ["build", "p.py"]),
+            ("program is required", "codetta run PROGRAM.py", ["run"]),
+            ("nothing is built via 'cutlas'", "did you mean 'cutlass'?", ["build", "p.py", "-o", library, "--via", "cutlas"]),
+            ("'extra' is not expected", "gemm takes options only", ["gemm", *SIZES, "extra"]),
+            ("'check' is not expected", "did you mean '--check'?", ["gemm", *SIZES, "check"]),
+            ("'b' is not expected", "run takes one word that is no option (program)", ["run", "a", "b"]),
+            ("bench has no option --check", "gemm and run take it", ["bench", *SIZES, "--check"]),
+            ("gemm has no option --tset", "codetta help gemm", ["gemm", *SIZES, "--tset", 4]),
+            ("gemm has no option --thread", "did you mean '--threads'?", ["gemm", *SIZES, "--thread", 4]),
+            ("gemm has no option --version", "write codetta --version", ["gemm", "--version"]),
+            ("--json takes no value", "write --json alone", ["gemm", *SIZES, "--json=5"]),
+            ("--check takes no value", "it is given 'maybe'", ["gemm", *SIZES, "--check=maybe"]),
+            ("'abc' is not a number of seconds", "codetta help gemm", ["gemm", *SIZES, "--compile-timeout", "abc"])):
+        done = expect(2, said, *words)
+        if then not in done.stderr or (words and words[-1] != "--json=5" and not done.stderr.startswith("error[E0701]: ")):
+            FAILURES.append(f"{words} lacks {then!r}: {done.stderr}")
+        for raw in ("The following", "At Most", "Could not convert", "not in {", "required but", "missing"):
+            if raw in done.stderr:
+                FAILURES.append(f"{words}: the parser's own words: {done.stderr}")
+    # Options of other commands, and those without an effect.
+    for verb in ("kernels", "emit", "bench"):
+        expect(2, f"{verb} has no option --force", verb, *SIZES, *cache, "--force")
+    for option in (["--target", "cpu"], ["--threads", 2], ["--device", 0], ["--compiler", "x"], ["--debug", "time:passes"]):
+        expect(2, f"cache has no option {option[0]}", "cache", *option)
+        expect(2, f"help has no option {option[0]}", "help", "gemm", *option)
+    for verb in ("run", "build"):
+        expect(2, f"{verb} has no option --no-vendor", verb, "p.py", "--no-vendor")
+    for option, said in ((["--device", 3], "numbers devices"), (["--cuda-home", "/x"], "CUDA toolkit"), (["--no-vendor"], "cuBLASLt"),
+                         (["--math", "tf32"], "a CPU multiplies exactly"), (["--force"], "writes no file"),
+                         (["--no-compiler", "--compiler", "x"], "no compiler is looked for")):
+        for verb in ("gemm", "explain"):
+            done = expect(2, "has no effect", verb, *SIZES, *cache, *option)
+            if said not in done.stderr:
+                FAILURES.append(f"{option}: {done.stderr}")
+    expect(2, "--device has no effect with the target cpu:avx2", "doctor", "--target", "cpu:avx2", "--device", 1)
+    expect(2, "--no-vendor has no effect with the target hip:gfx942", "emit", *SIZES, "--target", "hip:gfx942", "--no-vendor")
+    expect(2, "--device has no effect with CUTLASS", "emit", "--what", "evt", *SIZES, "--target", "cutlass:sm_90a", "--device", 1)
+    expect(0, "sm80", "kernels", *SIZES, *cache, "--target", "cuda:sm_80", "--no-vendor", "--math", "tf32", "--device", 0)
+    expect(0, "", "gemm", *SIZES, *cache, "--math", "strict")
+    expect(2, "--force has no effect", "gemm", *SIZES, *cache, "--force", "--out", "D=[M,N]:bf16")
+    expect(0, "wrote", "gemm", *SIZES, *cache, "--force", "--out", f"D={folder / 'forced.npy'}")
+
+
+def helped():
+    """help: verbs with their options in groups, pages of errors, all of it as JSON, too."""
+    pages = pathlib.Path(__file__).parents[2] / "docs" / "errors"
+    listed = expect(0, "E0207  shapes do not broadcast", "help", "errors").stdout.splitlines()
+    if [line.split()[0] for line in listed] != sorted(page.stem for page in pages.glob("E*.md")):
+        FAILURES.append("help errors does not list the pages")
+    for word in ("E0207", "e0207", "207"):
+        if expect(0, "", "help", word).stdout != (pages / "E0207.md").read_text():
+            FAILURES.append(f"help {word} is not the page")
+    page = strict_json(expect(0, "", "help", "E0701", "--json").stdout, "help E0701 --json")
+    if page.get("headline") != "command line is not understood" or page.get("page") != (pages / "E0701.md").read_text():
+        FAILURES.append(f"help E0701 --json: {page}")
+    if {row["code"] for row in strict_json(expect(0, "", "help", "errors", "--json").stdout, "help errors")} != {line.split()[0] for line in listed}:
+        FAILURES.append("help errors --json lists others")
+    expect(2, "did you mean E0207?", "help", "E0270")
+    expect(2, "no error has the code E9999", "help", "E9999")
+    expect(2, "did you mean 'kernels'?", "help", "kernel")
+    expect(2, "did you mean 'errors'?", "help", "error")
+    if "version" not in strict_json(expect(0, "", "--version", "--json").stdout, "--version"):
+        FAILURES.append("--version --json has no version")
+    verbs = [row["command"] for row in strict_json(expect(0, "", "help", "--json").stdout, "help").get("commands", [])]
+    if len(verbs) < 13:
+        FAILURES.append(f"help --json lists {verbs}")
+    order = ["Arguments", "Input", "Epilogue", "Target", "CUTLASS", "Checking and measuring", "Output", "Cache", "Other"]
+    for verb in verbs:
+        shown = expect(0, "", verb, "--help").stdout
+        if shown != expect(0, "", "help", verb).stdout:
+            FAILURES.append(f"help {verb} is not {verb} --help")
+        groups = [line[:-1] for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+        if groups != sorted(groups, key=order.index):
+            FAILURES.append(f"{verb} --help: groups {groups}")
+        if max(map(len, shown.splitlines())) > 110:
+            FAILURES.append(f"{verb} --help has long lines")
+        options = strict_json(expect(0, "", "help", verb, "--json").stdout, verb).get("options", [])
+        # Every option of the verb has a place in help: one that has none is refused as unknown only if it is unknown.
+        names = {name for row in options for name in row["option"].split()[0].split(",")}
+        if "--help" not in names or "--json" not in names:
+            FAILURES.append(f"help {verb} --json lists {names}")
+        if any(not row["group"] or not row["text"] for row in options):
+            FAILURES.append(f"help {verb} --json: {options}")
+
+
 def interrupted(folder):
     """Who presses Ctrl-C is told that, and of no flag."""
     asked = folder / "asked"
@@ -217,6 +317,8 @@ def main():
         larger_than_the_machine(cache)
         before_the_work(folder, cache)
         words_of_the_command(folder, cache)
+        in_our_words(folder, cache)
+        helped()
         interrupted(folder)
         literals(cache)
     print("\n".join(FAILURES) or "ok")

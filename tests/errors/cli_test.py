@@ -20,9 +20,9 @@ def run(*arguments, **options):
     return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
 
 
-def expect(status, text, *arguments):
+def expect(status, text, *arguments, **options):
     """The exit status and a part of what is said; a failure says nothing on standard output but JSON."""
-    done = run(*arguments)
+    done = run(*arguments, **options)
     said = done.stdout + done.stderr
     if done.returncode != status or text not in said:
         FAILURES.append(f"codetta {' '.join(map(str, arguments))}\n  status {done.returncode}, wanted {status}; wanted '{text}' in:\n{said}")
@@ -234,9 +234,15 @@ def switched_off(folder, cache):
     never = folder / "never.sh"
     never.write_text(f"#!/bin/sh\ntouch {folder / 'started'}\nexec c++ \"$@\"\n")
     never.chmod(0o755)
-    tanh = ["emit", *SIZES, *cache, "--compiler", never, "--epilogue", "def f(accum): D = tanh(accum); return D", "--what"]
-    expect(3, "E0503", *tanh, "asm", "--no-compiler")
-    expect(0, "tanh", *tanh, "source", "--no-compiler")
+    source = ["emit", *SIZES, *cache, "--epilogue", "def f(accum): D = tanh(accum); return D", "--what"]
+    tanh = [*source[:-1], "--compiler", never, "--what"]
+    found = folder / "found"  # where a compiler that is not named would be found
+    found.mkdir()
+    for name in ("c++", "g++", "clang++"):
+        (found / name).symlink_to(never)
+    path = {**os.environ, "PATH": f"{found}:{os.environ['PATH']}"}
+    expect(3, "E0503", *source, "asm", "--no-compiler", env=path)
+    expect(0, "tanh", *source, "source", "--no-compiler", env=path)
     if (folder / "started").exists():
         FAILURES.append("emit --what asm --no-compiler started the compiler")
     expect(3, "E0503", *tanh, "asm", "--no-jit")

@@ -399,7 +399,7 @@ TEST_F(DriverErrors, HintsAndTrialsOfLibraries) {
     const Error error = build({Program::parse(text, "p.py").value()}, Target::host(), options, plain).error();
     expect(error, "E0616", "external function twice is not provided");
     expect(error, "E0616", "tuning runs p, which calls it");
-    expect(error, "E0616", "build it without --tune (tune_seconds)");
+    expect(error, "E0616", "build it without `tune_seconds`");
   }
 }
 

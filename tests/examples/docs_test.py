@@ -130,7 +130,7 @@ def explained(folder, text):
 
 def command(folder, text):
     listed = {name for row in rows(text, "| command |") for name in re.findall(r"`(\w+)`", row[0])}
-    known = set(re.findall(r"^  (\w+)  ", folder.run("--help").stdout.partition("Subcommands:")[2], re.M))
+    known = set(re.findall(r"^  (\w+)  ", folder.run("--help").stdout.partition("Commands:")[2].partition("\n\n")[0], re.M))
     if listed != known:
         FAILURES.append(f"docs/command.md lists the commands {sorted(listed)}, and there are {sorted(known)}")
     for status, _, example in rows(text, "| status |"):
