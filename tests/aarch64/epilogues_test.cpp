@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #include "codetta/tensor.hpp"
 #include "device/host/engine.h"
@@ -43,6 +44,25 @@ T at(const void* data, i64 i) {
 
 double real(u64 bits) { return at<double>(&bits, 0); }
 
+// An 8-bit float of 3 or 2 bits of fraction.
+double real_of(unsigned char bits, bool three) {
+  const int fraction_bits = three ? 3 : 2, bias = three ? 7 : 15, most = three ? 15 : 31;
+  const int exponent = (bits & 0x7f) >> fraction_bits, fraction = bits & ((1 << fraction_bits) - 1);
+  double magnitude = std::ldexp((exponent == 0 ? 0 : 1 << fraction_bits) + fraction,
+                                (exponent == 0 ? 1 : exponent) - bias - fraction_bits);
+  if (three && (bits & 0x7f) == 0x7f) magnitude = NAN;
+  if (!three && exponent == most) magnitude = fraction == 0 ? INFINITY : NAN;
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+template <class T>
+bool integer_right(const Output& o, i64 i, double& got) {
+  using Wide = std::conditional_t<std::is_signed_v<T>, i64, u64>;
+  const Wide value = at<T>(o.data, i);
+  got = static_cast<double>(value);
+  return value >= static_cast<Wide>(o.low[i]) && value <= static_cast<Wide>(o.high[i]);
+}
+
 // Whether the element is admissible; `got` is for the message.
 bool right(const Output& o, i64 i, double& got) {
   switch (o.dtype) {
@@ -60,14 +80,27 @@ bool right(const Output& o, i64 i, double& got) {
     case DType::f16:
       got = static_cast<double>(at<__fp16>(o.data, i));
       break;
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+      got = real_of(at<unsigned char>(o.data, i), o.dtype == DType::f8e4m3);
+      break;
     case DType::i8:
-    case DType::i32: {
-      const i64 value = o.dtype == DType::i8 ? at<int8_t>(o.data, i) : at<int32_t>(o.data, i);
-      got = static_cast<double>(value);
-      return value >= static_cast<i64>(o.low[i]) && value <= static_cast<i64>(o.high[i]);
-    }
-    default:
-      return false;
+      return integer_right<int8_t>(o, i, got);
+    case DType::i16:
+      return integer_right<int16_t>(o, i, got);
+    case DType::i32:
+      return integer_right<int32_t>(o, i, got);
+    case DType::i64:
+      return integer_right<i64>(o, i, got);
+    case DType::u8:
+    case DType::boolean:
+      return integer_right<uint8_t>(o, i, got);
+    case DType::u16:
+      return integer_right<uint16_t>(o, i, got);
+    case DType::u32:
+      return integer_right<uint32_t>(o, i, got);
+    case DType::u64:
+      return integer_right<u64>(o, i, got);
   }
   if (std::isnan(got)) return o.may_be_nan[i] != 0;
   return got >= real(o.low[i]) && got <= real(o.high[i]);

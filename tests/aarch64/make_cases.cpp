@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Run when the tests are built, on the build machine: examples of epilogues emitted for NEON, with operands, and with
 // what the oracle admits for every element of every output (its intervals come from ulp.def). The tape's results must
-// lie there as well. What comes out is compiled for AArch64. Arguments: the folder of the examples, where to write,
-// and the examples' names.
+// lie there as well. What comes out is compiled for AArch64.
+//   neon_cases EXAMPLES FOLDER NAME...          examples
+//   neon_cases --units COMMIT COUNT FOLDER      units of the numerics matrix that the commit picks, named in
+//   FOLDER/names
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -12,10 +16,12 @@
 
 #include "cli/options.hpp"
 #include "driver/kernel_state.hpp"
+#include "numerics/unit.hpp"
 #include "oracle/oracle.hpp"
 #include "package/cpu_call.hpp"
 #include "runtime/launch.hpp"
 #include "runtime/operands.hpp"
+#include "support/slice.hpp"
 
 namespace codetta {
 namespace {
@@ -25,10 +31,12 @@ class Writer {
   explicit Writer(std::string folder) : folder_(std::move(folder)) {}
 
   // Whether all went well.
-  bool add(const std::string& name, const std::string& example);
+  bool add_example(const std::string& name, const std::string& example);
+  bool add_unit(const std::string& name, const numerics::Unit& unit, uint64_t seed);
   bool finish() const { return write("cases.inc", data_ + "const Case cases[] = {\n" + cases_ + "};\n"); }
 
  private:
+  bool add(const std::string& name, const cli::GemmOptions& options);
   bool write(const std::string& name, const std::string& text) const {
     std::ofstream file(folder_ + "/" + name, std::ios::binary);
     file << text;
@@ -80,7 +88,7 @@ bool failed(const std::string& name, const std::string& why) {
   return false;
 }
 
-bool Writer::add(const std::string& name, const std::string& example) {
+bool Writer::add_example(const std::string& name, const std::string& example) {
   cli::GemmOptions options;
   options.m = 13;
   options.k = 19;
@@ -89,6 +97,33 @@ bool Writer::add(const std::string& name, const std::string& example) {
     options.n = 37;
   if (name.find("int8") != std::string::npos) options.dtype = "i8";
   options.epilogue = example;
+  return add(name, options);
+}
+
+bool Writer::add_unit(const std::string& name, const numerics::Unit& unit, uint64_t seed) {
+  const auto dims = [](const Dims& shape) {
+    std::string text;
+    for (const int64_t size : shape) text += (text.empty() ? "[" : ",") + std::to_string(size);
+    return text.empty() ? std::string("[]") : text + "]";
+  };
+  const auto described = [&](const auto& tensor) {
+    return tensor.name + "=" + dims(tensor.shape) + ":" + std::string(dtype_name(tensor.dtype));
+  };
+  cli::GemmOptions options;
+  options.m = unit.m;
+  options.n = unit.n;
+  options.k = unit.k;
+  if (unit.batch != 0) options.batch = unit.batch;
+  options.dtype = dtype_name(unit.a);
+  options.b_dtype = dtype_name(unit.b);
+  options.epilogue = unit.text;
+  options.seed = seed;
+  for (const numerics::Operand& operand : unit.operands) options.tensors.push_back(described(operand));
+  for (const numerics::Output& output : unit.outputs) options.outputs.push_back(described(output));
+  return add(name, options) || failed(unit.name, "is not made");
+}
+
+bool Writer::add(const std::string& name, const cli::GemmOptions& options) {
   auto problem = cli::build_problem(options);
   if (!problem) return failed(name, problem.error().render());
   Context context = *Context::make({.cache_enabled = false, .no_compiler = true, .threads = 1});
@@ -180,7 +215,7 @@ bool Writer::add(const std::string& name, const std::string& example) {
     if (!output.whole || buffer == (*package)->buffers.size()) return failed(name, "an output is not there");
     std::string low, high, nan;
     for (const oracle::ExpectedElement& e : output.elements) {
-      const bool real = output.dtype == f64 || output.dtype == f32 || output.dtype == bf16 || output.dtype == f16;
+      const bool real = types::is_float(output.dtype);
       low += real ? bits_of(e.low) + "," : std::to_string(static_cast<uint64_t>(e.exact_low)) + "ull,";
       high += real ? bits_of(e.high) + "," : std::to_string(static_cast<uint64_t>(e.exact_high)) + "ull,";
       nan += e.may_be_nan ? "1," : "0,";
@@ -223,11 +258,25 @@ bool Writer::add(const std::string& name, const std::string& example) {
 }  // namespace codetta
 
 int main(int argc, char** argv) {
+  if (argc == 5 && std::string(argv[1]) == "--units") {
+    std::vector<codetta::numerics::Unit> units = codetta::numerics::operation_units();
+    std::erase_if(units, [](const codetta::numerics::Unit& unit) { return unit.refused; });
+    const uint64_t slice = codetta::test::slice_of(argv[2]), count = std::max(1, std::atoi(argv[3]));
+    const uint64_t step = std::max<uint64_t>(1, units.size() / count);
+    codetta::Writer writer(argv[4]);
+    std::ofstream names(std::string(argv[4]) + "/names");
+    for (uint64_t i = slice % step; i < units.size(); i += step) {
+      const std::string name = "unit_" + std::to_string(i);
+      if (!writer.add_unit(name, units[i], slice + i)) return 1;
+      names << name << "\n";
+    }
+    return writer.finish() && names ? 0 : 1;
+  }
   if (argc < 4) return 2;
   codetta::Writer writer(argv[2]);
   for (int i = 3; i < argc; ++i) {
     const std::string name = argv[i];
-    if (!writer.add(name, std::string(argv[1]) + "/" + name + ".py")) return 1;
+    if (!writer.add_example(name, std::string(argv[1]) + "/" + name + ".py")) return 1;
   }
   return writer.finish() ? 0 : 1;
 }
