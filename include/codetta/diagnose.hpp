@@ -22,14 +22,19 @@ CODETTA_API std::string displayable(std::string_view text);
 
 // One thing that was looked for.
 struct Finding {
-  std::string what;  // "host compiler"
-  bool ok = false;
+  std::string what;    // "host compiler"
+  bool ok = false;     // it is there and can be used
   std::string detail;  // what was found, or what was looked for and where
   std::string help;    // what to do when it is not ok; empty else
+  bool needed = true;  // false: that it is not there is no fault
 };
-// Processor and ISA levels, caches and threads, host compiler, NVIDIA driver, devices, CUDA compiler, cache. Never
+// Processor and ISA levels, caches and threads, host compiler, NVIDIA driver, devices, CUDA compiler, vendor's kernels,
+// HIP, cache. GPUs and their compilers are not needed, unless ContextOptions::device names one that is not there. Never
 // fails; may start the compiler to ask what it is.
 CODETTA_API std::vector<Finding> diagnose(Context& context = Context::process_default());
+// The same for one target: first whether it can run here, then everything, of which only what this target needs is
+// needed.
+CODETTA_API std::vector<Finding> diagnose(const Target& target, Context& context = Context::process_default());
 
 struct CacheReport {
   std::string directory;

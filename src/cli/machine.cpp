@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor and cache.
 #include <cstdio>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -9,18 +10,33 @@
 namespace codetta::cli {
 
 int doctor(const CommonOptions& common) {
+  std::optional<Target> target;
+  if (!common.target.empty()) {
+    auto named = target_of(common);
+    if (!named) return report(named.error(), common.json);
+    target = *named;
+  }
   auto context = context_of(common);
   if (!context) return report(context.error(), common.json);
   nlohmann::json json = nlohmann::json::array();
   bool all = true;
-  for (const Finding& finding : diagnose(*context)) {
-    all &= finding.ok;
-    json.push_back({{"what", finding.what}, {"ok", finding.ok}, {"detail", finding.detail}, {"help", finding.help}});
+  for (const Finding& finding : target ? diagnose(*target, *context) : diagnose(*context)) {
+    all &= finding.ok || !finding.needed;
+    json.push_back({{"what", finding.what},
+                    {"ok", finding.ok},
+                    {"needed", finding.needed},
+                    {"detail", finding.detail},
+                    {"help", finding.help}});
     if (common.json) continue;
-    std::printf("%-14s %-8s %s\n", finding.what.c_str(), finding.ok ? "ok" : "missing", finding.detail.c_str());
-    if (!finding.help.empty()) std::printf("%-23s help: %s\n", "", finding.help.c_str());
+    const char* const state = finding.ok ? "ok" : finding.needed ? "missing" : "none";
+    std::printf("%-16s %-8s %s\n", finding.what.c_str(), state, finding.detail.c_str());
+    // What nobody needs wants no advice.
+    if (!finding.help.empty() && (finding.needed || !target)) std::printf("%-25s help: %s\n", "", finding.help.c_str());
   }
   if (common.json) std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  if (!common.json && target)
+    std::printf("%s\n", all ? ("all that " + target->to_string() + " needs is here").c_str()
+                            : ("something that " + target->to_string() + " needs is missing").c_str());
   return all ? exit_ok : exit_environment;
 }
 

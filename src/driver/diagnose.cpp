@@ -2,6 +2,8 @@
 // diagnose and the cache's report.
 #include "codetta/diagnose.hpp"
 
+#include "codetta/evt.hpp"
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,6 +13,7 @@
 #include "driver/context.hpp"
 #include "runtime/cuda/cublaslt.hpp"
 #include "runtime/cuda/device.hpp"
+#include "toolchain/nvcc.hpp"
 #include "toolchain/nvrtc.hpp"
 #include "types/machine.hpp"
 
@@ -20,13 +23,12 @@ namespace {
 
 Finding missing(const std::string& what, const Error& error) {
   const Diagnostic& problem = error.diagnostics().front();
-  return {what, false, problem.headline + (problem.reason.empty() ? "" : "; " + problem.reason), problem.help};
+  return {what, false, problem.headline + (problem.reason.empty() ? "" : "; " + problem.reason), problem.help, true};
 }
 
 // Neither a GPU nor its compiler is needed for the CPU: that they are absent is no fault of the machine.
 Finding not_needed(Finding finding) {
-  finding.ok = true;
-  finding.detail = "none: " + finding.detail;
+  finding.needed = false;
   return finding;
 }
 
@@ -87,6 +89,65 @@ void add_cuda(std::vector<Finding>& findings, const ContextOptions& options) {
   }
 }
 
+bool is_listed(const std::vector<Finding>& findings, const std::string& what) {
+  return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) { return finding.what == what; });
+}
+
+// A device that is asked for by its number, where none of the drivers has it.
+void add_absent_device(std::vector<Finding>& findings, int device) {
+  if (device == 0 || is_listed(findings, fmt::format("device {}", device)) ||
+      is_listed(findings, fmt::format("HIP device {}", device)))
+    return;
+  findings.push_back({fmt::format("device {}", device), false, "no GPU of this machine has this number",
+                      "choose one of the devices that are listed here"});
+}
+
+// Whether code for `target` runs here.
+Finding target_finding(const Target& target, driver::ContextState& state) {
+  const std::string name = target.to_string();
+  switch (target.backend) {
+    case Backend::cpu: {
+      const types::CpuFacts cpu = types::read_cpu_facts();
+      if (std::find(cpu.isas.begin(), cpu.isas.end(), target.isa) != cpu.isas.end())
+        return {"target", true, name + " runs on this processor", ""};
+      return {"target", false,
+              fmt::format("{} does not run here: the best of this processor is {}", name, isa_name(cpu.best)),
+              "its code can be emitted here, and runs on another machine"};
+    }
+    case Backend::cuda:
+    case Backend::hip: {
+      driver::GpuDevice& gpu = target.backend == Backend::hip ? state.hip.gpu() : state.cuda.gpu();
+      const auto device = target.arch.empty() ? gpu.device() : gpu.device_for(target);
+      if (device)
+        return {"target", true,
+                fmt::format("{} runs on device {}, {}", name, (*device)->facts().ordinal, (*device)->facts().name), ""};
+      Finding none = missing("target", device.error());
+      none.detail = name + " does not run here: " + none.detail;
+      if (!target.arch.empty()) none.help += "; compiling alone needs the compiler only";
+      return none;
+    }
+    case Backend::metal:
+      return {"target", true, name + ": its sources are emitted here; Apple's tools compile and run them", ""};
+    case Backend::cutlass:
+      break;
+  }
+  return {"target", true, name + ": CUTLASS's templates are emitted here, and compiled with nvcc", ""};
+}
+
+void add_cutlass(std::vector<Finding>& findings, const driver::ContextState& state) {
+  const auto nvcc = toolchain::find_nvcc({.cuda_home = state.options.cuda_home, .path = state.path});
+  findings.push_back(nvcc ? Finding{"nvcc", true, *nvcc, ""} : missing("nvcc", nvcc.error()));
+  const auto version = cutlass_version();
+  if (!version) {
+    findings.push_back(missing("CUTLASS", version.error()));
+  } else if (version->empty()) {
+    findings.push_back({"CUTLASS", false, "no folder of CUTLASS is named",
+                        "set CODETTA_CUTLASS_DIR to one; for emitting alone none is needed"});
+  } else {
+    findings.push_back({"CUTLASS", true, "CUTLASS " + *version, ""});
+  }
+}
+
 }  // namespace
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
@@ -127,6 +188,7 @@ std::vector<Finding> diagnose(Context& context) {
   }
   add_cuda(findings, state.options);
   add_hip(findings, state);
+  add_absent_device(findings, state.options.device);
   const CacheReport cache = cache_report(context);
   if (cache.enabled) {
     findings.push_back({"cache", true,
@@ -140,6 +202,25 @@ std::vector<Finding> diagnose(Context& context) {
     findings.push_back(
         {"cache", false, cache.warning, "set CODETTA_CACHE_DIR to a folder that you own and nobody else can write"});
   }
+  return findings;
+}
+
+std::vector<Finding> diagnose(const Target& target, Context& context) {
+  driver::ContextState& state = *context.shared_state();
+  const bool cuda = target.backend == Backend::cuda, hip = target.backend == Backend::hip;
+  std::vector<Finding> findings{target_finding(target, state)};
+  for (Finding& finding : diagnose(context)) {
+    const std::string& what = finding.what;
+    const bool gpus = what == "NVIDIA driver" || what == "CUDA compiler";
+    const bool of_hip = what.starts_with("HIP") && !what.starts_with("HIP device");
+    const bool of_cpu = what == "processor" || what == "host compiler" || what == "threads" || what == "caches";
+    finding.needed = what == "cache" || (cuda && gpus) || (hip && of_hip) ||
+                     (target.backend == Backend::cpu && of_cpu) ||
+                     (cuda && what == fmt::format("device {}", state.options.device)) ||
+                     (hip && what == fmt::format("HIP device {}", state.options.device));
+    findings.push_back(std::move(finding));
+  }
+  if (target.backend == Backend::cutlass) add_cutlass(findings, state);
   return findings;
 }
 

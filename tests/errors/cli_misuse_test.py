@@ -264,6 +264,35 @@ def helped():
             FAILURES.append(f"help {verb} --json: {options}")
 
 
+def doctor(folder, cache):
+    """doctor tells of a target whether what it needs is here; nothing is both ok and none."""
+    expect(2, "did you mean", "doctor", "--target", "cpuu", *cache)
+    done = expect(1, "E0401", "doctor", "--target", "zz", *cache) if run("kernels", *SIZES, "--target", "zz").returncode == 1 else \
+        expect(2, "E0401", "doctor", "--target", "zz", *cache)
+    if done.stdout:
+        FAILURES.append(f"doctor --target zz: {done.stdout}")
+    whole = expect(0, "host compiler", "doctor", *cache).stdout
+    if "ok       none" in whole:
+        FAILURES.append(f"doctor: ok and none: {whole}")
+    expect(0, "all that cpu:generic needs is here", "doctor", "--target", "cpu:generic", *cache)
+    expect(0, "Apple's tools", "doctor", "--target", "metal", *cache)
+    rows = {row["what"]: row for row in strict_json(expect(0, "", "doctor", "--json", "--target", "cpu", *cache).stdout, "doctor")}
+    if not rows["target"]["ok"] or not rows["host compiler"]["needed"] or rows["NVIDIA driver"]["needed"] or rows["HIP runtime"]["needed"]:
+        FAILURES.append(f"doctor --target cpu: {rows}")
+    for target, driver in (("cuda", "NVIDIA driver"), ("cuda:sm_90a", "NVIDIA driver"), ("hip", "HIP runtime")):
+        done = run("doctor", "--json", "--target", target, *cache)
+        rows = {row["what"]: row for row in strict_json(done.stdout, target)}
+        if not rows[driver]["needed"] or rows["host compiler"]["needed"] or done.returncode != (0 if all(r["ok"] for r in rows.values() if r["needed"]) else 3):
+            FAILURES.append(f"doctor --target {target}: {done.returncode} {rows}")
+        if not rows[driver]["ok"]:
+            expect(3, f"something that {target} needs is missing", "doctor", "--target", target, *cache)
+    done = expect(3, "no GPU of this machine has this number", "doctor", "--device", 1000, *cache)
+    if "device 1000      missing" not in done.stdout:
+        FAILURES.append(f"doctor --device 1000: {done.stdout}")
+    empty = {key: value for key, value in os.environ.items() if key != "CODETTA_CUTLASS_DIR"}
+    expect(3, "no folder of CUTLASS is named", "doctor", "--target", "cutlass:sm_90a", *cache, env=empty)
+
+
 def interrupted(folder):
     """Who presses Ctrl-C is told that, and of no flag."""
     asked = folder / "asked"
@@ -319,6 +348,7 @@ def main():
         words_of_the_command(folder, cache)
         in_our_words(folder, cache)
         helped()
+        doctor(folder, cache)
         interrupted(folder)
         literals(cache)
     print("\n".join(FAILURES) or "ok")

@@ -348,10 +348,23 @@ TEST_F(HipApi, DoctorListsRuntimeDevicesAndCompiler) {
   none.hip_runtime = none.hiprtc = folder_->path() + "/none.so";
   Context without = Context::make(none).value();
   const std::vector<Finding> missing = diagnose(without);
-  EXPECT_TRUE(finding(missing, "HIP runtime").ok) << "no fault of the machine";
-  EXPECT_NE(finding(missing, "HIP runtime").detail.find("none: no HIP runtime was found; looked for"),
-            std::string::npos);
-  EXPECT_NE(finding(missing, "HIP compiler").detail.find("none: "), std::string::npos);
+  for (const char* what : {"HIP runtime", "HIP compiler"}) {
+    EXPECT_FALSE(finding(missing, what).ok);
+    EXPECT_FALSE(finding(missing, what).needed) << "no fault of the machine";
+  }
+  EXPECT_NE(finding(missing, "HIP runtime").detail.find("no HIP runtime was found; looked for"), std::string::npos);
+  const auto parsed = [](const char* text) { return Target::parse(text).value(); };
+  const std::vector<Finding> wanted = diagnose(parsed("hip"), without);
+  EXPECT_FALSE(finding(wanted, "target").ok);
+  EXPECT_TRUE(!finding(wanted, "HIP runtime").ok && finding(wanted, "HIP runtime").needed);
+  EXPECT_FALSE(finding(wanted, "NVIDIA driver").needed);
+  const std::vector<Finding> runs = diagnose(parsed("hip:gfx942"), c);
+  EXPECT_TRUE(finding(runs, "target").ok) << finding(runs, "target").detail;
+  EXPECT_TRUE(finding(runs, "HIP device 0").needed);
+  EXPECT_FALSE(finding(runs, "HIP device 1").needed);
+  const std::vector<Finding> other = diagnose(parsed("hip:gfx1100"), c);
+  EXPECT_FALSE(finding(other, "target").ok);
+  EXPECT_NE(finding(other, "target").detail.find("another architecture"), std::string::npos);
 }
 
 TEST_F(HipApi, TuningTimesRunsOnTheDevice) {
