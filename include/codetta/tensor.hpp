@@ -88,7 +88,7 @@ class Dims {
   }
 
   [[nodiscard]] constexpr int rank() const { return rank_; }
-  constexpr int64_t operator[](int i) const { return v_[static_cast<size_t>(i)]; }
+  constexpr int64_t operator[](int i) const { return v_[static_cast<size_t>(i)]; }  // 0 <= i < max_rank, not checked
   constexpr int64_t& operator[](int i) { return v_[static_cast<size_t>(i)]; }
   [[nodiscard]] constexpr const int64_t* begin() const { return v_.data(); }
   [[nodiscard]] constexpr const int64_t* end() const { return v_.data() + (rank_ > max_rank ? max_rank : rank_); }
@@ -183,9 +183,9 @@ class CODETTA_API TensorView {
   [[nodiscard]] const Dims& shape() const { return shape_; }
   [[nodiscard]] const Dims& strides() const { return strides_; }
   [[nodiscard]] int rank() const { return shape_.rank(); }
-  [[nodiscard]] int64_t size(int dim) const { return shape_[dim]; }
-  [[nodiscard]] int64_t stride(int dim) const { return strides_[dim]; }
-  [[nodiscard]] int64_t element_count() const;  // product of the sizes
+  [[nodiscard]] int64_t size(int dim) const { return shape_[dim]; }      // 0 <= dim < rank(), which is not checked
+  [[nodiscard]] int64_t stride(int dim) const { return strides_[dim]; }  // likewise
+  [[nodiscard]] int64_t element_count() const;                           // product of the sizes
   [[nodiscard]] bool empty() const { return element_count() == 0; }
   [[nodiscard]] bool is_row_major() const;      // contiguous, last dim fastest
   [[nodiscard]] TensorView transposed() const;  // the last two dims swapped; rank >= 2

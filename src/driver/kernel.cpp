@@ -276,11 +276,12 @@ Error no_execution() { return driver::nothing_held("execution", "Kernel::prepare
 
 Result<void> Execution::run(Stream stream) {
   if (!state_) return no_execution();
-  if (auto* cpu = std::get_if<runtime::Execution>(&state_->execution)) {
-    return cpu->run();
-  }
-  return std::get_if<runtime::cuda::Execution>(&state_->execution)
-      ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));
+  auto* const cpu = std::get_if<runtime::Execution>(&state_->execution);
+  auto ran = cpu != nullptr ? cpu->run()
+                            : std::get_if<runtime::cuda::Execution>(&state_->execution)
+                                  ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));
+  if (ran || !state_->placed) return ran;
+  return state_->placed(ran.error());
 }
 int64_t Execution::workspace_size() const {
   if (!state_) return 0;

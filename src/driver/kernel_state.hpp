@@ -69,12 +69,14 @@ struct ExecutionState {
   std::variant<runtime::Execution, runtime::cuda::Execution> execution;
   std::shared_ptr<const void> keep_alive;  // kernels, packed weights
   double compile_seconds = 0;
+  std::function<Error(const Error&)> placed{};  // of a program: what a run has found, at its place in the text
   static const ExecutionState& of(const Execution& execution) { return *execution.state_; }
   template <class Backend>
-  static Execution make(Backend execution, std::shared_ptr<const void> keep_alive, double compile_seconds) {
+  static Execution make(Backend execution, std::shared_ptr<const void> keep_alive, double compile_seconds,
+                        std::function<Error(const Error&)> placed = {}) {
     Execution result;
-    result.state_ =
-        std::make_shared<ExecutionState>(ExecutionState{std::move(execution), std::move(keep_alive), compile_seconds});
+    result.state_ = std::make_shared<ExecutionState>(
+        ExecutionState{std::move(execution), std::move(keep_alive), compile_seconds, std::move(placed)});
     return result;
   }
   // Null for an execution on a CPU, and one that holds nothing.

@@ -3,6 +3,7 @@
 #include "codetta/program.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
+#include "driver/problem.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
@@ -283,6 +285,33 @@ Result<ProgramShapes> CompiledProgram::shapes(const std::vector<NamedArgument>& 
 
 namespace {
 
+// What a run has found, at the place of the value that it is about: a parameter or an output of the text, or what the
+// temporary "t3" holds.
+Error placed_in_run(const Error& error, const driver::CompiledProgramState& state) {
+  std::vector<Diagnostic> found = driver::placed(error, state.program->function).diagnostics();
+  Diagnostic& first = found.front();
+  const std::string temporary = first.argument;
+  size_t node = 0;
+  const char* const end = temporary.data() + temporary.size();
+  if (first.where.line != 0 || !temporary.starts_with('t') ||
+      std::from_chars(temporary.data() + 1, end, node).ptr != end || temporary.size() == 1)
+    return Error(std::move(found));
+  const auto optimized = opt::optimize(state.program->graph, state.context->debug.passes);
+  if (!optimized || node >= optimized->graph.size()) return Error(std::move(found));
+  const ir::Graph& graph = optimized->graph;
+  const auto id = ir::NodeId(static_cast<uint32_t>(node));
+  if (const diag::Span span = graph.span(id); span.known() && graph.source()) {
+    const Diagnostic at = diag::error(diag::Code::internal, {}).at(graph.source(), span).diagnostic();
+    first.where = at.where;
+    first.notes.insert(first.notes.end(), at.notes.begin(), at.notes.end());
+  }
+  const std::string name = graph.name_hint(id).empty() ? "this value" : graph.name_hint(id);
+  if (first.reason.ends_with(" of " + temporary))
+    first.reason.replace(first.reason.size() - temporary.size(), temporary.size(), name);
+  first.argument = graph.name_hint(id);
+  return Error(std::move(found));
+}
+
 // `captured`: run once into a graph, so that what kernels find wrong with contents would be told to nobody.
 Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledProgramState>& state,
                                    const std::vector<NamedArgument>& arguments, const RunOptions& run_options,
@@ -305,6 +334,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
                                                                         std::move(bindings), seconds, std::move(how)));
     return driver::ExecutionState::make(std::move(execution), state, seconds);
   }
+  const auto in_text = [state](const Error& error) { return placed_in_run(error, *state); };
   runtime::ExecutionOptions options;
   options.pool = state->context->pool;
   options.allocator = state->context->allocator;
@@ -320,7 +350,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
     options.externs.push_back({external.name, external.function, external.context});
   CODETTA_TRY(runtime::Execution execution,
               runtime::Execution::make(state->package, state->entries, std::move(bindings), options));
-  return driver::ExecutionState::make(std::move(execution), state, state->compile_seconds);
+  return driver::ExecutionState::make(std::move(execution), state, state->compile_seconds, in_text);
 }
 
 Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramState>& state,

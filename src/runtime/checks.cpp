@@ -161,8 +161,13 @@ std::string symbol_origin(const package::Package& package, const package::Define
                           int64_t source) {
   using From = package::DefineSymbol::From;
   switch (step.from) {
-    case From::Size:
-      return fmt::format("dim {} of {} is {}", step.dim, package.buffers[step.buffer].name, view.describe());
+    case From::Size: {
+      const package::Buffer& buffer = package.buffers[step.buffer];
+      const auto rank = static_cast<int>(buffer.shape.size());
+      if (view.rank() == rank) return fmt::format("dim {} of {} is {}", step.dim, buffer.name, view.describe());
+      return fmt::format("{} is {}, of rank {}; the program takes rank {}", buffer.name, view.describe(), view.rank(),
+                         rank);
+    }
     case From::Stride:
       return fmt::format("the stride of dim {} of {} is {}", step.dim, package.buffers[step.buffer].name, source);
     case From::Value:
@@ -236,6 +241,7 @@ Result<void> define_symbol(const package::Package& package, const package::Defin
   }
   return diag::error(diag::Code::guard_failed,
                      fmt::format("{} is {} here but {} elsewhere", step.symbol, value, symbols.at(step.symbol)))
+      .about(step.from == package::DefineSymbol::From::Size ? package.buffers[step.buffer].name : std::string())
       .reason(origin())
       .help("bind tensors whose sizes agree");
 }

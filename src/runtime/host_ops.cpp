@@ -65,6 +65,7 @@ Error out_of_range(const NamedView& index, const Dims& position, int64_t offset,
   const std::string text =
       index.view.dtype() == DType::u64 ? std::to_string(static_cast<uint64_t>(value)) : std::to_string(value);
   return diag::error(diag::Code::index_range, fmt::format("index {} is out of range for the size {}", text, size))
+      .about(index.name)
       .reason(fmt::format("it stands at {} of {}", to_string(position), index.name))
       .help(size == 0 ? std::string("there is nothing to index") : fmt::format("pass indices from 0 to {}", size - 1));
 }

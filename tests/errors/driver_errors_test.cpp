@@ -404,6 +404,35 @@ TEST_F(DriverErrors, HintsAndTrialsOfLibraries) {
 }
 
 // The first run of each of eight candidates at most, in a process of its own, and the first one here are fast.
+TEST_F(DriverErrors, E0618NamesWhatTheTextCallsTheIndices) {
+  Context plain = context();
+  const auto program = Program::parse(
+                           "def p(x: f32['n', 8], i: i32['m']):\n    j = i * 2\n    y = take(x, j)\n"
+                           "    z = relu(y)\n    return z\n",
+                           "p.py")
+                           .value();
+  const CompiledProgram compiled = compile(program, Target::host(), {}, plain).value();
+  const Tensor x = Tensor::make(DType::f32, {4, 8}).value(), i = Tensor::make(DType::i32, {3}).value(),
+               z = Tensor::make(DType::f32, {3, 8}).value();
+  i.view().as<int32_t>()[2] = 5;
+  const auto ran = compiled.run({{"x", x}, {"i", i}, {"z", z}});
+  ASSERT_FALSE(ran);
+  expect(ran.error(), "E0618", "index 10 is out of range for the size 4");
+  expect(ran.error(), "E0618", "it stands at [2] of j");
+  expect(ran.error(), "E0618", "p.py:2:9");
+  const auto direct =
+      Program::parse("def p(x: f32['n', 8], i: i32['m']):\n    z = take(x, i)\n    return z\n", "p.py").value();
+  const auto given = compile(direct, Target::host(), {}, plain).value().run({{"x", x}, {"i", i}, {"z", z}});
+  ASSERT_FALSE(given);
+  expect(given.error(), "E0618", "it stands at [2] of i");
+  expect(given.error(), "E0618", "p.py:1:");
+  // Sizes that contradict each other because a tensor has another rank.
+  const Tensor flat = Tensor::make(DType::f32, {24}).value();
+  const auto other = compiled.run({{"x", x}, {"i", i}, {"z", flat}});
+  ASSERT_FALSE(other);
+  expect(other.error(), "E0610", "z is f32[24], of rank 1; the program takes rank 2");
+}
+
 TEST_F(DriverErrors, E0543OutputsAreFilesOfTheirOwn) {
   const auto folder = std::filesystem::temp_directory_path() / ("codetta_places_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
