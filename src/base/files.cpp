@@ -175,8 +175,11 @@ Expected<void> write_all(const FileDescriptor& file, std::string_view bytes, con
   return write_bytes(file.get(), bytes, {}, calls);
 }
 
-Expected<bool> write_file_atomically_at(const FileDescriptor& folder, const std::string& name, std::string_view bytes,
-                                        const WriteOptions& options, const SystemCalls& calls) {
+namespace {
+
+// The name of a new file of the folder that holds the bytes, to be moved to `name`. Nothing is left where it fails.
+Expected<std::string> write_beside(const FileDescriptor& folder, const std::string& name, std::string_view bytes,
+                                   const WriteOptions& options, const SystemCalls& calls) {
   if (!is_plain_name(name)) return SystemError{EINVAL, "open", name};
   std::string temporary;
   FileDescriptor file;
@@ -196,24 +199,22 @@ Expected<bool> write_file_atomically_at(const FileDescriptor& folder, const std:
     calls.unlinkat(folder.get(), temporary.c_str(), 0);
     return filled.error();
   }
-  auto published = publish(folder.get(), temporary, name, options.publish, calls);
-  if (!published) calls.unlinkat(folder.get(), temporary.c_str(), 0);
-  return published;
+  return temporary;
 }
 
-Expected<bool> write_file_atomically(const std::string& path, std::string_view bytes, const WriteOptions& options,
-                                     const SystemCalls& calls) {
+// Where a file goes: its folder and name behind links; without a folder, where it is a device or a pipe.
+struct Target {
+  FileDescriptor folder;
+  std::string name;
+  WriteOptions with;
+};
+Expected<Target> target_of(const std::string& path, const WriteOptions& options, const SystemCalls& calls) {
   struct stat info {};
   std::string target = path;
   WriteOptions with = options;
   if (calls.fstatat(AT_FDCWD, path.c_str(), &info, 0) == 0) {
     if (S_ISDIR(info.st_mode)) return SystemError{EISDIR, "write", path};
-    if (!S_ISREG(info.st_mode)) {
-      auto file = open_at(AT_FDCWD, path, O_WRONLY, 0, calls);
-      if (!file) return file.error();
-      if (auto written = write_bytes(file->get(), bytes, path, calls); !written) return written.error();
-      return true;
-    }
+    if (!S_ISREG(info.st_mode)) return Target{};
     if (::access(path.c_str(), W_OK) != 0) return last_error("write", path);
     with.mode &= info.st_mode | 0111;  // who could not read or write it before can't now
     // The file behind a link is replaced, not the link.
@@ -227,9 +228,78 @@ Expected<bool> write_file_atomically(const std::string& path, std::string_view b
   const std::string name = slash == std::string::npos ? target : target.substr(slash + 1);
   auto folder = open_directory(folder_path, calls);
   if (!folder) return folder.error();
-  auto written = write_file_atomically_at(*folder, name, bytes, with, calls);
-  if (!written) return SystemError{written.error().errno_value, written.error().call, path};
+  return Target{std::move(*folder), name, with};
+}
+
+Expected<void> write_directly(const std::string& path, std::string_view bytes, const SystemCalls& calls) {
+  auto file = open_at(AT_FDCWD, path, O_WRONLY, 0, calls);
+  if (!file) return file.error();
+  return write_bytes(file->get(), bytes, path, calls);
+}
+
+SystemError at_path(const SystemError& error, const std::string& path) { return {error.errno_value, error.call, path}; }
+
+}  // namespace
+
+Expected<bool> write_file_atomically_at(const FileDescriptor& folder, const std::string& name, std::string_view bytes,
+                                        const WriteOptions& options, const SystemCalls& calls) {
+  auto temporary = write_beside(folder, name, bytes, options, calls);
+  if (!temporary) return temporary.error();
+  auto published = publish(folder.get(), *temporary, name, options.publish, calls);
+  if (!published) calls.unlinkat(folder.get(), temporary->c_str(), 0);
+  return published;
+}
+
+Expected<bool> write_file_atomically(const std::string& path, std::string_view bytes, const WriteOptions& options,
+                                     const SystemCalls& calls) {
+  auto target = target_of(path, options, calls);
+  if (!target) return target.error();
+  if (!target->folder.valid()) {
+    if (auto written = write_directly(path, bytes, calls); !written) return written.error();
+    return true;
+  }
+  auto written = write_file_atomically_at(target->folder, target->name, bytes, target->with, calls);
+  if (!written) return at_path(written.error(), path);
   return written;
+}
+
+Expected<void> write_files_atomically(std::span<const FileBytes> files, const SystemCalls& calls) {
+  std::vector<std::pair<Target, std::string>> made;  // and the temporary
+  const auto remove_from = [&](size_t first) {
+    for (size_t i = first; i < made.size(); ++i) {
+      if (made[i].first.folder.valid()) calls.unlinkat(made[i].first.folder.get(), made[i].second.c_str(), 0);
+    }
+  };
+  for (const FileBytes& file : files) {
+    WriteOptions with;
+    with.mode = file.mode;
+    auto target = target_of(file.path, with, calls);
+    if (target && !target->folder.valid()) {
+      made.emplace_back();
+      continue;
+    }
+    auto temporary = target ? write_beside(target->folder, target->name, file.bytes, target->with, calls)
+                            : Expected<std::string>(target.error());
+    if (!temporary) {
+      remove_from(0);
+      return at_path(temporary.error(), file.path);
+    }
+    made.emplace_back(std::move(*target), *std::move(temporary));
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Target& target = made[i].first;
+    Expected<void> done;
+    if (!target.folder.valid()) {
+      done = write_directly(files[i].path, files[i].bytes, calls);
+    } else if (auto moved = publish(target.folder.get(), made[i].second, target.name, Publish::Replace, calls);
+               !moved) {
+      done = moved.error();
+    }
+    if (done) continue;
+    remove_from(i);
+    return at_path(done.error(), files[i].path);
+  }
+  return {};
 }
 
 Expected<FileDescriptor> make_sealed_file(const std::string& debug_name, std::string_view bytes,

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -75,6 +76,14 @@ Expected<bool> write_file_atomically(const std::string& path, std::string_view b
 Expected<bool> write_file_atomically_at(const FileDescriptor& folder, const std::string& name, std::string_view bytes,
                                         const WriteOptions& options = {},
                                         const SystemCalls& calls = SystemCalls::real());
+// As write_file_atomically, all of them or none: each is written beside its place, and they are moved in this order
+// once all are there. What a device or a pipe has taken, or a move that fails leaves moved, is not taken back.
+struct FileBytes {
+  std::string path;
+  std::string_view bytes;
+  unsigned mode = 0666;
+};
+Expected<void> write_files_atomically(std::span<const FileBytes> files, const SystemCalls& calls = SystemCalls::real());
 Expected<void> write_all(const FileDescriptor& file, std::string_view bytes,
                          const SystemCalls& calls = SystemCalls::real());
 

@@ -308,29 +308,6 @@ Result<void> check_writable(const std::string& library, const std::vector<std::s
 
 namespace {
 
-struct OutputFile {
-  const std::string& path;
-  std::string_view bytes;
-  unsigned mode = 0666;
-};
-
-// In this order. Where one cannot be written, those before it go again, unless they replaced others.
-Result<void> publish(std::initializer_list<OutputFile> files) {
-  std::vector<std::string> made;
-  for (const OutputFile& file : files) {
-    const bool there = ::access(file.path.c_str(), F_OK) == 0;
-    base::WriteOptions how;
-    how.mode = file.mode;
-    const auto written = base::write_file_atomically(file.path, file.bytes, how);
-    if (!written) {
-      for (const std::string& path : made) (void)base::remove_file(path);
-      return unwritable(file.path, written.error().message());
-    }
-    if (!there) made.push_back(file.path);
-  }
-  return {};
-}
-
 std::string manifest_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler) {
   Json json = Json::parse(emit::host::print_manifest(planned.host));
   json["compiler"] = compiler.version;
@@ -387,8 +364,10 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   for (const auto& [label, seconds] : output.unit_seconds) tell(fmt::format("{}: {:.0f} ms", label, seconds * 1e3));
   // The library last: who sees it finds the header that goes with it.
   const std::string header = emit::host::print_header(planned.host), manifest = manifest_of(planned, compiler);
-  CODETTA_CHECK_OK(
-      publish({{report.header, header}, {report.manifest, manifest}, {report.library, output.bytes, 0777}}));
+  const base::FileBytes files[] = {
+      {report.header, header}, {report.manifest, manifest}, {report.library, output.bytes, 0777}};
+  if (const auto written = base::write_files_atomically(files); !written)
+    return unwritable(written.error().path, written.error().message());
   report.bytes = static_cast<int64_t>(output.bytes.size());
   report.compile_seconds = output.seconds + planned.compile_seconds;
   for (const emit::host::Program& program : planned.host.programs) {

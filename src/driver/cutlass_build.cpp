@@ -21,14 +21,6 @@ std::string public_name_of(const std::string& output) {
   return name.substr(0, name.find('.'));
 }
 
-Result<void> write_whole(const std::string& path, const std::string& bytes, unsigned mode) {
-  base::WriteOptions how;
-  how.mode = mode;
-  const auto written = base::write_file_atomically(path, bytes, how);
-  if (written) return {};
-  return driver::unwritable(path, written.error().message());
-}
-
 }  // namespace
 
 Result<std::string> cutlass_version(const std::string& folder) {
@@ -69,8 +61,9 @@ Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOpt
   report.version = headers.version;
   report.kernel = best.metadata.name;
   report.bytes = static_cast<int64_t>(bytes.size());
-  CODETTA_CHECK_OK(write_whole(report.header, source.header, 0666));
-  CODETTA_CHECK_OK(write_whole(report.library, bytes, 0777));
+  const base::FileBytes files[] = {{report.header, source.header}, {report.library, bytes, 0777}};
+  if (const auto written = base::write_files_atomically(files); !written)
+    return driver::unwritable(written.error().path, written.error().message());
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

@@ -99,6 +99,23 @@ TEST_F(FileFaults, ReplacingWrite) {
   });
 }
 
+TEST_F(FileFaults, SeveralWrites) {
+  sweep([&](const SystemCalls& calls, int failure, int n) {
+    for (const char* name : {"f", "g"}) ASSERT_TRUE(write_file_atomically(path(name), "old"));
+    const FileBytes files[] = {{path("f"), content}, {path("g"), "new"}};
+    const auto written = write_files_atomically(files, calls);
+    const bool f_is_old = *read_file(path("f"), 1 << 20) == "old", g_is_old = *read_file(path("g"), 1 << 20) == "old";
+    if (written) {
+      EXPECT_FALSE(f_is_old || g_is_old) << n;
+    } else {
+      EXPECT_EQ(written.error().errno_value, failure) << n;
+      EXPECT_TRUE(g_is_old) << n;
+      EXPECT_TRUE(f_is_old || written.error().call == "rename") << n << " " << written.error().message();
+    }
+    EXPECT_EQ(entries(), 2U) << "call " << n << " left a temporary file";
+  });
+}
+
 TEST_F(FileFaults, KeepingWrite) {
   const auto folder = open_directory(folder_.path());
   ASSERT_TRUE(folder);

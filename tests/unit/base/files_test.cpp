@@ -67,6 +67,25 @@ TEST_F(Files, ReadIsBounded) {
   EXPECT_EQ(*read_front(path("f"), 100), "front and back");
 }
 
+TEST_F(Files, SeveralAreWrittenOrNone) {
+  put("a", "old");
+  ASSERT_EQ(::mkdir(path("sub").c_str(), 0700), 0);
+  const FileBytes good[] = {{path("a"), "new"}, {"/dev/null", "gone"}, {path("sub/b"), "second", 0700}};
+  const auto written = write_files_atomically(good);
+  ASSERT_TRUE(written) << written.error().message();
+  EXPECT_EQ(get("a"), "new");
+  EXPECT_EQ(get("sub/b"), "second");
+  EXPECT_EQ(::access(path("sub/b").c_str(), X_OK), 0);
+  const FileBytes bad[] = {{path("a"), "newer"}, {path("c"), "third"}, {path("none/d"), "fourth"}};
+  EXPECT_EQ(write_files_atomically(bad).error(), (SystemError{ENOENT, "open", path("none/d")}));
+  EXPECT_EQ(get("a"), "new");
+  EXPECT_EQ(names(), (Names{"a", "sub"}));
+  const FileBytes folder[] = {{path("a"), "newer"}, {path("sub"), "x"}};
+  EXPECT_EQ(write_files_atomically(folder).error().errno_value, EISDIR);
+  EXPECT_EQ(get("a"), "new");
+  EXPECT_EQ(names(), (Names{"a", "sub"}));
+}
+
 TEST_F(Files, DevicesAreNotRead) {
   for (const char* device : {"/dev/zero", "/dev/null", "/dev/urandom"}) {
     EXPECT_EQ(read_file(device, 100).error(), (SystemError{EINVAL, "check for a file or a pipe", device}));
