@@ -269,6 +269,12 @@ Result<void> gather(Problem& problem, const GemmArguments& arguments) {
 
 }  // namespace
 
+void place(Diagnostic& diagnostic, const diag::SourceRef& source, diag::Span span) {
+  const Diagnostic at = diag::error(diag::Code::internal, "a place").at(source, span).diagnostic();
+  diagnostic.where = at.where;
+  diagnostic.notes.insert(diagnostic.notes.end(), at.notes.begin(), at.notes.end());
+}
+
 Error placed(const Error& error, const ir::Function& function) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& diagnostic : diagnostics) {
@@ -282,10 +288,7 @@ Error placed(const Error& error, const ir::Function& function) {
     } else if (parameter != function.parameters.end()) {
       span = parameter->span;
     }
-    if (!span.known()) continue;
-    const Diagnostic at = diag::error(diag::Code::internal, {}).at(function.source, span).diagnostic();
-    diagnostic.where = at.where;
-    diagnostic.notes.insert(diagnostic.notes.end(), at.notes.begin(), at.notes.end());
+    if (span.known()) place(diagnostic, function.source, span);
   }
   return Error(std::move(diagnostics));
 }

@@ -50,6 +50,8 @@ DType scalar_dtype(const ArgumentValue& value, DType accumulator);
 
 // The error with positions for what is about an argument and has none: where the function names it.
 Error placed(const Error& error, const ir::Function& function);
+// Gives it this place in the text.
+void place(Diagnostic& diagnostic, const diag::SourceRef& source, diag::Span span);
 
 // For the use of an object that holds nothing: `what` is "kernel", `source` where one comes from. E0608.
 Error nothing_held(const std::string& what, const std::string& source);

@@ -300,11 +300,8 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   if (!optimized || node >= optimized->graph.size()) return Error(std::move(found));
   const ir::Graph& graph = optimized->graph;
   const auto id = ir::NodeId(static_cast<uint32_t>(node));
-  if (const diag::Span span = graph.span(id); span.known() && graph.source()) {
-    const Diagnostic at = diag::error(diag::Code::internal, {}).at(graph.source(), span).diagnostic();
-    first.where = at.where;
-    first.notes.insert(first.notes.end(), at.notes.begin(), at.notes.end());
-  }
+  if (const diag::Span span = graph.span(id); span.known() && graph.source())
+    driver::place(first, graph.source(), span);
   const std::string name = graph.name_hint(id).empty() ? "this value" : graph.name_hint(id);
   if (first.reason.ends_with(" of " + temporary))
     first.reason.replace(first.reason.size() - temporary.size(), temporary.size(), name);
