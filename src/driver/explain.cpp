@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "driver/fusion.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/occupancy.hpp"
 #include "package/cpu_call.hpp"
@@ -58,10 +59,9 @@ std::optional<Launching> launching(const driver::FoundState& found, const driver
 
 std::string as_text(const driver::FoundState& found, const driver::Planned& planned, const KernelList& kernels) {
   std::string out = shape_line(found.problem.shape, found.target) + "\n";
-  for (const opt::PassRecord& pass : planned.passes) {
-    for (const opt::Fired& fired : pass.fired)
-      out += fmt::format("{}: {} ({} times)\n", pass.name, fired.equation, fired.count);
-  }
+  out += "\nwhat is fused, and how tensors are read:\n";
+  for (const std::string& line : driver::fusion_lines(planned.passes, planned.plan.kernels[0]))
+    out += "  " + line + "\n";
   out += "\nepilogue, fused into every candidate:\n";
   const auto& program = planned.plan.kernels[0].lowered.program;
   add_indented(out, program.to_string());
@@ -122,6 +122,7 @@ std::string as_json(const driver::FoundState& found, const driver::Planned& plan
                     {"b", dtype_name(shape.b)},
                     {"accumulator", dtype_name(shape.accumulator)},
                     {"target", found.target.to_string()}};
+  out["fusion"] = driver::fusion_lines(planned.passes, planned.plan.kernels[0]);
   out["epilogue"] = planned.plan.kernels[0].lowered.program.to_string();
   if (const auto launch = launching(found, planned, kernels)) {
     const driver::Occupancy& o = launch->occupancy;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/digest.hpp"
+#include "driver/fusion.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/package_entry.hpp"
 #include "driver/tuning_record.hpp"
@@ -25,15 +26,15 @@ Result<Planned> make_plan(const FoundState& found) {
   for (const opt::PassRecord& pass : planned.passes) {
     if (debug.time_passes)
       context.log(fmt::format("{}: {:.1f} us{}", pass.name, pass.microseconds, pass.changed ? "" : " (unchanged)"));
-    for (const opt::Fired& fired : pass.fired) {
-      if (debug.explain_fusion) context.log(fmt::format("{}: {} ({} times)", pass.name, fired.equation, fired.count));
-    }
   }
   if (debug.dump_graph) context.log(ir::print(planned.graph));
   plan::MachineFacts machine = context.machine(found.target);
   if (found.target.backend == Backend::cuda)
     machine.gpu.vendor = context.cuda.vendor().menu(found.target, problem.strict);
   CODETTA_TRY(planned.plan, plan::plan_gemm(planned.graph, problem.shape, problem.layouts, found.target, machine));
+  if (debug.explain_fusion) {
+    for (const std::string& line : fusion_lines(planned.passes, planned.plan.kernels[0])) context.log(line);
+  }
   if (debug.dump_plan) context.log(plan::to_string(planned.plan));
   if (debug.dump_memory) context.log(plan::memory_text(planned.plan));
   return planned;

@@ -293,6 +293,27 @@ def doctor(folder, cache):
     expect(3, "no folder of CUTLASS is named", "doctor", "--target", "cutlass:sm_90a", *cache, env=empty)
 
 
+def fusion(cache):
+    """explain and --debug explain:fusion tell of every GEMM what is fused and what became strides."""
+    epilogue = "def f(accum, bias, C): D = relu((accum + bias) * 1.0) + C; s = sum(D, 1); return D, s"
+    given = [*SIZES, "--transpose-b", "--tensor", "bias=[N]:f32", "--tensor", "C=[M,N]:f32", "--epilogue", epilogue, *cache]
+    wanted = ["x * 1 = x (1 times)", "3 operations (add, relu, add) on the accumulator", "input bias: read where it is used, one value a column",
+              "input C: read where it is used, element by element", "output s: written once", "the sum of each row is collected",
+              "A: lies as [M, K], read as it is", "B: lies as [N, K]; the transposition is in its strides"]
+    said = expect(0, "", "explain", *given).stdout
+    lines = strict_json(expect(0, "", "explain", *given, "--json").stdout, "explain").get("fusion", [])
+    logged = expect(0, "", "gemm", *given, "--debug", "explain:fusion").stderr
+    for part in wanted:
+        if part not in said or part not in logged or not any(part in line for line in lines):
+            FAILURES.append(f"explain lacks {part!r}:\n{said}\n{lines}\n{logged}")
+    for words in (["explain", *SIZES, *cache], ["explain", *SIZES, "--target", "cuda:sm_90a", "--dtype", "bf16", *cache]):
+        expect(0, "rewrites: none applies", *words)
+        expect(0, "epilogue: no operation", *words)
+    logged = expect(0, "B: lies as [K, N], read as it is", "gemm", *SIZES, *cache, "--debug", "explain:fusion").stderr
+    if "codetta: " not in logged or "[N, K]" in logged:
+        FAILURES.append(f"explain:fusion of a plain product: {logged}")
+
+
 def interrupted(folder):
     """Who presses Ctrl-C is told that, and of no flag."""
     asked = folder / "asked"
@@ -349,6 +370,7 @@ def main():
         in_our_words(folder, cache)
         helped()
         doctor(folder, cache)
+        fusion(cache)
         interrupted(folder)
         literals(cache)
     print("\n".join(FAILURES) or "ok")
