@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm, verify and bench: running one GEMM with its epilogue.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -112,7 +114,11 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
     VerifyOptions how;
     how.seed = options.seed;
     how.poisoned = true;  // by build_problem
+    // It computes in float64 what a kernel has done in far less time.
+    const bool told = !common.json && ::isatty(STDERR_FILENO) != 0;
+    if (told) std::fprintf(stderr, "\r\033[Kcomparing with the float64 oracle");
     auto checked = verify(session->arguments, session->target, how, session->context);
+    if (told) std::fprintf(stderr, "\r\033[K");
     if (!checked) return report(checked.error(), common.json);
     json["check"] = nlohmann::json::parse(check_json(*checked));
     if (!common.json) std::printf("check     %s", checked->text.c_str());

@@ -5,6 +5,7 @@
 import json
 import os
 import pathlib
+import pty
 import signal
 import struct
 import subprocess
@@ -314,6 +315,24 @@ def fusion(cache):
         FAILURES.append(f"explain:fusion of a plain product: {logged}")
 
 
+def on_a_terminal(cache):
+    """What takes its time is told on a terminal, in a line that goes away; elsewhere and with --json nothing is."""
+    for more, told in (([], True), (["--json"], False)):
+        ours, theirs = pty.openpty()
+        subprocess.run([COMMAND, *map(str, ["gemm", *SIZES, "--check", *more, *cache])], stdout=subprocess.DEVNULL, stderr=theirs, timeout=120, check=True)
+        os.set_blocking(ours, False)
+        os.close(theirs)
+        try:
+            said = os.read(ours, 4096)
+        except OSError:
+            said = b""
+        os.close(ours)
+        if told != (b"comparing with the float64 oracle\r\x1b[K" in said) or (not told and said):
+            FAILURES.append(f"gemm --check {more} on a terminal: {said}")
+    if expect(0, "pass", "gemm", *SIZES, "--check", *cache).stderr:
+        FAILURES.append("gemm --check tells of its progress where no terminal is")
+
+
 def interrupted(folder):
     """Who presses Ctrl-C is told that, and of no flag."""
     asked = folder / "asked"
@@ -371,6 +390,7 @@ def main():
         helped()
         doctor(folder, cache)
         fusion(cache)
+        on_a_terminal(cache)
         interrupted(folder)
         literals(cache)
     print("\n".join(FAILURES) or "ok")
