@@ -132,12 +132,23 @@ function(codetta_test_objects name)
   codetta_test_code(${name} DEPENDS ${arg_DEPENDS} ALONE ${arg_ALONE})
 endfunction()
 
+# What a program of tests makes errors of is written down: codetta_code_recorder (tests/CMakeLists.txt).
+function(codetta_record_codes target)
+  if(NOT CMAKE_SYSTEM_NAME STREQUAL Linux OR NOT TARGET codetta_code_recorder)
+    return()
+  endif()
+  target_link_libraries(${target} PRIVATE codetta_code_recorder)
+  target_link_options(${target} PRIVATE
+    LINKER:--wrap=_ZN7codetta4diag12ErrorBuilderC1ENS0_4CodeENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)
+endfunction()
+
 # codetta_test_program(<name> SOURCES <cpp>... DEPENDS <room>... [LINKS <target>...] [ALONE <cpp>...])
 # A program of tests that has a main() of its own.
 function(codetta_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;LINKS;ALONE")
   add_executable(${name} ${arg_SOURCES})
   codetta_test_code(${name} DEPENDS ${arg_DEPENDS} LINKS ${arg_LINKS} ${CMAKE_DL_LIBS} ALONE ${arg_ALONE})
+  codetta_record_codes(${name})
 endfunction()
 
 # codetta_test(<name> SOURCES <cpp>... DEPENDS <room>... [LINKS <target>...] [TIMEOUT <s>] [FULL] [PER_CASE] [ALONE <cpp>...])
@@ -157,6 +168,7 @@ function(codetta_test name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   codetta_test_code(${name} DEPENDS ${arg_DEPENDS} LINKS ${arg_LINKS} GTest::gtest_main ${CMAKE_DL_LIBS} ALONE ${arg_ALONE})
+  codetta_record_codes(${name})
   target_compile_definitions(${name} PRIVATE CODETTA_TEST_FULL=$<BOOL:${CODETTA_TEST_FULL}>)
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CODETTA_ROOT}/tests OUTPUT_VARIABLE labels)
   string(REPLACE "/" ";" labels "${labels}")

@@ -10,11 +10,15 @@
 #include <string>
 
 #include "codetta/codetta.hpp"
+#include "support/code_recorder.hpp"
 
 namespace codetta {
 namespace {
 
-std::string code_of(const Rejection& rejection) { return "E0" + std::to_string(rejection.code); }
+std::string code_of(const Rejection& rejection) {
+  test::record_code(rejection.code);
+  return "E0" + std::to_string(rejection.code);
+}
 
 class DriverErrors : public ::testing::Test {
  protected:

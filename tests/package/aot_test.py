@@ -23,8 +23,17 @@ NEEDED = re.compile(r"lib(stdc\+\+|gcc_s|c\+\+|c\+\+abi|c|m|pthread|dl)\.so|ld-l
 F32 = 13
 
 
+def record_codes(text):
+    """What tests/support/code_recorder.hpp does, of what a command has told."""
+    folder = os.environ.get("CODETTA_CODES")
+    if folder:
+        with open(pathlib.Path(folder) / str(os.getpid()), "a", encoding="ascii") as file:
+            file.writelines(code + "\n" for code in re.findall(r"error\[(E0\d{3})\]", text))
+
+
 def run(*command, code=0, cwd=None):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd)
+    record_codes(done.stderr)
     if code is not None and done.returncode != code:
         raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done

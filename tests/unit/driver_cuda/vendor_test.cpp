@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "runtime/cuda/cublaslt.hpp"
+#include "support/code_recorder.hpp"
 #include "unit/driver_cuda/fake_cublaslt.hpp"
 #include "unit/driver_cuda/fixture.hpp"
 
@@ -76,7 +77,9 @@ class CudaVendorApi : public CudaApi {
   }
   static std::string refusal(const KernelList& list) {
     for (const Rejection& rejection : list.rejections()) {
-      if (rejection.kernel == "cuda_vendor") return diag::code_text(rejection.code) + ": " + rejection.text;
+      if (rejection.kernel != "cuda_vendor") continue;
+      test::record_code(rejection.code);
+      return diag::code_text(rejection.code) + ": " + rejection.text;
     }
     return "none";
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "plan/families.hpp"
+#include "support/code_recorder.hpp"
 #include "support/plain_store.hpp"
 #include "types/dtype.hpp"
 #include "types/machine.hpp"
@@ -41,6 +42,7 @@ Discovery found(const GemmShape& shape, CpuIsa isa = CpuIsa::avx2, int cores = 1
 }
 std::string why(const Discovery& discovery, const std::string& kernel) {
   for (const plan::Rejection& rejection : discovery.rejections) {
+    test::record_code(rejection.code);
     if (rejection.kernel == kernel) return diag::code_text(rejection.code) + ": " + rejection.text;
   }
   return "";

@@ -8,6 +8,7 @@
 #include "diag/diagnostic.hpp"
 #include "ir/bind.hpp"
 #include "plan/candidates.hpp"
+#include "support/code_recorder.hpp"
 
 namespace codetta::test {
 
@@ -33,6 +34,7 @@ inline bool has_family(const plan::Discovery& discovery, package::GpuFamily fami
 inline std::string reasons_of(const plan::Discovery& discovery, const std::string& kernel, bool ranked = false) {
   std::string all;
   for (const plan::Rejection& rejection : discovery.rejections) {
+    record_code(rejection.code);
     if (rejection.kernel == kernel && (ranked || rejection.code != static_cast<uint16_t>(diag::Code::ranked_out)))
       all += diag::code_text(rejection.code) + ": " + rejection.text + "\n";
   }

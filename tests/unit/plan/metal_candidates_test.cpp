@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plan/families_metal.hpp"
+#include "support/code_recorder.hpp"
 #include "support/plain_store.hpp"
 #include "types/dtype.hpp"
 #include "unit/plan/bind_text.hpp"
@@ -115,6 +116,7 @@ TEST(MetalCandidates, F64IsRefusedAsAccumulatorValueAndOutput) {
   EXPECT_TRUE(found.candidates.empty());
   ASSERT_EQ(found.rejections.size(), 1u);
   EXPECT_EQ(found.rejections[0].code, static_cast<uint16_t>(diag::Code::accumulator_unsupported));
+  test::record_code(found.rejections[0].code);
   const auto facts = test::gemm_facts(64, 64, 64, DType::f16);
   const auto refused = [&](const char* text, DType out) {
     const auto graph = test::bind_text(text, {test::tensor("D", out, {64, 64})}, facts);
