@@ -78,7 +78,7 @@ bool row_fits(const GpuGemmConfig& c, int64_t bytes) {
 }
 
 // What made factors are computed from waits in registers beside `held` accumulators, and so do the addresses of their
-// vectors, in runs of 16 bytes. The limit is where NVRTC begins to spill.
+// vectors, in runs of 16 bytes. The limits are where NVRTC begins to spill; fragments of 32-bit elements are larger.
 bool makes_fit(const GpuProblem& p, const GpuGemmConfig& c, int64_t held) {
   const GemmShape& s = p.shape;
   if (!s.a_made && !s.b_made) return true;
@@ -94,7 +94,7 @@ bool makes_fit(const GpuProblem& p, const GpuGemmConfig& c, int64_t held) {
   };
   add(s.a_made, c.tile_m, s.a_read_bytes);
   add(s.b_made, c.tile_n, s.b_read_bytes);
-  return static_cast<double>(held + 4 * vectors) + words <= 112;
+  return static_cast<double>(held + 4 * vectors) + words <= (element == 4 ? 80 : 112);
 }
 
 // Fills pieces, stages and shared memory.
