@@ -137,8 +137,8 @@ NodeId RegionFinder::index_source(NodeId index) const {
 bool RegionFinder::known_in_range(NodeId node, NodeId source) const {
   const Dim& size = indexed_size(node);
   if (const auto* literal = std::get_if<ir::LiteralAttr>(&graph_.attr(source))) {
-    const auto room = (size - Dim::constant(literal->i + 1)).lower_bound();
-    return literal->i >= 0 && room && *room >= 0;
+    const auto room = (size - Dim::constant(literal->i)).lower_bound();
+    return literal->i >= 0 && room && *room > 0;
   }
   const Op op = graph_.node(source).op;
   const auto& shape = graph_.type(source).shape;
