@@ -23,7 +23,8 @@ std::string describe(const OutputCheck& output) {
   std::string text =
       fmt::format("{}: {} of {} elements checked, {} wrong", output.name, output.checked, output.total, output.wrong);
   if (output.ambiguous != 0) text += fmt::format(", {} ambiguous", output.ambiguous);
-  text += fmt::format(", largest error {:.3g} ({:.3g} of its bound)", output.max_error, output.max_error_ratio);
+  text += fmt::format(", largest error {:.3g}, at most {:.3g} of what is allowed", output.max_error,
+                      output.max_error_ratio);
   if (!output.note.empty()) text += "; " + output.note;
   if (output.wrong != 0) text += "; worst " + output.worst;
   if (!output.mistrust.empty()) text += "; proves nothing: " + output.mistrust;

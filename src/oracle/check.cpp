@@ -65,19 +65,53 @@ double bound_of(const ExpectedElement& e, DType dtype) {
   return static_cast<double>(widened(e.exact_high, dtype) - widened(e.exact_low, dtype)) / 2;
 }
 
-// How much of its bound an error is: infinitely much, where nothing but one value is right.
+// How much of its bound an error is: infinitely much, where nothing but one value is right. No error is a part of an
+// infinite bound: such elements are counted as vague.
 double ratio_of(double error, double bound) {
   if (error == 0 || !(bound < std::numeric_limits<double>::infinity())) return 0;
   return bound == 0 ? std::numeric_limits<double>::infinity() : error / bound;
+}
+
+// The mean size of what is expected where that is finite.
+double typical_size(const ExpectedOutput& expected) {
+  double total = 0, count = 0;
+  for (const ExpectedElement& e : expected.elements) {
+    const double middle = middle_of(e.low, e.high);
+    if (!std::isfinite(middle)) continue;
+    const double mean = total / std::max(count, 1.0);  // a running mean: a sum may overflow
+    count += 1;
+    total = (mean + (std::abs(middle) - mean) / count) * count;
+    if (!std::isfinite(total)) return std::numeric_limits<double>::max();
+  }
+  return count == 0 ? 0 : total / count;
+}
+
+// An interval that any memory may lie in: one without an end, or one around 0 that is wider than the results are large.
+// A result near 0 among larger ones is not vague, nor one that rounding errors below `tiny` blur.
+bool is_vague(const ExpectedElement& e, double typical, double tiny) {
+  if (e.low == e.high || e.low != e.low) return false;
+  if (std::isinf(e.low) || std::isinf(e.high)) return true;
+  const double bound = e.high / 2 - e.low / 2;
+  return e.low <= 0 && e.high >= 0 && bound > tiny && bound >= typical;
 }
 
 // Why an output without a wrong element proves nothing; "" when it does.
 std::string mistrust(const OutputReport& report, const ExpectedOutput& expected, const CheckOptions& options) {
   const auto count = static_cast<double>(report.elements);
   if (expected.left_out()) return "nothing was compared";
-  if (static_cast<double>(report.ambiguous) > options.max_ambiguous * count) {
+  // One of several says nothing of the others.
+  const auto too_many = [&](int64_t some, double part) {
+    return static_cast<double>(some) > part * count && (some > 1 || some == report.elements);
+  };
+  if (too_many(report.ambiguous, options.max_ambiguous)) {
     return fmt::format("{} of {} elements lie where a comparison or a rounding may go either way, more than {:g} %",
                        report.ambiguous, report.elements, options.max_ambiguous * 100);
+  }
+  if (too_many(report.vague, options.max_vague)) {
+    return fmt::format(
+        "{} of {} elements have a bound that is infinite or larger than the results, more than {:g} %: 0 would pass, "
+        "too",
+        report.vague, report.elements, options.max_vague * 100);
   }
   if (report.elements >= 64 && static_cast<double>(report.zeros) > options.max_zeros * count) {
     return fmt::format(
@@ -117,6 +151,7 @@ OutputReport check_output(const TensorView& view, const ExpectedOutput& expected
   report.total = view.element_count();
   report.elements = static_cast<int64_t>(expected.elements.size());
   const bool integral = !types::is_float(expected.dtype);
+  const double typical = integral ? 0 : typical_size(expected);
   double worst_error = -1, worst_ratio = -1;
   Outcome shown;
   size_t shown_at = 0;
@@ -127,6 +162,7 @@ OutputReport check_output(const TensorView& view, const ExpectedOutput& expected
     const Outcome o = integral ? judge_int(e, types::load_i64(p, expected.dtype), expected.dtype)
                                : judge_float(e, types::load_f64(p, expected.dtype), options);
     report.ambiguous += e.ambiguous ? 1 : 0;
+    report.vague += !integral && is_vague(e, typical, options.tiny) ? 1 : 0;
     report.zeros += e.low == 0 && e.high == 0 ? 1 : 0;
     if (std::isfinite(o.error)) report.max_error = std::max(report.max_error, o.error);
     const double ratio = std::isfinite(o.error) || !o.right ? ratio_of(o.error, bound_of(e, expected.dtype)) : 0;

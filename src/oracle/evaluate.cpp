@@ -133,6 +133,18 @@ int64_t largest_value(const Problem& problem, NodeId root) {
   return largest;
 }
 
+// Names the limit that is exceeded, and only that.
+std::string left_out_text(double work, double work_limit, int64_t largest) {
+  std::string text = "left out: it depends on every element, ";
+  if (work > work_limit) {
+    text += fmt::format("which takes {:.3g} steps, and {:.3g} are allowed", work, work_limit);
+    if (largest > max_whole_elements) text += "; ";
+  }
+  if (largest > max_whole_elements)
+    text += fmt::format("of a value of {} elements, and {} are allowed", largest, max_whole_elements);
+  return text;
+}
+
 std::string picks_text(const Axes& axes) {
   std::string text;
   for (size_t d = 0; d < axes.rank(); ++d) {
@@ -249,11 +261,7 @@ Result<OracleResult> evaluate_all(const ir::Graph& graph, std::span<const Oracle
       output.elements = std::move(parts[0].elements);
       output.whole = true;
     } else {
-      output.note = fmt::format(
-          "left out: it depends on every element, which takes {:.3g} steps, and {:.3g} are allowed, on values of at "
-          "most "
-          "{} elements",
-          work, sampler.work_limit(), max_whole_elements);
+      output.note = left_out_text(work, sampler.work_limit(), largest_value(problem, roots[o]));
     }
   }
   return result;

@@ -82,7 +82,11 @@ Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInpu
                               const OracleOptions& options = {});
 
 struct CheckOptions {
-  double max_ambiguous = 0.01;  // a larger part of the elements: mistrusted
+  double max_ambiguous = 0.01;  // a larger part of the elements, and more than one of several: mistrusted
+  // Likewise of elements whose bound is infinite, or wider than the results of this output are on average so that it
+  // holds 0; but bounds of at most `tiny` never are, since results may be 0 but for roundings.
+  double max_vague = 0.05;
+  double tiny = 0x1p-10;
   // A larger part of the expected elements is 0 (64 elements at least): mistrusted, since memory that was never written
   // to looks like that. 1 where the outputs held something else before the run, or zeros are the answer by definition.
   double max_zeros = 0.9;
@@ -95,7 +99,7 @@ std::string_view to_string(Verdict verdict);  // "pass", ...
 struct OutputReport {
   std::string name;
   int64_t elements = 0, total = 0;  // checked, and what the output has
-  int64_t wrong = 0, ambiguous = 0, zeros = 0;
+  int64_t wrong = 0, ambiguous = 0, vague = 0, zeros = 0;
   double max_error = 0;    // from the middle of low..high, over elements where that is finite
   double max_ratio = 0;    // error / half of low..high; infinite for an error where one value alone is right
   int64_t worst = -1;      // row-major index of a wrong element, the worst; else of the largest ratio

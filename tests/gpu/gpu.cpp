@@ -275,9 +275,10 @@ Result<Judgement> judge(const Planned& planned, const package::GpuGemmConfig& co
   CODETTA_TRY(judgement.report, oracle::check(actual, expected));
   for (const oracle::OutputReport& output : judgement.report.outputs) {
     if (output.wrong == 0 && !all_lines) continue;
-    judgement.text += fmt::format(
-        "  {}: {} of {} wrong, {} ambiguous, largest error {:.3g} ({:.3g} of its bound); {}\n", output.name,
-        output.wrong, output.elements, output.ambiguous, output.max_error, output.max_ratio, output.worst_text);
+    judgement.text +=
+        fmt::format("  {}: {} of {} wrong, {} ambiguous, largest error {:.3g}, at most {:.3g} of what is allowed; {}\n",
+                    output.name, output.wrong, output.elements, output.ambiguous, output.max_error, output.max_ratio,
+                    output.worst_text);
   }
   return judgement;
 }

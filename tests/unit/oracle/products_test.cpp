@@ -396,7 +396,9 @@ TEST(Verdict, AnOutputThatIsLeftOutIsNotTrusted) {
   const OracleResult sampled = maker.evaluate(options);
   ASSERT_FALSE(sampled.outputs[0].left_out());
   EXPECT_TRUE(sampled.outputs[1].left_out());
-  EXPECT_NE(sampled.outputs[1].note.find("left out"), std::string::npos);
+  const std::string& note = sampled.outputs[1].note;
+  EXPECT_TRUE(note.starts_with("left out: it depends on every element, which takes ")) << note;
+  EXPECT_TRUE(note.ends_with(" are allowed") && note.find("of a value of") == std::string::npos) << note;
   for (size_t i = 0; i < sampled.outputs[0].at.size(); ++i)
     rows.set(static_cast<size_t>(sampled.outputs[0].at[i]), sampled.outputs[0].elements[i].value);
   const TensorView views[] = {rows.view(), all.view()};
@@ -436,6 +438,63 @@ TEST(Verdict, MostlyAmbiguousOrZeroIsNotTrusted) {
   EXPECT_EQ(check(zero_views, empty, expected_zeros)->verdict, Verdict::Pass);
   expected_zeros.signed_zeros = true;
   EXPECT_EQ(check(zero_views, empty, expected_zeros)->verdict, Verdict::Fail);
+}
+
+// Expectations as they come of a reduction whose bound says nothing.
+OracleResult expected_of(const std::vector<std::pair<double, double>>& intervals) {
+  OracleResult result;
+  ExpectedOutput& output = result.outputs.emplace_back();
+  output.dtype = DType::f32;
+  output.shape = {static_cast<int64_t>(intervals.size())};
+  for (const auto& [low, high] : intervals) {
+    ExpectedElement& e = output.elements.emplace_back();
+    e.low = low;
+    e.high = high;
+  }
+  return result;
+}
+OutputReport middles_of(const OracleResult& expected) {
+  const ExpectedOutput& output = expected.outputs[0];
+  Data data(DType::f32, {static_cast<int64_t>(output.elements.size())});
+  for (size_t i = 0; i < output.elements.size(); ++i) {
+    const double middle = output.elements[i].low / 2 + output.elements[i].high / 2;
+    data.set(i, middle == middle ? middle : 0);
+  }
+  const TensorView views[] = {data.view()};
+  return check(views, expected)->outputs[0];
+}
+
+TEST(Verdict, BoundsThatHoldAnythingAreNotTrusted) {
+  EXPECT_EQ(middles_of(expected_of({{-inf, inf}})).verdict, Verdict::Mistrusted);
+  EXPECT_EQ(middles_of(expected_of({{2, inf}})).verdict, Verdict::Mistrusted);
+  const OutputReport wide = middles_of(expected_of({{392 - 26490, 392 + 26490}}));
+  EXPECT_EQ(wide.verdict, Verdict::Mistrusted);
+  EXPECT_EQ(wide.vague, 1);
+  EXPECT_TRUE(wide.mistrust.starts_with("1 of 1 elements have a bound that is infinite or larger")) << wide.mistrust;
+  EXPECT_EQ(middles_of(expected_of({{390, 394}})).verdict, Verdict::Pass);
+  EXPECT_EQ(middles_of(expected_of({{inf, inf}})).verdict, Verdict::Pass);
+  EXPECT_EQ(middles_of(expected_of({{-1e-6, 1e-6}})).verdict, Verdict::Pass);  // 0 but for roundings
+
+  std::vector<std::pair<double, double>> mixed(100, {99, 101});
+  for (size_t i = 0; i < 50; ++i) mixed[i] = {-1, 1};  // near 0 among larger ones
+  EXPECT_EQ(middles_of(expected_of(mixed)).verdict, Verdict::Pass);
+  for (size_t i = 0; i < 5; ++i) mixed[i] = {-inf, inf};
+  EXPECT_EQ(middles_of(expected_of(mixed)).verdict, Verdict::Pass);
+  mixed[5] = {-1000, 1000};
+  EXPECT_EQ(middles_of(expected_of(mixed)).vague, 6);
+  EXPECT_EQ(middles_of(expected_of(mixed)).verdict, Verdict::Mistrusted);
+  EXPECT_EQ(middles_of(expected_of(std::vector<std::pair<double, double>>(100, {-3, 3.5}))).vague, 100);
+}
+
+TEST(Verdict, OneAmbiguousElementOfAFewSaysNothingOfTheOthers) {
+  OracleResult expected = expected_of({{1, 1}, {2, 3}, {4, 4}});
+  expected.outputs[0].elements[1].ambiguous = true;
+  EXPECT_EQ(middles_of(expected).verdict, Verdict::Pass);
+  expected.outputs[0].elements[2].ambiguous = true;
+  EXPECT_EQ(middles_of(expected).verdict, Verdict::Mistrusted);
+  expected = expected_of({{2, 3}});
+  expected.outputs[0].elements[0].ambiguous = true;
+  EXPECT_EQ(middles_of(expected).verdict, Verdict::Mistrusted);
 }
 
 // The error is that of what is stored, and the ratio is error / bound.
