@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions. A kernel may add in any order, so the error of a sum is that of as many roundings as it has terms.
+// Reductions. A kernel may add in any order within a tile, so the error of a sum is that of as many roundings as it has
+// terms, or as the largest tile: partial sums in f32 are folded in f64, or in two floats where there is none.
 #pragma once
 
 #include "oracle/evaluator_elementwise.hpp"
 #include "oracle/exactness.hpp"
 
 namespace codetta::oracle {
+
+// No f32 sum of a kernel takes more terms one after the other (docs/semantics.md): the largest tile, that of maps on a
+// CPU whose rows and columns are reduced, where it is one column wide. f64 has no such limit.
+constexpr int64_t longest_chain = int64_t{1} << 17;
+
+// The relative error of a sum of `terms`, each rounded `roundings` times on its way, in a kernel and in T.
+template <class T>
+T sum_rounding(int64_t terms, int roundings, DType d) {
+  const bool tiled = d == DType::f32 && terms > longest_chain;
+  const T steps = T(tiled ? longest_chain + 1 : terms) * T(roundings);
+  const T folding = tiled ? gamma<T>(T(terms), T(0x1p-44)) : T(0);
+  return gamma<T>(steps, T(types::unit_roundoff(d))) + folding + gamma<T>(T(terms) * T(roundings) + 2, unit_of<T>);
+}
 
 // What is known of one sum of reals.
 template <class T>
@@ -50,8 +64,7 @@ struct Sum {
     if (terms == 1) return {nearest(lo, d), nearest(hi, d), static_cast<uint8_t>(flags)};
     if (may_overflow) return Real<T>::anything(flags);
     const T n = T(terms) * T(roundings);
-    const T error = magnitudes * (gamma<T>(n, T(types::unit_roundoff(d))) + gamma<T>(n + 2, unit_of<T>)) +
-                    n * T(types::min_subnormal(d));
+    const T error = magnitudes * sum_rounding<T>(terms, roundings, d) + n * T(types::min_subnormal(d));
     return {nearest(lo - error, d), nearest(hi + error, d), static_cast<uint8_t>(flags)};
   }
 };
@@ -91,7 +104,9 @@ Real<T> logsumexp_of(T low_max, T high_max, T low_sum, T high_sum, int64_t n, un
   const T hi = high_max + std::log(high_sum);
   const T unit = T(types::unit_roundoff(c.dtype));
   const T most = std::max(std::abs(low_max == -inf ? hi : low_max), std::abs(high_max));
-  const T error = gamma<T>(T(n) + 16, unit) + 4 * unit * (most + std::abs(hi) + std::abs(std::log(high_sum)) + 2);
+  // Partials may be folded in f32, then several side by side: those of 256 terms or more, by eight threads.
+  const int64_t steps = c.dtype == DType::f32 ? std::min(n, longest_chain + n / 64) : n;
+  const T error = gamma<T>(T(steps) + 16, unit) + 4 * unit * (most + std::abs(hi) + std::abs(std::log(high_sum)) + 2);
   return {nearest(lo - (lo == -inf ? T(0) : error), c.dtype), nearest(hi + error, c.dtype),
           static_cast<uint8_t>(flags)};
 }

@@ -486,6 +486,31 @@ TEST(Verdict, BoundsThatHoldAnythingAreNotTrusted) {
   EXPECT_EQ(middles_of(expected_of(std::vector<std::pair<double, double>>(100, {-3, 3.5}))).vague, 100);
 }
 
+// Sums of more than 2^23 terms of f32 have a bound, because no tile has as many.
+TEST(Verdict, SumsOfVeryManyTermsHaveABound) {
+  constexpr int64_t n = int64_t{9} << 20;
+  Data x(DType::f32, {1, n}), sum(DType::f32, {1, 1}), log(DType::f32, {1, 1});
+  for (int64_t i = 0; i < n; ++i) x.set(static_cast<size_t>(i), 0.1 + static_cast<double>(i % 7) / 64);
+  Maker maker({&x});
+  for (const Op op : {Op::reduce_sum, Op::reduce_logsumexp})
+    maker.output(maker.add(op, {maker.input(0)}, ir::ReduceAttr{ir::ReduceAxis::All, {}}), DType::f32);
+  const OracleResult expected = maker.evaluate();
+  const ExpectedElement& s = expected.outputs[0].elements[0];
+  const ExpectedElement& l = expected.outputs[1].elements[0];
+  EXPECT_LT(s.high - s.low, 0.02 * s.value);
+  EXPECT_LT(l.high - l.low, 0.05);
+  const auto verdict = [&](double of_sum, double of_log) {
+    sum.set(0, of_sum);
+    log.set(0, of_log);
+    const TensorView views[] = {sum.view(), log.view()};
+    return check(views, expected)->verdict;
+  };
+  EXPECT_EQ(verdict(s.value, l.value), Verdict::Pass);
+  EXPECT_EQ(verdict(0, l.value), Verdict::Fail);
+  EXPECT_EQ(verdict(s.value, 0), Verdict::Fail);
+  EXPECT_EQ(verdict(s.value * 1.02, l.value), Verdict::Fail);
+}
+
 TEST(Verdict, OneAmbiguousElementOfAFewSaysNothingOfTheOthers) {
   OracleResult expected = expected_of({{1, 1}, {2, 3}, {4, 4}});
   expected.outputs[0].elements[1].ambiguous = true;
