@@ -511,6 +511,40 @@ TEST(Verdict, SumsOfVeryManyTermsHaveABound) {
   EXPECT_EQ(verdict(s.value * 1.02, l.value), Verdict::Fail);
 }
 
+// The bound of a sum of normal numbers grows with the root of their number, and any order of f32
+// additions stays inside. Terms of one sign have the bound that always holds.
+TEST(Verdict, SumsThatCancelHaveANarrowBound) {
+  constexpr int64_t n = int64_t{1} << 18;
+  const float unit = 0x1p-24f;
+  for (const bool cancels : {true, false}) {
+    Data x(DType::f32, {1, n}), out(DType::f32, {1, 1});
+    x.fill_normal(cancels ? 5 : 6);
+    double magnitudes = 0;
+    for (size_t i = 0; i < n; ++i) {
+      if (!cancels) x.set(i, std::abs(x.get(i)) + 0.25);
+      magnitudes += std::abs(x.get(i));
+    }
+    Maker maker({&x});
+    maker.output(maker.add(Op::reduce_sum, {maker.input(0)}, ir::ReduceAttr{ir::ReduceAxis::All, {}}), DType::f32);
+    const OracleResult expected = maker.evaluate();
+    const ExpectedElement& e = expected.outputs[0].elements[0];
+    const double bound = e.high / 2 - e.low / 2, chain = static_cast<double>(int64_t{1} << 17);
+    if (cancels) {
+      EXPECT_LT(bound, 9 * std::sqrt(chain) * unit * magnitudes);
+    } else {
+      EXPECT_GT(bound, chain * unit * magnitudes);
+    }
+    for (const int64_t lanes : {1, 4, 16}) {
+      std::vector<float> partial(static_cast<size_t>(lanes));
+      for (int64_t i = 0; i < n; ++i)
+        partial[static_cast<size_t>(i % lanes)] += static_cast<float>(x.get(static_cast<size_t>(i)));
+      float total = 0;
+      for (const float p : partial) total += p;
+      EXPECT_TRUE(total >= e.low && total <= e.high) << lanes << " lanes: " << total;
+    }
+  }
+}
+
 TEST(Verdict, OneAmbiguousElementOfAFewSaysNothingOfTheOthers) {
   OracleResult expected = expected_of({{1, 1}, {2, 3}, {4, 4}});
   expected.outputs[0].elements[1].ambiguous = true;
