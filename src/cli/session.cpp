@@ -35,6 +35,15 @@ Result<Session> Session::make(const CommonOptions& common, const GemmOptions& op
       for (std::string piece; std::getline(pieces, piece, '_');) parts.push_back(piece);
     }
     if (named.empty()) {
+      std::string refused;
+      for (const Rejection& rejection : kernels->rejections()) {
+        if (rejection.kernel.find(options.kernel) == std::string::npos) continue;
+        const std::string code = std::to_string(10000 + rejection.code).replace(0, 1, "E");
+        refused += (refused.empty() ? "" : "; ") + rejection.kernel + ": " + rejection.text + " (" + code + ")";
+      }
+      if (!refused.empty())
+        return usage_error("no kernel named '" + options.kernel + "' can do this", refused,
+                           "leave out --kernel, or pass a part of one of these names: " + names);
       const std::string meant = nearest_word(options.kernel, parts);
       return usage_error("no kernel named '" + options.kernel + "' can do this", "candidates are " + names,
                          (meant.empty() ? "" : "did you mean '" + meant + "'? ") +

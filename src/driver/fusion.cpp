@@ -58,13 +58,33 @@ std::string_view extent_of(package::ReduceAxis axis) {
   return "";
 }
 
-// Names of the operations on the accumulator and what is computed of it, in order, of the first phase.
+// Names of the operations of the epilogue, in order, over all phases.
 std::vector<std::string> operations(const EpilogueProgram& program) {
   std::vector<std::string> names;
-  for (const Inst& inst : program.phases.front().insts) {
-    if (inst.kind == Inst::Kind::Op) names.emplace_back(types::op_info(inst.op).name);
+  for (const package::Phase& phase : program.phases) {
+    for (const Inst& inst : phase.insts) {
+      if (inst.kind == Inst::Kind::Op) names.emplace_back(types::op_info(inst.op).name);
+    }
   }
   return names;
+}
+
+// Where the accumulators are when the epilogue reads them.
+std::string_view accumulators_lie(const EpilogueProgram& program, const plan::PlannedKernel& kernel) {
+  bool of_rows = false, whole = false;
+  for (size_t i = 1; i < program.phases.size(); ++i) {
+    if (!program.phases[i].reads_accumulator) continue;
+    (program.phases[i].scope == package::Scope::Whole ? whole : of_rows) = true;
+  }
+  if (whole) return "which are kept in the workspace until the reductions are finished";
+  if (of_rows) return "which are kept for a row of tiles until its reductions are finished";
+  if (kernel.discovery.candidates.empty()) return "";
+  const package::KernelConfig& config = kernel.discovery.candidates[kernel.chosen].config;
+  const auto* cpu = std::get_if<package::CpuGemmConfig>(&config);
+  if (cpu == nullptr) return "before they leave the kernel";
+  if (cpu->k_split > 1) return "which are kept in the workspace until the slices of K are added";
+  if (cpu->family == package::CpuFamily::Fused) return "while they are in registers, which are never written";
+  return "a tile at a time, while it is in the first-level cache";
 }
 
 // How a factor lies; `k_is_last`: in the form that the product is written in, [M, K] x [K, N].
@@ -93,11 +113,13 @@ std::vector<std::string> fusion_lines(const std::vector<opt::PassRecord>& passes
   }
   if (lines.empty()) lines.emplace_back("rewrites: none applies");
   const std::vector<std::string> ops = operations(program);
-  lines.push_back(ops.empty()
-                      ? std::string("epilogue: no operation; the accumulator is stored as it is")
-                      : fmt::format("epilogue: {} operation{} ({}) on the accumulator while it is in registers, "
-                                    "which is never written",
-                                    ops.size(), ops.size() == 1 ? "" : "s", fmt::join(ops, ", ")));
+  if (!ops.empty()) {
+    lines.push_back(fmt::format("epilogue: {} operation{} ({}) on the accumulators, {}", ops.size(),
+                                ops.size() == 1 ? "" : "s", fmt::join(ops, ", "), accumulators_lie(program, kernel)));
+  } else {
+    lines.emplace_back(program.reductions.empty() ? "epilogue: no operation; the accumulators are stored as they are"
+                                                  : "epilogue: no operation but reductions of the accumulators");
+  }
   for (const package::Operand& operand : program.operands) {
     const std::string& name = program.arguments[operand.argument].name;
     if (operand.is_store) {
@@ -107,7 +129,7 @@ std::vector<std::string> fusion_lines(const std::vector<opt::PassRecord>& passes
     }
   }
   for (const package::Reduction& reduction : program.reductions) {
-    lines.push_back(fmt::format("reduction: the {}{} of {} is collected while its values are in registers",
+    lines.push_back(fmt::format("reduction: the {}{} of {} is collected where its values are computed",
                                 reduction.mean ? "mean by " : "", kind_of(reduction.kind), extent_of(reduction.axis)));
   }
   const size_t phases = program.phases.size();

@@ -176,7 +176,7 @@ struct Model {
       const double times = c.family == CpuFamily::InPlace ? ceil_div(m, c.tile_rows) : 1;
       return times * clocks_to_us(clocks) + (moved ? in / rate / 1000 : 0);
     }
-    note = fmt::format("{:.0f} bytes at {} bytes/ns, in every run", in, rate);
+    note = fmt::format("{:.0f} bytes at {:.3g} bytes/ns, in every run", in, rate);
     return (in + out) / rate / 1000 + launch_us;
   }
   [[nodiscard]] double pack_a_us(std::string& note) const {
@@ -187,7 +187,7 @@ struct Model {
     const double in = bytes_of(p.shape.a, m * k * batch);
     const double out = widens ? bytes_of(p.shape.accumulator, m * k * batch) : in;
     const double rate = rows ? 2 * pack_rate : transpose_rate;
-    note = fmt::format("{:.0f} bytes at {} bytes/ns", in, rate);
+    note = fmt::format("{:.0f} bytes at {:.3g} bytes/ns", in, rate);
     return (in + out) / rate / 1000;
   }
   // Rows of A a multiple of a page apart share cache sets: what a block has beyond the eight lines of a set misses L1.
@@ -223,8 +223,8 @@ struct Model {
     all_clocks = clocks * elements / lanes;
     double rate = level_rate(p.machine, bytes);
     if (bytes > static_cast<double>(p.machine.l2)) rate *= in_runs(4 * std::min<double>(c.tile_cols, root_cols));
-    note =
-        fmt::format("{:.0f} clocks a vector of {} elements, {:.0f} bytes at {} bytes/ns", clocks, lanes, bytes, rate);
+    note = fmt::format("{:.0f} clocks a vector of {} elements, {:.0f} bytes at {:.3g} bytes/ns", clocks, lanes, bytes,
+                       rate);
     return clocks_to_us(all_clocks) + bytes / rate / 1000;
   }
   static double access_clocks(const package::Operand& operand, double& bytes, double elements) {

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -298,7 +299,7 @@ def fusion(cache):
     """explain and --debug explain:fusion tell of every GEMM what is fused and what became strides."""
     epilogue = "def f(accum, bias, C): D = relu((accum + bias) * 1.0) + C; s = sum(D, 1); return D, s"
     given = [*SIZES, "--transpose-b", "--tensor", "bias=[N]:f32", "--tensor", "C=[M,N]:f32", "--epilogue", epilogue, *cache]
-    wanted = ["x * 1 = x (1 times)", "3 operations (add, relu, add) on the accumulator", "input bias: read where it is used, one value a column",
+    wanted = ["x * 1 = x (1 times)", "3 operations (add, relu, add) on the accumulators", "input bias: read where it is used, one value a column",
               "input C: read where it is used, element by element", "output s: written once", "the sum of each row is collected",
               "A: lies as [M, K], read as it is", "B: lies as [N, K]; the transposition is in its strides"]
     said = expect(0, "", "explain", *given).stdout
@@ -309,7 +310,15 @@ def fusion(cache):
             FAILURES.append(f"explain lacks {part!r}:\n{said}\n{lines}\n{logged}")
     for words in (["explain", *SIZES, *cache], ["explain", *SIZES, "--target", "cuda:sm_90a", "--dtype", "bf16", *cache]):
         expect(0, "rewrites: none applies", *words)
-        expect(0, "epilogue: no operation", *words)
+        expect(0, "epilogue: no operation; the accumulators are stored as they are", *words)
+    normalised = ("def f(accum): mu = mean(accum, axis='column'); x = accum - mu; v = mean(x * x, axis='column'); D = x / sqrt(v + 1e-5); "
+                  "return D")
+    said = expect(0, "kept in the workspace", "explain", "--m", 512, "--n", 512, "--k", 64, "--epilogue", normalised, *cache).stdout
+    if not all(name in said for name in ("epilogue: ", "sqrt", "mul")) or "no operation" in said or "while they are in registers" in said:
+        FAILURES.append(f"explain of operations in later phases: {said}")
+    expect(2, "cpu_fused: the epilogue uses", "gemm", *SIZES, "--kernel", "fused", "--epilogue", normalised, *cache)
+    if re.search(r"[0-9]\.[0-9]{5,} bytes/ns", said):
+        FAILURES.append(f"explain prints every digit of a rate: {said}")
     logged = expect(0, "B: lies as [K, N], read as it is", "gemm", *SIZES, *cache, "--debug", "explain:fusion").stderr
     if "codetta: " not in logged or "[N, K]" in logged:
         FAILURES.append(f"explain:fusion of a plain product: {logged}")
