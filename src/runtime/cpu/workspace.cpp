@@ -76,8 +76,7 @@ WorkspaceMap map_workspace(const Layout& l, const GemmProblem& p, const Epilogue
     }
     const int64_t panels = std::min(l.panels, map.chunk_tiles * (l.tile_cols / l.nr));
     take(times(panels, l.ways, l.panel_bytes, p.one_b() ? 1 : map.chunk_batches));
-    if (p.one_b() && map.chunk_tiles == std::max<int64_t>(l.tiles_c, 1))
-      map.chunk_batches = std::max<int64_t>(l.batch, 1);
+    if (p.one_b()) map.chunk_batches = std::max<int64_t>(l.batch, 1);  // a shared panel is packed once for all items
   }
   map.accumulators = at;
   if (map.retain == Retain::Whole) take(times(l.slices, l.batch, l.tiles_r, l.tiles_c, l.tile_bytes));

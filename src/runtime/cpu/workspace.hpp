@@ -27,13 +27,14 @@ struct WorkspaceMap {
   Segment segment[max_phases];  // the first `segments` are set
   ReductionGrid grid{};
 
-  size_t thread_area = 0;                      // per thread: tile or row panel, then packed A
-  size_t thread_a = 0;                         // offset of packed A inside a thread's area
-  size_t thread_b = 0;                         // and of a block of a made B
-  size_t b_area = 0;                           // packed B of one chunk (unpacked B only)
-  int64_t chunk_batches = 0, chunk_tiles = 0;  // a chunk: batch items, or tile columns of one item
-  size_t accumulators = 0;                     // Whole: [slice][batch][tile row][tile column]
-  size_t partials[max_reductions];             // as many as there are reductions
+  size_t thread_area = 0;  // per thread: tile or row panel, then packed A
+  size_t thread_a = 0;     // offset of packed A inside a thread's area
+  size_t thread_b = 0;     // and of a block of a made B
+  size_t b_area = 0;       // packed B of one chunk (unpacked B only)
+  int64_t chunk_batches = 0,
+          chunk_tiles = 0;          // a chunk: batch items, or tile columns of one item, or of all where B is shared
+  size_t accumulators = 0;          // Whole: [slice][batch][tile row][tile column]
+  size_t partials[max_reductions];  // as many as there are reductions
   size_t results[max_reductions];
   size_t total = 0;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine against a naive reference: every product, layout, tail, form and level that this machine can run.
+#include "runtime/cpu/workspace.hpp"
 #include "tests/unit/runtime_cpu/harness.hpp"
 
 namespace codetta::runtime::cpu::test {
@@ -129,6 +130,35 @@ TEST_P(Levels, RowsOfBThatAreFetched) {
       }
     }
   }
+}
+
+// B packed in chunks of tile columns; items that can't be rows of one product share each chunk.
+TEST(Workspace, ASharedBBeyondTheLimitIsPackedOnceForAllItems) {
+  Case c;
+  c.config = config_for(CpuFamily::Packed, usable_isas().back(), plain_types[0]);
+  c.m = 3;
+  c.n = 17000;
+  c.k = 640;
+  c.batch = 3;
+  c.same_b = true;
+  c.a_order = Order::Spread;
+  GemmProblem problem;
+  problem.batch = c.batch;
+  problem.m = c.m;
+  problem.n = c.n;
+  problem.k = c.k;
+  problem.a_row = c.k;
+  problem.a_k = 1;
+  problem.a_batch = c.m * c.k + 8;
+  problem.b_k = c.n;
+  problem.b_col = 1;
+  problem.b_batch = 0;
+  const Layout layout = resolve(c.config, problem);
+  const WorkspaceMap map = map_workspace(layout, problem, nullptr, 1);
+  EXPECT_LT(map.chunk_tiles, layout.tiles_c);
+  EXPECT_EQ(map.chunk_batches, c.batch);
+  EXPECT_LT(map.total, size_t{40} << 20);
+  check(c, 91);
 }
 
 TEST_P(Levels, BytesOfTheWholeRangeAreExact) {
