@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rule fires on its own example and keeps the meaning; what looks like a rule but isn't exact stays; runner;
-// classification.
+// Each rule fires on its own example and keeps the meaning; what looks like a rule but isn't exact stays; runner.
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <map>
-#include <set>
 
 #include "compare.hpp"
-#include "opt/classify.hpp"
 #include "opt/passes.hpp"
 #include "opt/rules.hpp"
 
@@ -324,46 +321,6 @@ TEST(Runner, StopsSkipsAndDumps) {
   Result<Optimized> unknown = optimize(graph, {"fold_constant", {}, false, true});
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().render().find("did you mean fold_constants?"), std::string::npos);
-}
-
-TEST(Classify, SpreadsAndAxes) {
-  ir::GraphBuilder builder;
-  const auto input = [&](const char* name, std::vector<int64_t> shape) {
-    return builder.add_input(name, {DType::f32, false, oracle::test::dims(shape)});
-  };
-  const NodeId full = input("full", {2, 4, 6});
-  std::vector<std::pair<NodeId, Spread>> rows = {{input("row", {6}), Spread::Row},
-                                                 {input("column", {4, 1}), Spread::Column},
-                                                 {input("scalar", {}), Spread::Scalar},
-                                                 {input("items", {2, 1, 1}), Spread::Items},
-                                                 {input("item_rows", {2, 1, 6}), Spread::ItemRows},
-                                                 {input("item_columns", {2, 4, 1}), Spread::ItemColumns},
-                                                 {input("matrix", {4, 6}), Spread::Other}};
-  NodeId sum = full;
-  for (auto& [node, spread] : rows) {
-    const NodeId operands[] = {sum, node};
-    sum = *builder.add(Op::add, operands);
-  }
-  const NodeId operand[] = {sum};
-  const NodeId by_row = *builder.add(Op::reduce_sum, operand, ir::ReduceAttr{ir::ReduceAxis::Row, {}});
-  const NodeId by_column = *builder.add(Op::reduce_sum, operand, ir::ReduceAttr{ir::ReduceAxis::Column, {}});
-  const NodeId all = *builder.add(Op::reduce_sum, operand, ir::ReduceAttr{ir::ReduceAxis::All, {}});
-  for (const NodeId output : {by_row, by_column, all})
-    builder.add_output("o" + std::to_string(output.index()), output, DType::f32);
-  const ir::Graph graph = *std::move(builder).finish();
-  const Classification classes = classify(graph);
-  std::vector<Spread> seen;
-  std::set<ReductionAxis> axes;
-  for (size_t i = 0; i < graph.size(); ++i) {
-    if (graph.nodes()[i].op == Op::add) {
-      EXPECT_EQ(classes.operands[i][0], Spread::Full);
-      seen.push_back(classes.operands[i][1]);
-    }
-    if (classes.reductions[i] != ReductionAxis::None) axes.insert(classes.reductions[i]);
-  }
-  ASSERT_EQ(seen.size(), rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(seen[i], rows[i].second) << to_string(seen[i]);
-  EXPECT_EQ(axes, (std::set<ReductionAxis>{ReductionAxis::Row, ReductionAxis::Column, ReductionAxis::All}));
 }
 
 }  // namespace
