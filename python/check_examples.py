@@ -15,7 +15,7 @@ Every example carries one machine-readable comment line, of blank-separated item
   NAME=out[SHAPE]:DTYPE            an output; D is also the GEMM's `out`
   types=...                        element types of A and B (u8 means A u8 with B i8); default f32
   M= N= K= batch=                  fixes a size; with batch= the product is batched
-DTYPE T is A's type; acc is the accumulator's. DATA is normal (the default), positive (>= 0.1) or tiny (0.005 to 0.05).
+DTYPE T is A's type; acc is the accumulator's. DATA is normal (the default), positive (>= 0.1), tiny (0.005 to 0.05) or integers (-4 to 4).
 Files in failing/ also have `# expect: HEADLINE`, the first words of the message that they must provoke.
 """
 import argparse
@@ -96,6 +96,8 @@ def random_data(rng, shape, dtype, kind="normal"):
         x = np.abs(x) + 0.1
     elif kind == "tiny":
         x = rng.uniform(0.005, 0.05, shape)
+    elif kind == "integers":
+        x = rng.integers(-4, 5, shape).astype(np.float64)
     return round_float(x, dtype)
 
 

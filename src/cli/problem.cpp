@@ -202,9 +202,10 @@ class Builder {
     const uint64_t seed = options_.seed * 1000 + problem_.owned.size() + problem_.reserved.size();
     auto view = reserve(dtype, shape);
     if (!data_ || !view) return view;
-    const Distribution distribution = data == "positive" ? Distribution::Positive
-                                      : data == "tiny"   ? Distribution::Small
-                                                         : Distribution::Normal;
+    const Distribution distribution = data == "positive"   ? Distribution::Positive
+                                      : data == "tiny"     ? Distribution::Small
+                                      : data == "integers" ? Distribution::Integers
+                                                           : Distribution::Normal;
     // Once all memory is there: numbers for a problem that does not fit would take minutes.
     fills_.push_back({*view, false, seed, distribution});
     return view;

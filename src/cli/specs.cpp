@@ -54,8 +54,8 @@ Result<Form> parse_form(const std::string& item, size_t at, const std::string& o
   if (form.dtype.empty()) return form_error(item, type, "the type is missing", option);
   if (colon == std::string::npos) return form;
   form.data = item.substr(colon + 1);
-  if (form.data != "normal" && form.data != "positive" && form.data != "tiny")
-    return form_error(item, colon + 1, "the data is none of normal, positive and tiny", option);
+  if (form.data != "normal" && form.data != "positive" && form.data != "tiny" && form.data != "integers")
+    return form_error(item, colon + 1, "the data is none of normal, positive, tiny and integers", option);
   return form;
 }
 

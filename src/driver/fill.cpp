@@ -56,6 +56,14 @@ void fill_random(const TensorView& view, uint64_t seed, Distribution distributio
   for_each_element(view, [&](std::byte* element) {
     if (types::is_bool(dtype)) {
       types::store_i64(element, dtype, static_cast<int64_t>(generator.next() & 1));
+    } else if (distribution == Distribution::Integers) {
+      const int64_t value = types::is_unsigned(dtype) ? static_cast<int64_t>(generator.next() % 5)
+                                                      : static_cast<int64_t>(generator.next() % 9) - 4;
+      if (types::is_integer(dtype)) {
+        types::store_i64(element, dtype, value);
+      } else {
+        types::store_f64(element, dtype, static_cast<double>(value) * scale);
+      }
     } else if (types::is_integer(dtype)) {
       const int64_t low = std::max<int64_t>(types::min_int(dtype), -1000);
       const auto high = static_cast<int64_t>(std::min<uint64_t>(types::max_int(dtype), 1000));
@@ -72,6 +80,8 @@ void fill_random(const TensorView& view, uint64_t seed, Distribution distributio
           break;
         case Distribution::Small:
           value = 0.005 + 0.045 * generator.uniform();
+          break;
+        case Distribution::Integers:  // above
           break;
       }
       types::store_f64(element, dtype, value * scale);

@@ -102,7 +102,10 @@ Result<std::unique_ptr<Buffer>> RandomProblem::buffer(DType dtype, const Dims& s
 Result<TensorView> RandomProblem::input(DType dtype, const Dims& shape) {
   CODETTA_TRY(auto made, buffer(dtype, shape, true));
   const bool factor = inputs.size() < 2;
-  const auto kind = one_in(4)              ? Distribution::Positive
+  // All of small integers: what only adds and multiplies is expected to the bit.
+  if (inputs.empty()) integers_ = one_in(6);
+  const auto kind = integers_              ? Distribution::Integers
+                    : one_in(4)            ? Distribution::Positive
                     : one_in(6) && !factor ? Distribution::Small
                                            : Distribution::Normal;
   fill_random(made->view, random(), kind);
@@ -148,7 +151,7 @@ Result<void> RandomProblem::arguments(const Epilogue& epilogue) {
     TensorView view;
     if (overwritten) {
       CODETTA_TRY(auto made, buffer(parameter.dtype, concrete(parameter.shape), false));
-      fill_random(made->view, random());
+      fill_random(made->view, random(), integers_ ? Distribution::Integers : Distribution::Normal);
       view = made->view;
       // What it held, for the check.
       auto copy = std::make_unique<Buffer>(*made);

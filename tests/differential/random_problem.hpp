@@ -60,7 +60,7 @@ class RandomProblem {
   void special(const TensorView& view);
 
   const EpilogueSpec& spec_;
-  bool probe_ = false;
+  bool probe_ = false, integers_ = false;
   std::set<const Buffer*> in_place_;  // with the copy of what it held
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -524,6 +525,40 @@ TEST_F(DriverErrors, VerifyNeedsWhatWasOverwritten) {
          "former contents of 'C' are given twice");
   EXPECT_EQ(verify(call, {{"C", former.view()}}, Target::host(), 1, plain).value().verdict,
             VerifyReport::Verdict::Pass);
+}
+
+// Of small integers one result alone is right, to the last bit, in every type that holds it.
+TEST_F(DriverErrors, IntegersOfDataAreExact) {
+  Context plain = context();
+  for (const DType type : {f32, f16, bf16, f8e4m3, f8e5m2}) {
+    Tensor a(type, {48, 96}), b(type, {96, 40}), d(f32, {48, 40}), s(f32, {1, 1});
+    fill_random(a, 5, Distribution::Integers);
+    fill_random(b, 6, Distribution::Integers);
+    const GemmArguments call{
+        .A = a,
+        .B = b,
+        .out = d.view(),
+        .epilogue =
+            EpilogueArguments("def f(accum):\n    D = accum * 0.5\n    s = sum(relu(accum) - accum)\n    return D, s\n",
+                              {{"D", d.view()}, {"s", s.view()}})};
+    ASSERT_TRUE(find_kernels(call, Target::host(), {}, plain).value()[0].run(call));
+    const auto right = verify(call, {}, Target::host(), 1, plain).value();
+    EXPECT_EQ(right.verdict, VerifyReport::Verdict::Pass) << right.text;
+    EXPECT_EQ(right.outputs[0].max_error, 0);
+    EXPECT_EQ(right.outputs[1].max_error, 0);
+    float& sum = *s.view().as<float>();
+    sum = std::nextafter(sum, 0.0f);
+    const auto wrong = verify(call, {}, Target::host(), 1, plain).value();
+    EXPECT_EQ(wrong.outputs[0].wrong, 0);
+    EXPECT_EQ(wrong.outputs[1].wrong, 1) << wrong.text;
+  }
+  Tensor bytes(u8, {1000}), signed_bytes(i8, {1000});
+  fill_random(bytes, 1, Distribution::Integers);
+  fill_random(signed_bytes, 1, Distribution::Integers);
+  const auto* low = signed_bytes.view().as<int8_t>();
+  EXPECT_LE(*std::max_element(bytes.view().as<uint8_t>(), bytes.view().as<uint8_t>() + 1000), 4);
+  EXPECT_EQ(*std::min_element(low, low + 1000), -4);
+  EXPECT_EQ(*std::max_element(low, low + 1000), 4);
 }
 
 TEST_F(DriverErrors, ZerosThatMustBe) {
