@@ -26,6 +26,16 @@ CODETTA_API Result<void> write_npy(const std::string& path, const TensorView& te
 
 // All tensors of a file in file order. Errors as read_npy.
 CODETTA_API Result<std::vector<std::pair<std::string, Tensor>>> read_safetensors(const std::string& path);
+// What a file holds, in file order, without its data; the header is checked as by read_safetensors. Errors: E0620,
+// E0621, E0622, E0606.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = f32;
+  Dims shape;
+};
+CODETTA_API Result<std::vector<SafetensorsEntry>> list_safetensors(const std::string& path);
+// One tensor; of the others only the header is read. Errors: as read_safetensors, and E0620 (no tensor of that name).
+CODETTA_API Result<Tensor> read_safetensor(const std::string& path, const std::string& name);
 // Under these names. Errors: as write_npy; E0210 (two of one name), E0209 (a name that the format has no room
 // for:
 // __metadata__, invalid UTF-8).

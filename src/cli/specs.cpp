@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 
 #include "cli/options.hpp"
 
@@ -108,13 +109,22 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
 Result<Tensor> read_tensor(const std::string& file) {
   const auto [path, name] = archive_of(file);
   if (path.empty()) return read_npy(file);
-  auto tensors = read_safetensors(path);
-  if (!tensors) return std::move(tensors).error();
-  if (name.empty() && tensors->size() == 1) return std::move(tensors->front().second);
+  std::error_code failed;
   std::string names;
-  for (auto& [known, tensor] : *tensors) {
-    if (known == name) return std::move(tensor);
-    names += (names.empty() ? "" : ", ") + known;
+  if (std::filesystem::is_fifo(path, failed)) {  // can be read only once
+    auto tensors = read_safetensors(path);
+    if (!tensors) return std::move(tensors).error();
+    for (auto& [known, tensor] : *tensors) {
+      if (known == name || (name.empty() && tensors->size() == 1)) return std::move(tensor);
+      names += (names.empty() ? "" : ", ") + known;
+    }
+  } else {
+    auto held = list_safetensors(path);
+    if (!held) return std::move(held).error();
+    for (const SafetensorsEntry& entry : *held) {
+      if (entry.name == name || (name.empty() && held->size() == 1)) return read_safetensor(path, entry.name);
+      names += (names.empty() ? "" : ", ") + entry.name;
+    }
   }
   return usage_error(name.empty() ? "which tensor of " + path + " is meant?" : path + " has no tensor '" + name + "'",
                      "it holds " + (names.empty() ? "none" : names), "write " + path + ":NAME");

@@ -186,9 +186,14 @@ Result<Placed> checked(const Source& source, const Entry& entry, uint64_t data_s
   return tensor;
 }
 
-}  // namespace
+// What a file holds, all of it checked.
+struct Listing {
+  std::vector<Entry> entries;
+  std::vector<Placed> tensors;  // by entry
+  uint64_t data = 0;            // where the data begin
+};
 
-Result<NamedTensors> read_safetensors(const Source& source) {
+Result<Listing> read_listing(const Source& source) {
   unsigned char start[8] = {};
   const uint64_t size = source.size();
   if (size < 8)
@@ -233,12 +238,44 @@ Result<NamedTensors> read_safetensors(const Source& source) {
     return malformed(source, "has bytes after its data")
         .reason(fmt::format("the tensors end at byte {} of {}", at, size - data));
 
+  return Listing{std::move(events.entries), std::move(tensors), data};
+}
+
+}  // namespace
+
+Result<NamedTensors> read_safetensors(const Source& source) {
+  CODETTA_TRY(Listing listing, read_listing(source));
   NamedTensors result;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    CODETTA_TRY(Tensor tensor, read_tensor(source, data + tensors[i].begin, tensors[i].dtype, tensors[i].shape));
-    result.emplace_back(std::move(events.entries[i].name), std::move(tensor));
+  for (size_t i = 0; i < listing.tensors.size(); ++i) {
+    const Placed& placed = listing.tensors[i];
+    CODETTA_TRY(Tensor tensor, read_tensor(source, listing.data + placed.begin, placed.dtype, placed.shape));
+    result.emplace_back(std::move(listing.entries[i].name), std::move(tensor));
   }
   return result;
+}
+
+static Result<std::vector<SafetensorsEntry>> list_safetensors(const Source& source) {
+  CODETTA_TRY(Listing listing, read_listing(source));
+  std::vector<SafetensorsEntry> result;
+  for (size_t i = 0; i < listing.tensors.size(); ++i)
+    result.push_back({std::move(listing.entries[i].name), listing.tensors[i].dtype, listing.tensors[i].shape});
+  return result;
+}
+
+static Result<Tensor> read_safetensor(const Source& source, const std::string& path, const std::string& name) {
+  CODETTA_TRY(const Listing listing, read_listing(source));
+  std::vector<std::string> names;
+  for (size_t i = 0; i < listing.tensors.size(); ++i) {
+    const Placed& placed = listing.tensors[i];
+    if (listing.entries[i].name == name)
+      return read_tensor(source, listing.data + placed.begin, placed.dtype, placed.shape);
+    if (names.size() < 16) names.push_back(shown(listing.entries[i].name));
+  }
+  const bool more = names.size() < listing.entries.size();
+  return diag::error(diag::Code::file_unreadable, fmt::format("{} has no tensor '{}'", path, shown(name)))
+      .reason(names.empty() ? "it holds none"
+                            : fmt::format("it holds {}{}", fmt::join(names, ", "), more ? ", ..." : ""))
+      .help("list_safetensors tells the names of a file");
 }
 
 // The whole file.
@@ -283,6 +320,16 @@ namespace codetta {
 Result<std::vector<std::pair<std::string, Tensor>>> read_safetensors(const std::string& path) {
   CODETTA_TRY(const runtime::io::Source source, runtime::io::Source::open(path));
   return runtime::io::read_safetensors(source);
+}
+
+Result<std::vector<SafetensorsEntry>> list_safetensors(const std::string& path) {
+  CODETTA_TRY(const runtime::io::Source source, runtime::io::Source::open(path));
+  return runtime::io::list_safetensors(source);
+}
+
+Result<Tensor> read_safetensor(const std::string& path, const std::string& name) {
+  CODETTA_TRY(const runtime::io::Source source, runtime::io::Source::open(path));
+  return runtime::io::read_safetensor(source, path, name);
 }
 
 Result<void> write_safetensors(const std::string& path,

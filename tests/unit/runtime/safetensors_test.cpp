@@ -3,6 +3,7 @@
 #include "io_support.hpp"
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace codetta::runtime::test {
 namespace {
@@ -42,6 +43,37 @@ TEST_F(Safetensors, RoundTripsEveryDtypeInFileOrder) {
   const auto* have = turned->front().second.view().as<uint8_t>();
   const auto* from = matrix.view().as<uint8_t>();
   for (int i = 0; i < 6; ++i) EXPECT_EQ(have[i], from[i % 3 * 2 + i / 3]);
+}
+
+TEST_F(Safetensors, ListsAndReadsOneWithoutTheOthers) {
+  const Tensor first = random_tensor(DType::bf16, {3, 5}, 4), second = random_tensor(DType::f64, {2, 1, 4}, 5);
+  const std::string file = path("two.safetensors");
+  ASSERT_TRUE(write_safetensors(file, {{"first", first}, {"second", second}}).has_value());
+  const auto held = list_safetensors(file);
+  ASSERT_TRUE(held.has_value()) << held.error().render();
+  ASSERT_EQ(held->size(), 2u);
+  EXPECT_EQ((*held)[0].name, "first");
+  EXPECT_EQ((*held)[1].dtype, DType::f64);
+  EXPECT_EQ((*held)[1].shape, second.view().shape());
+  const auto one = read_safetensor(file, "second");
+  ASSERT_TRUE(one.has_value()) << one.error().render();
+  EXPECT_TRUE(same_bytes(*one, second));
+  expect_error(read_safetensor(file, "third"), diag::Code::file_unreadable, file + " has no tensor 'third'",
+               "it holds first, second");
+  expect_error(list_safetensors(path("none")), diag::Code::file_unreadable, "cannot read " + path("none"));
+  expect_error(read_safetensor(path("none"), "a"), diag::Code::file_unreadable, "cannot read " + path("none"));
+  // 2^40 bytes are said to be there, of which only the header is: that of a tensor is never asked for.
+  const std::string large = write(
+      "large.safetensors", file_of(R"({"a":{"dtype":"U8","shape":[1099511627776],"data_offsets":[0,1099511627776]},)"
+                                   R"("b":{"dtype":"U8","shape":[1],"data_offsets":[1099511627776,1099511627777]}})",
+                                   ""));
+  std::error_code failed;
+  std::filesystem::resize_file(large, std::filesystem::file_size(large) + (uintmax_t{1} << 40) + 1, failed);
+  if (failed) return;  // a file system without holes
+  const auto small = read_safetensor(large, "b");
+  ASSERT_TRUE(small.has_value()) << small.error().render();
+  EXPECT_EQ(*small->view().as<uint8_t>(), 0);
+  EXPECT_EQ(list_safetensors(large)->front().shape[0], int64_t{1} << 40);
 }
 
 TEST_F(Safetensors, TakesWhatTheFormatAllows) {
