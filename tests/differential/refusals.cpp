@@ -155,7 +155,10 @@ class Proof {
     });
     // Elements of all parts in one place are worked on together.
     const ElementMap together(graph_, parts, true);
-    if (made[out].size() * ways < made[product].size() || reads.sizes(in) != reads.sizes(out)) return true;
+    const size_t elements = made[product].size();
+    // What has elements where the product has none is reduced.
+    const bool less = elements == 0 ? !made[out].empty() : made[out].size() * ways < elements;
+    if (less || reads.sizes(in) != reads.sizes(out)) return true;
     const int level = facts(out).level;
     const auto conflicts = [&](NodeId value, int at) {
       for (size_t e = 0; e < reads[value].size(); ++e) {
