@@ -294,6 +294,21 @@ TEST(EvtRefusals, OfTilesSchedulesAndTypes) {
   }
   options.cluster = {4, 4, 1};
   EXPECT_EQ(headline(options, plain), "");
+  // Tiles that CUTLASS's static assertions refuse, with the nearest that they take.
+  const auto refused = [&](const char* target, EvtSchedule schedule, const std::array<int, 3>& tile) {
+    EvtOptions asked = options_of(plain, target);
+    asked.schedule = schedule;
+    asked.tile = tile;
+    const auto text = emit_cutlass(problem_of(plain).arguments, asked, "kernel");
+    return text ? "" : std::to_string(text.error().code()) + " " + text.error().diagnostics()[0].help;
+  };
+  EXPECT_EQ(refused("cutlass:sm_90a", EvtSchedule::Auto, {192, 128, 64}), "406 try 128x128x64");
+  EXPECT_EQ(refused("cutlass:sm_100a", EvtSchedule::TmaWarpSpecialized2Sm, {128, 16, 64}), "406 try 128x32x64");
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 128, 48}), "406 try 128x128x32");
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 128, 128}), "406 try 128x128x64");
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 160, 32}), "406 try 128x128x32");
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 64, 64}), "");
+  EXPECT_EQ(refused("cutlass:sm_90a", EvtSchedule::Auto, {256, 128, 64}), "");
   const Case doubles{"doubles", "A=f64", "D=f64[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
   EXPECT_EQ(headline(options_of(doubles, "cutlass:sm_90a"), doubles),
             "Unsupported arg type: f64 times f64 accumulated in f64");

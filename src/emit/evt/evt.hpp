@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -114,6 +115,8 @@ struct KernelText {
   std::vector<std::string> flags;  // of nvcc, the architecture included
   Tree tree;
 };
+// The headers that such a unit includes, in an order that compiles with all supported versions.
+std::span<const std::string_view> includes_of(Arch arch);
 Result<KernelText> emit_kernel(const KernelProblem& problem);
 
 }  // namespace codetta::emit::evt

@@ -169,21 +169,7 @@ class KernelWriter {
     out_.line("#include <cstdint>");
     out_.line("#include <cstdio>");
     out_.blank();
-    const std::vector<const char*> common{"cutlass/cutlass.h", "cute/tensor.hpp"};
-    const std::vector<const char*> sm80{"cutlass/epilogue/threadblock/fusion/visitors.hpp",
-                                        "cutlass/gemm/device/gemm_universal_adapter.h",
-                                        "cutlass/gemm/kernel/default_gemm_universal_with_visitor.h"};
-    const std::vector<const char*> sm90{"cutlass/epilogue/collective/collective_builder.hpp",
-                                        "cutlass/epilogue/collective/default_epilogue.hpp",
-                                        "cutlass/epilogue/fusion/sm90_visitor_compute_tma_warpspecialized.hpp",
-                                        "cutlass/epilogue/fusion/sm90_visitor_load_tma_warpspecialized.hpp",
-                                        "cutlass/epilogue/fusion/sm90_visitor_store_tma_warpspecialized.hpp",
-                                        "cutlass/epilogue/fusion/sm90_visitor_tma_warpspecialized.hpp",
-                                        "cutlass/gemm/collective/collective_builder.hpp",
-                                        "cutlass/gemm/device/gemm_universal_adapter.h",
-                                        "cutlass/gemm/kernel/gemm_universal.hpp"};
-    for (const char* file : common) out_.line("#include \"", file, "\"");
-    for (const char* file : is_sm80() ? sm80 : sm90) out_.line("#include \"", file, "\"");
+    for (const std::string_view file : includes_of(problem_.arch)) out_.line("#include \"", file, "\"");
     out_.blank();
   }
   static std::string three(const std::array<int, 3>& shape) {
@@ -388,12 +374,12 @@ class KernelWriter {
       }
     }
     out_.blank();
-    out_.line("struct Tensor {");
+    out_.line("struct BoundTensor {  // cute has a Tensor");
     out_.line("  char const* name;");
     out_.line("  int64_t bytes, alignment;  // of an element; of addresses and strides");
     out_.line("};");
     {
-      const auto body = out_.block_with("};", "constexpr Tensor tensor_table[] =");
+      const auto body = out_.block_with("};", "constexpr BoundTensor tensor_table[] =");
       const auto row = [&](const std::string& name, DType dtype, int64_t alignment) {
         out_.line("{", host::literal_text(name), ", ", types::byte_size(dtype), ", ", alignment, "},");
       };
@@ -412,7 +398,7 @@ class KernelWriter {
           "2147483647\", i, (long long)sizes[i]);");
       out_.line("}");
       out_.line("for (int i = 0; i < tensor_count; ++i) {");
-      out_.line("  Tensor const& t = tensor_table[i];");
+      out_.line("  BoundTensor const& t = tensor_table[i];");
       out_.line("  if (tensors[i] == nullptr) return failed(-2, \"%s is null\", t.name);");
       out_.line(
           "  if (reinterpret_cast<uintptr_t>(tensors[i]) % t.alignment != 0) return failed(-3, \"%s is not aligned to "
@@ -554,6 +540,32 @@ class KernelWriter {
 };
 
 }  // namespace
+
+std::span<const std::string_view> includes_of(Arch arch) {
+  // visitors.hpp names the output tile's thread map, which only the kernel's header declares.
+  static constexpr std::string_view sm80[] = {
+      "cutlass/cutlass.h",
+      "cute/tensor.hpp",
+      "cutlass/gemm/device/gemm_universal_adapter.h",
+      "cutlass/gemm/kernel/default_gemm_universal_with_visitor.h",
+      "cutlass/epilogue/threadblock/fusion/visitors.hpp",
+  };
+  static constexpr std::string_view sm90[] = {
+      "cutlass/cutlass.h",
+      "cute/tensor.hpp",
+      "cutlass/epilogue/collective/collective_builder.hpp",
+      "cutlass/epilogue/collective/default_epilogue.hpp",
+      "cutlass/epilogue/fusion/sm90_visitor_compute_tma_warpspecialized.hpp",
+      "cutlass/epilogue/fusion/sm90_visitor_load_tma_warpspecialized.hpp",
+      "cutlass/epilogue/fusion/sm90_visitor_store_tma_warpspecialized.hpp",
+      "cutlass/epilogue/fusion/sm90_visitor_tma_warpspecialized.hpp",
+      "cutlass/gemm/collective/collective_builder.hpp",
+      "cutlass/gemm/device/gemm_universal_adapter.h",
+      "cutlass/gemm/kernel/gemm_universal.hpp",
+  };
+  if (arch == Arch::Sm80) return sm80;
+  return sm90;
+}
 
 Result<KernelText> emit_kernel(const KernelProblem& problem) { return KernelWriter(problem).run(); }
 

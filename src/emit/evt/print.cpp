@@ -80,7 +80,11 @@ class Printer {
     if (tree_.destination) tree_.destination_stride = collective_stride(*tree_.destination, dag_.destination_strides);
     const int64_t step = int64_t{tree_.shape.tile_m} * tree_.shape.tile_n;
     if (!is_sm80()) {
-      const int64_t c_bytes = c ? step * types::byte_size(*c) * tree_.shape.stages_c : 0;
+      // Memory that both use holds the wider of the two in each of its stages.
+      const int64_t c_size = !c                     ? 0
+                             : tree_.shape.reuses_c ? std::max(types::byte_size(*c), types::byte_size(d))
+                                                    : types::byte_size(*c);
+      const int64_t c_bytes = step * c_size * tree_.shape.stages_c;
       const int64_t d_bytes = step * types::byte_size(d) * tree_.shape.stages_d;
       if (c_bytes > 0) used_.emplace_back("C " + operand(*tree_.source).name, c_bytes);
       if (!tree_.shape.reuses_c || c_bytes == 0) used_.emplace_back("D " + operand(*tree_.destination).name, d_bytes);

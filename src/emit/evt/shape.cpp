@@ -100,8 +100,22 @@ Result<void> check_tile(Problem& problem) {
   if (problem.schedule == EvtSchedule::TmaWarpSpecializedCooperative && m < 128)
     return wrong_tile(problem, "two warp groups of 64 rows each share a cooperative tile, so M is at least 128",
                       "use a tile of 128 rows, or schedule tma_warp_specialized_pingpong");
-  if (problem.schedule == EvtSchedule::TmaWarpSpecializedPingpong && m > 64 * 4)
-    return wrong_tile(problem, "a ping-pong tile has at most 256 rows", "try 64x128x64");
+  if (problem.schedule == EvtSchedule::TmaWarpSpecializedCooperative && m % 128 != 0)
+    return wrong_tile(problem, "the steps of a cooperative epilogue have 128 rows, and must divide the tile",
+                      fmt::format("try {}x{}x{}", 128, n, depth));
+  if (problem.arch == Arch::Sm80) {
+    const int bits = problem.a ? types::bits(*problem.a) : 16, least = 512 / bits, most_depth = 1024 / bits;
+    if (depth != least && depth != most_depth)
+      return wrong_tile(
+          problem,
+          fmt::format("rows of A and B in shared memory have 64 or 128 bytes: K is {} or {}", least, most_depth),
+          fmt::format("try {}x{}x{}", m, n, depth < most_depth ? least : most_depth));
+    // As kernel.cpp divides a tile among warps.
+    const int warp_n = n >= 128 ? 64 : std::min(n, 32);
+    if (n % warp_n != 0)
+      return wrong_tile(problem, fmt::format("a warp takes {} columns, and they must divide the tile", warp_n),
+                        fmt::format("try {}x{}x{}", m, n / warp_n * warp_n, depth));
+  }
   if (problem.arch == Arch::Sm100) {
     const bool two = problem.schedule == EvtSchedule::TmaWarpSpecialized2Sm;
     if (two ? m != 128 && m != 256 : m != 64 && m != 128)
@@ -109,6 +123,9 @@ Result<void> check_tile(Problem& problem) {
                         two ? "try 256x128x64" : "try 128x128x64");
     if (two && problem.cluster[0] % 2 != 0)
       return wrong_tile(problem, "two SMs need an even cluster in M", "use a cluster of 2x1x1");
+    if (two && m == 128 && n < 32)
+      return wrong_tile(problem, "the epilogue divides 128 rows of two SMs into steps of at least 32 columns",
+                        fmt::format("try {}x{}x{}", m, 32, depth));
   }
   return {};
 }
