@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in front of a kernel of the user's on an NVIDIA GPU: names of element types, and a check of what its
-// function takes. Includes nothing; the user's source may include what its compiler finds.
+// What stands in front of a kernel of the user's on an NVIDIA GPU, beside gpu/user.h: floats of 16 bits and tensor
+// maps.
 #ifndef CODETTA_CUDA_USER_H
 #define CODETTA_CUDA_USER_H
 
-typedef signed char int8_t;
-typedef short int16_t;
-typedef int int32_t;
-typedef long int64_t;
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
-typedef unsigned long uint64_t;
+#include "device/gpu/user.h"
 
 namespace codetta {
 
-// Floats of 16 bits, which convert to and from float, to nearest even; of 8-bit floats there are the bits. A kernel may
-// take types of its own of the same size instead, such as __half.
+// Floats of 16 bits, which convert to and from float, to nearest even; a kernel may take types of its own of the
+// same size instead, such as __half.
 struct float16 {
   uint16_t bits;
   float16() = default;
@@ -37,12 +30,6 @@ struct bfloat16 {
   }
   __device__ operator float() const { return __uint_as_float(static_cast<uint32_t>(bits) << 16); }
 };
-struct float8_e4m3 {
-  uint8_t bits;
-};
-struct float8_e5m2 {
-  uint8_t bits;
-};
 
 // How the copy engine walks a tensor: a kernel takes it as `const __grid_constant__ TensorMap x` and uses its address.
 struct alignas(64) TensorMap {
@@ -51,80 +38,14 @@ struct alignas(64) TensorMap {
 
 namespace user {
 
-// Whether a parameter holds elements of T: T itself; an integer of the same size and signedness; for floats of 16 and 8
-// bits any class of their size but the ones above, which mean another type.
-template <class A, class B>
-constexpr bool same = false;
-template <class A>
-constexpr bool same<A, A> = true;
-template <class T>
-constexpr bool is_float = same<T, float> || same<T, double>;
-template <class T, bool is_class = __is_class(T)>
-constexpr bool is_signed = T(-1) < T(0);
-template <class T>
-constexpr bool is_signed<T, true> = false;
-template <class P>
-constexpr bool is_own = same<P, float16> || same<P, bfloat16> || same<P, float8_e4m3> || same<P, float8_e5m2>;
-template <class T, class P>
-constexpr bool holds = same<T, P> || (__is_class(T) && __is_class(P) && !is_own<P> && sizeof(T) == sizeof(P)) ||
-                       (!__is_class(T) && !__is_class(P) && !__is_enum(P) && sizeof(T) == sizeof(P) && !is_float<T> &&
-                        !is_float<P> && !same<T, bool> && !same<P, bool> && is_signed<T> == is_signed<P>);
-
-template <class T, class P>
-constexpr bool reads = false;
-template <class T, class P>
-constexpr bool reads<T, const P*> = holds<T, P>;
-template <class T, class P>
-constexpr bool writes = false;
-template <class T, class P>
-constexpr bool writes<T, P*> = holds<T, P>;
-template <class T, class P>
-constexpr bool writes<T, const P*> = false;
-
-template <class T>
-struct Number {
-  template <class P>
-  static constexpr bool fits = holds<T, P>;
-};
-template <class T>
-struct Operand {  // const T*
-  template <class P>
-  static constexpr bool fits = reads<T, P>;
-};
-template <class T>
-struct Result {  // T*
-  template <class P>
-  static constexpr bool fits = writes<T, P>;
-};
-
 struct Map {  // const T of the driver's size and alignment, by value
   template <class P>
   static constexpr bool fits = __is_class(P) && sizeof(P) == sizeof(TensorMap) && alignof(P) >= alignof(TensorMap);
 };
 
-template <class Function, class... Wanted>
-constexpr bool takes = false;
-template <bool equally_many, class... P>
-struct Each {
-  template <class... Wanted>
-  static constexpr bool fit = (Wanted::template fits<P> && ...);
-};
-template <class... P>
-struct Each<false, P...> {
-  template <class... Wanted>
-  static constexpr bool fit = false;
-};
-template <class... P, class... Wanted>
-constexpr bool takes<void (*)(P...), Wanted...> =
-    Each<sizeof...(P) == sizeof...(Wanted), P...>::template fit<Wanted...>;
-
 }  // namespace user
 }  // namespace codetta
 
-using codetta::bfloat16;
-using codetta::float16;
-using codetta::float8_e4m3;
-using codetta::float8_e5m2;
 using codetta::TensorMap;
 
 #endif

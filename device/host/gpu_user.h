@@ -116,6 +116,7 @@ inline Status user_limits(const GpuDevice& device, GpuFunction& function, plan::
   limits.cooperative = facts.cooperative != 0;
   limits.window_bytes = facts.window;
   limits.tensor_maps = facts.tensor_maps != 0;
+  limits.most_threads = gpu_facts.most_threads;
   return ok;
 }
 

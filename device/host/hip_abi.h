@@ -22,6 +22,9 @@ struct Calls {
   Status (*launch)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned dynamic_shared, StreamHandle stream, void** parameters,
                    void** extra);
+  Status (*launch_together)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned dynamic_shared,
+                            StreamHandle stream, void** parameters);
   Status (*runtime_version)(int* version);
 };
 inline Calls calls;
@@ -36,6 +39,7 @@ inline void for_each_call(Calls& table, const F& f) {
   f(table.stream_device, "hipStreamGetDevice");
   f(table.stream_capturing, "hipStreamIsCapturing");
   f(table.launch, "hipModuleLaunchKernel");
+  f(table.launch_together, "hipModuleLaunchCooperativeKernel");
   f(table.runtime_version, "hipRuntimeGetVersion");
 }
 
@@ -114,6 +118,8 @@ inline int attribute_number(int attribute) {
   switch (attribute) {
     case device_clock_khz:
       return 5;
+    case device_cooperative_launch:
+      return 10;
     case device_max_block_x:
       return 26;
     case device_max_block_y:
@@ -159,7 +165,6 @@ inline Status device_attribute(int* value, int attribute, DeviceId device) {
   switch (attribute) {
     case device_capability_major:
     case device_capability_minor:
-    case device_cooperative_launch:  // launch() below takes none
     case device_max_window_bytes:
     case device_reserved_shared_per_block:
     case device_cluster_launch:
@@ -179,9 +184,14 @@ inline Status device_attribute(int* value, int attribute, DeviceId device) {
 // A block may use all that it can have without being allowed to.
 inline Status function_allow(FunctionHandle, int, int) { return Status::Success; }
 
-// No attribute of CUDA's is ever set: the device tells of no clusters, cooperative launches and windows of L2, and
-// kernels of a stream follow each other.
+// Of CUDA's attributes only that of a cooperative launch is ever set, or means anything: the device tells of no
+// clusters and windows of L2, and kernels of a stream follow each other.
 inline Status launch(const LaunchConfig* config, FunctionHandle function, void** parameters, void** extra) {
+  for (unsigned i = 0; i < config->attribute_count; ++i) {
+    if (config->attributes[i].id != launch_cooperative || config->attributes[i].value.flag == 0) continue;
+    return calls.launch_together(function, config->grid_x, config->grid_y, config->grid_z, config->block_x,
+                                 config->block_y, config->block_z, config->dynamic_shared, config->stream, parameters);
+  }
   return calls.launch(function, config->grid_x, config->grid_y, config->grid_z, config->block_x, config->block_y,
                       config->block_z, config->dynamic_shared, config->stream, parameters, extra);
 }

@@ -22,13 +22,14 @@ struct UserShape {
 struct UserLimits {
   const char* device;
   i64 max_grid[3], max_block[3];
-  i32 max_threads;    // of a block, by the function's registers
-  i32 static_shared;  // bytes of the function
-  i32 shared_bytes;   // of a block, all kinds together
-  i32 major;          // compute capability
-  bool cooperative;   // the device can
-  i64 window_bytes;   // of one window of L2; 0: none
-  bool tensor_maps;   // the device has them
+  i32 max_threads;       // of a block, by the function's registers
+  i32 static_shared;     // bytes of the function
+  i32 shared_bytes;      // of a block, all kinds together
+  i32 major;             // compute capability
+  bool cooperative;      // the device can
+  i64 window_bytes;      // of one window of L2; 0: none
+  bool tensor_maps;      // the device has them
+  i64 most_threads = 0;  // of a grid along a dim; 0: what its blocks and their threads allow
 };
 inline constexpr i64 portable_cluster = 8, most_cluster = 16;  // blocks: of every device with clusters; where allowed
 inline constexpr i32 most_user_values = 256;                   // of a kernel, with the sizes, in emitted text
@@ -59,6 +60,11 @@ inline bool check_user_launch(const char* name, const UserShape& shape, const Us
     if (b[i] <= 0 || b[i] > limits.max_block[i])
       return no_launch(trouble, name, "its blocks have %lld x %lld x %lld threads; %.80s takes 1 to %lld x %lld x %lld",
                        b[0], b[1], b[2], limits.device, limits.max_block[0], limits.max_block[1], limits.max_block[2]);
+  }
+  for (i32 i = 0; i < 3 && limits.most_threads > 0; ++i) {
+    if (g[i] > limits.most_threads / b[i])
+      return no_launch(trouble, name, "its grid has %lld blocks of %lld threads along a dim; %.80s takes %lld threads",
+                       g[i], b[i], limits.device, limits.most_threads);
   }
   if (b[0] * b[1] * b[2] > limits.max_threads)
     return no_launch(trouble, name, "its blocks have %lld threads and registers for %d", b[0] * b[1] * b[2],

@@ -53,11 +53,12 @@ struct ProgramShapes {
 // float, double, float16, bfloat16 (as floats), float8_e4m3, float8_e5m2 (bits). It is compiled without exceptions,
 // runs on one thread, and must depend on nothing but its operands; several executions may call it at the same time.
 //
-// On an NVIDIA GPU: CUDA C++ with an extern "C" __global__ function of that name, which gets addresses of elements and
-// numbers by value. Lines `#pragma codetta ...` say what it takes and how it is launched (docs/language.md; E0231,
-// where they do not). It must depend on nothing but its operands, and write nothing but its results.
+// On a GPU: CUDA C++, or HIP for AMD's, with an extern "C" __global__ function of that name, which gets addresses of
+// elements and numbers by value. Lines `#pragma codetta ...` say what it takes and how it is launched
+// (docs/language.md; E0231, where they do not). It must depend on nothing but its operands, and write nothing but its
+// results.
 struct UserKernel {
-  enum class Language : uint8_t { cpp, cuda, hip, triton, cute_dsl };  // hip, triton and cute_dsl are refused (E0311)
+  enum class Language : uint8_t { cpp, cuda, hip, triton, cute_dsl };  // triton and cute_dsl are refused (E0311)
   std::string name;
   std::string source;
   Language language = Language::cpp;

@@ -120,6 +120,7 @@ Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::stri
     std::vector<const package::Kernel*> all;
     for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
     if (package.target.backend == Backend::cuda) context->cuda.compile_ahead(all);
+    if (package.target.backend == Backend::hip) context->hip.compile_ahead(all);
     bool changed = false;
     for (size_t i = 0; i < package.kernels.size() && !changed; ++i) {
       CODETTA_TRY(const GpuBinary binary, binary_of(package.kernels[i], package.target, *context));

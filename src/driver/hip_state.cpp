@@ -2,6 +2,9 @@
 // Compiling and loading of HIP kernels for a context.
 #include "driver/hip_state.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include <fmt/format.h>
 
 #include "device/embedded.hpp"
@@ -9,6 +12,7 @@
 #include "diag/diagnostic.hpp"
 #include "driver/context.hpp"
 #include "plan/families_hip.hpp"
+#include "toolchain/run_jobs.hpp"
 
 namespace codetta::driver {
 
@@ -137,6 +141,21 @@ Result<GpuBinary> HipState::binary(const package::Kernel& kernel, bool capturing
                                     : fmt::format(" compiled in {:.1f} ms", result.compile_seconds * 1e3)));
   }
   return result;
+}
+
+void HipState::compile_ahead(const std::vector<const package::Kernel*>& kernels) {
+  if (context_.options.no_jit || !context_.cache->enabled()) return;
+  const auto found = compiler();
+  if (!found) return;
+  std::vector<const package::Kernel*> missing;
+  std::set<std::string> keys;
+  for (const package::Kernel* kernel : kernels) {
+    const toolchain::CacheKey key = binary_key(*kernel, found->identity);
+    if (keys.insert(key.digest_hex()).second && !context_.cache->lookup(key)) missing.push_back(kernel);
+  }
+  if (missing.size() < 2) return;
+  const int parallel = std::max(context_.pool->size(), context_.cpu().cores);
+  toolchain::run_jobs(missing.size(), parallel, [&](size_t i) { static_cast<void>(binary(*missing[i])); });
 }
 
 Result<double> HipState::compile(const package::Kernel& kernel) {

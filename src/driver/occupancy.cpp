@@ -13,14 +13,16 @@ namespace {
 constexpr int64_t registers_per_sm = 65536, register_unit = 256;  // of a warp
 constexpr int64_t reserved_shared = 1024;                         // of a block, by the system, since 8.0
 
-// A compute unit of AMD's (LLVM 19, AMDGPUBaseInfo: waves of a SIMD, vector registers of its lanes, in what portions
-// they are given out).
-struct ComputeUnit {
-  int64_t wave, simds, waves, registers, portion;
+// What holds a block of AMD's (LLVM 19, AMDGPUBaseInfo: waves of a SIMD, vector registers of its lanes, in what
+// portions they are given out): a compute unit, or on RDNA a work-group processor, which is two of them with one LDS,
+// as Clang compiles unless it is told -mcumode.
+struct Unit {
+  const char* name;
+  int64_t compute_units, wave, simds, waves, registers, portion;
 };
-constexpr ComputeUnit cdna{64, 4, 8, 512, 8}, rdna{32, 2, 16, 1536, 24};
+constexpr Unit cdna{"compute unit", 1, 64, 4, 8, 512, 8}, rdna{"work-group processor", 2, 32, 4, 16, 1536, 24};
 bool is_amd(const plan::GpuFacts& gpu) { return gpu.arch.starts_with("gfx"); }
-const ComputeUnit& unit_of(const plan::GpuFacts& gpu) { return gpu.arch.starts_with("gfx9") ? cdna : rdna; }
+const Unit& unit_of(const plan::GpuFacts& gpu) { return gpu.arch.starts_with("gfx9") ? cdna : rdna; }
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -41,7 +43,7 @@ Limits limits_of(const std::string& arch) {
 Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape& shape, int64_t ways,
                     const plan::GpuFacts& gpu, const std::vector<toolchain::PtxasRemarks>& remarks) {
   const bool amd = is_amd(gpu);
-  const ComputeUnit& unit = unit_of(gpu);
+  const Unit& unit = unit_of(gpu);
   const int64_t lanes = amd ? unit.wave : 32;
   const Limits limits =
       amd ? Limits{unit.simds * unit.waves * unit.wave, unit.simds * unit.waves} : limits_of(gpu.arch);
@@ -63,7 +65,7 @@ Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape&
   limit(limits.threads / (warps * lanes), "threads");
   if (amd) {  // all LDS is static; the configuration knows that of the matrix families before they are compiled
     const int64_t lds = std::max<int64_t>(config.shared_bytes, static_shared);
-    if (lds > 0) limit(gpu.shared_per_sm / lds, "LDS");
+    if (lds > 0) limit(unit.compute_units * gpu.shared_per_sm / lds, "LDS");
     if (result.registers > 0)
       limit(unit.simds * (unit.registers / (ceil_div(result.registers, unit.portion) * unit.portion)) / warps,
             "registers");
@@ -78,7 +80,8 @@ Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape&
   const int64_t cols = shape.n / std::max<int64_t>(ways, 1), tile_cols = std::max<int64_t>(config.tile_n / ways, 1);
   result.tiles = ceil_div(shape.m, std::max(config.tile_m, 1)) * ceil_div(cols, tile_cols) * shape.batch *
                  std::max(config.k_split, 1);
-  const int64_t at_once = std::max<int64_t>(result.blocks, 1) * std::max(gpu.sms, 1);
+  const int64_t units = amd ? gpu.sms / unit.compute_units : gpu.sms;
+  const int64_t at_once = std::max<int64_t>(result.blocks, 1) * std::max<int64_t>(units, 1);
   result.waves = static_cast<double>(result.tiles) / static_cast<double>(at_once);
   return result;
 }
@@ -87,13 +90,14 @@ std::string to_string(const Occupancy& o, const package::GpuGemmConfig& config, 
   const bool amd = is_amd(gpu);
   std::string out = fmt::format("  {} threads and {} bytes of {} a block, {} stages of K = {}\n", config.threads,
                                 config.shared_bytes, amd ? "LDS" : "shared memory", config.stages, config.tile_k);
-  out +=
-      fmt::format("  {} block{} a {} (limit: {}), {} of {} {}\n", o.blocks, o.blocks == 1 ? "" : "s",
-                  amd ? "compute unit" : "multiprocessor", o.limited_by, o.warps, o.warps_max, amd ? "waves" : "warps");
+  out += fmt::format("  {} block{} a {} (limit: {}), {} of {} {}\n", o.blocks, o.blocks == 1 ? "" : "s",
+                     amd ? unit_of(gpu).name : "multiprocessor", o.limited_by, o.warps, o.warps_max,
+                     amd ? "waves" : "warps");
   out += o.registers > 0 ? fmt::format("  {} registers a thread\n", o.registers)
                          : std::string("  registers: known once the kernel is compiled\n");
-  out += fmt::format("  {} tiles of {} x {} on {} {}: {:.2f} {}\n", o.tiles, config.tile_m, config.tile_n, gpu.sms,
-                     amd ? "compute units" : "multiprocessors", o.waves, amd ? "rounds" : "waves");
+  out += fmt::format("  {} tiles of {} x {} on {} {}: {:.2f} {}\n", o.tiles, config.tile_m, config.tile_n,
+                     amd ? gpu.sms / unit_of(gpu).compute_units : gpu.sms,
+                     amd ? std::string(unit_of(gpu).name) + "s" : "multiprocessors", o.waves, amd ? "rounds" : "waves");
   return out;
 }
 

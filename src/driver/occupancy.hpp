@@ -21,8 +21,8 @@ struct Occupancy {
 };
 
 // `remarks` of the compiled kernel, the product's entry first; empty when it is not compiled. `ways` of the epilogue's
-// split. An AMD GPU's compute unit counts as a multiprocessor. Limits of a multiprocessor by compute capability: CUDA
-// C++ Programming Guide 13.0, table of technical specifications.
+// split. On AMD GPUs a compute unit counts as a multiprocessor, on RDNA a work-group processor of two. Limits of a
+// multiprocessor by compute capability: CUDA C++ Programming Guide 13.0, table of technical specifications.
 Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape& shape, int64_t ways,
                     const plan::GpuFacts& gpu, const std::vector<toolchain::PtxasRemarks>& remarks);
 

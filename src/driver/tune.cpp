@@ -162,6 +162,8 @@ void Tuning::compile_next(size_t first) {
     for (const package::Kernel& kernel : package->kernels) sources.push_back(&kernel);
   if (found_.target.backend == Backend::cuda) {
     context_.cuda.compile_ahead(sources);
+  } else if (found_.target.backend == Backend::hip) {
+    context_.hip.compile_ahead(sources);
   } else if (!device_) {
     context_.compile_ahead(sources, found_.target.isa,
                            [&] { return !options_.progress || options_.progress(progress_); });

@@ -52,12 +52,13 @@ Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DTyp
 // `name`. Never fails; what is wrong with the source its compiler says.
 EmittedSource emit_cpu_user(const std::string& name, const std::string& source, const std::string& file,
                             const std::vector<package::Argument>& arguments, CpuIsa isa);
-// The same for an NVIDIA GPU: device/cuda/user.h, the meta-parameters as macros, the source under its own file name and
-// lines, and a check of what the __global__ function `name` takes. The flags are those of NVRTC (gcc_flags).
-EmittedSource emit_cuda_user(const std::string& name, const std::string& source, const std::string& file,
-                             const std::vector<package::Argument>& arguments, const package::LaunchOptions& options,
-                             const package::GpuUserConfig& config,
-                             const std::vector<std::pair<std::string, int64_t>>& values, const std::string& arch);
+// The same for a GPU of NVIDIA or AMD: device/cuda/user.h or device/hip/user.h, the meta-parameters as macros, the
+// source under its own file name and lines, and a check of what the __global__ function `name` takes. The flags are
+// those of NVRTC, or of Clang's HIP (gcc_flags).
+EmittedSource emit_gpu_user(const std::string& name, const std::string& source, const std::string& file,
+                            const std::vector<package::Argument>& arguments, const package::LaunchOptions& options,
+                            const package::GpuUserConfig& config,
+                            const std::vector<std::pair<std::string, int64_t>>& values, const std::string& arch);
 // "void square(Tensor<const float, 2>, float, Tensor<float, 2>)": the function that the source has to have.
 std::string user_signature(const std::string& name, const std::vector<package::Argument>& arguments);
 // What a compiler is told about an instruction set.

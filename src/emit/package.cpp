@@ -47,8 +47,8 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
   kernel.epilogue = planned.lowered.program;
   if (const auto* gpu = std::get_if<package::GpuUserConfig>(&kernel.config)) {
     const plan::UserConfiguration& chosen = planned.configurations[planned.chosen];
-    EmittedSource source = emit_cuda_user(planned.user->name, planned.user->source, planned.user->file,
-                                          kernel.epilogue.arguments, chosen.options, *gpu, chosen.values, target.arch);
+    EmittedSource source = emit_gpu_user(planned.user->name, planned.user->source, planned.user->file,
+                                         kernel.epilogue.arguments, chosen.options, *gpu, chosen.values, target.arch);
     kernel.source = std::move(source.text);
     kernel.nvrtc_flags = std::move(source.gcc_flags);
     kernel.entries.push_back({package::GpuEntry::Kind::Phase, 0, std::move(source.entry), 1, 0, 1});

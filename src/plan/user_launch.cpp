@@ -41,7 +41,7 @@ bool same_values(Values a, Values b) {
   return a == b;
 }
 
-// What no macro may be called: words of C++ and CUDA C++, without which no source can be read, and the operator of
+// What no macro may be called: words of C++, CUDA C++ and HIP, without which no source can be read, and the operator of
 // conditions.
 bool is_reserved(std::string_view name) {
   constexpr std::string_view words =
@@ -339,6 +339,7 @@ class Launch {
     }
     CODETTA_TRY(const Clause* cluster, chosen("cluster"));
     if (cluster != nullptr) {
+      CODETTA_CHECK_OK(of_nvidia(*cluster, "clusters"));
       if (!target_.sm_90)
         return wrong(cluster->span,
                      fmt::format("clusters need compute capability 9.0, and the target is {}", target_.arch),
@@ -356,6 +357,7 @@ class Launch {
     }
     CODETTA_TRY(const Clause* cooperative, chosen("cooperative"));
     CODETTA_TRY(const Clause* dependent, chosen("dependent"));
+    if (dependent != nullptr) CODETTA_CHECK_OK(of_nvidia(*dependent, "launches that overlap with the kernel in front"));
     o.cooperative = cooperative != nullptr;
     o.programmatic = dependent != nullptr;
     // As instruction, as function of the CUDA runtime, or as one of libcu++.
@@ -369,6 +371,11 @@ class Launch {
                    "front is read, or leave out dependent");
     CODETTA_CHECK_OK(window(o));
     return maps(o);
+  }
+  Result<void> of_nvidia(const Clause& clause, std::string_view what) const {
+    if (!target_.amd) return {};
+    return wrong(clause.span, fmt::format("{} are of NVIDIA GPUs, and the target is {}", what, target_.arch),
+                 fmt::format("leave out {} for AMD GPUs", clause.word));
   }
   Result<void> three(std::string_view word, std::array<Dim, 3>& dims) const {
     CODETTA_TRY(const Clause* clause, chosen(word));
@@ -403,6 +410,7 @@ class Launch {
   Result<void> window(package::LaunchOptions& o) const {
     CODETTA_TRY(const Clause* clause, chosen("window"));
     if (clause == nullptr) return {};
+    CODETTA_CHECK_OK(of_nvidia(*clause, "windows of L2"));
     const std::string help = "write window(x), or window(x, bytes = 4 * n, percent = 60)";
     const std::vector<Token>& in = clause->inside;
     if (in.empty()) return wrong(clause->span, "the window names no tensor", help);
@@ -442,6 +450,7 @@ class Launch {
       if (clause.word != "map" && clause.word != "im2col") continue;
       CODETTA_TRY(const bool holds_here, holds(clause));
       if (!holds_here) continue;
+      CODETTA_CHECK_OK(of_nvidia(clause, "tensor maps"));
       if (!target_.sm_90)
         return wrong(clause.span,
                      fmt::format("tensor maps need compute capability 9.0, and the target is {}", target_.arch),

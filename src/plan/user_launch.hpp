@@ -27,6 +27,7 @@ struct BoundLaunch {
 struct LaunchTarget {
   std::string arch;   // "sm_90a", for messages
   bool sm_90 = true;  // or newer, or not known: clusters and tensor maps
+  bool amd = false;   // has none of these, no windows of L2, and no launches that overlap
 };
 
 // `arguments`: operands, then results. `stride`: the stride of a dim of an argument, in elements. Errors: E0231, at the

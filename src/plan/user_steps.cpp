@@ -46,17 +46,23 @@ std::string ProgramPlanner::user_refusal(const std::string& name) const {
     return fmt::format("no source was given for {}; there are sources for: {}", name, known.empty() ? "none" : known);
   }
   const auto language = static_cast<size_t>(source->language);
-  const Backend backend = plan_.target.backend;
-  if (backend == Backend::cpu && source->language == UserSource::Language::Cpp) return {};
-  if (backend == Backend::cuda && source->language == UserSource::Language::Cuda) return {};
-  if (backend != Backend::cpu && backend != Backend::cuda) {
-    return fmt::format(
-        "the source of {} is {}; kernels of the user's run on CPUs, as C++, and on NVIDIA GPUs, as CUDA "
-        "C++, in this version",
-        name, languages[language]);
+  const struct {
+    Backend backend;
+    UserSource::Language language;
+    std::string_view text;
+  } takes[] = {{Backend::cpu, UserSource::Language::Cpp, "a CPU, which takes C++"},
+               {Backend::cuda, UserSource::Language::Cuda, "an NVIDIA GPU, which takes CUDA C++"},
+               {Backend::hip, UserSource::Language::Hip, "an AMD GPU, which takes HIP"}};
+  for (const auto& one : takes) {
+    if (plan_.target.backend != one.backend) continue;
+    if (source->language == one.language) return {};
+    return fmt::format("the source of {} is {}, and the target is {}", name, languages[language], one.text);
   }
-  return fmt::format("the source of {} is {}, and the target is {}", name, languages[language],
-                     backend == Backend::cpu ? "a CPU, which takes C++" : "an NVIDIA GPU, which takes CUDA C++");
+  return fmt::format(
+      "the source of {} is {}; kernels of the user's run on CPUs, as C++, on NVIDIA GPUs, as CUDA C++, and on AMD "
+      "GPUs, "
+      "as HIP",
+      name, languages[language]);
 }
 
 // One launch: the operands in order, then the results.
@@ -126,7 +132,7 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
     return Dim::symbol(symbol);
   };
   const int arch = arch_number(plan_.target.arch);
-  const LaunchTarget target{plan_.target.arch, arch == 0 || arch >= 90};
+  const LaunchTarget target{plan_.target.arch, arch == 0 || arch >= 90, plan_.target.backend == Backend::hip};
   CODETTA_TRY(BoundLaunch bound, bind_launch(*kernel.user, kernel.lowered.program.arguments, target, stride));
   kernel.configurations = std::move(bound.configurations);
   for (size_t c = 0; c < kernel.configurations.size(); ++c) {

@@ -25,17 +25,34 @@ std::string_view value_of(const std::vector<std::string>& flags, std::string_vie
   return {};
 }
 
+// "float staged" of a kernel of the user's: its dynamic shared memory, as it declares it; empty: it has none.
+std::string_view dynamic_of_user(std::string_view source) {
+  constexpr std::string_view mark = "extern __shared__ ";
+  const size_t at = source.find("/user.h\"") == std::string_view::npos ? source.size() : source.find(mark);
+  if (at >= source.size()) return {};
+  source.remove_prefix(at + mark.size());
+  return source.substr(0, source.find('['));
+}
+
 // What the driver looks up in an object, behind the source itself.
 std::string exports_of(const std::string& source) {
   const bool dynamic =
       source.find("extern __shared__") != std::string::npos ||
       (source.find("kernels/simt.h\"") == std::string::npos && source.find("kernels/map.h\"") == std::string::npos &&
        source.find("kernels/steps.h\"") == std::string::npos && source.find("device/hip/") == std::string::npos);
-  std::string text = "\nnamespace codetta::emulator {\nthread_local Machine* machine;\n}\nnamespace codetta::gpu {\n";
-  if (dynamic) text += fmt::format("alignas(1024) thread_local unsigned char shared[{}];\n", most_dynamic_shared);
+  std::string text = "\nnamespace codetta::emulator {\nthread_local Machine* machine;\n}\n";
+  std::string address = dynamic ? "shared" : "nullptr";
+  if (const std::string_view of_user = dynamic_of_user(source); !of_user.empty()) {
+    text += fmt::format("alignas(1024) thread_local {}[65536];\n", of_user);
+    address = fmt::format("reinterpret_cast<unsigned char*>(::{})", of_user.substr(of_user.find_last_of(" *&") + 1));
+  } else if (dynamic) {
+    text += fmt::format("namespace codetta::gpu {{\nalignas(1024) thread_local unsigned char shared[{}];\n}}\n",
+                        most_dynamic_shared);
+  }
+  text += "namespace codetta::gpu {\n";
   text += "#pragma GCC visibility push(default)\nextern \"C\" {\n";
   text += "void codetta_emulated_bind(codetta::emulator::Machine* m) { codetta::emulator::machine = m; }\n";
-  text += fmt::format("unsigned char* codetta_emulated_dynamic() {{ return {}; }}\n", dynamic ? "shared" : "nullptr");
+  text += fmt::format("unsigned char* codetta_emulated_dynamic() {{ return {}; }}\n", address);
   text += fmt::format("extern const char {}[] = \"{}\";\n", emit::entry_digest_symbol, emit::entry_digest_placeholder);
   for (const std::string& entry : entries_of(source)) {
     text += fmt::format("void codetta_emulated_run_{0}(const void* const* p) {{ codetta::emulator::call({0}, p); }}\n",
@@ -54,7 +71,8 @@ std::vector<std::string> entries_of(std::string_view source) {
     if (source.substr(at).starts_with(bounds)) at = source.find(") ", at) + 2;
     size_t end = at;
     while (end < source.size() && is_word(source[end])) ++end;
-    names.emplace_back(source.substr(at, end - at));
+    std::string name(source.substr(at, end - at));  // a text about the kernel may say its name again
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
   }
   return names;
 }

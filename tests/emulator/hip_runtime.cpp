@@ -110,6 +110,7 @@ EXPORTED Status hipDeviceGetAttribute(int* value, int attribute, DeviceId device
                                       {31, device_max_grid_z},      {56, device_max_threads_per_block},
                                       {63, device_multiprocessors}, {57, device_max_threads_per_multiprocessor}};
   if (attribute >= 26 && attribute <= 28) return *value = 1024, Status::Success;
+  if (attribute == 10) return *value = 0, Status::Success;  // blocks run one behind the other
   if (attribute == 74) return *value = 65536, Status::Success;
   const auto at = numbers.find(attribute);
   return at == numbers.end() ? Status::InvalidValue : emulator().device_get_attribute(value, at->second, device);
@@ -149,6 +150,11 @@ EXPORTED Status hipModuleLaunchKernel(FunctionHandle function, unsigned grid_x, 
     return Status::InvalidValue;
   const LaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, nullptr, 0};
   return emulator().launch_kernel(&config, function, parameters, extra);
+}
+
+EXPORTED Status hipModuleLaunchCooperativeKernel(FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                                 unsigned, unsigned, StreamHandle, void**) {
+  return Status::InvalidValue;
 }
 
 // ---- the compiler ----

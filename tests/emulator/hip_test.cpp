@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMD's matrix instructions: the emulated ones against elements named by hand, and the products of device/hip/kernels,
+// AMD's matrix instructions: the emulated ones element by element, and the products of device/hip/kernels,
 // with their own layouts, against plain loops.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -155,66 +155,157 @@ TEST(EmulatedHip, NothingIsReadWhereKIsEmpty) {
   EXPECT_EQ(run({"gfx1100", "bf16", DType::bf16, 32, false, true}, 5, 3, 0), "");
 }
 
-// One wave; lane l gives A its number and B 1 in one element, so that D says which elements met.
+// An instruction of 16 x 16 x depth and where its elements are: A (row, k); B (k, column) lies likewise; D.
+struct Instruction {
+  const char *gfx, *call;  // x, y: the operands' words; a, b: their elements
+  const char *element, *one, *sum;
+  int lanes, size, words, results, depth;
+  int (*lane)(int row, int k), (*place)(int k);  // of A
+  int (*d_lane)(int row, int column), (*d_register)(int row);
+};
+// CDNA: 4 groups of 16 lanes, each with a part of k; D in rows of 4 registers, of f64 every fourth row.
+int by_1(int row, int k) { return row + 16 * k; }
+int by_4(int row, int k) { return row + 16 * (k / 4); }
+int by_8(int row, int k) { return row + 16 * (k / 8); }
+int first(int) { return 0; }
+int of_4(int k) { return k % 4; }
+int of_8(int k) { return k % 8; }
+int cdna_lane(int row, int column) { return column + 16 * (row / 4); }
+int f64_lane(int row, int column) { return column + 16 * (row % 4); }
+int f64_register(int row) { return row / 4; }
+// gfx11: the lower half of the wave has all of A (its upper half the same); D's odd rows are in the upper half.
+int same_row(int row, int) { return row; }
+int same_k(int k) { return k; }
+int gfx11_lane(int row, int column) { return column + 16 * (row % 2); }
+int gfx11_register(int row) { return row / 2; }
+// gfx12: k from 8 on, and rows from 8 on, are in the upper half.
+int gfx12_lane(int row, int column) { return column + 16 * (row / 8); }
+
+const Instruction instructions[] = {
+    {"gfx942", "mfma_f32_16x16x16_f16(d, x, y)", "u16", "0x3c00", "float", 64, 2, 2, 4, 16, by_4, of_4, cdna_lane,
+     of_4},
+    {"gfx90a", "mfma_f32_16x16x16_bf16(d, x, y)", "u16", "0x3f80", "float", 64, 2, 2, 4, 16, by_4, of_4, cdna_lane,
+     of_4},
+    {"gfx942", "mfma_f32_16x16x4_f32(d, a[0], b[0])", "float", "1", "float", 64, 4, 1, 4, 4, by_1, first, cdna_lane,
+     of_4},
+    {"gfx90a", "mfma_f64_16x16x4_f64(d, a[0], b[0])", "double", "1", "double", 64, 8, 2, 4, 4, by_1, first, f64_lane,
+     f64_register},
+    {"gfx90a", "mfma_i32_16x16x16_i8(d, x[0], y[0])", "u8", "1", "int", 64, 1, 1, 4, 16, by_4, of_4, cdna_lane, of_4},
+    {"gfx942", "mfma_i32_16x16x32_i8(d, x, y)", "u8", "1", "int", 64, 1, 2, 4, 32, by_8, of_8, cdna_lane, of_4},
+    {"gfx1100", "wmma_f32_16x16x16_f16(d, x, y)", "u16", "0x3c00", "float", 32, 2, 8, 8, 16, same_row, same_k,
+     gfx11_lane, gfx11_register},
+    {"gfx1100", "wmma_f32_16x16x16_bf16(d, x, y)", "u16", "0x3f80", "float", 32, 2, 8, 8, 16, same_row, same_k,
+     gfx11_lane, gfx11_register},
+    {"gfx1100", "wmma_i32_16x16x16_iu8<true, true>(d, x, y)", "u8", "1", "int", 32, 1, 4, 8, 16, same_row, same_k,
+     gfx11_lane, gfx11_register},
+    {"gfx1201", "wmma_f32_16x16x16_f16(d, x, y)", "u16", "0x3c00", "float", 32, 2, 4, 8, 16, by_8, of_8, gfx12_lane,
+     of_8},
+    {"gfx1201", "wmma_f32_16x16x16_bf16(d, x, y)", "u16", "0x3f80", "float", 32, 2, 4, 8, 16, by_8, of_8, gfx12_lane,
+     of_8},
+    {"gfx1201", "wmma_i32_16x16x16_iu8<false, true>(d, x, y)", "u8", "1", "int", 32, 1, 2, 8, 16, by_8, of_8,
+     gfx12_lane, of_8},
+};
+
+// One wave in which A has a 1 in one element and B in another one: where D has one.
+class Probe {
+ public:
+  explicit Probe(const Instruction& i)
+      : lanes_(i.lanes),
+        results_(i.results),
+        object_(load(fmt::format(
+                         R"(#define CODETTA_LANES 1
+#define CODETTA_F64
+#include "device/gpu/convert.h"
+#include "emulator/include/device/hip/matrix.h"
+namespace codetta::gpu {{
+extern "C" __global__ void probe(double* out, const int* where) {{
+  {0} a[{1}] = {{}}, b[{1}] = {{}};
+  const int lane = threadIdx.x;
+  if (lane{2} == where[0]) a[where[1]] = {3};
+  if (lane{2} == where[2]) b[where[3]] = {3};
+  u32 x[{4}], y[{4}];
+  memcpy(x, a, sizeof x), memcpy(y, b, sizeof y);
+  {5} d[{6}] = {{}};
+  {7};
+  for (int r = 0; r < {6}; ++r) out[lane * {6} + r] = d[r];
+}}
+}}
+)",
+                         i.element, i.words * 4 / i.size, std::string(i.gfx) == "gfx1100" ? " % 16" : "", i.one,
+                         i.words, i.sum, i.results, i.call),
+                     i.gfx)) {}
+
+  // "" or what is wrong: all of D but (d_lane, d_register) is 0, and that is 1.
+  std::string run(int a_lane, int a_element, int b_lane, int b_element, int d_lane, int d_register) {
+    if (!object_) return object_.error().render();
+    std::vector<double> out(static_cast<size_t>(lanes_ * results_), 7);
+    const int where[] = {a_lane, a_element, b_lane, b_element};
+    double* to = out.data();
+    const int* from = where;
+    const void* addresses[] = {&to, &from};
+    Grid grid;
+    grid.lanes = grid.threads.x = static_cast<Word>(lanes_);
+    if (auto failure = launch(object_->kernel("probe"), grid, addresses)) return *failure;
+    for (int e = 0; e < lanes_ * results_; ++e) {
+      const double expected = e == d_lane * results_ + d_register ? 1 : 0, got = out[static_cast<size_t>(e)];
+      if (got != expected)
+        return fmt::format("A of lane {} element {}, B of lane {} element {}: D of lane {} register {} is {}", a_lane,
+                           a_element, b_lane, b_element, e / results_, e % results_, got);
+    }
+    return "";
+  }
+
+ private:
+  int lanes_, results_;
+  Result<Object> object_;
+};
+
+// Every element of A, of B and of D, in some product.
+TEST(EmulatedHip, EveryElementOfEveryInstruction) {
+  for (const Instruction& i : instructions) {
+    Probe probe(i);
+    for (int at = 0; at < 16 * 16 * std::max(i.depth / 16, 1); ++at) {
+      const int row = at % 16, column = at / 16 % 16, k = (row + column + 16 * (at / 256)) % i.depth;
+      const std::string wrong = probe.run(i.lane(row, k), i.place(k), i.lane(column, k), i.place(k),
+                                          i.d_lane(row, column), i.d_register(row));
+      ASSERT_EQ(wrong, "") << i.gfx << " " << i.call << ": row " << row << ", k " << k << ", column " << column;
+    }
+  }
+}
+
+// The formulas above against elements that were looked up one by one.
 TEST(EmulatedHip, InstructionsAsTheVendorsTablesSay) {
   struct Element {
     const char *gfx, *call;
-    int lanes, words, results, size;
     int a_lane, a_element, b_lane, b_element;  // of the same k
     int d_lane, d_register;                    // where their product comes
   };
   const Element elements[] = {
       // A (row 5, k 6): lane 5 + 16 * 1, element 2. B (k 6, column 3): lane 3 + 16, element 2. D (5, 3): 4 * 1 + 1.
-      {"gfx942", "mfma_f32_16x16x16_f16", 64, 2, 4, 2, 21, 2, 19, 2, 19, 1},
-      {"gfx90a", "mfma_f32_16x16x16_bf16", 64, 2, 4, 2, 21, 2, 19, 2, 19, 1},
+      {"gfx942", "mfma_f32_16x16x16_f16", 21, 2, 19, 2, 19, 1},
+      {"gfx90a", "mfma_f32_16x16x16_bf16", 21, 2, 19, 2, 19, 1},
+      // A (row 5, k 2), B (k 2, column 3): one element a lane, 32 lanes on. D as above.
+      {"gfx942", "mfma_f32_16x16x4_f32", 37, 0, 35, 0, 19, 1},
+      // D (6, 3) of f64: row 6 = 4 * 1 + 2 is register 1 of the lanes from 32 on.
+      {"gfx90a", "mfma_f64_16x16x4_f64", 22, 0, 19, 0, 35, 1},
+      // A (row 9, k 13): 4 elements a lane: lane 9 + 16 * 3, element 1. D (9, 14): lanes 32 on, register 1.
+      {"gfx90a", "mfma_i32_16x16x16_i8", 57, 1, 62, 1, 46, 1},
       // A (row 9, k 21): 8 elements a lane: lane 9 + 16 * 2, element 5. B likewise. D (9, 14): lanes 32 on, register 1.
-      {"gfx942", "mfma_i32_16x16x32_i8", 64, 2, 4, 1, 41, 5, 46, 5, 46, 1},
+      {"gfx942", "mfma_i32_16x16x32_i8", 41, 5, 46, 5, 46, 1},
       // gfx11: everything twice. A (row 7, k 11), D (7, 2): odd rows are in the upper half.
-      {"gfx1100", "wmma_f32_16x16x16_f16", 32, 8, 8, 2, 7, 11, 2, 11, 18, 3},
-      {"gfx1100", "wmma_i32_16x16x16_iu8<true, true>", 32, 4, 8, 1, 7, 11, 2, 11, 18, 3},
+      {"gfx1100", "wmma_f32_16x16x16_f16", 7, 11, 2, 11, 18, 3},
+      {"gfx1100", "wmma_i32_16x16x16_iu8<true, true>", 7, 11, 2, 11, 18, 3},
       // gfx12: k 8 to 15 and rows 8 to 15 are in the upper half.
-      {"gfx1201", "wmma_f32_16x16x16_bf16", 32, 4, 8, 2, 28, 3, 20, 3, 20, 4},
-      {"gfx1201", "wmma_i32_16x16x16_iu8<false, true>", 32, 2, 8, 1, 28, 3, 20, 3, 20, 4},
+      {"gfx1201", "wmma_f32_16x16x16_bf16", 28, 3, 20, 3, 20, 4},
+      {"gfx1201", "wmma_i32_16x16x16_iu8<false, true>", 28, 3, 20, 3, 20, 4},
   };
   for (const Element& e : elements) {
-    const bool sums = e.size == 1;
-    const std::string one = sums ? "1" : std::string(e.call).find("bf16") != std::string::npos ? "0x3f80" : "0x3c00";
-    const std::string source = fmt::format(
-        R"(#define CODETTA_LANES 1
-#include "device/gpu/convert.h"
-#include "emulator/include/device/hip/matrix.h"
-namespace codetta::gpu {{
-extern "C" __global__ void probe({0}* out) {{
-  {1} a[{2}] = {{}}, b[{2}] = {{}};
-  const int lane = threadIdx.x;
-  if (lane{3} == {4}) a[{5}] = {6};
-  if (lane{3} == {7}) b[{8}] = {6};
-  u32 x[{9}], y[{9}];
-  memcpy(x, a, sizeof x), memcpy(y, b, sizeof y);
-  {0} d[{10}] = {{}};
-  {11}(d, x, y);
-  for (int r = 0; r < {10}; ++r) out[lane * {10} + r] = d[r];
-}}
-}}
-)",
-        sums ? "int" : "float", sums ? "u8" : "u16", e.words * 4 / e.size,
-        std::string(e.gfx) == "gfx1100" ? " % 16" : "", e.a_lane, e.a_element, one, e.b_lane, e.b_element, e.words,
-        e.results, e.call);
-    auto object = load(source, e.gfx);
-    ASSERT_TRUE(object) << object.error().render();
-    std::vector<float> out(static_cast<size_t>(e.lanes * e.results), 7);
-    float* parameter = out.data();
-    const void* addresses[] = {&parameter};
-    Grid grid;
-    grid.lanes = grid.threads.x = static_cast<Word>(e.lanes);
-    EXPECT_EQ(launch(object->kernel("probe"), grid, addresses).value_or(""), "") << e.call;
-    for (int i = 0; i < e.lanes * e.results; ++i) {
-      int whole = 0;
-      std::memcpy(&whole, &out[static_cast<size_t>(i)], sizeof whole);
-      const double got = sums ? whole : static_cast<double>(out[static_cast<size_t>(i)]);
-      EXPECT_EQ(got, i == e.d_lane * e.results + e.d_register ? 1 : 0)
-          << e.gfx << " " << e.call << ", lane " << i / e.results << ", register " << i % e.results;
-    }
+    const auto* const found = std::find_if(std::begin(instructions), std::end(instructions), [&](const Instruction& i) {
+      return std::string(i.gfx) == e.gfx && std::string(i.call).starts_with(std::string(e.call) + "(");
+    });
+    ASSERT_NE(found, std::end(instructions)) << e.call;
+    EXPECT_EQ(Probe(*found).run(e.a_lane, e.a_element, e.b_lane, e.b_element, e.d_lane, e.d_register), "")
+        << e.gfx << " " << e.call;
   }
 }
 

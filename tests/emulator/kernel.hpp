@@ -56,17 +56,21 @@ inline P given(const void* from) {
 }
 
 // A kernel with its parameters by value.
-template <class P>
-inline void call(void (*kernel)(P), const void* const* p) {
-  kernel(given<P>(p[0]));
+template <int... I>
+struct Places {};
+template <int count, int... I>
+struct FirstPlaces : FirstPlaces<count - 1, count - 1, I...> {};
+template <int... I>
+struct FirstPlaces<0, I...> {
+  using type = Places<I...>;
+};
+template <class... P, int... I>
+inline void call_with(void (*kernel)(P...), const void* const* p, Places<I...>) {
+  kernel(given<P>(p[I])...);
 }
-template <class P, class Q>
-inline void call(void (*kernel)(P, Q), const void* const* p) {
-  kernel(given<P>(p[0]), given<Q>(p[1]));
-}
-template <class P, class Q, class R>
-inline void call(void (*kernel)(P, Q, R), const void* const* p) {
-  kernel(given<P>(p[0]), given<Q>(p[1]), given<R>(p[2]));
+template <class... P>
+inline void call(void (*kernel)(P...), const void* const* p) {
+  call_with(kernel, p, typename FirstPlaces<sizeof...(P)>::type{});
 }
 
 }  // namespace codetta::emulator

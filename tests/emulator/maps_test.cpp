@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs without a product (maps: element by element, rows in one launch, reductions over columns and everything,
-// reads by indices), loops, and products, as CUDA packages, run step by step by runtime/cuda on the emulated driver,
-// against the oracle.
+// reads by indices), loops, and products, as CUDA packages or as those of the AMD GPU that CODETTA_EMULATED_GFX names,
+// run step by step by runtime/cuda on the emulated driver, against the oracle.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -45,13 +46,26 @@ class Tensors {
   std::vector<void*> memory_;
 };
 
+// Of AMD's; "": none is named.
+std::string gfx() {
+  const char* const named = std::getenv("CODETTA_EMULATED_GFX");
+  return named != nullptr ? named : "";
+}
+Result<runtime::cuda::DeviceRef> open() {
+  Model model;
+  if (gfx().starts_with("gfx9")) model.lanes = 64;
+  return open_device(model);
+}
+Target target_of(const runtime::cuda::DeviceRef& device) {
+  return {gfx().empty() ? Backend::cuda : Backend::hip, CpuIsa::generic, gfx().empty() ? device->facts().arch : gfx()};
+}
+
 // `same`: an argument whose tensor the output y takes over, or "". `sources`: takes those of the kernels, or null.
 Result<std::string> run(const std::string& text, const runtime::cuda::DeviceRef& device, const Compiler& compiler,
                         const std::string& same = {}, std::string* sources = nullptr) {
   CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
-  CODETTA_TRY(const plan::Plan plan,
-              plan::plan_program(optimized.graph, {Backend::cuda, CpuIsa::generic, device->facts().arch}, {}, {}));
+  CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target_of(device), {}, {}));
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.strict = false, .name = "test", .build_id = ""}));
   const auto package = std::make_shared<const package::Package>(std::move(made));
   std::vector<runtime::cuda::ModuleRef> modules;
@@ -100,7 +114,7 @@ Result<std::string> run(const std::string& text, const runtime::cuda::DeviceRef&
   CODETTA_TRY(const runtime::cuda::OwnedStream stream, runtime::cuda::OwnedStream::make(device));
   CODETTA_CHECK_OK(execution.run(stream.get()));
   oracle::OracleOptions options;
-  options.ulp = oracle::cuda_ulp_table();
+  options.ulp = gfx().empty() ? oracle::cuda_ulp_table() : oracle::hip_ulp_table();
   CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, options));
   std::vector<TensorView> actual;
   for (const ir::GraphOutput& output : graph.outputs()) actual.push_back(by_name.at(output.name));
@@ -114,7 +128,7 @@ Result<std::string> run(const std::string& text, const runtime::cuda::DeviceRef&
 }
 
 TEST(EmulatedMaps, AgreeWithTheOracle) {
-  const auto device = open_device({});
+  const auto device = open();
   ASSERT_TRUE(device) << device.error().render();
   const auto compiler = Compiler::find();
   ASSERT_TRUE(compiler) << compiler.error().render();
@@ -143,7 +157,7 @@ TEST(EmulatedMaps, AgreeWithTheOracle) {
 // Rows that a part of a warp finishes, a warp, several; kept in registers or read again by each phase; whose columns
 // are whole vectors or not.
 TEST(EmulatedMaps, RowsOfEveryLength) {
-  const auto device = open_device({});
+  const auto device = open();
   ASSERT_TRUE(device) << device.error().render();
   const auto compiler = Compiler::find();
   ASSERT_TRUE(compiler) << compiler.error().render();
@@ -164,13 +178,15 @@ TEST(EmulatedMaps, RowsOfEveryLength) {
       const auto wrong = run(text, *device, *compiler, {}, &sources);
       EXPECT_TRUE(wrong) << text << wrong.error().render();
       EXPECT_EQ(wrong ? *wrong : "", "") << text;
-      EXPECT_NE(sources.find("codetta_rows"), std::string::npos) << text;
+      // A GPU of 304 compute units shares long rows among blocks where there are fewer rows than that.
+      const bool shared = gfx() == "gfx942" && std::string_view(size).find("82") != std::string_view::npos;
+      EXPECT_EQ(sources.find("codetta_rows") != std::string::npos, !shared) << text;
     }
   }
 }
 
 TEST(EmulatedMaps, OverAnEmptyBatchNothingIsReadThatIsNotThere) {
-  const auto device = open_device({});
+  const auto device = open();
   ASSERT_TRUE(device) << device.error().render();
   const auto compiler = Compiler::find();
   ASSERT_TRUE(compiler) << compiler.error().render();
@@ -196,7 +212,7 @@ TEST(EmulatedMaps, OverAnEmptyBatchNothingIsReadThatIsNotThere) {
 // What a loop carries is updated where it lies: its counter, too. The machine tells of memory that is read as constant
 // and then written.
 TEST(EmulatedMaps, WhatALoopCarriesIsNoConstant) {
-  const auto device = open_device({});
+  const auto device = open();
   ASSERT_TRUE(device) << device.error().render();
   const auto compiler = Compiler::find();
   ASSERT_TRUE(compiler) << compiler.error().render();
@@ -218,7 +234,7 @@ TEST(EmulatedMaps, WhatALoopCarriesIsNoConstant) {
 
 // C is D.
 TEST(EmulatedMaps, AProductOverItsOperand) {
-  const auto device = open_device({});
+  const auto device = open();
   ASSERT_TRUE(device) << device.error().render();
   const auto compiler = Compiler::find();
   ASSERT_TRUE(compiler) << compiler.error().render();
@@ -235,7 +251,7 @@ TEST(EmulatedMaps, AProductOverItsOperand) {
 
 // A result of rows that is the same for all of them is read before there is a row.
 TEST(EmulatedMaps, OfNoRowsTheSameResultIsThere) {
-  const auto device = open_device({});
+  const auto device = open();
   ASSERT_TRUE(device) << device.error().render();
   const auto compiler = Compiler::find();
   ASSERT_TRUE(compiler) << compiler.error().render();

@@ -421,6 +421,7 @@ def on_a_gpu(cache):
     expect(0, "hip_simt", "kernels", *SIZES, *cache, "--target", "hip:gfx942")
     hip = [*SIZES, *cache, "--target", "hip:gfx942"]
     expect(0, "compute unit (limit:", "explain", *hip)
+    expect(0, "blocks a work-group processor (limit:", "explain", *SIZES, *cache, "--target", "hip:gfx1100")
     # No HIP runtime (E0654), or no such device (E0642).
     expect(3, "error[E06", "gemm", *hip, "--device", "99")
     for verb in ("verify", "bench", "tune", "kernels"):

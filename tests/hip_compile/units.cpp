@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every golden HIP case; every configuration of every family with a plain store; the epilogues of everyday use with
-// the configurations that discovery offers for them; and the kernel of host steps; for all four architectures.
+// the configurations that discovery offers for them; random epilogues; and the kernel of host steps; for all four
+// architectures.
 #include <algorithm>
 #include <optional>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "emit/emit.hpp"
 #include "emit/gpu_steps.hpp"
 #include "golden/cases.hpp"
 #include "plan/families_hip.hpp"
 #include "support/plain_store.hpp"
+#include "support/random_kernel.hpp"
 #include "types/dtype.hpp"
 #include "unit.hpp"
 #include "unit/plan/bind_text.hpp"
@@ -181,6 +185,20 @@ class Collector {
     }
   }
 
+  // Epilogues of random layout ops and reductions, each with one of the candidates that discovery offers for it.
+  void add_random(uint64_t seed) {
+    for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
+      const auto plan = test::random_kernel(seed, {Backend::hip, CpuIsa::generic, arch.facts.arch});
+      if (!plan) continue;  // what can not be fused: tests/unit/plan
+      const plan::PlannedKernel& kernel = plan->kernels[0];
+      const auto& candidates = kernel.discovery.candidates;
+      add(fmt::format("random {}", seed), kernel.lowered.program,
+          package::gpu(candidates[seed % candidates.size()].config), arch);
+      ++random_;
+    }
+  }
+  [[nodiscard]] size_t random() const { return random_; }
+
   // Kernels without a product.
   void add_maps() {
     static constexpr const char* bodies[] = {
@@ -230,6 +248,7 @@ class Collector {
 
  private:
   std::string& problem_;
+  size_t random_ = 0;
   std::vector<Unit> units_;
   std::set<std::string> seen_;
   std::set<std::pair<std::string, DType>> always_;
@@ -250,6 +269,11 @@ std::vector<Unit> all_units(std::string& problem) {
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }
+  constexpr size_t random_kernels = 1000;
+  for (uint64_t seed = 1; collector.random() < random_kernels && seed <= 2 * random_kernels; ++seed)
+    collector.add_random(seed);
+  if (collector.random() < random_kernels && problem.empty())
+    problem = "most random epilogues: only " + std::to_string(collector.random()) + " of them can be fused";
   collector.add_maps();
   collector.add_steps();
   return collector.take();

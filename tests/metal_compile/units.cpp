@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every golden Metal case; every configuration of every family with a plain store, in every layout; the epilogues of
-// everyday use with the configurations that discovery offers for them; and maps.
+// everyday use with the configurations that discovery offers for them; random epilogues; and maps.
 #include "unit.hpp"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "golden/case.hpp"
 #include "plan/families_metal.hpp"
 #include "support/plain_store.hpp"
+#include "support/random_kernel.hpp"
 #include "types/dtype.hpp"
 #include "unit/plan/bind_text.hpp"
 
@@ -164,6 +165,18 @@ class Collector {
     }
   }
 
+  // Epilogues of random layout ops and reductions, each with one of the candidates that discovery offers for it.
+  void add_random(uint64_t seed) {
+    const auto plan = test::random_kernel(seed, {Backend::metal, CpuIsa::generic, "apple9"});
+    if (!plan) return;  // what can not be fused: tests/unit/plan
+    const plan::PlannedKernel& kernel = plan->kernels[0];
+    const auto& candidates = kernel.discovery.candidates;
+    add("random " + std::to_string(seed), kernel.lowered.program,
+        package::gpu(candidates[seed % candidates.size()].config));
+    ++random_;
+  }
+  [[nodiscard]] size_t random() const { return random_; }
+
   // Kernels without a product: element by element, rows in one launch, columns, items and everything; parts of joins,
   // reads by indices.
   void add_maps() {
@@ -203,6 +216,7 @@ class Collector {
 
  private:
   std::string& problem_;
+  size_t random_ = 0;
   std::vector<Unit> units_;
   std::set<std::string> seen_;
   std::set<DType> always_;
@@ -220,6 +234,11 @@ std::vector<Unit> all_units(std::string& problem) {
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }
+  constexpr size_t random_kernels = 1000;
+  for (uint64_t seed = 1; collector.random() < random_kernels && seed <= 2 * random_kernels; ++seed)
+    collector.add_random(seed);
+  if (collector.random() < random_kernels && problem.empty())
+    problem = "most random epilogues: only " + std::to_string(collector.random()) + " of them can be fused";
   collector.add_maps();
   std::vector<Unit> units = collector.take();
   units.push_back({"copies and fills", emit::whole_metal_text("#include \"device/metal/kernels/bytes.h\"\n"), true});

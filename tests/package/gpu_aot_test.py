@@ -122,26 +122,26 @@ class GpuLibraries(unittest.TestCase):
 
     # The example with real code, over a driver that only pretends; and what the compiler says of the user's lines.
     def test_kernel_of_the_user(self):
-        folder, broken = SOURCE / "examples/user_kernel", WORK / "broken.cu"
-        source = (folder / "running_sums.cu").read_text()
+        ending, other = ("hip", "cu") if HIP else ("cu", "hip")
+        folder, broken = SOURCE / "examples/user_kernel", WORK / f"broken.{ending}"
+        source = (folder / f"running_sums.{ending}").read_text()
         command = ["build", folder / "program.py", "-o", WORK / "libsums.so", "--target", TARGET, "--kernel"]
-        if HIP:
-            self.assertIn("E0311", codetta(*command, f"running_sums={folder / 'running_sums.cu'}", code=1).stderr)
-            return
-        for target in ("cuda:sm_80", "cuda:sm_100a", TARGET):
+        self.assertIn("E0311", codetta(*command, f"running_sums={folder / f'running_sums.{other}'}", code=1).stderr)
+        for target in (*(("hip:gfx90a", "hip:gfx1100", "hip:gfx1201") if HIP else ("cuda:sm_80", "cuda:sm_100a")), TARGET):
             command[5] = target
-            codetta(*command, f"running_sums={folder / 'running_sums.cu'}")
+            codetta(*command, f"running_sums={folder / f'running_sums.{ending}'}")
         program = ("import ctypes, sys\nlibrary = ctypes.CDLL(sys.argv[1])\n"
                    "library.sums_get_last_error.restype = ctypes.c_char_p\n"
                    "print(library.sums_init(), library.sums_get_last_error().decode())\n")
-        said = subprocess.run([sys.executable, "-c", program, WORK / "libsums.so"], capture_output=True, text=True,
-                              env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
-        self.assertTrue(said.stdout.startswith("0 "), said.stdout + said.stderr)
-        for old, new, wanted in (("row[c] = x[r * stride + c]", "row[c] = nothing", r"broken\.cu:\d+"),
+        if not HIP:
+            said = subprocess.run([sys.executable, "-c", program, WORK / "libsums.so"], capture_output=True, text=True,
+                                  env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
+            self.assertTrue(said.stdout.startswith("0 "), said.stdout + said.stderr)
+        for old, new, wanted in (("x[r * stride + c]", "nothing", rf"broken\.{ending}:\d+"),
                                  ("running_sums(const float* x", "running_sums(float* x", r"void running_sums\(const float\*, float, float\*, "
                                   r"int32_t, int32_t, int64_t\)"),
-                                 ('extern "C" __global__', "__global__", "linkage specification"),
-                                 ("grid(ceil_div(m, ROWS))", "grid(ceil_div(k, ROWS))", r"E0231(.|\n)*broken\.cu:\d+:\d+")):
+                                 ('extern "C" __global__', "__global__", "language linkage" if HIP else "linkage specification"),
+                                 ("grid(ceil_div(m, ROWS))", "grid(ceil_div(k, ROWS))", rf"E0231(.|\n)*broken\.{ending}:\d+:\d+")):
             self.assertIn(old, source)
             broken.write_text(source.replace(old, new))
             failed = codetta(*command, f"running_sums={broken}", code=None)

@@ -70,6 +70,72 @@ TEST_F(HipLibrary, ItRunsOnTheDeviceOfTheStreamAndGivesTheThreadItsOwnBack) {
   EXPECT_EQ(hip.device, 1) << "as it was";
 }
 
+// Kernels of the user's: what reaches the runtime, and what a device can not launch.
+TEST(HipLibraries, KernelsOfTheUser) {
+  const struct {
+    const char* clauses;
+    const char* refused;  // part of what is said; null: it is launched
+  } cases[] = {
+      {"block(32, 2) grid(m, n) shared(8 * n) cooperative", nullptr},
+      {"block(64) grid(m) shared(16 * n)", nullptr},
+      {"block(64) grid(1000 * m) cooperative", "of its 6000 x 1 x 1 blocks at the same time"},
+      {"block(64) grid(m) shared(20000 * m)", "a block of Pretended GPU 0 has 65536"},
+      {"block(1024) grid(1000000 * m)", "takes 4294967295 threads"},
+  };
+  FakeGpu gpu;
+  fake_hip(CODETTA_FAKE_HIP).reset();
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  std::vector<package::PackageRef> packages;
+  for (const auto& one : cases) {
+    const std::string source = std::string("#pragma codetta kernel(x: f32[m, n], a: f32, out y: f32[m, n])\n") +
+                               "#pragma codetta sizes(m, n: i32) " + one.clauses + "\n";
+    auto package = planned(Program::parse("def f(x: f32['m', 'n'], a: f32):\n"
+                                          "    y = user_kernel('mix', x, a, out='f32[m, n]')\n    return y\n",
+                                          "p.py")
+                               .value()
+                               .with_kernels({{"mix", source, UserKernel::Language::hip, "mix.hip"}})
+                               .value(),
+                           Target::parse("hip:gfx942").value(), {}, context);
+    ASSERT_TRUE(package) << package.error().render();
+    package->name = "f" + std::to_string(packages.size());
+    packages.push_back(std::make_shared<const package::Package>(*std::move(package)));
+  }
+  GpuLibrary library;
+  ASSERT_EQ(library.build("user_of_hip", packages), "");
+  ASSERT_EQ(library.load(), "");
+  gpu.fake.parameter_sizes["mix"] = {8, 4, 8, 8, 4};
+  const TensorView x = gpu.tensor(DType::f32, {6, 10}), y = gpu.tensor(DType::f32, {6, 10});
+  for (size_t c = 0; c < std::size(cases); ++c) {
+    SCOPED_TRACE(cases[c].clauses);
+    gpu.fake.launches.clear();
+    const auto call =
+        library.symbol<int (*)(const void*, float, void*, int64_t, int64_t, void*)>("_f" + std::to_string(c));
+    const int status = call(x.data(), 0.5F, y.data(), 6, 10, nullptr);
+    if (cases[c].refused != nullptr) {
+      EXPECT_LT(status, 0);
+      EXPECT_NE(library.error().find(cases[c].refused), std::string::npos) << library.error();
+      EXPECT_EQ(library.error().rfind("E0650: ", 0), 0U) << library.error();
+      EXPECT_TRUE(gpu.fake.launches.empty());
+      continue;
+    }
+    ASSERT_EQ(status, 0) << library.error();
+    ASSERT_FALSE(gpu.fake.launches.empty());
+    const FakeLaunch& launch = gpu.fake.launches[0];
+    EXPECT_EQ(launch.function, "mix");
+    const bool together = std::string_view(cases[c].clauses).find("cooperative") != std::string_view::npos;
+    EXPECT_EQ(launch.attributes.size(), together ? 1U : 0U);
+    EXPECT_EQ(launch.config.grid_y, together ? 10U : 1U);
+    EXPECT_EQ(launch.config.dynamic_shared, together ? 80U : 160U);
+    int32_t n = 0;
+    ASSERT_EQ(launch.each.size(), 5U);
+    std::memcpy(&n, launch.each[4].data(), sizeof n);
+    EXPECT_EQ(n, 10);
+  }
+  EXPECT_EQ(gpu.fake.count("cuFuncSetAttribute"), 0U);
+}
+
 }  // namespace
 
 }  // namespace codetta::test

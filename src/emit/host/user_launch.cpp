@@ -4,6 +4,7 @@
 #include "device/host/user_maps.h"
 #include "emit/host/steps.hpp"
 #include "emit/host/text.hpp"
+#include "package/only_on_nvidia.hpp"
 #include "package/plain_map.hpp"
 
 namespace codetta::emit::host {
@@ -33,8 +34,10 @@ bool has_gpu_user(const package::Package& package) {
 
 std::string lacking_in_user(const package::Package& package, const package::LaunchKernel& step,
                             const package::Kernel& kernel) {
-  if (package.target.backend == Backend::hip) return kernel.name + " is a kernel of the user's, as CUDA C++";
   if (!std::holds_alternative<package::GpuUserConfig>(kernel.config)) return kernel.name + " is no kernel for a GPU";
+  const std::string_view nvidia = package::only_on_nvidia(step.options);
+  if (package.target.backend == Backend::hip && !nvidia.empty())
+    return kernel.name + " asks for " + std::string(nvidia) + ", which are of NVIDIA GPUs";
   using codetta::gpu::host::most_user_maps, codetta::gpu::host::most_user_values;
   if (step.options.maps.size() > most_user_maps)
     return kernel.name + " takes more than " + std::to_string(most_user_maps) + " tensor maps";

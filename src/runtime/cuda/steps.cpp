@@ -10,6 +10,7 @@
 #include "diag/diagnostic.hpp"
 #include "package/gpu_call.hpp"
 #include "package/gpu_steps.hpp"
+#include "package/only_on_nvidia.hpp"
 #include "runtime/cuda/execution_state.hpp"
 #include "runtime/host_ops.hpp"
 #include "runtime/passive_steps.hpp"
@@ -128,7 +129,9 @@ class Execution::State::Preparing : PassiveSteps {
 
   Result<void> operator()(const package::LaunchKernel& step) {
     if (package::is_user(p_.kernels[step.kernel].config)) {
-      if (p_.target.backend != Backend::cuda) return refused("kernels of the user's are for NVIDIA GPUs, as CUDA C++");
+      const std::string_view nvidia = package::only_on_nvidia(step.options);
+      if (p_.target.backend == Backend::hip && !nvidia.empty())
+        return refused(fmt::format("{} are of NVIDIA GPUs", nvidia).c_str());
       CODETTA_TRY(UserLaunch made, UserLaunch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols));
       s_.lists[list_].push_back({step_, -1, -1, static_cast<int32_t>(s_.user_launches.size()), -1});
       s_.user_launches.push_back(std::move(made));

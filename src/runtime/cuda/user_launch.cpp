@@ -60,7 +60,8 @@ Result<void> UserLaunch::plan(const Symbols& symbols) {
              facts.major,
              facts.cooperative,
              facts.max_window_bytes,
-             facts.tensor_maps};
+             facts.tensor_maps,
+             facts.most_grid_threads};
   shared::Trouble trouble;
   if (!shared::check_user_launch(kernel_->name.c_str(), shape_, limits_, trouble)) return error_of(trouble);
   if (shape_.shared > 0) {

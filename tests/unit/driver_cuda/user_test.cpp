@@ -566,7 +566,7 @@ TEST_F(CudaUser, OtherLanguagesAndTargets) {
   Context c = context();
   const Program cuda_source = program(source("#pragma codetta block(64) grid(m)\n"));
   expect(compile(cuda_source, Target::parse("hip:gfx942").value(), {}, c), Code::target_lacks,
-         "kernels of the user's run on CPUs, as C++, and on NVIDIA GPUs, as CUDA C++");
+         "the source of scale is CUDA C++, and the target is an AMD GPU, which takes HIP");
   expect(compile(cuda_source, Target::host(), {}, c), Code::target_lacks, "the target is a CPU, which takes C++");
   const Program other = Program::parse(text, "p.py").value().with_kernels({{"scale", "void scale() {}"}}).value();
   expect(compile(other, {Backend::cuda, {}, ""}, {}, c), Code::target_lacks,

@@ -169,6 +169,8 @@ Status hipDeviceGetAttribute(int* value, int attribute, DeviceId device) {
       return cuDeviceGetAttribute(value, device_max_grid_z, device);
     case 5:
       return cuDeviceGetAttribute(value, device_clock_khz, device);
+    case 10:
+      return cuDeviceGetAttribute(value, device_cooperative_launch, device);
     case 19:
       return cuDeviceGetAttribute(value, device_l2_bytes, device);
     case 56:
@@ -205,6 +207,16 @@ Status hipModuleLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned 
                              void** parameters, void** extra) {
   const LaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, nullptr, 0};
   return cuLaunchKernelEx(&config, function, parameters, extra);
+}
+
+Status hipModuleLaunchCooperativeKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                                        StreamHandle stream, void** parameters) {
+  LaunchAttribute together{};
+  together.id = launch_cooperative;
+  together.value.flag = 1;
+  const LaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, &together, 1};
+  return cuLaunchKernelEx(&config, function, parameters, nullptr);
 }
 
 Status hipRuntimeGetVersion(int* version) {

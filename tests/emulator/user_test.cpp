@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of the user's on an AMD GPU that is none: HIP sources compiled and run by the emulator, against the same sums
+// on the host.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "base/files.hpp"
+#include "codetta/codetta.hpp"
+#include "types/convert.hpp"
+
+namespace codetta {
+namespace {
+
+class HipUser : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
+    ContextOptions options;
+    options.cache_dir = folder_->path() + "/cache";
+    options.threads = 1;
+    options.hip_runtime = CODETTA_EMULATED_HIP;
+    options.hiprtc = CODETTA_EMULATED_HIP;
+    context_.emplace(Context::make(options).value());
+    device_.emplace(Device::open(Backend::hip, *context_).value());
+  }
+  [[nodiscard]] CompiledProgram compiled(const std::string& text, const std::string& name, const std::string& source) {
+    const Program program = Program::parse(text, "p.py")
+                                .value()
+                                .with_kernels({{name, source, UserKernel::Language::hip, name + ".hip"}})
+                                .value();
+    return compile(program, {Backend::hip, {}, ""}, {}, *context_).value();
+  }
+  [[nodiscard]] DeviceTensor there(const Tensor& host) const { return DeviceTensor::copy_of(*device_, host).value(); }
+  static Tensor random(DType dtype, const Dims& shape, uint64_t seed) {
+    Tensor made = Tensor::make(dtype, shape).value();
+    fill_random(made, seed);
+    return made;
+  }
+
+  std::optional<base::TemporaryDirectory> folder_;
+  std::optional<Context> context_;
+  std::optional<Device> device_;
+};
+
+// The example, between two kernels of Codetta's, and on rows that lie apart.
+TEST_F(HipUser, TheExample) {
+  const std::string source = *base::read_file(CODETTA_SOURCE_DIR "/examples/user_kernel/running_sums.hip", 1 << 16);
+  const CompiledProgram sums = compiled(
+      "def f(x: f32[\"m\", \"n\"], decay: f32):\n    y = user_kernel(\"running_sums\", x, decay, out=\"f32[m, n]\")\n"
+      "    z = y * 2.0\n    return y, z\n",
+      "running_sums", source);
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{6, 40}, {1, 1}, {9, 100}, {4, 32}}) {
+    const int64_t apart = cols + 5;
+    const Tensor host = random(f32, {rows, apart}, static_cast<uint64_t>(rows * 100 + cols));
+    const DeviceTensor x = there(host), y = DeviceTensor::make(*device_, f32, {rows, cols}).value(),
+                       z = DeviceTensor::make(*device_, f32, {rows, cols}).value();
+    ASSERT_TRUE(y.fill_bytes(0xff) && z.fill_bytes(0xff));
+    const auto ran = sums.run({{"x", TensorView::make(x.data(), f32, {rows, cols}, {apart, 1}).value()},
+                               {"decay", 0.75},
+                               {"y", y.view()},
+                               {"z", z.view()}});
+    ASSERT_TRUE(ran) << ran.error().render();
+    Tensor got = Tensor::make(f32, {rows, cols}).value(), twice = Tensor::make(f32, {rows, cols}).value();
+    ASSERT_TRUE(y.download(got) && z.download(twice));
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0, size = 0;
+      for (int64_t c = 0; c < cols; ++c) {
+        const double element = host.view().as<float>()[r * apart + c];
+        sum = element + 0.75 * sum;
+        size = std::fabs(element) + 0.75 * size;
+        const float value = got.view().as<float>()[r * cols + c];
+        ASSERT_NEAR(value, sum, size * 64 * 0x1p-24) << rows << " x " << cols << " at " << r << ", " << c;
+        ASSERT_EQ(twice.view().as<float>()[r * cols + c], 2 * value);
+      }
+    }
+  }
+}
+
+// Lanes of a whole wave and of parts of it, atomics, meta-parameters, floats of 16 bits, numbers and sizes.
+TEST_F(HipUser, WhatTheLanguageHas) {
+  const std::string source =
+      "#pragma codetta kernel(x: f16[n], shift: i32, scale: f64, out y: bf16[n], out sums: f32[4], out seen: i32[6])\n"
+      "#pragma codetta sizes(n, 2 * n: i32) config(GROUP = 16) config(GROUP = 8)\n"
+      "#pragma codetta block(16, 8) if(GROUP == 16) grid(ceil_div(n, 128))\n"
+      "#pragma codetta block(128) if(GROUP != 16)\n"
+      "extern \"C\" __global__ void __launch_bounds__(128, 2) mix(const float16* x, int shift, double scale,\n"
+      "                                                        bfloat16* y, float* sums, int* seen, int64_t n, int n2) "
+      "{\n"
+      "  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;\n"
+      "  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x * blockDim.y + thread;\n"
+      "  const float value = i < n ? static_cast<float>(x[i]) : 0.0f;\n"
+      "  const float other = __shfl_xor(value, 3, GROUP) + __shfl(value, 1, GROUP) + __shfl_up(value, 2, GROUP) +\n"
+      "                      __shfl_down(value, 2, GROUP);\n"
+      "  if (i < n) y[i] = static_cast<float>(other * scale + shift);\n"
+      "  if (blockIdx.x == 0 && thread < 4) sums[thread] = 0;\n"
+      "  if (blockIdx.x == 0 && thread < 6) seen[thread] = thread == 2 ? 1000 : 0;\n"
+      "  __syncthreads();\n"
+      "  if (blockIdx.x != 0) return;\n"
+      "  __threadfence();\n"
+      "  atomicAdd(&sums[thread % 4], 1);\n"
+      "  atomicAdd(&seen[0], 2);\n"
+      "  atomicMax(&seen[1], static_cast<int>(thread));\n"
+      "  atomicMin(&seen[2], static_cast<int>(thread) + 7);\n"
+      "  if (thread == 5) atomicExch(&seen[3], n2 + gridDim.x);\n"
+      "  atomicCAS(&seen[4], 0, 42);\n"
+      "  if (thread == 0) seen[5] = min(warpSize, 1000L) + max(1, 2);\n"
+      "}\n";
+  const CompiledProgram mix = compiled(
+      "def f(x: f16[\"n\"], shift: i32, scale: f64):\n    y, sums, seen = user_kernel(\"mix\", x, shift, scale, "
+      "out=(\"bf16[n]\", \"f32[4]\", \"i32[6]\"))\n    return y, sums, seen\n",
+      "mix", source);
+  constexpr int64_t n = 300;
+  const Tensor host = random(f16, {n}, 5);
+  const DeviceTensor x = there(host), y = DeviceTensor::make(*device_, bf16, {n}).value(),
+                     sums = DeviceTensor::make(*device_, f32, {4}).value(),
+                     seen = DeviceTensor::make(*device_, i32, {6}).value();
+  const auto ran = mix.run({{"x", x.view()},
+                            {"shift", int64_t{3}},
+                            {"scale", 0.5},
+                            {"y", y.view()},
+                            {"sums", sums.view()},
+                            {"seen", seen.view()}});
+  ASSERT_TRUE(ran) << ran.error().render();
+  Tensor got = Tensor::make(bf16, {n}).value(), total = Tensor::make(f32, {4}).value(),
+         found = Tensor::make(i32, {6}).value();
+  ASSERT_TRUE(y.download(got) && sums.download(total) && seen.download(found));
+  const auto element = [&](int64_t i) {
+    return i < n ? static_cast<float>(types::load_f64(host.view().as<std::byte>() + i * 2, f16)) : 0.0F;
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t group = i / 16 * 16, place = i % 16;
+    const float other =
+        element(i ^ 3) + element(group + 1) + element(place < 2 ? i : i - 2) + element(place + 2 >= 16 ? i : i + 2);
+    const double wanted = static_cast<double>(other) * 0.5 + 3;
+    const double value = types::load_f64(got.view().as<std::byte>() + i * 2, bf16);
+    ASSERT_NEAR(value, wanted, std::fabs(wanted) * 0x1p-8) << i;
+  }
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(total.view().as<float>()[i], 32);
+  const int32_t lanes = device_->info().arch.starts_with("gfx9") ? 64 : 32;
+  const int32_t wanted[] = {256, 127, 7, 2 * n + 3, 42, lanes + 2};
+  for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(found.view().as<int32_t>()[i], wanted[i]) << i;
+}
+
+}  // namespace
+}  // namespace codetta
