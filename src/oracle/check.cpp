@@ -72,11 +72,21 @@ double ratio_of(double error, double bound) {
   return bound == 0 ? std::numeric_limits<double>::infinity() : error / bound;
 }
 
+// What may be there; NaN where only that may.
+struct Interval {
+  double low, high;
+};
+Interval interval_of(const ExpectedElement& e, DType dtype) {
+  if (types::is_float(dtype)) return {e.low, e.high};
+  return {static_cast<double>(widened(e.exact_low, dtype)), static_cast<double>(widened(e.exact_high, dtype))};
+}
+
 // The mean size of what is expected where that is finite.
 double typical_size(const ExpectedOutput& expected) {
   double total = 0, count = 0;
   for (const ExpectedElement& e : expected.elements) {
-    const double middle = middle_of(e.low, e.high);
+    const Interval x = interval_of(e, expected.dtype);
+    const double middle = middle_of(x.low, x.high);
     if (!std::isfinite(middle)) continue;
     const double mean = total / std::max(count, 1.0);  // a running mean: a sum may overflow
     count += 1;
@@ -88,11 +98,11 @@ double typical_size(const ExpectedOutput& expected) {
 
 // An interval that any memory may lie in: one without an end, or one around 0 that is wider than the results are large.
 // A result near 0 among larger ones is not vague, nor one that rounding errors below `tiny` blur.
-bool is_vague(const ExpectedElement& e, double typical, double tiny) {
-  if (e.low == e.high || e.low != e.low) return false;
-  if (std::isinf(e.low) || std::isinf(e.high)) return true;
-  const double bound = e.high / 2 - e.low / 2;
-  return e.low <= 0 && e.high >= 0 && bound > tiny && bound >= typical;
+bool is_vague(const Interval& x, double typical, double tiny) {
+  if (x.low == x.high || x.low != x.low) return false;
+  if (std::isinf(x.low) || std::isinf(x.high)) return true;
+  const double bound = x.high / 2 - x.low / 2;
+  return x.low <= 0 && x.high >= 0 && bound > tiny && bound >= typical;
 }
 
 // Why an output without a wrong element proves nothing; "" when it does.
@@ -151,7 +161,7 @@ OutputReport check_output(const TensorView& view, const ExpectedOutput& expected
   report.total = view.element_count();
   report.elements = static_cast<int64_t>(expected.elements.size());
   const bool integral = !types::is_float(expected.dtype);
-  const double typical = integral ? 0 : typical_size(expected);
+  const double typical = typical_size(expected);
   double worst_error = -1, worst_ratio = -1;
   Outcome shown;
   size_t shown_at = 0;
@@ -162,7 +172,7 @@ OutputReport check_output(const TensorView& view, const ExpectedOutput& expected
     const Outcome o = integral ? judge_int(e, types::load_i64(p, expected.dtype), expected.dtype)
                                : judge_float(e, types::load_f64(p, expected.dtype), options);
     report.ambiguous += e.ambiguous ? 1 : 0;
-    report.vague += !integral && is_vague(e, typical, options.tiny) ? 1 : 0;
+    report.vague += is_vague(interval_of(e, expected.dtype), typical, options.tiny) ? 1 : 0;
     report.zeros += e.low == 0 && e.high == 0 ? 1 : 0;
     if (std::isfinite(o.error)) report.max_error = std::max(report.max_error, o.error);
     const double ratio = std::isfinite(o.error) || !o.right ? ratio_of(o.error, bound_of(e, expected.dtype)) : 0;

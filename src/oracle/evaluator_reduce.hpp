@@ -21,7 +21,7 @@ T probable_gamma(T roundings, T unit) {
 }
 
 // The relative error of a sum of `terms`, each rounded `roundings` times on its way, in a kernel and in T. `cancels`:
-// much of the terms does; where it does not, equal terms may round one way all along.
+// much of the terms does, on the way, too; where it does not, equal terms may round one way all along.
 template <class T>
 T sum_rounding(int64_t terms, int roundings, DType d, bool cancels) {
   const bool tiled = d == DType::f32 && terms > longest_chain;
@@ -36,6 +36,7 @@ T sum_rounding(int64_t terms, int roundings, DType d, bool cancels) {
 template <class T>
 struct Sum {
   T lo = 0, hi = 0, magnitudes = 0;  // magnitudes of the finite ends
+  T passed = 0;                      // sizes of the partial sums in this order, of which each rounds by a part
   int64_t terms = 0;
   Quantum quantum;
   unsigned flags = 0;
@@ -59,6 +60,7 @@ struct Sum {
     hi += x.hi;
     const T most = std::max(std::abs(x.lo), std::abs(x.hi));
     if (std::isfinite(most)) magnitudes += most;
+    passed += std::max(std::abs(lo), std::abs(hi));
     if (points) quantum.take(x.lo);
   }
 
@@ -75,7 +77,9 @@ struct Sum {
     if (terms == 1) return {nearest(lo, d), nearest(hi, d), static_cast<uint8_t>(flags)};
     if (may_overflow) return Real<T>::anything(flags);
     const T n = T(terms) * T(roundings);
-    const bool cancels = std::max(std::abs(lo), std::abs(hi)) <= magnitudes / 4;
+    // Terms that first add up and then cancel may round one way all along, too: -1 and then 1 / n, n times.
+    const bool cancels =
+        std::max(std::abs(lo), std::abs(hi)) <= magnitudes / 4 && passed <= 8 * std::sqrt(n) * magnitudes;
     const T error = magnitudes * sum_rounding<T>(terms, roundings, d, cancels) + n * T(types::min_subnormal(d));
     return {nearest(lo - error, d), nearest(hi + error, d), static_cast<uint8_t>(flags)};
   }

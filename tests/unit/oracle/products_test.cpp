@@ -545,6 +545,42 @@ TEST(Verdict, SumsThatCancelHaveANarrowBound) {
   }
 }
 
+// What adds up before it cancels rounds one way all along: only the bound that always holds does.
+TEST(Verdict, SumsThatAddUpFirstHaveTheBoundThatAlwaysHolds) {
+  constexpr int64_t n = int64_t{1} << 16;
+  Data x(DType::f32, {1, n + 1});
+  const float step = 0.1F;
+  x.set(0, -0.1 * static_cast<double>(n));
+  for (size_t i = 1; i <= n; ++i) x.set(i, static_cast<double>(step));
+  Maker maker({&x});
+  maker.output(maker.add(Op::reduce_sum, {maker.input(0)}, ir::ReduceAttr{ir::ReduceAxis::All, {}}), DType::f32);
+  const OracleResult expected = maker.evaluate();
+  const ExpectedElement& e = expected.outputs[0].elements[0];
+  auto total = static_cast<float>(x.get(0));
+  for (int64_t i = 0; i < n; ++i) total += step;
+  // Beyond what independent roundings give.
+  EXPECT_GT(std::abs(total - e.value), 8 * std::sqrt(static_cast<double>(n)) * 0x1p-24 * 0.2 * static_cast<double>(n));
+  EXPECT_TRUE(total >= e.low && total <= e.high) << total << " " << e.low << " " << e.high;
+}
+
+// An integer that a wide interval is stored to may be any of its type.
+TEST(Verdict, IntegersOfBoundsThatHoldAnythingAreNotTrusted) {
+  Data x(DType::f32, {1}, {40});
+  Maker maker({&x});
+  const ir::NodeId large = maker.add(Op::exp2, {maker.input(0)});
+  const ir::NodeId any = maker.add(Op::sub, {large, maker.number(0x1p40)});  // 0, and errors above 1e5
+  maker.output(any, DType::i8);
+  maker.output(maker.add(Op::cast, {any}, ir::CastAttr{DType::i32}), DType::i32);
+  maker.output(large, DType::i64);
+  const OracleResult expected = maker.evaluate();
+  Data bytes(DType::i8, {1}, {77}), words(DType::i32, {1}, {-5}), longs(DType::i64, {1}, {0x1p40});
+  const TensorView views[] = {bytes.view(), words.view(), longs.view()};
+  const auto report = check(views, expected);
+  EXPECT_EQ(report->outputs[0].verdict, Verdict::Mistrusted);
+  EXPECT_EQ(report->outputs[1].verdict, Verdict::Mistrusted);
+  EXPECT_EQ(report->outputs[2].verdict, Verdict::Pass);
+}
+
 TEST(Verdict, OneAmbiguousElementOfAFewSaysNothingOfTheOthers) {
   OracleResult expected = expected_of({{1, 1}, {2, 3}, {4, 4}});
   expected.outputs[0].elements[1].ambiguous = true;
