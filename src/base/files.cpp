@@ -286,18 +286,21 @@ Expected<void> write_files_atomically(std::span<const FileBytes> files, const Sy
     }
     made.emplace_back(std::move(*target), *std::move(temporary));
   }
+  // Devices and pipes first: what they refuse then leaves no file that goes with it.
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (made[i].first.folder.valid()) continue;
+    if (auto written = write_directly(files[i].path, files[i].bytes, calls); !written) {
+      remove_from(0);
+      return at_path(written.error(), files[i].path);
+    }
+  }
   for (size_t i = 0; i < files.size(); ++i) {
     const Target& target = made[i].first;
-    Expected<void> done;
-    if (!target.folder.valid()) {
-      done = write_directly(files[i].path, files[i].bytes, calls);
-    } else if (auto moved = publish(target.folder.get(), made[i].second, target.name, Publish::Replace, calls);
-               !moved) {
-      done = moved.error();
+    if (!target.folder.valid()) continue;
+    if (auto moved = publish(target.folder.get(), made[i].second, target.name, Publish::Replace, calls); !moved) {
+      remove_from(i);
+      return at_path(moved.error(), files[i].path);
     }
-    if (done) continue;
-    remove_from(i);
-    return at_path(done.error(), files[i].path);
   }
   return {};
 }

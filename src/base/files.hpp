@@ -77,7 +77,7 @@ Expected<bool> write_file_atomically_at(const FileDescriptor& folder, const std:
                                         const WriteOptions& options = {},
                                         const SystemCalls& calls = SystemCalls::real());
 // As write_file_atomically, all of them or none: each is written beside its place, and they are moved in this order
-// once all are there. What a device or a pipe has taken, or a move that fails leaves moved, is not taken back.
+// once all are there, behind what devices and pipes take. What these have, or a move that fails leaves moved, stays.
 struct FileBytes {
   std::string path;
   std::string_view bytes;

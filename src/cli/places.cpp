@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/places.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "cli/interrupt.hpp"
 #include "cli/options.hpp"
@@ -39,6 +42,7 @@ Error interrupted_before(const std::string& file) {
 struct Place {
   bool replaced = true;
   std::string target;
+  mode_t mode = 0666;  // who could not read or write the file before can't afterwards
 };
 // Looks at what is there, as far as that can be told before writing. Errors: E0623.
 Result<Place> place_of(const std::string& file) {
@@ -52,6 +56,7 @@ Result<Place> place_of(const std::string& file) {
     if (::access(file.c_str(), W_OK) != 0) return unwritable(file, std::strerror(errno));
     // The file behind a link is replaced, not the link.
     if (const auto real = std::filesystem::canonical(file, failed); !failed) place.target = real.string();
+    place.mode &= static_cast<mode_t>(std::filesystem::status(file, failed).permissions());
   }
   if (!place.replaced) return place;
   std::string folder = std::filesystem::path(place.target).parent_path().string();
@@ -82,10 +87,11 @@ class FileSet {
       others_.emplace_back(file, std::move(write));
       return {};
     }
-    const std::string target = std::move(place->target);
-    const std::string part = target + ".part-" + std::to_string(getpid()) + "-" + std::to_string(parts_.size());
-    parts_.push_back({part, target, file, RemovedWhenEnded(part)});
     const Patience patience;  // what is written goes again only where the write comes back
+    auto made = make_part(*place);
+    if (!made) return unwritable(file, std::strerror(errno));
+    const std::string part = *std::move(made);
+    parts_.push_back({part, std::move(place->target), file, RemovedWhenEnded(part)});
     auto written = write(part);
     if (written) return {};
     Diagnostic diagnostic = written.error().diagnostics().front();
@@ -103,12 +109,7 @@ class FileSet {
     if (given_up() && !parts_.empty()) return interrupted_before(parts_.front().file);
     const Patience patience;  // all of them appear, or none
     for (const Part& part : parts_) {
-      std::error_code failed, ignored;
-      // Who could not read the file before can't now.
-      if (const auto old = std::filesystem::status(part.target, ignored); std::filesystem::exists(old)) {
-        const auto mode = std::filesystem::status(part.path, ignored).permissions() & old.permissions();
-        std::filesystem::permissions(part.path, mode, ignored);
-      }
+      std::error_code failed;
       std::filesystem::rename(part.path, part.target, failed);
       if (failed) return unwritable(part.file, failed.message());
     }
@@ -117,6 +118,20 @@ class FileSet {
   }
 
  private:
+  // An empty file beside the place, which nobody else has and whose name is no longer than names may be; nullopt with
+  // errno.
+  static std::optional<std::string> make_part(const Place& place) {
+    const std::filesystem::path target(place.target);
+    for (int attempt = 0;; ++attempt) {
+      const std::string name = target.filename().string().substr(0, 64) + ".part-" + std::to_string(::getpid()) + "-" +
+                               std::to_string(attempt);
+      const std::string part = (target.parent_path() / name).string();
+      const int made = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, place.mode);
+      if (made >= 0) return ::close(made), part;
+      if (errno != EEXIST || attempt == 1000) return std::nullopt;
+    }
+  }
+
   struct Part {
     std::string path, target, file;  // where it is written, where it goes, what it was called
     RemovedWhenEnded gone;

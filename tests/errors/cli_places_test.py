@@ -234,6 +234,28 @@ def wait_for(condition, seconds=60):
         time.sleep(0.005)
 
 
+def beside(folder, cache):
+    """What is written beside its place is as private as what it replaces, nobody else's, and has a name of its own length."""
+    pipe, out = folder / "pipe", folder / "D.npy"
+    os.mkfifo(pipe)
+    array(out, (1, 1))
+    out.chmod(0o600)
+    two = ["--epilogue", "def f(accum): D = accum; F = relu(accum); return D, F", "--out", f"D={out}", "--out", f"F={pipe}"]
+    with subprocess.Popen([COMMAND, "gemm", *map(str, SIZES + cache + two)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as writing:
+        wait_for(lambda: len(list(folder.iterdir())) == 3)  # D is written, and waits for F, which waits for a reader
+        modes = {oct(path.stat().st_mode & 0o777) for path in folder.iterdir() if path not in (out, pipe)}
+        pipe.read_bytes()
+        said = writing.communicate(timeout=60)
+    if writing.returncode != 0 or modes != {"0o600"} or out.stat().st_mode & 0o777 != 0o600 or len(out.read_bytes()) < 5 * 7 * 4:
+        FAILURES.append(f"beside a private file: {writing.returncode} {modes} {said}")
+    long = folder / ("l" * 251 + ".npy")
+    expect(0, "wrote", "gemm", *SIZES, *cache, "--out", f"D={long}")
+    report = folder / ("r" * 250 + ".html")
+    expect(0, "", "explain", *SIZES, *cache, "--report", report)
+    if {path for path in folder.iterdir()} != {pipe, out, long, report}:
+        FAILURES.append(f"left beside: {list(folder.iterdir())}")
+
+
 def interrupted(folder, cache):
     """Ctrl-C leaves every output whole or not at all, and no file under another name."""
     pipe, out = folder / "pipe", folder / "D.npy"
@@ -270,7 +292,7 @@ def interrupted(folder, cache):
 def main():
     with tempfile.TemporaryDirectory() as name:
         cache = ["--cache-dir", pathlib.Path(name) / "cache"]
-        for test in (libraries, kernels_of_the_user, runs, pages, readable, no_room, interrupted):
+        for test in (libraries, kernels_of_the_user, runs, pages, readable, no_room, beside, interrupted):
             folder = pathlib.Path(name) / test.__name__
             folder.mkdir()
             test(folder, cache)

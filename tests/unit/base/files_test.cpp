@@ -80,6 +80,12 @@ TEST_F(Files, SeveralAreWrittenOrNone) {
   EXPECT_EQ(write_files_atomically(bad).error(), (SystemError{ENOENT, "open", path("none/d")}));
   EXPECT_EQ(get("a"), "new");
   EXPECT_EQ(names(), (Names{"a", "sub"}));
+  // What a device refuses leaves none of the files in front of it.
+  const FileBytes full[] = {{path("a"), "newer"}, {path("c"), "third"}, {"/dev/full", "x"}, {path("sub/b"), "other"}};
+  EXPECT_EQ(write_files_atomically(full).error(), (SystemError{ENOSPC, "write", "/dev/full"}));
+  EXPECT_EQ(get("a"), "new");
+  EXPECT_EQ(get("sub/b"), "second");
+  EXPECT_EQ(names(), (Names{"a", "sub"}));
   const FileBytes folder[] = {{path("a"), "newer"}, {path("sub"), "x"}};
   EXPECT_EQ(write_files_atomically(folder).error().errno_value, EISDIR);
   EXPECT_EQ(get("a"), "new");
