@@ -25,7 +25,7 @@ struct DeviceInfo {
   std::string uuid;         // "GPU-8f1b...", as nvidia-smi prints it
   std::string arch;         // "sm_90a", "gfx942": what kernels for it are compiled for
   int driver = 0;           // version of the driver or runtime: 13000 = CUDA 13.0, 60300000 = HIP 6.3
-  int multiprocessors = 0;  // AMD: compute units
+  int multiprocessors = 0;  // AMD: compute units, on RDNA work-group processors of two
   int64_t memory_bytes = 0, l2_bytes = 0;
   double memory_bandwidth = 0;  // bytes a second, the datasheet's figure
 };

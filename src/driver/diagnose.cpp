@@ -32,8 +32,14 @@ Finding not_needed(Finding finding) {
   return finding;
 }
 
-// A driver and what it sees; `units`: what its devices are made of.
-void add_devices(std::vector<Finding>& findings, const std::string& what, const std::string& prefix, const char* units,
+// What a device is made of, as its driver counts: on RDNA ROCm counts pairs of compute units.
+const char* units_of(const std::string& arch) {
+  if (!arch.starts_with("gfx")) return "multiprocessors";
+  return arch.starts_with("gfx9") ? "compute units" : "work-group processors";
+}
+
+// A driver and what it sees.
+void add_devices(std::vector<Finding>& findings, const std::string& what, const std::string& prefix,
                  const Result<runtime::cuda::DriverRef>& driver) {
   if (!driver) {
     findings.push_back(not_needed(missing(what, driver.error())));
@@ -51,24 +57,24 @@ void add_devices(std::vector<Finding>& findings, const std::string& what, const 
       continue;
     }
     const runtime::cuda::DeviceFacts& facts = (*device)->facts();
-    findings.push_back(
-        {name, true,
-         fmt::format("{}, {}, {} {}, {:.1f} GiB, L2 {} MiB, {:.2f} TB/s, {}", facts.name, facts.arch,
-                     facts.multiprocessors, units, static_cast<double>(facts.memory_bytes) / 1073741824.0,
-                     facts.l2_bytes >> 20, facts.memory_bandwidth * 1e-12, facts.uuid),
-         ""});
+    findings.push_back({name, true,
+                        fmt::format("{}, {}, {} {}, {:.1f} GiB, L2 {} MiB, {:.2f} TB/s, {}", facts.name, facts.arch,
+                                    facts.multiprocessors, units_of(facts.arch),
+                                    static_cast<double>(facts.memory_bytes) / 1073741824.0, facts.l2_bytes >> 20,
+                                    facts.memory_bandwidth * 1e-12, facts.uuid),
+                        ""});
   }
 }
 
 void add_hip(std::vector<Finding>& findings, driver::ContextState& state) {
-  add_devices(findings, "HIP runtime", "HIP device", "compute units", state.hip.gpu().driver());
+  add_devices(findings, "HIP runtime", "HIP device", state.hip.gpu().driver());
   const auto compiler = state.hip.compiler();
   findings.push_back(compiler ? Finding{"HIP compiler", true, compiler->describe(), ""}
                               : not_needed(missing("HIP compiler", compiler.error())));
 }
 
 void add_cuda(std::vector<Finding>& findings, const ContextOptions& options) {
-  add_devices(findings, "NVIDIA driver", "device", "multiprocessors", runtime::cuda::Driver::load(options.cuda_driver));
+  add_devices(findings, "NVIDIA driver", "device", runtime::cuda::Driver::load(options.cuda_driver));
   const auto nvrtc = toolchain::Nvrtc::find({.file = options.nvrtc, .cuda_home = options.cuda_home});
   if (!nvrtc) {
     findings.push_back(not_needed(missing("CUDA compiler", nvrtc.error())));

@@ -344,6 +344,10 @@ TEST_F(HipApi, DoctorListsRuntimeDevicesAndCompiler) {
   EXPECT_NE(finding(there, "HIP device 0").detail.find("gfx942"), std::string::npos);
   EXPECT_NE(finding(there, "HIP device 1").detail.find("compute units"), std::string::npos);
   EXPECT_NE(finding(there, "HIP compiler").detail.find("hiprtc 6.3"), std::string::npos);
+  hip_.architecture = "gfx1100";  // of RDNA the runtime counts pairs of compute units
+  Context rdna = context();
+  EXPECT_NE(finding(diagnose(rdna), "HIP device 0").detail.find("work-group processors"), std::string::npos);
+  hip_.architecture = "gfx942";
   ContextOptions none = options();
   none.hip_runtime = none.hiprtc = folder_->path() + "/none.so";
   Context without = Context::make(none).value();
