@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The differential runner:
 //   differential [--count N] [--seed S | --slice COMMIT] [--first I] [--problems P] [--seconds T [--at-least N]]
-//   [--jobs J] [--tape]
-//                [--cover]
+//   [--jobs J] [--tape] [--empty] [--cover]
 // Cases are (seed, index); a failure prints the line that runs it alone. A slice is the part of the space that a
-// commit's hash picks. --tape: nothing is compiled. --cover: every operation of the language must occur.
+// commit's hash picks. --tape: nothing is compiled. --empty: every fifth size is 0. --cover: every operation of the
+// language must occur.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -33,15 +33,15 @@ using codetta::test::SharedProgress;
 
 struct Options : codetta::test::JobOptions {
   int problems = 3;
-  bool tape = false, cover = false;
+  bool tape = false, empty = false, cover = false;
 };
 
 bool parse(int argc, char** argv, Options& options) {
   options.count = 1000;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (name == "--tape" || name == "--cover") {
-      (name == "--tape" ? options.tape : options.cover) = true;
+    if (name == "--tape" || name == "--empty" || name == "--cover") {
+      (name == "--tape" ? options.tape : name == "--empty" ? options.empty : options.cover) = true;
       continue;
     }
     if (++i == argc) return false;
@@ -53,8 +53,8 @@ bool parse(int argc, char** argv, Options& options) {
 }
 
 std::string line_of(const Options& options, int64_t index) {
-  return fmt::format("differential --seed {} --first {} --count 1 --problems {}{}", options.seed, index,
-                     options.problems, options.tape ? " --tape" : "");
+  return fmt::format("differential --seed {} --first {} --count 1 --problems {}{}{}", options.seed, index,
+                     options.problems, options.tape ? " --tape" : "", options.empty ? " --empty" : "");
 }
 
 CaseCounts work(const Options& options, SharedProgress& shared, int job, Clock::time_point start) {
@@ -88,6 +88,7 @@ CaseCounts work(const Options& options, SharedProgress& shared, int job, Clock::
       const uint64_t seed = mixed(options.seed, static_cast<uint64_t>(index)),
                      flags = options.tape ? seed : mixed(~options.seed, static_cast<uint64_t>(index / most_together));
       cases.push_back(draw_case(seed, flags, options.tape, *contexts, counts));
+      cases.back().many_empty = options.empty;
       want_source(cases.back(), *contexts, sources);
     }
     if (!options.tape) {
@@ -126,7 +127,7 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, options)) {
     std::fputs(
         "usage: differential [--count N] [--seed S | --slice COMMIT] [--first I] [--problems P] [--seconds T "
-        "[--at-least N]] [--jobs J] [--tape] [--cover]\n",
+        "[--at-least N]] [--jobs J] [--tape] [--empty] [--cover]\n",
         stderr);
     return 2;
   }

@@ -30,6 +30,7 @@ class Case {
 
   // Of several that are compiled, only the first takes what has a source of its own.
   void keep_source() { keeps_ = problem_.usual_sizes = true; }
+  void set_many_empty(bool many) { problem_.many_empty = many; }
 
   // Empty when fine.
   std::string run(const Epilogue& epilogue, CaseContexts& contexts, const CompiledSources& sources, bool interpreted,
@@ -261,6 +262,7 @@ bool has_own_source(const DrawnCase& drawn, int problem) { return problem == 0 &
 void want_source(const DrawnCase& drawn, CaseContexts& contexts, CompiledSources& sources) {
   if (!drawn.compiled || !drawn.epilogue || drawn.form % 8 == 0) return;
   const auto want = [&](Case problem) {
+    problem.set_many_empty(drawn.many_empty);
     if (const auto package = problem.package(*drawn.epilogue, contexts)) sources.want(package->kernels[0]);
   };
   std::mt19937_64 random = drawn.random;  // as run_case will draw the first problem
@@ -287,6 +289,7 @@ std::vector<std::string> run_case(DrawnCase& drawn, int problems, CaseContexts& 
       CaseCounts one;
       const uint64_t seed = random();
       Case problem(drawn.spec, seed, shares ? drawn.form : random(), i == 0 || shares ? drawn.flags : seed);
+      problem.set_many_empty(drawn.many_empty);
       if (shares && !has_own_source(drawn, i)) problem.keep_source();
       std::string failure = problem.run(*drawn.epilogue, contexts, sources, interpreted, one);
       if (!failure.empty()) {

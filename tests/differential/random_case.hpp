@@ -35,9 +35,10 @@ struct DrawnCase {
   std::optional<Epilogue> epilogue;   // none where something failed already
   std::vector<std::string> failures;  // accounts for people
   bool compiled = false;
-  std::mt19937_64 random;  // of the problems
-  uint64_t form = 0;       // of what decides the kernel's source
-  uint64_t flags = 0;      // of what decides the compiler's flags
+  bool many_empty = false;  // RandomProblem::many_empty; for the caller to set
+  std::mt19937_64 random;   // of the problems
+  uint64_t form = 0;        // of what decides the kernel's source
+  uint64_t flags = 0;       // of what decides the compiler's flags
 };
 DrawnCase draw_case(uint64_t seed, uint64_t flags, bool tape, CaseContexts& contexts, CaseCounts& counts);
 // Has what the problems compile compiled with others; every eighth case is left to Kernel::prepare.

@@ -46,19 +46,19 @@ bool Buffer::surroundings_kept() const {
 
 void RandomProblem::sizes() {
   const auto size = [&]() -> int64_t {
-    if (one_in(100)) return 0;
+    if (one_in(many_empty ? 5 : 100)) return 0;
     if (one_in(6)) return usual_sizes ? 2 : 1;
     if (one_in(4)) return 16 * static_cast<int64_t>(1 + pick(4));
     return (usual_sizes ? 2 : 1) + static_cast<int64_t>(pick(70));
   };
   m = probe_ ? 21 : size();
   n = spec_.fixed_n != 0 ? spec_.fixed_n : probe_ ? 18 : size();
-  k = probe_ ? 40 : one_in(200) ? 0 : one_in(10) ? 64 + static_cast<int64_t>(pick(400)) : 1 + size();
-  batch = !spec_.batched           ? 0
-          : spec_.fixed_batch != 0 ? spec_.fixed_batch
-          : probe_                 ? 2
-          : one_in(50)             ? 0
-                                   : (usual_sizes ? 2 : 1) + static_cast<int64_t>(pick(3));
+  k = probe_ ? 40 : one_in(many_empty ? 5 : 200) ? 0 : one_in(10) ? 64 + static_cast<int64_t>(pick(400)) : 1 + size();
+  batch = !spec_.batched                ? 0
+          : spec_.fixed_batch != 0      ? spec_.fixed_batch
+          : probe_                      ? 2
+          : one_in(many_empty ? 5 : 50) ? 0
+                                        : (usual_sizes ? 2 : 1) + static_cast<int64_t>(pick(3));
 }
 
 Dims RandomProblem::concrete(const std::vector<int64_t>& shape) const {

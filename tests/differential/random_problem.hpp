@@ -46,6 +46,7 @@ class RandomProblem {
 
   std::mt19937_64 random, form;
   bool usual_sizes = false;  // none is 1, which would change the kernel's source
+  bool many_empty = false;   // every fifth size is 0
   bool aligned = false;      // row-major tensors whose rows begin at multiples of 16 bytes
   int64_t m = 0, n = 0, k = 0, batch = 0;
   GemmArguments call;
