@@ -105,6 +105,9 @@ class Proof {
     NodeId product;
     any([&](NodeId id) { return graph_.node(id).op == Op::matmul && (product = id, true); });
     const ElementMap made(graph_, product, true);
+    // Without elements it is not seen what layout operations have made of the columns.
+    if (made[product].empty())
+      return any([&](NodeId id) { return graph_.node(id).op == Op::split && facts(graph_.operands(id)[0]).moved; });
     const int64_t columns = made.sizes(product).back();
     return any([&](NodeId id) {
       if (graph_.node(id).op != Op::split) return false;
