@@ -291,20 +291,27 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   std::vector<Diagnostic> found = driver::placed(error, state.program->function).diagnostics();
   Diagnostic& first = found.front();
   const std::string temporary = first.argument;
+  const auto call_it = [&](const std::string& name) {
+    if (first.reason.ends_with(" of " + temporary))
+      first.reason.replace(first.reason.size() - temporary.size(), temporary.size(), name);
+  };
   size_t node = 0;
   const char* const end = temporary.data() + temporary.size();
-  if (first.where.line != 0 || !temporary.starts_with('t') ||
-      std::from_chars(temporary.data() + 1, end, node).ptr != end || temporary.size() == 1)
+  if (first.where.line != 0 || !temporary.starts_with('t') || temporary.size() == 1) return Error(std::move(found));
+  const auto [behind, failed] = std::from_chars(temporary.data() + 1, end, node);
+  if (failed != std::errc() || (behind != end && *behind != '_')) return Error(std::move(found));
+  if (behind != end) {  // "t1_3": of a graph in another one
+    call_it("a value of a branch or loop");
+    first.argument.clear();
     return Error(std::move(found));
+  }
   const auto optimized = opt::optimize(state.program->graph, state.context->debug.passes);
   if (!optimized || node >= optimized->graph.size()) return Error(std::move(found));
   const ir::Graph& graph = optimized->graph;
   const auto id = ir::NodeId(static_cast<uint32_t>(node));
   if (const diag::Span span = graph.span(id); span.known() && graph.source())
     driver::place(first, graph.source(), span);
-  const std::string name = graph.name_hint(id).empty() ? "this value" : graph.name_hint(id);
-  if (first.reason.ends_with(" of " + temporary))
-    first.reason.replace(first.reason.size() - temporary.size(), temporary.size(), name);
+  call_it(graph.name_hint(id).empty() ? "this value" : graph.name_hint(id));
   first.argument = graph.name_hint(id);
   return Error(std::move(found));
 }

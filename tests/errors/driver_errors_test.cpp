@@ -433,6 +433,16 @@ TEST_F(DriverErrors, E0618NamesWhatTheTextCallsTheIndices) {
   ASSERT_FALSE(given);
   expect(given.error(), "E0618", "it stands at [2] of i");
   expect(given.error(), "E0618", "p.py:1:");
+  const auto inside =
+      Program::parse(
+          "def doubled(x, i):\n    j = i * 2\n    return take(x, j)\ndef plain(x, i):\n    return take(x, i)\n"
+          "def p(x: f32['n', 8], i: i32['m'], c: f32):\n    z = cond(c > 0.0, doubled, plain, x, i)\n    return z\n",
+          "p.py")
+          .value();
+  const auto branch =
+      compile(inside, Target::host(), {}, plain).value().run({{"x", x}, {"i", i}, {"c", 1.0F}, {"z", z}});
+  ASSERT_FALSE(branch);
+  expect(branch.error(), "E0618", "it stands at [2] of a value of a branch or loop");
   // Sizes that contradict each other because a tensor has another rank.
   const Tensor flat = Tensor::make(DType::f32, {24}).value();
   const auto other = compiled.run({{"x", x}, {"i", i}, {"z", flat}});
