@@ -13,9 +13,11 @@
 
 namespace codetta {
 
-// Asked with all files that a call will write, each with what it is ("the header"), before any of them is; its error
-// ends the call. For callers who must not lose files of the same names.
-using WriteGuard = std::function<Result<void>(const std::vector<std::pair<std::string, std::string>>& files)>;
+// Asked with all files that a call will write, each with what it is ("the header"): where there is work in front of
+// that, before it (`next` is false), and right before they are written (`next`). Its error ends the call. For callers
+// who must not lose files of the same names, or who should not end while some of the files are there.
+using WriteGuard =
+    std::function<Result<void>(const std::vector<std::pair<std::string, std::string>>& files, bool next)>;
 
 struct BuildOptions {
   std::string output{};    // path of the library, with any suffix: "out/libdigits.so"

@@ -52,13 +52,6 @@ Result<std::vector<Program>> programs_of(const BuildLibraryOptions& options) {
   return programs;
 }
 
-// What is written must not be what is read.
-WriteGuard guard_of(std::vector<std::string> inputs) {
-  return [inputs = std::move(inputs)](const std::vector<std::pair<std::string, std::string>>& files) {
-    return check_overwrites({.tensors = {}, .files = files, .inputs = inputs, .takes_force = false});
-  };
-}
-
 }  // namespace
 
 int build_library(const CommonOptions& common, const BuildLibraryOptions& options) {
@@ -72,7 +65,7 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   std::vector<std::string> inputs = files_of(options.kernels), constants = files_of(options.constants);
   inputs.insert(inputs.end(), constants.begin(), constants.end());
   inputs.insert(inputs.end(), {options.program, options.weights});
-  wanted.before_writing = guard_of(std::move(inputs));
+  wanted.before_writing = guard_of({.tensors = {}, .files = {}, .inputs = std::move(inputs), .takes_force = false});
   wanted.checks = !options.no_checks;
   wanted.engine_dir = options.engine_dir;
   if (options.tune) wanted.tune_seconds = options.tune_budget, wanted.trial_seconds = options.tune_trial;

@@ -162,11 +162,9 @@ int build_for_cutlass(const CommonOptions& common, const GemmOptions& gemm, cons
   const std::string name = options->name;
   options->name = "EVTD";
   CutlassBuild build{.output = output, .name = flags.name, .cutlass_dir = flags.cutlass_dir};
-  build.before_writing = [&](const std::vector<std::pair<std::string, std::string>>& files) {
-    Places places{.tensors = {}, .files = files, .inputs = problem->input_files};
-    places.force = gemm.force;
-    return check_overwrites(places);
-  };
+  Places places{.tensors = {}, .files = {}, .inputs = problem->input_files};
+  places.force = gemm.force;
+  build.before_writing = guard_of(std::move(places));
   auto built = build_cutlass(problem->arguments, *options, build, *context);
   if (!built) return report(built.error(), common.json);
   if (common.json) {

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "cli/interrupt.hpp"
@@ -224,6 +225,17 @@ Result<void> check_places(const Places& places) {
     }
   }
   return {};
+}
+
+WriteGuard guard_of(Places places) {
+  const auto patience = std::make_shared<std::optional<Patience>>();
+  return [places = std::move(places), patience](const Places::Items& files, bool next) mutable -> Result<void> {
+    places.files = files;
+    if (auto ok = check_overwrites(places); !ok || !next) return ok;
+    if (given_up()) return interrupted_before(files.front().second);
+    patience->emplace();
+    return {};
+  };
 }
 
 Result<void> write_tensors(const std::vector<OutputFile>& outputs) {

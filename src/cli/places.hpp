@@ -31,6 +31,9 @@ struct Places {
 Result<void> check_overwrites(const Places& places);
 // That, and that each can be written, as far as it is known before there is work. Errors: E0701, E0623.
 Result<void> check_places(const Places& places);
+// check_overwrites() for a call that writes files itself, which `places` lacks: while it does, until this goes, no
+// signal ends the command after a second. Errors: also E0510, where one came before.
+WriteGuard guard_of(Places places);
 // Each .npy file, and each .safetensors file once, with all that goes into it (under the output's name where none is
 // given). All of them, or, where one cannot be written, none. Errors: E0623.
 Result<void> write_tensors(const std::vector<OutputFile>& outputs);

@@ -336,10 +336,9 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   report.library = options.output;
   report.header = options.header.empty() ? folder_of(options.output) + name + ".h" : options.header;
   report.manifest = options.manifest.empty() ? folder_of(options.output) + name + ".json" : options.manifest;
-  if (options.before_writing) {
-    CODETTA_CHECK_OK(options.before_writing(
-        {{"the library", report.library}, {"the header", report.header}, {"the manifest", report.manifest}}));
-  }
+  const std::vector<std::pair<std::string, std::string>> places{
+      {"the library", report.library}, {"the header", report.header}, {"the manifest", report.manifest}};
+  if (options.before_writing) CODETTA_CHECK_OK(options.before_writing(places, false));
   std::vector<std::string> read;
   if (!options.weights.empty()) read.push_back(options.weights);
   CODETTA_CHECK_OK(check_writable(report.library, {report.header, report.manifest}, read));
@@ -365,6 +364,7 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   for (const auto& [label, seconds] : output.unit_seconds) tell(fmt::format("{}: {:.0f} ms", label, seconds * 1e3));
   // The library last: who sees it finds the header that goes with it.
   const std::string header = emit::host::print_header(planned.host), manifest = manifest_of(planned, compiler);
+  if (options.before_writing) CODETTA_CHECK_OK(options.before_writing(places, true));
   const base::FileBytes files[] = {
       {report.header, header}, {report.manifest, manifest}, {report.library, output.bytes, 0777}};
   if (const auto written = base::write_files_atomically(files); !written)

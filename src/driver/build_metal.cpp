@@ -79,7 +79,7 @@ Result<BuildReport> build_metal(const std::vector<Program>& programs, const Targ
   if (options.before_writing) {
     std::vector<std::pair<std::string, std::string>> places;
     for (const emit::host::File& file : files) places.emplace_back(file.name, options.output + "/" + file.name);
-    CODETTA_CHECK_OK(options.before_writing(places));
+    CODETTA_CHECK_OK(options.before_writing(places, true));
   }
   if (::mkdir(options.output.c_str(), 0777) != 0 && errno != EEXIST)
     return unwritable(options.output, std::strerror(errno));

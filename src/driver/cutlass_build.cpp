@@ -44,8 +44,9 @@ Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOpt
   report.library = build.output;
   const size_t slash = build.output.rfind('/');
   report.header = (slash == std::string::npos ? "" : build.output.substr(0, slash + 1)) + name + ".h";
-  if (build.before_writing)
-    CODETTA_CHECK_OK(build.before_writing({{"the library", report.library}, {"the header", report.header}}));
+  const std::vector<std::pair<std::string, std::string>> places{{"the library", report.library},
+                                                                {"the header", report.header}};
+  if (build.before_writing) CODETTA_CHECK_OK(build.before_writing(places, false));
   CODETTA_CHECK_OK(driver::check_writable(report.library, {report.header}));
   const std::string folder = build.cutlass_dir.empty() ? driver::cutlass_directory() : build.cutlass_dir;
   CODETTA_TRY(const toolchain::CutlassHeaders headers, toolchain::find_cutlass(folder, 402, 407));
@@ -61,6 +62,7 @@ Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOpt
   report.version = headers.version;
   report.kernel = best.metadata.name;
   report.bytes = static_cast<int64_t>(bytes.size());
+  if (build.before_writing) CODETTA_CHECK_OK(build.before_writing(places, true));
   const base::FileBytes files[] = {{report.header, source.header}, {report.library, bytes, 0777}};
   if (const auto written = base::write_files_atomically(files); !written)
     return driver::unwritable(written.error().path, written.error().message());

@@ -342,7 +342,7 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   if (options.before_writing) {
     std::vector<std::pair<std::string, std::string>> places;
     for (const auto& [name, bytes] : files) places.emplace_back(name, options.folder + "/" + name);
-    CODETTA_CHECK_OK(options.before_writing(places));
+    CODETTA_CHECK_OK(options.before_writing(places, true));
   }
   ReproducerReport report{kernel, {}, "sh build.sh"};
   for (const char* folder : {"", "/device", "/device/host", "/device/cpu", "/device/gpu"}) {

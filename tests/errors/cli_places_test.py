@@ -228,6 +228,28 @@ def no_room(folder, cache):
             FAILURES.append(f"--out under a limit of the size of files: {done.returncode} {done.stderr} {list(folder.iterdir())}")
 
 
+def interrupted_build(folder, cache):
+    """A signal that comes while the files of a library are written leaves all of them; one before, none."""
+    program, slow = folder / "q.py", folder / "slow.so"
+    program.write_text(PROGRAM)
+    (folder / "slow.c").write_text("#include <unistd.h>\nint fsync(int fd) { (void)fd; usleep(700000); return 0; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", folder / "slow.c", "-o", slow], check=True)
+    env = {**os.environ, "LD_PRELOAD": str(slow), "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
+    for delay in (0, 0.3):
+        made = folder / f"made{delay}"
+        made.mkdir()
+        command = [COMMAND, "build", program, "-o", made / "libq.so", *cache]
+        with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as building:
+            if delay:
+                wait_for(lambda: list(made.iterdir()))
+            time.sleep(delay)
+            building.send_signal(signal.SIGINT)
+            said = building.communicate(timeout=120)
+        wanted = {"libq.so", "q.h", "q.json"} if delay else set()
+        if {path.name for path in made.iterdir()} != wanted:
+            FAILURES.append(f"a build interrupted {'while it wrote' if delay else 'at once'}: {building.returncode} {list(made.iterdir())} {said}")
+
+
 def wait_for(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
@@ -292,7 +314,7 @@ def interrupted(folder, cache):
 def main():
     with tempfile.TemporaryDirectory() as name:
         cache = ["--cache-dir", pathlib.Path(name) / "cache"]
-        for test in (libraries, kernels_of_the_user, runs, pages, readable, no_room, beside, interrupted):
+        for test in (libraries, kernels_of_the_user, runs, pages, readable, no_room, beside, interrupted, interrupted_build):
             folder = pathlib.Path(name) / test.__name__
             folder.mkdir()
             test(folder, cache)

@@ -481,7 +481,8 @@ TEST_F(DriverErrors, E0543OutputsAreFilesOfTheirOwn) {
   // The caller's own refusal ends it, and is told all three.
   how.header.clear();
   std::vector<std::string> asked;
-  how.before_writing = [&](const std::vector<std::pair<std::string, std::string>>& files) -> Result<void> {
+  how.before_writing = [&](const std::vector<std::pair<std::string, std::string>>& files, bool next) -> Result<void> {
+    EXPECT_FALSE(next);
     for (const auto& [what, path] : files) asked.push_back(path);
     Diagnostic refusal;
     refusal.code = 543;
