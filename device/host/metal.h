@@ -66,6 +66,8 @@ struct MetalLibraryState {
   id<MTLCommandQueue> queue = nil;
   NSMutableDictionary* libraries = nil;  // by file
   NSMutableDictionary* pipelines = nil;  // by file, symbol and variant
+  NSMutableDictionary* kept = nil;       // constants (metal_constants.h)
+  bool loaded = false;                   // they are there
 };
 inline MetalLibraryState metal;
 
@@ -96,6 +98,7 @@ inline Status start_metal(long family, const char* family_name) {
                 [[device name] UTF8String]);
   metal.libraries = [[NSMutableDictionary alloc] init];
   metal.pipelines = [[NSMutableDictionary alloc] init];
+  metal.kept = [[NSMutableDictionary alloc] init];
   metal.queue = [device newCommandQueue];
   if (metal.queue == nil) return fail(device_failed, "E0644: %s gives no command queue", [[device name] UTF8String]);
   metal.device = device;

@@ -56,10 +56,11 @@ struct BuildReport {
 // only. Library, header and manifest appear whole or not at all, each by a rename; they are three files, none of them
 // the weights. The target is a CPU, and the library refuses to start on one that lacks its instruction set; or CUDA or
 // HIP with an architecture: the library carries the compiled kernels, and loads the driver when it is first called.
-// Neither a GPU nor a toolkit is needed here, only NVRTC, or Clang and lld. Errors: E0208 to E0210, E0221 (constants),
-// E0230 (a name that cannot be public), E0440 (no form as host text), E0501 to E0507, E0510 (compiler), E0541 (engine
-// archive), E0542 (linker), E0543 (paths), E0617, E0651 (tuning: a run crashed, or took longer than trial_seconds),
-// E06xx (files), E0703 (trial_seconds), those of compile().
+// Neither a GPU nor a toolkit is needed here, only NVRTC, or Clang and lld. For Metal the output is a folder of
+// sources, constants and a script that makes the library on a Mac (docs/metal.md). Errors: E0208 to E0210, E0221
+// (constants), E0230 (a name that cannot be public), E0440 (no form as host text), E0501 to E0507, E0510 (compiler),
+// E0541 (engine archive), E0542 (linker), E0543 (paths), E0617, E0651 (tuning: a run crashed, or took longer than
+// trial_seconds), E06xx (files), E0703 (trial_seconds), those of compile().
 CODETTA_API Result<BuildReport> build(const std::vector<Program>& programs, const Target& target,
                                       const BuildOptions& options, Context& context = Context::process_default());
 

@@ -399,7 +399,8 @@ Result<std::string> host_text(const std::vector<Program>& programs, const Target
                 driver::metal_files(programs, resolved, options, *context.shared_state()));
     std::string all;
     for (const emit::host::File& file : files) {
-      if (!file.name.ends_with(".metal")) all += fmt::format("// ---- {} ----\n{}\n", file.name, file.text);
+      if (!file.name.ends_with(".metal") && !file.name.ends_with(".safetensors"))
+        all += fmt::format("// ---- {} ----\n{}\n", file.name, file.text);
     }
     return all;
   }

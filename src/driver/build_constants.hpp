@@ -31,6 +31,8 @@ class EmbeddedBytes {
   // A symbol for these bytes; equal bytes share one.
   std::string add(std::string bytes);
   [[nodiscard]] int64_t byte_size() const { return bytes_; }
+  [[nodiscard]] const std::vector<std::string>& contents() const { return contents_; }
+  static std::string symbol(size_t content);  // of contents()[content]
   // Their files, and the translation unit that includes them; no units when there are none.
   void add_to(toolchain::LibraryJob& job) const;
 

@@ -11,12 +11,14 @@
 
 #include "base/files.hpp"
 #include "codetta/version.hpp"
+#include "driver/build_constants.hpp"
 #include "driver/build_id.hpp"
 #include "driver/build_plan.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
+#include "runtime/io/safetensors.hpp"
 
 namespace codetta::driver {
 
@@ -32,12 +34,10 @@ std::string folder_name(std::string path) {
 
 Result<std::vector<emit::host::File>> metal_files(const std::vector<Program>& programs, const Target& target,
                                                   const BuildOptions& options, ContextState& context) {
-  if (programs.empty() || !options.constants.empty() || !options.weights.empty()) {
-    return diag::error(diag::Code::host_feature,
-                       programs.empty() ? "no program is given" : "libraries for Metal carry no constants")
-        .reason(programs.empty() ? "a library has a function for each"
-                                 : "their tensors lie in buffers of the caller's device")
-        .help(programs.empty() ? "pass at least one" : "leave them parameters, and pass buffers");
+  if (programs.empty()) {
+    return diag::error(diag::Code::host_feature, "no program is given")
+        .reason("a library has a function for each")
+        .help("pass at least one");
   }
   if (options.tune_seconds > 0) {
     return diag::error(diag::Code::host_feature, "libraries for a GPU are not tuned while they are built")
@@ -55,11 +55,15 @@ Result<std::vector<emit::host::File>> metal_files(const std::vector<Program>& pr
   library.target = target;
   library.version = version();
   library.checked = options.checks;
+  CODETTA_TRY(const ConstantValues values, constant_values(options));
+  if (!values.external.empty()) library.weights_file = options.weights.substr(options.weights.rfind('/') + 1);
   for (const Program& one : programs) {
     const ProgramState& state = *Program::Access::state(one);
+    CODETTA_TRY(auto hints, constant_hints(state.graph, values));
+    hints.insert(hints.end(), options.size_hints.begin(), options.size_hints.end());
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
-    CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target, context.machine(target),
-                                                          options.size_hints, state.user_sources));
+    CODETTA_TRY(const plan::Plan plan,
+                plan::plan_program(optimized.graph, target, context.machine(target), hints, state.user_sources));
     CODETTA_TRY(package::Package package,
                 emit::emit_package(plan, {.name = state.function.name, .build_id = build_id(), .origins = true}));
     emit::host::Program program;
@@ -67,8 +71,27 @@ Result<std::vector<emit::host::File>> metal_files(const std::vector<Program>& pr
     program.package = std::make_shared<const package::Package>(std::move(package));
     library.programs.push_back(std::move(program));
   }
+  CODETTA_CHECK_OK(check_used(values, options, library.programs));
+  EmbeddedBytes bytes;
+  for (emit::host::Program& program : library.programs)
+    CODETTA_CHECK_OK(bind_constants(program, values, bytes, *context.pool));
+  if (!bytes.contents().empty()) library.carried_file = library.name + ".constants.safetensors";
+  if (!library.carried_file.empty() && library.carried_file == library.weights_file)
+    return unwritable(library.carried_file, "the weights, which stay outside, have that name, too");
   CODETTA_CHECK_OK(emit::host::check_metal_library(library));
-  return emit::host::print_metal(library);
+  std::vector<emit::host::File> files = emit::host::print_metal(library);
+  if (!library.carried_file.empty()) {
+    std::vector<std::pair<std::string, TensorView>> tensors;
+    for (size_t i = 0; i < bytes.contents().size(); ++i) {
+      const std::string& one = bytes.contents()[i];
+      CODETTA_TRY(const TensorView view,
+                  TensorView::make(const_cast<char*>(one.data()), DType::u8, {static_cast<int64_t>(one.size())}));
+      tensors.emplace_back(EmbeddedBytes::symbol(i), view);
+    }
+    CODETTA_TRY(std::string text, runtime::io::safetensors_bytes(library.carried_file, tensors));
+    files.push_back({library.carried_file, std::move(text)});
+  }
+  return files;
 }
 
 Result<BuildReport> build_metal(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,

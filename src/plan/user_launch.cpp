@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t most_configurations = 256;
 constexpr int most_depth = 64;
-constexpr int64_t most_threads = 1024, most_shared = int64_t{1} << 20;
+constexpr int64_t most_threads = 1024;
 using codetta::gpu::host::most_cluster;
 
 std::string text_of(const std::vector<Token>& tokens) {
@@ -333,9 +333,9 @@ class Launch {
       CODETTA_TRY(const std::vector<Dim> bytes, list(*shared, 1));
       o.shared_bytes = bytes[0];
       const auto known = bytes[0].as_constant();
-      if (known && (*known < 0 || *known > most_shared))
+      if (known && (*known < 0 || *known > target_.shared_bytes))
         return wrong(shared->span, fmt::format("a block has {} bytes of dynamic shared memory", *known),
-                     fmt::format("use 0 to {} bytes", most_shared));
+                     fmt::format("use 0 to {} bytes", target_.shared_bytes));
     }
     CODETTA_TRY(const Clause* cluster, chosen("cluster"));
     if (cluster != nullptr) {

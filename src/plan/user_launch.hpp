@@ -25,9 +25,10 @@ struct BoundLaunch {
 };
 // What clauses may ask for.
 struct LaunchTarget {
-  std::string arch;   // "sm_90a", for messages
-  bool sm_90 = true;  // or newer, or not known: clusters and tensor maps
-  bool amd = false;   // has none of these, no windows of L2, and no launches that overlap
+  std::string arch;                         // "sm_90a", for messages
+  bool sm_90 = true;                        // or newer, or not known: clusters and tensor maps
+  bool amd = false;                         // has none of these, no windows of L2, and no launches that overlap
+  int64_t shared_bytes = int64_t{1} << 20;  // the most that any block can have; what a device has is asked at run time
 };
 
 // `arguments`: operands, then results. `stride`: the stride of a dim of an argument, in elements. Errors: E0231, at the

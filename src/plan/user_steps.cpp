@@ -6,6 +6,7 @@
 
 #include "base/result.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/families_hip.hpp"
 #include "plan/planner.hpp"
 #include "plan/user_launch.hpp"
 
@@ -132,7 +133,8 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
     return Dim::symbol(symbol);
   };
   const int arch = arch_number(plan_.target.arch);
-  const LaunchTarget target{plan_.target.arch, arch == 0 || arch >= 90, plan_.target.backend == Backend::hip};
+  LaunchTarget target{plan_.target.arch, arch == 0 || arch >= 90, plan_.target.backend == Backend::hip};
+  if (target.amd) target.shared_bytes = lds_limit;
   CODETTA_TRY(BoundLaunch bound, bind_launch(*kernel.user, kernel.lowered.program.arguments, target, stride));
   kernel.configurations = std::move(bound.configurations);
   for (size_t c = 0; c < kernel.configurations.size(); ++c) {

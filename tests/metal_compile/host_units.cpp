@@ -37,6 +37,8 @@ def gated(x: f16["batch", "k"], w: f16["k", 512], residual: f16["batch", 256]):
   library.name = "units";
   library.target = {Backend::metal, CpuIsa::generic, "apple7"};
   library.version = "0";
+  library.carried_file = "units.constants.safetensors";
+  library.weights_file = "weights.safetensors";
   for (const char* text : texts) {
     const auto graph = test::bind_program_text(text);
     const auto optimized = graph ? opt::optimize(*graph) : Result<opt::Optimized>(graph.error());
@@ -59,6 +61,12 @@ def gated(x: f16["batch", "k"], w: f16["k", 512], residual: f16["batch", 256]):
     package->steps.insert(at, package::Copy{written, written});
     emit::host::Program program;
     program.function = "program_" + std::to_string(library.programs.size());
+    // Weights, which the library carries or finds beside it.
+    for (uint32_t b = 0; b < package->buffers.size(); ++b) {
+      const std::string& name = package->buffers[b].name;
+      if (name == "w1") program.constants.push_back({b, {64, 128}, "codetta_constant_0", {}});
+      if (name == "b1") program.constants.push_back({b, {128}, {}, "b1"});
+    }
     program.package = std::make_shared<const package::Package>(*std::move(package));
     library.programs.push_back(std::move(program));
   }

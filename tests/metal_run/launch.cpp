@@ -33,7 +33,6 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct alignas(16) Index3 {
   unsigned x, y, z;
 };
-using Kernel = void (*)(const void*, char*, Index3, Index3, unsigned);
 
 // Stride of the dim counted from the last; 0 where the view lacks it or has one element in it.
 int64_t step(const TensorView& view, int from_last) {
@@ -81,9 +80,12 @@ Library::~Library() {
   if (handle_ != nullptr) ::dlclose(handle_);
 }
 
-std::string Library::load(const std::string& source) {
+void* compile_kernels(const std::string& source, std::string& why) {
   const auto temporary = base::TemporaryDirectory::make("/tmp", "codetta-metal-run-");
-  if (!temporary) return "no temporary folder";
+  if (!temporary) {
+    why = "no temporary folder";
+    return nullptr;
+  }
   const std::string file = temporary->path() + "/kernel.metal", object = temporary->path() + "/kernel.so";
   std::ofstream(file, std::ios::binary) << source;
   base::ProcessRequest request;
@@ -108,9 +110,46 @@ std::string Library::load(const std::string& source) {
   request.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"};
   request.timeout = std::chrono::seconds(200);
   const auto done = base::run_process(request);
-  if (!done || !done->success()) return done ? done->errors.substr(0, 4000) : "clang++ was not started";
-  handle_ = ::dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
-  return handle_ != nullptr ? "" : ::dlerror();
+  if (!done || !done->success()) {
+    why = done ? done->errors.substr(0, 4000) : "clang++ was not started";
+    return nullptr;
+  }
+  void* const handle = ::dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) why = ::dlerror();
+  return handle;
+}
+
+std::string run_groups(void* function, const void* parameters, size_t shared_bytes, const unsigned (&grid)[3],
+                       int threads, uint64_t seed) {
+  const auto kernel = reinterpret_cast<void (*)(const void*, char*, Index3, Index3, unsigned)>(function);
+  constexpr int guard = 256;
+  std::vector<char> shared(shared_bytes + 2 * guard + 256);
+  char* const memory = shared.data() + guard + (256 - (reinterpret_cast<uintptr_t>(shared.data()) + guard) % 256) % 256;
+  const Index3 groups{grid[0], grid[1], grid[2]};
+  Index3 group{};
+  for (group.z = 0; group.z < groups.z; ++group.z) {
+    for (group.y = 0; group.y < groups.y; ++group.y) {
+      for (group.x = 0; group.x < groups.x; ++group.x) {
+        std::fill(shared.begin(), shared.end(), static_cast<char>(0x7f));
+        const std::string failure = run_threads(threads, seed + group.x * 7 + group.y, [&](int thread) {
+          kernel(parameters, memory, group, groups, static_cast<unsigned>(thread));
+        });
+        if (!failure.empty()) return failure;
+        const auto spoilt = [&](const char* begin, const char* end) {
+          return std::any_of(begin, end, [](char c) { return c != 0x7f; });
+        };
+        if (spoilt(shared.data(), memory) || spoilt(memory + shared_bytes, shared.data() + shared.size()))
+          return "it writes outside of its " + std::to_string(shared_bytes) + " bytes of threadgroup memory";
+      }
+    }
+  }
+  return {};
+}
+
+std::string Library::load(const std::string& source) {
+  std::string why;
+  handle_ = compile_kernels(source, why);
+  return why;
 }
 
 std::string Library::run(const std::vector<package::GpuEntry>& entries, const Call& call) {
@@ -190,7 +229,7 @@ std::string Library::run(const std::vector<package::GpuEntry>& entries, const Ca
         aligned(p.b, p.b_batch, config.b_k_major ? p.b_k : p.b_col, config.b_k_major ? p.b_col : p.b_k);
   }
   for (const package::GpuEntry& entry : entries) {
-    const auto kernel = reinterpret_cast<Kernel>(::dlsym(handle_, entry.symbol.c_str()));
+    void* const kernel = ::dlsym(handle_, entry.symbol.c_str());
     if (kernel == nullptr) return entry.symbol + " is not there";
     int64_t grid[3] = {1, 1, 1};
     if (entry.kind == package::GpuEntry::Kind::Gemm) {
@@ -214,43 +253,19 @@ std::string Library::run(const std::vector<package::GpuEntry>& entries, const Ca
       grid[1] = std::max<int64_t>(p.pieces_m - static_cast<int64_t>(call.seed % 2), 1);
       grid[2] = std::max<int64_t>(p.batches, 1);
     }
-    constexpr int guard = 256;
-    const auto shared_bytes = static_cast<size_t>(entry.shared_bytes);
-    std::vector<char> shared(shared_bytes + 2 * guard + 256);
-    char* const memory =
-        shared.data() + guard + (256 - (reinterpret_cast<uintptr_t>(shared.data()) + guard) % 256) % 256;
-    const Index3 groups{static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]), static_cast<unsigned>(grid[2])};
-    Index3 group{};
-    for (group.z = 0; group.z < groups.z; ++group.z) {
-      for (group.y = 0; group.y < groups.y; ++group.y) {
-        for (group.x = 0; group.x < groups.x; ++group.x) {
-          std::fill(shared.begin(), shared.end(), static_cast<char>(0x7f));
-          const std::string failure = run_threads(entry.threads, call.seed + group.x * 7 + group.y, [&](int thread) {
-            kernel(first, memory, group, groups, static_cast<unsigned>(thread));
-          });
-          if (!failure.empty()) return entry.symbol + ": " + failure;
-          const auto spoilt = [&](const char* begin, const char* end) {
-            return std::any_of(begin, end, [](char c) { return c != 0x7f; });
-          };
-          if (spoilt(shared.data(), memory) || spoilt(memory + shared_bytes, shared.data() + shared.size()))
-            return entry.symbol + " writes outside of its " + std::to_string(shared_bytes) +
-                   " bytes of threadgroup memory";
-        }
-      }
-    }
+    const unsigned groups[3] = {static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]),
+                                static_cast<unsigned>(grid[2])};
+    const std::string failure =
+        run_groups(kernel, first, static_cast<size_t>(entry.shared_bytes), groups, entry.threads, call.seed);
+    if (!failure.empty()) return entry.symbol + ": " + failure;
   }
   return {};
 }
 
 std::string Library::run_alone(const std::string& symbol, const void* parameters, unsigned groups, unsigned threads) {
-  const auto kernel = reinterpret_cast<Kernel>(::dlsym(handle_, symbol.c_str()));
+  void* const kernel = ::dlsym(handle_, symbol.c_str());
   if (kernel == nullptr) return symbol + " is not there";
-  char memory[16] = {};
-  for (unsigned group = 0; group < groups; ++group) {
-    for (unsigned thread = 0; thread < threads; ++thread)
-      kernel(parameters, memory, {group, 0, 0}, {groups, 1, 1}, thread);
-  }
-  return {};
+  return run_groups(kernel, parameters, 16, {groups, 1, 1}, static_cast<int>(threads), 1);
 }
 
 }  // namespace codetta::metal_run

@@ -42,6 +42,13 @@ class Library {
   void* handle_ = nullptr;
 };
 
+// The same in pieces, for whoever dispatches by himself. A handle of dlopen(), or null and in `why` what the compiler
+// or the loader said.
+void* compile_kernels(const std::string& source, std::string& why);
+// Every threadgroup of the grid, one after the other. "" or what went wrong.
+std::string run_groups(void* function, const void* parameters, size_t shared_bytes, const unsigned (&grid)[3],
+                       int threads, uint64_t seed);
+
 bool has_compiler();
 
 }  // namespace codetta::metal_run

@@ -52,6 +52,7 @@ struct Library {
   Target target;
   std::string version;         // of Codetta
   std::string weights_file{};  // name of the file beside the library that holds the weights; empty: there is none
+  std::string carried_file{};  // Metal: of the one that holds what `Constant::symbol` names, as u8; likewise
   bool checked = true;         // guards and overlaps are looked at in every call
 };
 

@@ -38,10 +38,45 @@ int family_number(std::string_view name) {
   return found == numbers.end() ? 1007 : found->second;
 }
 
+// Constants of all programs, each once: "{"w1", 11, 2, {64, 128}, 1}", by their place in the library.
+class MetalConstants {
+ public:
+  explicit MetalConstants(const Library& library) {
+    for (const Program& program : library.programs) {
+      for (const Constant& constant : program.constants) (void)at(program, constant);
+    }
+  }
+  size_t at(const Program& program, const Constant& constant) {
+    const Buffer& buffer = program.package->buffers[constant.buffer];
+    std::string text;
+    if (constant.symbol.empty()) {
+      std::string sizes;
+      for (const int64_t size : constant.shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+      text = CodeWriter::text_of("{", literal_text(constant.weight), ", ", static_cast<int>(buffer.dtype), ", ",
+                                 constant.shape.rank(), ", {", sizes, "}, 1}");
+    } else {  // bytes, which several may share
+      int64_t bytes = dtype_size(buffer.dtype);
+      for (const int64_t size : constant.shape) bytes *= size;
+      text = CodeWriter::text_of("{", literal_text(constant.symbol), ", ", static_cast<int>(DType::u8), ", 1, {", bytes,
+                                 "}, 0}");
+    }
+    const auto [found, fresh] = places_.emplace(text, rows_.size());
+    if (fresh) rows_.push_back(text);
+    return found->second;
+  }
+  [[nodiscard]] const std::vector<std::string>& rows() const { return rows_; }
+
+ private:
+  std::map<std::string, size_t> places_;
+  std::vector<std::string> rows_;
+};
+
 class MetalProgramPrinter {
  public:
-  MetalProgramPrinter(CodeWriter& out, const Library& library, const Program& program, size_t index)
-      : out_(out),
+  MetalProgramPrinter(CodeWriter& out, const Library& library, const Program& program, size_t index,
+                      MetalConstants& constants)
+      : constants_(constants),
+        out_(out),
         library_(library),
         program_(program),
         package_(*program.package),
@@ -64,6 +99,8 @@ class MetalProgramPrinter {
       for (const auto& [symbol, variable] : variables_)
         out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));
       for (const package::Step& step : package_.steps) std::visit(*this, step);
+      if (package_.steps.empty() || !std::holds_alternative<package::Return>(package_.steps.back()))
+        out_.line("return ok;");
     }
     out_.blank();
   }
@@ -89,6 +126,17 @@ class MetalProgramPrinter {
     for (size_t i = 0; i < signature_.symbols.size(); ++i)
       out_.line("const Number n", i, "(q", i, ");  // ", comment_text(signature_.symbols[i]));
     std::string tensors;
+    for (const Constant& constant : program_.constants) {
+      const std::string tensor = CodeWriter::text_of("constants[", constants_.at(program_, constant), "]");
+      const auto scope = out_.block("");
+      std::string sizes;
+      for (const int64_t size : constant.shape)
+        sizes += CodeWriter::text_of(sizes.empty() ? "" : ", ", "Number(", size, ")");
+      out_.line("const Number sizes[] = {", sizes.empty() ? "Number(1)" : sizes, "};");
+      out_.line("CODETTA_OK(bind_buffer(v[", constant.buffer, "], ", tensor, ", ", dtype_of(constant.buffer),
+                ", sizes, ", constant.shape.rank(), ", ", name_of(constant.buffer), "));");
+      tensors += CodeWriter::text_of(tensors.empty() ? "&" : ", &", tensor);
+    }
     for (size_t i = 0; i < signature_.arguments.size(); ++i) {
       const uint32_t b = signature_.arguments[i];
       const Buffer& buffer = package_.buffers[b];
@@ -109,7 +157,8 @@ class MetalProgramPrinter {
                 buffer.shape.size(), ", ", literal_text(buffer.name), "));");
       tensors += CodeWriter::text_of(tensors.empty() ? "" : ", ", "&p", i);
     }
-    const auto count = std::count_if(signature_.arguments.begin(), signature_.arguments.end(),
+    const auto count = static_cast<std::ptrdiff_t>(program_.constants.size()) +
+                       std::count_if(signature_.arguments.begin(), signature_.arguments.end(),
                                      [&](uint32_t b) { return !package_.buffers[b].is_scalar; });
     out_.line("const MetalTensor* const tensors[] = {", tensors.empty() ? "nullptr" : tensors, "};");
     out_.line("return run_metal(steps_", index_, ", v, scalars, tensors, ", count, ", command_buffer, ",
@@ -142,6 +191,8 @@ class MetalProgramPrinter {
   void operator()(const package::Check& step) {
     if (library_.checked) std::visit(*this, step.guard);
   }
+  void operator()(const package::NanGuard&) { lacks("it checks a tensor for NaN and infinity"); }
+  void operator()(const package::IndexGuard&) { lacks("it checks indices that lie in device memory"); }
   void operator()(const package::EqualGuard& guard) {
     checked("check_equal(", number(guard.left), ", ", number(guard.right), ", ",
             literal_text(guard.left.to_string() + " must equal " + guard.right.to_string()), ", ",
@@ -230,6 +281,7 @@ class MetalProgramPrinter {
     if (!package_.buffers[step.buffer].strides.empty()) return lacks("it fills a tensor that is not contiguous");
     out_.line("CODETTA_OK(fill(frame, v[", step.buffer, "], ", step.bits, "ull));");
   }
+  void operator()(const package::LoadConstant&) {}  // when the library starts
   void operator()(const package::DefineKernel&) {}
   void operator()(const package::Comment& step) { out_.line("// ", comment_text(step.text)); }
   void operator()(const package::Return&) { out_.line("return ok;"); }
@@ -278,8 +330,10 @@ class MetalProgramPrinter {
   void operator()(const package::EnterSubgraph& step) { out_.line("// ", comment_text(step.name), " {"); }
   void operator()(const package::ExitSubgraph&) { out_.line("// }"); }
   template <class Other>
-  void operator()(const Other&) {
-    lacks("it has a step that Metal host text does not have: constants, extern calls, indexed writes or control flow");
+  void operator()(const Other& step) {
+    std::string name(package::name_of(package::Step(step)));
+    std::replace(name.begin(), name.end(), '_', ' ');
+    lacks("it has a step that Metal host text has no form of: " + name);
   }
 
  private:
@@ -362,11 +416,15 @@ class MetalProgramPrinter {
     for (size_t i = 0; i < signature_.symbols.size(); ++i) {
       if (signature_.symbols[i] == symbol) return "n" + std::to_string(i);
     }
+    for (const auto& [name, value] : signature_.fixed) {
+      if (name == symbol) return CodeWriter::text_of("Number(", value, ")");
+    }
     return "Number::none()";
   }
   std::string name_of(uint32_t buffer) const { return literal_text(package_.buffers[buffer].name); }
   int dtype_of(uint32_t buffer) const { return static_cast<int>(package_.buffers[buffer].dtype); }
 
+  MetalConstants& constants_;
   CodeWriter& out_;
   const Library& library_;
   const Program& program_;
@@ -379,6 +437,7 @@ class MetalProgramPrinter {
 
 std::string metal_header(const Library& library) {
   CodeWriter out, unused;
+  MetalConstants constants(library);
   out.line("/* Generated by Codetta ", library.version, ": ", library.name, " for ", library.target.to_string(), ".");
   out.line(" * 0: fine; below 0: ", library.name, "_get_last_error() of the same thread says why.");
   out.line(
@@ -397,6 +456,11 @@ std::string metal_header(const Library& library) {
   out.line("  uint64_t offset;");
   out.line("} ", library.name, "_tensor;");
   out.line("int ", library.name, "_init(void);");
+  if (!library.weights_file.empty()) {
+    out.line("/* Loads the weights from this safetensors file instead of ", comment_text(library.weights_file),
+             " beside the library. Before any other call. */");
+    out.line("int ", library.name, "_load_weights(const char* path);");
+  }
   out.line("const char* ", library.name, "_get_last_error(void);");
   out.line("/* What a command buffer that has ended says of the work in it. */");
   out.line("int ", library.name, "_check(void* command_buffer);");
@@ -411,8 +475,10 @@ std::string metal_header(const Library& library) {
     for (size_t q = 0; q < signature.symbols.size(); ++q)
       line += CodeWriter::text_of("; q", q, " ", comment_text(signature.symbols[q]));
     out.line("/* ", line, " */");
-    out.line("int ", function_name(library, program), "(",
-             MetalProgramPrinter(unused, library, program, i).parameters(library.name + "_tensor", "int64_t"), ");");
+    out.line(
+        "int ", function_name(library, program), "(",
+        MetalProgramPrinter(unused, library, program, i, constants).parameters(library.name + "_tensor", "int64_t"),
+        ");");
   }
   out.line("#ifdef __cplusplus");
   out.line("}");
@@ -424,14 +490,28 @@ std::string metal_host(const Library& library, std::string* missing = nullptr) {
   CodeWriter out;
   out.line("// Generated by Codetta ", library.version, ": the library ", library.name, " for ",
            library.target.to_string(), ".");
-  out.line("#include \"device/host/metal.h\"");
+  MetalConstants constants(library);
+  const bool loads = !constants.rows().empty();
+  out.line("#include \"device/host/", loads ? "metal_constants.h" : "metal.h", "\"");
   out.blank();
   out.line("namespace codetta::host {");
   out.line("namespace {");
   out.blank();
+  if (loads) {
+    out.line("constexpr MetalConstant constant_rows[] = {");
+    for (const std::string& row : constants.rows()) out.line("    ", row, ",");
+    out.line("};");
+    const auto file = [](const std::string& name) {
+      return name.empty() ? std::string("nullptr") : literal_text(name);
+    };
+    out.line("constexpr MetalFiles constant_files = {{", file(library.carried_file), ", ", file(library.weights_file),
+             "}};");
+    out.line("MetalTensor constants[", constants.rows().size(), "];");
+    out.blank();
+  }
   std::vector<std::unique_ptr<MetalProgramPrinter>> printers;
   for (size_t i = 0; i < library.programs.size(); ++i) {
-    printers.push_back(std::make_unique<MetalProgramPrinter>(out, library, library.programs[i], i));
+    printers.push_back(std::make_unique<MetalProgramPrinter>(out, library, library.programs[i], i, constants));
     printers.back()->print();
     if (missing != nullptr && missing->empty()) *missing = printers.back()->missing();
   }
@@ -444,9 +524,23 @@ std::string metal_host(const Library& library, std::string* missing = nullptr) {
   const auto exported = [&](const auto&... pieces) {
     return out.block("__attribute__((visibility(\"default\"))) ", pieces...);
   };
+  const std::string start = CodeWriter::text_of("start_metal(", family_number(library.target.arch), ", ",
+                                                literal_text(library.target.arch), ")");
+  const auto start_with = [&](std::string_view path) {
+    if (!loads) return out.line("return ", start, ";");
+    out.line("CODETTA_OK(", start, ");");
+    out.line("return load_constants(constants, constant_rows, ", constants.rows().size(), ", constant_files, ", path,
+             ");");
+  };
   {
     const auto function = exported("int ", library.name, "_init(void)");
-    out.line("return start_metal(", family_number(library.target.arch), ", ", literal_text(library.target.arch), ");");
+    start_with("nullptr");
+  }
+  if (!library.weights_file.empty()) {
+    const auto function = exported("int ", library.name, "_load_weights(const char* path)");
+    out.line("if (path == nullptr) return fail(bad_argument, \"E0604: the path of the weights is null\");");
+    out.line("if (constants_loaded()) return fail(bad_weights, \"E0620: the weights are loaded already\");");
+    start_with("path");
   }
   {
     const auto function = exported("const char* ", library.name, "_get_last_error(void)");
@@ -476,6 +570,7 @@ Result<void> check_metal_library(const Library& library) {
   if (const std::string why = public_name_defect(library.name); !why.empty()) return refuse(library.name, why);
   std::set<std::string> seen{library.name + "_init", library.name + "_check", library.name + "_get_last_error",
                              library.name + "_tensor"};
+  if (!library.weights_file.empty()) seen.insert(library.name + "_load_weights");
   for (const Program& program : library.programs) {
     const std::string name = function_name(library, program);
     if (const std::string why = public_name_defect(name); !why.empty()) return refuse(name, why);
@@ -486,7 +581,7 @@ Result<void> check_metal_library(const Library& library) {
   if (missing.empty()) return {};
   return diag::error(diag::Code::host_feature, "the program has no form as Metal host text")
       .reason(missing)
-      .help("take that part out of the program, pass constants as parameters, or build for a CPU");
+      .help("take that part out of the program, or build for a CPU");
 }
 
 std::vector<File> print_metal(const Library& library) {

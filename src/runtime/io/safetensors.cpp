@@ -278,9 +278,8 @@ static Result<Tensor> read_safetensor(const Source& source, const std::string& p
       .help("list_safetensors tells the names of a file");
 }
 
-// The whole file.
-static Result<std::string> safetensors_bytes(const std::string& path,
-                                             const std::vector<std::pair<std::string, TensorView>>& tensors) {
+Result<std::string> safetensors_bytes(const std::string& path,
+                                      const std::vector<std::pair<std::string, TensorView>>& tensors) {
   std::string header = "{", data;
   std::unordered_set<std::string_view> names;
   for (const auto& [name, view] : tensors) {

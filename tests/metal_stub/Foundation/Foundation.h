@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our declarations of what emitted host text uses of Foundation; for syntax checks only.
+// Our declarations of what emitted host text uses of Foundation: for checks of its syntax, and for
+// tests/metal_host/framework.mm, which runs it.
 #pragma once
 
 typedef unsigned long NSUInteger;
@@ -12,7 +13,11 @@ typedef signed char BOOL;
 @protocol NSObject
 @end
 __attribute__((objc_root_class))
-@interface NSObject<NSObject>
+@interface NSObject<NSObject> {
+  Class isa;
+ @public
+  void* held;  // of framework.mm
+}
 + (instancetype)alloc;
 - (instancetype)init;
 @end
@@ -25,6 +30,7 @@ enum { NSUTF8StringEncoding = 4 };
 - (const char*)UTF8String;
 @end
 @interface NSError : NSObject
++ (NSError*)errorWithText:(const char*)text code:(NSInteger)code;  // ours
 - (NSString*)localizedDescription;
 - (NSInteger)code;
 @end

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our declarations of what emitted host text uses of Metal's API; for syntax checks only.
+// Our declarations of what emitted host text uses of Metal's API: for checks of its syntax, and for
+// tests/metal_host/framework.mm, which runs it.
 #pragma once
 
 #import <Foundation/Foundation.h>
 
 typedef NSInteger MTLGPUFamily;
 typedef NSUInteger MTLResourceOptions;
-enum { MTLResourceStorageModePrivate = 32 };
+enum { MTLResourceStorageModeShared = 0, MTLResourceStorageModePrivate = 32 };
 typedef NSUInteger MTLResourceUsage;
 enum { MTLResourceUsageRead = 1, MTLResourceUsageWrite = 2 };
 typedef NSUInteger MTLBarrierScope;
@@ -28,6 +29,7 @@ static inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUIntege
 @protocol MTLBuffer <MTLResource>
 - (NSUInteger)length;
 - (unsigned long long)gpuAddress;
+- (void*)contents;  // NULL of private memory
 @end
 @protocol MTLFunction <NSObject>
 @end

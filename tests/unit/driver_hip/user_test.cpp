@@ -114,12 +114,13 @@ TEST_F(HipUser, AllBlocksAtTheSameTime) {
   EXPECT_EQ(launch(), nullptr);
 }
 
-TEST_F(HipUser, E0231WhatIsOfNvidia) {
+TEST_F(HipUser, E0231WhatAnAmdGpuDoesNotHave) {
   const std::pair<const char*, const char*> cases[] = {
       {"cluster(2)", "clusters are of NVIDIA GPUs, and the target is gfx942"},
       {"dependent", "launches that overlap with the kernel in front are of NVIDIA GPUs"},
       {"window(x)", "windows of L2 are of NVIDIA GPUs"},
-      {"map(x, box(1, 10))", "tensor maps are of NVIDIA GPUs"}};
+      {"map(x, box(1, 10))", "tensor maps are of NVIDIA GPUs"},
+      {"shared(65537)", "a block has 65537 bytes of dynamic shared memory"}};
   for (const auto& [clause, reason] : cases) {
     const auto refused = compiled(std::string("#pragma codetta block(64) grid(m) ") + clause);
     expect(refused, Code::kernel_launch, reason);
