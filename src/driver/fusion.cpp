@@ -81,6 +81,9 @@ std::string_view accumulators_lie(const EpilogueProgram& program, const plan::Pl
   if (kernel.discovery.candidates.empty()) return "";
   const package::KernelConfig& config = kernel.discovery.candidates[kernel.chosen].config;
   const auto* cpu = std::get_if<package::CpuGemmConfig>(&config);
+  if (const auto* gpu = std::get_if<package::GpuGemmConfig>(&config);
+      gpu != nullptr && (gpu->k_split > 1 || gpu->stream_k))
+    return "which slices of K leave in the workspace, once the block that arrives last has added them";
   if (cpu == nullptr) return "before they leave the kernel";
   if (cpu->k_split > 1) return "which are kept in the workspace until the slices of K are added";
   if (cpu->family == package::CpuFamily::Fused) return "while they are in registers, which are never written";
