@@ -325,7 +325,10 @@ def _arith(name, *values):
             raise LanguageError("an integer power needs a non-negative integer literal as exponent; cast to a float")
     with np.errstate(all="ignore"):
         if weak and _literals(values) and not is_float(dtype):  # exactly, as in Python
-            return _lift(_EXACT[name](*[builtins.int(v.array) for v in values]))
+            exact = _EXACT[name](*[builtins.int(v.array) for v in values])
+            if not -2**125 <= exact <= 2**125:
+                raise LanguageError(f"{exact} needs more than 64 bits, and more than stands between literals")
+            return _lift(exact)
         arrays = [_as(v, dtype) for v in values]
         if name == "//" and is_float(dtype):  # of the rounded quotient
             return _result(np.floor(round_float(np.divide(*arrays), dtype)), dtype, values, weak)
