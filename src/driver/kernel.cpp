@@ -11,6 +11,7 @@
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
 #include "emit/package.hpp"
+#include "ir/analyses.hpp"
 #include "runtime/cpu/fused.hpp"
 
 namespace codetta {
@@ -58,6 +59,8 @@ Error none_left(const std::vector<Rejection>& rejections) {
     diagnostic.reason = "the list is empty, and nothing was rejected: it was made empty, or moved from";
     diagnostic.help = "take a list from find_kernels";
   }
+  if (diagnostic.code == static_cast<uint16_t>(diag::Code::filtered_out))
+    diagnostic.help = "let the filter keep one of them";
   if (diagnostic.code == static_cast<uint16_t>(diag::Code::epilogue_large))
     diagnostic.help = "compute some of the outputs by a second kernel, or simplify what is computed";
   return Error(std::move(diagnostic));
@@ -77,10 +80,12 @@ Result<void> check_same_program(const FoundState& found, Problem& problem) {
   if (same_types && problem.strict == wanted.strict && problem.math == wanted.math) {
     CODETTA_TRY(const opt::Optimized optimized, optimize_problem(problem, found.context->debug.passes));
     CODETTA_TRY(const Planned* planned, found.planned());
-    const plan::PlannedKernel& kernel = planned->plan.kernels[0];
-    CODETTA_TRY(const plan::Lowered lowered,
-                plan::lower_epilogue(optimized.graph, kernel.region.matmul, problem.layouts));
-    if (lowered.program == kernel.lowered.program) return {};
+    // The product has a place of its own in each graph.
+    const std::vector<ir::NodeId> products = ir::matmuls(optimized.graph);
+    if (products.size() == 1) {
+      CODETTA_TRY(const plan::Lowered lowered, plan::lower_epilogue(optimized.graph, products[0], problem.layouts));
+      if (lowered.program == planned->plan.kernels[0].lowered.program) return {};
+    }
   }
   return diag::error(diag::Code::kernel_mismatch, "these arguments need another kernel")
       .reason(!same_types

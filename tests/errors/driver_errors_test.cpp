@@ -65,6 +65,36 @@ TEST_F(DriverErrors, E0414AnotherKernelIsNeeded) {
   expect(kernels[0].prepare(other).error(), "E0414", "these arguments need another kernel");
 }
 
+// With more operands and with fewer, so that the product has another place in the graph.
+TEST_F(DriverErrors, E0414AnotherEpilogue) {
+  Context plain = context();
+  const Tensor full = Tensor::make(f32, {m_, n_}).value(), row = Tensor::make(f32, {n_}).value();
+  const GemmArguments product = arguments(DType::f32);
+  const auto with = [&](const char* text, std::vector<NamedArgument> named) {
+    GemmArguments result = product;
+    result.epilogue = EpilogueArguments::make(text, std::move(named)).value();
+    return result;
+  };
+  const GemmArguments programs[] = {
+      with("def f(accum): D = accum; return D", {}),
+      with("def f(accum): D = relu(accum); return D", {}),
+      with("def f(accum, C): D = accum + C; return D", {{"C", full}}),
+      with("def f(accum, C): D = accum + C; return D", {{"C", row}}),
+      with("def f(accum, C): D = accum + C; return D", {{"C", 2.0f}}),
+      with("def f(accum, C): D = accum + C; return D", {{"C", 2}}),
+      with("def f(accum, a, b, c, d): D = accum + a * b - c * d; return D",
+           {{"a", full}, {"b", row}, {"c", full}, {"d", row}}),
+  };
+  for (const GemmArguments& one : programs) {
+    const auto kernels = find_kernels(one, Target::host(), {}, plain).value();
+    for (const GemmArguments& other : programs) {
+      const auto prepared = kernels[0].prepare(other);
+      ASSERT_EQ(prepared.has_value(), &one == &other);
+      if (!prepared) expect(prepared.error(), "E0414", "these arguments need another kernel");
+    }
+  }
+}
+
 TEST_F(DriverErrors, APlainProductHasNoTextToPointInto) {
   Context plain = context();
   GemmArguments call = arguments(DType::f32);
@@ -184,6 +214,7 @@ TEST_F(DriverErrors, E0417AndE0418AreRejections) {
   const auto refused = std::count_if(none.rejections().begin(), none.rejections().end(),
                                      [](const Rejection& r) { return code_of(r) == "E0417"; });
   EXPECT_EQ(static_cast<size_t>(refused), all.size());
+  EXPECT_EQ(none.prepare(call).error().diagnostics()[0].help, "let the filter keep one of them");
   const auto one = find_kernels(call, Target::host(), {.max_candidates = 1}, plain).value();
   ASSERT_EQ(one.size(), 1U);
   const auto ranked = std::find_if(one.rejections().begin(), one.rejections().end(),
