@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that the documents show, run as they stand in a folder with the files that they name; what README.md and docs/debugging.md show of
+"""The commands that the documents show, run as they stand in a folder with the files that they name; what README.md, docs/debugging.md and docs/language.md show of
 their output; and the tables of docs/command.md and docs/semantics.md. A command for a GPU or a compiler that is not there has to end with the code that says so, and is
 counted apart. Argument: the codetta command."""
 import json
@@ -111,6 +111,18 @@ def debugging(folder, text):
         FAILURES.append(f"docs/debugging.md: {count} options were found")
 
 
+def failing(folder, text):
+    """What is said of every text of examples/epilogues/failing, whole."""
+    texts = sorted((ROOT / "examples" / "epilogues" / "failing").glob("*.py"))
+    for path in texts:
+        line = f"codetta gemm --m 5 --n 7 --k 3 --epilogue examples/epilogues/failing/{path.name}"
+        said = folder.expect("docs/language.md", line, 1).stderr
+        if f"$ {line}\n{said}\n" not in text.replace("```", "\n"):
+            FAILURES.append(f"docs/language.md does not show\n$ {line}\n{said}")
+    if len(texts) < 7:
+        FAILURES.append(f"{len(texts)} failing examples were found")
+
+
 def keys_of(value):
     """The keys of objects at any depth; not those of objects by name (sizes, configurations), nor the texts by stage."""
     if isinstance(value, list):
@@ -185,7 +197,7 @@ def main():
             for _, block in FENCE.findall(text):
                 for line in lines(block):
                     folder.expect(document, line)
-            for page, check in (("README.md", readme), ("docs/explain.md", explained), ("docs/debugging.md", debugging), ("docs/command.md", command)):
+            for page, check in (("README.md", readme), ("docs/language.md", failing), ("docs/explain.md", explained), ("docs/debugging.md", debugging), ("docs/command.md", command)):
                 if document == page:
                     check(folder, text)
         accuracy((ROOT / "docs" / "semantics.md").read_text())
