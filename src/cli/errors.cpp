@@ -38,6 +38,8 @@ constexpr Wording wordings[] = {
     {"`compile_timeout_seconds`", "--compile-timeout"},
     {"`trial_seconds`", "--trial"},
     {"`tune_seconds`", "--tune"},
+    {"`no_jit`", "--no-jit"},
+    {"`no_compiler`", "--no-compiler"},
     {"the option no_compiler forbids it", "--no-compiler forbids it"},
     {"the context's cancel flag was set", "the command was interrupted"},
 };

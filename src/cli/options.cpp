@@ -69,7 +69,8 @@ Result<Source> read_source(const std::string& file_or_text, TextOf of) {
   if (of != TextOf::Kernel && file_or_text.find("def ") != std::string::npos)
     return Source{"<command line>", file_or_text};
   if (std::error_code ignored; std::filesystem::is_directory(file_or_text, ignored))
-    return usage_error(file_or_text + " is a directory", "", "name the file in it that holds the text");
+    return usage_error(file_or_text + " is a directory", "a text is read from a file",
+                       "name the file in it that holds the text");
   // What is read of a pipe that does not end is more than a text may be: the front end says how much that is.
   constexpr size_t most = (size_t{16} << 20) + 1;
   auto text = read_bytes(file_or_text, most);

@@ -198,7 +198,7 @@ Result<void> check_overwrites(const Places& places) {
     for (const std::string& input : places.inputs) {
       std::error_code absent;
       if (places.force || !std::filesystem::equivalent(path, file_of(input), absent) || absent) continue;
-      return usage_error(output + " would overwrite " + input, "which is read by this command",
+      return usage_error(output + " would overwrite " + input, input + " is read by this command",
                          places.takes_force ? "give another file, or say --force" : "give another file");
     }
   }

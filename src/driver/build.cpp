@@ -346,7 +346,8 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   if (state.options.no_jit || state.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")
         .reason("a library is compiled")
-        .help(state.options.no_jit ? "unset CODETTA_NO_JIT for builds" : "leave out --no-compiler for builds");
+        .help(state.options.no_jit ? "leave out `no_jit` and CODETTA_NO_JIT for builds"
+                                   : "leave out `no_compiler` for builds");
   }
   const auto& found = state.compiler();
   if (!found) return found.error();

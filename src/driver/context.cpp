@@ -224,7 +224,8 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
       return diag::error(diag::Code::jit_disabled, "compiling at run time is switched off")
           .reason(cache->enabled() ? kernel.name + " is not in the cache " + cache->directory()
                                    : kernel.name + " is in no cache: it is off")
-          .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
+          .help(
+              "run `codetta compile` with the same cache folder beforehand, or leave out `no_jit` and CODETTA_NO_JIT");
     }
     const bool late = host.error().code() == static_cast<uint16_t>(diag::Code::compile_timeout);
     if (late || package::is_user(kernel.config)) return host.error();

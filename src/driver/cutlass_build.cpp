@@ -37,7 +37,8 @@ Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOpt
   if (state.options.no_jit || state.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")
         .reason("a library is compiled")
-        .help(state.options.no_jit ? "unset CODETTA_NO_JIT for builds" : "leave out --no-compiler for builds");
+        .help(state.options.no_jit ? "leave out `no_jit` and CODETTA_NO_JIT for builds"
+                                   : "leave out `no_compiler` for builds");
   }
   const std::string name = build.name.empty() ? public_name_of(build.output) : build.name;
   CutlassReport report;

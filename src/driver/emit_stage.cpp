@@ -44,8 +44,8 @@ Result<std::string> assembly_of(driver::ContextState& context, const Target& tar
     return diag::error(diag::Code::jit_disabled, options.no_jit ? "compiling at run time is switched off"
                                                                 : "the use of compilers is switched off")
         .reason("assembly is what the compiler makes of the emitted source")
-        .help(options.no_jit ? "unset CODETTA_NO_JIT, or ask for the source"
-                             : "leave out --no-compiler, or ask for the source");
+        .help(options.no_jit ? "leave out `no_jit` and CODETTA_NO_JIT, or ask for the source"
+                             : "leave out `no_compiler`, or ask for the source");
   }
   const auto& compiler = context.compiler();
   if (!compiler) return compiler.error();

@@ -90,7 +90,7 @@ Result<void> may_compile(const ContextState& context, const package::Kernel& ker
   if (context.options.no_jit) {
     return diag::error(diag::Code::jit_disabled, "compiling at run time is switched off")
         .reason(kernel.name + " is not in the cache " + context.cache->directory())
-        .help("run `codetta compile` with the same cache folder beforehand, or unset CODETTA_NO_JIT");
+        .help("run `codetta compile` with the same cache folder beforehand, or leave out `no_jit` and CODETTA_NO_JIT");
   }
   return {};
 }

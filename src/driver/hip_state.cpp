@@ -110,7 +110,7 @@ Result<void> HipState::may_make(const package::Kernel& kernel, bool capturing) c
   if (!context_.options.no_compiler) return {};
   return diag::error(diag::Code::jit_disabled, "the use of compilers is switched off")
       .reason(kernel.name + " is not in the cache " + context_.cache->directory())
-      .help("leave out --no-compiler");
+      .help("leave out `no_compiler`");
 }
 
 toolchain::HipJob HipState::job_of(const package::Kernel& kernel) const {

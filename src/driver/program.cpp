@@ -55,6 +55,7 @@ Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph&
         return diag::error(diag::Code::symbol_conflict,
                            fmt::format("{} is {} but the program declares {}", buffer.name, dtype_name(tensor->dtype()),
                                        dtype_name(buffer.dtype)))
+            .about(buffer.name)
             .reason("programs are compiled for their declared element types")
             .help("convert the tensor, or change the declaration");
       }
@@ -63,6 +64,7 @@ Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph&
       CODETTA_TRY(bindings.scalars[i], declared_number(buffer, found->value));
     } else {
       return diag::error(diag::Code::output_binding, fmt::format("output {} is bound to a scalar", buffer.name))
+          .about(buffer.name)
           .reason("an output is written to memory")
           .help(fmt::format("bind {} to a tensor; a single value has shape [] or [1]", buffer.name));
     }

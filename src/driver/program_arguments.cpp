@@ -101,6 +101,7 @@ Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer,
   if (!why.empty()) {
     return diag::error(diag::Code::symbol_conflict,
                        fmt::format("{} is {} but is declared as {}", buffer.name, text, dtype_name(dtype)))
+        .about(buffer.name)
         .reason(why)
         .help(dtype == DType::boolean
                   ? "bind true or false"

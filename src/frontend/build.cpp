@@ -172,7 +172,7 @@ void keep_reachable(ir::Function& function) {
   for (ir::Output& output : function.outputs) output.value = renumbered[output.value.index()];
 }
 
-void finish_function(ir::Function& function, Report& report) {
+void finish_function(ir::Function& function, Report& report, CallSite whole) {
   std::vector<char> used(function.values.size(), 0);    // by an operation or as an output, needed or not
   std::vector<char> varies(function.values.size(), 0);  // depends on a parameter or an index
   for (size_t i = 0; i < function.values.size(); ++i) {
@@ -205,7 +205,7 @@ void finish_function(ir::Function& function, Report& report) {
     if (needed[i] != 0) continue;
     const ir::Parameter& parameter = function.parameters[i];
     report.error(Code::operand_unused, parameter.span, fmt::format("operand '{}' is not used", parameter.name))
-        .at(parameter.site)
+        .at(parameter.site.known() ? parameter.site : whole)
         .reason(used_somewhere[i] != 0 ? "no output depends on it: what is computed from it is not returned"
                                        : "no output depends on it")
         .help(parameter.name == "accum" ? "compute an output from accum" : "use it, or remove the parameter");

@@ -105,7 +105,8 @@ inline bool fits_dim(int64_t dim) { return dim >= -max_rank && dim < max_rank; }
 
 // Drops what no output needs; parameters stay.
 void keep_reachable(ir::Function& function);
-// The same, and checks: every parameter is used, no output is a constant.
-void finish_function(ir::Function& function, Report& report);
+// The same, and checks: every parameter is used, no output is a constant. `whole`: where the function is, for
+// parameters without a place of their own.
+void finish_function(ir::Function& function, Report& report, CallSite whole = {});
 
 }  // namespace codetta::frontend

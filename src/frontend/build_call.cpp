@@ -96,7 +96,8 @@ Outcome emit_reduce(FunctionBuilder& builder, const FunctionInfo& info, const st
     for (const int64_t dim : dims.integers) {
       if (!fits_dim(dim)) return dim_problem(1, dim);
       if (!seen.insert(dim).second) {
-        return CallProblem{1, fmt::format("dimension {} is listed twice", dim), "", "list each dimension once"};
+        return CallProblem{1, fmt::format("dimension {} is listed twice", dim), "a dimension is reduced once",
+                           "list each dimension once"};
       }
       attr.dims.push_back(static_cast<int32_t>(dim));
     }

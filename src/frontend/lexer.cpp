@@ -275,18 +275,20 @@ Token Lexer::bad_character() {
                               control ? fmt::format("control character U+{:04X}", step.code_point)
                                       : fmt::format("character '{}' (U+{:04X}) has no meaning here",
                                                     text_.substr(position_, step.length), step.code_point));
-  if (!is_ascii(text_[position_])) {
-    error.reason("outside strings and comments the text is ASCII: names are letters, digits and _");
-  }
+  error.reason(control                      ? "of these characters a text has line ends, tabs and form feeds"
+               : is_ascii(text_[position_]) ? "it is no operator and no part of a name"
+                                            : "outside strings and comments the text is ASCII: names are letters, "
+                                              "digits and _");
   const uint32_t c = step.code_point;
-  error.help(c == 0x2212 ? "write - for minus"
-             : c == 0xd7 ? "write * for the product"
-             : c == 0xf7 ? "write / for the quotient"
-             : c == 0xa0 ? "write an ordinary blank"
-             : c == '!'  ? "write ~ for not, != for unequal"
-             : control   ? "remove it"
-             : c >= 0x80 ? "use an ASCII name"
-                         : "remove it");
+  error.help(c == 0x2212                  ? "write - for minus"
+             : c == 0xd7                  ? "write * for the product"
+             : c == 0xf7                  ? "write / for the quotient"
+             : c == 0xa0                  ? "write an ordinary blank"
+             : c == '!'                   ? "write ~ for not, != for unequal"
+             : c >= 0x2018 && c <= 0x201f ? "write the plain quote ' or \""
+             : control                    ? "remove it"
+             : c >= 0x80                  ? "use an ASCII name"
+                                          : "remove it");
   return fail();
 }
 

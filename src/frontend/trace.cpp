@@ -76,7 +76,7 @@ class Trace {
     if (!report_.empty()) return report_.finish();
     emit();
     if (!report_.empty()) return report_.finish();
-    finish_function(builder_.function(), report_);
+    finish_function(builder_.function(), report_, at_);
     if (!report_.empty()) return report_.finish();
     // Positions in messages of later stages point into the printed function.
     const std::string text = ir::print(builder_.function());
@@ -183,14 +183,19 @@ class Trace {
   }
 
   void check_outputs() {
-    std::vector<std::string> seen;
-    for (const auto& [name, value, site] : state_.outputs) {
+    std::vector<const detail::TraceState::Output*> seen;
+    for (const auto& output : state_.outputs) {
+      const auto& [name, value, site] = output;
       check_name(name, "output", site);
-      if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
-        report_.error(Code::output_duplicate, site, fmt::format("output '{}' is returned twice", name))
-            .help("give every output a name of its own");
+      const auto first =
+          std::find_if(seen.begin(), seen.end(), [&](const auto* other) { return other->name == output.name; });
+      if (first != seen.end()) {
+        auto& error = report_.error(Code::output_duplicate, site, fmt::format("output '{}' is returned twice", name))
+                          .reason("outputs are bound by name")
+                          .help("give every output a name of its own");
+        if ((*first)->site.known()) error.note("first here", diag::location_of((*first)->site));
       }
-      seen.push_back(name);
+      seen.push_back(&output);
       const ExprNode* node = detail::TraceAccess::node(value).get();
       const bool is_accum = name == "accum" && node != nullptr && node->kind == Kind::Accum;
       if ((name == "accum" && !is_accum) || is_input(name)) {

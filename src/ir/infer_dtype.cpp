@@ -234,10 +234,12 @@ std::optional<DType> default_accumulator(DType a, DType b) {
 MaybeComplaint check_accumulator(DType a, DType b, DType accumulator) {
   const std::optional<DType> usual = default_accumulator(a, b);
   if (!usual) {
-    return Complaint{diag::Code::accumulator_dtype,
-                     fmt::format("{} and {} cannot be multiplied", dtype_name(a), dtype_name(b)),
-                     "a matrix product takes two floats or two integers",
-                     "cast one side so that both are floats or both are integers", -1};
+    return Complaint{
+        diag::Code::accumulator_dtype, fmt::format("{} and {} cannot be multiplied", dtype_name(a), dtype_name(b)),
+        "a matrix product takes two floats or two integers",
+        types::is_bool(a) && types::is_bool(b) ? "cast both, to an integer or to a float"
+                                               : "cast one side so that both are floats or both are integers",
+        -1};
   }
   const bool wider =
       (*usual == DType::f32 && accumulator == DType::f64) || (*usual == DType::i32 && accumulator == DType::i64);

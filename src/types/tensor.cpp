@@ -68,40 +68,53 @@ bool has_zero_size(const Dims& shape) {
   return false;
 }
 
-Error overflow_error(DType dtype, const Dims& shape, const Dims& strides) {
-  return diag::error(diag::Code::tensor_overflow, "the extent of " + describe_tensor(dtype, shape) + " overflows")
-      .reason("with strides " + to_string(strides) + " and elements of " + std::to_string(dtype_size(dtype)) +
-              " bytes, the last element lies 2^63 bytes or more from the first")
-      .help("check the sizes and strides; both count elements, not bytes");
-}
-
-// The distances in elements of the lowest and the highest element from `data`, and the count of elements. Fails when
-// the whole span or the count does not fit, in bytes, in 63 bits.
+// The distances in elements of the lowest and the highest element from `data`, and the count of elements.
 struct Extent {
   int64_t below = 0;
   int64_t above = 0;
   int64_t count = 1;
 };
-std::optional<Extent> extent_of(DType dtype, const Dims& shape, const Dims& strides) {
-  Extent e;
-  if (has_zero_size(shape)) {
-    e.count = 0;
-    return e;
-  }
+
+// Whether the whole span fits, in bytes, in 63 bits.
+bool reaches(DType dtype, const Dims& shape, const Dims& strides, Extent& e) {
   int64_t total_bytes = dtype_size(dtype);
   for (int i = 0; i < shape.rank(); ++i) {
     int64_t reach = 0, reach_bytes = 0;
     if (__builtin_mul_overflow(strides[i], shape[i] - 1, &reach) ||
         __builtin_mul_overflow(reach, dtype_size(dtype), &reach_bytes) ||
         reach_bytes == std::numeric_limits<int64_t>::min() ||
-        __builtin_add_overflow(total_bytes, reach_bytes < 0 ? -reach_bytes : reach_bytes, &total_bytes) ||
-        __builtin_mul_overflow(e.count, shape[i], &e.count)) {
-      return std::nullopt;
+        __builtin_add_overflow(total_bytes, reach_bytes < 0 ? -reach_bytes : reach_bytes, &total_bytes)) {
+      return false;
     }
     (reach < 0 ? e.below : e.above) += reach;
   }
+  return true;
+}
+
+// Fails when the whole span or the count does not fit, in bytes, in 63 bits.
+std::optional<Extent> extent_of(DType dtype, const Dims& shape, const Dims& strides) {
+  Extent e;
+  if (has_zero_size(shape)) {
+    e.count = 0;
+    return e;
+  }
+  if (!reaches(dtype, shape, strides, e)) return std::nullopt;
+  for (int64_t n : shape) {
+    if (__builtin_mul_overflow(e.count, n, &e.count)) return std::nullopt;
+  }
   if (e.count > int64_max / dtype_size(dtype)) return std::nullopt;
   return e;
+}
+
+Error overflow_error(DType dtype, const Dims& shape, const Dims& strides) {
+  Extent e;
+  const std::string size = std::to_string(dtype_size(dtype)) + " bytes";
+  return diag::error(diag::Code::tensor_overflow, "the extent of " + describe_tensor(dtype, shape) + " overflows")
+      .reason(reaches(dtype, shape, strides, e)
+                  ? "its elements of " + size + ", each counted, would take 2^63 bytes or more"
+                  : "with strides " + to_string(strides) + " and elements of " + size +
+                        ", the last element lies 2^63 bytes or more from the first")
+      .help("check the sizes and strides; both count elements, not bytes");
 }
 
 // Checks a row-major tensor. Row-major strides wrap where the element count does, so the count is tested first.

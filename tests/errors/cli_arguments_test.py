@@ -276,6 +276,7 @@ def without_compiler(folder):
     expect(0, "was compiled already", "compile", *SIZES, *cache, *epilogue, env=bare)
     other = ["--epilogue", "def f(accum): D = tanh(accum) * 2.75; return D"]
     expect(3, "error[E0503]", "gemm", *SIZES, *cache, *other, env={**bare, "CODETTA_NO_JIT": "1"})
+    expect(3, "leave out --no-jit and CODETTA_NO_JIT", "gemm", *SIZES, *cache, *other, "--no-jit")
     expect(3, "error[E0501]", "compile", *SIZES, *cache, *other, env=bare)
     expect(3, "error[E0501]", "compile", *SIZES, *cache, *other, "--no-compiler")
     expect(0, "epilogue interpreted", "gemm", *SIZES, *cache, *other, env=bare)

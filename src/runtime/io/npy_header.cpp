@@ -119,7 +119,7 @@ class HeaderParser {
     while (!accept(')')) {
       int64_t value = 0;
       const size_t begin = at_;
-      if (peek() < '0' || peek() > '9') return fail("a size is missing");
+      if (peek() < '0' || peek() > '9') return fail(peek() == '-' ? "a size is negative" : "a size is missing");
       for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
         const auto next = base::checked_mul_add(value, 10, text_[at_] - '0');
         if (!next) {

@@ -63,6 +63,7 @@ class ProgramNumbers : public ::testing::TestWithParam<bool> {
     ASSERT_FALSE(y) << type;
     EXPECT_EQ(y.error().code(), 221) << y.error().render();
     EXPECT_EQ(y.error().message(), "error[E0221]: " + headline);
+    EXPECT_NE(y.error().diagnostics()[0].where.line, 0U) << y.error().render();
   }
 
   Context context_;

@@ -427,6 +427,25 @@ TEST(Trace, MistakesPointAtTheCall) {
   none = __LINE__ - 1;
   ASSERT_FALSE(nothing);
   EXPECT_TRUE(at_line(nothing.error().diagnostics()[0].where, none));
+  // accum was never asked for, so that the trace itself is the place.
+  const auto without = Epilogue::trace([](EpilogueTracer& e) { e.output("D", e.input("C") + 1.0); });
+  none = __LINE__ - 1;
+  ASSERT_FALSE(without);
+  EXPECT_EQ(without.error().code(), 133);
+  EXPECT_TRUE(at_line(without.error().diagnostics()[0].where, none));
+  uint32_t first = 0, second = 0;
+  const auto twice = Epilogue::trace([&](EpilogueTracer& e) {
+    e.output("D", relu(e.accum()));
+    first = __LINE__ - 1;
+    e.output("D", tanh(e.accum()));
+    second = __LINE__ - 1;
+  });
+  ASSERT_FALSE(twice);
+  const Diagnostic& again = twice.error().diagnostics()[0];
+  EXPECT_EQ(again.code, 128);
+  EXPECT_TRUE(at_line(again.where, second));
+  ASSERT_EQ(again.notes.size(), 1U);
+  EXPECT_TRUE(at_line(again.notes[0].where, first));
 }
 
 // A wrapper tells the place of its own caller.

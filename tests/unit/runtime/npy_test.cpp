@@ -191,6 +191,7 @@ TEST_F(Npy, RefusesFilesThatLie) {
                                      "{'descr': '<f4, 'fortran_order': False, 'shape': (6,)}",
                                      "{'descr': [[[[, 'fortran_order': False, 'shape': (6,)}",
                                      "{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}"};
+  expect(file_of(bad_headers[6], data), "has a malformed header", "byte 51 of the header: a size is negative");
   for (const std::string& header : bad_headers) expect(file_of(header, data), "has a malformed header");
 }
 

@@ -123,6 +123,11 @@ TEST(TensorView, E0603Overflow) {
   // A repeated element: the extent is small, the count is not.
   expect_error(TensorView::make(memory, f32, {int64_t{1} << 40, int64_t{1} << 40}, {0, 0}), code,
                "the extent of f32[1099511627776, 1099511627776] overflows");
+  EXPECT_EQ(TensorView::make(memory, f32, {int64_t{1} << 61, 1}, {0, 0}).error().diagnostics()[0].reason,
+            "its elements of 4 bytes, each counted, would take 2^63 bytes or more");
+  EXPECT_EQ(TensorView::make(memory, f32, {2}, {int64_most}).error().diagnostics()[0].reason,
+            "with strides [9223372036854775807] and elements of 4 bytes, the last element lies 2^63 bytes or more from "
+            "the first");
   // Fits in 63 bits, but not between this pointer and an end of the address space.
   expect_error(TensorView::make(memory, f32, {2}, {-(int64_t{1} << 60)}), code,
                "the elements of f32[2] would lie outside of the address space");
