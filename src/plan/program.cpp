@@ -61,6 +61,8 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   }
   options.check_indices = plan_.target.backend != Backend::metal;
   options.plain_copies = !cpu;
+  // Of 4,096 bytes that every driver takes: without the problem and up to eight tensor maps.
+  options.parameter_bytes = cpu ? 0 : 2816;
   options.inside = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
   options.together = options.prologues = cpu || options.inside;
   std::map<NodeId, Discovery> found;  // of products, by matmul: the last one is of the region that stays

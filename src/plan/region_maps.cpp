@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "device/gpu/abi.h"
 #include "plan/region_finder.hpp"
 
 namespace codetta::plan {
@@ -162,8 +163,28 @@ Result<LoweredMap> RegionFinder::try_map(const KernelRegion& region, NodeId* fai
   const auto known = known_maps_.find(key);
   if (known != known_maps_.end()) return known->second;
   auto lowered = lower_map(graph_, scope_of(region), failed);
+  if (lowered) {
+    if (auto error = too_many(lowered->program, region.stores.back().node)) {
+      if (failed != nullptr) *failed = region.stores.back().node;
+      return *std::move(error);
+    }
+  }
   if (lowered) known_maps_.emplace(key, *lowered);
   return lowered;
+}
+
+std::optional<Error> RegionFinder::too_many(const package::EpilogueProgram& program, NodeId node) const {
+  const auto bytes = static_cast<int64_t>(program.operands.size() * sizeof(codetta::gpu::Operand) +
+                                          program.arguments.size() * sizeof(codetta::gpu::ScalarValue) +
+                                          program.reductions.size() * sizeof(codetta::gpu::ReductionBuffers));
+  if (options_.parameter_bytes == 0 || bytes <= options_.parameter_bytes) return std::nullopt;
+  return diag::error(diag::Code::epilogue_large, "this is more than one kernel holds")
+      .at(graph_.source(), graph_.span(node))
+      .reason(
+          fmt::format("{} operands, {} arguments and {} reductions take {} bytes of a launch's parameters; {} are free",
+                      program.operands.size(), program.arguments.size(), program.reductions.size(), bytes,
+                      options_.parameter_bytes))
+      .help("split it");
 }
 
 std::optional<NodeId> RegionFinder::waist_of(NodeId node, const std::vector<NodeId>& leaves) const {

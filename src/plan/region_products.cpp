@@ -94,6 +94,17 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
   }
   if (!lowered) return cut_at(product, failed, lowered.error());
   region.lowered = *std::move(lowered);
+  if (const auto error = too_many(region.lowered.program, product)) {
+    const Diagnostic& first = error->diagnostics().front();
+    if (!region.more.empty()) {
+      dissolve(region, {error->code(), {}, first.headline + ": " + first.reason, graph_.span(product)});
+    } else if (made) {
+      make_in_front(region, *error);
+    } else {
+      return cut_at(product, product, *error);
+    }
+    return {};
+  }
   if (inside) {
     if (const auto no = take_inside(region)) {
       if (made) {

@@ -89,6 +89,7 @@ struct RegionOptions {
   bool prologues = false;  // what is element-wise in front of B is tried where the product reads it
   // Then: in front of A, too, and by the product's own kernel, of whose program the factors are a part.
   bool inside = false;
+  int64_t parameter_bytes = 0;  // of what a launch passes for a kernel's tensors, numbers and reductions; 0: any number
 };
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).

@@ -280,6 +280,26 @@ TEST_F(MetalLibrary, Constants) {
   EXPECT_EQ(init_(), -4);
   EXPECT_NE(std::string(error_()).find("E0606: no memory on"), std::string::npos) << error_();
   expect_runs({{"rows", 5}}, 4, given);
+
+  BuildOptions clash;
+  clash.constants = {{"b", b.view()}};
+  clash.weights = folder_->path() + "/unit" + std::to_string(count_) + ".constants.safetensors";
+  ASSERT_TRUE(write_safetensors(clash.weights, {{"w", w.view()}}));
+  EXPECT_NE(load(program, clash).find("the weights, which stay outside, have that name, too"), std::string::npos);
+}
+
+// More tensors than the parameters of one launch name.
+TEST_F(MetalLibrary, ManyTensors) {
+  std::string parameters, sum = "a0";
+  for (int i = 0; i < 60; ++i) {
+    parameters += ", a" + std::to_string(i) + ": f32[\"n\", 8]";
+    if (i > 0) sum += " + a" + std::to_string(i);
+  }
+  const Program program = Program::parse("def f(x: f32[\"n\", 4], w: f32[4, 8]" + parameters + "):\n    y = x @ w + " +
+                                         sum + "\n    z = " + sum + "\n    return y, z\n")
+                              .value();
+  ASSERT_EQ(load(program), "");
+  expect_runs({{"n", 5}}, 1);
 }
 
 // The library only encodes into a command buffer of the caller's, and says afterwards how its work ended.

@@ -56,6 +56,33 @@ bool in_place(const Result<Plan>& plan, const std::string& output, const std::st
   return false;
 }
 
+// Drivers of GPUs take 4,096 bytes of parameters: what needs more is several kernels.
+TEST(PlanProgram, NoKernelTakesMoreThanALaunchPasses) {
+  std::string parameters, sum = "a0", all = "a0";
+  for (int i = 0; i < 60; ++i) {
+    parameters += ", a" + std::to_string(i) + ": f32[\"n\", 8]";
+    if (i > 0) sum += " + a" + std::to_string(i), all += ", a" + std::to_string(i);
+  }
+  const auto graph =
+      test::bind_program_text("def f(x: f32[\"n\", 4], w: f32[4, 8]" + parameters + "):\n    y = x @ w + " + sum +
+                              "\n    z = " + sum + "\n    c = concat(" + all + ", dim=1)\n    return y, z, c\n");
+  ASSERT_TRUE(graph) << graph.error().render();
+  for (const Target& on : {Target{Backend::cuda, {}, "sm_90a"}, Target{Backend::hip, {}, "gfx942"},
+                           Target{Backend::metal, {}, "apple9"}, target}) {
+    const auto plan = plan::plan_program(*graph, on, {}, {{"n", 64}});
+    ASSERT_TRUE(plan) << on.to_string() << plan.error().render();
+    size_t most = 0;
+    for (const plan::PlannedKernel& kernel : plan->kernels)
+      most = std::max(most, kernel.lowered.program.operands.size());
+    if (on.backend == Backend::cpu) {
+      EXPECT_GT(most, 60u);
+    } else {
+      EXPECT_LE(most, 35u) << on.to_string();
+      EXPECT_GT(most, 20u) << on.to_string();
+    }
+  }
+}
+
 // A single GEMM is planned as it runs: items of a batch with one B are rows where A and the epilogue's tensors lie so.
 TEST(PlanGemm, ItemsOfABatchArePlannedAsRows) {
   struct Lies {
