@@ -35,6 +35,8 @@ struct Wording {
 };
 constexpr Wording wordings[] = {
     {"pass B.transposed() if", "say --transpose-b if"},
+    {"pack with a kernel of the packed family; metadata().family says which it is",
+     "leave out --pack, or say --kernel packed"},
     {"`compile_timeout_seconds`", "--compile-timeout"},
     {"`trial_seconds`", "--trial"},
     {"`tune_seconds`", "--tune"},

@@ -64,6 +64,12 @@ Result<void> heeded(const CLI::App& verb, const CommonOptions& common, bool cutl
   if (!first_given(verb, {"--compiler"}).empty() && common.no_compiler)
     return usage_error("--compiler has no effect with --no-compiler", "no compiler is looked for",
                        "leave one of the two out");
+  if (!first_given(verb, {"--compile-timeout"}).empty() && common.no_compiler)
+    return usage_error("--compile-timeout has no effect with --no-compiler", "nothing is compiled",
+                       "leave one of the two out");
+  if (!first_given(verb, {"--cache-dir"}).empty() && common.no_cache)
+    return usage_error("--cache-dir has no effect with --no-cache", "no cache is read or written",
+                       "leave one of the two out");
   const std::string files = first_given(verb, {"--report", "--save-values", "--trace"});
   const bool writes = verb.get_name() == "build" || !files.empty() || names_file(verb, "--out");
   if (!first_given(verb, {"--force"}).empty() && !writes)

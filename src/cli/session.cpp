@@ -46,8 +46,8 @@ Result<Session> Session::make(const CommonOptions& common, const GemmOptions& op
                            "leave out --kernel, or pass a part of one of these names: " + names);
       const std::string meant = nearest_word(options.kernel, parts);
       return usage_error("no kernel named '" + options.kernel + "' can do this", "candidates are " + names,
-                         (meant.empty() ? "" : "did you mean '" + meant + "'? ") +
-                             std::string("Pass a part of one of these names, or leave out --kernel"));
+                         (meant.empty() ? "pass" : "did you mean '" + meant + "'? Pass") +
+                             std::string(" a part of one of these names, or leave out --kernel"));
     }
     kernels = KernelList(std::move(named), kernels->rejections());
   }

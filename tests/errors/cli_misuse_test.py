@@ -221,6 +221,10 @@ def in_our_words(folder, cache):
     expect(0, "sm80", "kernels", *SIZES, *cache, "--target", "cuda:sm_80", "--no-vendor", "--math", "tf32", "--device", 0)
     expect(0, "", "gemm", *SIZES, *cache, "--math", "strict")
     expect(2, "--force has no effect", "gemm", *SIZES, *cache, "--force", "--out", "D=[M,N]:bf16")
+    expect(2, "--compile-timeout has no effect with --no-compiler", "gemm", *SIZES, *cache, "--no-compiler", "--compile-timeout", 5)
+    expect(2, "--cache-dir has no effect with --no-cache", "gemm", *SIZES, *cache, "--no-cache")
+    expect(1, "leave out --pack, or say --kernel packed", "gemm", *SIZES, *cache, "--pack", "--kernel", "in_place")
+    expect(2, "help: pass a part of one of these names", "gemm", *SIZES, *cache, "--kernel", "zzzzzz")
     expect(0, "wrote", "gemm", *SIZES, *cache, "--force", "--out", f"D={folder / 'forced.npy'}")
 
 
