@@ -138,6 +138,9 @@ class RegionFinder {
   // Of what `node` is computed from: the value nearest to the middle, by reductions, that all behind it goes through.
   // With it in memory neither half computes anything of the other.
   std::optional<NodeId> waist_of(NodeId node, const std::vector<NodeId>& leaves) const;
+  // The first of the values that it is made of that reads half of the leaves: what is in front of it and what is behind
+  // are about as large.
+  std::optional<NodeId> half_of(NodeId node, const std::vector<NodeId>& leaves) const;
   // Where a launch could not pass what the kernel reads, stores and reduces; told at this node.
   std::optional<Error> too_many(const package::EpilogueProgram& program, NodeId node) const;
   // A map that cannot be lowered needs one of its values in memory.

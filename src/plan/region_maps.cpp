@@ -221,6 +221,38 @@ std::optional<NodeId> RegionFinder::waist_of(NodeId node, const std::vector<Node
   return waist;
 }
 
+std::optional<NodeId> RegionFinder::half_of(NodeId node, const std::vector<NodeId>& leaves) const {
+  const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
+  const auto leaves_below = [&](NodeId from) {
+    std::set<NodeId> seen;
+    std::vector<NodeId> open{from};
+    size_t count = 0;
+    while (!open.empty()) {
+      const NodeId n = open.back();
+      open.pop_back();
+      if (!seen.insert(n).second) continue;
+      if (is_leaf(n)) {
+        ++count;
+        continue;
+      }
+      for (NodeId operand : graph_.operands(n)) open.push_back(operand);
+    }
+    return count;
+  };
+  std::optional<NodeId> half;
+  for (NodeId at = node;;) {
+    size_t most = 1;
+    std::optional<NodeId> next;
+    for (NodeId operand : graph_.operands(at)) {
+      if (is_leaf(operand) || forced_[operand.index()]) continue;
+      if (const size_t count = leaves_below(operand); count > most) most = count, next = operand;
+    }
+    if (!next) return half;
+    half = at = *next;
+    if (most <= leaves.size() / 2 + 1) return half;
+  }
+}
+
 Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId failed, const std::vector<NodeId>& leaves,
                                           const Error& error) {
   const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
@@ -241,6 +273,10 @@ Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId fai
   };
   if (error.code() == static_cast<uint16_t>(diag::Code::epilogue_large)) {
     if (const auto waist = waist_of(node, leaves); waist && force(*waist)) return {};
+  }
+  if (options_.parameter_bytes != 0 &&
+      2 * static_cast<int64_t>(leaves.size() * sizeof(codetta::gpu::Operand)) > options_.parameter_bytes) {
+    if (const auto half = half_of(node, leaves); half && force(*half)) return {};
   }
   const types::OpInfo& info = types::op_info(graph_.node(failed).op);
   if (info.op == Op::take || info.op == Op::gather) {
