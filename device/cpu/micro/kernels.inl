@@ -4,7 +4,8 @@
 //
 // A policy has: types A, Acc, Vec, BVec, AVec; constants lanes, group, b_step (bytes of one B vector), and
 //   zero(), load_c(p), load_c_partial(p, n), store_c(p, v), store_c_partial(p, v, n), load_b(p), load_b_partial(p, n),
-//   broadcast(p), broadcast_tail(p, n) (n < group valid elements, the rest zero), madd(acc, a, b).
+//   broadcast(p), broadcast_tail(p, n) (n < group valid elements, the rest zero), madd(acc, a, b); madd_onto(acc, a, b)
+//   may be there, an instruction that overwrites acc.
 #pragma once
 
 #include "device/cpu/micro/micro.hpp"
@@ -31,9 +32,11 @@ using Range = Seq<__integer_pack(N)...>;
 CODETTA_INLINE const char* at(const void* p, i64 bytes) { return static_cast<const char*>(p) + bytes; }
 CODETTA_INLINE char* at(void* p, i64 bytes) { return static_cast<char*>(p) + bytes; }
 
+// Makes values opaque to the compiler, which would otherwise keep every sum of a stride and a constant in a register of
+// its own, and spill them.
 template <class... T>
-CODETTA_INLINE void hide(T*&... p) {
-  (([](T*& q) __attribute__((always_inline)) { asm("" : "+r"(q)); }(p)), ...);
+CODETTA_INLINE void hide(T&... value) {
+  (([](T& v) __attribute__((always_inline)) { asm("" : "+r"(v)); }(value)), ...);
 }
 
 // One accumulator per (row, vector), indexed by constants only so that it stays in registers.
@@ -52,14 +55,21 @@ struct Block {
   }
   template <int r, int... v>
   CODETTA_INLINE void row(typename P::AVec a, const typename P::BVec* b, Seq<v...>) {
-    ((acc[r * V + v] = P::madd(acc[r * V + v], a, b[v])), ...);
+    // Where many registers are in use the compiler may not choose which of the three a multiply-add overwrites: it spills.
+    if constexpr (R * V > 16 && requires { P::madd_onto(acc[0], a, b[0]); }) {
+      ((acc[r * V + v] = P::madd_onto(acc[r * V + v], a, b[v])), ...);
+    } else {
+      ((acc[r * V + v] = P::madd(acc[r * V + v], a, b[v])), ...);
+    }
   }
   template <int... r, int... v>
-  CODETTA_INLINE void step(const char* a0, const char* a1, const char* a2, const char* a3, i64 lda, i64 offset, const char* b,
-                           i64 lanes, Seq<r...>, Seq<v...>) {
+  CODETTA_INLINE void step(const char* a0, const char* a1, const char* a2, const char* a3, i64 lda, i64 lda3, i64 offset,
+                           const char* b, i64 lanes, Seq<r...>, Seq<v...>) {
     const typename P::BVec bv[V] = {load_b<v>(b, lanes)...};
     // Four row pointers with scaled lda keep the address registers few even for 16 rows.
-    (row<r>(P::broadcast((r < 4 ? a0 : r < 8 ? a1 : r < 12 ? a2 : a3) + (r & 3) * lda + offset), bv, Seq<v...>{}), ...);
+    (row<r>(P::broadcast((r < 4 ? a0 : r < 8 ? a1 : r < 12 ? a2 : a3) + ((r & 3) == 3 ? lda3 : (r & 3) * lda) + offset), bv,
+            Seq<v...>{}),
+     ...);
   }
   template <int... v>
   CODETTA_INLINE void row_step(typename P::AVec a, const char* b, i64 lanes, Seq<v...>) {
@@ -71,24 +81,33 @@ struct Block {
     const typename P::BVec bv[V] = {load_b<v>(b, lanes)...};
     (row<r>(P::broadcast_tail(a + r * lda, count), bv, Seq<v...>{}), ...);
   }
+  // Row after row: c moves on after the last vector of each.
   template <int i>
-  CODETTA_INLINE void load_one(const char* c, i64 ldc, i64 lanes) {
-    constexpr int r = i / V, v = i % V;
+  CODETTA_INLINE void load_one(const char*& c, i64 ldc, i64 lanes) {
+    constexpr int v = i % V;
     constexpr i64 offset = v * P::lanes * static_cast<i64>(sizeof(typename P::Acc));
     if constexpr (Partial && v == V - 1) {
-      acc[i] = P::load_c_partial(c + r * ldc + offset, lanes);
+      acc[i] = P::load_c_partial(c + offset, lanes);
     } else {
-      acc[i] = P::load_c(c + r * ldc + offset);
+      acc[i] = P::load_c(c + offset);
+    }
+    if constexpr (v == V - 1) {
+      c += ldc;
+      hide(c);
     }
   }
   template <int i>
-  CODETTA_INLINE void store_one(char* c, i64 ldc, i64 lanes) const {
-    constexpr int r = i / V, v = i % V;
+  CODETTA_INLINE void store_one(char*& c, i64 ldc, i64 lanes) const {
+    constexpr int v = i % V;
     constexpr i64 offset = v * P::lanes * static_cast<i64>(sizeof(typename P::Acc));
     if constexpr (Partial && v == V - 1) {
-      P::store_c_partial(c + r * ldc + offset, acc[i], lanes);
+      P::store_c_partial(c + offset, acc[i], lanes);
     } else {
-      P::store_c(c + r * ldc + offset, acc[i]);
+      P::store_c(c + offset, acc[i]);
+    }
+    if constexpr (v == V - 1) {
+      c += ldc;
+      hide(c);
     }
   }
   template <int... i>
@@ -139,11 +158,15 @@ void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, vo
   }
   const char* a0 = at(a_start, 0);
   const char* b = at(b_start, 0);
-  i64 steps = k / P::group;
+  i64 steps = k / P::group, lda3 = 3 * lda;
   {
     const char* a1 = a0 + 4 * lda;
     const char* a2 = a0 + 8 * lda;
     const char* a3 = a0 + 12 * lda;
+    // Blocks of one vector are 1 to 2 % slower with it.
+    const auto hide_strides = [&]() __attribute__((always_inline)) {
+      if constexpr (V > 1) hide(lda, lda3);
+    };
     // Tall blocks of one vector read a line of each row of B. Those to the right of it are asked for four at a time, in
     // every fourth row: four blocks ask for all rows. Lines of one row are faster to get than as many of different rows.
     [[maybe_unused]] constexpr u64 ahead = 256;
@@ -160,19 +183,23 @@ void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, vo
       }
       // Opaque to the compiler: it would otherwise keep one induction pointer per row and step, and spill them.
       hide(a0, b);
+      hide_strides();
       if constexpr (R > 4) hide(a1);
       if constexpr (R > 8) hide(a2);
       if constexpr (R > 12) hide(a3);
-      block.step(a0, a1, a2, a3, lda, 0 * a_step, b, lanes, rows, vectors);
+      block.step(a0, a1, a2, a3, lda, lda3, 0 * a_step, b, lanes, rows, vectors);
       b += ldb;
       hide(b);
-      block.step(a0, a1, a2, a3, lda, 1 * a_step, b, lanes, rows, vectors);
+      hide_strides();
+      block.step(a0, a1, a2, a3, lda, lda3, 1 * a_step, b, lanes, rows, vectors);
       b += ldb;
       hide(b);
-      block.step(a0, a1, a2, a3, lda, 2 * a_step, b, lanes, rows, vectors);
+      hide_strides();
+      block.step(a0, a1, a2, a3, lda, lda3, 2 * a_step, b, lanes, rows, vectors);
       b += ldb;
       hide(b);
-      block.step(a0, a1, a2, a3, lda, 3 * a_step, b, lanes, rows, vectors);
+      hide_strides();
+      block.step(a0, a1, a2, a3, lda, lda3, 3 * a_step, b, lanes, rows, vectors);
       b += ldb;
       a0 += 4 * a_step;
       if constexpr (R > 4) a1 += 4 * a_step;
@@ -181,7 +208,8 @@ void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, vo
     }
     for (; steps > 0; --steps) {
       hide(a0, b);
-      block.step(a0, a1, a2, a3, lda, 0, b, lanes, rows, vectors);
+      hide_strides();
+      block.step(a0, a1, a2, a3, lda, lda3, 0, b, lanes, rows, vectors);
       a0 += a_step;
       if constexpr (R > 4) a1 += a_step;
       if constexpr (R > 8) a2 += a_step;
@@ -284,6 +312,14 @@ constexpr void add_blocks(KernelSet& set) {
   if constexpr (InPlace) {
     set.partial[V - 1] = BlockTable<P, V, true, Range<R>>::table;
     set.long_row = &row_kernel<P>;
+  }
+}
+
+// Of a set with 32 registers: short blocks have about 16 accumulators.
+constexpr void shorten_blocks(KernelSet& set) {
+  for (int v = 1; v <= max_vectors; ++v) {
+    const int rows = (16 + v - 1) / v;
+    if (rows < set.max_rows[v - 1]) set.short_rows[v - 1] = rows;
   }
 }
 

@@ -50,6 +50,7 @@ using FetchingKernel = void (*)(const void* a, i64 lda, const void* b, i64 ldb, 
                                 const void* init, Ahead* next);
 
 inline constexpr int max_vectors = 4;
+inline constexpr i64 short_steps = 64;  // of KernelSet::group
 // The register blocks of one product: kernel for v vectors and r rows is full[v - 1][r - 1], r <= max_rows[v - 1].
 struct KernelSet {
   int lanes = 0;        // accumulators in a vector; 0: the instruction set lacks this product
@@ -57,6 +58,9 @@ struct KernelSet {
   int k_unit = 0;       // k is padded to multiples of this in packed operands; 0: to the group
   bool padded = false;  // tile registers: A is packed, its rows padded to max_rows; kernels run all of them
   int max_rows[max_vectors] = {};
+  // Rows at a time where all of k is short, at most short_steps; 0: max_rows. A call's stores then hold up the next
+  // one, and fewer accumulators are stored while others are multiplied.
+  int short_rows[max_vectors] = {};
   const Kernel* full[max_vectors] = {};
   const Kernel* partial[max_vectors] = {};           // null where only packed panels are read
   const FetchingKernel* fetching[max_vectors] = {};  // as `full`; null where there is no such form

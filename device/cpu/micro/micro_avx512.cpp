@@ -13,6 +13,10 @@ struct F32 : AccF32 {
   CODETTA_INLINE static BVec load_b(const void* p) { return load_c(p); }
   CODETTA_INLINE static BVec load_b_partial(const void* p, i64 n) { return load_c_partial(p, n); }
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) { return _mm512_fmadd_ps(a, b, c); }
+  CODETTA_INLINE static Vec madd_onto(Vec c, AVec a, BVec b) {
+    asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+    return c;
+  }
 };
 struct F64 {
   using A = double;
@@ -30,6 +34,10 @@ struct F64 {
   CODETTA_INLINE static BVec load_b(const void* p) { return load_c(p); }
   CODETTA_INLINE static BVec load_b_partial(const void* p, i64 n) { return load_c_partial(p, n); }
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) { return _mm512_fmadd_pd(a, b, c); }
+  CODETTA_INLINE static Vec madd_onto(Vec c, AVec a, BVec b) {
+    asm("vfmadd231pd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+    return c;
+  }
   CODETTA_INLINE static Vec add(Vec a, Vec b) { return _mm512_add_pd(a, b); }
   CODETTA_INLINE static double add_scalar(double a, double b) { return a + b; }
 };
@@ -58,6 +66,11 @@ struct I16 : AccI32 {
   }
   CODETTA_INLINE static BVec load_b(const void* p) { return load_c(p); }
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) { return pin(_mm512_add_epi32(c, _mm512_madd_epi16(a, b))); }
+  CODETTA_INLINE static Vec madd_onto(Vec c, AVec a, BVec b) {
+    Vec product;
+    asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(c), "=&v"(product) : "v"(a), "v"(b));
+    return c;
+  }
 };
 struct Bf16Source : F32 {
   static constexpr int b_step = 32;
@@ -118,8 +131,13 @@ constexpr KernelSet fetching_set() {
   }
   return set;
 }
+constexpr KernelSet f32_set() {
+  KernelSet set = fetching_set<F32, 6, 8, 14, 16>();
+  shorten_blocks(set);
+  return set;
+}
 constexpr MicroTable table =
-    level_table({fetching_set<F32, 6, 8, 14, 16>(), set_of<F64, 6, 8, 12, 12, true>(), set_of<I32, 4, 0, 6, 6, true>(),
+    level_table({f32_set(), set_of<F64, 6, 8, 12, 12, true>(), set_of<I32, 4, 0, 6, 6, true>(),
                  set_of<I16, 5, 0, 8, 0, false>(), set_of<I64, 4, 0, 6, 6, false>()},
                 {fetching_set<Bf16Source, 6, 0, 6, 6>(), set_of<F16Source, 6, 0, 6, 6, true>(),
                  set_of<I8Source, 4, 0, 6, 6, true>(), set_of<U8Source, 4, 0, 6, 6, true>()},

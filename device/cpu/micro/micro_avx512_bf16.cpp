@@ -8,14 +8,12 @@ namespace avx512_bf16 {
 
 struct Bf16 : AccF32 {
   using A = u16;
-  using AVec = __m512i;
-  using BVec = __m512i;
+  using BVec = Vec;
   static constexpr int group = 2, b_step = 64;
-  CODETTA_INLINE static AVec broadcast(const void* p) { return AccI32::broadcast(p); }
   CODETTA_INLINE static AVec broadcast_tail(const void* p, i64) {
-    return _mm512_set1_epi32(*static_cast<const u16*>(p));
+    return _mm512_castsi512_ps(_mm512_set1_epi32(*static_cast<const u16*>(p)));
   }
-  CODETTA_INLINE static BVec load_b(const void* p) { return _mm512_loadu_si512(p); }
+  CODETTA_INLINE static BVec load_b(const void* p) { return load_c(p); }
   // Spelled in assembly because the compilers disagree on the types of the builtin.
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));

@@ -17,13 +17,14 @@ struct Bytes : AccI32 {
   CODETTA_INLINE static AVec flip(AVec a) {
     return SignedA == SignedB ? _mm512_xor_si512(a, _mm512_set1_epi8(static_cast<char>(0x80))) : a;
   }
-  CODETTA_INLINE static AVec broadcast(const void* p) { return flip(AccI32::broadcast(p)); }
+  // Loaded as floats: short products are up to a tenth slower on Zen 4 with the instructions for integers.
+  CODETTA_INLINE static AVec broadcast(const void* p) { return flip(_mm512_castps_si512(AccF32::broadcast(p))); }
   CODETTA_INLINE static AVec broadcast_tail(const void* p, i64 n) {
     u32 word = 0;
     for (i64 i = 0; i < n; ++i) word |= static_cast<u32>(static_cast<const u8*>(p)[i]) << (8 * i);
     return flip(_mm512_set1_epi32(static_cast<i32>(word)));
   }
-  CODETTA_INLINE static BVec load_b(const void* p) { return load_c(p); }
+  CODETTA_INLINE static BVec load_b(const void* p) { return _mm512_castps_si512(AccF32::load_c(p)); }
   CODETTA_INLINE static Vec madd(Vec c, AVec a, BVec b) {
     if constexpr (SignedB) {
       asm("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));

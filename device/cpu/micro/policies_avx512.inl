@@ -28,7 +28,11 @@ struct AccF32 {
   CODETTA_INLINE static Vec load_c_partial(const void* p, i64 n) { return _mm512_maskz_loadu_ps(mask16(n), p); }
   CODETTA_INLINE static void store_c(void* p, Vec v) { _mm512_storeu_ps(p, v); }
   CODETTA_INLINE static void store_c_partial(void* p, Vec v, i64 n) { _mm512_mask_storeu_ps(p, mask16(n), v); }
-  CODETTA_INLINE static AVec broadcast(const void* p) { return _mm512_set1_ps(*static_cast<const float*>(p)); }
+  CODETTA_INLINE static AVec broadcast(const void* p) {
+    float word;
+    __builtin_memcpy(&word, p, 4);
+    return _mm512_set1_ps(word);
+  }
   CODETTA_INLINE static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
   CODETTA_INLINE static float add_scalar(float a, float b) { return a + b; }
 };

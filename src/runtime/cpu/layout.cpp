@@ -139,6 +139,8 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   l.mr = std::clamp<int64_t>(c.mr, 1, l.set->max_rows[l.vectors - 1]);
   if (l.set->padded) l.mr = l.set->max_rows[l.vectors - 1];
 
+  l.short_k = l.k <= abi::short_steps * l.set->group;
+
   l.tile_rows = std::max<int64_t>(1, std::min<int64_t>(c.tile_rows, l.m));
   if (l.form == Form::Panels) l.tile_rows = round_up(l.tile_rows, l.mr);
   l.tile_cols = round_up(std::max<int64_t>(1, std::min<int64_t>(c.tile_cols, l.root_cols)), l.nr);

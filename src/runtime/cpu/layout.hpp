@@ -64,6 +64,8 @@ struct Layout {
   // Rows: kernels fetch the next block of B while they multiply one, because it comes from beyond the caches of a core.
   bool fetches_b = false;
 
+  bool short_k = false;  // KernelSet::short_rows hold
+
   int64_t part_ld = 64, acc_ld = 64;  // elements
   int64_t acc_col_stride = 1, acc_part_stride = 64;
   int64_t tile_bytes = 0;
@@ -79,6 +81,12 @@ struct Layout {
   int64_t panel_bytes = 0;  // including the compensation row
   int64_t compensation_offset = 0;
   int64_t packed_bytes = 0;  // of one batch item
+
+  // Rows of one kernel call at most, where it is `v` vectors wide.
+  [[nodiscard]] int64_t block_rows(int64_t v) const {
+    const int64_t most = v == vectors ? mr : set->max_rows[v - 1], few = set->short_rows[v - 1];
+    return short_k && few != 0 && few < most ? few : most;
+  }
 };
 
 Layout resolve(const CpuGemmConfig& config, const GemmProblem& problem);

@@ -23,9 +23,16 @@ void fetch_for_store(const std::byte* c, int64_t ldc, int64_t rows, int64_t byte
   }
 }
 
+// How wide the kernels of a panel with this many columns of the tile are: the last one is mostly padding at times.
+int64_t panel_vectors(const Layout& l, int64_t cols) {
+  if (l.set->padded) return l.vectors;
+  int64_t vectors = std::min(l.vectors, ceil_div(cols, l.set->lanes));
+  while (l.set->max_rows[vectors - 1] == 0) ++vectors;
+  return vectors;
+}
+
 void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct,
                 int64_t direct_ld) {
-  const abi::Kernel* kernels = l.set->full[l.vectors - 1];
   const int64_t group = l.set->group;
   const int64_t ldb = l.nr * group * l.b_size;
   const int64_t acc_ld = l.acc_ld * l.acc_size;
@@ -41,25 +48,31 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
       for (int64_t q = 0; q < panels; ++q) {
         const std::byte* panel = makes ? nullptr : job.b + ((first_panel + q) * l.ways + part) * l.panel_bytes;
         const std::byte* b = makes ? job.b_buffer : panel + k0 / group * ldb;
+        const int64_t left = job.cols - q * l.nr, vectors = panel_vectors(l, left), most = l.block_rows(vectors);
+        const int64_t width = vectors * l.set->lanes;
+        const abi::Kernel* kernels = l.set->full[vectors - 1];
         if (makes) pack_panel_k(l, p, job.batch, first_panel + q, part, k0, k1 < l.k ? k1 : l.k_padded, job.b_buffer);
-        const bool whole = direct != nullptr && !l.set->padded && job.cols - q * l.nr >= l.nr;
+        const bool whole = direct != nullptr && !l.set->padded && left >= width;
         std::byte* c = whole ? direct + q * panel_width : acc + part * l.part_ld * l.acc_size + q * panel_width;
         const int64_t ldc = whole ? direct_ld : acc_ld;
-        for (int64_t r = 0; r < job.rows; r += l.mr) {
+        for (int64_t r = 0; r < job.rows; r += most) {
           std::byte* cr = c + r * ldc;
           const void* init = cr;
           if (k0 == job.k_begin) {
-            if (whole) fetch_for_store(cr, ldc, std::min(l.mr, job.rows - r), panel_width);
+            if (whole) fetch_for_store(cr, ldc, std::min(most, job.rows - r), width * l.acc_size);
             init = l.compensated && job.first_slice ? panel + l.compensation_offset : nullptr;
           }
-          kernels[std::min(l.mr, job.rows - r) - 1](a + r * job.lda, job.lda, b, ldb, cr, ldc, k1 - k0, 0, init);
+          kernels[std::min(most, job.rows - r) - 1](a + r * job.lda, job.lda, b, ldb, cr, ldc, k1 - k0, 0, init);
         }
       }
     }
     k0 = k1;
   } while (k0 < job.k_end);
-  // Only the ragged panel went through the scratch; padded kernels always do, they write rows that are not there.
-  const int64_t done = direct == nullptr ? job.cols : l.set->padded ? 0 : job.cols / l.nr * l.nr;
+  // Only a panel with a ragged vector went through the scratch; padded kernels always do, they write rows that are not
+  // there.
+  const int64_t last = (panels - 1) * l.nr, rest = job.cols - last;
+  const bool ragged = rest < panel_vectors(l, rest) * l.set->lanes;
+  const int64_t done = direct == nullptr ? job.cols : l.set->padded ? 0 : ragged ? last : job.cols;
   for (int64_t r = 0; done < job.cols && r < job.rows; ++r) {
     std::memcpy(direct + r * direct_ld + done * l.acc_size, acc + r * acc_ld + done * l.acc_size,
                 static_cast<size_t>((job.cols - done) * l.acc_size));
@@ -87,7 +100,7 @@ void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const s
     const bool partial = valid < lanes;
     const abi::Kernel* kernels = partial ? l.set->partial[vectors - 1] : l.set->full[vectors - 1];
     const abi::FetchingKernel* fetching = partial || next == nullptr ? nullptr : l.set->fetching[vectors - 1];
-    const int64_t most = vectors == l.vectors ? l.mr : l.set->max_rows[vectors - 1];
+    const int64_t most = l.block_rows(vectors);
     const int64_t step = ceil_div(job.rows, ceil_div(job.rows, most));  // equal blocks: no ragged last one
     for (int64_t r = 0; r < job.rows; r += step) {
       std::byte* cr = c + r * ldc + col * l.acc_size;
