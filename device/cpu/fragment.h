@@ -16,8 +16,9 @@
 //                 (per-row base plus a column function); load_at (and an offset a lane, of gather_offset)
 //   results       result_row, result_column, result_item, result_all: final values of a reduction of an earlier phase;
 //                 result_any_row, result_any_column: of one whose results are all the same
-//   stores        put_full, put_full_strided, put_row, put_row_strided, put_one (column and scalar class), put_indexed
-//   once-only     owns_row(ref), owns_column(ref), owns_scalar(ref): whether this tile writes a row-, column- or
+//   stores        put_full, put_full_strided, put_pair (CPU: two vectors of bf16 at once), put_row, put_row_strided,
+//   put_one (column and scalar class), put_indexed once-only     owns_row(ref), owns_column(ref), owns_scalar(ref):
+//   whether this tile writes a row-, column- or
 //                 scalar-class store
 //   reductions    reduce_row(k, reducer) and reduce_all(k, reducer) write the tile's partial; reduce_column folds into
 //                 the tile's own row of partials, which begins with its first row. Only valid lanes enter.
@@ -243,6 +244,30 @@ struct TileFragment {
     if (o.past && n == lanes) return store_past(p, v);
     fetch_ahead<1>(p, o.row_stride);
     store(p, v, n);
+  }
+  //% put_pair
+  // put_full of bf16 for two vectors side by side: `first` holds the left one until the fragment stands at the right
+  // one. One test for subnormal numbers (narrow_bf16), one conversion and one store of a whole line do for both.
+  CODETTA_MEMBER void put_pair(const Ref<u16>& o, f32v v, f32v& first, bool right) const {
+    if (!right) {
+      first = v;
+      return;
+    }
+    u16* p = o.p + (r * o.row_stride + c - lanes);
+#if defined(__AVX512BF16__) && CODETTA_LANES == 16
+    unsigned short left_subnormal, subnormal;
+    asm("vfpclassps $0x20, %1, %0" : "=Yk"(left_subnormal) : "v"(first));
+    asm("vfpclassps $0x20, %1, %0" : "=Yk"(subnormal) : "v"(v));
+    if (__builtin_expect((unsigned short)(left_subnormal | subnormal) == 0, 1)) {
+      i32v both;
+      asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(first), "v"(v));
+      if (o.past && (u64)p % sizeof both == 0) return store_past(p, both);
+      fetch_ahead<1>(p, o.row_stride);
+      return store_all(p, both);
+    }
+#endif
+    store_all(p, narrow_bf16_bits(first));
+    store_all(p + lanes, narrow_bf16_bits(v));
   }
   //% put_full_strided
   template <class V, class E>

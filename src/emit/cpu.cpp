@@ -79,6 +79,38 @@ void print_setup(CodeWriter& out, const PhaseText& phase) {
   put_lines(out, phase.column);
 }
 
+// Positions of a row from column c on: whole vectors, or pairs of them, without masks, then the tail.
+void print_columns(CodeWriter& out, const PhaseText& phase) {
+  if (!phase.pair.empty()) {
+    {
+      const auto columns = out.block("for (; c + 2 * lanes <= f.tile.cols; c += 2 * lanes)");
+      put_lines(out, phase.pair_held);
+      {
+        const auto position =
+            out.block_with("};", "const auto position = [&](bool right) __attribute__((always_inline))");
+        out.line("f.c = right ? c + lanes : c;");
+        out.line("f.n = lanes;");
+        put_lines(out, phase.pair);
+      }
+      out.line("position(false);");
+      out.line("position(true);");
+    }
+    const auto rest = out.block("for (; c < f.tile.cols; c += lanes)");
+    out.line("f.at_column(c);");
+    put_lines(out, phase.full);
+    return;
+  }
+  {
+    const auto columns = out.block("for (; c + lanes <= f.tile.cols; c += lanes)");
+    out.line("f.c = c;");
+    out.line("f.n = lanes;");
+    put_lines(out, phase.full);
+  }
+  const auto tail = out.block("if (c < f.tile.cols)");
+  out.line("f.at_column(c);");
+  put_lines(out, phase.full);
+}
+
 void print_tile_phase(CodeWriter& out, uint32_t index, const PhaseText& phase) {
   const auto function = out.block("static void phase_", index, "(const EpilogueArgs& args, const Tile& tile)");
   out.line("TileFragment f(args, tile);");
@@ -87,17 +119,8 @@ void print_tile_phase(CodeWriter& out, uint32_t index, const PhaseText& phase) {
     const auto rows = out.block("for (f.r = 0; f.r < f.tile.rows; ++f.r)");
     put_lines(out, phase.row);
     if (phase.has_full_work) {
-      // Whole vectors without masks, then the tail.
       out.line("i64 c = 0;");
-      {
-        const auto columns = out.block("for (; c + lanes <= f.tile.cols; c += lanes)");
-        out.line("f.c = c;");
-        out.line("f.n = lanes;");
-        put_lines(out, phase.full);
-      }
-      const auto tail = out.block("if (c < f.tile.cols)");
-      out.line("f.at_column(c);");
-      put_lines(out, phase.full);
+      print_columns(out, phase);
     }
     put_lines(out, phase.row_end);
   }
@@ -167,9 +190,12 @@ Result<EmittedSource> emit_cpu_epilogue(const package::EpilogueProgram& program,
     needs.emplace(method, Domain::Common);
     return CodeWriter::text_of("f.", method, "<", cpu_dialect().type(program.accumulator).value, ">(", part, ")");
   };
+  const int lanes = facts_of(options.isa).vector_bytes / (plan::has_wide_values(program) ? 8 : 4);
+  Dialect dialect = cpu_dialect();
+  dialect.pairs = options.isa >= CpuIsa::avx512_bf16 && lanes == 16;
   CodeWriter body;
   for (uint32_t p = 0; p < program.phases.size(); ++p) {
-    CODETTA_TRY(const PhaseText phase, print_phase(program, p, cpu_dialect(), options.comments, accumulator, needs));
+    CODETTA_TRY(const PhaseText phase, print_phase(program, p, dialect, options.comments, accumulator, needs));
     print_tile_phase(body, p, phase);
     body.blank();
   }
@@ -179,8 +205,7 @@ Result<EmittedSource> emit_cpu_epilogue(const package::EpilogueProgram& program,
       body.line("if (tile->phase == ", p, ") return phase_", p, "(*args, *tile);");
     }
   }
-  return assemble(body, needs, facts_of(options.isa).vector_bytes / (plan::has_wide_values(program) ? 8 : 4), options,
-                  "codetta_epilogue");
+  return assemble(body, needs, lanes, options, "codetta_epilogue");
 }
 
 Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DType a, DType b,

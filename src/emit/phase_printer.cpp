@@ -106,6 +106,7 @@ class PhasePrinter {
   }
   std::string unit_of(uint32_t operand) const;
   std::string store_line(const package::Store& store);
+  void print_full_stores(PhaseText& out);
 
   // Reductions.
   std::string reducer(const package::Reduction& reduction);
@@ -441,6 +442,29 @@ std::string PhasePrinter::store_line(const package::Store& store) {
               ">(", row_pointer(store.operand), ", ", unit_of(store.operand), ", ", operand, "_column, ", value, ");");
 }
 
+void PhasePrinter::print_full_stores(PhaseText& out) {
+  constexpr size_t most_lines = 40;  // a pair is compiled beside the single position
+  const auto paired = [&](const package::Store& store) {
+    const package::Operand& o = program_.operands[store.operand];
+    return o.access == Access::Full && o.unit_stride && o.dtype == DType::bf16 && inst(store.value).type == DType::f32;
+  };
+  const auto& stores = nests_.full_stores;
+  if (dialect_.pairs && out.full.size() <= most_lines &&
+      std::any_of(stores.begin(), stores.end(), [&](uint32_t i) { return paired(phase_.stores[i]); })) {
+    out.pair = out.full;
+    for (const uint32_t i : stores) {
+      const package::Store& store = phase_.stores[i];
+      if (!paired(store)) {
+        out.pair.push_back(store_line(store));
+        continue;
+      }
+      out.pair_held.push_back(text("f32v w", i, ";"));
+      out.pair.push_back(text(method("put_pair"), "(o", store.operand, ", v", store.value, ", w", i, ", right);"));
+    }
+  }
+  for (const uint32_t i : stores) out.full.push_back(store_line(phase_.stores[i]));
+}
+
 std::string PhasePrinter::reducer(const package::Reduction& reduction) {
   static constexpr std::array<std::string_view, 4> names{"Sum", "Max", "Min", "LogSumExp"};
   const std::string_view name = names[static_cast<size_t>(reduction.kind)];
@@ -502,7 +526,7 @@ PhaseText PhasePrinter::print() {
     }
   }
   print_reductions(out);
-  for (const uint32_t i : nests_.full_stores) out.full.push_back(store_line(phase_.stores[i]));
+  print_full_stores(out);
   for (const uint32_t id : nests_.column_values) out.column.push_back(value_line(id));
   std::vector<std::string> guards;
   for (const uint32_t i : nests_.row_stores) {

@@ -30,6 +30,8 @@ struct PhaseText {
   std::vector<Held> loads;             // at each position, before `full`, which names them (Dialect::registers)
   std::vector<Held> row_states;        // of a row, which `full` adds to (Dialect::registers)
   std::vector<std::string> full;       // at each position
+  std::vector<std::string> pair;       // the same at `right` or the position to its left; empty: not by pairs
+  std::vector<std::string> pair_held;  // what a pair holds (Dialect::pairs)
   std::vector<std::string> row_end;    // after the columns of a row: row reductions
   std::vector<std::string> end;        // after all rows: reductions of everything
   std::vector<std::string> column;     // at each column once a tile, for row-class stores; empty if there are none
