@@ -34,7 +34,8 @@ struct Wording {
   const char *in_c, *here;
 };
 constexpr Wording wordings[] = {
-    {"pass B.transposed() if", "say --transpose-b if"},
+    {"pass A.transposed() if A lies", "--transpose-a is for an A that lies"},
+    {"pass B.transposed() if B lies", "--transpose-b is for a B that lies"},
     {"pack with a kernel of the packed family; metadata().family says which it is",
      "leave out --pack, or say --kernel packed"},
     {"`compile_timeout_seconds`", "--compile-timeout"},

@@ -40,10 +40,13 @@ Result<void> check_shapes(const TensorView& a, const TensorView& b) {
   CODETTA_CHECK_OK(check_factor("B", b));
   const int64_t ka = a.size(a.rank() - 1), kb = b.size(b.rank() - 2);
   if (ka != kb) {
+    const bool a_lies = a.size(a.rank() - 2) == kb, b_lies = b.size(b.rank() - 1) == ka;
     return diag::error(diag::Code::matmul_shape, fmt::format("A has {} columns but B has {} rows", ka, kb))
         .about("B")
         .reason(fmt::format("A is {}, B is {}", a.describe(), b.describe()))
-        .help("A must be [M, K] and B [K, N]; pass B.transposed() if B lies as [N, K]");
+        .help(std::string("A must be [M, K] and B [K, N]; ") + (a_lies && !b_lies
+                                                                    ? "pass A.transposed() if A lies as [K, M]"
+                                                                    : "pass B.transposed() if B lies as [N, K]"));
   }
   if (a.rank() == 3 && b.rank() == 3 && a.size(0) != b.size(0) && a.size(0) != 1 && b.size(0) != 1) {
     return diag::error(diag::Code::matmul_shape, fmt::format("A has {} batch items but B has {}", a.size(0), b.size(0)))

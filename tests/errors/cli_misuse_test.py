@@ -134,7 +134,10 @@ def before_the_work(folder, cache):
 def words_of_the_command(folder, cache):
     """Options are told by their names here, not by those of the library."""
     expect(2, "leave out --compile-timeout", "gemm", *SIZES, "--compile-timeout", 0)
-    expect(1, "say --transpose-b if B lies as [N, K]", "gemm", *cache, "--a", array(folder / "x.npy", (4, 3)), "--b", array(folder / "y.npy", (7, 3)))
+    x, y = array(folder / "x.npy", (4, 3)), array(folder / "y.npy", (7, 3))
+    expect(1, "--transpose-b is for a B that lies as [N, K]", "gemm", *cache, "--a", x, "--b", y)
+    expect(1, "--transpose-b is for a B that lies as [N, K]", "gemm", *cache, "--a", y, "--b", array(folder / "z.npy", (3, 4)), "--transpose-b")
+    expect(1, "--transpose-a is for an A that lies as [K, M]", "gemm", *cache, "--a", x, "--b", array(folder / "w.npy", (4, 7)))
     done = expect(2, "cannot read nope", "run", folder / "p.py", *cache, "--kernel", "a=nope")
     if "def" in done.stderr or "the kernel's source" not in done.stderr:
         FAILURES.append(f"a kernel that is not there: {done.stderr}")
