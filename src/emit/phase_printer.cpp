@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/code_writer.hpp"
+#include "plan/families.hpp"
 #include "plan/guards.hpp"
 #include "types/op.hpp"
 
@@ -443,13 +444,17 @@ std::string PhasePrinter::store_line(const package::Store& store) {
 }
 
 void PhasePrinter::print_full_stores(PhaseText& out) {
-  constexpr size_t most_lines = 40;  // a pair is compiled beside the single position
+  constexpr double most_clocks = 24;  // of a vector: a pair is compiled beside the single position
+  double clocks = 0;
+  for (const uint32_t id : nests_.full_values) {
+    if (const Inst& in = inst(id); in.kind == Inst::Kind::Op) clocks += plan::vector_clocks(in.op, in.type);
+  }
   const auto paired = [&](const package::Store& store) {
     const package::Operand& o = program_.operands[store.operand];
     return o.access == Access::Full && o.unit_stride && o.dtype == DType::bf16 && inst(store.value).type == DType::f32;
   };
   const auto& stores = nests_.full_stores;
-  if (dialect_.pairs && out.full.size() <= most_lines &&
+  if (dialect_.pairs && clocks <= most_clocks &&
       std::any_of(stores.begin(), stores.end(), [&](uint32_t i) { return paired(phase_.stores[i]); })) {
     out.pair = out.full;
     for (const uint32_t i : stores) {

@@ -294,6 +294,25 @@ TEST(RunnableIsas, Bf16IsALevelOfItsOwnWhereItIsRoundedTo) {
   EXPECT_EQ(std::count(isas.begin(), isas.end(), CpuIsa::avx512_bf16), cpu_supports(CpuIsa::avx512_bf16) ? 1 : 0);
 }
 
+// A pair is compiled beside the single position, which long epilogues would pay for in time to compile.
+TEST(EmittedText, LightEpiloguesStoreTwoVectorsOfBf16AtATime) {
+  for (const int gelus : {0, 1, 2}) {
+    for (const CpuIsa isa : {CpuIsa::avx512, CpuIsa::avx512_bf16, CpuIsa::amx}) {
+      for (const DType to : {bf16, f16}) {
+        ProgramMaker m;
+        auto value = m.accum();
+        for (int i = 0; i < gelus; ++i) value = m.op(Op::gelu_tanh, f32, {m.op(Op::add, f32, {value, m.accum()})});
+        m.store(value, to);
+        const auto source = emit_cpu_epilogue(m.program, {isa});
+        ASSERT_TRUE(source.has_value()) << source.error().render();
+        EXPECT_EQ(source->text.find("put_pair") != std::string::npos,
+                  isa >= CpuIsa::avx512_bf16 && to == bf16 && gelus < 2)
+            << isa_name(isa) << " " << dtype_name(to) << " " << gelus;
+      }
+    }
+  }
+}
+
 TEST(EmittedText, IsTheSameEveryTimeAndHoldsNoUserNames) {
   ProgramMaker m;
   m.store(m.op(Op::gelu_erf, f32, {m.op(Op::add, f32, {m.accum(), m.load(bf16, Access::Row)})}), bf16);
