@@ -91,7 +91,7 @@ bool packed_intact(const void* packed, size_t bytes) {
   if (packed == nullptr || bytes < sizeof(PackedHeader)) return false;
   PackedHeader h;
   std::memcpy(&h, packed, sizeof h);
-  if (h.magic != packed_magic || h.version != packed_version || h.payload_bytes > bytes - sizeof(PackedHeader))
+  if (h.magic != packed_magic || h.version != packed_version || h.payload_bytes != bytes - sizeof(PackedHeader))
     return false;
   return digest_of(h, static_cast<const std::byte*>(packed) + sizeof(PackedHeader)) == h.digest;
 }

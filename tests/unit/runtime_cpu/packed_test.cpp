@@ -50,6 +50,9 @@ TEST(Packed, SeesDamage) {
   const Problem p(c, 1);
   EXPECT_TRUE(packed_intact(p.packed->data(), p.packed->bytes()));
   EXPECT_FALSE(packed_intact(p.packed->data(), p.packed->bytes() - 1));
+  std::vector<std::byte> longer(p.packed->bytes() + 1);  // as of a file with something behind
+  std::memcpy(longer.data(), p.packed->data(), p.packed->bytes());
+  EXPECT_FALSE(packed_intact(longer.data(), longer.size()));
   for (int64_t at : {int64_t{0}, int64_t{9}, static_cast<int64_t>(sizeof(PackedHeader)),
                      static_cast<int64_t>(p.packed->bytes()) - 1}) {
     std::byte* byte = p.packed->at(at);
