@@ -17,15 +17,21 @@ inline i64 integer_at(const View& view, i64 offset) {
   return view.dtype == 8 && value < 0 ? int64_max : value;  // u64 beyond 63 bits
 }
 
-inline Status bad_index(const View& view, i64 value, const i64* at, i64 size, const char* name) {
-  char place[120] = "";
-  i64 used = 0;
-  for (i32 i = 0; i < view.rank && used < 100; ++i) {
-    used += snprintf(place + used, sizeof place - static_cast<u64>(used), "%s%lld", i == 0 ? "" : ", ",
-                     static_cast<long long>(at[i]));
+// "2, 3": where an element stands.
+struct PlaceText {
+  char text[120] = "";
+  PlaceText(const View& view, const i64* at) {
+    i64 used = 0;
+    for (i32 i = 0; i < view.rank && used < 100; ++i) {
+      used += snprintf(text + used, sizeof text - static_cast<u64>(used), "%s%lld", i == 0 ? "" : ", ",
+                       static_cast<long long>(at[i]));
+    }
   }
+};
+
+inline Status bad_index(const View& view, i64 value, const i64* at, i64 size, const char* name) {
   return fail(bad_argument, "E0618: index %lld is out of range for the size %lld; it stands at [%s] of %s",
-              static_cast<long long>(value), static_cast<long long>(size), place, name);
+              static_cast<long long>(value), static_cast<long long>(size), PlaceText(view, at).text, name);
 }
 
 inline Status check_indices(const View& view, Number size, const char* name) {
@@ -34,6 +40,43 @@ inline Status check_indices(const View& view, Number size, const char* name) {
   for_elements(view, [&](char* element, const i64* at) {
     const i64 value = integer_at(view, (element - view.data) / dtype_bytes(view.dtype));
     if (status == ok && (value < 0 || value >= size.value)) status = bad_index(view, value, at, size.value, name);
+  });
+  return status;
+}
+
+// The exponent of NaN and infinities, and the fraction, which infinities have 0 of. f8e4m3 has NaN alone: all ones.
+struct FloatBits {
+  u64 exponent, fraction;
+};
+inline FloatBits bits_of_float(i32 dtype) {
+  switch (dtype) {
+    case 9:  // f8e4m3
+      return {0x7F, 0};
+    case 10:  // f8e5m2
+      return {0x7C, 0x3};
+    case 11:  // f16
+      return {0x7C00, 0x3FF};
+    case 12:  // bf16
+      return {0x7F80, 0x7F};
+    case 13:  // f32
+      return {0x7F800000, 0x7FFFFF};
+    default:  // f64
+      return {0x7FF0000000000000, 0xFFFFFFFFFFFFF};
+  }
+}
+// `why`: the step that has made the tensor, or "".
+inline Status check_numbers(const View& view, bool infinity_too, const char* name, const char* why) {
+  const FloatBits form = bits_of_float(view.dtype);
+  const u64 bytes = static_cast<u64>(dtype_bytes(view.dtype));
+  Status status = ok;
+  for_elements(view, [&](char* element, const i64* at) {
+    u64 bits = 0;
+    memcpy(&bits, element, bytes);
+    if (status != ok || (bits & form.exponent) != form.exponent) return;
+    const bool is_nan = form.fraction == 0 || (bits & form.fraction) != 0;
+    if (!is_nan && !infinity_too) return;
+    status = fail(bad_argument, "E0619: %s holds %s; it stands at [%s]%s%s", name, is_nan ? "NaN" : "an infinity",
+                  PlaceText(view, at).text, why[0] == '\0' ? "" : "; made by ", why);
   });
   return status;
 }

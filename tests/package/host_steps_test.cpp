@@ -349,5 +349,57 @@ TEST(HostSteps, WritesAtIndices) {
       << f.error();
 }
 
+// NaN and infinities, of every float type, where they stand; views without elements hold none.
+TEST(HostSteps, ChecksNumbers) {
+  struct Kind {
+    DType dtype;
+    uint64_t nan, infinity;  // 0: it has none
+  };
+  const Kind kinds[] = {{DType::f8e4m3, 0xFF, 0},
+                        {DType::f8e5m2, 0x7D, 0xFC},
+                        {DType::f16, 0x7E01, 0xFC00},
+                        {DType::bf16, 0xFFC0, 0x7F80},
+                        {DType::f32, 0x7F800001, 0xFF800000},
+                        {DType::f64, 0x7FF0000000000001, 0x7FF0000000000000}};
+  auto package = std::make_shared<Package>();
+  for (const Kind& kind : kinds) {
+    for (const bool infinity : {false, true}) {
+      package->buffers.push_back(
+          buffer(infinity ? "finite" : "number", Buffer::Role::Argument, {n, Dim::constant(3)}, kind.dtype));
+      package->buffers.back().name += std::to_string(package->buffers.size());
+    }
+  }
+  package->steps.push_back(package::DefineSymbol{"n", 0, 0});
+  for (uint32_t b = 0; b < package->buffers.size(); ++b)
+    package->steps.push_back(package::Check{package::NanGuard{b, b % 2 == 1, b == 1 ? "step 7" : ""}});
+  package->steps.emplace_back(package::Return{});
+  const Loaded f(package);
+  std::vector<std::vector<uint64_t>> memory(package->buffers.size(), std::vector<uint64_t>(8));
+  std::vector<TensorView> views;
+  for (size_t b = 0; b < memory.size(); ++b)
+    views.push_back(TensorView::make(memory[b].data(), package->buffers[b].dtype, {2, 3}).value());
+  EXPECT_EQ(f.call(views), 0) << f.error();
+  for (size_t b = 0; b < memory.size(); ++b) {
+    const Kind& kind = kinds[b / 2];
+    const size_t bytes = static_cast<size_t>(dtype_size(kind.dtype));
+    auto* const at = reinterpret_cast<char*>(memory[b].data()) + 4 * bytes;  // [1, 1]
+    const uint64_t greatest =
+        (kind.infinity == 0 ? 0x7E : (kind.infinity & ((uint64_t{1} << (8 * bytes - 1)) - 1)) - 1);
+    std::memcpy(at, &greatest, bytes);
+    EXPECT_EQ(f.call(views), 0) << f.error();
+    std::memcpy(at, &kind.nan, bytes);
+    EXPECT_EQ(f.call(views), -1);
+    EXPECT_EQ(f.error(), "E0619: " + package->buffers[b].name + " holds NaN; it stands at [1, 1]" +
+                             (b == 1 ? "; made by step 7" : ""));
+    std::memcpy(at, &kind.infinity, bytes);
+    EXPECT_EQ(f.call(views), b % 2 == 1 && kind.infinity != 0 ? -1 : 0) << f.error();
+    std::memset(at, 0, bytes);
+  }
+  memory[0].assign(8, ~uint64_t{0});
+  for (size_t b = 0; b < memory.size(); ++b)
+    views[b] = TensorView::make(memory[b].data(), package->buffers[b].dtype, {0, 3}).value();
+  EXPECT_EQ(f.call(views), 0) << f.error();
+}
+
 }  // namespace
 }  // namespace codetta

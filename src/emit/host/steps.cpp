@@ -138,9 +138,10 @@ class StepPrinter {
             literal_text(guard.value.to_string()), ", ", literal_text(guard.why), ")");
   }
   void operator()(const package::NanGuard& guard) {
-    if (!gpu_) return lacks("it traps NaN, a debug check of runs in process");
     print_fits(guard.buffer);
-    elements().look(guard.buffer, guard.infinity ? "finite" : "nan", "Number(0)");
+    if (gpu_) return elements().look(guard.buffer, guard.infinity ? "finite" : "nan", "Number(0)");
+    out_.line("if (frame.running) CODETTA_OK(check_numbers(v[", guard.buffer, "], ", guard.infinity, ", ",
+              name_of(guard.buffer), ", ", literal_text(guard.why), "));");
   }
   void operator()(const package::IndexGuard& guard) {  // contents: known when the work in front is done
     print_fits(guard.buffer);
@@ -207,7 +208,6 @@ class StepPrinter {
     out_.line("if (frame.running) fill(v[", step.buffer, "], ", step.bits, "ull);");
   }
   void operator()(const package::DefineKernel&) {}  // the linker did
-
   void operator()(const package::CallExtern& step) {
     const size_t at = extern_index(library_, step.name);
     const std::string entry = CodeWriter::text_of("externs[", at, "]");

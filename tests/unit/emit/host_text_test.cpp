@@ -89,7 +89,7 @@ TEST(HostSteps, WhatHasNoFormIsRefused) {
     ASSERT_FALSE(result.has_value());
     EXPECT_EQ(result.error().code(), static_cast<uint16_t>(diag::Code::host_feature));
   };
-  refused(checked(package::Check{package::NanGuard{}}));
+  refused(checked(package::EnterDevice{1}, Target::parse("cuda:sm_90a").value()));
   for (const char* target : {"cuda:sm_90a", "hip:gfx942"}) {
     // Without the kernel that such steps are launches of.
     const package::Step on_elements[] = {
@@ -100,6 +100,7 @@ TEST(HostSteps, WhatHasNoFormIsRefused) {
   for (package::Step step :
        {package::Step(package::Comment{"hello"}), package::Step(package::Free{}), package::Step(package::Fill{}),
         package::Step(package::EnterStream{}), package::Step(package::Check{package::UnitStrideGuard{}}),
+        package::Step(package::Check{package::NanGuard{}}),
         package::Step(package::Check{package::RangeGuard{Dim::symbol("n"), Dim(), Dim::constant(4), {}}})}) {
     const auto result = checked(std::move(step));
     EXPECT_TRUE(result.has_value()) << result.error().render();
