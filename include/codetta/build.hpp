@@ -24,13 +24,18 @@ struct BuildOptions {
   std::string name{};      // prefix of everything public; "" = the file's name without "lib" and what follows a dot
   std::string header{};    // path; "" = beside the library, <name>.h
   std::string manifest{};  // path; "" = beside the library, <name>.json
+  // Path of a program in Python that times the library's functions; "" = none. It looks for library and manifest where
+  // they lie as seen from it.
+  std::string benchmark{};
   // Parameters that get their value now; they are no arguments of the functions any more. Read during the call only.
   std::vector<NamedArgument> constants{};
   // A safetensors file: parameters of its names are constants, too. The library maps it when it is first used (from its
   // own folder, under the same name, or from where NAME_load_weights says), or carries its tensors with embed_weights.
   std::string weights{};
   bool embed_weights = false;
-  // Symbol -> value, for the choice of kernels; each of a symbol that the types of one of the programs have, once.
+  // Symbol -> value, for the choice of kernels; each of a symbol that the types of one of the programs have. Several of
+  // one symbol (batch -> 1, batch -> 512): the library has kernels for each, and a call takes those of the size that is
+  // nearest as a ratio; up to 16 combinations.
   std::vector<std::pair<std::string, int64_t>> size_hints{};
   bool checks = true;  // guards and overlaps are looked at in every call; null, misaligned and sizes always are
   // Times the candidates of every product on random data of the hinted sizes, and takes the fastest; 0: the cost model.
@@ -45,6 +50,7 @@ struct BuildOptions {
 
 struct BuildReport {
   std::string library, header, manifest;  // paths
+  std::string benchmark;                  // likewise; empty: none was asked for
   int64_t bytes = 0;                      // of the library
   double seconds = 0;                     // all of it
   double compile_seconds = 0;             // in compilers and linker, summed over processes
@@ -53,14 +59,14 @@ struct BuildReport {
 };
 
 // One library with a function for each program. It links the C++ runtime, pthread and dl; it exports its own functions
-// only. Library, header and manifest appear whole or not at all, each by a rename; they are three files, none of them
-// the weights. The target is a CPU, and the library refuses to start on one that lacks its instruction set; or CUDA or
-// HIP with an architecture: the library carries the compiled kernels, and loads the driver when it is first called.
-// Neither a GPU nor a toolkit is needed here, only NVRTC, or Clang and lld. For Metal the output is a folder of
-// sources, constants and a script that makes the library on a Mac (docs/metal.md). Errors: E0208 to E0210, E0221
-// (constants), E0230 (a name that cannot be public), E0440 (no form as host text), E0501 to E0507, E0510 (compiler),
-// E0541 (engine archive), E0542 (linker), E0543 (paths), E0617, E0651 (tuning: a run crashed, or took longer than
-// trial_seconds), E06xx (files), E0703 (trial_seconds), those of compile().
+// only. Library, header and manifest appear whole or not at all, each by a rename; they are three files (four with a
+// benchmark), none of them the weights. The target is a CPU, and the library refuses to start on one that lacks its
+// instruction set; or CUDA or HIP with an architecture: the library carries the compiled kernels, and loads the driver
+// when it is first called. Neither a GPU nor a toolkit is needed here, only NVRTC, or Clang and lld. For Metal the
+// output is a folder of sources, constants and a script that makes the library on a Mac (docs/metal.md). Errors: E0208
+// to E0210, E0221 (constants), E0230 (a name that cannot be public), E0440 (no form as host text), E0501 to E0507,
+// E0510 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E0617, E0651 (tuning: a run crashed, or took
+// longer than trial_seconds), E06xx (files), E0703 (trial_seconds), those of compile().
 CODETTA_API Result<BuildReport> build(const std::vector<Program>& programs, const Target& target,
                                       const BuildOptions& options, Context& context = Context::process_default());
 

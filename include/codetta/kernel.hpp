@@ -170,8 +170,9 @@ enum class Stage : uint8_t {
   Host,
   Asm,  // what the compiler makes of the source, as text: the processor's assembly, or PTX
   Manifest,
-  Ptx,   // CUDA
-  Sass,  // CUDA; needs nvdisasm, which comes with a toolkit
+  Ptx,     // CUDA
+  Sass,    // CUDA; needs nvdisasm, which comes with a toolkit
+  Python,  // of programs: a module with compiled kernels and a function call(), for CPUs and CUDA (docs/aot.md)
 };
 
 class CODETTA_API Kernel {

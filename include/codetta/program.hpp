@@ -135,7 +135,8 @@ struct RunOptions {
   StepObserver observer{};
 };
 
-// A program compiled for a target; sizes stay symbolic. Immutable, shared between threads.
+// A program compiled for a target; sizes stay symbolic. Compiled for several sizes, each prepare() takes the kernels of
+// the nearest ones, and the stages and the report are those of the least. Immutable, shared between threads.
 class CODETTA_API CompiledProgram {
  public:
   // Every parameter and every output by name, and nothing else: a number for what is declared without brackets (a:
@@ -152,7 +153,8 @@ class CODETTA_API CompiledProgram {
   [[nodiscard]] Result<ProgramShapes> shapes(const std::vector<NamedArgument>& arguments) const;
   // Ast, Graph, Plan, Memory, Source, Manifest. Errors: E0415 for the others.
   [[nodiscard]] Result<std::string> emit(Stage stage) const;
-  // Graph before and after the passes, plan, kernels, when temporaries live, source: one self-contained HTML page.
+  // Graph before and after the passes, plan, kernels and how far they are from the machine's limits, when temporaries
+  // live, source: one self-contained HTML page.
   [[nodiscard]] Result<std::string> html_report() const;
 
   CompiledProgram(const CompiledProgram&) = default;  // and moves copy
@@ -172,10 +174,11 @@ struct CompileProgress {
 };
 
 // Plans, compiles and loads every kernel, several at a time; kernels of equal source are one. Size hints (symbol ->
-// value) steer the choice of kernels. Without a compiler epilogues are interpreted. When a kernel fails (the error
-// names it) or the context's `cancel` becomes true, nothing is left behind but what the cache has got by then. Errors:
-// E0209 (a hint for no symbol), E0210 (two for one), E0602 (a negative one), those of planning (E03xx, E04xx), E05xx
-// (compiler).
+// value) steer the choice of kernels; several of one symbol (batch -> 1, batch -> 512) give kernels for each, of which
+// a run takes those of the size that is nearest as a ratio. Without a compiler epilogues are interpreted. When a kernel
+// fails (the error names it) or the context's `cancel` becomes true, nothing is left behind but what the cache has got
+// by then. Errors: E0209 (a hint for no symbol), E0210 (two equal ones), E0602 (a negative one), E0703 (more than 16
+// combinations), those of planning (E03xx, E04xx), E05xx (compiler).
 CODETTA_API Result<CompiledProgram> compile(const Program& program, const Target& target,
                                             const std::vector<std::pair<std::string, int64_t>>& size_hints = {},
                                             Context& context = Context::process_default(),

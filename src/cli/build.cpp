@@ -60,6 +60,7 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   wanted.name = options.name;
   wanted.header = options.header;
   wanted.manifest = options.manifest;
+  wanted.benchmark = options.benchmark;
   wanted.weights = options.weights;
   wanted.embed_weights = options.embed_weights;
   std::vector<std::string> inputs = files_of(options.kernels), constants = files_of(options.constants);
@@ -84,9 +85,9 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
     wanted.constants.push_back({pair->first, owned.back().view()});
   }
   for (const std::string& item : options.hints) {
-    auto size = parse_size(item, "--hint");
-    if (!size) return report(size.error(), common.json);
-    wanted.size_hints.push_back(*std::move(size));
+    auto sizes = parse_sizes(item, "--hint");
+    if (!sizes) return report(sizes.error(), common.json);
+    wanted.size_hints.insert(wanted.size_hints.end(), sizes->begin(), sizes->end());
   }
   auto programs = programs_of(options);
   if (!programs) return report(programs.error(), common.json);
@@ -137,16 +138,18 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   auto built = build(*programs, *target, wanted, *context);
   if (!built) return report(built.error(), common.json);
   if (common.json) {
-    const nlohmann::ordered_json json{{"library", built->library},     {"header", built->header},
-                                      {"manifest", built->manifest},   {"bytes", built->bytes},
-                                      {"seconds", built->seconds},     {"compile_seconds", built->compile_seconds},
-                                      {"functions", built->functions}, {"kernels", built->kernels}};
+    nlohmann::ordered_json json{{"library", built->library},     {"header", built->header},
+                                {"manifest", built->manifest},   {"bytes", built->bytes},
+                                {"seconds", built->seconds},     {"compile_seconds", built->compile_seconds},
+                                {"functions", built->functions}, {"kernels", built->kernels}};
+    if (!built->benchmark.empty()) json["benchmark"] = built->benchmark;
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return exit_ok;
   }
   std::printf("library   %s, %lld bytes\n", built->library.c_str(), static_cast<long long>(built->bytes));
   std::printf("header    %s\n", built->header.c_str());
   std::printf("manifest  %s\n", built->manifest.c_str());
+  if (!built->benchmark.empty()) std::printf("benchmark %s\n", built->benchmark.c_str());
   for (const std::string& function : built->functions) std::printf("function  %s\n", function.c_str());
   std::printf("built in  %.2f s\n", built->seconds);
   return exit_ok;

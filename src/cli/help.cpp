@@ -83,6 +83,7 @@ constexpr Placed placed_options[] = {
     {"Output", "--name", "NAME"},
     {"Output", "--header", "FILE"},
     {"Output", "--manifest", "FILE"},
+    {"Output", "--benchmark", "FILE"},
     {"Output", "--embed-weights", ""},
     {"Output", "--no-checks", ""},
     {"Output", "--engine-dir", "FOLDER"},

@@ -21,7 +21,7 @@ struct StageName {
   const char* name;
   Stage stage;
 };
-constexpr std::array<StageName, 10> stages{{{"ast", Stage::Ast},
+constexpr std::array<StageName, 11> stages{{{"ast", Stage::Ast},
                                             {"graph", Stage::Graph},
                                             {"plan", Stage::Plan},
                                             {"memory", Stage::Memory},
@@ -30,7 +30,8 @@ constexpr std::array<StageName, 10> stages{{{"ast", Stage::Ast},
                                             {"asm", Stage::Asm},
                                             {"manifest", Stage::Manifest},
                                             {"ptx", Stage::Ptx},
-                                            {"sass", Stage::Sass}}};
+                                            {"sass", Stage::Sass},
+                                            {"python", Stage::Python}}};
 
 Result<std::vector<StageName>> stages_of(const std::string& what) {
   std::vector<StageName> result;
@@ -67,9 +68,9 @@ struct ProgramSession {
     if (auto placed = check_places(places(inspected, page)); !placed) return std::move(placed).error();
     SizeHints hints;
     for (const std::string& hint : inspected.hints) {
-      auto size = parse_size(hint, "--hint");
-      if (!size) return std::move(size).error();
-      hints.push_back(*std::move(size));
+      auto sizes = parse_sizes(hint, "--hint");
+      if (!sizes) return std::move(sizes).error();
+      hints.insert(hints.end(), sizes->begin(), sizes->end());
     }
     auto source = read_source(inspected.file, TextOf::Program);
     if (!source) return std::move(source).error();

@@ -172,7 +172,7 @@ int run(int argc, char** argv) {
       app.add_subcommand("explain", "How the epilogue is understood, which kernel is chosen, why not the others");
   CLI::App* kernels_verb = app.add_subcommand("kernels", "List candidates and rejections");
   CLI::App* emit_verb = app.add_subcommand(
-      "emit", "Print a stage: ast, graph, plan, memory, source, host, asm, ptx, sass, manifest, evt");
+      "emit", "Print a stage: ast, graph, plan, memory, source, host, python, asm, ptx, sass, manifest, evt");
   CLI::App* compile_verb = app.add_subcommand("compile", "Compile into the cache without running");
   CLI::App* tune_verb = app.add_subcommand("tune", "Time the candidates, keep the results");
   CLI::App* run_verb = app.add_subcommand("run", "Run a program on files or random data");
@@ -254,6 +254,8 @@ int run(int argc, char** argv) {
   build_verb->add_option("--name", library.name, "Prefix of what is public (default: from the library's file name)");
   build_verb->add_option("--header", library.header, "The C header (default: NAME.h beside the library)");
   build_verb->add_option("--manifest", library.manifest, "The manifest (default: NAME.json beside the library)");
+  build_verb->add_option("--benchmark", library.benchmark,
+                         "Also a program in Python that times the library's functions");
   build_verb->add_option("--constant", library.constants, "A parameter's value, in the library: NAME=FILE")
       ->allow_extra_args(false);
   build_verb
@@ -263,7 +265,7 @@ int run(int argc, char** argv) {
   build_verb->add_option("--weights", library.weights, "A safetensors file with values of parameters");
   build_verb->add_flag("--embed-weights", library.embed_weights,
                        "The library carries them, instead of mapping the file");
-  build_verb->add_option("--hint", library.hints, "A likely size, for the choice of kernels: batch=8")
+  build_verb->add_option("--hint", library.hints, "Likely sizes; several give kernels for each: batch=8, batch=1,64")
       ->allow_extra_args(false);
   build_verb->add_flag("--tune", library.tune, "Time the candidates at the hinted sizes");
   build_verb->add_option("--budget", library.tune_budget, "Seconds for --tune, a program")

@@ -83,6 +83,22 @@ Result<std::pair<std::string, int64_t>> parse_size(const std::string& item, cons
   return usage_error("'" + item + "' gives no size", "given to " + option, "write " + option + " batch=8");
 }
 
+Result<std::vector<std::pair<std::string, int64_t>>> parse_sizes(const std::string& item, const std::string& option) {
+  std::vector<std::pair<std::string, int64_t>> sizes;
+  const std::string name = item.substr(0, item.find('='));
+  size_t at = std::min(item.size(), name.size() + 1);
+  for (;;) {
+    const size_t comma = item.find(',', at);
+    auto size = parse_size(name + "=" + item.substr(at, comma == std::string::npos ? comma : comma - at), option);
+    if (!size)
+      return usage_error("'" + item + "' gives no size", "given to " + option,
+                         "write " + option + " batch=8, or batch=1,64 for kernels for both");
+    sizes.push_back(*std::move(size));
+    if (comma == std::string::npos) return sizes;
+    at = comma + 1;
+  }
+}
+
 Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text) {
   if (text == "true" || text == "True") return ArgumentValue(true);
   if (text == "false" || text == "False") return ArgumentValue(false);

@@ -18,8 +18,10 @@ struct Form {  // [M,N/2]:bf16:tiny
 Result<Form> parse_form(const std::string& item, size_t at, const std::string& option);
 // NAME=VALUE of --tensor, --scalar or --out; both are there. Errors: E0701.
 Result<std::pair<std::string, std::string>> split_item(const std::string& item, const std::string& option);
-// "batch=8" of --hint or --dim: a size from 0 on. Errors: E0701.
+// "batch=8" of --dim: a size from 0 on. Errors: E0701.
 Result<std::pair<std::string, int64_t>> parse_size(const std::string& item, const std::string& option);
+// "batch=8" or "batch=1,64,512" of --hint. Errors: E0701.
+Result<std::vector<std::pair<std::string, int64_t>>> parse_sizes(const std::string& item, const std::string& option);
 // "0.5", "+3", "-1e-3", "inf", "true". Errors: E0701.
 Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text);
 

@@ -53,7 +53,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options);
 struct BuildLibraryOptions {
   std::string program;                 // file or text
   std::vector<std::string> functions;  // of the text; empty: the last
-  std::string output, name, header, manifest, weights, engine_dir;
+  std::string output, name, header, manifest, benchmark, weights, engine_dir;
   std::vector<std::string> constants;  // NAME=FILE
   std::vector<std::string> kernels;    // NAME=FILE, of user kernels
   std::vector<std::string> hints;      // SIZE=NUMBER

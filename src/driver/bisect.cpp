@@ -11,6 +11,7 @@
 
 #include "codetta/observe.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
 #include "driver/step_records.hpp"
 #include "driver/verification.hpp"
@@ -197,8 +198,9 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
         .reason("its steps are only enqueued when they are told of")
         .help("bisect it on a CPU, whose graph and passes are the same");
   }
-  CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
   const ir::Graph& graph = Program::Access::state(program)->graph;
+  CODETTA_CHECK_OK(check_hints(graph, size_hints));
+  CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
   CODETTA_TRY(const std::vector<oracle::OracleInput> inputs, oracle_inputs(graph, arguments));
   oracle::OracleOptions how;
   how.isa = target.isa;

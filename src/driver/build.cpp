@@ -29,7 +29,9 @@
 #include "driver/program_arguments.hpp"
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
+#include "driver/size_sets.hpp"
 #include "emit/emit.hpp"
+#include "emit/host/signature.hpp"
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
 #include "package/cpu_call.hpp"
@@ -143,6 +145,40 @@ Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::stri
 
 }  // namespace
 
+namespace {
+
+// What the constants fix, and the hints for the other sizes that this program has.
+SizeHints hints_of(const ir::Graph& graph, const SizeHints& fixed, const SizeHints& wanted) {
+  SizeHints hints = fixed;
+  const std::vector<std::string> known = symbols_of_types(graph);
+  for (const auto& hint : wanted) {
+    const bool is_fixed =
+        std::any_of(fixed.begin(), fixed.end(), [&](const auto& one) { return one.first == hint.first; });
+    if (!is_fixed && std::find(known.begin(), known.end(), hint.first) != known.end()) hints.push_back(hint);
+  }
+  return hints;
+}
+
+// The code of its kernels joins the library.
+Result<void> add_kernels(emit::host::Program& program, LibraryPlan& planned, ContextState& context, bool compiled) {
+  const Target& target = planned.host.target;
+  const bool gpu = target.backend != Backend::cpu;
+  for (const package::Kernel& kernel : program.package->kernels) {
+    if (gpu && compiled) {
+      CODETTA_TRY(GpuBinary binary, binary_of(kernel, target, context));
+      planned.compile_seconds += binary.compile_seconds;
+      program.images.push_back(planned.bytes.add(std::move(binary.image)));
+    } else if (gpu) {
+      program.images.push_back("image_of_" + kernel.name);
+    } else {
+      CODETTA_CHECK_OK(add_kernel(kernel, program, planned.kernels));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Target& wanted,
                                  const BuildOptions& options, ContextState& context, bool compiled, bool whole) {
   CODETTA_TRY(const Target target, resolve_target(context, wanted));
@@ -162,7 +198,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         .reason("a library has a function for each")
         .help("pass at least one");
   }
-  CODETTA_CHECK_OK(check_hints(programs, options.size_hints));
+  CODETTA_CHECK_OK(check_hints(programs, options.size_hints, Hinted::ForSeveralSizes));
   LibraryPlan planned;
   planned.host.name = options.name.empty() ? default_name(options.output) : options.name;
   planned.host.target = target;
@@ -172,32 +208,35 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
   if (!planned.values.external.empty()) planned.host.weights_file = file_of(options.weights);
   for (const Program& one : programs) {
     const ProgramState& state = *Program::Access::state(one);
-    CODETTA_TRY(auto hints, constant_hints(state.graph, planned.values));
-    hints.insert(hints.end(), options.size_hints.begin(), options.size_hints.end());
+    CODETTA_TRY(const auto fixed, constant_hints(state.graph, planned.values));
+    CODETTA_TRY(const SizeSets sizes, size_sets(hints_of(state.graph, fixed, options.size_hints)));
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
     plan::MachineFacts machine = context.machine(target);
     machine.gpu.vendor = nullptr;  // a library carries its own kernels
-    CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources));
-    if (options.tune_seconds > 0) {
-      CODETTA_TRY(const std::string tuned, tune_plan(plan, state.function.name, hints, options, context));
-      planned.tuning.emplace_back(state.function.name, tuned);
-    }
-    emit::host::Program program;
-    program.function = state.function.name;
-    CODETTA_TRY(program.package, package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
-    CODETTA_CHECK_OK(package::check(*program.package));  // as before runs in process: printers take it as sound
-    for (const package::Kernel& kernel : program.package->kernels) {
-      if (gpu && compiled) {
-        CODETTA_TRY(GpuBinary binary, binary_of(kernel, target, context));
-        planned.compile_seconds += binary.compile_seconds;
-        program.images.push_back(planned.bytes.add(std::move(binary.image)));
-      } else if (gpu) {
-        program.images.push_back("image_of_" + kernel.name);
-      } else {
-        CODETTA_CHECK_OK(add_kernel(kernel, program, planned.kernels));
+    emit::host::SizeTable table{.first = planned.host.programs.size(), .count = 0, .axes = sizes.axes};
+    for (const SizeHints& hints : sizes.sets) {
+      CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources));
+      if (options.tune_seconds > 0) {
+        CODETTA_TRY(const std::string tuned, tune_plan(plan, state.function.name, hints, options, context));
+        planned.tuning.emplace_back(
+            sizes.axes.empty() ? state.function.name : state.function.name + ", " + hints_text(hints), tuned);
       }
+      emit::host::Program program;
+      program.function = state.function.name;
+      CODETTA_TRY(program.package,
+                  package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
+      CODETTA_CHECK_OK(package::check(*program.package));  // as before runs in process: printers take it as sound
+      // Sizes that have the kernels of others share their program.
+      auto& all = planned.host.programs;
+      const auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(table.first), all.end(),
+                                     [&](const auto& known) { return *known.package == *program.package; });
+      table.chosen.push_back(static_cast<size_t>(same - all.begin()) - table.first);
+      if (same != all.end()) continue;
+      CODETTA_CHECK_OK(add_kernels(program, planned, context, compiled));
+      all.push_back(std::move(program));
+      ++table.count;
     }
-    planned.host.programs.push_back(std::move(program));
+    if (table.count > 1) planned.host.by_size.push_back(std::move(table));
   }
   CODETTA_CHECK_OK(check_used(planned.values, options, planned.host.programs));
   for (emit::host::Program& program : planned.host.programs)
@@ -211,9 +250,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
   return planned;
 }
 
-// Or what was looked for.
-Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions& options) {
-  std::string folder = options.engine_dir;
+std::string engine_folder(std::string folder) {
   if (folder.empty()) {
     Dl_info info{};
     if (::dladdr(reinterpret_cast<const void*>(&version), &info) != 0 && info.dli_fname != nullptr)
@@ -223,6 +260,12 @@ Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions&
     char here[4096];
     if (::getcwd(here, sizeof here) != nullptr) folder = std::string(here) + "/" + folder;
   }
+  return folder;
+}
+
+// Or what was looked for.
+Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions& options) {
+  const std::string folder = engine_folder(options.engine_dir);
   std::vector<std::string> archives;
   for (const std::string& name :
        {std::string("libcodetta_engine.a"), fmt::format("libcodetta_table_{}.a", isa_name(isa))}) {
@@ -296,7 +339,7 @@ Result<void> check_writable(const std::string& library, const std::vector<std::s
     if (!replaced && &path == &paths.front()) return unwritable(path, "it is no file but a device or a pipe");
     if (!replaced) continue;
     if (!seen.insert(whole_path(path)).second)
-      return unwritable(path, "library, header and manifest would be one file");
+      return unwritable(path, "two of the files that are written would be one file");
     for (const std::string& input : read) {
       if (is_same_file(path, input)) return unwritable(path, fmt::format("it is {}, which is read", input));
     }
@@ -308,6 +351,20 @@ Result<void> check_writable(const std::string& library, const std::vector<std::s
 }
 
 namespace {
+
+// Where a file lies as seen from another one's folder, as a literal of Python.
+std::string seen_from(const std::string& file, const std::string& other) {
+  const std::filesystem::path whole = whole_path(file), folder = std::filesystem::path(whole_path(other)).parent_path();
+  return Json(whole.lexically_relative(folder).string()).dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+std::string benchmark_text(const BuildReport& report) {
+  const device::EmbeddedFile* const text = device::find_file("host/benchmark.py");
+  return fmt::format(
+      "#!/usr/bin/env python3\n# Generated by Codetta {}.\n{}\n\nLIBRARY = {}\nMANIFEST = {}\n\nif __name__ == "
+      "\"__main__\":\n    main()\n",
+      version(), text->text, seen_from(report.library, report.benchmark), seen_from(report.manifest, report.benchmark));
+}
 
 std::string manifest_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler) {
   Json json = Json::parse(emit::host::print_manifest(planned.host));
@@ -336,12 +393,18 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   report.library = options.output;
   report.header = options.header.empty() ? folder_of(options.output) + name + ".h" : options.header;
   report.manifest = options.manifest.empty() ? folder_of(options.output) + name + ".json" : options.manifest;
-  const std::vector<std::pair<std::string, std::string>> places{
+  report.benchmark = options.benchmark;
+  std::vector<std::pair<std::string, std::string>> places{
       {"the library", report.library}, {"the header", report.header}, {"the manifest", report.manifest}};
+  std::vector<std::string> beside{report.header, report.manifest};
+  if (!options.benchmark.empty()) {
+    places.emplace_back("the benchmark", options.benchmark);
+    beside.push_back(options.benchmark);
+  }
   if (options.before_writing) CODETTA_CHECK_OK(options.before_writing(places, false));
   std::vector<std::string> read;
   if (!options.weights.empty()) read.push_back(options.weights);
-  CODETTA_CHECK_OK(check_writable(report.library, {report.header, report.manifest}, read));
+  CODETTA_CHECK_OK(check_writable(report.library, beside, read));
   CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, state, !state.options.no_jit));
   if (state.options.no_jit || state.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")
@@ -366,15 +429,22 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   // The library last: who sees it finds the header that goes with it.
   const std::string header = emit::host::print_header(planned.host), manifest = manifest_of(planned, compiler);
   if (options.before_writing) CODETTA_CHECK_OK(options.before_writing(places, true));
-  const base::FileBytes files[] = {
-      {report.header, header}, {report.manifest, manifest}, {report.library, output.bytes, 0777}};
+  const std::string benchmark = options.benchmark.empty() ? std::string() : benchmark_text(report);
+  std::vector<base::FileBytes> files{{report.header, header}, {report.manifest, manifest}};
+  if (!options.benchmark.empty()) files.push_back({options.benchmark, benchmark, 0777});
+  files.push_back({report.library, output.bytes, 0777});
   if (const auto written = base::write_files_atomically(files); !written)
     return unwritable(written.error().path, written.error().message());
   report.bytes = static_cast<int64_t>(output.bytes.size());
   report.compile_seconds = output.seconds + planned.compile_seconds;
-  for (const emit::host::Program& program : planned.host.programs) {
-    report.functions.push_back(planned.host.name + "_" + program.function);
-    for (const package::Kernel& kernel : program.package->kernels) report.kernels.push_back(kernel.name);
+  for (const size_t first : emit::host::functions_of(planned.host))
+    report.functions.push_back(emit::host::function_name(planned.host, planned.host.programs[first]));
+  std::set<std::string> listed;  // of other sizes of one function
+  for (size_t p = 0; p < planned.host.programs.size(); ++p) {
+    const bool one_of_several = emit::host::table_of(planned.host, p) != nullptr;
+    for (const package::Kernel& kernel : planned.host.programs[p].package->kernels) {
+      if (listed.insert(kernel.name).second || !one_of_several) report.kernels.push_back(kernel.name);
+    }
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;

@@ -44,6 +44,11 @@ Result<std::vector<emit::host::File>> metal_files(const std::vector<Program>& pr
         .reason("kernels for Metal run on a Mac alone")
         .help("leave out --tune: the cost model decides for the hinted sizes");
   }
+  if (!options.benchmark.empty()) {
+    return diag::error(diag::Code::host_feature, "libraries for Metal come without a benchmark")
+        .reason("their tensors are buffers of Metal, which a program in Python does not reach")
+        .help("leave it out");
+  }
   if (!options.header.empty() || !options.manifest.empty()) {
     return diag::error(diag::Code::host_feature, "the files of a library for Metal lie in one folder")
         .reason((options.header.empty() ? "a manifest" : "a header") + std::string(" elsewhere is asked for"))

@@ -38,6 +38,8 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
 // Its translation units and what they include; without archives. `file_name` of the library.
 toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler,
                              const std::string& file_name);
+// Where the engine's archives and its shared library lie: `given`, or "codetta" beside libcodetta; absolute.
+std::string engine_folder(std::string given);
 // The engine's archives for a level. Errors: E0541.
 Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions& options);
 

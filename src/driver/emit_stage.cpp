@@ -132,10 +132,11 @@ Result<std::string> Kernel::emit(Stage stage) const {
       return code_of(*found.context, found.target, package->kernels[0], stage);
     }
     case Stage::Host:
+    case Stage::Python:
       break;
   }
   const Backend backend = found.target.backend;
-  if (stage != Stage::Host) {  // casts make enums of anything
+  if (stage != Stage::Host && stage != Stage::Python) {  // casts make enums of anything
     return diag::error(diag::Code::stage_missing,
                        fmt::format("stage number {} does not exist", static_cast<int>(stage)))
         .reason("it is none of the enum codetta::Stage")

@@ -133,6 +133,62 @@ std::string timeline(const std::vector<Span>& spans, const std::vector<int64_t>&
   return out + fmt::format("<text x=\"{}\" y=\"{}\">step</text>\n</svg>\n", left - 40, top + height + 18);
 }
 
+std::string roofline(const std::vector<RoofPoint>& points, double memory_rate, double peak) {
+  constexpr double left = 80, width = 780, height = 260, top = 10;
+  const auto drawn = [](const RoofPoint& p) {
+    return std::isfinite(p.intensity) && std::isfinite(p.rate) && p.intensity > 0 && p.rate > 0;
+  };
+  const double ridge = peak > 0 && memory_rate > 0 ? peak / memory_rate : 1;
+  double least_x = ridge / 4, most_x = ridge * 4, least_y = ridge * memory_rate / 4, most_y = ridge * memory_rate * 2;
+  for (const RoofPoint& p : points) {
+    if (!drawn(p)) continue;
+    least_x = std::min(least_x, p.intensity / 2), most_x = std::max(most_x, p.intensity * 2);
+    least_y = std::min(least_y, p.rate / 2), most_y = std::max(most_y, p.rate * 2);
+  }
+  if (!(least_x > 0 && least_y > 0 && most_x > least_x && most_y > least_y)) return {};
+  const auto x_of = [&](double x) { return left + std::log(x / least_x) / std::log(most_x / least_x) * width; };
+  const auto y_of = [&](double y) {
+    return top + height - std::log(y / least_y) / std::log(most_y / least_y) * height;
+  };
+  std::string out = fmt::format(
+      "<svg viewBox=\"0 0 900 320\" width=\"900\" role=\"img\" aria-label=\"roofline\">\n"
+      "<line class=\"line\" x1=\"{0}\" y1=\"{1}\" x2=\"{2}\" y2=\"{1}\"/><line class=\"line\" x1=\"{0}\" y1=\"{3}\" "
+      "x2=\"{0}\" y2=\"{1}\"/>\n",
+      left, top + height, left + width, top);
+  for (double x = std::pow(10, std::ceil(std::log10(least_x))); x <= most_x; x *= 10)
+    out +=
+        fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>\n", x_of(x), top + height + 18, x);
+  for (double y = std::pow(10, std::ceil(std::log10(least_y))); y <= most_y; y *= 10)
+    out += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:g}</text>\n", left - 6, y_of(y) + 4, y);
+  // The slope from where it enters the picture to the ridge, or to where it leaves.
+  const double from = std::max(least_x, least_y / memory_rate),
+               to = std::min({most_x, most_y / memory_rate, peak > 0 ? ridge : most_x});
+  if (memory_rate > 0 && to > from) {
+    out += fmt::format(
+        "<line class=\"bound\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"><title>memory, {:.0f} "
+        "GB/s</title></line>\n",
+        x_of(from), y_of(from * memory_rate), x_of(to), y_of(to * memory_rate), memory_rate);
+  }
+  if (peak > 0) {
+    out += fmt::format(
+        "<line class=\"bound\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"><title>arithmetic, {:.0f} "
+        "G/s</title></line>\n",
+        x_of(ridge), y_of(peak), left + width, y_of(peak), peak);
+  }
+  for (const RoofPoint& p : points) {
+    if (!drawn(p)) continue;
+    out += fmt::format(
+        "<g><title>{}: {:.3g} operations a byte, {:.3g} G/s</title><circle class=\"bar\" cx=\"{:.1f}\" cy=\"{:.1f}\" "
+        "r=\"5\"/><text x=\"{:.1f}\" y=\"{:.1f}\">{}</text></g>\n",
+        escaped(p.label), p.intensity, p.rate, x_of(p.intensity), y_of(p.rate), x_of(p.intensity) + 8, y_of(p.rate) + 4,
+        escaped(shortened(p.label, 24)));
+  }
+  return out + fmt::format(
+                   "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">operations a byte; upward G operations a second"
+                   "</text>\n</svg>\n",
+                   left + width, top + height + 38);
+}
+
 Page::Page(std::string_view title) : title_(title) { body_ = fmt::format("<body>\n<h1>{}</h1>\n", escaped(title)); }
 
 void Page::section(std::string_view heading) {

@@ -28,6 +28,14 @@ struct Span {
 // The line over it: live bytes of each step; its largest value is dashed.
 std::string timeline(const std::vector<Span>& spans, const std::vector<int64_t>& live, double total_bytes);
 
+// Work against bytes, both axes in logarithms: a point lies under the sloped roof of memory and the flat one of
+// arithmetic (not drawn where `peak` is 0). Points without work or bytes are left out.
+struct RoofPoint {
+  std::string label;
+  double intensity = 0, rate = 0;  // operations a byte, G operations a second
+};
+std::string roofline(const std::vector<RoofPoint>& points, double memory_rate, double peak);
+
 class Page {
  public:
   explicit Page(std::string_view title);

@@ -16,6 +16,7 @@
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
 #include "driver/report.hpp"
+#include "driver/roofline.hpp"
 #include "driver/step_records.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
@@ -238,15 +239,17 @@ Result<std::vector<ProgramInput>> Program::missing(const std::vector<NamedArgume
   return driver::missing_inputs(state_->graph, given, sizes, otherwise);
 }
 
-Result<CompiledProgram> compile(const Program& program, const Target& target,
-                                const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context,
-                                const std::function<void(const CompileProgress&)>& progress) {
+namespace {
+
+// For one set of sizes: `hints` has each symbol once.
+Result<std::shared_ptr<driver::CompiledProgramState>> compile_for(
+    const Program& program, Context& context, const Target& target, const driver::SizeHints& hints,
+    const std::function<void(const CompileProgress&)>& progress) {
   auto state = std::make_shared<driver::CompiledProgramState>();
   state->program = Program::Access::state(program);
   state->context = context.shared_state();
-  CODETTA_TRY(state->target, driver::resolve_target(*state->context, target));
-  CODETTA_CHECK_OK(driver::check_hints(state->program->graph, size_hints));
-  state->hints = size_hints;
+  state->target = target;
+  state->hints = hints;
   CODETTA_TRY(package::Package package, driver::package_of(*state));
   driver::LoadProgress told;
   if (progress) {
@@ -278,7 +281,35 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
     }
   }
   state->package = std::make_shared<const package::Package>(std::move(package));
-  return CompiledProgram::Access::make(std::move(state));
+  return state;
+}
+
+// Of a program that is compiled for several sizes: what it is for the sizes of these tensors.
+Result<std::shared_ptr<const driver::CompiledProgramState>> for_sizes(
+    const std::shared_ptr<const driver::CompiledProgramState>& state, const std::vector<NamedArgument>& arguments) {
+  if (state->for_other_sizes.empty()) return state;
+  CODETTA_TRY(const ir::SymbolBindings symbols,
+              ir::bind_symbols(state->program->graph, driver::bound_arguments(arguments)));
+  const size_t picked = state->sizes.pick(symbols.values);
+  return picked == 0 ? state : state->for_other_sizes[picked - 1];
+}
+
+}  // namespace
+
+Result<CompiledProgram> compile(const Program& program, const Target& target,
+                                const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context,
+                                const std::function<void(const CompileProgress&)>& progress) {
+  CODETTA_TRY(const Target resolved, driver::resolve_target(*context.shared_state(), target));
+  CODETTA_CHECK_OK(
+      driver::check_hints(Program::Access::state(program)->graph, size_hints, driver::Hinted::ForSeveralSizes));
+  CODETTA_TRY(driver::SizeSets sizes, driver::size_sets(size_hints));
+  CODETTA_TRY(const auto state, compile_for(program, context, resolved, sizes.sets.front(), progress));
+  for (size_t i = 1; i < sizes.sets.size(); ++i) {
+    CODETTA_TRY(auto other, compile_for(program, context, resolved, sizes.sets[i], progress));
+    state->for_other_sizes.push_back(std::move(other));
+  }
+  state->sizes = std::move(sizes);
+  return CompiledProgram::Access::make(state);
 }
 
 Result<ProgramShapes> CompiledProgram::shapes(const std::vector<NamedArgument>& arguments) const {
@@ -318,6 +349,39 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   return Error(std::move(found));
 }
 
+// Whether a step calls it: calls whose results nobody needs are gone.
+bool calls(const package::Package& package, const std::string& name) {
+  const auto called = [&](const package::Step& step) {
+    const auto* call = std::get_if<package::CallExtern>(&step);
+    return call != nullptr && call->name == name;
+  };
+  const auto in = [&](const package::StepList& list) { return std::any_of(list.begin(), list.end(), called); };
+  return in(package.steps) || std::any_of(package.step_lists.begin(), package.step_lists.end(), in);
+}
+
+// Every function that the program calls is there. Executions ask, too, but only here its place in the text is known.
+Result<void> check_externs(const ir::Graph& graph, const package::Package& package,
+                           const std::vector<ExternFunction>& given) {
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const auto node = ir::NodeId(static_cast<uint32_t>(i));
+    for (const ir::GraphRef& child : ir::children(graph.attr(node)))
+      CODETTA_CHECK_OK(check_externs(*child, package, given));
+    const auto* call = std::get_if<ir::ExternAttr>(&graph.attr(node));
+    const auto named = [&](const ExternFunction& function) {
+      return function.name == call->symbol && function.function != nullptr;
+    };
+    if (call == nullptr || std::any_of(given.begin(), given.end(), named) || !calls(package, call->symbol)) continue;
+    std::vector<std::string> names;
+    for (const ExternFunction& function : given) names.push_back(function.name);
+    return diag::error(diag::Code::extern_missing, fmt::format("external function {} is not provided", call->symbol))
+        .at(graph.source(), graph.span(node))
+        .reason(fmt::format("the program calls it; provided are: {}",
+                            names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", "))))
+        .help("pass a function of that name: RunOptions::externs, or build a library that takes it");
+  }
+  return {};
+}
+
 // `captured`: run once into a graph, so that what kernels find wrong with contents would be told to nobody.
 Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledProgramState>& state,
                                    const std::vector<NamedArgument>& arguments, const RunOptions& run_options,
@@ -326,6 +390,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
   const ir::Graph& graph = state->program->graph;
   CODETTA_CHECK_OK(ir::bind_symbols(graph, driver::bound_arguments(arguments)));
   CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state->package, graph, arguments));
+  CODETTA_CHECK_OK(check_externs(graph, *state->package, run_options.externs));
   if (run_options.observer && state->target.backend != Backend::cpu) {
     return diag::error(diag::Code::step_unsupported, "a run on a GPU can not be observed step by step")
         .reason("its steps are only enqueued when they are told of")
@@ -359,10 +424,11 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
   return driver::ExecutionState::make(std::move(execution), state, state->compile_seconds, in_text);
 }
 
-Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramState>& state,
+Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramState>& compiled,
                           const std::vector<NamedArgument>& arguments, const RunOptions& options, bool captured) {
-  auto execution = prepare_unplaced(state, arguments, options, captured);
-  if (!execution) return driver::placed(execution.error(), state->program->function);
+  const auto state = for_sizes(compiled, arguments);
+  auto execution = state ? prepare_unplaced(*state, arguments, options, captured) : Result<Execution>(state.error());
+  if (!execution) return driver::placed(execution.error(), compiled->program->function);
   return execution;
 }
 
@@ -390,7 +456,8 @@ Result<std::string> CompiledProgram::html_report() const {
   CODETTA_TRY(const std::string source, emit(Stage::Source));
   const plan::EmittedKernels emitted =
       driver::emitted_kernels(*state_->package, driver::kernels_of(plan, *state_->package));
-  return driver::program_page(state_->program->function, state_->program->graph, optimized, plan, source,
+  const driver::Roofline roofline = driver::roofline(plan, state_->context->machine(state_->target), state_->hints);
+  return driver::program_page(state_->program->function, state_->program->graph, optimized, plan, roofline, source,
                               plan::explain_text(plan, state_->program->function.name, emitted, state_->hints));
 }
 
@@ -413,10 +480,12 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
     }
     case Stage::Manifest:
       return state_->package->manifest_json();
+    case Stage::Python:
+      return driver::python_text(*state_->context, *state_->package);
     case Stage::Host: {
       BuildOptions options;
       options.name = state_->program->function.name;
-      options.size_hints = state_->hints;
+      options.size_hints = state_->sizes.hints;
       return driver::library_text({Program::Access::make(state_->program)}, state_->target, options, *state_->context);
     }
     case Stage::Asm:

@@ -30,19 +30,13 @@ void add_symbols_of_types(const ir::Graph& graph, std::vector<std::string>& symb
     }
   }
 }
-std::vector<std::string> symbols_of_types(const ir::Graph& graph) {
-  std::vector<std::string> symbols;
-  add_symbols_of_types(graph, symbols);
-  return symbols;
-}
-
 enum class Said { AsHint, AsSize };
 
 // `lacks`: what is said before a name that is no symbol.
 Result<void> check_hints_of(const std::vector<std::string>& symbols, const SizeHints& hints, const std::string& lacks,
-                            Said said) {
+                            Said said, Hinted hinted = Hinted::Once) {
   const bool hint = said == Said::AsHint;
-  std::vector<std::string> seen;
+  SizeHints seen;
   for (const auto& [symbol, value] : hints) {
     if (!holds(symbols, symbol)) {
       const std::string near = diag::nearest(symbol, symbols);
@@ -52,14 +46,18 @@ Result<void> check_hints_of(const std::vector<std::string>& symbols, const SizeH
           .help(!near.empty() ? fmt::format("did you mean {}?", near)
                               : fmt::format("leave out the {}", hint ? "hint" : "size"));
     }
-    if (holds(seen, symbol)) {
+    const bool twice = std::any_of(seen.begin(), seen.end(), [&, &name = symbol, &size = value](const auto& one) {
+      return one.first == name && (hinted == Hinted::Once || one.second == size);
+    });
+    if (twice) {
       return diag::error(diag::Code::argument_duplicate,
                          fmt::format("the size {} is {} twice", symbol, hint ? "hinted at" : "given"))
           .about(symbol)
-          .reason("sizes are known by name")
-          .help("give each size one value");
+          .reason(hinted == Hinted::Once ? std::string("sizes are known by name")
+                                         : fmt::format("as {} both times", value))
+          .help(hinted == Hinted::Once ? "give each size one value" : "hint at it once, or at another size as well");
     }
-    seen.push_back(symbol);
+    seen.emplace_back(symbol, value);
     if (value >= 0) continue;
     return diag::error(diag::Code::tensor_size,
                        fmt::format("{} {} is {}", hint ? "the hint for size" : "the size", symbol, value))
@@ -70,6 +68,12 @@ Result<void> check_hints_of(const std::vector<std::string>& symbols, const SizeH
 }
 
 }  // namespace
+
+std::vector<std::string> symbols_of_types(const ir::Graph& graph) {
+  std::vector<std::string> symbols;
+  add_symbols_of_types(graph, symbols);
+  return symbols;
+}
 
 Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer, const ArgumentValue& value) {
   const DType dtype = buffer.dtype;
@@ -151,15 +155,15 @@ Result<void> check_known(const ir::Graph& graph, const std::vector<NamedArgument
       .help(near.empty() ? "remove the argument" : fmt::format("did you mean {}?", near));
 }
 
-Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints) {
-  return check_hints_of(symbols_of_types(graph), hints, "the program has no size", Said::AsHint);
+Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints, Hinted hinted) {
+  return check_hints_of(symbols_of_types(graph), hints, "the program has no size", Said::AsHint, hinted);
 }
 
-Result<void> check_hints(const std::vector<Program>& programs, const SizeHints& hints) {
+Result<void> check_hints(const std::vector<Program>& programs, const SizeHints& hints, Hinted hinted) {
   std::vector<std::string> symbols;
   for (const Program& program : programs) add_symbols_of_types(Program::Access::state(program)->graph, symbols);
   return check_hints_of(symbols, hints, programs.size() == 1 ? "the program has no size" : "no program has a size",
-                        Said::AsHint);
+                        Said::AsHint, hinted);
 }
 
 Result<void> check_sizes(const ir::Graph& graph, const SizeHints& sizes) {

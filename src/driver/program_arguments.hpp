@@ -21,10 +21,15 @@ Result<void> check_known(const ir::Graph& graph, const std::vector<NamedArgument
 
 std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>& arguments);
 
-// Hints are for symbols of the program's types, one each. Errors: E0209, E0210, E0602 (negative).
-Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints);
+// The sizes that the types of the parameters have, in the order in which they appear.
+std::vector<std::string> symbols_of_types(const ir::Graph& graph);
+
+// Hints are for symbols of the program's types, one each or, where kernels are made for several sizes, different ones.
+// Errors: E0209, E0210, E0602 (negative).
+enum class Hinted : uint8_t { Once, ForSeveralSizes };
+Result<void> check_hints(const ir::Graph& graph, const SizeHints& hints, Hinted hinted = Hinted::Once);
 // Of several programs: each hint is for a symbol that one of them has at least.
-Result<void> check_hints(const std::vector<Program>& programs, const SizeHints& hints);
+Result<void> check_hints(const std::vector<Program>& programs, const SizeHints& hints, Hinted hinted = Hinted::Once);
 // The same of sizes that are no hints: messages say so.
 Result<void> check_sizes(const ir::Graph& graph, const SizeHints& sizes);
 // A size for each symbol of the program's types: `sizes`, and for those that it lacks `otherwise`. Errors: as

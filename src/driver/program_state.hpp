@@ -6,6 +6,7 @@
 
 #include "codetta/program.hpp"
 #include "driver/context.hpp"
+#include "driver/size_sets.hpp"
 #include "ir/function.hpp"
 #include "ir/graph.hpp"
 #include "plan/plan.hpp"
@@ -13,8 +14,6 @@
 namespace codetta {
 
 namespace driver {
-
-using SizeHints = std::vector<std::pair<std::string, int64_t>>;  // symbol -> value
 
 struct ProgramState {
   ir::ProgramFunction function;
@@ -30,6 +29,9 @@ struct CompiledProgramState {
   package::PackageRef package;
   std::vector<runtime::KernelEntry> entries;
   double compile_seconds = 0;
+  // Compiled for several sizes: which of them a run belongs to. The first are this state's own, the others follow.
+  SizeSets sizes{};
+  std::vector<std::shared_ptr<const CompiledProgramState>> for_other_sizes{};
 };
 
 // Made anew; of the same program, target, machine and hints, so the same as what the package was emitted from but for

@@ -121,28 +121,71 @@ void add_memory(Page& page, const plan::Plan& plan) {
   page.table({"temporary", "bytes", "kernels", "offset", ""}, rows);
 }
 
+void add_roofline(Page& page, const driver::Roofline& roofline) {
+  page.section("Roofline");
+  page.text(
+      fmt::format("By the estimates: memory gives {:.0f} GB/s{}. Bytes count every tensor of a kernel once, operations "
+                  "2 a multiply-add and 1 an element for each other one. Caches may hold what another kernel has just "
+                  "made, so that a kernel can do better than memory's roof.",
+                  roofline.memory_rate,
+                  roofline.peak > 0 ? fmt::format(", arithmetic {:.0f} G/s ({})", roofline.peak, roofline.peak_of)
+                                    : std::string()));
+  std::vector<driver::html::RoofPoint> points;
+  Rows rows;
+  for (const driver::RooflinePoint& p : roofline.points) {
+    const double roof = roofline.roof(p.intensity());
+    const std::string name = fmt::format("kernel {}", p.kernel);
+    points.push_back({name, p.intensity(), p.rate()});
+    rows.push_back({fmt::format("{}", p.kernel), fmt::format("{:.0f}", p.operations), fmt::format("{:.0f}", p.bytes),
+                    fmt::format("{:.2f}", p.intensity()), fmt::format("{:.2f}", p.microseconds),
+                    fmt::format("{:.1f}", p.rate()), roof > 0 ? fmt::format("{:.0f} %", p.rate() / roof * 100) : "-",
+                    roofline.peak > 0 && roof >= roofline.peak ? "arithmetic" : "memory"});
+  }
+  page.drawing(driver::html::roofline(points, roofline.memory_rate, roofline.peak));
+  page.table({"kernel", "operations", "bytes", "operations a byte", "estimated us", "G/s", "of the roof", "bound by"},
+             rows);
+}
+
 void add_source(Page& page, std::string_view name, std::string_view source) {
   page.section("Emitted source");
   page.folded(fmt::format("{}, {} lines", name, std::count(source.begin(), source.end(), '\n')), source);
 }
 
+// One fold a kernel of source_listing().
+void add_kernel_sources(Page& page, std::string_view listing) {
+  constexpr std::string_view mark = "// ---- ";
+  page.section("Emitted sources");
+  while (listing.starts_with(mark)) {
+    const size_t end = listing.find(std::string("\n") + std::string(mark), mark.size());
+    const std::string_view part = listing.substr(0, end == std::string_view::npos ? end : end + 1);
+    const std::string_view name = part.substr(mark.size(), part.find(" ----", mark.size()) - mark.size());
+    const std::string_view source = part.substr(std::min(part.size(), part.find('\n') + 1));
+    page.folded(fmt::format("{}, {} lines", name, std::count(source.begin(), source.end(), '\n')), source);
+    listing.remove_prefix(part.size());
+  }
+}
+
 }  // namespace
 
 std::string driver::program_page(const ir::ProgramFunction& function, const ir::Graph& bound,
-                                 const opt::Optimized& optimized, const plan::Plan& plan, std::string_view source,
-                                 std::string_view explained) {
+                                 const opt::Optimized& optimized, const plan::Plan& plan, const Roofline& roofline,
+                                 std::string_view source, std::string_view explained) {
   Page page(fmt::format("Codetta: {}", function.name));
   page.section("Program");
   page.code(text_of(function.source));
   page.section(fmt::format("Kernels ({})", plan.kernels.size()));
   Rows rows;
+  size_t number = 0;
   for (const plan::PlannedKernel& kernel : plan.kernels) {
     const plan::Candidate& chosen = kernel.discovery.candidates[kernel.chosen];
-    rows.push_back({chosen.name, fmt::format("{} x {} x {}", kernel.shape.m, kernel.shape.n, kernel.shape.k),
+    rows.push_back({fmt::format("{}", number++), chosen.name,
+                    fmt::format("{} x {} x {}", kernel.shape.m, kernel.shape.n, kernel.shape.k),
                     fmt::format("{:.2f}", chosen.microseconds), fmt::format("{}", kernel.discovery.candidates.size()),
                     fmt::format("{}", kernel.discovery.rejections.size())});
   }
-  page.table({"kernel", "M x N x K (hints where symbolic)", "estimated us", "candidates", "rejections"}, rows);
+  page.table(
+      {"kernel", "configuration", "M x N x K (hints where symbolic)", "estimated us", "candidates", "rejections"},
+      rows);
   for (const plan::PlannedKernel& kernel : plan.kernels) {
     const plan::Candidate& chosen = kernel.discovery.candidates[kernel.chosen];
     page.text(chosen.name);
@@ -156,6 +199,7 @@ std::string driver::program_page(const ir::ProgramFunction& function, const ir::
     }
     if (!rows.empty()) page.table({"rejected", "code", "reason"}, rows);
   }
+  add_roofline(page, roofline);
   page.section("What fused, and what it saves");
   page.code(explained);
   page.section("Memory");
@@ -163,7 +207,7 @@ std::string driver::program_page(const ir::ProgramFunction& function, const ir::
   add_graphs(page, bound, optimized.graph, optimized.passes);
   page.section("Plan");
   page.code(plan::to_string(plan));
-  add_source(page, function.name, source);
+  add_kernel_sources(page, source);
   return std::move(page).finish();
 }
 

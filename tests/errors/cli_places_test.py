@@ -72,6 +72,7 @@ def libraries(folder, cache):
     refused(folder, "the header would overwrite", "build", text, "-o", folder / "libq.so", *cache)
     text = folder / "q.json"
     text.write_text(PROGRAM)
+    refused(folder, "the benchmark would overwrite", "build", program, "-o", folder / "x.so", "--benchmark", program, *cache)
     refused(folder, "the manifest would overwrite", "build", text, "-o", folder / "libq.so", *cache)
     archive, w = folder / "wt.safetensors", array(folder / "w.npy", (8, 4))
     expect(0, "", "gemm", "--m", 8, "--n", 4, "--k", 2, *cache, "--out", f"D={archive}:w")

@@ -325,6 +325,12 @@ def programs_explained(folder, cache):
     expect(0, " compiled\n", "compile", program, "--hint", "n=4", *cache, "--report", page)
     if not page.read_text().startswith("<!DOCTYPE html>"):
         FAILURES.append("compile --report wrote no page")
+    counted = folder / "counted.py"
+    counted.write_text('def counted(x: f32["n", 64], w: f32[64, 32]):\n    y = relu(x @ w)\n    return y\n')
+    expect(0, " compiled", "compile", counted, "--hint", "n=4", *cache, "--report", page)
+    for part in ('aria-label="roofline"', "<summary>codetta_relu_", f'<td class="n">{2 * 4 * 32 * 64 + 4 * 32}</td><td class="n">{4 * (4 * 64 + 64 * 32 + 4 * 32)}</td>'):
+        if part not in page.read_text():
+            FAILURES.append(f"compile --report lacks {part}")
     made = json.loads(expect(0, "", "compile", program, "--hint", "n=4", *cache, "--json").stdout)
     if not made["kernels"] or not all(kernel["hit"] for kernel in made["kernels"]):
         FAILURES.append(f"compile of what was compiled: {made}")

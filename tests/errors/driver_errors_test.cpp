@@ -166,9 +166,9 @@ TEST_F(DriverErrors, E0415StageIsNotThere) {
 // What the help of a refused stage names is not refused for the same reason.
 TEST_F(DriverErrors, E0415NamesStagesThatAreThere) {
   const std::pair<std::string, Stage> named[] = {
-      {"ast", Stage::Ast},       {"graph", Stage::Graph},      {"plan", Stage::Plan}, {"memory", Stage::Memory},
-      {"source", Stage::Source}, {"asm", Stage::Asm},          {"ptx", Stage::Ptx},   {"sass", Stage::Sass},
-      {"host", Stage::Host},     {"manifest", Stage::Manifest}};
+      {"ast", Stage::Ast},       {"graph", Stage::Graph},       {"plan", Stage::Plan},    {"memory", Stage::Memory},
+      {"source", Stage::Source}, {"asm", Stage::Asm},           {"ptx", Stage::Ptx},      {"sass", Stage::Sass},
+      {"host", Stage::Host},     {"manifest", Stage::Manifest}, {"python", Stage::Python}};
   Context plain = context();
   for (const char* target : {"cpu", "cuda:sm_90a", "hip:gfx942", "metal:apple9"}) {
     const auto kernels = find_kernels(arguments(DType::f32), Target::parse(target).value(), {}, plain).value();
@@ -371,7 +371,13 @@ TEST_F(DriverErrors, ProgramsKnowTheirShapesAndHints) {
   };
   EXPECT_TRUE(hinted({{"b", 5}, {"n", 8}}));
   expect(hinted({{"batch", 5}}).error(), "E0209", "the program has no size batch");
-  expect(hinted({{"b", 5}, {"b", 6}}).error(), "E0210", "hinted at twice");
+  expect(hinted({{"b", 5}, {"n", 8}, {"b", 5}}).error(), "E0210", "as 5 both times");
+  EXPECT_TRUE(hinted({{"b", 5}, {"b", 6}}));
+  std::vector<std::pair<std::string, int64_t>> many;
+  for (int64_t size = 1; size <= 6; ++size) many.insert(many.end(), {{"b", size}, {"n", size}});
+  expect(hinted(many).error(), "E0703", "more than 16 combinations");
+  const auto explained = explain(plain_program, Target::host(), {{"b", 5}, {"b", 6}}, false, plain);
+  expect(explained.error(), "E0210", "give each size one value");
   expect(hinted({{"b", -1}}).error(), "E0602", "the hint for size b is -1");
   const auto compiled = hinted({}).value();
   const Tensor y = Tensor::make(f32, {5, 8}).value();
@@ -419,6 +425,9 @@ TEST_F(DriverErrors, HintsAndTrialsOfLibraries) {
   }
   options.size_hints = {{"b", 3}, {"b", 3}};
   expect(host_text(two, Target::host(), options, plain).error(), "E0210", "the size b is hinted at twice");
+  options.size_hints = {{"b", 3}, {"b", 4}};
+  EXPECT_TRUE(host_text(two, Target::host(), options, plain));
+  expect(host_text(two, Target::parse("metal").value(), options, plain).error(), "E0210", "give each size one value");
   options.size_hints = {{"b", -3}};
   expect(host_text(two, Target::host(), options, plain).error(), "E0602", "the hint for size b is -3");
   options.size_hints = {};

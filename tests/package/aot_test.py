@@ -6,98 +6,15 @@ import ctypes
 import itertools
 import json
 import math
-import os
 import pathlib
 import random
 import re
 import shutil
 import struct
 import subprocess
-import sys
 import unittest
 
-CODETTA, CC, CXX = sys.argv[1:4]
-SOURCE, WORK = pathlib.Path(sys.argv[4]), pathlib.Path(sys.argv[5])
-DIGITS = SOURCE / "examples/digits"
-NEEDED = re.compile(r"lib(stdc\+\+|gcc_s|c\+\+|c\+\+abi|c|m|pthread|dl)\.so|ld-linux")
-F32 = 13
-
-
-def record_codes(text):
-    """What tests/support/code_recorder.hpp does, of what a command has told."""
-    folder = os.environ.get("CODETTA_CODES")
-    if folder:
-        with open(pathlib.Path(folder) / str(os.getpid()), "a", encoding="ascii") as file:
-            file.writelines(code + "\n" for code in re.findall(r"error\[(E0\d{3})\]", text))
-
-
-def run(*command, code=0, cwd=None):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd)
-    record_codes(done.stderr)
-    if code is not None and done.returncode != code:
-        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done
-
-
-def codetta(*arguments, code=0):
-    return run(CODETTA, *arguments, "--cache-dir", WORK / "cache", code=code)
-
-
-def npy(path, shape, values, code="f"):
-    header = f"{{'descr': '<{dict(f='f4', d='f8')[code]}', 'fortran_order': False, 'shape': {shape}, }}"
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    data = struct.pack(f"<{len(values)}{code}", *values)
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
-    return data
-
-
-def npy_data(path):
-    raw = path.read_bytes()
-    return raw[10 + struct.unpack_from("<H", raw, 8)[0]:]
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-                ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8)]
-
-
-def tensor(buffer, shape, dtype=F32, strides=None):
-    steps, step = [], 1
-    for size in reversed(shape):
-        steps.insert(0, step)
-        step *= size
-    address = ctypes.addressof(buffer) if buffer is not None else None
-    return Tensor(address, dtype, len(shape), (ctypes.c_int64 * 8)(*shape), (ctypes.c_int64 * 8)(*(strides or steps)))
-
-
-def floats(data_or_count):
-    if isinstance(data_or_count, int):
-        return (ctypes.c_float * data_or_count)(*([-7.0] * data_or_count))
-    return (ctypes.c_float * (len(data_or_count) // 4)).from_buffer_copy(data_or_count)
-
-
-class Library:
-    def __init__(self, path, name):
-        self.so, self.name = ctypes.CDLL(str(path)), name
-        self.error = getattr(self.so, name + "_get_last_error")
-        self.error.restype = ctypes.c_char_p
-
-    def __call__(self, function, *arguments):
-        call = getattr(self.so, f"{self.name}_{function}")
-        call.restype = ctypes.c_int64 if function.endswith("_size") else ctypes.c_int
-        return call(*arguments)
-
-    def text(self):
-        return self.error().decode()
-
-
-def build(program, name, *options, code=0):
-    path = WORK / f"lib{name}.so"
-    text = program if isinstance(program, pathlib.Path) else WORK / f"{name}.py"
-    if not isinstance(program, pathlib.Path):
-        text.write_text(program)
-    done = codetta("build", text, "-o", path, *options, code=code)
-    return (path, done) if code == 0 else done.stderr
+from aot_support import CC, CODETTA, CXX, DIGITS, F32, Library, NEEDED, SOURCE, Tensor, WORK, build, codetta, floats, main, npy, npy_data, run, tensor
 
 
 class Digits(unittest.TestCase):
@@ -742,7 +659,10 @@ class Others(unittest.TestCase):
                  (["--header", WORK / "libkept.so"], 2, "E0701"), (["--target", "cuda:sm_90a", "--tune"], 1, "E0440"),
                  (["--engine-dir", WORK], 3, "E0541"), (["--hint", "b"], 2, "E0701"),
                  (["--hint", "b=99999999999999999999"], 2, "E0701"), (["--hint", "nope=3"], 1, "E0209"),
-                 (["--hint", "nope=3", "--target", "metal"], 1, "E0209"), (["--hint", "b=3", "--hint", "b=4"], 1, "E0210"),
+                 (["--hint", "nope=3", "--target", "metal"], 1, "E0209"), (["--hint", "b=3", "--hint", "b=3"], 1, "E0210"),
+                 (["--benchmark", WORK / "b.py", "--target", "metal"], 1, "E0440"), (["--benchmark", WORK / "nowhere/b.py"], 3, "E0543"),
+                 (["--hint", "b=3,4,"], 2, "E0701"), (["--hint", "b=3,4", "--target", "metal"], 1, "E0210"),
+                 (["--hint", "b=" + ",".join(map(str, range(17)))], 2, "E0703"),
                  (["--hint", "nope=3", "--show"], 1, "E0209")]
         for options, code, wanted in cases:
             self.assertIn(wanted, build(text, "kept", *options, code=code), options)
@@ -794,7 +714,4 @@ class Others(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    WORK.mkdir(parents=True, exist_ok=True)
-    os.environ.pop("CODETTA_CACHE_DIR", None)
-    random.seed(20)
-    unittest.main(argv=sys.argv[:1] + sys.argv[6:], verbosity=1)
+    main()

@@ -67,6 +67,33 @@ class GpuLibraries(unittest.TestCase):
         cls.path = WORK / "libmlp.so"
         cls.built = codetta("build", WORK / "mlp.py", "-o", cls.path, "--target", TARGET, "--hint", "m=4096")
 
+    def test_python_module(self):
+        """`emit --what=python` compiles the kernels and puts them into the module; AMD's GPUs have no such text."""
+        if HIP:
+            self.assertIn("E0614", codetta("emit", WORK / "mlp.py", "--what=python", "--target", TARGET, code=1).stderr)
+            return
+        text = codetta("emit", WORK / "mlp.py", "--what=python", "--target", TARGET, "--hint", "m=64").stdout
+        compile(text, "mlp_module.py", "exec")
+        self.assertIn("CAPABILITY = (9, 0, True)", text)
+        self.assertIn("def call(a0, a1, a2, a3, n0=None, stream=None):", text)
+        again = codetta("emit", WORK / "mlp.py", "--what=python", "--target", TARGET, "--hint", "m=64", "--no-vendor").stdout
+        self.assertEqual(again, text)
+
+    def test_several_sizes(self):
+        """Kernels for several sizes: one function, one table, code of equal kernels once."""
+        path = WORK / "libsizes.so"
+        codetta("build", WORK / "mlp.py", "-o", path, "--target", TARGET, "--hint", "m=4096,1")
+        manifest = json.loads((WORK / "sizes.json").read_text())
+        self.assertEqual(manifest["programs"][0]["by_size"]["sizes"], [{"name": "m", "for": [1, 4096], "up_to": [64]}])
+        exported = run("nm", "-D", "--defined-only", path).stdout.split()[2::3]
+        self.assertEqual(sorted(exported), sorted(manifest["exports"]))
+        shown = codetta("build", WORK / "mlp.py", "-o", path, "--target", TARGET, "--hint", "m=4096,1", "--show").stdout
+        self.assertIn("sizes_mlp_tensors(const Tensor* tensors", shown)
+        if not has_driver():
+            done = run(sys.executable, "-c", f"import ctypes; l = ctypes.CDLL({str(path)!r}); print(l.sizes_mlp(None, None, None, None, "
+                       "ctypes.c_int64(5), None))")
+            self.assertEqual(done.stdout.strip(), "-6")
+
     def test_exports_and_needs(self):
         exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]
         self.assertEqual(sorted(exported), sorted(json.loads((WORK / "mlp.json").read_text())["exports"]))

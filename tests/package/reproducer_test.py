@@ -11,7 +11,7 @@ import shutil
 import sys
 import unittest
 
-from aot_test import SOURCE, WORK, codetta, npy, npy_data, run
+from aot_support import SOURCE, WORK, codetta, npy, npy_data, run
 
 
 class Reproducers(unittest.TestCase):

@@ -22,6 +22,7 @@ class ProgramPrinter {
         program_(program),
         signature_(signature_of(program)),
         index_(index),
+        by_size_(table_of(library, index) != nullptr),
         gpu_(on_gpu(library)),
         loads_(loads_constants(program)),
         load_(CodeWriter::text_of("load_program_", index)) {}
@@ -53,13 +54,12 @@ class ProgramPrinter {
       out_.line("}  // namespace codetta::host");
     }
     out_.blank();
-    out_.line("using namespace codetta::host;");
-    out_.blank();
-    out_.line("extern \"C\" {");
-    if (!gpu_) {
-      out_.line("int ", library_.name, "_init(void);");
-      out_.blank();
-    }
+    if (!by_size_) out_.line("using namespace codetta::host;");
+    if (!by_size_) out_.blank();
+    if (!gpu_ && by_size_) out_.line("extern \"C\" int ", library_.name, "_init(void);");
+    out_.line(by_size_ ? "namespace codetta::host {" : "extern \"C\" {");
+    if (!gpu_ && !by_size_) out_.line("int ", library_.name, "_init(void);");
+    if (!gpu_) out_.blank();
     print_call();
     out_.blank();
     print_tensors();
@@ -69,7 +69,7 @@ class ProgramPrinter {
       out_.blank();
       print_check_contents();
     }
-    out_.line("}");
+    out_.line(by_size_ ? "}  // namespace codetta::host" : "}");
     return out_.str();
   }
 
@@ -141,6 +141,13 @@ class ProgramPrinter {
     return std::any_of(package.steps.begin(), package.steps.end(), reads) ||
            std::any_of(package.step_lists.begin(), package.step_lists.end(),
                        [&](const package::StepList& list) { return std::any_of(list.begin(), list.end(), reads); });
+  }
+
+  // Public, or of a table of sizes, which calls it.
+  [[nodiscard]] std::string head_of(const char* type, const char* part) const {
+    if (by_size_) return type + program_function(part, index_);
+    const std::string name = function_name(library_, program_);
+    return exported_head + (type + (part == std::string_view("call") ? name : name + "_" + part));
   }
 
   void print_kernels() {
@@ -232,12 +239,7 @@ class ProgramPrinter {
       out_.line("const Number n", i, "(q", i, ");  // ", comment_text(signature_.symbols[i]));
   }
 
-  std::string symbol_parameters() const {
-    std::string text;
-    for (size_t i = 0; i < signature_.symbols.size(); ++i)
-      text += CodeWriter::text_of(text.empty() ? "" : ", ", "i64 q", i);
-    return text;
-  }
+  std::string symbol_parameters() const { return size_parameters(signature_); }
 
   // Binds one argument to `data`, row-major.
   void print_bind(uint32_t b, const std::string& data) {
@@ -284,7 +286,7 @@ class ProgramPrinter {
     for (const Constant& constant : program_.constants)
       views += (views.empty() ? "" : ", ") + std::to_string(constant.buffer);
     out_.line("static constexpr i32 constants[] = {", views, "};");
-    out_.line("CODETTA_OK(to_device(here, ", index_, ", v, constants, ", program_.constants.size(), "));");
+    out_.line("CODETTA_OK(to_device(here, ", constants_index(), ", v, constants, ", program_.constants.size(), "));");
   }
   // The call of run(); `rest`: a workspace, or where its size goes.
   [[nodiscard]] std::string run_text(const char* rest) const {
@@ -297,6 +299,14 @@ class ProgramPrinter {
                                           : ", 1" + looks + "}, here",
                                ", v, scalars, ", rest, ")");
   }
+  // Programs of one table that read the same constants have them in device memory once.
+  [[nodiscard]] size_t constants_index() const {
+    const SizeTable* table = table_of(library_, index_);
+    for (size_t p = table == nullptr ? index_ : table->first; p < index_; ++p) {
+      if (library_.programs[p].constants == program_.constants) return p;
+    }
+    return index_;
+  }
   void print_run(const char* rest) { out_.line("return ", run_text(rest), ";"); }
   void print_measure() { out_.line("CODETTA_OK(", run_text("nullptr, 0, &bytes"), ");"); }
   void print_place(uint32_t b) {
@@ -305,18 +315,8 @@ class ProgramPrinter {
   }
 
   void print_call() {
-    std::string parameters;
-    for (size_t i = 0; i < signature_.arguments.size(); ++i) {
-      const Buffer& buffer = buffers()[signature_.arguments[i]];
-      const std::string type = buffer.is_scalar                      ? std::string(scalar_type(buffer.dtype)) + " "
-                               : buffer.role == Buffer::Role::Output ? "void* "
-                                                                     : "const void* ";
-      parameters += type + "p" + std::to_string(i) + ", ";
-    }
-    const std::string symbols = symbol_parameters();
-    if (!symbols.empty()) parameters += symbols + ", ";
-    const auto function = out_.block("__attribute__((visibility(\"default\"))) int ", function_name(library_, program_),
-                                     "(", parameters, gpu_ ? "void* stream)" : "void*)");
+    const std::string parameters = call_parameters(program_, signature_);
+    const auto function = out_.block(head_of("int ", "call"), "(", parameters, gpu_ ? "void* stream)" : "void*)");
     begin("stream");
     print_symbols();
     for (size_t i = 0; i < signature_.arguments.size(); ++i) {
@@ -332,10 +332,9 @@ class ProgramPrinter {
   }
 
   void print_tensors() {
-    const auto function =
-        out_.block("__attribute__((visibility(\"default\"))) int ", function_name(library_, program_),
-                   "_tensors(const Tensor* tensors, i32 count, void* workspace, i64 workspace_bytes, void*",
-                   gpu_ ? " stream)" : ")");
+    const auto function = out_.block(head_of("int ", "tensors"),
+                                     "(const Tensor* tensors, i32 count, void* workspace, i64 workspace_bytes, void*",
+                                     gpu_ ? " stream)" : ")");
     begin("stream");
     out_.line("CODETTA_OK(check_count(tensors, count, ", signature_.arguments.size(), "));");
     for (size_t i = 0; i < signature_.arguments.size(); ++i) {
@@ -358,9 +357,8 @@ class ProgramPrinter {
   }
 
   void print_workspace_size() {
-    const auto function =
-        out_.block("__attribute__((visibility(\"default\"))) i64 ", function_name(library_, program_),
-                   "_workspace_size(", signature_.symbols.empty() ? "void" : symbol_parameters(), ")");
+    const auto function = out_.block(head_of("i64 ", "workspace_size"), "(",
+                                     signature_.symbols.empty() ? "void" : symbol_parameters(), ")");
     begin("nullptr");
     print_symbols();
     for (const uint32_t b : signature_.arguments) {
@@ -372,8 +370,7 @@ class ProgramPrinter {
   }
 
   void print_check_contents() {
-    const auto function = out_.block("__attribute__((visibility(\"default\"))) int ", function_name(library_, program_),
-                                     "_check_contents(void* stream)");
+    const auto function = out_.block(head_of("int ", "check_contents"), "(void* stream)");
     out_.line("CODETTA_OK(start_here());");
     out_.line("OnDevice here;");
     out_.line("CODETTA_OK(here.enter(stream));");
@@ -386,6 +383,7 @@ class ProgramPrinter {
   const Program& program_;
   Signature signature_;
   size_t index_;
+  bool by_size_;
   bool gpu_;
   bool loads_;
   std::string load_;
@@ -466,7 +464,7 @@ class LibraryPrinter {
  private:
   template <class... Pieces>
   CodeWriter::Block exported(const Pieces&... pieces) {
-    return out_.block("__attribute__((visibility(\"default\"))) ", pieces...);
+    return out_.block(exported_head, pieces...);
   }
 
   // "sm_90a" is 9, 0 and no other. AMD's have no number: the runtime compares names.
@@ -568,8 +566,12 @@ std::vector<File> print_cpp(const Library& library) {
   std::vector<File> files{{library.name + "_library.cpp", LibraryPrinter(library).text()}};
   for (size_t i = 0; i < library.programs.size(); ++i) {
     const Program& program = library.programs[i];
-    files.push_back({function_name(library, program) + ".cpp", ProgramPrinter(library, program, i).text()});
+    const SizeTable* table = table_of(library, i);
+    const std::string which = table == nullptr ? "" : "-" + std::to_string(i - table->first);
+    files.push_back({function_name(library, program) + which + ".cpp", ProgramPrinter(library, program, i).text()});
   }
+  for (const SizeTable& table : library.by_size)
+    files.push_back({function_name(library, library.programs[table.first]) + ".cpp", print_by_size(library, table)});
   return files;
 }
 

@@ -20,6 +20,7 @@ struct Constant {
   Dims shape;
   std::string symbol{};  // of its bytes in the library; empty: loaded
   std::string weight{};  // its name in the weights file, where it is loaded
+  bool operator==(const Constant&) const = default;
 };
 
 // B of a launch in the form that its kernel reads best.
@@ -37,7 +38,7 @@ struct KernelFunctions {
 };
 
 struct Program {
-  std::string function;  // public
+  std::string function;  // public; programs of one SizeTable have one
   package::PackageRef package;
   std::vector<std::string> origins{};        // by kernel: "classifier.py:4: hidden = relu(x @ w1 + b1)"
   std::vector<KernelFunctions> functions{};  // by kernel
@@ -46,14 +47,28 @@ struct Program {
   std::vector<std::string> images{};  // GPU, by kernel: symbol of its compiled code in the library
 };
 
+// One function as several programs, which differ in their kernels (and, from case to case, in what is fused): a call
+// takes the program of the nearest sizes. Of two neighbours a size belongs to the nearer one as a ratio.
+struct SizeTable {
+  struct Axis {
+    std::string symbol;          // of the function's sizes
+    std::vector<int64_t> sizes;  // ascending, each once
+    std::vector<int64_t> up_to;  // of all but the last: the greatest size that belongs to it
+  };
+  size_t first = 0, count = 1;   // of Library::programs
+  std::vector<Axis> axes;        // none: one program, whatever the sizes
+  std::vector<size_t> chosen{};  // which of the `count`, by the places on the axes, the last axis fastest
+};
+
 struct Library {
   std::string name;  // prefix of everything public
   std::vector<Program> programs;
   Target target;
-  std::string version;         // of Codetta
-  std::string weights_file{};  // name of the file beside the library that holds the weights; empty: there is none
-  std::string carried_file{};  // Metal: of the one that holds what `Constant::symbol` names, as u8; likewise
-  bool checked = true;         // guards and overlaps are looked at in every call
+  std::string version;               // of Codetta
+  std::string weights_file{};        // name of the file beside the library that holds the weights; empty: there is none
+  std::string carried_file{};        // Metal: of the one that holds what `Constant::symbol` names, as u8; likewise
+  bool checked = true;               // guards and overlaps are looked at in every call
+  std::vector<SizeTable> by_size{};  // of functions with several programs
 };
 
 // Bumped when a function of the header changes its meaning; NAME_abi_version() returns it.
@@ -65,7 +80,7 @@ struct File {
 
 // Names that cannot be public, steps that this backend lacks. Errors: E0230, E0420.
 Result<void> check_library(const Library& library);
-// One text for the library and one for each program. check_library() has passed.
+// One text for the library, one for each program, and one for each table of sizes. check_library() has passed.
 std::vector<File> print_cpp(const Library& library);
 std::string print_header(const Library& library);
 // Which symbols the linker exports: a version script.

@@ -29,7 +29,8 @@ Error name_error(const std::string& what, const std::string& name, const std::st
 // Every exported function, in the order of the header.
 std::vector<std::string> exported_names(const Library& library) {
   std::vector<std::string> names;
-  for (const Program& program : library.programs) {
+  for (const size_t first : functions_of(library)) {
+    const Program& program = library.programs[first];
     const std::string name = function_name(library, program);
     names.insert(names.end(), {name, name + "_tensors", name + "_workspace_size"});
     if (!looked_at(library, program).empty()) names.push_back(name + "_check_contents");
@@ -311,6 +312,16 @@ Json json_of(const Library& library, const Program& program) {
   return json;
 }
 
+// Which sizes take which plan: "plans" has those of all programs of the table.
+Json json_of(const Library& library, const SizeTable& table) {
+  Json json{{"sizes", Json::array()}, {"chosen", table.chosen}, {"plans", Json::array()}};
+  for (const SizeTable::Axis& axis : table.axes)
+    json["sizes"].push_back({{"name", axis.symbol}, {"for", axis.sizes}, {"up_to", axis.up_to}});
+  for (size_t i = 0; i < table.count; ++i)
+    json["plans"].push_back(Json::parse(library.programs[table.first + i].package->manifest_json()));
+  return json;
+}
+
 }  // namespace
 
 Result<void> check_library(const Library& library) {
@@ -398,7 +409,7 @@ std::string print_header(const Library& library) {
   out.blank();
   const bool externs = !extern_calls(library).empty();
   if (externs) print_extern_types(out, on_gpu(library));
-  for (const Program& program : library.programs) print_program(out, library, program);
+  for (const size_t first : functions_of(library)) print_program(out, library, library.programs[first]);
   if (externs) print_externs(out, library);
   print_shared(out, library);
   out.blank();
@@ -422,7 +433,11 @@ std::string print_manifest(const Library& library) {
             {"checked", library.checked},        {"programs", Json::array()},
             {"exports", exported_names(library)}};
   if (!library.weights_file.empty()) json["weights"] = library.weights_file;
-  for (const Program& program : library.programs) json["programs"].push_back(json_of(library, program));
+  for (const size_t first : functions_of(library)) {
+    json["programs"].push_back(json_of(library, library.programs[first]));
+    if (const SizeTable* table = table_of(library, first))
+      json["programs"].back()["by_size"] = json_of(library, *table);
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

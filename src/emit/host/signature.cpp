@@ -40,6 +40,22 @@ Signature signature_of(const Program& program) {
   return signature;
 }
 
+const SizeTable* table_of(const Library& library, size_t program) {
+  for (const SizeTable& table : library.by_size) {
+    if (program >= table.first && program < table.first + table.count) return &table;
+  }
+  return nullptr;
+}
+
+std::vector<size_t> functions_of(const Library& library) {
+  std::vector<size_t> first;
+  for (size_t p = 0; p < library.programs.size(); ++p) {
+    const SizeTable* table = table_of(library, p);
+    if (table == nullptr || table->first == p) first.push_back(p);
+  }
+  return first;
+}
+
 std::string type_text(const Buffer& buffer) {
   const std::string dtype(dtype_name(buffer.dtype));
   return buffer.is_scalar ? dtype : dtype + types::to_string(buffer.shape);

@@ -29,4 +29,9 @@ inline std::string function_name(const Library& library, const Program& program)
   return library.name + "_" + program.function;
 }
 
+// The table that a program belongs to; null when its function has no other.
+const SizeTable* table_of(const Library& library, size_t program);
+// Of each function the first program: what a caller sees of it is the same for all.
+std::vector<size_t> functions_of(const Library& library);
+
 }  // namespace codetta::emit::host

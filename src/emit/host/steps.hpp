@@ -9,6 +9,7 @@
 
 #include "base/code_writer.hpp"
 #include "emit/host/cpp.hpp"
+#include "emit/host/signature.hpp"
 
 namespace codetta::emit::host {
 
@@ -73,6 +74,15 @@ void print_packing(base::CodeWriter& out, const Program& program, const PackedFa
 
 // Why this backend has no text for the program: the first step or kernel that it lacks; nullopt: it has all.
 std::optional<std::string> missing_feature(const Program& program);
+
+// Functions of one program, which are public or called by a table of sizes: "call_2".
+std::string program_function(const char* part, size_t program_index);
+inline constexpr const char* exported_head = "__attribute__((visibility(\"default\"))) ";
+// What they take: "const void* p0, void* p1, i64 q0, ", and of the sizes alone "i64 q0".
+std::string call_parameters(const Program& program, const Signature& signature);
+std::string size_parameters(const Signature& signature);
+// The public functions of a table.
+std::string print_by_size(const Library& library, const SizeTable& table);
 
 // Whether anything of the program is loaded or packed when the library starts.
 bool loads_constants(const Program& program);

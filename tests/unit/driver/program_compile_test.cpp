@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -230,6 +231,38 @@ TEST_F(ProgramCompile, ACancelledCompileLeavesNothing) {
   EXPECT_TRUE(leftovers().empty());
   std::ifstream processes(started);
   for (pid_t process = 0; processes >> process;) EXPECT_NE(::kill(process, 0), 0) << process << " still runs";
+}
+
+TEST_F(ProgramCompile, ForSeveralSizes) {
+  const Program program =
+      Program::parse("def p(x: f32[\"m\", 256], w: f32[256, \"n\"]):\n    y = relu(x @ w)\n    return y\n", "p.py")
+          .value();
+  Context on = context();
+  const Target target = Target::host();
+  const auto small = compile(program, target, {{"m", 1}, {"n", 64}}, on).value();
+  const auto large = compile(program, target, {{"m", 512}, {"n", 64}}, on).value();
+  const auto both = compile(program, target, {{"m", 512}, {"n", 64}, {"m", 1}}, on).value();
+  EXPECT_EQ(both.emit(Stage::Plan).value(), small.emit(Stage::Plan).value());
+  EXPECT_NE(both.emit(Stage::Plan).value(), large.emit(Stage::Plan).value());
+  for (const int64_t m : {1, 22, 23, 700}) {
+    const Tensor x = Tensor::make(f32, {m, 256}).value(), w = Tensor::make(f32, {256, 64}).value();
+    fill_random(x, 1), fill_random(w, 2);
+    std::vector<Tensor> results;
+    std::vector<int64_t> workspaces;
+    for (const CompiledProgram* one : {&both, m <= 22 ? &small : &large}) {
+      results.push_back(Tensor::make(f32, {m, 64}).value());
+      auto execution = one->prepare({{"x", x}, {"w", w}, {"y", results.back()}});
+      ASSERT_TRUE(execution) << execution.error().message();
+      workspaces.push_back(execution->workspace_size());
+      ASSERT_TRUE(execution->run());
+    }
+    EXPECT_EQ(workspaces[0], workspaces[1]) << m;
+    EXPECT_EQ(std::memcmp(results[0].data(), results[1].data(), static_cast<size_t>(m) * 64 * 4), 0) << m;
+  }
+  const Tensor w = Tensor::make(f32, {255, 64}).value();
+  const auto wrong = both.prepare({{"x", w}, {"w", w}, {"y", w}});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code(), 221);
 }
 
 TEST_F(ProgramCompile, ExplainsWithoutACompiler) {

@@ -310,6 +310,7 @@ TEST_F(ProgramControl, ExternFunctions) {
   const Error missing = run_error(one, inputs);
   EXPECT_EQ(missing.code(), 616);
   EXPECT_NE(missing.render().find("external function scale is not provided"), std::string::npos) << missing.render();
+  EXPECT_EQ(missing.diagnostics().front().where.line, 2U) << missing.render();
   RunOptions failing;
   failing.externs = {{"scale", fails, nullptr}};
   const Error failed = run_error(one, inputs, failing);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program as a Python module, with its compiled kernels inside.
+#include <unistd.h>
+
+#include "codetta/build.hpp"
+#include "driver/build_plan.hpp"
+#include "driver/program_kernels.hpp"
+#include "emit/host/python.hpp"
+#include "toolchain/compiler.hpp"
+
+namespace codetta::driver {
+
+namespace {
+
+Result<std::string> code_for_module(ContextState& context, const package::Package& package,
+                                    const package::Kernel& kernel) {
+  if (package.target.backend == Backend::cuda) {
+    CODETTA_TRY(GpuBinary binary, context.cuda.binary(kernel));
+    return std::move(binary.image);
+  }
+  if (kernel.source.empty()) return std::string();  // the engine stores the accumulators itself
+  const auto& compiler = context.compiler();
+  if (!compiler) return compiler.error();
+  const bool clang = compiler->kind == toolchain::CompilerKind::Clang;
+  const toolchain::CompileJob job{kernel.source, clang ? kernel.clang_flags : kernel.gcc_flags, kernel.name};
+  CODETTA_TRY(toolchain::CompileOutput made, toolchain::compile(*compiler, job, context.compile_options()));
+  return std::move(made.object);
+}
+
+}  // namespace
+
+Result<std::string> python_text(ContextState& context, const package::Package& package) {
+  emit::host::PythonOptions options;
+  package::Package whole = package;
+  // What this backend lacks is said before anything is compiled.
+  for (package::Kernel& kernel : whole.kernels) kernel.binary = "not yet";
+  CODETTA_CHECK_OK(emit::host::emit_python(whole, options));
+  if (context.options.no_jit || context.options.no_compiler) {
+    return diag::error(diag::Code::jit_disabled, "compiling is switched off")
+        .reason("a module carries compiled kernels")
+        .help(context.options.no_jit ? "unset CODETTA_NO_JIT" : "leave out --no-compiler");
+  }
+  for (package::Kernel& kernel : whole.kernels) {
+    CODETTA_TRY(kernel.binary, code_for_module(context, package, kernel));
+  }
+  const std::string engine = engine_folder({}) + "/libcodetta_host.so";
+  if (::access(engine.c_str(), R_OK) == 0) options.engine = engine;
+  return emit::host::emit_python(whole, options);
+}
+
+}  // namespace codetta::driver

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries with kernels for several sizes, the program that times a library, and programs as Python modules. Usage: aot_sizes_test.py, as of aot_test.py"""
+
+import ctypes
+import importlib.util
+import json
+import random
+import re
+import sys
+import unittest
+
+from aot_support import Library, Tensor, WORK, build, codetta, floats, main, npy, run, tensor
+
+
+PYTHON_USER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import module, numpy as np
+x, w, y, z = (np.load(f"{sys.argv[1]}/module_{name}.npy") for name in "xwyz")
+got_y, got_z = np.full_like(y, 7), np.full_like(z, 7)
+assert module.call(x, w, 0.5, got_y, got_z, int(sys.argv[2])) == 0, module.get_last_error()
+assert got_y.tobytes() == y.tobytes() and got_z.tobytes() == z.tobytes()
+assert module.call(x, w[:, :23], 0.5, got_y, got_z) == -1 and "E0610" in module.get_last_error(), module.get_last_error()
+"""
+
+
+class Made(unittest.TestCase):
+    def test_benchmark(self):
+        """The program that times a library finds it and its manifest, whatever the folders; equal seeds give equal results."""
+        text = ("def first(x: bf16['m', '2*n'], i: i32['m'], a: f32, t: f16[3, 'n'], k: i64):\n"
+                "    y = x * a + 1.0\n    z = take(t, i, 0) * k\n    return y, z\n\n"
+                "def second(x: f64['m'], q: f8e4m3['m']):\n    y = x * 2.0 + q\n    return y\n")
+        place = WORK / "bench marks"
+        place.mkdir(exist_ok=True)
+        _, done = build(text, "timed", "--function", "first", "--function", "second", "--benchmark", place / "bench.py")
+        self.assertIn(f"benchmark {place / 'bench.py'}", done.stdout)
+        shown = run(sys.executable, place / "bench.py", "m=5", "n=3", "seconds=0.01").stdout
+        self.assertRegex(shown, r"(?m)^timed_first with m = 5, n = 3: median [0-9.]+ us, least [0-9.]+ us of \d+ samples; \d+ bytes")
+        self.assertRegex(shown, r"(?m)^timed_second with m = 5: median ")
+        self.assertRegex(shown, r"(?m)^  y: 40 bytes, digest [0-9a-f]{8}$")
+        digests = re.findall("  .* digest .*", shown)
+        self.assertEqual(len(digests), 3)
+        again = run(sys.executable, place / "bench.py", "m=5", "n=3", "seconds=0.01", cwd=place).stdout
+        self.assertEqual(re.findall("  .* digest .*", again), digests)
+        other = run(sys.executable, place / "bench.py", "m=5", "seconds=0.01", "seed=2", "function=second").stdout
+        self.assertNotEqual(re.findall("  .* digest .*", other), digests[2:])
+        self.assertNotIn("timed_first", other)
+        self.assertIn("sizes are m, n", run(sys.executable, place / "bench.py", "q=5", code=1).stderr)
+        self.assertIn("usage:", run(sys.executable, place / "bench.py", "--help", code=1).stderr)
+        self.assertIn("negative size -1", run(sys.executable, place / "bench.py", "m=-1", "function=second", code=1).stderr)
+
+    def test_python_module(self):
+        """`emit --what=python` gives a module that computes the bits of a run in process, and says what is wrong."""
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("there is no NumPy")
+        text = WORK / "module_of.py"
+        text.write_text("def two(x: f32['m', 48], w: f32[48, 24], a: f32):\n    h = gelu(x @ w) * a\n    y = softmax(h)\n"
+                        "    z = sum(h, dim=0)\n    return y, z\n")
+        module, w = WORK / "module.py", [random.gauss(0, 1) for _ in range(48 * 24)]
+        npy(WORK / "module_w.npy", (48, 24), w)
+        for target in ([], ["--target", "cpu:avx2"]):
+            module.write_text(codetta("emit", text, "--what=python", "--hint", "m=5", *target).stdout)
+            for m in (5, 1, 0, 70):
+                npy(WORK / "module_x.npy", (m, 48), [random.gauss(0, 1) for _ in range(m * 48)])
+                codetta("run", text, "--hint", "m=5", *target, "--tensor", f"x={WORK / 'module_x.npy'}", "--tensor",
+                        f"w={WORK / 'module_w.npy'}", "--scalar", "a=0.5", "--out", f"y={WORK / 'module_y.npy'}", "--out",
+                        f"z={WORK / 'module_z.npy'}", "--force")
+                run(sys.executable, "-B", "-c", PYTHON_USER, WORK, str(m))
+        hip = codetta("emit", text, "--what=python", "--target", "hip:gfx942", code=1).stderr
+        self.assertIn("error[E0614]: package has no form as a Python module", hip)
+        self.assertIn("E0503", codetta("emit", text, "--what=python", "--no-compiler", code=3).stderr)
+
+    def test_kernels_by_size(self):
+        """A call takes the kernels of the nearest of the hinted sizes: the same bits and workspace as alone."""
+        text = ("def layer(x: f32['batch', 256], w: f32[256, 96], v: f32['s']):\n"
+                "    y = relu(x @ w)\n    z = v * 2.0\n    return y, z\n")
+        npy(WORK / "by_size_w.npy", (256, 96), [random.gauss(0, 1) for _ in range(256 * 96)])
+        constant = ["--constant", f"w={WORK / 'by_size_w.npy'}"]
+        small, large, both = (build(text, name, *constant, "--hint", "s=5", "--hint", hint)[0] for name, hint in
+                              (("by_1", "batch=1"), ("by_512", "batch=512"), ("by_both", "batch=512,1")))
+        table = json.loads((WORK / "by_both.json").read_text())["programs"]
+        self.assertEqual(len(table), 1)
+        self.assertEqual(table[0]["by_size"]["sizes"], [{"name": "batch", "for": [1, 512], "up_to": [22]}])
+        self.assertEqual(table[0]["by_size"]["chosen"], [0, 1])
+        self.assertEqual(len(table[0]["by_size"]["plans"]), 2)
+        exported = run("nm", "-D", "--defined-only", both).stdout.split()[2::3]
+        self.assertEqual(sorted(exported), sorted(json.loads((WORK / "by_both.json").read_text())["exports"]))
+        self.assertEqual(sum("layer" in name for name in exported), 3)
+        libraries = {name: Library(path, name) for name, path in (("by_1", small), ("by_512", large), ("by_both", both))}
+        n = ctypes.c_int64
+        workspaces = {name: [library("layer_workspace_size", n(batch), n(5)) for batch in (22, 23)]
+                      for name, library in libraries.items()}
+        self.assertNotEqual(workspaces["by_1"], workspaces["by_512"])
+        self.assertEqual(workspaces["by_both"], [workspaces["by_1"][0], workspaces["by_512"][1]])
+        for batch in (0, 1, 22, 23, 600):
+            x, s = floats(max(batch * 256, 1)), floats(5)
+            for i in range(batch * 256):
+                x[i] = random.gauss(0, 1)
+            alone = "by_1" if batch <= 22 else "by_512"
+            results = []
+            for name in (alone, "by_both"):
+                y, z = floats(max(batch * 96, 1)), floats(5)
+                self.assertEqual(libraries[name]("layer", x, s, y, z, n(batch), n(5), None), 0, libraries[name].text())
+                results.append(bytes(y))
+            y, z = floats(max(batch * 96, 1)), floats(5)
+            tensors = (Tensor * 4)(tensor(x, (batch, 256)), tensor(s, (5,)), tensor(y, (batch, 96)), tensor(z, (5,)))
+            status = libraries["by_both"]("layer_tensors", tensors, ctypes.c_int32(4), None, n(0), None)
+            self.assertEqual(status, 0, libraries["by_both"].text())
+            self.assertEqual(results, [results[0]] * 2, f"batch {batch}")
+            self.assertEqual(bytes(y), results[0], f"batch {batch}")
+        library = libraries["by_both"]
+        self.assertEqual(library("layer_tensors", None, ctypes.c_int32(4), None, n(0), None), -1)
+        self.assertEqual(library("layer", x, s, y, z, n(-1), n(5), None), -1, library.text())
+        # Sizes whose kernels are the same share a program: the text has no table.
+        same = codetta("build", WORK / "by_both.py", "-o", both, *constant, "--hint", "batch=512,513", "--show").stdout
+        self.assertNotIn("by sizes", same)
+
+
+if __name__ == "__main__":
+    main()
