@@ -33,12 +33,21 @@ struct Weights {
     copies = nullptr;
     copy_count = 0;
   }
-  // Memory that lives as long as the weights, 64-byte aligned; null without memory.
+  // Memory that lives as long as the weights, 64-byte aligned; null without memory. What is large asks for huge pages,
+  // since every call reads all of it.
   void* keep(i64 size) {
+    constexpr i64 huge_page = i64{2} << 20;
     if (copies == nullptr) copies = static_cast<void**>(calloc(most_copies, sizeof(void*)));
     if (copies == nullptr || copy_count == most_copies) return nullptr;
-    void* memory = aligned_alloc(64, static_cast<size_t>(round_up(size == 0 ? 64 : size, 64).value));
-    if (memory != nullptr) copies[copy_count++] = memory;
+    const i64 alignment = size >= 2 * huge_page ? huge_page : 64;
+    const Number bytes = round_up(size == 0 ? 64 : size, alignment);
+    void* memory =
+        bytes.bad ? nullptr : aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(bytes.value));
+    if (memory == nullptr) return nullptr;
+#if defined(MADV_HUGEPAGE)
+    if (alignment == huge_page) (void)madvise(memory, static_cast<size_t>(bytes.value), MADV_HUGEPAGE);
+#endif
+    copies[copy_count++] = memory;
     return memory;
   }
 };

@@ -216,6 +216,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     emit::host::SizeTable table{.first = planned.host.programs.size(), .count = 0, .axes = sizes.axes};
     for (const SizeHints& hints : sizes.sets) {
       CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources));
+      rank_for_constants(plan, machine, planned.values);
       if (options.tune_seconds > 0) {
         CODETTA_TRY(const std::string tuned, tune_plan(plan, state.function.name, hints, options, context));
         planned.tuning.emplace_back(

@@ -218,6 +218,40 @@ void EmbeddedBytes::add_to(toolchain::LibraryJob& job) const {
   job.units.push_back({std::move(text), {"-std=c++20"}, "constants"});
 }
 
+void rank_for_constants(plan::Plan& plan, const plan::MachineFacts& machine, const ConstantValues& values) {
+  if (plan.target.backend != Backend::cpu) return;
+  const auto is_constant = [&](uint32_t b) {
+    const Buffer& buffer = plan.buffers[b];
+    const bool parameter = buffer.role == Buffer::Role::Argument && !buffer.is_scalar;
+    return parameter && buffer.shape.size() >= 2 && buffer.shape.size() <= 3 &&
+           value_of(values, buffer.name) != nullptr;
+  };
+  for (const package::Step& step : plan.steps) {
+    const auto* launch = std::get_if<package::LaunchKernel>(&step);
+    if (launch == nullptr || !launch->product || !launch->product->b_made.empty()) continue;
+    bool all = true;
+    for (size_t p = 0; p < launch->product->products(); ++p) all = all && is_constant(launch->product->factor_b(p));
+    if (!all) continue;
+    plan::PlannedKernel& kernel = plan.kernels[launch->kernel];
+    plan::GemmShape shape = kernel.shape;
+    // One that stays in the first-level cache is read as well where it lies.
+    if (shape.n * shape.k * dtype_size(shape.b) <= machine.l1) continue;
+    shape.b_packed = true;
+    std::vector<plan::Candidate> ranked =
+        plan::discover(kernel.lowered.program, shape, plan.target, machine).candidates;
+    for (const plan::Candidate& known : kernel.discovery.candidates) {
+      const auto* config = std::get_if<package::CpuGemmConfig>(&known.config);
+      if (config != nullptr && config->family == package::CpuFamily::InPlace) ranked.push_back(known);
+    }
+    if (ranked.empty()) continue;
+    std::stable_sort(ranked.begin(), ranked.end(), [](const plan::Candidate& a, const plan::Candidate& b) {
+      return a.microseconds < b.microseconds;
+    });
+    kernel.discovery.candidates = std::move(ranked);
+    kernel.chosen = 0;
+  }
+}
+
 Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Graph& graph,
                                                                     const ConstantValues& values) {
   std::map<std::string, int64_t> fixed;

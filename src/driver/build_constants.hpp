@@ -10,6 +10,7 @@
 #include "driver/context.hpp"
 #include "emit/host/cpp.hpp"
 #include "ir/graph.hpp"
+#include "plan/plan.hpp"
 #include "toolchain/library.hpp"
 
 namespace codetta::driver {
@@ -46,6 +47,10 @@ class EmbeddedBytes {
 // library carries goes to `bytes`. Errors: E0221 dtype or shape.
 Result<void> bind_constants(emit::host::Program& program, const ConstantValues& values, EmbeddedBytes& bytes,
                             ThreadPool& pool);
+
+// Products of a CPU whose B are constants are ranked anew: such a B is packed once, not in every run, so that kernels
+// that read packed B cost no packing.
+void rank_for_constants(plan::Plan& plan, const plan::MachineFacts& machine, const ConstantValues& values);
 
 // Sizes that the constants fix, as hints for planning. Errors: E0221.
 Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Graph& graph,

@@ -49,6 +49,27 @@ class Made(unittest.TestCase):
         self.assertIn("usage:", run(sys.executable, place / "bench.py", "--help", code=1).stderr)
         self.assertIn("negative size -1", run(sys.executable, place / "bench.py", "m=-1", "function=second", code=1).stderr)
 
+    def test_constants_are_packed_once(self):
+        """Where B is a constant, packing it costs no run: another kernel is chosen, in which it lies packed."""
+        text = "def two(x: f32['m', 1024], w: f32[1024, 512]):\n    y = relu(x @ w)\n    return y\n"
+        npy(WORK / "once_w.npy", (1024, 512), [float((7 * i + i // 512) % 5 - 2) for i in range(1024 * 512)])
+        found = {}
+        for name, more in (("given", []), ("constant", ["--constant", f"w={WORK / 'once_w.npy'}"])):
+            path, _ = build(text, name, "--target", "cpu:avx2", "--threads", "1", "--hint", "m=16", *more)
+            program = json.loads((WORK / f"{name}.json").read_text())["programs"][0]
+            found[name] = program["plan"]["kernels"][0]["config"]["family"], [c["packed"] for c in program["constants"]], path
+        self.assertEqual(found["given"][:2], ("in_place", []))
+        self.assertEqual(found["constant"][:2], ("packed", [True]))
+        x, y, z = floats(16 * 1024), floats(16 * 512), floats(16 * 512)
+        w = floats((WORK / "once_w.npy").read_bytes()[-1024 * 512 * 4:])
+        for i in range(16 * 1024):
+            x[i] = float(i % 7 - 3)
+        m = ctypes.c_int64(16)
+        self.assertEqual(Library(found["given"][2], "given")("two", x, w, y, m, None), 0)
+        self.assertEqual(Library(found["constant"][2], "constant")("two", x, z, m, None), 0)
+        self.assertEqual(list(y), list(z))  # sums of small integers are exact
+        self.assertGreater(max(y), 0)
+
     def test_python_module(self):
         """`emit --what=python` gives a module that computes the bits of a run in process, and says what is wrong."""
         if importlib.util.find_spec("numpy") is None:
