@@ -82,10 +82,11 @@ struct Layout {
   int64_t compensation_offset = 0;
   int64_t packed_bytes = 0;  // of one batch item
 
-  // Rows of one kernel call at most, where it is `v` vectors wide.
-  [[nodiscard]] int64_t block_rows(int64_t v) const {
+  // Rows of one kernel call at most, where it is `v` vectors wide. Blocks with a ragged vector gain nothing from being
+  // short: loads by masks are what they would repeat.
+  [[nodiscard]] int64_t block_rows(int64_t v, bool ragged = false) const {
     const int64_t most = v == vectors ? mr : set->max_rows[v - 1], few = set->short_rows[v - 1];
-    return short_k && few != 0 && few < most ? few : most;
+    return short_k && !ragged && few != 0 && few < most ? few : most;
   }
 };
 

@@ -100,7 +100,7 @@ void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const s
     const bool partial = valid < lanes;
     const abi::Kernel* kernels = partial ? l.set->partial[vectors - 1] : l.set->full[vectors - 1];
     const abi::FetchingKernel* fetching = partial || next == nullptr ? nullptr : l.set->fetching[vectors - 1];
-    const int64_t most = l.block_rows(vectors);
+    const int64_t most = l.block_rows(vectors, partial);
     const int64_t step = ceil_div(job.rows, ceil_div(job.rows, most));  // equal blocks: no ragged last one
     for (int64_t r = 0; r < job.rows; r += step) {
       std::byte* cr = c + r * ldc + col * l.acc_size;

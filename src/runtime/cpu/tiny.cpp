@@ -21,7 +21,7 @@ bool list_tiny(const Layout& l, const GemmProblem& p, int64_t ldc, TinyList& lis
     while (l.set->max_rows[vectors - 1] == 0) --vectors;
     const int64_t valid = l.n - col - (vectors - 1) * lanes;
     const abi::Kernel* kernels = valid < lanes ? l.set->partial[vectors - 1] : l.set->full[vectors - 1];
-    const int64_t most = l.block_rows(vectors);
+    const int64_t most = l.block_rows(vectors, valid < lanes);
     const int64_t step = ceil_div(l.m, ceil_div(l.m, most));
     for (int64_t r = 0; r < l.m; r += step) {
       if (list.count == max_tiny_steps) return false;
