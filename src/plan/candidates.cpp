@@ -12,6 +12,7 @@
 #include "plan/families_cuda.hpp"
 #include "plan/families_hip.hpp"
 #include "plan/families_metal.hpp"
+#include "plan/parameters.hpp"
 #include "plan/vendor.hpp"
 
 namespace codetta::plan {
@@ -136,6 +137,13 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
     return refuse_all(
         diag::Code::target_without_families,
         fmt::format("{} has no kernel families in this version; cpu, cuda, hip and metal have", target.to_string()));
+  }
+  if (const int64_t bytes = parameter_bytes(epilogue); target.backend != Backend::cpu && bytes > most_parameter_bytes) {
+    return refuse_all(diag::Code::epilogue_large,
+                      fmt::format("{} operands, {} arguments and {} reductions take {} bytes of a launch's parameters, "
+                                  "and {} are free",
+                                  epilogue.operands.size(), epilogue.arguments.size(), epilogue.reductions.size(),
+                                  bytes, most_parameter_bytes));
   }
   if (target.backend == Backend::cuda) {
     if (arch_number(target.arch) == 0) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "device/gpu/abi.h"
+#include "plan/parameters.hpp"
 #include "plan/region_finder.hpp"
 
 namespace codetta::plan {
@@ -174,9 +175,7 @@ Result<LoweredMap> RegionFinder::try_map(const KernelRegion& region, NodeId* fai
 }
 
 std::optional<Error> RegionFinder::too_many(const package::EpilogueProgram& program, NodeId node) const {
-  const auto bytes = static_cast<int64_t>(program.operands.size() * sizeof(codetta::gpu::Operand) +
-                                          program.arguments.size() * sizeof(codetta::gpu::ScalarValue) +
-                                          program.reductions.size() * sizeof(codetta::gpu::ReductionBuffers));
+  const int64_t bytes = parameter_bytes(program);
   if (options_.parameter_bytes == 0 || bytes <= options_.parameter_bytes) return std::nullopt;
   return diag::error(diag::Code::epilogue_large, "this is more than one kernel holds")
       .at(graph_.source(), graph_.span(node))

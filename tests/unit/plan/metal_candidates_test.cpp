@@ -54,6 +54,21 @@ TEST(MetalCandidates, MatricesAreOfferedWhereTheFamilyPromisesThem) {
   }
 }
 
+// More than the parameters of a launch hold.
+TEST(MetalCandidates, TooManyTensors) {
+  package::EpilogueProgram program = test::plain_store(DType::f32, DType::f16);
+  while (program.operands.size() < 60) program.operands.push_back(program.operands[0]);
+  for (const auto& [backend, arch] :
+       {std::pair(Backend::metal, "apple9"), {Backend::hip, "gfx942"}, {Backend::cuda, "sm_90a"}}) {
+    const Discovery found = plan::discover(program, metal_shape(64, 64, 64), {backend, CpuIsa::generic, arch}, {});
+    EXPECT_TRUE(found.candidates.empty()) << arch;
+    ASSERT_EQ(found.rejections.size(), 1U) << arch;
+    EXPECT_EQ(found.rejections[0].code, 419) << arch;
+    EXPECT_TRUE(found.rejections[0].text.starts_with("60 operands, 1 arguments and 0 reductions take 4328 bytes"))
+        << found.rejections[0].text;
+  }
+}
+
 TEST(MetalCandidates, WhatTheMatricesDoNotMultiplyIsNamed) {
   for (const DType dtype : {DType::i8, DType::u8}) {
     const Discovery found = metal_found(metal_shape(64, 64, 64, dtype), "apple9");
