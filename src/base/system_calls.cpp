@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/expected.hpp"
+#include "base/kept.hpp"
 
 namespace codetta::base {
 
@@ -20,7 +21,7 @@ std::string SystemError::message() const {
 }
 
 const SystemCalls& SystemCalls::real() {
-  static const SystemCalls calls = [] {
+  static const SystemCalls& calls = kept([] {
     SystemCalls table;
     table.openat = [](int folder, const char* path, int flags, mode_t mode) {
       return ::openat(folder, path, flags, mode);
@@ -51,7 +52,7 @@ const SystemCalls& SystemCalls::real() {
     table.add_seals = [](int, int) { return errno = ENOSYS, -1; };
 #endif
     return table;
-  }();
+  }());
   return calls;
 }
 

@@ -2,16 +2,17 @@
 // The table of codes.def as data.
 #include <fmt/format.h>
 
+#include "base/kept.hpp"
 #include "diag/diagnostic.hpp"
 
 namespace codetta::diag {
 
 const std::vector<CodeInfo>& all_codes() {
-  static const std::vector<CodeInfo> codes = {
+  static const auto& codes = base::kept(std::vector<CodeInfo>{
 #define CODETTA_CODE(number, name, family, title) {Code::name, #name, ErrorFamily::family, title},
 #include "diag/codes.def"
 #undef CODETTA_CODE
-  };
+  });
   return codes;
 }
 

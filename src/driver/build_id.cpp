@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/kept.hpp"
 #include "codetta/version.hpp"
 
 namespace codetta::driver {
@@ -80,7 +81,7 @@ std::string find_build_id() { return version(); }
 }  // namespace
 
 const std::string& build_id() {
-  static const std::string id = find_build_id();
+  static const auto& id = base::kept(find_build_id());
   return id;
 }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/kept.hpp"
 #include "base/text.hpp"
 #include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
@@ -98,7 +99,7 @@ std::span<const toolchain::CudaHeader> CudaCompiler::headers() {
     std::vector<std::string> paths;
     std::vector<toolchain::CudaHeader> headers;
   };
-  static const Table table = [] {
+  static const Table& table = base::kept([] {
     Table made;
     const auto files = device::files();
     made.paths.reserve(files.size());
@@ -108,7 +109,7 @@ std::span<const toolchain::CudaHeader> CudaCompiler::headers() {
       made.headers.push_back({made.paths.back(), file.text, file.digest_hex});
     }
     return made;
-  }();
+  }());
   return table.headers;
 }
 

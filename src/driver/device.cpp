@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/kept.hpp"
 #include "diag/diagnostic.hpp"
 #include "driver/context.hpp"
 #include "driver/device_access.hpp"
@@ -88,7 +89,7 @@ Result<Device> Device::open(Backend backend, Context& context) {
 }
 
 const DeviceInfo& Device::info() const {
-  static const DeviceInfo none;
+  static const auto& none = base::kept(DeviceInfo{});
   return state_ ? state_->info : none;
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/kept.hpp"
 #include "device/embedded.hpp"
 #include "device/gpu/abi.h"
 #include "diag/diagnostic.hpp"
@@ -80,7 +81,7 @@ std::span<const toolchain::CudaHeader> HipState::headers() {
     std::vector<std::string> paths;
     std::vector<toolchain::CudaHeader> headers;
   };
-  static const Table table = [] {
+  static const Table& table = base::kept([] {
     Table made;
     const auto files = device::files();
     made.paths.reserve(files.size());
@@ -90,7 +91,7 @@ std::span<const toolchain::CudaHeader> HipState::headers() {
       made.headers.push_back({made.paths.back(), file.text, file.digest_hex});
     }
     return made;
-  }();
+  }());
   return table.headers;
 }
 

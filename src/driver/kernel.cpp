@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/files.hpp"
+#include "base/kept.hpp"
 #include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
@@ -172,7 +173,7 @@ Result<runtime::cpu::GemmProblem> packing_problem(const package::Kernel& kernel,
 }  // namespace driver
 
 const KernelMetadata& Kernel::metadata() const {
-  static const KernelMetadata none;
+  static const auto& none = base::kept(KernelMetadata{});
   return state_ ? state_->metadata : none;
 }
 
@@ -234,7 +235,7 @@ Result<void> Kernel::run(const GemmArguments& arguments, Stream stream) const {
 }
 
 const Kernel& KernelList::none() {
-  static const Kernel nothing;
+  static const auto& nothing = base::kept(Kernel());
   return nothing;
 }
 
@@ -304,7 +305,7 @@ bool Execution::interpreted() const {
 }
 
 const std::string& PackedTensor::layout() const {
-  static const std::string none;
+  static const auto& none = base::kept(std::string());
   return state_ ? state_->layout : none;
 }
 int64_t PackedTensor::byte_size() const { return state_ ? static_cast<int64_t>(state_->packed->bytes.byte_size()) : 0; }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/kept.hpp"
 #include "ir/analyses.hpp"
 #include "runtime/checks.hpp"
 #include "types/dtype.hpp"
@@ -159,7 +160,7 @@ Result<Epilogue> plain_product() {
 
 Result<std::shared_ptr<const ir::EpilogueFunction>> epilogue_function(const EpilogueArguments& arguments) {
   if (arguments.epilogue()) return arguments.epilogue()->function();
-  static const Result<Epilogue> plain = plain_product();
+  static const auto& plain = base::kept(plain_product());
   if (!plain) return plain.error();
   return plain->function();
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/kept.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -17,44 +18,47 @@ constexpr int64_t hip_kib = 1024, hip_mib = 1024 * hip_kib;
 // Nominal figures of AMD's data sheets and white papers as remembered, not checked against them: compute units and peak
 // engine clock (0.8 of it here), memory (0.9 of the rate); rates of a compute unit are the data sheet's peak over units
 // and clock. Least certain: the rates of L2. They only rank kernels. One die of an MI250X is one device.
-const std::array<HipArchitecture, 4> architectures{{
-    {{"gfx90a", 110, 1.36, 64 * hip_kib, 64 * hip_kib, 8 * hip_mib, 1440, 5500},  // Instinct MI250X
-     64,
-     512,
-     64,
-     64,
-     512,
-     512,
-     128,
-     128},
-    {{"gfx942", 304, 1.68, 64 * hip_kib, 64 * hip_kib, 32 * hip_mib, 4770, 17000},  // Instinct MI300X
-     64,
-     512,
-     128,
-     64,
-     1024,
-     2048,
-     128,
-     128},
-    {{"gfx1100", 96, 2.0, 64 * hip_kib, 64 * hip_kib, 6 * hip_mib, 864, 4000},  // Radeon RX 7900 XTX
-     32,
-     256,
-     128,
-     2,
-     256,
-     256,
-     0,
-     0},
-    {{"gfx1201", 64, 2.38, 64 * hip_kib, 64 * hip_kib, 8 * hip_mib, 576, 4000},  // Radeon RX 9070 XT
-     32,
-     256,
-     128,
-     2,
-     512,
-     1024,
-     0,
-     0},
-}};
+const std::array<HipArchitecture, 4>& architectures() {
+  static const auto& facts = base::kept(std::array<HipArchitecture, 4>{{
+      {{"gfx90a", 110, 1.36, 64 * hip_kib, 64 * hip_kib, 8 * hip_mib, 1440, 5500},  // Instinct MI250X
+       64,
+       512,
+       64,
+       64,
+       512,
+       512,
+       128,
+       128},
+      {{"gfx942", 304, 1.68, 64 * hip_kib, 64 * hip_kib, 32 * hip_mib, 4770, 17000},  // Instinct MI300X
+       64,
+       512,
+       128,
+       64,
+       1024,
+       2048,
+       128,
+       128},
+      {{"gfx1100", 96, 2.0, 64 * hip_kib, 64 * hip_kib, 6 * hip_mib, 864, 4000},  // Radeon RX 7900 XTX
+       32,
+       256,
+       128,
+       2,
+       256,
+       256,
+       0,
+       0},
+      {{"gfx1201", 64, 2.38, 64 * hip_kib, 64 * hip_kib, 8 * hip_mib, 576, 4000},  // Radeon RX 9070 XT
+       32,
+       256,
+       128,
+       2,
+       512,
+       1024,
+       0,
+       0},
+  }});
+  return facts;
+}
 
 bool always(const GpuProblem&) { return true; }
 bool on_cdna(const GpuProblem& p) { return find_hip(p.gpu.arch)->wave == 64; }
@@ -99,18 +103,18 @@ constexpr std::array hip_table{
 
 }  // namespace
 
-std::span<const HipArchitecture> hip_architectures() { return architectures; }
+std::span<const HipArchitecture> hip_architectures() { return architectures(); }
 
 const HipArchitecture* find_hip(std::string_view arch) {
-  const auto found = std::find_if(architectures.begin(), architectures.end(),
+  const auto found = std::find_if(architectures().begin(), architectures().end(),
                                   [&](const HipArchitecture& a) { return a.facts.arch == arch; });
-  return found == architectures.end() ? nullptr : &*found;
+  return found == architectures().end() ? nullptr : &*found;
 }
 
 std::string hip_names() {
   std::string text;
-  for (size_t i = 0; i < architectures.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == architectures.size() ? " and " : ", ") + architectures[i].facts.arch;
+  for (size_t i = 0; i < architectures().size(); ++i)
+    text += (i == 0 ? "" : i + 1 == architectures().size() ? " and " : ", ") + architectures()[i].facts.arch;
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/kept.hpp"
 #include "plan/families_cuda.hpp"
 
 namespace codetta::plan {
@@ -16,17 +17,20 @@ constexpr int64_t kib = 1024, mib = 1024 * kib;
 // remembered, not checked against them (least certain: the L2 of L40S, all of Blackwell), with 0.8 of the clock, 0.9 of
 // the memory rate, and L2 in proportion to multiprocessors and clock. Shared memory: the CUDA programming guide's table
 // of compute capabilities. They rank kernels where no device is there to ask; a device's own figures replace them.
-const std::array<GpuFacts, 9> table{{
-    {"sm_75", 40, 1.27, 64 * kib, 64 * kib, 4 * mib, 288, 1600},          // T4
-    {"sm_80", 108, 1.13, 163 * kib, 164 * kib, 40 * mib, 1835, 4000},     // A100 80 GB SXM
-    {"sm_86", 72, 1.36, 99 * kib, 100 * kib, 6 * mib, 540, 3100},         // A10
-    {"sm_89", 142, 2.0, 99 * kib, 100 * kib, 48 * mib, 778, 9000},        // L40S
-    {"sm_90", 132, 1.476, 227 * kib, 228 * kib, 50 * mib, 3015, 12400},   // H100 SXM
-    {"sm_90a", 132, 1.476, 227 * kib, 228 * kib, 50 * mib, 3015, 12400},  // H100 SXM
-    {"sm_100", 148, 1.5, 227 * kib, 228 * kib, 126 * mib, 7200, 14200},   // B200
-    {"sm_103", 148, 1.5, 227 * kib, 228 * kib, 126 * mib, 7200, 14200},   // B300
-    {"sm_120", 170, 1.93, 99 * kib, 100 * kib, 96 * mib, 1613, 10500},    // GeForce RTX 5090
-}};
+const std::array<GpuFacts, 9>& table() {
+  static const auto& facts = base::kept(std::array<GpuFacts, 9>{{
+      {"sm_75", 40, 1.27, 64 * kib, 64 * kib, 4 * mib, 288, 1600},          // T4
+      {"sm_80", 108, 1.13, 163 * kib, 164 * kib, 40 * mib, 1835, 4000},     // A100 80 GB SXM
+      {"sm_86", 72, 1.36, 99 * kib, 100 * kib, 6 * mib, 540, 3100},         // A10
+      {"sm_89", 142, 2.0, 99 * kib, 100 * kib, 48 * mib, 778, 9000},        // L40S
+      {"sm_90", 132, 1.476, 227 * kib, 228 * kib, 50 * mib, 3015, 12400},   // H100 SXM
+      {"sm_90a", 132, 1.476, 227 * kib, 228 * kib, 50 * mib, 3015, 12400},  // H100 SXM
+      {"sm_100", 148, 1.5, 227 * kib, 228 * kib, 126 * mib, 7200, 14200},   // B200
+      {"sm_103", 148, 1.5, 227 * kib, 228 * kib, 126 * mib, 7200, 14200},   // B300
+      {"sm_120", 170, 1.93, 99 * kib, 100 * kib, 96 * mib, 1613, 10500},    // GeForce RTX 5090
+  }});
+  return facts;
+}
 
 }  // namespace
 
@@ -40,10 +44,10 @@ int arch_number(std::string_view arch) {
 }
 
 GpuFacts gpu_facts(std::string_view arch) {
-  const auto exact = std::find_if(table.begin(), table.end(), [&](const GpuFacts& f) { return f.arch == arch; });
-  const GpuFacts* best = exact != table.end() ? exact : table.data();
-  if (exact == table.end()) {
-    for (const GpuFacts& f : table) {
+  const auto exact = std::find_if(table().begin(), table().end(), [&](const GpuFacts& f) { return f.arch == arch; });
+  const GpuFacts* best = exact != table().end() ? exact : table().data();
+  if (exact == table().end()) {
+    for (const GpuFacts& f : table()) {
       if (arch_number(f.arch) <= arch_number(arch)) best = &f;
     }
   }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <ctime>
 
+#include "base/kept.hpp"
 #include "toolchain/cache_state.hpp"
 #include "toolchain/entry_format.hpp"
 #include "toolchain/folder.hpp"
@@ -116,7 +117,7 @@ std::shared_ptr<Cache> Cache::disabled(std::string reason) {
 bool Cache::enabled() const { return state_->root.valid(); }
 
 const std::string& Cache::warning() const {
-  static const std::string none;
+  static const auto& none = base::kept(std::string());
   return state_->warned.load(std::memory_order_acquire) ? state_->warning : none;
 }
 

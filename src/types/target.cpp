@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/kept.hpp"
 #include "diag/diagnostic.hpp"
 #include "types/machine.hpp"
 
@@ -20,7 +21,7 @@ struct BackendInfo {
 };
 
 const std::vector<BackendInfo>& backends() {
-  static const std::vector<BackendInfo> table = {
+  static const auto& table = base::kept(std::vector<BackendInfo>{
       {Backend::cpu, "cpu", false, "an instruction set", {}},
       {Backend::cuda,
        "cuda",
@@ -43,7 +44,7 @@ const std::vector<BackendInfo>& backends() {
        true,
        "sm_NN or sm_NNa",
        {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_120a"}},
-  };
+  });
   return table;
 }
 

@@ -317,7 +317,7 @@ bool TensorView::operator==(const TensorView& o) const {
 }
 
 Allocator& default_allocator() {
-  static OperatorNewAllocator allocator;
+  static auto& allocator = *new OperatorNewAllocator;  // never destroyed: tensors may outlive static objects
   return allocator;
 }
 

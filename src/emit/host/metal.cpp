@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/code_writer.hpp"
+#include "base/kept.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/host/signature.hpp"
 #include "emit/host/steps.hpp"
@@ -31,9 +32,13 @@ std::string comma_list(const Range& range, F&& item) {
 
 // The number of MTLGPUFamily in Metal's headers.
 int family_number(std::string_view name) {
-  static const std::map<std::string_view, int> numbers = {{"apple7", 1007},  {"apple8", 1008}, {"apple9", 1009},
-                                                          {"apple10", 1010}, {"mac2", 2002},   {"metal3", 5001},
-                                                          {"metal4", 5002}};
+  static const auto& numbers = base::kept(std::map<std::string_view, int>{{"apple7", 1007},
+                                                                          {"apple8", 1008},
+                                                                          {"apple9", 1009},
+                                                                          {"apple10", 1010},
+                                                                          {"mac2", 2002},
+                                                                          {"metal3", 5001},
+                                                                          {"metal4", 5002}});
   const auto found = numbers.find(name);
   return found == numbers.end() ? 1007 : found->second;
 }
