@@ -65,6 +65,8 @@ enum class Status : int {
   InvalidClusterSize = 912,
   Unknown = 999,
 };
+// Of cudaError_t, whose other values are the driver's.
+inline constexpr int runtime_insufficient_driver = 35, runtime_invalid_function = 98;
 
 enum DeviceAttribute : int {
   device_max_threads_per_block = 1,

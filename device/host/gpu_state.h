@@ -15,11 +15,13 @@ namespace codetta::host {
 
 namespace plan = codetta::gpu::host;
 
-// A kernel of the library with its compiled code.
+// A kernel of the library with its compiled code, which the library loads; or, compiled by nvcc, has the CUDA runtime
+// load: the handle of an entry in the current context, and a status of the runtime's.
 struct GpuKernel {
   plan::Kernel table;
   const unsigned char* image;
   i32 index;  // within the library
+  int (*function)(int entry, void** handle) = nullptr;
 };
 // What the text of the library says about all of it.
 struct GpuLibraryFacts {
@@ -220,10 +222,37 @@ struct OnDevice {
 };
 
 // ---- kernels ----
-inline Status find_function(const GpuDevice& device, const GpuKernel& kernel, const plan::Entry& entry,
-                            ModuleHandle module, GpuFunction& function) {
+// The runtime's statuses are the driver's where both have one.
+inline Status find_registered(const GpuKernel& kernel, i32 entry, FunctionHandle* handle) {
+  void* found = nullptr;
+  const int status = kernel.function(entry, &found);
+  *handle = static_cast<FunctionHandle>(found);
   const GpuCalls& calls = gpu_library.calls;
-  const DriverStatus status = calls.function_find(&function.handle, module, entry.symbol);
+  switch (status) {
+    case 0:
+      return ok;
+    case cuda_driver::runtime_invalid_function:
+      return fail(wrong_machine,
+                  "E0430: the kernels are compiled for another architecture than the device's: the CUDA runtime has no "
+                  "code of %s for it",
+                  kernel.table.name);
+    case cuda_driver::runtime_insufficient_driver:
+      return fail(wrong_machine, "E0641: the GPU's driver is too old: it is older than the CUDA runtime");
+    default:
+      return fail(calls, static_cast<DriverStatus>(status), "asking the CUDA runtime for a kernel");
+  }
+}
+
+inline Status find_function(const GpuDevice& device, const GpuKernel& kernel, i32 index, ModuleHandle module,
+                            GpuFunction& function) {
+  const GpuCalls& calls = gpu_library.calls;
+  const plan::Entry& entry = kernel.table.entries[index];
+  DriverStatus status = DriverStatus::Success;
+  if (kernel.function != nullptr) {
+    CODETTA_OK(find_registered(kernel, index, &function.handle));
+  } else {
+    status = calls.function_find(&function.handle, module, entry.symbol);
+  }
   if (status == DriverStatus::NotFound)
     return fail(gpu_failed, "E0509: the compiled object lacks its entry point: no kernel %s in %s", entry.symbol,
                 kernel.table.name);
@@ -269,13 +298,13 @@ inline Status load_kernel(GpuDevice& device, const GpuKernel& kernel, GpuLoaded*
         static_cast<GpuFunction*>(calloc(static_cast<size_t>(kernel.table.entry_count) + 1, sizeof(GpuFunction)));
   if (loaded.functions == nullptr)
     return fail(no_memory, "E0606: no memory for the functions of %s", kernel.table.name);
-  if (loaded.module == nullptr) {
+  if (loaded.module == nullptr && kernel.function == nullptr) {
     char what[160];
     snprintf(what, sizeof what, "loading %.120s", kernel.table.name);
     CODETTA_GPU(what, calls.module_load(&loaded.module, kernel.image));
   }
   for (i32 i = 0; i < kernel.table.entry_count; ++i)
-    CODETTA_OK(find_function(device, kernel, kernel.table.entries[i], loaded.module, loaded.functions[i]));
+    CODETTA_OK(find_function(device, kernel, i, loaded.module, loaded.functions[i]));
   __atomic_store_n(&loaded.ready, 1, __ATOMIC_RELEASE);
   return ok;
 }

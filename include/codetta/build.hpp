@@ -19,6 +19,9 @@ namespace codetta {
 using WriteGuard =
     std::function<Result<void>(const std::vector<std::pair<std::string, std::string>>& files, bool next)>;
 
+// What build() makes: a shared library; or, for CUDA, its sources in a folder, which nvcc makes a library of.
+enum class BuildForm : uint8_t { Library, Nvcc };
+
 struct BuildOptions {
   std::string output{};    // path of the library, with any suffix: "out/libdigits.so"
   std::string name{};      // prefix of everything public; "" = the file's name without "lib" and what follows a dot
@@ -43,6 +46,7 @@ struct BuildOptions {
   // For each run while tuning, of programs with loops or with kernels or functions of the caller's, which may not end;
   // above 0.
   double trial_seconds = 60;
+  BuildForm form = BuildForm::Library;
   std::string engine_dir{};                          // folder of libcodetta_engine.a; "" = "codetta" beside libcodetta
   std::function<void(std::string_view)> progress{};  // one line at a time, from the calling thread
   WriteGuard before_writing{};
@@ -63,7 +67,9 @@ struct BuildReport {
 // benchmark), none of them the weights. The target is a CPU, and the library refuses to start on one that lacks its
 // instruction set; or CUDA or HIP with an architecture: the library carries the compiled kernels, and loads the driver
 // when it is first called. Neither a GPU nor a toolkit is needed here, only NVRTC, or Clang and lld. For Metal the
-// output is a folder of sources, constants and a script that makes the library on a Mac (docs/metal.md). Errors: E0208
+// output is a folder of sources, constants and a script that makes the library on a Mac (docs/metal.md); with
+// BuildForm::Nvcc one with kernels as .cu, host text, header, manifest, build.sh, which calls nvcc, and all that these
+// include, made where it is missing: the report's `library` is what build.sh makes there. Errors: E0208
 // to E0210, E0221 (constants), E0230 (a name that cannot be public), E0440 (no form as host text), E0501 to E0507,
 // E0510 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E0617, E0651 (tuning: a run crashed, or took
 // longer than trial_seconds), E06xx (files), E0703 (trial_seconds), those of compile().

@@ -69,6 +69,12 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   wanted.before_writing = guard_of({.tensors = {}, .files = {}, .inputs = std::move(inputs), .takes_force = false});
   wanted.checks = !options.no_checks;
   wanted.engine_dir = options.engine_dir;
+  wanted.form = options.form == "nvcc" ? BuildForm::Nvcc : BuildForm::Library;
+  const bool sources = wanted.form == BuildForm::Nvcc;
+  if (sources && !options.engine_dir.empty())
+    return report(usage_error("--engine-dir has no effect with --form nvcc",
+                              "the sources carry what they need of the engine", "leave it out"),
+                  common.json);
   if (options.tune) wanted.tune_seconds = options.tune_budget, wanted.trial_seconds = options.tune_trial;
   if (!common.json) {
     wanted.progress = [](std::string_view line) {
@@ -146,7 +152,13 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return exit_ok;
   }
-  std::printf("library   %s, %lld bytes\n", built->library.c_str(), static_cast<long long>(built->bytes));
+  if (sources) {
+    const std::string folder = built->library.substr(0, built->library.rfind('/'));
+    std::printf("folder    %s, %lld bytes\n", folder.c_str(), static_cast<long long>(built->bytes));
+    std::printf("build     sh %s/build.sh, which makes %s\n", folder.c_str(), built->library.c_str());
+  } else {
+    std::printf("library   %s, %lld bytes\n", built->library.c_str(), static_cast<long long>(built->bytes));
+  }
   std::printf("header    %s\n", built->header.c_str());
   std::printf("manifest  %s\n", built->manifest.c_str());
   if (!built->benchmark.empty()) std::printf("benchmark %s\n", built->benchmark.c_str());

@@ -80,6 +80,7 @@ constexpr Placed placed_options[] = {
     {"Output", "--out", "NAME=WHAT"},
     {"Output", "--out-dtype", "TYPE"},
     {"Output", "--output", "FILE"},
+    {"Output", "--form", "library|nvcc"},
     {"Output", "--name", "NAME"},
     {"Output", "--header", "FILE"},
     {"Output", "--manifest", "FILE"},

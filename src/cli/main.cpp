@@ -249,6 +249,18 @@ int run(int argc, char** argv) {
   run_verb->add_flag("--force", program.force, "Let outputs overwrite files that this command reads");
   build_verb->add_option("program", library.program, "File of the programs");
   build_verb->add_option("-o,--output", library.output, "The library: libNAME.so")->required();
+  build_verb
+      ->add_option("--form", library.form, "library, or for CUDA nvcc: -o is a folder of sources that nvcc compiles")
+      ->capture_default_str()
+      ->check(CLI::Validator(
+          [](const std::string& word) {
+            const std::vector<std::string> known{"library", "nvcc"};
+            if (std::find(known.begin(), known.end(), word) != known.end()) return std::string();
+            const std::string meant = nearest_word(word, known);
+            return "there is no form '" + word + "' of a library: it is library or nvcc" +
+                   (meant.empty() ? "" : "; did you mean '" + meant + "'?");
+          },
+          ""));
   build_verb->add_option("--function", library.functions, "Functions of the text, one a program (default: the last)")
       ->allow_extra_args(false);
   build_verb->add_option("--name", library.name, "Prefix of what is public (default: from the library's file name)");

@@ -131,14 +131,14 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
                          "leave it out, say --hint, or name a kernel with --repro");
     const std::string whole =
         given({"--show", "--tune", "--budget", "--trial", "--constant", "--weights", "--embed-weights", "--header",
-               "--manifest", "--benchmark", "--name", "--no-checks"});
+               "--manifest", "--benchmark", "--name", "--no-checks", "--form"});
     if (repro && !whole.empty())
       return usage_error(whole + " is not for --repro",
                          "a reproducer has one kernel, whose inputs are files of their own", "leave it out");
   }
   const std::string library =
       given({"program", "--hint", "--header", "--manifest", "--benchmark", "--constant", "--weights", "--embed-weights",
-             "--tune", "--budget", "--trial", "--no-checks", "--engine-dir", "--show", "--repro", "--dim"});
+             "--tune", "--budget", "--trial", "--no-checks", "--engine-dir", "--form", "--show", "--repro", "--dim"});
   if (cutlass && !library.empty())
     return usage_error((library == "program" ? "a program" : library) + " is not for CUTLASS",
                        "CUTLASS gets a GEMM with its epilogue", "leave it out, and say --m, --n, --k and --epilogue");

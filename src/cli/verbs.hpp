@@ -54,6 +54,7 @@ struct BuildLibraryOptions {
   std::string program;                 // file or text
   std::vector<std::string> functions;  // of the text; empty: the last
   std::string output, name, header, manifest, benchmark, weights, engine_dir;
+  std::string form = "library";        // or nvcc
   std::vector<std::string> constants;  // NAME=FILE
   std::vector<std::string> kernels;    // NAME=FILE, of user kernels
   std::vector<std::string> hints;      // SIZE=NUMBER

@@ -23,6 +23,7 @@
 #include "driver/build_constants.hpp"
 #include "driver/build_id.hpp"
 #include "driver/build_metal.hpp"
+#include "driver/build_nvcc.hpp"
 #include "driver/build_plan.hpp"
 #include "driver/build_tune.hpp"
 #include "driver/kernel_state.hpp"
@@ -31,6 +32,7 @@
 #include "driver/program_state.hpp"
 #include "driver/size_sets.hpp"
 #include "emit/emit.hpp"
+#include "emit/host/nvcc.hpp"
 #include "emit/host/signature.hpp"
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
@@ -233,7 +235,11 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
                                      [&](const auto& known) { return *known.package == *program.package; });
       table.chosen.push_back(static_cast<size_t>(same - all.begin()) - table.first);
       if (same != all.end()) continue;
-      CODETTA_CHECK_OK(add_kernels(program, planned, context, compiled));
+      if (options.form == BuildForm::Nvcc) {  // nothing is inside: print_nvcc_kernels() says what finds them
+        for (const package::Kernel& kernel : program.package->kernels) program.registered.push_back(kernel.name);
+      } else {
+        CODETTA_CHECK_OK(add_kernels(program, planned, context, compiled));
+      }
       all.push_back(std::move(program));
       ++table.count;
     }
@@ -385,10 +391,12 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
     if (options.progress) options.progress(line);
   };
   ContextState& state = *context.shared_state();
+  CODETTA_CHECK_OK(check_form(target, options));
   if (target.backend == Backend::metal) {
     CODETTA_TRY(const Target resolved, resolve_target(state, target));
     return build_metal(programs, resolved, options, state);
   }
+  if (options.form == BuildForm::Nvcc) return build_nvcc(programs, target, options, state);
   const std::string name = options.name.empty() ? default_name(options.output) : options.name;
   BuildReport report;
   report.library = options.output;
@@ -453,7 +461,8 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
 
 Result<std::string> driver::library_text(const std::vector<Program>& programs, const Target& target,
                                          const BuildOptions& options, ContextState& context) {
-  CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, context, false));
+  CODETTA_TRY(LibraryPlan planned, plan_library(programs, target, options, context, false));
+  if (options.form == BuildForm::Nvcc) static_cast<void>(emit::host::print_nvcc_kernels(planned.host));
   std::string text;
   const auto add = [&](const std::string& name, const std::string& part) {
     text += fmt::format("// ---- {} ----\n{}\n", name, part);
@@ -465,6 +474,7 @@ Result<std::string> driver::library_text(const std::vector<Program>& programs, c
 
 Result<std::string> host_text(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
                               Context& context) {
+  CODETTA_CHECK_OK(driver::check_form(target, options));
   if (target.backend == Backend::metal) {
     CODETTA_TRY(const Target resolved, driver::resolve_target(*context.shared_state(), target));
     CODETTA_TRY(const std::vector<emit::host::File> files,

@@ -2,11 +2,7 @@
 // reproduce(): a package of one launch, whose buffers are all arguments, as host text with a program that calls it.
 #include "codetta/reproducer.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <set>
 
@@ -15,6 +11,7 @@
 #include "base/files.hpp"
 #include "driver/build_plan.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/output_folder.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
 #include "emit/host/text.hpp"
@@ -230,23 +227,6 @@ std::string main_text(const package::Package& package, const std::string& kernel
   return text;
 }
 
-// Before anything is planned or compiled: the folder can be made, or written to. It is made when there is something to
-// write.
-Result<void> check_folder(const std::string& given) {
-  std::string folder = given;
-  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-  if (folder.empty()) return unwritable("the reproducer", "it names no folder");
-  struct stat info {};
-  const bool there = ::stat(folder.c_str(), &info) == 0;
-  if (there && !S_ISDIR(info.st_mode)) return unwritable(given, "it is no folder");
-  const size_t slash = folder.rfind('/');
-  const std::string around = slash == std::string::npos ? "." : folder.substr(0, slash + 1);
-  const std::string& changed = there ? folder : around;
-  if (::access(changed.c_str(), W_OK | X_OK) != 0)
-    return unwritable(given, fmt::format("{}: {}", changed, std::strerror(errno)));
-  return {};
-}
-
 std::string quoted(const std::string& flag) {
   std::string text = "'";
   for (const char c : flag) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -259,7 +239,7 @@ std::string quoted(const std::string& flag) {
 Result<ReproducerReport> reproduce(const Program& program, const Target& target, const ReproducerOptions& options,
                                    Context& context) {
   using namespace driver;
-  CODETTA_CHECK_OK(check_folder(options.folder));
+  CODETTA_CHECK_OK(check_folder(options.folder, "the reproducer"));
   CODETTA_TRY(const SizeHints sizes, all_sizes(Program::Access::state(program)->graph, options.sizes, usual_size));
   ContextState& state = *context.shared_state();
   BuildOptions build;
@@ -345,16 +325,8 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
     CODETTA_CHECK_OK(options.before_writing(places, true));
   }
   ReproducerReport report{kernel, {}, "sh build.sh"};
-  for (const char* folder : {"", "/device", "/device/host", "/device/cpu", "/device/gpu"}) {
-    const std::string path = options.folder + folder;
-    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) return unwritable(path, std::strerror(errno));
-  }
-  for (const auto& [name, bytes] : files) {
-    const std::string path = options.folder + "/" + name;
-    const auto written = base::write_file_atomically(path, bytes);
-    if (!written) return unwritable(path, written.error().message());
-    report.files.push_back(name);
-  }
+  CODETTA_CHECK_OK(write_folder(options.folder, files));
+  for (const auto& [name, bytes] : files) report.files.push_back(name);
   return report;
 }
 

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding and decoding of the small float formats in integer arithmetic: the same bits on every machine and under any
-// rounding or denormal mode of the FPU. One rounding, to nearest, ties to even.
+// Encoding and decoding of the float types, by narrow_float.hpp.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
 #include "types/dtype.hpp"
+#include "types/narrow_float.hpp"
 
 namespace codetta::types {
+
+template <DType D>
+inline constexpr FloatFormat format_of{mantissa_bits(D), exponent_bits(D), dtype_traits(D).infinities, is_fp8(D)};
 
 // The double that the low bits(D) bits encode. Exact; NaNs keep sign and payload and become quiet.
 template <DType D>
@@ -19,24 +22,7 @@ constexpr double decode_float(uint64_t pattern) {
     if ((pattern & ~(uint64_t{1} << 63)) > exponent) pattern |= quiet;
     return std::bit_cast<double>(pattern);
   } else {
-    constexpr int man = mantissa_bits(D), exp = exponent_bits(D), bias = exponent_bias(D);
-    constexpr uint64_t exp_mask = (uint64_t{1} << exp) - 1, man_mask = (uint64_t{1} << man) - 1;
-    const uint64_t sign = (pattern >> (man + exp)) << 63;
-    const uint64_t e = (pattern >> man) & exp_mask;
-    uint64_t m = pattern & man_mask;
-    if (e == exp_mask && (dtype_traits(D).infinities || m == man_mask)) {
-      uint64_t out = sign | 0x7ff0000000000000;
-      if (m != 0) out |= 0x0008000000000000 | (dtype_traits(D).infinities ? m << (52 - man) : 0);
-      return std::bit_cast<double>(out);
-    }
-    int exponent = static_cast<int>(e);
-    if (e == 0) {
-      if (m == 0) return std::bit_cast<double>(sign);
-      const int shift = man + 1 - static_cast<int>(std::bit_width(m));
-      m = (m << shift) & man_mask;
-      exponent = 1 - shift;
-    }
-    return std::bit_cast<double>(sign | (static_cast<uint64_t>(exponent - bias + 1023) << 52) | (m << (52 - man)));
+    return decode_narrow<format_of<D>>(pattern);
   }
 }
 
@@ -45,33 +31,11 @@ constexpr double decode_float(uint64_t pattern) {
 template <DType D>
 constexpr uint64_t encode_float(double value) {
   static_assert(is_float(D));
-  const uint64_t d = std::bit_cast<uint64_t>(value);
-  const uint64_t magnitude = d & ~(uint64_t{1} << 63);
-  constexpr uint64_t infinity = 0x7ff0000000000000;
   if constexpr (D == DType::f64) {
-    return magnitude > infinity ? d | 0x0008000000000000 : d;
+    const uint64_t d = std::bit_cast<uint64_t>(value);
+    return (d & ~(uint64_t{1} << 63)) > 0x7ff0000000000000 ? d | 0x0008000000000000 : d;
   } else {
-    constexpr int man = mantissa_bits(D), exp = exponent_bits(D), bias = exponent_bias(D);
-    constexpr uint64_t exp_ones = ((uint64_t{1} << exp) - 1) << man;
-    constexpr uint64_t largest = dtype_traits(D).infinities ? exp_ones - 1 : exp_ones + (uint64_t{1} << man) - 2;
-    constexpr uint64_t overflow = is_fp8(D) ? largest : exp_ones;
-    const uint64_t sign = (d >> 63) << (man + exp);
-    if (magnitude > infinity) {
-      constexpr uint64_t payload = (uint64_t{1} << man) - 1;
-      if (!dtype_traits(D).infinities) return sign | exp_ones | payload;
-      return sign | exp_ones | (uint64_t{1} << (man - 1)) | ((d >> (52 - man)) & payload);
-    }
-    if (magnitude == infinity) return sign | overflow;
-    const int exponent = static_cast<int>(magnitude >> 52) - 1023 + bias;  // doubles' subnormals round to 0 in all D
-    const uint64_t significand = (d & 0x000fffffffffffff) | 0x0010000000000000;
-    const int shift = 52 - man + (exponent < 1 ? 1 - exponent : 0);
-    if (shift > 53) return sign;
-    const uint64_t rest = significand & ((uint64_t{1} << shift) - 1), half = uint64_t{1} << (shift - 1);
-    uint64_t q = significand >> shift;
-    q += static_cast<uint64_t>(rest > half || (rest == half && (q & 1) != 0));
-    // q carries the leading 1 of normal values, so adding it to (exponent - 1) also carries a round-up across binades.
-    const uint64_t pattern = (exponent > 1 ? static_cast<uint64_t>(exponent - 1) << man : 0) + q;
-    return sign | (pattern > largest ? overflow : pattern);
+    return encode_narrow<format_of<D>>(value);
   }
 }
 

@@ -72,6 +72,16 @@ def unheeded(program, folder, cache):
     for option in (["--header", "h.h"], ["--manifest", "m.json"], ["--name", "q"], ["--no-checks"], ["--embed-weights"], ["--budget", 3],
                    ["--tune"], ["--show"], ["--weights", "w"], ["--constant", "w=w.npy"]):
         expect(2, f"{option[0]} is not for --repro", "build", program, "-o", folder / "repro", *cache, "--repro", "relu", *option)
+    nvcc = ["build", program, "-o", folder / "nvcc", "--form", "nvcc", "--target", "cuda:sm_80", *cache]
+    expect(2, "--form is not for --repro", *nvcc, "--repro", "relu")
+    expect(2, "--engine-dir has no effect with --form nvcc", *nvcc, "--engine-dir", folder)
+    expect(2, "--form is not for CUTLASS", "build", "--via", "cutlass", *SIZES, "-o", library, "--form", "nvcc", *cache)
+    expect(1, "error[E0440]: there are no sources for nvcc for cpu:avx2", "build", program, "-o", folder / "nvcc", "--form", "nvcc",
+           "--target", "cpu:avx2", *cache)
+    expect(1, "error[E0440]: the sources for nvcc lie in one folder", *nvcc, "--header", folder / "n.h")
+    expect(3, "error[E0543]", "build", program, "-o", folder / "none/nvcc", "--form", "nvcc", "--target", "cuda:sm_80", *cache)
+    expect(3, "it is no folder", "build", program, "-o", program, "--form", "nvcc", "--target", "cuda:sm_80", *cache)
+    assert not (folder / "nvcc").exists()
     metal = ["build", program, "-o", folder / "metal", "--target", "metal", *cache]
     expect(1, "not tuned", *metal, "--tune")
     for option in ("--header", "--manifest"):
@@ -186,6 +196,7 @@ def in_our_words(folder, cache):
             ("cannot read -x", "a text would have a def", ["gemm", *SIZES, "--epilogue", "-x"]),
             ("-o is required", "-o libNAME.so", ["build", "p.py"]),
             ("program is required", "codetta run PROGRAM.py", ["run"]),
+            ("there is no form 'nvc'", "did you mean 'nvcc'?", ["build", "p.py", "-o", library, "--form", "nvc"]),
             ("nothing is built via 'cutlas'", "did you mean 'cutlass'?", ["build", "p.py", "-o", library, "--via", "cutlas"]),
             ("'extra' is not expected", "gemm takes options only", ["gemm", *SIZES, "extra"]),
             ("'check' is not expected", "did you mean '--check'?", ["gemm", *SIZES, "check"]),

@@ -74,6 +74,11 @@ def libraries(folder, cache):
     text.write_text(PROGRAM)
     refused(folder, "the benchmark would overwrite", "build", program, "-o", folder / "x.so", "--benchmark", program, *cache)
     refused(folder, "the manifest would overwrite", "build", text, "-o", folder / "libq.so", *cache)
+    sources = folder / "sources"
+    sources.mkdir()
+    (sources / "build.sh").write_text(PROGRAM)
+    refused(sources, "build.sh would overwrite", "build", sources / "build.sh", "-o", sources, "--form", "nvcc", "--target", "cuda:sm_80",
+            *cache)
     archive, w = folder / "wt.safetensors", array(folder / "w.npy", (8, 4))
     expect(0, "", "gemm", "--m", 8, "--n", 4, "--k", 2, *cache, "--out", f"D={archive}:w")
     for more in ([], ["--embed-weights"]):

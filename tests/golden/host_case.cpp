@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "emit/host/cpp.hpp"
+#include "emit/host/nvcc.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
 #include "ir/bind.hpp"
@@ -64,6 +64,7 @@ def maps(q: f32["heads", "s", 64], k: f32["heads", "t", 64], ids: i64["s"], tabl
 )"},
       HostCase{"host_cuda_chain", "cuda:sm_90a", "", "", chain},
       HostCase{"host_hip_chain", "hip:gfx942", "", "", chain},
+      HostCase{"host_nvcc_chain", "cuda:sm_90a", "", "", chain, true},
       HostCase{"host_cuda_constants", "cuda:sm_80", "w1 b1", "w2", R"(
 def classifier(x: f32["batch", 64], w1: f32[64, 128], b1: f32[128], w2: f32[128, "classes"]):
     hidden = relu(x @ w1 + b1)
@@ -149,9 +150,22 @@ Result<std::string> emit_host_case(const HostCase& c) {
   library.programs.push_back(std::move(program));
   if (!c.weights.empty()) library.weights_file = "weights.safetensors";
   CODETTA_CHECK_OK(emit::host::check_library(library));
+  std::string beside;
+  if (c.nvcc) {
+    const auto units = emit::host::print_nvcc_kernels(library);
+    for (const emit::host::NvccUnit& unit : units) {
+      std::string file = unit.text;
+      for (const package::Kernel& kernel : library.programs[0].package->kernels) {
+        if (const size_t at = file.find(kernel.source); at != std::string::npos)
+          file.replace(at, kernel.source.size(), "... the kernel ...\n");
+      }
+      beside += "\n== " + unit.file + "\n" + file;
+    }
+    beside += "\n== build.sh\n" + emit::host::nvcc_script(library, units, "libgolden.so");
+  }
   std::string text = "== header\n" + emit::host::print_header(library);
   for (const emit::host::File& file : emit::host::print_cpp(library)) text += "\n== " + file.name + "\n" + file.text;
-  return text;
+  return text + beside;
 }
 
 }  // namespace codetta::golden

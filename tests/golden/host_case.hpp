@@ -16,6 +16,7 @@ struct HostCase {
   std::string_view constants;  // names of parameters that the library carries: "w1 b1"
   std::string_view weights;    // those that it loads
   std::string_view text;
+  bool nvcc = false;  // compiles the kernels: their files follow, without the kernels' own sources, and the script
 };
 
 std::span<const HostCase> host_cases();

@@ -17,9 +17,11 @@
 #include "codetta/program.hpp"
 #include "device/embedded.hpp"
 #include "device/gpu/step_abi.h"
+#include "driver/build_nvcc.hpp"
 #include "driver/context.hpp"
 #include "driver/program_state.hpp"
 #include "emit/host/cpp.hpp"
+#include "emit/host/nvcc.hpp"
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
 #include "package/gpu_steps.hpp"
@@ -70,6 +72,22 @@ inline std::string pretended_image(const package::Kernel& kernel) {
   return image;
 }
 
+// A source for the pretended runtime (pretended_cudart) with the entry points of a kernel, which do nothing.
+inline std::string pretended_source(const package::Kernel& kernel) {
+  std::string text = "// " + kernel.name + "\nconst unsigned char image[] = {";
+  for (const char byte : kernel.binary) text += std::to_string(static_cast<unsigned char>(byte)) + ",";
+  text = "namespace {\n" + text + "0};\n}\n";
+  const bool user = package::is_user(kernel.config);
+  const std::string open = user ? "" : "namespace codetta::gpu {\n", close = user ? "" : "}\n";
+  for (const package::GpuEntry& entry : kernel.entries) {
+    text += open + "extern \"C\" void " + entry.symbol + "();\nextern \"C\" void " + entry.symbol + "() {}\n" + close;
+    text += "static const PretendedKernel pretended_" + std::to_string(&entry - kernel.entries.data()) +
+            "{reinterpret_cast<const void*>(&" + (user ? "" : "codetta::gpu::") + entry.symbol + "), image, \"" +
+            entry.symbol + "\"};\n";
+  }
+  return text;
+}
+
 // A program planned for a GPU that is not there. Its error where the planner refuses it.
 inline Result<package::Package> planned(const Program& program, const Target& target, const Sizes& hints,
                                         Context& context) {
@@ -86,6 +104,8 @@ inline Result<package::Package> planned(const Program& program, const Target& ta
 // `name` is the prefix of what the library exports, and its functions are named as the packages are.
 class GpuLibrary {
  public:
+  bool registered = false;  // the form for nvcc, over a pretended CUDA runtime
+
   GpuLibrary() = default;
   // An account of what went wrong, else empty.
   std::string build(const std::string& name, const std::vector<package::PackageRef>& packages, bool checked = true) {
@@ -100,7 +120,7 @@ class GpuLibrary {
       library.target = packages[p]->target;
       emit::host::Program program;
       program.function = packages[p]->name;
-      program.package = packages[p];
+      program.package = registered ? with_pretended_sources(*packages[p]) : packages[p];
       for (size_t k = 0; k < packages[p]->kernels.size(); ++k) {
         program.images.push_back("image_" + std::to_string(p) + "_" + std::to_string(k));
         images += bytes_text(program.images.back(), packages[p]->kernels[k].binary);
@@ -122,6 +142,7 @@ class GpuLibrary {
       library.programs.push_back(std::move(program));
     }
     if (const auto good = emit::host::check_library(library); !good) return good.error().render();
+    if (registered) add_units_for_nvcc(library, job);
     header_ = emit::host::print_header(library);
     job.name = "lib" + name + ".so";
     job.exports = emit::host::print_exports(library);
@@ -134,7 +155,8 @@ class GpuLibrary {
            file.name});
     }
     job.units.push_back({images, {"-std=c++20"}, "images"});
-    job.archives = {CODETTA_ENGINE_DIR "/libcodetta_engine.a", CODETTA_ENGINE_DIR "/libcodetta_table_generic.a"};
+    if (!registered)
+      job.archives = {CODETTA_ENGINE_DIR "/libcodetta_engine.a", CODETTA_ENGINE_DIR "/libcodetta_table_generic.a"};
     toolchain::FindOptions find;
     find.path = "/usr/local/bin:/usr/bin:/bin";
     const auto compiler = toolchain::find_host_compiler(find);
@@ -178,6 +200,29 @@ class GpuLibrary {
   std::string error() const { return symbol<const char* (*)()>("_get_last_error")(); }
 
  private:
+  static package::PackageRef with_pretended_sources(const package::Package& package) {
+    package::Package changed = package;
+    for (package::Kernel& kernel : changed.kernels) kernel.source = pretended_source(kernel);
+    return std::make_shared<const package::Package>(std::move(changed));
+  }
+  // The .cu files by the C++ compiler, and what is linked instead of the engine.
+  static void add_units_for_nvcc(emit::host::Library& library, toolchain::LibraryJob& job) {
+    const std::vector<std::string> flags = {"-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"};
+    std::vector<std::string> in_front = flags;
+    in_front.insert(in_front.end(), {"-include", "pretended_cudart.h"});
+    for (const emit::host::NvccUnit& unit : emit::host::print_nvcc_kernels(library))
+      job.units.push_back({unit.text, in_front, unit.file});
+    const std::string runtime = CODETTA_PRETENDED_CUDART, header = runtime.substr(0, runtime.size() - 3) + "h";
+    job.files.push_back({"pretended_cudart.h", *base::read_file(header, 1 << 20)});
+    job.units.push_back({*base::read_file(runtime, 1 << 20), flags, "pretended_cudart"});
+    for (const device::EmbeddedFile& file : device::engine_values()) {
+      if (file.path.ends_with(".cpp")) {
+        job.units.push_back({std::string(file.text), flags, std::string(file.path)});
+      } else {
+        job.files.push_back({std::string(file.path), std::string(file.text)});
+      }
+    }
+  }
   static std::string bytes_text(const std::string& symbol, const std::string& bytes) {
     std::string text = "extern \"C\" const unsigned char " + symbol + "[];\nconst unsigned char " + symbol + "[] = {";
     for (const char byte : bytes) text += std::to_string(static_cast<unsigned char>(byte)) + ",";
@@ -288,6 +333,7 @@ class OneGpuLibrary : public ::testing::Test {
   static void SetUpTestSuite() {
     FakeGpu gpu;
     library = std::make_unique<GpuLibrary>();
+    library->registered = Suite::registered;
     ASSERT_EQ(library->build("one", {package_of(plain_text, Suite::target)}), "");
   }
   static void TearDownTestSuite() { library.reset(); }
@@ -297,6 +343,7 @@ class OneGpuLibrary : public ::testing::Test {
     views = new_views();
   }
   void TearDown() override { library->unload(); }
+  static constexpr bool registered = false;
   std::vector<TensorView> new_views() {
     return {gpu.tensor(DType::bf16, {4096, 256}), gpu.tensor(DType::bf16, {256, 512}),
             gpu.tensor(DType::f32, {4096, 512})};

@@ -143,7 +143,7 @@ TEST(GpuLibraries, RandomProgramsLaunchWhatRunsInProcessLaunch) {
 }
 
 // Large products: tensor maps, clusters, persistence, splits of K, packed factors, copies by the copy engine.
-TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) {
+void products_launch(bool registered) {
   const struct {
     const char* text;
     std::vector<Sizes> sizes;
@@ -175,6 +175,7 @@ TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) {
     FakeGpu gpu;
     gpu.fake.memory_limit = size_t{1} << 40;
     const Target target = Target::parse(architecture).value();
+    if (registered && target.backend != Backend::cuda) continue;
     ContextOptions options;
     options.cache_enabled = false;
     Context context = *Context::make(options);
@@ -191,6 +192,7 @@ TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) {
     set_architecture(gpu.fake, target);
     gpu.device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
     GpuLibrary library;
+    library.registered = registered;
     ASSERT_EQ(library.build("products", packages), "");
     ASSERT_EQ(library.load(), "");
     int64_t launches = 0;
@@ -199,6 +201,8 @@ TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) {
     EXPECT_GE(launches, 10);
   }
 }
+TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) { products_launch(false); }
+TEST(GpuLibraries, ProductsLaunchTheSameWhereNvccCompilesTheKernels) { products_launch(true); }
 
 }  // namespace
 }  // namespace codetta::test

@@ -42,7 +42,7 @@ struct Number {
   }
 };
 
-TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
+void users_launch(bool registered) {
   const UserCase cases[] = {
       {"block(64) grid(m)", 6, 10, nullptr},
       {"block(8, 4, 2) grid(ceil_div(n, 8), m, 2) shared(16 * n * m)", 6, 1000, nullptr},
@@ -80,6 +80,7 @@ TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
     packages.push_back(std::make_shared<const package::Package>(*std::move(package)));
   }
   GpuLibrary library;
+  library.registered = registered;
   ASSERT_EQ(library.build("user", packages), "");
   ASSERT_EQ(library.load(), "");
   gpu.fake.parameter_sizes["mix"] = {8, 4, 2, 4, 8, 8, 8, 8, 4, 8, 4};
@@ -172,6 +173,10 @@ TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) {
   EXPECT_EQ(gpu.fake.count("cuDeviceGetAttribute"), device_facts);
   EXPECT_EQ(gpu.fake.count("cuFuncGetAttribute"), facts);
 }
+
+TEST(GpuLibraries, KernelsOfTheUserLaunchWhatRunsInProcessLaunch) { users_launch(false); }
+// All have one name in their sources, and others among the files that are linked.
+TEST(GpuLibraries, KernelsOfTheUserLaunchTheSameWhereNvccCompilesThem) { users_launch(true); }
 
 TEST(GpuLibraries, KernelsOfTheUserThatTheDriverRefuses) {
   const auto with_sizes = [](std::string clauses) {

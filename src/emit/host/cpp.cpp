@@ -103,6 +103,9 @@ class ProgramPrinter {
     for (const std::string& image : program_.images) {
       if (!image.empty() && out_.once(image)) out_.line("extern \"C\" const unsigned char ", image, "[];");
     }
+    for (const std::string& function : program_.registered) {
+      if (out_.once(function)) out_.line("extern \"C\" int ", function, "(int entry, void** handle);");
+    }
     for (const KernelFunctions& functions : program_.functions) {
       if (!functions.tiles.empty() && out_.once(functions.tiles)) {
         out_.line("extern \"C\" void ", functions.tiles,

@@ -45,6 +45,9 @@ struct Program {
   std::vector<Constant> constants{};
   std::vector<PackedFactor> packed{};
   std::vector<std::string> images{};  // GPU, by kernel: symbol of its compiled code in the library
+  // Instead of images, where nvcc compiles the kernels beside the text: a function that asks the CUDA runtime for the
+  // handle of an entry (nvcc.hpp).
+  std::vector<std::string> registered{};
 };
 
 // One function as several programs, which differ in their kernels (and, from case to case, in what is fused): a call

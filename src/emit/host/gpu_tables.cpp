@@ -52,13 +52,14 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
   const package::EpilogueProgram& epilogue = kernel.epilogue;
   const std::string symbol = kernel_symbol(program_index, index);
   const std::string image = index < program.images.size() ? program.images[index] : "nullptr";
+  const std::string function = index < program.registered.size() ? ", " + program.registered[index] : "";
   if (package::is_user(kernel.config)) {
     out.line("// ", kernel.name, ": of the user's");
     out.line("constexpr plan::Entry ", symbol, "_entries[] = {{plan::entry_phase, 0, ",
              literal_text(kernel.entries[0].symbol), ", 1, 0, 1}};");
     out.line("extern const GpuKernel ", symbol, ";");
     out.line("const GpuKernel ", symbol, " = {user_kernel(", literal_text(kernel.name), ", ", symbol, "_entries), ",
-             image, ", ", library_index, "};");
+             image, ", ", library_index, function, "};");
     return;
   }
   const auto* map = std::get_if<package::GpuMapConfig>(&kernel.config);
@@ -117,7 +118,7 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
   out.line("     .entry_count = ", kernel.entries.size(), ", .map_count = ", kernel.maps.size(),
            ", .reduction_count = ", epilogue.reductions.size(), ", .operand_count = ", epilogue.operands.size(),
            ", .argument_count = ", epilogue.arguments.size(), "},");
-  out.line("    ", image, ", ", library_index, "};");
+  out.line("    ", image, ", ", library_index, function, "};");
 }
 
 }  // namespace codetta::emit::host

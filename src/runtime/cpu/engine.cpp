@@ -11,8 +11,6 @@
 #include "runtime/cpu/map.hpp"
 #include "runtime/cpu/thread_pool.hpp"
 #include "runtime/cpu/workspace.hpp"
-#include "types/float_format.hpp"
-#include "types/overlap.hpp"
 
 namespace codetta::host {
 namespace {
@@ -110,20 +108,6 @@ struct Call {
   engine::EpilogueCall call;
 };
 
-template <DType D, class Pattern>
-float load_narrow(const void* element) {
-  Pattern pattern = 0;
-  std::memcpy(&pattern, element, sizeof pattern);
-  return static_cast<float>(types::decode_float<D>(pattern));
-}
-template <DType D, class Pattern>
-void store_narrow(void* element, float value) {
-  const auto pattern = static_cast<Pattern>(types::encode_float<D>(static_cast<double>(value)));
-  std::memcpy(element, &pattern, sizeof pattern);
-}
-
-types::Placed placed(const Extent& e) { return {e.data, e.element_bytes, e.rank, e.sizes, e.strides}; }
-
 }  // namespace
 
 static_assert(sizeof(engine::PackedHeader) == packed_header_bytes);
@@ -182,10 +166,6 @@ bool codetta_engine_packed_matches(const void* packed, i64 bytes, const GemmConf
 
 bool codetta_engine_runs(i32 isa) { return cpu_supports(static_cast<CpuIsa>(isa)); }
 
-bool codetta_engine_overlap(const Extent* a, const Extent* b) { return types::overlaps(placed(*a), placed(*b)); }
-
-bool codetta_engine_overlaps_itself(const Extent* view) { return types::overlaps_itself(placed(*view)); }
-
 void* codetta_engine_threads_make(i32 threads) try {
   return make_thread_pool(threads).release();
 } catch (const std::bad_alloc&) {
@@ -201,32 +181,6 @@ void codetta_engine_threads_run(void* pool, i32 tasks, void (*task)(void* contex
 }
 
 i32 codetta_engine_processors() { return engine::usable_processors(); }
-
-float codetta_engine_load(i32 dtype, const void* element) {
-  switch (static_cast<DType>(dtype)) {
-    case DType::f8e4m3:
-      return load_narrow<DType::f8e4m3, uint8_t>(element);
-    case DType::f8e5m2:
-      return load_narrow<DType::f8e5m2, uint8_t>(element);
-    case DType::f16:
-      return load_narrow<DType::f16, uint16_t>(element);
-    default:
-      return load_narrow<DType::bf16, uint16_t>(element);
-  }
-}
-
-void codetta_engine_store(i32 dtype, void* element, float value) {
-  switch (static_cast<DType>(dtype)) {
-    case DType::f8e4m3:
-      return store_narrow<DType::f8e4m3, uint8_t>(element, value);
-    case DType::f8e5m2:
-      return store_narrow<DType::f8e5m2, uint8_t>(element, value);
-    case DType::f16:
-      return store_narrow<DType::f16, uint16_t>(element, value);
-    default:
-      return store_narrow<DType::bf16, uint16_t>(element, value);
-  }
-}
 
 }  // extern "C"
 

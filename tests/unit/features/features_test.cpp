@@ -8,6 +8,7 @@
 
 #include "emit/host/cpp.hpp"
 #include "emit/host/metal.hpp"
+#include "emit/host/nvcc.hpp"
 #include "emit/host/python.hpp"
 #include "feature_packages.hpp"
 #include "gpu_packages.hpp"
@@ -65,8 +66,7 @@ std::string in_process_gpu(const Feature& feature, const Target& target, bool in
   return !ran && ran.error().code() == 610 ? "runs" : cell(ran);
 }
 
-// tests/package/gpu_library_test.cpp runs these, those for HIP too.
-std::string host_gpu(const Feature& feature, const Target& target, bool inside = true) {
+emit::host::Library gpu_library(const Feature& feature, const Target& target, bool inside = true) {
   emit::host::Library library;
   library.name = "library";
   emit::host::Program program;
@@ -74,7 +74,12 @@ std::string host_gpu(const Feature& feature, const Target& target, bool inside =
   program.package = std::make_shared<const package::Package>(gpu_package(feature, target, inside));
   library.target = program.package->target;
   library.programs.push_back(std::move(program));
-  return cell(emit::host::check_library(library));
+  return library;
+}
+
+// tests/package/gpu_library_test.cpp runs these, those for HIP too.
+std::string host_gpu(const Feature& feature, const Target& target, bool inside = true) {
+  return cell(emit::host::check_library(gpu_library(feature, target, inside)));
 }
 
 std::string host_cpp(const Feature& feature) {
@@ -131,8 +136,11 @@ std::string page() {
          "`tests/unit/features`, which asks each backend. C++ text is what libraries built ahead of time are made of\n"
          "([aot.md](aot.md)), for CUDA through the driver with the compiled kernels inside, for HIP over its runtime "
          "with code\nobjects inside; Python text is a module over numpy and the engine's shared library, for CUDA over "
-         "cuda.bindings. Metal text\nis Objective-C++ ([metal.md](metal.md)). CUTLASS EVT takes epilogues, not steps: "
-         "[evt.md](evt.md).\n\n"
+         "cuda.bindings. What nvcc compiles (`--form nvcc`) has\nthe column of C++ text, CUDA: its host text differs "
+         "in "
+         "where the handles of kernels come from. Metal text\nis Objective-C++ ([metal.md](metal.md)). CUTLASS EVT "
+         "takes "
+         "epilogues, not steps: [evt.md](evt.md).\n\n"
          "CUDA's columns run over a pretended driver in these tests, and on NVIDIA GPUs by `tools/gpu_check`. HIP's "
          "run "
          "over a pretended\nruntime, and whole programs in process on the emulator of the tests; nothing has run on an "
@@ -183,6 +191,37 @@ TEST(Features, ThePageSaysWhatTheBackendsDo) {
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_EQ(text.str(), page());
+}
+
+// Beside nvcc's kernels stands the text of the column for CUDA, but for what finds a kernel; what that text lacks, this
+// lacks.
+TEST(Features, HostTextForNvccIsThatForCuda) {
+  size_t with_kernels = 0;
+  for (const Feature& feature : all_features()) {
+    SCOPED_TRACE(feature.row);
+    emit::host::Library inside = gpu_library(feature, cuda_target), beside = inside;
+    for (const package::Kernel& kernel : inside.programs[0].package->kernels)
+      inside.programs[0].images.push_back("image_of_" + kernel.name);
+    const auto units = emit::host::print_nvcc_kernels(beside);
+    EXPECT_EQ(cell(emit::host::check_library(beside)), cell(emit::host::check_library(inside)));
+    if (!emit::host::check_library(inside)) continue;
+    with_kernels += units.empty() ? 0 : 1;
+    EXPECT_EQ(emit::host::print_header(beside), emit::host::print_header(inside));
+    const auto a = emit::host::print_cpp(beside), b = emit::host::print_cpp(inside);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      std::istringstream one(a[i].text), other(b[i].text);
+      std::string left, right;
+      while (std::getline(one, left)) {
+        ASSERT_TRUE(std::getline(other, right));
+        if (left == right) continue;
+        EXPECT_NE(left.find("_function"), std::string::npos) << left << "\n" << right;
+        EXPECT_NE(right.find("image_of_"), std::string::npos) << left << "\n" << right;
+      }
+      EXPECT_FALSE(std::getline(other, right)) << right;
+    }
+  }
+  EXPECT_GT(with_kernels, 10U);
 }
 
 // A launch for a CPU names factors that a GPU's kernel does not have among its operands.
