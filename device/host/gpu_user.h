@@ -47,6 +47,7 @@ struct UserStep {
   i32 per_mille;
   const plan::UserMap* maps;  // each stands for the value that it walks
   i32 map_count;
+  plan::UserHook hook;
 };
 
 // What the driver is asked for; `placed`: where the tensor lies is known.
@@ -200,7 +201,7 @@ inline Status launch_user(GpuFrame& frame, const GpuKernel& kernel, const UserSt
     }
     const i32 s = i - step.value_count;
     if (step.sizes[s].bad) return fail(bad_sizes, "E0610: size %d of %s has no value", s, name);
-    if (!plan::user_size(name, s, step.sizes[s].value, (step.narrow >> s & 1) != 0, values[i], trouble))
+    if (!plan::user_size(name, s, step.sizes[s].value, s < 31 && (step.narrow >> s & 1) != 0, values[i], trouble))
       return fail(trouble);
   }
   if (!frame.running) {
@@ -235,6 +236,8 @@ inline Status launch_user(GpuFrame& frame, const GpuKernel& kernel, const UserSt
   config.stream = frame.here->stream;
   config.attributes = attributes;
   config.attribute_count = static_cast<unsigned>(plan::user_attributes(shape, limits, window, attributes));
+  codetta::gpu::u64 block[plan::most_user_values];
+  plan::user_parameters(step.hook, step.value_count, step.size_count, values, block, parameters);
   const DriverStatus status = gpu_library.calls.launch(&config, function.handle, parameters, nullptr);
   if (status == DriverStatus::Success) return ok;
   return fail(gpu_failed,

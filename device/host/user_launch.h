@@ -167,6 +167,27 @@ inline void set_user_shape(const UserShape& shape, cuda_driver::LaunchConfig& co
   config.dynamic_shared = static_cast<unsigned>(shape.shared);
 }
 
+// A result that the function hands over is one parameter: some arguments and the last sizes, which follow each other.
+struct UserHook {
+  i32 position = -1;  // of the parameter; -1: there is none
+  i32 first = 0, arguments = 0, sizes = 0;
+};
+// What stands for each value and size becomes what stands for each parameter; how many. `block` takes the hook's
+// values.
+inline i32 user_parameters(const UserHook& hook, i32 value_count, i32 size_count, const u64* values, u64* block,
+                           void** parameters) {
+  if (hook.position < 0) return value_count + size_count;
+  for (i32 i = 0; i < hook.arguments; ++i) block[i] = values[hook.first + i];
+  for (i32 i = 0; i < hook.sizes; ++i) block[hook.arguments + i] = values[value_count + size_count - hook.sizes + i];
+  i32 count = 0;
+  for (i32 i = 0; i <= value_count; ++i) {
+    if (i >= hook.first + hook.arguments && count == hook.position) parameters[count++] = block;
+    if (i < value_count && (i < hook.first || i >= hook.first + hook.arguments)) parameters[count++] = parameters[i];
+  }
+  for (i32 i = 0; i < size_count - hook.sizes; ++i) parameters[count++] = parameters[value_count + i];
+  return count;
+}
+
 // An integer that the kernel takes: 64 bits, or 32 that hold it.
 inline bool user_size(const char* name, i32 index, i64 value, bool narrow, u64& bits, Trouble& trouble) {
   bits = static_cast<u64>(value);

@@ -34,7 +34,8 @@ struct KeptResults {
   std::vector<GivenResults> calls;  // into `memory`
   std::vector<Tensor> memory;
 };
-// An observer that adds to `into`, which must live as long as it, and tells `next`. Errors: E0606.
+// An observer that adds to `into`, which must live as long as it, and tells `next`. Calls whose results are not in
+// memory are left out. Errors: E0606.
 CODETTA_API StepObserver keep_results(KeptResults& into, StepObserver next = {});
 
 // The steps as a document of the Trace Event Format (JSON), which chrome://tracing and Perfetto show. Views are not

@@ -78,6 +78,9 @@ class CODETTA_API Program {
   // The program with sources for kernels that it calls; those that it lacks are E0311 when it is compiled. Errors:
   // E0209 (it calls none of that name), E0210 (a second source for one).
   [[nodiscard]] Result<Program> with_kernels(std::vector<UserKernel> kernels) const;
+  // The program with every result that its kernels hand over element by element (Hook) stored as well: what follows is
+  // fused all the same, and a check of a run sees what it was given (keep_results, VerifyOptions::given).
+  [[nodiscard]] Program with_hooked_results() const;
   [[nodiscard]] std::vector<ProgramParameter> parameters() const;
   [[nodiscard]] std::vector<ProgramParameter> outputs() const;
   // For arguments that hold every parameter; outputs may be among them, and count for nothing. Errors: E0208 (one is
@@ -121,6 +124,9 @@ struct StepRecord {
   std::vector<std::string> origins;  // of a launch: "mlp.py:4: y = relu(x @ w)", the lines that it carries out
   int64_t begin_ns = 0, end_ns = 0;
   std::vector<Value> written;
+  // Of a function: its results in the order of the call. Nothing where one is not in memory, for the kernel hands it
+  // over element by element (Program::with_hooked_results).
+  std::vector<Value> results{};
 };
 // Called from the thread that runs, in order; an error ends the run with it.
 using StepObserver = std::function<Result<void>(const StepRecord&)>;

@@ -212,6 +212,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   }
   if (auto ok = add_outputs(*program, data); !ok) return report(ok.error(), common.json);
   if (auto ok = check_dims(asked->dims, data); !ok) return report(ok.error(), common.json);
+  if (options.check) program = program->with_hooked_results();
   auto compiled = codetta::compile(*program, *target, options.hints.empty() ? data.shapes.symbols : asked->hints,
                                    *context, compile_progress(common));
   if (!compiled) return report(compiled.error(), common.json);

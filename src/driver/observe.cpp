@@ -100,9 +100,9 @@ StepObserver trap_numbers(bool infinities, StepObserver next) {
 
 StepObserver keep_results(KeptResults& into, StepObserver next) {
   return [&into, next = std::move(next)](const StepRecord& record) -> Result<void> {
-    if (!record.function.empty()) {
+    if (!record.results.empty()) {
       GivenResults call{record.function, {}};
-      for (const StepRecord::Value& value : record.written) {
+      for (const StepRecord::Value& value : record.results) {
         CODETTA_TRY(Tensor copy, Tensor::make(value.view.dtype(), value.view.shape()));
         const auto size = static_cast<size_t>(dtype_size(value.view.dtype()));
         auto* to = static_cast<std::byte*>(copy.data());

@@ -104,6 +104,7 @@ toolchain::CacheKey program_key(ContextState& context, const ProgramState& progr
     key.add("language", std::to_string(static_cast<int>(source.language)));
     key.add("file", source.file);
     key.add("source", source.source);
+    if (source.keeps_hooked) key.add("hooked", "kept");
   }
   for (const auto& [symbol, value] : hints) key.add("hint", fmt::format("{} {}", symbol, value));
   key.add("target", target.to_string());

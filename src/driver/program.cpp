@@ -210,6 +210,12 @@ Result<Program> Program::with_kernels(std::vector<UserKernel> kernels) const {
   return Program(std::move(state));
 }
 
+Program Program::with_hooked_results() const {
+  auto state = std::make_shared<driver::ProgramState>(*state_);
+  for (plan::UserSource& source : state->user_sources) source.keeps_hooked = true;
+  return Program(std::move(state));
+}
+
 std::vector<ProgramParameter> Program::parameters() const {
   std::vector<ProgramParameter> result;
   for (const ir::GraphInput& input : state_->graph.inputs())

@@ -8,6 +8,23 @@
 
 namespace codetta::driver {
 
+namespace {
+
+// One that is handed over is among them if the epilogue stores it.
+std::vector<uint32_t> results_of(const package::LaunchKernel& launch, const plan::PlannedKernel& kernel,
+                                 const std::vector<uint32_t>& written) {
+  if (!kernel.hook) return written;
+  if (!kernel.hook->kept) return {};
+  std::vector<uint32_t> results;
+  const size_t others = kernel.hook->operands + kernel.hook->reads + kernel.hook->stores;
+  for (size_t a = others; a < launch.arguments.size(); ++a) results.push_back(launch.arguments[a]);
+  const size_t place = kernel.hook->position - kernel.hook->operands;
+  results.insert(results.begin() + static_cast<std::ptrdiff_t>(place), launch.arguments[*kernel.hook->kept]);
+  return results;
+}
+
+}  // namespace
+
 StepRecords::StepRecords(package::PackageRef package, const plan::Plan& plan) : package_(std::move(package)) {
   const std::vector<uint32_t> planned = launched_kernels(plan.steps, plan.step_lists);
   size_t next = 0;
@@ -27,18 +44,25 @@ void StepRecords::add(const package::StepList& steps, const std::string& list, b
       known.kernel = package_->kernels[launch->kernel].name;
       known.planned = launched[next++];
       known.origins = plan::origin_texts(plan.kernels[*known.planned].account);
-      if (const auto& user = plan.kernels[*known.planned].user) known.function = user->name;
+      const plan::PlannedKernel& kernel = plan.kernels[*known.planned];
+      if (kernel.user) known.function = kernel.user->name;
+      if (kernel.user) known.results = results_of(*launch, kernel, known.written);
     }
-    if (const auto* call = std::get_if<package::CallExtern>(&steps[i])) known.function = call->name;
+    if (const auto* call = std::get_if<package::CallExtern>(&steps[i])) {
+      known.function = call->name;
+      known.results = known.written;
+    }
     by_text_[known.text] = &known;
   }
 }
 
 StepRecord StepRecords::record(const runtime::StepEvent& event) const {
   const Known& known = steps_.at(event.step);
-  StepRecord record{known.text, known.kernel, known.function, known.origins, event.begin_ns, event.end_ns, {}};
+  StepRecord record{known.text, known.kernel, known.function, known.origins, event.begin_ns, event.end_ns, {}, {}};
   for (const uint32_t buffer : known.written)
     record.written.push_back({package_->buffers[buffer].name, event.tensors[buffer]});
+  for (const uint32_t buffer : known.results)
+    record.results.push_back({package_->buffers[buffer].name, event.tensors[buffer]});
   return record;
 }
 

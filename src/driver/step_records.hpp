@@ -21,6 +21,7 @@ class StepRecords {
     std::string function;  // of the caller's
     std::vector<std::string> origins;
     std::vector<uint32_t> written;  // buffers
+    std::vector<uint32_t> results;  // of the function, in order; none if one is nowhere
     std::optional<size_t> planned;  // of launches: the kernel of the plan
     bool nested = false;            // in a branch or a loop
   };

@@ -12,6 +12,7 @@
 #include "package/kernel_config.hpp"
 #include "package/step.hpp"
 #include "plan/fused.hpp"
+#include "plan/plan.hpp"
 
 namespace codetta::emit {
 
@@ -49,18 +50,14 @@ Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DTyp
 
 // A kernel of the user's with the entry `extern "C" int codetta_user(void*, const CodettaTensor*, int, CodettaTensor*,
 // int)` (codetta/extern.h): device/cpu/user.h, the source under its own file name and lines, and a call of the function
-// `name`. Never fails; what is wrong with the source its compiler says.
-EmittedSource emit_cpu_user(const std::string& name, const std::string& source, const std::string& file,
-                            const std::vector<package::Argument>& arguments, CpuIsa isa);
-// The same for a GPU of NVIDIA or AMD: device/cuda/user.h or device/hip/user.h, the meta-parameters as macros, the
-// source under its own file name and lines, and a check of what the __global__ function `name` takes. The flags are
-// those of NVRTC, or of Clang's HIP (gcc_flags).
-EmittedSource emit_gpu_user(const std::string& name, const std::string& source, const std::string& file,
-                            const std::vector<package::Argument>& arguments, const package::LaunchOptions& options,
-                            const package::GpuUserConfig& config,
-                            const std::vector<std::pair<std::string, int64_t>>& values, const std::string& arch);
+// of that name. With a hook the program is what follows it, in front of the source. What is wrong with the source its
+// compiler says. Errors: E0901 if the program contradicts itself.
+Result<EmittedSource> emit_cpu_user(const plan::UserSource& user, const package::EpilogueProgram& program,
+                                    const plan::UserHook* hook, const CpuEmitOptions& options);
 // "void square(Tensor<const float, 2>, float, Tensor<float, 2>)": the function that the source has to have.
-std::string user_signature(const std::string& name, const std::vector<package::Argument>& arguments);
+// `hook`: null, or the result that the function hands over.
+std::string user_signature(const std::string& name, const std::vector<package::Argument>& arguments,
+                           const plan::UserHook* hook = nullptr);
 // What a compiler is told about an instruction set.
 std::vector<std::string> cpu_flags(CpuIsa isa);
 
@@ -72,6 +69,13 @@ struct CudaEmitOptions {
 
 // What the compiler of a kernel's source is told: all flags, the architecture included.
 std::vector<std::string> gpu_compiler_flags(const CudaEmitOptions& options);
+
+// A kernel of the user's for a GPU of NVIDIA or AMD: device/cuda/user.h or device/hip/user.h, the meta-parameters as
+// macros, the source under its own file name and lines, and a check of what the __global__ function `name` takes. The
+// flags are those of NVRTC, or of Clang's HIP (gcc_flags).
+Result<EmittedSource> emit_gpu_user(const plan::UserSource& user, const package::EpilogueProgram& program,
+                                    const plan::UserHook* hook, const plan::UserConfiguration& chosen,
+                                    const package::GpuUserConfig& config, const CudaEmitOptions& options);
 
 // A translation unit for NVRTC, or for Clang's HIP. It includes embedded files as "device/" + their virtual path, and
 // holds: the configuration as constants, the phases of the epilogue, and one extern "C" __global__ function an entry.

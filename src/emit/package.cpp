@@ -47,8 +47,9 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
   kernel.epilogue = planned.lowered.program;
   if (const auto* gpu = std::get_if<package::GpuUserConfig>(&kernel.config)) {
     const plan::UserConfiguration& chosen = planned.configurations[planned.chosen];
-    EmittedSource source = emit_gpu_user(planned.user->name, planned.user->source, planned.user->file,
-                                         kernel.epilogue.arguments, chosen.options, *gpu, chosen.values, target.arch);
+    CODETTA_TRY(EmittedSource source,
+                emit_gpu_user(*planned.user, kernel.epilogue, planned.hook ? &*planned.hook : nullptr, chosen, *gpu,
+                              {.arch = target.arch, .strict = strict}));
     kernel.source = std::move(source.text);
     kernel.nvrtc_flags = std::move(source.gcc_flags);
     kernel.entries.push_back({package::GpuEntry::Kind::Phase, 0, std::move(source.entry), 1, 0, 1});
@@ -56,8 +57,9 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
     return kernel;
   }
   if (planned.user) {
-    EmittedSource source = emit_cpu_user(planned.user->name, planned.user->source, planned.user->file,
-                                         kernel.epilogue.arguments, target.isa);
+    CODETTA_TRY(EmittedSource source,
+                emit_cpu_user(*planned.user, kernel.epilogue, planned.hook ? &*planned.hook : nullptr,
+                              {.isa = target.isa, .strict = strict}));
     kernel.source = std::move(source.text);
     kernel.gcc_flags = std::move(source.gcc_flags);
     kernel.clang_flags = std::move(source.clang_flags);

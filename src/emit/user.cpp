@@ -7,17 +7,23 @@
 
 #include "device/embedded.hpp"
 #include "emit/emit.hpp"
+#include "emit/user_hook.hpp"
 #include "types/machine.hpp"
 
 namespace codetta::emit {
 namespace {
 
-std::string_view element_type(DType dtype) {
+std::string_view element_type(DType dtype) { return user_element_type(dtype); }
+}  // namespace
+
+std::string_view user_element_type(DType dtype) {
   constexpr std::string_view names[] = {"bool",        "int8_t",   "int16_t",  "int32_t",  "int64_t",
                                         "uint8_t",     "uint16_t", "uint32_t", "uint64_t", "float8_e4m3",
                                         "float8_e5m2", "float16",  "bfloat16", "float",    "double"};
   return names[static_cast<size_t>(dtype)];
 }
+
+namespace {
 
 // A file name as #line takes it.
 std::string line_name(std::string_view file) {
@@ -42,93 +48,152 @@ GpuParameter gpu_parameter(const package::Argument& argument) {
 
 }  // namespace
 
-std::string user_signature(const std::string& name, const std::vector<package::Argument>& arguments) {
+namespace {
+
+// A parameter of the user's function: an argument of the kernel, or what stands for a result.
+struct UserParameter {
+  const package::Argument* argument = nullptr;  // null: the hook
+  size_t index = 0;                             // of the argument
+};
+std::vector<UserParameter> parameters_of(const std::vector<package::Argument>& arguments, const plan::UserHook* hook) {
+  std::vector<UserParameter> parameters;
+  for (size_t a = 0; a < arguments.size(); ++a) {
+    if (hook != nullptr && parameters.size() == hook->position) parameters.emplace_back();
+    const bool of_epilogue = hook != nullptr && a >= hook->operands && a < hook->operands + hook->reads + hook->stores;
+    if (!of_epilogue) parameters.push_back({&arguments[a], a});
+  }
+  if (hook != nullptr && parameters.size() == hook->position) parameters.emplace_back();
+  return parameters;
+}
+std::string hook_type(const plan::UserHook& hook) {
+  return fmt::format("Hook<{}, {}>", element_type(hook.dtype), hook.shape.size());
+}
+
+}  // namespace
+
+std::string user_signature(const std::string& name, const std::vector<package::Argument>& arguments,
+                           const plan::UserHook* hook) {
   std::string text;
-  for (const package::Argument& argument : arguments) {
-    const std::string_view type = element_type(argument.dtype);
+  for (const auto& [argument, index] : parameters_of(arguments, hook)) {
     if (!text.empty()) text += ", ";
-    if (!argument.is_output && argument.shape.empty()) {
-      text += type;
+    if (argument == nullptr) {
+      text += hook_type(*hook);
+    } else if (!argument->is_output && argument->shape.empty()) {
+      text += element_type(argument->dtype);
     } else {
-      text += fmt::format("Tensor<{}{}, {}>", argument.is_output ? "" : "const ", type, argument.shape.size());
+      text += fmt::format("Tensor<{}{}, {}>", argument->is_output ? "" : "const ", element_type(argument->dtype),
+                          argument->shape.size());
     }
   }
   return fmt::format("void {}({})", name, text);
 }
 
-EmittedSource emit_cpu_user(const std::string& name, const std::string& source, const std::string& file,
-                            const std::vector<package::Argument>& arguments, CpuIsa isa) {
+Result<EmittedSource> emit_cpu_user(const plan::UserSource& user, const package::EpilogueProgram& program,
+                                    const plan::UserHook* hook, const CpuEmitOptions& options) {
+  const std::vector<package::Argument>& arguments = program.arguments;
+  HookText hooked;
+  if (hook != nullptr) {
+    CODETTA_TRY(hooked, cpu_hook(program, *hook, options));
+  }
+  const auto all_inputs = static_cast<size_t>(
+      std::count_if(arguments.begin(), arguments.end(), [](const package::Argument& a) { return !a.is_output; }));
   std::string call;
-  size_t inputs = 0, outputs = 0;
-  for (const package::Argument& argument : arguments) {
-    const std::string from = argument.is_output ? fmt::format("out[{}]", outputs++) : fmt::format("in[{}]", inputs++);
-    const std::string_view type = element_type(argument.dtype);
+  for (const auto& [argument, index] : parameters_of(arguments, hook)) {
     if (!call.empty()) call += ", ";
-    if (!argument.is_output && argument.shape.empty()) {
+    if (argument == nullptr) {
+      call += hooked.argument;
+      continue;
+    }
+    const std::string from =
+        argument->is_output ? fmt::format("out[{}]", index - all_inputs) : fmt::format("in[{}]", index);
+    const std::string_view type = element_type(argument->dtype);
+    if (!argument->is_output && argument->shape.empty()) {
       call += fmt::format("value<const {}>({})", type, from);
     } else {
       call +=
-          fmt::format("tensor<{}{}, {}>({})", argument.is_output ? "" : "const ", type, argument.shape.size(), from);
+          fmt::format("tensor<{}{}, {}>({})", argument->is_output ? "" : "const ", type, argument->shape.size(), from);
     }
   }
-  const device::EmbeddedFile* head = device::find_file("cpu/user.h");
+  const auto embedded = [](std::string_view path) {
+    const device::EmbeddedFile* file = device::find_file(path);
+    return fmt::format("#line 1 \"codetta/device/{}\"\n{}", path, file == nullptr ? std::string_view() : file->text);
+  };
   EmittedSource out;
   out.entry = "codetta_user";
-  out.text = fmt::format("// Generated by Codetta: the user's kernel {}.\n#line 1 \"codetta/device/cpu/user.h\"\n{}",
-                         name, head == nullptr ? std::string_view() : head->text);
-  out.text += fmt::format("\n#line 1 \"{}\"\n{}\n#line 1 \"codetta_user_entry.cpp\"\n", line_name(file), source);
+  out.text = fmt::format("// Generated by Codetta: the user's kernel {}.\n{}{}", user.name, hooked.before,
+                         embedded("cpu/user.h"));
+  if (hook != nullptr) out.text += "\n" + embedded("cpu/hook.h") + hooked.between;
+  out.text +=
+      fmt::format("\n#line 1 \"{}\"\n{}\n#line 1 \"codetta_user_entry.cpp\"\n", line_name(user.file), user.source);
   out.text += fmt::format(
       "// {}\nextern \"C\" __attribute__((visibility(\"default\"))) int codetta_user(void*, const "
       "codetta::detail::Given* "
-      "in, int, codetta::detail::Given* out, int) {{\n  using namespace codetta::detail;\n  static_cast<void>(in);\n  "
+      "in, int, codetta::detail::Given* out, int) {{\n  using namespace codetta::detail;\n  static_cast<void>(in);\n{} "
+      " "
       "return status(({}({}), Done{{}}));\n}}\n",
-      user_signature(name, arguments), name, call);
+      user_signature(user.name, arguments, hook), hooked.entry, user.name, call);
   out.text += fmt::format(
       "extern \"C\" __attribute__((visibility(\"default\"))) const char {0}[33];\nconst char {0}[33] = \"{1}\";\n",
       entry_digest_symbol, entry_digest_placeholder);
-  std::vector<std::string> flags = {
-      "-std=c++20",          "-O3",       "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions",
-      "-fvisibility=hidden", "-Wno-psabi"};
-  for (const std::string& flag : cpu_flags(isa)) flags.push_back(flag);
+  // What follows a hook is rounded as it would be in a kernel of its own.
+  const bool strict = hook != nullptr && options.strict;
+  std::vector<std::string> flags = {"-std=c++20",
+                                    "-O3",
+                                    strict ? "-ffp-contract=off" : "-ffp-contract=fast",
+                                    "-fno-math-errno",
+                                    "-fno-exceptions",
+                                    "-fvisibility=hidden",
+                                    "-Wno-psabi"};
+  if (hook != nullptr) flags.emplace_back("-fno-strict-aliasing");
+  for (const std::string& flag : cpu_flags(options.isa)) flags.push_back(flag);
   out.gcc_flags = flags;
   out.clang_flags = std::move(flags);
   return out;
 }
 
-EmittedSource emit_gpu_user(const std::string& name, const std::string& source, const std::string& file,
-                            const std::vector<package::Argument>& arguments, const package::LaunchOptions& options,
-                            const package::GpuUserConfig& config,
-                            const std::vector<std::pair<std::string, int64_t>>& values, const std::string& arch) {
+Result<EmittedSource> emit_gpu_user(const plan::UserSource& user, const package::EpilogueProgram& program,
+                                    const plan::UserHook* hook, const plan::UserConfiguration& chosen,
+                                    const package::GpuUserConfig& config, const CudaEmitOptions& options) {
   std::string checks, text;
   const auto add = [&](const GpuParameter& parameter) {
     checks += ", codetta::user::" + parameter.check;
     text += (text.empty() ? "" : ", ") + parameter.text;
   };
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const bool mapped = std::any_of(options.maps.begin(), options.maps.end(),
-                                    [&](const package::TensorMap& map) { return map.argument == i; });
-    add(mapped ? GpuParameter{"Map", "const __grid_constant__ TensorMap"} : gpu_parameter(arguments[i]));
+  const std::vector<package::TensorMap>& maps = chosen.options.maps;
+  for (const auto& [argument, index] : parameters_of(program.arguments, hook)) {
+    if (argument == nullptr) {
+      add({fmt::format("HookOf<{}, {}>", element_type(hook->dtype), hook->shape.size()), hook_type(*hook)});
+      continue;
+    }
+    const bool mapped =
+        std::any_of(maps.begin(), maps.end(), [i = index](const package::TensorMap& map) { return map.argument == i; });
+    add(mapped ? GpuParameter{"Map", "const __grid_constant__ TensorMap"} : gpu_parameter(*argument));
   }
-  for (size_t i = 0; i < options.sizes.size(); ++i) {
+  for (size_t i = 0; i + static_cast<size_t>(config.hook_sizes) < chosen.options.sizes.size(); ++i) {
     const bool narrow = (config.narrow >> i & 1) != 0;
     add(narrow ? GpuParameter{"Number<int32_t>", "int32_t"} : GpuParameter{"Number<int64_t>", "int64_t"});
   }
-  const bool hip = arch.starts_with("gfx");
+  const bool hip = options.arch.starts_with("gfx");
   const std::string_view language = hip ? "hip" : "cuda", ending = hip ? "hip" : "cu";
   EmittedSource out;
-  out.entry = name;
-  out.text =
-      fmt::format("// Generated by Codetta: the user's kernel {}.\n#include \"device/{}/user.h\"\n", name, language);
-  for (const auto& [meta, value] : values)
+  out.entry = user.name;
+  out.text = fmt::format("// Generated by Codetta: the user's kernel {}.\n#include \"device/{}/user.h\"\n", user.name,
+                         language);
+  if (hook != nullptr) {
+    CODETTA_TRY(const HookText hooked, gpu_hook(program, *hook, options.comments));
+    out.text += hooked.between;
+  }
+  for (const auto& [meta, value] : chosen.values)
     out.text += value < 0 ? fmt::format("#define {} ({})\n", meta, value) : fmt::format("#define {} {}\n", meta, value);
-  out.text += fmt::format("#line 1 \"{}\"\n{}\n#line 1 \"codetta_user_entry.{}\"\n", line_name(file), source, ending);
-  for (const auto& [meta, value] : values) out.text += fmt::format("#undef {}\n", meta);  // of the source alone
+  out.text +=
+      fmt::format("#line 1 \"{}\"\n{}\n#line 1 \"codetta_user_entry.{}\"\n", line_name(user.file), user.source, ending);
+  for (const auto& [meta, value] : chosen.values) out.text += fmt::format("#undef {}\n", meta);  // of the source alone
   out.text += fmt::format(
       "extern \"C\" __global__ decltype({0}) {0};  // names are looked up as they are written: extern \"C\"\n"
       "static_assert(codetta::user::takes<decltype(&{0}){1}>,\n              \"the kernel has to be: extern \\\"C\\\" "
       "__global__ void {0}({2})\");\n",
-      name, checks, text);
-  out.gcc_flags = gpu_compiler_flags({.arch = arch});
+      user.name, checks, text);
+  out.gcc_flags = gpu_compiler_flags({.arch = options.arch, .strict = hook != nullptr && options.strict});
   if (!hip) out.gcc_flags.emplace_back("--diag-suppress=161");  // pragmas that a compiler does not know: ours
   return out;
 }

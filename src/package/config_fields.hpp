@@ -96,7 +96,11 @@ template <>
 struct ConfigFields<GpuUserConfig> {
   using C = GpuUserConfig;
   static constexpr std::array numbers{ConfigNumber<C>{"choice", &C::choice, 0, 4095},
-                                      ConfigNumber<C>{"narrow", &C::narrow, 0, INT32_MAX}};
+                                      ConfigNumber<C>{"narrow", &C::narrow, 0, INT32_MAX},
+                                      ConfigNumber<C>{"hook", &C::hook, -1, 4095},
+                                      ConfigNumber<C>{"hook_first", &C::hook_first, 0, 4095},
+                                      ConfigNumber<C>{"hook_arguments", &C::hook_arguments, 0, 4095},
+                                      ConfigNumber<C>{"hook_sizes", &C::hook_sizes, 0, 4095}};
   static constexpr std::array<ConfigFlag<C>, 0> flags{};
 };
 

@@ -19,13 +19,16 @@ struct CpuUserConfig {
 
 // The same on a GPU: a __global__ function of the user's, the symbol of the kernel's one entry. LaunchOptions say how
 // it is launched. It takes the arguments in order (addresses of elements, numbers by value, tensor maps), then
-// LaunchOptions::sizes.
+// LaunchOptions::sizes. With a hook, a result that the EpilogueProgram is made of, some of both are one parameter.
 struct GpuUserConfig {
-  int32_t choice = 0;  // which configuration of the source, counted from 0
-  int32_t narrow = 0;  // bit i: LaunchOptions::sizes[i] is passed in 32 bits, else in 64
+  int32_t choice = 0;                          // which configuration of the source, counted from 0
+  int32_t narrow = 0;                          // bit i: LaunchOptions::sizes[i] is passed in 32 bits, else in 64
+  int32_t hook = -1;                           // which parameter is the hook; -1: none
+  int32_t hook_first = 0, hook_arguments = 0;  // the arguments in it
+  int32_t hook_sizes = 0;                      // behind these the last ones of LaunchOptions::sizes
   bool operator==(const GpuUserConfig&) const = default;
 };
-inline constexpr size_t max_user_sizes = 31;  // of one launch
+inline constexpr size_t max_user_sizes = 31;  // of one launch, without those of a hook
 
 // File forms number these by position: append only.
 using KernelConfig = std::variant<CpuGemmConfig, GpuGemmConfig, CpuMapConfig, GpuMapConfig, CpuUserConfig,

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "package/package.hpp"
+#include "package/user_defect.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::package {
@@ -720,7 +721,7 @@ class PackageWalk {
     }
     if (Defect defect = known(o.shared_bytes)) return defect;
     if (Defect defect = all_known(o.sizes)) return defect;
-    if (o.sizes.size() > max_user_sizes) return fmt::format("{} sizes are passed", o.sizes.size());
+    if (auto defect = defect_of_passed(p_.kernels[s.kernel].config, s.arguments.size(), o.sizes.size())) return defect;
     for (const int32_t blocks : o.cluster) {
       if (blocks < 1 || blocks > 64) return fmt::format("a cluster of {} blocks", blocks);
     }

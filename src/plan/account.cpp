@@ -48,6 +48,8 @@ class Accountant {
       held_.push_back(held_by(kernels_[k]));
       for (NodeId node : held_[k]) homes_[node.index()].push_back(k);
       for (const StoredValue& store : kernels_[k].stores) mark_stored(store.target);
+      if (!kernels_[k].hook) continue;
+      for (const StoredValue& other : kernels_[k].hook->others) mark_stored(other.target);
     }
     for (size_t i = 0; i < graph_.size(); ++i) {
       const Op op = graph_.node(NodeId(i)).op;
@@ -72,7 +74,8 @@ class Accountant {
       open.push_back(store.node);
       if (store.node != store.target) held.insert(store.target);
     }
-    std::set<NodeId> leaves(kernel.leaves.begin(), kernel.leaves.end());
+    const std::vector<NodeId>& loaded = kernel.hook ? kernel.hook->leaves : kernel.leaves;
+    std::set<NodeId> leaves(loaded.begin(), loaded.end());
     for (const auto* factors : {&kernel.a_made, &kernel.b_made}) {
       for (const MadeFactor& made : *factors) leaves.insert(made.leaves.begin(), made.leaves.end());
     }
@@ -80,6 +83,7 @@ class Accountant {
       const NodeId node = open.back();
       open.pop_back();
       if (is_given_value(graph_.node(node).op) || leaves.count(node) != 0 || !held.insert(node).second) continue;
+      if (kernel.hook && node == kernel.hook->value) continue;  // what is in front of it is the source's to know
       if (kernel.computes(node)) {
         const auto operands = graph_.operands(node);
         NodeId b = kernel.b.source;

@@ -36,7 +36,7 @@ Location broadcast_location(const Location& at, const std::vector<Dim>& operand_
   return result;
 }
 
-// The accumulator's instances: one per part of the split.
+// The accumulator's instances: one per part of the split. What a kernel of the user's hands over stands for a product.
 Result<void> Lowering::find_roots() {
   root_shape_ = graph_.type(*matmul_).shape;
   const size_t rank = root_shape_.size();
@@ -55,14 +55,14 @@ Result<void> Lowering::find_roots() {
         .help("give the inner batch dims constant sizes, or reshape them to one");
   }
   batches_ = extents_[0].as_constant().value_or(0);
-  root_at_[rank - 2] = Index::axis(Axis::Row, rows_);
+  if (rank > 1) root_at_[rank - 2] = Index::axis(Axis::Row, rows_);
   root_at_[rank - 1] = Index::axis(Axis::Col, cols_);
   CODETTA_CHECK_OK(find_split());
   cols_ /= ways_;
-  extents_[1] = root_shape_[rank - 2];
+  extents_[1] = rank > 1 ? root_shape_[rank - 2] : Dim::constant(1);
   extents_[2] = ways_ == 1 ? root_shape_[rank - 1] : Dim::constant(cols_);
   root_at_[rank - 1] = Index::axis(Axis::Col, cols_);
-  result_.program.accumulator = graph_.type(*matmul_).dtype;
+  result_.program.accumulator = register_type(*matmul_);
   const auto products = static_cast<int32_t>(scope_.more_products.size() + 1);
   result_.program.split.ways = ways_ * products;
   result_.program.split.products = products;

@@ -32,6 +32,25 @@ struct UserSource {
   std::string source;
   Language language = Language::Cpp;
   std::string file;  // for messages
+  // What it hands over is stored as well, although nothing else reads it: who checks a run wants to see it.
+  bool keeps_hooked = false;
+};
+
+// The result that a kernel of the user's hands over element by element, to an epilogue that is the kernel's program.
+// The program's arguments are the operands of the call, then what the epilogue reads, what it stores, and the other
+// results.
+struct UserHook {
+  size_t position = 0;  // among the function's parameters: operands, then results
+  DType dtype = DType::f32;
+  std::vector<types::Dim> shape;
+  size_t operands = 0;           // of the call
+  size_t reads = 0, stores = 0;  // arguments of the epilogue
+  struct Size {
+    std::optional<int64_t> known;
+    size_t argument = 0, dim = 0;  // else
+  };
+  std::vector<Size> sizes;       // of the result
+  std::optional<size_t> kept{};  // the argument that the epilogue stores the result in as it is
 };
 
 // One way to launch a kernel of the user's on a GPU: its meta-parameters, which the source sees as macros, and what
@@ -49,6 +68,7 @@ struct PlannedKernel {
   size_t chosen = 0;      // index into discovery.candidates
   KernelAccount account;  // of programs: what it stands for
   std::optional<UserSource> user{};
+  std::optional<UserHook> hook{};                   // of `user`
   std::vector<UserConfiguration> configurations{};  // of `user` on a GPU, by candidate
   bool is_prologue = false;  // no step launches it: another kernel calls it where it reads a factor
 };

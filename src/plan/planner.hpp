@@ -64,7 +64,12 @@ class ProgramPlanner {
   void add_index_put(GraphScope& scope, const KernelRegion& region);
   void add_scatter(GraphScope& scope, const KernelRegion& region);
   void add_call(GraphScope& scope, const KernelRegion& region);
-  Result<void> add_user_kernel(GraphScope& scope, const KernelRegion& region);
+  // By user_kernel of the graph: what its source hands over.
+  [[nodiscard]] Result<std::map<ir::NodeId, RegionOptions::Hook>> hooks_of(const ir::Graph& graph) const;
+  Result<void> add_user_kernel(GraphScope& scope, const KernelRegion& region, KernelAccount account = {});
+  void add_hook(GraphScope& scope, const KernelRegion& region, PlannedKernel& kernel, package::LaunchKernel& launch);
+  void add_idle_hook(GraphScope& scope, const ir::TensorType& type, PlannedKernel& kernel,
+                     package::LaunchKernel& launch);
   Result<void> add_gpu_user(PlannedKernel& kernel, const std::vector<uint32_t>& buffers);
   void add_user_strides();
   [[nodiscard]] const UserSource* source_of(const std::string& name) const;
@@ -73,6 +78,8 @@ class ProgramPlanner {
   Result<void> add_while(GraphScope& scope, const KernelRegion& region);
   // Buffers of all results of a step; no_buffer where nobody uses one.
   std::vector<uint32_t> result_buffers(GraphScope& scope, const KernelRegion& region, size_t count);
+  std::vector<uint32_t> result_buffers(GraphScope& scope, ir::NodeId step, const std::vector<StoredValue>& stores,
+                                       size_t count);
   uint32_t add_view(uint32_t source, const std::vector<size_t>& order);
   uint32_t add_block();
   Result<uint32_t> plan_child(const ir::GraphRef& graph, std::vector<uint32_t> inputs,

@@ -65,6 +65,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   options.parameter_bytes = cpu ? 0 : 2816;
   options.inside = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
   options.together = options.prologues = cpu || options.inside;
+  CODETTA_TRY(options.hooks, hooks_of(graph));
   std::map<NodeId, Discovery> found;  // of products, by matmul: the last one is of the region that stays
   const Refusal refuses = [&](const KernelRegion& region) -> std::optional<Rejection> {
     Discovery& discovery = found[*region.matmul];
@@ -81,6 +82,10 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   std::vector<KernelAccount> accounts = account_for(graph, regions.kernels);
   for (size_t k = 0; k < regions.kernels.size(); ++k) {
     KernelRegion& region = regions.kernels[k];
+    if (region.hook) {
+      CODETTA_CHECK_OK(add_user_kernel(scope, region, std::move(accounts[k])));
+      continue;
+    }
     if (region.step) {
       CODETTA_CHECK_OK(add_step(scope, region));
       continue;

@@ -129,9 +129,14 @@ Result<void> ProgramPlanner::add_step(GraphScope& scope, const KernelRegion& reg
 }
 
 std::vector<uint32_t> ProgramPlanner::result_buffers(GraphScope& scope, const KernelRegion& region, size_t count) {
+  return result_buffers(scope, *region.step, region.stores, count);
+}
+
+std::vector<uint32_t> ProgramPlanner::result_buffers(GraphScope& scope, NodeId step,
+                                                     const std::vector<StoredValue>& stores, size_t count) {
   std::vector<uint32_t> buffers(count, no_buffer);
-  for (const StoredValue& store : region.stores) {
-    const bool first = store.node == *region.step;
+  for (const StoredValue& store : stores) {
+    const bool first = store.node == step;
     const size_t index = first ? 0 : static_cast<size_t>(scope.graph.attr_as<ir::ResultAttr>(store.node).index);
     buffers[index] = stored_buffer(scope, store);
   }

@@ -57,6 +57,7 @@ class RegionFinder {
     std::vector<size_t> together;  // of the last one: places of all, ascending; empty: it is alone
     bool makes_a = false;          // its A (B) is tried where it is read
     bool makes_b = false;
+    std::optional<NodeId> hooked{};  // of a step: the result that it hands over
   };
 
   [[nodiscard]] bool is_input(NodeId node) const { return graph_.node(node).op == types::Op::input; }
@@ -69,8 +70,9 @@ class RegionFinder {
   [[nodiscard]] const types::Dim& indexed_size(NodeId node) const {
     return graph_.type(graph_.operands(node)[0]).shape[static_cast<size_t>(graph_.attr_as<ir::TakeAttr>(node).dim)];
   }
-  // Computed by a product's kernel.
+  // Computed by a product's kernel, or by a step's that hands over what it is computed from.
   [[nodiscard]] bool of_product(NodeId node) const { return level_[node.index()] != no_product && !cut_[node.index()]; }
+  [[nodiscard]] bool is_hooked(NodeId node) const { return hooked_[node.index()]; }
   [[nodiscard]] bool is_stored(NodeId node) const { return stored_[node.index()]; }
 
   // What other kernels read, or the program returns; of what is needed at all.
@@ -124,6 +126,13 @@ class RegionFinder {
   void make_in_front(const KernelRegion& region, const Error& error);
   Result<void> find_products();
   void add_step(NodeId step);
+  // ---- steps that hand a result over (region_hooks.cpp)
+  void find_hooked();
+  Result<void> add_hooked(size_t place);
+  // What of the nodes behind the result cannot run at single elements, and why.
+  [[nodiscard]] std::optional<std::pair<NodeId, Rejection>> unhooked(size_t place, const std::vector<NodeId>& outputs,
+                                                                     const std::vector<NodeId>& leaves) const;
+  [[nodiscard]] std::optional<Rejection> refuses_hook(const KernelRegion& region) const;
   Result<void> lower_product(KernelRegion region);
   // Behind the product `failed` and what depends on it becomes map work; a value in front of it is stored.
   Result<void> cut_at(NodeId product, NodeId failed, const Error& error);
@@ -156,6 +165,7 @@ class RegionFinder {
   std::optional<std::pair<Together, Rejection>> dissolved_;
   std::vector<int32_t> level_;                   // by node: the last head that it depends on
   std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
+  std::vector<bool> hooked_;                     // by node: a result that its step hands over
   std::vector<bool> looked_at_;                  // by node: an index in memory that is checked
   std::vector<bool> needed_, stored_, read_;     // by node, of this round; read_: by another kernel
   std::vector<KernelRegion> kernels_;            // of this round

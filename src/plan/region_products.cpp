@@ -18,6 +18,11 @@ Result<void> RegionFinder::find_products() {
   for (size_t r = 0; r < heads_.size(); ++r) {
     const Head& last = heads_[r];
     if (!needed_[last.node.index()] || last.level != r) continue;
+    if (last.hooked) {
+      CODETTA_CHECK_OK(add_hooked(r));
+      if (changed_) return {};
+      continue;
+    }
     if (is_made(last.node)) {
       add_step(last.node);
       continue;
@@ -190,7 +195,7 @@ Result<void> RegionFinder::cut_at(NodeId product, NodeId failed, const Error& er
     if (!changed_) return error;
   }
   for (size_t i = product.index() + 1; i < graph_.size(); ++i) {
-    if (level_[i] != level || cut_[i]) continue;
+    if (level_[i] != level || cut_[i] || is_hooked(NodeId(i))) continue;
     for (NodeId operand : graph_.operands(NodeId(i))) cut_[i] = cut_[i] || cut_[operand.index()];
   }
   return {};

@@ -96,7 +96,7 @@ StoredValue RegionFinder::place_of_result(NodeId node) const {
 }
 
 std::vector<StoredValue> RegionFinder::places_of(NodeId node, NodeId target, size_t part) const {
-  if (is_made(target)) {
+  if (is_made(target) && !is_hooked(target)) {
     const StoredValue first = place_of_result(target);
     std::vector<StoredValue> copies;
     for (size_t o = 0; o < graph_.outputs().size(); ++o) {

@@ -56,6 +56,7 @@ Factor follow(const ir::Graph& graph, NodeId node) {
 }  // namespace
 
 bool KernelRegion::computes(NodeId product) const {
+  if (hook && hook->value == product) return true;
   return product == matmul ||
          std::any_of(more.begin(), more.end(), [&](const FurtherProduct& one) { return one.matmul == product; });
 }
@@ -124,8 +125,10 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
       level_(graph.size(), no_product),
       cut_(graph.size()),
       forced_(graph.size()),
+      hooked_(graph.size()),
       looked_at_(graph.size()) {
   find_heads();
+  find_hooked();
   const auto by_depth = [&] {
     std::stable_sort(heads_.begin(), heads_.end(), [](const Head& a, const Head& b) {
       return std::make_pair(a.depth, a.product) < std::make_pair(b.depth, b.product);
@@ -156,12 +159,17 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
   }
   for (size_t i = 0; i < graph.size(); ++i) {
     const int32_t level = level_[i];
-    cut_[i] = level != no_product && !heads_[static_cast<size_t>(level)].product;
-    if (is_made(NodeId(i))) force_operands(NodeId(i));
+    const Head* head = level == no_product ? nullptr : &heads_[static_cast<size_t>(level)];
+    cut_[i] = head != nullptr && !head->product && !head->hooked;
+    if (is_made(NodeId(i))) {
+      cut_[i] = !is_hooked(NodeId(i));
+      force_operands(NodeId(i));
+    }
   }
   if (options.prologues) find_made();
   if (options.check_indices) find_indices();
   for (size_t i = 0; i < graph.size(); ++i) {
+    if (is_hooked(NodeId(i))) continue;
     for (NodeId operand : graph.operands(NodeId(i)))
       cut_[i] = cut_[i] || (cut_[operand.index()] && level_[i] == level_[operand.index()]);
   }
@@ -211,6 +219,9 @@ void RegionFinder::find_stored() {
     if (is_input(node) && !forced_[node.index()]) return;
     stored_[node.index()] = read_[node.index()] = true;
   };
+  for (const Head& head : heads_) {
+    if (head.hooked && options_.hooks.at(head.node).kept) reads(*head.hooked);
+  }
   for (size_t i = graph_.size(); i-- > 0;) {
     const NodeId node(i);
     if (!needed_[i] || is_input(node)) continue;
@@ -230,7 +241,7 @@ void RegionFinder::find_stored() {
       const size_t o = operand.index();
       needed_[o] = true;
       if (op == Op::result) continue;
-      if (forced_[o] || is_step(op) || is_made(operand)) {
+      if (forced_[o] || is_step(op) || (is_made(operand) && !is_hooked(operand))) {
         reads(operand);
       } else if (of_product(operand)) {
         if (!of_product(node) || level_[i] != level_[o]) reads(operand);
@@ -255,6 +266,9 @@ void RegionFinder::force_operands(NodeId step) {
 }
 
 void RegionFinder::add(KernelRegion region) {
+  if (region.hook) {
+    for (const StoredValue& store : region.hook->others) producer_[store.target].insert(kernels_.size());
+  }
   for (const StoredValue& store : region.stores) producer_[store.target].insert(kernels_.size());
   kernels_.push_back(std::move(region));
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -60,10 +61,18 @@ struct MadeFactor {
   LoweredMap lowered;              // arguments: leaves, then the factor
 };
 
+// A step that hands one of its results over to what follows it; region.stores are those of the latter.
+struct HookedResult {
+  ir::NodeId value;
+  std::vector<ir::NodeId> leaves;   // of what follows; those of the region are the operands as well
+  std::vector<StoredValue> others;  // further results that are used
+};
+
 struct KernelRegion {
   std::optional<ir::NodeId> matmul;  // none: a map, or a step
   std::vector<FurtherProduct> more;  // products of the same A, each with a B of its own, in the order of their parts
   std::optional<ir::NodeId> step;    // no kernel: leaves are its operands, stores those of its results that are used
+  std::optional<HookedResult> hook;  // of the step
   Factor a, b;
   std::vector<MadeFactor> a_made;  // none, or A
   std::vector<MadeFactor> b_made;  // none, or the B of every product
@@ -90,6 +99,12 @@ struct RegionOptions {
   // Then: in front of A, too, and by the product's own kernel, of whose program the factors are a part.
   bool inside = false;
   int64_t parameter_bytes = 0;  // of what a launch passes for a kernel's tensors, numbers and reductions; 0: any number
+  // By user_kernel: which of its results it hands over, and whether that is stored in any case.
+  struct Hook {
+    size_t result = 0;
+    bool kept = false;
+  };
+  std::map<ir::NodeId, Hook> hooks{};
 };
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).

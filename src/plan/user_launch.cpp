@@ -60,8 +60,8 @@ bool is_reserved(std::string_view name) {
 class Launch {
  public:
   Launch(const UserSource& source, const std::vector<package::Argument>& arguments, const LaunchTarget& target,
-         const std::function<Dim(size_t, int32_t)>& stride)
-      : user_(source), pragmas_(source), arguments_(arguments), target_(target), stride_(stride) {}
+         const std::function<Dim(size_t, int32_t)>& stride, std::optional<size_t> hook)
+      : user_(source), pragmas_(source), arguments_(arguments), target_(target), stride_(stride), hook_(hook) {}
 
   Result<BoundLaunch> bind() {
     CODETTA_TRY(clauses_, pragmas_.clauses());
@@ -310,7 +310,7 @@ class Launch {
       const std::vector<Dim>& shape = arguments_[a].shape;
       const bool mapped =
           std::any_of(options.maps.begin(), options.maps.end(), [&](const auto& map) { return map.argument == a; });
-      if (arguments_[a].is_scalar || mapped) continue;
+      if (arguments_[a].is_scalar || mapped || a == hook_) continue;
       Dim step = Dim::constant(1);
       for (size_t d = shape.size(); d-- > 0;) {
         const auto dim = static_cast<int32_t>(d);
@@ -416,7 +416,7 @@ class Launch {
     if (in.empty()) return wrong(clause->span, "the window names no tensor", help);
     size_t at = 0;
     package::L2Window made;
-    CODETTA_TRY(const size_t argument, tensor(in, at));
+    CODETTA_TRY(const size_t argument, memory(in, at));
     made.argument = static_cast<uint32_t>(argument);
     made.bytes = Dim::constant(dtype_size(arguments_[argument].dtype));
     for (const Dim& size : arguments_[argument].shape) made.bytes = made.bytes * size;
@@ -487,7 +487,7 @@ class Launch {
     const std::vector<Token>& in = clause.inside;
     if (in.empty()) return wrong(clause.span, "the map names no tensor", help);
     size_t at = 0;
-    CODETTA_TRY(const size_t argument, tensor(in, at));
+    CODETTA_TRY(const size_t argument, memory(in, at));
     package::TensorMap made;
     made.kind = im2col ? package::TensorMap::Kind::Im2col : package::TensorMap::Kind::Tiled;
     made.argument = static_cast<uint32_t>(argument);
@@ -706,10 +706,18 @@ class Launch {
     }
     return wrong(name.span, "a tensor of the kernel is expected here", "name one of kernel(...)");
   }
+  // The same, which has to lie in memory.
+  Result<size_t> memory(const std::vector<Token>& in, size_t& at) const {
+    const Token name = in[at];
+    CODETTA_TRY(const size_t argument, tensor(in, at));
+    if (argument != hook_) return argument;
+    return wrong(name.span, fmt::format("{} is handed over element by element: it lies nowhere", name.text),
+                 "leave out hook, or name another tensor");
+  }
   Result<Dim> call(const Token& function, const std::vector<Token>& in, size_t& at, int depth) const {
     CODETTA_CHECK_OK(expect(in, at, "("));
     if (function.text == "size" || function.text == "stride") {
-      CODETTA_TRY(const size_t a, tensor(in, at));
+      CODETTA_TRY(const size_t a, function.text == "size" ? tensor(in, at) : memory(in, at));
       CODETTA_CHECK_OK(expect(in, at, ","));
       const Token which = in[at];
       CODETTA_TRY(const int64_t dim, constant(in, at, "a dim", depth + 1));
@@ -750,6 +758,7 @@ class Launch {
   const std::vector<package::Argument>& arguments_;
   const LaunchTarget& target_;
   const std::function<Dim(size_t, int32_t)>& stride_;
+  std::optional<size_t> hook_;  // the argument that is handed over
   std::vector<Clause> clauses_;
   std::vector<std::string> names_;                   // of parameters
   std::map<std::string, Dim, std::less<>> symbols_;  // sizes, as the call has them
@@ -761,8 +770,9 @@ class Launch {
 }  // namespace
 
 Result<BoundLaunch> bind_launch(const UserSource& source, const std::vector<package::Argument>& arguments,
-                                const LaunchTarget& target, const std::function<Dim(size_t, int32_t)>& stride) {
-  return Launch(source, arguments, target, stride).bind();
+                                const LaunchTarget& target, const std::function<Dim(size_t, int32_t)>& stride,
+                                std::optional<size_t> hook) {
+  return Launch(source, arguments, target, stride, hook).bind();
 }
 
 }  // namespace codetta::plan

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,11 @@ struct LaunchTarget {
   int64_t shared_bytes = int64_t{1} << 20;  // the most that any block can have; what a device has is asked at run time
 };
 
-// `arguments`: operands, then results. `stride`: the stride of a dim of an argument, in elements. Errors: E0231, at the
-// place in the source.
+// `arguments`: operands, then results. `stride`: the stride of a dim of an argument, in elements. `hook`: the argument
+// that the function hands over, which lies nowhere. Errors: E0231, at the place in the source.
 Result<BoundLaunch> bind_launch(const UserSource& source, const std::vector<package::Argument>& arguments,
                                 const LaunchTarget& target,
-                                const std::function<types::Dim(size_t argument, int32_t dim)>& stride);
+                                const std::function<types::Dim(size_t argument, int32_t dim)>& stride,
+                                std::optional<size_t> hook = std::nullopt);
 
 }  // namespace codetta::plan

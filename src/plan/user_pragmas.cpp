@@ -13,8 +13,8 @@ using diag::Span;
 
 namespace {
 
-constexpr std::string_view words[] = {"kernel",  "sizes",       "config",    "block",  "grid", "shared",
-                                      "cluster", "cooperative", "dependent", "window", "map",  "im2col"};
+constexpr std::string_view words[] = {"kernel",  "sizes",       "config",    "hook",   "block", "grid",  "shared",
+                                      "cluster", "cooperative", "dependent", "window", "map",   "im2col"};
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

@@ -40,6 +40,8 @@ class Pragmas {
 
   // Whether the source has this outside of comments and of what stands behind `#if 0`; within strings counts.
   [[nodiscard]] bool has_code(std::string_view text) const { return code_.find(text) != std::string::npos; }
+  // The source with blanks for comments and for what stands behind `#if 0`.
+  [[nodiscard]] std::string_view code() const { return code_; }
 
  private:
   [[nodiscard]] SourceLocation locate(diag::Span span) const;

@@ -8,7 +8,9 @@
 #include "plan/families_cuda.hpp"
 #include "plan/families_hip.hpp"
 #include "plan/planner.hpp"
+#include "plan/user_hook.hpp"
 #include "plan/user_launch.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::plan {
 
@@ -66,11 +68,88 @@ std::string ProgramPlanner::user_refusal(const std::string& name) const {
       name, languages[language]);
 }
 
-// One launch: the operands in order, then the results.
-Result<void> ProgramPlanner::add_user_kernel(GraphScope& scope, const KernelRegion& region) {
+Result<std::map<NodeId, RegionOptions::Hook>> ProgramPlanner::hooks_of(const ir::Graph& graph) const {
+  std::map<NodeId, RegionOptions::Hook> hooks;
+  for (uint32_t n = 0; n < graph.size(); ++n) {
+    const auto* attr = std::get_if<ir::UserKernelAttr>(&graph.attr(NodeId{n}));
+    if (attr == nullptr) continue;
+    const UserSource& source = *source_of(attr->name);
+    const size_t operands = graph.operands(NodeId{n}).size();
+    CODETTA_TRY(const std::optional<size_t> position, hooked_parameter(source, operands, attr->results.size()));
+    if (!position) continue;
+    if (attr->results[*position - operands].shape.empty()) {
+      return diag::error(diag::Code::kernel_launch,
+                         fmt::format("a result of kernel {} cannot be handed over", attr->name))
+          .at(graph.source(), graph.span(NodeId{n}))
+          .reason(
+              fmt::format("result {} has no dims, and a hook stores elements by their indices", *position - operands))
+          .help("let the kernel write it to a tensor, or give it a dim of size 1");
+    }
+    hooks[NodeId{n}] = {*position - operands, source.keeps_hooked};
+  }
+  return hooks;
+}
+
+namespace {
+
+// A phase with nothing in it: programs have one.
+package::Phase idle_phase() {
+  package::Inst nothing;
+  nothing.kind = package::Inst::Kind::Literal;
+  nothing.type = nothing.aux = DType::f32;
+  package::Phase phase;
+  phase.reads_accumulator = false;
+  phase.insts.push_back(nothing);
+  return phase;
+}
+
+}  // namespace
+
+// Behind the operands: what the epilogue reads, then what it stores.
+void ProgramPlanner::add_hook(GraphScope& scope, const KernelRegion& region, PlannedKernel& kernel,
+                              package::LaunchKernel& launch) {
+  package::EpilogueProgram epilogue = region.lowered.program;
+  const auto shift = static_cast<uint32_t>(kernel.lowered.program.arguments.size());
+  for (package::Operand& operand : epilogue.operands) operand.argument += shift;
+  for (package::Phase& phase : epilogue.phases) {
+    for (package::Inst& inst : phase.insts) {
+      if (inst.kind == package::Inst::Kind::Scalar) inst.index += shift;
+    }
+  }
+  const std::vector<NodeId>& leaves = region.hook->leaves;
+  for (NodeId leaf : leaves) launch.arguments.push_back(read_buffer(scope, leaf));
+  for (const StoredValue& store : region.stores) {
+    const uint32_t buffer = stored_buffer(scope, store);
+    if (store.node == region.hook->value && plan_.buffers[buffer].dtype == kernel.hook->dtype && !kernel.hook->kept)
+      kernel.hook->kept = launch.arguments.size();
+    launch.arguments.push_back(buffer);
+  }
+  std::vector<package::Argument> arguments = std::move(kernel.lowered.program.arguments);
+  arguments.insert(arguments.end(), epilogue.arguments.begin(), epilogue.arguments.end());
+  epilogue.arguments = std::move(arguments);
+  kernel.lowered.program = std::move(epilogue);
+  kernel.hook->reads = leaves.size();
+  kernel.hook->stores = region.stores.size();
+}
+
+// Nothing of the program names the result: its elements go nowhere. The tensor says how large it is.
+void ProgramPlanner::add_idle_hook(GraphScope& scope, const ir::TensorType& type, PlannedKernel& kernel,
+                                   package::LaunchKernel& launch) {
+  package::EpilogueProgram& program = kernel.lowered.program;
+  program.accumulator = types::compute_dtype(type.dtype);
+  program.phases.push_back(idle_phase());
+  const std::string name = kernel.user->name + "_unused";
+  program.arguments.push_back({name, type.dtype, false, true, type.shape});
+  launch.arguments.push_back(add_temporary(name, type, scope.block));
+  kernel.hook->stores = 1;
+}
+
+// One launch: the operands in order, then the results; a result that is handed over is in the epilogue's place.
+Result<void> ProgramPlanner::add_user_kernel(GraphScope& scope, const KernelRegion& region, KernelAccount account) {
   const auto& attr = scope.graph.attr_as<ir::UserKernelAttr>(*region.step);
-  const std::vector<uint32_t> results = result_buffers(scope, region, attr.results.size());
+  const auto operands = scope.graph.operands(*region.step);
   PlannedKernel kernel;
+  kernel.account = std::move(account);
   kernel.region.kind = Region::Kind::Map;
   kernel.region.graph = scope.ref;
   kernel.region.matmul = *region.step;
@@ -80,13 +159,32 @@ Result<void> ProgramPlanner::add_user_kernel(GraphScope& scope, const KernelRegi
   launch.m = launch.n = Dim::constant(1);
   package::EpilogueProgram& program = kernel.lowered.program;
   Unit unit;
-  for (const NodeId operand : scope.graph.operands(*region.step)) {
+  for (const NodeId operand : operands) {
     const uint32_t buffer = read_buffer(scope, operand);
     const package::Buffer& b = plan_.buffers[buffer];
     program.arguments.push_back({b.name, b.dtype, b.is_scalar, false, b.shape});
     launch.arguments.push_back(buffer);
   }
+  CODETTA_TRY(const std::optional<size_t> position,
+              hooked_parameter(*kernel.user, operands.size(), attr.results.size()));
+  if (position) {
+    UserHook& hook = kernel.hook.emplace();
+    const ir::TensorType& type = attr.results[*position - operands.size()];
+    hook.position = *position;
+    hook.dtype = type.dtype;
+    hook.shape = type.shape;
+    hook.operands = operands.size();
+    if (region.hook) {
+      add_hook(scope, region, kernel, launch);
+    } else {
+      add_idle_hook(scope, type, kernel, launch);
+    }
+    hook.sizes = *hooked_sizes(type.shape, program.arguments);
+  }
+  const std::vector<uint32_t> results =
+      result_buffers(scope, *region.step, region.hook ? region.hook->others : region.stores, attr.results.size());
   for (size_t r = 0; r < results.size(); ++r) {
+    if (position == operands.size() + r) continue;
     const uint32_t buffer = results[r] != no_buffer
                                 ? results[r]
                                 : add_temporary(fmt::format("{}_{}", attr.name, r), attr.results[r], scope.block);
@@ -94,14 +192,7 @@ Result<void> ProgramPlanner::add_user_kernel(GraphScope& scope, const KernelRegi
     program.arguments.push_back({b.name, b.dtype, false, true, b.shape});
     launch.arguments.push_back(buffer);
   }
-  // Programs have a phase; this one has nothing in it.
-  package::Inst nothing;
-  nothing.kind = package::Inst::Kind::Literal;
-  nothing.type = nothing.aux = DType::f32;
-  package::Phase phase;
-  phase.reads_accumulator = false;
-  phase.insts.push_back(nothing);
-  program.phases.push_back(std::move(phase));
+  if (!position) program.phases.push_back(idle_phase());
   if (plan_.target.backend == Backend::cpu) {
     kernel.discovery.candidates.push_back({package::CpuUserConfig{}, "user_" + attr.name, {}, 0});
   } else {
@@ -135,16 +226,54 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
   const int arch = arch_number(plan_.target.arch);
   LaunchTarget target{plan_.target.arch, arch == 0 || arch >= 90, plan_.target.backend == Backend::hip};
   if (target.amd) target.shared_bytes = lds_limit;
-  CODETTA_TRY(BoundLaunch bound, bind_launch(*kernel.user, kernel.lowered.program.arguments, target, stride));
+  // The call as the source declares it: a result that is handed over in its place, without a buffer.
+  const std::vector<package::Argument>& own = kernel.lowered.program.arguments;
+  std::vector<package::Argument> called;
+  std::vector<size_t> of_kernel;  // by argument of the call
+  for (size_t a = 0; a < own.size(); ++a) {
+    const UserHook* hook = kernel.hook ? &*kernel.hook : nullptr;
+    if (hook != nullptr && a >= hook->operands && a < hook->operands + hook->reads + hook->stores) continue;
+    called.push_back(own[a]);
+    of_kernel.push_back(a);
+  }
+  std::optional<size_t> handed_over;
+  if (kernel.hook) {
+    handed_over = kernel.hook->position;
+    const auto at = static_cast<std::ptrdiff_t>(kernel.hook->position);
+    called.insert(called.begin() + at, {kernel.user->name, kernel.hook->dtype, false, true, kernel.hook->shape});
+    of_kernel.insert(of_kernel.begin() + at, own.size());
+  }
+  const auto stride_of_call = [&](size_t argument, int32_t dim) { return stride(of_kernel[argument], dim); };
+  CODETTA_TRY(BoundLaunch bound, bind_launch(*kernel.user, called, target, stride_of_call, handed_over));
   kernel.configurations = std::move(bound.configurations);
+  for (UserConfiguration& configuration : kernel.configurations) {
+    for (package::TensorMap& map : configuration.options.maps)
+      map.argument = static_cast<uint32_t>(of_kernel[map.argument]);
+    auto& window = configuration.options.window;
+    if (window) window->argument = static_cast<uint32_t>(of_kernel[window->argument]);
+  }
+  package::GpuUserConfig plain{0, bound.narrow};
+  if (kernel.hook) {
+    const std::vector<Dim> numbers =
+        hook_numbers(kernel.lowered.program, *kernel.hook, [&](size_t argument, size_t from_last) {
+          const size_t rank = own[argument].shape.size();
+          return from_last < rank ? stride(argument, static_cast<int32_t>(rank - 1 - from_last)) : Dim::constant(0);
+        });
+    for (UserConfiguration& configuration : kernel.configurations)
+      configuration.options.sizes.insert(configuration.options.sizes.end(), numbers.begin(), numbers.end());
+    plain.hook = static_cast<int32_t>(kernel.hook->position);
+    plain.hook_first = static_cast<int32_t>(kernel.hook->operands);
+    plain.hook_arguments = static_cast<int32_t>(kernel.hook->reads + kernel.hook->stores);
+    plain.hook_sizes = static_cast<int32_t>(numbers.size());
+  }
   for (size_t c = 0; c < kernel.configurations.size(); ++c) {
     std::string name = "user_" + kernel.user->name;
     for (const auto& [meta, value] : kernel.configurations[c].values) name += fmt::format("_{}_{}", meta, value);
-    kernel.discovery.candidates.push_back(
-        {package::GpuUserConfig{static_cast<int32_t>(c), bound.narrow}, std::move(name), {}, 0});
+    plain.choice = static_cast<int32_t>(c);
+    kernel.discovery.candidates.push_back({plain, std::move(name), {}, 0});
   }
   for (const BoundLaunch::Assumed& one : bound.assumed) {
-    const uint32_t b = buffers[one.argument];
+    const uint32_t b = buffers[of_kernel[one.argument]];
     const package::Buffer& buffer = plan_.buffers[b];
     if (buffer.role != package::Buffer::Role::Argument && buffer.role != package::Buffer::Role::Output) continue;
     package::Step check = package::Check{package::StrideGuard{b, one.dim, one.stride}};

@@ -21,6 +21,7 @@
 #include "plan/plan.hpp"
 #include "runtime/cuda/execution.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "types/convert.hpp"
 #include "unit/plan/bind_text.hpp"
 
 namespace codetta::emulator {
@@ -61,11 +62,14 @@ Target target_of(const runtime::cuda::DeviceRef& device) {
 }
 
 // `same`: an argument whose tensor the output y takes over, or "". `sources`: takes those of the kernels, or null.
+// `twice`: the source of user_kernel("twice"), which doubles each element of its operand.
 Result<std::string> run(const std::string& text, const runtime::cuda::DeviceRef& device, const Compiler& compiler,
-                        const std::string& same = {}, std::string* sources = nullptr) {
+                        const std::string& same = {}, std::string* sources = nullptr, const std::string& twice = {}) {
   CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
-  CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target_of(device), {}, {}));
+  const auto language = gfx().empty() ? plan::UserSource::Language::Cuda : plan::UserSource::Language::Hip;
+  CODETTA_TRY(const plan::Plan plan,
+              plan::plan_program(optimized.graph, target_of(device), {}, {}, {{"twice", twice, language, "twice.cu"}}));
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.strict = false, .name = "test", .build_id = ""}));
   const auto package = std::make_shared<const package::Package>(std::move(made));
   std::vector<runtime::cuda::ModuleRef> modules;
@@ -115,6 +119,14 @@ Result<std::string> run(const std::string& text, const runtime::cuda::DeviceRef&
   CODETTA_CHECK_OK(execution.run(stream.get()));
   oracle::OracleOptions options;
   options.ulp = gfx().empty() ? oracle::cuda_ulp_table() : oracle::hip_ulp_table();
+  options.functions["twice"] = [](std::span<const TensorView> in, std::span<const TensorView> out) -> Result<void> {
+    for (int64_t i = 0; i < in[0].element_count(); ++i) {
+      const auto offset = static_cast<size_t>(i * dtype_size(in[0].dtype()));
+      types::store_f64(out[0].as<std::byte>() + offset, out[0].dtype(),
+                       2 * types::load_f64(in[0].as<std::byte>() + offset, in[0].dtype()));
+    }
+    return {};
+  };
   CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, options));
   std::vector<TensorView> actual;
   for (const ir::GraphOutput& output : graph.outputs()) actual.push_back(by_name.at(output.name));
@@ -271,6 +283,54 @@ TEST(EmulatedMaps, OfNoRowsTheSameResultIsThere) {
     EXPECT_NE(sources.find("result_any_row"), std::string::npos) << text;
     EXPECT_TRUE(wrong) << text << wrong.error().render();
     EXPECT_EQ(wrong ? *wrong : "", "") << text;
+  }
+}
+
+// A kernel of the user's hands its result over, and what follows runs inside of it: operands of every kind, several
+// outputs, the result itself, other orders of dims, no elements.
+TEST(EmulatedMaps, WhatFollowsAUsersKernel) {
+  const auto device = open();
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  const auto source = [](const std::string& type, const std::string& name) {
+    return "#pragma codetta kernel(x: " + type + "[b, m, n], out y: " + type +
+           "[b, m, n]) hook(y)\n#pragma codetta sizes(n, m: i32) block(32) grid(m, b)\n"
+           "extern \"C\" __global__ void twice(const " +
+           name + "* x, Hook<" + name +
+           ", 3> y, int64_t n, int m) {\n"
+           "  for (int64_t c = threadIdx.x; c < y.size(2); c += 32) {\n"
+           "    const int64_t b = blockIdx.y, r = blockIdx.x;\n"
+           "    y.store(b, r, c, 2 * x[(b * m + r) * n + c]);\n  }\n}\n";
+  };
+  constexpr const char* bodies[] = {
+      "y = silu(s) * other + row * column\n",
+      "y = where(s > other, s, row)\n    z = cast(y * 0.5, bf16)\n    t = transpose(s + column)\n",
+      "y = s * item + cast(arange(N), f32)\n    z = dropout(s, 0.5, 3)\n",
+      "y = s\n",
+  };
+  constexpr const char* outputs[] = {"y", "s, y, z, t", "z, y", "y"};
+  const std::pair<const char*, const char*> types[] = {{"f32", "float"}, {"f64", "double"}};
+  size_t which = 0;
+  for (size_t b = 0; b < std::size(bodies); ++b) {
+    for (const char* size : {"2, 5, 37", "1, 3, 1", "3, 0, 4"}) {
+      const auto& [type, name] = types[which++ % 2];
+      const std::string sizes(size), m = sizes.substr(3, 1), n = sizes.substr(6), items = sizes.substr(0, 1);
+      std::string body = bodies[b];
+      if (const size_t at = body.find("arange(N)"); at != std::string::npos) body.replace(at + 7, 1, n);
+      const std::string text = fmt::format(
+          "def f(x: {0}[{1}], other: bf16[{1}], row: f32[{2}], column: f32[{3}, 1], item: f16[{4}, 1, 1]):\n"
+          "    s = user_kernel(\"twice\", x, out=\"{0}[{1}]\")\n    u = row + sum(column) + sum(item) + sum(other)\n   "
+          " "
+          "{5}"
+          "    return {6}, u\n",
+          type, sizes, n, m, items, body, outputs[b]);
+      std::string sources;
+      const auto wrong = run(text, *device, *compiler, {}, &sources, source(type, name));
+      EXPECT_TRUE(wrong) << text << wrong.error().render();
+      EXPECT_EQ(wrong ? *wrong : "", "") << text;
+      EXPECT_NE(sources.find("hook_store"), std::string::npos);
+    }
   }
 }
 

@@ -145,5 +145,41 @@ TEST_F(HipUser, WhatTheLanguageHas) {
   for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(found.view().as<int32_t>()[i], wanted[i]) << i;
 }
 
+// What follows runs inside of it, also over operands whose rows lie apart and a number, and nothing of it is launched.
+TEST_F(HipUser, HandsItsResultOver) {
+  const std::string folder = CODETTA_SOURCE_DIR "/examples/user_kernel/";
+  const CompiledProgram hooked = compiled(*base::read_file(folder + "hooked.py", 1 << 16), "running_sums",
+                                          *base::read_file(folder + "hooked_sums.hip", 1 << 16));
+  const std::string plan = hooked.emit(Stage::Plan).value();
+  EXPECT_EQ(plan.find("  launch "), plan.rfind("  launch ")) << plan;
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{6, 40}, {1, 1}, {9, 100}}) {
+    const int64_t apart = cols + 3;
+    const Tensor host = random(f32, {rows, cols}, 1), gates = random(f32, {rows, apart}, 2),
+                 added = random(f32, {cols}, 3);
+    const DeviceTensor x = there(host), gate = there(gates), bias = there(added),
+                       y = DeviceTensor::make(*device_, f32, {rows, cols}).value();
+    ASSERT_TRUE(y.fill_bytes(0xff));
+    const auto ran = hooked.run({{"x", x.view()},
+                                 {"decay", 0.75},
+                                 {"gate", TensorView::make(gate.data(), f32, {rows, cols}, {apart, 1}).value()},
+                                 {"bias", bias.view()},
+                                 {"y", y.view()}});
+    ASSERT_TRUE(ran) << ran.error().render();
+    Tensor got = Tensor::make(f32, {rows, cols}).value();
+    ASSERT_TRUE(y.download(got));
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0, size = 1;
+      for (int64_t c = 0; c < cols; ++c) {
+        sum = host.view().as<float>()[r * cols + c] + 0.75 * sum;
+        size = std::fabs(host.view().as<float>()[r * cols + c]) + 0.75 * size;
+        const double in = sum + added.view().as<float>()[c], factor = gates.view().as<float>()[r * apart + c];
+        ASSERT_NEAR(got.view().as<float>()[r * cols + c], in / (1 + std::exp(-in)) * factor,
+                    (size + std::fabs(in)) * std::fabs(factor) * 128 * 0x1p-24)
+            << rows << " x " << cols << " at " << r << ", " << c;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace codetta

@@ -420,14 +420,10 @@ class CallersFunctions(unittest.TestCase):
 
 
 class UserKernels(unittest.TestCase):
-    def test_same_bits(self):
-        kernel = f"running_sums={SOURCE / 'examples/user_kernel/running_sums.cc'}"
-        program = SOURCE / "examples/user_kernel/program.py"
-        parameters = json.loads(codetta("run", program, "--kernel", kernel, "--dim", "m=5", "--check", "--json").stdout)
-        self.assertEqual(parameters["check"]["verdict"], "pass")
-        path, _ = build(program, "sums", "--kernel", kernel, "--hint", "m=5")
-        inputs, outputs = {"x": (5, 16), "w": (16, 24), "decay": (), "v": (24, 8)}, {"y": (5, 8)}
-        library, arguments, options = Library(path, "sums"), [], []
+    def same_bits(self, file, source, function, inputs, output, sizes):
+        kernel = f"running_sums={SOURCE / 'examples/user_kernel' / source}"
+        program = SOURCE / "examples/user_kernel" / file
+        library, arguments, options = Library(build(program, file[:-3], "--kernel", kernel)[0], file[:-3]), [], []
         for name, shape in inputs.items():
             if shape == ():
                 arguments.append(ctypes.c_float(0.5))
@@ -436,13 +432,17 @@ class UserKernels(unittest.TestCase):
             values = [random.gauss(0, 1) for _ in range(math.prod(shape))]
             arguments.append(floats(npy(WORK / f"sums_{name}.npy", shape, values)))
             options += ["--tensor", f"{name}={WORK / f'sums_{name}.npy'}"]
-        results = [floats(math.prod(shape)) for shape in outputs.values()]
-        for name in outputs:
-            options += ["--out", f"{name}={WORK / f'sums_{name}_expected.npy'}"]
-        codetta("run", program, "--kernel", kernel, *options)
-        self.assertEqual(library("user_kernel_between", *arguments, *results, ctypes.c_int64(5), None), 0, library.text())
-        for name, got in zip(outputs, results):
-            self.assertEqual(bytes(got), npy_data(WORK / f"sums_{name}_expected.npy"), name)
+        result = floats(math.prod(output))
+        codetta("run", program, "--kernel", kernel, *options, "--out", f"y={WORK / 'sums_expected.npy'}")
+        arguments += [result, *(ctypes.c_int64(size) for size in sizes)]
+        self.assertEqual(library(function, *arguments, None), 0, library.text())
+        self.assertEqual(bytes(result), npy_data(WORK / "sums_expected.npy"))
+
+    def test_same_bits(self):
+        inputs = {"x": (5, 16), "w": (16, 24), "decay": (), "v": (24, 8)}
+        self.same_bits("program.py", "running_sums.cc", "user_kernel_between", inputs, (5, 8), [5])
+        inputs = {"x": (5, 19), "decay": (), "gate": (5, 19), "bias": (19,)}
+        self.same_bits("hooked.py", "hooked_sums.cc", "user_kernel_with_hook", inputs, (5, 19), [5, 19])
 
     def test_failures(self):
         text = "def f(x: f32['n']):\n    y = user_kernel(\"k\", x, out=\"f32[n]\")\n    return y\n"

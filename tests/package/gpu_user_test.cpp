@@ -56,6 +56,7 @@ void users_launch(bool registered) {
        nullptr},
       {"block(32) grid(1) map(x, box(4, 8))", 6, 10, "the stride of dim 0 is 40 bytes; strides are multiples of 16"},
       {"block(64) grid(m)", 0, 10, nullptr},
+      {"hook(z) block(64) grid(m)", 6, 10, nullptr},
       {"block(64) grid(m - 3)", 3, 10, "its grid is 0 x 1 x 1 blocks, and a result has elements"},
       {"block(n) grid(1)", 3, 1025, "1025 x 1 x 1 threads"},
       {"block(64) grid(m) cooperative", 133, 3, "holds 132 of its 133 x 1 x 1 blocks"},
@@ -91,6 +92,8 @@ void users_launch(bool registered) {
     const size_t map = sizeof(runtime::cuda::TensorMap);
     gpu.fake.parameter_sizes["mix"][0] = clauses.find("map(x") != std::string::npos ? map : 8;
     gpu.fake.parameter_sizes["mix"][5] = clauses.find("map(y") != std::string::npos ? map : 8;
+    // In one parameter: where z lies, its size, and the strides of its elements in a matrix of one row.
+    gpu.fake.parameter_sizes["mix"][6] = clauses.find("hook(z") != std::string::npos ? 32 : 8;
     SCOPED_TRACE(one.clauses);
     const std::vector<TensorView> views = {gpu.tensor(DType::f32, {one.m, one.n}),
                                            gpu.tensor(DType::f32, {one.m, one.n}), gpu.tensor(DType::f16, {one.m})};

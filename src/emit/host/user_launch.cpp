@@ -101,6 +101,13 @@ void print_user_launch(CodeWriter& out, const package::Package& package, const p
       out.line(".window = -1, .window_bytes = Number(0), .per_mille = 0,");
     }
     out.line(".maps = ", o.maps.empty() ? "nullptr" : "maps", ", .map_count = ", o.maps.size(), ",");
+    const package::GpuUserConfig& config = package::gpu_user(kernel.config);
+    if (config.hook >= 0) {
+      out.line(".hook = {", config.hook, ", ", config.hook_first, ", ", config.hook_arguments, ", ", config.hook_sizes,
+               "},");
+    } else {
+      out.line(".hook = {},");
+    }
   }
   out.line("CODETTA_OK(launch_user(frame, ", symbol, ", one));");
 }

@@ -71,7 +71,7 @@ Result<void> UserLaunch::plan(const Symbols& symbols) {
   values_.resize(step_->arguments.size() + options.sizes.size());
   for (size_t i = 0; i < options.sizes.size(); ++i) {
     CODETTA_TRY(const int64_t size, value_of(options.sizes[i], symbols, "a size of the kernel"));
-    const bool narrow = (package::gpu_user(kernel_->config).narrow >> i & 1) != 0;
+    const bool narrow = i < package::max_user_sizes && (package::gpu_user(kernel_->config).narrow >> i & 1) != 0;
     gpu::u64 bits = 0;
     if (!shared::user_size(kernel_->name.c_str(), static_cast<gpu::i32>(i), size, narrow, bits, trouble))
       return error_of(trouble);
@@ -125,8 +125,14 @@ Result<void> UserLaunch::resolve(const Bindings& bindings) {
     window_.tensor = view.empty() ? 0 : extent * dtype_size(view.dtype());
   }
   parameters_.clear();
-  for (uint64_t& value : values_) parameters_.push_back(&value);
+  for (gpu::u64& value : values_) parameters_.push_back(&value);
   CODETTA_CHECK_OK(encode_maps(bindings));
+  const package::GpuUserConfig& config = package::gpu_user(kernel_->config);
+  const shared::UserHook hook{config.hook, config.hook_first, config.hook_arguments, config.hook_sizes};
+  block_.resize(static_cast<size_t>(config.hook_arguments + config.hook_sizes));
+  parameters_.resize(static_cast<size_t>(shared::user_parameters(hook, static_cast<gpu::i32>(step_->arguments.size()),
+                                                                 static_cast<gpu::i32>(step_->options.sizes.size()),
+                                                                 values_.data(), block_.data(), parameters_.data())));
   attributes_.resize(shared::most_user_attributes);
   attributes_.resize(static_cast<size_t>(shared::user_attributes(shape_, limits_, window_, attributes_.data())));
   return {};

@@ -41,7 +41,8 @@ class UserLaunch {
   gpu::host::UserLimits limits_{};
   gpu::host::UserWindow window_;
   bool skipped_ = false;
-  std::vector<uint64_t> values_;   // of arguments, then of sizes: low bytes first
+  std::vector<gpu::u64> values_;   // of arguments, then of sizes: low bytes first
+  std::vector<gpu::u64> block_;    // of the hook
   std::vector<TensorMap> maps_;    // of options.maps, which stand for their arguments
   std::vector<void*> parameters_;  // where each of them lies
   LaunchConfig config_{};

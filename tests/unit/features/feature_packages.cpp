@@ -150,6 +150,17 @@ void kernels(Maker& m) {
     s.p.kernels.back().user = nothing;
     s.p.put(step);
   });
+  m.add<LaunchKernel>("kernel of the user's that hands a result over", [](Base& s) {
+    LaunchKernel step = s.p.copy_kernel(s.x, s.y, c(4), c(4));
+    package::Kernel& kernel = s.p.package.kernels.back();
+    kernel.config = CpuUserConfig{};
+    kernel.name = hands_over;
+    kernel.source = "int codetta_user() { return 1; }";
+    kernel.epilogue.arguments.back().is_output = true;
+    s.p.kernels.resize(s.p.package.kernels.size());
+    s.p.kernels.back().user = nothing;
+    s.p.put(step);
+  });
   m.add<DefineKernel>("definition", [](Base& s) {
     s.p.put(DefineKernel{0});
     s.p.put(s.p.product(s.x, s.x, s.y, c(4), c(4), c(4)));

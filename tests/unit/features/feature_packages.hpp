@@ -19,6 +19,9 @@ struct Feature {
   std::unique_ptr<runtime::test::StepProgram> program;
 };
 
+// Of the kernel whose launch passes a hook on a GPU: both of its tensors and a size in one parameter.
+inline constexpr const char* hands_over = "hands_over";
+
 // In the order of the page.
 std::vector<Feature> all_features();
 

@@ -15,7 +15,14 @@ void make_user(package::Package& package, package::LaunchKernel& launch) {
   plain.programmatic = o.programmatic;
   if (!package::is_user(kernel.config) && o == plain) return;
   launch.product.reset();
-  kernel.config = package::GpuUserConfig{};
+  package::GpuUserConfig config;
+  if (kernel.name == hands_over) {  // both tensors and a size
+    config.hook = config.hook_first = 0;
+    config.hook_arguments = 2;
+    config.hook_sizes = 1;
+    o.sizes = {types::Dim::constant(4)};
+  }
+  kernel.config = config;
   kernel.entries = {{package::GpuEntry::Kind::Phase, 0, "gemm", 1, 0, 1}};
   if (o.grid == plain.grid) o.grid = {types::Dim::constant(4), types::Dim::constant(1), types::Dim::constant(1)};
   if (o.block == plain.block) o.block = {types::Dim::constant(32), types::Dim::constant(1), types::Dim::constant(1)};

@@ -152,14 +152,15 @@ TEST_F(PythonHost, KernelsOfTheUser) {
                                            {"half", bf16, true, false, {}},
                                            {"e4m3", f8e4m3, true, false, {}},
                                            {"e5m2", f8e5m2, true, false, {}}});
-  const EmittedSource source =
-      emit_cpu_user("mix",
-                    "int mix(Tensor<const float, 2> x, float by, bfloat16 half, float8_e4m3 small, float8_e5m2 wide, "
-                    "Tensor<float, 2> y) {\n  if (by < 0) return 5;\n"
-                    "  if (small.bits != 0x3c || wide.bits != 0xfb) return 6;\n"
-                    "  for (int64_t i = 0; i < x.size(0); ++i)\n"
-                    "    for (int64_t j = 0; j < x.size(1); ++j) y(i, j) = x(i, j) * by + half;\n  return 0;\n}\n",
-                    "mix.cc", arguments, CpuIsa::generic);
+  const plan::UserSource user{
+      "mix",
+      "int mix(Tensor<const float, 2> x, float by, bfloat16 half, float8_e4m3 small, float8_e5m2 wide, "
+      "Tensor<float, 2> y) {\n  if (by < 0) return 5;\n"
+      "  if (small.bits != 0x3c || wide.bits != 0xfb) return 6;\n"
+      "  for (int64_t i = 0; i < x.size(0); ++i)\n"
+      "    for (int64_t j = 0; j < x.size(1); ++j) y(i, j) = x(i, j) * by + half;\n  return 0;\n}\n",
+      plan::UserSource::Language::Cpp, "mix.cc"};
+  const EmittedSource source = *emit_cpu_user(user, kernel.epilogue, nullptr, {});
   kernel.source = source.text;
   kernel.symbol = source.entry;
   package::EpilogueProgram& program = kernel.epilogue;

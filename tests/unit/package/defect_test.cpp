@@ -316,6 +316,24 @@ TEST(PackageDefects, Kernels) {
               p.kernels[0].entries.clear();
             }),
             "kernel 0 is of the user's and has 0 entry points");
+  const auto hooked = [&](int32_t position, int32_t first, int32_t arguments, int32_t sizes) {
+    return found([&](P& p, L& l) {
+      p.target.backend = Backend::cuda;
+      for (package::Kernel& kernel : p.kernels) {
+        GpuUserConfig config;
+        config.hook = position, config.hook_first = first, config.hook_arguments = arguments, config.hook_sizes = sizes;
+        kernel.config = config;
+        kernel.entries = {{GpuEntry::Kind::Phase, 0, "k", 1, 0, 1}};
+      }
+      l.product.reset();
+      l.options.sizes = {c(1), c(1)};
+    });
+  };
+  EXPECT_EQ(hooked(1, 0, 2, 3), "step 8 (launch_kernel): a hook takes 3 of 2 sizes");
+  EXPECT_EQ(hooked(0, 0, 0, 1), "step 8 (launch_kernel): a hook is parameter 0 and takes 0 of 4 arguments");
+  EXPECT_EQ(hooked(0, 3, 2, 1), "step 8 (launch_kernel): a hook is parameter 0 and takes 2 of 4 arguments");
+  EXPECT_EQ(hooked(1, 2, 2, 1), "step 8 (launch_kernel): a hook is parameter 1 and takes 2 of 4 arguments");
+  EXPECT_EQ(hooked(3, 1, 2, 1), "step 8 (launch_kernel): a hook is parameter 3 and takes 2 of 4 arguments");
   EXPECT_EQ(found([](P&, L& l) {
               l.options.window = L2Window{9, c(4), 1000};
             }),

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands in front of a kernel of the user's that hands over a result element by element, behind user.h: Hook,
+// which gives each element to the kernel's Epilogue. The emitted text defines that one in front of the user's source.
+#ifndef CODETTA_HOOK_H
+#define CODETTA_HOOK_H
+
+#ifndef CODETTA_USER_H
+#include "device/cpu/user.h"
+#endif
+
+namespace codetta {
+namespace detail {
+
+// void store(int64_t batch, int64_t row, int64_t column, T value) const: leading dims are one, row-major; a result of
+// one dim has one row.
+struct Epilogue;
+
+// Of a tensor: its first element behind `elements`, and the stride of a dim that is counted from the last.
+inline int64_t step(const Given& given, int from_last) {
+  return given.rank > from_last && given.shape[given.rank - 1 - from_last] != 1
+             ? given.strides[given.rank - 1 - from_last]
+             : 0;
+}
+inline void* behind(const Given& given, int64_t elements, int64_t bytes) {
+  return static_cast<char*>(given.data) + elements * bytes;
+}
+
+}  // namespace detail
+
+// A result with Rank dims that is not read back: every element is stored once, in any order, by any thread.
+template <class T, int Rank, class Epilogue = detail::Epilogue>
+struct Hook {
+  const Epilogue& epilogue;
+  int64_t sizes[Rank];
+
+  int64_t size(int dim) const { return sizes[dim]; }
+  // store(i, j, value): an index a dim, then the element.
+  template <class... Given>
+  void store(Given... given) const {
+    static_assert(sizeof...(Given) == Rank + 1, "an index a dim, and then the value");
+    int64_t at[Rank];
+    take<0>(at, given...);
+  }
+
+ private:
+  template <int Place, class First, class... Rest>
+  void take(int64_t* at, First first, Rest... rest) const {
+    if constexpr (sizeof...(Rest) == 0) {
+      int64_t batch = 0;
+      for (int d = 0; d + 2 < Rank; ++d) batch = batch * sizes[d] + at[d];
+      epilogue.store(batch, Rank > 1 ? at[Rank > 1 ? Rank - 2 : 0] : 0, at[Rank - 1], static_cast<T>(first));
+    } else {
+      at[Place] = static_cast<int64_t>(first);
+      take<Place + 1>(at, rest...);
+    }
+  }
+};
+
+}  // namespace codetta
+
+using codetta::Hook;
+
+#endif

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/user_hook.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plan/user_pragmas.hpp"
+
+namespace codetta::plan {
+
+using diag::Span;
+using types::Dim;
+
+namespace {
+
+constexpr std::string_view one_hook = "a kernel hands over one of its results; let the others be tensors";
+
+bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+
+// Where the word stands on its own from `at` on.
+size_t find_word(std::string_view code, std::string_view word, size_t at) {
+  for (; (at = code.find(word, at)) != std::string_view::npos; ++at) {
+    const bool begins = at == 0 || !is_word(code[at - 1]);
+    const bool ends = at + word.size() == code.size() || !is_word(code[at + word.size()]);
+    if (begins && ends) return at;
+  }
+  return std::string_view::npos;
+}
+
+Span span_at(size_t at, size_t size) { return {static_cast<uint32_t>(at), static_cast<uint32_t>(at + size)}; }
+
+// The parameters of `name(...)` wherever the code has it: a declaration, the definition, or a call of it.
+Result<std::optional<size_t>> hook_of_cpp(const UserSource& source, size_t operands, size_t results) {
+  const Pragmas pragmas(source);
+  const std::string_view code = pragmas.code();
+  constexpr std::string_view hook = "Hook";
+  for (size_t at = find_word(code, source.name, 0); at != std::string_view::npos;
+       at = find_word(code, source.name, at + 1)) {
+    size_t open = at + source.name.size();
+    while (open < code.size() && (code[open] == ' ' || code[open] == '\t' || code[open] == '\n' || code[open] == '\r'))
+      ++open;
+    if (open == code.size() || code[open] != '(') continue;
+    std::optional<std::pair<size_t, size_t>> found;  // which parameter, and where
+    size_t parameter = 0, begin = open + 1;
+    int depth = 1;
+    const auto look = [&](size_t end) -> Result<void> {
+      const size_t here = find_word(code.substr(0, end), hook, begin);
+      if (here == std::string_view::npos) return {};
+      if (found) {
+        return pragmas.wrong(span_at(here, hook.size()),
+                             fmt::format("parameters {} and {} are hooks", found->first + 1, parameter + 1),
+                             std::string(one_hook));
+      }
+      found.emplace(parameter, here);
+      return {};
+    };
+    for (size_t i = begin; i < code.size() && depth > 0; ++i) {
+      const char c = code[i];
+      depth += c == '(' || c == '<' || c == '[' || c == '{' ? 1 : c == ')' || c == '>' || c == ']' || c == '}' ? -1 : 0;
+      if (depth == 0 || (depth == 1 && c == ',')) {
+        CODETTA_CHECK_OK(look(i));
+        ++parameter;
+        begin = i + 1;
+      }
+    }
+    if (!found) continue;
+    if (found->first < operands || found->first >= operands + results) {
+      return pragmas.wrong(span_at(found->second, hook.size()),
+                           fmt::format("parameter {} is a hook, and the call has {} operands and then {} result{}",
+                                       found->first + 1, operands, results, results == 1 ? "" : "s"),
+                           "only a result can be handed over: operands come first");
+    }
+    return std::optional<size_t>(found->first);
+  }
+  return std::optional<size_t>();
+}
+
+Result<std::optional<size_t>> hook_of_gpu(const UserSource& source, size_t operands, size_t results) {
+  const Pragmas pragmas(source);
+  CODETTA_TRY(const std::vector<Clause> clauses, pragmas.clauses());
+  const Clause *hook = nullptr, *kernel = nullptr;
+  for (const Clause& clause : clauses) {
+    if (clause.word == "kernel" && kernel == nullptr) kernel = &clause;
+    if (clause.word != "hook") continue;
+    if (hook != nullptr) return pragmas.wrong(clause.span, "there are two hooks", std::string(one_hook));
+    hook = &clause;
+  }
+  if (hook == nullptr) return std::optional<size_t>();
+  const std::string help = "write hook(y), with the name of one result of kernel(...)";
+  if (!hook->condition.empty())
+    return pragmas.wrong(hook->span, "what the kernel takes does not depend on its configuration", help);
+  if (hook->inside.size() != 2 || hook->inside[0].kind != Token::Kind::Name)
+    return pragmas.wrong(hook->span, "the hook names no result", help);
+  // Without parameters, and where these are wrong, that is told when the launch is read.
+  if (kernel == nullptr) return std::optional<size_t>();
+  const Token name = hook->inside[0];
+  size_t parameter = 0;
+  bool begins = true, result = false;
+  int depth = 0;
+  for (const Token& token : kernel->inside) {
+    if (begins && token.text == "out") {
+      result = true;
+      continue;
+    }
+    if (begins && token.text == name.text) {
+      if (result && parameter >= operands && parameter < operands + results) return std::optional<size_t>(parameter);
+      return pragmas.wrong(name.span, fmt::format("{} is no result of the call", name.text), help);
+    }
+    begins = false;
+    depth += token.text == "[" || token.text == "(" ? 1 : token.text == "]" || token.text == ")" ? -1 : 0;
+    if (depth == 0 && token.text == ",") {
+      ++parameter;
+      begins = true;
+      result = false;
+    }
+  }
+  return pragmas.wrong(name.span, fmt::format("{} is no parameter of the kernel", name.text), help);
+}
+
+}  // namespace
+
+Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t operands, size_t results) {
+  const bool gpu = source.language == UserSource::Language::Cuda || source.language == UserSource::Language::Hip;
+  if (!gpu && source.language != UserSource::Language::Cpp) return std::optional<size_t>();
+  return gpu ? hook_of_gpu(source, operands, results) : hook_of_cpp(source, operands, results);
+}
+
+std::optional<Rejection> hook_obstacle(const package::EpilogueProgram& program) {
+  const auto no = [](diag::Code code, std::string text) {
+    return Rejection{static_cast<uint16_t>(code), {}, std::move(text), {}};
+  };
+  if (!program.reductions.empty() || program.phases.size() != 1)
+    return no(diag::Code::reduction_axes, "a kernel of the user's hands over single elements, in no order");
+  if (program.split.ways != 1)
+    return no(diag::Code::split_unsupported, "parts of a split are not handed over at the same time");
+  for (const package::Operand& operand : program.operands) {
+    const auto constant = [](const Dim& dim) { return dim.as_constant().has_value(); };
+    const bool plain = std::all_of(operand.terms.begin(), operand.terms.end(),
+                                   [&](const auto& term) { return constant(term.scale); }) &&
+                       std::all_of(operand.offsets.begin(), operand.offsets.end(),
+                                   [&](const auto& offset) { return constant(offset.second); });
+    if (!plain)
+      return no(diag::Code::symbolic_layout, fmt::format("{} is read at places that symbolic sizes decide",
+                                                         program.arguments[operand.argument].name));
+    const bool elements = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
+    if (operand.is_store && !elements)
+      return no(diag::Code::position_conflict,
+                fmt::format("{} has fewer elements than are handed over", program.arguments[operand.argument].name));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::vector<UserHook::Size>> hooked_sizes(const std::vector<Dim>& shape,
+                                                        const std::vector<package::Argument>& arguments) {
+  std::vector<UserHook::Size> sizes;
+  for (const Dim& dim : shape) {
+    if (const auto known = dim.as_constant()) {
+      sizes.push_back({*known, 0, 0});
+      continue;
+    }
+    bool found = false;
+    for (size_t a = 0; a < arguments.size() && !found; ++a) {
+      for (size_t d = 0; d < arguments[a].shape.size() && !found; ++d) {
+        found = arguments[a].shape[d] == dim;
+        if (found) sizes.push_back({std::nullopt, a, d});
+      }
+    }
+    if (!found) return std::nullopt;
+  }
+  return sizes;
+}
+
+std::vector<HookStride> hook_strides(const package::Operand& operand) {
+  std::vector<HookStride> strides;
+  for (size_t t = 0; t < operand.terms.size(); ++t) {
+    const bool indexed = operand.access == package::Access::Indexed;
+    const size_t place = indexed ? t : static_cast<size_t>(operand.terms[t].axis);
+    const auto known =
+        std::find_if(strides.begin(), strides.end(), [&](const auto& one) { return one.place == place; });
+    (known == strides.end() ? strides.emplace_back(HookStride{place, {}}) : *known).terms.push_back(t);
+  }
+  return strides;
+}
+
+std::vector<Dim> hook_numbers(const package::EpilogueProgram& program, const UserHook& hook,
+                              const std::function<Dim(size_t, size_t)>& stride) {
+  std::vector<Dim> numbers = hook.shape;
+  for (const package::Operand& operand : program.operands) {
+    Dim start = Dim::constant(0);
+    for (const auto& [dim, count] : operand.offsets) start = start + count * stride(operand.argument, dim);
+    if (!operand.offsets.empty()) numbers.push_back(std::move(start));
+    for (const HookStride& one : hook_strides(operand)) {
+      Dim sum = Dim::constant(0);
+      for (const size_t t : one.terms)
+        sum = sum + operand.terms[t].scale * stride(operand.argument, operand.terms[t].dim);
+      numbers.push_back(std::move(sum));
+    }
+  }
+  return numbers;
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of the user's that hand a result over element by element: what follows runs inside of them, against the
+// oracle; what cannot follow, and why; declarations that are none.
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "unit/driver/program_check.hpp"
+
+namespace codetta::test {
+namespace {
+
+// twice(x) = 2 * x, exactly.
+Result<void> twice(std::span<const TensorView> in, std::span<const TensorView> out) {
+  const auto size = static_cast<int64_t>(dtype_size(in[0].dtype()));
+  for (size_t o = 0; o < out.size(); ++o) {
+    for (int64_t i = 0; i < in[0].element_count(); ++i) {
+      auto* to = static_cast<std::byte*>(out[o].data()) + i * size;
+      const auto* from = static_cast<const std::byte*>(in[0].data()) + i * size;
+      if (types::is_bool(in[0].dtype())) {
+        std::memcpy(to, from, 1);
+      } else if (types::is_float(in[0].dtype())) {
+        types::store_f64(to, in[0].dtype(), 2 * types::load_f64(from, in[0].dtype()));
+      } else {
+        types::store_i64(to, in[0].dtype(), 2 * types::load_i64(from, in[0].dtype()));
+      }
+    }
+  }
+  return {};
+}
+
+class ProgramHook : public ::testing::Test {
+ protected:
+  ProgramHook() { meaning_.functions["twice"] = twice; }
+  static Program parse(const std::string& text, const std::string& source, const std::string& name = "twice",
+                       UserKernel::Language language = UserKernel::Language::cpp) {
+    const auto program = Program::parse(text, "p.py");
+    EXPECT_TRUE(program) << program.error().render();
+    const auto with = program->with_kernels({{name, source, language}});
+    EXPECT_TRUE(with) << with.error().render();
+    return *with;
+  }
+  Error compile_error(const Program& program, const Target& target = Target::host()) {
+    const auto compiled = compile(program, target, {}, context_);
+    EXPECT_FALSE(compiled);
+    return compiled ? Error(Diagnostic{}) : compiled.error();
+  }
+  // Over random data; so many launches.
+  void fused(const std::string& text, const std::string& source, const std::vector<ProgramInput>& inputs,
+             size_t count = 1) {
+    const ProgramOutcome outcome = run_checked(parse(text, source), text, inputs, context_, meaning_);
+    EXPECT_TRUE(outcome.checked) << text;
+    EXPECT_EQ(launches(outcome.plan), count) << text << outcome.plan;
+  }
+  static size_t launches(const std::string& plan) {
+    size_t count = 0;
+    for (size_t at = plan.find("  launch "); at != std::string::npos; at = plan.find("  launch ", at + 1)) ++count;
+    return count;
+  }
+
+  Context context_ = Context::make({.cache_enabled = false, .threads = 2}).value();
+  oracle::OracleOptions meaning_;
+};
+
+const std::string rows =
+    "void twice(Tensor<const float, 2> x, Hook<float, 2> y) {\n"
+    "  for (int64_t c = y.size(1); c-- > 0;)\n"
+    "    for (int64_t r = 0; r < y.size(0); ++r) y.store(r, c, 2 * x(r, c));\n}\n";
+
+TEST_F(ProgramHook, OperandsOfEveryShape) {
+  const std::string text =
+      "def f(x: f32[\"m\", \"n\"], row: f32[\"n\"], column: bf16[\"m\", 1], other: f16[\"m\", \"n\"], scale: f32, one: "
+      "f32[()]):\n"
+      "    s = user_kernel(\"twice\", x, out=\"f32[m, n]\")\n"
+      "    y = maximum(s * scale + row, 0.0) * column + where(other > 0.0, other, one)\n    return y\n";
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{5, 19}, {1, 1}, {33, 16}, {2, 67}, {0, 5}, {4, 0}}) {
+    fused(text, rows,
+          {random_input("x", f32, {m, n}, 1), random_input("row", f32, {n}, 2), random_input("column", bf16, {m, 1}, 3),
+           random_input("other", f16, {m, n}, 4), number_input("scale", 0.75), random_input("one", f32, {}, 5)});
+  }
+}
+
+TEST_F(ProgramHook, SeveralOutputsAndTheResult) {
+  fused(
+      "def f(x: f32[\"m\", 24], bias: f32[24]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 24]\")\n"
+      "    y = relu(s + bias)\n    z = cast(y * s, bf16)\n    t = transpose(y)\n    return s, y, z, t\n",
+      rows, {random_input("x", f32, {7, 24}, 1), random_input("bias", f32, {24}, 2)});
+}
+
+TEST_F(ProgramHook, NothingFollows) {
+  fused("def f(x: f32[\"m\", 24]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 24]\")\n    return s\n", rows,
+        {random_input("x", f32, {7, 24}, 1)});
+}
+
+TEST_F(ProgramHook, IndicesAndDropout) {
+  fused(
+      "def f(x: f32[\"m\", 9], p: f32, seed: i64):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 9]\")\n"
+      "    y = dropout(s, p, seed) + cast(arange(9), f32)\n    return y\n",
+      rows, {random_input("x", f32, {6, 9}, 1), number_input("p", 0.5), number_input("seed", int64_t{7})});
+}
+
+TEST_F(ProgramHook, AnyRank) {
+  const std::string one =
+      "void twice(Tensor<const float, 1> x, Hook<float, 1> y) {\n"
+      "  for (int64_t i = 0; i < x.size(0); ++i) y.store(i, 2 * x(i));\n}\n";
+  fused(
+      "def f(x: f32[\"n\"], other: f32[\"n\"]):\n    s = user_kernel(\"twice\", x, out=\"f32[n]\")\n"
+      "    y = s * s + other\n    return y\n",
+      one, {random_input("x", f32, {13}, 1), random_input("other", f32, {13}, 2)});
+  const std::string four =
+      "void twice(Tensor<const float, 4> x, Hook<float, 4> y) {\n"
+      "  for (int64_t b = 0; b < x.size(0); ++b)\n    for (int64_t h = 0; h < x.size(1); ++h)\n"
+      "      for (int64_t r = 0; r < x.size(2); ++r)\n        for (int64_t c = 0; c < x.size(3); ++c)\n"
+      "          y.store(b, h, r, c, 2 * x(b, h, r, c));\n}\n";
+  fused(
+      "def f(x: f32[\"b\", 3, \"m\", 5], mask: f32[\"b\", 1, 1, 5], scale: f32[3, 1, 1]):\n"
+      "    s = user_kernel(\"twice\", x, out=\"f32[b, 3, m, 5]\")\n    y = s * scale + mask\n    return y\n",
+      four,
+      {random_input("x", f32, {2, 3, 4, 5}, 1), random_input("mask", f32, {2, 1, 1, 5}, 2),
+       random_input("scale", f32, {3, 1, 1}, 3)});
+}
+
+TEST_F(ProgramHook, EveryElementType) {
+  const std::pair<DType, const char*> types[] = {
+      {f32, "float"},    {f64, "double"},   {bf16, "bfloat16"}, {f16, "float16"}, {i8, "int8_t"},
+      {i16, "int16_t"},  {i32, "int32_t"},  {i64, "int64_t"},   {u8, "uint8_t"},  {u16, "uint16_t"},
+      {u32, "uint32_t"}, {u64, "uint64_t"}, {boolean, "bool"}};
+  for (const auto& [dtype, name] : types) {
+    const bool flag = dtype == boolean;
+    const std::string type(dtype_name(dtype)), cpp(name);
+    const std::string value = flag ? "x(r, c)" : "static_cast<" + cpp + ">(x(r, c) + x(r, c))";
+    const std::string source = "void twice(Tensor<const " + cpp + ", 2> x, Hook<" + cpp +
+                               ", 2> y) {\n  for (int64_t r = 0; r < x.size(0); ++r)\n"
+                               "    for (int64_t c = 0; c < x.size(1); ++c) y.store(r, c, " +
+                               value + ");\n}\n";
+    const std::string text =
+        "def f(x: " + type + "[\"m\", 11], w: " + type + "[11]):\n    s = user_kernel(\"twice\", x, out=\"" + type +
+        "[m, 11]\")\n    y = " + (flag ? "s & w" : "s + w") +
+        "\n    z = " + (flag ? "where(s, 2.0, 3.0)" : "cast(s, f32) * 0.5") + "\n    return y, z\n";
+    fused(text, source,
+          {index_input("x", dtype, {3, 11}, flag ? 2 : 9, 1), index_input("w", dtype, {11}, flag ? 2 : 9, 2)});
+  }
+  // Of 8-bit floats there are the bits.
+  const std::string bits =
+      "void twice(Tensor<const float8_e4m3, 2> x, Hook<float8_e4m3, 2> y) {\n"
+      "  for (int64_t r = 0; r < x.size(0); ++r)\n    for (int64_t c = 0; c < x.size(1); ++c) y.store(r, c, x(r, "
+      "c));\n}\n";
+  meaning_.functions["twice"] = [](std::span<const TensorView> in, std::span<const TensorView> out) -> Result<void> {
+    std::memcpy(out[0].data(), in[0].data(), static_cast<size_t>(in[0].element_count()));
+    return {};
+  };
+  fused(
+      "def f(x: f8e4m3[\"m\", 11], k: f8e5m2):\n    s = user_kernel(\"twice\", x, out=\"f8e4m3[m, 11]\")\n"
+      "    y = cast(s, f32) * k\n    return y\n",
+      bits, {random_input("x", f8e4m3, {3, 11}, 1), number_input("k", 1.5)});
+}
+
+// One of two results is handed over: what needs the other one as well is a kernel behind it.
+TEST_F(ProgramHook, OneOfTwoResults) {
+  const std::string source =
+      "void twice(Tensor<const float, 2> x, Tensor<float, 2> plain, Hook<float, 2> y) {\n"
+      "  for (int64_t r = 0; r < x.size(0); ++r)\n    for (int64_t c = 0; c < x.size(1); ++c) {\n"
+      "      plain(r, c) = 2 * x(r, c);\n      y.store(r, c, 2 * x(r, c));\n    }\n}\n";
+  const std::string call =
+      "def f(x: f32[\"m\", 6], b: f32[6]):\n    p, s = user_kernel(\"twice\", x, out=(\"f32[m, 6]\", \"f32[m, 6]\"))\n";
+  const std::vector<ProgramInput> inputs{random_input("x", f32, {5, 6}, 1), random_input("b", f32, {6}, 2)};
+  fused(call + "    y = exp(s) + b\n    return p, y\n", source, inputs);
+  // The hook's elements go nowhere.
+  fused(call + "    y = exp(p) + b\n    return y\n", source, inputs, 2);
+  const std::string both = call + "    y = exp(s) + b\n    z = y * p\n    return z\n";
+  const ProgramOutcome outcome = run_checked(parse(both, source), both, inputs, context_, meaning_);
+  EXPECT_TRUE(outcome.checked);
+  EXPECT_EQ(launches(outcome.plan), 2U) << outcome.plan;
+}
+
+// What needs more than one element is cut off, with its reason.
+TEST_F(ProgramHook, WhatCannotFollow) {
+  const struct {
+    const char *line, *code;
+  } cases[] = {{"    y = s / sum(s, dim=1)\n", "E0305"},
+               {"    a, b = split(s, 2, dim=1)\n    y = a * b\n", "E0302"},
+               {"    y = concat(s, s, dim=1)\n", "E0307"},
+               {"    y = s + take(s, arange(6), dim=1)\n", "E0301"},
+               {"    y = s + big\n", "E0301"},
+               {"    y = s[:, 1:] + 1.0\n", "E0301"}};
+  for (const auto& one : cases) {
+    const std::string text =
+        "def f(x: f32[\"m\", 6], big: f32[3, \"m\", 6]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 6]\")\n    e "
+        "= exp(s)\n" +
+        std::string(one.line) + "    g = big * 2.0\n    return y, e, g\n";
+    const Program program = parse(text, rows);
+    const ProgramOutcome outcome = run_checked(
+        program, text, {random_input("x", f32, {5, 6}, 1), random_input("big", f32, {3, 5, 6}, 2)}, context_, meaning_);
+    EXPECT_TRUE(outcome.checked) << text;
+    EXPECT_GT(launches(outcome.plan), 1U) << text << outcome.plan;
+    const auto told = explain(program, Target::host(), {}, false, context_);
+    ASSERT_TRUE(told);
+    EXPECT_NE(told->find(one.code), std::string::npos) << text << *told;
+  }
+}
+
+// Dims of symbolic sizes that are merged have no place at an element: they are stored in front.
+TEST_F(ProgramHook, PlacesThatSymbolsDecide) {
+  fused(
+      "def f(x: f32[\"m\", \"n\"]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, n]\")\n"
+      "    y = reshape(s * 3.0, (m * n,))\n    return y\n",
+      rows, {random_input("x", f32, {5, 6}, 1)}, 2);
+}
+
+TEST_F(ProgramHook, InALoop) {
+  const std::string text =
+      "def more(i, x):\n    return i < 3\n\ndef step(i, x):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 6]\")\n"
+      "    return i + 1, s * 0.25 + 1.0\n\ndef f(x: f32[\"m\", 6]):\n    i, y = while_loop(more, step, 0, x)\n    "
+      "return y\n";
+  const ProgramOutcome outcome =
+      run_checked(parse(text, rows), text, {random_input("x", f32, {5, 6}, 1)}, context_, meaning_);
+  EXPECT_TRUE(outcome.checked);
+}
+
+// A check has to see what was handed over: it is stored as well, and what follows is fused all the same.
+TEST_F(ProgramHook, VerifiedWithKeptResults) {
+  const Program program = parse(
+      "def f(x: f32[\"m\", 24], bias: f32[24]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 24]\")\n"
+      "    y = relu(s + bias)\n    return y\n",
+      rows);
+  const ProgramInput x = random_input("x", f32, {5, 24}, 1), bias = random_input("bias", f32, {24}, 2);
+  for (const bool keeps : {false, true}) {
+    const Program checked = keeps ? program.with_hooked_results() : program;
+    const auto compiled = compile(checked, Target::host(), {}, context_);
+    ASSERT_TRUE(compiled) << compiled.error().render();
+    Tensor y = Tensor::make(f32, {5, 24}).value();
+    const std::vector<NamedArgument> arguments{{"x", x.view()}, {"bias", bias.view()}, {"y", y.view()}};
+    KeptResults kept;
+    RunOptions watched;
+    watched.observer = keep_results(kept);
+    ASSERT_TRUE(compiled->run(arguments, {}, watched));
+    ASSERT_EQ(kept.calls.size(), keeps ? 1U : 0U);
+    VerifyOptions options;
+    options.given = kept.calls;
+    const auto report = verify(checked, arguments, Target::host(), options, context_);
+    if (!keeps) {
+      EXPECT_EQ(report.error().code(), 311);
+      continue;
+    }
+    ASSERT_TRUE(report) << report.error().render();
+    EXPECT_EQ(report->verdict, VerifyReport::Verdict::Pass) << report->text;
+    y.view().as<float>()[3] += 1;
+    EXPECT_EQ(verify(checked, arguments, Target::host(), options, context_)->verdict, VerifyReport::Verdict::Fail);
+  }
+}
+
+TEST_F(ProgramHook, Explained) {
+  const Program program = parse(
+      "def f(x: f32[\"m\", 24], bias: f32[24]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 24]\")\n"
+      "    y = relu(s + bias)\n    return y\n",
+      rows);
+  const auto text = explain(program, Target::host(), {}, false, context_);
+  ASSERT_TRUE(text);
+  EXPECT_NE(text->find("relu"), std::string::npos) << *text;
+  EXPECT_NE(text->find("p.py:3"), std::string::npos) << *text;
+}
+
+TEST_F(ProgramHook, WhatIsNoHook) {
+  const std::string text =
+      "def f(x: f32[\"m\", 24]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 24]\")\n    y = s + 1.0\n    return "
+      "y\n";
+  const std::string body = " {}\n";
+  const struct {
+    std::string source, says;
+    uint16_t code;
+  } cases[] = {
+      {"void twice(Hook<float, 2> x, Tensor<float, 2> y)" + body, "parameter 1 is a hook", 231},
+      {"void twice(Hook<float, 2> x, Hook<float, 2> y)" + body, "parameters 1 and 2 are hooks", 231},
+      {"void twice(Tensor<const float, 2> x, int, Hook<float, 2> y)" + body, "parameter 3 is a hook", 231},
+      {"void twice(Tensor<const float, 2> x, Hook<double, 2> y)" + body, "twice", 504},
+      {"void twice(Tensor<const float, 2> x, Hook<float, 3> y)" + body, "twice", 504},
+      {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y.store(1, 2.0f); }\n", "an index a dim", 504},
+      {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y(0, 0) = 1; }\n", "twice", 504},
+  };
+  for (const auto& one : cases) {
+    const Error error = compile_error(parse(text, one.source));
+    EXPECT_EQ(error.code(), one.code) << one.source << error.render();
+    EXPECT_NE(error.render().find(one.says), std::string::npos) << one.source << error.render();
+  }
+  // A comment, a call and another function say nothing.
+  const std::string plain =
+      "// void twice(Tensor<const float, 2> x, Hook<float, 2> y)\n"
+      "/* twice(Hook) */\nvoid twice_more(int Hook) {}\n"
+      "void twice(Tensor<const float, 2> x, Tensor<float, 2> y) { twice_more(1); }\n";
+  EXPECT_TRUE(compile(parse(text, plain), Target::host(), {}, context_));
+  const Program none =
+      parse("def f(x: f32[\"m\", 24]):\n    s = user_kernel(\"twice\", x, out=\"f32\")\n    return s\n",
+            "void twice(Tensor<const float, 2> x, Hook<float, 0> y) {}\n");
+  const Error error = compile_error(none);
+  EXPECT_EQ(error.code(), 231);
+  EXPECT_NE(error.render().find("has no dims"), std::string::npos) << error.render();
+}
+
+TEST_F(ProgramHook, WhatIsNoClause) {
+  const std::string text =
+      "def f(x: f32[\"m\", 24]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 24]\")\n    y = s + 1.0\n    return "
+      "y\n";
+  const std::string kernel = "#pragma codetta kernel(x: f32[m, n], out y: f32[m, n]) block(32) grid(m) ";
+  const std::string function = "\nextern \"C\" __global__ void twice(const float* x, Hook<float, 2> y) {}\n";
+  const struct {
+    const char *clause, *says;
+  } cases[] = {{"hook", "the hook names no result"},
+               {"hook()", "the hook names no result"},
+               {"hook(y, x)", "the hook names no result"},
+               {"hook(x)", "x is no result of the call"},
+               {"hook(z)", "z is no parameter of the kernel"},
+               {"hook(y) hook(y)", "there are two hooks"},
+               {"hook(y) if(ROWS == 4) config(ROWS = 4)", "does not depend on its configuration"},
+               {"hook(y) sizes(stride(y, 0))", "y is handed over element by element"},
+               {"hook(y) window(y)", "y is handed over element by element"},
+               {"hook(y) map(y, box(8, 8))", "y is handed over element by element"}};
+  for (const auto& one : cases) {
+    const Program program = parse(text, kernel + one.clause + function, "twice", UserKernel::Language::cuda);
+    const auto told = explain(program, Target::parse("cuda:sm_90a").value(), {}, false, context_);
+    ASSERT_FALSE(told) << one.clause;
+    EXPECT_EQ(told.error().code(), 231) << one.clause;
+    EXPECT_NE(told.error().render().find(one.says), std::string::npos) << one.clause << told.error().render();
+  }
+}
+
+}  // namespace
+}  // namespace codetta::test
