@@ -35,7 +35,8 @@ def run(*command, code=0, cwd=None):
 
 
 def codetta(*arguments, code=0):
-    return run(CODETTA, *arguments, "--cache-dir", WORK / "cache", code=code)
+    cache = [] if "--no-cache" in arguments else ["--cache-dir", WORK / "cache"]
+    return run(CODETTA, *arguments, *cache, code=code)
 
 
 def npy(path, shape, values, code="f"):

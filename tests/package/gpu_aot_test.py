@@ -45,7 +45,8 @@ def run(*command, code=0):
 def codetta(*arguments, code=0):
     # tools/bootstrap puts NVRTC there; where it has not, the loader and the usual folders are tried.
     where = ["--cuda-home", NVRTC] if NVRTC.exists() and not HIP else []
-    return run(CODETTA, *arguments, *where, "--cache-dir", WORK / "cache", code=code)
+    cache = [] if "--no-cache" in arguments else ["--cache-dir", WORK / "cache"]
+    return run(CODETTA, *arguments, *where, *cache, code=code)
 
 
 def has_driver():
