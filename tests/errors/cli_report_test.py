@@ -12,7 +12,7 @@ COMMAND = sys.argv.pop(1)
 FAILURES = []
 SIZES = ["--m", "9", "--n", "14", "--k", "6"]
 VOID = {"meta", "br", "hr", "img", "input", "link"}
-SVG = {"svg", "g", "title", "text", "rect", "line", "polyline"}
+SVG = {"svg", "g", "title", "text", "rect", "line", "polyline", "circle"}
 KNOWN = SVG | {"html", "head", "body", "style", "meta", "h1", "h2", "h3", "section", "p", "pre", "div", "details", "summary",
                "table", "thead", "tbody", "tr", "th", "td"}
 
@@ -131,6 +131,7 @@ def program_page(folder, cache):
         page.need("the hostile comment as text", '<img src=x onerror=alert(1)> "quoted"' in page.texts["pre"])
         page.need("no image", "img" not in page.elements)
         page.need("the line of live bytes", page.elements.count("polyline") == 1 and "bytes live at once" in page.texts["title"])
+        page.need("a place in the roofline for each kernel", page.elements.count("circle") >= 2 and "operations a byte" in page.texts["title"])
         page.need("two temporaries in the timeline", len(re.findall(r"bytes at \d+, steps", page.texts["title"])) == 2)
     done(page)
 
