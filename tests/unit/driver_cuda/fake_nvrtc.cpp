@@ -3,12 +3,14 @@
 #include "unit/driver_cuda/fake_nvrtc.hpp"
 
 #include <cstring>
+#include <mutex>
 #include <regex>
 #include <vector>
 
 namespace {
 
 codetta::test::FakeNvrtc state;
+std::mutex recording;  // kernels of one call are compiled side by side
 
 struct Program {
   std::string source, cubin, ptx, log;
@@ -55,8 +57,11 @@ int nvrtcDestroyProgram(Program** program) {
   return 0;
 }
 int nvrtcCompileProgram(Program* program, int, const char* const*) {
-  ++state.compiles;
-  state.sources.push_back(program->source);
+  {
+    const std::lock_guard lock(recording);
+    ++state.compiles;
+    state.sources.push_back(program->source);
+  }
   const bool spills = !state.spills_if.empty() && program->source.find(state.spills_if) != std::string::npos;
   program->cubin =
       "\x7f"

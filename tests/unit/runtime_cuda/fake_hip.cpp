@@ -5,6 +5,7 @@
 #include "unit/runtime_cuda/fake_hip.hpp"
 
 #include <cstring>
+#include <mutex>
 #include <regex>
 
 #include "support/code_object.hpp"
@@ -23,6 +24,7 @@ Status cuCtxGetDevice(DeviceId* device);
 namespace {
 
 FakeHip state;
+std::mutex recording;  // kernels of one call are compiled side by side
 
 // The pretended CUDA driver has the context of the thread's device meanwhile.
 struct OnDevice {
@@ -247,8 +249,11 @@ int hiprtcDestroyProgram(HipProgram** program) {
   return 0;
 }
 int hiprtcCompileProgram(HipProgram* program, int flags, const char* const* given) {
-  ++state.compiles;
-  state.flags.assign(given, given + flags);
+  {
+    const std::lock_guard lock(recording);
+    ++state.compiles;
+    state.flags.assign(given, given + flags);
+  }
   if (!state.rejects_if.empty() && program->source.find(state.rejects_if) != std::string::npos) {
     program->log = "kernel.hip:3:1: error: unknown type name 'oops'\n1 error generated.\n";
     return 6;
