@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/kept.hpp"
 #include "diag/diagnostic.hpp"
 #include "types/machine.hpp"
 
@@ -17,43 +16,65 @@ struct BackendInfo {
   std::string_view name;
   bool needs_architecture;
   std::string_view grammar;  // of what follows the colon
-  std::vector<std::string> examples;
 };
 
-const std::vector<BackendInfo>& backends() {
-  static const auto& table = base::kept(std::vector<BackendInfo>{
-      {Backend::cpu, "cpu", false, "an instruction set", {}},
-      {Backend::cuda,
-       "cuda",
-       false,
-       "sm_NN, sm_NNa or sm_NNf",
-       {"sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_120a",
-        "sm_120f"}},
-      {Backend::hip,
-       "hip",
-       false,
-       "gfx and a number",
-       {"gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1201"}},
-      {Backend::metal,
-       "metal",
-       false,
-       "a family of GPUs",
-       {"apple7", "apple8", "apple9", "apple10", "metal3", "metal4", "mac2"}},
-      {Backend::cutlass,
-       "cutlass",
-       true,
-       "sm_NN or sm_NNa",
-       {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_120a"}},
+constexpr BackendInfo backends[] = {
+    {Backend::cpu, "cpu", false, "an instruction set"},     {Backend::cuda, "cuda", false, "sm_NN, sm_NNa or sm_NNf"},
+    {Backend::hip, "hip", false, "gfx and a number"},       {Backend::metal, "metal", false, "a family of GPUs"},
+    {Backend::cutlass, "cutlass", true, "sm_NN or sm_NNa"},
+};
+
+struct Architecture {
+  Backend backend;
+  std::string_view name;
+  bool example;  // named where another one is refused
+};
+
+constexpr Architecture architectures[] = {
+#define CODETTA_ARCHITECTURE(backend, name, example) {Backend::backend, #name, example},
+#include "types/architectures.def"
+#undef CODETTA_ARCHITECTURE
+};
+
+// What may follow the colon, the examples first. CUTLASS has kernels for NVIDIA's, but none for a family.
+struct Names {
+  std::vector<std::string> examples, others;
+};
+Names names_of(Backend backend) {
+  Names names;
+  if (backend == Backend::cpu) {
+    for (const types::IsaInfo& isa : types::all_isas()) names.examples.emplace_back(isa.name);
+  }
+  const bool cutlass = backend == Backend::cutlass;
+  for (const Architecture& one : architectures) {
+    if (one.backend != (cutlass ? Backend::cuda : backend) || (cutlass && one.name.ends_with('f'))) continue;
+    const bool example = one.example && !(cutlass && one.name == "sm_75");  // its visitors begin with sm_80
+    (example ? names.examples : names.others).emplace_back(one.name);
+  }
+  return names;
+}
+
+// The most alike; of several, the one that begins most alike.
+std::string nearest_of(const Names& names, std::string_view arch) {
+  std::vector<std::string> known = names.examples;
+  known.insert(known.end(), names.others.begin(), names.others.end());
+  const auto alike = [&](const std::string& name) {
+    return std::mismatch(name.begin(), name.end(), arch.begin(), arch.end()).first - name.begin();
+  };
+  std::stable_sort(known.begin(), known.end(),
+                   [&](const std::string& a, const std::string& b) { return alike(a) > alike(b); });
+  const std::string near = diag::nearest(arch.substr(0, 60), known);
+  if (!near.empty() || arch.size() <= 2) return near;
+  const auto longer = std::find_if(known.begin(), known.end(), [&](const std::string& name) {
+    return name.find(arch) != std::string::npos;  // avx512_vnni for vnni
   });
-  return table;
+  return longer == known.end() ? std::string() : *longer;
 }
 
 const BackendInfo& info_of(Backend backend) {  // casts make enums of anything
   const auto i = static_cast<size_t>(backend);
-  return backends()[i < backends().size() ? i : 0];
+  return backends[i < std::size(backends) ? i : 0];
 }
-
-bool is_arch_digit(char c) { return c >= '0' && c <= '9'; }
 
 // User text in a message: short, and one line.
 std::string shown(std::string_view text) {
@@ -75,44 +96,9 @@ std::string list_of(const Range& range, F&& name) {
   return text;
 }
 
-// sm_90, sm_90a, sm_100f: two or three digits; `a` since 90, `f` since 100.
-bool is_sm(std::string_view arch, bool family_allowed) {
-  if (!arch.starts_with("sm_")) return false;
-  arch.remove_prefix(3);
-  int number = 0;
-  size_t digits = 0;
-  while (digits < arch.size() && digits < 4 && is_arch_digit(arch[digits]))
-    number = number * 10 + (arch[digits++] - '0');
-  if (digits < 2 || digits > 3 || arch[0] == '0') return false;
-  const std::string_view suffix = arch.substr(digits);
-  return suffix.empty() || (suffix == "a" && number >= 90) || (suffix == "f" && family_allowed && number >= 100);
-}
-
-// gfx90a, gfx942, gfx1100: decimal major, then minor and stepping in hexadecimal.
-bool is_gfx(std::string_view arch) {
-  if (!arch.starts_with("gfx") || arch.size() < 6 || arch.size() > 7) return false;
-  const auto hex = [](char c) { return is_arch_digit(c) || (c >= 'a' && c <= 'f'); };
-  const std::string_view number = arch.substr(3);
-  return is_arch_digit(number[0]) && is_arch_digit(number[number.size() - 3]) &&
-         std::all_of(number.begin(), number.end(), hex);
-}
-
-bool is_architecture(const BackendInfo& backend, std::string_view arch) {
-  switch (backend.backend) {
-    case Backend::cuda:
-      return is_sm(arch, true);
-    case Backend::cutlass:
-      return is_sm(arch, false);
-    case Backend::hip:
-      return is_gfx(arch);
-    default:
-      return std::find(backend.examples.begin(), backend.examples.end(), arch) != backend.examples.end();
-  }
-}
-
 Error unknown_target(std::string_view name) {
   std::vector<std::string> names;
-  for (const BackendInfo& b : backends()) names.emplace_back(b.name);
+  for (const BackendInfo& b : backends) names.emplace_back(b.name);
   auto e = diag::error(diag::Code::target_unknown, "unknown target '" + shown(name) + "'");
   e.reason("targets are cpu[:isa], cuda[:sm_NN], hip[:gfxN], metal[:family] and cutlass:sm_NN");
   const std::string near = diag::nearest(name.substr(0, 60), names);
@@ -120,7 +106,7 @@ Error unknown_target(std::string_view name) {
                       : e.help("did you mean '" + near + "'?");
 }
 
-Error unknown_architecture(const BackendInfo& backend, std::string_view arch, const std::vector<std::string>& known) {
+Error unknown_architecture(const BackendInfo& backend, std::string_view arch, const Names& names) {
   const bool is_cpu = backend.backend == Backend::cpu;
   const std::string target(backend.name);
   auto e = arch.empty() ? diag::error(diag::Code::target_architecture,
@@ -130,15 +116,10 @@ Error unknown_architecture(const BackendInfo& backend, std::string_view arch, co
                                       std::string("unknown ") + (is_cpu ? "instruction set" : "architecture") + " '" +
                                           shown(arch) + "' of target '" + target + "'");
   e.reason(target + " takes " + std::string(backend.grammar) + ", such as " +
-           list_of(known, [](const std::string& s) { return s; }));
-  std::string near = diag::nearest(arch.substr(0, 60), known);
-  const auto contains = [&](const std::string& name) {
-    return arch.size() > 2 && name.find(arch) != std::string::npos;
-  };
-  if (const auto longer = std::find_if(known.begin(), known.end(), contains); near.empty() && longer != known.end())
-    near = *longer;  // vnni for avx512_vnni
+           list_of(names.examples, [](const std::string& s) { return s; }));
+  const std::string near = nearest_of(names, arch);
   if (!near.empty()) return e.help("did you mean '" + target + ":" + near + "'?");
-  return e.help(backend.needs_architecture ? "write '" + target + ":" + known.front() + "', say"
+  return e.help(backend.needs_architecture ? "write '" + target + ":" + names.examples.front() + "', say"
                                            : "write '" + target + "' alone, or one of the names above");
 }
 
@@ -147,29 +128,26 @@ Error unknown_architecture(const BackendInfo& backend, std::string_view arch, co
 Result<Target> Target::parse(std::string_view text) {
   const size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
-  const auto& table = backends();
-  const auto backend =
-      std::find_if(table.begin(), table.end(), [name](const BackendInfo& b) { return b.name == name; });
-  if (backend == table.end()) return unknown_target(name);
-  const bool has_arch = colon != std::string_view::npos;
-  const std::string_view arch = has_arch ? text.substr(colon + 1) : std::string_view();
+  const auto* const backend =
+      std::find_if(std::begin(backends), std::end(backends), [name](const BackendInfo& b) { return b.name == name; });
+  if (backend == std::end(backends)) return unknown_target(name);
   Target target;
   target.backend = backend->backend;
-  if (backend->backend == Backend::cpu) {
-    if (!has_arch) return host();
-    std::vector<std::string> names;
-    for (const types::IsaInfo& isa : types::all_isas()) {
-      if (isa.name == arch) {
-        target.isa = isa.isa;
-        return target;
-      }
-      names.emplace_back(isa.name);
-    }
-    return unknown_architecture(*backend, arch, names);
+  if (colon == std::string_view::npos && !backend->needs_architecture)
+    return target.backend == Backend::cpu ? host() : target;
+  const std::string_view arch = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  const Names names = names_of(target.backend);
+  const auto holds = [&](const std::vector<std::string>& some) {
+    return std::find(some.begin(), some.end(), arch) != some.end();
+  };
+  if (!holds(names.examples) && !holds(names.others)) return unknown_architecture(*backend, arch, names);
+  if (target.backend != Backend::cpu) {
+    target.arch = arch;
+    return target;
   }
-  if (!has_arch && !backend->needs_architecture) return target;
-  if (!is_architecture(*backend, arch)) return unknown_architecture(*backend, arch, backend->examples);
-  target.arch = arch;
+  for (const types::IsaInfo& isa : types::all_isas()) {
+    if (isa.name == arch) target.isa = isa.isa;
+  }
   return target;
 }
 
