@@ -14,6 +14,26 @@
 
 namespace codetta {
 
+namespace {
+
+// No file has a name with a NUL byte; the system would take what stands in front of it.
+Result<void> check_paths(const ContextOptions& options) {
+  const std::pair<const char*, const std::string*> paths[] = {
+      {"cache_dir", &options.cache_dir},     {"compiler", &options.compiler}, {"cuda_home", &options.cuda_home},
+      {"cuda_driver", &options.cuda_driver}, {"nvrtc", &options.nvrtc},       {"cublaslt", &options.cublaslt},
+      {"hip_runtime", &options.hip_runtime}, {"hiprtc", &options.hiprtc}};
+  for (const auto& [name, path] : paths) {
+    const size_t at = path->find('\0');
+    if (at == std::string::npos) continue;
+    return diag::error(diag::Code::option_range, fmt::format("`{}` has a NUL byte", name))
+        .reason(fmt::format("it is byte {} of {}, and no file has such a name", at + 1, path->size()))
+        .help(fmt::format("leave out `{}`, or give a path without it", name));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<Context> Context::make(const ContextOptions& wanted) {
   const driver::Environment environment = driver::read_environment();
   auto state = std::make_shared<driver::ContextState>();
@@ -35,6 +55,7 @@ Result<Context> Context::make(const ContextOptions& wanted) {
         .reason("a compiler is ended after more than 0 and at most 86400 seconds")
         .help("leave out `compile_timeout_seconds`: it is 60");
   }
+  CODETTA_CHECK_OK(check_paths(options));
   state->path = environment.path;
   state->library_path = environment.library_path;
   state->nvtx_injection = environment.nvtx_injection;

@@ -53,8 +53,9 @@ Result<void> check_hints_of(const std::vector<std::string>& symbols, const SizeH
       return diag::error(diag::Code::argument_duplicate,
                          fmt::format("the size {} is {} twice", symbol, hint ? "hinted at" : "given"))
           .about(symbol)
-          .reason(hinted == Hinted::Once ? std::string("sizes are known by name")
-                                         : fmt::format("as {} both times", value))
+          .reason(hinted == Hinted::ForSeveralSizes ? fmt::format("as {} both times", value)
+                  : hint                            ? "here kernels are chosen for one value of each size"
+                                                    : "sizes are known by name")
           .help(hinted == Hinted::Once ? "give each size one value" : "hint at it once, or at another size as well");
     }
     seen.emplace_back(symbol, value);

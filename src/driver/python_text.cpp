@@ -38,7 +38,7 @@ Result<std::string> python_text(ContextState& context, const package::Package& p
   if (context.options.no_jit || context.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")
         .reason("a module carries compiled kernels")
-        .help(context.options.no_jit ? "unset CODETTA_NO_JIT" : "leave out --no-compiler");
+        .help(context.options.no_jit ? "leave out `no_jit` and CODETTA_NO_JIT" : "leave out `no_compiler`");
   }
   for (package::Kernel& kernel : whole.kernels) {
     CODETTA_TRY(kernel.binary, code_for_module(context, package, kernel));

@@ -302,8 +302,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   if (fused_ != nullptr && problem.k > 1 && problem.a_k != 1) {
     return diag::error(diag::Code::guard_failed,
                        fmt::format("{} does not fit the kernel", package.buffers[product.a].name))
-        .reason(fmt::format("consecutive k are {} elements apart, and {} reads them side by side", problem.a_k,
-                            kernel.name))
+        .reason(fmt::format("consecutive k are {} elements apart, and the kernel reads them side by side", problem.a_k))
         .help("find a kernel with this view, or pass rows whose elements lie side by side");
   }
   if (packed != nullptr) {
@@ -313,7 +312,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
       std::memcpy(&have, packed->bytes.data(), std::min(sizeof have, packed->bytes.byte_size()));
       const cpu::PackedHeader want = cpu::packed_wanted(reads, problem);
       return diag::error(diag::Code::guard_failed, "the packed weights do not fit this kernel and these sizes")
-          .reason(fmt::format("they are {}; {} reads {}", packed_layout(have), kernel.name,
+          .reason(fmt::format("they are {}; the kernel reads {}", packed_layout(have),
                               want.magic == 0 ? "B where it lies" : packed_layout(want)))
           .help("pack B with Kernel::pack of the same kernel, for the same K and N and as many matrices");
     }

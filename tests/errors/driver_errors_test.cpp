@@ -331,6 +331,21 @@ TEST_F(DriverErrors, E0703ThreadsWithoutEnd) {
   }
 }
 
+TEST_F(DriverErrors, E0703NoPathHasANulByte) {
+  const std::string path("/tmp/a\0b", 8);
+  std::string ContextOptions::*const paths[] = {
+      &ContextOptions::cache_dir, &ContextOptions::compiler, &ContextOptions::cuda_home,   &ContextOptions::cuda_driver,
+      &ContextOptions::nvrtc,     &ContextOptions::cublaslt, &ContextOptions::hip_runtime, &ContextOptions::hiprtc};
+  for (const auto member : paths) {
+    ContextOptions options;
+    options.cache_enabled = false;
+    options.*member = path;
+    const auto made = Context::make(options);
+    ASSERT_FALSE(made);
+    expect(made.error(), "E0703", "has a NUL byte\nnote: it is byte 7 of 8");
+  }
+}
+
 TEST_F(DriverErrors, E0210ArgumentsOfAProgramAreGivenOnce) {
   Context plain = context();
   const auto program =

@@ -148,6 +148,11 @@ TEST(Arguments, PackedWeightsHaveTheBatchOfB) {
       std::fill(d.begin(), d.end(), -7777.0f);
       const auto ran = kernel.run(arguments);
       codes.insert(ran ? 0 : static_cast<int>(ran.error().code()));
+      if (!ran) {  // told by forms of B, not by the name of what was emitted
+        const Diagnostic& told = ran.error().diagnostics()[0];
+        EXPECT_NE(told.reason.find("; the kernel reads packed f32 k=60 n=50"), std::string::npos) << told.reason;
+        EXPECT_EQ(told.reason.find("codetta_"), std::string::npos) << told.reason;
+      }
       for (size_t i = 0; ran && i < d.size(); ++i) {
         const auto item = static_cast<int64_t>(i) / (m * n);
         EXPECT_EQ(d[i], static_cast<float>(k * (B.rank() == 3 && B.size(0) == 3 ? item + 1 : 1))) << i;
