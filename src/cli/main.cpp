@@ -363,6 +363,7 @@ int run(int argc, char** argv) {
       return exchange_tuning(common, export_file, import_file);
     }
     if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates);
+    program.seeded = run_verb->count("--seed") > 0;
     if (run_verb->parsed()) return run_program(common, program);
     if (build_verb->parsed() && !via.empty()) {
       evt.name = library.name;

@@ -29,6 +29,27 @@ bool names_file(const CLI::App& verb, const char* option) {
   });
 }
 
+// Whether one of the values of --tensor asks for random data: NAME=[M,N]:f32.
+bool asks_for_data(const CLI::App& verb) {
+  const CLI::Option* given = verb.get_option_no_throw("--tensor");
+  return given != nullptr &&
+         std::any_of(given->results().begin(), given->results().end(),
+                     [](const std::string& value) { return value.find("=[") != std::string::npos; });
+}
+
+// Of a program it is known only when its parameters are.
+Result<void> seed_heeded(const CLI::App& verb) {
+  if (first_given(verb, {"--seed"}).empty() || verb.get_name() == "run") return {};
+  const std::string name = verb.get_name();
+  if (name != "gemm" && name != "verify" && name != "bench" && name != "tune")
+    return usage_error("--seed has no effect", "this command makes no data", "leave it out");
+  const bool checks = name == "verify" || !first_given(verb, {"--check"}).empty();
+  if (checks || asks_for_data(verb) || first_given(verb, {"--a"}).empty() || first_given(verb, {"--b"}).empty())
+    return {};
+  return usage_error("--seed has no effect", "all data comes from files, and no check takes samples",
+                     "leave it out" + std::string(name == "gemm" ? ", or say --check" : ""));
+}
+
 struct Needs {
   const char *option, *backends, *reason, *help;
   bool cpu, cuda, hip, metal, cutlass;
@@ -76,6 +97,7 @@ Result<void> heeded(const CLI::App& verb, const CommonOptions& common, bool cutl
     return usage_error("--force has no effect", "this command writes no file",
                        verb.get_option_no_throw("--report") != nullptr ? "leave it out, or name a file with --report"
                                                                        : "leave it out, or name a file with --out");
+  if (auto seed = seed_heeded(verb); !seed) return seed;
   if (verb.get_option_no_throw("--target") == nullptr) return {};
   // doctor looks at everything where no target is named; an unknown target is told by whoever takes it.
   if (common.target.empty() && verb.get_name() == "doctor") return {};

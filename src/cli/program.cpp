@@ -206,10 +206,15 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (!asked) return report(asked.error(), common.json);
   ProgramData data;
   if (auto ok = load_inputs(*program, *given, data); !ok) return report(ok.error(), common.json);
-  const bool nothing_given = data.arguments.empty();
+  const size_t given_count = data.arguments.size();
+  const bool nothing_given = given_count == 0;
   if (options.check || options.bisect || !options.dims.empty() || nothing_given) {
     if (auto ok = add_random(*program, asked->dims, options.seed, data); !ok) return report(ok.error(), common.json);
   }
+  if (options.seeded && !options.check && !options.bisect && data.arguments.size() == given_count)
+    return report(usage_error("--seed has no effect", "every parameter is given, and no check takes samples",
+                              "leave it out, or say --check"),
+                  common.json);
   if (auto ok = add_outputs(*program, data); !ok) return report(ok.error(), common.json);
   if (auto ok = check_dims(asked->dims, data); !ok) return report(ok.error(), common.json);
   if (options.check) program = program->with_hooked_results();

@@ -47,6 +47,7 @@ struct ProgramOptions {
   std::string trap;                // nan or inf: the first step that writes one ends the run
   std::string save_values, trace;  // a folder for what steps write; a file for their times
   uint64_t seed = 1;
+  bool seeded = false;  // --seed was given
 };
 int run_program(const CommonOptions& common, const ProgramOptions& options);
 

@@ -7,40 +7,15 @@ import pathlib
 import resource
 import shutil
 import stat
-import struct
 import subprocess
 import sys
 import tempfile
 
-COMMAND = sys.argv.pop(1)
+from cli_support import COMMAND, FAILURES, array, expect, outcome, run
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FAILURES = []
 SIZES = ["--m", "5", "--n", "7", "--k", "3"]
 RELU = "def f(accum): D = relu(accum); return D"
-
-
-def run(*arguments, **options):
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
-
-
-def expect(status, text, *arguments, **options):
-    done = run(*arguments, **options)
-    if done.returncode != status or text not in done.stdout + done.stderr:
-        FAILURES.append(f"codetta {' '.join(map(str, arguments))}\n  status {done.returncode}, wanted {status}; wanted '{text}' in:\n{done.stdout}{done.stderr}")
-    return done
-
-
-def array(path, shape, kind="f4"):
-    """A .npy file of small numbers."""
-    count = 1
-    for size in shape:
-        count *= size
-    header = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
-    header += " " * (63 - (len(header) + 10) % 64) + "\n"
-    values = [(i * 7 % 11) - 5 for i in range(count)]
-    body = struct.pack(f"<{count}{'f' if kind == 'f4' else 'i'}", *values)
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + body)
-    return path
 
 
 def shape_of(path):
@@ -370,10 +345,7 @@ def main():
         for switch in ("skip:simplify_algebra", "stop:fold_constants"):
             expect(0, "pass", "gemm", *SIZES, *cache, *gelu, "--check", "--debug", switch)
         expect(2, "error[E0702]", "gemm", *SIZES, *cache, *gelu, "--debug", "skip:nothing")
-    for failure in FAILURES:
-        print(failure)
-    print(f"{len(FAILURES)} failures")
-    return 1 if FAILURES else 0
+    return outcome()
 
 
 if __name__ == "__main__":

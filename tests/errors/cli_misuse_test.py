@@ -8,28 +8,14 @@ import pathlib
 import pty
 import re
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
-COMMAND = sys.argv[1]
-FAILURES = []
+from cli_support import COMMAND, FAILURES, array, expect, outcome, run
+
 SIZES = ["--m", 16, "--n", 16, "--k", 16]
-
-
-def run(*arguments, **options):
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120,
-                          stdin=subprocess.DEVNULL, check=False, **options)
-
-
-def expect(status, text, *arguments, **options):
-    done = run(*arguments, **options)
-    if done.returncode != status or text not in done.stdout + done.stderr:
-        FAILURES.append(f"{' '.join(map(str, arguments))}: status {done.returncode}, wanted {status} with {text!r}\n"
-                        f"{done.stdout}{done.stderr}")
-    return done
 
 
 def strict_json(text, what):
@@ -40,15 +26,6 @@ def strict_json(text, what):
     except ValueError as error:
         FAILURES.append(f"{what}: {error}: {text[:200]!r}")
         return {}
-
-
-def array(path, shape):
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    count = 1
-    for size in shape:
-        count *= size
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(f"<{count}f", *range(count)))
-    return path
 
 
 def unheeded(program, folder, cache):
@@ -237,6 +214,23 @@ def in_our_words(folder, cache):
     expect(2, "--force has no effect", "gemm", *SIZES, *cache, "--force", "--out", "D=[M,N]:bf16")
     expect(2, "--compile-timeout has no effect with --no-compiler", "gemm", *SIZES, *cache, "--no-compiler", "--compile-timeout", 5)
     expect(2, "--cache-dir has no effect with --no-cache", "gemm", *SIZES, *cache, "--no-cache")
+    a, b, x = array(folder / "seed_a.npy", (5, 3)), array(folder / "seed_b.npy", (3, 7)), array(folder / "seed_x.npy", (4, 3))
+    for verb in ("explain", "kernels", "emit", "compile"):
+        expect(2, "--seed has no effect", verb, *SIZES, *cache, "--seed", 3)
+    for verb in ("gemm", "bench", "tune"):
+        expect(2, "--seed has no effect", verb, "--a", a, "--b", b, *cache, "--seed", 3)
+    expect(0, "check", "gemm", "--a", a, "--b", b, *cache, "--seed", 3, "--check")
+    expect(0, "check", "verify", "--a", a, "--b", b, *cache, "--seed", 3)
+    expect(0, "", "gemm", "--a", a, "--n", 7, *cache, "--seed", 3)
+    adds = ["gemm", "--a", a, "--b", b, *cache, "--epilogue", "def f(accum, C): D = accum + C; return D", "--seed", 3]
+    expect(0, "", *adds, "--tensor", "C=[N]:f32")
+    expect(2, "--seed has no effect", *adds, "--tensor", f"C={array(folder / 'seed_c.npy', (7,))}")
+    sums = folder / "sums.py"
+    sums.write_text("def p(x: f32['m', 3], y: f32['m', 3]):\n    z = x + y\n    return z\n")
+    given = ["run", sums, *cache, "--seed", 3, "--tensor", f"x={x}"]
+    expect(0, "", *given, "--dim", "m=4")
+    expect(0, "", *given, "--tensor", f"y={x}", "--check")
+    expect(2, "--seed has no effect", *given, "--tensor", f"y={x}")
     expect(1, "leave out --pack, or say --kernel packed", "gemm", *SIZES, *cache, "--pack", "--kernel", "in_place")
     expect(2, "help: pass a part of one of these names", "gemm", *SIZES, *cache, "--kernel", "zzzzzz")
     expect(0, "wrote", "gemm", *SIZES, *cache, "--force", "--out", f"D={folder / 'forced.npy'}")
@@ -421,8 +415,7 @@ def main():
         on_a_terminal(cache)
         interrupted(folder)
         literals(cache)
-    print("\n".join(FAILURES) or "ok")
-    return 1 if FAILURES else 0
+    return outcome()
 
 
 if __name__ == "__main__":

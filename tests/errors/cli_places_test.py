@@ -7,42 +7,19 @@ import os
 import pathlib
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
-COMMAND = sys.argv[1]
-FAILURES = []
+from cli_support import COMMAND, FAILURES, array, expect, outcome, wait_for
+
 SIZES = ["--m", 5, "--n", 7, "--k", 3]
 PROGRAM = 'def p(x: f32["n", 8], w: f32[8, 4]):\n    y = relu(x @ w)\n    return y\n'
 
 
-def run(*arguments, **options):
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300,
-                          stdin=subprocess.DEVNULL, check=False, **options)
-
-
-def expect(status, text, *arguments, **options):
-    done = run(*arguments, **options)
-    if done.returncode != status or text not in done.stdout + done.stderr:
-        FAILURES.append(f"{' '.join(map(str, arguments))}: status {done.returncode}, wanted {status} with {text!r}\n"
-                        f"{done.stdout}{done.stderr}")
-    return done
-
-
 def files_below(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def array(path, shape):
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    count = 1
-    for size in shape:
-        count *= size
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(f"<{count}f", *range(count)))
-    return path
 
 
 def refused(folder, said, *arguments):
@@ -256,12 +233,6 @@ def interrupted_build(folder, cache):
             FAILURES.append(f"a build interrupted {'while it wrote' if delay else 'at once'}: {building.returncode} {list(made.iterdir())} {said}")
 
 
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.005)
-
-
 def beside(folder, cache):
     """What is written beside its place is as private as what it replaces, nobody else's, and has a name of its own length."""
     pipe, out = folder / "pipe", folder / "D.npy"
@@ -324,8 +295,7 @@ def main():
             folder = pathlib.Path(name) / test.__name__
             folder.mkdir()
             test(folder, cache)
-    print("\n".join(FAILURES) or "ok")
-    return 1 if FAILURES else 0
+    return outcome()
 
 
 if __name__ == "__main__":

@@ -4,28 +4,16 @@ appear together or not at all. Argument: the built command."""
 import html.parser
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
-COMMAND = sys.argv.pop(1)
-FAILURES = []
+from cli_support import FAILURES, expect, outcome, run
+
 SIZES = ["--m", "9", "--n", "14", "--k", "6"]
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 SVG = {"svg", "g", "title", "text", "rect", "line", "polyline", "circle"}
 KNOWN = SVG | {"html", "head", "body", "style", "meta", "h1", "h2", "h3", "section", "p", "pre", "div", "details", "summary",
                "table", "thead", "tbody", "tr", "th", "td"}
-
-
-def run(*arguments):
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300)
-
-
-def expect(status, text, *arguments):
-    done = run(*arguments)
-    if done.returncode != status or text not in done.stdout + done.stderr:
-        FAILURES.append(f"codetta {' '.join(map(str, arguments))}\n  status {done.returncode}, wanted {status}; wanted '{text}' in:\n{done.stdout}{done.stderr}")
-    return done
 
 
 class Page(html.parser.HTMLParser):
@@ -174,10 +162,7 @@ def main():
         cache = ["--cache-dir", folder / "cache"]
         for test in (gemm_pages, program_page, together_or_not_at_all, empty_and_huge):
             test(folder, cache)
-    for failure in FAILURES:
-        print(failure)
-    print(f"{len(FAILURES)} failures")
-    return 1 if FAILURES else 0
+    return outcome()
 
 
 if __name__ == "__main__":

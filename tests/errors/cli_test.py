@@ -11,22 +11,9 @@ import sys
 import tempfile
 import time
 
-COMMAND = sys.argv.pop(1)
-FAILURES = []
+from cli_support import COMMAND, FAILURES, expect, outcome, run
+
 SIZES = ["--m", "5", "--n", "7", "--k", "3"]
-
-
-def run(*arguments, **options):
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
-
-
-def expect(status, text, *arguments, **options):
-    """The exit status and a part of what is said; a failure says nothing on standard output but JSON."""
-    done = run(*arguments, **options)
-    said = done.stdout + done.stderr
-    if done.returncode != status or text not in said:
-        FAILURES.append(f"codetta {' '.join(map(str, arguments))}\n  status {done.returncode}, wanted {status}; wanted '{text}' in:\n{said}")
-    return done
 
 
 def session_of(stat):
@@ -491,10 +478,7 @@ def main():
                     json.loads(line)
             except ValueError as error:
                 FAILURES.append(f"codetta {' '.join(arguments)} --json is no JSON ({error}): {done.stdout[:300]} {done.stderr[:300]}")
-    for failure in FAILURES:
-        print(failure)
-    print(f"{len(FAILURES)} failures")
-    return 1 if FAILURES else 0
+    return outcome()
 
 
 if __name__ == "__main__":
