@@ -17,8 +17,8 @@
 //   results       result_row, result_column, result_item, result_all: final values of a reduction of an earlier phase;
 //                 result_any_row, result_any_column: of one whose results are all the same
 //   stores        put_full, put_full_strided, put_pair (CPU: two vectors of bf16 at once), put_row, put_row_strided,
-//   put_one (column and scalar class), put_indexed once-only     owns_row(ref), owns_column(ref), owns_scalar(ref):
-//   whether this tile writes a row-, column- or
+//                 put_one (column and scalar class), put_indexed
+//   once-only     owns_row(ref), owns_column(ref), owns_scalar(ref): whether this tile writes a row-, column- or
 //                 scalar-class store
 //   reductions    reduce_row(k, reducer) and reduce_all(k, reducer) write the tile's partial; reduce_column folds into
 //                 the tile's own row of partials, which begins with its first row. Only valid lanes enter.
@@ -63,12 +63,6 @@ template <int write, class E>
 CODETTA_FN void fetch_ahead(const E* p, i64 row_stride) {
   __builtin_prefetch((const void*)((u64)p + (u64)row_stride * (8 * sizeof(E))), write);
 }
-
-//% past_caches
-// Of outputs with this many bytes or more a reader that follows at once finds too little in the last-level cache to
-// make up for reading every line before it is overwritten. Measured on Zen 4 (32 MiB for eight cores): equal at 3 to 4
-// MiB, producing and reading 12 MiB takes 0.87 of the time, producing them 0.81.
-constexpr i64 past_caches = i64{4} << 20;
 
 //% store_past
 // An aligned vector of at least 16 bytes. Who calls epilogues orders such stores with what tells other threads of them:

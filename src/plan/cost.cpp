@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/cpu/abi.h"
+#include "package/cpu_call.hpp"
 #include "plan/families.hpp"
+#include "plan/fused.hpp"
 #include "types/dtype.hpp"
+#include "types/machine.hpp"
 
 namespace codetta::plan {
 
@@ -72,8 +76,9 @@ double vector_clocks(Op op, DType type) {
 
 namespace {
 
-constexpr double issue_clocks = 0.1;  // lost for each load or broadcast beside the multiply-adds, measured
-constexpr double run_bytes = 256;     // a stream in pieces of so many bytes reaches half of its rate, measured
+constexpr double issue_clocks = 0.1;    // lost for each load or broadcast beside the multiply-adds, measured
+constexpr double run_bytes = 256;       // a stream in pieces of so many bytes reaches half of its rate, measured
+constexpr double past_run_bytes = 128;  // the same of stores past the caches, which wait for nothing to come
 constexpr double fma_latency = 4, loads_per_clock = 2;
 constexpr double tile_us = 0.05, launch_us = 0.15, fan_out_us = 3, slice_us = 0.5;
 constexpr double pack_rate = 12, transpose_rate = 5;  // bytes per nanosecond, read and written
@@ -86,7 +91,7 @@ double level_rate(const MachineFacts& machine, double bytes) {
 
 double bytes_of(DType dtype, double elements) { return static_cast<double>(types::byte_size(dtype)) * elements; }
 double ceil_div(double a, double b) { return std::ceil(a / b); }
-double in_runs(double bytes) { return bytes / (bytes + run_bytes); }
+double in_runs(double bytes, double half = run_bytes) { return bytes / (bytes + half); }
 
 // Clocks of one k step of a block of r rows and v vectors: multiply-adds, loads, or the latency of too few
 // accumulators.
@@ -199,8 +204,26 @@ struct Model {
     note = fmt::format("rows of A are {} bytes apart", p.shape.a_row_stride * types::byte_size(p.shape.a));
     return clocks_to_us(batch * steps_k() * ceil_div(n, c.nr) * ceil_div(m, c.mr) * clocks_a_step * beyond * beyond);
   }
+  // Whether the operand is stored past the caches, as far as that is known before tensors are bound: `written` bytes go
+  // to such outputs for each element (TileFragment::out of device/cpu/fragment.h). What the engine stores itself, what
+  // is stored from registers, and what NEON stores does not.
+  [[nodiscard]] bool stores_past(uint32_t index, double written) const {
+    const package::Operand& operand = p.epilogue.operands[index];
+    if (!goes_by_rows(operand) || c.family == CpuFamily::Fused || package::only_stores(p.epilogue) ||
+        p.machine.isa == CpuIsa::neon)
+      return false;
+    const int64_t lanes = types::isa_info(p.machine.isa).vector_bytes / (has_wide_values(p.epilogue) ? 8 : 4);
+    const int64_t vector = lanes * types::byte_size(operand.dtype);
+    const bool known = index < p.shape.operands.size();
+    const int64_t row = known ? p.shape.operands[index].row : p.shape.n / p.epilogue.split.ways;
+    return vector >= 16 && row * types::byte_size(operand.dtype) % vector == 0 &&
+           batch * m * root_cols * written >= static_cast<double>(codetta::cpu::past_caches);
+  }
+  static bool goes_by_rows(const package::Operand& operand) {
+    return operand.access == package::Access::Full && operand.unit_stride;
+  }
   [[nodiscard]] double epilogue_us(std::string& note) const {
-    double clocks = 0, bytes = 0, all_clocks = 0;
+    double clocks = 0, bytes = 0, past = 0, all_clocks = 0;
     const double elements = batch * m * root_cols;
     for (const package::Phase& phase : p.epilogue.phases) {
       // B's panel flows through the other half of L1 meanwhile.
@@ -214,22 +237,39 @@ struct Model {
         if (inst.kind == package::Inst::Kind::Load)
           vector += access_clocks(p.epilogue.operands[inst.index], bytes, elements);
       }
-      for (const package::Store& store : phase.stores)
-        vector += access_clocks(p.epilogue.operands[store.operand], bytes, elements);
+      double written = 0;
+      for (const package::Store& store : phase.stores) {
+        const package::Operand& operand = p.epilogue.operands[store.operand];
+        if (goes_by_rows(operand)) written += bytes_of(operand.dtype, 1);
+      }
+      for (const package::Store& store : phase.stores) {
+        const package::Operand& operand = p.epilogue.operands[store.operand];
+        double moved = 0;
+        vector += access_clocks(operand, moved, elements);
+        // A store in the caches reads the line first.
+        if (stores_past(store.operand, written)) {
+          past += moved;
+        } else {
+          bytes += 2 * moved;
+        }
+      }
       clocks += vector;
     }
     clocks += 2.0 * static_cast<double>(p.epilogue.reductions.size());
     const double lanes = std::max(1.0, static_cast<double>(p.set->lanes));
     all_clocks = clocks * elements / lanes;
+    const double run = 4 * std::min<double>(c.tile_cols, root_cols);
     double rate = level_rate(p.machine, bytes);
-    if (bytes > static_cast<double>(p.machine.l2)) rate *= in_runs(4 * std::min<double>(c.tile_cols, root_cols));
+    if (bytes > static_cast<double>(p.machine.l2)) rate *= in_runs(run);
+    const double past_rate = p.machine.memory_rate * in_runs(run, past_run_bytes);
     note = fmt::format("{:.0f} clocks a vector of {} elements, {:.0f} bytes at {:.3g} bytes/ns", clocks, lanes, bytes,
                        rate);
-    return clocks_to_us(all_clocks) + bytes / rate / 1000;
+    if (past > 0) note += fmt::format(", {:.0f} past the caches at {:.3g}", past, past_rate);
+    return clocks_to_us(all_clocks) + (bytes / rate + past / past_rate) / 1000;
   }
   static double access_clocks(const package::Operand& operand, double& bytes, double elements) {
     const bool full = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
-    if (full) bytes += bytes_of(operand.dtype, elements) * (operand.is_store ? 2 : 1);  // a store reads the line first
+    if (full) bytes += bytes_of(operand.dtype, elements);
     if (operand.access == package::Access::Indexed || (full && !operand.unit_stride)) return 16;  // element by element
     if (operand.access == package::Access::Column || operand.access == package::Access::Scalar)
       return operand.is_store ? 0 : 0.2;

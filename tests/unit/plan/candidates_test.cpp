@@ -105,6 +105,46 @@ TEST(Discovery, RanksBlocksThatFetchBOrReadItOnceFirst) {
   EXPECT_EQ(package::cpu(square.candidates.at(0).config).nr, 64) << square.candidates.at(0).name;
 }
 
+// A store past the caches reads nothing first. What the engine stores itself, what is small and rows that no vector
+// begins with go through the caches, and so do stores from registers.
+TEST(Discovery, StoresPastTheCachesAreCountedOnce) {
+  const auto epilogue_of = [](int64_t m, int64_t n) {
+    const ir::Graph graph =
+        test::bind_text(test::example("relu_aux_store"),
+                        {test::scalar("alpha"), test::tensor("C", DType::f32, {m, n}),
+                         test::tensor("D", DType::f32, {m, n}), test::tensor("F", DType::f32, {m, n})},
+                        test::gemm_facts(m, n, 1024))
+            .value();
+    return plan::lower_epilogue(graph, test::product(graph), {}).value().program;
+  };
+  const auto note = [](const plan::Candidate& candidate) {
+    for (const plan::CostTerm& term : candidate.terms) {
+      if (term.name == "epilogue") return term.note;
+    }
+    return std::string();
+  };
+  const auto found_with = [&](int64_t m, int64_t n, CpuIsa isa) {
+    plan::MachineFacts machine;
+    return plan::discover(epilogue_of(m, n), shape_of(m, n, 1024), cpu(isa), machine).candidates;
+  };
+  for (const CpuIsa isa : {CpuIsa::generic, CpuIsa::avx2, CpuIsa::avx512}) {
+    for (const plan::Candidate& candidate : found_with(1024, 1024, isa)) {
+      const bool fused = package::cpu(candidate.config).family == CpuFamily::Fused;
+      EXPECT_NE(note(candidate).find(fused ? "20971520 bytes at" : " 4194304 bytes at"), std::string::npos)
+          << candidate.name << ": " << note(candidate);
+      EXPECT_EQ(note(candidate).find("8388608 past the caches") != std::string::npos, !fused) << candidate.name;
+    }
+  }
+  for (const auto& [m, n, isa] : {std::tuple<int64_t, int64_t, CpuIsa>{256, 1024, CpuIsa::avx512},
+                                  {1024, 1020, CpuIsa::avx512},
+                                  {1024, 1024, CpuIsa::neon}}) {
+    EXPECT_EQ(note(found_with(m, n, isa).at(0)).find("past the caches"), std::string::npos) << m << " x " << n;
+  }
+  EXPECT_EQ(note(found(shape_of(4096, 4096, 64), CpuIsa::avx512).candidates.at(0)).find("past"), std::string::npos);
+  const auto first = found_with(1024, 1024, CpuIsa::avx512).at(0);
+  EXPECT_EQ(package::cpu(first.config).nr, 64) << first.name;
+}
+
 TEST(Discovery, EveryPairThatMultipliesIsTaken) {
   for (int a = 0; a < dtype_count; ++a) {
     for (int b = 0; b < dtype_count; ++b) {
