@@ -21,23 +21,30 @@ struct Weights {
   const char* base = nullptr;
   u64 bytes = 0;
   static constexpr i32 most_copies = 4096;
-  void** copies = nullptr;
+  struct Copy {
+    void* memory;
+    const void* of;  // what lies there in the file, `size` bytes; null: something else
+    i64 size;
+  };
+  Copy* copies = nullptr;
   i32 copy_count = 0;
+  void* packed = nullptr;  // the last PackedWeight of weights.h
 
   ~Weights() { close(); }
   void close() {
     if (base != nullptr) munmap(const_cast<char*>(base), bytes);
     base = nullptr;
-    for (i32 i = 0; i < copy_count; ++i) free(copies[i]);
+    for (i32 i = 0; i < copy_count; ++i) free(copies[i].memory);
     free(copies);
     copies = nullptr;
     copy_count = 0;
+    packed = nullptr;
   }
   // Memory that lives as long as the weights, 64-byte aligned; null without memory. What is large asks for huge pages,
   // since every call reads all of it.
-  void* keep(i64 size) {
+  void* keep(i64 size, const void* of = nullptr) {
     constexpr i64 huge_page = i64{2} << 20;
-    if (copies == nullptr) copies = static_cast<void**>(calloc(most_copies, sizeof(void*)));
+    if (copies == nullptr) copies = static_cast<Copy*>(calloc(most_copies, sizeof(Copy)));
     if (copies == nullptr || copy_count == most_copies) return nullptr;
     const i64 alignment = size >= 2 * huge_page ? huge_page : 64;
     const Number bytes = round_up(size == 0 ? 64 : size, alignment);
@@ -47,8 +54,14 @@ struct Weights {
 #if defined(MADV_HUGEPAGE)
     if (alignment == huge_page) (void)madvise(memory, static_cast<size_t>(bytes.value), MADV_HUGEPAGE);
 #endif
-    copies[copy_count++] = memory;
+    copies[copy_count++] = {memory, of, size};
     return memory;
+  }
+  [[nodiscard]] const void* copy_of(const void* place, i64 size) const {
+    for (i32 i = 0; i < copy_count; ++i) {
+      if (copies[i].of == place && copies[i].size == size) return copies[i].memory;
+    }
+    return nullptr;
   }
 };
 inline Weights weights;
@@ -272,10 +285,12 @@ inline Status load_weight(View& view, const char* name, i32 dtype, const i64* si
                 static_cast<long long>(data));
   const char* place = weights.base + 8 + header + found.offsets[0];
   if (reinterpret_cast<u64>(place) % static_cast<u64>(dtype_bytes(dtype)) != 0) {
-    void* copy = weights.keep(bytes.value);
-    if (copy == nullptr) return fail(no_memory, "E0606: no memory for a copy of the weight %s", name);
-    memcpy(copy, place, static_cast<size_t>(bytes.value));
-    place = static_cast<const char*>(copy);
+    const void* known = weights.copy_of(place, bytes.value);  // of another function's kernels
+    void* copy = known == nullptr ? weights.keep(bytes.value, place) : nullptr;
+    if (known == nullptr && copy == nullptr)
+      return fail(no_memory, "E0606: no memory for a copy of the weight %s", name);
+    if (copy != nullptr) memcpy(copy, place, static_cast<size_t>(bytes.value));
+    place = static_cast<const char*>(known == nullptr ? copy : known);
   }
   return bind(view, place, dtype, wanted, rank, name);
 }

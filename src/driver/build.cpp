@@ -220,7 +220,8 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources));
       rank_for_constants(plan, machine, planned.values);
       if (options.tune_seconds > 0) {
-        CODETTA_TRY(const std::string tuned, tune_plan(plan, state.function.name, hints, options, context));
+        CODETTA_TRY(const std::string tuned,
+                    tune_plan(plan, state.function.name, hints, planned.values, options, context));
         planned.tuning.emplace_back(
             sizes.axes.empty() ? state.function.name : state.function.name + ", " + hints_text(hints), tuned);
       }

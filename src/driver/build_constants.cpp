@@ -137,6 +137,62 @@ bool read_as_it_lies(const emit::host::Program& program, uint32_t buffer) {
   });
 }
 
+// Parameters that have a value, by buffer.
+using BoundParameters = std::vector<std::pair<uint32_t, TensorView>>;
+
+// Those become constants of the program, whose bytes lie nowhere yet. `fixed`: sizes that they fix.
+Result<BoundParameters> bind_parameters(emit::host::Program& program, const ConstantValues& values,
+                                        std::map<std::string, int64_t>& fixed) {
+  const auto& buffers = program.package->buffers;
+  BoundParameters bound;
+  for (uint32_t b = 0; b < buffers.size(); ++b) {
+    const TensorView* value = buffers[b].role == Buffer::Role::Argument && !buffers[b].is_scalar
+                                  ? value_of(values, buffers[b].name)
+                                  : nullptr;
+    if (value == nullptr) continue;
+    CODETTA_CHECK_OK(check_value(buffers[b].name, buffers[b].dtype, buffers[b].shape, *value, fixed));
+    program.constants.push_back({b, value->shape(), {}, buffers[b].name});
+    bound.emplace_back(b, *value);
+  }
+  return bound;
+}
+
+// A launch whose B are constants, which its kernel reads best in packed form.
+struct PackedLaunch {
+  size_t step = 0;
+  std::vector<size_t> factors;  // of the bound parameters
+  runtime::cpu::GemmProblem problem;
+  package::CpuGemmConfig config;
+  size_t bytes = 0;
+};
+
+std::vector<PackedLaunch> launches_to_pack(const emit::host::Program& program, const BoundParameters& bound) {
+  std::vector<PackedLaunch> found;
+  for (size_t s = 0; s < program.package->steps.size(); ++s) {
+    const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
+    if (launch == nullptr || !launch->product || !launch->product->b_made.empty()) continue;
+    if (!std::holds_alternative<package::CpuGemmConfig>(program.package->kernels[launch->kernel].config)) continue;
+    PackedLaunch one{.step = s, .factors = {}, .problem = {}, .config = {}};
+    std::vector<const TensorView*> factors;
+    for (size_t p = 0; p < launch->product->products(); ++p) {
+      const uint32_t b = launch->product->factor_b(p);
+      const auto at = std::find_if(bound.begin(), bound.end(), [&](const auto& other) { return other.first == b; });
+      if (at == bound.end()) break;
+      one.factors.push_back(static_cast<size_t>(at - bound.begin()));
+      factors.push_back(&at->second);
+    }
+    if (factors.size() != launch->product->products()) continue;
+    const auto problem = factor_to_pack(program, *launch, factors);
+    if (!problem) continue;
+    one.problem = *problem;
+    one.config = runtime::cpu::packing_of(package::cpu(program.package->kernels[launch->kernel].config));
+    if (one.config.family == package::CpuFamily::InPlace) continue;
+    one.bytes = runtime::cpu::packed_size(one.config, one.problem);
+    if (one.bytes != 0) found.push_back(std::move(one));
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<ConstantValues> constant_values(const BuildOptions& options) {
@@ -269,47 +325,18 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
                             ThreadPool& pool) {
   const auto& buffers = program.package->buffers;
   std::map<std::string, int64_t> fixed;
-  std::vector<std::pair<uint32_t, TensorView>> bound;
-  for (uint32_t b = 0; b < buffers.size(); ++b) {
-    const TensorView* value = buffers[b].role == Buffer::Role::Argument && !buffers[b].is_scalar
-                                  ? value_of(values, buffers[b].name)
-                                  : nullptr;
-    if (value == nullptr) continue;
-    CODETTA_CHECK_OK(check_value(buffers[b].name, buffers[b].dtype, buffers[b].shape, *value, fixed));
-    program.constants.push_back({b, value->shape(), {}, buffers[b].name});
-    bound.emplace_back(b, *value);
-  }
+  CODETTA_TRY(const BoundParameters bound, bind_parameters(program, values, fixed));
   std::vector<std::string> packed_symbol(bound.size());  // stands in for bytes that only packed products read
-  for (size_t s = 0; s < program.package->steps.size(); ++s) {
-    const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
-    if (launch == nullptr || !launch->product || !launch->product->b_made.empty()) continue;
-    if (!std::holds_alternative<package::CpuGemmConfig>(program.package->kernels[launch->kernel].config)) continue;
-    std::vector<size_t> at;  // in `bound`, of every factor
-    std::vector<const TensorView*> factors;
+  for (const PackedLaunch& one : launches_to_pack(program, bound)) {
     bool embedded = true;
-    for (size_t p = 0; p < launch->product->products(); ++p) {
-      const uint32_t b = launch->product->factor_b(p);
-      const auto found = std::find_if(bound.begin(), bound.end(), [&](const auto& one) { return one.first == b; });
-      if (found == bound.end()) break;
-      at.push_back(static_cast<size_t>(found - bound.begin()));
-      factors.push_back(&found->second);
-      embedded = embedded && values.embedded.count(buffers[b].name) != 0;
-    }
-    if (at.size() != launch->product->products()) continue;
-    const auto problem = factor_to_pack(program, *launch, factors);
-    if (!problem) continue;
-    const package::CpuGemmConfig config =
-        runtime::cpu::packing_of(package::cpu(program.package->kernels[launch->kernel].config));
-    if (config.family == package::CpuFamily::InPlace) continue;
-    const size_t size = runtime::cpu::packed_size(config, *problem);
-    if (size == 0) continue;
-    emit::host::PackedFactor factor{s, {}, static_cast<int64_t>(size)};
+    for (const size_t b : one.factors) embedded = embedded && values.embedded.count(buffers[bound[b].first].name) != 0;
+    emit::host::PackedFactor factor{one.step, {}, static_cast<int64_t>(one.bytes)};
     // The packers are code of the instruction set: without it here, the library packs when it starts.
-    if (embedded && cpu_supports(config.isa)) {
-      CODETTA_TRY(const Tensor out, Tensor::make(DType::u8, {static_cast<int64_t>(size)}));
-      runtime::cpu::pack_b(config, *problem, &pool, out.data());
-      factor.symbol = bytes.add(std::string(static_cast<const char*>(out.data()), size));
-      for (const size_t b : at) packed_symbol[b] = factor.symbol;
+    if (embedded && cpu_supports(one.config.isa)) {
+      CODETTA_TRY(const Tensor out, Tensor::make(DType::u8, {factor.bytes}));
+      runtime::cpu::pack_b(one.config, one.problem, &pool, out.data());
+      factor.symbol = bytes.add(std::string(static_cast<const char*>(out.data()), one.bytes));
+      for (const size_t b : one.factors) packed_symbol[b] = factor.symbol;
     }
     program.packed.push_back(std::move(factor));
   }
@@ -339,6 +366,31 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
         {b, shape, embedded ? bytes.add(runtime::io::row_major_bytes(*value)) : std::string(), buffers[b].external});
   }
   return {};
+}
+
+Result<PackedFactors> packed_constants(const package::PackageRef& package, const ConstantValues& values,
+                                       ThreadPool& pool) {
+  PackedFactors packed(package->kernels.size());
+  emit::host::Program program{.function = {}, .package = package};
+  std::map<std::string, int64_t> fixed;
+  CODETTA_TRY(const BoundParameters bound, bind_parameters(program, values, fixed));
+  std::vector<int> launches(package->kernels.size());
+  const auto count = [&](const package::StepList& list) {
+    for (const package::Step& step : list) {
+      if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) ++launches[launch->kernel];
+    }
+  };
+  count(package->steps);
+  for (const package::StepList& list : package->step_lists) count(list);
+  for (const PackedLaunch& one : launches_to_pack(program, bound)) {
+    const uint32_t kernel = std::get_if<package::LaunchKernel>(&package->steps[one.step])->kernel;
+    if (launches[kernel] != 1) continue;
+    auto made = std::make_shared<runtime::cpu::PackedB>();
+    CODETTA_TRY(made->bytes, Tensor::make(DType::u8, {static_cast<int64_t>(one.bytes)}));
+    runtime::cpu::pack_b(one.config, one.problem, &pool, made->bytes.data());
+    packed[kernel] = std::move(made);
+  }
+  return packed;
 }
 
 }  // namespace codetta::driver

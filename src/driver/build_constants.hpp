@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "emit/host/cpp.hpp"
 #include "ir/graph.hpp"
 #include "plan/plan.hpp"
+#include "runtime/execution.hpp"
 #include "toolchain/library.hpp"
 
 namespace codetta::driver {
@@ -51,6 +53,12 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
 // Products of a CPU whose B are constants are ranked anew: such a B is packed once, not in every run, so that kernels
 // that read packed B cost no packing.
 void rank_for_constants(plan::Plan& plan, const plan::MachineFacts& machine, const ConstantValues& values);
+
+// B of a product of constants as its kernel reads it best, by kernel of the package; null: as it lies, or the kernel is
+// launched several times. Errors: E0221, E0606.
+using PackedFactors = std::vector<std::shared_ptr<const runtime::cpu::PackedB>>;
+Result<PackedFactors> packed_constants(const package::PackageRef& package, const ConstantValues& values,
+                                       ThreadPool& pool);
 
 // Sizes that the constants fix, as hints for planning. Errors: E0221.
 Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Graph& graph,

@@ -116,7 +116,7 @@ Result<void> run(Trial& trial) {
 }
 
 Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const SizeHints& hints,
-                      const BuildOptions& build, ContextState& context) {
+                      const ConstantValues& values, const BuildOptions& build, ContextState& context) {
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.name = name, .build_id = build_id()}));
   const auto package = std::make_shared<const package::Package>(std::move(made));
   if (const package::CallExtern* call = extern_in(*package)) return no_extern(name, call->name);
@@ -124,7 +124,7 @@ Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const Siz
   runtime::Bindings bindings;
   bindings.tensors.resize(package->buffers.size());
   bindings.scalars.resize(package->buffers.size());
-  bindings.packed_b.resize(package->kernels.size());
+  CODETTA_TRY(bindings.packed_b, packed_constants(package, values, *context.pool));
   const auto value = [&](std::string_view symbol) -> std::optional<int64_t> {
     for (const auto& [known, size] : hints) {
       if (known == symbol) return size;
@@ -198,7 +198,7 @@ Result<std::vector<double>> time_in_turn(std::vector<Trial>& trials, const std::
 }  // namespace
 
 Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const SizeHints& hints,
-                              const BuildOptions& options, ContextState& context) {
+                              const ConstantValues& values, const BuildOptions& options, ContextState& context) {
   using List = nlohmann::ordered_json;
   CODETTA_CHECK_OK(device_supports(plan.target));
   if (!(options.trial_seconds > 0)) {
@@ -214,7 +214,7 @@ Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const S
     std::vector<Trial> trials;
     for (size_t c = 0; c < count; ++c) {
       plan.kernels[k].chosen = c;
-      CODETTA_TRY(Trial trial, prepare(plan, name, hints, options, context));
+      CODETTA_TRY(Trial trial, prepare(plan, name, hints, values, options, context));
       trials.push_back(std::move(trial));
     }
     plan.kernels[k].chosen = 0;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "codetta/build.hpp"
+#include "driver/build_constants.hpp"
 #include "driver/context.hpp"
 #include "driver/package_entry.hpp"
 #include "plan/plan.hpp"
@@ -12,10 +13,10 @@
 namespace codetta::driver {
 
 // Sets `chosen` of every product to the fastest of its candidates that run here, on random data of the hinted sizes
-// (512 where there is no hint); returns what was measured and picked, as JSON. Errors: those of preparing the program,
-// E0403 where the target does not run here, E0510 cancelled, E0617 a
-// run crashed, E0651 it took longer than options.trial_seconds.
+// (512 where there is no hint), and with constants packed as the library will have them; returns what was measured and
+// picked, as JSON. Errors: those of preparing the program, E0403 where the target does not run here, E0510 cancelled,
+// E0617 a run crashed, E0651 it took longer than options.trial_seconds.
 Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const SizeHints& hints,
-                              const BuildOptions& options, ContextState& context);
+                              const ConstantValues& values, const BuildOptions& options, ContextState& context);
 
 }  // namespace codetta::driver

@@ -62,7 +62,7 @@ class TablePrinter {
     print_tensors();
     out_.blank();
     print_workspace_size();
-    if (looks()) {
+    if (function_looks(library_, table_.first)) {
       out_.blank();
       const auto function = out_.block(exported_head, "int ", name(), "_check_contents(void* stream)");
       print_looks();
@@ -76,12 +76,6 @@ class TablePrinter {
   [[nodiscard]] std::string name() const { return function_name(library_, program_); }
   [[nodiscard]] std::string sizes() const { return signature_.symbols.empty() ? "void" : size_parameters(signature_); }
   [[nodiscard]] bool looks(size_t program) const { return !looked_at(library_, library_.programs[program]).empty(); }
-  [[nodiscard]] bool looks() const {
-    for (size_t i = 0; i < table_.count; ++i) {
-      if (looks(table_.first + i)) return true;
-    }
-    return false;
-  }
 
   void declare() {
     for (size_t i = 0; i < table_.count; ++i) {

@@ -69,6 +69,15 @@ std::vector<std::pair<const package::Step*, uint32_t>> looked_at(const Library& 
   return result;
 }
 
+bool function_looks(const Library& library, size_t program_index) {
+  const SizeTable* const table = table_of(library, program_index);
+  const size_t first = table == nullptr ? program_index : table->first, count = table == nullptr ? 1 : table->count;
+  for (size_t p = first; p < first + count; ++p) {
+    if (!looked_at(library, library.programs[p]).empty()) return true;
+  }
+  return false;
+}
+
 void print_looked(CodeWriter& out, const Library& library, const Program& program) {
   const auto looked = looked_at(library, program);
   if (looked.empty()) return;

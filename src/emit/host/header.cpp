@@ -33,7 +33,7 @@ std::vector<std::string> exported_names(const Library& library) {
     const Program& program = library.programs[first];
     const std::string name = function_name(library, program);
     names.insert(names.end(), {name, name + "_tensors", name + "_workspace_size"});
-    if (!looked_at(library, program).empty()) names.push_back(name + "_check_contents");
+    if (function_looks(library, first)) names.push_back(name + "_check_contents");
   }
   for (const char* name : {"_init", "_get_last_error", "_abi_version", "_version", "_set_allocator", "_set_thread_pool",
                            "_release_memory"}) {
@@ -79,7 +79,9 @@ void print_comment(CodeWriter& out, const std::vector<std::string>& lines) {
     out.line(i == 0 ? "/* " : " * ", lines[i], i + 1 == lines.size() ? " */" : "");
 }
 
-void print_program(CodeWriter& out, const Library& library, const Program& program) {
+// The function of this program, whose others a caller sees nothing of.
+void print_program(CodeWriter& out, const Library& library, size_t first) {
+  const Program& program = library.programs[first];
   const Signature signature = signature_of(program);
   const std::string name = function_name(library, program);
   const auto& buffers = program.package->buffers;
@@ -137,7 +139,7 @@ void print_program(CodeWriter& out, const Library& library, const Program& progr
                 {"Bytes of workspace that a call with row-major tensors of these sizes takes; negative: an error."});
   out.line("int64_t ", name, "_workspace_size(", sizes.empty() ? "void" : sizes, ");");
   out.blank();
-  if (looked_at(library, program).empty()) return;
+  if (!function_looks(library, first)) return;
   print_comment(out,
                 {"Kernels look at contents, such as indices: what they find wrong in a call is told once, by the next",
                  "call in that context, of whichever thread, which then enqueues nothing; or by this function, which",
@@ -409,7 +411,7 @@ std::string print_header(const Library& library) {
   out.blank();
   const bool externs = !extern_calls(library).empty();
   if (externs) print_extern_types(out, on_gpu(library));
-  for (const size_t first : functions_of(library)) print_program(out, library, library.programs[first]);
+  for (const size_t first : functions_of(library)) print_program(out, library, first);
   if (externs) print_externs(out, library);
   print_shared(out, library);
   out.blank();

@@ -5,6 +5,7 @@
 
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace codetta::host {
@@ -132,6 +133,68 @@ TEST(HostSupport, DamagedHeadersAreToldFromMissingNames) {
       EXPECT_GE(found.rank, 0);
     }
   }
+}
+
+// Kernels for other sizes read the same weights, mostly in the same form.
+TEST(HostSupport, WeightsArePackedOnceForEachForm) {
+  const std::vector<float> b(64 * 64, 0.5F), other(64 * 64, 0.25F);
+  const GemmConfig config{.family = 0,
+                          .isa = 0,
+                          .a_dtype = 13,
+                          .b_dtype = 13,
+                          .accumulator = 13,
+                          .pack_a = false,
+                          .mr = 4,
+                          .nr = 8,
+                          .tile_rows = 48,
+                          .tile_cols = 64,
+                          .kc = 64,
+                          .mc = 192,
+                          .nc = 4096,
+                          .k_split = 1};
+  Gemm gemm{};
+  gemm.batch = gemm.m = 1, gemm.n = gemm.k = 64;
+  gemm.b = b.data(), gemm.b_k = 64, gemm.b_col = 1;
+  const auto packed = [](const GemmConfig& how, const Gemm& what) {
+    const void* memory = nullptr;
+    EXPECT_EQ(pack_weight(&memory, how, what), ok);
+    EXPECT_NE(memory, nullptr);
+    return memory;
+  };
+  const void* const first = packed(config, gemm);
+  EXPECT_EQ(packed(config, gemm), first);
+  GemmConfig tiles = config;
+  tiles.tile_rows = 96;
+  EXPECT_EQ(packed(tiles, gemm), first);  // no matter of B's form
+  Gemm transposed = gemm;
+  std::swap(transposed.b_k, transposed.b_col);
+  EXPECT_NE(packed(config, transposed), first);
+  Gemm others = gemm;
+  others.b = other.data();
+  EXPECT_NE(packed(config, others), first);
+  others = gemm;
+  others.products = others.split_ways = 2, others.split_chunk = 64, others.n = 128;
+  others.more_b[0] = {other.data(), 0, 64, 1};
+  const void* const both = packed(config, others);
+  EXPECT_EQ(packed(config, others), both);
+  others.more_b[0].data = b.data();
+  EXPECT_NE(packed(config, others), both);
+  EXPECT_EQ(packed(config, gemm), first);
+  EXPECT_EQ(weights.copy_count, 10);  // five forms, each with its entry
+  weights.close();
+  EXPECT_EQ(weights.packed, nullptr);
+  EXPECT_EQ(weights.copy_count, 0);
+}
+
+TEST(HostSupport, CopiesOfWeightsAreToldByPlaceAndSize) {
+  const char file[16] = {};
+  EXPECT_EQ(weights.copy_of(file, 8), nullptr);
+  const void* const copy = weights.keep(8, file);
+  EXPECT_EQ(weights.copy_of(file, 8), copy);
+  EXPECT_EQ(weights.copy_of(file, 9), nullptr);  // of a larger one that begins there
+  EXPECT_EQ(weights.copy_of(file + 1, 8), nullptr);
+  weights.close();
+  EXPECT_EQ(weights.copy_of(file, 8), nullptr);
 }
 
 }  // namespace

@@ -45,6 +45,10 @@ TEST_P(BuildConstants, ArePackedForTheKernel) {
     ASSERT_TRUE(bind_constants(program, values, bytes, *state.pool));
     toolchain::LibraryJob job;
     bytes.add_to(job);
+    // Tuning runs with the same bytes.
+    const PackedFactors tuned = packed_constants(program.package, values, *state.pool).value();
+    ASSERT_EQ(tuned.size(), 1U);
+    EXPECT_EQ(tuned[0] != nullptr, !program.packed.empty());
     for (const emit::host::PackedFactor& factor : program.packed) {
       // What the engine asks when the library runs (runtime/cpu/engine.cpp).
       const package::CpuGemmConfig& config = package::cpu(program.package->kernels[0].config);
@@ -53,6 +57,8 @@ TEST_P(BuildConstants, ArePackedForTheKernel) {
       ASSERT_EQ(factor.symbol, "codetta_constant_0");
       const std::string& held = job.files[0].bytes;
       EXPECT_EQ(static_cast<size_t>(factor.bytes), held.size());
+      ASSERT_NE(tuned[0], nullptr);
+      EXPECT_EQ(held, std::string(static_cast<const char*>(tuned[0]->bytes.data()), tuned[0]->bytes.byte_size()));
       EXPECT_TRUE(runtime::cpu::packed_matches(held.data(), held.size(), runtime::cpu::packing_of(config), problem))
           << plan.kernels[0].discovery.candidates[c].name;
       packed.insert(config.family);
