@@ -12,14 +12,15 @@ namespace codetta {
 namespace detail {
 
 // void store(int64_t batch, int64_t row, int64_t column, T value) const: leading dims are one, row-major; a result of
-// one dim has one row.
+// one dim has one row. Of this file alone, and with it all that takes a Hook: libraries link several such files.
+namespace {
 struct Epilogue;
+}
 
-// Of a tensor: its first element behind `elements`, and the stride of a dim that is counted from the last.
+// Of a tensor: its first element behind `elements`, and the stride of a dim that is counted from the last. Also of a
+// size of 1: where dims are taken as one, it can be the stride of all of them.
 inline int64_t step(const Given& given, int from_last) {
-  return given.rank > from_last && given.shape[given.rank - 1 - from_last] != 1
-             ? given.strides[given.rank - 1 - from_last]
-             : 0;
+  return given.rank > from_last ? given.strides[given.rank - 1 - from_last] : 0;
 }
 inline void* behind(const Given& given, int64_t elements, int64_t bytes) {
   return static_cast<char*>(given.data) + elements * bytes;

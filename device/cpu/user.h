@@ -6,6 +6,14 @@
 
 #include <stdint.h>
 
+// What the executor finds. By GCC all else is of the kernel's file alone (-fwhole-program), for libraries link several,
+// whose functions may have the same names; of Clang's files what is neither static nor in an unnamed namespace is not.
+#ifdef __clang__
+#define CODETTA_FOUND __attribute__((visibility("default")))
+#else
+#define CODETTA_FOUND __attribute__((visibility("default"), externally_visible))
+#endif
+
 namespace codetta {
 
 // Elements of type T over Rank dims, where the caller has them: strides count elements. x(i, j) is one of them.

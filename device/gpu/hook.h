@@ -31,7 +31,10 @@ namespace user {
 
 // int64_t size(int dim) const, and void store(int64_t batch, int64_t row, int64_t column, T value) const: leading dims
 // are one, row-major; a result of one dim has one row. A kernel takes it by value, as 8-byte words that the host fills.
+// Of this file alone: nvcc may link several with -rdc=true.
+namespace {
 struct Epilogue;
+}
 
 }  // namespace user
 

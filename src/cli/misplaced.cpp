@@ -137,7 +137,7 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
              "--out-dtype", "--a",      "--b",    "--tensor",      "--scalar",      "--out",        "--epilogue",
              "--seed",      "--strict", "--math", "--transpose-a", "--transpose-b", "--as-unfused", "--force"});
   if (const CLI::Option* kernel = verb.get_option_no_throw("--kernel");
-      !program && verb.get_name() != "build" && kernel != nullptr && kernel->count() > 1)
+      !program && verb.get_name() != "build" && verb.get_name() != "run" && kernel != nullptr && kernel->count() > 1)
     return usage_error("--kernel is given " + std::to_string(kernel->count()) + " times",
                        "the kernels of a GEMM are narrowed down by one name", "leave the others out");
   const bool function = program && verb.get_name() != "build" && !given({"--function"}).empty();

@@ -108,10 +108,10 @@ Result<EmittedSource> emit_cpu_user(const plan::UserSource& user, const package:
         argument->is_output ? fmt::format("out[{}]", index - all_inputs) : fmt::format("in[{}]", index);
     const std::string_view type = element_type(argument->dtype);
     if (!argument->is_output && argument->shape.empty()) {
-      call += fmt::format("value<const {}>({})", type, from);
+      call += fmt::format("codetta::detail::value<const {}>({})", type, from);
     } else {
-      call +=
-          fmt::format("tensor<{}{}, {}>({})", argument->is_output ? "" : "const ", type, argument->shape.size(), from);
+      call += fmt::format("codetta::detail::tensor<{}{}, {}>({})", argument->is_output ? "" : "const ", type,
+                          argument->shape.size(), from);
     }
   }
   const auto embedded = [](std::string_view path) {
@@ -126,15 +126,12 @@ Result<EmittedSource> emit_cpu_user(const plan::UserSource& user, const package:
   out.text +=
       fmt::format("\n#line 1 \"{}\"\n{}\n#line 1 \"codetta_user_entry.cpp\"\n", line_name(user.file), user.source);
   out.text += fmt::format(
-      "// {}\nextern \"C\" __attribute__((visibility(\"default\"))) int codetta_user(void*, const "
-      "codetta::detail::Given* "
-      "in, int, codetta::detail::Given* out, int) {{\n  using namespace codetta::detail;\n  static_cast<void>(in);\n{} "
-      " "
-      "return status(({}({}), Done{{}}));\n}}\n",
+      "// {}\nextern \"C\" CODETTA_FOUND int codetta_user(void*, const codetta::detail::Given* in, int, "
+      "codetta::detail::Given* out, int) {{\n  static_cast<void>(in);\n{}  return "
+      "codetta::detail::status((::{}({}), codetta::detail::Done{{}}));\n}}\n",
       user_signature(user.name, arguments, hook), hooked.entry, user.name, call);
-  out.text += fmt::format(
-      "extern \"C\" __attribute__((visibility(\"default\"))) const char {0}[33];\nconst char {0}[33] = \"{1}\";\n",
-      entry_digest_symbol, entry_digest_placeholder);
+  out.text += fmt::format("extern \"C\" CODETTA_FOUND const char {0}[33];\nconst char {0}[33] = \"{1}\";\n",
+                          entry_digest_symbol, entry_digest_placeholder);
   // What follows a hook is rounded as it would be in a kernel of its own.
   const bool strict = hook != nullptr && options.strict;
   std::vector<std::string> flags = {"-std=c++20",
@@ -146,8 +143,9 @@ Result<EmittedSource> emit_cpu_user(const plan::UserSource& user, const package:
                                     "-Wno-psabi"};
   if (hook != nullptr) flags.emplace_back("-fno-strict-aliasing");
   for (const std::string& flag : cpu_flags(options.isa)) flags.push_back(flag);
-  out.gcc_flags = flags;
-  out.clang_flags = std::move(flags);
+  out.clang_flags = flags;
+  flags.emplace_back("-fwhole-program");
+  out.gcc_flags = std::move(flags);
   return out;
 }
 

@@ -79,7 +79,8 @@ Result<HookText> cpu_hook(const package::EpilogueProgram& program, const plan::U
     if (!argument.is_scalar) continue;
     const DType type = types::compute_dtype(argument.dtype);
     const std::string_view field = scalar_field(type);
-    std::string value = fmt::format("value<const {}>({})", user_element_type(argument.dtype), given(a));
+    std::string value =
+        fmt::format("codetta::detail::value<const {}>({})", user_element_type(argument.dtype), given(a));
     if (is_eight_bit_float(argument.dtype)) {
       body.line("static f32 scalar_", a, "(u8 bits) { return ",
                 Conversions(dialect, needs).widen("splat<u8v>(bits)", argument.dtype, DType::f32), "[0]; }");
@@ -89,9 +90,10 @@ Result<HookText> cpu_hook(const package::EpilogueProgram& program, const plan::U
   }
   CODETTA_TRY(text.before, cpu_parts_text({}, needs, lanes, body));
   text.between = fmt::format(
-      "namespace codetta::detail {{\nstruct Epilogue {{\n  const cpu::EpilogueArgs* args;\n  void store(int64_t batch, "
+      "namespace codetta::detail {{\nnamespace {{\nstruct Epilogue {{\n  const cpu::EpilogueArgs* args;\n  void "
+      "store(int64_t batch, "
       "int64_t row, int64_t column, {} value) const {{\n    using namespace cpu;\n    hook_store(*args, batch, row, "
-      "column, {});\n  }}\n}};\n}}  // namespace codetta::detail\n",
+      "column, {});\n  }}\n}};\n}}  // namespace\n}}  // namespace codetta::detail\n",
       user_element_type(hook.dtype), held);
 
   const auto step = [&](const package::Operand& o, uint8_t dim, int64_t times) {
@@ -172,6 +174,7 @@ Result<HookText> gpu_hook(const package::EpilogueProgram& program, const plan::U
   }
   out.line("}  // namespace codetta::gpu");
   out.line("namespace codetta::user {");
+  out.line("namespace {");
   {
     size_t numbers = hook.shape.size();
     const auto epilogue = out.block_with("};", "struct Epilogue");
@@ -220,6 +223,7 @@ Result<HookText> gpu_hook(const package::EpilogueProgram& program, const plan::U
     put_lines(out, body);
     out.line("hook_store(params, batch, row, column, ", held, ");");
   }
+  out.line("}  // namespace");
   out.line("}  // namespace codetta::user");
   HookText text;
   text.between = out.str();

@@ -420,10 +420,9 @@ class CallersFunctions(unittest.TestCase):
 
 
 class UserKernels(unittest.TestCase):
-    def same_bits(self, file, source, function, inputs, output, sizes):
-        kernel = f"running_sums={SOURCE / 'examples/user_kernel' / source}"
-        program = SOURCE / "examples/user_kernel" / file
-        library, arguments, options = Library(build(program, file[:-3], "--kernel", kernel)[0], file[:-3]), [], []
+    def same_bits(self, program, sources, function, inputs, output, sizes):
+        kernels = sum((["--kernel", f"{name}={source}"] for name, source in sources.items()), [])
+        library, arguments, options = Library(build(program, program.stem, *kernels)[0], program.stem), [], []
         for name, shape in inputs.items():
             if shape == ():
                 arguments.append(ctypes.c_float(0.5))
@@ -433,16 +432,38 @@ class UserKernels(unittest.TestCase):
             arguments.append(floats(npy(WORK / f"sums_{name}.npy", shape, values)))
             options += ["--tensor", f"{name}={WORK / f'sums_{name}.npy'}"]
         result = floats(math.prod(output))
-        codetta("run", program, "--kernel", kernel, *options, "--out", f"y={WORK / 'sums_expected.npy'}")
+        codetta("run", program, *kernels, *options, "--out", f"y={WORK / 'sums_expected.npy'}")
         arguments += [result, *(ctypes.c_int64(size) for size in sizes)]
         self.assertEqual(library(function, *arguments, None), 0, library.text())
         self.assertEqual(bytes(result), npy_data(WORK / "sums_expected.npy"))
 
     def test_same_bits(self):
+        folder = SOURCE / "examples/user_kernel"
         inputs = {"x": (5, 16), "w": (16, 24), "decay": (), "v": (24, 8)}
-        self.same_bits("program.py", "running_sums.cc", "user_kernel_between", inputs, (5, 8), [5])
+        self.same_bits(folder / "program.py", {"running_sums": folder / "running_sums.cc"}, "user_kernel_between", inputs,
+                       (5, 8), [5])
         inputs = {"x": (5, 19), "decay": (), "gate": (5, 19), "bias": (19,)}
-        self.same_bits("hooked.py", "hooked_sums.cc", "user_kernel_with_hook", inputs, (5, 19), [5, 19])
+        self.same_bits(folder / "hooked.py", {"running_sums": folder / "hooked_sums.cc"}, "user_kernel_with_hook", inputs,
+                       (5, 19), [5, 19])
+
+    def test_kernels_are_apart(self):
+        """One source twice with other work behind it, and helpers of one name in two sources."""
+        (WORK / "apart.py").write_text(
+            "def apart(x: f32['m', 24], b: f32[24]):\n"
+            "    s = user_kernel('first', x, out='f32[m, 24]')\n    t = relu(s + b)\n"
+            "    u = user_kernel('first', t, out='f32[m, 24]')\n    v = tanh(u) * 0.5 - b\n"
+            "    w = user_kernel('second', v, out='f32[m, 24]')\n    y = w + 1.0\n    return y\n")
+        never = "__attribute__((noinline))"
+        for name, factor in (("first", 2), ("second", 3)):
+            (WORK / f"{name}.cc").write_text(
+                f"#include <cmath>\n{never} float scale(float value) {{ return {factor} * value; }}\n"
+                f"struct Shift {{ {never} float operator()(float value) const {{ return value + {factor}; }} }};\n"
+                f"{never} inline float both(float value) {{ return Shift{{}}(scale(value)); }}\n"
+                f"{never} inline void {name}(Tensor<const float, 2> x, Hook<float, 2> y) {{\n"
+                "  for (int64_t r = 0; r < x.size(0); ++r)\n"
+                "    for (int64_t c = 0; c < x.size(1); ++c) y.store(r, c, both(x(r, c)));\n}\n")
+        self.same_bits(WORK / "apart.py", {name: WORK / f"{name}.cc" for name in ("first", "second")}, "apart",
+                       {"x": (5, 24), "b": (24,)}, (5, 24), [5])
 
     def test_failures(self):
         text = "def f(x: f32['n']):\n    y = user_kernel(\"k\", x, out=\"f32[n]\")\n    return y\n"

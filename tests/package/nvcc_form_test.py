@@ -58,6 +58,13 @@ def write(name, text):
     return WORK / name
 
 
+TWICE = """def twice(x: f32["m", "n"], decay: f32, gate: bf16["m", "n"], bias: f32["n"]):
+    s = user_kernel("running_sums", x, decay, out="f32[m, n]")
+    y = silu(s + bias) * gate
+    t = user_kernel("running_sums", y, decay, out="f32[m, n]")
+    z = cast(tanh(t) - y, bf16)
+    return y, z
+"""
 USER = (SOURCE / "examples/user_kernel/program.py",
         ("--kernel", f"running_sums={SOURCE / 'examples/user_kernel/running_sums.cu'}"))
 
@@ -157,6 +164,14 @@ class Compiled(unittest.TestCase):
 
     def test_kernel_of_the_user(self):
         self.compile(USER[0], "sums", "cuda:sm_90a", *USER[1])
+
+    def test_kernel_with_a_hook(self):
+        """Twice in one library, with other work behind it."""
+        (WORK / "twice.py").write_text(TWICE)
+        source = (SOURCE / "examples/user_kernel/hooked_sums.cu").read_text()
+        self.assertIn("\n__device__ float power", source)
+        (WORK / "twice.cu").write_text(source.replace("\n__device__ float power", "\nstatic __device__ float power"))
+        self.compile(WORK / "twice.py", "twice", "cuda:sm_90a", "--kernel", f"running_sums={WORK / 'twice.cu'}")
 
 
 if __name__ == "__main__":
