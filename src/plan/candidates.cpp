@@ -138,12 +138,13 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
         diag::Code::target_without_families,
         fmt::format("{} has no kernel families in this version; cpu, cuda, hip and metal have", target.to_string()));
   }
-  if (const int64_t bytes = parameter_bytes(epilogue); target.backend != Backend::cpu && bytes > most_parameter_bytes) {
-    return refuse_all(diag::Code::epilogue_large,
-                      fmt::format("{} operands, {} arguments and {} reductions take {} bytes of a launch's parameters, "
-                                  "and {} are free",
-                                  epilogue.operands.size(), epilogue.arguments.size(), epilogue.reductions.size(),
-                                  bytes, most_parameter_bytes));
+  constexpr int64_t free = free_parameter_bytes(2);
+  if (const int64_t bytes = parameter_bytes(epilogue); target.backend != Backend::cpu && bytes > free) {
+    return refuse_all(
+        diag::Code::epilogue_large,
+        fmt::format("{} operands, {} arguments and {} reductions take {} bytes of a launch's parameters, "
+                    "and {} are free",
+                    epilogue.operands.size(), epilogue.arguments.size(), epilogue.reductions.size(), bytes, free));
   }
   if (target.backend == Backend::cuda) {
     if (arch_number(target.arch) == 0) {

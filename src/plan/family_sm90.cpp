@@ -7,6 +7,7 @@
 
 #include "plan/copy_engine.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/parameters.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -280,7 +281,10 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   base.piece_rows = 64;
   // Reductions and integers need registers of their own.
   const bool light = takes_registers(p.epilogue);
-  const bool copies = copies_of(p.epilogue).has_value() && s.epilogue_alignment % map_alignment == 0 && whole_rows(p);
+  const auto copied_operands = copies_of(p.epilogue);
+  const bool copies = copied_operands && s.epilogue_alignment % map_alignment == 0 && whole_rows(p) &&
+                      parameter_bytes(p.epilogue) <=
+                          free_parameter_bytes(2 + copied_operands->loads.size() + copied_operands->stores.size());
   const int most_accumulators =
       p.epilogue.reductions.empty() && s.accumulator == DType::f32 ? sm90_accumulators : sm90_accumulators_busy;
   const bool hashes = draws_numbers(p.epilogue);

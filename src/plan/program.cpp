@@ -10,6 +10,7 @@
 #include "plan/families_hip.hpp"
 #include "plan/family_map.hpp"
 #include "plan/guards.hpp"
+#include "plan/parameters.hpp"
 #include "plan/planner.hpp"
 #include "types/dtype.hpp"
 
@@ -61,8 +62,8 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   }
   options.check_indices = plan_.target.backend != Backend::metal;
   options.plain_copies = !cpu;
-  // Of 4,096 bytes that every driver takes: without the problem and up to eight tensor maps.
-  options.parameter_bytes = cpu ? 0 : 2816;
+  // Beside tensor maps of A, B and up to four copied operands (copies_of).
+  options.parameter_bytes = cpu ? 0 : free_parameter_bytes(6);
   options.inside = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
   options.together = options.prologues = cpu || options.inside;
   CODETTA_TRY(options.hooks, hooks_of(graph));

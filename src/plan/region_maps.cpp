@@ -222,14 +222,14 @@ std::optional<NodeId> RegionFinder::waist_of(NodeId node, const std::vector<Node
 
 std::optional<NodeId> RegionFinder::half_of(NodeId node, const std::vector<NodeId>& leaves) const {
   const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
+  std::vector<NodeId> seen(graph_.size(), node), open;  // seen: from where, last
   const auto leaves_below = [&](NodeId from) {
-    std::set<NodeId> seen;
-    std::vector<NodeId> open{from};
+    open.push_back(from);
     size_t count = 0;
     while (!open.empty()) {
       const NodeId n = open.back();
       open.pop_back();
-      if (!seen.insert(n).second) continue;
+      if (std::exchange(seen[n.index()], from) == from) continue;
       if (is_leaf(n)) {
         ++count;
         continue;
@@ -272,10 +272,10 @@ Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId fai
   };
   if (error.code() == static_cast<uint16_t>(diag::Code::epilogue_large)) {
     if (const auto waist = waist_of(node, leaves); waist && force(*waist)) return {};
-  }
-  if (options_.parameter_bytes != 0 &&
-      2 * static_cast<int64_t>(leaves.size() * sizeof(codetta::gpu::Operand)) > options_.parameter_bytes) {
-    if (const auto half = half_of(node, leaves); half && force(*half)) return {};
+    const auto bytes = static_cast<int64_t>(leaves.size() * sizeof(codetta::gpu::Operand));
+    if (options_.parameter_bytes != 0 && 2 * bytes > options_.parameter_bytes) {
+      if (const auto half = half_of(node, leaves); half && force(*half)) return {};
+    }
   }
   const types::OpInfo& info = types::op_info(graph_.node(failed).op);
   if (info.op == Op::take || info.op == Op::gather) {

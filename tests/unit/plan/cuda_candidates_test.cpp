@@ -287,6 +287,24 @@ TEST(CudaDiscovery, MatricesOfTheEpilogueByTheCopyEngine) {
   EXPECT_EQ(copied_of(plain(), shape), 0);
 }
 
+// Tensor maps of what the copy engine brings are parameters as the tensors are; 43 tensors leave no room for them.
+TEST(CudaDiscovery, NoCopiesWhereALaunchCannotPassTheirMaps) {
+  const GemmShape shape = shape_of(4096, 4096, 4096);
+  for (const auto& [rows, copies] : {std::pair(40, true), {41, false}, {43, false}}) {
+    package::EpilogueProgram program = residual();
+    for (int i = 0; i < rows; ++i) {  // of one value a column
+      package::Operand row = program.operands[1];
+      row.argument = static_cast<uint32_t>(program.arguments.size());
+      row.access = package::Access::Row;
+      row.terms.erase(row.terms.begin());
+      program.arguments.push_back({"r" + std::to_string(i), DType::bf16, false, false, {types::Dim::symbol("n")}});
+      program.operands.push_back(row);
+    }
+    EXPECT_EQ(copied_of(program, shape) > 0, copies) << rows;
+    EXPECT_TRUE(has_family(found(program, shape), GpuFamily::Sm90)) << rows;
+  }
+}
+
 TEST(CudaDiscovery, SharesOfKWhereTheLastWaveIsNarrow) {
   const auto streams = [](const GemmShape& shape) {
     const auto all = of_sm90(plain(), shape);

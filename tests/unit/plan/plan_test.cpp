@@ -77,7 +77,7 @@ TEST(PlanProgram, NoKernelTakesMoreThanALaunchPasses) {
     if (on.backend == Backend::cpu) {
       EXPECT_GT(most, 60u);
     } else {
-      EXPECT_LE(most, 35u) << on.to_string();
+      EXPECT_LE(most, 38u) << on.to_string();
       EXPECT_GT(most, 20u) << on.to_string();
       // Cut in halves: few values between kernels go through memory.
       const auto between = std::count_if(plan->buffers.begin(), plan->buffers.end(), [](const package::Buffer& buffer) {
@@ -86,6 +86,25 @@ TEST(PlanProgram, NoKernelTakesMoreThanALaunchPasses) {
       EXPECT_LE(between, 8) << on.to_string();
     }
   }
+}
+
+// Many tensors alone are no reason to cut: where a layout is what fails, its value is stored and nothing else.
+TEST(PlanProgram, FailuresOfManyTensorsAreNotCutInHalves) {
+  std::string parameters = "a0: f32[\"m\", 8]", sum = "a0";
+  for (int i = 1; i < 24; ++i) {
+    parameters += ", a" + std::to_string(i) + ": f32[\"m\", 8]";
+    sum += " + a" + std::to_string(i);
+  }
+  const auto graph = test::bind_program_text("def f(" + parameters + "):\n    t = reshape(" + sum +
+                                             ", (m * 4, 2))\n    y = t / sum(t, dim=0)\n"
+                                             "    z = softmax(reshape(t, (m, 8)))\n    return y, z\n");
+  ASSERT_TRUE(graph) << graph.error().render();
+  const auto plan = plan::plan_program(*graph, {Backend::cuda, {}, "sm_90a"}, {}, {{"m", 64}});
+  ASSERT_TRUE(plan) << plan.error().render();
+  EXPECT_EQ(
+      std::count_if(plan->buffers.begin(), plan->buffers.end(),
+                    [](const package::Buffer& buffer) { return buffer.role == package::Buffer::Role::Temporary; }),
+      1);
 }
 
 // A single GEMM is planned as it runs: items of a batch with one B are rows where A and the epilogue's tensors lie so.
