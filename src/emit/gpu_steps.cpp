@@ -37,14 +37,7 @@ package::Kernel emit_steps_kernel(const Target& target) {
   out.blank();
   out.line("}  // namespace codetta::gpu");
   kernel.source = out.str();
-  // Programs have a phase; this one has nothing in it.
-  package::Inst nothing;
-  nothing.kind = package::Inst::Kind::Literal;
-  nothing.type = nothing.aux = DType::f32;
-  package::Phase phase;
-  phase.reads_accumulator = false;
-  phase.insts.push_back(nothing);
-  kernel.epilogue.phases.push_back(std::move(phase));
+  kernel.epilogue.phases.push_back(package::idle_phase());
   kernel.name = "codetta_steps_" + base::digest_of(kernel.source).hex().substr(0, 8);
   return kernel;
 }

@@ -240,6 +240,12 @@ bool EpilogueProgram::factors_read(uint32_t argument) const {
   return false;
 }
 
+Phase idle_phase() {
+  Inst nothing;
+  nothing.kind = Inst::Kind::Literal;
+  return {Scope::Tile, false, {nothing}, {}};
+}
+
 Phase phase_of(const FactorProgram& factor) { return {Scope::Tile, false, factor.insts, {}}; }
 
 std::string EpilogueProgram::encode() const {

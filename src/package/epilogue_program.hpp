@@ -197,6 +197,9 @@ struct EpilogueProgram {
   [[nodiscard]] std::string to_string() const;
 };
 
+// One with nothing in it, for kernels whose program is not what they do: programs have a phase.
+Phase idle_phase();
+
 // What is wrong with a program, if anything: ids, arities, types, order of phases. Every consumer may rely on what it
 // checks.
 std::optional<std::string> find_defect(const EpilogueProgram& program);

@@ -1,42 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public interface on an AMD GPU that is none: the runtime and compiler that a context loads are emulated, and what
-// comes out is judged by the oracle.
+// Products and programs on an AMD GPU that is none; what comes out is judged by the oracle.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-#include "base/files.hpp"
-#include "codetta/codetta.hpp"
+#include "emulator/hip_context.hpp"
 #include "support/random_program.hpp"
 #include "types/convert.hpp"
 
 namespace codetta {
 namespace {
 
-class HipInProcess : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
-    ContextOptions options;
-    options.cache_dir = folder_->path() + "/cache";
-    options.threads = 1;
-    options.hip_runtime = CODETTA_EMULATED_HIP;
-    options.hiprtc = CODETTA_EMULATED_HIP;
-    context_.emplace(Context::make(options).value());
-  }
-
-  static Tensor random(DType dtype, const Dims& shape, uint64_t seed) {
-    Tensor made = Tensor::make(dtype, shape).value();
-    fill_random(made, seed);
-    return made;
-  }
-
-  std::optional<base::TemporaryDirectory> folder_;
-  std::optional<Context> context_;
-  const Target hip_{Backend::hip, {}, ""};
-};
+using HipInProcess = EmulatedHip;
 
 TEST_F(HipInProcess, ProductsWithEpilogues) {
   const Device device = Device::open(Backend::hip, *context_).value();

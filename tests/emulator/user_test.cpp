@@ -8,23 +8,16 @@
 #include <cstring>
 #include <optional>
 
-#include "base/files.hpp"
-#include "codetta/codetta.hpp"
+#include "emulator/hip_context.hpp"
 #include "types/convert.hpp"
 
 namespace codetta {
 namespace {
 
-class HipUser : public ::testing::Test {
+class HipUser : public EmulatedHip {
  protected:
   void SetUp() override {
-    folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
-    ContextOptions options;
-    options.cache_dir = folder_->path() + "/cache";
-    options.threads = 1;
-    options.hip_runtime = CODETTA_EMULATED_HIP;
-    options.hiprtc = CODETTA_EMULATED_HIP;
-    context_.emplace(Context::make(options).value());
+    EmulatedHip::SetUp();
     device_.emplace(Device::open(Backend::hip, *context_).value());
   }
   [[nodiscard]] CompiledProgram compiled(const std::string& text, const std::string& name, const std::string& source) {
@@ -32,17 +25,10 @@ class HipUser : public ::testing::Test {
                                 .value()
                                 .with_kernels({{name, source, UserKernel::Language::hip, name + ".hip"}})
                                 .value();
-    return compile(program, {Backend::hip, {}, ""}, {}, *context_).value();
+    return compile(program, hip_, {}, *context_).value();
   }
   [[nodiscard]] DeviceTensor there(const Tensor& host) const { return DeviceTensor::copy_of(*device_, host).value(); }
-  static Tensor random(DType dtype, const Dims& shape, uint64_t seed) {
-    Tensor made = Tensor::make(dtype, shape).value();
-    fill_random(made, seed);
-    return made;
-  }
 
-  std::optional<base::TemporaryDirectory> folder_;
-  std::optional<Context> context_;
   std::optional<Device> device_;
 };
 

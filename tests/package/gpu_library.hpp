@@ -11,6 +11,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/files.hpp"
@@ -352,6 +353,21 @@ class OneGpuLibrary : public ::testing::Test {
     EXPECT_EQ(library->call("f", views), status) << library->error();
     EXPECT_NE(library->error().find(part), std::string::npos) << library->error();
     EXPECT_TRUE(gpu.fake.contexts.empty()) << "the thread has its context back";
+  }
+  void expect_loads_leave_nothing() {
+    library->unload();
+    const auto alive = [&] {
+      return std::tuple(gpu.fake.allocations.size(), gpu.fake.modules, gpu.fake.retained, gpu.fake.streams.size(),
+                        gpu.fake.contexts.size());
+    };
+    const auto before = alive();
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_EQ(library->load(), "");
+      ASSERT_EQ(library->call("f", views), 0) << library->error();
+      library->unload();
+      ASSERT_EQ(alive(), before) << "after load " << i;
+    }
+    ASSERT_EQ(library->load(), "");
   }
   static constexpr const char* plain_text =
       "def f(x: bf16['m', 256], w: bf16[256, 512]):\n    y = relu(x @ w)\n    return y\n";

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <tuple>
 
 #include <nlohmann/json.hpp>
 
@@ -66,18 +65,7 @@ TEST_F(NvccForm, ChecksOfTheTextStay) {
   expect(-8, "Failed to launch kernel codetta_");
 }
 
-TEST_F(NvccForm, TwoHundredLoadsLeaveNothing) {
-  library->unload();
-  const auto alive = [&] { return std::tuple(gpu.fake.allocations.size(), gpu.fake.modules, gpu.fake.retained); };
-  const auto before = alive();
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_EQ(library->load(), "");
-    ASSERT_EQ(library->call("f", views), 0) << library->error();
-    library->unload();
-    ASSERT_EQ(alive(), before) << "after load " << i;
-  }
-  ASSERT_EQ(library->load(), "");
-}
+TEST_F(NvccForm, TwoHundredLoadsLeaveNothing) { expect_loads_leave_nothing(); }
 
 // ---- the folder ----
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public interface on an AMD GPU that is none: a context whose runtime and compiler are emulated.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "base/files.hpp"
+#include "codetta/codetta.hpp"
+
+namespace codetta {
+
+class EmulatedHip : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
+    ContextOptions options;
+    options.cache_dir = folder_->path() + "/cache";
+    options.threads = 1;
+    options.hip_runtime = CODETTA_EMULATED_HIP;
+    options.hiprtc = CODETTA_EMULATED_HIP;
+    context_.emplace(Context::make(options).value());
+  }
+
+  static Tensor random(DType dtype, const Dims& shape, uint64_t seed) {
+    Tensor made = Tensor::make(dtype, shape).value();
+    fill_random(made, seed);
+    return made;
+  }
+
+  std::optional<base::TemporaryDirectory> folder_;
+  std::optional<Context> context_;
+  const Target hip_{Backend::hip, {}, ""};
+};
+
+}  // namespace codetta
