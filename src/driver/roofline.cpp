@@ -81,7 +81,7 @@ Roofline roofline(const plan::Plan& plan, const plan::MachineFacts& machine, con
       if (launch == nullptr || seen[launch->kernel]) continue;
       seen[launch->kernel] = true;
       const plan::PlannedKernel& kernel = plan.kernels[launch->kernel];
-      if (kernel.chosen >= kernel.discovery.candidates.size()) continue;
+      if (kernel.chosen >= kernel.discovery.candidates.size() || kernel.user) continue;  // a source: not known
       RooflinePoint point{.kernel = launch->kernel,
                           .microseconds = kernel.discovery.candidates[kernel.chosen].microseconds};
       const double elements = size_of(launch->batch) * size_of(launch->m) * size_of(launch->n);

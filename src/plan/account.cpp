@@ -32,6 +32,7 @@ HeldOperation::How how_held(Op op) {
   using How = HeldOperation::How;
   if (op == Op::matmul) return How::Product;
   if (op == Op::join) return How::Join;
+  if (op == Op::user_kernel || op == Op::result) return How::User;
   if (moves_nothing(op)) return How::View;
   const types::OpInfo& info = types::op_info(op);
   if (info.is_reduction()) return How::Reduction;
@@ -82,6 +83,10 @@ class Accountant {
     while (!open.empty()) {
       const NodeId node = open.back();
       open.pop_back();
+      if (kernel.step && !kernel.hook && graph_.node(node).op == Op::result) {  // one of several, of one step
+        open.push_back(graph_.operands(node)[0]);
+        continue;
+      }
       if (is_given_value(graph_.node(node).op) || leaves.count(node) != 0 || !held.insert(node).second) continue;
       if (kernel.hook && node == kernel.hook->value) continue;  // what is in front of it is the source's to know
       if (kernel.computes(node)) {

@@ -23,6 +23,7 @@ struct HeldOperation {
     Indexed,  // reads at computed indices
     Join,     // its parts are stored where they belong
     View,     // index arithmetic of loads and stores, or of the product
+    User,     // the source of a kernel of the user's
   };
   ir::NodeId node;
   How how = How::Element;

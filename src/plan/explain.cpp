@@ -151,6 +151,9 @@ class Explainer {
     } else if (result_.nested[from] != result_.nested[to]) {
       boundary.code = 0;
       boundary.text = fmt::format("kernel {} runs in a branch or a loop", result_.nested[to] ? to : from);
+    } else if (plan_.kernels[from].user || plan_.kernels[to].user) {
+      boundary.code = 0;
+      boundary.text = beside_source(buffer, from, to);
     } else if (is_product(to) || root_space(reader) == root_space(*result_.launches[from])) {
       boundary.code = 0;
       boundary.text = "it lies in memory for others anyway";
@@ -162,11 +165,25 @@ class Explainer {
     result_.boundaries.push_back(std::move(boundary));
   }
 
+  // Where one of the two is a kernel of the user's.
+  [[nodiscard]] std::string beside_source(uint32_t buffer, size_t from, size_t to) const {
+    const PlannedKernel &writer = plan_.kernels[from], &reader = plan_.kernels[to];
+    if (reader.user) {
+      const auto& arguments = result_.launches[to]->arguments;
+      const auto operands = static_cast<std::ptrdiff_t>(reader.hook ? reader.hook->operands : arguments.size());
+      const bool own =
+          std::find(arguments.begin(), arguments.begin() + operands, buffer) != arguments.begin() + operands;
+      return fmt::format("{}the source of {} reads it from memory", own ? "" : "what follows ", reader.user->name);
+    }
+    if (writer.hook) return "it lies in memory for others anyway";
+    return fmt::format("the source of {} writes it, and has no hook", writer.user->name);
+  }
+
   // The refusal that parts the two: of what is stored, of what was cut off a product, of what a map was not put into.
   [[nodiscard]] const FusionNote* note_on(size_t from, size_t to) const {
     // Notes name nodes of the program's own graph.
     if (plan_.kernels[from].region.graph != nullptr || plan_.kernels[to].region.graph != nullptr) return nullptr;
-    const std::string_view behind = is_product(from) ? action::cut_off : action::apart;
+    const std::string_view behind = is_product(from) || plan_.kernels[from].hook ? action::cut_off : action::apart;
     const std::vector<ir::NodeId>& stored = plan_.kernels[from].account.stored;
     const auto& held = plan_.kernels[to].account.held;
     for (const FusionNote& note : plan_.notes) {

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 using How = HeldOperation::How;
 
 std::string_view how_name(How how) {
-  constexpr std::string_view names[] = {"product", "element", "reduction", "indexed", "join", "view"};
+  constexpr std::string_view names[] = {"product", "element", "reduction", "indexed", "join", "view", "user"};
   return names[static_cast<size_t>(how)];
 }
 
@@ -94,11 +94,13 @@ class JsonPrinter : ExplainView {
       out["called_by"] = caller_of(k);
     }
     if (const LaunchKernel* launch = facts_.launches[k]; launch != nullptr) {
-      out["kind"] = launch->product ? "product" : "map";
+      out["kind"] = kernel.user ? "user" : launch->product ? "product" : "map";
       out["nested"] = static_cast<bool>(facts_.nested[k]);
-      out["space"] = {{"batch", launch->batch.to_string()},
-                      {launch->product ? "m" : "rows", launch->m.to_string()},
-                      {launch->product ? "n" : "columns", launch->n.to_string()}};
+      if (!kernel.user) {
+        out["space"] = {{"batch", launch->batch.to_string()},
+                        {launch->product ? "m" : "rows", launch->m.to_string()},
+                        {launch->product ? "n" : "columns", launch->n.to_string()}};
+      }
       if (launch->product) {
         out["space"]["k"] = launch->product->k.to_string();
         if (launch->product->products() > 1) out["space"]["products"] = launch->product->products();

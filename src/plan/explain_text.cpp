@@ -24,13 +24,14 @@ std::string_view how_text(How how) {
                                         "reductions",
                                         "reads at computed indices",
                                         "parts stored where they belong",
-                                        "index arithmetic, nothing is moved"};
+                                        "index arithmetic, nothing is moved",
+                                        "as its source says"};
   return texts[static_cast<size_t>(how)];
 }
 
 // As users know it: "mean", not "reduce_mean".
 std::string_view op_text(types::Op op) {
-  const types::OpInfo& info = types::op_info(op);
+  const types::OpInfo& info = types::op_info(op == types::Op::result ? types::Op::user_kernel : op);
   return info.is_reduction() ? info.spelling : info.name;
 }
 
@@ -84,6 +85,12 @@ class TextPrinter : ExplainView {
 
   [[nodiscard]] std::string space_text(size_t k) const {
     const LaunchKernel& launch = *facts_.launches[k];
+    if (const auto& user = plan_.kernels[k].user) {
+      const auto& hook = plan_.kernels[k].hook;
+      return "the user's " + user->name +
+             (hook ? fmt::format(", which hands over {}{}", dtype_name(hook->dtype), types::to_string(hook->shape))
+                   : "");
+    }
     const std::string batch =
         launch.batch == Dim::constant(1) ? "" : fmt::format(", batch {}", launch.batch.to_string());
     if (launch.product) {
@@ -127,7 +134,7 @@ class TextPrinter : ExplainView {
 
   [[nodiscard]] static std::string holds_text(const KernelAccount& account) {
     std::string out;
-    for (const How how : {How::Product, How::Element, How::Reduction, How::Indexed, How::Join, How::View}) {
+    for (const How how : {How::User, How::Product, How::Element, How::Reduction, How::Indexed, How::Join, How::View}) {
       std::vector<std::string> operations;
       for (const HeldOperation& held : account.held) {
         if (held.how == how) operations.push_back(std::string(op_text(held.op)) + (held.repeated ? " (again)" : ""));
@@ -153,6 +160,11 @@ class TextPrinter : ExplainView {
     const auto& candidates = kernel.discovery.candidates;
     if (kernel.chosen >= candidates.size()) return "  picked   nothing\n";
     const Candidate& chosen = candidates[kernel.chosen];
+    if (kernel.user) {  // what a source takes is not known
+      return fmt::format(
+          "  picked   {}{}\n", chosen.name,
+          candidates.size() == 1 ? "" : fmt::format(", the first of {} configurations", candidates.size()));
+    }
     std::string out = fmt::format("  picked   {}, {:.2f} us estimated", chosen.name, chosen.microseconds);
     const Candidate* next = nullptr;
     for (size_t c = 0; c < candidates.size() && next == nullptr; ++c) {

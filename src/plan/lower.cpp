@@ -49,10 +49,14 @@ Result<void> Lowering::find_roots() {
   std::vector<size_t> leading;
   for (size_t d = 0; d + 2 < rank; ++d) leading.push_back(d);
   if (!fold(leading, Axis::Batch, extents_[0])) {
-    return reject(diag::Code::symbolic_layout, *matmul_, "the batch dims of this product cannot be told apart")
+    const bool product = graph_.node(*matmul_).op == Op::matmul;
+    return reject(diag::Code::symbolic_layout, *matmul_,
+                  product ? "the batch dims of this product cannot be told apart"
+                          : "the leading dims of what this kernel hands over cannot be told apart")
         .reason(
             fmt::format("{}: all leading dims but the first need constant sizes", ir::to_string(graph_.type(*matmul_))))
-        .help("give the inner batch dims constant sizes, or reshape them to one");
+        .help(product ? "give the inner batch dims constant sizes, or reshape them to one"
+                      : "give the inner ones constant sizes, or let the kernel write to a tensor");
   }
   batches_ = extents_[0].as_constant().value_or(0);
   if (rank > 1) root_at_[rank - 2] = Index::axis(Axis::Row, rows_);

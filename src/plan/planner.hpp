@@ -60,16 +60,16 @@ class ProgramPlanner {
 
   // ---- program_steps.cpp
   [[nodiscard]] Result<void> check_graph(const ir::Graph& graph, int depth) const;
-  Result<void> add_step(GraphScope& scope, const KernelRegion& region);
+  Result<void> add_step(GraphScope& scope, const KernelRegion& region, KernelAccount account);
   void add_index_put(GraphScope& scope, const KernelRegion& region);
   void add_scatter(GraphScope& scope, const KernelRegion& region);
   void add_call(GraphScope& scope, const KernelRegion& region);
   // By user_kernel of the graph: what its source hands over.
   [[nodiscard]] Result<std::map<ir::NodeId, RegionOptions::Hook>> hooks_of(const ir::Graph& graph) const;
-  Result<void> add_user_kernel(GraphScope& scope, const KernelRegion& region, KernelAccount account = {});
+  Result<void> add_user_kernel(GraphScope& scope, const KernelRegion& region, KernelAccount account);
   void add_hook(GraphScope& scope, const KernelRegion& region, PlannedKernel& kernel, package::LaunchKernel& launch);
-  void add_idle_hook(GraphScope& scope, const ir::TensorType& type, PlannedKernel& kernel,
-                     package::LaunchKernel& launch);
+  void add_unread_hook(GraphScope& scope, const ir::TensorType& type, PlannedKernel& kernel,
+                       package::LaunchKernel& launch);
   Result<void> add_gpu_user(PlannedKernel& kernel, const std::vector<uint32_t>& buffers);
   void add_user_strides();
   [[nodiscard]] const UserSource* source_of(const std::string& name) const;

@@ -83,12 +83,8 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   std::vector<KernelAccount> accounts = account_for(graph, regions.kernels);
   for (size_t k = 0; k < regions.kernels.size(); ++k) {
     KernelRegion& region = regions.kernels[k];
-    if (region.hook) {
-      CODETTA_CHECK_OK(add_user_kernel(scope, region, std::move(accounts[k])));
-      continue;
-    }
     if (region.step) {
-      CODETTA_CHECK_OK(add_step(scope, region));
+      CODETTA_CHECK_OK(add_step(scope, region, std::move(accounts[k])));
       continue;
     }
     if (add_copies(scope, region)) continue;

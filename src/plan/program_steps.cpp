@@ -108,7 +108,7 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
   return {};
 }
 
-Result<void> ProgramPlanner::add_step(GraphScope& scope, const KernelRegion& region) {
+Result<void> ProgramPlanner::add_step(GraphScope& scope, const KernelRegion& region, KernelAccount account) {
   switch (scope.graph.node(*region.step).op) {
     case Op::index_put:
       add_index_put(scope, region);
@@ -121,7 +121,7 @@ Result<void> ProgramPlanner::add_step(GraphScope& scope, const KernelRegion& reg
     case Op::while_loop:
       return add_while(scope, region);
     case Op::user_kernel:
-      return add_user_kernel(scope, region);
+      return add_user_kernel(scope, region, std::move(account));
     default:
       add_call(scope, region);
       return {};

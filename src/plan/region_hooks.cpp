@@ -80,7 +80,7 @@ std::optional<Rejection> RegionFinder::refuses_hook(const KernelRegion& region) 
   constexpr size_t most_values = 128;
   size_t values = own.size() + shape.size();
   for (const package::Operand& operand : region.lowered.program.operands) values += operand.terms.size() + 1;
-  if (values > most_values) {
+  if (options_.parameter_bytes != 0 && values > most_values) {
     return Rejection{static_cast<uint16_t>(diag::Code::epilogue_large),
                      {},
                      fmt::format("what follows takes {} addresses and strides; a kernel of the user's passes up to {}",

@@ -34,7 +34,7 @@ struct StoredValue {
 
 // What a FusionNote says was done.
 namespace action {
-inline constexpr std::string_view cut_off = "cut off behind its product";
+inline constexpr std::string_view cut_off = "cut off behind its kernel";
 inline constexpr std::string_view in_front = "computed in front of the product";
 inline constexpr std::string_view stored = "stored in front of its user";
 inline constexpr std::string_view copied = "copied";

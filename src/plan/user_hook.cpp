@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "plan/user_pragmas.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::plan {
 
@@ -149,6 +150,26 @@ std::optional<Rejection> hook_obstacle(const package::EpilogueProgram& program) 
                 fmt::format("{} has fewer elements than are handed over", program.arguments[operand.argument].name));
   }
   return std::nullopt;
+}
+
+void add_plain_store(package::EpilogueProgram& program, const ir::TensorType& type) {
+  package::Inst held;
+  held.kind = package::Inst::Kind::Accumulator;
+  held.type = held.aux = program.accumulator = types::compute_dtype(type.dtype);
+  package::Operand store;
+  store.argument = static_cast<uint32_t>(program.arguments.size() - 1);
+  store.dtype = type.dtype;
+  store.is_store = true;
+  // Leading dims are one, with the stride of the last of them; of one dim there is one row.
+  const size_t rank = type.shape.size();
+  const auto vary = [&](package::Axis axis, size_t from_last) {
+    store.terms.push_back({axis, 1, 0, static_cast<uint8_t>(from_last), Dim::constant(1)});
+  };
+  if (rank > 2) vary(package::Axis::Batch, 2);
+  vary(package::Axis::Row, rank > 1 ? 1 : 0);
+  vary(package::Axis::Col, 0);
+  program.operands.push_back(std::move(store));
+  program.phases.push_back({package::Scope::Tile, true, {held}, {{0, 0}}});
 }
 
 std::optional<std::vector<UserHook::Size>> hooked_sizes(const std::vector<Dim>& shape,

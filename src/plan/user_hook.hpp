@@ -20,6 +20,9 @@ Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t 
 // Why the program cannot run at single elements, if so: it has more than what a kernel does with one.
 std::optional<Rejection> hook_obstacle(const package::EpilogueProgram& program);
 
+// Lets an empty program store what is handed over to its last argument: row-major, of the same type.
+void add_plain_store(package::EpilogueProgram& program, const ir::TensorType& type);
+
 // For each dim of a hooked result: its size, or an argument of the kernel that has it. The program's arguments are
 // those of the kernel. Nothing where no argument has one of them.
 std::optional<std::vector<UserHook::Size>> hooked_sizes(const std::vector<types::Dim>& shape,

@@ -10,7 +10,6 @@
 #include "plan/planner.hpp"
 #include "plan/user_hook.hpp"
 #include "plan/user_launch.hpp"
-#include "types/dtype.hpp"
 
 namespace codetta::plan {
 
@@ -90,21 +89,6 @@ Result<std::map<NodeId, RegionOptions::Hook>> ProgramPlanner::hooks_of(const ir:
   return hooks;
 }
 
-namespace {
-
-// A phase with nothing in it: programs have one.
-package::Phase idle_phase() {
-  package::Inst nothing;
-  nothing.kind = package::Inst::Kind::Literal;
-  nothing.type = nothing.aux = DType::f32;
-  package::Phase phase;
-  phase.reads_accumulator = false;
-  phase.insts.push_back(nothing);
-  return phase;
-}
-
-}  // namespace
-
 // Behind the operands: what the epilogue reads, then what it stores.
 void ProgramPlanner::add_hook(GraphScope& scope, const KernelRegion& region, PlannedKernel& kernel,
                               package::LaunchKernel& launch) {
@@ -132,14 +116,14 @@ void ProgramPlanner::add_hook(GraphScope& scope, const KernelRegion& region, Pla
   kernel.hook->stores = region.stores.size();
 }
 
-// Nothing of the program names the result: its elements go nowhere. The tensor says how large it is.
-void ProgramPlanner::add_idle_hook(GraphScope& scope, const ir::TensorType& type, PlannedKernel& kernel,
-                                   package::LaunchKernel& launch) {
+// Nothing of the program names the result. It is stored all the same, as every result that nobody reads.
+void ProgramPlanner::add_unread_hook(GraphScope& scope, const ir::TensorType& type, PlannedKernel& kernel,
+                                     package::LaunchKernel& launch) {
   package::EpilogueProgram& program = kernel.lowered.program;
-  program.accumulator = types::compute_dtype(type.dtype);
-  program.phases.push_back(idle_phase());
   const std::string name = kernel.user->name + "_unused";
   program.arguments.push_back({name, type.dtype, false, true, type.shape});
+  add_plain_store(program, type);
+  kernel.hook->kept = launch.arguments.size();
   launch.arguments.push_back(add_temporary(name, type, scope.block));
   kernel.hook->stores = 1;
 }
@@ -177,7 +161,7 @@ Result<void> ProgramPlanner::add_user_kernel(GraphScope& scope, const KernelRegi
     if (region.hook) {
       add_hook(scope, region, kernel, launch);
     } else {
-      add_idle_hook(scope, type, kernel, launch);
+      add_unread_hook(scope, type, kernel, launch);
     }
     hook.sizes = *hooked_sizes(type.shape, program.arguments);
   }
@@ -192,7 +176,7 @@ Result<void> ProgramPlanner::add_user_kernel(GraphScope& scope, const KernelRegi
     program.arguments.push_back({b.name, b.dtype, false, true, b.shape});
     launch.arguments.push_back(buffer);
   }
-  if (!position) program.phases.push_back(idle_phase());
+  if (!position) program.phases.push_back(package::idle_phase());
   if (plan_.target.backend == Backend::cpu) {
     kernel.discovery.candidates.push_back({package::CpuUserConfig{}, "user_" + attr.name, {}, 0});
   } else {

@@ -2,10 +2,10 @@
 // Kernels of the user's that hand a result over element by element: what follows runs inside of them, against the
 // oracle; what cannot follow, and why; declarations that are none.
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <sstream>
+#include <tuple>
 
-#include "unit/driver/program_check.hpp"
+#include "unit/driver/user_program.hpp"
 
 namespace codetta::test {
 namespace {
@@ -29,21 +29,12 @@ Result<void> twice(std::span<const TensorView> in, std::span<const TensorView> o
   return {};
 }
 
-class ProgramHook : public ::testing::Test {
+class ProgramHook : public UserProgram {
  protected:
   ProgramHook() { meaning_.functions["twice"] = twice; }
   static Program parse(const std::string& text, const std::string& source, const std::string& name = "twice",
                        UserKernel::Language language = UserKernel::Language::cpp) {
-    const auto program = Program::parse(text, "p.py");
-    EXPECT_TRUE(program) << program.error().render();
-    const auto with = program->with_kernels({{name, source, language}});
-    EXPECT_TRUE(with) << with.error().render();
-    return *with;
-  }
-  Error compile_error(const Program& program, const Target& target = Target::host()) {
-    const auto compiled = compile(program, target, {}, context_);
-    EXPECT_FALSE(compiled);
-    return compiled ? Error(Diagnostic{}) : compiled.error();
+    return UserProgram::parse(text, {{name, source, language}});
   }
   // Over random data; so many launches.
   void fused(const std::string& text, const std::string& source, const std::vector<ProgramInput>& inputs,
@@ -52,13 +43,23 @@ class ProgramHook : public ::testing::Test {
     EXPECT_TRUE(outcome.checked) << text;
     EXPECT_EQ(launches(outcome.plan), count) << text << outcome.plan;
   }
+  // A line of what explains the program.
+  void expect_told(const Program& program, const std::string& code, const std::string& part,
+                   const Target& target = Target::host()) {
+    const auto told = explain(program, target, {}, false, context_);
+    ASSERT_TRUE(told) << told.error().render();
+    std::istringstream lines(*told);
+    bool found = false;
+    for (std::string line; std::getline(lines, line);)
+      found = found || (line.find(code) != std::string::npos && line.find(part) != std::string::npos);
+    EXPECT_TRUE(found) << code << ", " << part << "\n" << *told;
+  }
   static size_t launches(const std::string& plan) {
     size_t count = 0;
     for (size_t at = plan.find("  launch "); at != std::string::npos; at = plan.find("  launch ", at + 1)) ++count;
     return count;
   }
 
-  Context context_ = Context::make({.cache_enabled = false, .threads = 2}).value();
   oracle::OracleOptions meaning_;
 };
 
@@ -199,12 +200,107 @@ TEST_F(ProgramHook, WhatCannotFollow) {
   }
 }
 
-// Dims of symbolic sizes that are merged have no place at an element: they are stored in front.
-TEST_F(ProgramHook, PlacesThatSymbolsDecide) {
-  fused(
+// Dims of symbolic sizes that are merged have no place at an element; sizes that no tensor has cannot be told: what
+// follows is behind the kernel then.
+TEST_F(ProgramHook, PlacesAndSizesThatSymbolsDecide) {
+  const std::string merged =
       "def f(x: f32[\"m\", \"n\"]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, n]\")\n"
-      "    y = reshape(s * 3.0, (m * n,))\n    return y\n",
-      rows, {random_input("x", f32, {5, 6}, 1)}, 2);
+      "    y = reshape(s * 3.0, (m * n,))\n    return y\n";
+  fused(merged, rows, {random_input("x", f32, {5, 6}, 1)}, 2);
+  expect_told(parse(merged, rows), "E0303", "symbolic sizes");
+  const std::string pairs =
+      "def f(x: f32[\"m\", 8]):\n    s = user_kernel(\"twice\", x, out=\"f32[2*m, 4]\")\n"
+      "    y = reshape(exp(s), (8 * m,))\n    return y\n";
+  const std::string source =
+      "void twice(Tensor<const float, 2> x, Hook<float, 2> y) {\n  for (int64_t r = 0; r < y.size(0); ++r)\n"
+      "    for (int64_t c = 0; c < 4; ++c) y.store(r, c, 2 * x(r / 2, r % 2 * 4 + c));\n}\n";
+  fused(pairs, source, {random_input("x", f32, {5, 8}, 1)}, 2);
+  expect_told(parse(pairs, source), "E0303", "no tensor of the kernel has all sizes of f32[2*m, 4]");
+}
+
+// A launch on a GPU passes so many addresses and strides; on a CPU there is no such limit.
+TEST_F(ProgramHook, MoreThanALaunchPasses) {
+  std::string parameters, sum;
+  std::vector<ProgramInput> inputs{random_input("x", f32, {3, 6}, 1)};
+  for (int i = 0; i < 42; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    parameters += ", " + name + ": f32[\"m\", 6]";
+    sum += " + " + name;
+    inputs.push_back(random_input(name, f32, {3, 6}, static_cast<uint64_t>(i) + 2));
+  }
+  const std::string text = "def f(x: f32[\"m\", 6]" + parameters +
+                           "):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 6]\")\n    y = s" + sum +
+                           "\n    return y\n";
+  fused(text, rows, inputs);
+  const std::string cuda =
+      "#pragma codetta kernel(x: f32[m, n], out y: f32[m, n]) hook(y) block(32) grid(m)\n"
+      "extern \"C\" __global__ void twice(const float* x, Hook<float, 2> y) {}\n";
+  expect_told(parse(text, cuda, "twice", UserKernel::Language::cuda), "E0419",
+              "a kernel of the user's passes up to 128", Target::parse("cuda:sm_90a").value());
+}
+
+// Leading dims are counted as one: only the first may have a size that is not known.
+TEST_F(ProgramHook, LeadingDimsThatCannotBeToldApart) {
+  const Error error = compile_error(
+      parse("def f(x: f32[\"b\", \"h\", \"m\", 6]):\n    s = user_kernel(\"twice\", x, out=\"f32[b, h, m, 6]\")\n"
+            "    y = s + 1.0\n    return y\n",
+            "void twice(Tensor<const float, 4> x, Hook<float, 4> y) {}\n"));
+  EXPECT_EQ(error.code(), 303);
+  EXPECT_NE(error.render().find("the leading dims of what this kernel hands over"), std::string::npos)
+      << error.render();
+}
+
+// Numbers of every type, beside those that the call takes.
+TEST_F(ProgramHook, NumbersOfEveryType) {
+  for (const DType dtype : {f32, f64, bf16, f16, i8, i16, i32, i64, u8, u16, u32, u64}) {
+    const std::string type(dtype_name(dtype));
+    const ArgumentValue value = types::is_float(dtype) ? ArgumentValue(1.5) : ArgumentValue(int64_t{3});
+    fused("def f(x: f32[\"m\", 5], k: " + type +
+              "):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 5]\")\n"
+              "    y = s * cast(k, f32)\n    z = where(s > 0.25, k, k + k)\n    return y, z\n",
+          rows, {random_input("x", f32, {4, 5}, 1), number_input("k", value)});
+  }
+  fused(
+      "def f(x: f32[\"m\", 5], k: bool):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 5]\")\n"
+      "    y = where(k, s, 0.5)\n    z = (s > 0.25) & k\n    return y, z\n",
+      rows, {random_input("x", f32, {4, 5}, 1), number_input("k", true)});
+}
+
+// What the emitted text calls its own things is free.
+TEST_F(ProgramHook, NamesOfTheKernel) {
+  for (const std::string name :
+       {"out", "operands", "scalars", "args", "epilogue", "value", "tensor", "status", "hook_store"}) {
+    std::string source = rows;
+    source.replace(source.find("twice"), 5, name);
+    meaning_.functions[name] = twice;
+    const std::string text = "def f(x: f32[\"m\", 5], k: f32):\n    s = user_kernel(\"" + name +
+                             "\", x, out=\"f32[m, 5]\")\n    y = s * k\n    return y\n";
+    EXPECT_TRUE(run_checked(parse(text, source, name), text,
+                            {random_input("x", f32, {4, 5}, 1), number_input("k", 0.5)}, context_, meaning_)
+                    .checked)
+        << name;
+  }
+}
+
+// The kernel reads its operands as it likes: nothing of what follows lies over them.
+TEST_F(ProgramHook, OperandsThatFollowAsWell) {
+  const std::string source =
+      "void back(Tensor<const float, 2> x, Hook<float, 2> y) {\n  const int64_t m = x.size(0), n = x.size(1);\n"
+      "  for (int64_t r = 0; r < m; ++r)\n    for (int64_t c = 0; c < n; ++c) y.store(r, c, x(m - 1 - r, n - 1 - "
+      "c));\n}\n";
+  meaning_.functions["back"] = [](std::span<const TensorView> in, std::span<const TensorView> out) -> Result<void> {
+    const int64_t count = in[0].element_count();
+    for (int64_t i = 0; i < count; ++i) out[0].as<float>()[i] = in[0].as<float>()[count - 1 - i];
+    return {};
+  };
+  const std::string text =
+      "def f(x: f32[\"m\", 8], w: f32[8, 8]):\n    t = x @ w\n    s = user_kernel(\"back\", t, out=\"f32[m, 8]\")\n"
+      "    y = s + t\n    u = user_kernel(\"back\", y, out=\"f32[m, 8]\")\n    z = relu(u) * y\n    v = z @ w\n"
+      "    n = rms_norm(u + z)\n    return v, n\n";
+  EXPECT_TRUE(run_checked(parse(text, source, "back"), text,
+                          {index_input("x", f32, {5, 8}, 5, 1), index_input("w", f32, {8, 8}, 3, 2)}, context_,
+                          meaning_)
+                  .checked);
 }
 
 TEST_F(ProgramHook, InALoop) {
@@ -215,6 +311,68 @@ TEST_F(ProgramHook, InALoop) {
   const ProgramOutcome outcome =
       run_checked(parse(text, rows), text, {random_input("x", f32, {5, 6}, 1)}, context_, meaning_);
   EXPECT_TRUE(outcome.checked);
+}
+
+// A result that nobody reads is stored as others are, and a check is given it.
+TEST_F(ProgramHook, VerifiedWithoutAReader) {
+  const std::string loops =
+      "  for (int64_t r = 0; r < x.size(0); ++r)\n    for (int64_t c = 0; c < x.size(1); ++c) {\n"
+      "      plain(r, c) = 2 * x(r, c);\n      y.store(r, c, 3 * x(r, c));\n    }\n}\n";
+  const std::pair<const char*, std::string> cases[] = {
+      {"p, s", "void twice(Tensor<const float, 2> x, Tensor<float, 2> plain, Hook<float, 2> y) {\n" + loops},
+      {"s, p", "void twice(Tensor<const float, 2> x, Hook<float, 2> y, Tensor<float, 2> plain) {\n" + loops}};
+  for (const auto& [results, source] : cases) {
+    const Program program = parse("def f(x: f32[\"m\", 6]):\n    " + std::string(results) +
+                                      " = user_kernel(\"twice\", x, out=(\"f32[m, 6]\", \"f32[m, 6]\"))\n"
+                                      "    y = exp(p)\n    return y\n",
+                                  source)
+                                .with_hooked_results();
+    const ProgramInput x = random_input("x", f32, {5, 6}, 1);
+    Tensor y = Tensor::make(f32, {5, 6}).value();
+    const std::vector<NamedArgument> arguments{{"x", x.view()}, {"y", y.view()}};
+    const auto compiled = compile(program, Target::host(), {}, context_);
+    ASSERT_TRUE(compiled) << compiled.error().render();
+    KeptResults kept;
+    RunOptions watched;
+    watched.observer = keep_results(kept);
+    ASSERT_TRUE(compiled->run(arguments, {}, watched));
+    ASSERT_EQ(kept.calls.size(), 1U);
+    ASSERT_EQ(kept.calls[0].results.size(), 2U);
+    const size_t hooked = results[0] == 's' ? 0 : 1;
+    for (int64_t i = 0; i < 30; ++i) {
+      ASSERT_EQ(kept.calls[0].results[hooked].as<float>()[i], 3 * x.view().as<float>()[i]) << i;
+      ASSERT_EQ(kept.calls[0].results[1 - hooked].as<float>()[i], 2 * x.view().as<float>()[i]) << i;
+    }
+    VerifyOptions options;
+    options.given = kept.calls;
+    const auto report = verify(program, arguments, Target::host(), options, context_);
+    ASSERT_TRUE(report) << report.error().render();
+    EXPECT_EQ(report->verdict, VerifyReport::Verdict::Pass) << report->text;
+  }
+}
+
+// Leading dims are counted as one, with the stride of the last of them, whose size may be 1.
+TEST_F(ProgramHook, AnUnreadResultOfFourDims) {
+  const Program program = parse(
+      "def f(x: f32[\"b\", \"h\", \"m\", 3]):\n"
+      "    p, s = user_kernel(\"twice\", x, out=(\"f32[m]\", \"f32[b, h, m, 3]\"))\n    return p\n",
+      "void twice(Tensor<const float, 4> x, Tensor<float, 1> p, Hook<float, 4> y) {\n"
+      "  for (int64_t r = 0; r < p.size(0); ++r) p(r) = 1;\n  for (int64_t b = 0; b < x.size(0); ++b)\n"
+      "    for (int64_t h = 0; h < x.size(1); ++h)\n      for (int64_t r = 0; r < x.size(2); ++r)\n"
+      "        for (int64_t c = 0; c < 3; ++c) y.store(b, h, r, c, 2 * x(b, h, r, c));\n}\n");
+  const auto compiled = compile(program, Target::host(), {}, context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  for (const auto& [b, h, m] : {std::tuple(4, 1, 2), {2, 3, 1}, {1, 5, 4}}) {
+    const ProgramInput x = random_input("x", f32, {b, h, m, 3}, 1);
+    Tensor p = Tensor::make(f32, {m}).value();
+    KeptResults kept;
+    RunOptions watched;
+    watched.observer = keep_results(kept);
+    ASSERT_TRUE(compiled->run(std::vector<NamedArgument>{{"x", x.view()}, {"p", p.view()}}, {}, watched));
+    ASSERT_EQ(kept.calls.size(), 1U);
+    for (int64_t i = 0; i < x.view().element_count(); ++i)
+      ASSERT_EQ(kept.calls[0].results[1].as<float>()[i], 2 * x.view().as<float>()[i]) << b << h << m << " at " << i;
+  }
 }
 
 // A check has to see what was handed over: it is stored as well, and what follows is fused all the same.
@@ -256,8 +414,10 @@ TEST_F(ProgramHook, Explained) {
       rows);
   const auto text = explain(program, Target::host(), {}, false, context_);
   ASSERT_TRUE(text);
-  EXPECT_NE(text->find("relu"), std::string::npos) << *text;
+  EXPECT_NE(text->find("element by element: add, relu"), std::string::npos) << *text;
   EXPECT_NE(text->find("p.py:3"), std::string::npos) << *text;
+  EXPECT_NE(text->find("kernel 0, "), std::string::npos) << *text;
+  EXPECT_EQ(text->find("kernel 1, "), std::string::npos) << *text;
 }
 
 TEST_F(ProgramHook, WhatIsNoHook) {

@@ -3,28 +3,12 @@
 #include <fstream>
 #include <iterator>
 
-#include "unit/driver/program_check.hpp"
+#include "unit/driver/user_program.hpp"
 
 namespace codetta::test {
 namespace {
 
-class ProgramUser : public ::testing::Test {
- protected:
-  static Program parse(const std::string& text, std::vector<UserKernel> kernels) {
-    const auto program = Program::parse(text, "p.py");
-    EXPECT_TRUE(program) << program.error().render();
-    const auto with = program->with_kernels(std::move(kernels));
-    EXPECT_TRUE(with) << with.error().render();
-    return *with;
-  }
-  Error compile_error(const Program& program, const Target& target = Target::host()) {
-    const auto compiled = compile(program, target, {}, context_);
-    EXPECT_FALSE(compiled);
-    return compiled ? Error(Diagnostic{}) : compiled.error();
-  }
-
-  Context context_ = Context::make({.cache_enabled = false, .threads = 2}).value();
-};
+using ProgramUser = UserProgram;
 
 std::string file_text(const std::string& name) {
   std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/user_kernel/" + name);
