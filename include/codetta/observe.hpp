@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watching a program run, step by step: what each step wrote, which lines of the text it stands for, how long it took;
-// ready-made observers for the usual questions. Of programs on CPUs.
+// ready-made observers for the usual questions. Of programs on CPUs and GPUs.
 #pragma once
 
 #include <cstdint>
@@ -35,18 +35,18 @@ struct KeptResults {
   std::vector<Tensor> memory;
 };
 // An observer that adds to `into`, which must live as long as it, and tells `next`. Calls whose results are not in
-// memory are left out. Errors: E0606.
+// memory are left out. Looks at Observed::results. Errors: E0606.
 CODETTA_API StepObserver keep_results(KeptResults& into, StepObserver next = {});
 
 // The steps as a document of the Trace Event Format (JSON), which chrome://tracing and Perfetto show. Views are not
-// looked at.
+// looked at (Observed::steps); on a GPU a step lasts from where it is enqueued to where it has been waited for.
 CODETTA_API std::string chrome_trace(std::span<const StepRecord> steps, const std::string& program);
 
 // ---- finding the step that goes wrong
 
 struct BisectOptions {
   uint64_t seed = 1;  // of the rows and columns that are compared of a large program
-  RunOptions run{};   // its observer is called before a step's values are compared
+  RunOptions run{};   // its observer, which sees all values, is called before those of a step are compared
 };
 // A step of the run, compared with the oracle.
 struct BisectedStep {
@@ -65,8 +65,9 @@ struct BisectReport {
 };
 // Runs the program once and compares what each step leaves in memory, temporaries too, with the oracle's value of the
 // same operation; and the graphs before and after each pass with each other. The outputs among the arguments are
-// written. Steps inside of branches and loops, calls and writes at indices are told but not compared. Errors: those of
-// compile(), prepare() and run(); E0606 (too large for the oracle); E0614 (target is a GPU).
+// written. Steps inside of branches and loops, calls and writes at indices are told but not compared. For a GPU the
+// tensors are those of its memory; all work on them is waited for. Errors: those of compile(), prepare() and run();
+// E0606 (too large for the oracle); for a GPU E064x.
 CODETTA_API Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgument>& arguments,
                                         const Target& target,
                                         const std::vector<std::pair<std::string, int64_t>>& size_hints = {},

@@ -116,7 +116,7 @@ struct ExternFunction {
 struct StepRecord {
   struct Value {
     std::string name;  // of the argument, or what `emit` calls the temporary
-    TensorView view;   // valid, and may be written, during the call
+    TensorView view;   // valid, and may be written, during the call; of a GPU a copy in host memory
   };
   std::string step;                  // "step 3 (launch_kernel)", "list 1, step 0 (fill)"
   std::string kernel;                // of a launch: "codetta_add_relu_1a2b3c4d"
@@ -130,6 +130,9 @@ struct StepRecord {
 };
 // Called from the thread that runs, in order; an error ends the run with it.
 using StepObserver = std::function<Result<void>(const StepRecord&)>;
+// What an observer looks at, of GPUs: the steps alone (names, forms, times), the results of functions too, or all
+// values that steps write. The views of what it does not look at are those of device memory.
+enum class Observed : uint8_t { steps, results, values };
 
 struct RunOptions {
   std::vector<ExternFunction> externs{};  // by name; those that the program does not call count for nothing
@@ -137,8 +140,11 @@ struct RunOptions {
   // E0618). Without it an index out of range is taken as the nearest one. On a GPU kernels look at indices, and what
   // they find is told later (codetta/contents.hpp).
   bool checked = true;
-  // Told of every step (codetta/observe.hpp has some); slows a run down. Of CPUs: E0614 on a GPU.
+  // Told of every step (codetta/observe.hpp has some); slows a run down. On a GPU the run then waits for each step, and
+  // copies what it wrote to host memory, and back where the observer changes it; it is not to be captured (E0646), and
+  // E0606, E0644, E0647 may come from the copies.
   StepObserver observer{};
+  Observed observed = Observed::values;
 };
 
 // A program compiled for a target; sizes stay symbolic. Compiled for several sizes, each prepare() takes the kernels of

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/on_device.hpp"
 #include "cli/places.hpp"
 #include "cli/program_run.hpp"
 #include "cli/specs.hpp"
@@ -157,7 +158,15 @@ int bisect_program(const CommonOptions& common, const Program& program, const Pr
                    const Sizes& hints, uint64_t seed, Context& context) {
   BisectOptions how;
   how.seed = seed;
-  auto found = bisect(program, data.arguments, target, hints, how, context);
+  std::optional<OnDevice> copies;
+  if (on_gpu(target)) {
+    auto device = Device::open(target.backend, context);
+    if (!device) return report(device.error(), common.json);
+    auto made = OnDevice::make(*device, data.arguments);
+    if (!made) return report(made.error(), common.json);
+    copies = *std::move(made);
+  }
+  auto found = bisect(program, copies ? copies->named() : data.arguments, target, hints, how, context);
   if (!found) return report(found.error(), common.json);
   if (common.json) {
     nlohmann::json steps = nlohmann::json::array();
@@ -224,8 +233,15 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (options.bisect) return bisect_program(common, *program, data, *target, asked->hints, options.seed, *context);
   auto watch = Watch::make(options, places_of(*given, options));
   if (!watch) return report(watch.error(), common.json);
-  const ProgramRun run{*program,      *compiled,    *target,           *context,
-                       options.check, options.seed, watch->observer(), !options.kernels.empty()};
+  const ProgramRun run{.program = *program,
+                       .compiled = *compiled,
+                       .target = *target,
+                       .context = *context,
+                       .check = options.check,
+                       .seed = options.seed,
+                       .observer = watch->observer(),
+                       .observed = watch->observer() ? watch->observed() : Observed::steps,
+                       .user_kernels = !options.kernels.empty()};
   auto done = run(data);
   if (auto kept = watch->finish(source->name); !kept) return report(kept.error(), common.json);
   if (!done) {

@@ -137,6 +137,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   RunOptions how;
   KeptResults kept;
   how.observer = check && user_kernels ? keep_results(kept, observer) : observer;
+  how.observed = check && user_kernels ? std::max(observed, Observed::results) : observed;
   auto execution = compiled.prepare(arguments, how);
   if (!execution) return std::move(execution).error();
   done.prepare_ms = milliseconds_since(start);

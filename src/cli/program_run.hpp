@@ -33,7 +33,8 @@ struct ProgramRun {
   Context& context;
   bool check = false;  // compare with the oracle
   uint64_t seed = 1;
-  StepObserver observer{};    // of the run
+  StepObserver observer{};  // of the run
+  Observed observed = Observed::values;
   bool user_kernels = false;  // kernels of the user's are called: a check takes their results as given
 
   struct Done {

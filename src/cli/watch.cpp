@@ -58,6 +58,10 @@ StepObserver Watch::observer() {
   return all;
 }
 
+Observed Watch::observed() const {
+  return values_ || !folder_.empty() || !trap_.empty() ? Observed::values : Observed::steps;
+}
+
 Result<void> Watch::see(const StepRecord& record) {
   Seen seen{record, {}};
   for (StepRecord::Value& value : seen.record.written) value.view = TensorView();

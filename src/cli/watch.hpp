@@ -17,6 +17,7 @@ class Watch {
   static Result<Watch> make(const ProgramOptions& options, Places places);
   // For RunOptions; none where nothing is asked for. The watch outlives the run.
   [[nodiscard]] StepObserver observer();
+  [[nodiscard]] Observed observed() const;
   // After the run, or where it ended. Writes the trace. Errors: E0623.
   Result<void> finish(const std::string& program) const;
   [[nodiscard]] std::string values_text() const;  // of --values: a line for each value that was written

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "codetta/observe.hpp"
+#include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
@@ -86,15 +87,19 @@ std::optional<std::string> disagreement(const oracle::OracleResult& before, cons
 namespace {
 
 Result<std::vector<oracle::OracleInput>> oracle_inputs(const ir::Graph& graph,
-                                                       const std::vector<NamedArgument>& arguments) {
+                                                       const std::vector<NamedArgument>& arguments,
+                                                       HostCopies* copies) {
   std::vector<oracle::OracleInput> inputs;
   for (const ir::GraphInput& input : graph.inputs()) {
     const auto at = std::find_if(arguments.begin(), arguments.end(),
                                  [&](const NamedArgument& argument) { return argument.name == input.name; });
     if (at->value.tensor() == nullptr) {  // shapes() has found all of them
       inputs.emplace_back(scalar_for_oracle(at->value, graph.type(input.node).dtype));
-    } else {
+    } else if (copies == nullptr) {
       inputs.emplace_back(*at->value.tensor());
+    } else {
+      CODETTA_TRY(const TensorView copy, copies->copy(*at->value.tensor()));
+      inputs.emplace_back(copy);
     }
   }
   return inputs;
@@ -193,17 +198,18 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   using namespace driver;
   ContextState& state = *context.shared_state();
   CODETTA_TRY(const Target target, resolve_target(state, wanted));
-  if (target.backend != Backend::cpu) {
-    return diag::error(diag::Code::step_unsupported, "a run on a GPU can not be bisected")
-        .reason("its steps are only enqueued when they are told of")
-        .help("bisect it on a CPU, whose graph and passes are the same");
-  }
   const ir::Graph& graph = Program::Access::state(program)->graph;
   CODETTA_CHECK_OK(check_hints(graph, size_hints));
   CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
-  CODETTA_TRY(const std::vector<oracle::OracleInput> inputs, oracle_inputs(graph, arguments));
-  oracle::OracleOptions how;
-  how.isa = target.isa;
+  runtime::cuda::DeviceRef device;
+  if (runs_on_gpu(target)) {
+    CODETTA_TRY(device, state.gpu(target).device_for(target));
+    CODETTA_CHECK_OK(device->synchronize());
+  }
+  HostCopies copies(device.get());
+  CODETTA_TRY(const std::vector<oracle::OracleInput> inputs,
+              oracle_inputs(graph, arguments, device != nullptr ? &copies : nullptr));
+  oracle::OracleOptions how = program_options(target, graph, shapes.symbols);
   how.seed = options.seed;
   CODETTA_TRY(const Passes passes, compare_passes(graph, state.debug.passes, inputs, how));
 
@@ -220,6 +226,7 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   BisectReport report;
   report.pass = passes.wrong;
   RunOptions run = options.run;
+  run.observed = Observed::values;
   run.observer = [&](const StepRecord& record) -> Result<void> {
     if (options.run.observer) CODETTA_CHECK_OK(options.run.observer(record));
     if (record.written.empty()) return {};

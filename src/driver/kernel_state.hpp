@@ -114,6 +114,7 @@ struct GpuPreparation {
   bool checked = true;
   bool contents = true;  // of a checked run
   runtime::cuda::FromOutside outside{};
+  runtime::cuda::Observer observer{};
 };
 // An execution of the package on the context's device.
 Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const package::PackageRef& package,

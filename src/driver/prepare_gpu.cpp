@@ -19,6 +19,7 @@ Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const packag
   options.contents = how.contents;
   options.allocator = context.options.device_allocator;
   options.outside = std::move(how.outside);
+  options.observer = std::move(how.observer);
   CODETTA_TRY(options.device, context.gpu(target).device_for(target));
   const bool on_elements = package::needs_steps_kernel(*package, how.checked && how.contents);
   std::vector<runtime::cuda::ModuleRef> modules;
@@ -50,6 +51,7 @@ Result<OneRun> OneRun::make(ContextState& context, const Target& target, Stream 
 Result<void> OneRun::run(Execution& execution) const {
   const auto* cuda = ExecutionState::cuda(execution);
   const bool looks = cuda != nullptr && cuda->looks(), sizes = cuda != nullptr && cuda->sizes_in_run();
+  if (capturing && cuda != nullptr && cuda->observed()) return execution.run(stream);  // which says why it is refused
   if (capturing && sizes) {
     return diag::error(diag::Code::capture_active, "this can not be done while a stream is being captured")
         .reason("sizes are found in the run: in device memory, or by what a function allocates")
@@ -75,5 +77,8 @@ Result<void> OneRun::run(Execution& execution) const {
 
 codetta::Result<void> codetta::check_contents(const Execution& execution) {
   const auto* cuda = driver::ExecutionState::cuda(execution);
-  return cuda == nullptr ? Result<void>() : cuda->check();
+  if (cuda == nullptr) return {};
+  const Result<void> fine = cuda->check();
+  const auto& placed = driver::ExecutionState::of(execution).placed;
+  return fine || !placed ? fine : placed(fine.error());
 }

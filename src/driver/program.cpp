@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "driver/build_id.hpp"
+#include "driver/gpu_observer.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
@@ -397,28 +398,27 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
   CODETTA_CHECK_OK(ir::bind_symbols(graph, driver::bound_arguments(arguments)));
   CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state->package, graph, arguments));
   CODETTA_CHECK_OK(check_externs(graph, *state->package, run_options.externs));
-  if (run_options.observer && state->target.backend != Backend::cpu) {
-    return diag::error(diag::Code::step_unsupported, "a run on a GPU can not be observed step by step")
-        .reason("its steps are only enqueued when they are told of")
-        .help("leave the observer out, or run the program on a CPU");
+  std::shared_ptr<const driver::StepRecords> records;
+  if (run_options.observer) {
+    CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state));
+    records = std::make_shared<const driver::StepRecords>(state->package, plan);
   }
+  const auto in_text = [state](const Error& error) { return placed_in_run(error, *state); };
   if (driver::runs_on_gpu(state->target)) {
     double seconds = state->compile_seconds;
     driver::GpuPreparation how{.checked = run_options.checked, .contents = !captured};
     for (const ExternFunction& external : run_options.externs)
       how.outside.externs.push_back({external.name, external.function, external.context});
+    if (records != nullptr) how.observer = driver::gpu_observer(records, run_options.observer, run_options.observed);
     CODETTA_TRY(runtime::cuda::Execution execution, driver::prepare_gpu(*state->context, state->package, state->target,
                                                                         std::move(bindings), seconds, std::move(how)));
-    return driver::ExecutionState::make(std::move(execution), state, seconds);
+    return driver::ExecutionState::make(std::move(execution), state, seconds, in_text);
   }
-  const auto in_text = [state](const Error& error) { return placed_in_run(error, *state); };
   runtime::ExecutionOptions options;
   options.pool = state->context->pool;
   options.allocator = state->context->allocator;
   options.checked = run_options.checked;
-  if (run_options.observer) {
-    CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state));
-    const auto records = std::make_shared<const driver::StepRecords>(state->package, plan);
+  if (records != nullptr) {
     options.observer = [records, observer = run_options.observer](const runtime::StepEvent& event) {
       return observer(records->record(event));
     };

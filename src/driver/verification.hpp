@@ -19,6 +19,9 @@ Result<void> check_target(const Target& target);
 types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype);
 // How GPUs accumulate products of this length, whichever family runs them.
 oracle::OracleOptions gpu_options(const Target& target, int64_t k);
+// How the target computes a program's operations, for these sizes.
+oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph,
+                                      const std::vector<std::pair<std::string, int64_t>>& symbols);
 // What the oracle's comparison found, in the public form, with its text.
 VerifyReport report_of(const oracle::CheckReport& checked);
 

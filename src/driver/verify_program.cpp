@@ -107,6 +107,15 @@ Result<std::map<std::string, oracle::OracleFunction, std::less<>>> functions_of(
 }
 
 }  // namespace
+
+oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph,
+                                      const std::vector<std::pair<std::string, int64_t>>& symbols) {
+  oracle::OracleOptions how =
+      runs_on_gpu(target) ? gpu_options(target, longest_sum(graph, symbols)) : oracle::OracleOptions{};
+  if (target.backend == Backend::cpu) how.isa = target.isa;
+  return how;
+}
+
 }  // namespace driver
 
 Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgument>& arguments, const Target& wanted,
@@ -141,9 +150,7 @@ Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgum
     CODETTA_TRY(view, readable(view));
     actual.push_back(view);
   }
-  oracle::OracleOptions how =
-      runs_on_gpu(target) ? gpu_options(target, longest_sum(graph, shapes.symbols)) : oracle::OracleOptions{};
-  if (target.backend == Backend::cpu) how.isa = target.isa;
+  oracle::OracleOptions how = program_options(target, graph, shapes.symbols);
   how.seed = options.seed;
   CODETTA_TRY(how.functions, functions_of(options));
   CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, how));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace codetta::package {
 namespace {
 
@@ -55,6 +57,19 @@ std::vector<uint32_t> buffers_written(const Package& package, const Step& step) 
   Written written{package};
   std::visit(written, step);
   return std::move(written.buffers);
+}
+
+std::string place_of(const Package& package, const Step& step) {
+  const auto within = [&](const StepList& steps, const std::string& list) -> std::string {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (&steps[i] == &step) return fmt::format("{}step {} ({})", list, i, name_of(step));
+    }
+    return {};
+  };
+  std::string place = within(package.steps, "");
+  for (size_t list = 0; place.empty() && list < package.step_lists.size(); ++list)
+    place = within(package.step_lists[list], fmt::format("list {}, ", list));
+  return place.empty() ? std::string(name_of(step)) : place;
 }
 
 }  // namespace codetta::package

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What steps write: for whoever watches a run.
+// What steps write and where they stand: for whoever watches a run.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "package/package.hpp"
@@ -12,5 +13,7 @@ namespace codetta::package {
 // outputs, of calls the results, of an alloc-form call none (SelectOutput tells them). Branches and loops write nothing
 // themselves, and steps that only give memory or names to buffers do not either.
 std::vector<uint32_t> buffers_written(const Package& package, const Step& step);
+// Where a step of the package stands: "step 3 (copy)", "list 1, step 0 (fill)".
+std::string place_of(const Package& package, const Step& step);
 
 }  // namespace codetta::package

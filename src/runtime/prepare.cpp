@@ -6,6 +6,7 @@
 
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
+#include "package/written.hpp"
 #include "runtime/checks.hpp"
 #include "runtime/cpu/module.hpp"
 #include "runtime/execution_state.hpp"
@@ -437,19 +438,6 @@ void Execution::State::place(std::byte* memory) {
   for (Launch& launch : launches) launch.resolve(bindings);
 }
 
-std::string Execution::State::where(const package::Step* step) const {
-  const auto position = [&](const package::StepList& steps) -> std::optional<size_t> {
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (&steps[i] == step) return i;
-    }
-    return std::nullopt;
-  };
-  if (const auto at = position(package->steps)) return fmt::format("step {} ({})", *at, name_of(*step));
-  for (size_t list = 0; list < package->step_lists.size(); ++list) {
-    if (const auto at = position(package->step_lists[list]))
-      return fmt::format("list {}, step {} ({})", list, *at, name_of(*step));
-  }
-  return std::string(name_of(*step));
-}
+std::string Execution::State::where(const package::Step* step) const { return package::place_of(*package, *step); }
 
 }  // namespace codetta::runtime

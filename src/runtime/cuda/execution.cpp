@@ -162,6 +162,7 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Modul
   state->contents = options.checked && options.contents;
   state->outside = std::move(options.outside);
   state->allocator = options.allocator;
+  if (options.observer) state->watch = std::make_shared<State::Watch>(State::Watch{std::move(options.observer), {}});
   CODETTA_CHECK_OK(package::check(*state->package));
   state->results = std::make_shared<State::Results>(state->package->result_count);
   CODETTA_CHECK_OK(state->prepare());
@@ -173,6 +174,19 @@ Result<void> Execution::run(StreamHandle stream) {
   const State& state = *state_;
   CODETTA_CHECK_OK(state.check_faults());
   CODETTA_TRY(const ContextGuard guard, state.device->enter());
+  std::optional<RelaxedCapture> relaxed;
+  if (state.watch != nullptr) {
+    CODETTA_TRY(const bool capturing, state.device->capturing(stream));
+    if (capturing) {
+      return diag::error(diag::Code::capture_active, "a run that is observed can not be captured")
+          .reason(
+              "each step is waited for, so that the observer sees what it wrote; a stream under capture only "
+              "records, and nobody is told when the graph is launched")
+          .help("run the program with the observer outside of the capture, and capture one that is prepared without");
+    }
+    relaxed.emplace(state.device->driver());  // waiting for this stream leaves captures of others as they are
+    state.watch->began = std::chrono::steady_clock::now();
+  }
   const Result<void> ran = state.run_list(0, stream);
   state.release_results();
   return ran;
@@ -183,6 +197,7 @@ Result<void> Execution::check() const { return state_->check_faults(); }
 // What a late part looks at is known when there is one.
 bool Execution::looks() const { return state_->fault.get() != nullptr; }
 bool Execution::sizes_in_run() const { return state_->late != nullptr; }
+bool Execution::observed() const { return state_->watch != nullptr; }
 
 void Execution::set_ranges(NvtxRef ranges) { state_->ranges = std::move(ranges); }
 

@@ -18,6 +18,10 @@ struct FromOutside {
   std::function<std::optional<TensorView>(const std::string& name)> weights;
 };
 
+// Told of a step whose work is over: the stream of the run is idle, the device's context is current, and captures of
+// other streams stay valid. The event's tensors lie where they are bound, temporaries in device memory.
+using Observer = std::function<Result<void>(const StepEvent&, const Device&, StreamHandle)>;
+
 struct GpuOptions {
   bool checked = true;             // overlaps, places and what the code relies on (E0610, E0613, E0648), and contents
   bool contents = true;            // of checked runs: kernels tell of indices out of range, and of numbers
@@ -25,6 +29,8 @@ struct GpuOptions {
   CublasLtHandleRef vendor{};      // for kernels of the vendor's library, which have no module
   DeviceRef device{};              // null: that of a module, or of `vendor`
   FromOutside outside{};
+  // As ExecutionOptions::observer. Then run() waits for each step, and can not be captured.
+  Observer observer{};
 };
 
 // Belongs to one stream at a time. Bound pointers must stay valid while it is used.
@@ -46,7 +52,9 @@ class Execution {
   // Enqueues on a stream of the device's primary context; allocates nothing and never waits, so that it may be
   // captured. Errors: E0644, E0645, E0647 and their kin; those of check(), before anything is enqueued; E0617.
   // Where sizes lie in device memory, or functions of the caller's allocate, it waits, allocates where these have
-  // changed, and can not be captured (E0646); then what is behind them fails here, too (E0610, E0643).
+  // changed, and can not be captured (E0646); then what is behind them fails here, too (E0610, E0643). With an observer
+  // it waits for each step, tells of it, and ends with the observer's error; what kernels find wrong with contents is
+  // told at the step that has found it.
   Result<void> run(StreamHandle stream);
   // What kernels have found wrong with contents since it was asked last, without waiting: certain once the stream is
   // idle. Errors: E0618 an index, which was taken as the nearest one; E0619 a number.
@@ -55,6 +63,7 @@ class Execution {
   // needs for them. Either way it has to outlive its work.
   [[nodiscard]] bool looks() const;
   [[nodiscard]] bool sizes_in_run() const;
+  [[nodiscard]] bool observed() const;
   [[nodiscard]] const DeviceRef& device() const;
   [[nodiscard]] int64_t workspace_size() const;
   // Device memory of the caller's instead; waits until its counters are zeroed. Errors: E0604, E0605, E0611, E0648.

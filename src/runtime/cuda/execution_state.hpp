@@ -4,6 +4,7 @@
 // allocates. That is a State of its own, made when a run gets there and kept while it would be the same again.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <vector>
 
@@ -35,6 +36,14 @@ struct Execution::State {
   };
   // What functions of the caller's have allocated in this run, by result.
   using Results = std::vector<std::vector<CodettaTensor>>;
+  // Of runs that are observed.
+  struct Watch {
+    Observer observer;
+    std::chrono::steady_clock::time_point began;  // of the run
+    [[nodiscard]] int64_t now() const {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - began).count();
+    }
+  };
 
   package::PackageRef package;
   DeviceRef device;
@@ -49,6 +58,7 @@ struct Execution::State {
   size_t first = 0;                  // of the main list: what stands before it is behind us
   std::unique_ptr<Late> late;        // of the main list's end
   std::shared_ptr<Results> results;  // of all parts
+  std::shared_ptr<Watch> watch;      // of all parts; null where nobody observes
   Symbols symbols;
   std::vector<Launch> launches;
   std::vector<VendorLaunch> vendor_launches;
@@ -86,10 +96,14 @@ struct Execution::State {
   Result<void> check_places() const;
   Result<void> bind_constants();
   Result<void> place(DeviceAddress memory);
-  // Errors: what kernels of this execution have found since it was asked last (E0618, E0619).
-  Result<void> check_faults() const;
+  // Errors: what kernels of this execution have found since it was asked last (E0618, E0619), in an earlier run or in
+  // this one.
+  Result<void> check_faults(FoundIn run = FoundIn::EarlierRun) const;
 
   Result<void> run_list(size_t list, StreamHandle stream) const;
+  Result<void> run_active(const Active& active, StreamHandle stream) const;
+  // Waits for a step that began at `begin`, and tells of it.
+  Result<void> tell(const package::Step& step, int64_t begin, StreamHandle stream) const;
   Result<void> run_on_elements(int32_t which, StreamHandle stream) const;
   Result<void> run_step(const package::Step& step, StreamHandle stream) const;
   Result<void> fill(const package::Fill& step, StreamHandle stream) const;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "package/written.hpp"
 #include "runtime/caller_tensors.hpp"
 #include "runtime/cuda/execution_state.hpp"
 #include "runtime/cuda/stream.hpp"
@@ -20,37 +21,54 @@ using package::Buffer;
 
 Result<void> Execution::State::run_list(size_t list, StreamHandle stream) const {
   for (const Active& active : lists[list]) {
-    if (active.vendor >= 0) {
-      const VendorLaunch& launch = vendor_launches[static_cast<size_t>(active.vendor)];
-      const NvtxRange range(ranges.get(), launch.name());
-      CODETTA_CHECK_OK(launch.run(stream));
+    if (watch == nullptr) {
+      CODETTA_CHECK_OK(run_active(active, stream));
       continue;
     }
-    if (active.user >= 0) {
-      const UserLaunch& launch = user_launches[static_cast<size_t>(active.user)];
-      const NvtxRange range(ranges.get(), launch.name());
-      const Status status = launch.run(stream);
-      if (status == Status::Success) continue;
-      return device->driver().failure(status,
-                                      fmt::format("Failed to launch kernel {}: cuLaunchKernelEx", launch.name()),
-                                      fmt::format("{}, stream = {}", launch.describe(), static_cast<void*>(stream)));
-    }
-    if (active.on_elements >= 0) {
-      CODETTA_CHECK_OK(run_on_elements(active.on_elements, stream));
-      continue;
-    }
-    if (active.launch < 0) {
-      CODETTA_CHECK_OK(run_step(*active.step, stream));
-      continue;
-    }
-    const Launch& launch = launches[static_cast<size_t>(active.launch)];
-    const NvtxRange range(ranges.get(), launch.name());
-    const Status status = launch.run(stream);
-    if (status == Status::Success) continue;
-    return device->driver().failure(status, "cuLaunchKernelEx",
-                                    fmt::format("{}, stream = {}", launch.name(), static_cast<void*>(stream)));
+    const int64_t begin = watch->now();
+    CODETTA_CHECK_OK(run_active(active, stream));
+    CODETTA_CHECK_OK(tell(*active.step, begin, stream));
   }
   return list == 0 && late != nullptr ? run_late(stream) : Result<void>();
+}
+
+Result<void> Execution::State::run_active(const Active& active, StreamHandle stream) const {
+  if (active.vendor >= 0) {
+    const VendorLaunch& launch = vendor_launches[static_cast<size_t>(active.vendor)];
+    const NvtxRange range(ranges.get(), launch.name());
+    return launch.run(stream);
+  }
+  if (active.user >= 0) {
+    const UserLaunch& launch = user_launches[static_cast<size_t>(active.user)];
+    const NvtxRange range(ranges.get(), launch.name());
+    const Status status = launch.run(stream);
+    if (status == Status::Success) return {};
+    return device->driver().failure(status, fmt::format("Failed to launch kernel {}: cuLaunchKernelEx", launch.name()),
+                                    fmt::format("{}, stream = {}", launch.describe(), static_cast<void*>(stream)));
+  }
+  if (active.on_elements >= 0) return run_on_elements(active.on_elements, stream);
+  if (active.launch < 0) return run_step(*active.step, stream);
+  const Launch& launch = launches[static_cast<size_t>(active.launch)];
+  const NvtxRange range(ranges.get(), launch.name());
+  const Status status = launch.run(stream);
+  if (status == Status::Success) return {};
+  return device->driver().failure(status, "cuLaunchKernelEx",
+                                  fmt::format("{}, stream = {}", launch.name(), static_cast<void*>(stream)));
+}
+
+// What only the wait tells, such as an address that a kernel may not use, is told of the step: the first that is
+// waited for behind it.
+Result<void> Execution::State::tell(const package::Step& step, int64_t begin, StreamHandle stream) const {
+  Result<void> over = device->synchronize(stream);
+  if (over) over = check_faults(FoundIn::ThisRun);
+  if (over) return watch->observer({&step, begin, watch->now(), bindings.tensors}, *device, stream);
+  std::vector<Diagnostic> told = over.error().diagnostics();
+  const auto* launch = std::get_if<package::LaunchKernel>(&step);
+  told.front().notes.push_back(
+      {fmt::format("seen behind {}{}", package::place_of(*package, step),
+                   launch != nullptr ? ", kernel " + package->kernels[launch->kernel].name : std::string()),
+       {}});
+  return Error(std::move(told));
 }
 
 Result<void> Execution::State::run_on_elements(int32_t which, StreamHandle stream) const {
@@ -62,12 +80,12 @@ Result<void> Execution::State::run_on_elements(int32_t which, StreamHandle strea
                                   fmt::format("{}, stream = {}", launch.name(), static_cast<void*>(stream)));
 }
 
-Result<void> Execution::State::check_faults() const {
+Result<void> Execution::State::check_faults(FoundIn run) const {
   if (found) return *std::exchange(found, std::nullopt);
   codetta::gpu::Fault taken{};
   if (codetta::gpu::host::take_fault(fault.get(), taken) && taken.step < step_launches.size())
-    return step_launches[taken.step].error_of(taken, bindings);
-  return late != nullptr && late->rest != nullptr ? late->rest->check_faults() : Result<void>();
+    return step_launches[taken.step].error_of(taken, bindings, run);
+  return late != nullptr && late->rest != nullptr ? late->rest->check_faults(run) : Result<void>();
 }
 
 // What prepare lets through beside launches.
@@ -132,6 +150,7 @@ Result<void> Execution::State::run_late(StreamHandle stream) const {
   }
   Symbols known = symbols;
   std::vector<int64_t> made_for;
+  const int64_t begin = watch != nullptr ? watch->now() : 0;
   if (define != nullptr) {
     const TensorView& view = bindings.tensors[define->buffer];
     std::array<std::byte, 8> value{};
@@ -151,6 +170,7 @@ Result<void> Execution::State::run_late(StreamHandle stream) const {
         made_for.insert(made_for.end(), {output.shape[i], output.strides[i]});
     }
   }
+  if (watch != nullptr) CODETTA_CHECK_OK(tell(*part.cause, begin, stream));
   if (part.rest == nullptr || part.made_for != made_for) {
     CODETTA_CHECK_OK(end_late());
     if (found) return *std::exchange(found, std::nullopt);
@@ -191,6 +211,7 @@ Result<void> Execution::State::make_rest(Late& part, Symbols known) const {
   rest->symbols = std::move(known);
   rest->first = part.first;
   rest->results = results;
+  rest->watch = watch;
   rest->selected = selected;
   rest->pool_bytes = pool_bytes;
   rest->pool_address = pool_address;

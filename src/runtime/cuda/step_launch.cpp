@@ -142,7 +142,8 @@ Status StepLaunch::run(const Driver& driver, StreamHandle stream) const {
   return driver.call().launch_kernel(&config, function_.handle, parameters, nullptr);
 }
 
-Error StepLaunch::error_of(const gpu::Fault& fault, const Bindings& bindings) const {
+Error StepLaunch::error_of(const gpu::Fault& fault, const Bindings& bindings, FoundIn run) const {
+  const char* const when = run == FoundIn::EarlierRun ? ", in a run that was enqueued before" : "";
   uint32_t buffer = 0;
   const int64_t size = fault.size;
   const package::NanGuard* nan = nullptr;
@@ -161,14 +162,15 @@ Error StepLaunch::error_of(const gpu::Fault& fault, const Bindings& bindings) co
   if (nan != nullptr) {
     return diag::error(diag::Code::number_invalid,
                        fmt::format("{} holds {}", name, fault.value == 1 ? "NaN" : "an infinity"))
-        .reason(fmt::format("it stands at {}, in a run that was enqueued before{}{}", place,
-                            nan->why.empty() ? "" : "; made by ", nan->why))
+        .about(name)
+        .reason(fmt::format("it stands at {}{}{}{}", place, when, nan->why.empty() ? "" : "; made by ", nan->why))
         .help("look at the inputs of that step");
   }
   char index[24];
   return diag::error(diag::Code::index_range,
                      fmt::format("index {} is out of range for the size {}", shared::index_text(fault, index), size))
-      .reason(fmt::format("it stands at {} of {}, in a run that was enqueued before", place, name))
+      .about(name)
+      .reason(fmt::format("it stands at {} of {}{}", place, name, when))
       .help(size == 0 ? std::string("there is nothing to index") : fmt::format("pass indices from 0 to {}", size - 1));
 }
 

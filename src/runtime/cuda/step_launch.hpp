@@ -36,6 +36,9 @@ class FaultWord {
   codetta::gpu::Fault* word_ = nullptr;
 };
 
+// The run that a fault was found in, for its message.
+enum class FoundIn : uint8_t { EarlierRun, ThisRun };
+
 class StepLaunch {
  public:
   // `step`: an IndexPut, Scatter, Copy, Fill, or a Check of contents; its views have their shapes. Errors: E0610 where
@@ -50,7 +53,7 @@ class StepLaunch {
   // Whether resolve() wants a fault word in checked runs.
   [[nodiscard]] bool looks() const { return parameters_.index() != 1; }
   // What a fault of this launch means: E0618, E0619.
-  [[nodiscard]] Error error_of(const codetta::gpu::Fault& fault, const Bindings& bindings) const;
+  [[nodiscard]] Error error_of(const codetta::gpu::Fault& fault, const Bindings& bindings, FoundIn run) const;
   [[nodiscard]] const std::string& name() const { return function_name_; }
 
   int64_t workspace_bytes = 0;

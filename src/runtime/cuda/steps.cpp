@@ -225,6 +225,7 @@ class Execution::State::Preparing : PassiveSteps {
                 view_of_output(p_.buffers[step.buffer], output_of(step.result, step.output), step.output, "a function",
                                s_.symbols));
     s_.selected[step.buffer] = {step.result, step.output};
+    if (s_.watch != nullptr) add(-1);  // there is something to be told, but nothing to do
     return {};
   }
   Result<void> operator()(const package::IndexPut& step) {

@@ -223,14 +223,6 @@ TEST_F(ProgramObserve, BisectNamesTheStepThatIsWrong) {
   }
 }
 
-TEST_F(ProgramObserve, BisectOfAGpuIsRefused) {
-  const auto program = Program::parse(two_layers, "mlp.py").value();
-  const Bound data = bound(program, layers());
-  const auto found = bisect(program, data.arguments, Target::parse("cuda:sm_90a").value(), {}, {}, context_);
-  ASSERT_FALSE(found);
-  EXPECT_EQ(found.error().code(), 614);
-}
-
 ir::Graph one_operation(ir::Op op) {
   ir::GraphBuilder builder;
   const ir::NodeId x = builder.add_input("x", ir::TensorType{f32, false, {types::Dim::constant(4)}});

@@ -13,6 +13,7 @@
 #include "feature_packages.hpp"
 #include "gpu_packages.hpp"
 #include "package/cpu_call.hpp"
+#include "package/written.hpp"
 #include "runtime/cuda/execution.hpp"
 #include "runtime/hip/driver.hpp"
 #include "support/code_object.hpp"
@@ -38,8 +39,17 @@ std::string in_process_cpu(const Feature& feature) {
 const Target cuda_target{Backend::cuda, CpuIsa::generic, "sm_90a"};
 const Target hip_target{Backend::hip, CpuIsa::generic, "gfx942"};
 
+// The steps that write something, as observers of a run are told of them: "step 3 (copy): y".
+using Told = std::vector<std::string>;
+void tell(Told& told, const package::Package& package, const runtime::StepEvent& event) {
+  std::string names;
+  for (const uint32_t buffer : package::buffers_written(package, *event.step))
+    names += " " + package.buffers[buffer].name;
+  if (!names.empty()) told.push_back(package::place_of(package, *event.step) + ":" + names);
+}
+
 // Over a pretended driver: CUDA's, or AMD's runtime over that.
-std::string in_process_gpu(const Feature& feature, const Target& target, bool inside = true) {
+std::string in_process_gpu(const Feature& feature, const Target& target, bool inside = true, Told* told = nullptr) {
   using namespace runtime::cuda;
   const bool hip = target.backend == Backend::hip;
   test::FakeDriver& fake = test::fake_driver(hip ? CODETTA_FAKE_LIBCUDA : CODETTA_FAKE_DRIVER);
@@ -58,8 +68,14 @@ std::string in_process_gpu(const Feature& feature, const Target& target, bool in
   const ModuleRef module = Module::load(device, image, "test").value();
   const auto package = std::make_shared<const package::Package>(gpu_package(feature, target, inside));
   std::vector<ModuleRef> modules(std::max<size_t>(package->kernels.size(), 1), module);
-  auto execution = Execution::make(package, std::move(modules), feature.program->bindings,
-                                   {.outside = {feature.program->options.externs, feature.program->options.weights}});
+  GpuOptions options{.outside = {feature.program->options.externs, feature.program->options.weights}};
+  if (told != nullptr) {
+    options.observer = [&](const runtime::StepEvent& event, const Device&, StreamHandle) -> Result<void> {
+      tell(*told, *package, event);
+      return {};
+    };
+  }
+  auto execution = Execution::make(package, std::move(modules), feature.program->bindings, std::move(options));
   if (!execution) return cell(execution);
   // What only a function of the caller's could make true is no matter of the backend.
   const auto ran = execution->run(nullptr);
@@ -147,7 +163,8 @@ std::string page() {
          "AMD "
          "GPU ([hip.md](hip.md)). Metal's\ntexts run over a framework of the tests' own, and have not been on a Mac. "
          "On GPUs launches with a grid, a cluster, ... of their own are of kernels of the user's "
-         "([language.md](language.md)).\n";
+         "([language.md](language.md)).\nWhat runs in process can be watched step by step there, on CPUs, CUDA and HIP "
+         "([debugging.md](debugging.md)).\n";
   std::string group;
   for (const Feature& feature : all_features()) {
     if (feature.group != group) {
@@ -182,6 +199,33 @@ TEST(Features, EveryStepAndGuardHasARow) {
   }
   EXPECT_EQ(steps.size(), std::variant_size_v<package::Step>);
   EXPECT_EQ(guards.size(), std::variant_size_v<package::Guard>);
+}
+
+// Whatever a GPU runs it runs while it is watched, too, and tells what a CPU tells.
+TEST(Features, RunsAreObservedOnGpusAsOnCpus) {
+  size_t compared = 0;
+  for (const Feature& feature : all_features()) {
+    SCOPED_TRACE(feature.row);
+    Told here;
+    const auto package = std::make_shared<const package::Package>(feature.program->package);
+    runtime::ExecutionOptions options = feature.program->options;
+    options.observer = [&](const runtime::StepEvent& event) -> Result<void> {
+      tell(here, *package, event);
+      return {};
+    };
+    auto on_cpu =
+        runtime::Execution::make(package, feature.program->kernels, feature.program->bindings, std::move(options));
+    const bool runs_here = on_cpu && on_cpu->run();
+    for (const Target& target : {cuda_target, hip_target}) {
+      Told there;
+      const std::string outcome = in_process_gpu(feature, target, true, &there);
+      EXPECT_EQ(outcome, in_process_gpu(feature, target)) << "watched or not";
+      if (outcome != "runs" || !runs_here) continue;
+      EXPECT_EQ(there, here);
+      compared += here.empty() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(compared, 24U);
 }
 
 // With CODETTA_UPDATE_GOLDEN set the page is written; review the difference before you commit it.

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watching programs run on an AMD GPU that is none: what observers are told is what the kernels left, held to the
+// oracle and to what a CPU's run tells.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/files.hpp"
+#include "codetta/codetta.hpp"
+#include "types/convert.hpp"
+
+namespace codetta {
+namespace {
+
+class HipObserve : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
+    ContextOptions options;
+    options.cache_dir = folder_->path() + "/cache";
+    options.threads = 1;
+    options.hip_runtime = CODETTA_EMULATED_HIP;
+    options.hiprtc = CODETTA_EMULATED_HIP;
+    context_.emplace(Context::make(options).value());
+    device_.emplace(Device::open(Backend::hip, *context_).value());
+  }
+  // Random tensors and poisoned outputs, here and there.
+  struct Bound {
+    std::vector<Tensor> host;
+    std::vector<DeviceTensor> there;
+    std::vector<NamedArgument> here_arguments, arguments;
+  };
+  using Sizes = std::vector<std::pair<std::string, int64_t>>;
+  Bound bound(const Program& program, const Sizes& sizes, const std::vector<NamedArgument>& numbers = {}) const {
+    Bound made;
+    made.here_arguments = made.arguments = numbers;
+    const auto add = [&](const std::string& name, Tensor tensor) {
+      made.host.push_back(std::move(tensor));
+      made.there.push_back(DeviceTensor::copy_of(*device_, made.host.back()).value());
+      made.here_arguments.push_back({name, made.host.back().view()});
+      made.arguments.push_back({name, made.there.back().view()});
+    };
+    const std::vector<ProgramInput> inputs = program.missing(numbers, sizes, 8).value();
+    for (const ProgramInput& input : inputs) {
+      Tensor tensor = Tensor::make(input.dtype, input.shape).value();
+      fill_random(tensor, made.host.size() + 1);
+      add(input.name, std::move(tensor));
+    }
+    const ProgramShapes shapes = program.shapes(made.here_arguments).value();
+    for (const ProgramShapes::Output& output : shapes.outputs) {
+      Tensor tensor = Tensor::make(output.dtype, output.shape).value();
+      fill_poison(tensor);
+      add(output.name, std::move(tensor));
+    }
+    return made;
+  }
+  static std::vector<double> values_of(const TensorView& view) {
+    std::vector<double> values;
+    const auto walk = [&](const auto& self, int dim, int64_t offset) -> void {
+      if (dim == view.rank()) {
+        values.push_back(types::load_f64(view.as<std::byte>() + offset * dtype_size(view.dtype()), view.dtype()));
+        return;
+      }
+      for (int64_t i = 0; i < view.size(dim); ++i) self(self, dim + 1, offset + i * view.stride(dim));
+    };
+    walk(walk, 0, 0);
+    return values;
+  }
+  // Of every launch: what it wrote, by name, in order.
+  using Written = std::vector<std::pair<std::string, std::vector<double>>>;
+  static StepObserver writes(Written& into) {
+    return [&into](const StepRecord& record) -> Result<void> {
+      for (const StepRecord::Value& value : record.written) {
+        if (!record.kernel.empty()) into.emplace_back(value.name, values_of(value.view));
+      }
+      return {};
+    };
+  }
+  static RunOptions observed(StepObserver observer, Observed what = Observed::values) {
+    RunOptions options;
+    options.observer = std::move(observer);
+    options.observed = what;
+    return options;
+  }
+
+  std::optional<base::TemporaryDirectory> folder_;
+  std::optional<Context> context_;
+  std::optional<Device> device_;
+  const Target hip_{Backend::hip, {}, ""};
+};
+
+constexpr const char* layers =
+    "def mlp(x: f32[\"m\", 8], w: f32[8, 16], v: f32[16, 8]):\n"
+    "    h = relu(x @ w)\n"
+    "    y = h @ v\n"
+    "    return y\n";
+
+// Every product writes where the one before the last lies: copies that come too late would be of others.
+TEST_F(HipObserve, EveryValueIsThatOfTheOracle) {
+  const Program program = Program::parse(
+                              "def chain(x: f32[\"m\", 12], w: f32[12, 12]):\n"
+                              "    a = tanh(x @ w)\n    b = tanh(a @ w)\n    c = tanh(b @ w)\n    d = tanh(c @ w)\n"
+                              "    y = d @ w\n    return y\n",
+                              "chain.py")
+                              .value();
+  for (const int64_t m : {33, 1}) {
+    const Bound data = bound(program, {{"m", m}});
+    const CompiledProgram compiled = compile(program, hip_, {{"m", m}}, *context_).value();
+    const int64_t workspace = compiled.prepare(data.arguments).value().workspace_size();
+    EXPECT_LT(workspace, m * 12 * 4 * 3 + 1024) << "not one place for each of four";
+    const auto found = bisect(program, data.arguments, hip_, {}, {}, *context_);
+    ASSERT_TRUE(found) << found.error().render();
+    EXPECT_EQ(found->pass, "");
+    EXPECT_EQ(found->first_wrong, -1) << found->text;
+    int64_t compared = 0;
+    for (const BisectedStep& step : found->steps) {
+      for (const OutputCheck& value : step.values) compared += value.checked;
+    }
+    EXPECT_EQ(compared, 5 * m * 12) << found->text;
+    EXPECT_NE(found->text.find("chain.py:4: c = tanh(b @ w)"), std::string::npos) << found->text;
+  }
+}
+
+// What an observer writes goes back: later steps read it, and the comparison sees it.
+TEST_F(HipObserve, BisectNamesTheStepThatIsWrong) {
+  const Program program = Program::parse(layers, "mlp.py").value();
+  for (const int wrong : {0, 1}) {
+    const Bound data = bound(program, {{"m", 5}});
+    BisectOptions options;
+    int launch = 0;
+    options.run.observed = Observed::steps;
+    options.run.observer = [&](const StepRecord& record) -> Result<void> {
+      if (!record.kernel.empty() && launch++ == wrong) record.written.at(0).view.as<float>()[3] += 1;
+      return {};
+    };
+    const auto found = bisect(program, data.arguments, hip_, {}, options, *context_);
+    ASSERT_TRUE(found) << found.error().render();
+    ASSERT_GE(found->first_wrong, 0) << found->text;
+    const BisectedStep& step = found->steps[static_cast<size_t>(found->first_wrong)];
+    EXPECT_EQ(step.step.origins.at(0), wrong == 0 ? "mlp.py:2: h = relu(x @ w)" : "mlp.py:3: y = h @ v");
+    EXPECT_EQ(step.values.at(0).wrong, 1);
+    EXPECT_NE(step.values.at(0).worst.find("[0, 3]"), std::string::npos) << step.values.at(0).worst;
+    const auto checked = verify(program, data.arguments, hip_, {.poisoned = true}, *context_);
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Fail) << "the outputs, too, are made of it";
+  }
+}
+
+TEST_F(HipObserve, TrapNamesStepLineAndElement) {
+  const Program program = Program::parse(
+                              "def f(x: f32[2, 4], w: f32[4, 4], v: f32[4, 4]):\n    h = log(x @ w)\n"
+                              "    y = exp(h @ v)\n    return y\n",
+                              "logs.py")
+                              .value();
+  const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+  Bound data = bound(program, {});
+  const auto run = [&](float last, bool infinities) {
+    std::fill_n(data.host[0].view().as<float>(), 8, 2.0F);
+    data.host[0].view().as<float>()[7] = last;
+    std::fill_n(data.host[1].view().as<float>(), 16, 1.0F);
+    std::fill_n(data.host[2].view().as<float>(), 16, 100.0F);
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(data.there[i].upload(data.host[i]));
+    return compiled.run(data.arguments, {}, observed(trap_numbers(infinities)));
+  };
+  const auto nan = run(-20, false);
+  ASSERT_FALSE(nan);
+  EXPECT_EQ(nan.error().code(), 619);
+  const std::string& reason = nan.error().diagnostics().front().reason;
+  EXPECT_NE(reason.find("wrote NaN at [1, 0]"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("logs.py:2: h = log(x @ w)"), std::string::npos) << reason;
+  EXPECT_TRUE(run(2, false));
+  const auto infinite = run(2, true);
+  ASSERT_FALSE(infinite);
+  EXPECT_NE(infinite.error().diagnostics().front().reason.find("logs.py:3"), std::string::npos);
+}
+
+// As a CPU tells of them: by name and turn, within the rounding of a few operations.
+TEST_F(HipObserve, LoopsAndBranches) {
+  const Program program = Program::parse(
+                              "def more(i, x):\n    return i < 3\n"
+                              "def body(i, x):\n    return i + 1, x * 2.0 + 1.0\n"
+                              "def less(x):\n    return x - 5.0\n"
+                              "def same(x):\n    return x * 3.0\n"
+                              "def f(x: f32[\"n\"], flag: bool[1]):\n    i, y = while_loop(more, body, 0, x)\n"
+                              "    z = cond(flag, less, same, y)\n    return z\n",
+                              "loop.py")
+                              .value();
+  const CompiledProgram on_gpu = compile(program, hip_, {}, *context_).value(),
+                        on_cpu = compile(program, {Backend::cpu, CpuIsa::generic, {}}, {}, *context_).value();
+  for (const bool taken : {true, false}) {
+    Bound data = bound(program, {{"n", 6}});
+    for (size_t i = 0; i < data.host.size(); ++i) {
+      if (data.host[i].view().dtype() != boolean) continue;
+      *data.host[i].view().as<bool>() = taken;
+      ASSERT_TRUE(data.there[i].upload(data.host[i]));
+    }
+    Written here, there;
+    size_t nested = 0;
+    bool loop = false;
+    const auto ran = on_gpu.run(data.arguments, {}, observed([&](const StepRecord& record) -> Result<void> {
+                                  nested += record.step.rfind("list ", 0) == 0 && !record.kernel.empty();
+                                  loop = loop || record.step.find("(while)") != std::string::npos;
+                                  return writes(there)(record);
+                                }));
+    ASSERT_TRUE(ran) << ran.error().render();
+    ASSERT_TRUE(on_cpu.run(data.here_arguments, {}, observed(writes(here))));
+    EXPECT_TRUE(loop);
+    EXPECT_GE(nested, 4U);
+    // Kernels of the two targets may hold more or less; a value that both write, both write as often.
+    std::map<std::string, std::vector<std::vector<double>>> left, right;
+    for (auto& [name, values] : here) left[name].push_back(values);
+    for (auto& [name, values] : there) right[name].push_back(values);
+    ASSERT_TRUE(right.contains("z"));
+    size_t common = 0;
+    for (const auto& [name, turns] : left) {
+      if (!right.contains(name)) continue;
+      ASSERT_EQ(turns.size(), right[name].size()) << name;
+      for (size_t turn = 0; turn < turns.size(); ++turn, ++common) {
+        ASSERT_EQ(turns[turn].size(), right[name][turn].size());
+        for (size_t e = 0; e < turns[turn].size(); ++e)
+          EXPECT_NEAR(turns[turn][e], right[name][turn][e], 1e-4) << name << ", turn " << turn << ", " << e;
+      }
+    }
+    EXPECT_GE(common, 4U);
+  }
+}
+
+TEST_F(HipObserve, ChecksTakeResultsOfUserKernelsAsGiven) {
+  const std::string folder = CODETTA_SOURCE_DIR "/examples/user_kernel/";
+  for (const bool hooked : {false, true}) {
+    const Program text =
+        Program::parse(*base::read_file(folder + (hooked ? "hooked.py" : "program.py"), 1 << 16), "p.py")
+            .value()
+            .with_kernels(
+                {{"running_sums", *base::read_file(folder + (hooked ? "hooked_sums.hip" : "running_sums.hip"), 1 << 16),
+                  UserKernel::Language::hip, "sums.hip"}})
+            .value();
+    for (const bool keeps : {true, false}) {
+      if (!hooked && !keeps) continue;
+      const Program program = keeps ? text.with_hooked_results() : text;
+      const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+      const Bound data = bound(program, hooked ? Sizes{{"m", 5}, {"n", 24}} : Sizes{{"m", 5}}, {{"decay", 0.5}});
+      KeptResults kept;
+      std::vector<std::string> functions;
+      const auto ran = compiled.run(data.arguments, {},
+                                    observed(keep_results(kept,
+                                                          [&](const StepRecord& record) -> Result<void> {
+                                                            if (!record.function.empty())
+                                                              functions.push_back(record.function);
+                                                            return {};
+                                                          }),
+                                             Observed::results));
+      ASSERT_TRUE(ran) << ran.error().render();
+      EXPECT_EQ(functions, std::vector<std::string>{"running_sums"});
+      ASSERT_EQ(kept.calls.size(), keeps ? 1U : 0U);
+      VerifyOptions how;
+      how.given = kept.calls;
+      how.poisoned = true;
+      const auto checked = verify(program, data.arguments, hip_, how, *context_);
+      if (!keeps) {
+        EXPECT_EQ(checked.error().code(), 311);
+        continue;
+      }
+      ASSERT_TRUE(checked) << checked.error().render();
+      EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+      EXPECT_EQ(checked->given, std::vector<std::string>{"running_sums"});
+      kept.calls[0].results[0].as<float>()[7] += 4;
+      EXPECT_EQ(verify(program, data.arguments, hip_, how, *context_)->verdict, VerifyReport::Verdict::Fail);
+    }
+  }
+}
+
+// An output over its own operand: what the step wrote, not what stood there.
+TEST_F(HipObserve, ResultsInPlaceAndRowsThatLieApart) {
+  const Program program = Program::parse(
+                              "def f(x: f32[\"m\", 6]):\n    y = x * 2.0\n    z = sum(y, dim=-1)\n"
+                              "    return y, z\n")
+                              .value();
+  const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+  const Tensor host = Tensor::make(f32, {4, 10}).value();
+  fill_random(host, 3);
+  const DeviceTensor wide = DeviceTensor::copy_of(*device_, host).value(),
+                     sums = DeviceTensor::make(*device_, f32, {4, 1}).value();
+  const TensorView x = TensorView::make(wide.data(), f32, {4, 6}, {10, 1}).value();
+  Written there;
+  const auto ran = compiled.run({{"x", x}, {"y", x}, {"z", sums.view()}}, {},
+                                observed([&](const StepRecord& record) -> Result<void> {
+                                  for (const StepRecord::Value& value : record.written) {
+                                    EXPECT_TRUE(value.name != "y" || value.view.strides() == (Dims{10, 1}));
+                                  }
+                                  return writes(there)(record);
+                                }));
+  ASSERT_TRUE(ran) << ran.error().render();
+  const auto y = std::find_if(there.begin(), there.end(), [](const auto& one) { return one.first == "y"; });
+  ASSERT_NE(y, there.end());
+  for (int64_t i = 0; i < 24; ++i)
+    EXPECT_EQ(y->second[static_cast<size_t>(i)], 2 * host.view().as<float>()[i / 6 * 10 + i % 6]) << i;
+  // What lies between the rows is as it was, also where an observer writes.
+  const auto marked = compiled.run({{"x", x}, {"y", x}, {"z", sums.view()}}, {},
+                                   observed([&](const StepRecord& record) -> Result<void> {
+                                     for (const StepRecord::Value& value : record.written) {
+                                       if (value.name == "y") value.view.as<float>()[10] = 77;
+                                     }
+                                     return {};
+                                   }));
+  ASSERT_TRUE(marked) << marked.error().render();
+  const Tensor after = Tensor::make(f32, {4, 10}).value();
+  ASSERT_TRUE(wide.download(after));
+  EXPECT_EQ(after.view().as<float>()[10], 77);
+  for (int64_t row = 0; row < 4; ++row) {
+    for (int64_t c = 6; c < 10; ++c)
+      EXPECT_EQ(after.view().as<float>()[row * 10 + c], host.view().as<float>()[row * 10 + c]);
+  }
+}
+
+// Found by a kernel, told at its step and not in the next run.
+TEST_F(HipObserve, IndicesOutOfRangeEndTheRunWhereTheyAreMet) {
+  const Program program = Program::parse(
+                              "def f(x: f32[\"m\", 4], i: i64[3]):\n    y = take(x, i, dim=0)\n    z = y * 2.0\n"
+                              "    return z\n",
+                              "p.py")
+                              .value();
+  const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+  const DeviceTensor x = DeviceTensor::make(*device_, f32, {5, 4}).value(),
+                     z = DeviceTensor::make(*device_, f32, {3, 4}).value();
+  const Tensor indices = Tensor::make(i64, {3}).value();
+  std::fill_n(indices.view().as<int64_t>(), 3, int64_t{1});
+  indices.view().as<int64_t>()[2] = 9;
+  const DeviceTensor i = DeviceTensor::copy_of(*device_, indices).value();
+  size_t launches = 0;
+  auto execution = compiled
+                       .prepare({{"x", x.view()}, {"i", i.view()}, {"z", z.view()}},
+                                observed([&](const StepRecord& record) -> Result<void> {
+                                  launches += !record.kernel.empty();
+                                  return {};
+                                }))
+                       .value();
+  const auto refused = execution.run();
+  ASSERT_FALSE(refused);
+  const Diagnostic& first = refused.error().diagnostics().front();
+  EXPECT_EQ(first.code, 618);
+  EXPECT_EQ(first.reason, "it stands at [2] of i");
+  EXPECT_EQ(first.where.line, 1U) << "i in the text";
+  EXPECT_NE(refused.error().render().find("seen behind step "), std::string::npos) << refused.error().render();
+  EXPECT_EQ(launches, 0U) << "what reads by them is behind it";
+  indices.view().as<int64_t>()[2] = 4;
+  ASSERT_TRUE(i.upload(indices));
+  EXPECT_TRUE(execution.run()) << "nothing is left to be told";
+  EXPECT_EQ(launches, 1U);
+}
+
+// Several executions of one program, each on a stream of its own, in turn.
+TEST_F(HipObserve, StreamsOfTheirOwn) {
+  const Program program = Program::parse(layers, "mlp.py").value();
+  const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+  std::vector<DeviceStream> streams;
+  std::vector<Bound> data;
+  std::vector<Execution> executions;
+  std::vector<Written> seen(2);
+  for (size_t n = 0; n < 2; ++n) {
+    streams.push_back(DeviceStream::make(*device_).value());
+    data.push_back(bound(program, {{"m", n == 0 ? 3 : 9}}));
+    executions.push_back(compiled.prepare(data[n].arguments, observed(writes(seen[n]))).value());
+  }
+  for (int pass = 0; pass < 2; ++pass) {
+    for (size_t n = 0; n < 2; ++n) ASSERT_TRUE(executions[n].run(streams[n]));
+  }
+  for (size_t n = 0; n < 2; ++n) {
+    ASSERT_EQ(seen[n].size(), 4U) << "two layers, twice";
+    EXPECT_EQ(seen[n][1].first, "y");
+    EXPECT_EQ(seen[n][1].second.size(), static_cast<size_t>(8 * (n == 0 ? 3 : 9)));
+    EXPECT_EQ(seen[n][1], seen[n][3]);
+    const auto checked = verify(program, data[n].arguments, hip_, {.poisoned = true}, *context_);
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+    ASSERT_TRUE(data[n].there.back().download(data[n].host.back()));
+    EXPECT_EQ(seen[n][3].second, values_of(data[n].host.back().view()));
+  }
+}
+
+}  // namespace
+}  // namespace codetta
