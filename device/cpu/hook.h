@@ -11,8 +11,9 @@
 namespace codetta {
 namespace detail {
 
-// void store(int64_t batch, int64_t row, int64_t column, T value) const: leading dims are one, row-major; a result of
-// one dim has one row. Of this file alone, and with it all that takes a Hook: libraries link several such files.
+// void store(int64_t batch, int64_t row, int64_t column, T value) const, and run(batch, row, column, const T* values,
+// int64_t count): leading dims are one, row-major; a result of one dim has one row. Of this file alone, and with it all
+// that takes a Hook: libraries link several such files.
 namespace {
 struct Epilogue;
 }
@@ -42,14 +43,28 @@ struct Hook {
     int64_t at[Rank];
     take<0>(at, given...);
   }
+  // store_run(i, j, values, count): elements side by side along the last dim, from that place on. What follows works on
+  // a vector of them at once.
+  template <class... Given>
+  void store_run(Given... given) const {
+    static_assert(sizeof...(Given) == Rank + 2, "an index a dim, and then the values and their number");
+    int64_t at[Rank];
+    take<0>(at, given...);
+  }
 
  private:
+  static int64_t row(const int64_t* at) { return Rank > 1 ? at[Rank > 1 ? Rank - 2 : 0] : 0; }
+  int64_t batch(const int64_t* at) const {
+    int64_t index = 0;
+    for (int d = 0; d + 2 < Rank; ++d) index = index * sizes[d] + at[d];
+    return index;
+  }
   template <int Place, class First, class... Rest>
   void take(int64_t* at, First first, Rest... rest) const {
-    if constexpr (sizeof...(Rest) == 0) {
-      int64_t batch = 0;
-      for (int d = 0; d + 2 < Rank; ++d) batch = batch * sizes[d] + at[d];
-      epilogue.store(batch, Rank > 1 ? at[Rank > 1 ? Rank - 2 : 0] : 0, at[Rank - 1], static_cast<T>(first));
+    if constexpr (Place == Rank && sizeof...(Rest) == 0) {
+      epilogue.store(batch(at), row(at), at[Rank - 1], static_cast<T>(first));
+    } else if constexpr (Place == Rank) {
+      epilogue.run(batch(at), row(at), at[Rank - 1], first, rest...);
     } else {
       at[Place] = static_cast<int64_t>(first);
       take<Place + 1>(at, rest...);

@@ -400,7 +400,7 @@ void PhasePrinter::print_operands(PhaseText& out) {
   for (const package::Store& store : phase_.stores) {
     used.insert(store.operand);
     const package::Operand& o = program_.operands[store.operand];
-    if (dialect_.registers || o.access != Access::Full || !o.unit_stride) continue;
+    if (!dialect_.streams || dialect_.registers || o.access != Access::Full || !o.unit_stride) continue;
     if (wide.insert(store.operand).second) wide_bytes += types::byte_size(o.dtype);
   }
   for (const uint32_t k : used) {

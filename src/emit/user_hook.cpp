@@ -23,6 +23,15 @@ namespace {
 
 bool is_eight_bit_float(DType dtype) { return types::is_float(dtype) && types::bits(dtype) == 8; }
 
+// Elements that are handed over side by side, as accumulators of the program.
+std::string run_text(DType dtype, const Dialect& dialect, std::set<PartLibrary::Request>& needs) {
+  needs.emplace("load", Domain::Common);
+  const auto& type = dialect.type(dtype);
+  return Conversions(dialect, needs)
+      .widen(CodeWriter::text_of("load<", type.raw, ">((const ", type.element, "*)values + c, n)"), dtype,
+             types::compute_dtype(dtype));
+}
+
 // The element that is handed over, as the accumulator of the program.
 std::string held_text(DType dtype, const Dialect& dialect, std::set<PartLibrary::Request>& needs) {
   const DType held = types::compute_dtype(dtype);
@@ -47,23 +56,31 @@ std::string_view scalar_field(DType compute) {
 
 Result<HookText> cpu_hook(const package::EpilogueProgram& program, const plan::UserHook& hook,
                           const CpuEmitOptions& options) {
-  const Dialect& dialect = cpu_dialect();
+  Dialect dialect = cpu_dialect();
+  dialect.streams = false;
   std::set<PartLibrary::Request> needs{{"core", Domain::Common}, {"TileFragment", Domain::Common}};
   const std::string held = held_text(hook.dtype, dialect, needs);
   CODETTA_TRY(const PhaseText phase,
               print_phase(
                   program, 0, dialect, options.comments, [](uint32_t) { return std::string("held"); }, needs));
   CodeWriter body;
-  body.line("// One element of the result, and what follows it.");
+  body.line("// Up to a vector of elements of the result, side by side, and what follows them.");
   {
     const auto function = body.block("static inline void hook_store(const EpilogueArgs& args, i64 batch, i64 row, i64 ",
-                                     "column, ", dialect.type(program.accumulator).value, " held)");
-    body.line("TileFragment f(args, Tile{nullptr, 0, 0, 0, batch, row, column, 1, 1, row, column, 0});");
-    body.line("f.n = 1;");
+                                     "column, ", dialect.type(program.accumulator).value, " held, i64 n)");
+    body.line("TileFragment f(args, Tile{nullptr, 0, 0, 0, batch, row, column, 1, n, row, column, 0});");
+    body.line("f.n = n;");
     body.line("(void)held;");
     put_lines(body, phase.setup);
     put_lines(body, phase.row);
     put_lines(body, phase.full);
+  }
+  {
+    const auto function = body.block("static inline void hook_run(const EpilogueArgs& args, i64 batch, i64 row, i64 ",
+                                     "column, const void* values, i64 count)");
+    const auto loop = body.block("for (i64 c = 0; c < count; c += lanes)");
+    body.line("const i64 n = count - c < lanes ? count - c : lanes;");
+    body.line("hook_store(args, batch, row, column + c, ", run_text(hook.dtype, dialect, needs), ", n);");
   }
   const int lanes = cpu_vector_bytes(options.isa) / (plan::has_wide_values(program) ? 8 : 4);
   HookText text;
@@ -92,8 +109,11 @@ Result<HookText> cpu_hook(const package::EpilogueProgram& program, const plan::U
   text.between = fmt::format(
       "namespace codetta::detail {{\nnamespace {{\nstruct Epilogue {{\n  const cpu::EpilogueArgs* args;\n  void "
       "store(int64_t batch, "
-      "int64_t row, int64_t column, {} value) const {{\n    using namespace cpu;\n    hook_store(*args, batch, row, "
-      "column, {});\n  }}\n}};\n}}  // namespace\n}}  // namespace codetta::detail\n",
+      "int64_t row, int64_t column, {0} value) const {{\n    using namespace cpu;\n    hook_store(*args, batch, row, "
+      "column, {1}, 1);\n  }}\n  void run(int64_t batch, int64_t row, int64_t column, const {0}* values, int64_t "
+      "count) "
+      "const {{\n    cpu::hook_run(*args, batch, row, column, values, count);\n  }}\n}};\n}}  // namespace\n}}  // "
+      "namespace codetta::detail\n",
       user_element_type(hook.dtype), held);
 
   const auto step = [&](const package::Operand& o, uint8_t dim, int64_t times) {

@@ -130,16 +130,16 @@ TEST_F(ProgramHook, EveryElementType) {
     const bool flag = dtype == boolean;
     const std::string type(dtype_name(dtype)), cpp(name);
     const std::string value = flag ? "x(r, c)" : "static_cast<" + cpp + ">(x(r, c) + x(r, c))";
-    const std::string source = "void twice(Tensor<const " + cpp + ", 2> x, Hook<" + cpp +
-                               ", 2> y) {\n  for (int64_t r = 0; r < x.size(0); ++r)\n"
-                               "    for (int64_t c = 0; c < x.size(1); ++c) y.store(r, c, " +
-                               value + ");\n}\n";
+    const std::string source = "void twice(Tensor<const " + cpp + ", 2> x, Hook<" + cpp + ", 2> y) {\n  " + cpp +
+                               " run[37];\n  for (int64_t r = 0; r < x.size(0); ++r) {\n"
+                               "    for (int64_t c = 0; c < x.size(1); ++c) run[c] = " +
+                               value + ";\n    y.store(r, 0, run[0]);\n    y.store_run(r, 1, run + 1, 36);\n  }\n}\n";
     const std::string text =
-        "def f(x: " + type + "[\"m\", 11], w: " + type + "[11]):\n    s = user_kernel(\"twice\", x, out=\"" + type +
-        "[m, 11]\")\n    y = " + (flag ? "s & w" : "s + w") +
+        "def f(x: " + type + "[\"m\", 37], w: " + type + "[37]):\n    s = user_kernel(\"twice\", x, out=\"" + type +
+        "[m, 37]\")\n    y = " + (flag ? "s & w" : "s + w") +
         "\n    z = " + (flag ? "where(s, 2.0, 3.0)" : "cast(s, f32) * 0.5") + "\n    return y, z\n";
     fused(text, source,
-          {index_input("x", dtype, {3, 11}, flag ? 2 : 9, 1), index_input("w", dtype, {11}, flag ? 2 : 9, 2)});
+          {index_input("x", dtype, {3, 37}, flag ? 2 : 9, 1), index_input("w", dtype, {37}, flag ? 2 : 9, 2)});
   }
   // Of 8-bit floats there are the bits.
   const std::string bits =
@@ -151,9 +151,9 @@ TEST_F(ProgramHook, EveryElementType) {
     return {};
   };
   fused(
-      "def f(x: f8e4m3[\"m\", 11], k: f8e5m2):\n    s = user_kernel(\"twice\", x, out=\"f8e4m3[m, 11]\")\n"
+      "def f(x: f8e4m3[\"m\", 37], k: f8e5m2):\n    s = user_kernel(\"twice\", x, out=\"f8e4m3[m, 37]\")\n"
       "    y = cast(s, f32) * k\n    return y\n",
-      bits, {random_input("x", f8e4m3, {3, 11}, 1), number_input("k", 1.5)});
+      bits, {random_input("x", f8e4m3, {3, 37}, 1), number_input("k", 1.5)});
 }
 
 // One of two results is handed over: what needs the other one as well is a kernel behind it.
@@ -436,6 +436,10 @@ TEST_F(ProgramHook, WhatIsNoHook) {
       {"void twice(Tensor<const float, 2> x, Hook<float, 3> y)" + body, "twice", 504},
       {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y.store(1, 2.0f); }\n", "an index a dim", 504},
       {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y(0, 0) = 1; }\n", "twice", 504},
+      {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y.store_run(0, 0, x.data); }\n", "and their number",
+       504},
+      {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { const double v = 1; y.store_run(0, 0, &v, 1); }\n",
+       "double", 504},
   };
   for (const auto& one : cases) {
     const Error error = compile_error(parse(text, one.source));
