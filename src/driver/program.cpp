@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -248,22 +250,48 @@ Result<std::vector<ProgramInput>> Program::missing(const std::vector<NamedArgume
 
 namespace {
 
-// For one set of sizes: `hints` has each symbol once.
-Result<std::shared_ptr<driver::CompiledProgramState>> compile_for(
-    const Program& program, Context& context, const Target& target, const driver::SizeHints& hints,
-    const std::function<void(const CompileProgress&)>& progress) {
-  auto state = std::make_shared<driver::CompiledProgramState>();
-  state->program = Program::Access::state(program);
-  state->context = context.shared_state();
-  state->target = target;
-  state->hints = hints;
-  CODETTA_TRY(package::Package package, driver::package_of(*state));
-  driver::LoadProgress told;
-  if (progress) {
-    told = [&](size_t done, size_t all, const std::string& kernel, double seconds) {
-      progress({done, all, kernel, seconds});
+// What a program is for one set of sizes: planned, then loaded.
+struct ForSizes {
+  std::shared_ptr<driver::CompiledProgramState> state;
+  package::Package package;
+};
+
+// `hints` has each symbol once.
+Result<ForSizes> planned_for(const Program& program, Context& context, const Target& target,
+                             const driver::SizeHints& hints) {
+  ForSizes made{std::make_shared<driver::CompiledProgramState>(), {}};
+  made.state->program = Program::Access::state(program);
+  made.state->context = context.shared_state();
+  made.state->target = target;
+  made.state->hints = hints;
+  CODETTA_TRY(made.package, driver::package_of(*made.state));
+  return made;
+}
+
+// Tells of each kernel once, whichever of the sizes it is for.
+driver::LoadProgress progress_of(const std::vector<ForSizes>& all,
+                                 const std::function<void(const CompileProgress&)>& progress) {
+  if (!progress) return {};
+  if (all.size() == 1) {
+    return [&progress](size_t done, size_t total, const std::string& kernel, double seconds) {
+      progress({done, total, kernel, seconds});
     };
   }
+  std::set<std::string> names;
+  for (const ForSizes& one : all) {
+    for (const package::Kernel& kernel : one.package.kernels) names.insert(kernel.name);
+  }
+  return [&progress, total = names.size(), told = std::set<std::string>()](size_t, size_t, const std::string& kernel,
+                                                                           double seconds) mutable {
+    if (!told.insert(kernel).second) return;
+    progress(
+        {told.size(), std::max(told.size(), total), kernel, seconds});  // on a GPU a kernel may get another's place
+  };
+}
+
+Result<void> load(ForSizes& one, const driver::LoadProgress& told) {
+  const auto& state = one.state;
+  package::Package package = std::move(one.package);
   if (driver::runs_on_gpu(state->target)) {
     driver::ContextState& on = *state->context;
     const bool runs = static_cast<bool>(on.check_runs(state->target));
@@ -271,13 +299,13 @@ Result<std::shared_ptr<driver::CompiledProgramState>> compile_for(
     std::vector<const package::Kernel*> all;
     for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
     if (runs && !hip) on.cuda.compile_ahead(all);
-    const auto load = [&](const package::Kernel& kernel) -> Result<double> {
+    const auto load_one = [&](const package::Kernel& kernel) -> Result<double> {
       if (!runs) return on.hip.compile(kernel);  // for another machine, whose cache this may be
       CODETTA_TRY(const driver::LoadedGpuKernel loaded, on.load_on_gpu(kernel, state->target));
       return loaded.compile_seconds;
     };
     if (runs || hip) {
-      CODETTA_TRY(package, driver::load_on_gpu(*state, std::move(package), told, load));
+      CODETTA_TRY(package, driver::load_on_gpu(*state, std::move(package), told, load_one));
     }
   } else if (device_supports(state->target)) {
     CODETTA_TRY(std::vector<driver::LoadedKernel> loaded,
@@ -288,7 +316,7 @@ Result<std::shared_ptr<driver::CompiledProgramState>> compile_for(
     }
   }
   state->package = std::make_shared<const package::Package>(std::move(package));
-  return state;
+  return {};
 }
 
 // Of a program that is compiled for several sizes: what it is for the sizes of these tensors.
@@ -297,7 +325,7 @@ Result<std::shared_ptr<const driver::CompiledProgramState>> for_sizes(
   if (state->for_other_sizes.empty()) return state;
   CODETTA_TRY(const ir::SymbolBindings symbols,
               ir::bind_symbols(state->program->graph, driver::bound_arguments(arguments)));
-  const size_t picked = state->sizes.pick(symbols.values);
+  const size_t picked = state->taken[state->sizes.pick(symbols.values)];
   return picked == 0 ? state : state->for_other_sizes[picked - 1];
 }
 
@@ -310,11 +338,20 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
   CODETTA_CHECK_OK(
       driver::check_hints(Program::Access::state(program)->graph, size_hints, driver::Hinted::ForSeveralSizes));
   CODETTA_TRY(driver::SizeSets sizes, driver::size_sets(size_hints));
-  CODETTA_TRY(const auto state, compile_for(program, context, resolved, sizes.sets.front(), progress));
-  for (size_t i = 1; i < sizes.sets.size(); ++i) {
-    CODETTA_TRY(auto other, compile_for(program, context, resolved, sizes.sets[i], progress));
-    state->for_other_sizes.push_back(std::move(other));
+  std::vector<ForSizes> all;
+  std::vector<size_t> taken;
+  for (const driver::SizeHints& hints : sizes.sets) {
+    CODETTA_TRY(ForSizes planned, planned_for(program, context, resolved, hints));
+    const auto same =
+        std::find_if(all.begin(), all.end(), [&](const ForSizes& one) { return one.package == planned.package; });
+    taken.push_back(static_cast<size_t>(same - all.begin()));
+    if (same == all.end()) all.push_back(std::move(planned));
   }
+  const driver::LoadProgress told = progress_of(all, progress);
+  for (ForSizes& one : all) CODETTA_CHECK_OK(load(one, told));
+  const auto state = all.front().state;
+  for (size_t i = 1; i < all.size(); ++i) state->for_other_sizes.push_back(all[i].state);
+  state->taken = std::move(taken);
   state->sizes = std::move(sizes);
   return CompiledProgram::Access::make(state);
 }

@@ -29,8 +29,10 @@ struct CompiledProgramState {
   package::PackageRef package;
   std::vector<runtime::KernelEntry> entries;
   double compile_seconds = 0;
-  // Compiled for several sizes: which of them a run belongs to. The first are this state's own, the others follow.
+  // Compiled for several sizes: the set that a run belongs to, and by set what it takes, 0 for this state, then those
+  // of `for_other_sizes`. Sets with the same kernels take one.
   SizeSets sizes{};
+  std::vector<size_t> taken{};
   std::vector<std::shared_ptr<const CompiledProgramState>> for_other_sizes{};
 };
 

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "codetta/codetta.hpp"
+#include "driver/program_state.hpp"
 
 namespace codetta {
 namespace {
@@ -259,6 +260,20 @@ TEST_F(ProgramCompile, ForSeveralSizes) {
     EXPECT_EQ(workspaces[0], workspaces[1]) << m;
     EXPECT_EQ(std::memcmp(results[0].data(), results[1].data(), static_cast<size_t>(m) * 64 * 4), 0) << m;
   }
+  // Each kernel is told once, and sizes with the kernels of others share them.
+  std::set<std::string> kernels;
+  size_t calls = 0, total = 0;
+  const auto many =
+      compile(program, target, {{"m", 1}, {"m", 100000}, {"m", 100001}, {"n", 64}}, on, [&](const CompileProgress& p) {
+        kernels.insert(p.kernel);
+        EXPECT_EQ(p.done, ++calls);
+        total = p.total;
+      });
+  ASSERT_TRUE(many);
+  EXPECT_EQ(kernels.size(), calls);
+  EXPECT_EQ(total, calls);
+  EXPECT_EQ(CompiledProgram::Access::state(*many).for_other_sizes.size(), 1U);
+  EXPECT_EQ(CompiledProgram::Access::state(*many).taken, (std::vector<size_t>{0, 1, 1}));
   const Tensor w = Tensor::make(f32, {255, 64}).value();
   const auto wrong = both.prepare({{"x", w}, {"w", w}, {"y", w}});
   ASSERT_FALSE(wrong);
