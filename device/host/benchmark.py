@@ -165,6 +165,13 @@ def timed(call, wait, seconds):
     return samples
 
 
+def number(kind, name, text):
+    try:
+        return kind(text)
+    except ValueError:
+        sys.exit(f"{name} is no number: {text}")
+
+
 NUMBERS = Host()
 
 
@@ -177,13 +184,14 @@ def main():
     target = manifest["target"].split(":")[0]
     memory = Host() if target == "cpu" else Gpu(target == "hip")
     library = ctypes.CDLL(str(folder / LIBRARY))
-    wanted, seconds, seed = asked.pop("function", ""), float(asked.pop("seconds", 1)), int(asked.pop("seed", 1))
+    wanted = asked.pop("function", "")
+    seconds, seed = number(float, "seconds", asked.pop("seconds", 1)), number(int, "seed", asked.pop("seed", 1))
     programs = [program for program in manifest["programs"] if wanted in ("", program["name"])]
     known = {size for program in programs for size in program["sizes"]}
     if not programs or not asked.keys() <= known:
         sys.exit(f"{'no function is called ' + wanted if not programs else 'sizes are ' + ', '.join(sorted(known))}")
     for program in programs:
-        sizes = {size: int(asked.get(size, 64)) for size in program["sizes"]}
+        sizes = {size: number(int, size, asked.get(size, 64)) for size in program["sizes"]}
         call, moved, written = call_of(library, program, manifest["library"], sizes, memory, seed)
         samples = timed(call, memory.wait, seconds)
         median = statistics.median(samples)

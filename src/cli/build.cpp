@@ -116,9 +116,10 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
       if (!size) return report(size.error(), common.json);
       how.sizes.push_back(*std::move(size));
     }
-    for (const auto& hint : wanted.size_hints) {
-      const bool said =
-          std::any_of(how.sizes.begin(), how.sizes.end(), [&](const auto& s) { return s.first == hint.first; });
+    const auto dims = static_cast<std::ptrdiff_t>(how.sizes.size());
+    for (const auto& hint : wanted.size_hints) {  // two of one size are refused: a reproducer has one kernel
+      const bool said = std::any_of(how.sizes.begin(), how.sizes.begin() + dims,
+                                    [&](const auto& s) { return s.first == hint.first; });
       if (!said) how.sizes.push_back(hint);
     }
     auto made = reproduce(programs->front(), *target, how, *context);

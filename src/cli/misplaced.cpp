@@ -154,6 +154,10 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
     const std::string whole =
         given({"--show", "--tune", "--budget", "--trial", "--constant", "--weights", "--embed-weights", "--header",
                "--manifest", "--benchmark", "--name", "--no-checks", "--form"});
+    const std::string written = given({"--header", "--manifest", "--benchmark", "--engine-dir"});
+    if (!written.empty() && !given({"--show"}).empty())
+      return usage_error(written + " has no effect with --show", "the host text is printed, and no file is written",
+                         "leave one of the two out");
     if (repro && !whole.empty())
       return usage_error(whole + " is not for --repro",
                          "a reproducer has one kernel, whose inputs are files of their own", "leave it out");

@@ -49,6 +49,9 @@ def unheeded(program, folder, cache):
     for option in (["--header", "h.h"], ["--manifest", "m.json"], ["--name", "q"], ["--no-checks"], ["--embed-weights"], ["--budget", 3],
                    ["--tune"], ["--show"], ["--weights", "w"], ["--constant", "w=w.npy"]):
         expect(2, f"{option[0]} is not for --repro", "build", program, "-o", folder / "repro", *cache, "--repro", "relu", *option)
+    expect(1, "the size n is given twice", "build", program, "-o", folder / "repro", *cache, "--repro", "relu", "--hint", "n=1,64")
+    for option in (["--header", "h.h"], ["--manifest", "m.json"], ["--benchmark", "b.py"], ["--engine-dir", folder]):
+        expect(2, f"{option[0]} has no effect with --show", "build", program, "-o", library, *cache, "--show", *option)
     nvcc = ["build", program, "-o", folder / "nvcc", "--form", "nvcc", "--target", "cuda:sm_80", *cache]
     expect(2, "--form is not for --repro", *nvcc, "--repro", "relu")
     expect(2, "--engine-dir has no effect with --form nvcc", *nvcc, "--engine-dir", folder)

@@ -47,6 +47,8 @@ class Made(unittest.TestCase):
         self.assertNotIn("timed_first", other)
         self.assertIn("sizes are m, n", run(sys.executable, place / "bench.py", "q=5", code=1).stderr)
         self.assertIn("usage:", run(sys.executable, place / "bench.py", "--help", code=1).stderr)
+        self.assertIn("m is no number: five", run(sys.executable, place / "bench.py", "m=five", code=1).stderr)
+        self.assertIn("seconds is no number: ", run(sys.executable, place / "bench.py", "seconds=", code=1).stderr)
         self.assertIn("negative size -1", run(sys.executable, place / "bench.py", "m=-1", "function=second", code=1).stderr)
 
     def test_constants_are_packed_once(self):
