@@ -96,9 +96,9 @@ using unsigned_of = typename UnsignedBySize<sizeof(V) / lanes>::type;
 template <class V>
 constexpr bool is_float = false;
 template <>
-constexpr bool is_float<f32v> = true;
+inline constexpr bool is_float<f32v> = true;
 template <>
-constexpr bool is_float<f64v> = true;
+inline constexpr bool is_float<f64v> = true;
 
 //% When
 // Keeps a template out of overload sets where the condition is false.

@@ -420,8 +420,8 @@ class CallersFunctions(unittest.TestCase):
 
 
 class UserKernels(unittest.TestCase):
-    def same_bits(self, program, sources, function, inputs, output, sizes):
-        kernels = sum((["--kernel", f"{name}={source}"] for name, source in sources.items()), [])
+    def same_bits(self, program, sources, function, inputs, output, sizes, *more):
+        kernels = [*more, *sum((["--kernel", f"{name}={source}"] for name, source in sources.items()), [])]
         library, arguments, options = Library(build(program, program.stem, *kernels)[0], program.stem), [], []
         for name, shape in inputs.items():
             if shape == ():
@@ -445,6 +445,18 @@ class UserKernels(unittest.TestCase):
         inputs = {"x": (5, 19), "decay": (), "gate": (5, 19), "bias": (19,)}
         self.same_bits(folder / "hooked.py", {"running_sums": folder / "hooked_sums.cc"}, "user_kernel_with_hook", inputs,
                        (5, 19), [5, 19])
+
+    def test_clang(self):
+        """Kernels of one library, made by Clang: two of the user's and two of Codetta's."""
+        clang = shutil.which("clang++-19") or shutil.which("clang++")
+        if clang is None:
+            self.skipTest("there is no Clang")
+        (WORK / "layers.py").write_text(
+            "def layers(x: f32['m', 16], w: f32[16, 24], decay: f32, v: f32[24, 24]):\n"
+            "    h = gelu(x @ w)\n    s = user_kernel('running_sums', h, decay, out='f32[m, 24]')\n    t = tanh(s) * h\n"
+            "    u = user_kernel('running_sums', silu(t @ v), decay, out='f32[m, 24]')\n    y = u - t\n    return y\n")
+        self.same_bits(WORK / "layers.py", {"running_sums": SOURCE / "examples/user_kernel/hooked_sums.cc"}, "layers",
+                       {"x": (5, 16), "w": (16, 24), "decay": (), "v": (24, 24)}, (5, 24), [5], "--compiler", clang)
 
     def test_kernels_are_apart(self):
         """One source twice with other work behind it, and helpers of one name in two sources."""
