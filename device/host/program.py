@@ -337,13 +337,13 @@ def _extent(array):
     return _Extent(array.ctypes.data, array.itemsize, rank, sizes, strides)
 
 
-def _apart(engine, output, other, in_place, names):
+def _apart(engine, output, other, in_place, names, what="output"):
     if not engine.lib.codetta_host_overlap(ctypes.byref(_extent(output)), ctypes.byref(_extent(other))):
         return
     same = (output.ctypes.data == other.ctypes.data and output.shape == other.shape and output.strides == other.strides
             and output.dtype == other.dtype)
     if not (in_place and same):
-        _fail(f"E0613: output {names[0]} overlaps {names[1]}")
+        _fail(f"E0613: {what} {names[0]} overlaps {names[1]}")
 
 
 def _numbers(array, dtype, infinity, name, why):

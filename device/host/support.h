@@ -335,6 +335,14 @@ inline bool identical(const View& a, const View& b) {
   return a.data == b.data;
 }
 
+// Nothing else lies in the memory of an argument that the caller gives up.
+inline Status check_donated(const View& given, const char* given_name, const View& other, const char* name) {
+  const Extent a = extent_of(given), b = extent_of(other);
+  if (!codetta_engine_overlap(&a, &b)) return ok;
+  return fail(bad_overlap, "E0613: donated %s, %s, overlaps %s, %s", given_name, describe(given), name,
+              describe(other));
+}
+
 inline Status check_no_overlap(const View& output, const char* output_name, const View& other, const char* name,
                                bool in_place_ok) {
   const Extent a = extent_of(output), b = extent_of(other);

@@ -172,6 +172,9 @@ class CODETTA_API ProgramBuilder {
   // A tensor; {} is a tensor without dims. Inputs keep their order.
   GraphValue input(const std::string& name, DType dtype, const std::vector<Size>& shape,
                    CallSite at = CallSite::current());
+  // A tensor whose memory the caller gives up, as donated[...] of a text (ProgramParameter::donated).
+  GraphValue donated_input(const std::string& name, DType dtype, const std::vector<Size>& shape,
+                           CallSite at = CallSite::current());
   // A number, passed by value.
   GraphValue number(const std::string& name, DType dtype, CallSite at = CallSite::current());
   // A number or a bool written in the program; numbers are weak, as in text.

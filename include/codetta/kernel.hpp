@@ -139,9 +139,13 @@ class CODETTA_API Execution {
   // of a GEMM cannot fail. On a GPU it may be captured into a graph: the tensors, the workspace and the Context must
   // then live as long as the graph. Where a program on a GPU finds sizes in the run (device memory, functions that
   // allocate) it waits, may allocate, and cannot be captured. Errors: E0644 (an earlier kernel has failed), E0645
-  // (stream of another context), E0647; of programs E0617 (a function of the caller's) and what contents tell, E0618
-  // and E0619: on a GPU those of an earlier run (codetta/contents.hpp); of sizes found in the run E0610, E0643, E0646.
+  // (stream of another context), E0647; of programs E0655 (donate_again), E0617 (a function of the caller's) and what
+  // contents tell, E0618 and E0619: on a GPU those of an earlier run (codetta/contents.hpp); of sizes found in the run
+  // E0610, E0643, E0646.
   Result<void> run(Stream stream = {});
+  // Donated parameters of the program have been written anew: a run uses up what they hold, and a further one without
+  // this is E0655. Their memory counts as given for one more run. Nothing where there are none.
+  void donate_again();
   // Bytes; of device memory where the target is a GPU. 0 where nothing is needed, but a problem without elements may
   // need some, too.
   [[nodiscard]] int64_t workspace_size() const;

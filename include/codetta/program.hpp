@@ -23,6 +23,9 @@ struct CompiledProgramState;
 struct ProgramParameter {
   std::string name;
   std::string type;  // "bf16[batch, 4096]"; "f32" is a number
+  // donated[...]: a run may write to the memory that is bound to it, whose contents are lost. Nothing else that the run
+  // is given may lie there (E0613), it may be written (E0213), and lies in one piece where the plan reuses it (E0610).
+  bool donated = false;
 };
 
 // A parameter for known sizes.
@@ -208,9 +211,9 @@ CODETTA_API Result<std::string> explain(const Program& program, const Target& ta
 // Checks the outputs that a run of the program left in memory. `arguments`: as for CompiledProgram::run, unchanged
 // since; otherwise as verify() of a GEMM. A program too large for the oracle is checked on whole random rows and
 // columns, or, where an output cannot be had that way, not at all: the report says so (and is Mistrusted). Errors:
-// those of shapes(); E0208 (an output, or the former contents of an overwritten parameter), E0221 (given results of
-// another shape), E0311 (code of the caller's without given results, or with those of several calls), E0606, E0618 (an
-// index out of range); for a GPU E064x.
+// those of shapes(); E0208 (an output, or the former contents of a donated or overwritten parameter), E0221 (given
+// results of another shape), E0311 (code of the caller's without given results, or with those of several calls), E0606,
+// E0618 (an index out of range); for a GPU E064x.
 CODETTA_API Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgument>& arguments,
                                         const Target& target, const VerifyOptions& options,
                                         Context& context = Context::process_default());

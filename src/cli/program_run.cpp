@@ -76,6 +76,19 @@ void thin(const TensorView& view, int64_t ways, uint64_t seed) {
   }
 }
 
+// A copy with the same strides.
+Result<std::pair<Tensor, TensorView>> copy_of(const TensorView& view) {
+  const auto [begin, end] = view.byte_range();
+  auto memory = Tensor::make(u8, {end - begin});
+  if (!memory) return std::move(memory).error();
+  auto* const to = memory->view().as<std::byte>();
+  if (end != begin) std::memcpy(to, begin, static_cast<size_t>(end - begin));
+  const auto* const first = static_cast<const std::byte*>(view.data());
+  auto copy = TensorView::make(view.empty() ? to : to + (first - begin), view.dtype(), view.shape(), view.strides());
+  if (!copy) return std::move(copy).error();
+  return std::pair(*std::move(memory), *copy);
+}
+
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -134,6 +147,24 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
     copies = *std::move(made);
   }
   const std::vector<NamedArgument>& arguments = copies ? copies->named() : data.arguments;
+  // What a check reads: a run leaves anything in donated tensors.
+  ProgramData before;
+  for (const ProgramParameter& parameter : program.parameters()) {
+    if (!check || !parameter.donated) continue;
+    for (const NamedArgument& argument : data.arguments) {
+      if (argument.name != parameter.name) continue;
+      auto copy = copy_of(*argument.value.tensor());
+      if (!copy) return std::move(copy).error();
+      before.owned.push_back(std::move(copy->first));
+      before.arguments.push_back({argument.name, copy->second});
+    }
+  }
+  std::optional<OnDevice> former;
+  if (device && !before.arguments.empty()) {
+    auto made = OnDevice::make(*device, before.arguments);
+    if (!made) return std::move(made).error();
+    former = *std::move(made);
+  }
   RunOptions how;
   KeptResults kept;
   how.observer = check && user_kernels ? keep_results(kept, observer) : observer;
@@ -159,6 +190,8 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   wanted.seed = seed;
   wanted.poisoned = true;
   wanted.given = kept.calls;
+  for (const NamedArgument& argument : former ? former->named() : before.arguments)
+    wanted.before.emplace_back(argument.name, *argument.value.tensor());
   auto checked = verify(program, arguments, target, wanted, context);
   if (!checked) return std::move(checked).error();
   done.checked = *std::move(checked);

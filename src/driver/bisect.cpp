@@ -25,9 +25,7 @@ namespace driver {
 Result<ir::Graph> with_outputs(const ir::Graph& graph, const std::vector<ExtraOutput>& extra) {
   ir::GraphBuilder builder(graph.source());
   std::vector<ir::NodeId> moved(graph.size());
-  for (const ir::GraphInput& input : graph.inputs())
-    moved[input.node.index()] =
-        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+  for (const ir::GraphInput& input : graph.inputs()) moved[input.node.index()] = builder.add_input(graph, input);
   for (uint32_t i = 0; i < graph.size(); ++i) {
     const ir::NodeId id(i);
     if (graph.node(id).op == types::Op::input) continue;

@@ -315,6 +315,12 @@ Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Gr
     if (input.is_scalar) continue;
     const TensorView* value = value_of(values, input.name);
     if (value == nullptr) continue;
+    if (input.donated) {
+      return diag::error(diag::Code::argument_kind, fmt::format("donated {} cannot be a constant", input.name))
+          .at(graph.source(), graph.span(input.node))
+          .reason("each call would write to the library's own copy")
+          .help("leave it out of the constants and weights, or declare it without donated[...]");
+    }
     const ir::TensorType& type = graph.type(input.node);
     CODETTA_CHECK_OK(check_value(input.name, type.dtype, type.shape, *value, fixed));
   }

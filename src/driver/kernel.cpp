@@ -282,12 +282,23 @@ Error no_execution() { return driver::nothing_held("execution", "Kernel::prepare
 
 Result<void> Execution::run(Stream stream) {
   if (!state_) return no_execution();
+  if (state_->spent) {
+    const Error spent = diag::error(diag::Code::donated_spent, fmt::format("donated {} is used again", state_->donated))
+                            .about(state_->donated)
+                            .reason("the run before was given its memory, and may have left anything there")
+                            .help("write the tensor anew and call donate_again(), or declare it without donated[...]");
+    return state_->placed ? state_->placed(spent) : spent;
+  }
+  state_->spent = !state_->donated.empty();
   auto* const cpu = std::get_if<runtime::Execution>(&state_->execution);
   auto ran = cpu != nullptr ? cpu->run()
                             : std::get_if<runtime::cuda::Execution>(&state_->execution)
                                   ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));
   if (ran || !state_->placed) return ran;
   return state_->placed(ran.error());
+}
+void Execution::donate_again() {
+  if (state_) state_->spent = false;
 }
 int64_t Execution::workspace_size() const {
   if (!state_) return 0;

@@ -70,6 +70,14 @@ struct ExecutionState {
   std::shared_ptr<const void> keep_alive;  // kernels, packed weights
   double compile_seconds = 0;
   std::function<Error(const Error&)> placed{};  // of a program: what a run has found, at its place in the text
+  std::string donated{};                        // the first donated parameter, if there is one
+  bool spent = false;                           // what is donated has been used up
+  // A run whose donated parameters may hold anything: of measurements.
+  static Result<void> run_again(Execution& execution, Stream stream = {}) {
+    execution.donate_again();
+    return execution.run(stream);
+  }
+  static void donates(Execution& execution, std::string parameter) { execution.state_->donated = std::move(parameter); }
   static const ExecutionState& of(const Execution& execution) { return *execution.state_; }
   template <class Backend>
   static Execution make(Backend execution, std::shared_ptr<const void> keep_alive, double compile_seconds,

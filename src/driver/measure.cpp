@@ -36,7 +36,7 @@ struct Sampler::Clocked : Sampler::State {
 
   Result<void> run(int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
-      CODETTA_CHECK_OK(executions[turn].run());
+      CODETTA_CHECK_OK(ExecutionState::run_again(executions[turn]));
       if (++turn == executions.size()) turn = 0;
     }
     return {};
@@ -88,7 +88,7 @@ struct Sampler::Replayed : Sampler::State {
     const auto count = static_cast<int64_t>(executions.size());
     const auto run_all = [&](runtime::cuda::StreamHandle on, int64_t times) -> Result<void> {
       for (int64_t i = 0; i < times; ++i)
-        CODETTA_CHECK_OK(executions[static_cast<size_t>(i % count)].run(Stream::from_cuda(on)));
+        CODETTA_CHECK_OK(ExecutionState::run_again(executions[static_cast<size_t>(i % count)], Stream::from_cuda(on)));
       return {};
     };
     CODETTA_CHECK_OK(run_all(made->stream.get(), count));

@@ -152,8 +152,9 @@ Result<package::Package> package_of(const CompiledProgramState& state) {
   return package;
 }
 
-ProgramParameter parameter(const std::string& name, const ir::TensorType& type, bool is_scalar = false) {
-  return {name, is_scalar ? std::string(dtype_name(type.dtype)) : ir::to_string(type)};
+ProgramParameter parameter(const std::string& name, const ir::TensorType& type, bool is_scalar = false,
+                           bool donated = false) {
+  return {name, is_scalar ? std::string(dtype_name(type.dtype)) : ir::to_string(type), donated};
 }
 
 void collect_user_kernels(const ir::Graph& graph, std::vector<std::string>& names) {
@@ -222,7 +223,7 @@ Program Program::with_hooked_results() const {
 std::vector<ProgramParameter> Program::parameters() const {
   std::vector<ProgramParameter> result;
   for (const ir::GraphInput& input : state_->graph.inputs())
-    result.push_back(driver::parameter(input.name, state_->graph.type(input.node), input.is_scalar));
+    result.push_back(driver::parameter(input.name, state_->graph.type(input.node), input.is_scalar, input.donated));
   return result;
 }
 
@@ -472,6 +473,11 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
   const auto state = for_sizes(compiled, arguments);
   auto execution = state ? prepare_unplaced(*state, arguments, options, captured) : Result<Execution>(state.error());
   if (!execution) return driver::placed(execution.error(), compiled->program->function);
+  for (const ir::GraphInput& input : compiled->program->graph.inputs()) {
+    if (!input.donated) continue;
+    driver::ExecutionState::donates(*execution, input.name);
+    break;
+  }
   return execution;
 }
 

@@ -104,17 +104,21 @@ void add_memory(Page& page, const plan::Plan& plan) {
   if (requests.empty()) return;
   std::vector<driver::html::Span> spans;
   Rows rows;
+  std::vector<bool> donated(plan.buffers.size());  // and what lies there: in no pool
   for (size_t i = 0; i < requests.size(); ++i) {
     const plan::MemoryRequest& r = requests[i];
     const plan::Placement& place = plan.memory.placements[i];
     const int64_t bytes = r.bytes.as_constant().value_or(r.hint.value_or(0));
-    if (bytes > 0) {
+    donated[r.buffer] = plan.buffers[r.buffer].donated || (place.of != plan::no_buffer && donated[place.of]);
+    if (bytes > 0 && !donated[r.buffer]) {
       spans.push_back({plan.buffers[r.buffer].name, static_cast<double>(r.first), static_cast<double>(r.last),
                        static_cast<double>(place.hinted), static_cast<double>(bytes)});
     }
     rows.push_back({plan.buffers[r.buffer].name, r.bytes.to_string(), fmt::format("{} to {}", r.first, r.last),
                     place.offset.to_string(),
-                    place.of == plan::no_buffer ? "" : "takes over " + plan.buffers[place.of].name});
+                    plan.buffers[r.buffer].donated ? "donated by the caller"
+                    : place.of == plan::no_buffer  ? ""
+                                                   : "takes over " + plan.buffers[place.of].name});
   }
   page.drawing(driver::html::timeline(spans, report.live, static_cast<double>(report.peak)));
   page.text("Boxes are temporaries over the kernels that use them; the line is the sum of live bytes.");

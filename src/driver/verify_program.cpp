@@ -33,10 +33,17 @@ Result<TensorView> output_of(const std::vector<NamedArgument>& arguments, const 
 }
 
 // The oracle reads parameters as they were before the run.
-Result<TensorView> former_of(const std::string& name, const TensorView& now, const ir::Graph& graph,
+Result<TensorView> former_of(const ir::GraphInput& input, const TensorView& now, const ir::Graph& graph,
                              const std::vector<NamedArgument>& arguments, const VerifyOptions& options) {
+  const std::string& name = input.name;
   for (const auto& [known, former] : options.before) {
     if (known == name) return former;
+  }
+  if (input.donated) {
+    return diag::error(diag::Code::argument_missing, fmt::format("the former contents of {} are not given", name))
+        .at(graph.source(), graph.span(input.node))
+        .reason("it is donated: the run may have left anything there, and a result is checked from what it was made of")
+        .help(fmt::format("copy {} before the run and pass the copy in `before`", name));
   }
   for (const ir::GraphOutput& output : graph.outputs()) {
     CODETTA_TRY(const TensorView written, output_of(arguments, output.name));
@@ -57,7 +64,7 @@ Result<void> check_before(const ir::Graph& graph, const VerifyOptions& options) 
       continue;
     return diag::error(diag::Code::argument_unexpected, fmt::format("former contents of '{}' are given", name))
         .reason("the program has no parameter of that name")
-        .help("name a parameter that an output overwrites");
+        .help("name a parameter that is donated, or that an output overwrites");
   }
   return {};
 }
@@ -140,7 +147,7 @@ Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgum
       inputs.emplace_back(scalar_for_oracle(value, graph.type(input.node).dtype));
       continue;
     }
-    CODETTA_TRY(TensorView view, former_of(input.name, *value.tensor(), graph, arguments, options));
+    CODETTA_TRY(TensorView view, former_of(input, *value.tensor(), graph, arguments, options));
     CODETTA_TRY(view, readable(view));
     inputs.emplace_back(view);
   }

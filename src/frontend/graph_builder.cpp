@@ -628,6 +628,13 @@ GraphValue ProgramBuilder::number(const std::string& name, DType dtype, CallSite
   return value;
 }
 
+GraphValue ProgramBuilder::donated_input(const std::string& name, DType dtype, const std::vector<Size>& shape,
+                                         CallSite at) {
+  const GraphValue value = input(name, dtype, shape, at);
+  if (GraphAccess::id(value).valid()) state_->builder.function().parameters.back().type->donated = true;
+  return value;
+}
+
 GraphValue ProgramBuilder::literal(const Argument& number, CallSite at) {
   enter(state_, at);
   if (state_->builder.full()) return failed(state_);

@@ -49,7 +49,7 @@ std::optional<DType> Lowerer::dtype(std::string_view name, Span span) {
   return std::nullopt;
 }
 
-// bf16["batch", 4096], f32[4096], f32[()] (a tensor without dims), f32 (a number).
+// bf16["batch", 4096], f32[4096], f32[()] (a tensor without dims), f32 (a number), donated[f32[4096]].
 std::optional<ir::TypeAnnotation> Lowerer::parameter_type(const ast::Parameter& parameter) {
   const auto problem = [&](Span span, std::string headline, std::string reason) {
     report_.error(Code::parameter_type, span, std::move(headline))
@@ -67,7 +67,25 @@ std::optional<ir::TypeAnnotation> Lowerer::parameter_type(const ast::Parameter& 
     return problem(parameter.name, fmt::format("parameter '{}' has no type", text(parameter.name)),
                    "a program is typed when its text is read");
   }
-  const Expr& annotation = module_[parameter.annotation];
+  const Expr& whole = module_[parameter.annotation];
+  const bool donated = whole.kind == ExprKind::Subscript && module_[whole.a].kind == ExprKind::Name &&
+                       text(module_[whole.a].span) == "donated";
+  const auto is_donated = [&](std::string headline, std::string reason) {
+    report_.error(Code::parameter_type, whole.span, std::move(headline))
+        .reason(std::move(reason))
+        .help(fmt::format("write {}: donated[f32[\"batch\", 4096]], with the type of the tensor inside",
+                          text(parameter.name)));
+    return std::nullopt;
+  };
+  if (whole.kind == ExprKind::Name && text(whole.span) == "donated")
+    return is_donated("the type is missing", "donated says of a tensor that its memory is given up, not what it holds");
+  const Expr& annotation = donated ? module_[whole.b] : whole;
+  if (donated && annotation.kind == ExprKind::Name && dtype_from_name(text(annotation.span)))
+    return is_donated("a number is donated", "numbers are passed by value: there is no memory to give up");
+  if (donated && annotation.kind == ExprKind::Subscript && text(module_[annotation.a].span) == "donated")
+    return is_donated("the tensor is donated twice", "its memory is given up once");
+  if (donated && annotation.kind != ExprKind::Subscript)
+    return is_donated("what is donated is no tensor", "one type with its sizes belongs between the brackets");
   const bool shaped = annotation.kind == ExprKind::Subscript;
   const Expr& element = shaped ? module_[annotation.a] : annotation;
   if (element.kind != ExprKind::Name) {
@@ -79,6 +97,7 @@ std::optional<ir::TypeAnnotation> Lowerer::parameter_type(const ast::Parameter& 
   type.dtype = *found;
   type.span = annotation.span;
   type.is_scalar = !shaped;
+  type.donated = donated;
   if (!shaped) return type;
   const Expr& sizes = module_[annotation.b];
   const bool tuple = sizes.kind == ExprKind::Tuple;

@@ -75,13 +75,21 @@ Result<Graph> bind_program(const ProgramFunction& function) {
           .reason(fmt::format("a tensor has at most {}", max_rank))
           .help("use fewer dims");
     }
-    binder.set(ValueId(i),
-               builder.add_input(parameter.name, std::move(type), parameter.type->is_scalar, parameter.span));
+    const NodeId node = builder.add_input(parameter.name, std::move(type), parameter.type->is_scalar, parameter.span);
+    if (parameter.type->donated) builder.donate(node);
+    binder.set(ValueId(i), node);
   }
   CODETTA_CHECK_OK(binder.run());
   for (const Output& output : function.outputs) {
     CODETTA_TRY(const NodeId node, binder.node(output.value));
     const TensorType& type = builder.type(node);
+    const Parameter* given = node.index() < function.parameters.size() ? &function.parameters[node.index()] : nullptr;
+    if (given != nullptr && given->type->donated) {
+      return diag::error(diag::Code::donated_returned, fmt::format("donated {} is returned as it is", given->name))
+          .at(function.source, output.span)
+          .reason(fmt::format("its memory is given up, and {} needs its contents until the end", output.name))
+          .help(fmt::format("don't donate {}, or leave it out of the results: the caller has it", given->name));
+    }
     if (type.weak) {
       return diag::error(diag::Code::output_constant, fmt::format("output '{}' is a constant", output.name))
           .at(function.source, output.span)

@@ -131,6 +131,16 @@ NodeId GraphBuilder::intern(Op op, std::span<const NodeId> operands, Attr attr, 
   return id;
 }
 
+NodeId GraphBuilder::add_input(const Graph& graph, const GraphInput& input) {
+  const NodeId id = add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+  graph_.inputs_.back().donated = input.donated;
+  return id;
+}
+
+void GraphBuilder::donate(NodeId input) {
+  for (GraphInput& known : graph_.inputs_) known.donated = known.donated || known.node == input;
+}
+
 NodeId GraphBuilder::add_input(std::string name, TensorType type, bool is_scalar, diag::Span span) {
   const InputAttr attr{static_cast<uint32_t>(graph_.inputs_.size())};
   const NodeId id = intern(Op::input, {}, attr, std::move(type), span, name);

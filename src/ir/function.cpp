@@ -44,8 +44,8 @@ class Numbering {
 
 bool same_parameter(const Parameter& a, const Parameter& b) {
   if (a.name != b.name || a.type.has_value() != b.type.has_value()) return false;
-  return !a.type ||
-         (a.type->dtype == b.type->dtype && a.type->shape == b.type->shape && a.type->is_scalar == b.type->is_scalar);
+  return !a.type || (a.type->dtype == b.type->dtype && a.type->shape == b.type->shape &&
+                     a.type->is_scalar == b.type->is_scalar && a.type->donated == b.type->donated);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct TypeAnnotation {
   std::vector<Dim> shape;  // symbols for names in strings
   diag::Span span;
   bool is_scalar = false;  // no brackets: a number; f32[()] is a tensor without dims
+  bool donated = false;    // donated[f32["n"]]: the caller gives its memory up
 };
 
 struct Parameter {

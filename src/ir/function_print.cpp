@@ -40,7 +40,8 @@ std::string sizes_text(const std::vector<Dim>& sizes, bool strings) {
 std::string type_text(const TypeAnnotation& type) {
   const std::string dtype(dtype_name(type.dtype));
   if (type.is_scalar) return dtype;
-  return dtype + "[" + (type.shape.empty() ? "()" : sizes_text(type.shape, true)) + "]";
+  const std::string tensor = dtype + "[" + (type.shape.empty() ? "()" : sizes_text(type.shape, true)) + "]";
+  return type.donated ? "donated[" + tensor + "]" : tensor;
 }
 
 bool is_symbol(std::string_view spelling) { return !spelling.empty() && !base::is_identifier(spelling); }

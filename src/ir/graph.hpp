@@ -36,6 +36,7 @@ struct GraphInput {
   std::string name;
   NodeId node;
   bool is_scalar = false;  // a host value rather than a tensor
+  bool donated = false;    // of a program: its memory is the program's own once the value is not needed any more
 };
 struct GraphOutput {
   std::string name;
@@ -100,6 +101,9 @@ class GraphBuilder {
   ~GraphBuilder();
 
   NodeId add_input(std::string name, TensorType type, bool is_scalar = false, diag::Span span = {});
+  // The input of another graph, with all that is said of it.
+  NodeId add_input(const Graph& graph, const GraphInput& input);
+  void donate(NodeId input);  // a tensor
   // Equal nodes (op, operands, attribute) are one node; the first one's span and name stay. `written`: where each
   // operand stands in the text, for errors.
   Result<NodeId> add(Op op, std::span<const NodeId> operands, Attr attr = {}, diag::Span span = {},

@@ -458,7 +458,9 @@ class Parser {
     if (info->op == Op::input) {
       CODETTA_TRY(std::string input, string());
       const bool scalar = accept_word("scalar");
+      const bool donated = !scalar && accept_word("donated");
       nodes_[number] = builder_.add_input(std::move(input), std::move(type), scalar, line_span(begin));
+      if (donated) builder_.donate(nodes_[number]);
       return {};
     }
     CODETTA_TRY(Attr attr, attribute(info->op));

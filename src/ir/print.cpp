@@ -82,7 +82,8 @@ std::string block_text(const Attr& attr) {
 }
 
 std::string input_text(const GraphInput& input) {
-  return fmt::format(" \"{}\"{}", base::escape_c(input.name), input.is_scalar ? " scalar" : "");
+  return fmt::format(" \"{}\"{}{}", base::escape_c(input.name), input.is_scalar ? " scalar" : "",
+                     input.donated ? " donated" : "");
 }
 
 bool is_word(char c) {

@@ -69,6 +69,8 @@ MaybeComplaint check_node(const Graph& graph, NodeId id) {
     if (!own) return broken("inputs are out of order", fmt::format("%{} is another input's node", id.index()));
     if (graph.inputs()[id.index()].is_scalar && !type.shape.empty())
       return broken("a scalar input has dims", to_string(type));
+    if (graph.inputs()[id.index()].is_scalar && graph.inputs()[id.index()].donated)
+      return broken("a scalar input is donated", "numbers are passed by value");
     return std::nullopt;
   }
   if (node.op == Op::literal) {

@@ -72,8 +72,7 @@ Result<ir::Graph> eliminate_common_subexpressions(const ir::Graph& graph, std::v
   std::map<std::tuple<Op, NodeId, NodeId, ir::TypeId>, NodeId> commuted;
   uint32_t count = 0;
   for (const ir::GraphInput& input : graph.inputs()) {
-    now[input.node.index()] =
-        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+    now[input.node.index()] = builder.add_input(graph, input);
   }
   for (uint32_t i = 0; i < graph.size(); ++i) {
     const NodeId id(i);
@@ -114,8 +113,7 @@ Result<ir::Graph> with_optimized_children(const ir::Graph& graph, const RunOptio
   ir::GraphBuilder builder(graph.source());
   std::vector<NodeId> now(graph.size());
   for (const ir::GraphInput& input : graph.inputs()) {
-    now[input.node.index()] =
-        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+    now[input.node.index()] = builder.add_input(graph, input);
   }
   for (uint32_t i = 0; i < graph.size(); ++i) {
     const NodeId id(i);

@@ -41,8 +41,7 @@ Result<ir::Graph> rewrite(const ir::Graph& graph, std::span<const Rule> rules, s
   RuleContext context(builder);
   std::vector<NodeId> now(graph.size());
   for (const ir::GraphInput& input : graph.inputs()) {
-    now[input.node.index()] =
-        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+    now[input.node.index()] = builder.add_input(graph, input);
   }
   for (uint32_t i = 0; i < graph.size(); ++i) {
     const NodeId id(i);

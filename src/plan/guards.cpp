@@ -114,7 +114,7 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
     for (uint32_t other = 0; other < buffers.size(); ++other) {
       const bool later_output = buffers[other].role == Buffer::Role::Output && other > output;
       if (!is_bound(other) || (buffers[other].role == Buffer::Role::Output && !later_output)) continue;
-      bool ok = buffers[other].role == Buffer::Role::Argument;
+      bool ok = buffers[other].role == Buffer::Role::Argument && !buffers[other].donated;
       for (const KernelUse& kernel : kernels) {
         if (!ok) break;
         const auto& arguments = *kernel.arguments;
@@ -129,6 +129,15 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
         if (reads && writes) ok = ok && may_be_in_place(*kernel.epilogue, kernel.batched, in, out);
       }
       check(steps, package::NoOverlapGuard{output, other, ok});
+    }
+  }
+  // Whatever the plan makes of donated memory: nothing else that the caller passes may lie there.
+  for (uint32_t given = 0; given < buffers.size(); ++given) {
+    if (!buffers[given].donated) continue;
+    for (uint32_t other = 0; other < buffers.size(); ++other) {
+      const bool seen = buffers[other].donated && other <= given;
+      if (is_bound(other) && buffers[other].role == Buffer::Role::Argument && !seen)
+        check(steps, package::NoOverlapGuard{given, other, false});
     }
   }
 }

@@ -20,7 +20,8 @@ struct KernelUse {
 
 // DefineSymbol for every tensor dim that is a symbol: the first defines it, the others are checked against it.
 void define_symbols(const std::vector<package::Buffer>& buffers, std::vector<package::Step>& steps);
-// Unit strides, and no overlap of outputs with anything but what may be updated in place. Temporaries need neither.
+// Unit strides, and no overlap of outputs with anything but what may be updated in place, nor of what is donated with
+// anything. Temporaries need neither.
 void add_guards(const std::vector<package::Buffer>& buffers, const std::vector<KernelUse>& kernels,
                 std::vector<package::Step>& steps);
 // May `input` and `output` (arguments of one program) be the identical view? Every load of the input must hit an

@@ -205,17 +205,54 @@ class PoolPlanner {
   std::vector<int64_t> hinted_at_;  // by block
 };
 
-// Live bytes by position. An operand that is taken over counts once where it changes hands.
-std::vector<int64_t> live_bytes(const Blocks& all, uint32_t device) {
+// Live bytes by position. An operand that is taken over counts once where it changes hands. `left_out`: blocks that
+// count for nothing; empty: none.
+std::vector<int64_t> live_bytes(const Blocks& all, uint32_t device, const std::vector<bool>& left_out = {}) {
   std::vector<int64_t> live(all.positions + 1, 0);
-  for (const Block& block : all.blocks) {
-    if (block.of_caller || block.device != device) continue;
+  for (uint32_t b = 0; b < all.blocks.size(); ++b) {
+    const Block& block = all.blocks[b];
+    if (block.of_caller || block.device != device || (!left_out.empty() && left_out[b])) continue;
     live[block.first] += block.hinted;
     live[block.last + 1] -= block.hinted;
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
   live.pop_back();
   return live;
+}
+
+// The largest need of a device: of what lives, at most as much as has been donated and is not needed any more lies in
+// memory of the caller.
+int64_t least_bytes(const MemoryProblem& problem, const Blocks& all, uint32_t device,
+                    const std::vector<int64_t>& live) {
+  std::vector<int64_t> donated(all.positions + 1, 0);
+  for (const Block& block : all.blocks) {
+    const MemoryRequest& owner = problem.requests[block.members[0]];
+    if (owner.storage == Storage::Donated && block.device == device) donated[block.last + 1] += block.hinted;
+  }
+  int64_t given = 0, least = 0;
+  for (size_t p = 0; p < live.size(); ++p) {
+    given += donated[p];
+    least = std::max(least, live[p] - given);
+  }
+  return least;
+}
+
+// Blocks that lie in donated memory.
+std::vector<bool> lent_blocks(const MemoryProblem& problem, const Blocks& all, const MemoryPlan& plan) {
+  std::vector<uint32_t> order(all.blocks.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return all.blocks[a].first < all.blocks[b].first; });
+  std::vector<bool> lent(all.blocks.size(), false);
+  for (const uint32_t b : order) {  // what a block reuses begins before it
+    const Placement& placement = plan.placements[all.blocks[b].members[0]];
+    if (placement.kind != Kind::Reuse) continue;
+    const auto at = std::lower_bound(all.sorted.begin(), all.sorted.end(), placement.of,
+                                     [&](uint32_t i, uint32_t buffer) { return problem.requests[i].buffer < buffer; });
+    const uint32_t other = all.block_of[*at];
+    lent[b] = all.blocks[other].of_caller || lent[other];
+  }
+  return lent;
 }
 
 // The end of the highest live block by position.
@@ -262,8 +299,7 @@ Result<MemoryPlan> plan_memory(const MemoryProblem& problem, const MemoryOptions
   std::vector<std::vector<int64_t>> live;
   for (const uint32_t device : devices) {
     live.push_back(live_bytes(all, device));
-    for (size_t p = 0; p < all.positions; ++p) report.live[p] += live.back()[p];
-    if (!live.back().empty()) report.lower_bound += *std::max_element(live.back().begin(), live.back().end());
+    report.lower_bound += least_bytes(problem, all, device, live.back());
   }
   MemoryPlan plan;
   if (options.mode == MemoryOptions::Mode::Reuse) {
@@ -277,6 +313,11 @@ Result<MemoryPlan> plan_memory(const MemoryProblem& problem, const MemoryOptions
     for (const uint32_t device : devices) add_extents(all, planner, device, report.occupied);
   }
   report.reused = plan.report.reused;
+  const std::vector<bool> lent = lent_blocks(problem, all, plan);
+  for (const uint32_t device : devices) {
+    const std::vector<int64_t> own = live_bytes(all, device, lent);
+    for (size_t p = 0; p < all.positions; ++p) report.live[p] += own[p];
+  }
   plan.report = std::move(report);
   return plan;
 }

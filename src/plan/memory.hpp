@@ -94,7 +94,7 @@ struct MemoryPool {
 };
 
 // Bytes are rounded up to the alignment, and are those of the hints where sizes are symbolic. Memory of the caller is
-// not counted.
+// not counted, nor is what lies in it: a bound takes off what is donated and over by then.
 struct MemoryReport {
   bool symbolic = false;
   int64_t lower_bound = 0;        // the largest sum of live bytes, added over devices: no plan needs less

@@ -253,8 +253,10 @@ class BlockMaker {
         const auto storage = requests_[owner].storage;
         if (given_up[base] || storage == MemoryRequest::Storage::Output || storage == MemoryRequest::Storage::Input)
           continue;
-        if (requests_[base].device != requests_[i].device || all_.first[base] >= requests_[i].first ||
-            all_.last[operand] != requests_[i].first)
+        // What begins with a step is not there for it to take over; the caller's memory is.
+        const bool there =
+            requests_[base].storage == MemoryRequest::Storage::Donated || all_.first[base] < requests_[i].first;
+        if (requests_[base].device != requests_[i].device || !there || all_.last[operand] != requests_[i].first)
           continue;
         const bool free = std::all_of(views_[base].begin(), views_[base].end(),
                                       [&](uint32_t member) { return over(member, i, member == operand); });

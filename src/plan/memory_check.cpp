@@ -196,7 +196,7 @@ class Checker {
 
   // When each buffer begins, what is over on every stream. Events inside of branches and loops count for nothing.
   Result<void> find_clocks() {
-    enum Event : uint8_t { Wait, Begin, Record };  // at one position in this order
+    enum Event : uint8_t { Wait, Given, Begin, Record };  // at one position in this order
     std::vector<std::tuple<size_t, Event, uint32_t>> events;
     const auto sure = [&](size_t at) {
       return std::none_of(problem_.scopes.begin(), problem_.scopes.end(), [&](const MemoryScope& s) {
@@ -210,13 +210,16 @@ class Checker {
       events.emplace_back(wait.record, Record, w);
       events.emplace_back(wait.wait, Wait, w);
     }
-    for (uint32_t i = 0; i < requests_.size(); ++i) events.emplace_back(lives_[i].first, Begin, i);
+    for (uint32_t i = 0; i < requests_.size(); ++i) {
+      const bool callers = requests_[i].storage != Storage::Temporary;
+      events.emplace_back(lives_[i].first, callers ? Given : Begin, i);
+    }
     std::sort(events.begin(), events.end());
     std::map<uint32_t, std::map<uint32_t, size_t>> clock;  // of a stream: how far others are known to be, exclusive
     std::unordered_map<uint32_t, std::map<uint32_t, size_t>> recorded;
     const bool one_stream = events.size() == requests_.size();
     for (const auto& [position, event, id] : events) {
-      if (event == Begin) {
+      if (event == Given || event == Begin) {
         order_.push_back(id);
         if (!one_stream) begins_with_.emplace(id, clock[requests_[id].stream]);
         continue;

@@ -20,10 +20,11 @@ std::string name_of(const BufferNames& names, uint32_t buffer) {
   return buffer < names.size() ? names[buffer] : fmt::format("buffer {}", buffer);
 }
 
-std::string place_text(const Placement& placement, const BufferNames& names) {
+std::string place_text(const MemoryRequest& request, const Placement& placement, const BufferNames& names) {
   switch (placement.kind) {
     case Placement::Kind::Caller:
-      return "memory of the caller";
+      return request.storage == MemoryRequest::Storage::Donated ? "memory of the caller, donated"
+                                                                : "memory of the caller";
     case Placement::Kind::Fresh:
       return "an allocation of its own";
     case Placement::Kind::Reuse:
@@ -102,7 +103,7 @@ std::string to_string(const MemoryProblem& problem, const MemoryPlan& plan, cons
   for (const size_t i : order) {
     const MemoryRequest& r = problem.requests[i];
     rows.push_back({name_of(names, r.buffer), r.bytes.to_string(), fmt::format("{} to {}", r.first, r.last),
-                    place_text(plan.placements[i], names)});
+                    place_text(r, plan.placements[i], names)});
   }
   std::array<size_t, 3> width{};
   for (const auto& row : rows) {
@@ -135,6 +136,7 @@ std::string to_json(const MemoryProblem& problem, const MemoryPlan& plan, const 
                 {"device", r.device},
                 {"stream", r.stream},
                 {"place", kind_name(p.kind)}};
+    if (r.storage == MemoryRequest::Storage::Donated) buffer["donated"] = true;
     if (p.of != no_buffer) buffer["of"] = name_of(names, p.of);
     if (p.kind == Placement::Kind::Pool) buffer["pool"] = p.pool;
     if (p.kind == Placement::Kind::Pool || p.kind == Placement::Kind::Reuse) buffer["offset"] = p.offset.to_string();

@@ -28,6 +28,7 @@ Result<Plan> ProgramPlanner::run() {
     const ir::TensorType& type = graph_.type(input.node);
     scope.inputs.push_back(
         add_buffer({input.name, Buffer::Role::Argument, type.dtype, input.is_scalar, type.shape, {}}, no_block));
+    plan_.buffers.back().donated = input.donated;
   }
   for (const ir::GraphOutput& output : graph_.outputs()) {
     scope.outputs.push_back(add_buffer(

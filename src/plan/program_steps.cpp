@@ -44,8 +44,7 @@ Result<ir::GraphRef> with_outputs(const ir::GraphRef& ref, const std::vector<boo
   ir::GraphBuilder builder(graph.source());
   std::vector<NodeId> now(graph.size());
   for (const ir::GraphInput& input : graph.inputs()) {
-    now[input.node.index()] =
-        builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+    now[input.node.index()] = builder.add_input(graph, input);
   }
   for (size_t i = 0; i < graph.size(); ++i) {
     const NodeId id(i);

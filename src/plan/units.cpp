@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "base/result.hpp"
 #include "plan/memory_check.hpp"
@@ -98,6 +99,9 @@ class Scheduler {
     parent_.resize(blocks);
     scope_.assign(blocks, 0);
     positions_.resize(blocks);
+    for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+      if (plan.buffers[b].donated) program.home[b] = 0;  // as if it were a temporary that is there from the start
+    }
   }
 
   Result<void> run() {
@@ -105,6 +109,9 @@ class Scheduler {
     number(0);
     if (!problem().scopes.empty()) problem().scopes[0].end = next_;
     for (uint32_t b = 0; b < program_.blocks.size(); ++b) touch_block(b);
+    for (uint32_t b = 0; b < spans_.size(); ++b) {
+      if (plan_.buffers[b].donated && spans_[b].first != SIZE_MAX) spans_[b].first = spans_[b].first_unit = 0;
+    }
     ask(0);
     CODETTA_TRY(plan_.memory, plan_memory(problem()));
     CODETTA_CHECK_OK(check_memory(problem(), plan_.memory));
@@ -115,6 +122,7 @@ class Scheduler {
     request_of_.assign(plan_.buffers.size(), UINT32_MAX);
     for (uint32_t i = 0; i < problem().requests.size(); ++i) request_of_[problem().requests[i].buffer] = i;
     plan_.step_lists.resize(program_.blocks.size() - 1);
+    find_tenants();
     emit(0);
     plan_.steps.emplace_back(package::Return{});
     drop_unused();
@@ -125,6 +133,10 @@ class Scheduler {
   struct Span {
     size_t first = SIZE_MAX, last = 0;            // positions
     size_t first_unit = SIZE_MAX, last_unit = 0;  // of its home
+  };
+  struct Tenancy {           // of donated memory
+    size_t unit = SIZE_MAX;  // of the program: where its memory changes hands
+    uint32_t owner = no_buffer;
   };
 
   MemoryProblem& problem() { return plan_.temporaries; }
@@ -210,7 +222,11 @@ class Scheduler {
     request.scope = scope_[block];
     request.first = spans_[buffer].first;
     request.last = spans_[buffer].last;
-    request.in_place_of = operands_of(buffer, block);
+    if (plan_.buffers[buffer].donated) {
+      request.storage = MemoryRequest::Storage::Donated;
+    } else {
+      request.in_place_of = operands_of(buffer, block);
+    }
     problem().requests.push_back(std::move(request));
   }
 
@@ -254,6 +270,55 @@ class Scheduler {
     return placement.kind == Placement::Kind::InPlace && placement.of == copy->source;
   }
 
+  // The donated buffer in whose memory a buffer lies; no_buffer: in none.
+  [[nodiscard]] uint32_t donor_of(uint32_t buffer) const {
+    for (uint32_t at = buffer; at != no_buffer && request_of_[at] != UINT32_MAX;) {
+      if (plan_.buffers[at].donated) return at;
+      const Placement& placement = plan_.memory.placements[request_of_[at]];
+      const bool inner = placement.kind == Placement::Kind::InPlace || placement.kind == Placement::Kind::Reuse;
+      at = inner ? placement.of : no_buffer;
+    }
+    return no_buffer;
+  }
+
+  // Donated memory changes hands once, in front of the first unit of the program that holds a step which writes to it:
+  // a temporary of the same form takes it over, and all that lies there is a view of that one.
+  void find_tenants() {
+    for (uint32_t b = 0; b < spans_.size(); ++b) {
+      const uint32_t donor = plan_.buffers[b].donated || spans_[b].first == SIZE_MAX ? no_buffer : donor_of(b);
+      if (donor == no_buffer) continue;
+      Tenancy& tenancy = tenancies_[donor];
+      const auto& units = positions_[0];
+      const auto behind = std::upper_bound(units.begin(), units.end(), spans_[b].first);
+      tenancy.unit = std::min(tenancy.unit, static_cast<size_t>(behind - units.begin()) - 1);
+      tenant_of_[b] = donor;
+    }
+  }
+
+  // What still reads the donated buffer in this unit reads it from its new owner.
+  void change_hands(uint32_t unit) {
+    for (auto& [donor, tenancy] : tenancies_) {
+      if (tenancy.unit != unit) continue;
+      const Buffer& given = plan_.buffers[donor];
+      Buffer owner{given.name + "_donated", Buffer::Role::Temporary, given.dtype, false, given.shape, {}};
+      // The kernels of a CPU take tensors of any address.
+      owner.alignment = plan_.target.backend == Backend::cpu ? types::byte_size(given.dtype) : memory_alignment();
+      tenancy.owner = static_cast<uint32_t>(plan_.buffers.size());
+      plan_.buffers.push_back(std::move(owner));
+      program_.home.push_back(no_block);
+      plan_.steps.emplace_back(package::Reuse{donor, tenancy.owner});
+      replace(program_.blocks[0].units[unit], donor, tenancy.owner);
+    }
+  }
+  void replace(Unit& unit, uint32_t from, uint32_t to) {
+    for (package::Step& step : unit.steps) {
+      each_buffer(step, [&](uint32_t& buffer) { buffer = buffer == from ? to : buffer; });
+    }
+    for (const uint32_t child : unit.blocks) {
+      for (Unit& inner : program_.blocks[child].units) replace(inner, from, to);
+    }
+  }
+
   // Temporaries are placed in front of the first unit that uses them and end behind the last.
   void emit(uint32_t block) {
     const auto begins = by_unit(block, &Span::first_unit), ends = by_unit(block, &Span::last_unit);
@@ -262,11 +327,13 @@ class Scheduler {
     for (uint32_t u = 0; u < units.size(); ++u) {
       Unit& unit = units[u];
       std::vector<package::Reuse> reuses;
+      std::vector<bool> taken_over;  // by step
       for (const package::Step& step : unit.steps) {
-        if (!is_taken_over(step)) continue;
+        taken_over.push_back(is_taken_over(step));
         const auto* copy = std::get_if<package::Copy>(&step);
-        reuses.push_back({copy->source, copy->target});
+        if (taken_over.back() && tenant_of_.count(copy->target) == 0) reuses.push_back({copy->source, copy->target});
       }
+      if (block == 0) change_hands(u);
       const auto begins_by_reuse = [&](uint32_t b) {
         return std::any_of(reuses.begin(), reuses.end(), [&](const package::Reuse& r) { return r.buffer == b; });
       };
@@ -274,19 +341,23 @@ class Scheduler {
         return std::any_of(reuses.begin(), reuses.end(), [&](const package::Reuse& r) { return r.from == b; });
       };
       for (const uint32_t buffer : begins[u]) {
-        if (begins_by_reuse(buffer)) continue;
+        if (begins_by_reuse(buffer) || plan_.buffers[buffer].donated) continue;
+        if (const auto tenant = tenant_of_.find(buffer); tenant != tenant_of_.end()) {
+          list().emplace_back(package::Reinterpret{tenancies_.at(tenant->second).owner, buffer});
+          continue;
+        }
         const Placement& placement = plan_.memory.placements[request_of_[buffer]];
         list().emplace_back(package::AllocateFromPool{buffer, placement.pool, placement.offset});
       }
       size_t s = 0;
       for (; s < unit.steps.size() && std::holds_alternative<package::Copy>(unit.steps[s]); ++s) {
-        if (!is_taken_over(unit.steps[s])) list().push_back(unit.steps[s]);
+        if (!taken_over[s]) list().push_back(unit.steps[s]);
       }
       for (const package::Reuse& reuse : reuses) list().emplace_back(reuse);
       for (; s < unit.steps.size(); ++s) list().push_back(std::move(unit.steps[s]));
       for (const uint32_t child : unit.blocks) emit(child);
       for (const uint32_t buffer : ends[u]) {
-        if (!ends_by_reuse(buffer)) list().emplace_back(package::Free{buffer});
+        if (!ends_by_reuse(buffer) && !plan_.buffers[buffer].donated) list().emplace_back(package::Free{buffer});
       }
     }
   }
@@ -328,6 +399,8 @@ class Scheduler {
   std::vector<uint32_t> scope_;                        // by block
   std::vector<std::vector<size_t>> positions_;         // by block and unit
   std::vector<uint32_t> request_of_;                   // by buffer
+  std::map<uint32_t, Tenancy> tenancies_;              // by donated buffer; of those in whose memory something lies
+  std::map<uint32_t, uint32_t> tenant_of_;             // by temporary: the donated buffer whose memory it lies in
   size_t next_ = 0;
 };
 

@@ -58,6 +58,13 @@ struct GuardCheck {
     if (!types::overlaps(output, other)) return {};
     if (guard.in_place_ok && types::identical_view(output, other)) return {};
     const std::string out = package.buffers[guard.output].name, in = package.buffers[guard.other].name;
+    if (package.buffers[guard.output].donated || package.buffers[guard.other].donated) {
+      const bool first = package.buffers[guard.output].donated;
+      return diag::error(diag::Code::overlap, fmt::format("donated {} overlaps {}", first ? out : in, first ? in : out))
+          .about(first ? out : in)
+          .reason(fmt::format("its memory becomes the program's own: {}", places_of(out, output, in, other)))
+          .help("donate memory that nothing else lies in, or declare the parameter without donated[...]");
+    }
     const bool both_written = package.buffers[guard.other].role == package::Buffer::Role::Output;
     const std::string where = places_of(out, output, in, other);
     // Nothing but the dtype may be in the way: `a @ b + c * 0.5` of a bf16 c is an f32.
@@ -300,6 +307,15 @@ Error endless_loop(int64_t passes, const std::string& place, const std::string& 
 Result<void> check_outputs(const package::Package& package, const std::vector<TensorView>& tensors) {
   for (size_t i = 0; i < package.buffers.size(); ++i) {
     const TensorView& view = tensors[i];
+    if (package.buffers[i].donated && view.read_only()) {
+      return diag::error(diag::Code::output_binding,
+                         fmt::format("donated {} is bound to read-only memory", package.buffers[i].name))
+          .about(package.buffers[i].name)
+          .reason(fmt::format("{} comes from const data, or from a library that does not let it be written, and the "
+                              "program writes to what it is given",
+                              view.describe()))
+          .help("bind memory that may be written, or declare the parameter without donated[...]");
+    }
     if (package.buffers[i].role != package::Buffer::Role::Output) continue;
     if (view.read_only()) {
       return diag::error(diag::Code::output_binding,

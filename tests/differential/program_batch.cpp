@@ -185,7 +185,8 @@ class Batch {
     for (const ProgramRunData& run : one.runs()) {
       const std::vector<Tensor> outputs = run.poisoned_outputs();
       std::vector<HostTensor> tensors;
-      for (const Tensor& parameter : run.parameters) tensors.push_back(host_tensor(parameter));
+      const std::vector<Tensor> given = run.parameter_copies();
+      for (const Tensor& parameter : given) tensors.push_back(host_tensor(parameter));
       for (const Tensor& output : outputs) tensors.push_back(host_tensor(output));
       const int status = function(tensors.data(), static_cast<int32_t>(tensors.size()), nullptr, 0, nullptr);
       if (status != 0)

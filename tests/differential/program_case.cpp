@@ -2,6 +2,7 @@
 #include "differential/program_case.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -31,6 +32,7 @@ RandomProgramOptions options_of(std::mt19937_64& random, const std::string& name
   options.products = random() % 5 != 0;
   options.puts = false;  // libraries add no narrow floats at indices
   options.control = random() % 2 == 0;
+  options.donated = random() % 2 == 0 ? 40 : 0;
   options.name = name;
   return options;
 }
@@ -106,6 +108,15 @@ std::vector<Tensor> ProgramRunData::poisoned_outputs() const {
     fill_poison(fresh.back().view());
   }
   return fresh;
+}
+
+std::vector<Tensor> ProgramRunData::parameter_copies() const {
+  std::vector<Tensor> copies;
+  for (const Tensor& parameter : parameters) {
+    copies.push_back(Tensor::make(parameter.view().dtype(), parameter.view().shape()).value());
+    if (parameter.byte_size() > 0) std::memcpy(copies.back().data(), parameter.data(), parameter.byte_size());
+  }
+  return copies;
 }
 
 std::string ProgramCase::make(uint64_t seed, const std::string& name, const Target& target, Context& context,
@@ -237,7 +248,8 @@ std::string ProgramCase::run_with(ProgramRunData data, Context& context, Program
     bindings.scalars.resize(package->buffers.size());
     bindings.packed_b.resize(package->kernels.size());
     const std::vector<Tensor>& outputs = compiled ? data.outputs : interpreted;
-    for (size_t i = 0; i < data.parameters.size(); ++i) bindings.tensors[i] = data.parameters[i].view();
+    const std::vector<Tensor> given = data.parameter_copies();  // a run leaves anything in donated ones
+    for (size_t i = 0; i < given.size(); ++i) bindings.tensors[i] = given[i].view();
     for (size_t i = 0; i < outputs.size(); ++i) bindings.tensors[data.parameters.size() + i] = outputs[i].view();
     auto execution =
         runtime::Execution::make(package, compiled ? entries_ : std::vector<runtime::KernelEntry>(entries_.size()),

@@ -37,6 +37,7 @@ struct ProgramRunData {
   std::vector<Tensor> outputs;     // what the run in process gave
   [[nodiscard]] std::string describe() const;
   [[nodiscard]] std::vector<Tensor> poisoned_outputs() const;  // of the same forms
+  [[nodiscard]] std::vector<Tensor> parameter_copies() const;
 };
 
 // Sizes that kernels are chosen for, whichever way a program runs: plans and so bits are the same.

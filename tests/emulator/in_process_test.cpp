@@ -316,6 +316,7 @@ TEST_F(HipInProcess, RandomPrograms) {
     options.control = true;
     options.composites = false;
     options.products = seed % 2 == 0;
+    options.donated = 40;
     const test::RandomProgram made = test::random_program(seed, options);
     const Program program = Program::parse(made.text).value();
     const auto on_gpu = compile(program, hip_, {}, *context_);
@@ -326,8 +327,11 @@ TEST_F(HipInProcess, RandomPrograms) {
       std::vector<std::pair<std::string, int64_t>> sizes;
       for (const auto& [symbol, size] : made.sizes) sizes.emplace_back(symbol, empty ? 0 : size);
       std::vector<Tensor> host;
-      std::vector<DeviceTensor> there;
+      std::vector<DeviceTensor> there, before;
       std::vector<NamedArgument> here_arguments, gpu_arguments;
+      VerifyOptions how;
+      how.poisoned = true;
+      const std::vector<ProgramParameter> parameters = program.parameters();
       const auto inputs = program.missing({}, sizes, 4);
       if (!inputs) continue;  // no sizes of that program
       for (const ProgramInput& input : *inputs) {
@@ -344,6 +348,11 @@ TEST_F(HipInProcess, RandomPrograms) {
                              static_cast<int64_t>((static_cast<uint64_t>(e) * 7 + seed) % limit));
         }
         there.push_back(DeviceTensor::copy_of(device, host.back()).value());
+        for (const ProgramParameter& parameter : parameters) {
+          if (!parameter.donated || parameter.name != input.name) continue;
+          before.push_back(DeviceTensor::copy_of(device, host.back()).value());
+          how.before.emplace_back(input.name, before.back().view());
+        }
         here_arguments.push_back({input.name, host.back().view()});
         gpu_arguments.push_back({input.name, there.back().view()});
       }
@@ -364,7 +373,7 @@ TEST_F(HipInProcess, RandomPrograms) {
         continue;
       }
       ++ran;
-      const auto checked = verify(program, gpu_arguments, hip_, {.poisoned = true}, *context_);
+      const auto checked = verify(program, gpu_arguments, hip_, how, *context_);
       ASSERT_TRUE(checked) << what << checked.error().render();
       EXPECT_NE(checked->verdict, VerifyReport::Verdict::Fail) << what << checked->text;
     }

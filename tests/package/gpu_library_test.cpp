@@ -103,6 +103,7 @@ void run_batch(const std::string& target_name, uint64_t seed, int64_t first, int
     how.operations = 3 + static_cast<int>(drawn % 10);
     how.symbolic = drawn % 3 != 0;
     how.products = drawn % 5 != 0;
+    how.donated = drawn % 2 == 0 ? 40 : 0;
     how.name = "program_" + std::to_string(i);
     const RandomProgram made = random_program(drawn, how);
     const auto program = Program::parse(made.text, "program.py");

@@ -210,6 +210,7 @@ TEST_F(CudaPython, LaunchesWhatRunsInProcessLaunch) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     RandomProgramOptions how;
     how.operations = 3 + static_cast<int>(seed % 8);
+    how.donated = seed % 2 == 0 ? 40 : 0;
     const RandomProgram made = random_program(seed, how);
     add(made.text, made.sizes);
   }

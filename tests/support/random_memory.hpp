@@ -125,6 +125,10 @@ class RandomMemory {
   void add_relations(const MemoryProblem& problem, MemoryRequest& r) {
     std::vector<uint32_t> ending, before;
     for (const MemoryRequest& other : problem.requests) {
+      const bool given = other.storage == MemoryRequest::Storage::Donated;  // there before any step
+      if (given && other.device == r.device && other.first == r.first && other.last == r.first &&
+          other.buffer < r.buffer)
+        ending.push_back(other.buffer);
       if (other.device != r.device || other.first >= r.first) continue;
       if (other.last == r.first) ending.push_back(other.buffer);
       if (other.scope == r.scope) before.push_back(other.buffer);

@@ -24,6 +24,7 @@ struct RandomProgramOptions {
   bool control = false;    // cond and while_loop
   bool composites = true;  // softmax, rms_norm, layer_norm
   bool products = true;    // the first operation is one
+  int donated = 0;         // of 100 parameters, so many give their memory up
   std::string name = "program";
 };
 
@@ -33,6 +34,7 @@ struct RandomParameter {
   std::vector<int64_t> shape;  // under `sizes`
   int64_t index_limit = 0;     // integers: values 0..index_limit - 1; floats: 0, any value
   bool weights = false;        // integers that are no indices: the limit holds for any sizes
+  bool donated = false;        // a run may leave anything there
 };
 
 struct RandomProgram {
@@ -109,8 +111,10 @@ class Generator {
   std::string add_parameter(DType dtype, const std::vector<Dim>& shape, int64_t index_limit = 0) {
     RandomParameter parameter{"p" + std::to_string(program_.parameters.size()), dtype, {}, index_limit};
     for (const Dim& dim : shape) parameter.shape.push_back(size_of(dim));
-    parameters_ += (parameters_.empty() ? "" : ", ") + parameter.name + ": " + std::string(dtype_name(dtype)) + "[" +
-                   (shape.empty() ? "()" : list(shape, true)) + "]";
+    parameter.donated = options_.donated > 0 && pick(100) < options_.donated;
+    const std::string type = std::string(dtype_name(dtype)) + "[" + (shape.empty() ? "()" : list(shape, true)) + "]";
+    parameters_ += (parameters_.empty() ? "" : ", ") + parameter.name + ": " +
+                   (parameter.donated ? "donated[" + type + "]" : type);
     program_.parameters.push_back(parameter);
     program_.parameters.back().weights = types::byte_size(dtype) == 1;
     if (index_limit == 0) values_.push_back({parameter.name, dtype, shape, true, false});

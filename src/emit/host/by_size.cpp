@@ -23,9 +23,10 @@ std::string call_parameters(const Program& program, const Signature& signature) 
   std::string parameters;
   for (size_t i = 0; i < signature.arguments.size(); ++i) {
     const Buffer& buffer = program.package->buffers[signature.arguments[i]];
-    const std::string type = buffer.is_scalar                      ? std::string(scalar_type(buffer.dtype)) + " "
-                             : buffer.role == Buffer::Role::Output ? "void* "
-                                                                   : "const void* ";
+    const bool written = buffer.role == Buffer::Role::Output || buffer.donated;
+    const std::string type = buffer.is_scalar ? std::string(scalar_type(buffer.dtype)) + " "
+                             : written        ? "void* "
+                                              : "const void* ";
     parameters += type + "p" + std::to_string(i) + ", ";
   }
   const std::string sizes = size_parameters(signature);

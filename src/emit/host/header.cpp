@@ -68,7 +68,7 @@ std::string element_note(DType dtype) {
 std::string argument_line(const Buffer& buffer, bool with_alias) {
   std::string line = buffer.name + ": ";
   if (buffer.is_scalar) return line + std::string(dtype_name(scalar_dtype(buffer.dtype))) + ", a number";
-  line += buffer.role == Buffer::Role::Output ? "written, " : "read, ";
+  line += buffer.role == Buffer::Role::Output ? "written, " : buffer.donated ? "donated, " : "read, ";
   line += element_note(buffer.dtype) + " " + types::to_string(buffer.shape);
   return with_alias ? line : line + ", row-major";
 }
@@ -93,7 +93,8 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
     if (buffer.is_scalar) {
       parameters += std::string(scalar_type(buffer.dtype)) + " ";
     } else {
-      parameters += (buffer.role == Buffer::Role::Output ? "" : "const ") + std::string(c_type(buffer.dtype)) + "* ";
+      const bool written = buffer.role == Buffer::Role::Output || buffer.donated;
+      parameters += (written ? "" : "const ") + std::string(c_type(buffer.dtype)) + "* ";
     }
     parameters += buffer.name + ", ";
   }
@@ -113,6 +114,13 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
   }
   lines.emplace_back(
       "Memory of a written tensor is its own, or exactly that of a tensor read at the same element only.");
+  if (std::any_of(signature.arguments.begin(), signature.arguments.end(),
+                  [&](uint32_t b) { return buffers[b].donated; })) {
+    lines.emplace_back(
+        "A donated tensor is overwritten: a call leaves anything in its memory, which lies in one piece");
+    lines.emplace_back(on_gpu(library) ? "aligned to 256 bytes, as allocations are, and holds nothing else of the call."
+                                       : "and holds nothing else of the call.");
+  }
   print_comment(out, lines);
   out.line("int ", name, "(", parameters, sizes.empty() ? "" : sizes + ", ", "void* stream);");
   out.blank();
@@ -284,6 +292,7 @@ Json json_of(const Library& library, const Program& program) {
     Json argument{{"name", buffers[b].name},
                   {"role", buffers[b].role == Buffer::Role::Output ? "output" : "input"},
                   {"dtype", dtype_name(buffers[b].dtype)}};
+    if (buffers[b].donated) argument["donated"] = true;
     if (buffers[b].is_scalar) {
       argument["scalar"] = true;
     } else {

@@ -207,11 +207,7 @@ class MetalProgramPrinter {
     checked("check_unit_stride(v[", guard.buffer, "], ", name_of(guard.buffer), ")");
   }
   void operator()(const package::NoOverlapGuard& guard) {
-    for (const uint32_t buffer : {guard.output, guard.other}) {
-      if (package_.buffers[buffer].role == Buffer::Role::Temporary) return;  // placed by the planner
-    }
-    checked("check_no_overlap(v[", guard.output, "], ", name_of(guard.output), ", v[", guard.other, "], ",
-            name_of(guard.other), ", ", guard.in_place_ok, ")");
+    if (const std::string check = overlap_check(package_, guard); !check.empty()) checked(check);
   }
   void operator()(const package::SizeGuard& guard) {
     checked("check_equal(Number(v[", guard.buffer, "].size_from_last(", from_last(guard), ")), ", number(guard.size),
@@ -475,7 +471,8 @@ std::string metal_header(const Library& library) {
     std::string line;
     for (size_t a = 0; a < signature.arguments.size(); ++a) {
       const Buffer& buffer = program.package->buffers[signature.arguments[a]];
-      line += CodeWriter::text_of(a == 0 ? "" : "; ", "p", a, " ", comment_text(buffer.name), ": ", type_text(buffer));
+      line += CodeWriter::text_of(a == 0 ? "" : "; ", "p", a, " ", comment_text(buffer.name), ": ", type_text(buffer),
+                                  buffer.donated ? ", donated: overwritten" : "");
     }
     for (size_t q = 0; q < signature.symbols.size(); ++q)
       line += CodeWriter::text_of("; q", q, " ", comment_text(signature.symbols[q]));

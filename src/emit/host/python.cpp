@@ -137,8 +137,10 @@ class PythonPrinter {
   }
   Result<void> operator()(const NoOverlapGuard& g) {
     if (!bound(p_.buffers[g.output]) || !bound(p_.buffers[g.other])) return {};
-    line("_apart(engine, v{}, v{}, {}, ({}, {}))", g.output, g.other, g.in_place_ok ? "True" : "False", name(g.output),
-         name(g.other));
+    const bool first = p_.buffers[g.output].donated, second = p_.buffers[g.other].donated;
+    line("_apart(engine, v{}, v{}, {}, ({}, {}){})", g.output, g.other, g.in_place_ok ? "True" : "False",
+         name(first || !second ? g.output : g.other), name(first || !second ? g.other : g.output),
+         first || second ? ", \"donated\"" : "");
     return {};
   }
   Result<void> operator()(const SizeGuard& g) {
@@ -725,6 +727,11 @@ class PythonPrinter {
         sizes_given += fmt::format("n{}, ", index);
       }
     }
+    std::string donated;  // what else there is to say of call()
+    for (size_t i = 0; i < p_.buffers.size(); ++i) {
+      if (p_.buffers[i].donated) donated += fmt::format("{}a{}", donated.empty() ? "" : ", ", i);
+    }
+    if (!donated.empty()) donated = fmt::format(" Overwritten, for donated: {}.", donated);
     const size_t passed = symbols_.size();
     std::set<std::string> others;
     new_symbols(p_.steps, others);
@@ -735,11 +742,12 @@ class PythonPrinter {
         "    try:\n        _loaded(ENGINE, KERNELS{4})\n        return 0\n    except HostError as error:\n"
         "        _last.text = str(error)\n    except (OSError, AttributeError) as error:\n"
         "        _last.text = f\"E0508: {{error}}\"\n    return -1\n\n\n"
-        "def call({0}{1}stream=None):\n    \"\"\"Runs the program: 0, or -1 with the text in get_last_error().\"\"\"\n"
+        "def call({0}{1}stream=None):\n    \"\"\"Runs the program: 0, or -1 with the text in "
+        "get_last_error().{5}\"\"\"\n"
         "    if init() != 0:\n        return -1\n    try:\n        {3}_run({0}{2})\n        return 0\n"
         "    except HostError as error:\n        _last.text = str(error)\n        return -1\n\n\n"
         "def _run({0}{2}):\n",
-        parameters, sizes, sizes_given, gpu_ ? "with _Call(stream):\n            " : "", gpu_ ? "" : ", ISA");
+        parameters, sizes, sizes_given, gpu_ ? "with _Call(stream):\n            " : "", gpu_ ? "" : ", ISA", donated);
     indent_ = 1;
     for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
   }

@@ -110,12 +110,7 @@ class StepPrinter {
     checked("check_unit_stride(v[", guard.buffer, "], ", name_of(guard.buffer), ")");
   }
   void operator()(const package::NoOverlapGuard& guard) {
-    // The planner has placed temporaries; those that do not live at the same time may share memory.
-    for (const uint32_t buffer : {guard.output, guard.other}) {
-      if (package_.buffers[buffer].role == Buffer::Role::Temporary) return;
-    }
-    checked("check_no_overlap(v[", guard.output, "], ", name_of(guard.output), ", v[", guard.other, "], ",
-            name_of(guard.other), ", ", guard.in_place_ok, ")");
+    if (const std::string check = overlap_check(package_, guard); !check.empty()) checked(check);
   }
   void operator()(const package::SizeGuard& guard) {
     checked("check_equal(Number(v[", guard.buffer, "].size_from_last(", from_last(guard), ")), ", number(guard.size),

@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/code_writer.hpp"
 #include "diag/display.hpp"
 #include "types/dim_node.hpp"
 
@@ -142,6 +143,19 @@ std::string_view c_type(DType dtype) {
       break;
   }
   return "double";
+}
+
+std::string overlap_check(const package::Package& package, const package::NoOverlapGuard& guard) {
+  const package::Buffer &output = package.buffers[guard.output], &other = package.buffers[guard.other];
+  using Role = package::Buffer::Role;
+  if (output.role == Role::Temporary || other.role == Role::Temporary) return {};
+  const auto text = [&](const char* check, uint32_t first, uint32_t second) {
+    return base::CodeWriter::text_of(check, "(v[", first, "], ", literal_text(package.buffers[first].name), ", v[",
+                                     second, "], ", literal_text(package.buffers[second].name));
+  };
+  if (output.donated) return text("check_donated", guard.output, guard.other) + ")";
+  if (other.donated) return text("check_donated", guard.other, guard.output) + ")";
+  return text("check_no_overlap", guard.output, guard.other) + (guard.in_place_ok ? ", true)" : ", false)");
 }
 
 std::string public_name_defect(std::string_view name) {

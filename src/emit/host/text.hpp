@@ -8,7 +8,7 @@
 
 #include "base/result.hpp"
 #include "codetta/tensor.hpp"
-#include "package/epilogue_program.hpp"
+#include "package/package.hpp"
 #include "types/dim.hpp"
 
 namespace codetta::emit::host {
@@ -26,6 +26,10 @@ std::string comment_text(std::string_view text);
 
 // The C type of an element in the header and in host text: "float", "uint16_t" for f16 and bf16.
 std::string_view c_type(DType dtype);
+
+// The call that checks the guard, over views v[buffer]; "" for temporaries, which the planner has placed: those that do
+// not live at the same time may share memory.
+std::string overlap_check(const package::Package& package, const package::NoOverlapGuard& guard);
 
 // Why a name cannot be public in a C header; empty when it can: an identifier, at most 128 bytes, no word of C or C++,
 // none of those that the standards or the usual headers keep for themselves.

@@ -12,6 +12,7 @@ RandomProgramOptions options_of(uint64_t seed) {
   options.symbolic = seed % 3 != 0;
   options.control = seed % 4 != 0;
   options.products = seed % 5 != 0;
+  options.donated = seed % 2 != 0 ? 40 : 0;
   return options;
 }
 
@@ -30,7 +31,7 @@ std::vector<ProgramInput> inputs_of(const RandomProgram& program, uint64_t seed)
 TEST(ProgramRandom, AgreeWithTheOracle) {
   Context context = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
   const uint64_t count = CODETTA_TEST_FULL ? 6000 : 500;
-  uint64_t loops = 0, branches = 0, writes = 0, refused = 0;
+  uint64_t loops = 0, branches = 0, writes = 0, refused = 0, taken = 0;
   for (uint64_t seed = 1; seed <= count; ++seed) {
     const RandomProgram program = random_program(seed, options_of(seed));
     const ProgramOutcome outcome = run_checked(program.text, inputs_of(program, seed * 1000), context, {}, {}, true);
@@ -39,12 +40,14 @@ TEST(ProgramRandom, AgreeWithTheOracle) {
     if (outcome.refused != 0) continue;
     loops += program.text.find("while_loop(") != std::string::npos;
     branches += program.text.find("cond(") != std::string::npos;
+    taken += outcome.plan.find("_donated") != std::string::npos;
     writes += outcome.plan.find("scatter") != std::string::npos || outcome.plan.find("index_put") != std::string::npos;
   }
   EXPECT_LT(refused, count / 10);
   EXPECT_GT(loops, count / 40);
   EXPECT_GT(branches, count / 40);
   EXPECT_GT(writes, count / 10);
+  EXPECT_GT(taken, count / 20) << "the memory of donated parameters is used";
 }
 
 // Seed 2862: the sum of the only row loses its index, and with it what tells rows apart.

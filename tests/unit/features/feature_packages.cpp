@@ -80,6 +80,10 @@ void memory(Maker& m) {
     s.p.package.buffers[s.x].donated = true;
     s.p.put(Reuse{s.x, s.a});
   });
+  m.add<Reuse, Reinterpret>("views of memory that was donated", [](Base& s) {
+    s.p.package.buffers[s.x].donated = true;
+    s.p.put(Reuse{s.x, s.a}, Reinterpret{s.a, s.b}, Fill{s.b}, Free{s.b});
+  });
   m.add<Reinterpret>("view with strides and an offset", [](Base& s) {
     s.p.package.buffers[s.a].shape = {c(3)};
     s.p.package.buffers[s.a].strides = {c(4)};
@@ -223,6 +227,10 @@ void checks(Maker& m) {
   m.guard("equal sizes", EqualGuard{c(1), c(1), "one"});
   m.guard("unit stride", UnitStrideGuard{0});
   m.guard("no overlap", NoOverlapGuard{1, 0, false});
+  m.add<Check>("no overlap of a donated argument", [](Base& base) {
+    base.p.package.buffers[base.x].donated = true;
+    base.p.put(StepProgram::check(NoOverlapGuard{base.x, base.index, false}));
+  });
   m.guard("size of a dim", SizeGuard{0, 0, c(4)});
   m.guard("stride of a dim", StrideGuard{0, 0, c(4)});
   m.guard("alignment", AlignmentGuard{0, 16});

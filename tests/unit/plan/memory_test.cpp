@@ -106,6 +106,12 @@ TEST(Memory, DonatedInputsHoldWhatFitsAfterTheirLastUse) {
   MemoryRequest taking = buffer(1, 8192, 1, 3);
   taking.in_place_of = {0};
   EXPECT_EQ(planned({input, taking}).report.peak, 0);
+  // The caller's memory is there before the step that reads it first; a temporary of that step is not.
+  input.first = taking.first = 0;
+  input.last = 0;
+  EXPECT_EQ(planned({input, taking}).report.peak, 0);
+  input.storage = Storage::Temporary;
+  EXPECT_EQ(planned({input, taking}).report.in_place, 0u);
 }
 
 TEST(Memory, ViewsKeepTheirBaseAlive) {

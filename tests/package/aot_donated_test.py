@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Donated parameters, ahead of time and from the command: the results are those of the same program that keeps its
+inputs, memory that is given up is used and nothing else, files never change, and misuse is an error.
+Usage: aot_donated_test.py <codetta> <cc> <c++> <source folder> <work folder>"""
+
+import ctypes
+import json
+import random
+import struct
+import unittest
+
+from aot_support import CC, CXX, Library, WORK, Tensor, build, codetta, floats, main, npy, npy_data, run, tensor
+
+BODY = """    a = relu(x @ w)
+    b = tanh(a @ w) * 0.5
+    c = softmax(b @ w) + z
+    y = c @ w
+    return y
+"""
+GIVEN = 'def chain(x: donated[f32["n", 32]], z: donated[f32["n", 32]], w: f32[32, 32]):\n' + BODY
+KEPT = 'def chain(x: f32["n", 32], z: f32["n", 32], w: f32[32, 32]):\n' + BODY
+
+
+def normal(count):
+    return floats(struct.pack(f"<{count}f", *(random.gauss(0, 1) for _ in range(count))))
+
+
+def copy(data):
+    return floats(bytes(data))
+
+
+class Donated(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        paths = [build(text, name, "--hint", "n=9")[0] for name, text in (("given", GIVEN), ("kept", KEPT))]
+        cls.given, cls.kept = Library(paths[0], "given"), Library(paths[1], "kept")
+
+    def test_same_bits_in_less_memory(self):
+        for n in (1, 9, 200):
+            x, z, w = normal(n * 32), normal(n * 32), normal(32 * 32)
+            wanted, got, before = floats(n * 32), floats(n * 32), copy(x)
+            size = ctypes.c_int64(n)
+            self.assertEqual(self.kept("chain", x, z, w, wanted, size, None), 0, self.kept.text())
+            self.assertEqual(bytes(before), bytes(x), "what is kept is not written")
+            self.assertEqual(self.given("chain", x, z, w, got, size, None), 0, self.given.text())
+            self.assertEqual(bytes(wanted), bytes(got))
+            self.assertNotEqual(bytes(before), bytes(x), "something else lies there now")
+            spared = self.kept("chain_workspace_size", size) - self.given("chain_workspace_size", size)
+            self.assertGreaterEqual(spared, n * 32 * 4)
+        self.assertEqual(self.given("chain", None, None, w, None, ctypes.c_int64(0), None), 0, self.given.text())
+
+    def test_misuse(self):
+        n = ctypes.c_int64(4)
+        x, z, w, y = normal(4 * 32), normal(4 * 32), normal(32 * 32), floats(4 * 32)
+        for arguments, text in (((x, x, w, y, n, None), "E0613: donated x, f32[4, 32], overlaps z"),
+                                ((x, z, w, x, n, None), "E0613: donated x, f32[4, 32], overlaps y"),
+                                ((w, z, w, y, n, None), "E0613: donated x, f32[4, 32], overlaps w")):
+            self.assertEqual(self.given("chain", *arguments), -3, self.given.text())
+            self.assertIn(text, self.given.text())
+        self.assertEqual(list(y), [-7.0] * 128)
+        wide = normal(4 * 64)
+        tensors = (Tensor * 4)(tensor(wide, (4, 32), strides=(64, 1)), tensor(z, (4, 32)), tensor(w, (32, 32)),
+                               tensor(y, (4, 32)))
+        status = self.given("chain_tensors", tensors, ctypes.c_int32(4), None, ctypes.c_int64(0), None)
+        self.assertEqual(status, -2, self.given.text())
+        self.assertIn("E0610: the memory of x can not be reused", self.given.text().replace("f32[4, 32]", "x"))
+
+    def test_header_and_manifest(self):
+        header = (WORK / "given.h").read_text()
+        self.assertIn("int given_chain(float* x, float* z, const float* w, float* y, int64_t n, void* stream);", header)
+        self.assertIn("x: donated, f32 [n, 32]", header)
+        self.assertIn("A donated tensor is overwritten", header)
+        self.assertNotIn("donated", (WORK / "kept.h").read_text())
+        manifest = json.loads((WORK / "given.json").read_text())
+        arguments = manifest["programs"][0]["arguments"]
+        self.assertEqual([a.get("donated", False) for a in arguments], [True, True, False, False])
+        for compiler, standard, suffix in ((CC, "c11", "c"), (CXX, "c++20", "cc")):
+            source = WORK / f"donated.{suffix}"
+            source.write_text('#include "given.h"\nint main(void) { return given_init(); }\n')
+            run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", source, "-I", WORK, "-o", WORK / "donated",
+                "-L", WORK, "-lgiven", "-Wl,-rpath," + str(WORK))
+            run(WORK / "donated")
+
+    def test_sizes_have_kernels_of_their_own(self):
+        path, _ = build(GIVEN, "sized", "--hint", "n=1,64")
+        library = Library(path, "sized")
+        for n in (1, 50):
+            x, z, w = normal(n * 32), normal(n * 32), normal(32 * 32)
+            wanted, got, size = floats(n * 32), floats(n * 32), ctypes.c_int64(n)
+            self.assertEqual(self.kept("chain", copy(x), copy(z), w, wanted, size, None), 0)
+            self.assertEqual(library("chain", x, z, w, got, size, None), 0, library.text())
+            for a, b in zip(wanted, got):
+                self.assertAlmostEqual(a, b, places=3)
+
+    def test_constants_are_not_donated(self):
+        npy(WORK / "x.npy", (4, 32), list(normal(128)))
+        self.assertIn("error[E0139]: donated x cannot be a constant",
+                      build(GIVEN, "constant", "--constant", f"x={WORK / 'x.npy'}", code=1))
+        self.assertFalse((WORK / "libconstant.so").exists())
+
+    def test_files_never_change(self):
+        program = WORK / "given.py"
+        files = {name: WORK / f"donated_{name}.npy" for name in "xzw"}
+        for name, file in files.items():
+            rows = 32 if name == "w" else 5
+            npy(file, (rows, 32), list(normal(rows * 32)))
+        before = {name: file.read_bytes() for name, file in files.items()}
+        tensors = sum((["--tensor", f"{name}={file}"] for name, file in files.items()), [])
+        for text in (program, WORK / "kept.py"):
+            done = codetta("run", text, *tensors, "--out", f"y={WORK / text.stem}_y.npy", "--check", "--json")
+            self.assertEqual(json.loads(done.stdout)["check"]["verdict"], "pass")
+            self.assertEqual({name: file.read_bytes() for name, file in files.items()}, before)
+        self.assertEqual(npy_data(WORK / "given_y.npy"), npy_data(WORK / "kept_y.npy"))
+        codetta("run", program, *tensors, "--bisect")
+        codetta("run", program, *tensors, "--values")
+        self.assertEqual({name: file.read_bytes() for name, file in files.items()}, before)
+
+    def test_plans_and_memory_show_it(self):
+        plan = codetta("emit", WORK / "given.py", "--what", "plan,memory").stdout
+        self.assertIn("reuse x as x_donated", plan)
+        self.assertIn("memory of the caller, donated", plan)
+        self.assertIn("argument x: f32[n, 32] donated", plan)
+        explained = json.loads(codetta("explain", WORK / "given.py", "--json").stdout)
+        buffers = {b["buffer"]: b for b in explained["memory"]["buffers"]}
+        self.assertTrue(buffers["x"]["donated"] and buffers["z"]["donated"])
+        self.assertTrue(any(b.get("of") == "x" for b in buffers.values()))
+
+    def test_python(self):
+        try:
+            import numpy as np
+        except ImportError:
+            self.skipTest("no numpy")
+        text = codetta("emit", WORK / "given.py", "--what=python", "--hint", "n=9").stdout
+        self.assertIn("Overwritten, for donated: a0, a1.", text)
+        module = {}
+        exec(compile(text, "given_module.py", "exec"), module)
+        x, z = (np.random.default_rng(s).standard_normal((9, 32)).astype("f4") for s in (1, 2))
+        w, y, wanted = np.random.default_rng(3).standard_normal((32, 32)).astype("f4"), np.empty((9, 32), "f4"), floats(288)
+        self.assertEqual(self.kept("chain", floats(x.tobytes()), floats(z.tobytes()), floats(w.tobytes()), wanted,
+                                   ctypes.c_int64(9), None), 0)
+        fixed = x.copy()
+        fixed.flags.writeable = False
+        for arguments, said in (((fixed, z, w, y), "E0610: x is read-only"), ((x, x, w, y), "E0613: donated x overlaps z"),
+                                ((x, z, w, x), "E0613: donated x overlaps y"),
+                                ((np.asfortranarray(x), z, w, y), "E0610: donated x can not be reused")):
+            self.assertEqual(module["call"](*arguments), -1)
+            self.assertIn(said, module["get_last_error"]())
+        self.assertEqual(module["call"](x, z, w, y), 0, module["get_last_error"]())
+        self.assertEqual(y.tobytes(), bytes(wanted))
+
+
+if __name__ == "__main__":
+    main()
