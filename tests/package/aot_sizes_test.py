@@ -124,19 +124,49 @@ class Made(unittest.TestCase):
             for name in (alone, "by_both"):
                 y, z = floats(max(batch * 96, 1)), floats(5)
                 self.assertEqual(libraries[name]("layer", x, s, y, z, n(batch), n(5), None), 0, libraries[name].text())
-                results.append(bytes(y))
+                results.append(bytes(y) + bytes(z))
             y, z = floats(max(batch * 96, 1)), floats(5)
             tensors = (Tensor * 4)(tensor(x, (batch, 256)), tensor(s, (5,)), tensor(y, (batch, 96)), tensor(z, (5,)))
             status = libraries["by_both"]("layer_tensors", tensors, ctypes.c_int32(4), None, n(0), None)
             self.assertEqual(status, 0, libraries["by_both"].text())
             self.assertEqual(results, [results[0]] * 2, f"batch {batch}")
-            self.assertEqual(bytes(y), results[0], f"batch {batch}")
+            self.assertEqual(bytes(y) + bytes(z), results[0], f"batch {batch}")
         library = libraries["by_both"]
         self.assertEqual(library("layer_tensors", None, ctypes.c_int32(4), None, n(0), None), -1)
         self.assertEqual(library("layer", x, s, y, z, n(-1), n(5), None), -1, library.text())
         # Sizes whose kernels are the same share a program: the text has no table.
         same = codetta("build", WORK / "by_both.py", "-o", both, *constant, "--hint", "batch=512,513", "--show").stdout
         self.assertNotIn("by sizes", same)
+
+    def test_tables_of_two_sizes(self):
+        """Two sizes with hints, products in a loop and in branches: every call computes the bits of a library for its sizes alone."""
+        text = ("def more(i, x, w):\n    return i < 2\n"
+                "def turn(i, x, w):\n    return i + 1, relu(x @ w) * 0.125, w\n"
+                "def left(x, v):\n    return x @ v\n"
+                "def right(x, v):\n    return (x * 2.0) @ v + 1.0\n"
+                "def p(x: f32['m', 64], w: f32[64, 64], v: f32[64, 'n'], flag: i32):\n"
+                "    _, h, _ = while_loop(more, turn, 0, x, w)\n    y = cond(flag > 0, left, right, h, v)\n"
+                "    s = sum(y, dim=0)\n    return y, s\n")
+        whole = Library(build(text, "table", "--hint", "m=1,300", "--hint", "n=8,700")[0], "table")
+        table = json.loads((WORK / "table.json").read_text())["programs"][0]["by_size"]
+        self.assertEqual([(size["name"], size["up_to"]) for size in table["sizes"]], [("m", [17]), ("n", [74])])
+        alone = {(m, n): Library(build(text, f"alone_{m}_{n}", "--hint", f"m={m}", "--hint", f"n={n}")[0], f"alone_{m}_{n}")
+                 for m in (1, 300) for n in (8, 700)}
+
+        def called(library, m, n, flag):
+            numbers = random.Random(m + n)
+            x, w, v, y, s = floats(max(m * 64, 1)), floats(64 * 64), floats(64 * n), floats(max(m * n, 1)), floats(n)
+            for values in (x, w, v):
+                values[:] = [numbers.gauss(0, 1) for _ in values]
+            sizes = [ctypes.c_int64(m), ctypes.c_int64(n)]
+            self.assertEqual(library("p", x, w, v, ctypes.c_int32(flag), y, s, *sizes, None), 0, library.text())
+            return library("p_workspace_size", *sizes), bytes(y), bytes(s)
+
+        for m in (0, 1, 17, 18, 299):
+            for n in (1, 74, 75):
+                one = alone[1 if m <= 17 else 300, 8 if n <= 74 else 700]
+                for flag in (0, 1):
+                    self.assertEqual(called(whole, m, n, flag), called(one, m, n, flag), f"m {m}, n {n}, flag {flag}")
 
 
 if __name__ == "__main__":
