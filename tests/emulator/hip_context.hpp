@@ -21,6 +21,7 @@ class EmulatedHip : public ::testing::Test {
     options.hip_runtime = CODETTA_EMULATED_HIP;
     options.hiprtc = CODETTA_EMULATED_HIP;
     context_.emplace(Context::make(options).value());
+    device_.emplace(Device::open(Backend::hip, *context_).value());
   }
 
   static Tensor random(DType dtype, const Dims& shape, uint64_t seed) {
@@ -31,6 +32,7 @@ class EmulatedHip : public ::testing::Test {
 
   std::optional<base::TemporaryDirectory> folder_;
   std::optional<Context> context_;
+  std::optional<Device> device_;
   const Target hip_{Backend::hip, {}, ""};
 };
 

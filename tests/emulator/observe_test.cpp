@@ -6,25 +6,14 @@
 #include <algorithm>
 #include <map>
 
-#include "base/files.hpp"
-#include "codetta/codetta.hpp"
+#include "emulator/hip_context.hpp"
 #include "types/convert.hpp"
 
 namespace codetta {
 namespace {
 
-class HipObserve : public ::testing::Test {
+class HipObserve : public EmulatedHip {
  protected:
-  void SetUp() override {
-    folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
-    ContextOptions options;
-    options.cache_dir = folder_->path() + "/cache";
-    options.threads = 1;
-    options.hip_runtime = CODETTA_EMULATED_HIP;
-    options.hiprtc = CODETTA_EMULATED_HIP;
-    context_.emplace(Context::make(options).value());
-    device_.emplace(Device::open(Backend::hip, *context_).value());
-  }
   // Random tensors and poisoned outputs, here and there.
   struct Bound {
     std::vector<Tensor> host;
@@ -83,11 +72,6 @@ class HipObserve : public ::testing::Test {
     options.observed = what;
     return options;
   }
-
-  std::optional<base::TemporaryDirectory> folder_;
-  std::optional<Context> context_;
-  std::optional<Device> device_;
-  const Target hip_{Backend::hip, {}, ""};
 };
 
 constexpr const char* layers =

@@ -16,10 +16,6 @@ namespace {
 
 class HipUser : public EmulatedHip {
  protected:
-  void SetUp() override {
-    EmulatedHip::SetUp();
-    device_.emplace(Device::open(Backend::hip, *context_).value());
-  }
   [[nodiscard]] CompiledProgram compiled(const std::string& text, const std::string& name, const std::string& source) {
     const Program program = Program::parse(text, "p.py")
                                 .value()
@@ -28,8 +24,6 @@ class HipUser : public EmulatedHip {
     return compile(program, hip_, {}, *context_).value();
   }
   [[nodiscard]] DeviceTensor there(const Tensor& host) const { return DeviceTensor::copy_of(*device_, host).value(); }
-
-  std::optional<Device> device_;
 };
 
 // The example, between two kernels of Codetta's, and on rows that lie apart.
