@@ -72,6 +72,7 @@ struct Trouble {
   char headline[256] = "";
   char reason[448] = "";
   const char* help = "";
+  bool unaligned = false;  // tensors are aligned less than the kernel relies on, which another kernel need not do
 };
 inline constexpr i32 trouble_misfit = 610, trouble_overflow = 603, trouble_index = 618, trouble_map = 649,
                      trouble_limits = 650;
@@ -92,6 +93,10 @@ __attribute__((format(printf, 3, 4))) inline bool misfit(Trouble& trouble, const
   vsnprintf(trouble.reason, sizeof trouble.reason, format, arguments);
   va_end(arguments);
   trouble.help = "find a kernel with this view";
+  return false;
+}
+inline bool unaligned(Trouble& trouble) {
+  trouble.unaligned = true;
   return false;
 }
 __attribute__((format(printf, 2, 3))) inline bool beyond(Trouble& trouble, const char* format, ...) {
@@ -285,14 +290,20 @@ inline bool check_factor(const Kernel& kernel, const Factor& factor, bool is_a, 
                   fast.stride, k_major ? "K" : "the other dim", kernel.name);
   }
   const i64 element = element_bytes(is_a ? kernel.a_dtype : kernel.b_dtype);
-  if (reinterpret_cast<u64>(factor.data) % static_cast<u64>(kernel.alignment) != 0)
-    return misfit(trouble, factor.name, "its address is no multiple of %d bytes", kernel.alignment);
-  if (slow.size > 1 && slow.stride * element % kernel.alignment != 0)
-    return misfit(trouble, factor.name, "its stride in the slower dim is %lld bytes, no multiple of %d",
-                  slow.stride * element, kernel.alignment);
-  if (factor.batches > 1 && factor.batch * element % kernel.alignment != 0)
-    return misfit(trouble, factor.name, "its stride in the batch is %lld bytes, no multiple of %d",
-                  factor.batch * element, kernel.alignment);
+  if (reinterpret_cast<u64>(factor.data) % static_cast<u64>(kernel.alignment) != 0) {
+    misfit(trouble, factor.name, "its address is no multiple of %d bytes", kernel.alignment);
+    return unaligned(trouble);
+  }
+  if (slow.size > 1 && slow.stride * element % kernel.alignment != 0) {
+    misfit(trouble, factor.name, "its stride in the slower dim is %lld bytes, no multiple of %d", slow.stride * element,
+           kernel.alignment);
+    return unaligned(trouble);
+  }
+  if (factor.batches > 1 && factor.batch * element % kernel.alignment != 0) {
+    misfit(trouble, factor.name, "its stride in the batch is %lld bytes, no multiple of %d", factor.batch * element,
+           kernel.alignment);
+    return unaligned(trouble);
+  }
   return true;
 }
 
@@ -590,7 +601,7 @@ inline bool check_tiled(const Tiled& view, Trouble& trouble) {
   const i64 element = element_bytes(view.dtype);
   if (view.address % 16 != 0) {
     say(trouble.reason, "its address is %llu modulo 16; addresses are multiples of 16", view.address % 16);
-    return false;
+    return unaligned(trouble);
   }
   const struct {
     const char* name;
@@ -610,7 +621,7 @@ inline bool check_tiled(const Tiled& view, Trouble& trouble) {
     if (dim.size <= 1 || &dim == dims) continue;
     if (dim.stride <= 0 || dim.stride % 16 != 0) {
       say(trouble.reason, "the stride of %s is %lld bytes; strides are positive multiples of 16", dim.name, dim.stride);
-      return false;
+      return unaligned(trouble);
     }
     if (dim.stride >= 1LL << 40) {
       say(trouble.reason, "the stride of %s is %lld bytes; strides are below 2^40", dim.name, dim.stride);
@@ -695,8 +706,9 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
       view.slow = p.rows;
       const i64 row = p.cols * element_bytes(facts.dtype);
       if (facts.is_store && row % kernel.alignment != 0) {
-        return misfit(trouble, name, "its rows have %lld bytes, and %.200s stores %d at a time", row, kernel.name,
-                      kernel.alignment);
+        misfit(trouble, name, "its rows have %lld bytes, and %.200s stores %d at a time", row, kernel.name,
+               kernel.alignment);
+        return unaligned(trouble);
       }
       slow = operand.stride[1];
       batch = operand.stride[0];

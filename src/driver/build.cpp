@@ -161,6 +161,17 @@ SizeHints hints_of(const ir::Graph& graph, const SizeHints& fixed, const SizeHin
   return hints;
 }
 
+// Whether both launch the same kernels, as they are ranked.
+bool same_kernels(const plan::Plan& a, const plan::Plan& b) {
+  return std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), b.kernels.end(),
+                    [](const plan::PlannedKernel& one, const plan::PlannedKernel& other) {
+                      const auto& left = one.discovery.candidates;
+                      const auto& right = other.discovery.candidates;
+                      if (left.empty() || right.empty()) return left.empty() == right.empty();
+                      return left[one.chosen].config == right[other.chosen].config;
+                    });
+}
+
 // The code of its kernels joins the library.
 Result<void> add_kernels(emit::host::Program& program, LibraryPlan& planned, ContextState& context, bool compiled) {
   const Target& target = planned.host.target;
@@ -216,26 +227,24 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     plan::MachineFacts machine = context.machine(target);
     machine.gpu.vendor = nullptr;  // a library carries its own kernels
     emit::host::SizeTable table{.first = planned.host.programs.size(), .count = 0, .axes = sizes.axes};
-    for (const SizeHints& hints : sizes.sets) {
-      CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources));
+    const auto planned_for = [&](const SizeHints& hints, plan::Alignment alignment) -> Result<plan::Plan> {
+      CODETTA_TRY(plan::Plan plan,
+                  plan::plan_program(optimized.graph, target, machine, hints, state.user_sources, alignment));
       rank_for_constants(plan, machine, planned.values);
-      if (options.tune_seconds > 0) {
-        CODETTA_TRY(const std::string tuned,
-                    tune_plan(plan, state.function.name, hints, planned.values, options, context));
-        planned.tuning.emplace_back(
-            sizes.axes.empty() ? state.function.name : state.function.name + ", " + hints_text(hints), tuned);
-      }
+      return plan;
+    };
+    // Which of the table's programs it is. Those that have the kernels of others share their program.
+    const auto add = [&](plan::Plan& plan) -> Result<size_t> {
       emit::host::Program program;
       program.function = state.function.name;
       CODETTA_TRY(program.package,
                   package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
       CODETTA_CHECK_OK(package::check(*program.package));  // as before runs in process: printers take it as sound
-      // Sizes that have the kernels of others share their program.
       auto& all = planned.host.programs;
       const auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(table.first), all.end(),
                                      [&](const auto& known) { return *known.package == *program.package; });
-      table.chosen.push_back(static_cast<size_t>(same - all.begin()) - table.first);
-      if (same != all.end()) continue;
+      const size_t at = static_cast<size_t>(same - all.begin()) - table.first;
+      if (same != all.end()) return at;
       if (options.form == BuildForm::Nvcc) {  // nothing is inside: print_nvcc_kernels() says what finds them
         for (const package::Kernel& kernel : program.package->kernels) program.registered.push_back(kernel.name);
       } else {
@@ -243,6 +252,28 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       }
       all.push_back(std::move(program));
       ++table.count;
+      return at;
+    };
+    for (const SizeHints& hints : sizes.sets) {
+      CODETTA_TRY(plan::Plan plan, planned_for(hints, plan::Alignment::Hinted));
+      if (options.tune_seconds > 0) {
+        CODETTA_TRY(const std::string tuned,
+                    tune_plan(plan, state.function.name, hints, planned.values, options, context));
+        planned.tuning.emplace_back(
+            sizes.axes.empty() ? state.function.name : state.function.name + ", " + hints_text(hints), tuned);
+      }
+      std::optional<plan::Plan> less;  // for sizes and tensors that are aligned less
+      if (gpu) {
+        CODETTA_TRY(less, planned_for(hints, plan::Alignment::Proven));
+        if (same_kernels(plan, *less)) less.reset();
+      }
+      CODETTA_TRY(const size_t at, add(plan));
+      table.chosen.push_back(at);
+      if (!less) continue;
+      CODETTA_TRY(const size_t other, add(*less));
+      if (other == at) continue;
+      table.less_aligned.resize(std::max(table.less_aligned.size(), at + 1));
+      table.less_aligned[at] = other;
     }
     if (table.count > 1) planned.host.by_size.push_back(std::move(table));
   }

@@ -123,6 +123,7 @@ struct GpuPreparation {
   bool contents = true;  // of a checked run
   runtime::cuda::FromOutside outside{};
   runtime::cuda::Observer observer{};
+  bool* unaligned = nullptr;  // as GpuOptions has it
 };
 // An execution of the package on the context's device.
 Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const package::PackageRef& package,

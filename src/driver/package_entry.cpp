@@ -96,7 +96,7 @@ void keep_package(const FoundState& found, std::optional<size_t> candidate, cons
 }
 
 toolchain::CacheKey program_key(ContextState& context, const ProgramState& program, const Target& target,
-                                const SizeHints& hints) {
+                                const SizeHints& hints, plan::Alignment alignment) {
   toolchain::CacheKey key(toolchain::EntryKind::Package, kind_of(target, "program"));
   key.add("program", ir::print(program.graph));
   for (const plan::UserSource& source : program.user_sources) {
@@ -107,6 +107,7 @@ toolchain::CacheKey program_key(ContextState& context, const ProgramState& progr
     if (source.keeps_hooked) key.add("hooked", "kept");
   }
   for (const auto& [symbol, value] : hints) key.add("hint", fmt::format("{} {}", symbol, value));
+  if (alignment != plan::Alignment::Hinted) key.add("alignment", std::to_string(static_cast<int>(alignment)));
   key.add("target", target.to_string());
   add_machine(key, context, target);
   return key;

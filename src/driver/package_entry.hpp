@@ -29,7 +29,7 @@ void keep_package(const FoundState& found, std::optional<size_t> candidate, cons
 
 // The same for programs, whose plan depends on the sizes that were hinted at.
 toolchain::CacheKey program_key(ContextState& context, const ProgramState& program, const Target& target,
-                                const SizeHints& hints);
+                                const SizeHints& hints, plan::Alignment alignment);
 
 // The bytes of a ranking; nullopt for any but what encode_ranking gives.
 std::string encode_ranking(const Ranking& ranking);

@@ -20,6 +20,7 @@ Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const packag
   options.allocator = context.options.device_allocator;
   options.outside = std::move(how.outside);
   options.observer = std::move(how.observer);
+  options.unaligned = how.unaligned;
   CODETTA_TRY(options.device, context.gpu(target).device_for(target));
   const bool on_elements = package::needs_steps_kernel(*package, how.checked && how.contents);
   std::vector<runtime::cuda::ModuleRef> modules;

@@ -81,7 +81,7 @@ Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph&
 Result<plan::Plan> plan_of(const CompiledProgramState& state) {
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph, state.context->debug.passes));
   return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints,
-                            state.program->user_sources);
+                            state.program->user_sources, state.alignment);
 }
 
 namespace {
@@ -127,7 +127,7 @@ Result<package::Package> load_on_gpu(CompiledProgramState& state, package::Packa
     i = 0;  // other kernels may be one now; those that are loaded are at hand
   }
   if (plan && context.cache->enabled() && !context.debug.any()) {
-    context.cache->replace(program_key(context, *state.program, state.target, state.hints),
+    context.cache->replace(program_key(context, *state.program, state.target, state.hints, state.alignment),
                            {package.name, package.encode()});
   }
   return package;
@@ -137,7 +137,7 @@ Result<package::Package> load_on_gpu(CompiledProgramState& state, package::Packa
 Result<package::Package> package_of(const CompiledProgramState& state) {
   ContextState& context = *state.context;
   const bool kept = context.cache->enabled() && !context.debug.any();
-  const toolchain::CacheKey key = program_key(context, *state.program, state.target, state.hints);
+  const toolchain::CacheKey key = program_key(context, *state.program, state.target, state.hints, state.alignment);
   if (kept) {
     if (const auto entry = context.cache->lookup(key)) {
       if (auto package = package::Package::decode(entry->payload)) return package;
@@ -258,13 +258,15 @@ struct ForSizes {
 };
 
 // `hints` has each symbol once.
-Result<ForSizes> planned_for(const Program& program, Context& context, const Target& target,
-                             const driver::SizeHints& hints) {
+Result<ForSizes> planned_for(std::shared_ptr<const driver::ProgramState> program,
+                             std::shared_ptr<driver::ContextState> context, const Target& target,
+                             const driver::SizeHints& hints, plan::Alignment alignment) {
   ForSizes made{std::make_shared<driver::CompiledProgramState>(), {}};
-  made.state->program = Program::Access::state(program);
-  made.state->context = context.shared_state();
+  made.state->program = std::move(program);
+  made.state->context = std::move(context);
   made.state->target = target;
   made.state->hints = hints;
+  made.state->alignment = alignment;
   CODETTA_TRY(made.package, driver::package_of(*made.state));
   return made;
 }
@@ -342,7 +344,8 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
   std::vector<ForSizes> all;
   std::vector<size_t> taken;
   for (const driver::SizeHints& hints : sizes.sets) {
-    CODETTA_TRY(ForSizes planned, planned_for(program, context, resolved, hints));
+    CODETTA_TRY(ForSizes planned, planned_for(Program::Access::state(program), context.shared_state(), resolved, hints,
+                                              plan::Alignment::Hinted));
     const auto same =
         std::find_if(all.begin(), all.end(), [&](const ForSizes& one) { return one.package == planned.package; });
     taken.push_back(static_cast<size_t>(same - all.begin()));
@@ -394,6 +397,18 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   return Error(std::move(found));
 }
 
+// The same program with kernels that rely on less, if there are any. Made once; what fails is tried again.
+std::shared_ptr<const driver::CompiledProgramState> less_aligned(const driver::CompiledProgramState& state) {
+  if (state.alignment == plan::Alignment::Any) return nullptr;
+  const std::lock_guard lock(state.less_mutex);
+  if (state.less_aligned == nullptr) {
+    const auto alignment = state.alignment == plan::Alignment::Hinted ? plan::Alignment::Proven : plan::Alignment::Any;
+    auto made = planned_for(state.program, state.context, state.target, state.hints, alignment);
+    if (made && load(*made, nullptr)) state.less_aligned = made->state;
+  }
+  return state.less_aligned;
+}
+
 // Whether a step calls it: calls whose results nobody needs are gone.
 bool calls(const package::Package& package, const std::string& name) {
   const auto called = [&](const package::Step& step) {
@@ -430,7 +445,7 @@ Result<void> check_externs(const ir::Graph& graph, const package::Package& packa
 // `captured`: run once into a graph, so that what kernels find wrong with contents would be told to nobody.
 Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledProgramState>& state,
                                    const std::vector<NamedArgument>& arguments, const RunOptions& run_options,
-                                   bool captured) {
+                                   bool captured, bool& unaligned) {
   CODETTA_CHECK_OK(state->context->check_runs(state->target));
   const ir::Graph& graph = state->program->graph;
   CODETTA_CHECK_OK(ir::bind_symbols(graph, driver::bound_arguments(arguments)));
@@ -444,7 +459,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
   const auto in_text = [state](const Error& error) { return placed_in_run(error, *state); };
   if (driver::runs_on_gpu(state->target)) {
     double seconds = state->compile_seconds;
-    driver::GpuPreparation how{.checked = run_options.checked, .contents = !captured};
+    driver::GpuPreparation how{.checked = run_options.checked, .contents = !captured, .unaligned = &unaligned};
     for (const ExternFunction& external : run_options.externs)
       how.outside.externs.push_back({external.name, external.function, external.context});
     if (records != nullptr) how.observer = driver::gpu_observer(records, run_options.observer, run_options.observed);
@@ -470,8 +485,19 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
 
 Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramState>& compiled,
                           const std::vector<NamedArgument>& arguments, const RunOptions& options, bool captured) {
-  const auto state = for_sizes(compiled, arguments);
-  auto execution = state ? prepare_unplaced(*state, arguments, options, captured) : Result<Execution>(state.error());
+  auto state = for_sizes(compiled, arguments);
+  if (!state) return driver::placed(state.error(), compiled->program->function);
+  bool unaligned = false;
+  auto execution = prepare_unplaced(*state, arguments, options, captured, unaligned);
+  // Within a capture nothing is compiled: run once outside of it, or prepare.
+  while (!execution && unaligned && !captured) {
+    const auto less = less_aligned(**state);
+    if (less == nullptr) break;
+    *state = less;
+    unaligned = false;
+    auto other = prepare_unplaced(less, arguments, options, captured, unaligned);
+    if (other || !unaligned) execution = std::move(other);
+  }
   if (!execution) return driver::placed(execution.error(), compiled->program->function);
   for (const ir::GraphInput& input : compiled->program->graph.inputs()) {
     if (!input.donated) continue;

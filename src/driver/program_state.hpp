@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "codetta/program.hpp"
 #include "driver/context.hpp"
@@ -26,6 +27,7 @@ struct CompiledProgramState {
   std::shared_ptr<ContextState> context;
   Target target;
   SizeHints hints;
+  plan::Alignment alignment = plan::Alignment::Hinted;
   package::PackageRef package;
   std::vector<runtime::KernelEntry> entries;
   double compile_seconds = 0;
@@ -34,6 +36,9 @@ struct CompiledProgramState {
   SizeSets sizes{};
   std::vector<size_t> taken{};
   std::vector<std::shared_ptr<const CompiledProgramState>> for_other_sizes{};
+  // On GPUs: with kernels that rely on less, made when tensors turn out to be aligned less. Guarded by `less_mutex`.
+  mutable std::mutex less_mutex{};
+  mutable std::shared_ptr<const CompiledProgramState> less_aligned{};
 };
 
 // Made anew; of the same program, target, machine and hints, so the same as what the package was emitted from but for

@@ -151,7 +151,9 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
         }
         const int lowest = k == 0 ? 0 : fa.lowest[line_a + i] + fb.lowest[line_b + j];
         const bool normal = flush == 0 || lowest >= -126;
-        if (points && normal && !rounds && exact_sum(s, lowest, d)) {
+        // Sums that keep fewer bits than f32 are exact only where those hold every term.
+        const bool kept = coarse == 0 || s * T(problem_.options.product_rounding) <= std::ldexp(T(1), lowest);
+        if (points && normal && !rounds && kept && exact_sum(s, lowest, d)) {
           r = {c, c, static_cast<uint8_t>(flags)};
           continue;
         }

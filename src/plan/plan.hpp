@@ -93,6 +93,13 @@ struct Plan {
   std::vector<FusionNote> notes;  // in the order of the decisions
 };
 
+// What kernels of GPUs may rely on that copy several elements at a time.
+enum class Alignment : uint8_t {
+  Hinted,  // addresses are multiples of 16 bytes, and strides where they are for the hinted sizes
+  Proven,  // addresses are, and strides where all sizes say so
+  Any,     // of tensors of the caller's what one element needs; of what lies between kernels as Proven
+};
+
 // A graph of one GEMM with its epilogue. Buffers: A, B, then the epilogue's arguments in program order. The kernel's
 // discovery may be without candidates; its rejections then say why. `layouts` belong to the program's arguments.
 // Errors: E0301..E0309 (the epilogue cannot be fused), E0310 (there is no product).
@@ -105,7 +112,7 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
 // where there is no kernel.
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints,
-                          const std::vector<UserSource>& user_sources = {});
+                          const std::vector<UserSource>& user_sources = {}, Alignment alignment = Alignment::Hinted);
 
 // The memory plan for people, for `emit --what=memory`, and as a part of explain's JSON.
 std::string memory_text(const Plan& plan);

@@ -27,8 +27,8 @@ class ProgramPlanner {
  public:
   using Hints = std::vector<std::pair<std::string, int64_t>>;
   ProgramPlanner(const ir::Graph& graph, const Target& target, const MachineFacts& machine, const Hints& hints,
-                 const std::vector<UserSource>& sources)
-      : graph_(graph), machine_(machine), hints_(hints), sources_(sources) {
+                 const std::vector<UserSource>& sources, Alignment alignment)
+      : graph_(graph), machine_(machine), hints_(hints), sources_(sources), alignment_(alignment) {
     plan_.target = target;
   }
   Result<Plan> run();
@@ -42,6 +42,7 @@ class ProgramPlanner {
   [[nodiscard]] bool batch_folds(const package::EpilogueProgram& program, int64_t batch, int64_t rows) const;
   [[nodiscard]] GemmShape gemm_shape(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
+  [[nodiscard]] int32_t factor_alignment(const ir::Graph& graph, ir::NodeId source) const;
   [[nodiscard]] std::optional<Rejection> better_behind(const ir::Graph& graph, const KernelRegion& region,
                                                        const Candidate& together) const;
   std::optional<double> store_factors(KernelRegion& region) const;
@@ -93,6 +94,7 @@ class ProgramPlanner {
   const MachineFacts& machine_;
   const Hints& hints_;
   const std::vector<UserSource>& sources_;
+  const Alignment alignment_;
   Plan plan_;
   UnitProgram units_;
   std::map<std::pair<uint32_t, int32_t>, std::string> user_strides_;  // by buffer and dim: symbols that kernels take

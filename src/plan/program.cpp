@@ -452,8 +452,8 @@ void ProgramPlanner::add_all_guards() {
 
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints,
-                          const std::vector<UserSource>& user_sources) {
-  return ProgramPlanner(graph, target, machine, size_hints, user_sources).run();
+                          const std::vector<UserSource>& user_sources, Alignment alignment) {
+  return ProgramPlanner(graph, target, machine, size_hints, user_sources, alignment).run();
 }
 
 }  // namespace codetta::plan

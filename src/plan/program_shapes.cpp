@@ -15,12 +15,44 @@ namespace codetta::plan {
 using ir::NodeId;
 using types::Dim;
 
+namespace {
+
+constexpr int32_t whole_alignment = 16;  // bytes, the most that a kernel relies on
+
+// The most bytes, up to 16, that so many elements are a multiple of for all sizes.
+int32_t proven_alignment(const Dim& elements, int64_t element) {
+  const Dim bytes = elements * Dim::constant(element);
+  int32_t found = whole_alignment;
+  while (found > 1 && !(mod(bytes, Dim::constant(found)) == Dim::constant(0))) found /= 2;
+  return found;
+}
+
+}  // namespace
+
+// Bytes that a factor's address and those of its rows and items are multiples of. For the hinted sizes strides are
+// numbers, which the families look at themselves.
+int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, NodeId source) const {
+  const bool copies = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
+  if (!copies || alignment_ == Alignment::Hinted) return whole_alignment;
+  const ir::TensorType& type = graph.type(source);
+  const int64_t element = types::byte_size(type.dtype);
+  const size_t rank = type.shape.size();
+  const Dim one = Dim::constant(1), &row = type.shape[rank - 1], &rows = type.shape[rank - 2];
+  int32_t found = rows == one ? whole_alignment : proven_alignment(row, element);
+  if (std::any_of(type.shape.begin(), type.shape.end() - 2, [&](const Dim& dim) { return !(dim == one); }))
+    found = std::min(found, proven_alignment(rows * row, element));
+  const bool callers = graph.node(source).op == types::Op::input ||
+                       std::any_of(graph.outputs().begin(), graph.outputs().end(),
+                                   [&](const ir::GraphOutput& output) { return output.node == source; });
+  return callers && alignment_ == Alignment::Any ? std::min(found, static_cast<int32_t>(element)) : found;
+}
+
 // Bytes that the copy engine can rely on in what an epilogue loads and stores, addresses and rows. Tensors of the
 // caller's may lie anywhere; temporaries lie row-major at multiples of 64 bytes, unless a loop writes them elsewhere.
 // Rows of a symbolic size are taken to be what they are for the hinted one where a product reads such rows, whose
 // kernel relies on the same.
 int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const {
-  constexpr int32_t unknown = 1, whole = 16;
+  constexpr int32_t unknown = 1, whole = whole_alignment;
   const ir::Graph& graph = scope.graph;
   const package::EpilogueProgram& program = region.lowered.program;
   const auto copies = plan_.target.backend == Backend::cuda && scope.block == 0 ? copies_of(program) : std::nullopt;
@@ -51,6 +83,7 @@ int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const Kernel
     const types::Op op = graph.node(node).op;
     if (op == types::Op::input || is_step(op) || is_output(node) || !operand.offsets.empty()) return false;
     const Dim& columns = graph.type(node).shape.back();
+    if (alignment_ != Alignment::Hinted) return proven_alignment(columns, types::byte_size(operand.dtype)) == whole;
     if (!columns.is_constant() && !is_row_of_factor(columns, operand.dtype)) return false;
     return hint(columns) * types::byte_size(operand.dtype) % whole == 0;
   };
@@ -135,6 +168,12 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
       gemm.batch = 1;
       gemm.a_batch_stride = 0;
     }
+  }
+  if (!gemm.a_made) gemm.a_alignment = factor_alignment(graph, region.a.source);
+  if (!gemm.b_made) {
+    gemm.b_alignment = factor_alignment(graph, region.b.source);
+    for (const FurtherProduct& product : region.more)
+      gemm.b_alignment = std::min(gemm.b_alignment, factor_alignment(graph, product.b.source));
   }
   gemm.epilogue_alignment = epilogue_alignment(scope, region);
   return gemm;

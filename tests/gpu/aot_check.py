@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries for CUDA on a GPU. --build CODETTA FOLDER makes them, without a GPU; --run CODETTA FOLDER calls each on
-random data, holds runs in process to the oracle, and the libraries to the runs in process: the same bits, or, where a
-run in process took a kernel of the vendor's, the same numbers. Standard library only."""
+"""Libraries for CUDA on a GPU. --build CODETTA FOLDER makes them, without a GPU, and where nvcc is on PATH a second time
+from the sources that --form nvcc writes; --run CODETTA FOLDER calls each on random data, holds runs in process to the
+oracle, and the libraries to the runs in process: the same bits, or, where a run in process took a kernel of the vendor's
+or another compiler made the library, the same numbers. Standard library only."""
 import array
 import ctypes
 import json
@@ -10,13 +11,15 @@ import math
 import os
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 ARCHITECTURE = "cuda:sm_90a"
-# name: text or example, inputs, outputs, dtype ("f" or "e"), sizes of which the first are hints
+# name: text or example, inputs, outputs, dtype ("f" or "e"), sizes of which the first are hints; an input without dims is a
+# scalar
 PROGRAMS = {
     "chain": ("def chain(x: f16['m', 1024], w: f16[1024, 3072], b: f16[3072], v: f16[3072, 1024]):\n"
               "    h = gelu(x @ w + b)\n    y = h @ v\n    return y\n",
@@ -35,7 +38,12 @@ PROGRAMS = {
                      "wv": (256, 256), "wo": (256, 256), "cosines": ("s", 16), "sines": ("s", 16), "mlp_weight": (256,),
                      "w_gate": (256, 768), "w_up": (256, 768), "w_down": (768, 256)}, {"y": ("b", "s", 256)}, "f",
                     [{"b": 2, "s": 16}, {"b": 1, "s": 1}, {"b": 1, "s": 37}]),
+    "hooked": (SOURCE / "examples/user_kernel/hooked.py",
+               {"x": ("m", "n"), "decay": (), "gate": ("m", "n"), "bias": ("n",)}, {"y": ("m", "n")}, "f",
+               [{"m": 64, "n": 500}, {"m": 1, "n": 1}, {"m": 1000, "n": 33}, {"m": 0, "n": 7}]),
 }
+KERNELS = {"hooked": ["--kernel", f"running_sums={SOURCE / 'examples/user_kernel/hooked_sums.cu'}"]}
+DECAY = 0.5
 
 
 def run(*command):
@@ -59,10 +67,13 @@ def hints_of(name):
 
 
 def build(codetta, folder):
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "nvcc").mkdir(parents=True, exist_ok=True)
     for name in PROGRAMS:
-        print(run(codetta, "build", text_of(folder, name), "-o", folder / f"lib{name}.so", "--target", ARCHITECTURE,
-                  *hints_of(name)).strip())
+        command = [codetta, "build", text_of(folder, name), "--target", ARCHITECTURE, *hints_of(name), *KERNELS.get(name, [])]
+        print(run(*command, "-o", folder / f"lib{name}.so").strip())
+        if shutil.which("nvcc"):
+            print(run(*command, "-o", folder / "nvcc" / name, "--form", "nvcc").strip())
+            print(run("sh", folder / "nvcc" / name / "build.sh").strip())
 
 
 def npy(path, shape, data, code):
@@ -130,48 +141,68 @@ def values(shape, code, scale, seed):
     return (unit * (size // len(unit) + 1))[:size]
 
 
+class Library:
+    """One function of a library; counts its results that are the bits, and those that are the numbers, of others."""
+
+    def __init__(self, path, name, function):
+        so = ctypes.CDLL(str(path))
+        self.call, self.error = getattr(so, f"{name}_{function}"), getattr(so, f"{name}_get_last_error")
+        self.error.restype = ctypes.c_char_p
+        self.same = self.near = 0
+
+
 def check(codetta, folder, driver, name):
     _, inputs, outputs, code, all_sizes = PROGRAMS[name]
-    so = ctypes.CDLL(str(folder / f"lib{name}.so"))
-    call, error = getattr(so, f"{name}_{name}"), getattr(so, f"{name}_get_last_error")
-    error.restype = ctypes.c_char_p
-    same = near = 0
+    function = {"hooked": "user_kernel_with_hook"}.get(name, name)
+    libraries = {"": Library(folder / f"lib{name}.so", name, function)}
+    sources = folder / "nvcc" / name / f"lib{name}.so"
+    if sources.exists():
+        libraries[" by nvcc"] = Library(sources, name, function)
     for sizes in all_sizes:
         def of(shape):
             return tuple(sizes.get(s, s) for s in shape)
-        options, addresses = [], []
+        options, arguments, memory = [], [], []
         for i, (argument, shape) in enumerate(inputs.items()):
+            if not shape:
+                options += ["--scalar", f"{argument}={DECAY}"]
+                arguments.append(ctypes.c_float(DECAY))
+                continue
             data = values(of(shape), code, 1 if argument in "xqkvr" else 0.03, 100 * i + sum(sizes.values()))
             npy(folder / f"{argument}.npy", of(shape), data, code)
             options += ["--tensor", f"{argument}={folder / argument}.npy"]
-            addresses.append(driver.upload(data))
+            memory.append(driver.upload(data))
+            arguments.append(memory[-1])
         for output in outputs:
             options += ["--out", f"{output}={folder / output}_expected.npy"]
         verdict = json.loads(run(codetta, "run", text_of(folder, name), "--target", "cuda", *options, *hints_of(name),
-                                 "--check", "--json"))["check"]["verdict"]
+                                 *KERNELS.get(name, []), "--check", "--json"))["check"]["verdict"]
         assert verdict == "pass", f"{name} in process, for {sizes}: {verdict}"
-        results = {}
-        for output, shape in outputs.items():
-            kind = npy_code(folder / f"{output}_expected.npy")
-            count = math.prod(of(shape)) * dict(f=4, e=2)[kind]
-            results[output] = (driver.upload(b"\xa5" * count), count, kind)
-        status = call(*addresses, *(address for address, *_ in results.values()),
-                      *(ctypes.c_int64(size) for size in sizes.values()), None)
-        assert status == 0, f"{name} for {sizes}: {status}: {error().decode()}"
-        for output, (address, count, kind) in results.items():
-            got, expected = driver.download(address, count), npy_data(folder / f"{output}_expected.npy")
-            if got == expected:
-                same += 1
-                continue
-            near += 1
-            a, b = numbers(got, kind), numbers(expected, kind)
-            scale = max((abs(v) for v in b), default=0)
-            worst = max(abs(x - y) for x, y in zip(a, b))
-            limit = scale * (2e-2 if code == "e" else 1e-4)
-            assert len(a) == len(b) and worst <= limit, f"{name}.{output} for {sizes}: {worst} apart, {limit} allowed"
-        for address in [*addresses, *(address for address, *_ in results.values())]:
+        for form, library in libraries.items():
+            results = {}
+            for output, shape in outputs.items():
+                kind = npy_code(folder / f"{output}_expected.npy")
+                count = math.prod(of(shape)) * dict(f=4, e=2)[kind]
+                results[output] = (driver.upload(b"\xa5" * count), count, kind)
+            status = library.call(*arguments, *(address for address, *_ in results.values()),
+                                  *(ctypes.c_int64(size) for size in sizes.values()), None)
+            assert status == 0, f"{name}{form} for {sizes}: {status}: {library.error().decode()}"
+            for output, (address, count, kind) in results.items():
+                got, expected = driver.download(address, count), npy_data(folder / f"{output}_expected.npy")
+                driver.free(address)
+                if got == expected:
+                    library.same += 1
+                    continue
+                library.near += 1
+                a, b = numbers(got, kind), numbers(expected, kind)
+                scale = max((abs(v) for v in b), default=0)
+                worst = max(abs(x - y) for x, y in zip(a, b))
+                limit = scale * (2e-2 if code == "e" else 1e-4)
+                assert len(a) == len(b) and worst <= limit, \
+                    f"{name}{form}.{output} for {sizes}: {worst} apart, {limit} allowed"
+        for address in memory:
             driver.free(address)
-    print(f"{name}: {same} results with the bits of runs in process, {near} with their numbers")
+    for form, library in libraries.items():
+        print(f"{name}{form}: {library.same} results with the bits of runs in process, {library.near} with their numbers")
 
 
 def main():

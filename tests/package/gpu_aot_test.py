@@ -95,6 +95,37 @@ class GpuLibraries(unittest.TestCase):
                        "ctypes.c_int64(5), None))")
             self.assertEqual(done.stdout.strip(), "-6")
 
+    def test_tensors_that_are_aligned_less(self):
+        """Kernels are chosen for rows of a multiple of 16 bytes, as the hinted sizes have them; other sizes take others."""
+        path, pretended = WORK / "libodd.so", {**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")}
+        (WORK / "odd.py").write_text('def odd(x: bf16["m", "k"], w: bf16["k", 512]):\n    y = x @ w\n    return y\n')
+        codetta("build", WORK / "odd.py", "-o", path, "--target", TARGET, "--hint", "m=512", "--hint", "k=512")
+        table = json.loads((WORK / "odd.json").read_text())["programs"][0]["by_size"]
+        self.assertEqual((table["chosen"], table["less_aligned"]), ([0], [{"plan": 0, "then": 1}]))
+        first, other = (plan["kernels"][0]["config"] for plan in table["plans"])
+        self.assertEqual((first["alignment"], first.get("pack_a", False)), (16, False))
+        self.assertTrue(other["alignment"] < 16 or other["pack_a"], other)
+        if not HIP:
+            script = ("import ctypes, sys\nl = ctypes.CDLL(sys.argv[1])\nl.odd_get_last_error.restype = ctypes.c_char_p\n"
+                      "size = l.odd_odd_workspace_size\nsize.restype, size.argtypes = ctypes.c_int64, [ctypes.c_int64] * 2\n"
+                      "driver, context, a = ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p(), []\n"
+                      "assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
+                      "assert driver.cuCtxPushCurrent_v2(context) == 0\n"
+                      "for _ in range(3):\n"
+                      "    a.append(ctypes.c_void_p())\n"
+                      "    assert driver.cuMemAlloc_v2(ctypes.byref(a[-1]), ctypes.c_size_t(2 << 20)) == 0\n"
+                      "for k in (512, 520, 33, 1, 512):\n"
+                      "    print(l.odd_odd(*a, ctypes.c_int64(512), ctypes.c_int64(k), None), size(512, k) >= 0)\n"
+                      "a[0] = ctypes.c_void_p(a[0].value + 2)\n"
+                      "print(l.odd_odd(*a, ctypes.c_int64(512), ctypes.c_int64(512), None), l.odd_get_last_error().decode())\n")
+            done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, env=pretended)
+            lines = done.stdout.splitlines()
+            self.assertEqual(lines[:5], ["0 True"] * 5, done.stdout + done.stderr)
+            self.assertEqual(lines[5].split()[0], "0", "the second program's kernel copies A before it multiplies")
+        # Sizes that all begin rows so need no second program.
+        codetta("build", WORK / "mlp.py", "-o", WORK / "libfixed.so", "--target", TARGET, "--hint", "m=4096")
+        self.assertNotIn("by_size", json.loads((WORK / "fixed.json").read_text())["programs"][0])
+
     def test_exports_and_needs(self):
         exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]
         self.assertEqual(sorted(exported), sorted(json.loads((WORK / "mlp.json").read_text())["exports"]))

@@ -5,6 +5,7 @@
 // GPU against device/host/gpu.h and, for AMD's, hip.h, which load the driver.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,8 @@ struct Program {
 };
 
 // One function as several programs, which differ in their kernels (and, from case to case, in what is fused): a call
-// takes the program of the nearest sizes. Of two neighbours a size belongs to the nearer one as a ratio.
+// takes the program of the nearest sizes. Of two neighbours a size belongs to the nearer one as a ratio. Where that
+// program's kernels rely on more alignment than the tensors of a call have, it takes another one.
 struct SizeTable {
   struct Axis {
     std::string symbol;          // of the function's sizes
@@ -61,6 +63,8 @@ struct SizeTable {
   size_t first = 0, count = 1;   // of Library::programs
   std::vector<Axis> axes;        // none: one program, whatever the sizes
   std::vector<size_t> chosen{};  // which of the `count`, by the places on the axes, the last axis fastest
+  // By program of the `count`: the one that takes over, of which this holds likewise. Only on GPUs.
+  std::vector<std::optional<size_t>> less_aligned{};
 };
 
 struct Library {

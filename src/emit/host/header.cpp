@@ -330,6 +330,9 @@ Json json_of(const Library& library, const SizeTable& table) {
     json["sizes"].push_back({{"name", axis.symbol}, {"for", axis.sizes}, {"up_to", axis.up_to}});
   for (size_t i = 0; i < table.count; ++i)
     json["plans"].push_back(Json::parse(library.programs[table.first + i].package->manifest_json()));
+  for (size_t i = 0; i < table.less_aligned.size(); ++i) {
+    if (table.less_aligned[i]) json["less_aligned"].push_back({{"plan", i}, {"then", *table.less_aligned[i]}});
+  }
   return json;
 }
 

@@ -112,7 +112,7 @@ Result<void> Execution::State::place(DeviceAddress memory) {
       }
       CODETTA_CHECK_OK(device->fill(scratch_of(launch), 0, static_cast<size_t>(launch.counter_bytes()), setup->get()));
     }
-    CODETTA_CHECK_OK(launch.resolve(bindings, scratch_of(launch)));
+    CODETTA_CHECK_OK(launch.resolve(bindings, scratch_of(launch), unaligned));
   }
   for (VendorLaunch& launch : vendor_launches) {
     CODETTA_CHECK_OK(launch.resolve(bindings, scratch_of(launch)));
@@ -165,8 +165,10 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Modul
   if (options.observer) state->watch = std::make_shared<State::Watch>(State::Watch{std::move(options.observer), {}});
   CODETTA_CHECK_OK(package::check(*state->package));
   state->results = std::make_shared<State::Results>(state->package->result_count);
-  CODETTA_CHECK_OK(state->prepare());
-  CODETTA_CHECK_OK(state->settle());
+  Result<void> ready = state->prepare();
+  if (ready) ready = state->settle();
+  if (options.unaligned != nullptr) *options.unaligned = state->unaligned;
+  CODETTA_CHECK_OK(std::move(ready));
   return Execution(std::move(state));
 }
 

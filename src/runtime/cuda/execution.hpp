@@ -31,6 +31,8 @@ struct GpuOptions {
   FromOutside outside{};
   // As ExecutionOptions::observer. Then run() waits for each step, and can not be captured.
   Observer observer{};
+  // Set by a make() that fails only because tensors are aligned less than a kernel relies on. Null: not asked for.
+  bool* unaligned = nullptr;
 };
 
 // Belongs to one stream at a time. Bound pointers must stay valid while it is used.

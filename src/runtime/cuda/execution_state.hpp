@@ -52,6 +52,7 @@ struct Execution::State {
   NvtxRef ranges;
   Bindings bindings;
   bool checked = true, contents = true;
+  bool unaligned = false;  // that is all why a launch could not be made
   FromOutside outside;
   std::map<const package::CallExtern*, ExternFunction> externs;
   Allocator* allocator = nullptr;

@@ -121,7 +121,7 @@ std::vector<gpu::Operand> Launch::operands(const Bindings& bindings) const {
 }
 
 Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step,
-                            const Bindings& bindings, ModuleRef module, const Symbols& symbols) {
+                            const Bindings& bindings, ModuleRef module, const Symbols& symbols, bool& unaligned) {
   Launch launch;
   launch.package_ = &package;
   launch.step_ = &step;
@@ -150,8 +150,10 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     for (size_t i = 0; i < product->products() && !program.makes_b(); ++i) {
       const auto products = static_cast<int64_t>(product->products());
       CODETTA_CHECK_OK(check(product->factor_b(i), product->b_transposed, k, n / products));
-      if (i > 0 && !shared::check_factor(kernel, launch.factor_b(bindings, i), false, trouble))
+      if (i > 0 && !shared::check_factor(kernel, launch.factor_b(bindings, i), false, trouble)) {
+        unaligned = trouble.unaligned;
         return error_of(trouble);
+      }
     }
   }
   for (size_t i = 0; i < program.arguments.size(); ++i) {
@@ -166,7 +168,10 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     const shared::Factor b = launch.factor(bindings, false);
     if (!shared::fold_batch(kernel, a, b, launch.operands(bindings).data(), plan, trouble)) return error_of(trouble);
     shared::fold(plan, a);
-    if (!shared::plan_product(kernel, a, b, plan, trouble)) return error_of(trouble);
+    if (!shared::plan_product(kernel, a, b, plan, trouble)) {
+      unaligned = trouble.unaligned;
+      return error_of(trouble);
+    }
   }
   CODETTA_TRY(const bool zero, launch.needs_zero(bindings));
   CODETTA_CHECK_OK(launch.plan_entries());
@@ -266,7 +271,7 @@ Result<void> Launch::plan_entries() {
   return {};
 }
 
-Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) {
+Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace, bool& unaligned) {
   const shared::Kernel& kernel = tables_.get();
   const package::EpilogueProgram& program = kernel_->epilogue;
   auto* memory = reinterpret_cast<char*>(workspace);
@@ -297,11 +302,13 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace) 
     const gpu::Operand none{};
     const bool own = map.source == shared::map_operand || map.source == shared::map_more_b;
     if (!shared::tiled_view(kernel, plan_, map, own ? operands[map.operand] : none,
-                            package_->buffers[buffer].name.c_str(), view, trouble))
+                            package_->buffers[buffer].name.c_str(), view, trouble)) {
+      unaligned = trouble.unaligned;
       return error_of(trouble);
+    }
     TensorMap encoded{};
     CODETTA_TRY(const ContextGuard guard, module_->device()->enter());  // the driver encodes for the current context
-    CODETTA_CHECK_OK(encode_tiled(module_->device()->driver(), view, encoded));
+    CODETTA_CHECK_OK(encode_tiled(module_->device()->driver(), view, encoded, unaligned));
     std::memcpy(parameters + static_cast<size_t>(i) * sizeof encoded, &encoded, sizeof encoded);
   }
   shared::write_parameters(kernel, plan_, operands.data(), nothing.get(), scalars.data(), reserved_.data(), memory,

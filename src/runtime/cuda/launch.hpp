@@ -37,10 +37,12 @@ class Launch {
  public:
   // Looks the entries up, allows their shared memory, checks views, alignment and grid.
   // Errors: E0610 a bound tensor does not fit its declaration, the sizes or what the kernel relies on, E0509, E0650.
+  // `unaligned` is set where an alignment is all that does not fit.
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step,
-                             const Bindings& bindings, ModuleRef module, const Symbols& symbols);
-  // Writes the parameters for these addresses; `workspace` has workspace_bytes at a multiple of 256. Errors: E0649.
-  Result<void> resolve(const Bindings& bindings, DeviceAddress workspace);
+                             const Bindings& bindings, ModuleRef module, const Symbols& symbols, bool& unaligned);
+  // Writes the parameters for these addresses; `workspace` has workspace_bytes at a multiple of 256. Errors: E0649;
+  // `unaligned` as above.
+  Result<void> resolve(const Bindings& bindings, DeviceAddress workspace, bool& unaligned);
   // Enqueues the entries in order; allocates nothing. The device's context is current.
   [[nodiscard]] Status run(StreamHandle stream) const;
   // Bytes at the workspace's begin, of counters and of a 0 to read, that are zero before the first run; every run

@@ -152,7 +152,7 @@ class Execution::State::Preparing : PassiveSteps {
       s_.vendor_launches.push_back(std::move(made));
       return {};
     }
-    CODETTA_TRY(Launch made, Launch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols));
+    CODETTA_TRY(Launch made, Launch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols, s_.unaligned));
     CODETTA_CHECK_OK(add_scratch(made));
     add(static_cast<int32_t>(s_.launches.size()));
     s_.launches.push_back(std::move(made));

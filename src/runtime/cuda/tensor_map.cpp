@@ -8,9 +8,10 @@
 
 namespace codetta::runtime::cuda {
 
-Result<void> encode_tiled(const Driver& driver, const TiledView& view, TensorMap& map) {
+Result<void> encode_tiled(const Driver& driver, const TiledView& view, TensorMap& map, bool& unaligned) {
   gpu::host::Trouble trouble;
   if (!gpu::host::check_tiled(view, trouble)) {
+    unaligned = trouble.unaligned;
     return diag::error(diag::Code::tensor_map, trouble.headline).reason(trouble.reason).help(trouble.help);
   }
   const gpu::host::TiledArguments call = gpu::host::arguments_of(view);

@@ -12,7 +12,7 @@ using TiledView = gpu::host::Tiled;
 
 // A map of rank 3 {fast, slow, batch} with a box of one matrix; what lies outside reads as zero. Strides that are never
 // taken (sizes of 1) may be anything. Errors: E0649 with the constraint that does not hold, E0647.
-Result<void> encode_tiled(const Driver& driver, const TiledView& view, TensorMap& map);
+Result<void> encode_tiled(const Driver& driver, const TiledView& view, TensorMap& map, bool& unaligned);
 
 // A map of a kernel of the user's, tiled or im2col. The device's context is current. Errors: as above.
 Result<void> encode_user(const Driver& driver, const gpu::host::UserMap& wanted, const gpu::host::UserMapView& view,

@@ -176,6 +176,71 @@ TEST_F(CudaApi, ProgramsRunToo) {
   EXPECT_NE(compiled.emit(Stage::Source)->find("__global__"), std::string::npos);
 }
 
+// Kernels are chosen for the hinted sizes, whose rows begin at multiples of 16 bytes. What is aligned less runs as
+// well: by kernels that are compiled when they are needed, and kept.
+TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
+  fake_.computes = false;  // not with tensor maps
+  const auto program =
+      Program::parse("def f(x: bf16[\"m\", \"k\"], w: bf16[\"k\", 512]):\n    y = x @ w\n    return y\n", "f.py")
+          .value();
+  struct Bound {
+    std::vector<DeviceTensor> tensors;
+    std::vector<NamedArgument> arguments;
+  };
+  const auto bound = [](Context& on, int64_t size_k, int64_t shift) {
+    const Device device = Device::open(on).value();
+    Bound made;
+    const std::pair<const char*, Dims> wanted[] = {{"x", {512, size_k}}, {"w", {size_k, 512}}, {"y", {512, 512}}};
+    for (const auto& [name, shape] : wanted) {
+      const DType dtype = name == std::string("y") ? f32 : bf16;
+      made.tensors.push_back(DeviceTensor::make(device, dtype, {shape[0] * shape[1] + shift}).value());
+      auto* const data = static_cast<std::byte*>(made.tensors.back().view().data()) + shift * dtype_size(dtype);
+      made.arguments.emplace_back(name, TensorView::make(data, dtype, shape).value());
+    }
+    return made;
+  };
+  Context c = context();
+  const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}, {"k", 512}}, c).value();
+  const int first = nvrtc_.compiles;
+  const auto runs = [&](int64_t size_k, int64_t shift, int more) {
+    const Bound b = bound(c, size_k, shift);
+    const int before = nvrtc_.compiles;
+    const auto execution = compiled.prepare(b.arguments);
+    ASSERT_TRUE(execution) << execution.error().render();
+    EXPECT_EQ(nvrtc_.compiles - before, more) << size_k << " " << shift;
+    fake_.launches.clear();
+    ASSERT_TRUE(compiled.run(b.arguments));
+    EXPECT_FALSE(fake_.launches.empty());
+  };
+  runs(512, 0, 0);
+  runs(520, 0, 0);
+  runs(33, 0, 1);
+  runs(35, 0, 0);
+  runs(512, 1, 1);
+  runs(520, 1, 0);
+  EXPECT_EQ(nvrtc_.compiles, first + 2);
+  // The next process compiles nothing, either way.
+  Context later = context();
+  const auto again = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}, {"k", 512}}, later).value();
+  EXPECT_TRUE(again.prepare(bound(later, 33, 0).arguments));
+  EXPECT_EQ(nvrtc_.compiles, first + 2);
+  // What does not fit for another reason is said at once.
+  Bound wrong = bound(c, 33, 0);
+  wrong.arguments[2].value = TensorView::make(wrong.tensors[2].view().data(), f32, {1, 512}).value();
+  ASSERT_FALSE(compiled.prepare(wrong.arguments));
+  EXPECT_EQ(nvrtc_.compiles, first + 2);
+  // Where nothing may be compiled, it is the alignment that is told.
+  ContextOptions no_jit = options();
+  no_jit.cache_dir = folder_->path() + "/other";
+  Context here = Context::make(no_jit).value();
+  ASSERT_TRUE(compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}, {"k", 512}}, here));
+  no_jit.no_jit = true;
+  Context without = Context::make(no_jit).value();
+  const auto kept = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}, {"k", 512}}, without).value();
+  EXPECT_TRUE(kept.prepare(bound(without, 512, 0).arguments));
+  expect(kept.prepare(bound(without, 33, 0).arguments), Code::guard_failed, "66 bytes, no multiple of");
+}
+
 TEST_F(CudaApi, CodeCanBeLookedAt) {
   ContextOptions nowhere = options();
   nowhere.cuda_driver = "/nonexistent/libcuda.so.1";  // cross-compiling needs no driver

@@ -346,16 +346,19 @@ TEST_F(CudaExecution, TensorMapConstraintsAreNamed) {
   const Driver& driver = device_->driver();
   const ContextGuard guard = device_->enter().value();
   TensorMap map{};
+  bool unaligned = false;
   const TiledView good{"A", static_cast<gpu::u8>(DType::bf16), 4096, 64, 128, 2, 128, 16384, 64, 128, 128};
-  EXPECT_TRUE(encode_tiled(driver, good, map));
-  const auto check = [&](auto change, std::string_view part) {
+  EXPECT_TRUE(encode_tiled(driver, good, map, unaligned));
+  const auto check = [&](auto change, std::string_view part, bool only_unaligned = false) {
     TiledView view = good;
     change(view);
-    expect(encode_tiled(driver, view, map), Code::tensor_map, part);
+    unaligned = false;
+    expect(encode_tiled(driver, view, map, unaligned), Code::tensor_map, part);
+    EXPECT_EQ(unaligned, only_unaligned) << part;
   };
-  check([](TiledView& v) { v.address = 4104; }, "8 modulo 16");
-  check([](TiledView& v) { v.slow_stride = 130; }, "130 bytes; strides are positive multiples of 16");
-  check([](TiledView& v) { v.slow_stride = 0; }, "strides are positive");
+  check([](TiledView& v) { v.address = 4104; }, "8 modulo 16", true);
+  check([](TiledView& v) { v.slow_stride = 130; }, "130 bytes; strides are positive multiples of 16", true);
+  check([](TiledView& v) { v.slow_stride = 0; }, "strides are positive", true);
   check([](TiledView& v) { v.batch_stride = int64_t{1} << 40; }, "below 2^40");
   check([](TiledView& v) { v.fast = (int64_t{1} << 32) + 1; }, "1 to 2^32");
   check([](TiledView& v) { v.slow = 0; }, "0 elements");
@@ -365,7 +368,7 @@ TEST_F(CudaExecution, TensorMapConstraintsAreNamed) {
   TiledView single = good;
   single.slow = single.batches = 1;
   single.slow_stride = single.batch_stride = 3;
-  EXPECT_TRUE(encode_tiled(driver, single, map)) << "strides that are never taken do not matter";
+  EXPECT_TRUE(encode_tiled(driver, single, map, unaligned)) << "strides that are never taken do not matter";
 }
 
 TEST_F(CudaExecution, TensorsElsewhere) {
