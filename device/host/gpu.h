@@ -77,7 +77,7 @@ inline Status check_more_b(const GpuFrame& frame, const GpuKernel& kernel, GpuLa
   const plan::Factor further = one.b;
   one.b = first;
   plan::Trouble trouble;
-  return plan::check_factor(kernel.table, further, false, trouble) ? ok : fail(trouble);
+  return plan::check_factor(kernel.table, further, false, trouble) ? ok : fail_measured(trouble);
 }
 
 // An operand of a launch beside its strides: what it is bound to, and whether it meets no element of that.
@@ -125,7 +125,7 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   if (table.has_product) {
     if (!plan::fold_batch(table, one.a, one.b, strides, one.plan, trouble)) return fail(trouble);
     plan::fold(one.plan, one.a);
-    if (!plan::plan_product(table, one.a, one.b, one.plan, trouble)) return fail(trouble);
+    if (!plan::plan_product(table, one.a, one.b, one.plan, trouble)) return fail_measured(trouble);
   }
   bool zero = false;
   for (i32 i = 0; i < table.operand_count; ++i) {
@@ -135,6 +135,18 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
     if (!operands[i].gathers || one.plan.empty) continue;
     plan::gathers_nothing(one.plan, operands[i].name, describe(*operands[i].view), trouble);
     return fail(trouble);
+  }
+  // What the copy engine brings or takes of operands; of factors it is known by now.
+  for (i32 i = 0; plan::uses_maps(table, one.plan) && i < table.map_count; ++i) {
+    const plan::Map& map = table.maps[i];
+    if (map.source != plan::map_operand) continue;
+    codetta::gpu::Operand operand = strides[map.operand];
+    plan::fold(one.plan, table.operands[map.operand], operand);
+    plan::Tiled view;
+    if (!plan::tiled_view(table, one.plan, map, operand, operands[map.operand].name, view, trouble))
+      return fail_measured(trouble);
+    if (frame.sizes_only) view.address = 0;
+    if (!plan::check_tiled(view, trouble)) return fail_measured(trouble);
   }
   GpuDevice& device = *frame.here->device;
   GpuLoaded* loaded = nullptr;

@@ -234,14 +234,14 @@ inline void fold(const Plan& plan, Factor& a) {
   if (plan.fold == Fold::single) a.other = a.batch;
   a.batch = 0, a.batches = 1, a.others = plan.problem.m;
 }
-inline void fold(const Kernel& kernel, const Plan& plan, Operand* operands) {
+inline void fold(const Plan& plan, const OperandFacts& facts, Operand& operand) {
   if (plan.fold == Fold::none) return;
-  for (i32 i = 0; i < kernel.operand_count; ++i) {
-    const OperandFacts& facts = kernel.operands[i];
-    i64* stride = operands[i].stride;
-    if (plan.fold == Fold::single && facts.row >= 0) stride[facts.row] = facts.batch < 0 ? 0 : stride[facts.batch];
-    if (facts.batch >= 0) stride[facts.batch] = 0;
-  }
+  i64* stride = operand.stride;
+  if (plan.fold == Fold::single && facts.row >= 0) stride[facts.row] = facts.batch < 0 ? 0 : stride[facts.batch];
+  if (facts.batch >= 0) stride[facts.batch] = 0;
+}
+inline void fold(const Kernel& kernel, const Plan& plan, Operand* operands) {
+  for (i32 i = 0; i < kernel.operand_count; ++i) fold(plan, kernel.operands[i], operands[i]);
 }
 
 // Takes the items of a batch for further rows of one where all have the same B, and where strides allow it: the product
@@ -621,7 +621,8 @@ inline bool check_tiled(const Tiled& view, Trouble& trouble) {
     if (dim.size <= 1 || &dim == dims) continue;
     if (dim.stride <= 0 || dim.stride % 16 != 0) {
       say(trouble.reason, "the stride of %s is %lld bytes; strides are positive multiples of 16", dim.name, dim.stride);
-      return unaligned(trouble);
+      trouble.unaligned = dim.stride > 0;
+      return false;
     }
     if (dim.stride >= 1LL << 40) {
       say(trouble.reason, "the stride of %s is %lld bytes; strides are below 2^40", dim.name, dim.stride);

@@ -103,15 +103,20 @@ inline GpuLibrary gpu_library;
       return ::codetta::host::fail(::codetta::host::gpu_library.calls, gpu_status, what);                              \
   } while (false)
 
-// Whether what failed last on this thread, before anything was enqueued, was the alignment of tensors alone.
+// Whether a call of this thread failed while it measured, before anything was enqueued, for the alignment of tensors
+// alone. Reset where it is asked.
 inline thread_local bool unaligned = false;
 
 inline Status fail(const plan::Trouble& trouble) {
-  unaligned = trouble.unaligned;
   if (trouble.code == plan::trouble_map)
     return fail(bad_sizes, "E0649: Failed to initialize the TMA descriptor: %s: %s", trouble.headline, trouble.reason);
   return fail(trouble.code == plan::trouble_limits ? wrong_machine : bad_sizes, "E0%d: %s: %s", trouble.code,
               trouble.headline, trouble.reason);
+}
+// The same while sizes are measured.
+inline Status fail_measured(const plan::Trouble& trouble) {
+  unaligned = trouble.unaligned;
+  return fail(trouble);
 }
 
 // ---- contexts ----

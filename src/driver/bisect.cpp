@@ -213,7 +213,12 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
 
   CODETTA_TRY(const CompiledProgram compiled,
               compile(program, target, size_hints.empty() ? shapes.symbols : size_hints, context));
-  const CompiledProgramState& made = CompiledProgram::Access::state(compiled);
+  // Which kernels run is known with the tensors.
+  RunOptions unwatched = options.run;
+  unwatched.observer = nullptr;
+  CODETTA_TRY(const Execution prepared, compiled.prepare(arguments, unwatched));
+  const std::shared_ptr<const CompiledProgramState> taken = ExecutionState::program_of(prepared);
+  const CompiledProgramState& made = *taken;
   CODETTA_TRY(const plan::Plan plan, plan_of(made));
   const StepRecords records(made.package, plan);
   Asked asked = stored_values(plan, *made.package, records);

@@ -294,6 +294,8 @@ Result<void> Execution::run(Stream stream) {
   auto ran = cpu != nullptr ? cpu->run()
                             : std::get_if<runtime::cuda::Execution>(&state_->execution)
                                   ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));
+  // A stream under capture is refused before anything is given away.
+  if (!ran && ran.error().code() == static_cast<uint16_t>(diag::Code::capture_active)) state_->spent = false;
   if (ran || !state_->placed) return ran;
   return state_->placed(ran.error());
 }

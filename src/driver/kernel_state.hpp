@@ -65,6 +65,8 @@ struct KernelState {
   mutable package::PackageRef package_;
 };
 
+struct CompiledProgramState;
+
 struct ExecutionState {
   std::variant<runtime::Execution, runtime::cuda::Execution> execution;
   std::shared_ptr<const void> keep_alive;  // kernels, packed weights
@@ -79,6 +81,10 @@ struct ExecutionState {
   }
   static void donates(Execution& execution, std::string parameter) { execution.state_->donated = std::move(parameter); }
   static const ExecutionState& of(const Execution& execution) { return *execution.state_; }
+  // Of an execution of a program: what it was prepared from, which tensors that are aligned less decide, too.
+  static std::shared_ptr<const CompiledProgramState> program_of(const Execution& execution) {
+    return std::static_pointer_cast<const CompiledProgramState>(execution.state_->keep_alive);
+  }
   template <class Backend>
   static Execution make(Backend execution, std::shared_ptr<const void> keep_alive, double compile_seconds,
                         std::function<Error(const Error&)> placed = {}) {

@@ -397,14 +397,20 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   return Error(std::move(found));
 }
 
-// The same program with kernels that rely on less, if there are any. Made once; what fails is tried again.
-std::shared_ptr<const driver::CompiledProgramState> less_aligned(const driver::CompiledProgramState& state) {
-  if (state.alignment == plan::Alignment::Any) return nullptr;
+// The same program with kernels that rely on less; null where there are none, or none that may be compiled now. Made
+// once.
+Result<std::shared_ptr<const driver::CompiledProgramState>> less_aligned(const driver::CompiledProgramState& state,
+                                                                         bool may_compile) {
+  const std::shared_ptr<const driver::CompiledProgramState> none;
+  if (state.alignment == plan::Alignment::Any) return none;
   const std::lock_guard lock(state.less_mutex);
-  if (state.less_aligned == nullptr) {
+  if (state.less_aligned == nullptr && may_compile) {
     const auto alignment = state.alignment == plan::Alignment::Hinted ? plan::Alignment::Proven : plan::Alignment::Any;
     auto made = planned_for(state.program, state.context, state.target, state.hints, alignment);
-    if (made && load(*made, nullptr)) state.less_aligned = made->state;
+    const Result<void> loaded = made ? load(*made, nullptr) : Result<void>(made.error());
+    if (!loaded && loaded.error().code() == static_cast<uint16_t>(diag::Code::jit_disabled)) return none;
+    CODETTA_CHECK_OK(loaded);
+    state.less_aligned = made->state;
   }
   return state.less_aligned;
 }
@@ -489,13 +495,14 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
   if (!state) return driver::placed(state.error(), compiled->program->function);
   bool unaligned = false;
   auto execution = prepare_unplaced(*state, arguments, options, captured, unaligned);
-  // Within a capture nothing is compiled: run once outside of it, or prepare.
-  while (!execution && unaligned && !captured) {
-    const auto less = less_aligned(**state);
-    if (less == nullptr) break;
-    *state = less;
+  // Within a capture nothing is compiled, and what is compiled by then is taken.
+  while (!execution && unaligned) {
+    auto less = less_aligned(**state, !captured);
+    if (!less) return driver::placed(less.error(), compiled->program->function);
+    if (*less == nullptr) break;
+    *state = *less;
     unaligned = false;
-    auto other = prepare_unplaced(less, arguments, options, captured, unaligned);
+    auto other = prepare_unplaced(*less, arguments, options, captured, unaligned);
     if (other || !unaligned) execution = std::move(other);
   }
   if (!execution) return driver::placed(execution.error(), compiled->program->function);

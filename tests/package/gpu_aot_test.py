@@ -122,9 +122,31 @@ class GpuLibraries(unittest.TestCase):
             lines = done.stdout.splitlines()
             self.assertEqual(lines[:5], ["0 True"] * 5, done.stdout + done.stderr)
             self.assertEqual(lines[5].split()[0], "0", "the second program's kernel copies A before it multiplies")
+            self.check_half_aligned(pretended)
         # Sizes that all begin rows so need no second program.
         codetta("build", WORK / "mlp.py", "-o", WORK / "libfixed.so", "--target", TARGET, "--hint", "m=4096")
         self.assertNotIn("by_size", json.loads((WORK / "fixed.json").read_text())["programs"][0])
+
+    def check_half_aligned(self, pretended):
+        """Where the first kernel takes every size, and a later one copies rows of "n": nothing is enqueued before that is
+        known. What is loaded by the copy engine, and what is stored by it behind a kernel that writes in donated memory."""
+        (WORK / "half.py").write_text('def loads(a: bf16["m", 4096], b: bf16["n", 4096], x: bf16["m", 4096], w: bf16["n", 4096], v: f32["n", 64]):\n'
+                                      '    s = tanh(a @ transpose(b))\n    o = s * 2.0\n'
+                                      '    y = s * (x @ transpose(w))\n    z = y @ v\n    return z, o\n\n'
+                                      'def stores(a: donated[bf16["m", 4096]], w: bf16["n", 4096], v: f32["n", 64]):\n'
+                                      '    x = cast(softmax(a), bf16)\n    y = relu(x @ transpose(w))\n    z = y @ v\n    return z\n')
+        script = ("import ctypes, sys\nl, driver, context = ctypes.CDLL(sys.argv[1]), ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p()\n"
+                  "assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
+                  "assert driver.cuCtxPushCurrent_v2(context) == 0\n"
+                  "def memory(count):\n    made = [ctypes.c_void_p() for _ in range(count)]\n"
+                  "    for one in made: assert driver.cuMemAlloc_v2(ctypes.byref(one), ctypes.c_size_t(4 << 20)) == 0\n    return made\n"
+                  "for n in (64, 33):\n    sizes = [ctypes.c_int64(64), ctypes.c_int64(n), None]\n"
+                  "    print(l.half_loads(*memory(7), *sizes), l.half_stores(*memory(4), *sizes))\n")
+        codetta("build", WORK / "half.py", "--function", "loads", "--function", "stores", "-o", WORK / "libhalf.so", "--target", TARGET, "--hint", "m=4096", "--hint", "n=4096")
+        programs = json.loads((WORK / "half.json").read_text())["programs"]
+        self.assertEqual([len(p["by_size"]["less_aligned"]) for p in programs], [1, 1])
+        done = subprocess.run([sys.executable, "-c", script, WORK / "libhalf.so"], capture_output=True, text=True, env=pretended)
+        self.assertEqual(done.stdout.split(), ["0"] * 4, done.stdout + done.stderr)
 
     def test_exports_and_needs(self):
         exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]

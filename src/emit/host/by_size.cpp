@@ -126,7 +126,7 @@ class TablePrinter {
       if (!less) return (void)out_.line(label, ": return ", call(program), ";");
       const auto block = out_.block(label, ":");
       out_.line("const int status = ", call(program), ";");
-      out_.line("return status != 0 && unaligned ? ", call(*less), " : status;");
+      out_.line("return status == bad_sizes && unaligned ? ", call(*less), " : status;");
     };
     for (size_t i = 1; i < table_.count; ++i) {
       if (is_chosen(i)) print_case(CodeWriter::text_of("case ", i), i);

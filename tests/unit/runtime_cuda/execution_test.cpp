@@ -358,7 +358,7 @@ TEST_F(CudaExecution, TensorMapConstraintsAreNamed) {
   };
   check([](TiledView& v) { v.address = 4104; }, "8 modulo 16", true);
   check([](TiledView& v) { v.slow_stride = 130; }, "130 bytes; strides are positive multiples of 16", true);
-  check([](TiledView& v) { v.slow_stride = 0; }, "strides are positive", true);
+  check([](TiledView& v) { v.slow_stride = 0; }, "strides are positive");
   check([](TiledView& v) { v.batch_stride = int64_t{1} << 40; }, "below 2^40");
   check([](TiledView& v) { v.fast = (int64_t{1} << 32) + 1; }, "1 to 2^32");
   check([](TiledView& v) { v.slow = 0; }, "0 elements");
