@@ -112,8 +112,7 @@ struct Model {
     return std::max(a + b, round * rounds / c.k_split);
   }
   [[nodiscard]] double operands_us(std::string& note) const {
-    const double all = p.gpu.arch.starts_with("gfx") ? p.gpu.memory_rate : active * own_memory_rate;
-    const double memory = memory_bytes() / std::min(p.gpu.memory_rate * loop.memory_share, all);
+    const double memory = memory_bytes() / (p.gpu.memory_rate * loop.memory_share);
     const double l2 = loop.bytes * units / p.gpu.l2_rate;
     const double own = loop.bytes * rounds / sm_rate;
     const double most = std::max({memory, l2, own}), ns = most + (most == l2 ? 0 : idle_share * l2);

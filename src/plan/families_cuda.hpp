@@ -34,9 +34,6 @@ struct GpuProblem {
   [[nodiscard]] bool empty() const { return shape.batch == 0 || shape.m == 0 || root_cols() == 0; }
 };
 
-// Bytes/ns of device memory that one multiprocessor brings when others have none to bring (H200 and H100, measured).
-inline constexpr double own_memory_rate = 38;
-
 // How one unit of work (a tile of one slice of K) runs, for the cost model.
 struct Mainloop {
   double clocks = 0;         // of the matrix or FMA pipes for the unit, with what the schedule loses

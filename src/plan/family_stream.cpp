@@ -18,9 +18,12 @@ constexpr int64_t least_slice = 512;  // steps of K
 constexpr int64_t max_blocks = INT32_MAX;
 
 constexpr double latency_ns = 1200;  // of loads under full load: 32 KiB in flight bring 27.6 bytes/ns (H100, measured)
-// What loads in flight and memory allow meet as the third root of their inverse cubes' sum: 8 x 4096 x 14336 in bf16 on
-// an H100 by blocks enough, without what is not their loop, has 2.5 TB/s with 4 MiB in flight and 3.0 with 8.
-constexpr double stream_share = 1.03;  // of the rate that other kernels reach
+// Bytes/ns that one multiprocessor brings when others have none to bring (H200, measured).
+constexpr double own_rate = 38;
+// Across K, what loads in flight and memory allow meet as the third root of their inverse cubes' sum: 8 x 4096 x 14336
+// in bf16 on an H100 by blocks enough, without what is not their loop, has 2.5 TB/s with 4 MiB in flight and 3.0
+// with 8. Along K they do not (16 x 4096 x 14336: fewer slices are ahead there).
+constexpr double across_share = 1.03;  // of the rate that other kernels reach
 // With one block a multiprocessor, which has nothing under way while it adds up: 0.80 to 0.91 of that.
 constexpr double alone_share = 0.86;
 constexpr double same_rows = 0.32;  // share of the L2 rate while all blocks read the same rows of A, measured
@@ -217,10 +220,10 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
       std::min(units, slots) * c.threads * load_bytes * shape.loads * c.stages * std::min(element_b / element, 1.0);
   const double columns = c.tile_n * k * element_b, rows = c.tile_m * k * element_a;
   const double busy = std::min(units, static_cast<double>(p.gpu.sms));
-  const double flying = in_flight / latency_ns, most = stream_share * p.gpu.memory_rate;
-  const double met =
+  const double flying = in_flight / latency_ns, most = across_share * p.gpu.memory_rate;
+  const double across_k =
       std::cbrt(1 / (std::pow(flying, -3) + std::pow(most, -3))) * (units <= p.gpu.sms ? alone_share : 1);
-  const double memory = std::min(met, busy * own_memory_rate);
+  const double memory = std::min(c.b_k_major ? std::min(p.gpu.memory_rate, flying) : across_k, busy * own_rate);
   double ns = std::max(units * columns / tiles_m / memory, units * (columns + rows) / (same_rows * p.gpu.l2_rate));
   if (multiplies_by_fma(p.shape)) ns = std::max(ns, units * c.tile_n * k * c.tile_m / 64 / p.gpu.ghz / p.gpu.sms);
   if (p.shape.a_made || p.shape.b_made) {
