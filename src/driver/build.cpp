@@ -269,8 +269,9 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       }
       CODETTA_TRY(const size_t at, add(plan));
       table.chosen.push_back(at);
+      if (!less) continue;
       table.less_aligned.resize(std::max(table.less_aligned.size(), at + 1));
-      if (!less || table.less_aligned[at]) continue;  // sizes of one program share what takes over
+      if (table.less_aligned[at]) continue;  // sizes of one program share what takes over
       CODETTA_TRY(const size_t other, add(*less));
       if (other == at) continue;
       table.less_aligned[at] = other;

@@ -2,7 +2,10 @@
 #include "plan/guards.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+
+#include "base/checked.hpp"
 
 namespace codetta::plan {
 
@@ -27,9 +30,22 @@ namespace {
 
 // Is each element of the operand met by one root element only?
 bool covers_elements(const Operand& operand, bool batched) {
+  // The digits of a place on the axis, from the last one on: place % 4 and place // 4, but not place % 4 alone, which
+  // comes round again.
   const auto uses = [&](package::Axis axis) {
-    return std::any_of(operand.terms.begin(), operand.terms.end(),
-                       [&](const package::IndexTerm& term) { return term.axis == axis; });
+    std::vector<const package::IndexTerm*> digits;
+    for (const package::IndexTerm& term : operand.terms) {
+      if (term.axis == axis) digits.push_back(&term);
+    }
+    std::sort(digits.begin(), digits.end(), [](const auto* a, const auto* b) { return a->div < b->div; });
+    int64_t next = 1;  // what the digits so far tell apart; 0: all places
+    for (const package::IndexTerm* digit : digits) {
+      if (next == 0 || digit->div != next) return false;
+      const auto whole = digit->mod == 0 ? std::optional<int64_t>(0) : base::checked_mul(next, digit->mod);
+      if (!whole) return false;
+      next = *whole;
+    }
+    return !digits.empty() && next == 0;
   };
   return uses(package::Axis::Row) && uses(package::Axis::Col) && (!batched || uses(package::Axis::Batch));
 }

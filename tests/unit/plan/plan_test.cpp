@@ -423,6 +423,20 @@ std::vector<bool> copied(const std::string& parameters, const std::string& body)
   return result;
 }
 
+// A kernel that meets each element of x for two items writes nothing in its place: the second would read what the first
+// has left there.
+TEST(PlanProgram, WhatComesRoundAgainIsNotOverwritten) {
+  const auto listing = [](const std::string& repeated) {
+    const auto graph = test::bind_program_text(
+        "def f(x: donated[f32[4, 'n', 8]], w: f32[8, 2]):\n    a = clamp(x, -2.0, 2.0)\n    b = " + repeated +
+        "\n    y = b @ w\n    z = a @ w\n    return y, z\n");
+    EXPECT_TRUE(graph) << graph.error().render();
+    return plan::to_string(plan::plan_program(*graph, *Target::parse("cpu:avx2"), {}, {}).value());
+  };
+  EXPECT_EQ(listing("expand(x, 2, 4, n, 8)").find("x_donated"), std::string::npos);
+  EXPECT_NE(listing("x * 2.0").find("x_donated"), std::string::npos);
+}
+
 // Temporaries of whole rows; tensors of the caller's may lie anywhere.
 TEST(PlanProgram, TheCopyEngineServesTemporaries) {
   const std::string x = "x: bf16['m', 512], ", v = "v: bf16[2048, 512]";
