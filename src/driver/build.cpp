@@ -226,11 +226,13 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
     plan::MachineFacts machine = context.machine(target);
     machine.gpu.vendor = nullptr;  // a library carries its own kernels
+    const UserTuning tuning = load_user_tuning(context, state.user_sources, target);
     emit::host::SizeTable table{.first = planned.host.programs.size(), .count = 0, .axes = sizes.axes};
     const auto planned_for = [&](const SizeHints& hints, plan::Alignment alignment) -> Result<plan::Plan> {
       CODETTA_TRY(plan::Plan plan,
                   plan::plan_program(optimized.graph, target, machine, hints, state.user_sources, alignment));
       rank_for_constants(plan, machine, planned.values);
+      pick_configurations(plan, hints, tuning);
       return plan;
     };
     // Which of the table's programs it is. Those that have the kernels of others share their program.

@@ -20,8 +20,9 @@ Result<std::string> explain(const Program& program, const Target& target,
   CODETTA_TRY(const Target resolved, driver::resolve_target(machine, target));
   CODETTA_CHECK_OK(driver::check_hints(state.graph, size_hints));
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph, machine.debug.passes));
-  CODETTA_TRY(const plan::Plan plan,
+  CODETTA_TRY(plan::Plan plan,
               plan::plan_program(optimized.graph, resolved, machine.machine(resolved), size_hints, state.user_sources));
+  driver::pick_configurations(plan, size_hints, driver::load_user_tuning(machine, state.user_sources, resolved));
   std::vector<uint32_t> kernel_of;
   CODETTA_TRY(const package::Package package,
               emit::emit_package(plan, {.name = state.function.name, .build_id = driver::build_id()}, &kernel_of));

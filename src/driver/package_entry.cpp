@@ -95,8 +95,9 @@ void keep_package(const FoundState& found, std::optional<size_t> candidate, cons
   found.context->cache->store(package_key(found, candidate), {encode_ranking(kept.ranking), kept.package.encode()});
 }
 
-toolchain::CacheKey program_key(ContextState& context, const ProgramState& program, const Target& target,
-                                const SizeHints& hints, plan::Alignment alignment) {
+toolchain::CacheKey program_key(const CompiledProgramState& state) {
+  const ProgramState& program = *state.program;
+  const Target& target = state.target;
   toolchain::CacheKey key(toolchain::EntryKind::Package, kind_of(target, "program"));
   key.add("program", ir::print(program.graph));
   for (const plan::UserSource& source : program.user_sources) {
@@ -106,10 +107,12 @@ toolchain::CacheKey program_key(ContextState& context, const ProgramState& progr
     key.add("source", source.source);
     if (source.keeps_hooked) key.add("hooked", "kept");
   }
-  for (const auto& [symbol, value] : hints) key.add("hint", fmt::format("{} {}", symbol, value));
-  if (alignment != plan::Alignment::Hinted) key.add("alignment", std::to_string(static_cast<int>(alignment)));
+  for (const auto& [symbol, value] : state.hints) key.add("hint", fmt::format("{} {}", symbol, value));
+  if (state.alignment != plan::Alignment::Hinted)
+    key.add("alignment", std::to_string(static_cast<int>(state.alignment)));
   key.add("target", target.to_string());
-  add_machine(key, context, target);
+  add_machine(key, *state.context, target);
+  if (!state.tuning.empty()) key.add("tuning", to_string(state.tuning));
   return key;
 }
 

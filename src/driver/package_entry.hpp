@@ -27,9 +27,9 @@ toolchain::CacheKey problem_key(toolchain::EntryKind kind, std::string_view what
 std::optional<KeptPackage> find_package(const FoundState& found, std::optional<size_t> candidate);
 void keep_package(const FoundState& found, std::optional<size_t> candidate, const KeptPackage& kept);
 
-// The same for programs, whose plan depends on the sizes that were hinted at.
-toolchain::CacheKey program_key(ContextState& context, const ProgramState& program, const Target& target,
-                                const SizeHints& hints, plan::Alignment alignment);
+// The same for programs, whose plan depends on the sizes that were hinted at, and on what was measured of kernels of
+// the user's.
+toolchain::CacheKey program_key(const CompiledProgramState& state);
 
 // The bytes of a ranking; nullopt for any but what encode_ranking gives.
 std::string encode_ranking(const Ranking& ranking);

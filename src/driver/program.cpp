@@ -80,8 +80,10 @@ Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph&
 
 Result<plan::Plan> plan_of(const CompiledProgramState& state) {
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph, state.context->debug.passes));
-  return plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints,
-                            state.program->user_sources, state.alignment);
+  CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, state.target, state.context->machine(state.target),
+                                                  state.hints, state.program->user_sources, state.alignment));
+  pick_configurations(plan, state.hints, state.tuning);
+  return plan;
 }
 
 namespace {
@@ -127,8 +129,7 @@ Result<package::Package> load_on_gpu(CompiledProgramState& state, package::Packa
     i = 0;  // other kernels may be one now; those that are loaded are at hand
   }
   if (plan && context.cache->enabled() && !context.debug.any()) {
-    context.cache->replace(program_key(context, *state.program, state.target, state.hints, state.alignment),
-                           {package.name, package.encode()});
+    context.cache->replace(program_key(state), {package.name, package.encode()});
   }
   return package;
 }
@@ -137,7 +138,7 @@ Result<package::Package> load_on_gpu(CompiledProgramState& state, package::Packa
 Result<package::Package> package_of(const CompiledProgramState& state) {
   ContextState& context = *state.context;
   const bool kept = context.cache->enabled() && !context.debug.any();
-  const toolchain::CacheKey key = program_key(context, *state.program, state.target, state.hints, state.alignment);
+  const toolchain::CacheKey key = program_key(state);
   if (kept) {
     if (const auto entry = context.cache->lookup(key)) {
       if (auto package = package::Package::decode(entry->payload)) return package;
@@ -260,13 +261,15 @@ struct ForSizes {
 // `hints` has each symbol once.
 Result<ForSizes> planned_for(std::shared_ptr<const driver::ProgramState> program,
                              std::shared_ptr<driver::ContextState> context, const Target& target,
-                             const driver::SizeHints& hints, plan::Alignment alignment) {
+                             const driver::SizeHints& hints, plan::Alignment alignment,
+                             const driver::UserTuning& tuning) {
   ForSizes made{std::make_shared<driver::CompiledProgramState>(), {}};
   made.state->program = std::move(program);
   made.state->context = std::move(context);
   made.state->target = target;
   made.state->hints = hints;
   made.state->alignment = alignment;
+  made.state->tuning = tuning;
   CODETTA_TRY(made.package, driver::package_of(*made.state));
   return made;
 }
@@ -338,20 +341,28 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
                                 const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context,
                                 const std::function<void(const CompileProgress&)>& progress) {
   CODETTA_TRY(const Target resolved, driver::resolve_target(*context.shared_state(), target));
-  CODETTA_CHECK_OK(
-      driver::check_hints(Program::Access::state(program)->graph, size_hints, driver::Hinted::ForSeveralSizes));
-  CODETTA_TRY(driver::SizeSets sizes, driver::size_sets(size_hints));
+  return driver::compile_with(
+      program, resolved, size_hints,
+      driver::load_user_tuning(*context.shared_state(), Program::Access::state(program)->user_sources, resolved),
+      context, progress);
+}
+
+Result<CompiledProgram> driver::compile_with(const Program& program, const Target& target, const SizeHints& size_hints,
+                                             const UserTuning& tuning, Context& context,
+                                             const std::function<void(const CompileProgress&)>& progress) {
+  CODETTA_CHECK_OK(check_hints(Program::Access::state(program)->graph, size_hints, Hinted::ForSeveralSizes));
+  CODETTA_TRY(SizeSets sizes, size_sets(size_hints));
   std::vector<ForSizes> all;
   std::vector<size_t> taken;
-  for (const driver::SizeHints& hints : sizes.sets) {
-    CODETTA_TRY(ForSizes planned, planned_for(Program::Access::state(program), context.shared_state(), resolved, hints,
-                                              plan::Alignment::Hinted));
+  for (const SizeHints& hints : sizes.sets) {
+    CODETTA_TRY(ForSizes planned, planned_for(Program::Access::state(program), context.shared_state(), target, hints,
+                                              plan::Alignment::Hinted, tuning));
     const auto same =
         std::find_if(all.begin(), all.end(), [&](const ForSizes& one) { return one.package == planned.package; });
     taken.push_back(static_cast<size_t>(same - all.begin()));
     if (same == all.end()) all.push_back(std::move(planned));
   }
-  const driver::LoadProgress told = progress_of(all, progress);
+  const LoadProgress told = progress_of(all, progress);
   for (ForSizes& one : all) CODETTA_CHECK_OK(load(one, told));
   const auto state = all.front().state;
   for (size_t i = 1; i < all.size(); ++i) state->for_other_sizes.push_back(all[i].state);
@@ -406,7 +417,7 @@ Result<std::shared_ptr<const driver::CompiledProgramState>> less_aligned(const d
   const std::lock_guard lock(state.less_mutex);
   if (state.less_aligned == nullptr && may_compile) {
     const auto alignment = state.alignment == plan::Alignment::Hinted ? plan::Alignment::Proven : plan::Alignment::Any;
-    auto made = planned_for(state.program, state.context, state.target, state.hints, alignment);
+    auto made = planned_for(state.program, state.context, state.target, state.hints, alignment, state.tuning);
     const Result<void> loaded = made ? load(*made, nullptr) : Result<void>(made.error());
     if (!loaded && loaded.error().code() == static_cast<uint16_t>(diag::Code::jit_disabled)) return none;
     CODETTA_CHECK_OK(loaded);

@@ -2,12 +2,14 @@
 // The states behind Program and CompiledProgram.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 
 #include "codetta/program.hpp"
 #include "driver/context.hpp"
 #include "driver/size_sets.hpp"
+#include "driver/user_tuning.hpp"
 #include "ir/function.hpp"
 #include "ir/graph.hpp"
 #include "plan/plan.hpp"
@@ -28,6 +30,7 @@ struct CompiledProgramState {
   Target target;
   SizeHints hints;
   plan::Alignment alignment = plan::Alignment::Hinted;
+  UserTuning tuning{};  // what decides configurations of the user's kernels, as it was when it was compiled
   package::PackageRef package;
   std::vector<runtime::KernelEntry> entries;
   double compile_seconds = 0;
@@ -44,6 +47,10 @@ struct CompiledProgramState {
 // Made anew; of the same program, target, machine and hints, so the same as what the package was emitted from but for
 // candidates that the assembler's remarks ruled out.
 Result<plan::Plan> plan_of(const CompiledProgramState& state);
+// compile() for a target that is resolved, by these times instead of those that are kept. Errors: those of compile().
+Result<CompiledProgram> compile_with(const Program& program, const Target& target, const SizeHints& size_hints,
+                                     const UserTuning& tuning, Context& context,
+                                     const std::function<void(const CompileProgress&)>& progress = {});
 
 }  // namespace driver
 

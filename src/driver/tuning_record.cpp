@@ -8,42 +8,46 @@
 namespace codetta::driver {
 namespace {
 
-// Of a GPU: what runs the kernels and what makes them. Nothing is known of one that is not there.
-std::optional<toolchain::CacheKey> gpu_key(const FoundState& found) {
-  ContextState& context = *found.context;
-  const auto device = context.gpu(found.target).device_for(found.target);
-  if (!device) return std::nullopt;
-  const runtime::cuda::DeviceFacts& facts = (*device)->facts();
-  const bool hip = found.target.backend == Backend::hip;
-  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, hip ? "hip gemm" : "cuda gemm", found);
-  key.add("device", facts.name);
-  key.add("driver", std::to_string(facts.driver_version));
-  key.add("build", build_id());  // kernels of one name differ from build to build
-  if (hip) {
-    const auto compiler = context.hip.compiler();
-    key.add("compiler", compiler ? compiler->identity : "none");
-    return key;
-  }
-  const auto compiler = context.cuda.compiler().identity();
-  key.add("compiler", compiler ? std::to_string(compiler->version) : "none");
-  key.add("vendor", context.cuda.vendor().identity(found.target));
-  return key;
-}
-
 std::optional<toolchain::CacheKey> tuning_key(const FoundState& found) {
-  if (runs_on_gpu(found.target)) return gpu_key(found);
-  ContextState& context = *found.context;
-  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning, "cpu gemm", found);
-  key.add("cpu", context.cpu().name);
-  key.add("build", build_id());  // kernels of one name differ from build to build
-  key.add("threads", std::to_string(context.pool->size()));
-  // Interpreted epilogues cost other times than compiled ones.
-  const auto* compiler = context.options.no_compiler ? nullptr : &context.compiler();
-  key.add("compiler", compiler != nullptr && *compiler ? (*compiler)->identity : "none");
+  const Backend backend = found.target.backend;
+  toolchain::CacheKey key = problem_key(toolchain::EntryKind::Tuning,
+                                        backend == Backend::hip    ? "hip gemm"
+                                        : backend == Backend::cuda ? "cuda gemm"
+                                                                   : "cpu gemm",
+                                        found);
+  if (!add_tuning_machine(key, *found.context, found.target)) return std::nullopt;
   return key;
 }
 
 }  // namespace
+
+// Of a GPU: what runs the kernels and what makes them. Nothing is known of one that is not there.
+bool add_tuning_machine(toolchain::CacheKey& key, ContextState& context, const Target& target) {
+  if (!runs_on_gpu(target)) {
+    key.add("cpu", context.cpu().name);
+    key.add("build", build_id());  // kernels of one name differ from build to build
+    key.add("threads", std::to_string(context.pool->size()));
+    // Interpreted epilogues cost other times than compiled ones.
+    const auto* compiler = context.options.no_compiler ? nullptr : &context.compiler();
+    key.add("compiler", compiler != nullptr && *compiler ? (*compiler)->identity : "none");
+    return true;
+  }
+  const auto device = context.gpu(target).device_for(target);
+  if (!device) return false;
+  const runtime::cuda::DeviceFacts& facts = (*device)->facts();
+  key.add("device", facts.name);
+  key.add("driver", std::to_string(facts.driver_version));
+  key.add("build", build_id());
+  if (target.backend == Backend::hip) {
+    const auto compiler = context.hip.compiler();
+    key.add("compiler", compiler ? compiler->identity : "none");
+    return true;
+  }
+  const auto compiler = context.cuda.compiler().identity();
+  key.add("compiler", compiler ? std::to_string(compiler->version) : "none");
+  key.add("vendor", context.cuda.vendor().identity(target));
+  return true;
+}
 
 const double* TuningRecord::find(const std::string& kernel) const {
   for (const auto& [name, microseconds] : medians) {

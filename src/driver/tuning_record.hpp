@@ -16,6 +16,9 @@ struct TuningRecord {
   [[nodiscard]] const double* find(const std::string& kernel) const;
 };
 
+// What times hold for beside what was timed. False: the GPU is not there.
+bool add_tuning_machine(toolchain::CacheKey& key, ContextState& context, const Target& target);
+
 // Empty when nothing (or nothing readable) was kept.
 TuningRecord load_tuning(const FoundState& found);
 void save_tuning(const FoundState& found, const TuningRecord& record);

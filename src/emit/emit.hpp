@@ -53,7 +53,8 @@ Result<FusedSource> emit_cpu_fused(const package::EpilogueProgram& program, DTyp
 // of that name. With a hook the program is what follows it, in front of the source. What is wrong with the source its
 // compiler says. Errors: E0901 if the program contradicts itself.
 Result<EmittedSource> emit_cpu_user(const plan::UserSource& user, const package::EpilogueProgram& program,
-                                    const plan::UserHook* hook, const CpuEmitOptions& options);
+                                    const plan::UserHook* hook, const plan::UserConfiguration& chosen,
+                                    const CpuEmitOptions& options);
 // "void square(Tensor<const float, 2>, float, Tensor<float, 2>)": the function that the source has to have.
 // `hook`: null, or the result that the function hands over.
 std::string user_signature(const std::string& name, const std::vector<package::Argument>& arguments,

@@ -59,7 +59,7 @@ Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Ta
   if (planned.user) {
     CODETTA_TRY(EmittedSource source,
                 emit_cpu_user(*planned.user, kernel.epilogue, planned.hook ? &*planned.hook : nullptr,
-                              {.isa = target.isa, .strict = strict}));
+                              planned.configurations[planned.chosen], {.isa = target.isa, .strict = strict}));
     kernel.source = std::move(source.text);
     kernel.gcc_flags = std::move(source.gcc_flags);
     kernel.clang_flags = std::move(source.clang_flags);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,7 +79,8 @@ struct Candidate {
   package::KernelConfig config;
   std::string name;  // "cpu_packed_6x64_avx512"
   std::vector<CostTerm> terms;
-  double microseconds = 0;  // their sum
+  double microseconds = 0;           // their sum
+  std::optional<double> measured{};  // of a kernel of the user's: what tuning has measured, in microseconds
 };
 
 struct Discovery {

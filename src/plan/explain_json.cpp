@@ -146,8 +146,10 @@ class JsonPrinter : ExplainView {
       Json terms = Json::array();
       for (const CostTerm& term : candidate.terms)
         terms.push_back({{"name", term.name}, {"microseconds", term.microseconds}, {"note", term.note}});
-      out["candidates"].push_back(
-          {{"name", candidate.name}, {"estimated_us", candidate.microseconds}, {"terms", std::move(terms)}});
+      out["candidates"].push_back({{"name", candidate.name},
+                                   {"estimated_us", candidate.microseconds},
+                                   {"measured_us", candidate.measured ? Json(*candidate.measured) : Json()},
+                                   {"terms", std::move(terms)}});
     }
     out["rejections"] = Json::array();
     for (const Rejection& rejection : kernel.discovery.rejections)

@@ -156,14 +156,34 @@ class TextPrinter : ExplainView {
     return out;
   }
 
+  // Of a kernel of the user's: by what was measured, the fastest first.
+  [[nodiscard]] static std::string picked_configuration(const std::vector<Candidate>& candidates, size_t picked) {
+    const Candidate& chosen = candidates[picked];
+    if (candidates.size() == 1) return fmt::format("  picked   {}\n", chosen.name);
+    if (!chosen.measured) {
+      return fmt::format("  picked   {}, the first of {} configurations, none of which is measured for these sizes\n",
+                         chosen.name, candidates.size());
+    }
+    std::vector<const Candidate*> others;
+    for (const Candidate& one : candidates) {
+      if (&one != &chosen && one.measured) others.push_back(&one);
+    }
+    std::stable_sort(others.begin(), others.end(),
+                     [](const Candidate* a, const Candidate* b) { return *a->measured < *b->measured; });
+    std::string out = fmt::format("  picked   {}, {:.2f} us measured, of {} configurations\n", chosen.name,
+                                  *chosen.measured, candidates.size());
+    for (const Candidate* one : others)
+      out += fmt::format("             {}, {:.2f} us measured\n", one->name, *one->measured);
+    const size_t unmeasured = candidates.size() - 1 - others.size();
+    return unmeasured == 0 ? out : out + fmt::format("             not measured: {}\n", unmeasured);
+  }
+
   [[nodiscard]] static std::string picked_text(const PlannedKernel& kernel) {
     const auto& candidates = kernel.discovery.candidates;
     if (kernel.chosen >= candidates.size()) return "  picked   nothing\n";
     const Candidate& chosen = candidates[kernel.chosen];
     if (kernel.user) {  // what a source takes is not known
-      return fmt::format(
-          "  picked   {}{}\n", chosen.name,
-          candidates.size() == 1 ? "" : fmt::format(", the first of {} configurations", candidates.size()));
+      return picked_configuration(candidates, kernel.chosen);
     }
     std::string out = fmt::format("  picked   {}, {:.2f} us estimated", chosen.name, chosen.microseconds);
     const Candidate* next = nullptr;

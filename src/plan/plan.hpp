@@ -53,8 +53,8 @@ struct UserHook {
   std::optional<size_t> kept{};  // the argument that the epilogue stores the result in as it is
 };
 
-// One way to launch a kernel of the user's on a GPU: its meta-parameters, which the source sees as macros, and what
-// follows from them.
+// One form of a kernel of the user's: its meta-parameters, which the source sees as macros, and what follows from them
+// for its launch on a GPU.
 struct UserConfiguration {
   std::vector<std::pair<std::string, int64_t>> values;
   package::LaunchOptions options;
@@ -69,7 +69,7 @@ struct PlannedKernel {
   KernelAccount account;  // of programs: what it stands for
   std::optional<UserSource> user{};
   std::optional<UserHook> hook{};                   // of `user`
-  std::vector<UserConfiguration> configurations{};  // of `user` on a GPU, by candidate
+  std::vector<UserConfiguration> configurations{};  // of `user`, by candidate
   bool is_prologue = false;  // no step launches it: another kernel calls it where it reads a factor
 };
 

@@ -41,22 +41,6 @@ bool same_values(Values a, Values b) {
   return a == b;
 }
 
-// What no macro may be called: words of C++, CUDA C++ and HIP, without which no source can be read, and the operator of
-// conditions.
-bool is_reserved(std::string_view name) {
-  constexpr std::string_view words =
-      " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
-      "char8_t class co_await co_return co_yield codetta compl concept const const_cast consteval constexpr "
-      "constinit continue decltype default defined delete do double dynamic_cast else enum explicit export "
-      "extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq "
-      "nullptr operator or or_eq private protected public register reinterpret_cast requires return short "
-      "signed sizeof static static_assert static_cast struct switch template this thread_local throw true "
-      "try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq ";
-  const bool of_compiler = name.find("__") != std::string_view::npos ||
-                           (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
-  return of_compiler || words.find(" " + std::string(name) + " ") != std::string_view::npos;
-}
-
 class Launch {
  public:
   Launch(const UserSource& source, const std::vector<package::Argument>& arguments, const LaunchTarget& target,
@@ -72,10 +56,7 @@ class Launch {
         return wrong(clause.inside[0].span, fmt::format("{} takes no value", clause.word),
                      fmt::format("write {} alone, with if(...) behind it where a condition decides", clause.word));
     }
-    std::vector<const Clause*> configs = all("config");
-    if (configs.size() > most_configurations)
-      return wrong(configs[most_configurations]->span,
-                   fmt::format("there are more than {} configurations", most_configurations), "leave some out");
+    CODETTA_TRY(const std::vector<const Clause*> configs, configs_of_source());
     BoundLaunch bound;
     for (size_t c = 0; c < std::max<size_t>(configs.size(), 1); ++c) {
       UserConfiguration one;
@@ -94,12 +75,40 @@ class Launch {
     return bound;
   }
 
+  // Without a launch.
+  Result<std::vector<UserConfiguration>> configurations_alone() {
+    CODETTA_TRY(clauses_, pragmas_.clauses());
+    for (const Clause& clause : clauses_) {
+      if (clause.word != "config")
+        return wrong(clause.span, fmt::format("{} is about launches on a GPU", clause.word),
+                     "leave it out: a source for a CPU has configurations only");
+    }
+    CODETTA_TRY(const std::vector<const Clause*> configs, configs_of_source());
+    std::vector<UserConfiguration> known;
+    for (const Clause* clause : configs) {
+      UserConfiguration one;
+      values_ = &one.values;
+      CODETTA_CHECK_OK(meta(*clause, one.values));
+      const auto same = [&](const UserConfiguration& other) { return same_values(other.values, one.values); };
+      if (std::none_of(known.begin(), known.end(), same)) known.push_back(std::move(one));
+    }
+    values_ = nullptr;
+    if (known.empty()) known.emplace_back();
+    return known;
+  }
+
  private:
   Error wrong(Span span, std::string reason, std::string help) const {
     return pragmas_.wrong(span, std::move(reason), std::move(help));
   }
 
   // ---- clauses
+  Result<std::vector<const Clause*>> configs_of_source() const {
+    std::vector<const Clause*> configs = all("config");
+    if (configs.size() <= most_configurations) return configs;
+    return wrong(configs[most_configurations]->span,
+                 fmt::format("there are more than {} configurations", most_configurations), "leave some out");
+  }
   std::vector<const Clause*> all(std::string_view word) const {
     std::vector<const Clause*> found;
     for (const Clause& clause : clauses_) {
@@ -773,6 +782,13 @@ Result<BoundLaunch> bind_launch(const UserSource& source, const std::vector<pack
                                 const LaunchTarget& target, const std::function<Dim(size_t, int32_t)>& stride,
                                 std::optional<size_t> hook) {
   return Launch(source, arguments, target, stride, hook).bind();
+}
+
+Result<std::vector<UserConfiguration>> bind_configurations(const UserSource& source) {
+  static const std::vector<package::Argument> none;
+  return Launch(
+             source, none, {}, [](size_t, int32_t) { return Dim(); }, std::nullopt)
+      .configurations_alone();
 }
 
 }  // namespace codetta::plan

@@ -39,4 +39,10 @@ Result<BoundLaunch> bind_launch(const UserSource& source, const std::vector<pack
                                 const std::function<types::Dim(size_t argument, int32_t dim)>& stride,
                                 std::optional<size_t> hook = std::nullopt);
 
+// Of a source for a CPU, whose only clauses are configurations; at least one. Errors: E0231, at the place in the
+// source.
+Result<std::vector<UserConfiguration>> bind_configurations(const UserSource& source);
+// "user_running_sums_ROWS_4": what a configuration is called.
+std::string name_of(const UserSource& source, const UserConfiguration& configuration);
+
 }  // namespace codetta::plan

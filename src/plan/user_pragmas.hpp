@@ -57,4 +57,8 @@ class Pragmas {
   std::string lines_;  // the same with comments that end with their line, for `//` may divide there
 };
 
+// What no macro may be called: words of C++, CUDA C++ and HIP, without which no source can be read, and the operator of
+// conditions.
+bool is_reserved(std::string_view name);
+
 }  // namespace codetta::plan

@@ -31,6 +31,12 @@ bool names_size(const ir::Graph& graph, const std::string& name) {
 
 }  // namespace
 
+std::string name_of(const UserSource& source, const UserConfiguration& configuration) {
+  std::string name = "user_" + source.name;
+  for (const auto& [meta, value] : configuration.values) name += fmt::format("_{}_{}", meta, value);
+  return name;
+}
+
 const UserSource* ProgramPlanner::source_of(const std::string& name) const {
   for (const UserSource& source : sources_) {
     if (source.name == name) return &source;
@@ -178,7 +184,9 @@ Result<void> ProgramPlanner::add_user_kernel(GraphScope& scope, const KernelRegi
   }
   if (!position) program.phases.push_back(package::idle_phase());
   if (plan_.target.backend == Backend::cpu) {
-    kernel.discovery.candidates.push_back({package::CpuUserConfig{}, "user_" + attr.name, {}, 0});
+    CODETTA_TRY(kernel.configurations, bind_configurations(*kernel.user));
+    for (const UserConfiguration& one : kernel.configurations)
+      kernel.discovery.candidates.push_back({package::CpuUserConfig{}, name_of(*kernel.user, one), {}, 0});
   } else {
     CODETTA_CHECK_OK(add_gpu_user(kernel, launch.arguments));
     launch.options = kernel.configurations[0].options;
@@ -251,10 +259,8 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
     plain.hook_sizes = static_cast<int32_t>(numbers.size());
   }
   for (size_t c = 0; c < kernel.configurations.size(); ++c) {
-    std::string name = "user_" + kernel.user->name;
-    for (const auto& [meta, value] : kernel.configurations[c].values) name += fmt::format("_{}_{}", meta, value);
     plain.choice = static_cast<int32_t>(c);
-    kernel.discovery.candidates.push_back({plain, std::move(name), {}, 0});
+    kernel.discovery.candidates.push_back({plain, name_of(*kernel.user, kernel.configurations[c]), {}, 0});
   }
   for (const BoundLaunch::Assumed& one : bound.assumed) {
     const uint32_t b = buffers[of_kernel[one.argument]];

@@ -160,7 +160,7 @@ TEST_F(PythonHost, KernelsOfTheUser) {
       "  for (int64_t i = 0; i < x.size(0); ++i)\n"
       "    for (int64_t j = 0; j < x.size(1); ++j) y(i, j) = x(i, j) * by + half;\n  return 0;\n}\n",
       plan::UserSource::Language::Cpp, "mix.cc"};
-  const EmittedSource source = *emit_cpu_user(user, kernel.epilogue, nullptr, {});
+  const EmittedSource source = *emit_cpu_user(user, kernel.epilogue, nullptr, {}, {});
   kernel.source = source.text;
   kernel.symbol = source.entry;
   package::EpilogueProgram& program = kernel.epilogue;

@@ -41,6 +41,39 @@ TEST(UserLaunch, EqualConfigurationsCountOnce) {
   EXPECT_EQ(computed.configurations[1].values, (Values{{"A", 8}, {"B", 16}}));
 }
 
+TEST(UserLaunch, SourcesForACpuHaveConfigurationsAlone) {
+  using Values = std::vector<std::pair<std::string, int64_t>>;
+  const auto of = [](const std::string& lines) {
+    return bind_configurations({"scale", lines + "void scale();\n", UserSource::Language::Cpp, "scale.cc"});
+  };
+  const auto none = of("");
+  ASSERT_TRUE(none);
+  ASSERT_EQ(none->size(), 1U);
+  EXPECT_TRUE((*none)[0].values.empty());
+  const auto three =
+      of("#pragma codetta config(A = 1, B = 2) config(B = 2, A = 1)\n#if 0\n#pragma codetta config(A = 5)\n#endif\n"
+         "#pragma codetta config(A = -3) config(A = 8, B = A * 2)\n");
+  ASSERT_TRUE(three) << three.error().render();
+  ASSERT_EQ(three->size(), 3U);
+  EXPECT_EQ((*three)[1].values, (Values{{"A", -3}}));
+  EXPECT_EQ((*three)[2].values, (Values{{"A", 8}, {"B", 16}}));
+  EXPECT_EQ(name_of({"scale", {}, UserSource::Language::Cpp, {}}, (*three)[2]), "user_scale_A_8_B_16");
+
+  const auto refused = [&](const std::string& lines, const std::string& reason) {
+    const auto made = of(lines);
+    ASSERT_FALSE(made) << lines;
+    EXPECT_EQ(made.error().code(), 231) << lines;
+    EXPECT_NE(made.error().render().find(reason), std::string::npos) << made.error().render();
+  };
+  refused("#pragma codetta block(64)\n", "block is about launches on a GPU");
+  refused("#pragma codetta config(A = 1)\n#pragma codetta cooperative\n", "scale.cc:2:17");
+  refused("#pragma codetta config(A = B)\n", "B is no");
+  refused("#pragma codetta config(int = 1)\n", "int");
+  std::string many;
+  for (int i = 0; i < 257; ++i) many += "#pragma codetta config(A = " + std::to_string(i) + ")\n";
+  refused(many, "there are more than 256 configurations");
+}
+
 TEST(UserLaunch, StridesAreOfTheirConfiguration) {
   using List = std::vector<std::string>;
   EXPECT_EQ(assumed(bound("grid(m)")), (List{"0.1=1", "0.0=cols", "1.1=1", "1.0=cols"}));

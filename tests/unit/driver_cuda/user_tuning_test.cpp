@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Configurations of kernels of the user's on a GPU, over the pretended driver and compiler: which one is compiled and
+// how it is launched.
+#include "driver/user_tuning.hpp"
+
+#include "driver/program_state.hpp"
+#include "unit/driver_cuda/fixture.hpp"
+
+namespace codetta {
+namespace {
+
+class CudaUserTuning : public CudaApi {
+ protected:
+  void SetUp() override {
+    CudaApi::SetUp();
+    fake_.parameter_bytes = 0;  // they are no Params of Codetta's
+    fake_.computes = false;
+  }
+  static constexpr const char* source =
+      "#pragma codetta kernel(x: f32[m, n], decay: f32, out y: f32[m, n])\n"
+      "#pragma codetta config(ROWS = 2) config(ROWS = 3) config(ROWS = 6)\n"
+      "#pragma codetta block(32, ROWS) grid(ceil_div(m, ROWS)) shared(4 * n * ROWS)\n"
+      "extern \"C\" __global__ void __launch_bounds__(128) scale(const float* x, float decay, float* y) {}\n";
+  static Program program(const std::string& kernel = source) {
+    return Program::parse(
+               "def f(x: f32[\"m\", \"n\"], decay: f32):\n"
+               "    y = user_kernel(\"scale\", x, decay, out=\"f32[m, n]\")\n"
+               "    return y\n",
+               "p.py")
+        .value()
+        .with_kernels({{"scale", kernel, UserKernel::Language::cuda, "scale.cu"}})
+        .value();
+  }
+  struct Bound {
+    DeviceTensor x, y;
+    std::vector<NamedArgument> arguments;
+  };
+  static Bound bound(Context& context, int64_t rows = 6, int64_t cols = 10) {
+    const Device device = Device::open(context).value();
+    Bound made{DeviceTensor::make(device, f32, {rows, cols}).value(),
+               DeviceTensor::make(device, f32, {rows, cols}).value(),
+               {}};
+    made.arguments = {{"x", made.x.view()}, {"decay", 0.25}, {"y", made.y.view()}};
+    return made;
+  }
+  // Threads along the second dim, blocks, shared memory: what a configuration decides.
+  std::vector<unsigned> launched(Context& context, int64_t rows = 6, int64_t cols = 10) {
+    fake_.launches.clear();
+    const Bound b = bound(context, rows, cols);
+    const auto compiled = compile(program(), {Backend::cuda, {}, ""}, {{"m", rows}, {"n", cols}}, context);
+    EXPECT_TRUE(compiled) << compiled.error().render();
+    if (!compiled) return {};
+    const auto ran = compiled->run(b.arguments);
+    EXPECT_TRUE(ran) << ran.error().render();
+    for (const test::FakeLaunch& one : fake_.launches) {
+      if (one.function == "scale") return {one.config.block_y, one.config.grid_x, one.config.dynamic_shared};
+    }
+    return {};
+  }
+  using Launched = std::vector<unsigned>;
+};
+
+TEST_F(CudaUserTuning, WhatIsKeptDecidesTheLaunch) {
+  Context c = context();
+  EXPECT_EQ(launched(c), (Launched{2, 3, 80}));
+  const Target resolved = {Backend::cuda, {}, "sm_90a"};
+  const std::string call = " of scale(f32[6, 10], f32) -> f32[6, 10]";
+  driver::save_user_record(*c.shared_state(), Program::Access::state(program())->user_sources.front(), resolved,
+                           {{{"ROWS=2" + call, 3.0}, {"ROWS=6" + call, 1.0}, {"ROWS=3" + call, 2.0}}});
+  EXPECT_EQ(launched(c), (Launched{6, 1, 240}));
+  EXPECT_EQ(launched(c), (Launched{6, 1, 240})) << "from the cache";
+  EXPECT_EQ(launched(c, 12), (Launched{2, 6, 80})) << "other sizes";
+  ASSERT_FALSE(nvrtc_.sources.empty());
+  const auto compiled_with = [&](const std::string& line) {
+    return std::count_if(nvrtc_.sources.begin(), nvrtc_.sources.end(),
+                         [&](const std::string& one) { return one.find(line) != std::string::npos; });
+  };
+  EXPECT_EQ(compiled_with("#define ROWS 2\n"), 1);
+  EXPECT_EQ(compiled_with("#define ROWS 3\n"), 0);
+  EXPECT_EQ(compiled_with("#define ROWS 6\n"), 1);
+  // Another driver is another machine.
+  fake_.version = 12080;
+  Context later = context();
+  EXPECT_EQ(launched(later), (Launched{2, 3, 80}));
+}
+
+}  // namespace
+}  // namespace codetta
