@@ -76,8 +76,21 @@ CODETTA_FN T widen(T x) {
   return x;
 }
 
+// Two lanes of a word at a time: what loads give lies in words, of which single lanes would have to be taken out first.
 CODETTA_FN f32v widen_bf16(u16v raw) {
   f32v r;
+#ifndef __METAL_VERSION__
+  if constexpr (lanes > 1) {
+    u32 words[lanes / 2 + 1];
+    memcpy(words, &raw, sizeof raw);
+#pragma unroll
+    for (int i = 0; i + 1 < lanes; i += 2) {
+      r.e[i] = bits_to_float(words[i / 2] << 16);
+      r.e[i + 1] = bits_to_float(words[i / 2] & 0xffff0000u);
+    }
+    return r;
+  }
+#endif
   CODETTA_EACH_LANE r.e[i] = widen(bf16{raw.e[i]});
   return r;
 }

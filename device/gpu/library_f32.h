@@ -29,6 +29,9 @@ CODETTA_FN f32 trunc(f32 x) { return ::truncf(x); }
 CODETTA_FN f32 round(f32 x) { return ::rintf(x); }
 CODETTA_FN f32 remainder_of(f32 x, f32 y) { return ::fmodf(x, y); }
 CODETTA_FN f32 fma(f32 x, f32 y, f32 z) { return ::fmaf(x, y, z); }
+// The one that is a number, where the other is NaN.
+CODETTA_FN f32 smaller(f32 x, f32 y) { return ::fminf(x, y); }
+CODETTA_FN f32 larger(f32 x, f32 y) { return ::fmaxf(x, y); }
 #endif
 
 // 2 / pi to 192 bits, in 32-bit words behind one word of zeros.

@@ -73,10 +73,10 @@ CODETTA_FN f32 divided(f32 x, f32 y) { return x * rcp_approx(y); }  // 1 <= y < 
 CODETTA_FN f32 sixth(f32 x) { return x * 0x1.555556p-3f; }
 
 #ifndef __METAL_VERSION__
-// x / d, from x / d within 1 ulp and r = 1 / d rounded to nearest.
+// x / d, from x / d within 1 ulp and r = 1 / d rounded to nearest. What is left of x has the sign that keeps a zero's.
 CODETTA_FN f32 quotient(f32 x, f32 d, f32 r) {
   const f32 near = x * r;
-  return fma(fma(-d, near, x), r, near);
+  return fma(fma(d, near, -x), -r, near);
 }
 #endif
 
@@ -85,13 +85,19 @@ CODETTA_FN f32 quotient(f32 x, f32 d, f32 r) {
 // x / y where all lanes of y are the same, and the same for many x, so that its reciprocal is computed once. With r = 1
 // / y rounded to nearest, one correction makes a quotient that is within 1 ulp the one that is rounded to nearest
 // (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990), far from the limits
-// of the format.
+// of the format. All lanes are looked at together: smallest and largest magnitude leave NaN out, which the correction
+// hands on as it should. Zeros are what a masked row mostly has: of y > 0 their quotients have the sign that they need.
 #ifndef __METAL_VERSION__
 CODETTA_FN Vec<f32> ct_div_by(Vec<f32> x, Vec<f32> y) {
   const f32 d = y.e[0], r = 1.0f / d;
-  constexpr u32 low = 0x0d800000u, high = 0x71800000u;                        // 2^-100, 2^100
-  bool plain = (float_to_bits(d) & 0x7fffffffu) - 0x34000000u < 0x16800000u;  // 2^-23 to 2^22
-  CODETTA_EACH_LANE plain = plain && (float_to_bits(x.e[i]) & 0x7fffffffu) - low < high - low;
+  f32 small = one::abs(x.e[0]), big = small;
+#pragma unroll
+  for (int i = 1; i < lanes; ++i) {
+    small = one::smaller(small, one::abs(x.e[i]));
+    big = one::larger(big, one::abs(x.e[i]));
+  }
+  const bool plain = (float_to_bits(d) & 0x7fffffffu) - 0x34000000u < 0x16800000u &&  // 2^-23 to 2^22
+                     big < 0x1p100f && (small >= 0x1p-100f || (big == 0.0f && d > 0.0f));
   Vec<f32> q;
   if (plain) {
     CODETTA_EACH_LANE q.e[i] = one::quotient(x.e[i], d, r);

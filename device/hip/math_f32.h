@@ -16,6 +16,10 @@ CODETTA_FN f32 ceil(f32 x) { return up(x); }
 CODETTA_FN f32 trunc(f32 x) { return towards_zero(x); }
 CODETTA_FN f32 round(f32 x) { return to_even(x); }
 
+// The one that is a number, where the other is NaN.
+CODETTA_FN f32 smaller(f32 x, f32 y) { return __builtin_fminf(x, y); }
+CODETTA_FN f32 larger(f32 x, f32 y) { return __builtin_fmaxf(x, y); }
+
 CODETTA_FN f32 with_sign(f32 x, f32 s) {
   return bits_to_float((float_to_bits(x) & 0x7fffffffu) | (float_to_bits(s) & 0x80000000u));
 }

@@ -86,6 +86,8 @@ float truncf(float) noexcept;
 float rintf(float) noexcept;
 float fmodf(float, float) noexcept;
 float fmaf(float, float, float) noexcept;
+float fminf(float, float) noexcept;
+float fmaxf(float, float) noexcept;
 double exp(double) noexcept;
 double exp2(double) noexcept;
 double expm1(double) noexcept;

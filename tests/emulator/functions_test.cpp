@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of vectors that take another way than an element at a time would: bit for bit what each element has.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "emulator/compile.hpp"
+#include "emulator/object.hpp"
+#include "types/convert.hpp"
+
+namespace codetta::emulator {
+namespace {
+
+constexpr const char* dialects[] = {"--gpu-architecture=sm_80", "--offload-arch=gfx942"};
+
+// A kernel "probe" of one thread with so many lanes.
+Result<Object> load(int lanes, const std::string& body, const char* dialect) {
+  CODETTA_TRY(const Compiler compiler, Compiler::find());
+  CODETTA_TRY(
+      const std::string object,
+      compiler.compile(fmt::format("#define CODETTA_LANES {}\n#include \"device/gpu/phase.h\"\n"
+                                   "#include \"device/gpu/kernels/map.h\"\nnamespace codetta::gpu {{\n"
+                                   "extern \"C\" __global__ void probe(void* in, void* out, int count) {{\n{}}}\n}}\n",
+                                   lanes, body),
+                       {dialect}));
+  return Object::load(object);
+}
+
+std::string run(const Object& object, const void* in, void* out, int count) {
+  const void* addresses[] = {&in, &out, &count};
+  return launch(object.kernel("probe"), Grid{}, addresses).value_or("");
+}
+
+std::string shown(float x) { return fmt::format("{:a} ({:08x})", x, std::bit_cast<uint32_t>(x)); }
+
+// Quotients by one divisor, whichever other elements share the vector: zeros and their signs, the smallest and largest
+// numbers, both sides of the limits between which a reciprocal is used, infinities, NaN.
+TEST(EmulatedFunctions, QuotientsOfARowAreThoseOfADivision) {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> special{0.0f,
+                             inf,
+                             0x1p-149f,
+                             0x1.fffffcp-127f,
+                             0x1p-126f,
+                             0x1.8p-120f,
+                             0x1p-100f,
+                             0x1.fffffep-101f,
+                             0x1.000002p-100f,
+                             0x1.fffffep+99f,
+                             0x1p+100f,
+                             0x1.234568p+100f,
+                             0x1.fffffep+127f,
+                             1.0f,
+                             0x1.fffffep-1f,
+                             3.0f,
+                             0x1.555556p-2f,
+                             7.0f,
+                             0x1.fffffep-24f,
+                             0x1p-23f,
+                             0x1.000002p-23f,
+                             0x1.fffffep+21f,
+                             0x1p+22f,
+                             0x1.000002p+22f};
+  uint32_t state = 1;
+  for (int i = 0; i < 24; ++i) {
+    state = state * 1664525u + 1013904223u;
+    special.push_back(std::bit_cast<float>((state >> 9) | ((100u + state % 54u) << 23)));
+  }
+  const size_t positive = special.size();
+  for (size_t i = 0; i < positive; ++i) special.push_back(-special[i]);
+  special.push_back(nan);
+  for (const int lanes : {1, 2, 4, 8}) {
+    // Each number alone among ones, among its like, and among others.
+    std::vector<float> in;
+    for (const float d : special) {
+      for (size_t k = 0; k < special.size(); ++k) {
+        for (const int kind : {0, 1, 2}) {
+          in.push_back(d);
+          for (int i = 0; i < lanes; ++i) {
+            const bool own = kind == 1 || i == static_cast<int>(k) % lanes;
+            in.push_back(own         ? special[k]
+                         : kind == 0 ? 1.5f
+                                     : special[(k + static_cast<size_t>(7 * i)) % special.size()]);
+          }
+        }
+      }
+    }
+    const auto row = static_cast<size_t>(lanes) + 1;
+    std::vector<float> out(in.size(), 5.0f);
+    for (const char* dialect : dialects) {
+      const auto object = load(lanes, R"(
+  for (int k = 0; k < count; ++k) {
+    const float* p = (const float*)in + k * (lanes + 1);
+    f32v x;
+    CODETTA_EACH_LANE x.e[i] = p[1 + i];
+    const f32v q = ct_div_by(x, splat<f32v>(p[0]));
+    CODETTA_EACH_LANE ((float*)out)[k * (lanes + 1) + 1 + i] = q.e[i];
+  }
+)",
+                               dialect);
+      ASSERT_TRUE(object) << object.error().render();
+      EXPECT_EQ(run(*object, in.data(), out.data(), static_cast<int>(in.size() / row)), "");
+      size_t wrong = 0;
+      for (size_t at = 0; at < in.size(); ++at) {
+        if (at % row == 0) continue;
+        const float d = in[at - at % row], expected = in[at] / d;
+        const bool same = std::isnan(expected) ? std::isnan(out[at])
+                                               : std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(out[at]);
+        if (same || ++wrong > 5) continue;
+        ADD_FAILURE() << dialect << ", " << lanes << " lanes: " << shown(in[at]) << " / " << shown(d) << " is "
+                      << shown(expected) << ", not " << shown(out[at]);
+      }
+      EXPECT_EQ(wrong, 0u) << dialect << ", " << lanes << " lanes";
+    }
+  }
+}
+
+// Every bf16 and f16, whichever its place in the vector.
+TEST(EmulatedFunctions, NarrowFloatsWidenWhereverTheyLie) {
+  for (const auto& [type, dtype] : {std::pair{"bf16", DType::bf16}, std::pair{"f16", DType::f16}}) {
+    for (const int lanes : {1, 2, 4, 8}) {
+      std::vector<uint16_t> in;
+      for (uint32_t i = 0; i < 65536 + 8; ++i) in.push_back(static_cast<uint16_t>(i * 40503u));
+      for (const char* dialect : dialects) {
+        std::vector<float> out(in.size(), 5.0f);
+        const auto object = load(lanes,
+                                 fmt::format(R"(
+  for (int k = 0; k < count; ++k) {{
+    u16v raw;
+    CODETTA_EACH_LANE raw.e[i] = ((const u16*)in)[k * lanes + i];
+    const f32v x = widen_{}(raw);
+    CODETTA_EACH_LANE ((float*)out)[k * lanes + i] = x.e[i];
+  }}
+)",
+                                             type),
+                                 dialect);
+        ASSERT_TRUE(object) << object.error().render();
+        EXPECT_EQ(run(*object, in.data(), out.data(), static_cast<int>(in.size()) / lanes), "");
+        size_t wrong = 0;
+        for (size_t i = 0; i < in.size(); ++i) {
+          const auto expected = static_cast<float>(types::load_f64(&in[i], dtype));
+          const bool same = std::isnan(expected) ? std::isnan(out[i])
+                                                 : std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(out[i]);
+          wrong += same ? 0 : 1;
+        }
+        EXPECT_EQ(wrong, 0u) << type << ", " << dialect << ", " << lanes << " lanes";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace codetta::emulator
