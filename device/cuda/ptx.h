@@ -157,6 +157,14 @@ CODETTA_PTX void ldmatrix_x4(u32 (&r)[4], u32 src) {
                : "r"(src)
                : "memory");
 }
+CODETTA_PTX void ldmatrix_x4_transposed(u32 (&r)[4], u32 src) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(src)
+               : "memory");
+}
+CODETTA_PTX void load_one(u32& r, u32 src) { asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(src) : "memory"); }
+CODETTA_PTX void store_one(u32 dst, u32 a) { asm volatile("st.shared.b32 [%0], %1;" ::"r"(dst), "r"(a) : "memory"); }
 CODETTA_PTX void load_two(u32 (&r)[2], u32 src) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(src) : "memory");
 }

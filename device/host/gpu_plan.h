@@ -27,6 +27,7 @@ struct Entry {
 };
 struct Map {
   u8 source;
+  bool column_major;  // of an operand: its rows are the fast dim
   u32 operand;
   i32 box_fast, box_slow, swizzle_bytes;
 };
@@ -268,9 +269,12 @@ inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, c
     const i64 row = facts.row < 0 ? 0 : operands[i].stride[facts.row];
     if (!codetta::fold::follow(p.m, batch, row)) return true;
     if (facts.row < 0 && batch != 0) return true;  // a further B, one an item
-    if (!single || batch != 0) continue;
-    for (i32 m = 0; m < kernel.map_count; ++m) {  // the copy engine takes no rows that all lie at one place
-      if (kernel.maps[m].source == map_operand && kernel.maps[m].operand == static_cast<u32>(i)) return true;
+    if (!single) continue;
+    for (i32 m = 0; m < kernel.map_count; ++m) {
+      const Map& map = kernel.maps[m];
+      if (map.source != map_operand || map.operand != static_cast<u32>(i)) continue;
+      // The copy engine takes no rows that all lie at one place; rows that it takes side by side, items are not.
+      if (batch == 0 || map.column_major) return true;
     }
   }
   plan.fold = single ? Fold::single : Fold::adjacent;
@@ -703,15 +707,20 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
       const OperandFacts& facts = kernel.operands[map.operand];
       view.dtype = facts.dtype;
       view.address = reinterpret_cast<u64>(operand.data);
-      view.fast = p.cols;
-      view.slow = p.rows;
-      const i64 row = p.cols * element_bytes(facts.dtype);
-      if (facts.is_store && row % kernel.alignment != 0) {
-        misfit(trouble, name, "its rows have %lld bytes, and %.200s stores %d at a time", row, kernel.name,
-               kernel.alignment);
+      view.fast = map.column_major ? p.rows : p.cols;
+      view.slow = map.column_major ? p.cols : p.rows;
+      const i64 run = view.fast * element_bytes(facts.dtype);
+      if (facts.is_store && run % kernel.alignment != 0) {
+        misfit(trouble, name, "its %s have %lld bytes, and %.200s stores %d at a time",
+               map.column_major ? "columns" : "rows", run, kernel.name, kernel.alignment);
         return unaligned(trouble);
       }
-      slow = operand.stride[1];
+      if (map.column_major && p.rows > 1 && operand.stride[1] != 1) {
+        misfit(trouble, name, "its rows are %lld elements apart, and %.200s takes them side by side",
+               static_cast<i64>(operand.stride[1]), kernel.name);
+        return unaligned(trouble);
+      }
+      slow = operand.stride[map.column_major ? 2 : 1];
       batch = operand.stride[0];
     }
   }

@@ -30,8 +30,8 @@ class _Entry(ctypes.Structure):
 
 
 class _Map(ctypes.Structure):
-    _fields_ = [("source", ctypes.c_uint8), ("operand", ctypes.c_uint32), ("box_fast", ctypes.c_int32),
-                ("box_slow", ctypes.c_int32), ("swizzle_bytes", ctypes.c_int32)]
+    _fields_ = [("source", ctypes.c_uint8), ("column_major", ctypes.c_bool), ("operand", ctypes.c_uint32),
+                ("box_fast", ctypes.c_int32), ("box_slow", ctypes.c_int32), ("swizzle_bytes", ctypes.c_int32)]
 
 
 class _GpuReduction(ctypes.Structure):

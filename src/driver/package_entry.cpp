@@ -59,7 +59,8 @@ toolchain::CacheKey problem_key(toolchain::EntryKind kind, std::string_view what
     key.add("alignment", fmt::format("{} {} {}", shape.a_alignment, shape.b_alignment, shape.epilogue_alignment));
   key.add("types", fmt::format("{} {} {}", dtype_name(shape.a), dtype_name(shape.b), dtype_name(shape.accumulator)));
   std::string layouts;
-  for (const plan::ArgumentLayout& layout : problem.layouts) layouts += layout.unit_stride ? '1' : '0';
+  for (const plan::ArgumentLayout& layout : problem.layouts)
+    layouts += layout.unit_stride ? '1' : layout.column_major ? 'c' : '0';
   key.add("unit strides", layouts);
   // What decides whether items of a batch are rows, and what a library is asked.
   const bool items = shape.batch > 1 && shape.b_batch_stride == 0;

@@ -90,15 +90,26 @@ int32_t alignment_of(const void* data) {
   return address == 0 ? 16 : static_cast<int32_t>(std::min<uintptr_t>(address & (~address + 1), 16));
 }
 
-// Of the epilogue's tensors with rows and columns: addresses, and strides but that of the columns.
+bool unit_stride(const TensorView& view) {
+  const int rank = view.rank();
+  return rank == 0 || view.size(rank - 1) <= 1 || view.stride(rank - 1) == 1;
+}
+bool column_major(const TensorView& view) {
+  const int rank = view.rank();
+  return rank > 1 && !unit_stride(view) && view.size(rank - 2) > 1 && view.stride(rank - 2) == 1;
+}
+
+// Of the epilogue's tensors with rows and columns: addresses, and strides but that of the dim whose elements are side
+// by side.
 int32_t epilogue_alignment(const std::map<std::string, TensorView>& tensors) {
   uint64_t met = 16;
   for (const auto& [name, view] : tensors) {
     const int rank = view.rank();
     if (rank < 2 || view.size(rank - 1) <= 1) continue;
     met |= reinterpret_cast<uintptr_t>(view.data());
-    for (int dim = 0; dim < rank - 1; ++dim) {
-      if (view.size(dim) <= 1) continue;
+    const int fast = column_major(view) ? rank - 2 : rank - 1;
+    for (int dim = 0; dim < rank; ++dim) {
+      if (dim == fast || view.size(dim) <= 1) continue;
       if (view.stride(dim) <= 0) return 1;  // no tensor map goes backwards, or stays
       met |= static_cast<uint64_t>(view.stride(dim) * dtype_size(view.dtype()));
     }
@@ -128,11 +139,6 @@ plan::GemmShape shape_of(const TensorView& a, const TensorView& b, const ir::Gem
   return shape;
 }
 
-bool unit_stride(const TensorView& view) {
-  const int rank = view.rank();
-  return rank == 0 || view.size(rank - 1) <= 1 || view.stride(rank - 1) == 1;
-}
-
 std::vector<plan::ArgumentLayout> layouts_of(const ir::Graph& graph, const std::map<std::string, TensorView>& tensors) {
   std::vector<plan::ArgumentLayout> layouts;
   const auto add = [&](const std::string& name) {
@@ -141,6 +147,7 @@ std::vector<plan::ArgumentLayout> layouts_of(const ir::Graph& graph, const std::
     if (tensor == tensors.end()) return;
     const TensorView& view = tensor->second;
     layout.unit_stride = unit_stride(view);
+    layout.column_major = column_major(view);
     for (int dim = 0; dim < view.rank(); ++dim) layout.strides.push_back(view.size(dim) == 1 ? 0 : view.stride(dim));
   };
   for (size_t i = 2; i < graph.inputs().size(); ++i) add(graph.inputs()[i].name);
@@ -329,7 +336,9 @@ bool binds_alike(const Problem& bound, const Problem& other) {
   const auto same_layouts = [&] {
     const auto layouts = layouts_of(bound.bound, other.tensors);
     return std::equal(layouts.begin(), layouts.end(), bound.layouts.begin(), bound.layouts.end(),
-                      [](const auto& x, const auto& y) { return x.unit_stride == y.unit_stride; });
+                      [](const auto& x, const auto& y) {
+                        return x.unit_stride == y.unit_stride && x.column_major == y.column_major;
+                      });
   };
   return bound.function == other.function && bound.facts == other.facts && bound.arguments == other.arguments &&
          bound.strict == other.strict && bound.math == other.math && same_layouts();

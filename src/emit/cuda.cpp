@@ -72,13 +72,15 @@ void sm90_maps(const package::EpilogueProgram& program, const GpuGemmConfig& con
   box(package::CudaTensorMap::Source::A, config.a_k_major, shape.a_box_rows);
   box(package::CudaTensorMap::Source::B, config.b_k_major, shape.b_box_rows);
   if (!config.copied) return;
-  // A warp's rows of a piece, at most 128 bytes wide (device/cuda/kernels/copies.h).
+  // A warp's rows of a piece, at most 128 bytes wide, or columns of 16 rows (device/cuda/kernels/copies.h).
   const plan::Copies copies = plan::copies_of(program).value_or(plan::Copies{});
   for (const auto* list : {&copies.loads, &copies.stores}) {
     for (const uint32_t k : *list) {
       const auto size = static_cast<int32_t>(types::byte_size(program.operands[k].dtype));
-      const int32_t columns = std::min(config.piece_cols, 128 / size);
-      maps.push_back({package::CudaTensorMap::Source::Operand, k, columns, 16, columns * size});
+      const bool column_major = program.operands[k].column_major;
+      const int32_t fast = column_major ? 16 : std::min(config.piece_cols, 128 / size);
+      const int32_t slow = column_major ? config.piece_cols : 16;
+      maps.push_back({package::CudaTensorMap::Source::Operand, k, fast, slow, fast * size, column_major});
     }
   }
 }
@@ -375,16 +377,18 @@ void CudaPrinter::print_copies(CodeWriter& out, const PhaseText& phase) const {
     const auto copies = out.block_with("};", "struct Copies");
     out.line("static constexpr int loads = ", copies_->loads.size(), ", stores = ", copies_->stores.size(),
              ", load_slots = ", plan::sm90_shape(program_, config_).load_slots, ";");
-    std::string operands, sizes;
+    std::string operands, sizes, column_major;
     for (size_t i = 0; i < all.size(); ++i) {
       const auto choice = [&](std::string& text, auto value) {
-        text += i + 1 < all.size() ? CodeWriter::text_of("i == ", i, " ? ", value, " : ") : std::to_string(value);
+        text += i + 1 < all.size() ? CodeWriter::text_of("i == ", i, " ? ", value, " : ") : CodeWriter::text_of(value);
       };
       choice(operands, all[i]);
       choice(sizes, types::byte_size(program_.operands[all[i]].dtype));
+      choice(column_major, program_.operands[all[i]].column_major);
     }
     out.line("static constexpr int operand(int", all.size() > 1 ? " i" : "", ") { return ", operands, "; }");
     out.line("static constexpr int size(int", all.size() > 1 ? " i" : "", ") { return ", sizes, "; }");
+    out.line("static constexpr bool column_major(int", all.size() > 1 ? " i" : "", ") { return ", column_major, "; }");
   }
   {
     const auto rows = out.block_with("};", "struct Rows");

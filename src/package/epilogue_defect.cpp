@@ -43,6 +43,8 @@ MaybeText defect_of_terms(const Operand& operand) {
     return "an operand's access contradicts its index terms";
   if (operand.unit_stride && operand.access != Access::Full && operand.access != Access::Row)
     return "an operand without columns has unit stride";
+  if (operand.column_major && (operand.unit_stride || operand.access != Access::Full))
+    return "a column-major operand has unit stride, or not both rows and columns";
   for (const auto& [dim, start] : operand.offsets) {
     if (dim >= max_rank || start.fault() != types::DimFault::none) return "an operand's offset is out of range";
   }

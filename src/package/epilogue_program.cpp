@@ -53,6 +53,7 @@ void write(ByteWriter& out, const Operand& operand) {
   out.choice(operand.dtype);
   out.choice(operand.access);
   out.flag(operand.unit_stride);
+  out.flag(operand.column_major);
   out.flag(operand.is_store);
   out.number(operand.terms.size());
   for (const IndexTerm& term : operand.terms) {
@@ -77,6 +78,7 @@ Operand read_operand(ByteReader& in) {
   operand.dtype = in.dtype();
   operand.access = in.choice<Access>(5, "access");
   operand.unit_stride = in.flag();
+  operand.column_major = in.flag();
   operand.is_store = in.flag();
   operand.terms.resize(in.count(max_index_terms, "number of index terms"));
   for (IndexTerm& term : operand.terms) {

@@ -59,6 +59,9 @@ struct Operand {
   // Of LoadAt: dims (counted from the last) whose index is a value of the program. Such an operand is Indexed, and has
   // at most max_index_terms - 2 * gathered.size() terms.
   std::vector<uint8_t> gathered{};
+  // Full without unit_stride: consecutive rows are consecutive in memory, as far as was known. No guard of the package:
+  // kernels that rely on it look at each launch.
+  bool column_major = false;
   bool operator==(const Operand&) const = default;
 };
 

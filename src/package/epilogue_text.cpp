@@ -34,6 +34,7 @@ std::string text_of(const IndexTerm& term) {
 std::string text_of(const EpilogueProgram& program, const Operand& operand) {
   std::string text = fmt::format("{}[{}", program.arguments[operand.argument].name, name_of(operand.access));
   if (operand.unit_stride) text += ", unit";
+  if (operand.column_major) text += ", column-major";
   for (const IndexTerm& term : operand.terms) {
     if (operand.access == Access::Indexed || !(term.scale == Dim::constant(1))) text += ", " + text_of(term);
   }

@@ -102,6 +102,7 @@ struct CudaTensorMap {
   uint32_t operand = 0;                // Operand, MoreB: index into EpilogueProgram::operands
   int32_t box_fast = 0, box_slow = 0;  // the third dim, if any, is the batch with a box of 1
   int32_t swizzle_bytes = 128;         // 0, 32, 64, 128
+  bool column_major = false;           // Operand: its rows are the fast dim
   bool operator==(const CudaTensorMap&) const = default;
 };
 

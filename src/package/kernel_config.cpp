@@ -255,6 +255,7 @@ void write_maps(ByteWriter& out, const std::vector<CudaTensorMap>& maps) {
     out.choice(map.source);
     out.number(map.operand);
     for (int32_t size : {map.box_fast, map.box_slow, map.swizzle_bytes}) out.integer(size);
+    out.flag(map.column_major);
   }
 }
 
@@ -267,6 +268,7 @@ std::vector<CudaTensorMap> read_maps(ByteReader& in) {
     map.box_fast = in.small(1, 256, "box_fast");
     map.box_slow = in.small(1, 256, "box_slow");
     map.swizzle_bytes = in.small(0, 128, "swizzle_bytes");
+    map.column_major = in.flag();
     maps.push_back(map);
   }
   return maps;

@@ -33,25 +33,25 @@ struct EpilogueCost {
   double loads = 0, stores = 0;  // its bytes
 };
 
-void add_access(const package::Operand& operand, EpilogueCost& cost) {
+void add_access(const package::Operand& operand, bool copied, EpilogueCost& cost) {
   const bool full = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
   double& bytes = operand.is_store ? cost.stores : cost.loads;
-  if (full) bytes += static_cast<double>(types::byte_size(operand.dtype)) * (operand.unit_stride ? 1 : 4);
-  // Addresses and conversion, a vector of four at a time; element by element where columns are not adjacent.
-  cost.clocks += (full && operand.unit_stride                 ? 1
-                  : operand.access == package::Access::Column ? 0.3
-                                                              : 4) /
-                 lanes_per_clock;
+  const bool adjacent = operand.unit_stride || (copied && operand.column_major);
+  if (full) bytes += static_cast<double>(types::byte_size(operand.dtype)) * (adjacent ? 1 : 4);
+  // Addresses and conversion, a vector of four at a time; element by element where columns are not adjacent, unless the
+  // copy engine takes adjacent rows.
+  cost.clocks += (full && adjacent ? 1 : operand.access == package::Access::Column ? 0.3 : 4) / lanes_per_clock;
 }
 
-EpilogueCost epilogue_cost(const GpuProblem& p, const package::Phase& phase, double way = piece_clocks) {
+EpilogueCost epilogue_cost(const GpuProblem& p, const package::Phase& phase, double way = piece_clocks,
+                           bool copied = false) {
   EpilogueCost cost;
   if (phase.reads_accumulator) cost.clocks += way * static_cast<double>(p.ways());
   for (const package::Inst& inst : phase.insts) {
     if (inst.kind == package::Inst::Kind::Op) cost.clocks += vector_clocks(inst.op, inst.type) / lanes_per_clock;
-    if (inst.kind == package::Inst::Kind::Load) add_access(p.epilogue.operands[inst.index], cost);
+    if (inst.kind == package::Inst::Kind::Load) add_access(p.epilogue.operands[inst.index], copied, cost);
   }
-  for (const package::Store& store : phase.stores) add_access(p.epilogue.operands[store.operand], cost);
+  for (const package::Store& store : phase.stores) add_access(p.epilogue.operands[store.operand], copied, cost);
   cost.clocks += 4.0 * static_cast<double>(p.epilogue.reductions.size()) / lanes_per_clock;
   return cost;
 }
@@ -128,7 +128,8 @@ struct Model {
     const EpilogueCost cost = epilogue_cost(p, p.epilogue.phases[0],
                                             c.copied           ? copied_clocks
                                             : c.from_registers ? direct_clocks
-                                                               : piece_clocks);
+                                                               : piece_clocks,
+                                            c.copied);
     const double pieces = std::ceil(root_elements / (c.piece_rows * c.piece_cols));
     // The columns of a last piece that is not whole are finished a row at a time.
     const double width = c.tile_n / static_cast<double>(p.ways());

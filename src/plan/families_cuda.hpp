@@ -80,7 +80,8 @@ bool takes_registers(const package::EpilogueProgram& epilogue);
 
 // The operands that the copy engine can bring and take in phase 0 (device/cuda/kernels/copies.h), all that have rows
 // and columns: indices into the program's operands. None where one of them, or something else that the phase does,
-// needs another path: strided or indexed operands, elements of 1 or 8 bytes, reductions but of rows.
+// needs another path: operands with neither adjacent columns nor rows, indexed ones, elements of 1 or 8 bytes,
+// reductions but of rows.
 struct Copies {
   std::vector<uint32_t> loads, stores;
 };

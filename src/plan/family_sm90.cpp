@@ -55,11 +55,12 @@ bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm90Shape& sh
   return chunk >= p.root_cols() || chunk % shape.b_box_rows == 0;  // a copy brings columns of one chunk
 }
 
-// The engine stores 16 bytes at a time, also where fewer belong to the row (seen on an H100).
-bool whole_rows(const GpuProblem& p) {
+// The engine stores 16 bytes at a time, also where fewer belong to the row (seen on an H100), or to the column.
+bool whole_runs(const GpuProblem& p) {
   const Copies copies = copies_of(p.epilogue).value_or(Copies{});
   return std::all_of(copies.stores.begin(), copies.stores.end(), [&](uint32_t k) {
-    return p.root_cols() * types::byte_size(p.epilogue.operands[k].dtype) % map_alignment == 0;
+    const package::Operand& o = p.epilogue.operands[k];
+    return (o.column_major ? p.shape.m : p.root_cols()) * types::byte_size(o.dtype) % map_alignment == 0;
   });
 }
 
@@ -154,7 +155,7 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
   const auto fits = [&](uint32_t k) {
     const package::Operand& o = epilogue.operands[k];
     const int64_t size = types::byte_size(o.dtype);
-    return o.access == package::Access::Full && o.unit_stride && (size == 2 || size == 4);
+    return o.access == package::Access::Full && (o.unit_stride || o.column_major) && (size == 2 || size == 4);
   };
   Copies copies;
   for (const package::Inst& inst : epilogue.phases[0].insts) {
@@ -282,7 +283,7 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   // Reductions and integers need registers of their own.
   const bool light = takes_registers(p.epilogue);
   const auto copied_operands = copies_of(p.epilogue);
-  const bool copies = copied_operands && s.epilogue_alignment % map_alignment == 0 && whole_rows(p) &&
+  const bool copies = copied_operands && s.epilogue_alignment % map_alignment == 0 && whole_runs(p) &&
                       parameter_bytes(p.epilogue) <=
                           free_parameter_bytes(2 + copied_operands->loads.size() + copied_operands->stores.size());
   const int most_accumulators =

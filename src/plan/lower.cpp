@@ -179,14 +179,18 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   operand.dtype = dtype;
   operand.is_store = is_store;
   bool affine = true, row = false, col = false;
-  int column_terms = 0;
+  int column_terms = 0, row_terms = 0;
   const ArgumentLayout& layout = argument < scope_.leaves.size()
                                      ? scope_.leaves[argument].layout
                                      : scope_.outputs[argument - scope_.leaves.size()].layout;
-  bool unit = layout.unit_stride;
+  bool unit = layout.unit_stride, unit_rows = true;
   const auto add_term = [&](const package::IndexTerm& term) {
     affine &= term.div == 1 && term.mod == 0;
-    row |= term.axis == Axis::Row;
+    if (term.axis == Axis::Row) {
+      row = true;
+      ++row_terms;
+      unit_rows &= term.dim == (layout.unit_stride ? 0 : 1) && term.scale == Dim::constant(1);
+    }
     if (term.axis == Axis::Col) {
       col = true;
       ++column_terms;
@@ -230,6 +234,8 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
                    : row        ? Access::Column
                                 : Access::Scalar;
   operand.unit_stride = affine && col && column_terms == 1 && unit;
+  operand.column_major = operand.access == Access::Full && !operand.unit_stride && row_terms == 1 && unit_rows &&
+                         (layout.unit_stride || layout.column_major);
   if (operand.terms.size() + 2 * operand.gathered.size() > static_cast<size_t>(codetta::cpu::max_terms)) {
     return reject(diag::Code::index_terms, node, "the layout of this value needs too many index terms")
         .reason(fmt::format("{} terms; a kernel takes {}", operand.terms.size(), codetta::cpu::max_terms))

@@ -36,6 +36,7 @@ struct ArgumentLayout {
   bool contiguous = false;
   // By dim; of a size of 1 they are 0. Nothing: it is not known where the tensor lies.
   std::vector<int64_t> strides{};
+  bool column_major = false;  // no unit_stride, and the dim before the last has stride 1
 };
 
 // What of a graph becomes one kernel: the nodes between `leaves`, which it loads, and `outputs`, which it stores.

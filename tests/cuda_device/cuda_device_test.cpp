@@ -68,6 +68,38 @@ TEST_F(DeviceGemm, LayoutsBatchesAndTails) {
   }
 }
 
+// sm_90a: each way of a matrix and each size of its elements, in and out, also beyond the edges of tiles.
+TEST_F(DeviceGemm, ColumnMajorMatricesByTheCopyEngine) {
+  const auto first = kernels(product(256, 256, 256, bf16));
+  if (first[0].metadata().name.find("sm_90a") == std::string::npos) GTEST_SKIP() << "TMA stores need sm_90a";
+  const std::string text =
+      "def f(accum, C, X):\n    D = accum + C * permute(X, (1, 0))\n    E = D - C\n    return D, E\n";
+  int tried = 0;
+  for (int way = 0; way < 8; ++way) {
+    const DType c = (way & 1) != 0 ? f32 : bf16, e = (way & 2) != 0 ? f32 : bf16;
+    const bool swapped = (way & 4) != 0;
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>(512, 384), {1144, 872}, {72, 1000}}) {
+      const Problem p = problem(bf16, bf16, {m, n, 192}, text,
+                                {{"C", c, {m, n}, false, !swapped},
+                                 {"X", e, {n, m}, false, swapped},
+                                 {"D", bf16, {m, n}, true, swapped},
+                                 {"E", e, {m, n}, true, !swapped}});
+      int here = 0;
+      for (const Kernel& kernel : kernels(p)) {
+        if (kernel.metadata().name.find("_tma_") == std::string::npos || ++here > 3) continue;
+        poison(p);
+        auto execution = kernel.prepare(p.arguments);
+        ASSERT_TRUE(execution) << kernel.metadata().name << "\n" << execution.error().render();
+        ASSERT_TRUE(execution->run());
+        check(p,
+              std::to_string(way) + " " + std::to_string(m) + " x " + std::to_string(n) + " " + kernel.metadata().name);
+        ++tried;
+      }
+    }
+  }
+  EXPECT_GT(tried, 24);
+}
+
 TEST_F(DeviceGemm, NothingToMultiply) {
   for (const DType t : {f32, bf16}) {
     expect_right(problem(t, t, {9, 12, 0}, "def f(accum, bias): D = accum + bias; return D",

@@ -35,6 +35,7 @@ class OnGpu : public ::testing::Test {
     DType dtype;
     Dims shape;
     bool is_output = false;
+    bool columns = false;  // column-major in memory
   };
   // Random operands and poisoned outputs on the device. A and B come first and may be transposed in memory.
   struct Problem {
@@ -64,15 +65,18 @@ class OnGpu : public ::testing::Test {
     made.arguments.B = factor(b, s.k, s.n, s.transpose_b);
     std::vector<NamedArgument> bound = scalars;
     for (const Operand& operand : operands) {
-      const Tensor host = Tensor::make(operand.dtype, operand.shape).value();
+      Dims lies = operand.shape;
+      if (operand.columns) std::swap(lies[lies.rank() - 1], lies[lies.rank() - 2]);
+      const Tensor host = Tensor::make(operand.dtype, lies).value();
       if (operand.is_output) {
         fill_poison(host);
       } else {
         fill_random(host, seed++);
       }
       made.tensors.push_back(DeviceTensor::copy_of(*device_, host).value());
-      bound.push_back({operand.name, made.tensors.back().view()});
-      if (operand.name == "D") made.arguments.out = made.tensors.back().view();
+      const TensorView view = operand.columns ? made.tensors.back().view().transposed() : made.tensors.back().view();
+      bound.push_back({operand.name, view});
+      if (operand.name == "D") made.arguments.out = view;
     }
     made.arguments.epilogue = EpilogueArguments::make(text, bound).value();
     return made;

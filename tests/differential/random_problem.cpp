@@ -75,7 +75,7 @@ Result<std::unique_ptr<Buffer>> RandomProblem::buffer(DType dtype, const Dims& s
   const int rank = shape.rank();
   std::vector<int> order;
   for (int d = rank - 1; d >= 0; --d) order.push_back(d);
-  const size_t drawn = pick_form(8), kind = aligned ? 0 : drawn;
+  const size_t drawn = pick_form(8), kind = aligned && drawn != 1 ? 0 : drawn;  // rows or columns side by side
   const int64_t size = dtype_size(dtype), unit = aligned ? 16 / size : 1;
   if (kind == 1 && rank >= 2) std::swap(order[0], order[1]);
   if (kind == 2) std::shuffle(order.begin(), order.end(), form);

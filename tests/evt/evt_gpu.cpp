@@ -2,7 +2,7 @@
 // Emitted CUTLASS kernels on a GPU, beside Codetta's own: built where nvcc and CUTLASS are, run where the device is.
 //   evt_gpu --build FOLDER --cutlass DIR [--target sm_90a] [--jobs N]   one library a case and schedule
 //   evt_gpu --run FOLDER [--target sm_90a]                   correctness against the oracle, then speed; a table comes
-//   last
+//   last; --only NAME: that case
 // Exit status 1 where a result is wrong, 77 where there is no device or no CUTLASS.
 #include <dlfcn.h>
 
@@ -28,7 +28,8 @@ namespace codetta::evt_tests {
 namespace {
 
 struct Options {
-  std::string build, run, cutlass, target = "sm_90a", jobs = "1";
+  std::string build, run, cutlass, target = "sm_90a", jobs = "1", only;
+  [[nodiscard]] bool takes(const Case& c) const { return only.empty() || c.name == only; }
 };
 
 struct Variant {
@@ -56,6 +57,7 @@ int build_all(const Options& options) {
   std::filesystem::create_directories(options.build);
   std::vector<std::pair<Case, Variant>> work;
   for (const Case& c : all_cases()) {
+    if (!options.takes(c)) continue;
     for (const Variant& variant : variants(options.target)) work.emplace_back(c, variant);
   }
   std::atomic<size_t> next = 0;
@@ -281,6 +283,7 @@ int run_all(const Options& options) {
   std::printf("%-24s %-12s %12s %12s %8s %8s %8s\n", "epilogue", "CUTLASS is", "CUTLASS us", "Codetta us", "ratio",
               "nvcc s", "NVRTC s");
   for (const Case& c : all_cases()) {
+    if (!options.takes(c)) continue;
     Row row;
     std::string verdict;
     for (const Variant& variant : variants(options.target)) {
@@ -311,11 +314,9 @@ int run_all(const Options& options) {
 
 int main(int argc, char** argv) {
   codetta::evt_tests::Options options;
-  const std::map<std::string, std::string*> known{{"--build", &options.build},
-                                                  {"--run", &options.run},
-                                                  {"--cutlass", &options.cutlass},
-                                                  {"--target", &options.target},
-                                                  {"--jobs", &options.jobs}};
+  const std::map<std::string, std::string*> known{{"--build", &options.build},     {"--run", &options.run},
+                                                  {"--cutlass", &options.cutlass}, {"--target", &options.target},
+                                                  {"--jobs", &options.jobs},       {"--only", &options.only}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto option = known.find(argv[i]);
     if (option == known.end()) return std::printf("unknown option %s\n", argv[i]), 2;

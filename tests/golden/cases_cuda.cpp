@@ -74,6 +74,14 @@ def residual_squares(accum, residual):
     row_squares = sum_of_squares(D, dim=-1)
     return D, row_squares
 )"},
+      {"cuda_column_major_copied", "cuda:sm_90a",
+       "M=4096 N=4096 K=4096 A=f16 B=f16 kernel=cuda_sm90_128x128x64_pp_c1x2_tma",
+       "C=f16[M,N]:columns X=f32[N,M] D=f16[M,N] E=f16[M,N]:columns", R"(
+def column_major(accum, C, X):
+    D = accum + C * permute(X, (1, 0))
+    E = relu(D)
+    return D, E
+)"},
       {"cuda_softmax", "cuda:sm_90a", "M=4096 N=2048 K=512 A=bf16 B=bf16 kernel=cuda_sm90_128x256x64_coop_c2x1",
        "inverse_temperature=scalar:f32 D=bf16[M,N] normalizer=f32[M,1]", R"(
 def scaled_softmax(accum, inverse_temperature):

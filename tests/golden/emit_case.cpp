@@ -34,7 +34,7 @@ struct Problem {
   bool strict = false, fused = false, b_columns = false;
   std::string kernel;
   std::vector<ir::BoundArgument> arguments;
-  std::map<std::string, bool> strided;
+  std::map<std::string, std::string> form;  // "", ":strided" or ":columns"
 };
 
 Problem read(const Case& c) {
@@ -76,7 +76,7 @@ Problem read(const Case& c) {
       argument.dtype = dtype_from_name(word.substr(equal + 1, bracket - equal - 1)).value();
       for (const std::string& size : words(word.substr(bracket + 1, close - bracket - 1), ','))
         argument.shape.push_back(p.sizes.contains(size) ? p.sizes.at(size) : std::stoll(size));
-      p.strided[argument.name] = word.substr(close + 1) == ":strided";
+      p.form[argument.name] = word.substr(close + 1);
     }
     p.arguments.push_back(std::move(argument));
   }
@@ -133,8 +133,12 @@ Result<void> emit_cuda(const Problem& p, const Target& target, const package::Ep
                      std::to_string(entry.shared_bytes) + " bytes of dynamic shared memory\n";
   }
   for (const package::CudaTensorMap& map : source.maps) {
-    result.golden += std::string("map of ") + (map.source == package::CudaTensorMap::Source::A ? "A" : "B") + ": " +
-                     std::to_string(map.box_fast) + " x " + std::to_string(map.box_slow) + "\n";
+    using Source = package::CudaTensorMap::Source;
+    const std::string of = map.source == Source::A   ? "A"
+                           : map.source == Source::B ? "B"
+                                                     : program.arguments[program.operands[map.operand].argument].name;
+    result.golden += "map of " + of + ": " + std::to_string(map.box_fast) + " x " + std::to_string(map.box_slow) +
+                     (map.column_major ? ", column-major" : "") + "\n";
   }
   result.golden += "\n== source\n//";
   for (const std::string& flag : source.flags) result.golden += " " + flag;
@@ -215,7 +219,10 @@ Result<Emitted> emit_case(const Case& c) {
 
   std::vector<plan::ArgumentLayout> layouts;
   const auto layout = [&](const std::string& name) {
-    layouts.push_back({!p.strided.contains(name) || !p.strided.at(name)});
+    const auto form = p.form.find(name);
+    plan::ArgumentLayout& added = layouts.emplace_back();
+    added.unit_stride = form == p.form.end() || form->second.empty();
+    added.column_major = !added.unit_stride && form->second == ":columns";
   };
   for (size_t i = 2; i < graph.inputs().size(); ++i) layout(graph.inputs()[i].name);
   for (const ir::GraphOutput& output : graph.outputs()) layout(output.name);

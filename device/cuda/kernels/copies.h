@@ -6,7 +6,8 @@
 //
 // Every copy has slots, used in turn, two for stores and load_slots for loads: while one is read (written), others are
 // on their way. Epilogue::Copies says which copies there are, loads first: copy i is Params::map[2 + i], of operand(i),
-// whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most 128 bytes, swizzled by the engine.
+// whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most 128 bytes, swizzled by the engine; of
+// what is column_major(i), one box of as many columns as a piece has, 16 rows of a column side by side.
 #pragma once
 
 #include "device/cuda/kernels/sm90.h"
@@ -22,8 +23,12 @@ template <class Copies, int cols>
 struct CopyLayout {
   static constexpr int load_slots = Copies::load_slots, store_slots = 2, count = Copies::loads + Copies::stores;
   static constexpr int slots(int i) { return i < Copies::loads ? load_slots : store_slots; }
-  static constexpr int pitch(int i) { return cols * Copies::size(i) < 128 ? cols * Copies::size(i) : 128; }
-  static constexpr int box_cols(int i) { return pitch(i) / Copies::size(i); }
+  // Bytes side by side: of a row, or of a column.
+  static constexpr int pitch(int i) {
+    const int bytes = (Copies::column_major(i) ? 16 : cols) * Copies::size(i);
+    return bytes < 128 ? bytes : 128;
+  }
+  static constexpr int box_cols(int i) { return Copies::column_major(i) ? cols : pitch(i) / Copies::size(i); }
   static constexpr int boxes(int i) { return cols / box_cols(i); }
   static constexpr int slot_bytes(int i) { return 16 * cols * Copies::size(i); }
   static constexpr int begin(int i) {
@@ -35,11 +40,12 @@ struct CopyLayout {
   // Byte of column `col` of row `row`, from the slot's begin.
   template <int i>
   static CODETTA_MEMBER u32 at(int row, int col) {
-    constexpr int wide = box_cols(i);
-    static_assert(pitch(i) == 64 || pitch(i) == 128, "the swizzles of 64 and 128 bytes");
-    const u32 byte = (u32)(col % wide * Copies::size(i));
-    const u32 turned = pitch(i) == 128 ? byte ^ (u32)(row & 7) << 4 : byte ^ (u32)(row >> 1 & 3) << 4;
-    return (u32)(col / wide * 16 * pitch(i) + row * pitch(i)) + turned;
+    constexpr int wide = box_cols(i), bytes = pitch(i);
+    static_assert(bytes == 32 || bytes == 64 || bytes == 128, "the engine's swizzles");
+    const int box = col / wide, line = Copies::column_major(i) ? col : row;
+    const u32 byte = (u32)((Copies::column_major(i) ? row : col % wide) * Copies::size(i));
+    const u32 swizzle = (u32)(line * bytes >> 7) & (bytes / 16 - 1);
+    return (u32)(box * 16 * bytes + line * bytes) + (byte ^ swizzle << 4);
   }
 };
 
@@ -75,21 +81,29 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   // Where this lane's part of four 8 x 8 matrices lies: rows of the lower half, of the upper, then 8 columns further.
   template <int i>
   CODETTA_MEMBER u32 matrices() const {
-    const int lane = this->tile.thread & 31;
-    return strip.slot[i] + Layout::template at<i>(lane & 15, strip.first + step * 16 + lane / 16 * 8);
+    const int lane = this->tile.thread & 31, first = strip.first + step * 16 + lane / 16 * 8;
+    return strip.slot[i] + (Copies::column_major(i) ? Layout::template at<i>(lane & 8, first + (lane & 7))
+                                                    : Layout::template at<i>(lane & 15, first));
   }
   template <int i = 0>
   CODETTA_MEMBER void bring() {
     if constexpr (i < Copies::loads) {
-      if constexpr (Copies::size(i) == 2) ptx::ldmatrix_x4(word[i], matrices<i>());
+      if constexpr (Copies::size(i) == 2 && Copies::column_major(i)) {
+        ptx::ldmatrix_x4_transposed(word[i], matrices<i>());
+      } else if constexpr (Copies::size(i) == 2) {
+        ptx::ldmatrix_x4(word[i], matrices<i>());
+      }
       bring<i + 1>();
     }
   }
   template <int i = Copies::loads>
   CODETTA_MEMBER void send() const {
     if constexpr (i < Layout::count) {
-      if constexpr (Copies::size(i) == 2)
+      if constexpr (Copies::size(i) == 2 && Copies::column_major(i)) {
+        ptx::stmatrix_x4_transposed(matrices<i>(), word[i][0], word[i][1], word[i][2], word[i][3]);
+      } else if constexpr (Copies::size(i) == 2) {
         ptx::stmatrix_x4(matrices<i>(), word[i][0], word[i][1], word[i][2], word[i][3]);
+      }
       send<i + 1>();
     }
   }
@@ -100,6 +114,13 @@ struct CopiedFragment : TileFragment<false, 1, P> {
     V v;
     if constexpr (sizeof(E) == 2) {
       memcpy(&v, &word[i][place], 4);
+    } else if constexpr (Copies::column_major(i)) {
+      const int turn = turn_of_lane();
+      u32 first, second;
+      ptx::load_one(first, strip.slot[i] + Layout::template at<i>(row(), column() + turn));
+      ptx::load_one(second, strip.slot[i] + Layout::template at<i>(row(), column() + 1 - turn));
+      const u32 two[2] = {turn != 0 ? second : first, turn != 0 ? first : second};
+      memcpy(&v, two, 8);
     } else {
       u32 two[2];
       ptx::load_two(two, strip.slot[i] + Layout::template at<i>(row(), column()));
@@ -112,10 +133,26 @@ struct CopiedFragment : TileFragment<false, 1, P> {
     static_assert(lanes == 2 && sizeof(element<V>) == Copies::size(i));
     if constexpr (sizeof(E) == 2) {
       word[i][place] = word_of_lanes(v, 0);
+    } else if constexpr (Copies::column_major(i)) {
+      const int turn = turn_of_lane();
+      const u32 left = word_of_lanes(v, 0), right = word_of_lanes(v, 1);
+      ptx::store_one(strip.slot[i] + Layout::template at<i>(row(), column() + turn), turn != 0 ? right : left);
+      ptx::store_one(strip.slot[i] + Layout::template at<i>(row(), column() + 1 - turn), turn != 0 ? left : right);
     } else {
       ptx::store_two(strip.slot[i] + Layout::template at<i>(row(), column()), word_of_lanes(v, 0), word_of_lanes(v, 1));
     }
   }
+  // As emitted text calls them where columns are not adjacent.
+  template <class V, bool written = false, class E, int i>
+  CODETTA_MEMBER V load_full_strided(Copied<E, i> o) const {
+    return load_full<V, written>(o);
+  }
+  template <class V, class E, int i>
+  CODETTA_MEMBER void put_full_strided(Copied<E, i> o, V v) {
+    put_full(o, v);
+  }
+  // Which of its two columns a lane takes first where these are 64 bytes apart: then no bank is met twice.
+  CODETTA_MEMBER int turn_of_lane() const { return this->tile.thread & 1; }
   // The piece's share of row reduction k, of both rows.
   template <class V, class R>
   CODETTA_MEMBER void reduce(int k, const R (&q)[2]) const {
@@ -163,6 +200,15 @@ struct Copier {
   static CODETTA_MEMBER i32 batch_of(const P& params, int i, u32 batch) {
     return params.operand[Copies::operand(i)].stride[0] != 0 ? (i32)batch : 0;
   }
+  // Of box b of copy i, as its map counts.
+  struct Place {
+    i32 fast, slow;
+    CODETTA_MEMBER Place(int i, int b, i64 row, i64 col) {
+      const i32 column = (i32)col + b * L::box_cols(i);
+      fast = Copies::column_major(i) ? (i32)row : column;
+      slow = Copies::column_major(i) ? column : (i32)row;
+    }
+  };
   // The operands of the piece whose rows and columns begin here; nobody reads what lay in its slot.
   template <class P>
   CODETTA_MEMBER void ask(const P& params, i64 row, i64 col, u32 batch) {
@@ -174,9 +220,9 @@ struct Copier {
         for (int i = 0; i < Copies::loads; ++i) {
 #pragma unroll
           for (int b = 0; b < L::boxes(i); ++b) {
+            const Place at(i, b, row, col);
             ptx::tma_load(slots + L::begin(i) + asked.stage * L::slot_bytes(i) + b * 16 * L::pitch(i),
-                          &params.map[2 + i], bar, (i32)col + b * L::box_cols(i), (i32)row, batch_of(params, i, batch),
-                          ptx::evict_normal);
+                          &params.map[2 + i], bar, at.fast, at.slow, batch_of(params, i, batch), ptx::evict_normal);
           }
         }
       }
@@ -190,8 +236,10 @@ struct Copier {
 #pragma unroll
     for (int i = 0; i < Copies::loads; ++i) {
 #pragma unroll
-      for (int b = 0; b < L::boxes(i); ++b)
-        ptx::tma_prefetch(&params.map[2 + i], (i32)col + b * L::box_cols(i), (i32)row, batch_of(params, i, batch));
+      for (int b = 0; b < L::boxes(i); ++b) {
+        const Place at(i, b, row, col);
+        ptx::tma_prefetch(&params.map[2 + i], at.fast, at.slow, batch_of(params, i, batch));
+      }
     }
   }
   CODETTA_MEMBER void wait_loads() const {
@@ -217,8 +265,9 @@ struct Copier {
           for (int i = Copies::loads; i < L::count; ++i) {
 #pragma unroll
             for (int b = 0; b < L::boxes(i); ++b) {
-              ptx::tma_store(&params.map[2 + i], slot(i) + b * 16 * L::pitch(i), (i32)col + b * L::box_cols(i),
-                             (i32)row, batch_of(params, i, batch));
+              const Place at(i, b, row, col);
+              ptx::tma_store(&params.map[2 + i], slot(i) + b * 16 * L::pitch(i), at.fast, at.slow,
+                             batch_of(params, i, batch));
             }
           }
         }

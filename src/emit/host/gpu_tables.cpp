@@ -82,8 +82,8 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
              ", ", e.results_per_block, "},  // kind, index, symbol, threads, shared bytes, results of a block");
   });
   const std::string maps = table("Map", "maps", kernel.maps, [&](const package::CudaTensorMap& m) {
-    out.line("{", number(m.source), ", ", m.operand, ", ", m.box_fast, ", ", m.box_slow, ", ", m.swizzle_bytes,
-             "},  // source, operand, box, swizzle");
+    out.line("{", number(m.source), ", ", m.column_major, ", ", m.operand, ", ", m.box_fast, ", ", m.box_slow, ", ",
+             m.swizzle_bytes, "},  // source, column-major, operand, box, swizzle");
   });
   const std::string reductions =
       table("Reduction", "reductions", epilogue.reductions, [&](const package::Reduction& r) {

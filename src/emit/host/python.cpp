@@ -697,8 +697,8 @@ class PythonPrinter {
                            entry.threads, entry.shared_bytes, entry.results_per_block);
     text_ += "),\n     (";
     for (const CudaTensorMap& one : kernel.maps)
-      text_ += fmt::format("({}, {}, {}, {}, {}), ", number(one.source), one.operand, one.box_fast, one.box_slow,
-                           one.swizzle_bytes);
+      text_ += fmt::format("({}, {:d}, {}, {}, {}, {}), ", number(one.source), one.column_major, one.operand,
+                           one.box_fast, one.box_slow, one.swizzle_bytes);
     text_ += "), (";
     for (const Reduction& r : e.reductions)
       text_ += fmt::format("({}, {}, {}, {}), ", number(r.axis), r.phase, dtype_size(r.type),

@@ -25,7 +25,8 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
                         entry.shared_bytes, entry.results_per_block});
   }
   for (const package::CudaTensorMap& one : kernel.maps)
-    maps_.push_back({static_cast<gpu::u8>(one.source), one.operand, one.box_fast, one.box_slow, one.swizzle_bytes});
+    maps_.push_back({static_cast<gpu::u8>(one.source), one.column_major, one.operand, one.box_fast, one.box_slow,
+                     one.swizzle_bytes});
   for (const package::Reduction& reduction : program.reductions) {
     reductions_.push_back({static_cast<gpu::u8>(reduction.axis), reduction.phase,
                            static_cast<int32_t>(dtype_size(reduction.type)),

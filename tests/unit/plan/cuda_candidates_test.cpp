@@ -271,8 +271,17 @@ TEST(CudaDiscovery, MatricesOfTheEpilogueByTheCopyEngine) {
   package::EpilogueProgram strided = plain();
   strided.operands[0].unit_stride = false;
   EXPECT_EQ(copied_of(strided, shape), 0);
+  strided.operands[0].column_major = true;
+  EXPECT_GT(copied_of(strided, shape), 0) << "columns side by side instead of rows";
+  // The engine stores 16 bytes at a time, of a column of D here and of a row otherwise.
+  EXPECT_EQ(copied_of(strided, shape_of(4092, 4096, 4096)), 0);
+  EXPECT_GT(copied_of(strided, shape_of(4096, 4092, 4096)), 0);
+  EXPECT_EQ(copied_of(plain(), shape_of(4096, 4092, 4096)), 0);
+  package::EpilogueProgram turned = residual(DType::f32);
+  for (package::Operand& operand : turned.operands) operand.unit_stride = false, operand.column_major = true;
+  EXPECT_GT(copied_of(turned, shape), 0);
   // Every copy in whole strips; what is read is not stored twice.
-  for (const auto& program : {plain(), residual()}) {
+  for (const auto& program : {plain(), residual(), turned}) {
     for (const GpuGemmConfig& c : of_sm90(program, shape)) {
       if (!c.copied) continue;
       EXPECT_FALSE(c.from_registers);

@@ -342,6 +342,36 @@ TEST_F(CudaExecution, TensorMaps) {
   expect(prepare(package, apart), Code::guard_failed, "reads them side by side");
 }
 
+// Rows of a column-major result are the fast dim of its map; that they lie side by side is looked at.
+TEST_F(CudaExecution, TensorMapsOfColumnMajorTensors) {
+  auto package = make_package(256, 384, 64);
+  package::GpuGemmConfig& c = config(package);
+  c.family = package::GpuFamily::Sm90;
+  c.alignment = 16;
+  c.b_k_major = false;
+  const auto& operands = package.kernels[0].epilogue.operands;
+  const auto stored = static_cast<uint32_t>(
+      std::find_if(operands.begin(), operands.end(), [](const auto& o) { return o.is_store; }) - operands.begin());
+  ASSERT_LT(stored, operands.size());
+  package.kernels[0].maps = {{package::CudaTensorMap::Source::Operand, stored, 16, 64, 64, true}};
+  const auto out = [](Bindings& bindings) -> TensorView& { return bindings.tensors.back(); };
+  Bindings columns = bind(256, 384, 64);
+  out(columns) = TensorView::make(out(columns).data(), DType::f32, {256, 384}, {1, 256}).value();
+  ASSERT_TRUE(prepare(package, columns));
+  ASSERT_EQ(fake_.tensor_maps.size(), 1U);
+  EXPECT_EQ(fake_.tensor_maps[0].sizes, (std::vector<uint64_t>{256, 384, 1}));
+  EXPECT_EQ(fake_.tensor_maps[0].strides[0], 1024U);
+  EXPECT_EQ(fake_.tensor_maps[0].box, (std::vector<uint32_t>{16, 64, 1}));
+  EXPECT_EQ(fake_.tensor_maps[0].swizzle, 2);
+  expect(prepare(package, bind(256, 384, 64)), Code::guard_failed, "its rows are 384 elements apart");
+  auto of_255 = make_package(255, 384, 64);
+  config(of_255) = c;
+  of_255.kernels[0].maps = package.kernels[0].maps;
+  Bindings odd = bind(255, 384, 64);
+  out(odd) = TensorView::make(out(odd).data(), DType::f32, {255, 384}, {1, 256}).value();
+  expect(prepare(of_255, odd), Code::guard_failed, "its columns have 1020 bytes");
+}
+
 TEST_F(CudaExecution, TensorMapConstraintsAreNamed) {
   const Driver& driver = device_->driver();
   const ContextGuard guard = device_->enter().value();
