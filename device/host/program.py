@@ -270,6 +270,13 @@ def _scalar(value, dtype):
     return ("f", float(np.float32(value)))
 
 
+def _number(value, dtype, name):
+    try:
+        _scalar(value, dtype)
+    except (TypeError, ValueError, OverflowError):
+        _fail(f"E0610: {name} is {value!r:.80}, and has to be a number of {_NAMES[dtype]}")
+
+
 def _scalar_array(value, dtype):
     if dtype in (9, 10):
         return np.array(_eight_bits(value, dtype)[0], np.uint8)
@@ -321,6 +328,16 @@ def _aligned(array, unit, name):
     if array.size and (array.ctypes.data % unit or any(
             n > 1 and s % unit for n, s in zip(array.shape[:-1], array.strides[:-1]))):
         _fail(f"E0610: {name} is not aligned to {unit} bytes")
+
+
+def _given(table, name, what):
+    if name not in table:
+        _fail(f"{what} {name} is not provided")
+
+
+def _evenly_spaced(array, name):
+    if array.size and _batch_step(array) is None:
+        _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced")
 
 
 def _donated(array, name):
@@ -464,8 +481,7 @@ def _factor(array, transposed, batch, rows, cols, name):
     if transposed:
         array = np.swapaxes(array, -1, -2)
     have = int(np.prod(array.shape[:-2], dtype=np.int64))
-    if array.size and _batch_step(array) is None:
-        _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced")
+    _evenly_spaced(array, name)
     if array.shape[-2:] != (rows, cols) or have not in (1, batch):
         _fail(f"E0610: {name} does not fit: the product takes [{rows}, {cols}] in a batch of {batch}")
     return array

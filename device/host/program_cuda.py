@@ -202,12 +202,14 @@ _now = threading.local()  # .call: the call that this thread is in
 
 
 class _Call:
-    """One call: its stream, and the memory that goes back to the stream's pool at its end."""
+    """One call: its stream, the memory that goes back to the stream's pool at its end, and the work that is enqueued
+    once all of it is planned: a call that is refused has enqueued nothing, but for what a predicate or a size that is
+    read from the device, or a function of the caller's, had to have in front."""
 
     def __init__(self, stream):
         self.engine = _loaded(ENGINE, KERNELS)
         self.stream = 0 if stream is None else int(getattr(stream, "cuda_stream", stream))
-        self.context, self.allocated = self.engine.context(), []
+        self.context, self.allocated, self.work = self.engine.context(), [], []
 
     def __enter__(self):
         _now.call = self
@@ -219,6 +221,15 @@ class _Call:
         for address in self.allocated:
             self.engine.driver.cuMemFreeAsync(address, self.stream)
         _now.call = None
+
+    def enqueue(self, what, function, *arguments, keep=None):
+        """Later, in this order; keep: what the arguments point into."""
+        self.work.append((what, function, arguments, keep))
+
+    def enqueue_all(self):
+        work, self.work = self.work, []
+        for what, function, arguments, _ in work:
+            _cu(what, function(*arguments))
 
     def allocate(self, count):
         address = int(_cu(f"{count} bytes could not be allocated",
@@ -344,8 +355,8 @@ def _launch_step(kernel, entry, blocks, parameters):
     loaded = call.engine.kernel(call.context, kernel)
     values = (ctypes.c_void_p * 1)(ctypes.addressof(parameters))
     config = _configuration(call.engine, loaded, loaded.keep[0][entry], (blocks, 1, 1), [], call.stream)
-    _cu(f"Failed to launch kernel {loaded.name}", call.engine.driver.cuLaunchKernelEx(
-        config, loaded.functions[entry], ctypes.addressof(values), 0))
+    call.enqueue(f"Failed to launch kernel {loaded.name}", call.engine.driver.cuLaunchKernelEx, config,
+                 loaded.functions[entry], ctypes.addressof(values), 0, keep=(values, parameters))
 
 
 def _put(kernel, target, indices, values, dim, how, number):
@@ -413,20 +424,23 @@ def _copy(source, target, name):
     _contiguous(source, name, "copied")
     _contiguous(target, name, "copied to")
     if source.size:
-        _cu("Failed to copy a tensor", _now.call.engine.driver.cuMemcpyDtoDAsync(
-            target.data, source.data, source.size * source.itemsize, _now.call.stream))
+        call = _now.call
+        call.enqueue("Failed to copy a tensor", call.engine.driver.cuMemcpyDtoDAsync, target.data, source.data,
+                     source.size * source.itemsize, call.stream)
 
 
 def _fill(array, bits):
     _contiguous(array, "a tensor", "filled")
     if array.size:
-        _cu("Failed to fill a tensor", _now.call.engine.driver.cuMemsetD8Async(
-            array.data, bits & 0xFF, array.size * array.itemsize, _now.call.stream))
+        call = _now.call
+        call.enqueue("Failed to fill a tensor", call.engine.driver.cuMemsetD8Async, array.data, bits & 0xFF,
+                     array.size * array.itemsize, call.stream)
 
 
 def _flag(array):
     """One bool of device memory; waits for the stream."""
     driver, value = _now.call.engine.driver, bytearray(1)
+    _now.call.enqueue_all()
     _cu("Failed to read a predicate", driver.cuMemcpyDtoHAsync(value, array.data, 1, _now.call.stream))
     _cu("Failed to wait for the stream", driver.cuStreamSynchronize(_now.call.stream))
     return value[0] != 0
@@ -438,6 +452,7 @@ def _integer(array, name):
     driver, value = call.engine.driver, bytearray(array.itemsize)
     if int(_cu("Failed to ask for a capture", driver.cuStreamIsCapturing(call.stream))) != 0:
         _fail(f"E0646: a call whose sizes are found in it can not be captured: {name} is read from device memory")
+    call.enqueue_all()
     _cu("Failed to read a size", driver.cuMemcpyDtoHAsync(value, array.data, array.itemsize, call.stream))
     _cu("Failed to wait for the stream", driver.cuStreamSynchronize(call.stream))
     return int(np.frombuffer(bytes(value), array.dtype)[0])
@@ -447,6 +462,7 @@ def _integer(array, name):
 # arrays of numpy's.
 
 def _call_out(externs, name, inputs, outputs):
+    _now.call.enqueue_all()
     code = externs[name](inputs, outputs, _now.call.stream)
     if code:
         _fail(f"E0617: external function {name} failed: it returned {code}")
@@ -456,6 +472,7 @@ def _call_alloc(externs, name, inputs, count):
     call = _now.call
     if int(_cu("Failed to ask for a capture", call.engine.driver.cuStreamIsCapturing(call.stream))) != 0:
         _fail(f"E0646: a call whose sizes are found in it can not be captured: {name} allocates what follows uses")
+    call.enqueue_all()
     results = externs[name](inputs, call.stream)
     if not isinstance(results, (list, tuple)) or len(results) != count:
         _fail(f"E0617: external function {name} failed: {count} tensors are wanted")
@@ -482,8 +499,7 @@ def _factor(array, transposed, batch, rows, cols, name):
     if transposed:
         array = array.swapped()
     have = int(np.prod(array.shape[:-2], dtype=np.int64))
-    if array.size and _batch_step(array) is None:
-        _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced")
+    _evenly_spaced(array, name)
     if array.shape[-2:] != (rows, cols) or have not in (1, batch):
         _fail(f"E0610: {name} does not fit: the product takes [{rows}, {cols}] in a batch of {batch}")
     return array
@@ -599,7 +615,7 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=())
     workspace = call.allocate(scratch) if scratch else 0
     counters = lib.codetta_host_gpu_counter_bytes(plan)
     if counters:
-        _cu("Failed to clear counters", engine.driver.cuMemsetD8Async(workspace, 0, counters, call.stream))
+        call.enqueue("Failed to clear counters", engine.driver.cuMemsetD8Async, workspace, 0, counters, call.stream)
     numbers = (_Scalar * max(len(scalars), 1))()
     for value, (kind, number) in zip(numbers, scalars):
         setattr(value, kind, number)
@@ -619,5 +635,5 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=())
         values = (ctypes.c_void_p * 1)(value)
         config = _configuration(engine, loaded, entries[i], tuple(grids[i].blocks),
                                 _attributes(engine, loaded, entries[i], call.context), call.stream)
-        _cu(f"Failed to launch kernel {loaded.name}", engine.driver.cuLaunchKernelEx(
-            config, loaded.functions[i], ctypes.addressof(values), 0))
+        call.enqueue(f"Failed to launch kernel {loaded.name}", engine.driver.cuLaunchKernelEx, config,
+                     loaded.functions[i], ctypes.addressof(values), 0, keep=(values, parameters, plan))

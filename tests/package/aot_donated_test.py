@@ -138,15 +138,46 @@ class Donated(unittest.TestCase):
         w, y, wanted = np.random.default_rng(3).standard_normal((32, 32)).astype("f4"), np.empty((9, 32), "f4"), floats(288)
         self.assertEqual(self.kept("chain", floats(x.tobytes()), floats(z.tobytes()), floats(w.tobytes()), wanted,
                                    ctypes.c_int64(9), None), 0)
-        fixed = x.copy()
+        fixed, pieces = x.copy(), np.zeros((9, 64), "f4")
         fixed.flags.writeable = False
+        before = x.tobytes(), z.tobytes(), y.tobytes()
         for arguments, said in (((fixed, z, w, y), "E0610: x is read-only"), ((x, x, w, y), "E0613: donated x overlaps z"),
                                 ((x, z, w, x), "E0613: donated x overlaps y"),
-                                ((np.asfortranarray(x), z, w, y), "E0610: donated x can not be reused")):
+                                ((np.asfortranarray(x), z, w, y), "E0610: donated x can not be reused: it lies in pieces"),
+                                ((x, pieces[:, :32], w, y), "E0610: donated z can not be reused: it lies in pieces"),
+                                ((x, z, w[:, 1:], y), "E0610: w does not fit: it is [32, 31], and [32, 32] is wanted"),
+                                ((x, z, w, y[:, 1:]), "E0610: y does not fit")):
             self.assertEqual(module["call"](*arguments), -1)
             self.assertIn(said, module["get_last_error"]())
+            self.assertEqual((x.tobytes(), z.tobytes(), y.tobytes()), before, f"written before: {said}")
         self.assertEqual(module["call"](x, z, w, y), 0, module["get_last_error"]())
         self.assertEqual(y.tobytes(), bytes(wanted))
+
+    def test_python_refuses_before_it_writes(self):
+        try:
+            import numpy as np
+        except ImportError:
+            self.skipTest("no numpy")
+        (WORK / "two.py").write_text('def two(x: f32["n", 16], w: f32[16, 16], v: f32["b", 16, 4], s: f32):\n'
+                                     '    y = tanh(x @ w)\n    u = reshape(y, [1, "n", 16]) @ v\n    z = u * s\n'
+                                     '    t = call_extern("last", z, out=("f32[b, n, 4]",))\n    return y, z, t\n')
+        module = {}
+        exec(compile(codetta("emit", WORK / "two.py", "--what=python").stdout, "two_module.py", "exec"), module)
+        x, w, v = np.ones((3, 16), "f4"), np.eye(16, dtype="f4"), np.ones((5, 16, 4), "f4")
+        wide = np.ones((5, 16, 8), "f4")[:, :, ::2]
+        y, z, t = np.zeros((3, 16), "f4"), np.zeros((5, 3, 4), "f4"), np.zeros((5, 3, 4), "f4")
+        good = (x, w, v, 0.5, y, z, t)
+        self.assertEqual(module["call"](*good), -1)
+        self.assertIn("E0616: external function last is not provided", module["get_last_error"]())
+        module["externs"]["last"] = lambda inputs, outputs: outputs[0].fill(inputs[0].sum()) or 0
+        for place, other, said in ((2, v[:, :15], "E0610: v does not fit: it is [5, 15, 4], and [5, 16, 4] is wanted"),
+                                   (3, "half", "E0610: s is 'half', and has to be a number of f32"),
+                                   (5, z[:4], "E0610: b is "), (6, t[:, :2], "E0610: n is 2 here")):
+            self.assertEqual(module["call"](*good[:place], other, *good[place + 1:]), -1)
+            self.assertIn(said, module["get_last_error"]())
+            self.assertFalse(y.any() or z.any() or t.any(), f"written before: {said}")
+        self.assertEqual(module["call"](x, w, wide, 0.5, y, z, t), 0, module["get_last_error"]())
+        self.assertTrue(y.all() and z.all() and (t == z.sum()).all())
 
 
 if __name__ == "__main__":

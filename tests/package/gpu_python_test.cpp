@@ -258,5 +258,35 @@ TEST_F(CudaPython, SaysWhatIsWrong) {
   }
 }
 
+// Copies without tensor maps stand in front of the launch that is refused.
+TEST_F(CudaPython, ARefusedCallHasEnqueuedNothing) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const auto package = package_of(
+      "def f(q: f32['m', 512], x: bf16['m', 256], w: bf16[256, 512]):\n    h = softmax(q)\n    y = relu(x @ w) * h\n"
+      "    return h, y\n",
+      {{"m", 4096}}, context);
+  ASSERT_EQ(package->kernels.size(), 2U);
+  const auto form = [&](DType dtype, int64_t columns) { return gpu.tensor(dtype, {4096, columns}); };
+  const std::string list = write("two", *package,
+                                 {form(DType::f32, 512), form(DType::bf16, 256), gpu.tensor(DType::bf16, {256, 512}),
+                                  form(DType::f32, 512), form(DType::f32, 512)});
+  if (!run(list, {"cuTensorMapEncodeTiled=1"})) GTEST_SKIP() << "no numpy";
+  const PythonRun refused = read_run(file("two.out"));
+  EXPECT_NE(refused.result.find("-1 E0647: Failed to initialize the TMA descriptor of "), std::string::npos)
+      << refused.result;
+  EXPECT_TRUE(refused.launches.empty());
+  ASSERT_TRUE(run(list));
+  EXPECT_EQ(read_run(file("two.out")).result, "0");
+  const PythonRun good = read_run(file("two.out"));
+  ASSERT_EQ(good.launches.size(), 2U);
+  const auto first = std::find_if(package->kernels.begin(), package->kernels.end(),
+                                  [](const package::Kernel& kernel) { return kernel.maps.empty(); });
+  ASSERT_NE(first, package->kernels.end());  // what needs no tensor map is launched in front of what does
+  EXPECT_EQ(good.launches[0].function, first->entries[0].symbol);
+}
+
 }  // namespace
 }  // namespace codetta::test

@@ -9,6 +9,7 @@
 
 #include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
+#include "emit/host/python_text.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
 #include "package/gpu_call.hpp"
@@ -19,44 +20,6 @@ namespace codetta::emit::host {
 namespace {
 
 using namespace package;  // NOLINT: all kinds of steps
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t three = 0;
-    const size_t count = std::min<size_t>(3, bytes.size() - i);
-    for (size_t j = 0; j < 3; ++j) three = three << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    for (size_t j = 0; j < 4; ++j) text += j <= count ? digits[three >> (18 - 6 * j) & 63] : '=';
-  }
-  return text;
-}
-
-// A string literal that reads back to these bytes as UTF-8 text.
-std::string py_quoted(std::string_view text) {
-  std::string body;
-  bool ascii = true;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      body += '\\';
-      body += c;
-    } else if (byte >= 0x20 && byte < 0x7F) {
-      body += c;
-    } else {
-      ascii = false;
-      body += fmt::format("\\x{:02x}", byte);
-    }
-  }
-  return ascii ? "\"" + body + "\"" : "b\"" + body + "\".decode(\"utf-8\", \"replace\")";
-}
-
-// One line of a comment, whatever the text holds.
-std::string py_comment(std::string_view text) {
-  std::string line;
-  for (const char c : text) line += c >= 0x20 && c < 0x7F ? c : '?';
-  return line;
-}
 
 class PythonPrinter {
  public:
@@ -80,6 +43,7 @@ class PythonPrinter {
     line("keep, pools = {{}}, {{}}");
     for (uint32_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
+      if (bound(b) && b.is_scalar) line("_number(a{}, {}, {})", i, static_cast<int>(b.dtype), name(i));
       if (!bound(b) || b.is_scalar) continue;
       const bool written = b.role == Buffer::Role::Output || b.donated;
       line("v{0} = _bound(a{0}, {1}, {2}, {3}, {4})", i, py_quoted(b.name), static_cast<int>(b.dtype), b.shape.size(),
@@ -87,6 +51,7 @@ class PythonPrinter {
     }
     CODETTA_CHECK_OK(list(p_.steps));
     if (!gpu_) return std::move(text_);
+    line("_now.call.enqueue_all()");
     text_ += "\n\n# What kernels look at.\n_LOOKED = [";
     for (const uint32_t buffer : looked_) text_ += name(buffer) + ", ";
     text_ += "]\n";
@@ -194,7 +159,6 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const Reuse& s) {
-    if (p_.buffers[s.from].donated) line("_donated(v{}, {})", s.from, name(s.from));
     line("keep[{0}] = keep.pop({1}, v{1})", s.buffer, s.from);
     CODETTA_CHECK_OK(view(s.buffer, fmt::format("v{}", s.from), "0"));
     line("v{} = None", s.from);
@@ -214,8 +178,7 @@ class PythonPrinter {
       line("keep[{0}] = np.frombuffer(base64.b64decode(_CONSTANTS[{0}]), np.uint8)", s.buffer);
       return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
     }
-    line("if {0} not in weights:", py_quoted(b.external));
-    line("    _fail(\"E0615: constant \" + {} + \" is not provided\")", py_quoted(b.external));
+    once(fmt::format("_given(weights, {}, \"E0615: constant\")", py_quoted(b.external)));
     line("v{} = _selected(weights[{}], {}, {}, {})", s.buffer, py_quoted(b.external), name(s.buffer),
          static_cast<int>(b.dtype), tuple(b.shape));
     return {};
@@ -333,8 +296,6 @@ class PythonPrinter {
       shaped(output);
       outputs += fmt::format("v{}, ", output);
     }
-    line("if {} not in externs:", py_quoted(s.name));
-    line("    _fail(\"E0616: external function \" + {} + \" is not provided\")", py_quoted(s.name));
     if (s.form == CallExtern::Form::Out) {
       line("_call_out(externs, {}, [{}], [{}])", py_quoted(s.name), inputs, outputs);
     } else {
@@ -432,7 +393,7 @@ class PythonPrinter {
   }
   Result<void> operator()(const Comment& s) { return remark(s.text); }
   Result<void> operator()(const Return&) {
-    line("return");
+    if (!gpu_) line("return");  // the last step
     return {};
   }
 
@@ -567,7 +528,71 @@ class PythonPrinter {
   // What the caller passed fits its declaration.
   void shaped(uint32_t buffer) {
     const Buffer& b = p_.buffers[buffer];
-    if (!b.is_scalar && bound(b)) line("_shaped(v{}, {}, {})", buffer, tuple(b.shape), name(buffer));
+    if (b.is_scalar || !bound(b) || checked_.contains(buffer)) return;
+    line("_shaped(v{}, {}, {})", buffer, tuple(b.shape), name(buffer));
+    if (is_known(b) && !arguments_checked_) checked_.insert(buffer);
+  }
+  [[nodiscard]] bool is_known(const Buffer& buffer) const {
+    return std::all_of(buffer.shape.begin(), buffer.shape.end(), [&](const Dim& dim) {
+      const std::vector<std::string> symbols = dim.symbols();
+      return std::all_of(symbols.begin(), symbols.end(), [&](const auto& one) { return defined_.contains(one); });
+    });
+  }
+
+  // Whether a step writes to memory of the caller's, runs code of the caller's, or decides what does.
+  static bool is_work(const Step& step) {
+    const auto* const check = std::get_if<Check>(&step);
+    return holds<LaunchKernel, Copy, Fill, CallExtern, IndexPut, Scatter, Reuse, If, While, Return>(step) ||
+           (check != nullptr &&
+            (std::holds_alternative<NanGuard>(check->guard) || std::holds_alternative<IndexGuard>(check->guard)));
+  }
+  template <class... S>
+  static bool holds(const Step& step) {
+    return (std::holds_alternative<S>(step) || ...);
+  }
+  // In front of all work: what can be refused of the arguments alone is refused before anything is written.
+  void check_arguments() {
+    for (uint32_t b = 0; b < p_.buffers.size(); ++b) {
+      const Buffer& buffer = p_.buffers[b];
+      if (!bound(buffer)) continue;
+      if (!buffer.is_scalar && is_known(buffer)) shaped(b);
+    }
+    check_steps(p_.steps);
+    arguments_checked_ = true;
+  }
+  void once(const std::string& text) {
+    if (told_.insert(text).second) line("{}", text);
+  }
+  void check_steps(const StepList& steps) {
+    for (const Step& step : steps) {
+      if (const auto* reuse = std::get_if<Reuse>(&step); reuse != nullptr && p_.buffers[reuse->from].donated)
+        once(fmt::format("_donated(v{}, {})", reuse->from, name(reuse->from)));
+      if (const auto* call = std::get_if<CallExtern>(&step))
+        once(fmt::format("_given(externs, {}, \"E0616: external function\")", py_quoted(call->name)));
+      if (const auto* load = std::get_if<LoadConstant>(&step);
+          load != nullptr && !p_.buffers[load->buffer].external.empty())
+        once(fmt::format("_given(weights, {}, \"E0615: constant\")", py_quoted(p_.buffers[load->buffer].external)));
+      if (const auto* launch = std::get_if<LaunchKernel>(&step); launch != nullptr && launch->product) {
+        launch->product->each_buffer([&](uint32_t b) {
+          if (bound(p_.buffers[b]) && p_.buffers[b].shape.size() > 3)
+            once(fmt::format("_evenly_spaced(v{}, {})", b, name(b)));
+        });
+        const auto* const config = std::get_if<CpuGemmConfig>(&p_.kernels[launch->kernel].config);
+        const uint32_t a = launch->product->a;
+        if (config != nullptr && config->family == CpuFamily::Fused && bound(p_.buffers[a])) {
+          const size_t rank = p_.buffers[a].shape.size();
+          once(fmt::format("_has_stride(v{}, {}, 1, {})", a, rank - (launch->product->a_transposed ? 2 : 1), name(a)));
+        }
+      }
+      if (const auto* branch = std::get_if<If>(&step)) {
+        check_steps(p_.step_lists[branch->then_list]);
+        check_steps(p_.step_lists[branch->else_list]);
+      }
+      if (const auto* loop = std::get_if<While>(&step)) {
+        check_steps(p_.step_lists[loop->condition]);
+        check_steps(p_.step_lists[loop->body]);
+      }
+    }
   }
   std::string predicate(uint32_t buffer) const {
     if (gpu_ && !p_.buffers[buffer].is_scalar) return fmt::format("_flag(v{})", buffer);
@@ -602,6 +627,7 @@ class PythonPrinter {
   }
   Result<void> list(const StepList& steps) {
     for (const Step& step : steps) {
+      if (!arguments_checked_ && is_work(step)) check_arguments();
       step_ = &step;
       CODETTA_CHECK_OK(std::visit(*this, step));
     }
@@ -660,7 +686,7 @@ class PythonPrinter {
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
       const package::Kernel& kernel = p_.kernels[i];
       if (gpu_) {
-        gpu_kernel(kernel);
+        text_ += gpu_kernel_row(kernel);
         continue;
       }
       const bool file = i < o_.kernel_paths.size() && !o_.kernel_paths[i].empty();
@@ -675,41 +701,6 @@ class PythonPrinter {
         text_ += fmt::format("    {}: b\"{}\",\n", i, base64(b.constant));
     }
     text_ += "}\nexterns = {}\nweights = {}\n";
-  }
-  // A kernel as the tables of device/host/gpu_plan.h, with its compiled code.
-  void gpu_kernel(const package::Kernel& kernel) {
-    const auto* map = std::get_if<GpuMapConfig>(&kernel.config);
-    const GpuGemmConfig c = map != nullptr ? pieces_of(*map) : gpu(kernel.config);
-    const EpilogueProgram& e = kernel.epilogue;
-    const auto number = [](auto value) { return static_cast<int>(value); };
-    bool keeps = false;
-    for (size_t p = 1; p < e.phases.size(); ++p) keeps = keeps || e.phases[p].reads_accumulator;
-    text_ += fmt::format(
-        "    (b\"{}\", {},\n     ({}, {}, {}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {}, ",
-        base64(kernel.binary), py_quoted(kernel.name), number(c.family), number(c.a_dtype), number(c.b_dtype),
-        map == nullptr, c.a_k_major, c.b_k_major, map == nullptr && c.pack_a, map == nullptr && c.pack_b, c.persistent,
-        c.stream_k, keeps, map == nullptr && rows_fold_by_slots(e), missing_when(e));
-    text_ += fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}),\n     (", dtype_size(c.accumulator),
-                         c.tile_m, c.tile_n, c.tile_k, c.cluster_m, c.cluster_n, c.k_split, c.group, c.alignment,
-                         c.piece_rows, c.piece_cols, e.split.ways, bytes_of_loads(e));
-    for (const GpuEntry& entry : kernel.entries)
-      text_ += fmt::format("({}, {}, {}, {}, {}, {}), ", number(entry.kind), entry.index, py_quoted(entry.symbol),
-                           entry.threads, entry.shared_bytes, entry.results_per_block);
-    text_ += "),\n     (";
-    for (const CudaTensorMap& one : kernel.maps)
-      text_ += fmt::format("({}, {:d}, {}, {}, {}, {}), ", number(one.source), one.column_major, one.operand,
-                           one.box_fast, one.box_slow, one.swizzle_bytes);
-    text_ += "), (";
-    for (const Reduction& r : e.reductions)
-      text_ += fmt::format("({}, {}, {}, {}), ", number(r.axis), r.phase, dtype_size(r.type),
-                           r.kind == ReduceKind::LogSumExp ? 2 : 1);
-    text_ += "), (";
-    for (const Operand& operand : e.operands) {
-      const auto index = static_cast<size_t>(&operand - e.operands.data());
-      const package::FoldSlots slots = package::fold_slots_of(e, index);
-      text_ += fmt::format("({}, {:d}, {:d}, {:d}), ", number(operand.dtype), operand.is_store, slots.batch, slots.row);
-    }
-    text_ += fmt::format("), {}),\n", e.arguments.size());
   }
   void signature() {
     std::string parameters, given, sizes, sizes_given;
@@ -769,6 +760,9 @@ class PythonPrinter {
   int loops_ = 0;
   std::map<std::string, size_t> symbols_;
   std::set<std::string> defined_;
+  std::set<uint32_t> checked_;  // arguments whose sizes are checked in front of all work
+  std::set<std::string> told_;  // lines of checks that stand once
+  bool arguments_checked_ = false;
   const Step* step_ = nullptr;
 };
 
