@@ -16,10 +16,11 @@ namespace {
 
 constexpr double sm_rate = 95;                            // bytes per nanosecond that one multiprocessor takes in
 constexpr double load_rate = 20, store_rate = 40;         // of the epilogue, per multiprocessor: loads are waited for
+constexpr double slice_rate = 30;                         // of the last block, which reads all slices one by one
 constexpr double lanes_per_clock = 128;                   // f32 operations of a multiprocessor
 constexpr double piece_clocks = 0.05;                     // an element's way through shared memory
 constexpr double direct_clocks = 0.02, direct_rate = 20;  // the exchange between lanes, and stores in short runs
-constexpr double copied_clocks = 0.03, copied_load_rate = 45, copied_rate = 80;  // by the copy engine
+constexpr double copied_clocks = 0.03, copied_load_rate = 45, copied_rate = 60;  // by the copy engine
 constexpr double copied_us = 0.6;                                                // until its last store has arrived
 constexpr double entry_us = 2;                                                   // each further kernel of the same run
 constexpr double later_us_each = 3;  // of later phases: they wait for all before
@@ -141,8 +142,10 @@ struct Model {
     // Several strips are under way at once; lines of memory that two tiles share are written twice.
     // Two tiles under way with more than 128 accumulators a thread leave no registers for that.
     const bool crowded = c.pingpong && c.tile_m * c.tile_n > 128 * 128;
-    const double compute = (c.copied ? 0.65 : 1) * (crowded ? 1.8 : 1),
-                 lines = c.copied && std::fmod(width, 64) != 0 ? 1.3 : 1;
+    // A last piece that is not whole begins inside of the one before it: columns are finished and stored twice.
+    const double again = c.copied ? std::ceil(width / c.piece_cols) * c.piece_cols / width : 1;
+    const double compute = (c.copied ? 0.65 : 1) * (crowded ? 1.8 : 1) * again,
+                 lines = c.copied && std::fmod(width, 64) != 0 ? std::max(1.3, again) : 1;
     const double tile =
         compute * (1 + 1.5 * ragged) * us(cost.clocks * root_elements + waits) +
         root_elements * (cost.loads / from + lines * cost.stores / rate) * (1 + ragged) * (crowded ? 1.8 : 1) / 1000;
@@ -162,7 +165,8 @@ struct Model {
       return 3 * atomic_us + part * 5 / sm_rate / 1000;  // two or three parts left and taken by each block
     }
     note = fmt::format("{} slices of {:.0f} bytes, summed by the last block", c.k_split, part);
-    return atomic_us + part * (rounds + c.k_split) / sm_rate / 1000;
+    const double rate = p.gpu.arch.starts_with("gfx") ? sm_rate : slice_rate;  // not measured on AMD's
+    return atomic_us + part * (rounds + c.k_split) / rate / 1000;
   }
 
   // Reads a factor that lies badly, and writes it as the product reads it.

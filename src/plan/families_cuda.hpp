@@ -123,6 +123,17 @@ struct StreamShape {
 };
 StreamShape stream_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 
+// Units of work that wait for memory: few rows, where little is multiplied for what is brought.
+struct Waiting {
+  double units = 1, slots = 1;             // all of them; those that the device holds at once
+  double bytes = 0, memory_bytes = 0;      // that a unit asks for of B; its share of those that come from memory
+  double read_bytes = 0;                   // that a unit brings of both factors
+  double in_flight = 0, latency_ns = 1;    // a unit's bytes on their way, and how long they are
+  double memory_rate = 1, l2_rate = 1e30;  // of the device, bytes per nanosecond
+  double own_rate = 1e30;                  // of one multiprocessor
+};
+double waiting_ns(const GpuFacts& gpu, const Waiting& waiting);
+
 // What computing factors where they are read adds to a unit of `k` steps: clocks, and other bytes than the factors'.
 void add_making(const GpuProblem& problem, const GpuGemmConfig& config, double k, Mainloop& loop);
 

@@ -16,6 +16,13 @@ constexpr int64_t max_blocks = INT32_MAX;  // of a grid; tiles are counted in 32
 constexpr int64_t max_extent = INT32_MAX;
 constexpr int64_t least_slice = 256;  // steps of K
 
+// Where few rows wait for memory (measured on an H100, bench/NOTES.md): how long copies are on their way; what a step
+// of K costs besides; the share of memory's rate that copies of B along K reach, those across K reach all of it; what
+// half lines cost, whose other half another tile reads; and bytes in flight beyond which they are in each other's way.
+constexpr int64_t few_rows = 64;
+constexpr double latency_ns = 770, step_clocks = 80, along_share = 0.91, l2_share = 0.8;
+constexpr double half_lines = 1.08, queued = 0.1, enough_in_flight = 8 << 20;
+
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Rows and accumulator columns of a tile, and the warps that share it.
@@ -127,6 +134,31 @@ double rate_of(int arch, DType dtype, package::MathMode math) {
   if (dtype == DType::f32) return half * (hopper ? 0.41 : 0.5) / (math == package::MathMode::Tf32x3 ? 3 : 1);
   if (is_float8(dtype) && hopper) return half * 0.85;  // converted to f16 first
   return types::byte_size(dtype) == 1 ? 2 * half : half;
+}
+
+// Clocks of a unit of `k` steps in which its bytes come, of those that the model counts for one multiprocessor.
+double waiting_clocks(const GpuProblem& p, const GpuGemmConfig& c, double k) {
+  const auto element = static_cast<double>(types::byte_size(c.b_dtype));
+  const double element_b = p.shape.b_made ? p.shape.b_read_bytes : element;
+  const double element_a = p.shape.a_made ? p.shape.a_read_bytes : element;
+  const auto tiles_m = static_cast<double>(ceil_div(p.shape.m, c.tile_m));
+  const int64_t width = c.tile_n / p.ways();
+  // Shared memory decides how many blocks a multiprocessor holds; a block's own needs 1 KiB more.
+  const int64_t resident =
+      std::clamp<int64_t>(p.gpu.shared_per_sm / (c.shared_bytes + 1024), 1, int64_t{2048} / c.threads);
+  Waiting w;
+  w.units = static_cast<double>(p.shape.batch * ceil_div(p.root_cols(), width) * c.k_split) * tiles_m;
+  w.slots = static_cast<double>(p.gpu.sms * resident);
+  w.bytes = c.tile_n * k * element_b;
+  w.read_bytes = w.bytes + static_cast<double>(std::min<int64_t>(p.shape.m, c.tile_m)) * k * element_a;
+  w.in_flight = (c.stages - 1) * static_cast<double>(c.tile_n) * c.tile_k * element_b;
+  w.latency_ns = latency_ns;
+  const double flying = std::min(w.units, w.slots) * w.in_flight;
+  w.memory_bytes = w.bytes / tiles_m * (1 + queued * std::max(0.0, 1 - enough_in_flight / flying)) *
+                   (!c.b_k_major && static_cast<double>(width) * element < 128 ? half_lines : 1);
+  w.memory_rate = p.gpu.memory_rate * (c.b_k_major ? along_share : 1);
+  w.l2_rate = l2_share * p.gpu.l2_rate;
+  return waiting_ns(p.gpu, w) * p.gpu.ghz / std::ceil(w.units / p.gpu.sms);
 }
 
 }  // namespace
@@ -264,17 +296,17 @@ Mainloop sm80_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double held = static_cast<double>(c.tile_m) * c.tile_n / c.consumers;
   const double efficiency = 0.85 * held / (held + 512) * (c.alignment >= 16 ? 1 : c.alignment >= 4 ? 0.85 : 0.35);
   const double k = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
+  const bool few = p.shape.m <= few_rows;
   Mainloop loop;
   loop.bytes = k * (c.tile_m + c.tile_n) * static_cast<double>(types::byte_size(c.a_dtype));
-  // While all blocks read the same rows of A, L2 gives a third of its rate (measured, as in family_stream.cpp).
-  const double same_rows = p.shape.m <= c.tile_m ? loop.bytes / (0.34 * p.gpu.l2_rate / p.gpu.sms) * p.gpu.ghz : 0;
   loop.clocks =
-      std::max(c.tile_m * static_cast<double>(c.tile_n) * k / rate / efficiency + 60 * k / c.tile_k, same_rows);
+      c.tile_m * static_cast<double>(c.tile_n) * k / rate / efficiency + (few ? step_clocks : 60) * k / c.tile_k;
   add_making(p, c, k, loop);
-  loop.memory_share = 0.85;
+  if (few) loop.clocks = std::max(loop.clocks, waiting_clocks(p, c, k));
+  loop.memory_share = few ? 1 : 0.85;  // few rows have waited for memory
   loop.blocks_per_sm = c.consumers <= 4 ? 2 : 1;
   loop.exposed = c.consumers <= 4 ? 0.6 : 1;
-  loop.prologue_us = p.shape.m <= 64 ? 5 : 2.8;  // few rows wait for memory from their first stage on
+  loop.prologue_us = few ? 3.8 : 2.8;
   loop.note = fmt::format("{} stages, {:.0f} multiply-adds a clock at {:.0f} %", c.stages, rate, 100 * efficiency);
   return loop;
 }

@@ -17,16 +17,11 @@ constexpr int64_t load_bytes = 16;    // of B; its rows and addresses are multip
 constexpr int64_t least_slice = 512;  // steps of K
 constexpr int64_t max_blocks = INT32_MAX;
 
-constexpr double latency_ns = 1200;  // of loads under full load: 32 KiB in flight bring 27.6 bytes/ns (H100, measured)
+// How long loads are on their way: across K a load brings short runs of several rows. The shares of the rates of memory
+// and, while all blocks read the same rows of A, of L2; all as waiting_ns() has them meet (H100, bench/NOTES.md).
+constexpr double across_latency_ns = 1280, along_latency_ns = 780, memory_share = 1.08, l2_share = 0.6;
 // Bytes/ns that one multiprocessor brings when others have none to bring (H200, measured).
 constexpr double own_rate = 38;
-// Across K, what loads in flight and memory allow meet as the third root of their inverse cubes' sum: 8 x 4096 x 14336
-// in bf16 on an H100 by blocks enough, without what is not their loop, has 2.5 TB/s with 4 MiB in flight and 3.0
-// with 8. Along K they do not (16 x 4096 x 14336: fewer slices are ahead there).
-constexpr double across_share = 1.03;  // of the rate that other kernels reach
-// With one block a multiprocessor, which has nothing under way while it adds up: 0.80 to 0.91 of that.
-constexpr double alone_share = 0.86;
-constexpr double same_rows = 0.32;  // share of the L2 rate while all blocks read the same rows of A, measured
 
 // Threads, warps along K, columns, steps in flight, bytes of K in a chunk, and for how many rows: what was ahead in the
 // measurements of bench/NOTES.md. Two steps of 4 loads leave room for a second block, which was worth more than four.
@@ -216,15 +211,20 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double slots = p.gpu.sms * resident(shape, c), waves = std::ceil(units / slots);
   const double element_a = p.shape.a_made ? p.shape.a_read_bytes : element;
   const double element_b = p.shape.b_made ? p.shape.b_read_bytes : element;
-  const double in_flight =
-      std::min(units, slots) * c.threads * load_bytes * shape.loads * c.stages * std::min(element_b / element, 1.0);
   const double columns = c.tile_n * k * element_b, rows = c.tile_m * k * element_a;
-  const double busy = std::min(units, static_cast<double>(p.gpu.sms));
-  const double flying = in_flight / latency_ns, most = across_share * p.gpu.memory_rate;
-  const double across_k =
-      std::cbrt(1 / (std::pow(flying, -3) + std::pow(most, -3))) * (units <= p.gpu.sms ? alone_share : 1);
-  const double memory = std::min(c.b_k_major ? std::min(p.gpu.memory_rate, flying) : across_k, busy * own_rate);
-  double ns = std::max(units * columns / tiles_m / memory, units * (columns + rows) / (same_rows * p.gpu.l2_rate));
+  Waiting w;
+  w.units = units;
+  w.slots = slots;
+  w.bytes = columns;
+  w.memory_bytes = columns / tiles_m;
+  w.read_bytes = columns + rows;
+  w.in_flight =
+      static_cast<double>(c.threads * load_bytes * shape.loads) * c.stages * std::min(element_b / element, 1.0);
+  w.latency_ns = c.b_k_major ? along_latency_ns : across_latency_ns;
+  w.memory_rate = memory_share * p.gpu.memory_rate;
+  w.l2_rate = l2_share * p.gpu.l2_rate;
+  w.own_rate = own_rate;
+  double ns = waiting_ns(p.gpu, w);
   if (multiplies_by_fma(p.shape)) ns = std::max(ns, units * c.tile_n * k * c.tile_m / 64 / p.gpu.ghz / p.gpu.sms);
   if (p.shape.a_made || p.shape.b_made) {
     Mainloop making;
@@ -237,10 +237,12 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
       ns * p.gpu.ghz / std::ceil(units / p.gpu.sms);  // of a unit: the model counts those of one multiprocessor
   loop.blocks_per_sm = resident(shape, c);
   loop.exposed = 0.3;
-  // More than 16 rows and one block a multiprocessor: 35.3 us at 32 x 8192 x 3584 where this came to 24 (an H100).
-  loop.prologue_us = 1.6 + 1.5 * (waves - 1) + (p.shape.m > 16 && units <= p.gpu.sms ? 8 : 0);
-  loop.note =
-      fmt::format("{} warps along K, {:.0f} KiB of B in flight, {:.0f} waves", c.consumers, in_flight / 1024, waves);
+  // More than 16 rows are added up in more rounds, and with one block a multiprocessor nothing is under way meanwhile:
+  // 30.2 us at 32 x 8192 x 3584 where this came to 25.9, and 34.2 where it came to 24 (an H100).
+  const double rounds_us = p.shape.m <= 16 ? 0 : units <= p.gpu.sms ? 8 : 2.5;
+  loop.prologue_us = 2.1 + 1.5 * (waves - 1) + rounds_us;
+  loop.note = fmt::format("{} warps along K, {:.0f} KiB of B in flight, {:.0f} waves", c.consumers,
+                          std::min(units, slots) * w.in_flight / 1024, waves);
   return loop;
 }
 
