@@ -43,7 +43,8 @@ std::span<const Shown> schedules_of(Arch arch) {
 std::vector<Sizes3> tiles_of(EvtSchedule schedule, int depth) {
   switch (schedule) {
     case EvtSchedule::Multistage:
-      return {{128, 128, depth / 2}, {128, 64, depth / 2}, {64, 128, depth / 2}, {64, 64, depth / 2}};
+      depth = std::max(depth / 2, 16);  // f64: no less
+      return {{128, 128, depth}, {128, 64, depth}, {64, 128, depth}, {64, 64, depth}};
     case EvtSchedule::TmaWarpSpecializedCooperative:
       return {{128, 128, depth}, {128, 256, depth}, {256, 128, depth}, {128, 64, depth}};
     case EvtSchedule::TmaWarpSpecializedPingpong:

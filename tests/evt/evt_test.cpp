@@ -312,6 +312,33 @@ TEST(EvtRefusals, OfTilesSchedulesAndTypes) {
   const Case doubles{"doubles", "A=f64", "D=f64[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
   EXPECT_EQ(headline(options_of(doubles, "cutlass:sm_90a"), doubles),
             "Unsupported arg type: f64 times f64 accumulated in f64");
+  // The tree alone is refused as the whole source is, where the text says accum, and taken where both are.
+  const auto tree = [&](const char* target) {
+    const auto text = emit_evt(problem_of(doubles).arguments, options_of(doubles, target));
+    return text ? "" : text.error().render();
+  };
+  EXPECT_EQ(tree("cutlass:sm_90a"), R"(error[E0405]: Unsupported arg type: f64 times f64 accumulated in f64
+  --> doubles.py:1:7
+1 | def f(accum):
+  |       ^^^^^
+note: Sm90 multiplies two of f16, bf16 or f32 (as tf32), and 8-bit floats in f32, two of i8 or u8 in i32
+help: convert A and B, use cutlass:sm_80, whose kernels multiply f64, or a cpu or cuda target
+)");
+  EXPECT_NE(tree("cutlass:sm_100a").find("E0405"), std::string::npos);
+  EXPECT_EQ(tree("cutlass:sm_80"), "");
+  const auto alone = emit_evt(epilogue_of(std::string(doubles.text)),
+                              {{"accum", DType::f64, {256, 384}}, {"D", DType::f64, {256, 384}}}, {},
+                              options_of(doubles, "cutlass:sm_90a"));
+  ASSERT_FALSE(alone);
+  EXPECT_NE(alone.error().message().find("Unsupported arg type: an accumulator of f64"), std::string::npos);
+  EvtOptions of_doubles = options_of(doubles, "cutlass:sm_80");
+  EXPECT_EQ(headline(of_doubles, doubles), "") << "with a tile of its own, too";
+  of_doubles.tile = {128, 128, 32};
+  EXPECT_EQ(headline(of_doubles, doubles), "CUTLASS has no Sm80 epilogue for tile 128x128x32 with schedule multistage");
+  const auto source = emit_cutlass(problem_of(doubles).arguments, options_of(doubles, "cutlass:sm_80"), "kernel");
+  EXPECT_NE(source->source.find("GemmShape<128, 128, 16>"), std::string::npos);
+  EXPECT_NE(source->source.find("double, cutlass::layout::RowMajor, cutlass::ComplexTransform::kNone, 1,"),
+            std::string::npos);
   const Case singles{"singles", "A=f32", "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
   EXPECT_EQ(headline(options_of(singles, "cutlass:sm_90a"), singles), "CUTLASS multiplies f32 on tensor cores as tf32");
 }

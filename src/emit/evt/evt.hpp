@@ -93,6 +93,8 @@ Result<Tree> emit_tree(const Problem& problem, const Spelling& spelling);
 // The same checks of architecture, tile and schedule alone. Errors: E0406, E0412.
 Result<Arch> arch_of(const Target& target);
 Result<void> check_tile(Problem& problem);  // fills in what is Auto or 0
+// Of the product, as far as its types are known. Errors: E0405, located at the accumulator.
+Result<void> check_types(const Problem& problem);
 
 std::string cpp_type(DType dtype);  // "cutlass::half_t"
 EpilogueShape shape_of(const Problem& problem, std::optional<DType> c, DType d, bool c_is_m_major, bool d_is_m_major);

@@ -24,7 +24,8 @@ class KernelWriter {
   explicit KernelWriter(const KernelProblem& kernel) : kernel_(kernel), problem_(kernel.problem) {}
 
   Result<KernelText> run() {
-    CODETTA_CHECK_OK(check_types());
+    CODETTA_CHECK_OK(check_types(problem_));
+    CODETTA_CHECK_OK(check_math());
     CODETTA_TRY(a_, factor("A", *problem_.a, kernel_.a_strides[1], kernel_.a_strides[2], kernel_.a_strides[0]));
     CODETTA_TRY(b_, factor("B", *problem_.b, kernel_.b_strides[2], kernel_.b_strides[1], kernel_.b_strides[0]));
     CODETTA_CHECK_OK(check_majors());
@@ -53,25 +54,9 @@ class KernelWriter {
   [[nodiscard]] std::string nvcc_arch() const {
     return is_sm80() ? kernel_.target : kernel_.target.back() == 'a' ? kernel_.target : kernel_.target + "a";
   }
-  // Which products the tensor cores of an architecture have, as CUTLASS multiplies them.
-  Result<void> check_types() const {
-    const DType a = *problem_.a, b = *problem_.b, acc = problem_.accumulator;
-    const bool eight_bit_integers =
-        types::is_integer(a) && types::is_integer(b) && types::bits(a) == 8 && types::bits(b) == 8;
-    const bool fp8 = types::is_fp8(a) && types::is_fp8(b) && !is_sm80();
-    const bool same = a == b && (a == DType::f16 || a == DType::bf16 || a == DType::f32);
-    const bool doubles = a == DType::f64 && b == DType::f64 && acc == DType::f64 && is_sm80();
-    const bool good = ((same || fp8) && acc == DType::f32) ||
-                      (eight_bit_integers && acc == DType::i32 && (!is_sm80() || a == b)) || doubles;
-    if (!good) {
-      return diag::error(diag::Code::family_dtypes, fmt::format("Unsupported arg type: {} times {} accumulated in {}",
-                                                                dtype_name(a), dtype_name(b), dtype_name(acc)))
-          .reason(fmt::format("{} multiplies two of f16, bf16 or f32 (as tf32){} in f32, two of i8 or u8 in i32{}",
-                              name_of(problem_.arch), is_sm80() ? "" : ", and 8-bit floats",
-                              is_sm80() ? ", and f64 in f64" : ""))
-          .help("convert A and B, or use a cpu or cuda target");
-    }
-    if (a == DType::f32 && kernel_.math == MathMode::Strict) {
+  // Beside what the tree's own check refuses.
+  Result<void> check_math() const {
+    if (*problem_.a == DType::f32 && kernel_.math == MathMode::Strict) {
       return diag::error(diag::Code::family_dtypes, "CUTLASS multiplies f32 on tensor cores as tf32")
           .reason("each factor loses what is below 10 bits of fraction, which math=strict does not permit")
           .help("permit it with math=tf32 (--math tf32), or use a cuda target, whose kernels multiply f32 as it is");
@@ -100,6 +85,7 @@ class KernelWriter {
     const std::array<Dim, 3> strides{Dim::constant(result.k_major ? outer : 1), Dim::constant(result.k_major ? 1 : k),
                                      Dim::constant(batch)};
     result.alignment = access_elements(strides, types::bits(dtype), {}, assumed);
+    if (dtype == DType::f64) result.alignment = 1;  // as CUTLASS's copies of f64 go
     if (!is_sm80() && result.alignment * types::bits(dtype) < 128) {
       return diag::error(diag::Code::family_layout, fmt::format("{} cannot be moved by TMA", name))
           .reason(fmt::format("its rows lie {} elements of {} bytes apart and its items {}: not multiples of 16 bytes",
@@ -288,7 +274,8 @@ class KernelWriter {
 
   void print_sm80_shapes() {
     const auto [m, n, k] = problem_.tile;
-    const int warp_m = m >= 128 ? 64 : 32, warp_n = n >= 128 ? 64 : std::min(n, 32);
+    // Accumulators of f64 take two registers each: a warp has half as many.
+    const int warp_m = m >= 128 && *problem_.a != DType::f64 ? 64 : 32, warp_n = n >= 128 ? 64 : std::min(n, 32);
     out_.line("using ThreadblockShape = cutlass::gemm::GemmShape<", m, ", ", n, ", ", k, ">;");
     out_.line("using WarpShape = cutlass::gemm::GemmShape<", warp_m, ", ", warp_n, ", ", k, ">;");
     out_.blank();

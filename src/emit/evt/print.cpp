@@ -499,6 +499,7 @@ class Printer {
 }  // namespace
 
 Result<Tree> emit_tree(const Problem& problem, const Spelling& spelling) {
+  CODETTA_CHECK_OK(check_types(problem));
   CODETTA_TRY(const Dag dag, lower(problem));
   return Printer(problem, spelling, dag).run(shape_tree(dag));
 }

@@ -80,7 +80,9 @@ Result<void> check_tile(Problem& problem) {
         .help("leave out the schedule, or name one of these");
   }
   const int k = problem.a ? 128 / (types::bits(*problem.a) / 8) : 64;
-  if (problem.tile[0] == 0) problem.tile = {128, 128, problem.arch == Arch::Sm80 ? k / 2 : k};
+  // Of f64 CUTLASS's copies need rows of 128 bytes.
+  const int usual = problem.arch == Arch::Sm80 ? std::max(k / 2, 16) : k;
+  if (problem.tile[0] == 0) problem.tile = {128, 128, usual};
   if (problem.cluster[0] == 0) problem.cluster = {problem.schedule == EvtSchedule::TmaWarpSpecialized2Sm ? 2 : 1, 1, 1};
   const auto [m, n, depth] = problem.tile;
   const auto [blocks_m, blocks_n, blocks_k] = problem.cluster;
@@ -96,7 +98,7 @@ Result<void> check_tile(Problem& problem) {
   if (m % 64 != 0 || n % 16 != 0 || depth % 16 != 0 || m > 256 || n > 256 || depth > 512 || m <= 0 || n <= 0 ||
       depth <= 0)
     return wrong_tile(problem, "M must be a multiple of 64 up to 256, N one of 16 up to 256, K one of 16",
-                      "try 128x128x64");
+                      fmt::format("try 128x128x{}", usual));
   if (problem.schedule == EvtSchedule::TmaWarpSpecializedCooperative && m < 128)
     return wrong_tile(problem, "two warp groups of 64 rows each share a cooperative tile, so M is at least 128",
                       "use a tile of 128 rows, or schedule tma_warp_specialized_pingpong");
@@ -104,12 +106,14 @@ Result<void> check_tile(Problem& problem) {
     return wrong_tile(problem, "the steps of a cooperative epilogue have 128 rows, and must divide the tile",
                       fmt::format("try {}x{}x{}", 128, n, depth));
   if (problem.arch == Arch::Sm80) {
-    const int bits = problem.a ? types::bits(*problem.a) : 16, least = 512 / bits, most_depth = 1024 / bits;
+    const int bits = problem.a ? types::bits(*problem.a) : 16, most_depth = 1024 / bits;
+    const int least = std::max(512 / bits, 16);
     if (depth != least && depth != most_depth)
-      return wrong_tile(
-          problem,
-          fmt::format("rows of A and B in shared memory have 64 or 128 bytes: K is {} or {}", least, most_depth),
-          fmt::format("try {}x{}x{}", m, n, depth < most_depth ? least : most_depth));
+      return wrong_tile(problem,
+                        bits == 64 ? fmt::format("rows of A and B in shared memory have 128 bytes: K is {}", least)
+                                   : fmt::format("rows of A and B in shared memory have 64 or 128 bytes: K is {} or {}",
+                                                 least, most_depth),
+                        fmt::format("try {}x{}x{}", m, n, depth < most_depth ? least : most_depth));
     // As kernel.cpp divides a tile among warps.
     const int warp_n = n >= 128 ? 64 : std::min(n, 32);
     if (n % warp_n != 0)
@@ -128,6 +132,38 @@ Result<void> check_tile(Problem& problem) {
                         fmt::format("try {}x{}x{}", m, 32, depth));
   }
   return {};
+}
+
+// Which products the tensor cores of an architecture have, as CUTLASS multiplies them.
+Result<void> check_types(const Problem& problem) {
+  const bool sm80 = problem.arch == Arch::Sm80;
+  const DType acc = problem.accumulator;
+  const std::optional<DType> a = problem.a, b = problem.b;
+  bool good = acc != DType::f64 || sm80;
+  if (a && b) {
+    const bool eight_bit_integers =
+        types::is_integer(*a) && types::is_integer(*b) && types::bits(*a) == 8 && types::bits(*b) == 8;
+    const bool fp8 = types::is_fp8(*a) && types::is_fp8(*b) && !sm80;
+    const bool same = a == b && (a == DType::f16 || a == DType::bf16 || a == DType::f32);
+    const bool doubles = a == DType::f64 && b == DType::f64 && acc == DType::f64 && sm80;
+    good = ((same || fp8) && acc == DType::f32) || (eight_bit_integers && acc == DType::i32 && (!sm80 || a == b)) ||
+           doubles;
+  }
+  if (good) return {};
+  const std::string what =
+      a && b ? fmt::format("{} times {} accumulated in {}", dtype_name(*a), dtype_name(*b), dtype_name(acc))
+             : fmt::format("an accumulator of {}", dtype_name(acc));
+  auto error = diag::error(diag::Code::family_dtypes, "Unsupported arg type: " + what);
+  const ir::Graph& graph = *problem.graph;
+  for (const ir::NodeId product : ir::matmuls(graph)) {
+    if (graph.span(product).known()) error.at(graph.source(), graph.span(product));
+  }
+  return error
+      .reason(fmt::format("{} multiplies two of f16, bf16 or f32 (as tf32){} in f32, two of i8 or u8 in i32{}",
+                          name_of(problem.arch), sm80 ? "" : ", and 8-bit floats", sm80 ? ", and f64 in f64" : ""))
+      .help(acc == DType::f64 && !sm80
+                ? "convert A and B, use cutlass:sm_80, whose kernels multiply f64, or a cpu or cuda target"
+                : "convert A and B, or use a cpu or cuda target");
 }
 
 EpilogueShape shape_of(const Problem& problem, std::optional<DType> c, DType d, bool c_is_m_major, bool d_is_m_major) {
