@@ -12,7 +12,7 @@ namespace codetta::host {
 struct GpuLaunch {
   plan::Plan plan;
   plan::Factor a, b;
-  i64 scratch;  // offset behind the temporaries
+  i64 counters, scratch;  // offsets among the counters of all launches, and in what is behind those
 };
 template <i32 entries, i32 reductions>
 struct GpuLaunchOf : GpuLaunch {
@@ -136,10 +136,10 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
     plan::gathers_nothing(one.plan, operands[i].name, describe(*operands[i].view), trouble);
     return fail(trouble);
   }
-  // What the copy engine brings or takes of operands; of factors it is known by now.
+  // What the copy engine brings or takes of operands and further factors; of A and B it is known by now.
   for (i32 i = 0; plan::uses_maps(table, one.plan) && i < table.map_count; ++i) {
     const plan::Map& map = table.maps[i];
-    if (map.source != plan::map_operand) continue;
+    if (map.source != plan::map_operand && map.source != plan::map_more_b) continue;
     codetta::gpu::Operand operand = strides[map.operand];
     plan::fold(one.plan, table.operands[map.operand], operand);
     plan::Tiled view;
@@ -162,9 +162,13 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   }
   if (!plan::check_parameters(table, trouble) || !plan::plan_workspace(table, zero, one.plan, reserved, trouble))
     return fail(trouble);
+  one.counters = frame.counter_bytes;
   one.scratch = frame.engine_bytes;
+  const Number counted = Number(frame.counter_bytes) + Number(one.plan.counter_bytes);
   const Number end = Number(frame.engine_bytes) + Number(one.plan.workspace);
-  if (end.bad || end.value > int64_max / 4) return fail(bad_sizes, "E0603: the size of the workspace overflows");
+  if (counted.bad || end.bad || counted.value > int64_max / 8 || end.value > int64_max / 4)
+    return fail(bad_sizes, "E0603: the size of the workspace overflows");
+  frame.counter_bytes = counted.value;
   frame.engine_bytes = end.value;
   return ok;
 }
@@ -194,6 +198,15 @@ inline Status encode_map(const plan::Kernel& table, const plan::Plan& planned, i
   return ok;
 }
 
+// Those of all launches at once: each leaves its own cleared.
+inline Status clear_counters(const GpuFrame& frame) {
+  if (frame.counter_bytes != 0)
+    CODETTA_GPU("clearing counters",
+                gpu_library.calls.set_bytes(reinterpret_cast<DeviceAddress>(frame.memory + frame.temporary_bytes), 0,
+                                            static_cast<size_t>(frame.counter_bytes), frame.here->stream));
+  return ok;
+}
+
 inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, const plan::Grid* grids,
                       const plan::Reserved* reserved, const GpuOperand* bound, codetta::gpu::Operand* operands,
                       const codetta::gpu::ScalarValue* scalars) {
@@ -205,11 +218,9 @@ inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   memset(parameters, 0, static_cast<u64>(plan::parameter_bytes(table)));
   bool nothing[plan::most_parameter_bytes / sizeof(codetta::gpu::Operand) + 1] = {};
   for (i32 i = 0; i < table.operand_count; ++i) nothing[i] = bound[i].nothing;
-  char* workspace = frame.memory + frame.temporary_bytes + one.scratch;
-  plan::resolve(table, one.a, one.b, workspace, one.plan);
-  if (one.plan.counter_bytes != 0)
-    CODETTA_GPU("clearing counters", calls.set_bytes(reinterpret_cast<DeviceAddress>(workspace), 0,
-                                                     static_cast<size_t>(one.plan.counter_bytes), here.stream));
+  char* counters = frame.memory + frame.temporary_bytes + one.counters;
+  char* workspace = frame.memory + frame.temporary_bytes + frame.counter_bytes + one.scratch;
+  plan::resolve(table, one.a, one.b, counters, workspace, one.plan);
   const codetta::gpu::Operand none{};
   for (i32 i = 0; plan::uses_maps(table, one.plan) && i < table.map_count; ++i) {
     const plan::Map& map = table.maps[i];
@@ -218,7 +229,7 @@ inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
     CODETTA_OK(encode_map(table, one.plan, i, own ? operands[map.operand] : none, name,
                           parameters + static_cast<u64>(i) * sizeof(codetta::gpu::TensorMap)));
   }
-  plan::write_parameters(table, one.plan, operands, nothing, scalars, reserved, workspace, parameters);
+  plan::write_parameters(table, one.plan, operands, nothing, scalars, reserved, counters, workspace, parameters);
   void* values[] = {parameters};
   void* packing[] = {&one.plan.packing};
   const GpuLoaded& loaded = here.device->loaded[kernel.index];
@@ -403,7 +414,8 @@ inline Status run(const GpuProgram& program, OnDevice& here, View* views, const 
   }
   frame.memory = static_cast<char*>(workspace);
   frame.running = true;
-  const Status status = program.steps(frame);
+  Status status = clear_counters(frame);
+  if (status == ok) status = program.steps(frame);
   put_block(here, own);
   return status;
 }

@@ -51,7 +51,7 @@ inline Status put_elements(GpuFrame& frame, const GpuKernel& kernel, codetta::gp
     scratch = frame.engine_bytes;
     frame.engine_bytes = end.value;
   } else if (bytes != 0) {
-    params.wide = reinterpret_cast<float*>(frame.memory + frame.temporary_bytes + scratch);
+    params.wide = reinterpret_cast<float*>(frame.memory + frame.temporary_bytes + frame.counter_bytes + scratch);
   }
   params.fault = {number < 0 ? nullptr : frame.fault, static_cast<u64>(number)};
   return launch_step(frame, kernel, StepEntry::put, &params, params.positions == 0 ? 0 : plan::put_blocks(params));

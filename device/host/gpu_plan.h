@@ -114,8 +114,9 @@ __attribute__((format(printf, 2, 3))) inline bool beyond(Trouble& trouble, const
 // ---- numbers ----
 inline constexpr i64 workspace_step = 256;  // alignment of everything in the workspace
 inline constexpr i64 most_parameter_bytes = 4096;
-inline constexpr i64 pack_alignment = 16;  // bytes that rows of a packed factor are multiples of
-inline constexpr i64 pack_blocks = 8;      // a multiprocessor, which walk the rows
+inline constexpr i64 map_stride_limit = 1LL << 40;  // bytes, below which strides of tensor maps are
+inline constexpr i64 pack_alignment = 16;           // bytes that rows of a packed factor are multiples of
+inline constexpr i64 pack_blocks = 8;               // a multiprocessor, which walk the rows
 // Rows that are being finished at once are read again, phase after phase: so many bytes of them stay in L2. The bound
 // of blocks on a multiprocessor is what hides the latency of memory.
 inline constexpr i64 panel_cache = 24 << 20, least_panels = 2, most_panels = 8;
@@ -170,11 +171,12 @@ enum class Fold : u8 {
 struct Plan {
   Problem problem{};
   PackParams packing{};
-  i64 blocks = 0;               // of the product's grid, before persistence; whole clusters
-  i64 gemm_blocks = 0;          // of a persistent product's grid
-  i64 packed_at[2] = {-1, -1};  // A, B: offsets in the workspace; -1: read where they lie
-  i64 counters_at = -1, zero_at = -1, accumulators_at = -1, slices_at = -1;
-  i64 counter_bytes = 0;  // at the workspace's begin: zero before a run, and every run leaves them zero
+  i64 blocks = 0;                            // of the product's grid, before persistence; whole clusters
+  i64 gemm_blocks = 0;                       // of a persistent product's grid
+  i64 packed_at[2] = {-1, -1};               // A, B: offsets in the workspace; -1: read where they lie
+  i64 counters_at = -1, zero_at = -1;        // among the counters
+  i64 accumulators_at = -1, slices_at = -1;  // in the workspace
+  i64 counter_bytes = 0;  // memory apart from the workspace: zero before a run, and every run leaves it zero
   i64 workspace = 0;      // bytes
   Fold fold = Fold::none;
   bool empty = false;  // no element in the root space
@@ -308,6 +310,15 @@ inline bool check_factor(const Kernel& kernel, const Factor& factor, bool is_a, 
            kernel.alignment);
     return unaligned(trouble);
   }
+  if (kernel.map_count == 0) return true;
+  // Of one matrix for all items the batch has no stride.
+  const i64 strides[] = {slow.size > 1 ? slow.stride : 1, factor.batches > 1 && factor.batch != 0 ? factor.batch : 1};
+  for (const i64 stride : strides) {
+    if (stride > 0 && stride < map_stride_limit / element) continue;
+    misfit(trouble, factor.name, "a stride is %lld bytes, and the copy engine takes positive ones below 2^40",
+           stride * element);
+    return unaligned(trouble);
+  }
   return true;
 }
 
@@ -435,9 +446,8 @@ inline bool plan_grid(const Kernel& kernel, const Entry& entry, const DeviceLimi
 // `reserved`: one a reduction. `needs_zero`: some load meets no element, and reads a 0 instead.
 inline bool plan_workspace(const Kernel& kernel, bool needs_zero, Plan& plan, Reserved* reserved, Trouble& trouble) {
   Problem& p = plan.problem;
-  Placer placer;
-  if (needs_zero) plan.zero_at = placer.add(workspace_step);
-  plan.counter_bytes = placer.size();
+  Placer placer, counters;
+  if (needs_zero) plan.zero_at = counters.add(workspace_step);
   const i64 tile = static_cast<i64>(kernel.tile_m) * kernel.tile_n, accumulator = kernel.accumulator_bytes;
   if (kernel.stream_k && !plan.empty) {
     // As sm90::Schedule of device/cuda/kernels/sm90.h counts them.
@@ -447,14 +457,12 @@ inline bool plan_workspace(const Kernel& kernel, bool needs_zero, Plan& plan, Re
     if (cut > 0) {
       const i64 steps = ceil_div(p.k, kernel.tile_k), share = ceil_div(cut * steps, clusters);
       p.k_split = ceil_div(steps, share) + 1;
-      plan.counters_at = placer.add(cut, cluster, 4);
-      plan.counter_bytes = placer.size();
+      plan.counters_at = counters.add(cut, cluster, 4);
       plan.slices_at = placer.add(cut, cluster, p.k_split, tile, accumulator);
     }
   } else if (p.k_split > 1) {
     const i64 tiles = plan.blocks / p.k_split;
-    plan.counters_at = placer.add(tiles, 4);
-    plan.counter_bytes = placer.size();
+    plan.counters_at = counters.add(tiles, 4);
     plan.slices_at = placer.add(tiles, p.k_split, tile, accumulator);
   }
   for (i32 factor = 0, place = 0; factor < 2; ++factor) {
@@ -482,8 +490,9 @@ inline bool plan_workspace(const Kernel& kernel, bool needs_zero, Plan& plan, Re
     // Of no rows or columns too there is one to be read: what is the same for all is read once, ahead of them.
     reserved[i].results = placer.add(larger(p.batches, 1), larger(results, 1), element);
   }
+  plan.counter_bytes = counters.size();
   plan.workspace = placer.size();
-  if (plan.workspace >= 0) return true;
+  if (plan.counter_bytes >= 0 && plan.workspace >= 0) return true;
   trouble.code = trouble_overflow;
   say(trouble.headline, "the workspace of %.200s overflows", kernel.name);
   say(trouble.reason, "its parts exceed 2^63 bytes together");
@@ -514,7 +523,8 @@ inline bool check_parameters(const Kernel& kernel, Trouble& trouble) {
 }
 
 // Addresses of the product: those of the factors, or of their copies.
-inline void resolve(const Kernel& kernel, const Factor& a, const Factor& b, char* workspace, Plan& plan) {
+inline void resolve(const Kernel& kernel, const Factor& a, const Factor& b, char* counters, char* workspace,
+                    Plan& plan) {
   const auto at = [&](i64 offset) -> void* { return offset < 0 ? nullptr : workspace + offset; };
   Problem& p = plan.problem;
   if (kernel.has_product) {
@@ -536,19 +546,20 @@ inline void resolve(const Kernel& kernel, const Factor& a, const Factor& b, char
   packed(1, kernel.b_k_major, p.b, p.b_batch, p.b_k, p.b_col);
   p.accumulators = at(plan.accumulators_at);
   p.slices = at(plan.slices_at);
-  p.counters = static_cast<u32*>(at(plan.counters_at));
+  p.counters = plan.counters_at < 0 ? nullptr : reinterpret_cast<u32*>(counters + plan.counters_at);
 }
 
 // Everything but the maps, after resolve(). `nothing`: the operand meets no element; a load then reads a 0.
 inline void write_parameters(const Kernel& kernel, const Plan& plan, const Operand* operands, const bool* nothing,
-                             const ScalarValue* scalars, const Reserved* reserved, char* workspace, char* parameters) {
+                             const ScalarValue* scalars, const Reserved* reserved, char* counters, char* workspace,
+                             char* parameters) {
   const Layout at = layout_of(kernel);
   memcpy(parameters + at.problem, &plan.problem, sizeof plan.problem);
   for (i32 i = 0; i < kernel.operand_count; ++i) {
     Operand value = operands[i];
     if (nothing[i]) {
       value = Operand{};
-      if (!kernel.operands[i].is_store && plan.zero_at >= 0) value.data = workspace + plan.zero_at;
+      if (!kernel.operands[i].is_store && plan.zero_at >= 0) value.data = counters + plan.zero_at;
     }
     memcpy(parameters + at.operands + static_cast<i64>(sizeof value) * i, &value, sizeof value);
   }
@@ -625,12 +636,11 @@ inline bool check_tiled(const Tiled& view, Trouble& trouble) {
     if (dim.size <= 1 || &dim == dims) continue;
     if (dim.stride <= 0 || dim.stride % 16 != 0) {
       say(trouble.reason, "the stride of %s is %lld bytes; strides are positive multiples of 16", dim.name, dim.stride);
-      trouble.unaligned = dim.stride > 0;
-      return false;
+      return unaligned(trouble);
     }
-    if (dim.stride >= 1LL << 40) {
+    if (dim.stride >= map_stride_limit) {
       say(trouble.reason, "the stride of %s is %lld bytes; strides are below 2^40", dim.name, dim.stride);
-      return false;
+      return unaligned(trouble);
     }
   }
   const i64 span = view.box_fast * element;

@@ -369,9 +369,11 @@ struct Frame {
   bool sizes_only = false;  // the views lie nowhere
   i64 placed = 0;           // bytes of temporaries so far
   i64 unit = 64;            // alignment of what is placed
-  i64 temporary_bytes = 0, engine_bytes = 0;
+  i64 temporary_bytes = 0;
+  i64 counter_bytes = 0;  // behind them, of kernels of a GPU: cleared once a call
+  i64 engine_bytes = 0;   // behind those
 
-  i64 bytes() const { return temporary_bytes + engine_bytes; }
+  i64 bytes() const { return temporary_bytes + counter_bytes + engine_bytes; }
   bool checking() const { return !running && !sizes_only; }
 };
 

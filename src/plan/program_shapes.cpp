@@ -48,7 +48,8 @@ int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, NodeId source) 
 }
 
 // Bytes that the copy engine can rely on in what an epilogue loads and stores, addresses and rows. Tensors of the
-// caller's may lie anywhere; temporaries lie row-major at multiples of 64 bytes, unless a loop writes them elsewhere.
+// caller's are taken to be aligned while other kernels take over where they are not; temporaries lie row-major at
+// multiples of 64 bytes, unless a loop writes them elsewhere.
 // Rows of a symbolic size are taken to be what they are for the hinted one where a product reads such rows, whose
 // kernel relies on the same.
 int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const {
@@ -78,10 +79,10 @@ int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const Kernel
     const size_t from = region.lowered.argument_input[operand.argument];
     const StoredValue* const store =
         from < region.leaves.size() ? nullptr : &region.stores[from - region.leaves.size()];
-    if (store != nullptr && store->output) return false;
     const NodeId node = store != nullptr ? store->target : region.leaves[from];
     const types::Op op = graph.node(node).op;
-    if (op == types::Op::input || is_step(op) || is_output(node) || !operand.offsets.empty()) return false;
+    const bool callers = (store != nullptr && store->output) || op == types::Op::input || is_output(node);
+    if (is_step(op) || (callers && alignment_ != Alignment::Hinted) || !operand.offsets.empty()) return false;
     const Dim& columns = graph.type(node).shape.back();
     if (alignment_ != Alignment::Hinted) return proven_alignment(columns, types::byte_size(operand.dtype)) == whole;
     if (!columns.is_constant() && !is_row_of_factor(columns, operand.dtype)) return false;

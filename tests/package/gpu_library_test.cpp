@@ -205,5 +205,38 @@ void products_launch(bool registered) {
 TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) { products_launch(false); }
 TEST(GpuLibraries, ProductsLaunchTheSameWhereNvccCompilesTheKernels) { products_launch(true); }
 
+// Nothing stands between launches that overlap.
+TEST(GpuLibraries, CountersOfAllKernelsAreClearedTogether) {
+  FakeGpu gpu;
+  gpu.fake.memory_limit = size_t{1} << 40;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const Target target = Target::parse("cuda:sm_90a").value();
+  const auto program = Program::parse(
+                           "def f(x: f16[128, 16384], w: f16[16384, 256], z: f16[64, 16384], v: f16[16384, 512]):\n"
+                           "    a = x @ w\n    b = z @ v\n    return a, b\n",
+                           "program.py")
+                           .value();
+  auto package = planned(program, target, {}, context);
+  ASSERT_TRUE(package) << package.error().render();
+  package->name = "f";
+  const auto kept = std::make_shared<const package::Package>(*std::move(package));
+  ASSERT_EQ(kept->kernels.size(), 2U);
+  for (const package::Kernel& kernel : kept->kernels) ASSERT_GT(package::gpu(kernel.config).k_split, 1) << kernel.name;
+  set_architecture(gpu.fake, target);
+  gpu.device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+  GpuLibrary library;
+  ASSERT_EQ(library.build("splits", {kept}), "");
+  ASSERT_EQ(library.load(), "");
+  std::vector<TensorView> views;
+  const auto forms = forms_of(*kept, {});
+  ASSERT_TRUE(forms);
+  for (const auto& [dtype, shape] : *forms) views.push_back(gpu.tensor(dtype, shape));
+  gpu.fake.calls.clear();
+  ASSERT_EQ(library.call("f", views), 0) << library.error();
+  EXPECT_EQ(gpu.fake.count("cuMemsetD8Async"), 1U);
+}
+
 }  // namespace
 }  // namespace codetta::test

@@ -85,14 +85,17 @@ CODETTA_HOST_EXPORT bool codetta_host_gpu_finish(const plan::Kernel* kernel, boo
   return plan::check_parameters(*kernel, *trouble) &&
          plan::plan_workspace(*kernel, needs_zero, *planned, reserved, *trouble);
 }
-CODETTA_HOST_EXPORT i64 codetta_host_gpu_workspace(const plan::Plan* planned) { return planned->workspace; }
+// Counters, and behind them the rest.
+CODETTA_HOST_EXPORT i64 codetta_host_gpu_workspace(const plan::Plan* planned) {
+  return planned->counter_bytes + planned->workspace;
+}
 CODETTA_HOST_EXPORT i64 codetta_host_gpu_counter_bytes(const plan::Plan* planned) { return planned->counter_bytes; }
 CODETTA_HOST_EXPORT i64 codetta_host_gpu_parameter_bytes(const plan::Kernel* kernel) {
   return plan::parameter_bytes(*kernel);
 }
 CODETTA_HOST_EXPORT void codetta_host_gpu_resolve(const plan::Kernel* kernel, const plan::Factor* a,
                                                   const plan::Factor* b, char* workspace, plan::Plan* planned) {
-  plan::resolve(*kernel, *a, *b, workspace, *planned);
+  plan::resolve(*kernel, *a, *b, workspace, workspace + planned->counter_bytes, *planned);
 }
 CODETTA_HOST_EXPORT bool codetta_host_gpu_uses_maps(const plan::Kernel* kernel, const plan::Plan* planned) {
   return plan::uses_maps(*kernel, *planned);
@@ -115,7 +118,8 @@ CODETTA_HOST_EXPORT void codetta_host_gpu_write(const plan::Kernel* kernel, cons
                                                 const codetta::gpu::Operand* operands, const bool* nothing,
                                                 const codetta::gpu::ScalarValue* scalars,
                                                 const plan::Reserved* reserved, char* workspace, char* parameters) {
-  plan::write_parameters(*kernel, *planned, operands, nothing, scalars, reserved, workspace, parameters);
+  plan::write_parameters(*kernel, *planned, operands, nothing, scalars, reserved, workspace,
+                         workspace + planned->counter_bytes, parameters);
 }
 CODETTA_HOST_EXPORT const void* codetta_host_gpu_packing(const plan::Plan* planned) { return &planned->packing; }
 

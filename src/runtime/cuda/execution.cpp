@@ -100,19 +100,19 @@ Result<void> Execution::State::place(DeviceAddress memory) {
     TensorView& placed = bindings.tensors[view.buffer];
     CODETTA_TRY(placed, TensorView::make(reinterpret_cast<void*>(at), placed.dtype(), view.shape, view.strides));
   }
+  const DeviceAddress counters = memory + static_cast<uint64_t>(temporary_bytes());
   const auto scratch_of = [&](const auto& launch) {
-    return memory + static_cast<uint64_t>(temporary_bytes() + launch.workspace_at);
+    return counters + static_cast<uint64_t>(counter_bytes + launch.workspace_at);
   };
   const RelaxedCapture relaxed(device->driver());
   std::optional<OwnedStream> setup;
+  if (counter_bytes != 0) {
+    CODETTA_TRY(setup, OwnedStream::make(device));
+    CODETTA_CHECK_OK(device->fill(counters, 0, static_cast<size_t>(counter_bytes), setup->get()));
+  }
   for (Launch& launch : launches) {
-    if (launch.counter_bytes() != 0) {
-      if (!setup) {
-        CODETTA_TRY(setup, OwnedStream::make(device));
-      }
-      CODETTA_CHECK_OK(device->fill(scratch_of(launch), 0, static_cast<size_t>(launch.counter_bytes()), setup->get()));
-    }
-    CODETTA_CHECK_OK(launch.resolve(bindings, scratch_of(launch), unaligned));
+    const DeviceAddress counted = counters + static_cast<uint64_t>(launch.counters_at);
+    CODETTA_CHECK_OK(launch.resolve(bindings, counted, scratch_of(launch), unaligned));
   }
   for (VendorLaunch& launch : vendor_launches) {
     CODETTA_CHECK_OK(launch.resolve(bindings, scratch_of(launch)));

@@ -82,14 +82,15 @@ struct Execution::State {
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> selected;  // by buffer: result and output that it is
   std::map<uint32_t, int64_t> own_offset;                      // live Allocate buffers
   OffsetSpace own;
-  int64_t pools_end = 0;      // a multiple of workspace_alignment
-  int64_t scratch_bytes = 0;  // of all launches: each keeps counters of its own
+  int64_t pools_end = 0;  // a multiple of workspace_alignment
+  // Of all launches: each keeps counters of its own, which lie together behind the temporaries.
+  int64_t counter_bytes = 0, scratch_bytes = 0;
   DeviceBuffer own_workspace;
 
   [[nodiscard]] int64_t temporary_bytes() const {
     return pools_end + (own.bytes() + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
   }
-  [[nodiscard]] int64_t bytes() const { return temporary_bytes() + scratch_bytes; }
+  [[nodiscard]] int64_t bytes() const { return temporary_bytes() + counter_bytes + scratch_bytes; }
   Result<void> prepare();
   // Workspace and parameters, behind prepare().
   Result<void> settle();

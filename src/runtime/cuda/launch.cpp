@@ -272,15 +272,16 @@ Result<void> Launch::plan_entries() {
   return {};
 }
 
-Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace, bool& unaligned) {
+Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress counters, DeviceAddress workspace,
+                             bool& unaligned) {
   const shared::Kernel& kernel = tables_.get();
   const package::EpilogueProgram& program = kernel_->epilogue;
-  auto* memory = reinterpret_cast<char*>(workspace);
+  auto *memory = reinterpret_cast<char*>(workspace), *counted = reinterpret_cast<char*>(counters);
   auto* parameters = reinterpret_cast<char*>(parameters_.data());
   shared::Factor a, b;
   if (step_->product) a = factor(bindings, true), b = factor(bindings, false);
   shared::fold(plan_, a);
-  shared::resolve(kernel, a, b, memory, plan_);
+  shared::resolve(kernel, a, b, counted, memory, plan_);
   std::vector<gpu::Operand> operands = this->operands(bindings);
   shared::fold(kernel, plan_, operands.data());
   std::vector<gpu::ScalarValue> scalars(program.arguments.size());
@@ -312,8 +313,8 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress workspace, 
     CODETTA_CHECK_OK(encode_tiled(module_->device()->driver(), view, encoded, unaligned));
     std::memcpy(parameters + static_cast<size_t>(i) * sizeof encoded, &encoded, sizeof encoded);
   }
-  shared::write_parameters(kernel, plan_, operands.data(), nothing.get(), scalars.data(), reserved_.data(), memory,
-                           parameters);
+  shared::write_parameters(kernel, plan_, operands.data(), nothing.get(), scalars.data(), reserved_.data(), counted,
+                           memory, parameters);
   return {};
 }
 

@@ -40,18 +40,18 @@ class Launch {
   // `unaligned` is set where an alignment is all that does not fit.
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step,
                              const Bindings& bindings, ModuleRef module, const Symbols& symbols, bool& unaligned);
-  // Writes the parameters for these addresses; `workspace` has workspace_bytes at a multiple of 256. Errors: E0649;
-  // `unaligned` as above.
-  Result<void> resolve(const Bindings& bindings, DeviceAddress workspace, bool& unaligned);
+  // Writes the parameters for these addresses; `counters` has counter_bytes() and `workspace` workspace_bytes, at
+  // multiples of 256. Errors: E0649; `unaligned` as above.
+  Result<void> resolve(const Bindings& bindings, DeviceAddress counters, DeviceAddress workspace, bool& unaligned);
   // Enqueues the entries in order; allocates nothing. The device's context is current.
   [[nodiscard]] Status run(StreamHandle stream) const;
-  // Bytes at the workspace's begin, of counters and of a 0 to read, that are zero before the first run; every run
-  // leaves them zero.
+  // Bytes of counters and of a 0 to read, that are zero before the first run; every run leaves them zero.
   [[nodiscard]] int64_t counter_bytes() const { return plan_.counter_bytes; }
   [[nodiscard]] const std::string& name() const { return kernel_->name; }
 
   int64_t workspace_bytes = 0;
-  int64_t workspace_at = 0;  // where its owner has put it, behind the temporaries
+  int64_t workspace_at = 0;  // where its owner has put it, behind the counters of all launches
+  int64_t counters_at = 0;   // and those, behind the temporaries
 
  private:
   struct Entry {

@@ -289,6 +289,12 @@ class Execution::State::Preparing : PassiveSteps {
     if (!sum || *sum > INT64_MAX / 4) return size_overflow("the workspace");
     launch.workspace_at = s_.scratch_bytes;
     s_.scratch_bytes = *sum;
+    if constexpr (requires { launch.counters_at; }) {
+      const auto counted = base::checked_add(s_.counter_bytes, launch.counter_bytes());
+      if (!counted || *counted > INT64_MAX / 8) return size_overflow("the workspace");
+      launch.counters_at = s_.counter_bytes;
+      s_.counter_bytes = *counted;
+    }
     return {};
   }
   Result<void> add_view(StaticView view) {

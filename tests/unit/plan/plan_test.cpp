@@ -406,11 +406,12 @@ TEST(PlanProgram, CutsWhereFusionEnds) {
 }
 
 // Whether each product's kernel of the program may have its epilogue's matrices copied by the engine of sm_90a.
-std::vector<bool> copied(const std::string& parameters, const std::string& body) {
+std::vector<bool> copied(const std::string& parameters, const std::string& body,
+                         plan::Alignment alignment = plan::Alignment::Hinted) {
   const auto graph = test::bind_program_text("def f(" + parameters + "):\n" + body);
   EXPECT_TRUE(graph) << graph.error().render();
-  const auto plan =
-      plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {}, {{"m", 4096}, {"n", 2048}});
+  const auto plan = plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {},
+                                       {{"m", 4096}, {"n", 2048}}, {}, alignment);
   EXPECT_TRUE(plan) << plan.error().render();
   std::vector<bool> result;
   for (const plan::PlannedKernel& kernel : plan->kernels) {
@@ -437,13 +438,17 @@ TEST(PlanProgram, WhatComesRoundAgainIsNotOverwritten) {
   EXPECT_NE(listing("x * 2.0").find("x_donated"), std::string::npos);
 }
 
-// Temporaries of whole rows; tensors of the caller's may lie anywhere.
-TEST(PlanProgram, TheCopyEngineServesTemporaries) {
+// Whole rows; tensors of the caller's only while other kernels take over where they are aligned less.
+TEST(PlanProgram, TheCopyEngineServesWhatIsAligned) {
   const std::string x = "x: bf16['m', 512], ", v = "v: bf16[2048, 512]";
   const std::string chain = "    h = relu(x @ w)\n    y = h @ v\n";
   using Each = std::vector<bool>;
   EXPECT_EQ(copied(x + "w: bf16[512, 2048], " + v, chain + "    return y\n"), (Each{true, false}));
-  EXPECT_EQ(copied(x + "w: bf16[512, 2048], " + v, chain + "    return y, h\n"), (Each{false, false}));
+  EXPECT_EQ(copied(x + "w: bf16[512, 2048], " + v, chain + "    return y, h\n"), (Each{true, false}));
+  for (const plan::Alignment less : {plan::Alignment::Proven, plan::Alignment::Any}) {
+    EXPECT_EQ(copied(x + "w: bf16[512, 2048], " + v, chain + "    return y\n", less), (Each{true, false}));
+    EXPECT_EQ(copied(x + "w: bf16[512, 2048], " + v, chain + "    return y, h\n", less), (Each{false, false}));
+  }
   EXPECT_EQ(copied(x + "w: bf16[512, 2042], v: bf16[2042, 512]", chain + "    return y\n"), (Each{false, false}));
   EXPECT_EQ(copied(x + "w: bf16[512, 'n'], v: bf16['n', 512]", chain + "    return y\n"), (Each{true, false}))
       << "the second product relies on rows of n";
@@ -456,7 +461,9 @@ TEST(PlanProgram, TheCopyEngineServesTemporaries) {
   const std::string one_a = "    b = (x @ u) * silu(x @ w) + o @ w\n    y = b @ v\n    return y\n";
   EXPECT_EQ(copied(more + v, one_a), (Each{true, true, false})) << "two products of one A are one of these kernels";
   const std::string given = "    b = (x @ u) * a\n    y = b @ v\n    return y\n";
-  EXPECT_EQ(copied(x + "a: bf16['m', 2048], u: bf16[512, 2048], " + v, given), (Each{false, false}));
+  EXPECT_EQ(copied(x + "a: bf16['m', 2048], u: bf16[512, 2048], " + v, given), (Each{true, false}));
+  EXPECT_EQ(copied(x + "a: bf16['m', 2048], u: bf16[512, 2048], " + v, given, plan::Alignment::Any),
+            (Each{false, false}));
   // Rows of a join: those of its second part begin in the middle.
   const std::string joined = "    j = join(relu(x @ w), silu(o @ u), dim=-1)\n    y = j @ z\n    return y\n";
   EXPECT_EQ(copied(more + "z: bf16[4096, 512]", joined), (Each{true, false, false}));

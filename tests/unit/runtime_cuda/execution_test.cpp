@@ -337,6 +337,11 @@ TEST_F(CudaExecution, TensorMaps) {
   Bindings strided = bind(256, 384, 64);
   strided.tensors[0] = TensorView::make(tensor({256 * 65}).data(), DType::f32, {256, 64}, {65, 1}).value();
   expect(prepare(package, strided), Code::guard_failed, "its stride in the slower dim is 260 bytes");
+  for (const int64_t rows : {int64_t{0}, int64_t{-64}, int64_t{1} << 38}) {  // before the driver is asked
+    Bindings one = bind(256, 384, 64);
+    one.tensors[0] = TensorView::make(tensor({256 * 64}).data(), DType::f32, {256, 64}, {rows, 1}).value();
+    expect(prepare(package, one), Code::guard_failed, "a stride is " + std::to_string(rows * 4) + " bytes");
+  }
   Bindings apart = bind(256, 384, 64);
   apart.tensors[1] = TensorView::make(apart.tensors[1].data(), DType::f32, {64, 384}, {1, 64}).value();
   expect(prepare(package, apart), Code::guard_failed, "reads them side by side");
@@ -388,8 +393,8 @@ TEST_F(CudaExecution, TensorMapConstraintsAreNamed) {
   };
   check([](TiledView& v) { v.address = 4104; }, "8 modulo 16", true);
   check([](TiledView& v) { v.slow_stride = 130; }, "130 bytes; strides are positive multiples of 16", true);
-  check([](TiledView& v) { v.slow_stride = 0; }, "strides are positive");
-  check([](TiledView& v) { v.batch_stride = int64_t{1} << 40; }, "below 2^40");
+  check([](TiledView& v) { v.slow_stride = 0; }, "strides are positive", true);
+  check([](TiledView& v) { v.batch_stride = int64_t{1} << 40; }, "below 2^40", true);
   check([](TiledView& v) { v.fast = (int64_t{1} << 32) + 1; }, "1 to 2^32");
   check([](TiledView& v) { v.slow = 0; }, "0 elements");
   check([](TiledView& v) { v.box_slow = 257; }, "boxes have 1 to 256");
