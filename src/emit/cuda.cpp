@@ -102,7 +102,7 @@ constexpr std::array family_sources{
     FamilySource{GpuFamily::Simt, "device/gpu/kernels/simt.h", "gemm_simt", false, no_defines, no_constants, no_maps},
     FamilySource{GpuFamily::Sm90, "device/cuda/kernels/sm90.h", "gemm_sm90", true, wgmma_defines, sm90_constants,
                  sm90_maps},
-    FamilySource{GpuFamily::Sm80, "device/cuda/kernels/sm80.h", "gemm_sm80", false, no_defines, no_constants, no_maps},
+    FamilySource{GpuFamily::Sm80, "device/cuda/kernels/sm80.h", "gemm_sm80", true, no_defines, no_constants, no_maps},
     FamilySource{GpuFamily::Sm100, "device/cuda/kernels/sm100.h", "gemm_sm100", true, no_defines, sm100_constants,
                  sm100_maps},
     FamilySource{GpuFamily::Stream, "device/cuda/kernels/stream.h", "gemm_stream", true, no_defines, no_constants,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate of CUDA kernels, without a GPU: NVRTC and the assembler take every kernel without spills, stack or
-// serialized matrix instructions. Usage:
+// serialized matrix instructions; from sm_90 on, where a kernel may begin before the one in front of it has ended, each
+// waits for that, and touches no memory before. Usage:
 //   cuda_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] [--list]
 // Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
 // label contains TEXT. --part: one of N parts, from 1 on. --nvrtc: a toolkit's folder. Exit 77: there is no NVRTC.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -84,6 +86,34 @@ Result<void> check_fit(const Unit& unit, std::vector<toolchain::PtxasRemarks> re
   return toolchain::check_remarks(remarks, unit.label);
 }
 
+// What the entries of a kernel that may begin early do too soon; empty if nothing. They wait in several branches where
+// warps have tasks of their own: what is looked at is the text up to the first of an entry.
+std::string too_soon(std::string_view ptx) {
+  constexpr std::string_view wait = "griddepcontrol.wait";
+  // Global memory, or any: prefetches, parameters and shared memory are not among them.
+  constexpr std::array<std::string_view, 10> touches{
+      "ld.global", "st.global", "ld.volatile.global", "ld.acquire",      "\tatom.", "\tred.",
+      "\tld.u",    "\tst.u",    "shared.global",      "::cluster.global"};
+  for (size_t at = ptx.find(".entry"); at != std::string_view::npos; at = ptx.find(".entry", at + 1)) {
+    const std::string_view entry = ptx.substr(at, ptx.find("\n}", at) - at);
+    const std::string_view name = entry.substr(7, entry.find('(') - 7);
+    const size_t waits = entry.find(wait);
+    if (waits == std::string_view::npos) return fmt::format("{} does not wait for the kernel in front of it\n", name);
+    for (const std::string_view touch : touches) {
+      if (const size_t found = entry.find(touch); found < waits)
+        return fmt::format("{} touches memory before it waits for the kernel in front of it: {}\n", name,
+                           entry.substr(found, entry.find(';', found) - found));
+    }
+  }
+  return {};
+}
+
+bool begins_early(const Unit& unit) {
+  return std::any_of(unit.flags.begin(), unit.flags.end(), [](const std::string& flag) {
+    return flag.find("sm_9") != std::string::npos || flag.find("sm_1") != std::string::npos;
+  });
+}
+
 int run(const Options& options) {
   std::string problem;
   std::vector<Unit> all = all_units(problem);
@@ -116,7 +146,10 @@ int run(const Options& options) {
   }
   std::vector<toolchain::CudaJob> jobs;
   jobs.reserve(units.size());
-  for (const Unit& unit : units) jobs.push_back({unit.source, unit.label, unit.flags, headers});
+  for (const Unit& unit : units) {
+    jobs.push_back({unit.source, unit.label, unit.flags, headers});
+    jobs.back().want_ptx = begins_early(unit);
+  }
   const auto start = std::chrono::steady_clock::now();
   const auto results = toolchain::compile_all(**nvrtc, jobs, {}, options.jobs);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -132,6 +165,8 @@ int run(const Options& options) {
     } else if (units[i].entries != 0 && results[i]->remarks.size() != units[i].entries) {
       why = fmt::format("{} entries were emitted, and the assembler speaks of {}\n", units[i].entries,
                         results[i]->remarks.size());
+    } else if (begins_early(units[i])) {
+      why = too_soon(results[i]->ptx);
     }
     if (results[i]) {
       compiling += results[i]->seconds;

@@ -146,7 +146,7 @@ CODETTA_FN void store_piece(T* piece, const T (&acc)[S::blocks_m * S::blocks_n *
 namespace codetta::gpu {
 
 // The body of the kernel. Launch: a block a tile and slice, Config::threads threads, Config::shared_bytes of dynamic
-// shared memory.
+// shared memory; may be a programmatic dependent of the kernel before it.
 template <class Config, class Epilogue, class P>
 CODETTA_FN void gemm_sm80(const P& params) {
   using S = sm80::Shape<Config, Epilogue>;
@@ -172,6 +172,9 @@ CODETTA_FN void gemm_sm80(const P& params) {
   constexpr bool makes_a = Makes<MakerA>::value, makes_b = Makes<MakerB>::value;
   constexpr int products = ProductsOf<Epilogue>::count;
   static_assert(products == 1 || Config::alignment >= 4, "bounds are those of one B");
+  // Few rows wait for B from their first stage on: it is asked for before the kernel in front has ended.
+  constexpr bool early = !makes_b && Config::alignment >= 16 && Config::tile_m <= 32;
+  if constexpr (!early) begin_dependent();
   // Where the columns of B of a split tile lie: byte offsets from the operand's first element (made: their numbers).
   i64* const table = (i64*)(shared + S::table_at);
   const i64 size_b = (i64)sizeof(typename Config::B);
@@ -211,6 +214,16 @@ CODETTA_FN void gemm_sm80(const P& params) {
     b.begin((const char*)p.b + (batch * p.b_batch + fast_b) * size_b + slow_b * ld_b, ld_b, p.cols - col0, thread,
             table);
     b.bounds((const char*)p.b + batch * p.b_batch * size_b, (p.n - 1) * p.b_col * size_b, (p.k - 1) * p.b_k * size_b);
+  }
+  if constexpr (early) {
+#if __CUDA_ARCH__ >= 900
+    // Toward L2, where it does not matter who may still write B. Nothing else of what lies in memory was read so far.
+#pragma unroll 1
+    for (int s = 0; s < Config::stages - 1 && s < count; ++s)
+      b.prefetch(s, (int)(k_end - k_begin < (i64)(s + 1) * Config::tile_k ? k_end - k_begin - (i64)s * Config::tile_k
+                                                                          : Config::tile_k));
+#endif
+    begin_dependent();
   }
   const u32 base = ptx::shared_address(shared);
   const int last = (int)(k_end - k_begin - (i64)(count - 1) * Config::tile_k);  // of K in the last block

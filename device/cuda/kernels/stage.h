@@ -145,6 +145,15 @@ struct Loader {
     }
     return w;
   }
+  // Toward L2, what a fetch `blocks` later would bring; a thread asks for 64 bytes, where copies have 16.
+  CODETTA_MEMBER void prefetch(int blocks, int k) const {
+    if (byte % 64 != 0) return;
+    const i64 ahead = blocks * (Stage::k_major ? (i64)Stage::row_bytes : Stage::rows * ld);
+#pragma unroll
+    for (int i = 0; i < passes; ++i) {
+      if (!skipped(i, row) && valid(i, k) > 0) ptx::prefetch_l2(source(i) + ahead);
+    }
+  }
   CODETTA_MEMBER void fetch(u32 stage, int k) {
 #pragma unroll
     for (int i = 0; i < passes; ++i) {
