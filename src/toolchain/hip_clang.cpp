@@ -93,39 +93,38 @@ base::Expected<bool> write_headers(const std::string& folder, const std::vector<
   return true;
 }
 
-// The job's source on stdin; what goes to `output`, or to stdout where that is empty.
-Result<base::ProcessResult> run_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
-                                    const WorkFolder& folder, bool to_assembly, std::string* object) {
-  const std::vector<CudaHeader> headers = included_headers(job.source, job.headers);
-  if (auto written = write_headers(folder.path(), headers); !written)
-    return folder_failed(job.label, written.error().message(), {folder.path()});
-  const std::string file = folder.path() + "/kernel.hsaco";
+// One of the two programs, in the job's folder; a compiler takes the source on stdin.
+Result<base::ProcessResult> run_tool(const std::string& program, std::vector<std::string> arguments,
+                                     const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
+                                     const WorkFolder& folder, bool reads_source) {
   base::ProcessRequest request;
-  request.program = clang.path;
-  request.arguments = hip_arguments(job.flags);
-  request.arguments.push_back("-I" + folder.path());
-  if (to_assembly)
-    request.arguments.insert(request.arguments.end(), {"-S", "-o", "-", "-"});
-  else
-    request.arguments.insert(request.arguments.end(), {"-o", file, "-"});
+  request.program = program;
+  request.arguments = std::move(arguments);
   // Headers are looked for beside the source first, which for one on stdin is the working directory.
   request.working_directory = folder.path();
   request.environment = child_environment(clang.search_path, folder.path());
-  request.input = job.source;
+  if (reads_source) request.input = job.source;
   request.max_output_bytes = size_t{64} << 20;
   request.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::max(options.timeout_seconds, 0.001) * 1000));
   request.cancel = options.cancel;
   auto ran = base::run_process(request);
   const CompileJob described{job.source, job.flags, job.label};
-  const FailedRun failed{clang, described, options, clang.path, request.arguments, folder.path()};
+  const FailedRun failed{clang, described, options, program, request.arguments, folder.path()};
   if (!ran) return start_failed(failed, ran.error());
   if (!ran->success()) return run_failed(failed, *ran);
-  if (object != nullptr) {
-    auto bytes = base::read_file(file, size_t{256} << 20);
-    if (!bytes || bytes->empty()) return no_object(failed, bytes ? "the file is empty" : bytes.error().message());
-    *object = std::move(*bytes);
-  }
   return std::move(*ran);
+}
+
+// `output`: arguments that say what becomes of the source.
+Result<base::ProcessResult> run_clang(const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
+                                      const WorkFolder& folder, const std::vector<std::string>& output) {
+  const std::vector<CudaHeader> headers = included_headers(job.source, job.headers);
+  if (auto written = write_headers(folder.path(), headers); !written)
+    return folder_failed(job.label, written.error().message(), {folder.path()});
+  std::vector<std::string> arguments = hip_arguments(job.flags);
+  arguments.push_back("-I" + folder.path());
+  arguments.insert(arguments.end(), output.begin(), output.end());
+  return run_tool(clang.path, std::move(arguments), clang, job, options, folder, true);
 }
 
 Result<WorkFolder> hip_folder(const std::string& label, const CompileOptions& options) {
@@ -196,16 +195,29 @@ std::vector<std::string> hip_arguments(const std::vector<std::string>& flags) {
 Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
   CODETTA_TRY(const WorkFolder folder, hip_folder(job.label, options));
   HipOutput output;
-  CODETTA_TRY(base::ProcessResult ran, run_hip(clang, job, options, folder, false, &output.object));
-  output.log = std::move(ran.errors);
-  output.seconds = ran.seconds;
+  // Clang's driver, where it also links, runs the compiler proper as a process of its own: a start more of LLVM.
+  const std::string unlinked = folder.path() + "/kernel.o", object = folder.path() + "/kernel.hsaco";
+  CODETTA_TRY(base::ProcessResult ran,
+              run_clang(clang, job, options, folder, {"-fhip-emit-relocatable", "-c", "-o", unlinked, "-"}));
+  const std::vector<std::string> link{"-flavor", "gnu", "-m",   "elf64_amdgpu", "--no-undefined",
+                                      "-shared", "-o",  object, unlinked};
+  CODETTA_TRY(const base::ProcessResult linked, run_tool(clang.linker, link, clang, job, options, folder, false));
+  output.log = std::move(ran.errors) + linked.errors;
+  output.seconds = ran.seconds + linked.seconds;
+  auto bytes = base::read_file(object, size_t{256} << 20);
+  if (!bytes || bytes->empty()) {
+    const CompileJob described{job.source, job.flags, job.label};
+    return no_object({clang, described, options, clang.linker, link, folder.path()},
+                     bytes ? "the file is empty" : bytes.error().message());
+  }
+  output.object = std::move(*bytes);
   CODETTA_TRY(output.remarks, read_code_object(output.object, job.label));
   return output;
 }
 
 Result<std::string> hip_assembly(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
   CODETTA_TRY(const WorkFolder folder, hip_folder(job.label, options));
-  CODETTA_TRY(base::ProcessResult ran, run_hip(clang, job, options, folder, true, nullptr));
+  CODETTA_TRY(base::ProcessResult ran, run_clang(clang, job, options, folder, {"-S", "-o", "-", "-"}));
   return std::move(ran.output);
 }
 

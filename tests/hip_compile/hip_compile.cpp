@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate of HIP kernels, without a GPU or ROCm: Clang and lld make a code object of every kernel, and its metadata
 // tells of no spills and no scratch, and of as much LDS as was planned. Usage:
-//   hip_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--list] [--registers]
+//   hip_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--list] [--registers] [--times]
 // Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
-// label contains TEXT. Exit 77: there is no Clang 19 with lld.
+// label contains TEXT. --part: one of N parts, from 1 on. --times: one after the other, each with the seconds of
+// processor time that it took, which other work on the machine changes less than those of a clock. Exit 77: there is
+// no Clang 19 with lld.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -23,16 +26,16 @@ namespace {
 
 struct Options {
   std::string slice, only;
-  size_t count = SIZE_MAX;
+  size_t count = SIZE_MAX, part = 1, parts = 1;
   int jobs = 2;
-  bool list = false, registers = false;
+  bool list = false, registers = false, times = false;
 };
 
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
-    if (name == "--list" || name == "--registers") {
-      (name == "--list" ? options.list : options.registers) = true;
+    if (name == "--list" || name == "--registers" || name == "--times") {
+      (name == "--list" ? options.list : name == "--times" ? options.times : options.registers) = true;
       continue;
     }
     if (i + 1 == argc) return false;
@@ -43,7 +46,12 @@ bool parse(int argc, char** argv, Options& options) {
       options.only = value;
     else if (name == "--count")
       options.count = std::strtoull(value, nullptr, 10);
-    else if (name == "--jobs")
+    else if (name == "--part") {
+      char* slash = nullptr;
+      options.part = std::strtoull(value, &slash, 10);
+      options.parts = *slash == '/' ? std::strtoull(slash + 1, nullptr, 10) : 0;
+      if (options.part < 1 || options.part > options.parts) return false;
+    } else if (name == "--jobs")
       options.jobs = std::max(1, std::atoi(value));
     else
       return false;
@@ -59,7 +67,9 @@ uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
 
 // The golden cases, and those of the others whose hashes with the slice's are the smallest.
 std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
-  std::erase_if(all, [&](const Unit& u) { return u.label.find(options.only) == std::string::npos; });
+  std::erase_if(all, [&](const Unit& u) {
+    return u.label.find(options.only) == std::string::npos || hash_of(u.label) % options.parts != options.part - 1;
+  });
   if (options.slice.empty()) return all;
   const uint64_t seed = hash_of(options.slice);
   const auto others = std::stable_partition(all.begin(), all.end(), [](const Unit& u) { return u.golden; });
@@ -68,6 +78,16 @@ std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
   const auto kept = std::min(options.count, static_cast<size_t>(all.end() - others));
   all.erase(others + static_cast<std::ptrdiff_t>(kept), all.end());
   return all;
+}
+
+// Of all processes that have ended, in seconds.
+double processor_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_CHILDREN, &used);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 // Whether the compiler found too few registers for a configuration: discovery estimates them, and prepare() and tune
@@ -130,15 +150,19 @@ int run(const Options& options) {
   }
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::optional<Result<toolchain::HipOutput>>> results(units.size());
-  toolchain::run_jobs(units.size(), options.jobs, [&](size_t i) {
+  std::vector<double> used(units.size());
+  toolchain::run_jobs(units.size(), options.times ? 1 : options.jobs, [&](size_t i) {
+    const double before = processor_seconds();
     results[i] = toolchain::compile_hip(*clang, {units[i].source, units[i].label, units[i].flags, headers}, {});
+    used[i] = processor_seconds() - before;
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   size_t failed = 0, ruled_out = 0;
   std::vector<double> times;
   for (size_t i = 0; i < units.size(); ++i) {
     const auto& made = *results[i];
-    if (made) times.push_back(made->seconds);
+    if (made) times.push_back(options.times ? used[i] : made->seconds);
+    if (options.times) fmt::print("{:.3f} s {}\n", used[i], units[i].label);
     if (made && options.registers) {
       for (const toolchain::PtxasRemarks& kernel : made->remarks) {
         fmt::print("{} {}: {} registers (estimate {}), {} of {} bytes spilled, stack {}\n", units[i].label,
@@ -174,8 +198,10 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   codetta::hip_compile::Options options;
   if (!codetta::hip_compile::parse(argc, argv, options)) {
-    std::fputs("usage: hip_compile [--slice COMMIT] [--count N] [--only TEXT] [--jobs J] [--list] [--registers]\n",
-               stderr);
+    std::fputs(
+        "usage: hip_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--list] [--registers] "
+        "[--times]\n",
+        stderr);
     return 2;
   }
   return codetta::hip_compile::run(options);

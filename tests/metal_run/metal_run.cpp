@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs emitted Metal kernels on the CPU, on fresh random data, against the oracle with its derived bound; outputs are
-// poisoned first. Usage: metal_run [--seed S] [--random N] [--shapes N] [--only TEXT] [--verbose 1]
+// poisoned first. Usage: metal_run [--seed S] [--random N] [--shapes N] [--part I/N] [--only TEXT] [--verbose 1]
 // --random: epilogues of tests/support/random_epilogue.hpp, small, rich in layouts and reductions. --shapes: random
-// shapes for each everyday epilogue and dtype, with every configuration of both families in turn. Exit 77: there is no
-// clang++.
+// shapes for each everyday epilogue and dtype, with every configuration of both families in turn. --part: one of N
+// parts of these, from 1 on. Exit 77: there is no clang++.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +33,7 @@ struct Options {
   uint64_t seed = 1;
   int random = 20, shapes = 1;
   std::string only;
+  uint64_t part = 1, parts = 1;
   bool verbose = false;
 };
 
@@ -87,7 +88,7 @@ class Runner {
 
   // One bound graph on configuration `choice` of the family.
   void run(const std::string& label, const ir::Graph& bound, package::GpuFamily family, uint64_t seed) {
-    if (label.find(options_.only) == std::string::npos) return;
+    if (asked_++ % options_.parts != options_.part - 1 || label.find(options_.only) == std::string::npos) return;
     std::mt19937_64 random(seed);
     const auto optimized = opt::optimize(bound);
     if (!optimized) return fail(label, optimized.error().render());
@@ -198,6 +199,7 @@ class Runner {
  private:
   Options options_;
   Counts counts_;
+  uint64_t asked_ = 0;  // problems so far, of all parts
 };
 
 using test::scalar;
@@ -333,12 +335,18 @@ int main(int argc, char** argv) {
       options.random = std::atoi(argv[i + 1]);
     } else if (name == "--shapes") {
       options.shapes = std::atoi(argv[i + 1]);
+    } else if (name == "--part") {
+      char* slash = nullptr;
+      options.part = std::strtoull(argv[i + 1], &slash, 10);
+      options.parts = *slash == '/' ? std::strtoull(slash + 1, nullptr, 10) : 0;
+      if (options.part < 1 || options.part > options.parts) return std::fputs("--part is I/N\n", stderr), 2;
     } else if (name == "--only") {
       options.only = argv[i + 1];
     } else if (name == "--verbose") {
       options.verbose = std::atoi(argv[i + 1]) != 0;
     } else {
-      std::fputs("usage: metal_run [--seed S] [--random N] [--shapes N] [--only TEXT] [--verbose 1]\n", stderr);
+      std::fputs("usage: metal_run [--seed S] [--random N] [--shapes N] [--part I/N] [--only TEXT] [--verbose 1]\n",
+                 stderr);
       return 2;
     }
   }

@@ -110,6 +110,30 @@ TEST_F(HipClang, AssemblyAndErrorsOfTheSource) {
   EXPECT_NE(wrong.error().render().find("'y'"), std::string::npos) << wrong.error().render();
 }
 
+// The linker is a program of its own: what it refuses, and that it makes nothing, is told as of the compiler.
+TEST_F(HipClang, ALinkerThatFails) {
+  if (!clang()) GTEST_SKIP() << clang().error().render();
+  const std::string calls =
+      "extern \"C\" __attribute__((device)) int elsewhere();\n"
+      "extern \"C\" __attribute__((global)) void calls(int* p) { *p = elsewhere(); }\n";
+  const auto undefined = compile_hip(*clang(), {calls, "calls", {"--offload-arch=gfx942", "-O2"}, {}}, {});
+  ASSERT_FALSE(undefined);
+  EXPECT_EQ(undefined.error().code(), static_cast<uint16_t>(diag::Code::compile_rejected));
+  EXPECT_NE(undefined.error().render().find("elsewhere"), std::string::npos) << undefined.error().render();
+  HostCompiler broken = *clang();
+  for (const auto& [text, part] : {std::pair("exit 0\n", "made no object"), {"kill -9 $$\n", "ended with signal 9"}}) {
+    broken.linker = script("lld", text);
+    const auto made = compile_hip(broken, {kernel_source, "twice", {"--offload-arch=gfx942", "-O2"}, {}}, {});
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code(), static_cast<uint16_t>(diag::Code::compiler_failed)) << made.error().render();
+    EXPECT_NE(made.error().render().find(part), std::string::npos) << made.error().render();
+  }
+  broken.linker = folder() + "/none";
+  const auto none = compile_hip(broken, {kernel_source, "twice", {"--offload-arch=gfx942", "-O2"}, {}}, {});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code(), static_cast<uint16_t>(diag::Code::compiler_failed));
+}
+
 TEST_F(HipClang, HeadersOfTheWorkingDirectoryAreNotTaken) {
   if (!clang()) GTEST_SKIP() << clang().error().render();
   ASSERT_EQ(::mkdir((folder() + "/device").c_str(), 0700), 0);
