@@ -88,10 +88,11 @@ CODETTA_FN f32v widen_bf16(u16v raw) {
       r.e[i] = bits_to_float(words[i / 2] << 16);
       r.e[i + 1] = bits_to_float(words[i / 2] & 0xffff0000u);
     }
-    return r;
-  }
+  } else
 #endif
-  CODETTA_EACH_LANE r.e[i] = widen(bf16{raw.e[i]});
+  {
+    CODETTA_EACH_LANE r.e[i] = widen(bf16{raw.e[i]});
+  }
   return r;
 }
 CODETTA_FN f32v widen_f16(u16v raw) {
