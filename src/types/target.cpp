@@ -117,7 +117,8 @@ Error unknown_architecture(const BackendInfo& backend, std::string_view arch, co
                                           shown(arch) + "' of target '" + target + "'");
   e.reason(target + " takes " + std::string(backend.grammar) + ", such as " +
            list_of(names.examples, [](const std::string& s) { return s; }));
-  const std::string near = nearest_of(names, arch);
+  // A HIP processor that exists but has no kernels would be refused next.
+  const std::string near = nearest_of(backend.backend == Backend::hip ? Names{names.examples, {}} : names, arch);
   if (!near.empty()) return e.help("did you mean '" + target + ":" + near + "'?");
   return e.help(backend.needs_architecture ? "write '" + target + ":" + names.examples.front() + "', say"
                                            : "write '" + target + "' alone, or one of the names above");
