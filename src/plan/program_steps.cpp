@@ -94,6 +94,10 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
         help = fmt::format("give its source: Program::with_kernels, or `codetta run --kernel {}=FILE`", name);
     }
     const auto children = ir::children(graph.attr(node));
+    if (!children.empty() && !cpu && !kernels) {
+      why = "a value in device memory decides what runs next, and Metal's host text does not read any";
+      help = "let the caller decide or repeat, with a program for each part, or choose a cpu, cuda or hip target";
+    }
     if (!children.empty() && depth == package::max_step_depth)
       why = fmt::format("branches and loops are nested more than {} deep", package::max_step_depth);
     if (!why.empty()) {

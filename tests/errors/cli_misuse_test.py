@@ -84,6 +84,17 @@ def full_on_metal(folder, cache):
         expect(0, "pass", "run", program, "--check", "--dim", f"n={number + 2}", *cache)
 
 
+def no_control_on_metal(folder, cache):
+    """What Metal's host text has no form of is told where it is written."""
+    program = folder / "halved.py"
+    program.write_text("def more(i, y, n):\n    return i < n\n\ndef half(i, y, n):\n    return i + 1, y * 0.5, n\n\n"
+                       "def p(x: f32[8, 8], n: i64):\n    k, z, _ = while_loop(more, half, 0, x, n)\n    return z\n")
+    for verb in (["build", "-o", folder / "halved"], ["emit"]):
+        expect(1, "halved.py:8:15", *verb[:1], program, *verb[1:], "--target", "metal", *cache)
+        expect(1, "choose a cpu, cuda or hip target", *verb[:1], program, *verb[1:], "--target", "metal", *cache)
+    expect(0, "", "emit", program, "--target", "cpu", *cache)
+
+
 def larger_than_the_machine(cache):
     """Who asks what would be done needs no memory for it."""
     large = ["--m", 262144, "--n", 262144, "--k", 65536, "--dtype", "bf16", "--tensor", "C=[M,N]:bf16", "--epilogue",
@@ -408,6 +419,7 @@ def main():
         unheeded(program, folder, cache)
         as_json(program, folder, cache)
         full_on_metal(folder, cache)
+        no_control_on_metal(folder, cache)
         larger_than_the_machine(cache)
         before_the_work(folder, cache)
         words_of_the_command(folder, cache)

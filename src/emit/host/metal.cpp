@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <type_traits>
 
 #include "base/code_writer.hpp"
 #include "base/kept.hpp"
@@ -334,6 +335,8 @@ class MetalProgramPrinter {
   void operator()(const Other& step) {
     std::string name(package::name_of(package::Step(step)));
     std::replace(name.begin(), name.end(), '_', ' ');
+    if constexpr (requires { step.target; }) name += ", into " + package_.buffers[step.target].name;
+    if constexpr (std::is_same_v<Other, package::CallExtern>) name += " of " + step.name;
     lacks("it has a step that Metal host text has no form of: " + name);
   }
 
@@ -583,7 +586,9 @@ Result<void> check_metal_library(const Library& library) {
   if (missing.empty()) return {};
   return diag::error(diag::Code::host_feature, "the program has no form as Metal host text")
       .reason(missing)
-      .help("take that part out of the program, or build for a CPU");
+      .help(missing.find("several devices") != std::string::npos
+                ? "take that part out of the program, or build for a CPU"
+                : "take that part out of the program, or build for a CPU, or for a cuda or hip target, which has it");
 }
 
 std::vector<File> print_metal(const Library& library) {
