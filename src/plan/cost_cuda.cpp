@@ -160,12 +160,12 @@ struct Model {
   [[nodiscard]] double slices_us(std::string& note) const {
     if (c.k_split == 1 && !c.stream_k) return 0;
     const double part = bytes_of(c.accumulator, static_cast<double>(c.tile_m) * c.tile_n);
+    const double rate = p.gpu.arch.starts_with("gfx") ? sm_rate : slice_rate;  // not measured on AMD's
     if (c.stream_k) {
       note = fmt::format("tiles cut into equal shares of K, in parts of {:.0f} bytes", part);
-      return 3 * atomic_us + part * 5 / sm_rate / 1000;  // two or three parts left and taken by each block
+      return 3 * atomic_us + part * 5 / rate / 1000;  // two or three parts left and taken by each block
     }
     note = fmt::format("{} slices of {:.0f} bytes, summed by the last block", c.k_split, part);
-    const double rate = p.gpu.arch.starts_with("gfx") ? sm_rate : slice_rate;  // not measured on AMD's
     return atomic_us + part * (rounds + c.k_split) / rate / 1000;
   }
 
