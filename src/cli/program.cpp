@@ -257,7 +257,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   std::vector<OutputFile> files;
   nlohmann::json json{{"prepare_ms", done->prepare_ms},    {"run_ms", done->run_ms},
                       {"interpreted", done->interpreted},  {"workspace_bytes", done->workspace_bytes},
-                      {"sizes", nlohmann::json::object()}, {"kernels", nlohmann::json::array()},
+                      {"sizes", nlohmann::json::object()}, {"kernels", done->kernels},
                       {"outputs", nlohmann::json::array()}};
   for (const auto& [name, size] : data.shapes.symbols) json["sizes"][name] = size;
   for (const ProgramShapes::Output& one : data.shapes.outputs) {
@@ -279,10 +279,6 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   }
   if (auto written = write_tensors(files); !written) return report(written.error(), common.json);
   if (common.json) {
-    if (const auto manifest = compiled->emit(Stage::Manifest)) {
-      const nlohmann::json document = nlohmann::json::parse(*manifest);
-      for (const auto& kernel : document["kernels"]) json["kernels"].push_back(kernel["name"]);
-    }
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
     std::printf("%s", watch->values_text().c_str());

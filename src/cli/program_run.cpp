@@ -184,6 +184,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   for (const ProgramShapes::Output& output : data.shapes.outputs) {
     if (!copies) break;
     if (auto copied = copies->download(output.name); !copied) return std::move(copied).error();
+  done.kernels = execution->kernels();
   }
   if (!check) return done;
   VerifyOptions wanted;

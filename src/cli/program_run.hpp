@@ -44,6 +44,7 @@ struct ProgramRun {
     std::optional<VerifyReport> checked;
   };
   // Outputs end in host memory, where `data` says. Errors: those of prepare, run and verify.
+    std::vector<std::string> kernels;
   [[nodiscard]] Result<Done> operator()(const ProgramData& data) const;
 
   // The same program over random data of smaller sizes, for which the oracle can say all: up to 64, less where that is

@@ -131,7 +131,7 @@ Result<Execution> prepare_on_gpu(const std::shared_ptr<const KernelState>& state
   auto execution = prepare_gpu(*state->found->context, prepared.package, state->found->target,
                                std::move(prepared.bindings), seconds, {.capturing = capturing});
   if (!execution) return placed(execution.error(), *state->found->problem.function);
-  return ExecutionState::make(*std::move(execution), state, seconds);
+  return ExecutionState::make(*std::move(execution), state, std::move(prepared.package), seconds);
 }
 
 // Of a kernel that was to be compiled, and would be interpreted.
@@ -194,9 +194,9 @@ Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
   options.pool = found.context->pool;
   options.allocator = found.context->allocator;
   auto execution =
-      runtime::Execution::make(std::move(prepared.package), std::move(entries), std::move(prepared.bindings), options);
+      runtime::Execution::make(prepared.package, std::move(entries), std::move(prepared.bindings), options);
   if (!execution) return driver::placed(execution.error(), *found.problem.function);
-  return driver::ExecutionState::make(*std::move(execution), state_, compile_seconds);
+  return driver::ExecutionState::make(*std::move(execution), state_, std::move(prepared.package), compile_seconds);
 }
 
 Result<double> Kernel::compile() const {
@@ -324,6 +324,12 @@ const std::string& PackedTensor::layout() const {
 int64_t PackedTensor::byte_size() const { return state_ ? static_cast<int64_t>(state_->packed->bytes.byte_size()) : 0; }
 
 std::string PackedTensor::serialize() const {
+std::vector<std::string> Execution::kernels() const {
+  std::vector<std::string> names;
+  if (!state_) return names;
+  for (const package::Kernel& kernel : state_->package->kernels) names.push_back(kernel.name);
+  return names;
+}
   if (!state_) return {};
   const Tensor& bytes = state_->packed->bytes;
   return {static_cast<const char*>(bytes.data()), bytes.byte_size()};

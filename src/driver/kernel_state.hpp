@@ -70,6 +70,7 @@ struct CompiledProgramState;
 struct ExecutionState {
   std::variant<runtime::Execution, runtime::cuda::Execution> execution;
   std::shared_ptr<const void> keep_alive;  // kernels, packed weights
+  package::PackageRef package;
   double compile_seconds = 0;
   std::function<Error(const Error&)> placed{};  // of a program: what a run has found, at its place in the text
   std::string donated{};                        // the first donated parameter, if there is one
@@ -86,11 +87,11 @@ struct ExecutionState {
     return std::static_pointer_cast<const CompiledProgramState>(execution.state_->keep_alive);
   }
   template <class Backend>
-  static Execution make(Backend execution, std::shared_ptr<const void> keep_alive, double compile_seconds,
-                        std::function<Error(const Error&)> placed = {}) {
+  static Execution make(Backend execution, std::shared_ptr<const void> keep_alive, package::PackageRef package,
+                        double compile_seconds, std::function<Error(const Error&)> placed = {}) {
     Execution result;
-    result.state_ = std::make_shared<ExecutionState>(
-        ExecutionState{std::move(execution), std::move(keep_alive), compile_seconds, std::move(placed)});
+    result.state_ = std::make_shared<ExecutionState>(ExecutionState{
+        std::move(execution), std::move(keep_alive), std::move(package), compile_seconds, std::move(placed)});
     return result;
   }
   // Null for an execution on a CPU, and one that holds nothing.

@@ -482,7 +482,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
     if (records != nullptr) how.observer = driver::gpu_observer(records, run_options.observer, run_options.observed);
     CODETTA_TRY(runtime::cuda::Execution execution, driver::prepare_gpu(*state->context, state->package, state->target,
                                                                         std::move(bindings), seconds, std::move(how)));
-    return driver::ExecutionState::make(std::move(execution), state, seconds, in_text);
+    return driver::ExecutionState::make(std::move(execution), state, state->package, seconds, in_text);
   }
   runtime::ExecutionOptions options;
   options.pool = state->context->pool;
@@ -497,7 +497,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
     options.externs.push_back({external.name, external.function, external.context});
   CODETTA_TRY(runtime::Execution execution,
               runtime::Execution::make(state->package, state->entries, std::move(bindings), options));
-  return driver::ExecutionState::make(std::move(execution), state, state->compile_seconds, in_text);
+  return driver::ExecutionState::make(std::move(execution), state, state->package, state->compile_seconds, in_text);
 }
 
 Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramState>& compiled,

@@ -202,12 +202,16 @@ TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
   Context c = context();
   const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}, {"k", 512}}, c).value();
   const int first = nvrtc_.compiles;
+  const std::vector<std::string> hinted = compiled.prepare(bound(c, 512, 0).arguments)->kernels();
+  ASSERT_EQ(hinted.size(), 1U);
   const auto runs = [&](int64_t size_k, int64_t shift, int more) {
     const Bound b = bound(c, size_k, shift);
     const int before = nvrtc_.compiles;
     const auto execution = compiled.prepare(b.arguments);
     ASSERT_TRUE(execution) << execution.error().render();
     EXPECT_EQ(nvrtc_.compiles - before, more) << size_k << " " << shift;
+    const bool as_hinted = size_k % 8 == 0 && shift == 0;
+    EXPECT_EQ(execution->kernels() == hinted, as_hinted) << execution->kernels()[0] << " told of " << hinted[0];
     fake_.launches.clear();
     ASSERT_TRUE(compiled.run(b.arguments));
     EXPECT_FALSE(fake_.launches.empty());
