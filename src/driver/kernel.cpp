@@ -281,6 +281,17 @@ Error no_execution() { return driver::nothing_held("execution", "Kernel::prepare
 }  // namespace
 
 Result<void> Execution::run(Stream stream) {
+namespace driver {
+namespace {
+// Of a run that failed: whether donated memory may hold something else by now. Not where it was refused before it
+// wrote, for a fault of an earlier run or for an index, and a capture that is refused has run nothing.
+bool gave_away(const ExecutionState& state, const Error& error) {
+  if (error.code() == static_cast<uint16_t>(diag::Code::capture_active)) return false;
+  return std::visit([](const auto& execution) { return execution.wrote(); }, state.execution);
+}
+}  // namespace
+}  // namespace driver
+
   if (!state_) return no_execution();
   if (state_->spent) {
     const Error spent = diag::error(diag::Code::donated_spent, fmt::format("donated {} is used again", state_->donated))
@@ -289,13 +300,11 @@ Result<void> Execution::run(Stream stream) {
                             .help("write the tensor anew and call donate_again(), or declare it without donated[...]");
     return state_->placed ? state_->placed(spent) : spent;
   }
-  state_->spent = !state_->donated.empty();
   auto* const cpu = std::get_if<runtime::Execution>(&state_->execution);
   auto ran = cpu != nullptr ? cpu->run()
                             : std::get_if<runtime::cuda::Execution>(&state_->execution)
                                   ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));
-  // A stream under capture is refused before anything is given away.
-  if (!ran && ran.error().code() == static_cast<uint16_t>(diag::Code::capture_active)) state_->spent = false;
+  if (!state_->donated.empty()) state_->spent = ran || driver::gave_away(*state_, ran.error());
   if (ran || !state_->placed) return ran;
   return state_->placed(ran.error());
 }

@@ -59,6 +59,12 @@ std::vector<uint32_t> buffers_written(const Package& package, const Step& step) 
   return std::move(written.buffers);
 }
 
+bool writes(const Step& step) {
+  return std::holds_alternative<LaunchKernel>(step) || std::holds_alternative<CallExtern>(step) ||
+         std::holds_alternative<Copy>(step) || std::holds_alternative<Fill>(step) ||
+         std::holds_alternative<IndexPut>(step) || std::holds_alternative<Scatter>(step);
+}
+
 std::string place_of(const Package& package, const Step& step) {
   const auto within = [&](const StepList& steps, const std::string& list) -> std::string {
     for (size_t i = 0; i < steps.size(); ++i) {

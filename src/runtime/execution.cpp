@@ -40,6 +40,7 @@ Result<void> Execution::run(ThreadPool& pool) {
   State& state = *state_;
   if (!state.only_launches) {
     auto result = state.run_steps(pool);
+  state.wrote = state.only_launches;
     state.end_run();
     return result;
   }
@@ -49,6 +50,8 @@ Result<void> Execution::run(ThreadPool& pool) {
 }
 
 int64_t Execution::workspace_size() const { return state_->bytes(); }
+
+bool Execution::wrote() const { return state_->wrote; }
 
 Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   if (memory == nullptr && state_->bytes() != 0) {

@@ -62,6 +62,7 @@ struct Execution::State {
   std::vector<OnceFill> once_fills;
   std::map<const package::CallExtern*, ExternFunction> externs;
   bool only_launches = false;
+  bool wrote = false;  // in the last run
 
   std::vector<std::optional<int64_t>> pool_offset;  // static pools, in the workspace
   std::vector<int64_t> pool_bytes;                  // likewise

@@ -8,6 +8,7 @@
 
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
+#include "package/written.hpp"
 #include "runtime/caller_tensors.hpp"
 #include "runtime/checks.hpp"
 #include "runtime/cpu/module.hpp"
@@ -34,6 +35,7 @@ class Execution::State::Running : PassiveSteps {
     const std::vector<uint32_t> outer = std::exchange(made_, {});
     for (const Active& active : s_.lists[index]) {
       const int64_t begin = s_.options.observer ? now() : 0;
+      s_.wrote = s_.wrote || package::writes(*active.step);
       if (active.launch >= 0) {
         s_.launches[static_cast<size_t>(active.launch)].run(&pool_, scratch_);
       } else {

@@ -174,6 +174,7 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Modul
 
 Result<void> Execution::run(StreamHandle stream) {
   const State& state = *state_;
+  state.wrote = false;
   CODETTA_CHECK_OK(state.check_faults());
   CODETTA_TRY(const ContextGuard guard, state.device->enter());
   std::optional<RelaxedCapture> relaxed;
@@ -193,6 +194,8 @@ Result<void> Execution::run(StreamHandle stream) {
   state.release_results();
   return ran;
 }
+
+bool Execution::wrote() const { return state_->wrote; }
 
 Result<void> Execution::check() const { return state_->check_faults(); }
 

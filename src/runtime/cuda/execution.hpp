@@ -58,6 +58,9 @@ class Execution {
   // it waits for each step, tells of it, and ends with the observer's error; what kernels find wrong with contents is
   // told at the step that has found it.
   Result<void> run(StreamHandle stream);
+  // Whether the last run enqueued something that writes, or called a function of the caller's; one that failed before
+  // leaves all memory as it was.
+  [[nodiscard]] bool wrote() const;
   // What kernels have found wrong with contents since it was asked last, without waiting: certain once the stream is
   // idle. Errors: E0618 an index, which was taken as the nearest one; E0619 a number.
   [[nodiscard]] Result<void> check() const;

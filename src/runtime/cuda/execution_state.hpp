@@ -66,6 +66,7 @@ struct Execution::State {
   std::vector<UserLaunch> user_launches;
   std::vector<StepLaunch> step_launches;
   mutable std::optional<Error> found;      // by what is gone; check_faults() tells it
+  mutable bool wrote = false;              // in the last run
   FaultWord fault;                         // of all of them; none where none of them looks at contents
   std::vector<std::vector<Active>> lists;  // the main list, then child lists
   std::vector<StaticView> views;

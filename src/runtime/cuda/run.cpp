@@ -21,13 +21,10 @@ using package::Buffer;
 
 Result<void> Execution::State::run_list(size_t list, StreamHandle stream) const {
   for (const Active& active : lists[list]) {
-    if (watch == nullptr) {
-      CODETTA_CHECK_OK(run_active(active, stream));
-      continue;
-    }
-    const int64_t begin = watch->now();
+    const int64_t begin = watch != nullptr ? watch->now() : 0;
     CODETTA_CHECK_OK(run_active(active, stream));
-    CODETTA_CHECK_OK(tell(*active.step, begin, stream));
+    wrote = wrote || package::writes(*active.step);
+    if (watch != nullptr) CODETTA_CHECK_OK(tell(*active.step, begin, stream));
   }
   return list == 0 && late != nullptr ? run_late(stream) : Result<void>();
 }
@@ -180,7 +177,9 @@ Result<void> Execution::State::run_late(StreamHandle stream) const {
   if (!part.ran) {
     CODETTA_TRY(part.ran, OwnedEvent::make(device));
   }
+  part.rest->wrote = false;
   Result<void> ran = part.rest->run_list(0, stream);
+  wrote = wrote || part.rest->wrote;
   Result<void> recorded = part.ran->record(stream);  // also behind a part that fails
   return ran ? std::move(recorded) : ran;
 }
@@ -251,6 +250,7 @@ Result<void> Execution::State::call(const package::CallExtern& step, StreamHandl
     outputs.push_back(tensor_of(bindings.tensors[output], package->buffers[output].device));
     outputs.back().owner = stream;
   }
+  wrote = true;  // whatever it returns
   const ExternFunction& function = externs.at(&step);
   const int code = function.function(function.context, inputs.data(), static_cast<int>(inputs.size()), outputs.data(),
                                      static_cast<int>(outputs.size()));

@@ -241,6 +241,38 @@ TEST_F(Donated, AnExecutionUsesThemUp) {
   EXPECT_TRUE(kept_inputs.run());
 }
 
+TEST_F(Donated, ARunThatIsRefusedUsesNothingUp) {
+  const CompiledProgram program = compiled(
+      "def f(x: donated[f32[\"n\", 32]], at: i64[3], w: f32[32, 32]):\n"
+      "    h = take(x, at, dim=0) @ w\n    a = tanh(x @ w) @ w\n    y = a @ w\n    return h, y\n");
+  const auto tensor = [](int64_t rows) { return Tensor::make(f32, {rows, 32}).value(); };
+  const Tensor x = tensor(8), w = tensor(32), h = tensor(3), y = tensor(8), before = tensor(8);
+  const Tensor at = Tensor::make(i64, {3}).value();
+  fill_random(x.view(), 1);
+  fill_random(w.view(), 2);
+  std::memcpy(before.data(), x.data(), x.byte_size());
+  Execution execution =
+      program.prepare({{"x", x.view()}, {"at", at.view()}, {"w", w.view()}, {"h", h.view()}, {"y", y.view()}}).value();
+  auto* const index = at.view().as<int64_t>();
+  index[0] = 0, index[1] = 8, index[2] = 2;
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_EQ(said(execution.run()).substr(0, 5), "E0618") << "the first fault stays the one that is told";
+    EXPECT_EQ(std::memcmp(before.data(), x.data(), x.byte_size()), 0);
+  }
+  index[1] = 7;
+  EXPECT_EQ(said(execution.run()), "fine");
+  EXPECT_EQ(said(execution.run()), "E0655 donated x is used again");
+  // One that fails behind its first step has used them up.
+  const CompiledProgram calling = compiled(
+      "def f(x: donated[f32[\"n\", 32]], w: f32[32, 32]):\n    a = tanh(x @ w) @ w\n"
+      "    b = call_extern(\"fails\", a, out=\"f32[n, 32]\")\n    y = b @ w\n    return y\n");
+  RunOptions options;
+  options.externs = {{"fails", [](void*, const CodettaTensor*, int, CodettaTensor*, int) { return 7; }, nullptr}};
+  Execution failing = calling.prepare({{"x", x.view()}, {"w", w.view()}, {"y", y.view()}}, options).value();
+  EXPECT_EQ(said(failing.run()).substr(0, 5), "E0617");
+  EXPECT_EQ(said(failing.run()), "E0655 donated x is used again");
+}
+
 TEST_F(Donated, AResultIsCheckedFromWhatWasThereBefore) {
   const Program program = Program::parse(chain, "p.py").value();
   const CompiledProgram built = compiled(chain);

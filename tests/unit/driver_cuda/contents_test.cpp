@@ -90,6 +90,36 @@ TEST_F(CudaContents, IndicesOfTakeAreLookedAt) {
   const Bound b = bound(c);
   Execution execution = program.prepare(b.arguments).value();
   EXPECT_EQ(fake_.pinned, 1);
+// What an earlier run found wrong is told instead of a run, which then has used up nothing.
+TEST_F(CudaContents, ARefusedRunUsesNothingUp) {
+  fake_.parameter_bytes = sizeof(gpu::LookParams);
+  Context c = context();
+  const CompiledProgram program =
+      compiled(c, Program::parse("def f(x: donated[f32[\"m\", 8]], i: i64[\"k\"]):\n    y = take(x, i, dim=0)\n"
+                                 "    return y\n",
+                                 "p.py")
+                      .value());
+  const Bound b = bound(c);
+  Execution execution = program.prepare(b.arguments).value();
+  ASSERT_TRUE(execution.run());
+  gpu::LookParams look{};
+  std::memcpy(&look, fake_.launches[0].parameters.data(), sizeof look);
+  *look.fault.fault = {2, static_cast<uint32_t>(look.fault.number), 0, 0, 1, 9, 5};
+  expect(execution.run(), Code::donated_spent, "donated x is used again");
+  execution.donate_again();
+  fake_.launches.clear();
+  expect(execution.run(), Code::index_range, "index 9 is out of range");
+  EXPECT_TRUE(fake_.launches.empty());
+  EXPECT_TRUE(execution.run()) << "x is as it was given";
+  expect(execution.run(), Code::donated_spent, "donated x is used again");
+  // The driver refuses the first launch.
+  execution.donate_again();
+  fake_.fail["cuLaunchKernelEx"] = Status::InvalidHandle;
+  ASSERT_FALSE(execution.run());
+  fake_.fail.clear();
+  EXPECT_TRUE(execution.run());
+}
+
   ASSERT_TRUE(execution.run());
   ASSERT_EQ(fake_.launches.size(), 2U);
   ASSERT_EQ(fake_.launches[0].function, "codetta_step_look") << "in front of what reads by them";
