@@ -288,5 +288,34 @@ TEST_F(CudaPython, ARefusedCallHasEnqueuedNothing) {
   EXPECT_EQ(good.launches[0].function, first->entries[0].symbol);
 }
 
+// Kernels rely on the alignment of the memory that they are planned in, whoever allocated it.
+TEST_F(CudaPython, TakesDonatedMemoryThatIsAligned) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const auto package = package_of(
+      "def f(x: donated[f32['m', 256]], w: f32[256, 256]):\n    y = relu(relu(x @ w) @ w)\n    z = y @ w\n    return "
+      "z\n",
+      {{"m", 4096}}, context);
+  ASSERT_TRUE(std::any_of(package->steps.begin(), package->steps.end(), [&](const package::Step& step) {
+    const auto* reuse = std::get_if<package::Reuse>(&step);
+    return reuse != nullptr && package->buffers[reuse->from].donated &&
+           package->buffers[reuse->buffer].alignment == 256;
+  })) << "x is reused";
+  const std::vector<TensorView> views{gpu.tensor(DType::f32, {4096, 256}), gpu.tensor(DType::f32, {256, 256}),
+                                      gpu.tensor(DType::f32, {4096, 256})};
+  const std::string good = write("donated", *package, views);
+  const std::string first = " 4:4096,256,";
+  const size_t at = good.find(first) + first.size();
+  for (const auto& [shift, wanted] : {std::pair<const char*, const char*>{"+256", "0"},
+                                      {"+128", "E0610: donated x can not be reused: it is not aligned to 256 bytes"}}) {
+    if (!run(good.substr(0, at) + shift + good.substr(at))) GTEST_SKIP() << "no numpy";
+    const std::string result = read_run(file("donated.out")).result;
+    EXPECT_TRUE(result.find(wanted) != std::string::npos && (result == "0") == (wanted == std::string("0")))
+        << shift << ": " << result;
+  }
+}
+
 }  // namespace
 }  // namespace codetta::test

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs emitted modules for CUDA over the pretended cuda.bindings. Each line of the list is: module, file for what
-happens, then ELEMENT_BYTES:SHAPE for each argument. What happens: the result, a line a tensor with its address and
+happens, then ELEMENT_BYTES:SHAPE for each argument, +BYTES behind it for one that lies so far from where allocations
+begin. What happens: the result, a line a tensor with its address and
 bytes, a line a launch. Usage: run_cuda_modules.py LIST [NAME=STATUS of a function that fails]"""
 import importlib.util
 import math
@@ -14,10 +15,10 @@ from cuda.bindings import driver  # noqa: E402
 class Tensor:
     """What PyTorch's tensors say of themselves, as far as modules ask."""
 
-    def __init__(self, size, shape):
+    def __init__(self, size, shape, shift):
         self.size, self.shape = size, shape
         self.bytes = size * math.prod(shape)
-        self.address = driver.cuMemAlloc(max(self.bytes, 1))[1]
+        self.address = driver.cuMemAlloc(max(self.bytes + shift, 1))[1] + shift
 
     def data_ptr(self):
         return self.address
@@ -43,8 +44,9 @@ def main():
         spec.loader.exec_module(module)
         tensors = []
         for form in forms:
+            form, _, shift = form.partition("+")
             size, shape = form.split(":")
-            tensors.append(Tensor(int(size), tuple(int(n) for n in shape.split(",") if n)))
+            tensors.append(Tensor(int(size), tuple(int(n) for n in shape.split(",") if n), int(shift or 0)))
         driver.LAUNCHES.clear()
         code = module.call(*tensors)
         lines = [f"result {code} {module.get_last_error()}".strip()]

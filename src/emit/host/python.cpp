@@ -566,7 +566,7 @@ class PythonPrinter {
   void check_steps(const StepList& steps) {
     for (const Step& step : steps) {
       if (const auto* reuse = std::get_if<Reuse>(&step); reuse != nullptr && p_.buffers[reuse->from].donated)
-        once(fmt::format("_donated(v{}, {})", reuse->from, name(reuse->from)));
+        once(fmt::format("_donated(v{}, {}, {})", reuse->from, p_.buffers[reuse->buffer].alignment, name(reuse->from)));
       if (const auto* call = std::get_if<CallExtern>(&step))
         once(fmt::format("_given(externs, {}, \"E0616: external function\")", py_quoted(call->name)));
       if (const auto* load = std::get_if<LoadConstant>(&step);
