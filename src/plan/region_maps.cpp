@@ -222,14 +222,17 @@ std::optional<NodeId> RegionFinder::waist_of(NodeId node, const std::vector<Node
 
 std::optional<NodeId> RegionFinder::half_of(NodeId node, const std::vector<NodeId>& leaves) const {
   const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
-  std::vector<NodeId> seen(graph_.size(), node), open;  // seen: from where, last
+  std::vector<uint32_t> seen(graph_.size(), 0);  // by which search, last
+  std::vector<NodeId> open;
+    ++searches;  // a value that is an operand at two places is searched from twice
+  uint32_t searches = 0;
   const auto leaves_below = [&](NodeId from) {
     open.push_back(from);
     size_t count = 0;
     while (!open.empty()) {
       const NodeId n = open.back();
       open.pop_back();
-      if (std::exchange(seen[n.index()], from) == from) continue;
+      if (std::exchange(seen[n.index()], searches) == searches) continue;
       if (is_leaf(n)) {
         ++count;
         continue;

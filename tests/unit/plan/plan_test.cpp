@@ -88,6 +88,30 @@ TEST(PlanProgram, NoKernelTakesMoreThanALaunchPasses) {
   }
 }
 
+// Both halves of what is cut are about as large, also where a large part is read at two places.
+TEST(PlanProgram, WhatIsReadTwiceIsCutToo) {
+  std::string parameters = "b0: f32[\"n\", 8], b1: f32[\"n\", 8]", sum = "a0";
+  for (int i = 0; i < 38; ++i) {
+    parameters += ", a" + std::to_string(i) + ": f32[\"n\", 8]";
+    if (i > 0) sum += " + a" + std::to_string(i);
+  }
+  const auto graph = test::bind_program_text("def f(" + parameters + "):\n    s = " + sum +
+                                             "\n    t = s + b0 * b1\n    y = t * s\n    return y\n");
+  ASSERT_TRUE(graph) << graph.error().render();
+  const auto plan = plan::plan_program(*graph, {Backend::cuda, {}, "sm_90a"}, {}, {{"n", 64}});
+  ASSERT_TRUE(plan) << plan.error().render();
+  ASSERT_EQ(plan->kernels.size(), 2U) << plan::to_string(*plan);
+  for (const plan::PlannedKernel& kernel : plan->kernels) {
+    EXPECT_GE(kernel.lowered.program.operands.size(), 20U) << plan::to_string(*plan);
+    EXPECT_LE(kernel.lowered.program.operands.size(), 24U) << plan::to_string(*plan);
+  }
+  EXPECT_EQ(
+      std::count_if(plan->buffers.begin(), plan->buffers.end(),
+                    [](const package::Buffer& buffer) { return buffer.role == package::Buffer::Role::Temporary; }),
+      1)
+      << plan::to_string(*plan);
+}
+
 // Many tensors alone are no reason to cut: where a layout is what fails, its value is stored and nothing else.
 TEST(PlanProgram, FailuresOfManyTensorsAreNotCutInHalves) {
   std::string parameters = "a0: f32[\"m\", 8]", sum = "a0";
