@@ -139,13 +139,8 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
         fmt::format("{} has no kernel families in this version; cpu, cuda, hip and metal have", target.to_string()));
   }
   constexpr int64_t free = free_parameter_bytes(2);
-  if (const int64_t bytes = parameter_bytes(epilogue); target.backend != Backend::cpu && bytes > free) {
-    return refuse_all(
-        diag::Code::epilogue_large,
-        fmt::format("{} operands, {} arguments and {} reductions take {} bytes of a launch's parameters, "
-                    "and {} are free",
-                    epilogue.operands.size(), epilogue.arguments.size(), epilogue.reductions.size(), bytes, free));
-  }
+  if (target.backend != Backend::cpu && parameter_bytes(epilogue) > free)
+    return refuse_all(diag::Code::epilogue_large, too_many_parameters(epilogue, free));
   if (target.backend == Backend::cuda) {
     if (arch_number(target.arch) == 0) {
       return refuse_all(diag::Code::target_without_families,

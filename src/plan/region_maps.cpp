@@ -175,14 +175,10 @@ Result<LoweredMap> RegionFinder::try_map(const KernelRegion& region, NodeId* fai
 }
 
 std::optional<Error> RegionFinder::too_many(const package::EpilogueProgram& program, NodeId node) const {
-  const int64_t bytes = parameter_bytes(program);
-  if (options_.parameter_bytes == 0 || bytes <= options_.parameter_bytes) return std::nullopt;
+  if (options_.parameter_bytes == 0 || parameter_bytes(program) <= options_.parameter_bytes) return std::nullopt;
   return diag::error(diag::Code::epilogue_large, "this is more than one kernel holds")
       .at(graph_.source(), graph_.span(node))
-      .reason(
-          fmt::format("{} operands, {} arguments and {} reductions take {} bytes of a launch's parameters; {} are free",
-                      program.operands.size(), program.arguments.size(), program.reductions.size(), bytes,
-                      options_.parameter_bytes))
+      .reason(too_many_parameters(program, options_.parameter_bytes))
       .help("split it");
 }
 
@@ -224,11 +220,11 @@ std::optional<NodeId> RegionFinder::half_of(NodeId node, const std::vector<NodeI
   const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
   std::vector<uint32_t> seen(graph_.size(), 0);  // by which search, last
   std::vector<NodeId> open;
-    ++searches;  // a value that is an operand at two places is searched from twice
   uint32_t searches = 0;
   const auto leaves_below = [&](NodeId from) {
     open.push_back(from);
     size_t count = 0;
+    ++searches;  // a value that is an operand at two places is searched from twice
     while (!open.empty()) {
       const NodeId n = open.back();
       open.pop_back();
