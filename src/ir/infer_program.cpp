@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "ir/infer.hpp"
+#include "ir/kernel_names.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::ir {
@@ -369,7 +370,9 @@ Inference infer_external(Op op, Attr attr) {
   const auto* external = std::get_if<ExternAttr>(&attr);
   const auto* kernel = std::get_if<UserKernelAttr>(&attr);
   const std::string& name = external != nullptr ? external->symbol : kernel->name;
-  if (const std::string defect = public_name_defect(name); !defect.empty()) {
+  std::string defect = public_name_defect(name);
+  if (defect.empty() && kernel != nullptr) defect = taken_in_kernels(name);
+  if (!defect.empty()) {
     return Complaint{Code::extern_name,
                      fmt::format("\"{}\" cannot name {}", base::escape_c(name.substr(0, 60)),
                                  external != nullptr ? "an extern function" : "a user kernel"),

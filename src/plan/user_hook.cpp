@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/kernel_names.hpp"
 #include "plan/user_pragmas.hpp"
 #include "types/dtype.hpp"
 
@@ -31,39 +32,98 @@ size_t find_word(std::string_view code, std::string_view word, size_t at) {
 
 Span span_at(size_t at, size_t size) { return {static_cast<uint32_t>(at), static_cast<uint32_t>(at + size)}; }
 
-// The parameters of `name(...)` wherever the code has it: a declaration, the definition, or a call of it.
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+// From where to where each parameter, or argument, stands.
+using Places = std::vector<std::pair<size_t, size_t>>;
+Places list_behind(std::string_view code, size_t at) {
+  Places places;
+  while (at < code.size() && is_blank(code[at])) ++at;
+  if (at == code.size() || code[at] != '(') return places;
+  size_t begin = at + 1;
+  int depth = 1;
+  for (size_t i = begin; i < code.size() && depth > 0; ++i) {
+    const char c = code[i];
+    depth += c == '(' || c == '<' || c == '[' || c == '{' ? 1 : c == ')' || c == '>' || c == ']' || c == '}' ? -1 : 0;
+    if (depth != 0 && (depth != 1 || c != ',')) continue;
+    places.emplace_back(begin, i);
+    begin = i + 1;
+  }
+  return places;
+}
+
+std::string_view word_before(std::string_view code, size_t at) {
+  while (at > 0 && is_blank(code[at - 1])) --at;
+  size_t begin = at;
+  while (begin > 0 && is_word(code[begin - 1])) --begin;
+  return code.substr(begin, at - begin);
+}
+
+// The lists behind the kernel's name wherever the code has it: of a declaration, of the definition, or of a call.
+std::vector<Places> lists_of(std::string_view code, std::string_view name, bool of_calls) {
+  std::vector<Places> lists;
+  for (size_t at = find_word(code, name, 0); at != std::string_view::npos; at = find_word(code, name, at + 1)) {
+    const std::string_view before = word_before(code, at);
+    const bool declares = !before.empty() && before != "return" && before != "else" && before != "do";
+    if (!declares && !of_calls) continue;
+    if (Places places = list_behind(code, at + name.size()); !places.empty()) lists.push_back(std::move(places));
+  }
+  return lists;
+}
+
+// Where a parameter is named: the last word of several. Of `const int64_t` it is the type.
+std::optional<std::pair<size_t, size_t>> name_in(std::string_view code, std::pair<size_t, size_t> place) {
+  const auto [first, last] = place;
+  size_t end = last;
+  while (end > first && is_blank(code[end - 1])) --end;
+  size_t begin = end;
+  while (begin > first && is_word(code[begin - 1])) --begin;
+  size_t before = begin;
+  while (before > first && is_blank(code[before - 1])) --before;
+  if (begin == end || before == first) return std::nullopt;
+  const char sign = code[before - 1];
+  if (sign == '>' || sign == '*' || sign == '&') return std::pair(begin, end);
+  const std::string_view type = word_before(code.substr(first), before - first);
+  if (type.empty() || type == "const" || type == "volatile" || type == "struct" || type == "class") return std::nullopt;
+  return std::pair(begin, end);
+}
+
+// A parameter that is called as a type of the others hides it.
+Result<void> check_parameter_names(const UserSource& source) {
+  const Pragmas pragmas(source);
+  const std::string_view code = pragmas.code();
+  for (const Places& list : lists_of(code, source.name, false)) {
+    for (size_t p = 0; p < list.size(); ++p) {
+      const auto place = name_in(code, list[p]);
+      if (!place) continue;
+      const std::string_view name = code.substr(place->first, place->second - place->first);
+      const std::string_view why = ir::taken_in_kernels(name);
+      if (why.empty()) continue;
+      return diag::error(diag::Code::extern_name,
+                         fmt::format("{} cannot name parameter {} of kernel {}", name, p + 1, source.name))
+          .at(pragmas.locate(span_at(place->first, name.size())))
+          .reason(std::string(why))
+          .help("rename the parameter");
+    }
+  }
+  return {};
+}
+
 Result<std::optional<size_t>> hook_of_cpp(const UserSource& source, size_t operands, size_t results) {
   const Pragmas pragmas(source);
   const std::string_view code = pragmas.code();
   constexpr std::string_view hook = "Hook";
-  for (size_t at = find_word(code, source.name, 0); at != std::string_view::npos;
-       at = find_word(code, source.name, at + 1)) {
-    size_t open = at + source.name.size();
-    while (open < code.size() && (code[open] == ' ' || code[open] == '\t' || code[open] == '\n' || code[open] == '\r'))
-      ++open;
-    if (open == code.size() || code[open] != '(') continue;
+  for (const Places& list : lists_of(code, source.name, true)) {
     std::optional<std::pair<size_t, size_t>> found;  // which parameter, and where
-    size_t parameter = 0, begin = open + 1;
-    int depth = 1;
-    const auto look = [&](size_t end) -> Result<void> {
-      const size_t here = find_word(code.substr(0, end), hook, begin);
-      if (here == std::string_view::npos) return {};
+    for (size_t parameter = 0; parameter < list.size(); ++parameter) {
+      const size_t here = find_word(code.substr(0, list[parameter].second), hook, list[parameter].first);
+      if (here == std::string_view::npos) continue;
       if (found) {
         return pragmas.wrong(span_at(here, hook.size()),
                              fmt::format("parameters {} and {} are hooks", found->first + 1, parameter + 1),
                              std::string(one_hook));
       }
       found.emplace(parameter, here);
-      return {};
-    };
-    for (size_t i = begin; i < code.size() && depth > 0; ++i) {
-      const char c = code[i];
-      depth += c == '(' || c == '<' || c == '[' || c == '{' ? 1 : c == ')' || c == '>' || c == ']' || c == '}' ? -1 : 0;
-      if (depth == 0 || (depth == 1 && c == ',')) {
-        CODETTA_CHECK_OK(look(i));
-        ++parameter;
-        begin = i + 1;
-      }
     }
     if (!found) continue;
     if (found->first < operands || found->first >= operands + results) {
@@ -124,6 +184,7 @@ Result<std::optional<size_t>> hook_of_gpu(const UserSource& source, size_t opera
 Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t operands, size_t results) {
   const bool gpu = source.language == UserSource::Language::Cuda || source.language == UserSource::Language::Hip;
   if (!gpu && source.language != UserSource::Language::Cpp) return std::optional<size_t>();
+  CODETTA_CHECK_OK(check_parameter_names(source));
   return gpu ? hook_of_gpu(source, operands, results) : hook_of_cpp(source, operands, results);
 }
 

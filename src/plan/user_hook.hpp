@@ -14,7 +14,8 @@ namespace codetta::plan {
 
 // Which parameter of the function, counted over the operands and results of a call, is a hook: in C++ the one of type
 // Hook<T, rank>, in CUDA C++ and HIP the one that a clause hook(name) names. None: the source has no hook.
-// Errors: E0231, at its place in the source: several hooks, a hook that is an operand, a clause that names no result.
+// Errors, at their place in the source: E0231 for several hooks, a hook that is an operand, a clause that names no
+// result; E0228 for a parameter with a name that means something else there.
 Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t operands, size_t results);
 
 // Why the program cannot run at single elements, if so: it has more than what a kernel does with one.

@@ -38,13 +38,15 @@ class Pragmas {
   // E0231 at a place in the source.
   [[nodiscard]] Error wrong(diag::Span span, std::string reason, std::string help) const;
 
+  // The same place for an error of another code.
+  [[nodiscard]] SourceLocation locate(diag::Span span) const;
+
   // Whether the source has this outside of comments and of what stands behind `#if 0`; within strings counts.
   [[nodiscard]] bool has_code(std::string_view text) const { return code_.find(text) != std::string::npos; }
   // The source with blanks for comments and for what stands behind `#if 0`.
   [[nodiscard]] std::string_view code() const { return code_; }
 
  private:
-  [[nodiscard]] SourceLocation locate(diag::Span span) const;
   [[nodiscard]] bool continues(size_t begin, size_t end) const;
   bool skip_word(size_t& at, size_t end, std::string_view word) const;
   [[nodiscard]] Result<std::vector<Token>> tokens(size_t at, size_t end) const;

@@ -446,6 +446,40 @@ TEST_F(ProgramHook, WhatIsNoHook) {
     EXPECT_EQ(error.code(), one.code) << one.source << error.render();
     EXPECT_NE(error.render().find(one.says), std::string::npos) << one.source << error.render();
   }
+  // What is called as a type of the source hides it.
+  const struct {
+    std::string source, says;
+  } names[] = {
+      {"void twice(Tensor<const float, 2> Hook, Tensor<float, 2> y)" + body,
+       "error[E0228]: Hook cannot name parameter 1 of kernel twice\n"
+       "  --> twice.cpp:1:35\n"
+       "1 | void twice(Tensor<const float, 2> Hook, Tensor<float, 2> y) {}\n"
+       "  |                                   ^^^^\n"
+       "note: it is a type that is declared in front of every kernel's source\nhelp: rename the parameter\n"},
+      {"void twice(Tensor<const float, 2> x, Tensor<float, 2>& Tensor)" + body, "Tensor cannot name parameter 2"},
+      {"void twice(const Tensor<const float, 2>\n  int64_t, Hook<float, 2> y)" + body,
+       "int64_t cannot name parameter 1"},
+      {"void twice(Tensor<const float, 2> std, Hook<float, 2> y)" + body, "it is the name of C++'s own namespace"},
+      {"void twice(Tensor<const float, 2> CODETTA_FOUND, Hook<float, 2> y)" + body, "belong to Codetta"},
+  };
+  for (const auto& one : names) {
+    const Error error = compile_error(parse(text, one.source));
+    EXPECT_EQ(error.code(), 228) << one.source << error.render();
+    EXPECT_NE(error.render().find(one.says), std::string::npos) << one.source << error.render();
+  }
+  const auto cuda = explain(parse(text,
+                                  "#pragma codetta kernel(x: f32[m, n], out y: f32[m, n]) block(32) grid(m)\n"
+                                  "extern \"C\" __global__ void twice(const float* x, float* blockIdx) {}\n",
+                                  "twice", UserKernel::Language::cuda),
+                            Target::parse("cuda:sm_90a").value(), {}, false, context_);
+  ASSERT_FALSE(cuda);
+  EXPECT_EQ(cuda.error().code(), 228) << cuda.error().render();
+  // Types without a name, and what a call computes, are no names.
+  EXPECT_TRUE(compile(parse(text,
+                            "int twice(int64_t, const int64_t, ::int64_t) { return 1; }\n"
+                            "void twice(Tensor<const float, 2> x, Tensor<float, 2> y) { y.data[0] = twice(1, 2, "
+                            "x.size(0) * INT64_MAX); }\n"),
+                      Target::host(), {}, context_));
   // A comment, a call and another function say nothing.
   const std::string plain =
       "// void twice(Tensor<const float, 2> x, Hook<float, 2> y)\n"

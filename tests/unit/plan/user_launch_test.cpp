@@ -4,6 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "device/embedded.hpp"
+#include "ir/kernel_names.hpp"
+
 namespace codetta::plan {
 namespace {
 
@@ -81,6 +86,30 @@ TEST(UserLaunch, StridesAreOfTheirConfiguration) {
   // Each of them takes another stride, so that neither may be any.
   EXPECT_EQ(assumed(bound("grid(m) sizes(stride(x, D)) config(D = 0) config(D = 1)")),
             (List{"0.1=1", "1.1=1", "1.0=cols", "0.0=cols*s0_1"}));
+}
+
+// What stands in front of every source declares nothing that a kernel could be called.
+TEST(UserLaunch, NamesThatSourcesHaveAreTaken) {
+  size_t declared = 0;
+  for (const char* path : {"cpu/user.h", "cpu/hook.h", "gpu/user.h", "gpu/hook.h", "cuda/user.h"}) {
+    const device::EmbeddedFile* file = device::find_file(path);
+    ASSERT_NE(file, nullptr) << path;
+    std::istringstream lines{std::string(file->text)};
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("using codetta::") && !line.starts_with("typedef ")) continue;
+      const size_t begin = line.find_last_of(": ") + 1;
+      const std::string name = line.substr(begin, line.size() - begin - 1);
+      EXPECT_NE(ir::taken_in_kernels(name), "") << name << " of " << path;
+      ++declared;
+    }
+  }
+  EXPECT_GE(declared, 18U);
+  for (const char* name : {"std", "codetta", "codetta_user", "CODETTA_FOUND", "size_t", "intptr_t", "int_least8_t",
+                           "UINT16_MAX", "INT64_C", "INT_FAST32_MIN", "UINTPTR_MAX", "INTMAX_C", "gridDim"})
+    EXPECT_NE(ir::taken_in_kernels(name), "") << name;
+  for (const char* name : {"scale", "tensor", "hook", "Hooked", "my_Tensor", "int8", "int12_t", "INTERVAL_MAX", "in",
+                           "out", "x", "std_dev", "uint", "INT"})
+    EXPECT_EQ(ir::taken_in_kernels(name), "") << name;
 }
 
 }  // namespace
