@@ -98,6 +98,9 @@ __attribute__((format(printf, 3, 4))) inline bool misfit(Trouble& trouble, const
 }
 inline bool unaligned(Trouble& trouble) {
   trouble.unaligned = true;
+  trouble.help =
+      "find a kernel with this view; a program takes other kernels once it is prepared with such tensors where it may "
+      "compile";
   return false;
 }
 __attribute__((format(printf, 2, 3))) inline bool beyond(Trouble& trouble, const char* format, ...) {
@@ -612,7 +615,7 @@ inline int map_dtype(u8 dtype) {
 inline bool check_tiled(const Tiled& view, Trouble& trouble) {
   trouble.code = trouble_map;
   say(trouble.headline, "the tensor map of %.160s breaks a constraint", view.name);
-  trouble.help = "find a kernel with this view; kernels that copy without tensor maps take any alignment";
+  trouble.help = "find a kernel with this view, or compile the program with hints of these sizes";
   const i64 element = element_bytes(view.dtype);
   if (view.address % 16 != 0) {
     say(trouble.reason, "its address is %llu modulo 16; addresses are multiples of 16", view.address % 16);

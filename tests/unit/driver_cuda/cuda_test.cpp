@@ -243,6 +243,7 @@ TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
   const auto kept = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}, {"k", 512}}, without).value();
   EXPECT_TRUE(kept.prepare(bound(without, 512, 0).arguments));
   expect(kept.prepare(bound(without, 33, 0).arguments), Code::guard_failed, "66 bytes, no multiple of");
+  expect(kept.prepare(bound(without, 33, 0).arguments), Code::guard_failed, "once it is prepared with such tensors");
 }
 
 TEST_F(CudaApi, CodeCanBeLookedAt) {
