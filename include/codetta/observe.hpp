@@ -29,7 +29,7 @@ CODETTA_API ValueStatistics statistics(const TensorView& values);
 // that passes.
 CODETTA_API StepObserver trap_numbers(bool infinities = false, StepObserver next = {});
 
-// Copies of what call_extern and user_kernel left in a run, for VerifyOptions::given.
+// Copies of what call_extern and user_kernel left in a run, for VerifyOptions::given and BisectOptions::given.
 struct KeptResults {
   std::vector<GivenResults> calls;  // into `memory`
   std::vector<Tensor> memory;
@@ -47,6 +47,9 @@ CODETTA_API std::string chrome_trace(std::span<const StepRecord> steps, const st
 struct BisectOptions {
   uint64_t seed = 1;  // of the rows and columns that are compared of a large program
   RunOptions run{};   // its observer, which sees all values, is called before those of a step are compared
+  // Of programs that call code of the caller's: what it computed in a run with equal arguments (keep_results), which
+  // the oracle takes as right. Without it, and for what is called several times: E0311.
+  std::vector<GivenResults> given{};
 };
 // A step of the run, compared with the oracle.
 struct BisectedStep {
@@ -67,7 +70,8 @@ struct BisectReport {
 // same operation; and the graphs before and after each pass with each other. The outputs among the arguments are
 // written. Steps inside of branches and loops, calls and writes at indices are told but not compared. For a GPU the
 // tensors are those of its memory; all work on them is waited for. Errors: those of compile(), prepare() and run();
-// E0606 (too large for the oracle); for a GPU E064x.
+// E0221 (given results of another shape), E0311 (code of the caller's without given results), E0606 (too large for the
+// oracle); for a GPU E064x.
 CODETTA_API Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgument>& arguments,
                                         const Target& target,
                                         const std::vector<std::pair<std::string, int64_t>>& size_hints = {},

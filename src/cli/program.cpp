@@ -154,10 +154,34 @@ TensorView view_of(const ProgramData& data, const std::string& output) {
   return view;
 }
 
+Result<void> keep_user_results(const Program& program, const CompiledProgram& compiled, const Target& target,
+                               const ProgramData& data, KeptResults& kept, Context& context) {
+  auto copies = copies_of_donated(program, data);
+  if (!copies) return std::move(copies).error();
+  ProgramData first;
+  first.arguments = data.arguments;
+  first.shapes = data.shapes;
+  for (NamedArgument& argument : first.arguments) {
+    for (const NamedArgument& copy : copies->arguments) {
+      if (copy.name == argument.name) argument.value = copy.value;
+    }
+  }
+  const ProgramRun run{.program = program,
+                       .compiled = compiled,
+                       .target = target,
+                       .context = context,
+                       .observer = keep_results(kept),
+                       .observed = Observed::results};
+  auto done = run(first);
+  if (!done) return std::move(done).error();
+  return {};
+}
+
 int bisect_program(const CommonOptions& common, const Program& program, const ProgramData& data, const Target& target,
-                   const Sizes& hints, uint64_t seed, Context& context) {
+                   const Sizes& hints, uint64_t seed, std::vector<GivenResults> given, Context& context) {
   BisectOptions how;
   how.seed = seed;
+  how.given = std::move(given);
   std::optional<OnDevice> copies;
   if (on_gpu(target)) {
     auto device = Device::open(target.backend, context);
@@ -226,11 +250,19 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
                   common.json);
   if (auto ok = add_outputs(*program, data); !ok) return report(ok.error(), common.json);
   if (auto ok = check_dims(asked->dims, data); !ok) return report(ok.error(), common.json);
-  if (options.check) program = program->with_hooked_results();
+  if (options.check || options.bisect) program = program->with_hooked_results();
   auto compiled = codetta::compile(*program, *target, options.hints.empty() ? data.shapes.symbols : asked->hints,
                                    *context, compile_progress(common));
   if (!compiled) return report(compiled.error(), common.json);
-  if (options.bisect) return bisect_program(common, *program, data, *target, asked->hints, options.seed, *context);
+  if (options.bisect) {
+    // Kernels of the user's are taken as a first run leaves them.
+    KeptResults kept;
+    if (!options.kernels.empty()) {
+      if (auto ran = keep_user_results(*program, *compiled, *target, data, kept, *context); !ran)
+        return report(ran.error(), common.json);
+    }
+    return bisect_program(common, *program, data, *target, asked->hints, options.seed, std::move(kept.calls), *context);
+  }
   auto watch = Watch::make(options, places_of(*given, options));
   if (!watch) return report(watch.error(), common.json);
   const ProgramRun run{.program = *program,

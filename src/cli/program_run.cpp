@@ -133,6 +133,21 @@ Result<void> add_outputs(const Program& program, ProgramData& data) {
   return {};
 }
 
+Result<ProgramData> copies_of_donated(const Program& program, const ProgramData& data) {
+  ProgramData copies;
+  for (const ProgramParameter& parameter : program.parameters()) {
+    if (!parameter.donated) continue;
+    for (const NamedArgument& argument : data.arguments) {
+      if (argument.name != parameter.name) continue;
+      auto copy = copy_of(*argument.value.tensor());
+      if (!copy) return std::move(copy).error();
+      copies.owned.push_back(std::move(copy->first));
+      copies.arguments.push_back({argument.name, copy->second});
+    }
+  }
+  return copies;
+}
+
 Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   Done done;
   const auto start = std::chrono::steady_clock::now();
@@ -149,15 +164,10 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   const std::vector<NamedArgument>& arguments = copies ? copies->named() : data.arguments;
   // What a check reads: a run leaves anything in donated tensors.
   ProgramData before;
-  for (const ProgramParameter& parameter : program.parameters()) {
-    if (!check || !parameter.donated) continue;
-    for (const NamedArgument& argument : data.arguments) {
-      if (argument.name != parameter.name) continue;
-      auto copy = copy_of(*argument.value.tensor());
-      if (!copy) return std::move(copy).error();
-      before.owned.push_back(std::move(copy->first));
-      before.arguments.push_back({argument.name, copy->second});
-    }
+  if (check) {
+    auto copied = copies_of_donated(program, data);
+    if (!copied) return std::move(copied).error();
+    before = *std::move(copied);
   }
   std::optional<OnDevice> former;
   if (device && !before.arguments.empty()) {
@@ -174,6 +184,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   done.prepare_ms = milliseconds_since(start);
   done.interpreted = execution->interpreted();
   done.workspace_bytes = execution->workspace_size();
+  done.kernels = execution->kernels();
   const auto running = std::chrono::steady_clock::now();
   if (auto ran = execution->run(); !ran) return std::move(ran).error();
   if (device) {
@@ -184,7 +195,6 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   for (const ProgramShapes::Output& output : data.shapes.outputs) {
     if (!copies) break;
     if (auto copied = copies->download(output.name); !copied) return std::move(copied).error();
-  done.kernels = execution->kernels();
   }
   if (!check) return done;
   VerifyOptions wanted;

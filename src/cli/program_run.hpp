@@ -26,6 +26,9 @@ Result<void> add_random(const Program& program, const Sizes& sizes, uint64_t see
 // Memory for the outputs, poisoned. Errors: those of Program::shapes().
 Result<void> add_outputs(const Program& program, ProgramData& data);
 
+// What is bound to donated parameters, copied: a run leaves anything there. Errors: E0606.
+Result<ProgramData> copies_of_donated(const Program& program, const ProgramData& data);
+
 struct ProgramRun {
   const Program& program;
   const CompiledProgram& compiled;
@@ -41,10 +44,10 @@ struct ProgramRun {
     double prepare_ms = 0, run_ms = 0;
     bool interpreted = false;
     int64_t workspace_bytes = 0;
+    std::vector<std::string> kernels;
     std::optional<VerifyReport> checked;
   };
   // Outputs end in host memory, where `data` says. Errors: those of prepare, run and verify.
-    std::vector<std::string> kernels;
   [[nodiscard]] Result<Done> operator()(const ProgramData& data) const;
 
   // The same program over random data of smaller sizes, for which the oracle can say all: up to 64, less where that is

@@ -211,6 +211,7 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   how.seed = options.seed;
   CODETTA_TRY(const Passes passes, compare_passes(graph, state.debug.passes, inputs, how));
 
+  CODETTA_TRY(how.functions, functions_of(options.given));
   CODETTA_TRY(const CompiledProgram compiled,
               compile(program, target, size_hints.empty() ? shapes.symbols : size_hints, context));
   // Which kernels run is known with the tensors.
@@ -253,6 +254,7 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
       step.unchecked = records.known(record.step).nested ? "it is in a branch or a loop"
                        : record.kernel.empty()           ? "it is no kernel"
                                                          : "it writes a part of a value";
+                       : !record.function.empty()        ? "it is code of the caller's, taken as given"
     }
     if (step.wrong && report.first_wrong < 0) report.first_wrong = static_cast<int64_t>(report.steps.size()) - 1;
     return {};

@@ -2,6 +2,7 @@
 // What a problem's outputs must be, evaluated once; and the comparison with what a run left in memory.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,10 @@ oracle::OracleOptions gpu_options(const Target& target, int64_t k);
 // How the target computes a program's operations, for these sizes.
 oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph,
                                       const std::vector<std::pair<std::string, int64_t>>& symbols);
+// By function what the oracle takes for its call, while `given` lives. Errors: E0311 where it was called several times;
+// those of the functions: E0221 where given results do not fit.
+using OracleFunctions = std::map<std::string, oracle::OracleFunction, std::less<>>;
+Result<OracleFunctions> functions_of(const std::vector<GivenResults>& given);
 // What the oracle's comparison found, in the public form, with its text.
 VerifyReport report_of(const oracle::CheckReport& checked);
 

@@ -80,11 +80,12 @@ int64_t longest_sum(const ir::Graph& graph, const std::vector<std::pair<std::str
   return longest;
 }
 
-// By function what the oracle takes for its call.
-Result<std::map<std::string, oracle::OracleFunction, std::less<>>> functions_of(const VerifyOptions& options) {
-  std::map<std::string, oracle::OracleFunction, std::less<>> functions;
-  for (const GivenResults& call : options.given) {
-    const auto calls = std::count_if(options.given.begin(), options.given.end(),
+}  // namespace
+
+Result<OracleFunctions> functions_of(const std::vector<GivenResults>& given) {
+  OracleFunctions functions;
+  for (const GivenResults& call : given) {
+    const auto calls = std::count_if(given.begin(), given.end(),
                                      [&](const GivenResults& other) { return other.function == call.function; });
     if (calls > 1) {
       return diag::error(diag::Code::target_lacks,
@@ -112,8 +113,6 @@ Result<std::map<std::string, oracle::OracleFunction, std::less<>>> functions_of(
   }
   return functions;
 }
-
-}  // namespace
 
 oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph,
                                       const std::vector<std::pair<std::string, int64_t>>& symbols) {
@@ -159,7 +158,7 @@ Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgum
   }
   oracle::OracleOptions how = program_options(target, graph, shapes.symbols);
   how.seed = options.seed;
-  CODETTA_TRY(how.functions, functions_of(options));
+  CODETTA_TRY(how.functions, functions_of(options.given));
   CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, how));
   oracle::CheckOptions compare;
   if (options.poisoned) compare.max_zeros = 1;

@@ -27,8 +27,8 @@ Error unknown_function_error(const ir::Graph& graph, ir::NodeId node, const std:
       .at(graph.source(), graph.span(node))
       .reason("it is code of the user, which the oracle cannot look into")
       .help(
-          "pass the results that it had in the run (VerifyOptions::given), or check a program that has the same work "
-          "as operations");
+          "pass the results that it had in a run (`given` of VerifyOptions and BisectOptions), or check a program that "
+          "has the same work as operations");
 }
 
 }  // namespace codetta::oracle

@@ -13,6 +13,7 @@ import time
 
 from cli_support import COMMAND, FAILURES, expect, outcome, run
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIZES = ["--m", "5", "--n", "7", "--k", "3"]
 
 
@@ -131,6 +132,13 @@ def data_in_and_out(folder, cache):
     found = json.loads(expect(0, "", *watched, "--bisect", "--json").stdout)
     if found["first_wrong"] != -1 or sum(len(step["values"]) for step in found["steps"]) != 2:
         FAILURES.append(f"run --bisect --json: {found}")
+    for name in ("program", "hooked"):  # code of the caller's, as a first run leaves it
+        source = ROOT / "examples" / "user_kernel" / ("running_sums.cc" if name == "program" else "hooked_sums.cc")
+        found = json.loads(expect(0, "", "run", source.with_name(f"{name}.py"), *cache, "--kernel", f"running_sums={source}", "--dim", "m=5",
+                                  *(("--dim", "n=24") if name == "hooked" else ()), "--bisect", "--json").stdout)
+        given = [step for step in found["steps"] if step["unchecked"] == "it is code of the caller's, taken as given"]
+        if found["first_wrong"] != -1 or len(given) != 1 or (name == "program" and sum(len(step["values"]) for step in found["steps"]) != 2):
+            FAILURES.append(f"run --bisect of {name}: {found}")
     picks = folder / "picks.py"
     picks.write_text('def picks(t: f32["v", 6], i: i32["n", 2], a: f32, flag: bool[1]):\n'
                      '    y = take(t, i) * a\n    z = where(flag, y, 0.0)\n    return y, z\n')

@@ -83,6 +83,30 @@ TEST_F(ProgramUser, VerifiedWithGivenResults) {
   EXPECT_NE(right->text.find("running_sums: its results are taken"), std::string::npos) << right->text;
   y.view().as<float>()[3] += 1;
   EXPECT_EQ(checked(kept.calls)->verdict, VerifyReport::Verdict::Fail);
+  // Step by step, too.
+  BisectOptions steps;
+  const auto bisected = [&] { return bisect(program, arguments, Target::host(), {}, steps, context_); };
+  const auto unknown = bisected();
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), 311);
+  EXPECT_NE(unknown.error().render().find("BisectOptions"), std::string::npos) << unknown.error().render();
+  steps.given = kept.calls;
+  const auto fine = bisected();
+  ASSERT_TRUE(fine) << fine.error().render();
+  EXPECT_EQ(fine->first_wrong, -1) << fine->text;
+  size_t compared = 0, given = 0;
+  for (const BisectedStep& step : fine->steps) {
+    for (const OutputCheck& value : step.values) compared += static_cast<size_t>(value.checked);
+    given += step.unchecked == "it is code of the caller's, taken as given" ? 1 : 0;
+  }
+  EXPECT_EQ(compared, 5U * 24 + 5U * 8) << fine->text;
+  EXPECT_EQ(given, 1U) << fine->text;
+  kept.memory[0].view().as<float>()[3] += 1;
+  const auto wrong = bisected();
+  ASSERT_TRUE(wrong) << wrong.error().render();
+  ASSERT_GE(wrong->first_wrong, 0) << "what is made of other results is not that";
+  EXPECT_EQ(wrong->steps[static_cast<size_t>(wrong->first_wrong)].values[0].name, "y");
+  kept.memory[0].view().as<float>()[3] -= 1;
 
   EXPECT_EQ(checked({}).error().code(), 311);
   EXPECT_EQ(checked({kept.calls[0], kept.calls[0]}).error().code(), 311);
