@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "device/host/default_floats.h"
 #include "device/host/indexed.h"
 #include "device/host/lock.h"
 #include "device/host/support.h"
@@ -179,6 +180,7 @@ struct Program {
 // workspace has to be.
 inline Status run(const Program& program, View* views, const cpu::ScalarValue* scalars, void* workspace,
                   i64 workspace_bytes, i64* measured = nullptr) {
+  const DefaultFloats floats;
   const Threads threads = current_threads();
   Frame frame;
   frame.views = views;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "codetta/observe.hpp"
 #include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
@@ -193,6 +194,7 @@ Result<Passes> compare_passes(const ir::Graph& graph, const opt::RunOptions& deb
 Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgument>& arguments, const Target& wanted,
                             const std::vector<std::pair<std::string, int64_t>>& size_hints,
                             const BisectOptions& options, Context& context) {
+  const base::DefaultFloats floats;
   using namespace driver;
   ContextState& state = *context.shared_state();
   CODETTA_TRY(const Target target, resolve_target(state, wanted));
@@ -209,9 +211,9 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
               oracle_inputs(graph, arguments, device != nullptr ? &copies : nullptr));
   oracle::OracleOptions how = program_options(target, graph, shapes.symbols);
   how.seed = options.seed;
+  CODETTA_TRY(how.functions, functions_of(options.given));
   CODETTA_TRY(const Passes passes, compare_passes(graph, state.debug.passes, inputs, how));
 
-  CODETTA_TRY(how.functions, functions_of(options.given));
   CODETTA_TRY(const CompiledProgram compiled,
               compile(program, target, size_hints.empty() ? shapes.symbols : size_hints, context));
   // Which kernels run is known with the tensors.
@@ -252,9 +254,9 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
     }
     if (step.values.empty()) {
       step.unchecked = records.known(record.step).nested ? "it is in a branch or a loop"
+                       : !record.function.empty()        ? "it is code of the caller's, taken as given"
                        : record.kernel.empty()           ? "it is no kernel"
                                                          : "it writes a part of a value";
-                       : !record.function.empty()        ? "it is code of the caller's, taken as given"
     }
     if (step.wrong && report.first_wrong < 0) report.first_wrong = static_cast<int64_t>(report.steps.size()) - 1;
     return {};

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/default_floats.hpp"
 #include "base/files.hpp"
 #include "codetta/version.hpp"
 #include "device/embedded.hpp"
@@ -420,6 +421,7 @@ std::string manifest_of(const LibraryPlan& planned, const toolchain::HostCompile
 
 Result<BuildReport> build(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
                           Context& context) {
+  const base::DefaultFloats floats;
   using namespace driver;
   const auto start = std::chrono::steady_clock::now();
   const auto tell = [&](const std::string& line) {
@@ -509,6 +511,7 @@ Result<std::string> driver::library_text(const std::vector<Program>& programs, c
 
 Result<std::string> host_text(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
                               Context& context) {
+  const base::DefaultFloats floats;
   CODETTA_CHECK_OK(driver::check_form(target, options));
   if (target.backend == Backend::metal) {
     CODETTA_TRY(const Target resolved, driver::resolve_target(*context.shared_state(), target));

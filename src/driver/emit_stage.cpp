@@ -2,6 +2,7 @@
 // What emit() shows of a kernel, stage by stage.
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_kernels.hpp"
 #include "emit/package.hpp"
@@ -95,6 +96,7 @@ Result<std::string> code_listing(ContextState& context, const package::Package& 
 }  // namespace driver
 
 Result<std::string> Kernel::emit(Stage stage) const {
+  const base::DefaultFloats floats;
   if (!state_) return driver::nothing_held("kernel", "find_kernels");
   const driver::FoundState& found = *state_->found;
   switch (stage) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "driver/evt.hpp"
 #include "driver/problem.hpp"
 #include "ir/analyses.hpp"
@@ -358,6 +359,7 @@ Result<emit::evt::KernelText> emit_whole(EvtProblem& problem, const EvtOptions& 
 
 Result<EvtText> emit_evt(const Epilogue& epilogue, const std::vector<EvtTensor>& tensors,
                          const std::vector<EvtScalar>& scalars, const EvtOptions& options) {
+  const base::DefaultFloats floats;
   CODETTA_TRY(driver::Examples examples, driver::gather_examples(*epilogue.function(), tensors, scalars, options));
   CODETTA_TRY(const ir::Graph bound, ir::bind_epilogue(*epilogue.function(), examples.arguments, examples.facts));
   CODETTA_TRY(opt::Optimized optimized, opt::optimize(bound));
@@ -366,11 +368,13 @@ Result<EvtText> emit_evt(const Epilogue& epilogue, const std::vector<EvtTensor>&
 }
 
 Result<EvtText> emit_evt(const GemmArguments& arguments, const EvtOptions& options) {
+  const base::DefaultFloats floats;
   CODETTA_TRY(driver::EvtProblem problem, driver::make_evt_problem(arguments));
   return driver::emit_bound(problem.graph, std::move(problem.evt), options);
 }
 
 Result<CutlassSource> emit_cutlass(const GemmArguments& arguments, const EvtOptions& options, const std::string& name) {
+  const base::DefaultFloats floats;
   CODETTA_TRY(driver::EvtProblem problem, driver::make_evt_problem(arguments));
   EvtOptions whole = options;
   whole.emit_cd = true;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/default_floats.hpp"
 #include "driver/fusion.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/occupancy.hpp"
@@ -153,6 +154,7 @@ std::string as_json(const driver::FoundState& found, const driver::Planned& plan
 }  // namespace
 
 Result<std::string> explain(const GemmArguments& arguments, const Target& target, bool json_wanted, Context& context) {
+  const base::DefaultFloats floats;
   CODETTA_TRY(const KernelList kernels, find_kernels(arguments, target, {}, context));
   if (kernels.empty()) return driver::none_left(kernels.rejections());
   const driver::FoundState& found = *driver::KernelState::of(kernels[0]).found;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // explain of a program: the plan that compile() would carry out, and the names that its kernels get.
+#include "base/default_floats.hpp"
 #include "codetta/program.hpp"
 #include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
@@ -15,6 +16,7 @@ namespace codetta {
 Result<std::string> explain(const Program& program, const Target& target,
                             const std::vector<std::pair<std::string, int64_t>>& size_hints, bool json,
                             Context& context) {
+  const base::DefaultFloats floats;
   const driver::ProgramState& state = *Program::Access::state(program);
   driver::ContextState& machine = *context.shared_state();
   CODETTA_TRY(const Target resolved, driver::resolve_target(machine, target));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/default_floats.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
@@ -51,6 +52,7 @@ void for_each_element(const TensorView& view, Set&& set) {
 }  // namespace
 
 void fill_random(const TensorView& view, uint64_t seed, Distribution distribution, double scale) {
+  const base::DefaultFloats floats;
   Generator generator{seed * 0xD1342543DE82EF95u + 1};
   const DType dtype = view.dtype();
   for_each_element(view, [&](std::byte* element) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "base/digest.hpp"
 #include "driver/fusion.hpp"
 #include "driver/kernel_state.hpp"
@@ -85,6 +86,7 @@ Result<const Planned*> FoundState::planned() const {
 
 Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& target, const DiscoveryOptions& options,
                                 Context& context) {
+  const base::DefaultFloats floats;
   auto found = std::make_shared<driver::FoundState>();
   found->context = context.shared_state();
   CODETTA_TRY(found->target, driver::resolve_target(*found->context, target));

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "base/files.hpp"
 #include "base/kept.hpp"
 #include "driver/build_id.hpp"
@@ -178,6 +179,7 @@ const KernelMetadata& Kernel::metadata() const {
 }
 
 Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
+  const base::DefaultFloats floats;
   if (!state_) return driver::no_kernel();
   const driver::FoundState& found = *state_->found;
   if (driver::runs_on_gpu(found.target)) return driver::prepare_on_gpu(state_, arguments, false);
@@ -200,6 +202,7 @@ Result<Execution> Kernel::prepare(const GemmArguments& arguments) const {
 }
 
 Result<double> Kernel::compile() const {
+  const base::DefaultFloats floats;
   if (!state_) return driver::no_kernel();
   driver::ContextState& context = *state_->found->context;
   if (state_->found->target.backend == Backend::metal) CODETTA_CHECK_OK(device_supports(state_->found->target));
@@ -224,6 +227,7 @@ Result<double> Kernel::compile() const {
 }
 
 Result<void> Kernel::run(const GemmArguments& arguments, Stream stream) const {
+  const base::DefaultFloats floats;
   if (!state_) return driver::no_kernel();
   if (!driver::runs_on_gpu(state_->found->target)) {
     CODETTA_TRY(Execution execution, prepare(arguments));
@@ -258,6 +262,7 @@ Result<Execution> KernelList::prepare(const GemmArguments& arguments, size_t* ch
 }
 
 Result<PackedTensor> Kernel::pack(const TensorView& B) const {
+  const base::DefaultFloats floats;
   if (!state_) return driver::no_kernel();
   if (state_->found->target.backend != Backend::cpu) return driver::nothing_to_pack(state_->metadata.name);
   CODETTA_TRY(const package::PackageRef package, state_->package());
@@ -276,11 +281,6 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   return driver::PackedState::make(std::move(state));
 }
 
-namespace {
-Error no_execution() { return driver::nothing_held("execution", "Kernel::prepare"); }
-}  // namespace
-
-Result<void> Execution::run(Stream stream) {
 namespace driver {
 namespace {
 // Of a run that failed: whether donated memory may hold something else by now. Not where it was refused before it
@@ -292,6 +292,11 @@ bool gave_away(const ExecutionState& state, const Error& error) {
 }  // namespace
 }  // namespace driver
 
+namespace {
+Error no_execution() { return driver::nothing_held("execution", "Kernel::prepare"); }
+}  // namespace
+
+Result<void> Execution::run(Stream stream) {
   if (!state_) return no_execution();
   if (state_->spent) {
     const Error spent = diag::error(diag::Code::donated_spent, fmt::format("donated {} is used again", state_->donated))
@@ -319,6 +324,12 @@ Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   if (!state_) return no_execution();
   return std::visit([&](auto& execution) { return execution.set_workspace(memory, bytes); }, state_->execution);
 }
+std::vector<std::string> Execution::kernels() const {
+  std::vector<std::string> names;
+  if (!state_) return names;
+  for (const package::Kernel& kernel : state_->package->kernels) names.push_back(kernel.name);
+  return names;
+}
 double Execution::compile_seconds() const { return state_ ? state_->compile_seconds : 0; }
 bool Execution::interpreted() const {
   if (!state_) return false;
@@ -333,12 +344,6 @@ const std::string& PackedTensor::layout() const {
 int64_t PackedTensor::byte_size() const { return state_ ? static_cast<int64_t>(state_->packed->bytes.byte_size()) : 0; }
 
 std::string PackedTensor::serialize() const {
-std::vector<std::string> Execution::kernels() const {
-  std::vector<std::string> names;
-  if (!state_) return names;
-  for (const package::Kernel& kernel : state_->package->kernels) names.push_back(kernel.name);
-  return names;
-}
   if (!state_) return {};
   const Tensor& bytes = state_->packed->bytes;
   return {static_cast<const char*>(bytes.data()), bytes.byte_size()};

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/default_floats.hpp"
 #include "base/result.hpp"
 #include "diag/diagnostic.hpp"
 #include "types/convert.hpp"
@@ -46,6 +47,7 @@ void each_element(const TensorView& view, Visit&& visit) {
 }  // namespace
 
 ValueStatistics statistics(const TensorView& values) {
+  const base::DefaultFloats floats;
   ValueStatistics result;
   double sum = 0;
   int64_t finite = 0;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "driver/build_id.hpp"
 #include "driver/gpu_observer.hpp"
 #include "driver/kernel_state.hpp"
@@ -181,6 +182,7 @@ Result<std::string> emit_program(const ProgramState& program, Stage stage) {
 }  // namespace driver
 
 Result<Program> Program::parse(std::string text, std::string name, std::string_view function) {
+  const base::DefaultFloats floats;
   auto state = std::make_shared<driver::ProgramState>();
   const auto source = std::make_shared<const diag::SourceText>(std::move(name), std::move(text));
   CODETTA_TRY(state->function, frontend::parse_program(source, function));
@@ -340,6 +342,7 @@ Result<std::shared_ptr<const driver::CompiledProgramState>> for_sizes(
 Result<CompiledProgram> compile(const Program& program, const Target& target,
                                 const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context,
                                 const std::function<void(const CompileProgress&)>& progress) {
+  const base::DefaultFloats floats;
   CODETTA_TRY(const Target resolved, driver::resolve_target(*context.shared_state(), target));
   return driver::compile_with(
       program, resolved, size_hints,
@@ -529,11 +532,13 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
 
 Result<Execution> CompiledProgram::prepare(const std::vector<NamedArgument>& arguments,
                                            const RunOptions& options) const {
+  const base::DefaultFloats floats;
   return codetta::prepare(state_, arguments, options, false);
 }
 
 Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, Stream stream,
                                   const RunOptions& options) const {
+  const base::DefaultFloats floats;
   if (!driver::runs_on_gpu(state_->target)) {
     CODETTA_TRY(Execution execution, prepare(arguments, options));
     return execution.run(stream);
@@ -544,6 +549,7 @@ Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, S
 }
 
 Result<std::string> CompiledProgram::html_report() const {
+  const base::DefaultFloats floats;
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state_->program->graph, state_->context->debug.passes));
   CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
   CODETTA_TRY(const std::string source, emit(Stage::Source));
@@ -555,6 +561,7 @@ Result<std::string> CompiledProgram::html_report() const {
 }
 
 Result<std::string> CompiledProgram::emit(Stage stage) const {
+  const base::DefaultFloats floats;
   switch (stage) {
     case Stage::Ast:
     case Stage::Graph:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What include/codetta/graph.hpp builds as a Program.
+#include "base/default_floats.hpp"
 #include "driver/program_state.hpp"
 #include "frontend/graph_state.hpp"
 #include "ir/bind.hpp"
@@ -7,6 +8,7 @@
 namespace codetta {
 
 Result<Program> ProgramBuilder::finish(CallSite at) const {
+  const base::DefaultFloats floats;
   auto state = std::make_shared<driver::ProgramState>();
   CODETTA_TRY(state->function, frontend::finish_program(*detail::GraphAccess::state(*this), at));
   CODETTA_TRY(state->graph, ir::bind_program(state->function));

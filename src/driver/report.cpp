@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "driver/html.hpp"
 #include "driver/report.hpp"
 
@@ -217,6 +218,7 @@ std::string driver::program_page(const ir::ProgramFunction& function, const ir::
 
 Result<std::string> html_report(const GemmArguments& arguments, const Target& target, const TuneReport* tuned,
                                 Context& context) {
+  const base::DefaultFloats floats;
   CODETTA_TRY(const KernelList kernels, find_kernels(arguments, target, {}, context));
   if (kernels.empty()) return driver::none_left(kernels.rejections());
   const driver::FoundState& found = *driver::KernelState::of(kernels[0]).found;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "base/files.hpp"
 #include "driver/build_plan.hpp"
 #include "driver/kernel_state.hpp"
@@ -238,6 +239,7 @@ std::string quoted(const std::string& flag) {
 
 Result<ReproducerReport> reproduce(const Program& program, const Target& target, const ReproducerOptions& options,
                                    Context& context) {
+  const base::DefaultFloats floats;
   using namespace driver;
   CODETTA_CHECK_OK(check_folder(options.folder, "the reproducer"));
   CODETTA_TRY(const SizeHints sizes, all_sizes(Program::Access::state(program)->graph, options.sizes, usual_size));

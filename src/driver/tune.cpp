@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "codetta/fill.hpp"
 #include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
@@ -274,6 +275,7 @@ Result<TuneReport> Tuning::run() {
 
 Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options,
                         Context& context) {
+  const base::DefaultFloats floats;
   if (!(options.budget_seconds > 0) || options.max_candidates == 0) {
     const bool budget = !(options.budget_seconds > 0);
     return diag::error(diag::Code::option_range,

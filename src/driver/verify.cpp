@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "driver/host_copy.hpp"
 #include "driver/verification.hpp"
 #include "types/view.hpp"
@@ -175,6 +176,7 @@ VerifyReport report_of(const oracle::CheckReport& checked) {
 
 Result<VerifyReport> verify(const GemmArguments& arguments, const Target& target, const VerifyOptions& options,
                             Context& context) {
+  const base::DefaultFloats floats;
   CODETTA_CHECK_OK(driver::check_target(target));
   driver::ContextState& state = *context.shared_state();
   if (driver::runs_on_gpu(target)) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/default_floats.hpp"
 #include "codetta/program.hpp"
 #include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
@@ -126,6 +127,7 @@ oracle::OracleOptions program_options(const Target& target, const ir::Graph& gra
 
 Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgument>& arguments, const Target& wanted,
                             const VerifyOptions& options, Context& context) {
+  const base::DefaultFloats floats;
   using namespace driver;
   ContextState& state = *context.shared_state();
   const ir::Graph& graph = Program::Access::state(program)->graph;

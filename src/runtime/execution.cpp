@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "device/host/default_floats.h"
 #include "diag/diagnostic.hpp"
 #include "runtime/cpu/module.hpp"
 #include "runtime/execution_state.hpp"
@@ -37,10 +38,11 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Kerne
 Result<void> Execution::run() { return run(*state_->options.pool); }
 
 Result<void> Execution::run(ThreadPool& pool) {
+  const codetta::host::DefaultFloats floats;
   State& state = *state_;
+  state.wrote = state.only_launches;
   if (!state.only_launches) {
     auto result = state.run_steps(pool);
-  state.wrote = state.only_launches;
     state.end_run();
     return result;
   }
@@ -49,9 +51,9 @@ Result<void> Execution::run(ThreadPool& pool) {
   return {};
 }
 
-int64_t Execution::workspace_size() const { return state_->bytes(); }
-
 bool Execution::wrote() const { return state_->wrote; }
+
+int64_t Execution::workspace_size() const { return state_->bytes(); }
 
 Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   if (memory == nullptr && state_->bytes() != 0) {

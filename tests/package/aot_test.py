@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import pathlib
+import platform
 import random
 import re
 import shutil
@@ -64,8 +65,16 @@ class Digits(unittest.TestCase):
                     "--out", f"scores={WORK / 'scores.npy'}")
             scores = floats(batch * 10)
             x = floats(images[:batch * 256])
-            self.assertEqual(library("classifier", x, scores, ctypes.c_int64(batch), None), 0, library.text())
-            self.assertEqual(bytes(scores), npy_data(WORK / "scores.npy"), f"batch {batch}")
+            maths = ctypes.CDLL("libm.so.6")
+            nearest = maths.fegetround()
+            # However the calling thread rounds: upward, downward (as <fenv.h> has them for x86 and AArch64).
+            for rounding in (nearest, *((0x800, 0x400) if platform.machine() == "x86_64" else (0x400000, 0x800000))):
+                ctypes.memset(scores, 0xFF, ctypes.sizeof(scores))
+                self.assertEqual(maths.fesetround(rounding), 0)
+                status, after = library("classifier", x, scores, ctypes.c_int64(batch), None), maths.fegetround()
+                maths.fesetround(nearest)
+                self.assertEqual((status, after), (0, rounding), library.text())
+                self.assertEqual(bytes(scores), npy_data(WORK / "scores.npy"), f"batch {batch}, rounding {rounding}")
 
     def test_arguments(self):
         library = Library(self.path, "digits")

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "codetta/target.hpp"
+#include "device/host/default_floats.h"
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/layout.hpp"
 #include "runtime/cpu/map.hpp"
@@ -124,6 +125,7 @@ i64 codetta_engine_workspace(const GemmConfig* config, const Gemm* gemm, const E
 
 void codetta_engine_run(const GemmConfig* config, const Gemm* gemm, const Epilogue* epilogue, const Threads* threads,
                         void* workspace) {
+  const DefaultFloats floats;
   const engine::CpuGemmConfig c = config_of(*config);
   const Problem p(*gemm);
   CallersPool pool(*threads);
@@ -145,6 +147,7 @@ i64 codetta_engine_map_workspace(const MapConfig* config, const Gemm* space, con
 
 void codetta_engine_map_run(const MapConfig* config, const Gemm* space, const Epilogue* epilogue,
                             const Threads* threads, void* workspace) {
+  const DefaultFloats floats;
   CallersPool pool(*threads);
   const Call call(*epilogue);
   engine::run_map(config_of(*config), {space->batch, space->m, space->n}, call.call, &pool, workspace);
@@ -155,6 +158,7 @@ i64 codetta_engine_packed_size(const GemmConfig* config, const Gemm* gemm) {
 }
 
 void codetta_engine_pack(const GemmConfig* config, const Gemm* gemm, const Threads* threads, void* out) {
+  const DefaultFloats floats;
   CallersPool pool(*threads);
   engine::pack_b(engine::packing_of(config_of(*config)), Problem(*gemm), &pool, out);
 }

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "codetta/threads.hpp"
+#include "device/host/default_floats.h"
 
 namespace codetta::runtime::cpu {
 
@@ -35,6 +36,7 @@ void for_units(ThreadPool* pool, int threads, int64_t units, F&& f) {
   pool->run(
       static_cast<int>(std::min<int64_t>(threads, units)),
       [](void* context, int thread) {
+        const codetta::host::DefaultFloats floats;  // the caller has them; this may be another thread
         auto& s = *static_cast<Shared*>(context);
         for (int64_t u = s.next.fetch_add(1, std::memory_order_relaxed); u < s.units;
              u = s.next.fetch_add(1, std::memory_order_relaxed)) {
