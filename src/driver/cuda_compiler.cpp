@@ -10,9 +10,9 @@
 
 #include "base/kept.hpp"
 #include "base/text.hpp"
-#include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
 #include "driver/context.hpp"
+#include "driver/gpu_headers.hpp"
 
 namespace codetta::driver {
 
@@ -95,21 +95,7 @@ Result<CudaCompiler::Identity> CudaCompiler::identity() {
 }
 
 std::span<const toolchain::CudaHeader> CudaCompiler::headers() {
-  struct Table {
-    std::vector<std::string> paths;
-    std::vector<toolchain::CudaHeader> headers;
-  };
-  static const Table& table = base::kept([] {
-    Table made;
-    const auto files = device::files();
-    made.paths.reserve(files.size());
-    for (const device::EmbeddedFile& file : files) {
-      if (!file.path.starts_with("cuda/") && !file.path.starts_with("gpu/")) continue;
-      made.paths.push_back("device/" + std::string(file.path));
-      made.headers.push_back({made.paths.back(), file.text, file.digest_hex});
-    }
-    return made;
-  }());
+  static const GpuHeaders& table = base::kept(GpuHeaders("cuda/"));
   return table.headers;
 }
 

@@ -74,13 +74,7 @@ Result<GpuBinary> CudaState::binary(const package::Kernel& kernel, bool capturin
     auto entry = context_.cache->get_or_make(binary_key(kernel, identity.digest), make, &result.from_cache);
     if (other_compiler) continue;
     if (!entry) return std::move(entry).error();
-    result.remarks = toolchain::decode_remarks(entry->metadata);
-    result.image = std::move(entry->payload);
-    if (context_.debug.time_passes) {
-      context_.log(kernel.name + (result.from_cache
-                                      ? std::string(" from cache")
-                                      : fmt::format(" compiled in {:.1f} ms", result.compile_seconds * 1e3)));
-    }
+    take_entry(context_, kernel, *std::move(entry), result);
     return result;
   }
 }

@@ -13,6 +13,14 @@ using runtime::cuda::DeviceFacts;
 using runtime::cuda::DeviceRef;
 using runtime::cuda::DriverRef;
 
+void take_entry(ContextState& context, const package::Kernel& kernel, toolchain::CacheEntry entry, GpuBinary& binary) {
+  binary.remarks = toolchain::decode_remarks(entry.metadata);
+  binary.image = std::move(entry.payload);
+  if (!context.debug.time_passes) return;
+  context.log(kernel.name + (binary.from_cache ? std::string(" from cache")
+                                               : fmt::format(" compiled in {:.1f} ms", binary.compile_seconds * 1e3)));
+}
+
 Result<DriverRef> GpuDevice::driver() {
   const std::lock_guard lock(mutex_);
   if (!driver_) {

@@ -13,6 +13,7 @@
 #include "base/single_flight.hpp"
 #include "package/package.hpp"
 #include "runtime/cuda/device.hpp"
+#include "toolchain/cache.hpp"
 #include "toolchain/ptxas_remarks.hpp"
 
 namespace codetta::driver {
@@ -26,6 +27,10 @@ struct GpuBinary {
   bool from_cache = false;
   double compile_seconds = 0;
 };
+
+// What an entry of the cache holds, found or just made, into `binary`, whose other members are set; the log is told of
+// it where passes are timed.
+void take_entry(ContextState& context, const package::Kernel& kernel, toolchain::CacheEntry entry, GpuBinary& binary);
 
 struct LoadedGpuKernel {
   runtime::cuda::ModuleRef module;

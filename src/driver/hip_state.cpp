@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "base/kept.hpp"
-#include "device/embedded.hpp"
 #include "device/gpu/abi.h"
 #include "diag/diagnostic.hpp"
 #include "driver/context.hpp"
+#include "driver/gpu_headers.hpp"
 #include "plan/families_hip.hpp"
 #include "toolchain/run_jobs.hpp"
 
@@ -77,21 +77,7 @@ Result<HipCompiler> HipState::compiler() {
 }
 
 std::span<const toolchain::CudaHeader> HipState::headers() {
-  struct Table {
-    std::vector<std::string> paths;
-    std::vector<toolchain::CudaHeader> headers;
-  };
-  static const Table& table = base::kept([] {
-    Table made;
-    const auto files = device::files();
-    made.paths.reserve(files.size());
-    for (const device::EmbeddedFile& file : files) {
-      if (!file.path.starts_with("hip/") && !file.path.starts_with("gpu/")) continue;
-      made.paths.push_back("device/" + std::string(file.path));
-      made.headers.push_back({made.paths.back(), file.text, file.digest_hex});
-    }
-    return made;
-  }());
+  static const GpuHeaders& table = base::kept(GpuHeaders("hip/"));
   return table.headers;
 }
 
@@ -134,13 +120,7 @@ Result<GpuBinary> HipState::binary(const package::Kernel& kernel, bool capturing
   };
   auto entry = context_.cache->get_or_make(binary_key(kernel, compiler.identity), compile, &result.from_cache);
   if (!entry) return std::move(entry).error();
-  result.remarks = toolchain::decode_remarks(entry->metadata);
-  result.image = std::move(entry->payload);
-  if (context_.debug.time_passes) {
-    context_.log(kernel.name + (result.from_cache
-                                    ? std::string(" from cache")
-                                    : fmt::format(" compiled in {:.1f} ms", result.compile_seconds * 1e3)));
-  }
+  take_entry(context_, kernel, *std::move(entry), result);
   return result;
 }
 

@@ -26,30 +26,6 @@ class Sizes {
   std::map<std::string, int64_t> known_;
 };
 
-// 16-bit multiply-adds of the matrix units of one multiprocessor in a clock, by compute capability (NVIDIA's white
-// papers of the architectures; dense). 0: not known.
-double matrix_operations(std::string_view arch) {
-  int number = 0;
-  if (!arch.starts_with("sm_")) return 0;
-  for (const char c : arch.substr(3)) number = c >= '0' && c <= '9' ? 10 * number + (c - '0') : number;
-  switch (number) {
-    case 75:
-    case 86:
-    case 89:
-    case 120:
-      return 512;
-    case 80:
-      return 1024;
-    case 90:
-      return 2048;
-    case 100:
-    case 103:
-      return 4096;
-    default:
-      return 0;
-  }
-}
-
 void set_machine(Roofline& found, const Target& target, const plan::MachineFacts& machine) {
   if (target.backend == Backend::cpu) {
     found.memory_rate = machine.memory_rate * machine.cores;
@@ -59,7 +35,7 @@ void set_machine(Roofline& found, const Target& target, const plan::MachineFacts
     return;
   }
   found.memory_rate = machine.gpu.memory_rate;
-  found.peak = 2 * matrix_operations(machine.gpu.arch) * machine.gpu.sms * machine.gpu.ghz;
+  found.peak = 2 * plan::matrix_rate(machine.gpu.arch) * machine.gpu.sms * machine.gpu.ghz;
   found.peak_of = "16-bit multiply-adds of the matrix units";
 }
 

@@ -57,6 +57,8 @@ struct GpuFacts {
 };
 // Of an architecture's usual product (sm_90a: H100); of the newest known one before it where it is unknown itself.
 GpuFacts gpu_facts(std::string_view arch);
+// 16-bit multiply-adds a clock of one multiprocessor's matrix units, dense, at full rate; 0 where it is not known.
+double matrix_rate(std::string_view arch);
 
 // What the cost model knows of the machine. Frequencies in GHz, sizes in bytes, rates in bytes per nanosecond per core.
 struct MachineFacts {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/kept.hpp"
-#include "plan/families_cuda.hpp"
+#include "plan/families_hip.hpp"
 
 namespace codetta::plan {
 namespace {
@@ -54,6 +54,27 @@ GpuFacts gpu_facts(std::string_view arch) {
   GpuFacts facts = *best;
   facts.arch = arch;
   return facts;
+}
+
+double matrix_rate(std::string_view arch) {
+  if (const HipArchitecture* hip = find_hip(arch)) return hip->matrix_16;
+  if (!arch.starts_with("sm_")) return 0;
+  switch (arch_number(arch)) {  // NVIDIA's white papers of the architectures
+    case 75:
+    case 86:
+    case 89:
+    case 120:
+      return 512;
+    case 80:
+      return 1024;
+    case 90:
+      return 2048;
+    case 100:
+    case 103:
+      return 4096;
+    default:
+      return 0;
+  }
 }
 
 }  // namespace codetta::plan

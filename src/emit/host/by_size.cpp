@@ -114,9 +114,11 @@ class TablePrinter {
     out_.line("return chosen[at];");
   }
 
-  // The switch over what `choice` gives; `arguments` of each call.
-  void print_switch(const std::string& choice, const char* part, const std::string& arguments) {
-    print_reset();
+  // The switch over what `choice` gives: `part` of the program that it names, called with `arguments`; where another
+  // one follows for tensors that are aligned less, print_both(call of the first, call of the other).
+  template <class PrintBoth>
+  void print_switch(const std::string& choice, const char* part, const std::string& arguments, PrintBoth&& print_both) {
+    if (!table_.less_aligned.empty()) out_.line("unaligned = false;");
     const auto scope = out_.block("switch (", choice, ")");
     const auto call = [&](size_t program) {
       return CodeWriter::text_of(program_function(part, table_.first + program), "(", arguments, ")");
@@ -125,17 +127,19 @@ class TablePrinter {
       const auto less = less_aligned(program);
       if (!less) return (void)out_.line(label, ": return ", call(program), ";");
       const auto block = out_.block(label, ":");
-      out_.line("const int status = ", call(program), ";");
-      out_.line("return status == bad_sizes && unaligned ? ", call(*less), " : status;");
+      print_both(call(program), call(*less));
     };
     for (size_t i = 1; i < table_.count; ++i) {
       if (is_chosen(i)) print_case(CodeWriter::text_of("case ", i), i);
     }
     print_case("default", 0);
   }
-
-  void print_reset() {
-    if (!table_.less_aligned.empty()) out_.line("unaligned = false;");
+  // Of calls: the other one where the first has refused the tensors for their alignment.
+  void print_calls(const std::string& choice, const char* part, const std::string& arguments) {
+    print_switch(choice, part, arguments, [&](const std::string& first, const std::string& other) {
+      out_.line("const int status = ", first, ";");
+      out_.line("return status == bad_sizes && unaligned ? ", other, " : status;");
+    });
   }
 
   [[nodiscard]] bool is_chosen(size_t program) const {
@@ -171,7 +175,7 @@ class TablePrinter {
     std::string arguments;
     for (size_t i = 0; i < signature_.arguments.size(); ++i) arguments += "p" + std::to_string(i) + ", ";
     for (size_t i = 0; i < signature_.symbols.size(); ++i) arguments += "q" + std::to_string(i) + ", ";
-    print_switch(choice_by_sizes(), "call", arguments + "stream");
+    print_calls(choice_by_sizes(), "call", arguments + "stream");
   }
 
   void print_tensors() {
@@ -187,32 +191,21 @@ class TablePrinter {
                 " ? tensors[", tensor, "].shape[", dim, "] : 0;");
       arguments += (a == 0 ? "s" : ", s") + std::to_string(a);
     }
-    print_switch("choose(" + arguments + ")", "tensors", "tensors, count, workspace, workspace_bytes, stream");
+    print_calls("choose(" + arguments + ")", "tensors", "tensors, count, workspace, workspace_bytes, stream");
   }
 
   void print_workspace_size() {
     const auto function = out_.block(exported_head, "i64 ", name(), "_workspace_size(", sizes(), ")");
     std::string arguments;
     for (size_t i = 0; i < signature_.symbols.size(); ++i) arguments += (i == 0 ? "q" : ", q") + std::to_string(i);
-    print_reset();
-    const auto scope = out_.block("switch (", choice_by_sizes(), ")");
-    const auto print_case = [&](const std::string& label, size_t program) {
-      const auto bytes = [&](size_t of) {
-        return CodeWriter::text_of(program_function("workspace_size", table_.first + of), "(", arguments, ")");
-      };
-      const auto less = less_aligned(program);
-      if (!less) return (void)out_.line(label, ": return ", bytes(program), ";");
-      // Enough for whichever takes the call.
-      const auto block = out_.block(label, ":");
-      out_.line("const i64 bytes = ", bytes(program), ";");
-      out_.line("if (bytes < 0 && !unaligned) return bytes;");
-      out_.line("const i64 other = ", bytes(*less), ";");
-      out_.line("return bytes < other ? other : bytes;");
-    };
-    for (size_t i = 1; i < table_.count; ++i) {
-      if (is_chosen(i)) print_case(CodeWriter::text_of("case ", i), i);
-    }
-    print_case("default", 0);
+    // Enough for whichever takes the call.
+    print_switch(choice_by_sizes(), "workspace_size", arguments,
+                 [&](const std::string& first, const std::string& other) {
+                   out_.line("const i64 bytes = ", first, ";");
+                   out_.line("if (bytes < 0 && !unaligned) return bytes;");
+                   out_.line("const i64 other = ", other, ";");
+                   out_.line("return bytes < other ? other : bytes;");
+                 });
   }
 
   // The first argument, and its dim, that has just this size.

@@ -11,6 +11,7 @@
 #include "base/kept.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/host/signature.hpp"
+#include "emit/host/step_base.hpp"
 #include "emit/host/steps.hpp"
 #include "emit/metal.hpp"
 #include "package/gpu_call.hpp"
@@ -23,13 +24,6 @@ using package::Buffer;
 using types::Dim;
 
 namespace {
-
-template <class Range, class F>
-std::string comma_list(const Range& range, F&& item) {
-  std::string text;
-  for (const auto& one : range) text += (text.empty() ? "" : ", ") + std::string(item(one));
-  return text;
-}
 
 // The number of MTLGPUFamily in Metal's headers.
 int family_number(std::string_view name) {
@@ -77,20 +71,17 @@ class MetalConstants {
   std::vector<std::string> rows_;
 };
 
-class MetalProgramPrinter {
+class MetalProgramPrinter : public StepBase {
  public:
   MetalProgramPrinter(CodeWriter& out, const Library& library, const Program& program, size_t index,
                       MetalConstants& constants)
-      : constants_(constants),
-        out_(out),
+      : StepBase(out, *program.package, INT64_MAX),
+        constants_(constants),
         library_(library),
         program_(program),
-        package_(*program.package),
         index_(index),
         signature_(signature_of(program)) {}
-
-  // What this backend lacks; empty: nothing.
-  [[nodiscard]] const std::string& missing() const { return missing_; }
+  using StepBase::operator();
 
   void print() {
     for (const package::Step& step : package_.steps) {
@@ -199,46 +190,6 @@ class MetalProgramPrinter {
   }
   void operator()(const package::NanGuard&) { lacks("it checks a tensor for NaN and infinity"); }
   void operator()(const package::IndexGuard&) { lacks("it checks indices that lie in device memory"); }
-  void operator()(const package::EqualGuard& guard) {
-    checked("check_equal(", number(guard.left), ", ", number(guard.right), ", ",
-            literal_text(guard.left.to_string() + " must equal " + guard.right.to_string()), ", ",
-            literal_text(guard.why), ")");
-  }
-  void operator()(const package::UnitStrideGuard& guard) {
-    checked("check_unit_stride(v[", guard.buffer, "], ", name_of(guard.buffer), ")");
-  }
-  void operator()(const package::NoOverlapGuard& guard) {
-    if (const std::string check = overlap_check(package_, guard); !check.empty()) checked(check);
-  }
-  void operator()(const package::SizeGuard& guard) {
-    checked("check_equal(Number(v[", guard.buffer, "].size_from_last(", from_last(guard), ")), ", number(guard.size),
-            ", ", literal_text("a size of " + package_.buffers[guard.buffer].name), ", \"\")");
-  }
-  void operator()(const package::StrideGuard& guard) {
-    checked("check_stride(v[", guard.buffer, "], ", from_last(guard), ", ", number(guard.stride), ", ",
-            name_of(guard.buffer), ")");
-  }
-  void operator()(const package::AlignmentGuard& guard) {
-    checked("check_alignment(v[", guard.buffer, "], ", guard.bytes, ", ", name_of(guard.buffer), ")");
-  }
-  void operator()(const package::DivisibleGuard& guard) {
-    checked("check_equal(mod(", number(guard.value), ", ", number(guard.divisor), "), Number(0), ",
-            literal_text(guard.value.to_string() + " must be a multiple of " + guard.divisor.to_string()), ", ",
-            literal_text(guard.why), ")");
-  }
-  void operator()(const package::RangeGuard& guard) {
-    checked("check_range(", number(guard.value), ", ", number(guard.least), ", ", number(guard.most), ", ",
-            literal_text(guard.value.to_string()), ", ", literal_text(guard.why), ")");
-  }
-  void operator()(const package::Allocate& step) {
-    const Buffer& buffer = package_.buffers[step.buffer];
-    const auto scope = begin_buffer(buffer);
-    out_.line("i64 offset = 0;");
-    out_.line("CODETTA_OK(place(frame, offset, span_bytes(", dtype_of(step.buffer), ", sizes, ", strides_of(buffer),
-              ", ", buffer.shape.size(), ")));");
-    out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(offset), sizes, ",
-              strides_of(buffer), ", ", buffer.shape.size(), "));");
-  }
   void operator()(const package::AllocateFromPool& step) {
     if (out_.once(CodeWriter::text_of("pools of ", index_))) {
       for (size_t i = 0; i < package_.pools.size(); ++i) {
@@ -246,31 +197,9 @@ class MetalProgramPrinter {
         out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
       }
     }
-    const Buffer& buffer = package_.buffers[step.buffer];
-    const auto scope = begin_buffer(buffer);
-    out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(pool_", step.pool,
-              ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), "));");
+    StepBase::operator()(step);
   }
   void operator()(const package::Free&) {}  // the offsets were planned
-  void operator()(const package::Reuse& step) {
-    const Buffer& buffer = package_.buffers[step.buffer];
-    const auto scope = begin_buffer(buffer);
-    if (package_.buffers[step.from].donated) {
-      out_.line("CODETTA_OK(reuse_donated(v[", step.buffer, "], v[", step.from, "], ", buffer.alignment, ", ",
-                dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
-                name_of(step.buffer), "));");
-      return;
-    }
-    out_.line("CODETTA_OK(bind(v[", step.buffer, "], v[", step.from, "].data, ", dtype_of(step.buffer), ", sizes, ",
-              buffer.shape.size(), ", ", name_of(step.buffer), ", ", strides_of(buffer), "));");
-  }
-  void operator()(const package::Reinterpret& step) {
-    const Buffer& buffer = package_.buffers[step.buffer];
-    const auto scope = begin_buffer(buffer);
-    out_.line("CODETTA_OK(reinterpret(v[", step.buffer, "], v[", step.source, "], ", number(buffer.offset), ", ",
-              dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
-              name_of(step.buffer), "));");
-  }
   void operator()(const package::Copy& step) {
     for (const uint32_t buffer : {step.source, step.target}) {
       if (!package_.buffers[buffer].strides.empty()) return lacks("it copies a tensor that is not contiguous");
@@ -387,35 +316,6 @@ class MetalProgramPrinter {
       out_.line("operands[", i, "].stride[", slot + 1, "] = v[", b, "].size_from_last(", dim, ");");
     }
   }
-  void lacks(const std::string& what) {
-    if (missing_.empty()) missing_ = what;
-  }
-  template <class Step>
-  size_t from_last(const Step& step) const {
-    return package_.buffers[step.buffer].shape.size() - 1 - static_cast<size_t>(step.dim);
-  }
-  template <class... Pieces>
-  void checked(const Pieces&... pieces) {
-    out_.line("if (frame.checking()) CODETTA_OK(", pieces..., ");");
-  }
-  CodeWriter::Block begin_buffer(const Buffer& buffer) {
-    auto scope = out_.block("");
-    out_.line("// ", comment_text(buffer.name), ": ", type_text(buffer));
-    const auto numbers = [&](const std::vector<Dim>& dims) {
-      return comma_list(dims, [&](const Dim& d) { return number(d); });
-    };
-    out_.line("const Number sizes[] = {", buffer.shape.empty() ? "Number(1)" : numbers(buffer.shape), "};");
-    if (!buffer.strides.empty()) out_.line("const Number strides[] = {", numbers(buffer.strides), "};");
-    return scope;
-  }
-  static std::string strides_of(const Buffer& buffer) { return buffer.strides.empty() ? "nullptr" : "strides"; }
-  [[nodiscard]] SymbolText symbols() const {
-    return [this](std::string_view symbol) {
-      const auto found = variables_.find(std::string(symbol));
-      return found == variables_.end() ? std::string("Number::none()") : found->second;
-    };
-  }
-  std::string number(const Dim& dim) const { return number_text(dim, symbols()); }
   std::string caller_symbol(std::string_view symbol) const {
     for (size_t i = 0; i < signature_.symbols.size(); ++i) {
       if (signature_.symbols[i] == symbol) return "n" + std::to_string(i);
@@ -425,18 +325,12 @@ class MetalProgramPrinter {
     }
     return "Number::none()";
   }
-  std::string name_of(uint32_t buffer) const { return literal_text(package_.buffers[buffer].name); }
-  int dtype_of(uint32_t buffer) const { return static_cast<int>(package_.buffers[buffer].dtype); }
 
   MetalConstants& constants_;
-  CodeWriter& out_;
   const Library& library_;
   const Program& program_;
-  const package::Package& package_;
   size_t index_;
   Signature signature_;
-  std::map<std::string, std::string> variables_;
-  std::string missing_;
 };
 
 std::string metal_header(const Library& library) {

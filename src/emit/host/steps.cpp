@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "emit/host/signature.hpp"
+#include "emit/host/step_base.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
 #include "package/gpu_call.hpp"
@@ -18,25 +19,15 @@ using types::Dim;
 
 namespace {
 
-template <class Range, class F>
-std::string list_text(const Range& range, F&& item) {
-  std::string text;
-  for (const auto& one : range) text += (text.empty() ? "" : ", ") + std::string(item(one));
-  return text;
-}
-
-class StepPrinter {
+class StepPrinter : public StepBase {
  public:
   StepPrinter(CodeWriter& out, const Library& library, const Program& program, size_t program_index)
-      : out_(out),
+      : StepBase(out, *program.package, most_alignment(on_gpu(program))),
         library_(library),
         program_(program),
-        package_(*program.package),
         program_index_(program_index),
         gpu_(on_gpu(program)) {}
-
-  // What this backend lacks; empty: nothing.
-  [[nodiscard]] const std::string& missing() const { return missing_; }
+  using StepBase::operator();
 
   void print() {
     name_symbols();
@@ -101,37 +92,6 @@ class StepPrinter {
   void operator()(const package::Check& step) {
     if (library_.checked) std::visit(*this, step.guard);
   }
-  void operator()(const package::EqualGuard& guard) {
-    checked("check_equal(", number(guard.left), ", ", number(guard.right), ", ",
-            literal_text(guard.left.to_string() + " must equal " + guard.right.to_string()), ", ",
-            literal_text(guard.why), ")");
-  }
-  void operator()(const package::UnitStrideGuard& guard) {
-    checked("check_unit_stride(v[", guard.buffer, "], ", name_of(guard.buffer), ")");
-  }
-  void operator()(const package::NoOverlapGuard& guard) {
-    if (const std::string check = overlap_check(package_, guard); !check.empty()) checked(check);
-  }
-  void operator()(const package::SizeGuard& guard) {
-    checked("check_equal(Number(v[", guard.buffer, "].size_from_last(", from_last(guard), ")), ", number(guard.size),
-            ", ", literal_text("a size of " + package_.buffers[guard.buffer].name), ", \"\")");
-  }
-  void operator()(const package::StrideGuard& guard) {
-    checked("check_stride(v[", guard.buffer, "], ", from_last(guard), ", ", number(guard.stride), ", ",
-            name_of(guard.buffer), ")");
-  }
-  void operator()(const package::AlignmentGuard& guard) {
-    checked("check_alignment(v[", guard.buffer, "], ", guard.bytes, ", ", name_of(guard.buffer), ")");
-  }
-  void operator()(const package::DivisibleGuard& guard) {
-    checked("check_equal(mod(", number(guard.value), ", ", number(guard.divisor), "), Number(0), ",
-            literal_text(guard.value.to_string() + " must be a multiple of " + guard.divisor.to_string()), ", ",
-            literal_text(guard.why), ")");
-  }
-  void operator()(const package::RangeGuard& guard) {
-    checked("check_range(", number(guard.value), ", ", number(guard.least), ", ", number(guard.most), ", ",
-            literal_text(guard.value.to_string()), ", ", literal_text(guard.why), ")");
-  }
   void operator()(const package::NanGuard& guard) {
     print_fits(guard.buffer);
     if (gpu_) return elements().look(guard.buffer, guard.infinity ? "finite" : "nan", "Number(0)");
@@ -145,42 +105,8 @@ class StepPrinter {
               name_of(guard.buffer), "));");
   }
 
-  void operator()(const package::Allocate& step) {
-    const Buffer& buffer = package_.buffers[step.buffer];
-    const auto scope = begin_buffer(buffer);
-    out_.line("i64 offset = 0;");
-    out_.line("CODETTA_OK(place(frame, offset, span_bytes(", dtype_of(step.buffer), ", sizes, ", strides_of(buffer),
-              ", ", buffer.shape.size(), ")));");
-    out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(offset), sizes, ",
-              strides_of(buffer), ", ", buffer.shape.size(), "));");
-  }
-  void operator()(const package::AllocateFromPool& step) {
-    const Buffer& buffer = package_.buffers[step.buffer];
-    const auto scope = begin_buffer(buffer);
-    out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(pool_", step.pool,
-              ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), "));");
-  }
   void operator()(const package::Free& step) {  // the offsets were planned
     if (const auto at = selected_.find(step.buffer); at != selected_.end()) out_.line(at->second);
-  }
-  void operator()(const package::Reuse& step) {
-    const Buffer& buffer = package_.buffers[step.buffer];
-    const auto scope = begin_buffer(buffer);
-    if (package_.buffers[step.from].donated) {
-      out_.line("CODETTA_OK(reuse_donated(v[", step.buffer, "], v[", step.from, "], ", buffer.alignment, ", ",
-                dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
-                name_of(step.buffer), "));");
-      return;
-    }
-    out_.line("CODETTA_OK(bind(v[", step.buffer, "], v[", step.from, "].data, ", dtype_of(step.buffer), ", sizes, ",
-              buffer.shape.size(), ", ", name_of(step.buffer), ", ", strides_of(buffer), "));");
-  }
-  void operator()(const package::Reinterpret& step) {
-    const Buffer& buffer = package_.buffers[step.buffer];
-    const auto scope = begin_buffer(buffer);
-    out_.line("CODETTA_OK(reinterpret(v[", step.buffer, "], v[", step.source, "], ", number(buffer.offset), ", ",
-              dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
-              name_of(step.buffer), "));");
   }
   void operator()(const package::LoadConstant&) {}  // when the library starts
   void operator()(const package::Copy& step) {
@@ -241,7 +167,7 @@ class StepPrinter {
     const auto scope = begin_combined(step.target, how);
     out_.line(
         "const Index indices[] = {",
-        list_text(step.indices, [this](uint32_t b) { return CodeWriter::text_of("{&v[", b, "], ", name_of(b), "}"); }),
+        comma_list(step.indices, [this](uint32_t b) { return CodeWriter::text_of("{&v[", b, "], ", name_of(b), "}"); }),
         "};");
     out_.line("if (frame.running) CODETTA_OK(index_put(v[", step.target, "], indices, ", step.indices.size(), ", v[",
               step.values, "], how, ", library_.checked, ", frame.memory + wide));");
@@ -565,14 +491,14 @@ class StepPrinter {
   void place_pools() {
     if (!out_.once("pools")) return;
     for (size_t i = 0; i < package_.pools.size(); ++i) {
-      if (package_.pools[i].alignment > most_alignment())
-        lacks("a pool is aligned to more than " + std::to_string(most_alignment()) + " bytes");
+      if (package_.pools[i].alignment > most_alignment(gpu_))
+        lacks("a pool is aligned to more than " + std::to_string(most_alignment(gpu_)) + " bytes");
       out_.line("i64 pool_", i, " = 0;");
       out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
     }
   }
 
-  [[nodiscard]] int64_t most_alignment() const { return gpu_ ? 256 : 64; }
+  static int64_t most_alignment(bool gpu) { return gpu ? 256 : 64; }
   [[nodiscard]] bool behind_comment() const {
     return step_ > 0 && std::holds_alternative<package::Comment>((*list_)[step_ - 1]);
   }
@@ -611,54 +537,9 @@ class StepPrinter {
               "), ", literal_text(kernel.name), "));");
   }
 
-  void lacks(const std::string& what) {
-    if (missing_.empty()) missing_ = what;
-  }
-
-  // Dims of steps count from the first, those of views from the last.
-  template <class Step>
-  size_t from_last(const Step& step) const {
-    return package_.buffers[step.buffer].shape.size() - 1 - static_cast<size_t>(step.dim);
-  }
-
-  // Opens a scope that says what the buffer is, with `sizes` and, where it is not row-major, `strides`.
-  CodeWriter::Block begin_buffer(const Buffer& buffer) {
-    if (buffer.alignment > most_alignment())
-      lacks("a buffer is aligned to more than " + std::to_string(most_alignment()) + " bytes");
-    auto scope = out_.block("");
-    out_.line("// ", comment_text(buffer.name), ": ", type_text(buffer));
-    print_sizes(buffer);
-    if (!buffer.strides.empty())
-      out_.line("const Number strides[] = {", list_text(buffer.strides, [this](const Dim& d) { return number(d); }),
-                "};");
-    return scope;
-  }
-  static std::string strides_of(const Buffer& buffer) { return buffer.strides.empty() ? "nullptr" : "strides"; }
-
   std::string predicate(uint32_t buffer) {
     if (package_.buffers[buffer].is_scalar) return CodeWriter::text_of("(frame.scalars[", buffer, "].u != 0)");
     return CodeWriter::text_of("is_true(v[", buffer, "])");
-  }
-
-  [[nodiscard]] SymbolText symbols() const {
-    return [this](std::string_view symbol) {
-      const auto found = variables_.find(std::string(symbol));
-      return found == variables_.end() ? std::string("Number::none()") : found->second;
-    };
-  }
-  std::string number(const Dim& dim) const { return number_text(dim, symbols()); }
-  std::string name_of(uint32_t buffer) const { return literal_text(package_.buffers[buffer].name); }
-  int dtype_of(uint32_t buffer) const { return static_cast<int>(package_.buffers[buffer].dtype); }
-
-  template <class... Pieces>
-  void checked(const Pieces&... pieces) {
-    out_.line("if (frame.checking()) CODETTA_OK(", pieces..., ");");
-  }
-
-  void print_sizes(const Buffer& buffer) {
-    out_.line("const Number sizes[] = {",
-              buffer.shape.empty() ? "Number(1)" : list_text(buffer.shape, [this](const Dim& d) { return number(d); }),
-              "};");
   }
 
   // Once a buffer, before its first use: it is what the program declares.
@@ -691,12 +572,12 @@ class StepPrinter {
                      const std::vector<uint32_t>& arguments) {
     size_t i = 0;
     out_.line("const codetta::", gpu_ ? "gpu" : "cpu", "::ScalarValue ", table, "[] = {",
-              list_text(program.arguments,
-                        [&](const package::Argument& argument) {
-                          const uint32_t buffer = arguments[i++];
-                          const std::string value = CodeWriter::text_of("frame.scalars[", buffer, "]");
-                          return !argument.is_scalar ? "{}" : gpu_ ? "gpu_scalar(" + value + ")" : value;
-                        }),
+              comma_list(program.arguments,
+                         [&](const package::Argument& argument) {
+                           const uint32_t buffer = arguments[i++];
+                           const std::string value = CodeWriter::text_of("frame.scalars[", buffer, "]");
+                           return !argument.is_scalar ? "{}" : gpu_ ? "gpu_scalar(" + value + ")" : value;
+                         }),
               "};");
   }
 
@@ -708,13 +589,13 @@ class StepPrinter {
       for (size_t i = 0; i < count; ++i)
         print_operand("operands", i, program.operands[i], step.arguments[program.operands[i].argument]);
       out_.line("const View* const views[] = {",
-                list_text(program.operands,
-                          [&](const package::Operand& o) {
-                            return CodeWriter::text_of("&v[", step.arguments[o.argument], "]");
-                          }),
+                comma_list(program.operands,
+                           [&](const package::Operand& o) {
+                             return CodeWriter::text_of("&v[", step.arguments[o.argument], "]");
+                           }),
                 "};");
       out_.line("static constexpr u8 stores[] = {",
-                list_text(program.operands, [](const package::Operand& o) { return std::to_string(written_axes(o)); }),
+                comma_list(program.operands, [](const package::Operand& o) { return std::to_string(written_axes(o)); }),
                 "};  // written: 1, by batch 2, row 4, column 8");
       out_.line("set_operands(work, operands, views, stores);");
     }
@@ -728,22 +609,22 @@ class StepPrinter {
       out_.line("set_folding(work);");
     size_t p = 0;
     out_.line("static constexpr Phase phases[] = {",
-              list_text(program.phases,
-                        [&](const package::Phase& phase) {
-                          const auto space = static_cast<int>(package::space_of(program, p++));
-                          return CodeWriter::text_of("{", static_cast<int>(phase.scope), ", ", space, ", ",
-                                                     phase.reads_accumulator, "}");
-                        }),
+              comma_list(program.phases,
+                         [&](const package::Phase& phase) {
+                           const auto space = static_cast<int>(package::space_of(program, p++));
+                           return CodeWriter::text_of("{", static_cast<int>(phase.scope), ", ", space, ", ",
+                                                      phase.reads_accumulator, "}");
+                         }),
               "};  // scope, space, reads accumulators");
     out_.line("set_phases(work, phases);");
     if (!program.reductions.empty()) {
       out_.line("static constexpr Reduction reductions[] = {",
-                list_text(program.reductions,
-                          [](const package::Reduction& r) {
-                            return CodeWriter::text_of("{", static_cast<int>(r.kind), ", ", static_cast<int>(r.axis),
-                                                       ", ", static_cast<int>(r.type), ", ", r.mean, ", ", r.phase,
-                                                       ", ", r.parts, ", false}");
-                          }),
+                comma_list(program.reductions,
+                           [](const package::Reduction& r) {
+                             return CodeWriter::text_of("{", static_cast<int>(r.kind), ", ", static_cast<int>(r.axis),
+                                                        ", ", static_cast<int>(r.type), ", ", r.mean, ", ", r.phase,
+                                                        ", ", r.parts, ", false}");
+                           }),
                 "};  // kind, axis, dtype, mean, phase, parts");
       out_.line("set_reductions(work, reductions);");
     }
@@ -755,11 +636,8 @@ class StepPrinter {
     }
   }
 
-  CodeWriter& out_;
   const Library& library_;
   const Program& program_;
-  const package::Package& package_;
-  std::map<std::string, std::string> variables_;  // of symbols
   std::set<uint32_t> fitted_;
   std::map<uint32_t, std::string> selected_;  // by buffer: what gives the result of an extern back
   const package::StepList* main_ = nullptr;
@@ -767,7 +645,6 @@ class StepPrinter {
   size_t step_ = 0;
   size_t program_index_ = 0;
   bool gpu_ = false;
-  std::string missing_;
 };
 
 }  // namespace

@@ -19,6 +19,14 @@ std::string number_text(const types::Dim& dim, const SymbolText& symbol);
 // What an operand of view `buffer` begins behind the view's own begin, in elements; "" when nothing.
 std::string start_text(const package::Operand& operand, uint32_t buffer, const SymbolText& symbol);
 
+// item(one) of each, with commas between.
+template <class Range, class F>
+std::string comma_list(const Range& range, F&& item) {
+  std::string text;
+  for (const auto& one : range) text += (text.empty() ? "" : ", ") + std::string(item(one));
+  return text;
+}
+
 // A string literal that holds exactly these bytes, quotes included.
 std::string literal_text(std::string_view bytes);
 // The text as it may stand behind "//": one line, nothing that moves the cursor, no backslash at the end.

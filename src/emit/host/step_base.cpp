@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/host/step_base.hpp"
+
+#include "emit/host/signature.hpp"
+
+namespace codetta::emit::host {
+
+using base::CodeWriter;
+using package::Buffer;
+
+void StepBase::operator()(const package::EqualGuard& guard) {
+  checked("check_equal(", number(guard.left), ", ", number(guard.right), ", ",
+          literal_text(guard.left.to_string() + " must equal " + guard.right.to_string()), ", ",
+          literal_text(guard.why), ")");
+}
+void StepBase::operator()(const package::UnitStrideGuard& guard) {
+  checked("check_unit_stride(v[", guard.buffer, "], ", name_of(guard.buffer), ")");
+}
+void StepBase::operator()(const package::NoOverlapGuard& guard) {
+  if (const std::string check = overlap_check(package_, guard); !check.empty()) checked(check);
+}
+void StepBase::operator()(const package::SizeGuard& guard) {
+  checked("check_equal(Number(v[", guard.buffer, "].size_from_last(", from_last(guard), ")), ", number(guard.size),
+          ", ", literal_text("a size of " + package_.buffers[guard.buffer].name), ", \"\")");
+}
+void StepBase::operator()(const package::StrideGuard& guard) {
+  checked("check_stride(v[", guard.buffer, "], ", from_last(guard), ", ", number(guard.stride), ", ",
+          name_of(guard.buffer), ")");
+}
+void StepBase::operator()(const package::AlignmentGuard& guard) {
+  checked("check_alignment(v[", guard.buffer, "], ", guard.bytes, ", ", name_of(guard.buffer), ")");
+}
+void StepBase::operator()(const package::DivisibleGuard& guard) {
+  checked("check_equal(mod(", number(guard.value), ", ", number(guard.divisor), "), Number(0), ",
+          literal_text(guard.value.to_string() + " must be a multiple of " + guard.divisor.to_string()), ", ",
+          literal_text(guard.why), ")");
+}
+void StepBase::operator()(const package::RangeGuard& guard) {
+  checked("check_range(", number(guard.value), ", ", number(guard.least), ", ", number(guard.most), ", ",
+          literal_text(guard.value.to_string()), ", ", literal_text(guard.why), ")");
+}
+
+void StepBase::operator()(const package::Allocate& step) {
+  const Buffer& buffer = package_.buffers[step.buffer];
+  const auto scope = begin_buffer(buffer);
+  out_.line("i64 offset = 0;");
+  out_.line("CODETTA_OK(place(frame, offset, span_bytes(", dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ",
+            buffer.shape.size(), ")));");
+  out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(offset), sizes, ",
+            strides_of(buffer), ", ", buffer.shape.size(), "));");
+}
+void StepBase::operator()(const package::AllocateFromPool& step) {
+  const Buffer& buffer = package_.buffers[step.buffer];
+  const auto scope = begin_buffer(buffer);
+  out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(pool_", step.pool,
+            ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), "));");
+}
+void StepBase::operator()(const package::Reuse& step) {
+  const Buffer& buffer = package_.buffers[step.buffer];
+  const auto scope = begin_buffer(buffer);
+  if (package_.buffers[step.from].donated) {
+    out_.line("CODETTA_OK(reuse_donated(v[", step.buffer, "], v[", step.from, "], ", buffer.alignment, ", ",
+              dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
+              name_of(step.buffer), "));");
+    return;
+  }
+  out_.line("CODETTA_OK(bind(v[", step.buffer, "], v[", step.from, "].data, ", dtype_of(step.buffer), ", sizes, ",
+            buffer.shape.size(), ", ", name_of(step.buffer), ", ", strides_of(buffer), "));");
+}
+void StepBase::operator()(const package::Reinterpret& step) {
+  const Buffer& buffer = package_.buffers[step.buffer];
+  const auto scope = begin_buffer(buffer);
+  out_.line("CODETTA_OK(reinterpret(v[", step.buffer, "], v[", step.source, "], ", number(buffer.offset), ", ",
+            dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
+            name_of(step.buffer), "));");
+}
+
+CodeWriter::Block StepBase::begin_buffer(const Buffer& buffer) {
+  if (buffer.alignment > most_alignment_)
+    lacks("a buffer is aligned to more than " + std::to_string(most_alignment_) + " bytes");
+  auto scope = out_.block("");
+  out_.line("// ", comment_text(buffer.name), ": ", type_text(buffer));
+  print_sizes(buffer);
+  if (!buffer.strides.empty()) out_.line("const Number strides[] = {", numbers(buffer.strides), "};");
+  return scope;
+}
+
+void StepBase::print_sizes(const Buffer& buffer) {
+  out_.line("const Number sizes[] = {", buffer.shape.empty() ? "Number(1)" : numbers(buffer.shape), "};");
+}
+
+SymbolText StepBase::symbols() const {
+  return [this](std::string_view symbol) {
+    const auto found = variables_.find(std::string(symbol));
+    return found == variables_.end() ? std::string("Number::none()") : found->second;
+  };
+}
+
+std::string StepBase::numbers(const std::vector<types::Dim>& dims) const {
+  return comma_list(dims, [this](const types::Dim& dim) { return number(dim); });
+}
+
+}  // namespace codetta::emit::host
